@@ -55,6 +55,11 @@ class Records(abc.ABC):
         return None
 
     @staticmethod
+    def query(example: Any) -> str | None:
+        """Returns the query, whose candidates a slice has together; None for kinds without one."""
+        return None
+
+    @staticmethod
     def predictions(task: Task, labels: Sequence[str]) -> tuple[str, ...] | None:
         """Returns the values of the slicing by prediction; None for kinds without one."""
         return None

@@ -185,6 +185,11 @@ class RelevanceRecords(NumberRecords):
         """Returns None: a slice must have the candidates of a query together."""
         return None
 
+    @staticmethod
+    def query(example: TextExample) -> str:
+        """Returns the query."""
+        return example.text
+
 
 class TagRecords(Records):
     """Records of a tagging."""

@@ -216,6 +216,16 @@ class Rerank(Regression):
             reason = f"has {label!r} for a relevance, which is a number from 0 to 1"
             raise BadRow(path, line, reason, "correct the row, or divide all by the greatest")
 
+    def check_file(self, path: pathlib.Path, examples: Sequence[TextExample]) -> None:
+        """Refuses also a file none of whose candidates is relevant; a test file has no labels."""
+        super().check_file(path, examples)
+        labels = [float(example.label) for example in examples if example.label is not None]
+        if labels and not any(labels):
+            raise InputError(
+                f"{path}: has no relevant candidate, as no {self.label_column!r} is above 0; add "
+                "the candidates that are relevant"
+            )
+
 
 @dataclasses.dataclass(frozen=True)
 class Choice(TableTask):

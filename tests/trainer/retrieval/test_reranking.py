@@ -134,3 +134,10 @@ def test_relevance_is_from_0_to_1(tmp_path, label):
     (tmp_path / "train.jsonl").write_text(json.dumps(row) + "\n")
     with pytest.raises(InputError, match="for a relevance, which is a number from 0 to 1"):
         read_file(find_task("rerank"), str(tmp_path), "train")
+
+
+def test_a_file_has_a_relevant_candidate(tmp_path):
+    rows = [{"text": "a query", "text_b": text, "label": "0"} for text in ("a", "b")]
+    (tmp_path / "dev.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    with pytest.raises(InputError, match="dev.jsonl: has no relevant candidate, as no .label. is"):
+        read_file(find_task("rerank"), str(tmp_path), "dev")
