@@ -177,10 +177,10 @@ def task_of(flags: argparse.Namespace) -> Task:
         if name not in task.COLUMN_FLAGS:
             raise InputError(f"--{name}: {_one(task.kind)} task has none; leave the flag out")
     if "text_columns" in given:
-        if not 1 <= len(given["text_columns"]) <= 2:
-            raise InputError(
-                f"--text_columns={','.join(given['text_columns'])}: name one or two columns"
-            )
+        least = 2 if task.COMPARES_TEXTS else 1
+        if not least <= len(given["text_columns"]) <= 2:
+            wanted = "the two columns that it compares" if least == 2 else "one or two columns"
+            raise InputError(f"--text_columns={','.join(given['text_columns'])}: name {wanted}")
         given["text_b_is_optional"] = False
     if given.get("label_separator") == "":
         raise InputError("--label_separator: is empty; give at least one character")

@@ -209,6 +209,8 @@ class Rerank(Regression):
     kind: str = dataclasses.field(default=RERANK, init=False)
     metrics: tuple[str, ...] = ("ndcg_at_10", "mrr_at_10")
 
+    COMPARES_TEXTS = True
+
     def _check_label(
         self, path: pathlib.Path, line: int, label: str, possible: Sequence[str] | None
     ) -> None:
