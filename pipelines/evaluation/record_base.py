@@ -91,6 +91,11 @@ class Records(abc.ABC):
     def mistake(record: Record, example: Any) -> Mistake:
         """Returns the mistake of an answer; its weight is 0 if the answer is right."""
 
+    @classmethod
+    def mistakes(cls, records: Sequence[Record], examples: Sequence[Any]) -> list[Mistake]:
+        """Returns the mistake of each answer, see `mistake`."""
+        return [cls.mistake(*both) for both in zip(records, examples, strict=True)]
+
 
 def check_finite(record: Record, name: str, model: Model) -> None:
     """Refuses numbers of a model that are not finite.
