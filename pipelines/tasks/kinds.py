@@ -223,10 +223,8 @@ class Rerank(Regression):
         super().check_file(path, examples)
         labels = [float(example.label) for example in examples if example.label is not None]
         if labels and not any(labels):
-            raise InputError(
-                f"{path}: has no relevant candidate, as no {self.label_column!r} is above 0; add "
-                "the candidates that are relevant"
-            )
+            reason = f"has no relevant candidate, as no {self.label_column!r} is above 0"
+            raise InputError(f"{path}: {reason}; add some")
 
 
 @dataclasses.dataclass(frozen=True)
