@@ -31,7 +31,7 @@ from beambert.pipelines.tasks.vector_kinds import VectorTask
 from beambert.pipelines.tokenizers.folders import read_given
 from beambert.pipelines.wordpiece.vocabulary import Vocabulary
 from beambert.trainer import model_folders
-from beambert.trainer.embedding.sentence_folders import read_settings
+from beambert.trainer.embedding.sentence_folders import prefix_notes, read_settings
 from beambert.trainer.finetuning.data import (
     ChoiceData,
     ClassData,
@@ -284,6 +284,7 @@ def make_plan(job: FinetuningJob) -> FinetuningPlan:
     check_names(data.task.class_weights, data.labels)
     if isinstance(data, VectorData):
         _check_vectors(job, data, start.config)
+        notes += prefix_notes(job.init)
     optimizer, loop = _schedule(job, data.counts[TRAIN], start.config)
     return FinetuningPlan(
         job, start.config, start.weights, text_features, data, notes, optimizer, loop

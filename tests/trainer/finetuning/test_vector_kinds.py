@@ -15,6 +15,7 @@ from beambert.pipelines.tasks.examples import read_file
 from beambert.pipelines.tasks.vector_kinds import COSENT, COSINE
 from beambert.trainer.commands.finetune import main as finetune_main
 from beambert.trainer.embedding.embedder import embed
+from beambert.trainer.embedding.sentence_folders import prefix_notes
 from beambert.trainer.finetuning.vector_data import ScoredVectorData
 
 # A word of a question and the words of its answer.
@@ -257,3 +258,20 @@ def test_a_squared_error_needs_no_other_example(tmp_path):
         else:
             with pytest.raises(InputError, match="--train_batch_size=1: leaves one example"):
                 found.check_batch(1, 1)
+
+
+def test_a_default_prompt_is_told(tmp_path):
+    """The new model has no prompt, as the texts that it learns from have none."""
+    (tmp_path / "1_Pooling").mkdir()
+    modules = [{"path": "", "type": "st.Transformer"}, {"path": "1_Pooling", "type": "st.Pooling"}]
+    for name, content in (
+        ("modules.json", modules),
+        ("1_Pooling/config.json", {"pooling_mode": "mean"}),
+        ("config_sentence_transformers.json", {"prompts": {"query": "query: "}}),
+    ):
+        (tmp_path / name).write_text(json.dumps(content))
+    assert prefix_notes(str(tmp_path)) == []
+    settings = {"prompts": {"query": "query: "}, "default_prompt_name": "query"}
+    (tmp_path / "config_sentence_transformers.json").write_text(json.dumps(settings))
+    [note] = prefix_notes(str(tmp_path))
+    assert "puts 'query: ' before each text by default, and the new model does not" in note
