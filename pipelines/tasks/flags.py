@@ -22,6 +22,7 @@ from beambert.pipelines.tasks.vector_kinds import (
     DROPOUT,
     LOSSES,
     SINGLE_TEXTS,
+    VectorTask,
 )
 
 # The flags of `add_learning_flags`.
@@ -181,7 +182,8 @@ def task_of(flags: argparse.Namespace) -> Task:
         if not least <= len(given["text_columns"]) <= 2:
             wanted = "the two columns that it compares" if least == 2 else "one or two columns"
             raise InputError(f"--text_columns={','.join(given['text_columns'])}: name {wanted}")
-        given["text_b_is_optional"] = False
+        # A train file for vectors may still have single texts, and dev shows what a typo hides.
+        given["text_b_is_optional"] = isinstance(task, VectorTask)
     if given.get("label_separator") == "":
         raise InputError("--label_separator: is empty; give at least one character")
     charsets.check_encoding(flags.encoding)

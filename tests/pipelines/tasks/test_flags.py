@@ -27,6 +27,9 @@ def test_columns_and_labels_of_ones_own():
     )
     assert task.text_columns == ("a", "b") and not task.text_b_is_optional
     assert (task.label_column, task.labels) == ("topic", ("y", "x"))
+    # Single texts can be learnt from under any name.
+    assert declared("--task=embedding", "--text_columns=a,b").text_b_is_optional
+    assert not declared("--task=rerank", "--text_columns=a,b").text_b_is_optional
 
 
 def test_flags_as_the_arguments_of_another_command():
