@@ -6,6 +6,7 @@ python deploy/serving/client.py --url=http://10.0.0.7:8080 "So good from start t
 
 import argparse
 import json
+import math
 import sys
 import urllib.error
 import urllib.request
@@ -36,7 +37,7 @@ def ask(url: str, inputs: Mapping[str, Sequence[str]], model: str = "beambert") 
       model: name of the model, see model-settings.json.
 
     Raises:
-      RuntimeError: the server refuses the request, with its reason.
+      RuntimeError: the server refuses the request, with its reason, or it is no such server.
     """
     request = urllib.request.Request(
         f"{url}/v2/models/{model}/infer",
@@ -45,15 +46,27 @@ def ask(url: str, inputs: Mapping[str, Sequence[str]], model: str = "beambert") 
     )
     try:
         with urllib.request.urlopen(request) as response:
-            answer = json.load(response)
+            outputs = json.load(response)["outputs"]
     except urllib.error.HTTPError as error:
-        raise RuntimeError(json.load(error).get("error", str(error))) from error
-    return {each["name"]: _nested(each["data"], each["shape"]) for each in answer["outputs"]}
+        raise RuntimeError(_reason(error)) from error
+    except (ValueError, TypeError, KeyError) as error:
+        raise RuntimeError("the answer is none of the Open Inference Protocol") from error
+    return {each["name"]: _nested(each["data"], each["shape"]) for each in outputs}
+
+
+def _reason(error: urllib.error.HTTPError) -> str:
+    """Returns the reason of a refusal; a proxy's page has none but the status."""
+    try:
+        return str(json.load(error)["error"])
+    except (ValueError, TypeError, KeyError):
+        return str(error)
 
 
 def _nested(flat: list, shape: Sequence[int]) -> list:
-    for size in reversed(shape[1:]):
-        flat = [flat[first : first + size] for first in range(0, len(flat), size)]
+    # From the last axis to the second; without elements the sizes alone tell the number of lists.
+    for axis in range(len(shape) - 1, 0, -1):
+        size = shape[axis]
+        flat = [flat[i * size : (i + 1) * size] for i in range(math.prod(shape[:axis]))]
     return flat
 
 

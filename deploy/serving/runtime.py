@@ -5,7 +5,10 @@ and MLServer, and nothing else of this repository.
 """
 
 import asyncio
+import functools
+import math
 import pathlib
+from collections.abc import Awaitable, Callable
 
 import numpy as np
 import tensorflow as tf
@@ -21,6 +24,7 @@ from mlserver.types import (
 )
 from mlserver.utils import get_model_uri
 
+Predict = Callable[[InferenceRequest], Awaitable[InferenceResponse]]
 # The types of the protocol, by those of TensorFlow.
 DATATYPES = {tf.string: "BYTES", tf.int32: "INT32", tf.int64: "INT64", tf.float32: "FP32"}
 
@@ -39,7 +43,8 @@ def newest_version(folder: str) -> pathlib.Path:
     found = pathlib.Path(folder)
     if (found / "saved_model.pb").is_file():
         return found
-    versions = [each.parent for each in found.glob("[0-9]*/saved_model.pb")]
+    whole = [each.parent for each in found.glob("*/saved_model.pb")]
+    versions = [version for version in whole if version.name.isdecimal()]
     if not versions:
         raise FileNotFoundError(f"{folder}: holds no version with a saved_model.pb")
     return max(versions, key=lambda version: int(version.name))
@@ -69,18 +74,30 @@ class SavedModelRuntime(MLModel):
         self.outputs = [_tensor(name, spec) for name, spec in outputs.items()]
         return True
 
+    def __setattr__(self, name: str, value: object) -> None:
+        """Sets an attribute; a `predict` that puts requests together then checks each before.
+
+        MLServer sets one if `max_batch_size` is more than 1. A wrong request that is put together
+        with others would be refused with them, or shift their answers.
+        """
+        super().__setattr__(name, self._checking(value) if name == "predict" else value)
+
+    def _checking(self, predict: Predict) -> Predict:
+        @functools.wraps(predict)
+        async def check_and_predict(payload: InferenceRequest) -> InferenceResponse:
+            self._arguments(payload)
+            return await predict(payload)
+
+        return check_and_predict
+
     async def predict(self, payload: InferenceRequest) -> InferenceResponse:
         """Returns the outputs of a request, or of several that MLServer has put together.
 
         Raises:
-          InferenceError: an input is missing, unknown, or not of the model's type and shape.
+          InferenceError: an input is missing, unknown, or not of the model's type and shape, or the
+            inputs have different numbers of rows.
         """
-        given = {each.name: each for each in payload.inputs}
-        if given.keys() != self._specs.keys():
-            raise InferenceError(
-                f"the inputs are {', '.join(sorted(given))}; give {', '.join(sorted(self._specs))}"
-            )
-        arguments = {name: _decoded(each, self._specs[name]) for name, each in given.items()}
+        arguments = self._arguments(payload)
         try:
             # In a thread, so that the next requests are put together meanwhile.
             found = await asyncio.to_thread(self._answer, **arguments)
@@ -90,6 +107,21 @@ class SavedModelRuntime(MLModel):
         return InferenceResponse(
             model_name=self.name, model_version=self._version, id=payload.id, outputs=outputs
         )
+
+    def _arguments(self, payload: InferenceRequest) -> dict[str, tf.Tensor]:
+        """Returns the model's arguments; see `predict`."""
+        given = {each.name: each for each in payload.inputs}
+        if given.keys() != self._specs.keys():
+            raise InferenceError(
+                f"the inputs are {', '.join(sorted(given))}; give {', '.join(sorted(self._specs))}"
+            )
+        found = {name: _decoded(each, self._specs[name]) for name, each in given.items()}
+        if len({value.shape[0] for value in found.values()}) > 1:
+            rows = ", ".join(f"{name} {value.shape[0]}" for name, value in sorted(found.items()))
+            raise InferenceError(
+                f"the inputs have different numbers of rows ({rows}); give as many"
+            )
+        return found
 
 
 def _tensor(name: str, spec: tf.TensorSpec) -> MetadataTensor:
@@ -108,6 +140,8 @@ def _decoded(given: RequestInput, spec: tf.TensorSpec) -> tf.Tensor:
         values = [each.encode() if isinstance(each, str) else each for each in values]
     try:
         flat = np.array(values, object if spec.dtype == tf.string else spec.dtype.as_numpy_dtype)
+        if math.prod(given.shape) != flat.size:
+            raise ValueError(f"has {flat.size} values for the shape {list(given.shape)}")
         # Clients of the protocol tend to give a column for a list.
         shape = list(given.shape) if len(given.shape) == len(spec.shape) else [-1]
         if len(spec.shape) > 1 and shape == [-1]:

@@ -26,7 +26,9 @@ _Z = 1.959964
 def intervals(
     outcomes: Outcomes, names: Sequence[str], positive: int
 ) -> dict[str, tuple[float, float]]:
-    """Returns the 95 % interval of each metric."""
+    """Returns the 95 % interval of each metric; (0, 0) if there are no outcomes."""
+    if not len(outcomes):
+        return dict.fromkeys(names, (0.0, 0.0))
     found = {}
     shares = [name for name in names if name in outcomes.SHARES]
     for name, score in outcomes.scores(shares, positive).items():

@@ -22,8 +22,8 @@ def worst_mistakes(
     """
     names = list(slicings)
     found = []
-    for record, example in zip(records, examples, strict=True):
-        mistake = RECORDS[kind].mistake(record, example)
+    of_all = RECORDS[kind].mistakes(records, examples)
+    for record, mistake in zip(records, of_all, strict=True):
         if mistake.weight > 0:
             slices = {name: record[name][0].decode() for name in names if name in record}
             found.append(dataclasses.replace(mistake, row=record["row"][0], slices=slices))

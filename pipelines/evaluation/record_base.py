@@ -55,6 +55,11 @@ class Records(abc.ABC):
         return None
 
     @staticmethod
+    def query(example: Any) -> str | None:
+        """Returns the query, whose candidates a slice has together; None for kinds without one."""
+        return None
+
+    @staticmethod
     def predictions(task: Task, labels: Sequence[str]) -> tuple[str, ...] | None:
         """Returns the values of the slicing by prediction; None for kinds without one."""
         return None
@@ -85,6 +90,11 @@ class Records(abc.ABC):
     @abc.abstractmethod
     def mistake(record: Record, example: Any) -> Mistake:
         """Returns the mistake of an answer; its weight is 0 if the answer is right."""
+
+    @classmethod
+    def mistakes(cls, records: Sequence[Record], examples: Sequence[Any]) -> list[Mistake]:
+        """Returns the mistake of each answer, see `mistake`."""
+        return [cls.mistake(*both) for both in zip(records, examples, strict=True)]
 
 
 def check_finite(record: Record, name: str, model: Model) -> None:

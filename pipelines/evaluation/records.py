@@ -14,6 +14,7 @@ slicing. The other features depend on the kind of the task:
                              squad_f1
 """
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -172,6 +173,30 @@ class NumberRecords(Records):
         return Mistake(text_of(example), example.label, f"{score:.3f}", abs(score - number))
 
 
+class CosineRecords(NumberRecords):
+    """Records of a similarity, whose cosines have another range than the scores of the file."""
+
+    WEIGHT = ("difference of ranks", "whose rank by the cosine is furthest from that by the label")
+
+    @classmethod
+    def mistakes(cls, records: Sequence[Record], examples: Sequence[TextExample]) -> list[Mistake]:
+        """Returns mistakes whose weight is the distance from the ranks of the label.
+
+        Examples with the same label may have its ranks in any order.
+        """
+        labels, scores = (
+            np.array([record[name][0] for record in records]) for name in ("number", "score")
+        )
+        first, last = _ranks(labels)
+        ranks = np.mean(_ranks(scores), axis=0)
+        weights = np.maximum(np.maximum(first - ranks, ranks - last), 0.0)
+        found = super().mistakes(records, examples)
+        return [
+            dataclasses.replace(mistake, weight=weight)
+            for mistake, weight in zip(found, weights.tolist(), strict=True)
+        ]
+
+
 class RelevanceRecords(NumberRecords):
     """Records of a reranking."""
 
@@ -184,6 +209,11 @@ class RelevanceRecords(NumberRecords):
     def label_slices(examples: Sequence[TextExample], labels: Sequence[str]) -> Slices | None:
         """Returns None: a slice must have the candidates of a query together."""
         return None
+
+    @staticmethod
+    def query(example: TextExample) -> str:
+        """Returns the query."""
+        return example.text
 
 
 class TagRecords(Records):
@@ -279,10 +309,16 @@ RECORDS: dict[str, type[Records]] = {
     TAGGING: TagRecords,
     SPAN: SpanRecords,
     EMBEDDING: RankingRecords,
-    SIMILARITY: NumberRecords,
+    SIMILARITY: CosineRecords,
 }
 
 
 def _named(words: Sequence[str], tags: Sequence[str]) -> str:
     found = entities(tags)
     return "\n".join(f"{' '.join(words[one.start : one.end])} ({one.type})" for one in found) or "–"
+
+
+def _ranks(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the first and the last rank of each number, from 1; equal ones share their ranks."""
+    in_order = np.sort(numbers)
+    return np.searchsorted(in_order, numbers) + 1, np.searchsorted(in_order, numbers, "right")

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from beambert.pipelines.evaluation.outcome_base import ArrayOutcomes, Record, column
-from beambert.pipelines.tasks.ranking import random_scores, relevance_scores
+from beambert.pipelines.tasks.ranking import random_order_scores, relevance_scores
 
 
 @dataclasses.dataclass(frozen=True)
@@ -18,7 +18,7 @@ class RelevanceOutcomes(ArrayOutcomes):
     Attributes:
       ndcg_at_10: nDCG of the first ten candidates, [queries].
       mrr_at_10: reciprocal rank of the first relevant one of them, [queries].
-      random_ndcg_at_10, random_mrr_at_10: the same in a random order.
+      random_ndcg_at_10, random_mrr_at_10: the means of the same over all orders.
     """
 
     ndcg_at_10: NDArray[np.float64]
@@ -33,9 +33,7 @@ class RelevanceOutcomes(ArrayOutcomes):
     def of_records(cls, records: Sequence[Record]) -> Self:
         """Returns the outcomes of prediction records."""
         queries, labels, scores = (column(records, name) for name in cls.FEATURES)
-        found = [
-            relevance_scores(queries, labels, by) for by in (scores, random_scores(len(records)))
-        ]
+        found = relevance_scores(queries, labels, scores), random_order_scores(queries, labels)
         return cls(*(of[name] for of in found for name in cls.METRICS))
 
     def scores(self, names: Sequence[str], positive: int) -> dict[str, float]:

@@ -8,7 +8,7 @@ from beambert.pipelines.evaluation import plots
 from beambert.pipelines.evaluation.blessing import without_model
 from beambert.pipelines.evaluation.excerpts import excerpt
 from beambert.pipelines.evaluation.measures import written
-from beambert.pipelines.evaluation.outcomes import NumberOutcomes, Outcomes
+from beambert.pipelines.evaluation.outcomes import CosineOutcomes, NumberOutcomes, Outcomes
 from beambert.pipelines.evaluation.records import RECORDS, Mistake
 from beambert.pipelines.evaluation.slices import LENGTH, slice_title
 from beambert.pipelines.shared.report_page import (
@@ -219,7 +219,8 @@ _ENTITY_SCORES = {"precision": "precision", "recall": "recall", "f1": "F1"}
 
 
 def _numbers(outcomes: Outcomes) -> Html | None:
-    if not isinstance(outcomes, NumberOutcomes):
+    # Cosines need not equal labels.
+    if not isinstance(outcomes, NumberOutcomes) or isinstance(outcomes, CosineOutcomes):
         return None
     return section(
         "Predicted numbers",

@@ -51,7 +51,11 @@ def slicings(
       named: names of the slicings that the user wants; None for all.
     """
     most = MOST_VALUES if named is None else MOST_VALUES_IF_NAMED
-    lengths = tuple(length_bucket(example) for example in examples)
+    queries = [RECORDS[kind].query(example) for example in examples]
+    lengths = tuple(
+        length_bucket(example) if query is None else _bucket(len(query.split()))
+        for example, query in zip(examples, queries, strict=True)
+    )
     found = [Slicing(LENGTH, lengths, tuple(name for _, name in _LENGTH_BUCKETS))]
     by_label = RECORDS[kind].label_slices(examples, labels)
     if by_label:
@@ -59,8 +63,10 @@ def slicings(
     common = [name for name in examples[0].columns if all(name in e.columns for e in examples)]
     for column in common:
         values = tuple(example.columns[column] for example in examples)
+        # A slice with some of a query's candidates alone would have another ranking.
+        tears = None not in queries and len({*zip(queries, values, strict=True)}) > len({*queries})
         # A column with one value would repeat the overall metrics.
-        if 2 <= len(set(values)) <= most:
+        if 2 <= len(set(values)) <= most and not tears:
             name = f"column {column}" if column in (*taken, LENGTH, LABEL, PREDICTION) else column
             found.append(Slicing(name, values, tuple(sorted(set(values)))))
     return found
@@ -81,7 +87,7 @@ def check_names(named: Sequence[str], found: Sequence[str]) -> None:
             raise InputError(
                 f"--slices={','.join(named)}: {name!r} is none of the slices of this file, which "
                 f"are {', '.join(found)}; name one of them (a column that is named needs 2 to "
-                f"{MOST_VALUES_IF_NAMED} values)"
+                f"{MOST_VALUES_IF_NAMED} values, and one for each query of a reranking)"
             )
 
 
@@ -89,12 +95,16 @@ def length_bucket(example: Example | Question) -> str:
     """Returns the bucket of an example's number of words.
 
     The words of both texts of a pair, or of a question and its context, count together. Among
-    several endings, the longest counts.
+    several endings, the longest counts. `slicings` counts the words of a query alone.
     """
     words = sum(
         len(text.split()) if isinstance(text, str) else max(len(part.split()) for part in text)
         for text in example.texts().values()
     )
+    return _bucket(words)
+
+
+def _bucket(words: int) -> str:
     return next(name for most, name in _LENGTH_BUCKETS if words <= most)
 
 

@@ -22,6 +22,7 @@ from beambert.pipelines.tasks.vector_kinds import (
     DROPOUT,
     LOSSES,
     SINGLE_TEXTS,
+    VectorTask,
 )
 
 # The flags of `add_learning_flags`.
@@ -177,11 +178,12 @@ def task_of(flags: argparse.Namespace) -> Task:
         if name not in task.COLUMN_FLAGS:
             raise InputError(f"--{name}: {_one(task.kind)} task has none; leave the flag out")
     if "text_columns" in given:
-        if not 1 <= len(given["text_columns"]) <= 2:
-            raise InputError(
-                f"--text_columns={','.join(given['text_columns'])}: name one or two columns"
-            )
-        given["text_b_is_optional"] = False
+        least = 2 if task.COMPARES_TEXTS else 1
+        if not least <= len(given["text_columns"]) <= 2:
+            wanted = "the two columns that it compares" if least == 2 else "one or two columns"
+            raise InputError(f"--text_columns={','.join(given['text_columns'])}: name {wanted}")
+        # A train file for vectors may still have single texts, and dev shows what a typo hides.
+        given["text_b_is_optional"] = isinstance(task, VectorTask)
     if given.get("label_separator") == "":
         raise InputError("--label_separator: is empty; give at least one character")
     charsets.check_encoding(flags.encoding)

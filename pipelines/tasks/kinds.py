@@ -209,12 +209,22 @@ class Rerank(Regression):
     kind: str = dataclasses.field(default=RERANK, init=False)
     metrics: tuple[str, ...] = ("ndcg_at_10", "mrr_at_10")
 
+    COMPARES_TEXTS = True
+
     def _check_label(
         self, path: pathlib.Path, line: int, label: str, possible: Sequence[str] | None
     ) -> None:
         if not _is_number(label) or not 0 <= float(label) <= 1:
             reason = f"has {label!r} for a relevance, which is a number from 0 to 1"
             raise BadRow(path, line, reason, "correct the row, or divide all by the greatest")
+
+    def check_file(self, path: pathlib.Path, examples: Sequence[TextExample]) -> None:
+        """Refuses also a file none of whose candidates is relevant; a test file has no labels."""
+        super().check_file(path, examples)
+        labels = [float(example.label) for example in examples if example.label is not None]
+        if labels and not any(labels):
+            reason = f"has no relevant candidate, as no {self.label_column!r} is above 0"
+            raise InputError(f"{path}: {reason}; add some")
 
 
 @dataclasses.dataclass(frozen=True)

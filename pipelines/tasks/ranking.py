@@ -153,11 +153,8 @@ def relevance_scores(
     _, groups = np.unique(queries, return_inverse=True)
     gains = np.maximum(labels, 0.0)
     order, ranks = _ranks_within(groups, np.lexsort((labels, -scores, groups)))
-    ideal_order, ideal_ranks = _ranks_within(groups, np.lexsort((-gains, groups)))
-    discounted, ideal = (
-        np.bincount(groups[by], np.where(at <= DEPTH, gains[by] / np.log2(at + 1), 0.0))
-        for by, at in ((order, ranks), (ideal_order, ideal_ranks))
-    )
+    discounted = _discounted(groups, gains, order, ranks)
+    ideal = _ideal_gains(groups, gains)
     is_found = (gains[order] > 0) & (ranks <= DEPTH)
     reciprocal = np.zeros(len(ideal))
     np.maximum.at(reciprocal, groups[order][is_found], 1 / ranks[is_found])
@@ -177,6 +174,48 @@ def _ranks_within(
     return order, np.arange(len(order)) - starts + 1
 
 
-def random_scores(count: int) -> NDArray[np.float64]:
-    """Returns scores that say nothing; they are always the same."""
-    return np.random.default_rng(1).random(count)
+def random_order_scores(
+    queries: NDArray[np.int64], labels: NDArray[np.float64]
+) -> dict[str, NDArray[np.float64]]:
+    """Returns the means of `relevance_scores` over all orders of a query's candidates.
+
+    Every candidate is as likely to have a rank as any other, so that the mean gain of a rank is
+    that of all candidates. The first relevant one has a rank if no earlier one is relevant and one
+    of those that are left is.
+
+    Args:
+      queries, labels: see `relevance_scores`.
+    """
+    _, groups = np.unique(queries, return_inverse=True)
+    gains = np.maximum(labels, 0.0)
+    sizes, relevant = np.bincount(groups), np.bincount(groups, gains > 0)
+    discounts, reciprocal, none_before = (
+        fill(len(sizes)) for fill in (np.zeros, np.zeros, np.ones)
+    )
+    for rank in range(1, DEPTH + 1):
+        left = sizes - rank + 1
+        discounts += np.where(left > 0, 1 / math.log2(rank + 1), 0.0)
+        share = np.where(left > 0, relevant / np.maximum(left, 1), 0.0)
+        reciprocal += none_before * share / rank
+        none_before *= 1 - share
+    counts = relevant > 0
+    mean_gains = np.bincount(groups, gains) / sizes
+    return {
+        "ndcg_at_10": (mean_gains * discounts)[counts] / _ideal_gains(groups, gains)[counts],
+        "mrr_at_10": reciprocal[counts],
+    }
+
+
+def _ideal_gains(groups: NDArray[np.int64], gains: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Returns the discounted gains of each group in the best order."""
+    return _discounted(groups, gains, *_ranks_within(groups, np.lexsort((-gains, groups))))
+
+
+def _discounted(
+    groups: NDArray[np.int64],
+    gains: NDArray[np.float64],
+    order: NDArray[np.int64],
+    ranks: NDArray[np.int64],
+) -> NDArray[np.float64]:
+    at_ranks = np.where(ranks <= DEPTH, gains[order] / np.log2(ranks + 1), 0.0)
+    return np.bincount(groups[order], at_ranks)

@@ -88,6 +88,8 @@ class Task(abc.ABC):
     # How much the labels count in the loss, see `class_weights`; None if all count alike. It has no
     # annotation, as kinds that have weights make a field of it.
     class_weights = None
+    # Whether an example compares two texts, so that two columns of texts have names.
+    COMPARES_TEXTS: ClassVar[bool] = False
     # Whether the answers are labels; a model keeps them in labels.txt.
     HAS_LABELS: ClassVar[bool] = True
 

@@ -30,8 +30,9 @@ SINGLE_TEXTS = (DROPOUT, CLOZE, ADJACENT)
 # Share of the sentences that are taken out of their passages (Lee et al. 2019, arXiv 1906.00300,
 # section 4); the others teach that the same words may stand in both.
 _TAKEN_OUT = 0.9
-# A sentence ends with one of these marks and a blank.
-_BETWEEN_SENTENCES = re.compile(r"(?<=[.!?…。！？])\s+")
+# A sentence ends with one of these marks and a blank; those of Chinese and Japanese need no blank,
+# and further marks or a closing bracket belong to the sentence.
+_BETWEEN_SENTENCES = re.compile(r"((?<=[。！？])(?![。！？」』）]|$)\s*|(?<=[.!?…])\s+)")
 # A section ends before an empty line.
 _BETWEEN_SECTIONS = re.compile(r"\n\s*\n")
 ONE_SENTENCE_REASON = "has one sentence"
@@ -64,6 +65,7 @@ class VectorTask(TableTask):
     gradient_cache_batch_size: int = 0
 
     HAS_LABELS: ClassVar[bool] = False
+    COMPARES_TEXTS: ClassVar[bool] = True
     LEARNING_FLAGS = _VECTOR_FLAGS
 
     def _make(self, endings: tuple[str, ...], **fields: Any) -> VectorExample:
@@ -190,14 +192,15 @@ def cloze(example: VectorExample) -> list[VectorExample]:
     That is the inverse cloze task (Lee et al. 2019, arXiv 1906.00300). The text alone decides which
     sentence it is, and whether it also stays where it was.
     """
-    sentences = _BETWEEN_SENTENCES.split(example.text.strip())
+    parts = _BETWEEN_SENTENCES.split(example.text.strip())
+    sentences = parts[::2]  # What is between them comes after each but the last.
     if len(sentences) < 2:
         return []
     random = Random(text_id(example.text))
     taken = random.randrange(len(sentences))
     rest = example.text
     if random.random() < _TAKEN_OUT:
-        rest = " ".join(sentences[:taken] + sentences[taken + 1 :])
+        rest = "".join(parts[: 2 * taken] + parts[2 * taken + 2 :]).strip()
     return [dataclasses.replace(example, text=sentences[taken], text_b=rest)]
 
 
@@ -246,6 +249,16 @@ class Similarity(VectorTask):
     ) -> Any:
         is_single = isinstance(row, dict) and self.text_columns[1] not in row
         return super()._example(path, line, row, is_labelled and not is_single, labels)
+
+    def check_file(self, path: pathlib.Path, examples: Sequence[VectorExample]) -> None:
+        """Refuses also single texts with scores, which only a pair can have."""
+        super().check_file(path, examples)
+        if examples[0].text_b is None and any(example.label is not None for example in examples):
+            raise InputError(
+                f"{path}: has a column {self.label_column!r} but no column "
+                f"{self.text_columns[1]!r}, the text that each score is about; add it, or name "
+                "both texts in --text_columns"
+            )
 
     def _check_label(
         self, path: pathlib.Path, line: int, label: str, possible: Sequence[str] | None

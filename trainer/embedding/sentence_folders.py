@@ -87,6 +87,17 @@ def read_settings(path: str, flag: str) -> SentenceSettings:
     )
 
 
+def prefix_notes(init: str) -> list[str]:
+    """Returns a sentence about the default prompt of a fine-tuning's encoder, if it has one."""
+    if not (prefix := read_settings(init, "--init").prefix):
+        return []
+    return [
+        f"--init={init}: puts {prefix!r} before each text by default, and the new model does not; "
+        "write it before the texts of train and dev if it shall stay, and give it to `beambert "
+        "embed` as --prefix"
+    ]
+
+
 def _own_settings(path: str) -> SentenceSettings:
     """Returns the settings of an embedding or a similarity model, or the defaults."""
     training = read_optional_json(f"{path}/{TRAINING_FILE}")

@@ -16,7 +16,7 @@ from beambert.pipelines.tasks import multi_label
 from beambert.pipelines.tasks.class_weights import loss_weights
 from beambert.pipelines.tasks.entities import entity_scores
 from beambert.pipelines.tasks.metrics import scores
-from beambert.pipelines.tasks.ranking import random_scores, relevance_scores, text_id
+from beambert.pipelines.tasks.ranking import random_order_scores, relevance_scores, text_id
 from beambert.pipelines.tasks.splits import read_splits
 from beambert.pipelines.tasks.task import DEV, TRAIN, Task
 from beambert.trainer.task_models import outside_index
@@ -237,21 +237,20 @@ class RelevanceData(TextData):
 
     def results(self, outputs: Mapping[str, np.ndarray]) -> dict[str, float]:
         """Returns the task's metrics of a model's outputs for dev."""
-        return self._scores(outputs["scores"])
+        return self._means(relevance_scores(*self._judged(), outputs["scores"]))
 
     def baseline(self) -> dict[str, float]:
-        """Returns the metrics for a random order."""
-        return self._scores(random_scores(self.counts[DEV]))
+        """Returns the metrics for a random order, which are means over all orders."""
+        return self._means(random_order_scores(*self._judged()))
 
-    def _scores(self, predictions: np.ndarray) -> dict[str, float]:
+    def _judged(self) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the ids of the queries of dev, and the labels."""
         examples = self._examples[DEV]
         queries = np.array([text_id(example.text) for example in examples])
-        labels = np.array([float(example.label) for example in examples])
-        found = relevance_scores(queries, labels, predictions)
-        return {
-            name: float(of.mean()) if of.size else 0.0
-            for name, of in ((name, found[name]) for name in self.task.metrics)
-        }
+        return queries, np.array([float(example.label) for example in examples])
+
+    def _means(self, found: Mapping[str, np.ndarray]) -> dict[str, float]:
+        return {name: float(found[name].mean()) for name in self.task.metrics}
 
 
 class TagData(ExampleData):

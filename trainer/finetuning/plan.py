@@ -31,7 +31,7 @@ from beambert.pipelines.tasks.vector_kinds import VectorTask
 from beambert.pipelines.tokenizers.folders import read_given
 from beambert.pipelines.wordpiece.vocabulary import Vocabulary
 from beambert.trainer import model_folders
-from beambert.trainer.embedding.sentence_folders import read_settings
+from beambert.trainer.embedding.sentence_folders import prefix_notes, read_settings
 from beambert.trainer.finetuning.data import (
     ChoiceData,
     ClassData,
@@ -282,16 +282,18 @@ def make_plan(job: FinetuningJob) -> FinetuningPlan:
             "has pairs; use another encoder"
         )
     check_names(data.task.class_weights, data.labels)
-    if isinstance(data.task, VectorTask):
-        _check_vectors(job, data.task, start.config)
+    if isinstance(data, VectorData):
+        _check_vectors(job, data, start.config)
+        notes += prefix_notes(job.init)
     optimizer, loop = _schedule(job, data.counts[TRAIN], start.config)
     return FinetuningPlan(
         job, start.config, start.weights, text_features, data, notes, optimizer, loop
     )
 
 
-def _check_vectors(job: FinetuningJob, task: VectorTask, config: EncoderConfig) -> None:
+def _check_vectors(job: FinetuningJob, data: VectorData, config: EncoderConfig) -> None:
     """Refuses settings that vectors of texts cannot be learnt with."""
+    task = data.task
     for flag, value in (
         ("freeze_encoder", job.freeze_encoder),
         ("num_bilstm_layers", job.num_bilstm_layers),
@@ -311,6 +313,14 @@ def _check_vectors(job: FinetuningJob, task: VectorTask, config: EncoderConfig) 
         raise InputError(
             f"--init={job.init}: reads text from left to right, so no token of it has read a whole "
             "text but the last; give an encoder of another --objective"
+        )
+    if data.is_single and config.with_dropout(0.0) == config:
+        pairs = f"add a column {task.text_columns[1]!r} to train"
+        if "single_texts" in task.LEARNING_FLAGS:
+            pairs += ", or make pairs of the texts by --single_texts=cloze"
+        raise InputError(
+            f"--init={job.init}: has no dropout, under which a single text could learn to find "
+            f"itself (SimCSE); {pairs}, or give an encoder that was pre-trained with --dropout"
         )
 
 

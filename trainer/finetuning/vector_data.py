@@ -13,6 +13,7 @@ from beambert.pipelines.tasks.ranking import (
     text_id,
 )
 from beambert.pipelines.tasks.task import DEV, TRAIN, Task
+from beambert.pipelines.tasks.vector_kinds import COSINE
 from beambert.trainer.finetuning.batches import LENGTH_MULTIPLE
 from beambert.trainer.finetuning.data import ExampleData
 
@@ -28,12 +29,16 @@ class VectorData(ExampleData):
     ):
         """Reads the splits train and dev; see `TaskData`. It says so if train has no pairs."""
         super().__init__(task, data_dir, tell, skip_bad_rows)
-        self._is_single = self._examples[TRAIN][0].text_b is None
-        if self._is_single:
+        if self.is_single:
             tell(
                 f"{self._read.files[TRAIN]}: has single texts; each learns to find itself under "
                 "another dropout (SimCSE)"
             )
+
+    @property
+    def is_single(self) -> bool:
+        """Whether train has single texts."""
+        return self._examples[TRAIN][0].text_b is None
 
     @property
     def has_scores(self) -> bool:
@@ -53,7 +58,8 @@ class VectorData(ExampleData):
 
     def check_batch(self, size: int, parts: int) -> None:
         """Refuses batches whose examples have nothing to be compared with."""
-        if size // parts > 1 or self._examples[TRAIN][0].negatives:
+        by_itself = self.has_scores and self.task.loss == COSINE
+        if size // parts > 1 or by_itself or self._examples[TRAIN][0].negatives:
             return
         by = "" if parts == 1 else f" in each of {parts} parts"
         raise InputError(

@@ -48,12 +48,11 @@ def in_batch(
     logits_BC = tf.matmul(queries_BH, found_CH, transpose_b=True) / temperature
     ids_C = _by_place(text_ids_BS[:, 1:, None])[:, 0]
     query_B1, right_B1 = text_ids_BS[:, :1], text_ids_BS[:, 1:2]
-    is_equal = (ids_C == right_B1) | (ids_C == query_B1)
-    answers_equal_query = tf.pad(
-        text_ids_BS[:, 0] == query_B1, [[0, 0], [0, rows * (texts - 2)]], constant_values=False
-    )
+    # Number of equal queries, the row's own among them, that a text is right for.
+    is_equal_query_BB = tf.cast(text_ids_BS[:, 0] == query_B1, tf.float32)
+    answers_BC = tf.matmul(is_equal_query_BB, tf.cast(ids_C == right_B1, tf.float32))
     is_filling = tf.tile(weights_B == 0, [texts - 1])
-    drops = is_equal | answers_equal_query | is_filling
+    drops = (answers_BC > 0) | (ids_C == query_B1) | is_filling
     is_own = tf.eye(rows, rows * (texts - 1), dtype=tf.bool)
     logits_BC = tf.where(drops & ~is_own, _NEVER, logits_BC)
     losses = tf.nn.sparse_softmax_cross_entropy_with_logits(tf.range(rows), logits_BC)
@@ -88,9 +87,10 @@ def cosent(
 def at_dims(
     loss: Callable[[tf.Tensor], tf.Tensor], vectors: tf.Tensor, dims: Sequence[int]
 ) -> tf.Tensor:
-    """Returns the sum of a loss of the first components of vectors [..., H], for each of the dims.
+    """Returns the loss of whole vectors [..., H], and that of their first components for each dim.
 
     That is Matryoshka representation learning (Kusupati et al. 2022, arXiv 2205.13147) with equal
-    weights, as in sentence-transformers. Without dims it is the loss of the whole vectors.
+    weights, as in sentence-transformers, where the dims must list H themselves. H counts once.
     """
-    return tf.add_n([loss(vectors[..., :dim]) for dim in dims or (vectors.shape[-1],)])
+    widths = dict.fromkeys([vectors.shape[-1], *dims])
+    return tf.add_n([loss(vectors[..., :width]) for width in widths])

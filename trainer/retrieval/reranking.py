@@ -5,7 +5,7 @@ together, and costs a pass through the network for each pair.
 """
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -41,7 +41,7 @@ class Reranker:
         length = found.training["max_seq_length"]
         self._text_features = TextFeatures(found.vocabulary, found.do_lower_case, length)
         self._model = task_model(found)
-        self._graph = tf.function(self._model, autograph=False)
+        self._graphs: dict[int, Callable[..., tf.Tensor]] = {}
 
     def scores(self, query: str, texts: Sequence[str]) -> np.ndarray:
         """Returns the relevance of each text for a query, from 0 to 1, float32 [texts]."""
@@ -55,8 +55,17 @@ class Reranker:
             some = order[start : start + _PAIRS_AT_A_TIME]
             longest = -(-lengths[some].max() // _LENGTH_STEP) * _LENGTH_STEP
             batch = {name: tf.gather(of, some)[:, :longest] for name, of in features.items()}
-            found[some] = tf.sigmoid(self._graph(batch)[:, 0]).numpy()
+            found[some] = tf.sigmoid(self._graph_of(batch)(batch)[:, 0]).numpy()
         return found
+
+    def _graph_of(self, features: Mapping[str, tf.Tensor]) -> Callable[..., tf.Tensor]:
+        """Returns the graph for the length of a batch, which takes any number of passages."""
+        length = features["input_ids"].shape[1]
+        if length not in self._graphs:
+            of_batch = {name: tf.TensorSpec([None, length], tf.int32, name) for name in features}
+            function = tf.function(self._model, autograph=False)
+            self._graphs[length] = function.get_concrete_function(of_batch)
+        return self._graphs[length]
 
     def rerank(self, query: str, hits: Sequence[Hit], count: int) -> list[Hit]:
         """Returns the most relevant hits, the best first, with their relevance as scores.

@@ -14,7 +14,7 @@ from beambert.pipelines.tokenizers.vocabulary import (
     TokenizerVocabulary,
 )
 from beambert.pipelines.wordpiece.vocabulary import SPECIAL_TOKENS, Vocabulary
-from beambert.trainer.model_folders import ModelFolder
+from beambert.trainer.model_folders import PRETRAINING, ModelFolder
 
 
 def read_vocabulary(folder: str, flag: str) -> tuple[Vocabulary, bool]:
@@ -57,6 +57,8 @@ def read_list(path: str) -> list[Any]:
 def exported_files(found: ModelFolder) -> dict[str, bytes]:
     """Returns name -> content of the files from which `transformers` makes a model's tokenizer."""
     vocabulary, most = found.vocabulary, found.config.longest_sequence
+    if found.training["kind"] != PRETRAINING:  # It was trained on no longer texts, or windows.
+        most = found.training["max_seq_length"]
     if not isinstance(vocabulary, TokenizerVocabulary):
         config = _bert_config(found.do_lower_case) | {"model_max_length": most}
         return {TOKENIZER_CONFIG_FILE: json_bytes(config), **vocabulary.files()}

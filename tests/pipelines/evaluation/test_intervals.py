@@ -178,3 +178,12 @@ def test_each_metric_has_the_interval_of_its_kind():
     assert both["accuracy"] == intervals.wilson_interval(score, len(found))
     assert both == intervals.intervals(found, ["accuracy", "macro_f1"], POSITIVE)
     assert intervals.intervals(found, ["accuracy"], POSITIVE) == {"accuracy": both["accuracy"]}
+
+
+def test_a_slice_without_a_relevant_candidate_has_no_interval():
+    """Its queries are left out, so that it has no outcomes, and its scores say nothing."""
+    records = [{"query_id": [i // 2], "number": [0.0], "score": [i / 4]} for i in range(4)]
+    found = outcomes.RelevanceOutcomes.of_records(records)
+    assert len(found) == 0
+    assert intervals.intervals(found, ["ndcg_at_10"], POSITIVE) == {"ndcg_at_10": (0, 0)}
+    assert found.undefined() == {"ndcg_at_10", "mrr_at_10"}

@@ -5,7 +5,9 @@ import pytest
 
 from beambert.pipelines.evaluation import intervals, outcomes, report
 from beambert.pipelines.evaluation import measures as evaluation
+from beambert.pipelines.evaluation.mistakes import worst_mistakes
 from beambert.pipelines.tasks import declarations
+from beambert.pipelines.tasks.examples import VectorExample
 from beambert.pipelines.tasks.kinds import KINDS
 
 
@@ -66,3 +68,19 @@ def test_a_report_of_many_numbers_stays_light():
     assert page.count("<svg") == 3
     # 1,001 of them, and 30 bars.
     assert page.count("<use") < 1500
+
+
+def test_a_similarity_is_judged_by_ranks():
+    """Cosines in the order of their labels are right, though they are far from them."""
+    examples = [VectorExample(str(i), "b", (), str(i // 2), {}) for i in range(6)]
+    rows = [{"row": [i], "number": [float(i // 2)], "score": [i / 50]} for i in range(6)]
+    assert worst_mistakes(declarations.SIMILARITY, rows, examples) == []
+    # The second of the worst label has the greatest cosine: rank 6, where the label has 1 and 2.
+    rows[1] |= {"score": [0.9]}
+    found = worst_mistakes(declarations.SIMILARITY, rows, examples)
+    assert [(one.row, one.weight) for one in found] == [(1, 4.0), (2, 1.0), (4, 1.0)]
+    outcome = outcomes.CosineOutcomes.of_records(rows)
+    metrics = metrics_of(outcome, declarations.SIMILARITY, [], {})
+    page = report.render(metrics, outcome, found)
+    assert "Predicted numbers" not in page
+    assert "whose rank by the cosine is furthest from that by the label" in page

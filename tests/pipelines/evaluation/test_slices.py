@@ -81,6 +81,24 @@ def test_a_named_column_may_have_more_values():
     assert "country" in named
 
 
+def test_slices_have_all_candidates_of_a_query():
+    """By the length of the query, and by columns that say something about it alone."""
+    examples = [
+        TextExample(
+            "w " * words,
+            "w " * (7 * number),
+            str(number % 2),
+            {"language": "ab"[words % 2], "place": str(number)},
+        )
+        for words in (1, 8, 9, 40)
+        for number in range(1, 5)
+    ]
+    ways = found(declarations.RERANK, examples)
+    assert set(ways) == {"length", "language"}
+    assert ways["length"].values == ("1-8",) * 8 + ("9-16",) * 4 + ("33-64",) * 4
+    assert ways["language"].values == ("b",) * 4 + ("a",) * 4 + ("b",) * 4 + ("a",) * 4
+
+
 def test_help_documents_and_refusal_name_the_same_numbers_of_values():
     few, most = (f"2 to {of} values" for of in (20, slices.MOST_VALUES_IF_NAMED))
     told = [

@@ -27,6 +27,9 @@ def test_columns_and_labels_of_ones_own():
     )
     assert task.text_columns == ("a", "b") and not task.text_b_is_optional
     assert (task.label_column, task.labels) == ("topic", ("y", "x"))
+    # Single texts can be learnt from under any name.
+    assert declared("--task=embedding", "--text_columns=a,b").text_b_is_optional
+    assert not declared("--task=rerank", "--text_columns=a,b").text_b_is_optional
 
 
 def test_flags_as_the_arguments_of_another_command():
@@ -54,6 +57,9 @@ def test_how_labels_are_learnt():
         (("--task=tagging", "--text_columns=a"), "--text_columns: a tagging task has none"),
         (("--task=word_labels", "--label_column=a"), "--label_column: a tagging task has none"),
         (("--task=classification", "--choice_columns=a,b"), "--choice_columns: a classif"),
+        (("--task=similarity", "--text_columns=a"), "--text_columns=a: name the two columns that"),
+        (("--task=embedding", "--text_columns=a"), "--text_columns=a: name the two columns that"),
+        (("--task=rerank", "--text_columns=a"), "--text_columns=a: name the two columns that"),
         (("--task=regression", "--labels=1,2"), "--labels: a regression task has none"),
         (("--task=classification", "--label_separator=;"), "--label_separator: a classif"),
         (("--task=regression", "--class_weights=balanced"), "--class_weights: a regression task"),

@@ -1,11 +1,14 @@
 """What vectors find, beside sorted lists, and the measures beside those of trec_eval's rules."""
 
+import itertools
+
 import numpy as np
 import pytest
 
 from beambert.pipelines.tasks.ranking import (
     best_by_vectors,
     commonest,
+    random_order_scores,
     relevance_scores,
     retrieval_scores,
     text_id,
@@ -103,3 +106,26 @@ def test_relevance_is_that_of_runs():
 def test_equal_scores_do_not_help():
     queries, labels = np.zeros(4, np.int64), np.array([1.0, 0.0, 0.0, 0.0])
     assert relevance_scores(queries, labels, np.ones(4))["mrr_at_10"] == [1 / 4]
+
+
+def test_a_random_order_is_the_mean_over_all_orders():
+    """Of five candidates and of one; and beyond ten candidates that of many draws."""
+    labels = np.array([1.0, 0.0, 0.25, 0.0, -1.0])
+    ones = np.zeros(5, np.int64)
+    all_orders = [np.array(order, float) for order in itertools.permutations(range(5))]
+    assert_means(ones, labels, all_orders, 1e-9)
+    random = np.random.default_rng(5)
+    queries = np.repeat([0, 1, 2, 3, 4], [24, 1, 13, 2, 4])
+    labels = random.integers(0, 4, len(queries)) / 3 * (random.random(len(queries)) < 0.5)
+    labels[queries == 4], labels[queries == 1], labels[queries == 3] = 0.0, 1.0, (0.5, 0.0)
+    draws = [random.random(len(queries)) for _ in range(4000)]
+    assert len(random_order_scores(queries, labels)["mrr_at_10"]) == 4
+    # Four times the greatest standard error of a mean of numbers from 0 to 1.
+    assert_means(queries, labels, draws, 4 * 0.5 / 4000**0.5)
+
+
+def assert_means(queries, labels, orders, tolerance):
+    drawn = [relevance_scores(queries, labels, scores) for scores in orders]
+    for name, found in random_order_scores(queries, labels).items():
+        expected = np.mean([of[name] for of in drawn], axis=0)
+        np.testing.assert_allclose(found, expected, atol=tolerance)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 
 import pytest
 
@@ -32,6 +33,29 @@ def test_a_sentence_finds_the_rest_of_its_text():
     [pair] = cloze(single("One sentence, no. 4 of it"))
     assert pair.text in ("One sentence, no.", "4 of it")
     assert cloze(single("One sentence. ")) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("河很长。它深吗？很深！人们住在那里。", 4),
+        ("「川は長い。」と彼は言った。本当？！ はい。", 3),
+    ],
+)
+def test_sentences_without_blanks_between_them(text, count):
+    """Those of Chinese and Japanese; marks and closing brackets stay together."""
+    sentences = re.findall("「.*?」[^。]*。|[^。？！ ]+[。？！]+", text)
+    assert len(sentences) == count
+    drawn = [cloze(single(text + f"第{n}。"))[0] for n in range(100)]
+    assert {pair.text for pair in drawn} >= set(sentences)
+    assert all(pair.text in sentences or pair.text[0] == "第" for pair in drawn)
+    taken = [n for n, pair in enumerate(drawn) if pair.text not in pair.text_b]
+    for n in taken:
+        kept = [one for one in (*sentences, f"第{n}。") if one != drawn[n].text]
+        assert drawn[n].text_b.replace(" ", "") == "".join(kept)
+    assert len(taken) > 70
+    halves = [(pair.text, pair.text_b) for pair in adjacent(single("河很长。人们住在那里。"))]
+    assert halves == [("河很长。", "人们住在那里。")]
 
 
 def test_nine_of_ten_sentences_are_taken_out():

@@ -1,5 +1,6 @@
 """Embeddings and similarities: learnt, judged, and the same vectors wherever the model runs."""
 
+import dataclasses
 import json
 
 import numpy as np
@@ -7,11 +8,15 @@ import pytest
 import tensorflow as tf
 
 from beambert.commands import run
+from beambert.model.config import BertConfig
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.tasks.declarations import find_task
 from beambert.pipelines.tasks.examples import read_file
+from beambert.pipelines.tasks.vector_kinds import COSENT, COSINE
 from beambert.trainer.commands.finetune import main as finetune_main
 from beambert.trainer.embedding.embedder import embed
+from beambert.trainer.embedding.sentence_folders import prefix_notes
+from beambert.trainer.finetuning.vector_data import ScoredVectorData
 
 # A word of a question and the words of its answer.
 TOPICS = {
@@ -177,6 +182,11 @@ PAIR = {"text": "the river", "text_b": "a city"}
     [
         ("similarity", [PAIR | {"label": "NaN"}], "has 'NaN' for a score; write a finite number"),
         ("similarity", [PAIR], "has no column 'label'"),
+        (
+            "similarity",
+            [{"text": "a", "label": "1"}],
+            "has a column 'label' but no column 'text_b', the text that each score is about",
+        ),
         ("embedding", [PAIR, {"text": "a"}], "has 'text_b' in some rows only"),
         ("embedding", [{"text_b": "a city"}], "has no column 'text'"),
         ("embedding", [PAIR | {"text_b": " "}], "has an empty 'text_b'"),
@@ -215,3 +225,53 @@ def test_dev_needs_pairs(data, encoder_folder, tmp_path):
     written(folder, "dev", {"text": "the river"})
     with pytest.raises(InputError, match="dev.jsonl: has no column 'text_b', without which"):
         finetune("embedding", folder, encoder_folder, tmp_path / "model")
+
+
+def test_single_texts_need_dropout(data, vocabulary, tmp_path):
+    """As ModernBERT's encoders have none by default."""
+    config = BertConfig(
+        vocab_size=len(vocabulary.tokens),
+        hidden_size=8,
+        num_hidden_layers=1,
+        num_attention_heads=1,
+        intermediate_size=8,
+    ).with_dropout(0.0)
+    (tmp_path / "config.json").write_text(json.dumps(config.to_values()))
+    flags = [f"--model={tmp_path / 'config.json'}", f"--vocab_file={tmp_path / 'vocab.txt'}"]
+    (tmp_path / "vocab.txt").write_bytes(vocabulary.serialize())
+    said = (
+        "has no dropout, under which .*; add a column .text_b. to train.* by --single_texts=cloze"
+    )
+    with pytest.raises(InputError, match=said):
+        finetune("embedding", data / "single", "random", tmp_path / "model", *flags)
+
+
+def test_a_squared_error_needs_no_other_example(tmp_path):
+    """The order of the cosines does."""
+    for split in ("train", "dev"):
+        written(tmp_path / "data", split, PAIR | {"label": "0.5"}, PAIR | {"label": "1"})
+    for loss in (COSENT, COSINE):
+        task = dataclasses.replace(find_task("similarity"), loss=loss)
+        found = ScoredVectorData(task, str(tmp_path / "data"), print)
+        if loss == COSINE:
+            found.check_batch(1, 1)
+        else:
+            with pytest.raises(InputError, match="--train_batch_size=1: leaves one example"):
+                found.check_batch(1, 1)
+
+
+def test_a_default_prompt_is_told(tmp_path):
+    """The new model has no prompt, as the texts that it learns from have none."""
+    (tmp_path / "1_Pooling").mkdir()
+    modules = [{"path": "", "type": "st.Transformer"}, {"path": "1_Pooling", "type": "st.Pooling"}]
+    for name, content in (
+        ("modules.json", modules),
+        ("1_Pooling/config.json", {"pooling_mode": "mean"}),
+        ("config_sentence_transformers.json", {"prompts": {"query": "query: "}}),
+    ):
+        (tmp_path / name).write_text(json.dumps(content))
+    assert prefix_notes(str(tmp_path)) == []
+    settings = {"prompts": {"query": "query: "}, "default_prompt_name": "query"}
+    (tmp_path / "config_sentence_transformers.json").write_text(json.dumps(settings))
+    [note] = prefix_notes(str(tmp_path))
+    assert "puts 'query: ' before each text by default, and the new model does not" in note

@@ -79,11 +79,8 @@ def in_batch_by_hand(vectors, ids, temperature):
         for other in range(len(units)):
             for place in range(1, units.shape[1]):
                 is_own = (other, place) == (row, 1)
-                same_query = place == 1 and ids[other][0] == ids[row][0]
-                is_equal = ids[other][place] in (ids[row][0], ids[row][1])
-                if not (is_own or same_query or is_equal):
+                if not is_own and ids[other][place] not in {*right, ids[row][0]}:
                     logits.append(units[row, 0] @ units[other, place] / temperature)
-        assert ids[row][1] in right
         losses.append(np.log(np.sum(np.exp(logits))) - logits[0])
     return losses
 
@@ -91,7 +88,8 @@ def in_batch_by_hand(vectors, ids, temperature):
 def test_equal_texts_are_no_negatives():
     vectors = np.random.default_rng(3).normal(size=(5, 3, 4))
     # Rows 0 and 1 ask for the same text, rows 2 and 3 are the same question, and the text of row 4
-    # is the question of row 0; the negative of row 1 is the right text of row 2.
+    # is the question of row 0; the negative of row 1 is the right text of row 2, and so right for
+    # the question of row 3 too.
     ids = [[1, 2, 11], [3, 2, 5], [4, 5, 13], [4, 6, 14], [7, 1, 15]]
     arguments = tf.constant(vectors, tf.float32), tf.constant(ids, tf.int64), tf.ones(5), 0.1
     losses, _ = vector_losses.in_batch(*arguments)
@@ -99,6 +97,19 @@ def test_equal_texts_are_no_negatives():
     # It makes a difference: with other ids the same vectors have greater losses.
     others, _ = vector_losses.in_batch(arguments[0], different_ids(vectors), *arguments[2:])
     assert (np.array(losses) < np.array(others) - 1e-3).sum() >= 4
+
+
+def test_whole_vectors_are_learnt_beside_their_parts():
+    """Each width once, whether the whole one is listed or not."""
+    vectors = tf.constant(np.random.default_rng(4).normal(size=(3, 2, 6)), tf.float32)
+
+    def loss(some):
+        return tf.reduce_sum(some**2)
+
+    expected = sum(np.sum(vectors.numpy()[..., :width] ** 2) for width in (6, 4, 2))
+    for dims in ((4, 2), (6, 4, 2), (2, 6, 4)):
+        found = vector_losses.at_dims(loss, vectors, dims)
+        assert float(found) == pytest.approx(expected, rel=1e-5)
 
 
 def small_batch(rows, length=8):

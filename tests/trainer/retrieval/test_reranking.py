@@ -1,5 +1,6 @@
 """A model that ranks pairs: judged, at work in a search, and in sentence-transformers."""
 
+import dataclasses
 import json
 import os
 import subprocess
@@ -13,7 +14,10 @@ from beambert.commands import run
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.tasks.declarations import find_task
 from beambert.pipelines.tasks.examples import read_file
+from beambert.pipelines.tasks.task import RERANK
+from beambert.trainer import model_folders
 from beambert.trainer.finetuning.objectives import RelevanceObjective
+from beambert.trainer.retrieval import reranking
 from beambert.trainer.retrieval.reranking import Reranker
 
 # A Python interpreter that has sentence-transformers, for a release.
@@ -110,6 +114,27 @@ def test_a_search_is_ranked_again(reranker, tmp_path, vocabulary):
         np.testing.assert_allclose(json.loads(done.stdout.splitlines()[-1]), scores, atol=1e-5)
 
 
+def test_a_length_has_one_graph_for_any_number_of_passages(monkeypatch, vocabulary, tmp_path):
+    """Each trace would take as long as many passages."""
+    folder = untrained_models.save_classifier(tmp_path / "ranker", vocabulary)
+    config, texts = model_folders.open_model(str(folder), "--model"), ["the river", "a city"]
+    training = {**config.training, "kind": RERANK, "is_pair": True, "max_seq_length": 32}
+    found = dataclasses.replace(config, training=training)
+    traced = []
+
+    def model(features):
+        traced.append(features["input_ids"].shape)
+        sums = tf.reduce_sum(features["input_ids"] * features["input_mask"], axis=1)
+        return tf.cast(sums, tf.float32)[:, None] / 1000
+
+    monkeypatch.setattr(model_folders, "open_model", lambda path, flag: found)
+    monkeypatch.setattr(reranking, "task_model", lambda found: model)
+    reranker = Reranker("ranker")
+    scores = [reranker.scores("people", texts * count)[:2] for count in (1, 2, 3, 20)]
+    np.testing.assert_allclose(scores, [scores[0]] * 4, rtol=1e-5)
+    assert [tuple(shape) for shape in traced] == [(None, 32)]
+
+
 def test_what_is_no_reranker_is_refused(tmp_path, vocabulary):
     folder = untrained_models.save_classifier(tmp_path / "classifier", vocabulary)
     with pytest.raises(InputError, match="--reranker=.*: was not trained to rank pairs of texts"):
@@ -134,3 +159,10 @@ def test_relevance_is_from_0_to_1(tmp_path, label):
     (tmp_path / "train.jsonl").write_text(json.dumps(row) + "\n")
     with pytest.raises(InputError, match="for a relevance, which is a number from 0 to 1"):
         read_file(find_task("rerank"), str(tmp_path), "train")
+
+
+def test_a_file_has_a_relevant_candidate(tmp_path):
+    rows = [{"text": "a query", "text_b": text, "label": "0"} for text in ("a", "b")]
+    (tmp_path / "dev.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    with pytest.raises(InputError, match="dev.jsonl: has no relevant candidate, as no .label. is"):
+        read_file(find_task("rerank"), str(tmp_path), "dev")

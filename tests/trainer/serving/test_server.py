@@ -1,11 +1,13 @@
 """An exported model behind MLServer, as deploy/serving runs it, and its settings."""
 
 import concurrent.futures
+import http.server
 import json
 import os
 import pathlib
 import re
 import shutil
+import threading
 import urllib.request
 
 import numpy as np
@@ -32,6 +34,60 @@ def test_the_image_has_what_its_server_needs():
     assert f"deploy/serving/{module}.py" in copied
     assert f"class {name}(" in (SERVING / f"{module}.py").read_text()
     assert settings["parameters"]["uri"] in dockerfile
+
+    # Nothing of the server needs the rights of root.
+    assert re.search(r"^USER [1-9]\d*$", dockerfile, re.M)
+
+
+class Answers(http.server.BaseHTTPRequestHandler):
+    """Answers every request with the status and the content that the path names."""
+
+    def do_POST(self):
+        status, content = REPLIES[self.path.split("/")[1]]
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(status)
+        self.end_headers()
+        self.wfile.write(content.encode())
+
+    def log_message(self, *args):
+        """Nothing."""
+
+
+def _outputs(data, shape):
+    return json.dumps({"outputs": [{"name": "a", "data": data, "shape": shape}]})
+
+
+REPLIES = {
+    "none": (200, _outputs([], [2, 0])),
+    "no_rows": (200, _outputs([], [0, 3])),
+    "nested": (200, _outputs([*range(12)], [2, 3, 2])),
+    "page": (502, "<html>Bad Gateway</html>"),
+    "refusal": (400, '{"error": "give text"}'),
+    "other": (200, "<html>Welcome</html>"),
+}
+
+
+def test_the_client_reads_every_answer():
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answers) as served:
+        threading.Thread(target=served.serve_forever, daemon=True).start()
+
+        def asked(path):
+            return ask(f"http://127.0.0.1:{served.server_port}/{path}", {"text": ["a"]})
+
+        try:
+            assert asked("none") == {"a": [[], []]}
+            assert asked("no_rows") == {"a": []}
+            nested = [[[0, 1], [2, 3], [4, 5]], [[6, 7], [8, 9], [10, 11]]]
+            assert asked("nested") == {"a": nested}
+            for path, said in (
+                ("page", "HTTP Error 502: Bad Gateway"),
+                ("refusal", "^give text$"),
+                ("other", "the answer is none of the Open Inference Protocol"),
+            ):
+                with pytest.raises(RuntimeError, match=said):
+                    asked(path)
+        finally:
+            served.shutdown()
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +136,10 @@ def test_a_refused_request_is_a_sentence(mlserver, versions):
             ask(url, {"text": ["a"], "text_b": ["b"]})
         for change, message in (
             ({"datatype": "FP32", "data": [1.0]}, "text: is FP32; give BYTES, as the model takes"),
-            ({"shape": [2]}, r"text: cannot reshape .*; give BYTES of the shape \[-1\]"),
+            (
+                {"shape": [2]},
+                r"text: has 1 values for the shape \[2\]; give BYTES of the shape \[-1\]",
+            ),
         ):
             request = request_of({"text": ["a"]})
             request["inputs"][0] |= change
@@ -96,6 +155,35 @@ def test_a_refused_request_is_a_sentence(mlserver, versions):
 
 
 @pytest.mark.serving
+def test_wrong_requests_do_not_touch_others(mlserver, versions):
+    """Two wrong ones together have as many values as their shapes say, at others' places."""
+    model = tf.saved_model.load(str(versions / "1"))
+    expected = model.signatures["serving_default"](text=tf.constant(TEXTS))["probabilities"]
+    short, long, unknown = (request_of({"text": ["a"]}) for _ in range(3))
+    short["inputs"][0]["shape"] = [2]
+    long["inputs"][0]["data"] = ["a", "b"]
+    unknown["inputs"][0]["name"] = "sentence"
+    with server(mlserver, str(versions), max_batch_size=32) as port:
+        url = f"http://127.0.0.1:{port}"
+
+        def wrong(request):
+            with pytest.raises(urllib.error.HTTPError) as refused:
+                post(f"{url}/v2/models/beambert/infer", request)
+            return refused.value.code
+
+        with concurrent.futures.ThreadPoolExecutor(16) as pool:
+            refused, answers = [], []
+            for place in [*range(len(TEXTS))] * 8:
+                refused += [pool.submit(wrong, request) for request in (short, long, unknown)]
+                answers.append((place, pool.submit(ask, url, {"text": [TEXTS[place]]})))
+            assert {one.result() for one in refused} == {400}
+            for place, found in answers:
+                np.testing.assert_allclose(
+                    found.result()["probabilities"], expected[place : place + 1], atol=1e-5
+                )
+
+
+@pytest.mark.serving
 def test_a_new_version_is_loaded_when_asked_for(mlserver, versions, tmp_path):
     folder = shutil.copytree(versions, tmp_path / "serving")
     with server(mlserver, str(folder), max_batch_size=32) as port:
@@ -104,6 +192,7 @@ def test_a_new_version_is_loaded_when_asked_for(mlserver, versions, tmp_path):
         assert post(*asked)["model_version"] == "1"
         shutil.copytree(folder / "1", folder / "10")
         (folder / "11").mkdir()  # It is being written.
+        shutil.copytree(folder / "1", folder / "12.old")
         post(f"{url}/repository/models/beambert/load", {})
         assert post(*asked)["model_version"] == "10"
 

@@ -4,9 +4,12 @@ import json
 
 import pytest
 
+from beambert.model.config import BertConfig
 from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.tasks.task import RERANK
 from beambert.pipelines.wordpiece.vocabulary import SPECIAL_TOKENS
-from beambert.trainer.weights.tokenizer_files import read_vocabulary
+from beambert.trainer.model_folders import PRETRAINING, ModelFolder
+from beambert.trainer.weights.tokenizer_files import exported_files, read_vocabulary
 
 WORDS = ("the", "##s", "Paris")
 
@@ -103,3 +106,12 @@ def test_damaged_json_is_named(write, tmp_path, text):
     (tmp_path / "tokenizer_config.json").write_text(text)
     with pytest.raises(InputError, match=r"tokenizer_config\.json: not "):
         read_vocabulary(folder, "--init")
+
+
+@pytest.mark.parametrize(("kind", "most"), [(PRETRAINING, 64), (RERANK, 24)])
+def test_others_read_as_many_tokens_as_the_model_was_trained_on(vocabulary, kind, most):
+    """A fine-tuned model has more positions than it was fine-tuned on."""
+    config = BertConfig(vocab_size=len(vocabulary.tokens), max_position_embeddings=64)
+    training = {"kind": kind, "max_seq_length": 24, "do_lower_case": True}
+    files = exported_files(ModelFolder("model", config, vocabulary, training))
+    assert json.loads(files["tokenizer_config.json"])["model_max_length"] == most
