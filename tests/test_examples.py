@@ -71,7 +71,7 @@ def test_a_domain_encoder(tmp_path, vocabulary, monkeypatch):
     monkeypatch.setattr(untrained_models, "LENGTH", 64)
     generator = random.Random(5)
     letters = "abcdefghijklmnopqrstuvwxyz"
-    words = ["".join(generator.choices(letters, k=8)) for _ in range(600)]
+    words = ["".join(generator.choices(letters, k=8)) for _ in range(1500)]
 
     def sentence() -> str:
         return " ".join(generator.choices(words, k=9)) + " ."

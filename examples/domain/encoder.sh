@@ -56,7 +56,8 @@ beambert compare --output="$output/comparison" \
 
 # How likely are sentences that no training saw? By character, which compares the vocabularies. They
 # have so few words that their tokens stand at positions that were trained.
-awk 'NF { printf "%s ", $1; next } { print "" }' "$task/dev.conll" "$task/test.conll" |
+awk '!NF || FNR == 1 { print "" } NF { printf "%s ", $1 } END { print "" }' \
+    "$task/dev.conll" "$task/test.conll" |
     awk -v most="$((length * 3 / 8))" 'NF && NF <= most' | head -n 200 >"$output/sentences.txt"
 for name in before old-words new-words domain-alone; do
     model=$encoders/$name
