@@ -290,7 +290,7 @@ def test_shuffle_and_requests():
     assert size.read_requests == 299 + 597 + 4000
     assert size.write_requests == 2000 + 2 * (1 + 1)
     cost = dataflow_cost.predict(size, dataflow_cost.Workers("n2-standard-4", 4, 10, 0.07, "mine"))
-    assert cost.shuffle_dollars == pytest.approx(2.25 * 2 * 0.011)
+    assert cost.shuffle_dollars == pytest.approx(2.258 * 2 * 0.011)
     assert cost.request_dollars == pytest.approx(2004 * 5e-6 + 4896 * 4e-7)
     assert cost.worker_dollars == pytest.approx(1.25 * 0.07)
 

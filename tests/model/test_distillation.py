@@ -47,7 +47,7 @@ def test_losses_and_gradients_are_those_of_pytorch(student, golden, features, na
     weights = open_initial(str(GOLDEN / name), "--distill_from")
     teacher = Teacher.of(weights, student.config, length=10, segments=2)
     assert teacher.has_head == (name == "answers")
-    own = PretrainingObjective({10: capacity} if capacity else {})
+    own = PretrainingObjective({(3, 10): capacity} if capacity else {})
     objective = teacher.objective(own, tf.distribute.get_strategy(), "float32")
     totals = objective.weights(features)
     assert (objective.way(features) is None) == (capacity is None)

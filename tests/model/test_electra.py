@@ -63,7 +63,7 @@ def model(golden) -> ElectraPretrainer:
 
 
 def objective(capacity: Capacity | None = None) -> ReplacedTokenObjective:
-    return ReplacedTokenObjective(MASK, {10: capacity} if capacity else {})
+    return ReplacedTokenObjective(MASK, {(3, 10): capacity} if capacity else {})
 
 
 def means_of(found, features):

@@ -32,13 +32,13 @@ def refusal(command: str, *arguments: str) -> str:
         ("vocab", ["--inptu", "x"], "--inptu: no such flag; did you mean --input?"),
         ("vocab", ["--inptu=x", "--output=y"], "--inptu=x: no such flag; did you mean --input?"),
         ("vocab", ["--input=x", "--outptu=y"], "--outptu=y: no such flag; did you mean --output?"),
-        ("vocab", ["--output=y"], "--input: missing; see --help"),
+        ("features", ["--output=y", "--task=MRPC"], "--data_dir: missing; see --help"),
         (
             "pretrain",
             ["--gpus=2", "--model_dir=y"],
             "--data: missing, and --gpus=2 is no flag of this command; see --help",
         ),
-        ("vocab", ["--output=y", "--region=us-east1"], "--input: missing; see --help"),
+        ("vocab", ["--input=y", "--region=us-east1"], "--output: missing; see --help"),
         (
             "vocab",
             ["--input=x", "--output=y", "--vocab-size=9"],

@@ -309,7 +309,7 @@ def test_wrong_flags_are_one_line_and_status_2(command, arguments, capsys, monke
 def test_help_lists_the_commands(capsys):
     assert main(["--help"]) == 0
     captured = capsys.readouterr()
-    names = "{pretrain,finetune,glue,fill,score,embed,search,compare,export}"
+    names = "{pretrain,finetune,glue,fill,score,embed,index,negatives,search,compare,export}"
     assert captured.err == "" and names in captured.out
     assert main([]) == main(["nonsense"]) == 2
 
