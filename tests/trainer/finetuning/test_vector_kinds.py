@@ -86,7 +86,12 @@ def finetune(task, folder, init, model_dir, *flags):
 @pytest.fixture(scope="module")
 def embedding(data, encoder_folder, tmp_path_factory):
     folder = tmp_path_factory.mktemp("embedding") / "model"
-    flags = ("--matryoshka_dims=8,4", "--gradient_cache_batch_size=10")
+    flags = (
+        "--matryoshka_dims=8,4",
+        "--gradient_cache_batch_size=10",
+        "--num_train_epochs=6",
+        "--learning_rate=5e-3",
+    )
     finetune("embedding", data / "triplets", encoder_folder, folder, *flags)
     return folder
 

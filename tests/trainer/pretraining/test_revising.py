@@ -108,6 +108,7 @@ def run(records_folder, small_config_file, monkeypatch):
     train_steps = Trainer.train_steps
     monkeypatch.setattr(job, "build_pretrainer", lambda *_: Words(rate=0.1))
     monkeypatch.setattr(job, "make_objective", lambda *_: NextSentenceObjective((32,)))
+    monkeypatch.setattr(job, "losses_per_character", lambda *_: {})  # It has no masked LM.
     monkeypatch.setattr(progress, "SECONDS_A_CALL", 1e-9)  # one update a call
 
     def run_(folder, *more: str, stop_before: int | None = None, **others) -> None:
