@@ -56,7 +56,7 @@ test: $(SETUP)  ## the fast tests, offline
 
 # These wait for other processes half of the time, so that one more than there are processors gains.
 test-slow: $(SETUP)  ## those that take longer: trainings, several processes
-	$(PYTEST) -n 3 -m slow
+	$(PYTEST) -n 3 -m "slow and not release"
 
 test-release: $(SETUP)  ## before a release: processes killed at many moments, benchmarks
 	$(PYTEST) -n 3 -m release

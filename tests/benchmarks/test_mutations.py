@@ -39,7 +39,7 @@ def test_one_thing_changes_at_a_time():
     assert len(found) == len(expected)
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_a_run():
     """Two changes to a small module, both noticed; its file stays as it is."""
     path = ROOT / "pipelines" / "corpus" / "gutenberg.py"

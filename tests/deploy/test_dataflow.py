@@ -402,7 +402,7 @@ def test_image_has_the_versions_that_are_tested():
     assert "--no-deps --require-hashes -r requirements.lock" in dockerfile
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_workers_can_be_made_of_the_sdist(tmp_path):
     """As with --setup_file: the sdist without extras, in an environment of its own."""
     dist, target = tmp_path / "dist", tmp_path / "site"

@@ -333,7 +333,7 @@ def test_without_these_flags_nothing_tells_of_them(capsys, tmp_path, vocab_file,
         assert name not in told
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_two_processes_make_the_same_bytes(capsys, tmp_path, vocab_file, corpus, test_file):
     """With a blocklist, passages of test sets and replacements, from one file and from four."""
     path, rows = test_file

@@ -72,7 +72,7 @@ def test_words_are_those_that_the_tokenizer_cuts(kind):
             assert found == ([word for word, _ in expected] if stretch.strip() else [])
 
 
-@pytest.mark.slow
+@pytest.mark.release
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
 def test_the_same_bytes_in_every_process(tmp_path, corpus_file, kind):
     found = set()

@@ -140,7 +140,7 @@ def test_other_features_are_refused(features, flags, tmp_path):
     assert not (tmp_path / "model").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_run_fn(features, flags, without_features, tmp_path, monkeypatch):
     """What TFX's Trainer would give: strings and patterns, folders that are to be filled."""
     expected = without_features("tagging")

@@ -144,6 +144,7 @@ def test_exported_folders_hold_the_tokenizer(root, classifier, tmp_path):
     assert not (output / "vocab.txt").exists()
 
 
+@pytest.mark.release
 def test_tags_have_a_token_for_each_word(root):
     data_dir = root / "tags"
     data_dir.mkdir()
@@ -165,6 +166,7 @@ def test_tags_have_a_token_for_each_word(root):
     assert all(math.isfinite(value) for value in results.values())
 
 
+@pytest.mark.release
 def test_endings_are_chosen(root):
     data_dir = root / "choice"
     data_dir.mkdir()

@@ -163,7 +163,7 @@ def test_cached_gradients_equal_those_of_the_whole_batch(model, compiled, size):
     assert max(np.abs(gradient).max() for gradient in whole) > 0.1
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_cached_gradients_have_the_masks_of_their_vectors(model):
     """Dropout is on: each part is encoded with the seed of its number, in both passes."""
     features, seed = small_batch(12), tf.constant([7, 9])

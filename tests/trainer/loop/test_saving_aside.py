@@ -25,7 +25,7 @@ os._exit(9)
 """
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_killed_while_a_checkpoint_is_written_aside(tmp_path):
     """The one before it is the newest, as if nothing had been begun."""
     done = forked.run([sys.executable, "-c", KILLED, str(tmp_path)], cwd=ROOT)

@@ -88,7 +88,7 @@ def run(records_folder, small_config_file):
     return run_
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_interrupted_on_the_ramp_the_weights_are_the_same(run, tmp_path, monkeypatch):
     class Killed(Exception):
         pass

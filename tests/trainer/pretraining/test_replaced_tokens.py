@@ -142,7 +142,7 @@ def test_the_settings_belong_to_the_training(
     assert found.settings["generator_size"] == [SIZE, None]
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_an_extended_training_keeps_its_generator(electra_folder, records_folder, tmp_path, capsys):
     folder = shutil.copytree(electra_folder, tmp_path / "encoder")
     pretrain_main([f"--data={records_folder}", f"--model_dir={folder}", f"--extend={STEPS + 1}"])
@@ -231,7 +231,7 @@ def test_weights_go_from_one_objective_to_the_other(
         pretrain_main(flags(records_folder, None, tmp_path / "other", **given))
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_it_is_fine_tuned_and_exported_as_a_bert(electra_folder, task_folder, tmp_path, capsys):
     folder, out = tmp_path / "classifier", tmp_path / "out"
     finetune_main(small_finetuning.flags(task_folder, electra_folder, folder))
