@@ -239,17 +239,12 @@ class Choice(TableTask):
     def _choice_columns(
         self, path: pathlib.Path, line: int, row: dict[str, str]
     ) -> tuple[str, ...]:
-        names: list[str] = []
-        for column in self.choice_columns:
-            if column.endswith("*"):
-                names += [name for name in row if name.startswith(column[:-1])]
-            else:
-                names.append(column)
+        names = self._columns_of_choices(row)
         if len(names) < 2:
             reason = f"has no two columns {self.choice_columns[0]} (it has {', '.join(row)})"
             remedy = "put each ending in a column of its own"
             raise tables.lacks_column(path, line, reason, remedy)
-        return tuple(names)
+        return names
 
     def _check_label(
         self, path: pathlib.Path, line: int, label: str, possible: Sequence[str] | None

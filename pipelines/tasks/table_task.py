@@ -72,6 +72,16 @@ class TableTask(Task):
     ) -> tuple[str, ...]:
         return ()
 
+    def _columns_of_choices(self, row: dict[str, str]) -> tuple[str, ...]:
+        """Returns the columns of a row that `choice_columns` names; "ending*" names several."""
+        names: list[str] = []
+        for column in self.choice_columns:
+            if column.endswith("*"):
+                names += [name for name in row if name.startswith(column[:-1])]
+            else:
+                names.append(column)
+        return tuple(names)
+
     def _label(
         self,
         path: pathlib.Path,

@@ -126,13 +126,7 @@ class Embedding(VectorTask):
     def _choice_columns(
         self, path: pathlib.Path, line: int, row: dict[str, str]
     ) -> tuple[str, ...]:
-        names: list[str] = []
-        for column in self.choice_columns:
-            if column.endswith("*"):
-                names += [name for name in row if name.startswith(column[:-1])]
-            else:
-                names.append(column)
-        return tuple(names)
+        return self._columns_of_choices(row)
 
     def _label(
         self,
