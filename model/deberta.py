@@ -161,11 +161,7 @@ class DebertaEncoder(Encoder):
         self.encoder_layers = [
             DebertaLayer(config, encoder_seed, index) for index in range(config.num_hidden_layers)
         ]
-        self.pooler = None
-        if has_pooler:
-            self.pooler = BertDense(
-                config.hidden_size, config, fold_seed(seed, "pooler"), "dense", config.pooler_act
-            )
+        self.pooler = self._make_pooler(config, seed) if has_pooler else None
         self.build()
 
     def build(self, input_shape: tuple | None = None) -> None:

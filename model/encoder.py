@@ -118,6 +118,12 @@ class Encoder(keras.Model):
         sequence_BLH = ops.reshape(x_TH, (-1, input_ids.shape[1], self.config.hidden_size))
         return sequence_BLH, self.pooled(sequence_BLH, input_mask) if self.pooler else None
 
+    @staticmethod
+    def _make_pooler(config: EncoderConfig, seed: int) -> BertDense:
+        """Returns the dense layer of the first token, without variables yet."""
+        pooler_seed = fold_seed(seed, "pooler")
+        return BertDense(config.hidden_size, config, pooler_seed, "dense", config.pooler_act)
+
     def pooled(self, sequence_BLH, input_mask_BL):
         """Returns what a classifier reads of whole sequences, [B, H]."""
         return self.pooler(self.summary(sequence_BLH, input_mask_BL))
@@ -228,11 +234,7 @@ class BertEncoder(Encoder):
         self.encoder_layers = [
             BertLayer(config, encoder_seed, index) for index in range(self._distinct_layers)
         ]
-        self.pooler = None
-        if has_pooler:
-            self.pooler = BertDense(
-                config.hidden_size, config, fold_seed(seed, "pooler"), "dense", config.pooler_act
-            )
+        self.pooler = self._make_pooler(config, seed) if has_pooler else None
         self.build()
 
     @property
