@@ -17,8 +17,9 @@ XLA_CACHE := TF_XLA_FLAGS=--tf_xla_persistent_cache_directory=$(abspath .venv/xl
 PYTEST := $(TEST_ENV) $(XLA_CACHE) $(BIN)/python -m pytest -n auto --maxprocesses=4 \
 	--dist=loadfile --no-loadscope-reorder
 
-.PHONY: help setup explore demo test test-slow test-release test-explore test-flink test-cluster \
-	test-runners test-tpu-packages test-serving attack deploy-files smoke-cloud lint bench lock clean
+.PHONY: help setup explore demo test test-slow test-release test-explore test-recognizer test-flink \
+	test-cluster test-runners test-tpu-packages test-serving attack deploy-files smoke-cloud lint bench \
+	lock clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## / - /'
@@ -42,10 +43,10 @@ $(SETUP): .venv/.requirements setup.py
 explore: .venv/.explore  ## what the page of beambert explore needs, in .venv
 
 # What is there already keeps its version. A line of the lock may hold for some Pythons only.
-.venv/.explore: $(SETUP)
+.venv/.explore .venv/.recognizer: .venv/.%: $(SETUP)
 	sed -nE 's/^([a-z0-9-]+==[^\\]*[^ \\]) *\\?$$/\1/p' requirements.lock >.venv/constraints.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation \
-		-c .venv/constraints.txt -e '.[explore]'
+		-c .venv/constraints.txt -e '.[$*]'
 	touch $@
 
 demo: $(SETUP)  ## the whole path from text to a served model, in demo-output/
@@ -69,6 +70,9 @@ test-explore: .venv/.explore  ## the page of beambert explore in a browser; need
 			-c .venv/constraints.txt -e '.[explore,test-explore]' && \
 		$(TEST_ENV) $(BIN)/python -m pytest -m explore tests/explore; \
 	fi
+
+test-recognizer: .venv/.recognizer  ## names that presidio finds, with a model that the test trains
+	$(TEST_ENV) $(BIN)/python -m pytest tests/pipelines/text/test_recognition.py
 
 test-flink: FLINK_TESTS := tests/flink/test_flink.py
 test-flink: $(SETUP)  ## the data command on a real Flink; needs Java 17 and Maven

@@ -54,7 +54,7 @@ def plan(config: Retraining, until: float | None = None, is_dry: bool = False) -
     if not _are_complete(config, found):
         return None
     with loading():
-        from beambert.pipelines.jobs.input_files import match_inputs
+        from beambert.pipelines.jobs.input_files import match_inputs, match_sources
         from beambert.pipelines.jobs.running import beam_options
         from beambert.pipelines.pretraining_data.since import new_inputs
     for section in BEAM_SECTIONS:
@@ -62,8 +62,8 @@ def plan(config: Retraining, until: float | None = None, is_dry: bool = False) -
             beam_options(beam_flags(section, getattr(config, section)))  # refuses unknown flags
         except InputError as error:
             raise InputError(f"--config: {section}: {error}") from error
-    inputs = match_inputs(config.input)
-    _report_strays(found.files - {file.path for file in inputs})
+    inputs = match_sources(config.sources) if config.sources else match_inputs(config.input)
+    _report_strays(found.files - {file.path for file in inputs}, config)
     taken = [
         file
         for file in inputs
@@ -113,13 +113,14 @@ def _are_complete(config: Retraining, found: "Deliveries") -> bool:
     return True
 
 
-def _report_strays(files: frozenset[str]) -> None:
-    """Reports files that manifests name and `input` doesn't, which would never be taken."""
+def _report_strays(files: frozenset[str], config: Retraining) -> None:
+    """Reports files that manifests name and the corpus doesn't, which would never be taken."""
+    key = "data.source" if config.sources else "input"
     if files:
         others = f" and {len(files) - 1} others" if len(files) > 1 else ""
         print(
-            f"{min(files)}{others}: named by a manifest, but no pattern of `input` matches; "
-            "was left out; deliver under a name that is taken, or correct `input`",
+            f"{min(files)}{others}: named by a manifest, but no pattern of `{key}` matches; "
+            f"was left out; deliver under a name that is taken, or correct `{key}`",
             file=sys.stderr,
             flush=True,
         )

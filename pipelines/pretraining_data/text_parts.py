@@ -38,6 +38,7 @@ from beambert.pipelines.shared.ragged import starts_of
 from beambert.pipelines.text.filters import NONE, FilterSettings
 from beambert.pipelines.text.language_identification import MIN_PROBABILITY, check_languages
 from beambert.pipelines.text.preparation import SENTENCEX, TextOptions, prepare_documents
+from beambert.pipelines.text.recognition import resolved
 from beambert.pipelines.text.scrubbing import DEFAULT_REGIONS, check_scrubbing
 from beambert.pipelines.tokenizers.folders import read_given
 from beambert.pipelines.wordpiece.vocabulary import Vocabulary
@@ -126,19 +127,20 @@ class SplitSentences(beam.PTransform):
         blocklist: Sequence[str] = (),
         scrub: Sequence[str] = (),
         phone_regions: Sequence[str] = DEFAULT_REGIONS,
+        scrub_model: str = "",
     ):
         """Takes the settings, which `PretrainingDataJob` describes.
 
         But `blocklist` has the phrases themselves.
 
         Raises:
-          InputError: a language, a name or a region is not known, or a package is missing. Workers
-            raise it for a document whose language is none.
+          InputError: a language, a name, a region or a model is not known, or a package is missing.
+            Workers raise it for a document whose language is none.
         """
         super().__init__()
         check_language(language)
         check_languages(keep_languages)
-        check_scrubbing(scrub, phone_regions)
+        check_scrubbing(scrub, phone_regions, scrub_model)
         filters = FilterSettings(
             min_document_characters,
             quality_filter,
@@ -152,6 +154,7 @@ class SplitSentences(beam.PTransform):
             filters=filters,
             scrub=tuple(scrub),
             phone_regions=tuple(phone_regions),
+            scrub_model=resolved(scrub_model),
         )
 
     def expand(self, documents: beam.PCollection[DocumentRow]) -> beam.PCollection[SentencesRow]:

@@ -88,7 +88,15 @@ def add_text_flags(group: FlagGroup) -> None:
         default=(),
         metavar="NAME[,NAME]",
         help=f"what to replace by a placeholder such as [email], among {', '.join(PLACEHOLDERS)} "
-        "(default: nothing; phone, iban and card need beambert[scrub])",
+        "(default: nothing; phone, iban and card need beambert[scrub]); with --scrub_model also "
+        "person, location, organization, us_ssn and others that presidio has",
+    )
+    add(
+        "--scrub_model",
+        default="",
+        metavar="NAME",
+        help="installed model of spaCy's, or the folder of one, by which presidio finds names of "
+        "persons and places in all documents (needs beambert[recognizer])",
     )
     add(
         "--phone_regions",

@@ -27,7 +27,8 @@ class TextOptions:
       filters: settings for the documents to drop.
       duplicates: `KEEP`, or `EXACT` or `NEAR` to drop such duplicates.
       segmenter: how words are found in scripts without spaces, see `segmenters`.
-      scrub, phone_regions: what is replaced in the documents that are kept, see `scrubbing.scrub`.
+      scrub, phone_regions, scrub_model: what is replaced in the documents that are kept, see
+        `scrubbing.scrub`.
     """
 
     do_lower_case: bool = True
@@ -37,6 +38,7 @@ class TextOptions:
     duplicates: str = KEEP
     scrub: tuple[str, ...] = ()
     phone_regions: tuple[str, ...] = DEFAULT_REGIONS
+    scrub_model: str = ""
     segmenter: str = NONE
 
 
@@ -65,7 +67,7 @@ def prepare_documents(
         if not reason and count - len(documents) - 1 in with_blocked:
             reason = "blocklist"
         if options.scrub and not reason:
-            text, scrubbed = scrub(text, options.scrub, options.phone_regions)
+            text, scrubbed = scrub(text, options.scrub, options.phone_regions, options.scrub_model)
             for name, number in scrubbed.items():
                 counts["scrubbed " + name] += number
         sentences = [] if reason else split_sentences(Document(text, is_split), language)

@@ -18,6 +18,7 @@ from types import ModuleType
 
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.text.cleaning import UNSPACED
+from beambert.pipelines.text.recognition import check_recognition, recognize
 
 # RFC 3986, section 3: a scheme and what may stand in a URI, here of any script (RFC 3987); or a
 # host that begins with "www.". Scripts without spaces go on right behind a URL, and so does their
@@ -298,17 +299,33 @@ PLACEHOLDERS = {
     "ip": "[host]",
     "phone": "[phone]",
 }
+# A recognizer leaves these as they are. Below, the greatest length of one.
+_STAYS = re.compile("|".join(map(re.escape, ["\n", *PLACEHOLDERS.values()])))
+_LONGEST = max(map(len, PLACEHOLDERS.values()))
 
 
-def check_scrubbing(names: Sequence[str], regions: Sequence[str]) -> None:
+def check_scrubbing(names: Sequence[str], regions: Sequence[str], model: str = "") -> None:
     """Refuses what nothing is known of; nothing to replace needs no package.
 
+    Args:
+      names, regions, model: see `scrub`.
+
     Raises:
-      InputError: a name or a region is unknown, or a package is missing.
+      InputError: a name, a region or a model is unknown, or a package is missing.
     """
-    for name in names:
-        if name not in PLACEHOLDERS:
-            raise InputError(f"--scrub={name}: must be among {','.join(sorted(PLACEHOLDERS))}")
+    recognized = [name for name in names if name not in PLACEHOLDERS]
+    if recognized and not model:
+        raise InputError(
+            f"--scrub={recognized[0]}: must be among {','.join(sorted(PLACEHOLDERS))}; for others, "
+            "such as person and location, name a model of spaCy's with --scrub_model"
+        )
+    if model and not recognized:
+        raise InputError(
+            f"--scrub_model={model}: has no effect without a name such as person in --scrub; add "
+            "one, or leave it out"
+        )
+    if model:
+        check_recognition(recognized, model)
     if {"iban", "card"} & {*names}:
         _stdnum()
     if "phone" not in names:
@@ -327,13 +344,16 @@ def check_scrubbing(names: Sequence[str], regions: Sequence[str]) -> None:
             )
 
 
-def scrub(text: str, names: Sequence[str], regions: Sequence[str]) -> tuple[str, Mapping[str, int]]:
+def scrub(
+    text: str, names: Sequence[str], regions: Sequence[str], model: str = ""
+) -> tuple[str, Mapping[str, int]]:
     """Returns a text with placeholders, and the number of each by name.
 
     Args:
       text: a document; what is replaced stands in one line.
-      names: what to replace, keys of `PLACEHOLDERS`.
+      names: what to replace, keys of `PLACEHOLDERS`; with a model, also what it and presidio find.
       regions: codes of ISO 3166 of the countries whose numbers may lack the country's code.
+      model: model of spaCy's, see `recognition`; "" for none.
     """
     counts: Counter[str] = Counter()
     finders: Mapping[str, Callable[[str], Iterator[Span]]] = {
@@ -348,10 +368,33 @@ def scrub(text: str, names: Sequence[str], regions: Sequence[str]) -> tuple[str,
         spans = sorted(finders[name](text)) if name in names else []
         if spans:
             counts[name] = len(spans)
-            edges = [0, *(edge for span in spans for edge in span), len(text)]
-            kept = (text[edges[i] : edges[i + 1]] for i in range(0, len(edges), 2))
-            text = placeholder.join(kept)
+            text = _replaced(text, [(span, placeholder) for span in spans])
+    if model:
+        found = recognize(text, [name for name in names if name not in PLACEHOLDERS], model)
+        found = [(part, name) for span, name in found for part in _without_placeholders(text, span)]
+        counts.update(name for _, name in found)
+        text = _replaced(text, [(span, f"[{name.replace('_', ' ')}]") for span, name in found])
     return text, counts
+
+
+def _replaced(text: str, found: Sequence[tuple[Span, str]]) -> str:
+    """Returns a text with other words at places, which are in their order."""
+    kept, end = [], 0
+    for (start, behind), word in found:
+        kept += [text[end:start], word]
+        end = behind
+    return "".join([*kept, text[end:]])
+
+
+def _without_placeholders(text: str, span: Span) -> Iterator[Span]:
+    """Yields the parts of a place outside of placeholders, each in a line, that have a letter."""
+    start, end = span
+    around = _STAYS.finditer(text, max(0, start - _LONGEST), end + _LONGEST)
+    for before, behind in [*(at.span() for at in around), (end, end)]:
+        part = text[start : min(before, end)]
+        if any(map(str.isalnum, part)):
+            yield start + len(part) - len(part.lstrip()), start + len(part.rstrip())
+        start = max(start, behind)
 
 
 @functools.cache

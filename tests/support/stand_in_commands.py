@@ -4,7 +4,8 @@ import json
 import pathlib
 
 from beambert.commands import COMMANDS
-from beambert.pipelines.jobs.input_files import match_inputs
+from beambert.pipelines.corpus.named_sources import parse_sources
+from beambert.pipelines.jobs.input_files import match_inputs, match_sources
 from beambert.pipelines.pretraining_data.since import new_inputs
 from beambert.pipelines.records.contract import RecordsInfo
 from beambert.pipelines.shared.errors import InputError
@@ -49,7 +50,8 @@ class Commands:
         raise KilledError
 
     def _data(self, flags, output):
-        inputs = match_inputs(flags.input)
+        sources = parse_sources(flags.source)
+        inputs = match_sources(sources) if sources else match_inputs(flags.input)
         if flags.leave_out:
             named = pathlib.Path(flags.leave_out).read_text().splitlines()
             inputs = [file for file in inputs if file.path not in named]

@@ -242,8 +242,9 @@ BAD = {
     ("vocab_file =", "settle_minutes = -5\nvocab_file ="): "settle_minutes = -5: must be a number",
     ("vocab_file =", "settle_minutes = nan\nvocab_file ="): "settle_minutes = nan: must be a num",
     ("vocab_file =", "leave_out = 'x'\nvocab_file ="): "leave_out: must be a list of paths",
-    ("dupe_factor", "source = ['a=x']\ndupe_factor"): "data.source: a retraining reads input",
-    ("dupe_factor", "temperature = 0.5\ndupe_factor"): "data.temperature: a retraining reads",
+    ("dupe_factor", "source = ['a=x']\ndupe_factor"): "input: stands beside data.source",
+    ("dupe_factor", "temperature = 0.5\ndupe_factor"): "data.temperature: needs data.source",
+    ("input =", "# input ="): "input: is missing; name the files",
     ("dupe_factor", "leave_out = 'x'\ndupe_factor"): "data.leave_out: is set by each run",
 }
 
@@ -255,6 +256,52 @@ def test_bad_configuration(tmp_path, old, new):
     with pytest.raises(InputError, match=BAD[old, new]) as caught:
         Retraining.from_toml(text.replace(old, new), "my.toml")
     assert "my.toml" in str(caught.value) and "\n" not in str(caught.value)
+
+
+def with_sources(root, weights="wiki=0.25,law=0.75") -> pathlib.Path:
+    """A configuration with two sources of text in the place of its input."""
+    path = corpus.write_config(root)
+    text = re.sub(r"(?m)^input = .*$", "", path.read_text())
+    sources = [f"{name}={root}/{name}/*.jsonl" for name in ("wiki", "law")]
+    data = f"[data]\nsource = {json.dumps(sources)}\nweights = {weights!r}"
+    path.write_text(text.replace("[data]", data))
+    return path
+
+
+def deliver_to(root, source, number):
+    """Adds a file to a source."""
+    folder = root / source
+    folder.mkdir(exist_ok=True)
+    corpus.deliver(root, number).rename(folder / f"{number}.jsonl")
+
+
+def test_sources_in_the_place_of_input(tmp_path, commands, capsys):
+    deliver_to(tmp_path, "wiki", 1)
+    deliver_to(tmp_path, "law", 2)
+    config = workspace.read_config(str(with_sources(tmp_path)))
+    commands.accuracies = {"000001": 0.8, "000002": 0.9}
+    retrain.retrain(config)
+    flags = dict(commands.ran)["records"]
+    assert not flags.input and flags.weights == "wiki=0.25,law=0.75"
+    assert flags.source == [f"{name}={tmp_path}/{name}/*.jsonl" for name in ("wiki", "law")]
+    commands.ran.clear()
+    retrain.retrain(config)
+    assert commands.ran == [] and "nothing new" in capsys.readouterr().out
+    deliver_to(tmp_path, "law", 3)
+    retrain.retrain(config)
+    flags = dict(commands.ran)["records"]
+    assert flags.since == [f"{config.workspace}/runs/000001/records"]
+    # The command leaves the other source out, which has no new file.
+    assert len(flags.source) == 2
+
+
+@pytest.mark.parametrize(
+    "weights, message",
+    [("wiki=0.5,law=0.6", "add up to 1.1"), ("wiki=1", "lacks law"), ("x=1", "no --source=x")],
+)
+def test_weights_of_sources(tmp_path, weights, message):
+    with pytest.raises(InputError, match=f"--weights.*{message}"):
+        Retraining.from_toml(with_sources(tmp_path, weights).read_text(), "my.toml")
 
 
 def test_no_such_flag_of_beam(tmp_path, config, commands):

@@ -290,3 +290,35 @@ def test_filters_come_before_the_shares(capsys, tmp_path, flags, texts, vocab_fi
     assert sum(of_sources.values()) == counts["documents"]["used"] == 150 - sum(dropped.values())
     for name, share in WEIGHTS.items():
         assert counts["sources"][name]["share"] == pytest.approx(share, abs=0.005)
+
+
+def test_later_runs_mix_the_sources_with_new_files(capsys, tmp_path, texts, vocab_file):
+    """Those without one are named and left out; the weights of the others stay in proportion."""
+    folders = {name: tmp_path / name for name in SOURCES}
+    for name, folder in folders.items():
+        folder.mkdir()
+        (folder / "0.txt").write_bytes((texts / f"{name}-0.txt").read_bytes())
+    flags = [f"--source={name}={folder}/*" for name, folder in folders.items()]
+    flags += [WEIGHTED, "--format=lines", "--num_shards=1", "--sentences=line"]
+    assert data(capsys, vocab_file, tmp_path / "1", *flags)[0] == 0
+    for name in ("wiki", "news"):
+        (folders[name] / "1.txt").write_bytes((texts / f"{name}-1.txt").read_bytes())
+    flags += ["--eval_fraction=0.2", f"--since={tmp_path}/1"]
+    status, out, err = data(capsys, vocab_file, tmp_path / "2", *flags, "--dry_run")
+    told = "--source=books: no file that is new since then; the others are mixed"
+    assert status == 0 and told in out and "(37.50% asked)" in out
+    status, out, err = data(capsys, vocab_file, tmp_path / "2", *flags)
+    assert (status, err) == (0, "") and told in out
+    assert [of["path"] for of in info(tmp_path / "2")["inputs"]] == [
+        str(folders[name] / "1.txt") for name in ("news", "wiki")
+    ]
+    counts = info(tmp_path / "2")["counts"]["sources"]
+    asked = {name: of["asked_share"] for name, of in counts.items()}
+    assert asked == {"wiki": 0.375, "news": 0.625}
+    assert set(source_of_rows(read_text(tmp_path / "2"), vocab_file)) == {0, 2}
+    held_out = tmp_path / "2" / "eval"
+    assert sorted(folder.name for folder in held_out.iterdir()) == ["news", "wiki"]
+    # Given again, the job is finished; without any new file there is nothing to do.
+    assert "already finished" in data(capsys, vocab_file, tmp_path / "2", *flags)[1]
+    flags[-1] = f"--since={tmp_path}/[12]"
+    assert "nothing new" in data(capsys, vocab_file, tmp_path / "3", *flags)[1]
