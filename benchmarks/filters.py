@@ -6,7 +6,8 @@
 
 The job is `beambert data` without Beam on one core, at ten passes (the default), five and one. All
 figures are processor time on the same documents. `--sentences` takes trees of Universal
-Dependencies, whose real sentences have a known language.
+Dependencies, whose real sentences have a known language. What a tree has need not be a sentence:
+headings and names stand there, too. A whole sentence has a verb at its root and a mark at its end.
 """
 
 import json
@@ -25,6 +26,8 @@ _PASSES = (10, 5, 1)
 # and number of consecutive ones that stand for a document.
 _SENTENCES, _LENGTHS, _DOCUMENT_SENTENCES = 500, (0, 20, 50), 5
 _TEXT = re.compile(r"^# text = (.*)$", re.MULTILINE)
+# A mark that ends a sentence, with quotation marks and brackets behind it.
+_END = re.compile(r"[.!?…][\"'”’»“)\]\s]*\Z")
 _WORD = re.compile(r"[^\W_]+")
 
 
@@ -148,6 +151,18 @@ def plainly_shared(texts: Sequence[str], evaluation: Sequence[str]) -> int:
     return sum(not of_tests.isdisjoint(runs(text)) for text in texts)
 
 
+def is_whole(tree: str) -> bool:
+    """Returns whether a tree is a sentence: with a verb at its root, and a mark at its end."""
+    rows = [row.split("\t") for row in tree.split("\n") if row.split("\t")[0].isdigit()]
+    roots = [row for row in rows if row[7] == "root"]
+    has_verb = any(row[3] in ("VERB", "AUX") for row in roots)
+    # The root of "It is late." is the adjective, on which the copula depends.
+    numbers = {row[0] for row in roots}
+    has_verb |= any(row[6] in numbers and row[7].split(":")[0] == "cop" for row in rows)
+    text = _TEXT.search(tree)
+    return bool(text and has_verb and _END.search(text[1]))
+
+
 def measure_languages(files: Sequence[tuple[str, str]]) -> dict[str, Any]:
     """Returns shares of real sentences and documents by language.
 
@@ -159,10 +174,14 @@ def measure_languages(files: Sequence[tuple[str, str]]) -> dict[str, Any]:
         language_probability,
     )
 
-    drawn, texts = random.Random(1), {}
+    drawn, texts, whole = random.Random(1), {}, {}
     for _, path in files:
-        found = _TEXT.findall(pathlib.Path(path).read_text("utf-8"))
+        content = pathlib.Path(path).read_text("utf-8")
+        found = _TEXT.findall(content)
         texts[path] = [text for text in dict.fromkeys(found) if any(map(str.isalpha, text))]
+        trees = [tree for tree in content.split("\n\n") if is_whole(tree)]
+        found = [*dict.fromkeys(_TEXT.search(tree)[1] for tree in trees)]
+        whole[path] = random.Random(1).sample(found, min(_SENTENCES, len(found)))
     sentences = {path: drawn.sample(of, min(_SENTENCES, len(of))) for path, of in texts.items()}
 
     languages = sorted({language for language, _ in files})
@@ -191,6 +210,8 @@ def measure_languages(files: Sequence[tuple[str, str]]) -> dict[str, Any]:
             for least in _LENGTHS
         }
         result[f"{language}: {pathlib.Path(path).name}"] = by_length | {
+            "right of whole sentences": right(whole[path], language),
+            "whole sentences": len(whole[path]),
             f"kept of documents of {step} sentences": kept(documents, language),
             "kept of sentences in others": kept(others, language),
         }

@@ -4,8 +4,9 @@
         en_gum-ud-test.conllu
 
 The text is that of GUM (Universal Dependencies, English-GUM), in whose trees people have marked
-entities. A name is an entity of a type below, all of whose words are proper nouns. It is hidden if
-placeholders cover it, of whatever name. What is replaced without a proper noun in it is a mistake.
+entities. A name is an entity of a type below, all of whose words are proper nouns, a title such as
+Professor among them. It is hidden if placeholders cover it, of whatever name, and its last word is
+told by itself. What is replaced without a proper noun in it is a mistake.
 """
 
 import pathlib
@@ -25,11 +26,12 @@ _BRACKET = re.compile(r"\((\d+)-(\w+)[^()]*(\))?|(\d+)\)")
 
 
 class Name(NamedTuple):
-    """A name in a document: its type in GUM, and its place."""
+    """A name in a document: its type in GUM, its place, and where its last word begins."""
 
     type: str
     start: int
     end: int
+    last: int
 
 
 class Annotated(NamedTuple):
@@ -73,7 +75,7 @@ def _read_tree(tree: str, line: str, offset: int, document: Annotated) -> None:
         for number in (mark[1] if mark[3] else mark[4] for mark in marks if mark[3] or mark[4]):
             kind, words = is_open.pop(number, ("", []))
             if kind in TYPES and words and all(word[2] == "PROPN" for word in words):
-                document.names.append(Name(kind, words[0][0], words[-1][1]))
+                document.names.append(Name(kind, words[0][0], words[-1][1], words[-1][0]))
 
 
 def measure(documents: Sequence[Annotated], model: str) -> dict[str, Any]:
@@ -81,7 +83,8 @@ def measure(documents: Sequence[Annotated], model: str) -> dict[str, Any]:
     from beambert.pipelines.text.recognition import recognize
 
     recognize("It begins.", [*TYPES.values()], model)  # The model is loaded once.
-    there, hidden, replaced, mistaken = Counter(), Counter(), Counter(), Counter()
+    there, hidden, last_hidden = Counter(), Counter(), Counter()
+    replaced, mistaken = Counter(), Counter()
     started = time.process_time()
     found = [recognize(document.text, [*TYPES.values()], model) for document in documents]
     seconds = time.process_time() - started
@@ -90,6 +93,7 @@ def measure(documents: Sequence[Annotated], model: str) -> dict[str, Any]:
         for name in document.names:
             there[name.type] += 1
             hidden[name.type] += covered.issuperset(range(name.start, name.end))
+            last_hidden[name.type] += covered.issuperset(range(name.last, name.end))
         proper = {at for start, end in document.proper_nouns for at in range(start, end)}
         for (start, end), name in places:
             replaced[name] += 1
@@ -100,8 +104,13 @@ def measure(documents: Sequence[Annotated], model: str) -> dict[str, Any]:
         "megabytes": round(characters / 1e6, 3),
         "megabytes_per_second": round(characters / 1e6 / seconds, 4),
         "names": {
-            kind: {"number": there[kind], "hidden": round(hidden[kind] / there[kind], 4)}
+            kind: {
+                "number": there[kind],
+                "hidden": round(hidden[kind] / there[kind], 4),
+                "last_word_hidden": round(last_hidden[kind] / there[kind], 4),
+            }
             for kind in TYPES
+            if there[kind]
         },
         "replaced": {
             name: {

@@ -194,9 +194,9 @@ def _check_section(section: str, flags: Flags) -> None:
 def _check_corpus(config: Retraining) -> None:
     """Refuses a configuration without a corpus or with two, and weights of other sources."""
     if config.input and config.sources:
-        raise InputError("input: stands beside data.source; leave one of them out")
+        raise InputError("data.source: stands beside input; leave one of them out")
     if not (config.input or config.sources):
-        raise InputError("input: is missing; name the files, or give data.source in its place")
+        raise InputError("data.source: neither it nor input names the text; give one of them")
     for name in ("weights", "temperature", "max_epochs_per_source"):
         if name in config.data and not config.sources:
             raise InputError(f"data.{name}: needs data.source; leave it out")

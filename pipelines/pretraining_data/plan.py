@@ -435,7 +435,7 @@ def _check_each_has_files(sources: Sources, inputs: Sequence[InputFile]) -> None
     for number, name in enumerate(sources.names):
         if number not in there:
             raise InputError(
-                f"--source={name}: has no file to read, because an earlier source, --since or "
+                f"--source={name}: has no file to read, because an earlier source or "
                 "--leave_out takes them all; leave it out"
             )
 
