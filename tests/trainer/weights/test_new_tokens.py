@@ -5,8 +5,10 @@ import json
 import numpy as np
 import pytest
 from support import small_pretraining
+from tokenizers import BertWordPieceTokenizer
 
 from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.tokenizers.building import make_tokenizer
 from beambert.pipelines.wordpiece.vocabulary import Vocabulary
 from beambert.trainer.commands.export import main as export_main
 from beambert.trainer.commands.pretrain import main as pretrain_main
@@ -89,6 +91,14 @@ def test_a_pre_training_goes_on_with_new_tokens(
     out = tmp_path / "hf"
     export_main([f"--model={tmp_path / 'encoder'}", "--to=huggingface", f"--output={out}"])
     assert json.loads((out / "config.json").read_text())["vocab_size"] == len(extended)
+    # The new words are those of Hugging Face's tokenizer of that folder, too.
+    texts = ["A Riverbank is fuzzy, ☃!", "The river bank, riverbanks and a fizzy (☃) one."]
+    theirs = BertWordPieceTokenizer(str(out / "vocab.txt"), lowercase=True)
+    found, _ = make_tokenizer(extended, True).tokenize_batch(texts)
+    assert [n for text in texts for n in theirs.encode(text, add_special_tokens=False).ids] == [
+        *map(int, found)
+    ]
+    assert {*range(len(vocabulary), len(extended))} < {*found}
 
 
 def test_a_way_without_new_tokens_is_refused(encoder_folder, records_folder, tmp_path):
