@@ -17,6 +17,7 @@ import time
 
 import pytest
 from support import forked, growing_corpus
+from support.data_command import BEAMBERT_IN_PROCESSES, TWO_PROCESSES
 
 from beambert.commands import COMMANDS
 
@@ -34,7 +35,6 @@ WAYS = {
     "twice": ([signal.SIGINT, signal.SIGINT], 130),
     "SIGTERM": ([signal.SIGTERM], 143),
 }
-TWO_PROCESSES = ["--direct_num_workers=2", "--direct_running_mode=multi_processing"]
 
 
 def environment(folder):
@@ -46,7 +46,7 @@ def start(arguments, folder, popen=forked.Popen):
     """Starts a command in a process group, as a shell does."""
     folder.mkdir(parents=True, exist_ok=True)
     return popen(
-        [sys.executable, "-m", "beambert", *map(str, arguments)],
+        [sys.executable, "-c", BEAMBERT_IN_PROCESSES, *map(str, arguments)],
         cwd=ROOT,
         env=environment(folder),
         stdin=subprocess.DEVNULL,

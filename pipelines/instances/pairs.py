@@ -166,7 +166,7 @@ def build_pairs(
         horizon = max(BALANCE_HORIZON, tokens_left * free // (limit * (free + forced)))
         while sentence < end:
             a_start = starts[sentence]
-            chunk_end = min(bisect_left(starts, a_start + target, sentence + 1, end), end)
+            chunk_end = bisect_left(starts, a_start + target, sentence + 1, end)
             sentences = chunk_end - sentence
             a_last = sentence + 1
             if sentences > 1:
@@ -208,7 +208,7 @@ def build_pairs(
                 b_first = first + int(draw() * (last - first))
                 b_start = starts[b_first]
                 wanted = target - (a_end - a_start)
-                b_end = starts[min(bisect_left(starts, b_start + wanted, b_first + 1, last), last)]
+                b_end = starts[bisect_left(starts, b_start + wanted, b_first + 1, last)]
                 sentence = a_last  # the next chunk begins with the sentences that are not used
 
             excess = (a_end - a_start) + (b_end - b_start) - limit

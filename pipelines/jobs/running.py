@@ -1,6 +1,7 @@
 """Runs a Beam pipeline with Beam's flags, a progress line, quiet libraries and clear errors."""
 
 import contextlib
+import copy
 import importlib.metadata
 import logging
 import os
@@ -31,6 +32,8 @@ BEAM_HELP = """Flags that aren't listed here go to Beam: --runner=DataflowRunner
 The default runner, FnApiRunner, uses one process on this machine. For two processes, add
   --direct_num_workers=2 --direct_running_mode=multi_processing
 """
+# Below so many bytes of input, starting processes takes longer than they save.
+LEAST_BYTES_FOR_PROCESSES = 100_000_000
 # Environments of Beam whose workers may share a file system with this machine, unlike containers.
 SHARING_ENVIRONMENTS = ("PROCESS", "EXTERNAL")
 # The local runner's message when one of its worker processes has ended.
@@ -107,6 +110,30 @@ def works_here(options: "PipelineOptions") -> bool:
 
     mode = options.view_as(DirectOptions).direct_running_mode
     return is_local(options) and mode != "multi_processing"
+
+
+def fit_processes(options: "PipelineOptions", total_bytes: int) -> tuple["PipelineOptions", str]:
+    """Returns options without worker processes where these would only take longer.
+
+    Args:
+      options: Beam's options.
+      total_bytes: size of the input.
+
+    Returns:
+      the options, and a line that says so; "" if they are as given.
+    """
+    from apache_beam.options.pipeline_options import DirectOptions
+
+    if not is_local(options) or works_here(options) or total_bytes >= LEAST_BYTES_FOR_PROCESSES:
+        return options, ""
+    found = copy.deepcopy(options)
+    direct = found.view_as(DirectOptions)
+    direct.direct_running_mode, direct.direct_num_workers = "in_memory", 1
+    least = LEAST_BYTES_FOR_PROCESSES / 1e6
+    return found, (
+        f"one process does the work: below {least:,.0f} MB, --direct_running_mode=multi_processing "
+        "would take longer"
+    )
 
 
 def check_reachable(options: "PipelineOptions", **paths: str | Sequence[str]) -> None:

@@ -356,7 +356,7 @@ def _encode_rows(rows: Sequence[InstanceRow]) -> Iterator[tuple[int, tuple[int, 
     for lengths, same in by_lengths.items():
         names = [name for name, length in zip(FEATURES, lengths, strict=True) if length]
         columns = {name: np.array([getattr(row, name) for row in same]) for name in names}
-        for row, example in zip(same, encode_examples(columns), strict=True):
+        for row, example in zip(same, encode_examples(columns).to_pylist(), strict=True):
             yield row.shard, (len(row.input_ids), row.place, example)
 
 

@@ -17,6 +17,7 @@ from beambert.pipelines.jobs.input_files import describe_links
 from beambert.pipelines.jobs.permanent_errors import error_path
 from beambert.pipelines.jobs.running import (
     check_reachable,
+    fit_processes,
     is_local,
     path_for_workers,
     run_job,
@@ -217,6 +218,7 @@ def _run(plan: Plan, options: "PipelineOptions", is_alone: bool) -> None:
     """
     output, shards = plan.layout.output, plan.layout.total_shards
     total_bytes = sum(file.bytes for file in plan.inputs)
+    options, note = fit_processes(options, total_bytes)
     if works_here(options):
         with loading():  # their import prints; do it now
             import beambert.pipelines.records.decoding
@@ -228,7 +230,7 @@ def _run(plan: Plan, options: "PipelineOptions", is_alone: bool) -> None:
         files.delete_prefixed(output, spill_prefix(plan.run))
 
     try:
-        notes = _notes(plan)
+        notes = [*filter(None, [note]), *_notes(plan)]
         print(
             f"{counted(len(plan.inputs), 'file')}, {size(total_bytes)} -> "
             f"{counted(shards, 'shard')} in {output}",

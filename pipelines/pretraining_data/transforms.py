@@ -408,7 +408,7 @@ class WriteShards(beam.DoFn):
                 lap("write")
                 statistics += count_records(rows, restore_ids(rows), self._vocabulary_ids)
                 if number == 0:
-                    check_encoded(rows, examples, self._vocabulary_ids)
+                    check_encoded(rows, examples.to_pylist(), self._vocabulary_ids)
                 lap("statistics")
                 self._instances.inc(len(examples))
                 self._progress.add(instances=len(examples))

@@ -169,17 +169,21 @@ def restore_ids(rows: Mapping[str, np.ndarray]) -> np.ndarray:
       rows: feature -> [N, L or P or 1], for all of `FEATURES`; records may lack the label.
     """
     restored_NL = rows["input_ids"].copy()
-    row_K, slot_K, position_K = _predictions(rows)
-    restored_NL[row_K, position_K] = rows["masked_lm_ids"][row_K, slot_K]
+    place_K, slot_K = _predictions(rows)
+    restored_NL.reshape(-1)[place_K] = rows["masked_lm_ids"].take(slot_K)
     return restored_NL
 
 
-def _predictions(rows: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Returns row, slot and position of every prediction that points into its row, each [K]."""
+def _predictions(rows: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the place and the slot of every prediction that points into its row, each [K].
+
+    A place is an index into the flattened `input_ids`, and a slot into the flattened labels.
+    """
     position_NP, length = rows["masked_lm_positions"], rows["input_ids"].shape[1]
     is_inside_NP = (position_NP >= 0) & (position_NP < length)
-    row_K, slot_K = np.nonzero((rows["masked_lm_weights"] != 0) & is_inside_NP)
-    return row_K, slot_K, position_NP[row_K, slot_K]
+    slot_K = np.flatnonzero((rows["masked_lm_weights"] != 0) & is_inside_NP)
+    row_K = slot_K // max(1, position_NP.shape[1])
+    return row_K * length + position_NP.take(slot_K), slot_K
 
 
 def count_records(
@@ -200,7 +204,7 @@ def count_records(
         return empty
     is_filled_NL = rows["input_mask"] != 0
     is_b_NL = is_filled_NL & (rows["segment_ids"] != 0)
-    filled_N, b_N = np.count_nonzero(is_filled_NL, axis=1), np.count_nonzero(is_b_NL, axis=1)
+    filled_N, b_N = (of_NL.sum(axis=1, dtype=np.int32) for of_NL in (is_filled_NL, is_b_NL))
     has_label = LABEL_FEATURE in rows
     if not has_label:
         b_N = np.zeros_like(b_N)
@@ -208,7 +212,7 @@ def count_records(
     text_N = a_N - 2
     if not has_label and vocabulary is not None:
         text_N = text_N - _between_documents(restored_NL, filled_N, vocabulary).sum(axis=1)
-    row_K, slot_K, position_K = _predictions(rows)
+    place_K, slot_K = _predictions(rows)
     counted = dataclasses.replace(
         empty,
         instances=count,
@@ -222,10 +226,10 @@ def count_records(
         ),
         a_tokens=np.bincount(np.maximum(text_N, 0), minlength=length + 1),
         b_tokens=np.bincount(np.maximum(b_N - 1, 0), minlength=length + 1),
-        mask_positions=np.bincount(position_K, minlength=length),
+        mask_positions=np.bincount(place_K % length, minlength=length),
     )
     faults = _structure_faults(rows, is_filled_NL, filled_N, a_N)
-    hidden_K, label_K = ids_NL[row_K, position_K], label_NP[row_K, slot_K]
+    hidden_K, label_K = ids_NL.take(place_K), label_NP.take(slot_K)
     if vocabulary is None:
         padding = ids_NL != 0
         hidden: dict[str, int] = {}
@@ -235,9 +239,14 @@ def count_records(
         faults |= _vocabulary_faults(rows, restored_NL, filled_N, a_N, vocabulary)
         if not has_label:
             faults["positions_special"] |= _predicts_separator(rows, vocabulary)
-    faults["padding"] = ((padding | (rows["segment_ids"] != 0)) & ~is_filled_NL).any(axis=1)
+    faults["padding"] = _any((padding | (rows["segment_ids"] != 0)) & ~is_filled_NL)
     found = {kind: int(faults[kind].sum()) for kind in FAULTS if kind in faults}
     return dataclasses.replace(counted, **hidden, faults={k: n for k, n in found.items() if n})
+
+
+def _any(is_wrong: np.ndarray) -> np.ndarray:
+    """Returns whether each row has a true value, bool [N]. Mostly none has, which is soon seen."""
+    return is_wrong.any(axis=1) if is_wrong.any() else np.zeros(len(is_wrong), bool)
 
 
 def _between_documents(
@@ -261,7 +270,7 @@ def _structure_faults(
     a_N: np.ndarray,
 ) -> dict[str, np.ndarray]:
     """Returns kind of fault -> bool [N], for the faults that show without a vocabulary."""
-    position_L = np.arange(is_filled_NL.shape[1])[None]
+    position_L = np.arange(is_filled_NL.shape[1], dtype=np.int32)[None]
     should_fill_NL = position_L < filled_N[:, None]
     should_b_NL = should_fill_NL & (position_L >= a_N[:, None])
     weight_NP, position_NP = rows["masked_lm_weights"], rows["masked_lm_positions"]
@@ -276,22 +285,22 @@ def _structure_faults(
         | (position_NP == filled_N[:, None] - 1)
     )
     wrong_segment_NL = is_filled_NL & (rows["segment_ids"] != should_b_NL)
-    wrong_segment_N = wrong_segment_NL.any(axis=1)
+    wrong_segment_N = _any(wrong_segment_NL)
     wrong_label_N = np.zeros_like(wrong_segment_N)
     if LABEL_FEATURE in rows:
         wrong_segment_N |= (a_N == 0) | (a_N == filled_N)
         label_N = rows[LABEL_FEATURE][:, 0]
         wrong_label_N = (label_N != 0) & (label_N != 1)
     return {
-        "input_mask": (rows["input_mask"] != should_fill_NL).any(axis=1) | (filled_N == 0),
+        "input_mask": _any(rows["input_mask"] != should_fill_NL) | (filled_N == 0),
         "segment_ids": wrong_segment_N,
-        "weights": (weight_NP != should_use_NP).any(axis=1),
-        "unused_predictions": (
+        "weights": _any(weight_NP != should_use_NP),
+        "unused_predictions": _any(
             ((position_NP != 0) | (rows["masked_lm_ids"] != 0)) & ~is_used_NP
-        ).any(axis=1),
-        "positions_order": descends_NP.any(axis=1),
-        "positions_outside": (is_outside_NP & is_used_NP).any(axis=1),
-        "positions_special": (is_special_NP & is_used_NP).any(axis=1),
+        ),
+        "positions_order": _any(descends_NP),
+        "positions_outside": _any(is_outside_NP & is_used_NP),
+        "positions_special": _any(is_special_NP & is_used_NP),
         "labels": wrong_label_N,
     }
 
@@ -307,24 +316,23 @@ def _vocabulary_faults(
     row_N = np.arange(len(restored_NL))
     is_separator_NL = restored_NL == vocabulary.separate
     if LABEL_FEATURE in rows:
-        wrong_separators_N = np.count_nonzero(is_separator_NL, axis=1) != 2
+        wrong_separators_N = is_separator_NL.sum(axis=1, dtype=np.int32) != 2
     else:
         # A record without a label is all A. None of its documents is without a token.
         follows_NL = is_separator_NL[:, :-1] | (np.arange(restored_NL.shape[1] - 1) == 0)
-        wrong_separators_N = (is_separator_NL[:, 1:] & follows_NL).any(axis=1)
+        wrong_separators_N = _any(is_separator_NL[:, 1:] & follows_NL)
     beyond_NL, beyond_NP = (
         (rows[name] < 0) | (rows[name] >= vocabulary.size)
         for name in ("input_ids", "masked_lm_ids")
     )
-    is_mask_NL = restored_NL == vocabulary.mask
     has_masks = rows["masked_lm_ids"].shape[1] > 0
     return {
-        "text": is_mask_NL.any(axis=1) & (not has_masks),
+        "text": _any((restored_NL == vocabulary.mask) & (not has_masks)),
         "classify_first": rows["input_ids"][:, 0] != vocabulary.classify,
         "separators": wrong_separators_N
         | ~is_separator_NL[row_N, a_N - 1]
         | ~is_separator_NL[row_N, filled_N - 1],
-        "ids": beyond_NL.any(axis=1) | beyond_NP.any(axis=1),
+        "ids": _any(beyond_NL) | _any(beyond_NP),
     }
 
 
@@ -341,9 +349,9 @@ def _vocabulary_counts(
     other_K = other_K[(other_K >= 0) & (other_K < vocabulary.size)]
     return {
         "with_vocabulary": len(restored_NL),
-        "hidden_as_mask": int(is_mask_K.sum()),
-        "hidden_as_same": int(is_same_K.sum()),
-        "hidden_as_other": int((~is_same_K & ~is_mask_K).sum()),
+        "hidden_as_mask": int(np.count_nonzero(is_mask_K)),
+        "hidden_as_same": int(np.count_nonzero(is_same_K)),
+        "hidden_as_other": int(np.count_nonzero(~is_same_K & ~is_mask_K)),
         "reserved_replacements": int(vocabulary.is_reserved[other_K].sum()),
-        "unknown_tokens": int(((restored_NL == vocabulary.unknown) & is_filled_NL).sum()),
+        "unknown_tokens": int(np.count_nonzero((restored_NL == vocabulary.unknown) & is_filled_NL)),
     }

@@ -59,7 +59,8 @@ def normalize_text(text: str, is_split: bool = False) -> str:
       text: a document; line feeds separate its paragraphs or sentences, also in the result.
       is_split: True if each line is a sentence already. Other line breaks then become spaces.
     """
-    text = text.replace("\r\n", "\n")
+    # The no-break space is common, and often the only such character.
+    text = text.replace("\r\n", "\n").replace("\xa0", " ")
     # `isprintable` is six times as fast as the regular expression. It finds all of the expression's
     # characters except for U+FFFD.
     if "\ufffd" in text or not text.replace("\n", "").isprintable():

@@ -6,7 +6,7 @@ figures. English has no rule here.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 # Marks that end a sentence of Chinese and Japanese, and what may close a quotation behind them.
 _END = "。！？｡"
@@ -60,15 +60,16 @@ def stand_in(text: str, language: str) -> str:
     return text
 
 
-def split_clauses(sentence: str, language: str) -> Iterator[str]:
-    """Yields a sentence, or in Thai its parts between spaces that may end a sentence.
+def split_clauses(sentence: str, language: str) -> list[str]:
+    """Returns a sentence, or in Thai its parts between spaces that may end a sentence.
 
     A part has `SHORTEST_THAI` characters or more, except for the last one.
     """
-    start = 0
-    if language == "th":
-        for space in _THAI_SPACE.finditer(sentence):
-            if space.start() - start >= SHORTEST_THAI:
-                yield sentence[start : space.start()]
-                start = space.end()
-    yield sentence[start:]
+    if language != "th":
+        return [sentence]
+    start, parts = 0, []
+    for space in _THAI_SPACE.finditer(sentence):
+        if space.start() - start >= SHORTEST_THAI:
+            parts.append(sentence[start : space.start()])
+            start = space.end()
+    return [*parts, sentence[start:]]

@@ -27,12 +27,11 @@ def split_sentences(document: Document, language: str = DEFAULT_LANGUAGE) -> lis
       document: document whose line feeds separate paragraphs, or sentences if it is split already.
       language: ISO 639-1 code for sentencex, which has generic rules for unknown languages.
     """
-    lines = (line.strip() for line in document.text.split("\n"))
-    pieces = (piece for line in lines for piece in map(str.strip, _pieces(line)) if piece)
+    paragraphs = _paragraphs(document.text)
     if document.is_split:
-        return list(pieces)
+        return paragraphs
     sentences: list[str] = []
-    for text in _windows(pieces):
+    for text in _windows(paragraphs):
         for segment in map(str.strip, _segments(text, language)):
             for sentence in split_clauses(segment, language):
                 if len(sentence) > LONGEST_QUOTATION:
@@ -89,6 +88,14 @@ def _windows(paragraphs: Iterable[str]) -> Iterator[str]:
         size += len(paragraph)
     if held:
         yield "\n\n".join(held)
+
+
+def _paragraphs(text: str) -> list[str]:
+    """Returns the lines of a text, long ones in pieces, without blank ones."""
+    lines = filter(None, map(str.strip, text.split("\n")))
+    if len(text) <= LONGEST_PARAGRAPH:  # There is no longer line.
+        return list(lines)
+    return [piece for line in lines for piece in map(str.strip, _pieces(line)) if piece]
 
 
 def _pieces(paragraph: str) -> Iterator[str]:

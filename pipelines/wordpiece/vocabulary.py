@@ -106,7 +106,7 @@ class Vocabulary:
         """Returns the bytes of vocab.txt."""
         return "".join(f"{token}\n" for token in self.tokens).encode()
 
-    @property
+    @functools.cached_property
     def sha256(self) -> str:
         """Hash of vocab.txt, by which the vocabularies of records and models are compared."""
         return hashlib.sha256(self.serialize()).hexdigest()

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from support import data_command
-from support.data_command import SMALL, data, info, run_process
+from support.data_command import SMALL, TWO_PROCESSES, data, info, run_process
 
 from beambert.pipelines.create_pretraining_data import main
 from beambert.pipelines.pretraining_data import evaluation_texts, finishing
@@ -349,8 +349,7 @@ def test_two_processes_make_the_same_bytes(capsys, tmp_path, vocab_file, corpus,
     flags += [f"--blocklist={blocklist}", f"--decontaminate={path}"]
     arguments = [f"--input={tmp_path}/one.jsonl", f"--output={tmp_path}/one", *flags]
     assert run_main("data", main, arguments) == 0
-    workers = ["--direct_num_workers=2", "--direct_running_mode=multi_processing"]
-    arguments = [f"--input={tmp_path}/part*", f"--output={tmp_path}/two", *flags, *workers]
+    arguments = [f"--input={tmp_path}/part*", f"--output={tmp_path}/two", *flags, *TWO_PROCESSES]
     run = run_process(arguments)
     assert (run.returncode, run.stderr) == (0, "")
     one, two = info(tmp_path / "one"), info(tmp_path / "two")

@@ -8,7 +8,16 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from support import data_command
-from support.data_command import SMALL, data, hashes, info, refused, run_process, wikiextractor
+from support.data_command import (
+    SMALL,
+    TWO_PROCESSES,
+    data,
+    hashes,
+    info,
+    refused,
+    run_process,
+    wikiextractor,
+)
 from support.sample_text import make_document
 from tensorflow_metadata.proto.v0 import schema_pb2
 
@@ -233,7 +242,7 @@ def test_the_same_bytes_by_two_processes(tmp_path, corpus, corpus_file, vocab_fi
     one = data(capsys, vocab_file, tmp_path / "one", f"--input={corpus_file}", *flags)
     assert (one[0], one[2]) == (0, "")
     flags += [f"--vocab_file={vocab_file}", *SMALL, f"--input={tmp_path}/part*"]
-    flags += ["--direct_num_workers=2", "--direct_running_mode=multi_processing"]
+    flags += TWO_PROCESSES
     run = run_process([f"--output={tmp_path}/two", *flags])
     assert (run.returncode, run.stderr) == (0, "")
     for inner in ("", "eval"):

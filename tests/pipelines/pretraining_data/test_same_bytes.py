@@ -16,6 +16,7 @@ import pytest
 from support import data_command, forked
 from support.data_command import (
     SMALL,
+    TWO_PROCESSES,
     body,
     data,
     hashes,
@@ -120,7 +121,7 @@ class TestSameBytes:
         for i in range(4):
             (tmp_path / f"part{i}").write_text(wikiextractor(corpus[i::4]))
         flags = [f"--vocab_file={vocab_file}", f"--input={tmp_path}/part*", *SMALL, *self.flags]
-        flags += ["--direct_num_workers=2", "--direct_running_mode=multi_processing"]
+        flags += TWO_PROCESSES
         run = run_process([f"--output={tmp_path}/out", *flags])
         assert (run.returncode, run.stderr) == (0, "")
         assert hashes(tmp_path / "out") == hashes(records)
@@ -178,3 +179,10 @@ class TestSameBytes:
             + info(output / "eval")["counts"]["documents"]["used"]
         )
         assert grown == 81
+
+
+def test_one_process_for_little_text(capsys, tmp_path, corpus_file, vocab_file):
+    flags = [f"--input={corpus_file}", "--num_shards=1", *TWO_PROCESSES]
+    status, printed, error = data(capsys, vocab_file, tmp_path / "out", *flags)
+    assert (status, error) == (0, "")
+    assert "one process does the work: below 100 MB, " in printed
