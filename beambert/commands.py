@@ -60,7 +60,7 @@ _TABLE = (
     Command(
         "embed",
         "encoder + texts -> embeddings in Parquet files",
-        "beambert.trainer.commands.embed",
+        "beambert.embedding.command",
         resumes=True,
     ),
     Command(

@@ -76,15 +76,20 @@ def match_files(patterns: Sequence[str], flag: str = "--input") -> list[str]:
     return sorted(found)
 
 
-def read_texts(paths: Sequence[str], reading: Reading) -> Iterator[TextRow]:
+def read_texts(paths: Sequence[str], reading: Reading, home: str = "") -> Iterator[TextRow]:
     """Yields the texts of files in their order, or their passages; see `_read_whole`."""
-    for row in _read_whole(paths, reading):
+    for row in _read_whole(paths, reading, home):
         for start, text in passages(row.text, reading.passage_words):
             yield dataclasses.replace(row, start=start, text=text)
 
 
-def _read_whole(paths: Sequence[str], reading: Reading) -> Iterator[TextRow]:
+def _read_whole(paths: Sequence[str], reading: Reading, home: str) -> Iterator[TextRow]:
     """Yields the texts of files in their order; blank lines of text files are no texts.
+
+    Args:
+      paths: paths of the files.
+      reading: how they are read.
+      home: folder that relative paths begin in; "" for the current one.
 
     Raises:
       InputError: a file cannot be read, a table lacks a column, or a text in it is blank.
@@ -93,8 +98,9 @@ def _read_whole(paths: Sequence[str], reading: Reading) -> Iterator[TextRow]:
     if reading.id_column:
         columns.append(("id_column", reading.id_column))
     for path in paths:
+        where = os.path.join(home, path) if given_paths.is_local(path) else path
         # One file is here at a time, however many there are on gs://.
-        with tensorflow_files.local_file(path) as here:
+        with tensorflow_files.local_file(where) as here:
             is_table = path.endswith(TABLES)
             rows = _rows_of(here, reading, columns) if is_table else _texts_of(here, reading)
             for row in rows:
