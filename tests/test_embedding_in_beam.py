@@ -1,27 +1,38 @@
 """`beambert embed` and the transform `Embed` in Beam pipelines, beside this process alone."""
 
+import doctest
+import inspect
 import json
 import pathlib
+import shutil
+import subprocess
+import sys
+import time
 
 import apache_beam as beam
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from apache_beam.testing.util import assert_that, equal_to
+from apache_beam.typehints.decorators import IOTypeHints, TypeCheckError
+from support import untrained_models
 
 import beambert
 from beambert.commands import run as run_command
 from beambert.embedding import graph, run
-from beambert.trainer.embedding import job
+from beambert.pipelines.prediction import worker_folder
+from beambert.trainer.embedding import embedder, job
 from beambert.trainer.embedding.embedder import Embedder, embed
+from beambert.trainer.weights.export import export_tensorflow
 
-GOLDEN = pathlib.Path(__file__).parent / "trainer" / "golden_sentences"
-MODEL = str(GOLDEN / "mean")
+GOLDEN = pathlib.Path(__file__).parent / "trainer"
+MODEL = str(GOLDEN / "golden_sentences" / "mean")
 IN_BEAM = ["--runner=FnApiRunner"]
+TWO_PROCESSES = ["--direct_num_workers=2", "--direct_running_mode=multi_processing"]
 
 
-def command(output, *flags):
-    return run_command(["embed", f"--model={MODEL}", f"--output={output}", *map(str, flags)])
+def command(output, *flags, model=MODEL):
+    return run_command(["embed", f"--model={model}", f"--output={output}", *map(str, flags)])
 
 
 def files_of(folder):
@@ -145,22 +156,87 @@ def test_embed(small_parts):
 def test_embed_refuses_at_once(tmp_path):
     with pytest.raises(beambert.InputError, match="--last_layers=9: must be from 1 to"):
         beambert.Embed(beambert.EmbeddingJob(MODEL, last_layers=9))
-    with pytest.raises(beambert.InputError, match="no such|nothing|not"):
+    with pytest.raises(beambert.InputError, match="--model=.*none"):
         beambert.Embed(beambert.EmbeddingJob(str(tmp_path / "none")))
+    with pytest.raises(TypeCheckError):
+        beam.Pipeline() | beam.Create([1]) | beambert.Embed(beambert.EmbeddingJob(MODEL))
+
+
+def test_type_hints_are_those_that_beam_takes(caplog):
+    IOTypeHints.from_callable(beambert.Embed.expand).strip_pcoll()
+    assert not caplog.records
+
+
+@pytest.mark.slow
+def test_the_example_of_the_docstring(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(MODEL, "encoder")
+    text = inspect.getdoc(beambert.Embed)
+    test = doctest.DocTestParser().get_doctest(text, {}, "Embed", None, None)
+    told = []
+    doctest.DocTestRunner(verbose=False).run(test, out=told.append)
+    assert test.examples and told == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["folder", "TF1"])
+def test_workers_elsewhere_read_a_copy_of_the_model(
+    corpus, tmp_path, monkeypatch, vocabulary, kind
+):
+    """In --temp_location, which is tidied at the end."""
+    model = MODEL
+    if kind == "TF1":
+        own = untrained_models.save_encoder(tmp_path / "own", vocabulary)
+        export_tensorflow(str(own), str(tmp_path / "tf1"))
+        model = tmp_path / "tf1" / "bert_model.ckpt"
+    assert command(tmp_path / "here", corpus, model=model) == 0
+    opened, read = [], embedder.open_initial
+    monkeypatch.setattr(
+        embedder, "open_initial", lambda where, *of: (opened.append(where), read(where, *of))[1]
+    )
+    monkeypatch.setattr(worker_folder, "is_local", lambda _: False)
+    shared = tmp_path / "shared"
+    flags = [*IN_BEAM, f"--temp_location={shared}"]
+    assert command(tmp_path / "there", corpus, *flags, model=model) == 0
+    assert [of.startswith(str(shared)) for of in opened] == [False, True]
+    assert list(shared.iterdir()) == []
+    assert files_of(tmp_path / "there") == files_of(tmp_path / "here")
+
+
+@pytest.fixture
+def many_texts(tmp_path):
+    """Texts for three parts of whole size."""
+    texts = tmp_path / "texts.txt"
+    texts.write_text("".join(f"a river {number} b\n" for number in range(2 * job.PART_TEXTS + 5)))
+    return [f"--input={texts}", "--keep_text=False"]
 
 
 @pytest.mark.release
-def test_two_processes_give_the_same_bytes(tmp_path):
-    """Three parts of whole size, by worker processes that share nothing with this one."""
-    texts = tmp_path / "texts.txt"
-    texts.write_text("".join(f"a river {number} b\n" for number in range(2 * job.PART_TEXTS + 5)))
-    job_of = beambert.EmbeddingJob(MODEL, (str(texts),), keep_text=False)
-    two = ["--direct_num_workers=2", "--direct_running_mode=multi_processing"]
-    for name, more in (("here", []), ("there", two)):
-        assert command(tmp_path / name, f"--input={texts}", "--keep_text=False", *more) == 0
+def test_two_processes_give_the_same_bytes(many_texts, tmp_path):
+    """They share nothing with this one."""
+    for name, more in (("here", []), ("there", TWO_PROCESSES)):
+        assert command(tmp_path / name, *many_texts, *more) == 0
     expected = files_of(tmp_path / "here")
     assert len(expected) == 5 and files_of(tmp_path / "there") == expected
     found = pq.read_table(tmp_path / "there", columns=["embedding"])["embedding"].to_numpy()
-    np.testing.assert_allclose(
-        found[-1], embed(job_of.model, [f"a river {2 * job.PART_TEXTS + 4} b"])[0], atol=1e-6
-    )
+    last = embed(MODEL, [f"a river {2 * job.PART_TEXTS + 4} b"])[0]
+    np.testing.assert_allclose(found[-1], last, atol=1e-6)
+
+
+@pytest.mark.release
+def test_a_killed_pipeline_goes_on(many_texts, tmp_path):
+    """Killed with its workers once a part is there; that part is not made again."""
+    assert command(tmp_path / "whole", *many_texts) == 0
+    output = tmp_path / "out"
+    given = ["embed", f"--model={MODEL}", f"--output={output}", *many_texts, *TWO_PROCESSES]
+    process = subprocess.Popen([sys.executable, "-m", "beambert", *given])
+    while not (parts := list(output.glob("part-*"))):
+        assert process.poll() is None
+        time.sleep(0.01)
+    process.kill()
+    process.wait()
+    before = {path: path.stat().st_mtime_ns for path in parts}
+    assert (output / "_UNFINISHED").exists()
+    assert command(output, *many_texts, *TWO_PROCESSES) == 0
+    assert {path: path.stat().st_mtime_ns for path in parts} == before
+    assert files_of(output) == files_of(tmp_path / "whole")

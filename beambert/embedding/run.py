@@ -106,7 +106,7 @@ def describe_progress() -> Describe:
     def describe(counts: dict[str, int], seconds: float) -> str:
         found, done = counts.get("found", 0), counts.get("texts", 0)
         if not done:
-            return f"{found:,} texts found" if found else ""
+            return f"{counted(found, 'text')} found" if found else ""
         line = f"{done:,} of {found:,} texts"
         if rate := pace.of(done, seconds):
             line += f", {rate:,.0f}/s, {duration((found - done) / rate)} left"
