@@ -63,6 +63,7 @@ if TYPE_CHECKING:  # the same names as in the table below, for type checkers and
     from beambert.trainer.pretraining.job import pretrain as pretrain
     from beambert.trainer.pretraining.parameters import PretrainingJob as PretrainingJob
     from beambert.trainer.retrieval.job import make_index as make_index
+    from beambert.trainer.retrieval.judging import judge as judge
     from beambert.trainer.retrieval.searcher import Searcher as Searcher
     from beambert.trainer.serving.versions import export as export
 
@@ -111,6 +112,7 @@ _MODULES = {
     "fill": "beambert.trainer.asking.filling",
     "find_task": "beambert.pipelines.tasks.declarations",
     "finetune": "beambert.trainer.finetuning.job",
+    "judge": "beambert.trainer.retrieval.judging",
     "learn_vocabulary": "beambert.functions",
     "make_index": "beambert.trainer.retrieval.job",
     "open_features": "beambert.pipelines.features.contract",

@@ -76,6 +76,12 @@ def build_parser() -> FlagParser:
     )
     add("--id_column", default="", metavar="NAME", help="column that identifies a row of a table")
     add(
+        "--title_column",
+        default="",
+        metavar="NAME",
+        help="column of the titles in tables, which stand before the texts",
+    )
+    add(
         "--encoding",
         default="",
         metavar="NAME",

@@ -19,6 +19,7 @@ class EmbeddingJob:
       output: folder to make; empty if a pipeline takes the embeddings.
       text_column: column of the texts in tables, and in mappings.
       id_column: column of the identifiers in tables; "" for none.
+      title_column: column of the titles in tables, which stand before the texts; "" for none.
       encoding: encoding of files that are not UTF-8; "" to decide by their content.
       unit: text of a plain text file, each `line` or the whole `file`.
       passage_words: greatest number of words of a passage of a file; 0 to leave texts whole.
@@ -36,6 +37,7 @@ class EmbeddingJob:
     output: str = ""
     text_column: str = "text"
     id_column: str = ""
+    title_column: str = ""
     encoding: str = ""
     unit: str = "line"
     passage_words: int = 0
@@ -69,5 +71,5 @@ class EmbeddingJob:
         from beambert.trainer.embedding.text_files import Reading
 
         return Reading(
-            self.text_column, self.id_column, self.encoding, self.unit, self.passage_words
+            **{field.name: getattr(self, field.name) for field in dataclasses.fields(Reading)}
         )

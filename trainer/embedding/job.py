@@ -29,6 +29,7 @@ FLAGS_OF = (
         "settings.max_seq_length": "--max_seq_length",
         "reading.text_column": "--text_column",
         "reading.id_column": "--id_column",
+        "reading.title_column": "--title_column",
         "reading.encoding": "--encoding",
         "reading.unit": "--unit",
         "reading.passage_words": "--passage_words",
