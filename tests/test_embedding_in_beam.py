@@ -16,6 +16,7 @@ import pytest
 from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.typehints.decorators import IOTypeHints, TypeCheckError
 from support import untrained_models
+from support.absent_packages import BEAM_PACKAGES, without
 
 import beambert
 from beambert.commands import run as run_command
@@ -123,6 +124,19 @@ def test_a_bad_row_is_one_sentence_before_anything_is_embedded(
 def test_an_unknown_flag(tmp_path, capsys):
     assert command(tmp_path / "out", "--input=x", "--poolin=cls") == 2
     assert "--poolin=cls: no such flag; did you mean --pooling?" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_where_beam_is_not_installed(tmp_path):
+    (tmp_path / "a.txt").write_text("a river\n")
+    given = ["embed", f"--model={MODEL}", f"--input={tmp_path}/a.txt", f"--output={tmp_path}/out"]
+    code = f"""{without(BEAM_PACKAGES)}
+from beambert.commands import run
+print(run({given!r} + ["--runner=FnApiRunner"]), run({given!r}))"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "2 0"
+    assert "--runner=FnApiRunner: no such flag" in done.stderr
+    assert (tmp_path / "out" / "_SUCCESS").exists()
 
 
 def test_embed(small_parts):

@@ -1,6 +1,5 @@
 """The command `beambert embed`."""
 
-import importlib.util
 from collections.abc import Sequence
 
 from beambert.embedding.job import EmbeddingJob
@@ -152,10 +151,10 @@ def main(argv: Sequence[str]) -> None:
     if is_local(job.model):
         check_weights(job.model, "--model")
     with loading():
-        # Where Beam is not installed, a flag of Beam's is one that nobody knows.
-        if beam_flags and not importlib.util.find_spec("apache_beam"):
-            raise unknown_flag(beam_flags[0], parser.flags)
-        options = beam_options(beam_flags, parser.flags) if beam_flags else None
+        try:
+            options = beam_options(beam_flags, parser.flags) if beam_flags else None
+        except ModuleNotFoundError as error:  # without Beam, nobody knows its flags
+            raise unknown_flag(beam_flags[0], parser.flags) from error
         from beambert.embedding.run import embed_files
     found = embed_files(job, options)
     output = job.output.rstrip("/")
