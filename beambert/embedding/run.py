@@ -70,8 +70,8 @@ def _run(job: EmbeddingJob, work: Work, options: "PipelineOptions") -> tuple[int
             ),
             options,
             describe_progress(),
-            total_bytes / 1e6,
-            "MB",
+            total_bytes / 1e3,
+            "kB",
             output=work.output,
         )
     found = json.loads(tensorflow_files.read_bytes(path))
