@@ -119,7 +119,10 @@ setup(
     description="Pre-training of BERT from your own text with Apache Beam and Keras",
     license="Apache-2.0",
     python_requires=">=3.11,<3.14",
-    packages=["beambert", *(f"beambert.{package}" for package in PACKAGES)],
+    packages=[
+        *find_packages(include=["beambert", "beambert.*"]),
+        *(f"beambert.{package}" for package in PACKAGES),
+    ],
     package_dir={"beambert": "beambert"} | {f"beambert.{top}": top for top in TOP_FOLDERS},
     # The annotations are for type checkers, too.
     package_data={"beambert": ["py.typed"], "beambert.pipelines": ["*.yaml"]},

@@ -10,8 +10,11 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # the same names as in the table below, for type checkers and editors
+    from beambert.embedding.graph import Embed as Embed
+    from beambert.embedding.job import EmbeddingJob as EmbeddingJob
     from beambert.functions import create_pretraining_data as create_pretraining_data
     from beambert.functions import create_task_features as create_task_features
+    from beambert.functions import embed_files as embed_files
     from beambert.functions import evaluate as evaluate
     from beambert.functions import learn_vocabulary as learn_vocabulary
     from beambert.functions import predict as predict
@@ -60,6 +63,7 @@ if TYPE_CHECKING:  # the same names as in the table below, for type checkers and
     from beambert.trainer.pretraining.job import pretrain as pretrain
     from beambert.trainer.pretraining.parameters import PretrainingJob as PretrainingJob
     from beambert.trainer.retrieval.job import make_index as make_index
+    from beambert.trainer.retrieval.judging import judge as judge
     from beambert.trainer.retrieval.searcher import Searcher as Searcher
     from beambert.trainer.serving.versions import export as export
 
@@ -70,6 +74,8 @@ _MODULES = {
     "CreateTaskFeatures": "beambert.pipelines.features.graph",
     "Deduplicate": "beambert.pipelines.pretraining_data.text_parts",
     "DocumentRow": "beambert.pipelines.pretraining_data.rows",
+    "Embed": "beambert.embedding.graph",
+    "EmbeddingJob": "beambert.embedding.job",
     "EvaluationJob": "beambert.pipelines.evaluation.job",
     "FeaturesJob": "beambert.pipelines.features.job",
     "FinetuningJob": "beambert.trainer.finetuning.plan",
@@ -100,11 +106,13 @@ _MODULES = {
     "create_pretraining_data": "beambert.functions",
     "create_task_features": "beambert.functions",
     "embed": "beambert.trainer.embedding.embedder",
+    "embed_files": "beambert.functions",
     "evaluate": "beambert.functions",
     "export": "beambert.trainer.serving.versions",
     "fill": "beambert.trainer.asking.filling",
     "find_task": "beambert.pipelines.tasks.declarations",
     "finetune": "beambert.trainer.finetuning.job",
+    "judge": "beambert.trainer.retrieval.judging",
     "learn_vocabulary": "beambert.functions",
     "make_index": "beambert.trainer.retrieval.job",
     "open_features": "beambert.pipelines.features.contract",

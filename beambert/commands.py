@@ -60,7 +60,7 @@ _TABLE = (
     Command(
         "embed",
         "encoder + texts -> embeddings in Parquet files",
-        "beambert.trainer.commands.embed",
+        "beambert.embedding.command",
         resumes=True,
     ),
     Command(
@@ -75,6 +75,11 @@ _TABLE = (
         "beambert.trainer.commands.negatives",
     ),
     Command("search", "index + queries -> passages", "beambert.trainer.commands.search"),
+    Command(
+        "judge",
+        "index + judged queries -> nDCG, MRR, MAP, recall",
+        "beambert.trainer.commands.judge",
+    ),
     Command("compare", "models -> settings, results, curves", "beambert.trainer.commands.compare"),
     Command(
         "explore",

@@ -1,4 +1,4 @@
-"""The commands that run Beam pipelines, as functions.
+"""The commands that run Beam pipelines, or can, as functions.
 
 Each takes the job of its transform and, if the work is not for this process, Beam's options. Only
 the call of a function loads its libraries.
@@ -14,12 +14,14 @@ from beambert.pipelines.shared.logs import logging_as_it_was
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
 
+    from beambert.embedding.job import EmbeddingJob
     from beambert.pipelines.evaluation.job import EvaluationJob
     from beambert.pipelines.features.job import FeaturesJob
     from beambert.pipelines.prediction.job import PredictionJob
     from beambert.pipelines.pretraining_data.job import PretrainingDataJob
     from beambert.pipelines.verification.job import VerificationJob
     from beambert.pipelines.vocabulary_learning.job import VocabularyJob
+    from beambert.trainer.embedding.job import Embedded
 
 Job = TypeVar("Job")
 
@@ -123,6 +125,22 @@ def predict(job: "PredictionJob", options: "PipelineOptions | None" = None) -> d
       InputError: the model, a file or the output folder cannot be used.
     """
     return _run("prediction.run", "predict", job, options)
+
+
+@logging_as_it_was()
+def embed_files(job: "EmbeddingJob", options: "PipelineOptions | None" = None) -> "Embedded":
+    """Writes embeddings of the texts of the files of `job.input`, as `beambert embed` does.
+
+    Args:
+      job: the encoder, the texts and the folder for the embeddings.
+      options: Beam's options; None for this process, which then needs no Beam.
+
+    Raises:
+      InputError: the model, a file or the output folder cannot be used.
+    """
+    with loading():
+        from beambert.embedding import run
+    return run.embed_files(_ready(job), options and _with_runner(options))
 
 
 def _run(module: str, name: str, job: Job, options: "PipelineOptions | None") -> Any:

@@ -149,10 +149,12 @@ def main(argv: Sequence[str]) -> None:
     )
     measuring.add_results_flag(parser)
     flags = parser.parse_args(list(argv))
-    if not shutil.which(flags.mlserver):
+    found = shutil.which(flags.mlserver)
+    if not found:
         raise InputError(
             f"--mlserver={flags.mlserver}: cannot be run; `make .venv-serving/.installed` makes it"
         )
+    mlserver = os.path.abspath(found)  # It starts in another folder.
     lines = (
         line.strip()
         for path in measuring.files_of("--texts", flags.texts)
@@ -162,12 +164,12 @@ def main(argv: Sequence[str]) -> None:
     batch = json.loads((_SERVING / "model-settings.json").read_text())["max_batch_size"]
     result = []
     for max_batch_size in (0, batch):
-        with server(flags.mlserver, flags.model, max_batch_size) as port:
+        with server(mlserver, flags.model, max_batch_size) as port:
             measured(port, flags.input_name, texts, max(flags.clients), flags.seconds / 4)
             for clients in flags.clients:
                 row = {"max_batch_size": max_batch_size, "clients": clients}
-                found = measured(port, flags.input_name, texts, clients, flags.seconds)
-                result.append(row | found)
+                times = measured(port, flags.input_name, texts, clients, flags.seconds)
+                result.append(row | times)
     print(measuring.write_results(flags.results, parser, argv, result))
 
 

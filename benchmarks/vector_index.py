@@ -103,7 +103,8 @@ def write_embeddings(folder: str, drawn: Drawn, passages: int, words: int) -> No
             TextRow("drawn.txt", line, "", 0, text)
             for line, text in zip(numbers, texts, strict=True)
         ]
-        pq.write_table(table_of(rows, vectors, about), f"{folder}/{PART.format(number)}")
+        table = table_of(rows, vectors, has_ids=False, keeps_text=True)
+        pq.write_table(table, f"{folder}/{PART.format(number)}")
     about |= {"texts": passages, "width": vectors.shape[1], "cut": 0}
     for name, content in ((INFO_FILE, about), (MARKER_FILE, {})):
         with open(f"{folder}/{name}", "w", encoding="utf-8") as file:

@@ -64,7 +64,14 @@ def made(tmp_path_factory):
     growing_corpus.make(root)
     growing_corpus.deliver(root, 2, documents=4000)
     (root / "texts.txt").write_text("a river in a village\n" * 2000)
+    rows = "".join(f"a river in a village,{n}\n" for n in range(2000))
+    (root / "texts.csv").write_text(f"text,id\n{rows}")
     (root / "masked.txt").write_text("a [MASK] in a village\n" * 2000)
+    (root / "beir/qrels").mkdir(parents=True)
+    queries = "".join(f'{{"_id": "{n}", "text": "a river {n}"}}\n' for n in range(500))
+    (root / "beir/queries.jsonl").write_text(queries)
+    rows = "".join(f"{n}\t{n}\t1\n" for n in range(500))
+    (root / "beir/qrels/test.tsv").write_text(f"query-id\tcorpus-id\tscore\n{rows}")
     (root / "pairs").mkdir()
     pairs = "".join(f'{{"text": "a house {n}", "text_b": "a road {n}"}}\n' for n in range(500))
     (root / "pairs/train.jsonl").write_text(pairs)
@@ -115,8 +122,8 @@ def commands(made, out) -> dict[str, list]:
             f"--output={out / 'scores.jsonl'}",
         ],
         "embed": [
-            *("embed", f"--model={made / 'encoder'}", f"--input={made / 'texts.txt'}"),
-            f"--output={out / 'embeddings'}",
+            *("embed", f"--model={made / 'encoder'}", f"--input={made / 'texts.csv'}"),
+            *("--id_column=id", f"--output={out / 'embeddings'}"),
         ],
         "index": [
             *("index", f"--embeddings={made / 'embeddings'}", f"--output={out / 'index'}"),
@@ -128,6 +135,9 @@ def commands(made, out) -> dict[str, list]:
         "search": [
             *("search", f"--index={made / 'index'}", "--by=words", f"--input={made / 'texts.txt'}"),
             f"--output={out / 'hits.jsonl'}",
+        ],
+        "judge": [
+            *("judge", f"--index={made / 'index'}", "--by=words", f"--data_dir={made / 'beir'}"),
         ],
         "compare": [
             *("compare", made / "encoder", made / "classifier"),

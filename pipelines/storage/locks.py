@@ -16,6 +16,7 @@ import sys
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 
+from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.interrupts import undone_at_end
 from beambert.pipelines.storage import claims, leases
 from beambert.pipelines.storage.leases import BusyError
@@ -57,6 +58,8 @@ def folders_held(folders: Sequence[str], flag: str) -> Iterator[Lock]:
     with contextlib.ExitStack() as stack:
         for folder in folders:
             path = folder.rstrip("/") or "/"
+            if "://" not in path and os.path.isfile(path):
+                raise InputError(f"{flag}={path}: is a file; name a folder to make")
             lock = stack.enter_context(held(_folder_lock(path), f"{flag}={path}"))
             if lock.descriptors:
                 # Only a command of BeamBERT that was cut off, or this one, has left this mark.

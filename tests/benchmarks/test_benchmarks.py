@@ -15,7 +15,7 @@ import pytest
 from support import forked
 from support.sample_text import WORDS, make_document
 
-from benchmarks import recipes, start_up
+from benchmarks import recipes, retrieval, start_up
 
 ROOT = pathlib.Path(__file__).parents[2]
 SHARED = {"__init__", "equivalent_mutations", "measuring", "peer"}
@@ -381,6 +381,22 @@ def test_retrieval(tmp_path):
     assert (result["paragraphs"], result["questions"]) == (12, 12)
     assert result["measures"]["words"]["MRR@10"] == 1
     assert result["measures"].keys() == {"words", "vectors", "both"}
+
+
+def test_pairs_of_squad(tmp_path):
+    """The last three articles are for dev; each paragraph of the others is one passage."""
+    articles = [
+        {
+            "paragraphs": [{"context": f"of {n}", "qas": [{"question": " a "}, {"question": "b"}]}]
+            * 2
+        }
+        for n in range(4)
+    ]
+    counts = retrieval.write_pairs(articles, str(tmp_path))
+    assert counts == {"train": 4, "passages": 1, "dev": 12}
+    passages, train = ((tmp_path / f"{of}.jsonl").read_text() for of in ("passages", "train"))
+    assert [json.loads(line) for line in passages.splitlines()] == [{"text": "of 0"}]
+    assert json.loads(train.splitlines()[0]) == {"text": "a", "text_b": "of 0"}
 
 
 @pytest.mark.release

@@ -28,6 +28,7 @@ from beambert.pipelines.pretraining_data.job_size import JobSize
 from beambert.pipelines.shared.errors import InputError
 
 ROOT = pathlib.Path(__file__).parents[2]
+ENCODER = ROOT / "tests" / "trainer" / "golden_sentences" / "mean"
 BEAM_FLAGS = [
     *("--runner=DataflowRunner", "--project=project", "--region=europe-west4"),
     *("--temp_location=gs://bucket/tmp", "--machine_type=n2-highmem-4"),
@@ -88,6 +89,10 @@ def commands(root, classifier, name="job"):
             *("predict", f"--model={classifier}", f"--input={gs}/text/*"),
             f"--output={output}/answers",
         ],
+        "embed": [
+            *("embed", f"--model={ENCODER}", f"--input={gs}/text/*"),
+            f"--output={output}/embeddings",
+        ],
         "evaluate": [
             *("evaluate", "--task=classification", f"--data_dir={root}/task"),
             *(f"--model={classifier}", f"--output={root}/evaluation"),
@@ -113,6 +118,7 @@ STAGES = {
     "verify": {"Files", "Spread", "Examine", "Finish"},
     "features": {"Shards", "Spread", "Write", "Finish"},
     "predict": {"Files", "Spread", "Read", "Answer", "Write part", "Write rejects"},
+    "embed": {"Files", "Count", "Divide", "Spread parts", "Embed", "Sum"},
     # The first of its two; the second reads what that has written.
     "evaluate": {"Batches", "Spread", "Predict", "Write"},
 }
@@ -218,7 +224,8 @@ def test_workers_on_other_machines(gs, root, classifier, monkeypatch, tmp_path):
 
 @pytest.mark.parametrize(
     ("command", "flag"),
-    [("vocab", "output"), ("data", "input"), ("features", "output"), ("predict", "input")],
+    [("vocab", "output"), ("data", "input"), ("features", "output"), ("predict", "input")]
+    + [("embed", "input"), ("embed", "output")],
 )
 def test_workers_do_not_see_this_machine(root, classifier, capsys, command, flag):
     arguments = [*commands(root, classifier)[command], *BEAM_FLAGS]

@@ -21,6 +21,7 @@ from support.sample_text import make_document
 pytestmark = pytest.mark.runners
 
 LOCAL = "local"
+ENCODER = "trainer/golden_sentences/mean"
 JAVA = ["--environment_type=LOOPBACK", "--parallelism=2"]
 # Runner -> variable with the path of its server, flag for it, other flags.
 RUNNERS = {
@@ -45,6 +46,7 @@ COMMANDS = {
     "features": ["--task=sst-2", "--data_dir=../task", "--vocab_file=../vocab.txt"]
     + ["--max_seq_length=32", "--output=features"],
     "predict": ["--model=../model", "--input", "../rows.txt", "--output=answers"],
+    "embed": ["--model=../encoder", "--input", "../rows.txt", "../text_0", "--output=embeddings"],
 }
 
 
@@ -73,6 +75,7 @@ def folder(tmp_path_factory, vocabulary):
     (model / "training.json").write_text(json.dumps(training))
     (model / "_SUCCESS").touch()
     (model / "model.weights.h5").write_bytes(b"weights")
+    shutil.copytree(pathlib.Path(__file__).parents[1] / ENCODER, folder / "encoder")
     for name in (LOCAL, *RUNNERS):
         (folder / name).mkdir()
     return folder

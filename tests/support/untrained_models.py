@@ -50,10 +50,12 @@ def _finish(model, folder, config, vocabulary, training) -> pathlib.Path:
     return folder
 
 
-def save_encoder(folder: pathlib.Path, vocabulary, objective: str = BERT) -> pathlib.Path:
+def save_encoder(
+    folder: pathlib.Path, vocabulary, objective: str = BERT, max_seq_length: int = LENGTH
+) -> pathlib.Path:
     """Writes the folder of a pre-trained encoder."""
     config = small_config(vocabulary)
-    training = {"kind": model_folders.PRETRAINING}
+    training = {"kind": model_folders.PRETRAINING, "max_seq_length": max_seq_length}
     if objective != BERT:
         training |= {"objective": objective, "generator_size": 0.5}
     model = build_pretrainer(training, config)

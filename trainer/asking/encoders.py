@@ -45,6 +45,7 @@ class Encoder:
       vocabulary: vocabulary of its ids.
       tokenizer: tokenizer that goes with it.
       ids: its special ids.
+      longest: greatest number of tokens that it reads; positions behind them are untrained.
     """
 
     path: str
@@ -52,6 +53,7 @@ class Encoder:
     vocabulary: Vocabulary
     tokenizer: Tokenizer | SubwordTokenizer
     ids: TokenIds
+    longest: int
 
     def tokenize(self, texts: Sequence[str]) -> list[np.ndarray]:
         """Returns the ids of each text, int32 [tokens]; every "[MASK]" is the id of a mask.
@@ -92,15 +94,17 @@ class Encoder:
           segments: ids of one or two segments.
 
         Raises:
-          InputError: they are more tokens than the encoder has positions.
+          InputError: they are more tokens than the encoder has trained positions.
         """
         ids = [self.ids.classify]
         for segment in segments:
             ids += [*segment, self.ids.separate]
-        if len(ids) > (most := self.model.config.longest_sequence):
+        if len(ids) > self.longest:
+            there = self.model.config.longest_sequence
+            trained = "" if self.longest == there else f", of which {self.longest:,} were trained"
             raise InputError(
                 f"{text[:60]!r}: has {len(ids):,} tokens with [CLS] and [SEP], but --model has "
-                f"{most:,} positions; give a shorter text"
+                f"{there:,} positions{trained}; give a shorter text"
             )
         return np.array(ids, np.int32)
 
@@ -176,7 +180,10 @@ def open_encoder(path: str, head: Sequence[str]) -> Encoder:
     model = BertPretrainer(found.config, objective=next(of for of in objectives if of != RTD))
     dataclasses.replace(found, read=lambda: weights).load_into(model, "--model")
     tokenizer = make_tokenizer(found.vocabulary, found.do_lower_case)
-    return Encoder(path, model, found.vocabulary, tokenizer, TokenIds.of(found.vocabulary))
+    longest = found.config.longest_sequence
+    if found.config.has_position_table:
+        longest = min(longest, found.trained_positions or longest)
+    return Encoder(path, model, found.vocabulary, tokenizer, TokenIds.of(found.vocabulary), longest)
 
 
 def _check_tokens(texts: Sequence[str], found: Sequence[np.ndarray]) -> None:

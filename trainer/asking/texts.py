@@ -16,8 +16,10 @@ def given_texts(texts: Sequence[str], path: str | None) -> list[str]:
     """Returns the texts of the command line, or the lines of a file that aren't blank.
 
     Raises:
-      InputError: there are both or neither, or the file cannot be read.
+      InputError: there are both or neither, a text is blank, or the file cannot be read.
     """
+    if any(not text.strip() for text in texts):
+        raise InputError("TEXT: is blank; write a text or leave it out")
     if bool(texts) == bool(path):
         raise InputError("--input: is needed without a TEXT, and only then; name a file of texts")
     if path:

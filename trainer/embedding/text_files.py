@@ -44,6 +44,7 @@ class Reading:
     Attributes:
       text_column: column of the texts in tables.
       id_column: column of the identifiers in tables; "" for none.
+      title_column: column of the titles in tables, which stand before the texts; "" for none.
       encoding: encoding of files that are not UTF-8; "" to decide by their content.
       unit: what is a text in files that are no tables, `LINE` or `FILE`.
       passage_words: greatest number of words of a passage; 0 to leave texts whole.
@@ -51,6 +52,7 @@ class Reading:
 
     text_column: str = TEXT_COLUMN
     id_column: str = ""
+    title_column: str = ""
     encoding: str = ""
     unit: str = LINE
     passage_words: int = 0
@@ -64,6 +66,9 @@ def match_files(patterns: Sequence[str], flag: str = "--input") -> list[str]:
     """
     found = set()
     for pattern in patterns:
+        if os.path.isdir(pattern):
+            files = f"{pattern.rstrip('/')}/*"
+            raise InputError(f"{flag}={pattern}: is a folder; name its files: '{files}'")
         if given_paths.is_local(pattern):
             paths = [path for path in glob.glob(pattern, recursive=True) if not os.path.isdir(path)]
         else:
@@ -76,25 +81,30 @@ def match_files(patterns: Sequence[str], flag: str = "--input") -> list[str]:
     return sorted(found)
 
 
-def read_texts(paths: Sequence[str], reading: Reading) -> Iterator[TextRow]:
+def read_texts(paths: Sequence[str], reading: Reading, home: str = "") -> Iterator[TextRow]:
     """Yields the texts of files in their order, or their passages; see `_read_whole`."""
-    for row in _read_whole(paths, reading):
+    for row in _read_whole(paths, reading, home):
         for start, text in passages(row.text, reading.passage_words):
             yield dataclasses.replace(row, start=start, text=text)
 
 
-def _read_whole(paths: Sequence[str], reading: Reading) -> Iterator[TextRow]:
+def _read_whole(paths: Sequence[str], reading: Reading, home: str) -> Iterator[TextRow]:
     """Yields the texts of files in their order; blank lines of text files are no texts.
+
+    Args:
+      paths: paths of the files.
+      reading: how they are read.
+      home: folder that relative paths begin in; "" for the current one.
 
     Raises:
       InputError: a file cannot be read, a table lacks a column, or a text in it is blank.
     """
-    columns = [("text_column", reading.text_column)]
-    if reading.id_column:
-        columns.append(("id_column", reading.id_column))
+    named = ("text_column", "id_column", "title_column")
+    columns = [(flag, column) for flag in named if (column := getattr(reading, flag))]
     for path in paths:
+        where = os.path.join(home, path) if given_paths.is_local(path) else path
         # One file is here at a time, however many there are on gs://.
-        with tensorflow_files.local_file(path) as here:
+        with tensorflow_files.local_file(where) as here:
             is_table = path.endswith(TABLES)
             rows = _rows_of(here, reading, columns) if is_table else _texts_of(here, reading)
             for row in rows:
@@ -121,9 +131,16 @@ def _rows_of(path: str, reading: Reading, columns: Sequence[tuple[str, str]]) ->
                     f"--{flag}={column}: {path}, line {number:,}, has no such column (it has "
                     f"{', '.join(row) or 'none'}); name one of its columns"
                 )
-        text = filled(file, number, row, reading.text_column)
+        text = _text_of(file, number, row, reading)
         id = filled(file, number, row, reading.id_column) if reading.id_column else ""
         yield TextRow(path, number, id, 0, text)
+
+
+def _text_of(file: pathlib.Path, line: int, row: dict[str, str], reading: Reading) -> str:
+    """Returns the text of a row, behind its title if it has one; one of both may be empty."""
+    names = filter(None, (reading.title_column, reading.text_column))
+    parts = [filled(file, line, row, name) for name in names if row[name].strip()]
+    return " ".join(parts) or filled(file, line, row, reading.text_column)
 
 
 def sha256_of(path: str) -> str:

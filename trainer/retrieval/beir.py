@@ -4,12 +4,44 @@ corpus.jsonl and queries.jsonl have an object with `_id`, `text` and perhaps `ti
 qrels/SPLIT.tsv has a header and the columns query-id, corpus-id and score.
 """
 
+import dataclasses
 import pathlib
+from collections.abc import Collection, Mapping
 
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.tasks.tables import BadRow, field, filled, read_rows
 
 _QUERY, _DOCUMENT, _GRADE = "query-id", "corpus-id", "score"
+
+
+@dataclasses.dataclass(frozen=True)
+class JudgedQueries:
+    """The queries of a split that are judged.
+
+    Attributes:
+      queries: text by identifier.
+      judgments: grade by query and document.
+    """
+
+    queries: Mapping[str, str]
+    judgments: Mapping[str, Mapping[str, int]]
+
+
+def read_judged(folder: pathlib.Path, split: str, documents: Collection[str]) -> JudgedQueries:
+    """Reads the queries and the judgments of a split.
+
+    Args:
+      folder: folder of the collection.
+      split: name of the split: `train`, `dev` or `test`.
+      documents: identifiers of the documents that can be found.
+
+    Raises:
+      InputError: a file cannot be used, or a judgment names a query or a document that isn't there.
+    """
+    texts = read_documents(folder / "queries.jsonl")
+    path = folder / "qrels" / f"{split}.tsv"
+    judgments = read_judgments(path, texts, documents)
+    return JudgedQueries({query: texts[query] for query in judgments}, judgments)
 
 
 def read_documents(path: pathlib.Path) -> dict[str, str]:
@@ -34,11 +66,19 @@ def read_documents(path: pathlib.Path) -> dict[str, str]:
     return found
 
 
-def read_judgments(path: pathlib.Path) -> dict[str, dict[str, int]]:
+def read_judgments(
+    path: pathlib.Path, queries: Collection[str], documents: Collection[str]
+) -> dict[str, dict[str, int]]:
     """Returns the grades by query and document.
 
+    Args:
+      path: qrels/SPLIT.tsv.
+      queries: identifiers of the queries.
+      documents: identifiers of the documents that can be found.
+
     Raises:
-      InputError: the file cannot be read, or a grade is no whole number.
+      InputError: the file cannot be read, no grade is above 0, or a row names what isn't there or
+        has a grade that is no whole number.
     """
     found: dict[str, dict[str, int]] = {}
     for line, row in read_rows(path):
@@ -47,9 +87,18 @@ def read_judgments(path: pathlib.Path) -> dict[str, dict[str, int]]:
         query, document, grade = (
             filled(path, line, row, name) for name in (_QUERY, _DOCUMENT, _GRADE)
         )
+        for what, name, there, where in (
+            ("query", query, queries, "queries.jsonl"),
+            ("document", document, documents, "the index"),
+        ):
+            if name not in there:
+                reason = f"names the {what} {name!r}, which {where} does not have"
+                raise BadRow(path, line, reason, "give the files that belong together")
         try:
             found.setdefault(query, {})[document] = int(grade)
         except ValueError:
             reason = f"has the {_GRADE} {grade!r}"
             raise BadRow(path, line, reason, "write a whole number") from None
+    if not any(grade > 0 for grades in found.values() for grade in grades.values()):
+        raise InputError(f"{path}: says of no document that it is relevant; take another split")
     return found

@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import re
 
 import pytest
 
@@ -37,7 +38,7 @@ def test_the_form_of_beir(tmp_path):
     corpus.write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert read_documents(corpus) == {"1": "A river It is long.", "2": "A road."}
     qrels.write_text("query-id\tcorpus-id\tscore\nq1\t1\t2\nq1\t2\t0\n")
-    assert read_judgments(qrels) == {"q1": {"1": 2, "2": 0}}
+    assert read_judgments(qrels, {"q1"}, {"1", "2"}) == {"q1": {"1": 2, "2": 0}}
 
 
 @pytest.mark.parametrize(
@@ -59,8 +60,18 @@ def test_rows_that_are_no_documents(tmp_path, rows, told):
         read_documents(path)
 
 
-def test_a_grade_is_a_whole_number(tmp_path):
+@pytest.mark.parametrize(
+    ("row", "told"),
+    [
+        ("q1\t1\tgood", "line 2: has the score 'good'; write a whole number"),
+        ("q1\t7\t1", "line 2: names the document '7', which the index does not have; give"),
+        ("q9\t1\t1", "line 2: names the query 'q9', which queries.jsonl does not have; give"),
+        ("q1\t1\t0", "test.tsv: says of no document that it is relevant; take another"),
+        ("q1\t\t1", "line 2: has an empty 'corpus-id'"),
+    ],
+)
+def test_judgments_that_cannot_be_used(tmp_path, row, told):
     path = tmp_path / "test.tsv"
-    path.write_text("query-id\tcorpus-id\tscore\nq1\t1\tgood\n")
-    with pytest.raises(InputError, match="line 2: has the score 'good'"):
-        read_judgments(path)
+    path.write_text(f"query-id\tcorpus-id\tscore\n{row}\n")
+    with pytest.raises(InputError, match=re.escape(told)):
+        read_judgments(path, {"q1"}, {"1"})

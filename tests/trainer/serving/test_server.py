@@ -201,8 +201,8 @@ def test_a_new_version_is_loaded_when_asked_for(mlserver, versions, tmp_path):
 def test_load_is_measured(mlserver, versions, tmp_path, capsys):
     texts = tmp_path / "texts.txt"
     texts.write_text("\n".join(TEXTS), encoding="utf-8")
-    flags = [f"--model={versions}", f"--mlserver={mlserver}", f"--texts={texts}", "--seconds=0.4"]
-    measure([*flags, "--clients", "1", "2"])
+    flags = [f"--model={versions}", f"--mlserver={os.path.relpath(mlserver)}"]
+    measure([*flags, f"--texts={texts}", "--seconds=0.4", "--clients", "1", "2"])
     rows = json.loads(capsys.readouterr().out)["result"]
     assert [(row["max_batch_size"], row["clients"]) for row in rows] == [
         (0, 1),

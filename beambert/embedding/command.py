@@ -2,8 +2,16 @@
 
 from collections.abc import Sequence
 
+from beambert.embedding.job import EmbeddingJob
+from beambert.pipelines.jobs.running import beam_options
 from beambert.pipelines.shared.console import counted
-from beambert.pipelines.shared.flags import FlagParser, check_minimum, parse_bool
+from beambert.pipelines.shared.flags import (
+    FlagParser,
+    check_minimum,
+    parse_bool,
+    read_job,
+    unknown_flag,
+)
 from beambert.pipelines.shared.loading import loading
 from beambert.pipelines.storage.given_paths import is_local
 from beambert.trainer.weights.given_path import check_weights
@@ -28,6 +36,10 @@ text and embedding, a list of fixed size of float32. The texts stand in the orde
 text that is longer than the model reads is cut at its end, and counted. Every row is checked before
 the first is embedded. An interrupted command continues with the first file part-*.parquet that is
 missing.
+
+Without a flag of Beam's, this process does the work, and needs no Beam. Flags that aren't listed
+go to Beam, whose workers make the same files. For two processes on this machine, add
+  --direct_num_workers=2 --direct_running_mode=multi_processing
 """
 
 
@@ -62,6 +74,12 @@ def build_parser() -> FlagParser:
         help="column of the texts in tables (default: %(default)s)",
     )
     add("--id_column", default="", metavar="NAME", help="column that identifies a row of a table")
+    add(
+        "--title_column",
+        default="",
+        metavar="NAME",
+        help="column of the titles in tables, which stand before the texts",
+    )
     add(
         "--encoding",
         default="",
@@ -126,33 +144,23 @@ def main(argv: Sequence[str]) -> None:
     Raises:
       InputError: a flag, the model, a file or the output folder cannot be used.
     """
-    flags = build_parser().parse_args(list(argv))
+    parser = build_parser()
+    flags, beam_flags = parser.parse_known_args(list(argv))
     check_minimum(flags, 0, "passage_words")
-    if is_local(flags.model):
-        check_weights(flags.model, "--model")
+    job = read_job(EmbeddingJob, flags)
+    if is_local(job.model):
+        check_weights(job.model, "--model")
     with loading():
-        from beambert.trainer.asking.texts import show_progress
-        from beambert.trainer.embedding.embedder import open_embedder, with_settings
-        from beambert.trainer.embedding.job import embed_files
-        from beambert.trainer.embedding.text_files import Reading, match_files
-    paths = match_files(flags.input)
-    embedder = with_settings(
-        open_embedder(flags.model),
-        flags.pooling,
-        flags.last_layers,
-        flags.normalize,
-        flags.prefix,
-        flags.max_seq_length,
-    )
-    reading = Reading(
-        flags.text_column, flags.id_column, flags.encoding, flags.unit, flags.passage_words
-    )
-    output = flags.output.rstrip("/")
-    print(f"{counted(len(paths), 'file')} -> {output}", flush=True)
-    found = embed_files(embedder, paths, output, reading, flags.keep_text, show_progress("texts"))
+        try:
+            options = beam_options(beam_flags, parser.flags) if beam_flags else None
+        except ModuleNotFoundError as error:  # without Beam, nobody knows its flags
+            raise unknown_flag(beam_flags[0], parser.flags) from error
+        from beambert.embedding.run import embed_files
+    found = embed_files(job, options)
+    output = job.output.rstrip("/")
     if found.was_done:
         print(f"{output}: already finished by the same command, nothing to do")
         return
-    most = embedder.settings.max_seq_length
+    most = found.max_seq_length
     cut = f"; {counted(found.cut, 'text')} cut to {most:,} tokens" if found.cut else ""
     print(f"{output}: embeddings of {counted(found.texts, 'text')}, {found.width:,} wide{cut}")
