@@ -128,6 +128,12 @@ def test_the_card_of_a_version_loads_it(classifier_folder, tmp_path):
     assert "| takes `text` |" in card and "| gives `label` |" in card
     assert all(f'"{label}"' in card for label in labels)
     assert f'"accuracy": {results(classifier_folder)["accuracy"]}' in card
+    # How it was made, and what tells it from others.
+    assert f"| weights | {weights_sha256(str(classifier_folder))} |" in card
+    training = json.loads((classifier_folder / "training.json").read_text())
+    assert f"| weights at the beginning | {training['init_sha256']} |" in card
+    assert f"| num_train_steps | {training['optimizer']['num_train_steps']:,} |" in card
+    assert "## Training of its encoder" in card
 
 
 @pytest.mark.slow
