@@ -22,7 +22,7 @@ from beambert.pipelines.storage.weights import weights_sha256
 
 # The artifacts of an evaluation besides its metrics: its page, and its confusion matrix.
 REPORT, CLASSES = "report", "classes"
-# What an evaluation's metrics.json names its model by.
+# An evaluation's metrics.json names its model by these.
 _JUDGED = ("model", "weights_sha256", "model_sha256")
 
 
