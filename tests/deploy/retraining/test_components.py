@@ -59,7 +59,7 @@ google_cloud.vertex_client = lambda name, _: client_at(
 )
 command.main(sys.argv[1:])
 """
-SECONDS = 300  # a component takes less, also on a busy machine
+SECONDS = 900  # a component takes some, and minutes on a machine that others share
 
 
 def component(task, outputs, port):
