@@ -15,12 +15,14 @@ from beambert.pipelines.tokenizers.vocabulary import TOKENIZER_FILE, TokenizerVo
 from beambert.trainer import model_folders
 from beambert.trainer.pretrained_models import pretrained_model
 from beambert.trainer.serving.card import CARD_FILE, served_card
-from beambert.trainer.serving.publishing import publish
+from beambert.trainer.serving.publishing import (
+    EXTRA_ASSETS,
+    SOURCE_FILE,
+    graph_sha256,
+    publish,
+)
 from beambert.trainer.serving.saved_model import EncoderModule, save_module
 from beambert.trainer.task_models import task_model
-
-# The folder of a SavedModel for files outside the graph, and our file in it.
-EXTRA_ASSETS, SOURCE_FILE = "assets.extra", "model.json"
 
 
 @logging_as_it_was()
@@ -90,7 +92,11 @@ def _results(model_dir: str) -> dict[str, float] | None:
 
 
 def _write_source(model_dir: str, weights: str, path: str) -> None:
-    source = {"model": claims.absolute(model_dir), "weights_sha256": weights}
+    source = {
+        "model": claims.absolute(model_dir),
+        "weights_sha256": weights,
+        "graph_sha256": graph_sha256(path),
+    }
     tensorflow_files.write_bytes(
         f"{path}/{EXTRA_ASSETS}/{SOURCE_FILE}", json.dumps(source, indent=1).encode()
     )
