@@ -22,7 +22,7 @@ from beambert.deploy.retraining.runs import (
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import claims, tensorflow_files
 from beambert.pipelines.storage.tensorflow_files import exists, read_text
-from beambert.pipelines.storage.tensorflow_models import GRAPH_FILE
+from beambert.pipelines.storage.weights import GRAPH_FILE
 from beambert.trainer.serving.publishing import is_as_exported
 
 RUN_FILE = "run.json"
