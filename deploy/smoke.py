@@ -4,12 +4,13 @@
     make smoke-cloud PROJECT=my-trial                         makes the calls
 
 Steps that don't need each other run side by side. The same command goes on after a step that has
-failed. The project must be one for trials: `teardown` deletes its buckets and its endpoint.
-deploy/terraform/terraform.tfvars must name it. trainer = "v5e-1" is enough, with a quota of two
-chips. With canary_share = 50 the pipeline itself tries the second version out, whose rights are
-proven then.
+failed. The project must be one for trials: `teardown` deletes its buckets and its endpoint. Before
+any call is made, deploy/terraform/terraform.tfvars must name it. trainer = "v5e-1" is enough, with
+a quota of two chips. With canary_share = 50 the pipeline itself tries the second version out, whose
+rights are proven then.
 """
 
+import dataclasses
 import pathlib
 import subprocess
 import sys
@@ -114,7 +115,7 @@ def build_parser() -> FlagParser:
     """Returns the parser of the command's flags."""
     parser = FlagParser(prog="python -m beambert.deploy.smoke", description=__doc__)
     add = parser.add_argument
-    add("--project", required=True, help="project for trials, that of terraform.tfvars")
+    add("--project", required=True, help="project for trials, which terraform.tfvars names")
     add("--commit", help="commit to build (default: the one that is checked out)")
     add(
         "--start",
@@ -134,11 +135,13 @@ def main(argv: Sequence[str]) -> None:
     """
     flags = build_parser().parse_args(list(argv))
     settings = Settings.read()
-    if flags.project != settings.project:
+    is_another = flags.project != settings.project
+    if is_another and not flags.dry_run:
         raise InputError(
             f"--project={flags.project}: {FILE} names {settings.project}; write the names of the "
             "project for trials there"
         )
+    settings = dataclasses.replace(settings, project=flags.project)
     commit = flags.commit or _checked_out()
     every = steps(settings, commit)
     names = [step.name for step in every]
@@ -151,6 +154,8 @@ def main(argv: Sequence[str]) -> None:
     every = [step for step in every if step.name not in done]
     if flags.dry_run:
         print(describe(every))
+        if is_another:
+            print(f"before the calls are made, write {flags.project} and its bucket to {FILE}")
     else:
         run(every, record)
 

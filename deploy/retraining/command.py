@@ -188,9 +188,11 @@ def _run(step: str, arguments: Sequence[str], descriptors: tuple[int, ...]) -> N
     with passed_on(process.terminate):
         status = process.wait()
     if status:
+        # Nobody but an operator can change a delivered file.
+        remedy = ", or name a file that causes it in leave_out" if step == RECORDS else ""
         raise InputError(
             f"{step}: the step failed (status {status}) and the served model is unchanged; correct "
-            "the error above and give the same command again, which continues"
+            f"the error above{remedy}, and give the same command again, which continues"
         )
     print(f"[{step}] done in {duration(time.monotonic() - started)}", flush=True)
 

@@ -11,6 +11,7 @@ import datetime
 import os
 from collections.abc import Sequence
 
+from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.json_objects import parse_object
 from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.storage.claims import absolute
@@ -48,15 +49,23 @@ def read_deliveries(
       until: time from which on manifests are left out; None to take all.
 
     Raises:
-      InputError: the storage doesn't answer.
+      InputError: the manifests cannot be listed.
     """
     files: set[str] = set()
     faults, count, newest = [], 0, 0.0
     for path in (path for pattern in patterns for path in tensorflow_files.match(pattern)):
-        written = tensorflow_files.modified(path)
-        if absolute(path) in left_out or (until is not None and written >= until):
+        if absolute(path) in left_out:
             continue
-        named, fault = _check(path, left_out, written, now)
+        try:
+            written = tensorflow_files.modified(path)
+            if until is not None and written >= until:
+                continue
+            named, fault = _check(path, left_out, written, now)
+        except InputError as error:
+            fault = (
+                f"manifest, or a file that it names, cannot be read ({error}); mend that, or "
+                "delete the manifest and its files"
+            )
         if fault:
             faults.append(f"{path}: {fault}")
         else:

@@ -23,6 +23,7 @@ from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import claims, tensorflow_files
 from beambert.pipelines.storage.tensorflow_files import exists, read_text
 from beambert.pipelines.storage.weights import GRAPH_FILE
+from beambert.trainer.serving.publishing import is_as_exported
 
 RUN_FILE = "run.json"
 RESULT_FILE = "result.json"
@@ -70,9 +71,7 @@ def read_history(workspace: str) -> History:
     """
     runs, serving = f"{workspace}/runs", f"{workspace}/{SERVING}"
     numbers = _numbers_in(runs)
-    # A folder without a graph is half a version, or was emptied by hand.
-    versions = reversed(_numbers_in(serving))
-    served = next((n for n in versions if exists(f"{serving}/{n}/{GRAPH_FILE}")), 0)
+    served = _newest(serving)
     published, refused = [], []
     unfinished, ended, greatest, is_gone = None, "", 0, False
     for number in numbers:
@@ -103,10 +102,11 @@ def read_history(workspace: str) -> History:
 
 
 def check_serving(workspace: str) -> None:
-    """Refuses served versions among which something else lies, before a run takes days.
+    """Refuses served versions that are not as `beambert export` left them, before a run takes days.
 
     Raises:
-      InputError: there is such a file or folder, or the folder cannot be listed.
+      InputError: something else lies among them, the newest one's graph was changed, or the folder
+        cannot be read.
     """
     serving = f"{workspace}/{SERVING}"
     for name in tensorflow_files.list_folder(serving):
@@ -115,6 +115,21 @@ def check_serving(workspace: str) -> None:
                 f"{serving}/{name}: is no served version, and no version is added beside it; move "
                 "it elsewhere"
             )
+    newest = _newest(serving)
+    if newest and not is_as_exported(f"{serving}/{newest}"):
+        raise InputError(
+            f"{serving}/{newest}: was changed after its export, so that another model is served "
+            "than was judged; put it back as it was, or serve the version before it with --rollback"
+        )
+
+
+def _newest(serving: str) -> int:
+    """Returns the version that is served; 0 if none is.
+
+    A folder without a graph is half a version, or was emptied by hand.
+    """
+    versions = reversed(_numbers_in(serving))
+    return next((n for n in versions if exists(f"{serving}/{n}/{GRAPH_FILE}")), 0)
 
 
 def _numbers_in(folder: str) -> list[int]:

@@ -6,18 +6,24 @@ https://github.com/kubeflow/pipelines/blob/master/api/v2alpha1/pipeline_spec.pro
 and ExecutorOutput.
 """
 
+import hashlib
 import json
 import pathlib
 from collections.abc import Mapping
 from typing import Any
 
 from beambert.deploy.retraining import workspace
-from beambert.deploy.retraining.runs import BASELINE, EVALUATION, SERVING, Run
+from beambert.deploy.retraining.runs import CLASSIFIER, ENCODER, RECORDS, SERVING, Run
+from beambert.pipelines.records.contract import INFO_FILE, RecordsInfo
 from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.storage.claims import METRICS_FILE, REPORT_FILE
+from beambert.pipelines.storage.weights import weights_sha256
 
 # The artifacts of an evaluation besides its metrics: its page, and its confusion matrix.
 REPORT, CLASSES = "report", "classes"
+# An evaluation's metrics.json names its model by these.
+_JUDGED = ("model", "weights_sha256", "model_sha256")
 
 
 def describe(step: str, run: Run) -> dict[str, tuple[str, dict[str, Any]]]:
@@ -31,18 +37,44 @@ def describe(step: str, run: Run) -> dict[str, tuple[str, dict[str, Any]]]:
         result = workspace.read_json(f"{run.path}/{workspace.RESULT_FILE}")
         known |= {"outcome": result["outcome"], "version": str(result["version"])}
         if result["version"] is not None:
+            known["weights_sha256"] = weights_sha256(run.folder(CLASSIFIER))
             serving = f"{run.path.rpartition('/runs/')[0]}/{SERVING}"
             return {"made": (f"{serving}/{result['version']}", known)}
         return {"made": (run.path, known)}
     folder = run.folder(step)
-    if step not in (BASELINE, EVALUATION) or not workspace.is_done(step, run):
+    if not workspace.is_done(step, run):
         return {"made": (folder, known)}
+    if step == RECORDS:
+        return {"made": (folder, known | _text(run))}
+    if step in (ENCODER, CLASSIFIER):
+        return {"made": (folder, known | {"weights_sha256": weights_sha256(folder)})}
     metrics = workspace.read_json(f"{folder}/{METRICS_FILE}")
     scores = {k: value for k, value in metrics["overall"].items() if isinstance(value, float)}
+    scores |= {name: metrics[name] for name in _JUDGED if name in metrics}
     return {
         "made": (folder, known | scores),
         REPORT: (f"{folder}/{REPORT_FILE}", {}),
         CLASSES: (folder, _confusion(metrics)),
+    }
+
+
+def _text(run: Run) -> dict[str, Any]:
+    """Returns where the list of a run's text is, and what tells it from others.
+
+    The records of two lengths are of the same text.
+
+    Raises:
+      InputError: the list cannot be read.
+    """
+    path = f"{run.records[0]}/{INFO_FILE}"
+    data = tensorflow_files.read_bytes(path)
+    info = RecordsInfo.from_json(data.decode(), path)
+    inputs = info.inputs  # of more than 1,000 files only their number is there
+    return {
+        "info": path,
+        "info_sha256": hashlib.sha256(data).hexdigest(),
+        "vocabulary_sha256": info.vocabulary["sha256"],
+        "text_files": inputs["files"] if isinstance(inputs, Mapping) else len(inputs),
     }
 
 

@@ -198,11 +198,9 @@ def test_the_tpu_image_has_the_runtime_of_v5e():
     assert library == "/usr/local/lib/python${PYTHON}/site-packages/libtpu/libtpu.so"
 
 
-def test_no_state_or_data_in_images_and_commits():
+def test_no_state_in_commits():
     """Terraform's state has the project's secrets in it."""
     root = FOLDER.parents[1]
-    ignored = (root / ".dockerignore").read_text().split()
-    assert {"**/*.tfstate*", "**/.terraform", "text", "glue"} <= set(ignored)
     assert {"*.tfstate*", ".terraform/"} <= set((root / ".gitignore").read_text().split())
 
 

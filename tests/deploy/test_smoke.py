@@ -182,7 +182,19 @@ def test_a_pipe_that_breaks_is_a_failure(tmp_path):
 def test_flags_that_are_wrong(monkeypatch, flags, message):
     monkeypatch.setattr(Settings, "read", classmethod(lambda cls: SETTINGS))
     with pytest.raises(InputError, match=message):
-        smoke.main([*flags, "--commit=abc", "--dry_run"])
+        smoke.main([*flags, "--commit=abc"])
+
+
+def test_a_dry_run_needs_no_settings_of_the_project(monkeypatch, capsys, tmp_path):
+    """Whoever wants to know what it costs has no project yet."""
+    monkeypatch.chdir(tmp_path)
+    smoke.main(["--project=not-yet-there", "--commit=abc", "--dry_run"])
+    printed = capsys.readouterr().out
+    named = Settings.read()
+    calls = [call for step in smoke_steps.steps(named, "abc") for call in step.calls]
+    for call in calls:
+        assert re.sub(rf"\b{named.project}(?!-)", "not-yet-there", call) in printed
+    assert printed.splitlines()[-1].startswith("before the calls are made, write not-yet-there")
 
 
 def test_the_table_of_missing_proofs_names_the_steps():

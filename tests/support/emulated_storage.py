@@ -49,6 +49,8 @@ JOB_FILE = "submitted/job.json"
 REQUESTS = "/requests"
 # Where it learns which requests to leave without an answer, and says whether there was one.
 HELD = "/held"
+# Where it learns which requests to refuse, as after a permission was revoked.
+REFUSED = "/refused"
 # Where it learns how long each request takes, as the way to Google does.
 LATENCY = "/latency"
 # https://cloud.google.com/storage/docs/json_api/v1/objects/list
@@ -107,6 +109,8 @@ class Handler(emulator.RequestHandler):
     # Whoever sends a request like this pattern waits for its answer until he is killed.
     held: re.Pattern | None = None
     holding = threading.Event()
+    # A request like this pattern is forbidden.
+    refused: re.Pattern | None = None
     latency = 0.0
 
     def _handle(self, method: str) -> None:
@@ -123,6 +127,11 @@ class Handler(emulator.RequestHandler):
             if url.path == HELD:
                 self._change_held(method)
                 return
+            if url.path == REFUSED:
+                text = self._body()
+                Handler.refused = re.compile(text) if text else None
+                self._answer(HTTPStatus.OK)
+                return
             if url.path == LATENCY:
                 Handler.latency = float(self._body())
                 self._answer(HTTPStatus.OK)
@@ -133,6 +142,9 @@ class Handler(emulator.RequestHandler):
             name = name or query.get("name", "") or query.get("prefix", "")
             name = name or self._name_in_body(query)
             is_held = Handler.held and Handler.held.fullmatch(f"{method} {name}")
+            is_refused = name.startswith(self.forbidden) or (
+                Handler.refused and Handler.refused.fullmatch(f"{method} {name}")
+            )
         if is_held:
             self.holding.set()
             # Nothing of the request is done, and the connection stays open.
@@ -146,7 +158,7 @@ class Handler(emulator.RequestHandler):
                 self._answer(HTTPStatus.OK, b'{"hierarchicalNamespace": {"enabled": false}}')
             elif url.path.startswith("/v1b3/"):
                 self._take_job()
-            elif name.startswith(self.forbidden) or url.path.endswith(f"/b/{OBJECTS_ONLY}"):
+            elif is_refused or url.path.endswith(f"/b/{OBJECTS_ONLY}"):
                 self._answer(HTTPStatus.FORBIDDEN)
             elif not self._holds(unquote(url.path), name, query):
                 self._answer(HTTPStatus.PRECONDITION_FAILED)
@@ -321,11 +333,21 @@ def requests_made() -> list[str]:
         return json.loads(answer.read())
 
 
+def _tell(path: str, text: str) -> None:
+    """Tells the server of `gs` something."""
+    address = os.environ["STORAGE_EMULATOR_HOST"] + path
+    request = urllib.request.Request(address, data=text.encode(), method="PUT")
+    urllib.request.urlopen(request).close()
+
+
 def hold(pattern: str) -> None:
     """Leaves requests like "POST name/of/object" without an answer; "" answers all new ones."""
-    address = os.environ["STORAGE_EMULATOR_HOST"] + HELD
-    request = urllib.request.Request(address, data=pattern.encode(), method="PUT")
-    urllib.request.urlopen(request).close()
+    _tell(HELD, pattern)
+
+
+def refuse(pattern: str) -> None:
+    """Forbids requests like "POST name/of/object" from now on; "" allows all again."""
+    _tell(REFUSED, pattern)
 
 
 def is_holding() -> bool:
@@ -336,9 +358,7 @@ def is_holding() -> bool:
 
 def delay(seconds: float) -> None:
     """Lets each request take so many seconds from now on."""
-    address = os.environ["STORAGE_EMULATOR_HOST"] + LATENCY
-    request = urllib.request.Request(address, data=str(seconds).encode(), method="PUT")
-    urllib.request.urlopen(request).close()
+    _tell(LATENCY, str(seconds))
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""The README.md of an exported SavedModel: what it is, what it takes and gives, how to load it."""
+"""The README.md of an exported SavedModel: what it is, how to load it, how it was made."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -6,6 +6,9 @@ from typing import Any
 
 import tensorflow as tf
 import tensorflow_text as tf_text
+
+from beambert.trainer import model_folders
+from beambert.trainer.weights import model_card
 
 CARD_FILE = "README.md"
 
@@ -89,19 +92,26 @@ for name, value in outputs.items():
 | | |
 |---|---|
 {meanings}
-{labels}{results}"""
+{labels}{results}
+{training}
+"""
 
 
-def model_card(
-    function: Any, training: Mapping[str, Any], results: Mapping[str, float] | None
+def served_card(
+    function: Any,
+    found: model_folders.ModelFolder,
+    weights_sha256: str,
+    results: Mapping[str, float] | None,
 ) -> str:
     """Returns the text of the card.
 
     Args:
       function: concrete function of the signature `serving_default`.
-      training: content of the model's training.json.
+      found: the model.
+      weights_sha256: checksum of the model's weights.
       results: metrics on held-out examples by name; None if there are none.
     """
+    training = found.training
     positional, named = function.structured_input_signature
     inputs = [spec.name for spec in (*positional, *named.values())]
     outputs = list(function.structured_outputs)
@@ -121,6 +131,12 @@ def model_card(
         ),
         labels=_labels(training.get("labels", ())),
         results=_results(results or {}),
+        training="\n\n".join(
+            [
+                *model_card.training_sections(found),
+                model_card.checksums_section(found, "weights", weights_sha256),
+            ]
+        ),
     )
 
 

@@ -1,17 +1,49 @@
 """Gives a complete SavedModel its number in a serving folder, also while others do the same."""
 
 import contextlib
+import hashlib
 import time
 from collections.abc import Callable, Iterator
 
 import tensorflow as tf
 
 from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.shared.json_objects import parse_object
 from beambert.pipelines.storage import claims, locks, tensorflow_files
 from beambert.pipelines.storage.leases import LEASE, BusyError
 from beambert.pipelines.storage.weights import GRAPH_FILE
 
+# The folder of a SavedModel for files outside the graph, and our file in it.
+EXTRA_ASSETS, SOURCE_FILE = "assets.extra", "model.json"
 SECONDS_BETWEEN_TRIES = 2.0
+
+
+def graph_sha256(version: str) -> str:
+    """Returns the SHA-256 of a SavedModel's graph.
+
+    Raises:
+      InputError: it cannot be read.
+    """
+    digest = hashlib.sha256()
+    for chunk in tensorflow_files.read_chunks(f"{version}/{GRAPH_FILE}"):
+        digest.update(chunk)
+    return digest.hexdigest()
+
+
+def is_as_exported(version: str) -> bool:
+    """Returns whether a version has the graph that it was exported with, so far as it tells.
+
+    Raises:
+      InputError: a file cannot be read.
+    """
+    source = f"{version}/{EXTRA_ASSETS}/{SOURCE_FILE}"
+    if not tensorflow_files.exists(source):
+        return True
+    try:
+        expected = parse_object(tensorflow_files.read_bytes(source)).get("graph_sha256")
+    except ValueError:
+        return False
+    return expected in (None, graph_sha256(version))
 
 
 def publish(temporary: str, output: str, number: Callable[[], int]) -> str:

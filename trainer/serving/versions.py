@@ -14,13 +14,15 @@ from beambert.pipelines.tasks.task import CLASSIFICATION, MULTI_LABEL
 from beambert.pipelines.tokenizers.vocabulary import TOKENIZER_FILE, TokenizerVocabulary
 from beambert.trainer import model_folders
 from beambert.trainer.pretrained_models import pretrained_model
-from beambert.trainer.serving.card import CARD_FILE, model_card
-from beambert.trainer.serving.publishing import publish
+from beambert.trainer.serving.card import CARD_FILE, served_card
+from beambert.trainer.serving.publishing import (
+    EXTRA_ASSETS,
+    SOURCE_FILE,
+    graph_sha256,
+    publish,
+)
 from beambert.trainer.serving.saved_model import EncoderModule, save_module
 from beambert.trainer.task_models import task_model
-
-# The folder of a SavedModel for files outside the graph, and our file in it.
-EXTRA_ASSETS, SOURCE_FILE = "assets.extra", "model.json"
 
 
 @logging_as_it_was()
@@ -56,11 +58,12 @@ def export(model_dir: str, output: str, trusts: bool = False, number: int | None
         locks.aside_held(temporary),
     ):
         save_module(module, functions, temporary)
-        _write_source(model_dir, temporary)
+        weights = weights_sha256(model_dir)
+        _write_source(model_dir, weights, temporary)
         if isinstance(found.vocabulary, TokenizerVocabulary):  # Its callers need the tokenizer.
             for name, data in found.vocabulary.files().items():
                 tensorflow_files.write_bytes(f"{temporary}/{EXTRA_ASSETS}/{name}", data)
-        card = model_card(functions["serving_default"], found.training, _results(found.path))
+        card = served_card(functions["serving_default"], found, weights, _results(found.path))
         tensorflow_files.write_bytes(f"{temporary}/{CARD_FILE}", card.encode())
         # Still under the lock: without it, another export takes the folder for a dead one.
         return publish(temporary, output, lambda: number or next_version(output))
@@ -88,10 +91,11 @@ def _results(model_dir: str) -> dict[str, float] | None:
     return json.loads(tensorflow_files.read_bytes(path)) if tensorflow_files.exists(path) else None
 
 
-def _write_source(model_dir: str, path: str) -> None:
+def _write_source(model_dir: str, weights: str, path: str) -> None:
     source = {
         "model": claims.absolute(model_dir),
-        "weights_sha256": weights_sha256(model_dir),
+        "weights_sha256": weights,
+        "graph_sha256": graph_sha256(path),
     }
     tensorflow_files.write_bytes(
         f"{path}/{EXTRA_ASSETS}/{SOURCE_FILE}", json.dumps(source, indent=1).encode()

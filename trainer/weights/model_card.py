@@ -17,6 +17,7 @@ from beambert.pipelines.records.contract import INFO_FILE, RecordsInfo
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.storage.weights import RESULTS_FILE
+from beambert.pipelines.storage.weights import weights_sha256 as weights_sha256_of
 from beambert.pipelines.tasks.task import (
     CHOICE,
     CLASSIFICATION,
@@ -75,19 +76,57 @@ def model_card(found: model_folders.ModelFolder, weights_sha256: str, license: s
       weights_sha256: checksum of the weights beside the card.
       license: the Hub's name of the model's licence; None to say nothing of it.
     """
-    training = found.training
-    folders = training.get("data", []) if _is_pretrained(found) else []
-    infos = [info for path in dict.fromkeys(folders) if (info := _records_info(path))]
+    infos = _records_infos(found.training) if _is_pretrained(found) else []
     sections = [
         _metadata(found, infos, license),
         f"# {_title(found)}\n\n{_describe(found)}",
-        "## Training\n\n" + _table(("setting", "value"), _settings(training)),
-        *(_text(info) for info in infos),
+        *training_sections(found),
         _results(found.path),
-        "## Checksums (SHA-256)\n\n"
-        + _table(("what", "checksum"), _checksums(found, weights_sha256)),
+        checksums_section(found, "model.safetensors", weights_sha256),
     ]
     return "\n\n".join(filter(None, sections)) + "\n"
+
+
+def training_sections(found: model_folders.ModelFolder) -> list[str]:
+    """Returns the sections on how a model was trained, and on which text.
+
+    Of a fine-tuned model this includes its encoder, if that is where it was and as it was.
+    """
+    sections = ["## Training\n\n" + _table(("setting", "value"), _settings(found.training))]
+    encoder = found if _is_pretrained(found) else _encoder_of(found.training)
+    if encoder is None:
+        return sections
+    if encoder is not found:
+        rows = _settings(encoder.training)
+        sections.append("## Training of its encoder\n\n" + _table(("setting", "value"), rows))
+    return sections + [_text(info) for info in _records_infos(encoder.training)]
+
+
+def checksums_section(found: model_folders.ModelFolder, weights: str, sha256: str) -> str:
+    """Returns the section on what a model's weights, and what they were made of, can be told by.
+
+    Args:
+      found: the model.
+      weights: what the card calls the weights.
+      sha256: checksum of the weights.
+    """
+    rows = [(weights, sha256), *_checksums(found)]
+    return "## Checksums (SHA-256)\n\n" + _table(("what", "checksum"), rows)
+
+
+def _encoder_of(training: Mapping[str, Any]) -> model_folders.ModelFolder | None:
+    """Returns the encoder that a model was fine-tuned from; None if it is gone or another one."""
+    with contextlib.suppress(InputError, KeyError):
+        encoder = model_folders.open_model(training["init"], "init")
+        if _is_pretrained(encoder) and weights_sha256_of(encoder.path) == training["init_sha256"]:
+            return encoder
+    return None
+
+
+def _records_infos(training: Mapping[str, Any]) -> list[RecordsInfo]:
+    """Returns what the records of an encoder tell, so far as they are still there."""
+    folders = dict.fromkeys(training.get("data", ()))
+    return [info for path in folders if (info := _records_info(path))]
 
 
 def _is_pretrained(found: model_folders.ModelFolder) -> bool:
@@ -184,11 +223,12 @@ def _results(folder: str) -> str:
     return "## Results on held-out data\n\n" + _table(("figure", "value"), rows) if rows else ""
 
 
-def _checksums(found: model_folders.ModelFolder, weights_sha256: str) -> list[tuple[str, str]]:
+def _checksums(found: model_folders.ModelFolder) -> list[tuple[str, str]]:
     training = found.training
-    rows = [("model.safetensors", weights_sha256), ("vocabulary", found.vocabulary.sha256)]
+    rows = [("vocabulary", found.vocabulary.sha256)]
     if initial := training.get("init_sha256"):
         rows.append(("weights at the beginning", initial))
+    rows += [(f"examples ({part})", of) for part, of in training.get("data_sha256", {}).items()]
     for phase in training.get("phases", ()):
         # All files of a phase at once: there may be thousands.
         joined = "\n".join(phase["records_sha256"]).encode()

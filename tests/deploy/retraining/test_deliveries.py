@@ -77,6 +77,26 @@ def test_a_wrong_manifest_stops_its_own_delivery_only(tmp_path, configure, comma
     assert taken(config, 2) == ["2.jsonl"] and sorted(served(config)) == ["1", "2"]
 
 
+@pytest.mark.parametrize("kind", ["folder", "pipe", "lost"])
+def test_a_manifest_that_cannot_be_read_stops_nothing_else(
+    tmp_path, configure, commands, capsys, kind
+):
+    """Nobody knows what it names. It may be gone between the list and the look."""
+    config = configure()
+    manifest = tmp_path / "text" / "2.manifest"
+    manifest.parent.mkdir()
+    make = {"folder": manifest.mkdir, "pipe": lambda: os.mkfifo(manifest)}
+    make.get(kind, lambda: manifest.symlink_to("nowhere"))()
+    told = f"{manifest}: manifest, or a file that it names, cannot be read"
+    with pytest.raises(InputError, match=f"{told} .*mend that, or delete"):
+        retrain.retrain(config)
+    deliver(tmp_path, 1)
+    retrain.retrain(config)
+    assert taken(config, 1) == ["1.jsonl"] and sorted(served(config)) == ["1"]
+    (line,) = (line for line in capsys.readouterr().err.splitlines() if told in line)
+    assert line.endswith("; was left out")
+
+
 def test_a_file_without_a_manifest_is_not_taken_yet(tmp_path, configure, commands, capsys):
     """It may be half a file, or one of several."""
     config = configure()

@@ -12,6 +12,7 @@ from beambert.deploy.retraining import command as retrain
 from beambert.deploy.retraining import workspace
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import tensorflow_files
+from beambert.trainer.serving import publishing
 
 
 @pytest.fixture
@@ -135,6 +136,28 @@ def test_something_else_beside_the_versions(tmp_path, config, commands, name):
     shutil.move(serving / first, tmp_path)
     retrain.retrain(config)
     assert sorted(served(config)) == ["1", "2", "3"]
+
+
+@pytest.mark.parametrize("source", ["other", "half", "older"])
+def test_a_graph_that_was_changed_by_hand(tmp_path, config, commands, source):
+    """Another model is served than was judged; an older export tells nothing of its graph."""
+    version = pathlib.Path(config.workspace, "serving", "2")
+    exported = {"model": "m", "graph_sha256": publishing.graph_sha256(str(version))}
+    (version / "assets.extra").mkdir()
+    file = version / "assets.extra" / "model.json"
+    file.write_text(json.dumps(exported))
+    assert retrain.plan(config) is None  # as it was
+    texts = {"half": json.dumps(exported)[:-3], "older": '{"model": "m"}'}
+    file.write_text(texts.get(source, json.dumps(exported)))
+    (version / "saved_model.pb").write_text("by hand")
+    corpus.deliver(tmp_path, 3)
+    if source != "older":
+        with pytest.raises(InputError, match="serving/2: was changed after its export.*--rollback"):
+            retrain.retrain(config)
+        assert commands.ran == []
+        retrain.rollback(config)
+    retrain.retrain(config)
+    assert sorted(served(config)) == (["1", "2", "3"] if source == "older" else ["1", "3"])
 
 
 def test_all_versions_are_gone(tmp_path, config, commands):

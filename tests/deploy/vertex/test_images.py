@@ -1,14 +1,21 @@
 """The images of the trainers and of Beam, as far as they can be read without building them."""
 
 import json
+import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 
 import pytest
 import yaml
+from support import growing_corpus as corpus
 from support.absent_packages import BEAM_PACKAGES, without
+
+from beambert.deploy.retraining import command as retrain
+from beambert.deploy.retraining import workspace
+from beambert.deploy.vertex import requests
 
 ROOT = pathlib.Path(__file__).parents[3]
 DEPLOY = ROOT / "deploy"
@@ -70,13 +77,109 @@ def test_models_are_served_by_the_versions_that_are_tested():
     assert {"mlserver", "tensorflow", "tensorflow-text"} <= served.keys()
 
 
+# Packages that the image for TPUs lacks, besides Beam's.
+READERS = ("datasketch", "mwparserfromhell", "pyarrow", "sentencex", "zstandard")
+# What may lie in a checkout and must not get into an image.
+PLANTED = (
+    *(".git/config", ".venv/bin/python", ".venv-tpu/lib/x.py", ".flink/x.jar", ".spark/x.jar"),
+    *(".prism/prism", "text/1.jsonl.gz", "glue/SST-2/train.tsv", "demo-output/vocab.txt"),
+    *("smoke-output/vocab.txt", "attack-output/x", "tests/x.py", "benchmarks/x.py"),
+    *("deploy/terraform/terraform.tfvars", "deploy/terraform/x.tfstate.backup", "x.tfstate"),
+    *("deploy/terraform/.terraform/x", "pipelines/__pycache__/x.pyc"),
+)
+
+
+def in_the_images(paths):
+    """Returns the paths that Docker takes: https://docs.docker.com/build/concepts/context."""
+    patterns = (ROOT / ".dockerignore").read_text().split()
+    assert not any(pattern.startswith(("#", "!")) for pattern in patterns)
+    parts = {"**/": "(?:.*/)?", "*": "[^/]*"}
+    ignored = "|".join(
+        "".join(parts.get(part, re.escape(part)) for part in re.split(r"(\*\*/|\*)", pattern))
+        for pattern in patterns
+    )
+    return {path for path in paths if not re.fullmatch(f"(?:{ignored})(?:/.*)?", path)}
+
+
+def tracked():
+    return set(
+        subprocess.run(
+            ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True
+        ).stdout.splitlines()
+    )
+
+
+def test_what_lies_in_the_images():
+    """All that is imported or installed, and neither data nor what names a project."""
+    assert in_the_images(PLANTED) == set()
+    kept = in_the_images(tracked())
+    for top in ("beambert", "pipelines", "model", "trainer", "deploy", "explore"):
+        there = {path for path in tracked() if path.startswith(f"{top}/")}
+        assert {path for path in there - kept if "/terraform/" not in path} == set()
+    assert {"setup.py", *LOCKS} <= kept
+    names = (ROOT / "deploy" / "terraform" / "terraform.tfvars").read_text()
+    project = re.search(r'^project = "(.*)"', names, re.MULTILINE)[1]
+    assert not [path for path in kept if project.encode() in (ROOT / path).read_bytes()]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("gcloud") is None, reason="needs gcloud")
+def test_what_is_sent_to_be_built(tmp_path):
+    """Text that lies here to be copied to a bucket would be sent, too, gigabytes of it."""
+    names = (".gitignore", ".gcloudignore", "setup.py", "pipelines/text/filters.py")
+    planted = [path for path in PLANTED if not path.endswith("terraform.tfvars")]
+    for path in (*names, *planted):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text("")
+    for name in names[:2]:
+        shutil.copy(ROOT / name, tmp_path)
+    done = subprocess.run(
+        ["gcloud", "meta", "list-files-for-upload"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert set(done.stdout.split()) == set(names)
+
+
+@pytest.mark.release
+def test_training_steps_run_with_the_packages_of_their_image(tmp_path):
+    """The commands that the jobs on accelerators run, and those that they start."""
+    corpus.make(tmp_path)
+    config = str(corpus.write_config(tmp_path, epochs=1))
+    for step in ("plan", "records"):
+        retrain.main([f"--config={config}", f"--step={step}"])
+    # Python runs this file at each start.
+    file = tmp_path / "absent" / "sitecustomize.py"
+    file.parent.mkdir()
+    file.write_text(without((*BEAM_PACKAGES, *READERS, "matplotlib", "kfp")))
+    environment = os.environ | {"PYTHONPATH": str(file.parent), "CUDA_VISIBLE_DEVICES": "-1"}
+
+    def run(*words):
+        return subprocess.run(
+            [sys.executable, *words],
+            cwd=ROOT,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    assert "No module named 'apache_beam'" in run("-P", "-c", "import apache_beam").stderr
+    for step in requests.ON_ACCELERATORS:
+        done = run("-m", "beambert", *requests.step_arguments(config, step))
+        assert done.returncode == 0, done.stdout + done.stderr
+    open_run = workspace.read_history(str(tmp_path / "workspace")).open
+    assert all(workspace.is_done(step, open_run) for step in requests.ON_ACCELERATORS)
+
+
 @pytest.mark.slow
 def test_steps_need_no_beam_where_they_train():
-    readers = ("datasketch", "mwparserfromhell", "pyarrow", "sentencex", "zstandard")
     locked = (ROOT / "requirements-tpu.lock").read_text()
-    assert not [name for name in readers if re.search(rf"^{name}\b", locked, re.MULTILINE)]
+    assert not [name for name in READERS if re.search(rf"^{name}\b", locked, re.MULTILINE)]
     code = (
-        without((*BEAM_PACKAGES, *readers, "matplotlib", "kfp"))
+        without((*BEAM_PACKAGES, *READERS, "matplotlib", "kfp"))
         + """
 import beambert.deploy.retraining.command
 from beambert.deploy.retraining import workspace

@@ -1,5 +1,6 @@
 """The compiled pipeline: its steps, their order, their commands and their lineage."""
 
+import hashlib
 import json
 
 import pytest
@@ -12,7 +13,9 @@ from beambert.deploy.retraining import workspace
 from beambert.deploy.retraining.runs import STEPS, next_run
 from beambert.deploy.vertex import command, lineage, pipeline
 from beambert.deploy.vertex.registry import REGISTER
+from beambert.pipelines.records.contract import RecordsInfo
 from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.storage import tensorflow_files
 
 SPEC = yaml.safe_load(pipeline.FILE.read_text())
 TASKS = SPEC["components"]["comp-condition-2"]["dag"]["tasks"]
@@ -85,22 +88,40 @@ def test_a_step_says_where_its_result_lies(tmp_path):
     json_format.Parse(executor_input(tmp_path), pipeline_spec_pb2.ExecutorInput())
     run = next_run(workspace.read_config(str(corpus.write_config(tmp_path))), (), 1, 1)
     workspace.begin(run)
+    inputs = [{"path": f"{n}.jsonl", "bytes": 1, "modified": 1.0} for n in (1, 2)]
+    info = RecordsInfo({}, {"size": 9, "sha256": "v"}, inputs, [], {}, {}).to_json()
+    judged = {"weights_sha256": "w", "model_sha256": "m", "overall": {"accuracy": 0.75, "n": 3}}
     files = {
-        "evaluation/metrics.json": {"overall": {"accuracy": 0.75, "examples": 3}},
+        "records/info.json": info,
+        "records/_SUCCESS": "",
+        "encoder/model.weights.h5": "of the encoder",
+        "encoder/_SUCCESS": "",
+        "classifier/model.weights.h5": "of the classifier",
+        "classifier/_SUCCESS": "",
+        "evaluation/metrics.json": json.dumps(judged),
         "evaluation/BLESSED": "",
-        "result.json": {"outcome": "published", "version": 4},
+        "result.json": '{"outcome": "published", "version": 4}',
     }
-    for name, found in files.items():
-        workspace.write_json(f"{run.path}/{name}", found)
-    expected = {
-        "records": (run.folder("records"), {"run": "000001"}),
-        "evaluation": (run.folder("evaluation"), {"run": "000001", "accuracy": 0.75}),
-        "baseline": (run.folder("baseline"), {"run": "000001"}),  # the first run has none
-        "serving": (
-            f"{tmp_path}/workspace/serving/4",
-            {"run": "000001", "outcome": "published", "version": "4"},
-        ),
+    for name, text in files.items():
+        tensorflow_files.write_bytes(f"{run.path}/{name}", text.encode())
+    sha256 = {name: hashlib.sha256(text.encode()).hexdigest() for name, text in files.items()}
+    weights = sha256["classifier/model.weights.h5"]
+    text = {
+        "info": f"{run.path}/records/info.json",
+        "info_sha256": sha256["records/info.json"],
+        "vocabulary_sha256": "v",
+        "text_files": 2,
     }
+    made = {
+        "records": text,
+        "encoder": {"weights_sha256": sha256["encoder/model.weights.h5"]},
+        "classifier": {"weights_sha256": weights},
+        "evaluation": {"accuracy": 0.75, "weights_sha256": "w", "model_sha256": "m"},
+        "baseline": {},  # the first run has none
+    }
+    expected = {s: (run.folder(s), {"run": "000001"} | known) for s, known in made.items()}
+    served = {"run": "000001", "outcome": "published", "version": "4", "weights_sha256": weights}
+    expected["serving"] = (f"{tmp_path}/workspace/serving/4", served)
     for step, (uri, known) in expected.items():
         lineage.write(step, run, executor_input(tmp_path))
         text = (tmp_path / "deep" / "output.json").read_text()

@@ -23,6 +23,7 @@ from beambert.pipelines.tasks.declarations import find_task
 from beambert.pipelines.tasks.examples import read_examples
 from beambert.trainer.commands.export import main as export_main
 from beambert.trainer.finetuning.batches import PaddedBatches
+from beambert.trainer.serving import publishing
 from beambert.trainer.serving.blessing import check_blessing
 from beambert.trainer.serving.versions import export, served_model
 
@@ -128,6 +129,12 @@ def test_the_card_of_a_version_loads_it(classifier_folder, tmp_path):
     assert "| takes `text` |" in card and "| gives `label` |" in card
     assert all(f'"{label}"' in card for label in labels)
     assert f'"accuracy": {results(classifier_folder)["accuracy"]}' in card
+    # How it was made, and what tells it from others.
+    assert f"| weights | {weights_sha256(str(classifier_folder))} |" in card
+    training = json.loads((classifier_folder / "training.json").read_text())
+    assert f"| weights at the beginning | {training['init_sha256']} |" in card
+    assert f"| num_train_steps | {training['optimizer']['num_train_steps']:,} |" in card
+    assert "## Training of its encoder" in card
 
 
 @pytest.mark.slow
@@ -137,6 +144,10 @@ def test_a_version_says_which_model_it_is_of(classifier_folder, tmp_path):
     path = export(model, str(tmp_path / "serving"))
     source = {"model": model, "weights_sha256": weights_sha256(model)}
     assert served_model(str(tmp_path / "serving")) == (path, source)
+    assert publishing.is_as_exported(path)
+    with pathlib.Path(path, "saved_model.pb").open("ab") as file:
+        file.write(b"by hand")
+    assert not publishing.is_as_exported(path)
     (tmp_path / "serving" / "2").mkdir()
     with pytest.raises(InputError, match=r"serving/2: does not record its model"):
         served_model(str(tmp_path / "serving"))

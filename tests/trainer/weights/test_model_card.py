@@ -125,6 +125,29 @@ def test_records_that_are_gone_are_left_out(tmp_path, encoder):
     assert "## Text" not in exported(encoder, tmp_path / "out")
 
 
+@pytest.mark.parametrize("state", ["there", "other weights", "gone"])
+def test_a_fine_tuned_model_tells_of_its_encoder(tmp_path, encoder, vocabulary, state):
+    """Which text it has seen only the encoder's folder knows, if it is still the same one."""
+    classifier = save_classifier(tmp_path / "classifier", vocabulary)
+    weights = hashlib.sha256((encoder / "model.weights.h5").read_bytes()).hexdigest()
+    init = {"init": str(encoder), "init_sha256": weights, "data_sha256": {"dev": "of-dev"}}
+    edit(classifier / "training.json", lambda training: training.update(init))
+    if state == "other weights":
+        with (encoder / "model.weights.h5").open("ab") as file:
+            file.write(b"more")
+    elif state == "gone":
+        shutil.rmtree(encoder)
+    found = model_folders.ModelFolder(
+        str(classifier), None, vocabulary, json.loads((classifier / "training.json").read_text())
+    )
+    text = "\n\n".join(model_card.training_sections(found))
+    assert ("## Training of its encoder" in text) == (state == "there")
+    assert ("| read | 9 |" in text) == (state == "there")
+    checksums = rows(model_card.checksums_section(found, "weights", "of-weights"))
+    assert (checksums["weights"], checksums["examples (dev)"]) == ("of-weights", "of-dev")
+    assert checksums["weights at the beginning"] == weights
+
+
 @pytest.mark.parametrize(
     "flags, message",
     [
