@@ -46,6 +46,7 @@ from beambert.pipelines.tasks.task import (
     CLASSIFICATION,
     DEFAULT_SPAN_LENGTH,
     EMBEDDING,
+    LATE_INTERACTION,
     MULTI_LABEL,
     REGRESSION,
     RERANK,
@@ -55,7 +56,7 @@ from beambert.pipelines.tasks.task import (
     ExampleFile,
     Task,
 )
-from beambert.pipelines.tasks.vector_kinds import Embedding, Similarity
+from beambert.pipelines.tasks.vector_kinds import Embedding, LateInteraction, Similarity
 from beambert.pipelines.tasks.word_tags import WORDS_ENDINGS, read_sentences
 
 NO_ANSWER_REASON = "has no answer that is in its context"
@@ -374,6 +375,7 @@ KINDS: dict[str, type[Task]] = {
     SPAN: Span,
     EMBEDDING: Embedding,
     SIMILARITY: Similarity,
+    LATE_INTERACTION: LateInteraction,
 }
 
 

@@ -14,11 +14,19 @@ from beambert.pipelines.tasks.examples import VectorExample
 from beambert.pipelines.tasks.ranking import text_id
 from beambert.pipelines.tasks.table_task import TableTask
 from beambert.pipelines.tasks.tables import BadRow
-from beambert.pipelines.tasks.task import EMBEDDING, SIMILARITY, ExampleFile
+from beambert.pipelines.tasks.task import (
+    EMBEDDING,
+    LATE_INTERACTION,
+    SIMILARITY,
+    ExampleFile,
+)
 
 # Temperature by which cosines are divided: SimCSE's (Gao et al. 2021, arXiv 2104.08821, section 3),
 # and 1 / 20, the scale of sentence-transformers' losses.
 DEFAULT_TEMPERATURE = 0.05
+# Number of tokens of a query in late interaction (Khattab and Zaharia 2020, arXiv 2004.12832,
+# section 4.1).
+DEFAULT_QUERY_LENGTH = 32
 # How scores are learnt: CoSENT's loss by the order of the cosines (Su 2022,
 # https://kexue.fm/archives/8847), or the squared error of the cosines.
 COSENT, COSINE = "cosent", "cosine"
@@ -105,22 +113,15 @@ class VectorTask(TableTask):
 
 
 @dataclasses.dataclass(frozen=True)
-class Embedding(VectorTask):
+class RetrievalTask(VectorTask):
     """A task that asks for vectors by which a text finds the one that answers it.
 
     The columns are the text, the one that it must find, and any number of hard negatives.
-
-    Attributes:
-      single_texts: what the texts of a train file without a second column learn, one of
-        `SINGLE_TEXTS`.
     """
 
-    kind: str = dataclasses.field(default=EMBEDDING, init=False)
     choice_columns: tuple[str, ...] = ("negative*",)
     metrics: tuple[str, ...] = ("ndcg_at_10", "mrr_at_10", "recall_at_10")
-    single_texts: str = DROPOUT
 
-    LEARNING_FLAGS = _VECTOR_FLAGS | {"single_texts"}
     COLUMN_FLAGS = frozenset({"text_columns", "choice_columns"})
 
     def _choice_columns(
@@ -136,6 +137,58 @@ class Embedding(VectorTask):
         possible: Sequence[str] | None,
     ) -> None:
         return None
+
+    def check_file(self, path: pathlib.Path, examples: Sequence[VectorExample]) -> None:
+        """Refuses rows of which only some have a second text, or as many negatives."""
+        super().check_file(path, examples)
+        if len({len(example.negatives) for example in examples}) > 1:
+            raise InputError(
+                f"{path}: has rows with different numbers of negatives; give every row as many"
+            )
+        if examples[0].negatives and examples[0].text_b is None:
+            raise InputError(
+                f"{path}: has negatives but no column {self.text_columns[1]!r}, the text that must "
+                "be found; add it"
+            )
+
+
+@dataclasses.dataclass(frozen=True)
+class LateInteraction(RetrievalTask):
+    """A task that asks for vectors of tokens by which a text finds the one that answers it.
+
+    The score of a document is the sum over the tokens of the query of the greatest cosine with any
+    token of the document (Khattab and Zaharia 2020, ColBERT, arXiv 2004.12832, section 3.3).
+
+    Attributes:
+      query_length: number of tokens of every query; [MASK] fills up the shorter ones.
+    """
+
+    kind: str = dataclasses.field(default=LATE_INTERACTION, init=False)
+    text_b_is_optional: bool = False
+    # The paper's loss divides the scores by nothing (section 3.3).
+    temperature: float = 1.0
+    query_length: int = DEFAULT_QUERY_LENGTH
+
+    LEARNING_FLAGS = frozenset({"temperature", "query_length", "gradient_cache_batch_size"})
+
+    def learning_settings(self) -> dict[str, Any]:
+        """Returns how the vectors are learnt."""
+        return super().learning_settings() | {"query_length": self.query_length}
+
+
+@dataclasses.dataclass(frozen=True)
+class Embedding(RetrievalTask):
+    """A task that asks for one vector of each text, by which it finds the one that answers it.
+
+    Attributes:
+      single_texts: what the texts of a train file without a second column learn, one of
+        `SINGLE_TEXTS`.
+    """
+
+    kind: str = dataclasses.field(default=EMBEDDING, init=False)
+    single_texts: str = DROPOUT
+
+    LEARNING_FLAGS = _VECTOR_FLAGS | {"single_texts"}
 
     def read_to_learn(
         self, path: pathlib.Path, is_labelled: bool, labels: Sequence[str] | None
@@ -165,19 +218,6 @@ class Embedding(VectorTask):
         """Returns how the vectors are learnt."""
         single = {"single_texts": self.single_texts} if self.single_texts != DROPOUT else {}
         return super().learning_settings() | single
-
-    def check_file(self, path: pathlib.Path, examples: Sequence[VectorExample]) -> None:
-        """Refuses rows of which only some have a second text, or as many negatives."""
-        super().check_file(path, examples)
-        if len({len(example.negatives) for example in examples}) > 1:
-            raise InputError(
-                f"{path}: has rows with different numbers of negatives; give every row as many"
-            )
-        if examples[0].negatives and examples[0].text_b is None:
-            raise InputError(
-                f"{path}: has negatives but no column {self.text_columns[1]!r}, the text that must "
-                "be found; add it"
-            )
 
 
 def cloze(example: VectorExample) -> list[VectorExample]:

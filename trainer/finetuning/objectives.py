@@ -8,6 +8,7 @@ from beambert.pipelines.tasks.task import (
     CHOICE,
     CLASSIFICATION,
     EMBEDDING,
+    LATE_INTERACTION,
     MULTI_LABEL,
     REGRESSION,
     RERANK,
@@ -15,6 +16,7 @@ from beambert.pipelines.tasks.task import (
     SPAN,
     TAGGING,
 )
+from beambert.trainer.finetuning.interaction_objective import InteractionObjective
 from beambert.trainer.finetuning.objective_base import INPUTS, TaskObjective
 from beambert.trainer.finetuning.vector_objectives import VectorObjective
 from beambert.trainer.loop.objectives import (
@@ -211,4 +213,5 @@ OBJECTIVES: dict[str, type[TaskObjective]] = {
     SPAN: SpanObjective,
     EMBEDDING: VectorObjective,
     SIMILARITY: VectorObjective,
+    LATE_INTERACTION: InteractionObjective,
 }

@@ -4,7 +4,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from beambert.pipelines.features.contract import TaskFeatureFiles
+from beambert.pipelines.model_inputs.interaction import InteractionFeatures
 from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.tasks.interaction import best_by_interaction
 from beambert.pipelines.tasks.metrics import scores
 from beambert.pipelines.tasks.ranking import (
     best_by_vectors,
@@ -92,6 +95,32 @@ class VectorData(ExampleData):
         """Returns the metrics for the texts that most queries must find, in the same order."""
         text_ids = self._text_ids()
         return self._means(text_ids, [commonest(text_ids)] * len(text_ids))
+
+
+class InteractionData(VectorData):
+    """Queries that must find documents by the vectors of their tokens."""
+
+    # The model scores a query with a document, which have no segments in common.
+    is_pair = True
+    has_segments = False
+
+    def tokenize(
+        self, text_features: InteractionFeatures, made: TaskFeatureFiles | None = None
+    ) -> None:
+        """Makes the features of both splits."""
+        super().tokenize(text_features, made)
+        self.text_features = text_features
+
+    def results(self, outputs: Mapping[str, np.ndarray]) -> dict[str, float]:
+        """Returns the task's metrics of a model's vectors for dev."""
+        text_ids = self._text_ids()
+        documents = [
+            vectors[counts]
+            for of_row, counts_of_row in zip(outputs["documents"], outputs["counts"], strict=True)
+            for vectors, counts in zip(of_row, counts_of_row, strict=True)
+        ]
+        best = best_by_interaction(text_ids, outputs["queries"], documents)
+        return self._means(text_ids, best.tolist())
 
 
 class ScoredVectorData(VectorData):

@@ -18,7 +18,7 @@ from beambert.pipelines.tasks.task import RERANK
 from beambert.trainer import model_folders
 from beambert.trainer.finetuning.objectives import RelevanceObjective
 from beambert.trainer.retrieval import reranking
-from beambert.trainer.retrieval.reranking import Reranker
+from beambert.trainer.retrieval.reranking import open_reranker
 
 # A Python interpreter that has sentence-transformers, for a release.
 PEER = os.environ.get("BEAMBERT_SENTENCE_TRANSFORMERS_PYTHON")
@@ -100,7 +100,9 @@ def test_a_search_is_ranked_again(reranker, tmp_path, vocabulary):
     hits = json.loads(out.read_text())["hits"]
     scores = [hit["score"] for hit in hits]
     assert len(hits) == 5 and scores == sorted(scores, reverse=True)
-    assert hits[0]["score"] == max(Reranker(str(reranker)).scores("people of the house", texts))
+    assert hits[0]["score"] == max(
+        open_reranker(str(reranker)).scores("people of the house", texts)
+    )
     # Its SavedModel, which `evaluate` judges, has the same scores.
     served = tf.saved_model.load(reranker / "saved_model").signatures["serving_default"]
     found = [hit["text"] for hit in hits]
@@ -129,7 +131,7 @@ def test_a_length_has_one_graph_for_any_number_of_passages(monkeypatch, vocabula
 
     monkeypatch.setattr(model_folders, "open_model", lambda path, flag: found)
     monkeypatch.setattr(reranking, "task_model", lambda found: model)
-    reranker = Reranker("ranker")
+    reranker = open_reranker("ranker")
     scores = [reranker.scores("people", texts * count)[:2] for count in (1, 2, 3, 20)]
     np.testing.assert_allclose(scores, [scores[0]] * 4, rtol=1e-5)
     assert [tuple(shape) for shape in traced] == [(None, 32)]
@@ -138,7 +140,7 @@ def test_a_length_has_one_graph_for_any_number_of_passages(monkeypatch, vocabula
 def test_what_is_no_reranker_is_refused(tmp_path, vocabulary):
     folder = untrained_models.save_classifier(tmp_path / "classifier", vocabulary)
     with pytest.raises(InputError, match="--reranker=.*: was not trained to rank pairs of texts"):
-        Reranker(str(folder))
+        open_reranker(str(folder))
 
 
 @pytest.mark.parametrize(
