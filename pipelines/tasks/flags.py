@@ -23,6 +23,7 @@ from beambert.pipelines.tasks.vector_kinds import (
     DROPOUT,
     LOSSES,
     SINGLE_TEXTS,
+    TSDAE,
     VectorTask,
 )
 
@@ -121,8 +122,9 @@ def _add_vector_flags(parser: argparse.ArgumentParser) -> None:
         "--single_texts",
         choices=SINGLE_TEXTS,
         help="for embedding, if train has no second text: each text finds itself under another "
-        "dropout (SimCSE), a sentence finds the text that it was taken from (inverse cloze), or a "
-        f"section finds the next one, after an empty line or in the middle (default: {DROPOUT})",
+        "dropout (SimCSE), a sentence finds the text that it was taken from (inverse cloze), a "
+        "section finds the next one, after an empty line or in the middle, or a decoder writes "
+        f"each text again from the vector of some of its words (TSDAE) (default: {DROPOUT})",
     )
     add(
         "--temperature",
@@ -224,6 +226,10 @@ def _learning_flags(flags: argparse.Namespace, task: Task) -> dict[str, Any]:
     if given.get("gradient_cache_batch_size", 1) < 1:
         size = given["gradient_cache_batch_size"]
         raise InputError(f"--gradient_cache_batch_size={size}: must be at least 1")
+    if given.get("single_texts") == TSDAE:
+        for name in ("temperature", "matryoshka_dims", "gradient_cache_batch_size"):
+            if name in given:
+                raise InputError(f"--{name}: does nothing in --single_texts={TSDAE}; leave it out")
     query_length = given.get("query_length", DEFAULT_QUERY_LENGTH)
     if query_length < SHORTEST_LENGTH:
         raise InputError(f"--query_length={query_length}: must be at least {SHORTEST_LENGTH}")

@@ -32,9 +32,11 @@ DEFAULT_QUERY_LENGTH = 32
 COSENT, COSINE = "cosent", "cosine"
 LOSSES = (COSENT, COSINE)
 # Single texts of train learn to find themselves under another dropout; or a sentence of each learns
-# to find the text that it was taken from; or a section of each learns to find the next one.
-DROPOUT, CLOZE, ADJACENT = "dropout", "cloze", "adjacent"
-SINGLE_TEXTS = (DROPOUT, CLOZE, ADJACENT)
+# to find the text that it was taken from; or a section of each learns to find the next one; or a
+# decoder writes each again from the vector of some of its words (Wang et al. 2021, TSDAE, arXiv
+# 2104.06979).
+DROPOUT, CLOZE, ADJACENT, TSDAE = "dropout", "cloze", "adjacent", "tsdae"
+SINGLE_TEXTS = (DROPOUT, CLOZE, ADJACENT, TSDAE)
 # Share of the sentences that are taken out of their passages (Lee et al. 2019, arXiv 1906.00300,
 # section 4); the others teach that the same words may stand in both.
 _TAKEN_OUT = 0.9
@@ -202,6 +204,8 @@ class Embedding(RetrievalTask):
                 f"--single_texts={self.single_texts}: {path} has a column "
                 f"{self.text_columns[1]!r}; leave the flag out, or the column"
             )
+        if self.single_texts == TSDAE:
+            return file
         pairs_of = cloze if self.single_texts == CLOZE else adjacent
         pairs = [pairs_of(example) for example in file.examples]
         lost = sum(not of_one for of_one in pairs)

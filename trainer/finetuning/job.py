@@ -101,7 +101,7 @@ def _finetune(job: FinetuningJob, strategy: tf.distribute.Strategy) -> dict[str,
             check_lock()
             _write_predictions(model_dir, data.prediction_files(run.outputs))
             results |= {f"baseline_{name}": value for name, value in data.baseline().items()}
-            _finish(run.trainer.model, plan, results)
+            _finish(run.model, plan, results)
             print(f"{model_dir}: {describe_results(job.task, results)}", flush=True)
         return results
 
@@ -218,9 +218,15 @@ class _Finetuning:
             plan.loop.random_seed,
             plan.head,
         )
+        model = self._objective.trained(model)
         if plan.weights:
             self.notes = plan.weights.load_into(model, "--init")
         return model
+
+    @property
+    def model(self) -> keras.Model:
+        """The model of the task."""
+        return self._objective.kept(self.trainer.model)
 
     def phase(self) -> Phase:
         """Returns the only phase of the training."""

@@ -16,6 +16,7 @@ from beambert.pipelines.tasks.task import (
     SPAN,
     TAGGING,
 )
+from beambert.trainer.finetuning.denoising import EmbeddingObjective
 from beambert.trainer.finetuning.interaction_objective import InteractionObjective
 from beambert.trainer.finetuning.objective_base import INPUTS, TaskObjective
 from beambert.trainer.finetuning.vector_objectives import VectorObjective
@@ -211,7 +212,7 @@ OBJECTIVES: dict[str, type[TaskObjective]] = {
     CHOICE: ChoiceObjective,
     TAGGING: TaggingObjective,
     SPAN: SpanObjective,
-    EMBEDDING: VectorObjective,
+    EMBEDDING: EmbeddingObjective,
     SIMILARITY: VectorObjective,
     LATE_INTERACTION: InteractionObjective,
 }

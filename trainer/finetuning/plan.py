@@ -29,7 +29,7 @@ from beambert.pipelines.tasks.task import (
     TRAIN,
     Task,
 )
-from beambert.pipelines.tasks.vector_kinds import LateInteraction, VectorTask
+from beambert.pipelines.tasks.vector_kinds import TSDAE, LateInteraction, VectorTask
 from beambert.pipelines.tokenizers.folders import read_given
 from beambert.pipelines.tokenizers.vocabulary import TokenizerVocabulary
 from beambert.pipelines.wordpiece.vocabulary import Vocabulary
@@ -286,7 +286,7 @@ def make_plan(job: FinetuningJob) -> FinetuningPlan:
         )
     check_names(data.task.class_weights, data.labels)
     if isinstance(data, VectorData):
-        _check_vectors(job, data, start.config)
+        _check_vectors(job, data, start.config, start.vocabulary)
         notes += prefix_notes(job.init)
     optimizer, loop = _schedule(job, data.counts[TRAIN], start.config)
     return FinetuningPlan(
@@ -313,7 +313,9 @@ def _text_features(job: FinetuningJob, start: _Start) -> TextFeatures:
     return InteractionFeatures(*given, length)
 
 
-def _check_vectors(job: FinetuningJob, data: VectorData, config: EncoderConfig) -> None:
+def _check_vectors(
+    job: FinetuningJob, data: VectorData, config: EncoderConfig, vocabulary: Vocabulary
+) -> None:
     """Refuses settings that vectors of texts cannot be learnt with."""
     task = data.task
     for flag, value in (
@@ -336,6 +338,13 @@ def _check_vectors(job: FinetuningJob, data: VectorData, config: EncoderConfig) 
             f"--init={job.init}: reads text from left to right, so no token of it has read a whole "
             "text but the last; give an encoder of another --objective"
         )
+    if data.denoises:
+        if config.family != "bert" or isinstance(vocabulary, TokenizerVocabulary):
+            raise InputError(
+                f"--single_texts={TSDAE}: needs an encoder of the family BERT with word pieces, "
+                f"and --init={job.init} has none; give another encoder, or leave the flag out"
+            )
+        return
     if data.is_single and config.with_dropout(0.0) == config:
         pairs = f"add a column {task.text_columns[1]!r} to train"
         if "single_texts" in task.LEARNING_FLAGS:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from beambert.pipelines.features.contract import TaskFeatureFiles
-from beambert.pipelines.model_inputs.interaction import InteractionFeatures
+from beambert.pipelines.model_inputs.texts import TextFeatures
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.tasks.interaction import best_by_interaction
 from beambert.pipelines.tasks.metrics import scores
@@ -16,7 +16,7 @@ from beambert.pipelines.tasks.ranking import (
     text_id,
 )
 from beambert.pipelines.tasks.task import DEV, TRAIN, Task
-from beambert.pipelines.tasks.vector_kinds import COSINE
+from beambert.pipelines.tasks.vector_kinds import COSINE, TSDAE
 from beambert.trainer.finetuning.batches import LENGTH_MULTIPLE
 from beambert.trainer.finetuning.data import ExampleData
 
@@ -33,10 +33,22 @@ class VectorData(ExampleData):
         """Reads the splits train and dev; see `TaskData`. It says so if train has no pairs."""
         super().__init__(task, data_dir, tell, skip_bad_rows)
         if self.is_single:
-            tell(
-                f"{self._read.files[TRAIN]}: has single texts; each learns to find itself under "
-                "another dropout (SimCSE)"
+            how = (
+                "a decoder writes each again from the vector of some of its words (TSDAE)"
+                if self.denoises
+                else "each learns to find itself under another dropout (SimCSE)"
             )
+            tell(f"{self._read.files[TRAIN]}: has single texts; {how}")
+
+    def tokenize(self, text_features: TextFeatures, made: TaskFeatureFiles | None = None) -> None:
+        """Makes the features of both splits."""
+        super().tokenize(text_features, made)
+        self.text_features = text_features
+
+    @property
+    def denoises(self) -> bool:
+        """Whether a decoder writes the texts of train again."""
+        return getattr(self.task, "single_texts", None) == TSDAE
 
     @property
     def is_single(self) -> bool:
@@ -61,7 +73,7 @@ class VectorData(ExampleData):
 
     def check_batch(self, size: int, parts: int) -> None:
         """Refuses batches whose examples have nothing to be compared with."""
-        by_itself = self.has_scores and self.task.loss == COSINE
+        by_itself = self.denoises or (self.has_scores and self.task.loss == COSINE)
         if size // parts > 1 or by_itself or self._examples[TRAIN][0].negatives:
             return
         by = "" if parts == 1 else f" in each of {parts} parts"
@@ -103,13 +115,6 @@ class InteractionData(VectorData):
     # The model scores a query with a document, which have no segments in common.
     is_pair = True
     has_segments = False
-
-    def tokenize(
-        self, text_features: InteractionFeatures, made: TaskFeatureFiles | None = None
-    ) -> None:
-        """Makes the features of both splits."""
-        super().tokenize(text_features, made)
-        self.text_features = text_features
 
     def results(self, outputs: Mapping[str, np.ndarray]) -> dict[str, float]:
         """Returns the task's metrics of a model's vectors for dev."""
