@@ -13,6 +13,7 @@ from beambert.pipelines.tasks.declarations import (
     TASKS,
     find_task,
 )
+from beambert.pipelines.tasks.kinds import LISTWISE, POINTWISE, Rerank
 from beambert.pipelines.tasks.table_task import BALANCED, DEFAULT_WINDOWS, TRUNCATE, WINDOWS
 from beambert.pipelines.tasks.task import SHORTEST_LENGTH, Task
 from beambert.pipelines.tasks.vector_kinds import (
@@ -21,9 +22,9 @@ from beambert.pipelines.tasks.vector_kinds import (
     DEFAULT_QUERY_LENGTH,
     DEFAULT_TEMPERATURE,
     DROPOUT,
-    LOSSES,
     SINGLE_TEXTS,
     TSDAE,
+    Similarity,
     VectorTask,
 )
 
@@ -114,9 +115,11 @@ def _add_vector_flags(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add(
         "--loss",
-        choices=LOSSES,
-        help="for similarity: learn the order of the scores, or the scores themselves as cosines, "
-        f"from -1 to 1 (default: {COSENT})",
+        choices=(*Similarity.LOSSES, *Rerank.LOSSES),
+        help=f"for similarity: learn the order of the scores ({COSENT}, the default), or the "
+        f"scores themselves as cosines from -1 to 1 ({COSINE}); for rerank: learn the relevance of "
+        f"each candidate by itself ({POINTWISE}, the default), or those of a query beside each "
+        f"other ({LISTWISE})",
     )
     add(
         "--single_texts",
@@ -216,6 +219,9 @@ def _learning_flags(flags: argparse.Namespace, task: Task) -> dict[str, Any]:
     for name in given:
         if name not in task.LEARNING_FLAGS:
             raise InputError(f"--{name}: {_one(task.kind)} task has none; leave the flag out")
+    if given.get("loss") not in (None, *task.LOSSES):
+        losses = " or ".join(task.LOSSES)
+        raise InputError(f"--loss={given['loss']}: {_one(task.kind)} task takes {losses}")
     windows = given.get("max_windows")
     if windows is not None and given.get("long_documents") != WINDOWS:
         raise InputError(f"--max_windows={windows}: needs --long_documents={WINDOWS}; add it")

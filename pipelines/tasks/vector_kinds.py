@@ -30,7 +30,6 @@ DEFAULT_QUERY_LENGTH = 32
 # How scores are learnt: CoSENT's loss by the order of the cosines (Su 2022,
 # https://kexue.fm/archives/8847), or the squared error of the cosines.
 COSENT, COSINE = "cosent", "cosine"
-LOSSES = (COSENT, COSINE)
 # Single texts of train learn to find themselves under another dropout; or a sentence of each learns
 # to find the text that it was taken from; or a section of each learns to find the next one; or a
 # decoder writes each again from the vector of some of its words (Wang et al. 2021, TSDAE, arXiv
@@ -276,6 +275,7 @@ class Similarity(VectorTask):
     loss: str = COSENT
 
     LEARNING_FLAGS = _VECTOR_FLAGS | {"loss"}
+    LOSSES = (COSENT, COSINE)
 
     def _example(
         self,

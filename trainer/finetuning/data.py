@@ -15,10 +15,12 @@ from beambert.pipelines.model_inputs.texts import TextFeatures
 from beambert.pipelines.tasks import multi_label
 from beambert.pipelines.tasks.class_weights import loss_weights
 from beambert.pipelines.tasks.entities import entity_scores
+from beambert.pipelines.tasks.kinds import LISTWISE
 from beambert.pipelines.tasks.metrics import scores
 from beambert.pipelines.tasks.ranking import random_order_scores, relevance_scores, text_id
 from beambert.pipelines.tasks.splits import read_splits
 from beambert.pipelines.tasks.task import DEV, TRAIN, Task
+from beambert.trainer.finetuning.batches import LISTS
 from beambert.trainer.task_models import outside_index
 
 
@@ -234,6 +236,21 @@ class NumberData(TextData):
 
 class RelevanceData(TextData):
     """Candidates with their relevance for a query."""
+
+    def tokenize(self, text_features: TextFeatures, made: TaskFeatureFiles | None = None) -> None:
+        """Makes or reads the features, and numbers the queries if lists of them are learnt."""
+        super().tokenize(text_features, made)
+        if not self.is_listwise:
+            return
+        for split, features in self._features.items():
+            queries = np.array([text_id(example.text) for example in self._examples[split]])
+            targets = {**features.targets, LISTS: queries}
+            self._features[split] = dataclasses.replace(features, targets=targets)
+
+    @property
+    def is_listwise(self) -> bool:
+        """Whether the candidates of a query are learnt together."""
+        return self.task.loss == LISTWISE
 
     def results(self, outputs: Mapping[str, np.ndarray]) -> dict[str, float]:
         """Returns the task's metrics of a model's outputs for dev."""
