@@ -19,7 +19,7 @@ from beambert.trainer.finetuning.vector_data import VectorData
 from beambert.trainer.finetuning.vector_objectives import VectorObjective
 from beambert.trainer.loop.objectives import Features, Sums, cross_entropy, is_correct
 
-# Share of the words that are deleted: the best of those that the paper tried (table 5).
+# Share of the words that are deleted: the best of those that the paper tried.
 DELETED = 0.6
 
 
