@@ -45,9 +45,10 @@ def _finish(model, folder, config, vocabulary, training, features=None) -> pathl
     }
     model_folders.describe_model(str(folder), config, vocabulary, training)
     model_folders.save_weights(model, str(folder))
-    if "labels" in training:
+    if training.get("labels"):
         (folder / "labels.txt").write_text("".join(f"{label}\n" for label in training["labels"]))
-        features = features or TextFeatures(vocabulary, True, LENGTH)
+        features = TextFeatures(vocabulary, True, LENGTH)
+    if features:
         save_task_model(model, features, training, f"{folder}/saved_model")
     model_folders.finish(str(folder), model_folders.job_identity(training, config))
     return folder
@@ -77,7 +78,9 @@ def save_classifier(folder: pathlib.Path, vocabulary) -> pathlib.Path:
     return _finish(model, folder, config, vocabulary, training)
 
 
-def save_late_interaction(folder: pathlib.Path, vocabulary, query_length: int = 9) -> pathlib.Path:
+def save_late_interaction(
+    folder: pathlib.Path, vocabulary, query_length: int = 9, is_served: bool = False
+) -> pathlib.Path:
     """Writes the folder of a late interaction, with weights that tell texts apart."""
     config = small_config(vocabulary)
     model = build_model(LATE_INTERACTION, config, 0, seed=0)
@@ -93,4 +96,5 @@ def save_late_interaction(folder: pathlib.Path, vocabulary, query_length: int = 
         "columns": {"text_columns": ["text", "text_b"], "label_column": "label"},
     }
     features = InteractionFeatures(vocabulary, True, LENGTH, query_length)
-    return _finish(model, folder, config, vocabulary, training, features)
+    given = model, folder, config, vocabulary, training
+    return _finish(*given, features if is_served else None)

@@ -10,9 +10,12 @@ from support import untrained_models
 from support.tokenizer_kinds import ROBERTA, train
 
 from beambert.commands import run
+from beambert.pipelines.evaluation.predictions import make_rows, read_records
+from beambert.pipelines.evaluation.vector_predictions import InteractionPredictor
+from beambert.pipelines.prediction.saved_models import find_model
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.tasks.declarations import find_task
-from beambert.pipelines.tasks.examples import read_file
+from beambert.pipelines.tasks.examples import VectorExample, read_file
 from beambert.trainer import model_folders
 from beambert.trainer.retrieval import reranking
 from beambert.trainer.retrieval.reranking import open_reranker
@@ -37,20 +40,49 @@ def untrained(tmp_path_factory, vocabulary):
     return untrained_models.save_late_interaction(folder, vocabulary)
 
 
+@pytest.fixture(scope="module")
+def served(tmp_path_factory, vocabulary):
+    folder = tmp_path_factory.mktemp("served") / "model"
+    return untrained_models.save_late_interaction(folder, vocabulary, is_served=True)
+
+
 def served_scores(folder, query, texts):
     served = tf.saved_model.load(folder / "saved_model").signatures["serving_default"]
     return served(text=tf.constant([query] * len(texts)), text_b=tf.constant(texts))["score"]
 
 
-def test_the_same_scores_as_the_saved_model(untrained):
+@pytest.mark.slow
+def test_the_same_scores_as_the_saved_model(served):
     """A reranker keeps the vectors of passages, in 16 bits."""
-    expected = served_scores(untrained, QUERY, TEXTS)
-    reranker = open_reranker(str(untrained))
+    expected = served_scores(served, QUERY, TEXTS)
+    reranker = open_reranker(str(served))
     for texts in (TEXTS, TEXTS[1:], [TEXTS[2]] * 3):
         places = [TEXTS.index(text) for text in texts]
         found = reranker.scores(QUERY, texts)
         np.testing.assert_allclose(found, np.array(expected)[places], atol=0.02)
     assert np.ptp(expected) > 0.2
+
+
+@pytest.mark.slow
+def test_an_evaluation_ranks_by_the_scores(served, tmp_path):
+    """All texts of all rows for each query, but for the query itself."""
+    rows = [("river", TEXTS[0], TEXTS[1]), ("city", TEXTS[2], TEXTS[0]), (TEXTS[1], "song", "a")]
+    examples = [VectorExample(text, text_b, (other,), None, {}) for text, text_b, other in rows]
+    task = find_task("late_interaction")
+    predictor = InteractionPredictor.of_task(task, find_model(str(served), task.kind))
+    made, _ = make_rows(task, examples, [])
+    with tf.io.TFRecordWriter(str(tmp_path / "part-0")) as file:
+        for encoded in (*predictor(made[:2]), *predictor(made[2:])):
+            file.write(encoded)
+    records = predictor.completed(made, read_records(tmp_path))
+    texts = list(dict.fromkeys(text for row in rows for text in row[1:]))
+    for (query, right, _), record in zip(rows, records, strict=True):
+        candidates = [text for text in texts if text != query or text == right]
+        scores = np.array(served_scores(served, query, candidates))
+        assert record["found"][0].decode() == candidates[scores.argmax()]
+        rank = 1 + int((scores > scores[candidates.index(right)]).sum())
+        assert record["mrr_at_10"][0] == pytest.approx(1 / rank)
+        assert not {"query", "documents", "tokens"} & record.keys()
 
 
 def test_passages_are_read_once(untrained, monkeypatch):
@@ -121,7 +153,7 @@ def finetune(data, init, model_dir, *flags):
     return run(["finetune", "--task=late_interaction", *given])
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_learnt_judged_and_answering(data, encoder_folder, tmp_path):
     """Of 96 texts 24 have the words of a question's topic, and one counts: 0.42 is perfect."""
     model, out = tmp_path / "model", tmp_path / "evaluation"
