@@ -143,13 +143,18 @@ class ExampleData(TaskData):
 
     def notes(self) -> list[str]:
         """Returns a sentence for each split with sequences that were cut."""
-        windows = f" and --max_windows={self.task.windows}" if self.task.windows > 1 else ""
         return [
             f"{split}: {cut:,} of {len(self._features[split].lengths):,} sequences lost tokens at "
-            f"--max_seq_length={self._length}{windows}; a greater one keeps more"
+            f"{self._room}; a greater one keeps more"
             for split, cut in self._cut.items()
             if cut
         ]
+
+    @property
+    def _room(self) -> str:
+        """The flags that bound the number of tokens of a sequence."""
+        windows = f" and --max_windows={self.task.windows}" if self.task.windows > 1 else ""
+        return f"--max_seq_length={self._length}{windows}"
 
     def features(self, split: str) -> TaskFeatures:
         """Returns the model's inputs for a split."""

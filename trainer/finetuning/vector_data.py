@@ -116,6 +116,10 @@ class InteractionData(VectorData):
     is_pair = True
     has_segments = False
 
+    @property
+    def _room(self) -> str:
+        return f"{super()._room} and --query_length={self.task.query_length}"
+
     def results(self, outputs: Mapping[str, np.ndarray]) -> dict[str, float]:
         """Returns the task's metrics of a model's vectors for dev."""
         text_ids = self._text_ids()
