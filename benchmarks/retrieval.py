@@ -21,6 +21,9 @@ train in passages.jsonl:
     beambert negatives --data_dir=pairs --index=index --model=all-MiniLM-L6-v2 --output=harder
     beambert finetune --task=embedding --data_dir=harder --init=all-MiniLM-L6-v2 --model_dir=better
     python -m benchmarks.retrieval --squad=dev-v1.1.json --articles=even --model=better
+
+--reranker ranks the best 100 paragraphs of the best way again, by a model of --task=rerank or
+--task=late_interaction.
 """
 
 import json
@@ -106,6 +109,7 @@ def main(argv: Sequence[str]) -> None:
         default="all",
         help="articles that are measured (default: %(default)s)",
     )
+    add("--reranker", metavar="DIR", help="model that ranks the best paragraphs again")
     add("--write_pairs", metavar="DIR", help="write the pairs of the odd articles, and no more")
     measuring.add_results_flag(parser)
     flags = parser.parse_args(list(argv))
@@ -141,6 +145,16 @@ def main(argv: Sequence[str]) -> None:
             found = enumerate(of.numbers_K[:_KEPT].tolist())
             ranks = {str(place): -float(rank) for rank, place in found}
             runs.setdefault(way, {})[str(number)] = ranks
+    if flags.reranker:
+        from beambert.trainer.retrieval.reranking import open_reranker
+
+        reranker, started = open_reranker(flags.reranker), time.monotonic()
+        for number, (question, _) in enumerate(questions):
+            places = list(runs["both" if vectors else "words"][str(number)])
+            scores = reranker.scores(question, [paragraphs[int(place)] for place in places])
+            ranks = {place: float(score) for place, score in zip(places, scores, strict=True)}
+            runs.setdefault("ranked again", {})[str(number)] = ranks
+        seconds["ranking again"] = round(time.monotonic() - started, 1)
     judgments = {str(number): {str(of): 1} for number, (_, of) in enumerate(questions)}
     names = (f"Recall@{_DEPTH}", f"MRR@{_DEPTH}", f"nDCG@{_DEPTH}")
     measured = {way: evaluate(judgments, run, [_DEPTH]) for way, run in runs.items()}

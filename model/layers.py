@@ -308,5 +308,9 @@ class BertLayer(keras.layers.Layer):
     def call(self, x_TH, score_bias_B11L, dropout_seed=None, packing=None):
         """Returns x_TH after the layer."""
         x_TH = self.attention(x_TH, score_bias_B11L, dropout_seed=dropout_seed, packing=packing)
+        return self.feed_forward(x_TH, dropout_seed)
+
+    def feed_forward(self, x_TH, dropout_seed=None):
+        """Returns x_TH after the feed-forward network, the second half of the layer."""
         x_TF = self.intermediate(x_TH)
         return self.sublayer_output(x_TF, x_TH, dropout_seed=dropout_seed)

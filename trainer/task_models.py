@@ -12,6 +12,7 @@ from beambert.model.classifier import PLAIN_HEAD, BertClassifier, BertTokenClass
 from beambert.model.config import EncoderConfig
 from beambert.model.pooling import Pooling
 from beambert.model.sentence_encoder import SentenceEncoder
+from beambert.model.token_encoder import TokenEncoder
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import claims, tensorflow_files, tensorflow_models
 from beambert.pipelines.storage.weights import SAVED_MODEL_FOLDER, WEIGHTS_FILE
@@ -20,6 +21,7 @@ from beambert.pipelines.tasks.task import (
     CHOICE,
     CLASSIFICATION,
     EMBEDDING,
+    LATE_INTERACTION,
     MULTI_LABEL,
     REGRESSION,
     RERANK,
@@ -51,6 +53,10 @@ def _embedder(config: EncoderConfig, num_labels: int, seed: int, head: Head) -> 
     return SentenceEncoder(config, seed, Pooling(head.pooling, is_normalized=True))
 
 
+def _token_embedder(config: EncoderConfig, num_labels: int, seed: int, head: Head) -> keras.Model:
+    return TokenEncoder(config, seed)
+
+
 MODELS: dict[str, Callable[[EncoderConfig, int, int, Head], keras.Model]] = {
     CLASSIFICATION: _classifier,
     MULTI_LABEL: _classifier,
@@ -61,6 +67,7 @@ MODELS: dict[str, Callable[[EncoderConfig, int, int, Head], keras.Model]] = {
     SPAN: _finder,
     EMBEDDING: _embedder,
     SIMILARITY: _embedder,
+    LATE_INTERACTION: _token_embedder,
 }
 
 

@@ -22,6 +22,7 @@ from beambert.pipelines.tasks.task import (
     CHOICE,
     CLASSIFICATION,
     EMBEDDING,
+    LATE_INTERACTION,
     MULTI_LABEL,
     REGRESSION,
     RERANK,
@@ -266,6 +267,7 @@ OUTCOMES: dict[str, type[Outcomes]] = {
     SPAN: AnswerOutcomes,
     EMBEDDING: RankingOutcomes,
     SIMILARITY: CosineOutcomes,
+    LATE_INTERACTION: RankingOutcomes,
 }
 
 

@@ -41,6 +41,7 @@ from beambert.pipelines.tasks.task import (
     CHOICE,
     CLASSIFICATION,
     EMBEDDING,
+    LATE_INTERACTION,
     MULTI_LABEL,
     REGRESSION,
     RERANK,
@@ -310,6 +311,7 @@ RECORDS: dict[str, type[Records]] = {
     SPAN: SpanRecords,
     EMBEDDING: RankingRecords,
     SIMILARITY: CosineRecords,
+    LATE_INTERACTION: RankingRecords,
 }
 
 

@@ -11,7 +11,11 @@ from beambert.pipelines.evaluation import slices
 from beambert.pipelines.evaluation.outcomes import Record
 from beambert.pipelines.evaluation.predictions import Predictor, Row, encode_record
 from beambert.pipelines.evaluation.records import ANSWER, NO_ANSWER
-from beambert.pipelines.evaluation.vector_predictions import CosinePredictor, RankingPredictor
+from beambert.pipelines.evaluation.vector_predictions import (
+    CosinePredictor,
+    InteractionPredictor,
+    RankingPredictor,
+)
 from beambert.pipelines.model_inputs.answers import DecodingParameters, SquadPredictions, decode
 from beambert.pipelines.model_inputs.windows import WindowParameters, make_windows
 from beambert.pipelines.prediction.saved_models import Model, check_signature, check_task, load
@@ -23,6 +27,7 @@ from beambert.pipelines.tasks.task import (
     CHOICE,
     CLASSIFICATION,
     EMBEDDING,
+    LATE_INTERACTION,
     MULTI_LABEL,
     REGRESSION,
     RERANK,
@@ -149,6 +154,7 @@ PREDICTORS: dict[str, type[Predictor] | type[SpanPredictor]] = {
     SPAN: SpanPredictor,
     EMBEDDING: RankingPredictor,
     SIMILARITY: CosinePredictor,
+    LATE_INTERACTION: InteractionPredictor,
 }
 
 

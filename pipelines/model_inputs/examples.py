@@ -14,6 +14,7 @@ from beambert.pipelines.model_inputs.features import (
     TaskFeatures,
     span_features,
 )
+from beambert.pipelines.model_inputs.interaction import InteractionFeatures
 from beambert.pipelines.model_inputs.texts import TextFeatures
 from beambert.pipelines.model_inputs.windows import NO_ANSWER, WindowParameters, make_windows
 from beambert.pipelines.tasks.examples import Example, VectorExample
@@ -23,6 +24,7 @@ from beambert.pipelines.tasks.task import (
     CHOICE,
     CLASSIFICATION,
     EMBEDDING,
+    LATE_INTERACTION,
     MULTI_LABEL,
     REGRESSION,
     RERANK,
@@ -222,6 +224,38 @@ class ScoredVectorInputs(VectorInputs):
         return targets
 
 
+class InteractionInputs(VectorInputs):
+    """Inputs of late interaction: a query and documents, without what expands the query."""
+
+    @classmethod
+    def features(
+        cls, examples: Sequence[Any], labels: Sequence[str], text_features: TextFeatures
+    ) -> TaskFeatures:
+        """See `make_features`; the converter is an `InteractionFeatures`."""
+        columns = list(zip(*(example.sequences for example in examples), strict=True))
+        batches = list(_converted(text_features, columns))
+        count = len(columns)
+        return TaskFeatures(*_without_padding(batches), cls._targets(examples), {}, count)
+
+    @classmethod
+    def count_cut(
+        cls,
+        examples: Sequence[Example],
+        labels: Sequence[str],
+        text_features: InteractionFeatures,
+        features: TaskFeatures,
+    ) -> int:
+        """See the function `count_cut`; queries have less room than documents."""
+        room = np.full(features.choices, text_features.max_seq_length)
+        room[0] = text_features.query_length
+        full = np.flatnonzero((features.lengths.reshape(-1, len(room)) >= room).any(axis=1))
+        if not len(full):
+            return 0
+        some = [examples[index] for index in full]
+        longer = cls.features(some, labels, _longer(text_features))
+        return int((longer.lengths.reshape(-1, len(room)) > room).sum())
+
+
 class TagInputs(ExampleInputs):
     """Inputs of a tagging: sentences; the target of a word's first piece is its tag."""
 
@@ -287,6 +321,7 @@ MODEL_INPUTS: dict[str, type[ModelInputs]] = {
     SPAN: SpanInputs,
     EMBEDDING: VectorInputs,
     SIMILARITY: ScoredVectorInputs,
+    LATE_INTERACTION: InteractionInputs,
 }
 
 

@@ -10,6 +10,7 @@ from beambert.pipelines.tasks.task import (
     CHOICE,
     CLASSIFICATION,
     EMBEDDING,
+    LATE_INTERACTION,
     MULTI_LABEL,
     REGRESSION,
     RERANK,
@@ -186,4 +187,5 @@ ANSWERS: dict[str, type[Answers]] = {
     SPAN: SpanAnswers,
     EMBEDDING: VectorAnswers,
     SIMILARITY: VectorAnswers,
+    LATE_INTERACTION: NumberAnswers,
 }

@@ -20,6 +20,7 @@ from beambert.pipelines.tasks.task import (
     CLASSIFICATION,
     DEV,
     EMBEDDING,
+    LATE_INTERACTION,
     MULTI_LABEL,
     REGRESSION,
     RERANK,
@@ -29,7 +30,7 @@ from beambert.pipelines.tasks.task import (
     TRAIN,
     Task,
 )
-from beambert.pipelines.tasks.vector_kinds import Embedding, Similarity
+from beambert.pipelines.tasks.vector_kinds import Embedding, LateInteraction, Similarity
 
 
 def _own_files() -> dict[str, str]:
@@ -81,6 +82,7 @@ TASKS: dict[str, Task] = {
         Embedding("embedding", _own_files(), text_columns=("text", "text_b")),
         Similarity("similarity", _own_files(), text_columns=("text", "text_b")),
         Rerank("rerank", _own_files(), text_columns=("text", "text_b")),
+        LateInteraction("late_interaction", _own_files(), text_columns=("text", "text_b")),
         # The tasks of GLUE (Wang et al. 2019, arXiv 1804.07461, table 1), https://gluebenchmark.com/tasks.
         Classification(
             "cola",
@@ -175,7 +177,7 @@ TASKS: dict[str, Task] = {
 # The tasks on the user's own data: the flags can name their columns.
 OWN_TASKS = (
     *(CLASSIFICATION, MULTI_LABEL, REGRESSION, CHOICE, TAGGING, "word_labels"),
-    *(EMBEDDING, SIMILARITY, RERANK),
+    *(EMBEDDING, SIMILARITY, RERANK, LATE_INTERACTION),
 )
 # The tasks in GLUE's average score.
 GLUE_TASKS = tuple(name for name, task in TASKS.items() if task.title)

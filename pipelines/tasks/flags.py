@@ -13,15 +13,18 @@ from beambert.pipelines.tasks.declarations import (
     TASKS,
     find_task,
 )
+from beambert.pipelines.tasks.kinds import LISTWISE, POINTWISE, Rerank
 from beambert.pipelines.tasks.table_task import BALANCED, DEFAULT_WINDOWS, TRUNCATE, WINDOWS
-from beambert.pipelines.tasks.task import Task
+from beambert.pipelines.tasks.task import SHORTEST_LENGTH, Task
 from beambert.pipelines.tasks.vector_kinds import (
     COSENT,
     COSINE,
+    DEFAULT_QUERY_LENGTH,
     DEFAULT_TEMPERATURE,
     DROPOUT,
-    LOSSES,
     SINGLE_TEXTS,
+    TSDAE,
+    Similarity,
     VectorTask,
 )
 
@@ -29,7 +32,7 @@ from beambert.pipelines.tasks.vector_kinds import (
 _LEARNING_FLAGS = (
     *("long_documents", "max_windows", "class_weights"),
     *("loss", "temperature", "matryoshka_dims", "pooling", "gradient_cache_batch_size"),
-    "single_texts",
+    *("single_texts", "query_length"),
 )
 # Flags that only the tasks on one's own data take.
 _COLUMN_FLAGS = ("text_columns", "label_column", "choice_columns", "labels", "label_separator")
@@ -57,7 +60,8 @@ def add_task_flags(parser: argparse.ArgumentParser) -> None:
         type=_names,
         metavar="A,B,…",
         help="for --task=choice: columns of the endings (default: all that begin with choice); for "
-        "--task=embedding: columns of hard negatives (default: all that begin with negative)",
+        "embedding and late_interaction: columns of hard negatives (default: all that begin with "
+        "negative)",
     )
     add(
         "--labels",
@@ -111,22 +115,33 @@ def _add_vector_flags(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add(
         "--loss",
-        choices=LOSSES,
-        help="for similarity: learn the order of the scores, or the scores themselves as cosines, "
-        f"from -1 to 1 (default: {COSENT})",
+        choices=(*Similarity.LOSSES, *Rerank.LOSSES),
+        help=f"for similarity: learn the order of the scores ({COSENT}, the default), or the "
+        f"scores themselves as cosines from -1 to 1 ({COSINE}); for rerank: learn the relevance of "
+        f"each candidate by itself ({POINTWISE}, the default), or those of a query beside each "
+        f"other ({LISTWISE})",
     )
     add(
         "--single_texts",
         choices=SINGLE_TEXTS,
         help="for embedding, if train has no second text: each text finds itself under another "
-        "dropout (SimCSE), a sentence finds the text that it was taken from (inverse cloze), or a "
-        f"section finds the next one, after an empty line or in the middle (default: {DROPOUT})",
+        "dropout (SimCSE), a sentence finds the text that it was taken from (inverse cloze), a "
+        "section finds the next one, after an empty line or in the middle, or a decoder writes "
+        f"each text again from the vector of some of its words (TSDAE) (default: {DROPOUT})",
     )
     add(
         "--temperature",
         type=float,
         help="for embedding and similarity: number by which cosines are divided in the loss "
-        f"(default: {DEFAULT_TEMPERATURE:g})",
+        f"(default: {DEFAULT_TEMPERATURE:g}); for late_interaction: number by which scores are "
+        "divided (default: 1)",
+    )
+    add(
+        "--query_length",
+        type=int,
+        metavar="N",
+        help="for late_interaction: number of tokens of every query; [MASK] fills up shorter ones "
+        f"(default: {DEFAULT_QUERY_LENGTH})",
     )
     add(
         "--matryoshka_dims",
@@ -145,8 +160,9 @@ def _add_vector_flags(parser: argparse.ArgumentParser) -> None:
         "--gradient_cache_batch_size",
         type=int,
         metavar="N",
-        help="for embedding and similarity: number of texts that are encoded at a time, which "
-        "bounds the memory, while the loss sees the whole batch (default: all at once)",
+        help="for embedding, similarity and late_interaction: number of texts that are encoded at "
+        "a time, which bounds the memory, while the loss sees the whole batch (default: all at "
+        "once)",
     )
 
 
@@ -183,7 +199,7 @@ def task_of(flags: argparse.Namespace) -> Task:
             wanted = "the two columns that it compares" if least == 2 else "one or two columns"
             raise InputError(f"--text_columns={','.join(given['text_columns'])}: name {wanted}")
         # A train file for vectors may still have single texts, and dev shows what a typo hides.
-        given["text_b_is_optional"] = isinstance(task, VectorTask)
+        given["text_b_is_optional"] = task.text_b_is_optional and isinstance(task, VectorTask)
     if given.get("label_separator") == "":
         raise InputError("--label_separator: is empty; give at least one character")
     charsets.check_encoding(flags.encoding)
@@ -203,6 +219,9 @@ def _learning_flags(flags: argparse.Namespace, task: Task) -> dict[str, Any]:
     for name in given:
         if name not in task.LEARNING_FLAGS:
             raise InputError(f"--{name}: {_one(task.kind)} task has none; leave the flag out")
+    if given.get("loss") not in (None, *task.LOSSES):
+        losses = " or ".join(task.LOSSES)
+        raise InputError(f"--loss={given['loss']}: {_one(task.kind)} task takes {losses}")
     windows = given.get("max_windows")
     if windows is not None and given.get("long_documents") != WINDOWS:
         raise InputError(f"--max_windows={windows}: needs --long_documents={WINDOWS}; add it")
@@ -213,6 +232,13 @@ def _learning_flags(flags: argparse.Namespace, task: Task) -> dict[str, Any]:
     if given.get("gradient_cache_batch_size", 1) < 1:
         size = given["gradient_cache_batch_size"]
         raise InputError(f"--gradient_cache_batch_size={size}: must be at least 1")
+    if given.get("single_texts") == TSDAE:
+        for name in ("temperature", "matryoshka_dims", "gradient_cache_batch_size"):
+            if name in given:
+                raise InputError(f"--{name}: does nothing in --single_texts={TSDAE}; leave it out")
+    query_length = given.get("query_length", DEFAULT_QUERY_LENGTH)
+    if query_length < SHORTEST_LENGTH:
+        raise InputError(f"--query_length={query_length}: must be at least {SHORTEST_LENGTH}")
     if given.get("loss") == COSINE and "temperature" in given:
         raise InputError(
             f"--temperature={given['temperature']:g}: does nothing in --loss={COSINE}; leave it out"

@@ -46,6 +46,7 @@ from beambert.pipelines.tasks.task import (
     CLASSIFICATION,
     DEFAULT_SPAN_LENGTH,
     EMBEDDING,
+    LATE_INTERACTION,
     MULTI_LABEL,
     REGRESSION,
     RERANK,
@@ -55,9 +56,11 @@ from beambert.pipelines.tasks.task import (
     ExampleFile,
     Task,
 )
-from beambert.pipelines.tasks.vector_kinds import Embedding, Similarity
+from beambert.pipelines.tasks.vector_kinds import Embedding, LateInteraction, Similarity
 from beambert.pipelines.tasks.word_tags import WORDS_ENDINGS, read_sentences
 
+# How relevance is learnt: of each candidate by itself, or of those of a query beside each other.
+POINTWISE, LISTWISE = "pointwise", "listwise"
 NO_ANSWER_REASON = "has no answer that is in its context"
 
 
@@ -204,12 +207,23 @@ class Regression(TableTask):
 
 @dataclasses.dataclass(frozen=True)
 class Rerank(Regression):
-    """A task that asks how relevant a text is for another, of which a query has several."""
+    """A task that asks how relevant a text is for another, of which a query has several.
+
+    Attributes:
+      loss: `POINTWISE` or `LISTWISE`.
+    """
 
     kind: str = dataclasses.field(default=RERANK, init=False)
     metrics: tuple[str, ...] = ("ndcg_at_10", "mrr_at_10")
+    loss: str = POINTWISE
 
     COMPARES_TEXTS = True
+    LEARNING_FLAGS = frozenset({"loss"})
+    LOSSES = (POINTWISE, LISTWISE)
+
+    def learning_settings(self) -> dict[str, Any]:
+        """Returns how the relevance is learnt."""
+        return {"loss": self.loss} if self.loss != POINTWISE else {}
 
     def _check_label(
         self, path: pathlib.Path, line: int, label: str, possible: Sequence[str] | None
@@ -374,6 +388,7 @@ KINDS: dict[str, type[Task]] = {
     SPAN: Span,
     EMBEDDING: Embedding,
     SIMILARITY: Similarity,
+    LATE_INTERACTION: LateInteraction,
 }
 
 

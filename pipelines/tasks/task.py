@@ -11,7 +11,7 @@ from beambert.pipelines.tasks.tables import BadRow
 # The kinds of tasks. They ask for a label of a text or a pair; for any number of labels of it; a
 # number; one of several endings; a label of each word; the place of an answer in a text; vectors
 # by which texts find each other; vectors whose cosines follow scores; the relevance of a text for
-# another.
+# another; vectors of the tokens, by which texts find each other.
 CLASSIFICATION, MULTI_LABEL, REGRESSION, CHOICE, TAGGING, SPAN, EMBEDDING, SIMILARITY, RERANK = (
     "classification",
     "multi_label",
@@ -23,6 +23,7 @@ CLASSIFICATION, MULTI_LABEL, REGRESSION, CHOICE, TAGGING, SPAN, EMBEDDING, SIMIL
     "similarity",
     "rerank",
 )
+LATE_INTERACTION = "late_interaction"
 TRAIN, DEV, TEST = "train", "dev", "test"
 # Default lengths of the inputs: that of run_classifier.py, where the length of the pre-training is
 # not known, and that of run_squad.py for a question with a part of its context.
@@ -83,6 +84,8 @@ class Task(abc.ABC):
     COLUMN_FLAGS: ClassVar[frozenset[str]] = frozenset()
     # Flags about the learning that a task of the kind takes.
     LEARNING_FLAGS: ClassVar[frozenset[str]] = frozenset()
+    # Values of --loss, the default first; empty for a kind with one loss.
+    LOSSES: ClassVar[tuple[str, ...]] = ()
     # Greatest number of windows that a text becomes.
     windows: ClassVar[int] = 1
     # How much the labels count in the loss, see `class_weights`; None if all count alike. It has no

@@ -14,19 +14,28 @@ from beambert.pipelines.tasks.examples import VectorExample
 from beambert.pipelines.tasks.ranking import text_id
 from beambert.pipelines.tasks.table_task import TableTask
 from beambert.pipelines.tasks.tables import BadRow
-from beambert.pipelines.tasks.task import EMBEDDING, SIMILARITY, ExampleFile
+from beambert.pipelines.tasks.task import (
+    EMBEDDING,
+    LATE_INTERACTION,
+    SIMILARITY,
+    ExampleFile,
+)
 
 # Temperature by which cosines are divided: SimCSE's (Gao et al. 2021, arXiv 2104.08821, section 3),
 # and 1 / 20, the scale of sentence-transformers' losses.
 DEFAULT_TEMPERATURE = 0.05
+# Number of tokens of a query in late interaction (Khattab and Zaharia 2020, arXiv 2004.12832,
+# section 4.1).
+DEFAULT_QUERY_LENGTH = 32
 # How scores are learnt: CoSENT's loss by the order of the cosines (Su 2022,
 # https://kexue.fm/archives/8847), or the squared error of the cosines.
 COSENT, COSINE = "cosent", "cosine"
-LOSSES = (COSENT, COSINE)
 # Single texts of train learn to find themselves under another dropout; or a sentence of each learns
-# to find the text that it was taken from; or a section of each learns to find the next one.
-DROPOUT, CLOZE, ADJACENT = "dropout", "cloze", "adjacent"
-SINGLE_TEXTS = (DROPOUT, CLOZE, ADJACENT)
+# to find the text that it was taken from; or a section of each learns to find the next one; or a
+# decoder writes each again from the vector of some of its words (Wang et al. 2021, TSDAE, arXiv
+# 2104.06979).
+DROPOUT, CLOZE, ADJACENT, TSDAE = "dropout", "cloze", "adjacent", "tsdae"
+SINGLE_TEXTS = (DROPOUT, CLOZE, ADJACENT, TSDAE)
 # Share of the sentences that are taken out of their passages (Lee et al. 2019, arXiv 1906.00300,
 # section 4); the others teach that the same words may stand in both.
 _TAKEN_OUT = 0.9
@@ -105,22 +114,15 @@ class VectorTask(TableTask):
 
 
 @dataclasses.dataclass(frozen=True)
-class Embedding(VectorTask):
+class RetrievalTask(VectorTask):
     """A task that asks for vectors by which a text finds the one that answers it.
 
     The columns are the text, the one that it must find, and any number of hard negatives.
-
-    Attributes:
-      single_texts: what the texts of a train file without a second column learn, one of
-        `SINGLE_TEXTS`.
     """
 
-    kind: str = dataclasses.field(default=EMBEDDING, init=False)
     choice_columns: tuple[str, ...] = ("negative*",)
     metrics: tuple[str, ...] = ("ndcg_at_10", "mrr_at_10", "recall_at_10")
-    single_texts: str = DROPOUT
 
-    LEARNING_FLAGS = _VECTOR_FLAGS | {"single_texts"}
     COLUMN_FLAGS = frozenset({"text_columns", "choice_columns"})
 
     def _choice_columns(
@@ -137,6 +139,58 @@ class Embedding(VectorTask):
     ) -> None:
         return None
 
+    def check_file(self, path: pathlib.Path, examples: Sequence[VectorExample]) -> None:
+        """Refuses rows of which only some have a second text, or as many negatives."""
+        super().check_file(path, examples)
+        if len({len(example.negatives) for example in examples}) > 1:
+            raise InputError(
+                f"{path}: has rows with different numbers of negatives; give every row as many"
+            )
+        if examples[0].negatives and examples[0].text_b is None:
+            raise InputError(
+                f"{path}: has negatives but no column {self.text_columns[1]!r}, the text that must "
+                "be found; add it"
+            )
+
+
+@dataclasses.dataclass(frozen=True)
+class LateInteraction(RetrievalTask):
+    """A task that asks for vectors of tokens by which a text finds the one that answers it.
+
+    The score of a document is the sum over the tokens of the query of the greatest cosine with any
+    token of the document (Khattab and Zaharia 2020, ColBERT, arXiv 2004.12832, section 3.3).
+
+    Attributes:
+      query_length: number of tokens of every query; [MASK] fills up the shorter ones.
+    """
+
+    kind: str = dataclasses.field(default=LATE_INTERACTION, init=False)
+    text_b_is_optional: bool = False
+    # The paper's loss divides the scores by nothing (section 3.3).
+    temperature: float = 1.0
+    query_length: int = DEFAULT_QUERY_LENGTH
+
+    LEARNING_FLAGS = frozenset({"temperature", "query_length", "gradient_cache_batch_size"})
+
+    def learning_settings(self) -> dict[str, Any]:
+        """Returns how the vectors are learnt."""
+        return super().learning_settings() | {"query_length": self.query_length}
+
+
+@dataclasses.dataclass(frozen=True)
+class Embedding(RetrievalTask):
+    """A task that asks for one vector of each text, by which it finds the one that answers it.
+
+    Attributes:
+      single_texts: what the texts of a train file without a second column learn, one of
+        `SINGLE_TEXTS`.
+    """
+
+    kind: str = dataclasses.field(default=EMBEDDING, init=False)
+    single_texts: str = DROPOUT
+
+    LEARNING_FLAGS = _VECTOR_FLAGS | {"single_texts"}
+
     def read_to_learn(
         self, path: pathlib.Path, is_labelled: bool, labels: Sequence[str] | None
     ) -> ExampleFile:
@@ -149,6 +203,8 @@ class Embedding(VectorTask):
                 f"--single_texts={self.single_texts}: {path} has a column "
                 f"{self.text_columns[1]!r}; leave the flag out, or the column"
             )
+        if self.single_texts == TSDAE:
+            return file
         pairs_of = cloze if self.single_texts == CLOZE else adjacent
         pairs = [pairs_of(example) for example in file.examples]
         lost = sum(not of_one for of_one in pairs)
@@ -165,19 +221,6 @@ class Embedding(VectorTask):
         """Returns how the vectors are learnt."""
         single = {"single_texts": self.single_texts} if self.single_texts != DROPOUT else {}
         return super().learning_settings() | single
-
-    def check_file(self, path: pathlib.Path, examples: Sequence[VectorExample]) -> None:
-        """Refuses rows of which only some have a second text, or as many negatives."""
-        super().check_file(path, examples)
-        if len({len(example.negatives) for example in examples}) > 1:
-            raise InputError(
-                f"{path}: has rows with different numbers of negatives; give every row as many"
-            )
-        if examples[0].negatives and examples[0].text_b is None:
-            raise InputError(
-                f"{path}: has negatives but no column {self.text_columns[1]!r}, the text that must "
-                "be found; add it"
-            )
 
 
 def cloze(example: VectorExample) -> list[VectorExample]:
@@ -232,6 +275,7 @@ class Similarity(VectorTask):
     loss: str = COSENT
 
     LEARNING_FLAGS = _VECTOR_FLAGS | {"loss"}
+    LOSSES = (COSENT, COSINE)
 
     def _example(
         self,

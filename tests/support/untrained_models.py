@@ -2,10 +2,13 @@
 
 import pathlib
 
+import numpy as np
+
 from beambert.model.config import BertConfig
 from beambert.model.objectives import BERT
+from beambert.pipelines.model_inputs.interaction import InteractionFeatures
 from beambert.pipelines.model_inputs.texts import TextFeatures
-from beambert.pipelines.tasks.task import CLASSIFICATION
+from beambert.pipelines.tasks.task import CLASSIFICATION, LATE_INTERACTION
 from beambert.trainer import model_folders
 from beambert.trainer.pretrained_models import build_pretrainer
 from beambert.trainer.serving.saved_model import save_task_model
@@ -27,7 +30,7 @@ def small_config(vocabulary) -> BertConfig:
     )
 
 
-def _finish(model, folder, config, vocabulary, training) -> pathlib.Path:
+def _finish(model, folder, config, vocabulary, training, features=None) -> pathlib.Path:
     training = {
         "max_seq_length": LENGTH,
         "do_lower_case": True,
@@ -42,9 +45,10 @@ def _finish(model, folder, config, vocabulary, training) -> pathlib.Path:
     }
     model_folders.describe_model(str(folder), config, vocabulary, training)
     model_folders.save_weights(model, str(folder))
-    if "labels" in training:
+    if training.get("labels"):
         (folder / "labels.txt").write_text("".join(f"{label}\n" for label in training["labels"]))
         features = TextFeatures(vocabulary, True, LENGTH)
+    if features:
         save_task_model(model, features, training, f"{folder}/saved_model")
     model_folders.finish(str(folder), model_folders.job_identity(training, config))
     return folder
@@ -74,3 +78,25 @@ def save_classifier(folder: pathlib.Path, vocabulary) -> pathlib.Path:
         "columns": {"text_columns": ["text"], "label_column": "label"},
     }
     return _finish(model, folder, config, vocabulary, training)
+
+
+def save_late_interaction(
+    folder: pathlib.Path, vocabulary, query_length: int = 9, is_served: bool = False
+) -> pathlib.Path:
+    """Writes the folder of a late interaction, with weights that tell texts apart."""
+    config = small_config(vocabulary)
+    model = build_model(LATE_INTERACTION, config, 0, seed=0)
+    random = np.random.default_rng(1)
+    for variable in model.weights:
+        variable.assign(variable + random.normal(0, 1, variable.shape))
+    training = {
+        "kind": LATE_INTERACTION,
+        "task": LATE_INTERACTION,
+        "labels": [],
+        "is_pair": True,
+        "query_length": query_length,
+        "columns": {"text_columns": ["text", "text_b"], "label_column": "label"},
+    }
+    features = InteractionFeatures(vocabulary, True, LENGTH, query_length)
+    given = model, folder, config, vocabulary, training
+    return _finish(*given, features if is_served else None)

@@ -22,6 +22,7 @@ EXAMPLES = """examples:
   beambert search --index=index --by=words --input=queries.txt --output=hits.jsonl
 
   # the 100 best passages, ranked again by a model of `beambert finetune --task=rerank`
+  # or --task=late_interaction
   beambert search --model=encoder --index=index --reranker=reranker 'Who may import whom?'
 
 By default a passage is found by its vector and by its words, and the reciprocals of its two ranks
@@ -49,8 +50,8 @@ def build_parser() -> FlagParser:
     add(
         "--reranker",
         metavar="DIR",
-        help="model of --task=rerank that reads the query with each of the best passages, and "
-        "ranks them again",
+        help="model of --task=rerank or late_interaction that compares the tokens of the query "
+        "with those of the best passages, and ranks them again",
     )
     add(
         "--candidates",

@@ -3,7 +3,7 @@
 from beambert.model.pooling import Pooling
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import tensorflow_files
-from beambert.pipelines.tasks.task import EMBEDDING, SIMILARITY
+from beambert.pipelines.tasks.task import EMBEDDING, LATE_INTERACTION, SIMILARITY
 from beambert.trainer import model_folders
 from beambert.trainer.embedding.sentence_folders import (
     ENCODER_FILE,
@@ -42,6 +42,11 @@ def export_sentence_transformers(
       InputError: the model is no encoder, or the output exists already.
     """
     found = model_folders.open_model(model_dir, "--model")
+    if found.training["kind"] == LATE_INTERACTION:
+        raise InputError(
+            f"--model={model_dir}: makes vectors of tokens, and a folder of sentence-transformers "
+            "makes one vector of each text; export it with --to=huggingface"
+        )
     if found.training["kind"] not in _ENCODERS or found.config.is_decoder:
         raise InputError(
             f"--model={model_dir}: is no encoder that reads whole texts; name the folder of one "

@@ -15,10 +15,12 @@ from beambert.pipelines.model_inputs.texts import TextFeatures
 from beambert.pipelines.tasks import multi_label
 from beambert.pipelines.tasks.class_weights import loss_weights
 from beambert.pipelines.tasks.entities import entity_scores
+from beambert.pipelines.tasks.kinds import LISTWISE
 from beambert.pipelines.tasks.metrics import scores
 from beambert.pipelines.tasks.ranking import random_order_scores, relevance_scores, text_id
 from beambert.pipelines.tasks.splits import read_splits
 from beambert.pipelines.tasks.task import DEV, TRAIN, Task
+from beambert.trainer.finetuning.batches import LISTS
 from beambert.trainer.task_models import outside_index
 
 
@@ -141,13 +143,18 @@ class ExampleData(TaskData):
 
     def notes(self) -> list[str]:
         """Returns a sentence for each split with sequences that were cut."""
-        windows = f" and --max_windows={self.task.windows}" if self.task.windows > 1 else ""
         return [
             f"{split}: {cut:,} of {len(self._features[split].lengths):,} sequences lost tokens at "
-            f"--max_seq_length={self._length}{windows}; a greater one keeps more"
+            f"{self._room}; a greater one keeps more"
             for split, cut in self._cut.items()
             if cut
         ]
+
+    @property
+    def _room(self) -> str:
+        """The flags that bound the number of tokens of a sequence."""
+        windows = f" and --max_windows={self.task.windows}" if self.task.windows > 1 else ""
+        return f"--max_seq_length={self._length}{windows}"
 
     def features(self, split: str) -> TaskFeatures:
         """Returns the model's inputs for a split."""
@@ -234,6 +241,21 @@ class NumberData(TextData):
 
 class RelevanceData(TextData):
     """Candidates with their relevance for a query."""
+
+    def tokenize(self, text_features: TextFeatures, made: TaskFeatureFiles | None = None) -> None:
+        """Makes or reads the features, and numbers the queries if lists of them are learnt."""
+        super().tokenize(text_features, made)
+        if not self.is_listwise:
+            return
+        for split, features in self._features.items():
+            queries = np.array([text_id(example.text) for example in self._examples[split]])
+            targets = {**features.targets, LISTS: queries}
+            self._features[split] = dataclasses.replace(features, targets=targets)
+
+    @property
+    def is_listwise(self) -> bool:
+        """Whether the candidates of a query are learnt together."""
+        return self.task.loss == LISTWISE
 
     def results(self, outputs: Mapping[str, np.ndarray]) -> dict[str, float]:
         """Returns the task's metrics of a model's outputs for dev."""

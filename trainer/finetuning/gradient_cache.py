@@ -20,7 +20,7 @@ _PART_SEED_STRIDE = 7_368_787
 def encode_in_parts(
     encode: Encode, features: Mapping[str, tf.Tensor], dropout_seed: tf.Tensor | None, size: int
 ) -> tf.Tensor:
-    """Returns the vectors of a batch, float32 [n, H], with the memory for `size` texts.
+    """Returns the vectors of a batch, float32 [n, …], with the memory for `size` texts.
 
     Dropout has another seed in each part, and the same one when a part is encoded again.
 
@@ -72,7 +72,7 @@ def encode_in_parts(
         return vectors, gradient
 
     vectors = encode_parts(*(tf.gather(features[name], order) for name in names))
-    return tf.reshape(vectors, [parts * size, vectors.shape[-1]])[:rows]
+    return tf.reshape(vectors, [parts * size, *vectors.shape[2:]])[:rows]
 
 
 def part_seed(dropout_seed: tf.Tensor | None, number: tf.Tensor | int) -> tf.Tensor | None:

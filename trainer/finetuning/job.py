@@ -18,10 +18,12 @@ from beambert.pipelines.storage.weights import LABELS_FILE, RESULTS_FILE, SAVED_
 from beambert.pipelines.tasks.task import DEV, TRAIN, Task
 from beambert.trainer import model_folders
 from beambert.trainer.finetuning.batches import (
+    LISTS,
     batch_rows,
     choose_lengths,
     evaluation_batches,
     evaluation_order,
+    list_rows,
     training_batches,
 )
 from beambert.trainer.finetuning.objectives import OBJECTIVES
@@ -101,7 +103,7 @@ def _finetune(job: FinetuningJob, strategy: tf.distribute.Strategy) -> dict[str,
             check_lock()
             _write_predictions(model_dir, data.prediction_files(run.outputs))
             results |= {f"baseline_{name}": value for name, value in data.baseline().items()}
-            _finish(run.trainer.model, plan, results)
+            _finish(run.model, plan, results)
             print(f"{model_dir}: {describe_results(job.task, results)}", flush=True)
         return results
 
@@ -218,16 +220,27 @@ class _Finetuning:
             plan.loop.random_seed,
             plan.head,
         )
+        model = self._objective.trained(model)
         if plan.weights:
             self.notes = plan.weights.load_into(model, "--init")
         return model
+
+    @property
+    def model(self) -> keras.Model:
+        """The model of the task."""
+        return self._objective.kept(self.trainer.model)
 
     def phase(self) -> Phase:
         """Returns the only phase of the training."""
         loop, steps = self._plan.loop, self._plan.optimizer.num_train_steps
         features, batch_size = self._data.features(TRAIN), loop.train_batch_size
         lengths = features.example_lengths
-        rows = batch_rows(lengths, self._lengths, batch_size, steps, loop.random_seed)
+        sizes = batch_size, steps, loop.random_seed
+        rows = (
+            list_rows(features.targets[LISTS], *sizes)
+            if LISTS in features.targets
+            else batch_rows(lengths, self._lengths, *sizes)
+        )
         # The mean number of positions per sequence, at the lengths at which batches are computed.
         positions = np.array(self._lengths)[np.searchsorted(self._lengths, lengths)].mean()
         sequences = batch_size * features.choices

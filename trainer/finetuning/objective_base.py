@@ -38,6 +38,14 @@ class TaskObjective(Objective):
         """Returns the objective for the examples of a task; they decide the loss of some kinds."""
         return cls(lengths)
 
+    def trained(self, model: keras.Model) -> keras.Model:
+        """Returns the model that is trained: the task's own, or one around it."""
+        return model
+
+    def kept(self, trained: keras.Model) -> keras.Model:
+        """Returns the task's model, which `trained` was given."""
+        return trained
+
     def ways(self) -> Sequence[Callable[[keras.Model, Features, tf.Tensor | None], Sums]]:
         """Returns `sums` for the full length, then for each shorter length."""
 

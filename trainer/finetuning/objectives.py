@@ -1,5 +1,7 @@
 """Losses and metrics of fine-tuning, by kind of task."""
 
+from collections.abc import Sequence
+
 import keras
 import tensorflow as tf
 
@@ -8,6 +10,7 @@ from beambert.pipelines.tasks.task import (
     CHOICE,
     CLASSIFICATION,
     EMBEDDING,
+    LATE_INTERACTION,
     MULTI_LABEL,
     REGRESSION,
     RERANK,
@@ -15,6 +18,10 @@ from beambert.pipelines.tasks.task import (
     SPAN,
     TAGGING,
 )
+from beambert.trainer.finetuning.batches import LISTS
+from beambert.trainer.finetuning.data import RelevanceData
+from beambert.trainer.finetuning.denoising import EmbeddingObjective
+from beambert.trainer.finetuning.interaction_objective import InteractionObjective
 from beambert.trainer.finetuning.objective_base import INPUTS, TaskObjective
 from beambert.trainer.finetuning.vector_objectives import VectorObjective
 from beambert.trainer.loop.objectives import (
@@ -24,6 +31,9 @@ from beambert.trainer.loop.objectives import (
     example_weights,
     is_correct,
 )
+
+# A candidate of another query has this logit.
+_NEVER = -1e9
 
 
 def loss_weights(features: Features) -> tf.Tensor | float:
@@ -124,6 +134,11 @@ class RelevanceObjective(RegressionObjective):
     losses = ("cross_entropy",)
     weight_of = {"cross_entropy": "examples"}
 
+    @classmethod
+    def of_data(cls, data: RelevanceData, lengths: Sequence[int]) -> TaskObjective:
+        """Returns the objective of the task's loss."""
+        return ListObjective(lengths) if data.is_listwise else cls(lengths)
+
     def sums_of(self, logits: tf.Tensor, features: Features) -> Sums:
         """Returns the sum of the losses, in nats."""
         losses = tf.nn.sigmoid_cross_entropy_with_logits(features["label_ids"], logits)
@@ -132,6 +147,46 @@ class RelevanceObjective(RegressionObjective):
     def outputs_of(self, logits: tf.Tensor) -> dict[str, tf.Tensor]:
         """Returns `scores` float32 [B], from 0 to 1."""
         return {"scores": tf.sigmoid(logits)}
+
+
+class ListObjective(RelevanceObjective):
+    """The cross-entropy of the candidates of a query, among which the relevant ones are chosen.
+
+    The target of a candidate is its share of the relevance of all candidates of its query that the
+    batch has: the softmax loss of Bruch et al. 2019 (ICTIR, An analysis of the softmax cross
+    entropy loss for learning-to-rank with binary relevance), and for one relevant candidate that of
+    Gao et al. 2021 (arXiv 2101.08751).
+    """
+
+    weight_of = {"cross_entropy": "queries"}
+
+    def weights(self, features: Features) -> Sums:
+        """Returns the number of queries that have a relevant candidate."""
+        _, shares_B, sizes_B = self._lists(features)
+        is_learnt_B = tf.cast(tf.reduce_sum(shares_B, axis=1) > 0, tf.float32)
+        return {"queries": tf.reduce_sum(is_learnt_B / sizes_B)}
+
+    @staticmethod
+    def _lists(features: Features) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        """Returns which candidates have the query of each row, their targets, and their number.
+
+        The first is bool [B, B], the second float32 [B, B], the third at least 1, float32 [B].
+        """
+        rows_B, queries_B = example_weights(features), features[LISTS]
+        together_BB = (queries_B[:, None] == queries_B[None]) & (rows_B[None] > 0)
+        together_BB &= rows_B[:, None] > 0
+        relevance_BB = tf.where(together_BB, features["label_ids"][None], 0.0)
+        totals_B1 = tf.reduce_sum(relevance_BB, axis=1, keepdims=True)
+        sizes_B = tf.reduce_sum(tf.cast(together_BB, tf.float32), axis=1)
+        return together_BB, tf.math.divide_no_nan(relevance_BB, totals_B1), tf.maximum(sizes_B, 1.0)
+
+    def sums_of(self, logits: tf.Tensor, features: Features) -> Sums:
+        """Returns the sum over the queries of the losses, in nats."""
+        together_BB, shares_BB, _ = self._lists(features)
+        others_BB = tf.where(together_BB, logits[None], _NEVER)
+        normalizer_B = tf.reduce_logsumexp(others_BB, axis=1)
+        own_B = tf.linalg.diag_part(shares_BB)
+        return {"cross_entropy": tf.reduce_sum(own_B * (normalizer_B - logits))}
 
 
 class TaggingObjective(TaskObjective):
@@ -209,6 +264,7 @@ OBJECTIVES: dict[str, type[TaskObjective]] = {
     CHOICE: ChoiceObjective,
     TAGGING: TaggingObjective,
     SPAN: SpanObjective,
-    EMBEDDING: VectorObjective,
+    EMBEDDING: EmbeddingObjective,
     SIMILARITY: VectorObjective,
+    LATE_INTERACTION: InteractionObjective,
 }

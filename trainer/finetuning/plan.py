@@ -8,6 +8,7 @@ from typing import Any
 from beambert.model.classifier import PLAIN_HEAD, Head
 from beambert.model.config import EncoderConfig
 from beambert.pipelines.features.contract import TaskFeatureFiles, made_from
+from beambert.pipelines.model_inputs.interaction import InteractionFeatures
 from beambert.pipelines.model_inputs.texts import TextFeatures
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import claims, tensorflow_files
@@ -17,6 +18,7 @@ from beambert.pipelines.tasks.task import (
     CHOICE,
     CLASSIFICATION,
     EMBEDDING,
+    LATE_INTERACTION,
     MULTI_LABEL,
     REGRESSION,
     RERANK,
@@ -27,8 +29,9 @@ from beambert.pipelines.tasks.task import (
     TRAIN,
     Task,
 )
-from beambert.pipelines.tasks.vector_kinds import VectorTask
+from beambert.pipelines.tasks.vector_kinds import TSDAE, LateInteraction, VectorTask
 from beambert.pipelines.tokenizers.folders import read_given
+from beambert.pipelines.tokenizers.vocabulary import TokenizerVocabulary
 from beambert.pipelines.wordpiece.vocabulary import Vocabulary
 from beambert.trainer import model_folders
 from beambert.trainer.embedding.sentence_folders import prefix_notes, read_settings
@@ -42,7 +45,7 @@ from beambert.trainer.finetuning.data import (
     TaskData,
 )
 from beambert.trainer.finetuning.span_data import SpanData
-from beambert.trainer.finetuning.vector_data import ScoredVectorData, VectorData
+from beambert.trainer.finetuning.vector_data import InteractionData, ScoredVectorData, VectorData
 from beambert.trainer.loop.config import (
     FINETUNING_BATCH_SIZE,
     FINETUNING_OPTIMIZER,
@@ -71,6 +74,7 @@ DATA: dict[str, type[TaskData]] = {
     SPAN: SpanData,
     EMBEDDING: VectorData,
     SIMILARITY: ScoredVectorData,
+    LATE_INTERACTION: InteractionData,
 }
 
 
@@ -90,6 +94,7 @@ FLAGS_OF = (
         "matryoshka_dims": "--matryoshka_dims",
         "pooling": "--pooling",
         "single_texts": "--single_texts",
+        "query_length": "--query_length",
         "gradient_cache_batch_size": "--gradient_cache_batch_size",
         "freeze_encoder": "--freeze_encoder",
         "num_bilstm_layers": "--num_bilstm_layers",
@@ -243,7 +248,7 @@ class FinetuningPlan:
     def pooling(self) -> str | None:
         """What is taken of the tokens for the vector of a text; None for other models."""
         task = self.data.task
-        if not isinstance(task, VectorTask):
+        if not isinstance(task, VectorTask) or isinstance(task, LateInteraction):
             return None
         return task.pooling or (read_settings(self.job.init, "--init").pooling.mode)
 
@@ -262,9 +267,7 @@ def make_plan(job: FinetuningJob) -> FinetuningPlan:
     start = _start(job)
     notes: list[str] = []
     data = DATA[job.task.kind](job.task, job.data_dir, notes.append, job.skip_bad_rows)
-    text_features = TextFeatures(
-        start.vocabulary, start.do_lower_case, start.max_seq_length, job.task.windows
-    )
+    text_features = _text_features(job, start)
     if job.features:
         job.features.check(
             made_from(
@@ -283,7 +286,7 @@ def make_plan(job: FinetuningJob) -> FinetuningPlan:
         )
     check_names(data.task.class_weights, data.labels)
     if isinstance(data, VectorData):
-        _check_vectors(job, data, start.config)
+        _check_vectors(job, data, start.config, start.vocabulary)
         notes += prefix_notes(job.init)
     optimizer, loop = _schedule(job, data.counts[TRAIN], start.config)
     return FinetuningPlan(
@@ -291,7 +294,28 @@ def make_plan(job: FinetuningJob) -> FinetuningPlan:
     )
 
 
-def _check_vectors(job: FinetuningJob, data: VectorData, config: EncoderConfig) -> None:
+def _text_features(job: FinetuningJob, start: _Start) -> TextFeatures:
+    """Returns what makes the inputs of the task."""
+    given = start.vocabulary, start.do_lower_case, start.max_seq_length
+    if not isinstance(job.task, LateInteraction):
+        return TextFeatures(*given, job.task.windows)
+    length = job.task.query_length
+    if length > start.max_seq_length:
+        raise InputError(
+            f"--query_length={length}: must be at most {start.max_seq_length}, the number of "
+            "tokens of a document (--max_seq_length)"
+        )
+    if isinstance(start.vocabulary, TokenizerVocabulary):
+        raise InputError(
+            f"--task={job.task.name}: needs an encoder of word pieces, and that of "
+            f"--init={job.init} has a tokenizer.json; give another encoder"
+        )
+    return InteractionFeatures(*given, length)
+
+
+def _check_vectors(
+    job: FinetuningJob, data: VectorData, config: EncoderConfig, vocabulary: Vocabulary
+) -> None:
     """Refuses settings that vectors of texts cannot be learnt with."""
     task = data.task
     for flag, value in (
@@ -314,6 +338,13 @@ def _check_vectors(job: FinetuningJob, data: VectorData, config: EncoderConfig) 
             f"--init={job.init}: reads text from left to right, so no token of it has read a whole "
             "text but the last; give an encoder of another --objective"
         )
+    if data.denoises:
+        if config.family != "bert" or isinstance(vocabulary, TokenizerVocabulary):
+            raise InputError(
+                f"--single_texts={TSDAE}: needs an encoder of the family BERT with word pieces, "
+                f"and --init={job.init} has none; give another encoder, or leave the flag out"
+            )
+        return
     if data.is_single and config.with_dropout(0.0) == config:
         pairs = f"add a column {task.text_columns[1]!r} to train"
         if "single_texts" in task.LEARNING_FLAGS:

@@ -4,7 +4,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from beambert.pipelines.features.contract import TaskFeatureFiles
+from beambert.pipelines.model_inputs.texts import TextFeatures
 from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.tasks.interaction import best_by_interaction
 from beambert.pipelines.tasks.metrics import scores
 from beambert.pipelines.tasks.ranking import (
     best_by_vectors,
@@ -13,7 +16,7 @@ from beambert.pipelines.tasks.ranking import (
     text_id,
 )
 from beambert.pipelines.tasks.task import DEV, TRAIN, Task
-from beambert.pipelines.tasks.vector_kinds import COSINE
+from beambert.pipelines.tasks.vector_kinds import COSINE, TSDAE
 from beambert.trainer.finetuning.batches import LENGTH_MULTIPLE
 from beambert.trainer.finetuning.data import ExampleData
 
@@ -30,10 +33,22 @@ class VectorData(ExampleData):
         """Reads the splits train and dev; see `TaskData`. It says so if train has no pairs."""
         super().__init__(task, data_dir, tell, skip_bad_rows)
         if self.is_single:
-            tell(
-                f"{self._read.files[TRAIN]}: has single texts; each learns to find itself under "
-                "another dropout (SimCSE)"
+            how = (
+                "a decoder writes each again from the vector of some of its words (TSDAE)"
+                if self.denoises
+                else "each learns to find itself under another dropout (SimCSE)"
             )
+            tell(f"{self._read.files[TRAIN]}: has single texts; {how}")
+
+    def tokenize(self, text_features: TextFeatures, made: TaskFeatureFiles | None = None) -> None:
+        """Makes the features of both splits."""
+        super().tokenize(text_features, made)
+        self.text_features = text_features
+
+    @property
+    def denoises(self) -> bool:
+        """Whether a decoder writes the texts of train again."""
+        return getattr(self.task, "single_texts", None) == TSDAE
 
     @property
     def is_single(self) -> bool:
@@ -58,7 +73,7 @@ class VectorData(ExampleData):
 
     def check_batch(self, size: int, parts: int) -> None:
         """Refuses batches whose examples have nothing to be compared with."""
-        by_itself = self.has_scores and self.task.loss == COSINE
+        by_itself = self.denoises or (self.has_scores and self.task.loss == COSINE)
         if size // parts > 1 or by_itself or self._examples[TRAIN][0].negatives:
             return
         by = "" if parts == 1 else f" in each of {parts} parts"
@@ -92,6 +107,29 @@ class VectorData(ExampleData):
         """Returns the metrics for the texts that most queries must find, in the same order."""
         text_ids = self._text_ids()
         return self._means(text_ids, [commonest(text_ids)] * len(text_ids))
+
+
+class InteractionData(VectorData):
+    """Queries that must find documents by the vectors of their tokens."""
+
+    # The model scores a query with a document, which have no segments in common.
+    is_pair = True
+    has_segments = False
+
+    @property
+    def _room(self) -> str:
+        return f"{super()._room} and --query_length={self.task.query_length}"
+
+    def results(self, outputs: Mapping[str, np.ndarray]) -> dict[str, float]:
+        """Returns the task's metrics of a model's vectors for dev."""
+        text_ids = self._text_ids()
+        documents = [
+            vectors[counts]
+            for of_row, counts_of_row in zip(outputs["documents"], outputs["counts"], strict=True)
+            for vectors, counts in zip(of_row, counts_of_row, strict=True)
+        ]
+        best = best_by_interaction(text_ids, outputs["queries"], documents)
+        return self._means(text_ids, best.tolist())
 
 
 class ScoredVectorData(VectorData):

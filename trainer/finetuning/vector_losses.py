@@ -1,7 +1,7 @@
 """Losses of the cosines between the vectors of a batch's texts, equal to sentence-transformers'.
 
 Shape suffixes: B examples of a batch, S texts of an example, H components of a vector, C texts of
-the batch that can be found.
+the batch that can be found, Q tokens of a query, L tokens of a document.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,6 +12,8 @@ import tensorflow as tf
 _LEAST_LENGTH = 1e-12
 # A text that does not count has this logit.
 _NEVER = -1e9
+# The cosine of a token that does not count.
+_LESS_THAN_COSINES = -2.0
 
 
 def unit(vectors: tf.Tensor) -> tf.Tensor:
@@ -27,25 +29,41 @@ def in_batch(
     """Returns each example's loss of telling its answer from all others of the batch, float32 [B].
 
     It is InfoNCE (van den Oord et al. 2018, arXiv 1807.03748), the cross-entropy over the cosines
-    divided by the temperature; sentence-transformers calls it MultipleNegativesRankingLoss. What an
-    example must find is its second text. All second texts of the batch and all further ones, the
-    hard negatives, can be found. A text that is equal to the right one or to the query, or that
-    an equal query must find, is no negative.
+    divided by the temperature; sentence-transformers calls it MultipleNegativesRankingLoss.
 
     Args:
       vectors_BSH: vectors of the query, of the text that it must find, and of hard negatives.
-      text_ids_BS: int64, equal for equal texts.
-      weights_B: 0 for rows that fill up the batch, whose texts cannot be found.
+      text_ids_BS, weights_B: see `contrast`.
       temperature: what the cosines are divided by.
 
     Returns:
-      the losses, in nats, and whether the right text has the greatest cosine, float32 [B] each.
+      what `contrast` returns.
     """
-    rows, texts = tf.shape(vectors_BSH)[0], vectors_BSH.shape[1]
     queries_BH = unit(vectors_BSH[:, 0])
-    # The right texts of all examples come first, then the first negatives of all, and so on.
     found_CH = unit(_by_place(vectors_BSH[:, 1:]))
     logits_BC = tf.matmul(queries_BH, found_CH, transpose_b=True) / temperature
+    return contrast(logits_BC, text_ids_BS, weights_B)
+
+
+def contrast(
+    logits_BC: tf.Tensor, text_ids_BS: tf.Tensor, weights_B: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns the cross-entropy of finding the right text of each example among those of the batch.
+
+    What an example must find is its second text. All second texts of the batch and all further
+    ones, the hard negatives, can be found. A text that is equal to the right one or to the query,
+    or that an equal query must find, is no negative.
+
+    Args:
+      logits_BC: logits of the texts that can be found: the right texts of all examples come first,
+        then the first negatives of all, and so on.
+      text_ids_BS: int64, equal for equal texts.
+      weights_B: 0 for rows that fill up the batch, whose texts cannot be found.
+
+    Returns:
+      the losses, in nats, and whether the right text has the greatest logit, float32 [B] each.
+    """
+    rows, texts = tf.shape(logits_BC)[0], text_ids_BS.shape[1]
     ids_C = _by_place(text_ids_BS[:, 1:, None])[:, 0]
     query_B1, right_B1 = text_ids_BS[:, :1], text_ids_BS[:, 1:2]
     # Number of equal queries, the row's own among them, that a text is right for.
@@ -63,6 +81,26 @@ def in_batch(
 def _by_place(values: tf.Tensor) -> tf.Tensor:
     """Returns values [B, S, H] of one place after the other, [S * B, H]."""
     return tf.reshape(tf.transpose(values, [1, 0, 2]), [-1, values.shape[-1]])
+
+
+def max_sim(queries_BQH: tf.Tensor, documents_CLH: tf.Tensor, counts_CL: tf.Tensor) -> tf.Tensor:
+    """Returns the score of each document for each query by late interaction, float32 [B, C].
+
+    It is the sum over the tokens of the query of the greatest cosine with any token of the document
+    (Khattab and Zaharia 2020, ColBERT, arXiv 2004.12832, section 3.3).
+
+    Args:
+      queries_BQH: vectors of the tokens of queries, of length 1.
+      documents_CLH: vectors of the tokens of documents, of length 1.
+      counts_CL: whether a token of a document counts, bool.
+    """
+    _, tokens, width = queries_BQH.shape
+    length = documents_CLH.shape[1]
+    flat = tf.reshape(queries_BQH, [-1, width]), tf.reshape(documents_CLH, [-1, width])
+    shape = [-1, tokens, tf.shape(documents_CLH)[0], length]
+    cosines_BQCL = tf.reshape(tf.matmul(*flat, transpose_b=True), shape)
+    cosines_BQCL = tf.where(counts_CL, cosines_BQCL, _LESS_THAN_COSINES)
+    return tf.reduce_sum(tf.reduce_max(cosines_BQCL, axis=-1), axis=1)
 
 
 def cosines(vectors_BSH: tf.Tensor) -> tf.Tensor:

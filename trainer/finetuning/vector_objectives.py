@@ -17,7 +17,7 @@ from beambert.trainer.loop.objectives import Features, Sums, example_weights
 # of all texts; else one call of the encoder is cheaper to compile.
 _MUCH_SHORTER = 0.75
 # The part number of the first texts, apart from the numbers of parts of a batch.
-_FIRST_TEXTS = 1 << 8
+FIRST_TEXTS = 1 << 8
 
 
 class VectorObjective(TaskObjective):
@@ -57,7 +57,7 @@ class VectorObjective(TaskObjective):
         first = {name: value[:, :1, : self._longest_first] for name, value in given.items()}
         others = {name: value[:, 1:] for name, value in given.items()}
         found = [
-            self._encoded(model, first, part_seed(dropout_seed, _FIRST_TEXTS)),
+            self._encoded(model, first, part_seed(dropout_seed, FIRST_TEXTS)),
             self._encoded(model, others, dropout_seed),
         ]
         return tf.concat(found, axis=1)
@@ -73,7 +73,7 @@ class VectorObjective(TaskObjective):
 
         size = self._task.gradient_cache_batch_size
         vectors = encode_in_parts(encode, flat, dropout_seed, size)
-        return tf.reshape(vectors, [-1, texts, vectors.shape[-1]])
+        return tf.reshape(vectors, [-1, texts, *vectors.shape[1:]])
 
     def sums_of(self, logits: tf.Tensor, features: Features) -> Sums:
         """Returns the sums over the examples of the loss (nats) and of the texts that are found."""

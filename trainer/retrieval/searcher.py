@@ -6,7 +6,7 @@ import numpy as np
 
 from beambert.pipelines.shared.errors import InputError
 from beambert.trainer.embedding.embedder import open_embedder
-from beambert.trainer.retrieval.reranking import Reranker
+from beambert.trainer.retrieval.reranking import open_reranker
 from beambert.trainer.retrieval.searching import Hit, open_index, query_embedder
 from beambert.trainer.retrieval.settings import CANDIDATES, TOP, VECTORS, way_of
 
@@ -30,7 +30,8 @@ class Searcher:
           model: model that made its vectors; None to search by words alone.
           by: what passages are found by, `vectors`, `words` or `both` (default: both with a model,
             or else words).
-          reranker: model of `--task=rerank` that ranks the best passages again; None for none.
+          reranker: model of `--task=rerank` or `late_interaction` that ranks the best passages
+            again; None for none.
           prefix: what is put before each query (default: what was put before the texts).
 
         Raises:
@@ -44,7 +45,7 @@ class Searcher:
             raise InputError(
                 f"{given}: needs the texts, which --index was made without (--keep_text); {remedy}"
             )
-        self._reranker = Reranker(reranker) if reranker else None
+        self._reranker = open_reranker(reranker) if reranker else None
         opened = open_embedder(model) if model else None
         self._embedder = query_embedder(self._index, opened, prefix) if opened else None
 

@@ -9,7 +9,7 @@ from beambert.pipelines.model_inputs.text_models import ID_INPUTS
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.storage.weights import LABELS_FILE
-from beambert.pipelines.tasks.task import EMBEDDING, SIMILARITY
+from beambert.pipelines.tasks.task import EMBEDDING, LATE_INTERACTION, SIMILARITY
 from beambert.trainer import model_folders
 from beambert.trainer.pretrained_models import pretrained_model
 from beambert.trainer.task_models import task_model
@@ -19,6 +19,8 @@ from beambert.trainer.weights.tokenizer_files import exported_files
 ONNX_FILE = "model.onnx"
 # The version of ONNX's operators: the newest that tf2onnx 1.17 writes.
 OPSET = 18
+# Kind of model -> its output, where that is no logits.
+_OUTPUTS = {EMBEDDING: "embedding", SIMILARITY: "embedding", LATE_INTERACTION: "embeddings"}
 
 
 def export_onnx(model_dir: str, output: str) -> None:
@@ -28,7 +30,8 @@ def export_onnx(model_dir: str, output: str) -> None:
     that the model was trained on. A fine-tuned model returns `logits`, float32: [n, labels], for a
     tagging [n, L, labels], for a span [n, L, 2]; for a choice [n, 1], a row for each ending. An
     embedding or a similarity returns `embedding`, float32 [n, H], and an encoder
-    `sequence_output`, float32 [n, L, H].
+    `sequence_output`, float32 [n, L, H]. Late interaction returns `embeddings`, float32 [n, L, D];
+    its caller frames queries and documents, see `InteractionFeatures`.
 
     Args:
       model_dir: folder of an encoder or a fine-tuned model.
@@ -48,7 +51,7 @@ def export_onnx(model_dir: str, output: str) -> None:
         model, name = pretrained_model(found).encoder, "sequence_output"
     else:
         model = task_model(found)
-        name = "embedding" if found.training["kind"] in (EMBEDDING, SIMILARITY) else "logits"
+        name = _OUTPUTS.get(found.training["kind"], "logits")
     data = onnx_of(model, found.training["max_seq_length"], name)
 
     def write(folder: str) -> None:

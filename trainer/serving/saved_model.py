@@ -10,15 +10,18 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from beambert.pipelines.model_inputs.interaction import InteractionFeatures
 from beambert.pipelines.model_inputs.text_models import FIRST_PIECES, ID_INPUTS, id_inputs
 from beambert.pipelines.model_inputs.texts import TextFeatures
 from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.tasks.declarations import find_task
+from beambert.pipelines.tasks.interaction import DOCUMENTS, QUERIES
 from beambert.pipelines.tasks.multi_label import THRESHOLD
 from beambert.pipelines.tasks.task import (
     CHOICE,
     CLASSIFICATION,
     EMBEDDING,
+    LATE_INTERACTION,
     MULTI_LABEL,
     REGRESSION,
     RERANK,
@@ -184,6 +187,37 @@ class _Embedder(_TaskModule):
         return {"embedding": self._model(self._text_features(*texts))}
 
 
+class _Interaction(_TaskModule):
+    """Scores documents, and has signatures for the vectors of the tokens of both."""
+
+    def __init__(
+        self, model: keras.Model, text_features: InteractionFeatures, training: Mapping[str, Any]
+    ):
+        super().__init__(model, text_features, training)
+        self.functions = {
+            **self.functions,
+            QUERIES: _traced(self._queries, _TEXT),
+            DOCUMENTS: _traced(self._documents, _TEXT),
+        }
+
+    def _queries(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
+        features = self._text_features.expanded(self._text_features.queries(text))
+        return {"embeddings": self._model(features)}
+
+    def _documents(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
+        features = self._text_features.documents(text)
+        counts = tf.cast(self._text_features.counting(features), tf.int32)
+        return {"embeddings": self._model(features), "counts": counts}
+
+    def _answer(self, text: tf.Tensor, text_b: tf.Tensor) -> dict[str, tf.Tensor]:
+        queries, documents = self._queries(text)["embeddings"], self._documents(text_b)
+        # The cosines [n, query length, length] of each query with its own document.
+        cosines = tf.matmul(queries, documents["embeddings"], transpose_b=True)
+        # No cosine is less than -1.
+        cosines = tf.where(documents["counts"][:, None] > 0, cosines, -2.0)
+        return {"score": tf.reduce_sum(tf.reduce_max(cosines, axis=2), axis=1)}
+
+
 def _finder(
     model: keras.Model, text_features: TextFeatures, training: Mapping[str, Any]
 ) -> AnswerModule:
@@ -201,6 +235,7 @@ ANSWER_MODULES: dict[str, Callable[..., _TaskModule | AnswerModule]] = {
     SPAN: _finder,
     EMBEDDING: _Embedder,
     SIMILARITY: _Embedder,
+    LATE_INTERACTION: _Interaction,
 }
 
 
@@ -245,6 +280,9 @@ def save_task_model(
       labels behind the last one, and `probabilities`, float32 [n, labels].
     * Regression and reranking return `score`, float32 [n]; a reranking's is from 0 to 1.
     * Embedding and similarity take `text` alone. They return `embedding`, float32 [n, H].
+    * Late interaction returns `score`, float32 [n]. Its signatures `queries` and `documents` take
+      `text` and return `embeddings`, float32 [n, L, D], one for each token; the second one also
+      returns `counts`, int32 [n, L], 1 for the tokens that count in the score.
     * Choice also takes `choices`, string [n, N]. It returns `label`, string [n], and
       `probabilities`, float32 [n, N].
     * Tagging takes words separated by single spaces. It returns `tags`, string [n, most words],

@@ -27,6 +27,7 @@ from beambert.pipelines.tasks.task import (
     CHOICE,
     CLASSIFICATION,
     EMBEDDING,
+    LATE_INTERACTION,
     MULTI_LABEL,
     REGRESSION,
     RERANK,
@@ -37,6 +38,7 @@ from beambert.pipelines.tasks.task import (
 from beambert.trainer import model_folders
 from beambert.trainer.pretrained_models import objective_of, pretrained_model
 from beambert.trainer.task_models import task_model
+from beambert.trainer.weights.colbert import COLBERT_FILE, colbert_settings
 from beambert.trainer.weights.initial import GENERATOR_FOLDER
 from beambert.trainer.weights.model_card import CARD_FILE, model_card
 from beambert.trainer.weights.tokenizer_files import exported_files, json_bytes
@@ -97,6 +99,8 @@ HUGGING_FACE = {
     # Bare encoders: their variables have the names that they have in any class.
     EMBEDDING: _HuggingFaceClass(ENCODER),
     SIMILARITY: _HuggingFaceClass(ENCODER),
+    # `transformers` loads the encoder alone; see `colbert`.
+    LATE_INTERACTION: _HuggingFaceClass(ENCODER, config={"architectures": ["HF_ColBERT"]}),
 }
 
 
@@ -141,6 +145,8 @@ def export_hugging_face(model_dir: str, output: str, license: str | None = None)
         weights = tensorflow_files.read_bytes(f"{folder}/{SAFETENSORS_FILE}")
         card = model_card(found, hashlib.sha256(weights).hexdigest(), license)
         tensorflow_files.write_bytes(f"{folder}/{CARD_FILE}", card.encode())
+        if found.training["kind"] == LATE_INTERACTION:
+            _write_json(f"{folder}/{COLBERT_FILE}", colbert_settings(found))
 
     write_whole(output, write)
 
@@ -205,6 +211,11 @@ def export_tensorflow(model_dir: str, output: str) -> None:
         raise InputError(
             f"--model={model_dir}: reads text from left to right, which the original release "
             "does not know; export it with --to=huggingface"
+        )
+    if found.training["kind"] == LATE_INTERACTION:
+        raise InputError(
+            f"--model={model_dir}: makes vectors of tokens, for which the original release has no "
+            "layer; export it with --to=huggingface"
         )
     if found.config.family != "bert":
         raise InputError(

@@ -17,7 +17,7 @@ from beambert.model.shapes import most_bytes, variable_shapes
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.storage.weights import TRAINING_FILE, WEIGHTS_FILE
-from beambert.pipelines.tasks.task import EMBEDDING, SIMILARITY
+from beambert.pipelines.tasks.task import EMBEDDING, LATE_INTERACTION, SIMILARITY
 from beambert.pipelines.wordpiece.vocabulary import Vocabulary
 from beambert.trainer import model_folders
 from beambert.trainer.pretrained_models import pretrained_model
@@ -34,11 +34,12 @@ _POSITIONS = "embeddings/position_embeddings"
 # Folder for the generator of replaced token detection, in that of its discriminator.
 GENERATOR_FOLDER = "generator"
 # The kinds of this package's models that training starts from, and what loads them. Of fine-tuned
-# ones, those are encoders with a pooling and nothing else.
+# ones, those are encoders that make vectors.
 _LOADED: Mapping[str, Callable[[model_folders.ModelFolder], keras.Model]] = {
     model_folders.PRETRAINING: pretrained_model,
     EMBEDDING: task_model,
     SIMILARITY: task_model,
+    LATE_INTERACTION: task_model,
 }
 
 

@@ -22,6 +22,7 @@ from beambert.pipelines.tasks.task import (
     CHOICE,
     CLASSIFICATION,
     EMBEDDING,
+    LATE_INTERACTION,
     MULTI_LABEL,
     REGRESSION,
     RERANK,
@@ -45,6 +46,7 @@ _PIPELINES = {
     EMBEDDING: "sentence-similarity",
     SIMILARITY: "sentence-similarity",
     RERANK: "text-ranking",
+    LATE_INTERACTION: "sentence-similarity",
 }
 # The Hub's names of licences are such words, as apache-2.0, cc-by-sa-4.0 or other.
 _LICENSE = re.compile(r"[a-z0-9][a-z0-9.+-]*")

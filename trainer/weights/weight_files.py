@@ -28,6 +28,8 @@ CONFIG_FILES = (CONFIG_FILE, "config.json")
 SAFETENSORS_FILE, TORCH_FILE = "model.safetensors", "pytorch_model.bin"
 # Ending of the file that lists the variables of each file, if the weights are in several.
 INDEX_SUFFIX = ".index.json"
+# The layer on top of the encoder in checkpoints of ColBERT, a `TokenEncoder` here.
+_COLBERT_PROJECTION = "linear.weight"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,6 +95,8 @@ class WeightFiles:
                 # An array of another shape is refused later, and may be too large to be copied.
                 if weights[path].shape == shape:
                     weights[path] = weights[path].astype(np.float32)
+        if (projection := theirs.pop(_COLBERT_PROJECTION, None)) is not None:
+            weights["linear/kernel"] = projection.T.astype(np.float32)
         return weights | {n: value for n, value in theirs.items() if not is_of_no_model(n)}
 
 

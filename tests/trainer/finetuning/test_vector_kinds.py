@@ -130,6 +130,23 @@ def test_single_texts_learn_by_dropout_alone(data, encoder_folder, tmp_path, cap
     assert np.isfinite(found["ndcg_at_10"])
 
 
+@pytest.mark.release
+def test_single_texts_are_written_again(data, encoder_folder, tmp_path, capsys):
+    """TSDAE begins with the head of the pre-training, and leaves an encoder as any other."""
+    folder = tmp_path / "model"
+    finetune("embedding", data / "single", encoder_folder, folder, "--single_texts=tsdae")
+    said = capsys.readouterr().out
+    assert "a decoder writes each again from the vector of some of its words (TSDAE)" in said
+    assert "lacks decoder/layer_0/crossattention/self/value/kernel" in said
+    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    train = [row for row in rows if row["split"] == "train"]
+    assert train[-1]["accuracy"] > train[0]["accuracy"] + 0.1
+    texts = ["the river", "a village of the north"]
+    model = tf.saved_model.load(folder / "saved_model").signatures["serving_default"]
+    served = model(text=tf.constant(texts))["embedding"]
+    np.testing.assert_allclose(served, embed(str(folder), texts), atol=1e-5)
+
+
 @pytest.mark.slow
 def test_the_same_vectors_everywhere(embedding, tmp_path):
     texts = ["the river", "a village of the north", "people in the city"]
@@ -212,6 +229,17 @@ def test_rows_that_cannot_be_learnt(tmp_path, task, rows, said):
         ("embedding", ["--temperature=0"], "--temperature=0: must be more than 0"),
         ("embedding", ["--gradient_cache_batch_size=0"], "must be at least 1"),
         ("embedding", ["--loss=cosent"], "--loss: an embedding task has none"),
+        (
+            "embedding",
+            ["--single_texts=tsdae", "--temperature=0.1"],
+            "--temperature: does nothing in --single_texts=tsdae",
+        ),
+        (
+            "embedding",
+            ["--single_texts=tsdae"],
+            "--single_texts=tsdae: .* has a column .text_b.; leave the flag out",
+        ),
+        ("rerank", ["--loss=cosent"], "--loss=cosent: a rerank task takes pointwise or listwise"),
         ("embedding", ["--freeze_encoder"], "--freeze_encoder=True: embedding trains the encoder"),
         ("similarity", ["--loss=cosine"], "has the score 5, which no cosine can be"),
         ("similarity", ["--loss=cosine", "--temperature=0.1"], "--temperature=0.1: does nothing"),
@@ -219,7 +247,7 @@ def test_rows_that_cannot_be_learnt(tmp_path, task, rows, said):
     ],
 )
 def test_settings_that_cannot_be_used(data, encoder_folder, tmp_path, task, flags, said):
-    folder = data / ("similarity" if task == "regression" else task)
+    folder = data / ("similarity" if task in ("regression", "rerank") else task)
     with pytest.raises(InputError, match=said):
         finetune(task, folder, encoder_folder, tmp_path / "model", *flags)
 

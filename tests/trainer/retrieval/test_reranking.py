@@ -16,9 +16,10 @@ from beambert.pipelines.tasks.declarations import find_task
 from beambert.pipelines.tasks.examples import read_file
 from beambert.pipelines.tasks.task import RERANK
 from beambert.trainer import model_folders
-from beambert.trainer.finetuning.objectives import RelevanceObjective
+from beambert.trainer.finetuning.batches import list_rows
+from beambert.trainer.finetuning.objectives import ListObjective, RelevanceObjective
 from beambert.trainer.retrieval import reranking
-from beambert.trainer.retrieval.reranking import Reranker
+from beambert.trainer.retrieval.reranking import open_reranker
 
 # A Python interpreter that has sentence-transformers, for a release.
 PEER = os.environ.get("BEAMBERT_SENTENCE_TRANSFORMERS_PYTHON")
@@ -71,6 +72,69 @@ def test_the_loss_is_the_binary_cross_entropy():
     assert float(found) == pytest.approx(expected, rel=1e-5)
 
 
+def losses_of_lists(scores, labels, queries):
+    """The loss of each query with a relevant candidate, and the gradient of their sum, by loops."""
+    losses, gradient = {}, np.zeros(len(scores))
+    for query in set(queries):
+        rows = [row for row, of in enumerate(queries) if of == query]
+        total = sum(labels[row] for row in rows)
+        if not total:
+            continue
+        normalizer = sum(np.exp(scores[row]) for row in rows)
+        for row in rows:
+            target, chosen = labels[row] / total, np.exp(scores[row]) / normalizer
+            losses[query] = losses.get(query, 0.0) - target * np.log(chosen)
+            gradient[row] = chosen - target
+    return losses, gradient
+
+
+def test_the_loss_of_lists():
+    """Beside loops; a query without a relevant candidate and rows that fill up do not count."""
+    scores = [2.0, -1.0, 0.5, 0.3, 1.5, -0.7, 0.9, 4.0]
+    labels = [1.0, 0.0, 0.25, 0.0, 0.0, 1.0, 1.0, 1.0]
+    queries = [3, 8, 3, 5, 5, 8, 8, 3]
+    expected, gradient = losses_of_lists(scores[:7], labels[:7], queries[:7])
+    features = {
+        "label_ids": tf.constant(labels),
+        "query_ids": tf.constant(queries, tf.int64),
+        "input_ids": tf.zeros([8, 1], tf.int32),
+        "example_weights": tf.constant([1.0] * 7 + [0.0]),
+    }
+    objective, logits = ListObjective([8]), tf.Variable(scores)
+    with tf.GradientTape() as tape:
+        found = objective.sums_of(logits, features)["cross_entropy"]
+    assert set(expected) == {3, 8}
+    assert float(objective.weights(features)["queries"]) == pytest.approx(2)
+    assert float(found) == pytest.approx(sum(expected.values()), rel=1e-5)
+    np.testing.assert_allclose(tape.gradient(found, logits), [*gradient, 0.0], atol=1e-6)
+
+
+def test_batches_of_lists():
+    """Every candidate once in an epoch, those of a query together, in another order each epoch."""
+    queries = np.array([7, 9, 7, 4, 9, 4, 7, 2, 2, 9, 4, 2])
+    rows = list_rows(queries, 4, 6, seed=1)
+    first, second = rows[:3].ravel(), rows[3:].ravel()
+    for epoch in (first, second):
+        assert sorted(epoch) == list(range(12))
+        of_rows = queries[epoch]
+        assert (np.diff(of_rows) != 0).sum() == 3
+    assert queries[first].tolist() != queries[second].tolist()
+    assert len(list_rows(queries, 5, 3, seed=1)) == 3
+
+
+@pytest.mark.release
+def test_lists_are_learnt(data, vocabulary, tmp_path):
+    """Also by an encoder of random weights, as two words of each candidate tell."""
+    model = tmp_path / "model"
+    (tmp_path / "vocab.txt").write_bytes(vocabulary.serialize())
+    flags = [f"--data_dir={data}", "--init=random", "--model=tiny", f"--model_dir={model}"]
+    flags += [f"--vocab_file={tmp_path / 'vocab.txt'}", "--max_seq_length=16"]
+    flags += ["--train_batch_size=16", "--learning_rate=1e-3", "--num_train_epochs=16"]
+    assert run(["finetune", "--task=rerank", "--loss=listwise", *flags]) == 0
+    found = json.loads((model / "results.json").read_text())
+    assert found["mrr_at_10"] > 0.9 > found["baseline_mrr_at_10"]
+
+
 @pytest.mark.release
 def test_relevance_is_judged_as_it_was_trained(reranker, data, tmp_path):
     found = json.loads((reranker / "results.json").read_text())
@@ -100,7 +164,9 @@ def test_a_search_is_ranked_again(reranker, tmp_path, vocabulary):
     hits = json.loads(out.read_text())["hits"]
     scores = [hit["score"] for hit in hits]
     assert len(hits) == 5 and scores == sorted(scores, reverse=True)
-    assert hits[0]["score"] == max(Reranker(str(reranker)).scores("people of the house", texts))
+    assert hits[0]["score"] == max(
+        open_reranker(str(reranker)).scores("people of the house", texts)
+    )
     # Its SavedModel, which `evaluate` judges, has the same scores.
     served = tf.saved_model.load(reranker / "saved_model").signatures["serving_default"]
     found = [hit["text"] for hit in hits]
@@ -129,7 +195,7 @@ def test_a_length_has_one_graph_for_any_number_of_passages(monkeypatch, vocabula
 
     monkeypatch.setattr(model_folders, "open_model", lambda path, flag: found)
     monkeypatch.setattr(reranking, "task_model", lambda found: model)
-    reranker = Reranker("ranker")
+    reranker = open_reranker("ranker")
     scores = [reranker.scores("people", texts * count)[:2] for count in (1, 2, 3, 20)]
     np.testing.assert_allclose(scores, [scores[0]] * 4, rtol=1e-5)
     assert [tuple(shape) for shape in traced] == [(None, 32)]
@@ -138,7 +204,7 @@ def test_a_length_has_one_graph_for_any_number_of_passages(monkeypatch, vocabula
 def test_what_is_no_reranker_is_refused(tmp_path, vocabulary):
     folder = untrained_models.save_classifier(tmp_path / "classifier", vocabulary)
     with pytest.raises(InputError, match="--reranker=.*: was not trained to rank pairs of texts"):
-        Reranker(str(folder))
+        open_reranker(str(folder))
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,14 @@ import tensorflow as tf
 
 from beambert.model.classifier import Head
 from beambert.model.config import ACTIVATIONS, BertConfig
+from beambert.pipelines.model_inputs.interaction import InteractionFeatures
 from beambert.pipelines.model_inputs.texts import TextFeatures
 from beambert.pipelines.storage import known_graphs, tensorflow_models
 from beambert.pipelines.tasks.task import (
     CHOICE,
     CLASSIFICATION,
     EMBEDDING,
+    LATE_INTERACTION,
     MULTI_LABEL,
     REGRESSION,
     RERANK,
@@ -32,6 +34,7 @@ CASES = [
     (CHOICE, {"is_pair": True}),
     (RERANK, {"is_pair": True}),
     (EMBEDDING, {"dtype": "mixed_bfloat16"}),
+    (LATE_INTERACTION, {"is_pair": True}),
     (TAGGING, {"dtype": "mixed_bfloat16"}),
     (SPAN, {"task": "squad1.1"}),
     (SPAN, {"task": "squad2.0", "lower": False}),
@@ -52,6 +55,8 @@ def test_the_graph_is_known(kind, options, vocabulary, tmp_path):
         hidden_act=options.get("act", "gelu"),
     )
     features = TextFeatures(vocabulary, options.get("lower", True), LENGTH, windows)
+    if kind == LATE_INTERACTION:
+        features = InteractionFeatures(vocabulary, True, LENGTH, 8)
     training = {"kind": kind, "labels": ["a", "b", "O"], "is_pair": options.get("is_pair", False)}
     training["task"] = options.get("task", kind)
     before = keras.config.dtype_policy()

@@ -1,0 +1,216 @@
+"""Late interaction from the files of a task to a search; the same scores wherever it runs."""
+
+import json
+
+import numpy as np
+import pytest
+import safetensors.numpy
+import tensorflow as tf
+from support import untrained_models
+from support.tokenizer_kinds import ROBERTA, train
+
+from beambert.commands import run
+from beambert.pipelines.evaluation.predictions import make_rows, read_records
+from beambert.pipelines.evaluation.vector_predictions import InteractionPredictor
+from beambert.pipelines.prediction.saved_models import find_model
+from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.tasks.declarations import find_task
+from beambert.pipelines.tasks.examples import VectorExample, read_file
+from beambert.trainer import model_folders
+from beambert.trainer.retrieval import reranking
+from beambert.trainer.retrieval.reranking import open_reranker
+from beambert.trainer.task_models import task_model
+from beambert.trainer.weights.initial import open_initial
+
+# A word of a question and the words of its answer.
+TOPICS = {
+    "river": ("city", "people"),
+    "war": ("died", "year"),
+    "music": ("song", "house"),
+    "north": ("village", "there"),
+}
+FILLER = ("the", "a", "in", "of", "and", "was", "is")
+TEXTS = ["the river, a city.", "a village of the north", "people in the city", "song"]
+QUERY = "where is the river"
+
+
+@pytest.fixture(scope="module")
+def untrained(tmp_path_factory, vocabulary):
+    folder = tmp_path_factory.mktemp("untrained") / "model"
+    return untrained_models.save_late_interaction(folder, vocabulary)
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory, vocabulary):
+    folder = tmp_path_factory.mktemp("served") / "model"
+    return untrained_models.save_late_interaction(folder, vocabulary, is_served=True)
+
+
+def served_scores(folder, query, texts):
+    served = tf.saved_model.load(folder / "saved_model").signatures["serving_default"]
+    return served(text=tf.constant([query] * len(texts)), text_b=tf.constant(texts))["score"]
+
+
+@pytest.mark.slow
+def test_the_same_scores_as_the_saved_model(served):
+    """A reranker keeps the vectors of passages, in 16 bits."""
+    expected = served_scores(served, QUERY, TEXTS)
+    reranker = open_reranker(str(served))
+    for texts in (TEXTS, TEXTS[1:], [TEXTS[2]] * 3):
+        places = [TEXTS.index(text) for text in texts]
+        found = reranker.scores(QUERY, texts)
+        np.testing.assert_allclose(found, np.array(expected)[places], atol=0.02)
+    assert np.ptp(expected) > 0.2
+
+
+@pytest.mark.slow
+def test_an_evaluation_ranks_by_the_scores(served, tmp_path):
+    """All texts of all rows for each query, but for the query itself."""
+    rows = [("river", TEXTS[0], TEXTS[1]), ("city", TEXTS[2], TEXTS[0]), (TEXTS[1], "song", "a")]
+    examples = [VectorExample(text, text_b, (other,), None, {}) for text, text_b, other in rows]
+    task = find_task("late_interaction")
+    predictor = InteractionPredictor.of_task(task, find_model(str(served), task.kind))
+    made, _ = make_rows(task, examples, [])
+    with tf.io.TFRecordWriter(str(tmp_path / "part-0")) as file:
+        for encoded in (*predictor(made[:2]), *predictor(made[2:])):
+            file.write(encoded)
+    records = predictor.completed(made, read_records(tmp_path))
+    texts = list(dict.fromkeys(text for row in rows for text in row[1:]))
+    for (query, right, _), record in zip(rows, records, strict=True):
+        candidates = [text for text in texts if text != query or text == right]
+        scores = np.array(served_scores(served, query, candidates))
+        assert record["found"][0].decode() == candidates[scores.argmax()]
+        rank = 1 + int((scores > scores[candidates.index(right)]).sum())
+        assert record["mrr_at_10"][0] == pytest.approx(1 / rank)
+        assert not {"query", "documents", "tokens"} & record.keys()
+
+
+def test_passages_are_read_once(untrained, monkeypatch):
+    monkeypatch.setattr(reranking, "_PASSAGES_KEPT", 3)
+    reranker, read = open_reranker(str(untrained)), []
+    documents = reranker._text_features.documents
+
+    def recorded(texts):
+        read.append([text.decode() for text in texts.numpy()])
+        return documents(texts)
+
+    reranker._text_features.documents = recorded
+    first = reranker.scores(QUERY, TEXTS[:3])
+    again = reranker.scores(QUERY, TEXTS[2::-1])
+    np.testing.assert_allclose(again, first[::-1], atol=1e-5)
+    reranker.scores(QUERY, TEXTS[1:])  # The last one displaces the one that was needed longest ago.
+    reranker.scores(QUERY, TEXTS[:1])
+    assert read == [TEXTS[:3], TEXTS[3:], TEXTS[:1]]
+    assert len(reranker._kept) == 3
+
+
+def test_a_checkpoint_of_colbert(untrained, tmp_path):
+    """Its layer on top, its settings, and the way back."""
+    out = tmp_path / "colbert"
+    assert run(["export", f"--model={untrained}", f"--output={out}", "--to=huggingface"]) == 0
+    weights = safetensors.numpy.load_file(out / "model.safetensors")
+    assert weights["linear.weight"].shape == (128, 8)
+    assert "bert.encoder.layer.0.attention.self.query.weight" in weights
+    settings = json.loads((out / "artifact.metadata").read_text())
+    assert (settings["query_maxlen"], settings["doc_maxlen"], settings["dim"]) == (9, 16, 128)
+    model = task_model(model_folders.open_model(str(untrained), "--model"))
+    read = open_initial(str(out), "--init").read()
+    for variable in model.weights:
+        np.testing.assert_array_equal(variable.numpy(), read[variable.path])
+
+
+@pytest.mark.parametrize("to", ["tf1", "sentence-transformers"])
+def test_exports_that_make_no_sense(untrained, tmp_path, capsys, to):
+    assert run(["export", f"--model={untrained}", f"--output={tmp_path / to}", f"--to={to}"]) == 2
+    assert "makes vectors of tokens" in capsys.readouterr().err
+    assert not (tmp_path / to).exists()
+
+
+def phrase(random, *words) -> str:
+    together = [*random.choice(FILLER, random.integers(1, 4)), *words]
+    random.shuffle(together)
+    return " ".join(together) + "."
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    folder, random = tmp_path_factory.mktemp("late"), np.random.default_rng(4)
+    for split, count in (("train", 320), ("dev", 48)):
+        rows = []
+        for _ in range(count):
+            topic, other = random.choice(list(TOPICS), 2, replace=False)
+            answers = [phrase(random, *random.choice(TOPICS[t], 2)) for t in (topic, other)]
+            texts = {"text": phrase(random, topic), "text_b": answers[0], "negative": answers[1]}
+            rows.append(texts | {"topic": str(topic)})
+        lines = "".join(f"{json.dumps(row)}\n" for row in rows)
+        (folder / f"{split}.jsonl").write_text(lines)
+    return folder
+
+
+def finetune(data, init, model_dir, *flags):
+    given = [f"--data_dir={data}", f"--init={init}", f"--model_dir={model_dir}"]
+    given += ["--query_length=10", "--train_batch_size=16", *flags]
+    return run(["finetune", "--task=late_interaction", *given])
+
+
+@pytest.mark.release
+def test_learnt_judged_and_answering(data, encoder_folder, tmp_path):
+    """Of 96 texts 24 have the words of a question's topic, and one counts: 0.42 is perfect."""
+    model, out = tmp_path / "model", tmp_path / "evaluation"
+    flags = ["--learning_rate=3e-3", "--num_train_epochs=4", "--gradient_cache_batch_size=10"]
+    assert finetune(data, encoder_folder, model, *flags) == 0
+    found = json.loads((model / "results.json").read_text())
+    assert found["recall_at_10"] > 0.3 > found["baseline_recall_at_10"]
+    flags = [f"--data_dir={data}", f"--model={model}", f"--output={out}"]
+    assert run(["evaluate", "--task=late_interaction", *flags]) == 0
+    metrics = json.loads((out / "metrics.json").read_text())
+    for name in ("ndcg_at_10", "mrr_at_10", "recall_at_10"):
+        assert metrics["overall"][name] == pytest.approx(found[name], abs=0.01)
+        constant = metrics["constant_answers"][name]
+        assert constant["score"] == pytest.approx(found[f"baseline_{name}"], abs=1e-6)
+    assert (out / "BLESSED").exists()
+    assert set(metrics["slices"]["topic"]) == set(TOPICS)
+    answers = tmp_path / "answers"
+    flags = [f"--model={model}", f"--input={data / 'dev.jsonl'}", f"--output={answers}"]
+    assert run(["predict", *flags, "--text_columns=text,text_b"]) == 0
+    [part] = answers.glob("part-*")
+    answer = json.loads(part.read_text().splitlines()[0])
+    row = json.loads((data / "dev.jsonl").read_text().splitlines()[0])
+    expected = served_scores(model, row["text"], [row["text_b"]])
+    assert answer["score"] == pytest.approx(float(expected[0]), abs=1e-4)
+
+
+@pytest.mark.release
+def test_the_next_training_starts_from_one(data, untrained, tmp_path, capsys):
+    model = tmp_path / "model"
+    assert finetune(data, untrained, model, "--num_train_epochs=1", "--query_length=8") == 0
+    assert "trained from random weights" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--query_length=24", "--max_seq_length=16"], "--query_length=24: must be at most 16"),
+        (["--query_length=7"], "--query_length=7: must be at least 8"),
+        (["--pooling=cls"], "--pooling: a late_interaction task has none"),
+        (["--matryoshka_dims=8"], "--matryoshka_dims: a late_interaction task has none"),
+        (["--freeze_encoder"], "--freeze_encoder=True: late_interaction trains the encoder itself"),
+    ],
+)
+def test_settings_that_cannot_be_used(data, encoder_folder, tmp_path, capsys, flags, said):
+    assert finetune(data, encoder_folder, tmp_path / "model", *flags) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_an_encoder_of_other_pieces(data, tmp_path, capsys):
+    """No graph of a SavedModel could frame its queries."""
+    train(ROBERTA, TEXTS, 300).save(str(tmp_path / "tokenizer.json"))
+    flags = ["--model=tiny", f"--tokenizer={tmp_path / 'tokenizer.json'}"]
+    assert finetune(data, "random", tmp_path / "model", *flags) == 2
+    assert "--task=late_interaction: needs an encoder of word pieces" in capsys.readouterr().err
+
+
+def test_train_needs_pairs(tmp_path):
+    (tmp_path / "train.jsonl").write_text(json.dumps({"text": "a text"}) + "\n")
+    with pytest.raises(InputError, match="has no column .text_b."):
+        read_file(find_task("late_interaction"), str(tmp_path), "train")
