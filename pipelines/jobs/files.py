@@ -7,9 +7,11 @@
 
 import contextlib
 import os
+import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO
 
+from apache_beam.io.aws.clients.s3.messages import S3ClientError
 from apache_beam.io.filesystem import BeamIOError, CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 from google.api_core.exceptions import GoogleAPIError
@@ -21,8 +23,22 @@ from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import claims
 from beambert.pipelines.storage.claims import MARKER_FILE, UNFINISHED_FILE
 
-# The exceptions of file systems. Beam's gs:// file system passes on some of the Google libraries.
-STORAGE_ERRORS = (OSError, BeamIOError, GoogleAPIError, GoogleAuthError, InvalidResponse)
+
+def _errors_of_clients() -> Iterator[type[Exception]]:
+    """Yields the exceptions of the clients for hdfs:// and s3:// that are installed.
+
+    Beam has loaded these clients if they are there, and passes on their exceptions.
+    """
+    for module, name in (("hdfs", "HdfsError"), ("botocore.exceptions", "BotoCoreError")):
+        if module in sys.modules:
+            yield getattr(sys.modules[module], name)
+
+
+# The exceptions of file systems. Beam's own ones pass on some of the libraries beneath them.
+STORAGE_ERRORS = (
+    *(OSError, BeamIOError, GoogleAPIError, GoogleAuthError, InvalidResponse, S3ClientError),
+    *_errors_of_clients(),
+)
 
 
 def open_uncompressed(path: str) -> BinaryIO:
@@ -103,8 +119,24 @@ def open_atomically(path: str) -> Iterator[BinaryIO]:
     temporary = claims.aside(path)
     with create(temporary, path) as file:
         yield file
-        file.close()
-        FileSystems.rename([temporary], [path])
+        _close(file, temporary)
+        rename(temporary, path)
+
+
+def rename(path: str, new: str) -> None:
+    """Gives a file another name. A file that has that name already is replaced.
+
+    Raises:
+      BeamIOError: the file cannot be renamed.
+    """
+    try:
+        FileSystems.rename([path], [new])
+    except BeamIOError:
+        # HDFS refuses a name that is taken, perhaps by a worker that was too slow.
+        if "://" not in new or not (FileSystems.exists(path) and FileSystems.exists(new)):
+            raise
+        FileSystems.delete([new])
+        FileSystems.rename([path], [new])
 
 
 @contextlib.contextmanager
@@ -123,13 +155,23 @@ def create(path: str, name: str | None = None) -> Iterator[BinaryIO]:
         with FileSystems.create(
             path, "application/octet-stream", CompressionTypes.UNCOMPRESSED
         ) as file:
-            yield file
+            try:
+                yield file
+            finally:
+                _close(file, path)
     except BaseException as error:  # This includes an interrupt and errors of the caller.
         delete_quietly([path])
         if not isinstance(error, STORAGE_ERRORS):
             raise
         remedy = "mend that or choose another --output, then give the same command again"
         raise claims.refusal(name or path, "written", reason(error), remedy) from error
+
+
+def _close(file: BinaryIO, path: str) -> None:
+    if path.startswith("s3://") and not file.closed and not file.tell():
+        # S3 completes no upload without a part, and Beam makes none for an empty file.
+        file.raw._uploader._write_to_s3(b"")
+    file.close()
 
 
 def make_folder(path: str) -> None:

@@ -31,6 +31,9 @@ BEAM_HELP = """Flags that aren't listed here go to Beam: --runner=DataflowRunner
 The default runner, FnApiRunner, uses one process on this machine. For two processes, add
   --direct_num_workers=2 --direct_running_mode=multi_processing
 """
+# Runners whose shuffle spills to disk or is a service. PortableRunner sends jobs to a Flink or a
+# Spark of one's own.
+SHUFFLING_RUNNERS = ("DataflowRunner", "FlinkRunner", "SparkRunner", "PortableRunner")
 # Environments of Beam whose workers may share a file system with this machine, unlike containers.
 SHARING_ENVIRONMENTS = ("PROCESS", "EXTERNAL")
 # The local runner's message when one of its worker processes has ended.
@@ -55,7 +58,7 @@ _QUIET_LEVELS = {"": logging.ERROR} | dict.fromkeys(
 def beam_options(
     arguments: Sequence[str], own: Mapping[str, Flag] | None = None
 ) -> "PipelineOptions":
-    """Parses Beam's flags.
+    """Parses Beam's flags, and makes those of storage, such as --hdfs_host, known to its files.
 
     Args:
       arguments: flags that the command does not know.
@@ -64,6 +67,7 @@ def beam_options(
     Raises:
       InputError: a flag is unknown to Beam, too, or has a value that Beam does not take.
     """
+    from apache_beam.io.filesystems import FileSystems
     from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
 
     parser = FlagParser(add_help=False)
@@ -78,6 +82,8 @@ def beam_options(
     if result.view_as(StandardOptions).runner is None:
         # DirectRunner would first try to download another runner.
         result.view_as(StandardOptions).runner = "FnApiRunner"
+    # A pipeline does that, too, but the inputs are listed before.
+    FileSystems.set_options(result)
     return result
 
 

@@ -8,6 +8,8 @@ import warnings
 
 import apache_beam as beam
 import pytest
+from apache_beam.io.filesystems import FileSystems
+from apache_beam.options.pipeline_options import HadoopFileSystemOptions
 
 from beambert.pipelines.jobs import running
 from beambert.pipelines.shared import progress
@@ -174,3 +176,11 @@ def test_a_worker_that_does_not_see_the_output(tmp_path):
     running.check_visible("gs://bucket/out")
     with pytest.raises(InputError, match=r"--output=.*/out: the workers don't see this folder"):
         running.check_visible(str(tmp_path / "out"))
+
+
+def test_storage_is_known_before_the_inputs_are_listed(monkeypatch):
+    """Beam itself makes its flags known when a pipeline begins."""
+    monkeypatch.setattr(FileSystems, "_pipeline_options", None)
+    running.beam_options(["--hdfs_host=name-node"])
+    options = FileSystems._pipeline_options.view_as(HadoopFileSystemOptions)
+    assert options.hdfs_host == "name-node"
