@@ -192,6 +192,7 @@ def plain_errors() -> Iterator[None]:
     Raises:
       InputError: the user can mend the cause; all other exceptions pass unchanged.
     """
+    import grpc
     from google.api_core.exceptions import GoogleAPIError
     from google.auth.exceptions import GoogleAuthError
 
@@ -225,9 +226,23 @@ def plain_errors() -> Iterator[None]:
                 f"--output: cannot be written ({unwritable[0]}); make room or choose another, then "
                 "give the same command again"
             )
+        if found is None and isinstance(error, grpc.RpcError):
+            found = _job_server_gone(error)
         if found is None:
             raise
         raise found from error
+
+
+def _job_server_gone(error: Exception) -> InputError:
+    """Returns the sentence about a job server that broke off or didn't understand."""
+    why = " ".join(str(error).split())
+    if hasattr(error, "code"):
+        why = f"{error.code().name}: {' '.join(str(error.details()).split())}"
+    return InputError(
+        f"--job_endpoint: the job server broke off ({why}); look into its log, and whether its "
+        f"version of Beam goes with {importlib.metadata.version('apache-beam')} here, then give "
+        "the same command again"
+    )
 
 
 @contextlib.contextmanager
@@ -300,6 +315,7 @@ def run_job(
         if is_local(options):
             folder = stack.enter_context(ProgressDisplay(describe)).folder
             stack.enter_context(quiet_libraries())
+        job_servers.check_answers(options)
         stack.enter_context(job_servers.ended_after())
         # The server of a job tells the counts.
         stages = clock.stage_seconds(_run(build, options, folder, error_path, output))
