@@ -76,6 +76,8 @@ def reason(error: Exception) -> str:
     for inner in (getattr(error, "exception_details", None) or {}).values():
         if isinstance(inner, Exception):
             return reason(inner)
+    if isinstance(error, InvalidResponse):  # Its text is a tuple's, with all allowed statuses.
+        return " ".join(map(str, error.args[:2]))
     return getattr(error, "strerror", None) or str(error)
 
 

@@ -26,6 +26,7 @@ MEGABYTES = int(os.environ.get("BEAMBERT_CLUSTER_MEGABYTES", "6"))
 SECONDS_FROZEN = 60
 # A job may take so long on a machine that does other work as well.
 SECONDS_AT_MOST = 900 + 15 * MEGABYTES
+STARTED: list[subprocess.Popen] = []
 
 
 @pytest.fixture(scope="module")
@@ -55,15 +56,25 @@ def make(tmp_path_factory, vocabulary):
         command = [sys.executable, "-m", "beambert", "data", f"--vocab_file={folder}/vocab.txt"]
         # The workers have another current folder, so that the relative path is the command's.
         command += [f"--output={output.name}", "--input", *map(str, inputs), *FLAGS, *flags]
-        return subprocess.Popen(
+        process = subprocess.Popen(
             command,
             cwd=output.parent,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
         )
+        STARTED.append(process)
+        return process
 
     return start
+
+
+@pytest.fixture(autouse=True)
+def ended():
+    """Ends the command of a test that failed, which would disturb the next one."""
+    yield
+    while STARTED:
+        STARTED.pop().kill()
 
 
 def result_of(process, output, cluster=None):
@@ -122,7 +133,7 @@ def test_a_disturbed_cluster_gives_the_same_bytes(cluster, make, local, disturb,
 
 
 def wait_until(is_so) -> None:
-    deadline = time.monotonic() + 300
+    deadline = time.monotonic() + SECONDS_AT_MOST
     while not is_so():
         assert time.monotonic() < deadline
         time.sleep(0.05)
