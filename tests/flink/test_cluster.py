@@ -73,8 +73,10 @@ def make(tmp_path_factory, vocabulary):
 def ended():
     """Ends the command of a test that failed, which would disturb the next one."""
     yield
-    while STARTED:
-        STARTED.pop().kill()
+    for process in STARTED:
+        process.kill()
+        process.wait()
+    STARTED.clear()
 
 
 def result_of(process, output, cluster=None):
