@@ -30,13 +30,16 @@ $(SETUP): .venv/.requirements setup.py
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	touch $@
 
-# pip would compile 20,000 modules on one core. What hardly anybody loads, a third of them, is compiled
-# where it is loaded. Some packages have files that are no Python.
-.venv/.requirements: requirements.lock
+# uv doesn't read pip's settings, so it is told where pip finds packages. Of 20,000 modules, what hardly
+# anybody loads, a third of them, is compiled where it is loaded. Some packages have files that are no
+# Python.
+.venv/.requirements: requirements-uv.lock requirements.lock
 	$(PYTHON) -c 'import sys; v = sys.version_info[:2]; (3, 11) <= v <= (3, 13) or sys.exit(f"Python 3.11 to 3.13 is needed, $(PYTHON) is {v[0]}.{v[1]}; take another with make PYTHON=python3.12")'
 	$(PYTHON) -m venv --clear .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-compile --require-hashes \
-		-r requirements.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-uv.lock
+	index=$${PIP_INDEX_URL:-$$($(BIN)/pip config get global.index-url 2>/dev/null)}; \
+	UV_SYSTEM_CERTS=1 $(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes \
+		$${index:+--default-index "$$index"} -r requirements.lock
 	$(BIN)/python -m compileall -qq -j 0 -x '/(tests?|aiplatform_v1(beta1)?)/' .venv/lib || true
 	touch $@
 
@@ -164,7 +167,7 @@ demo-output/vocab.txt: | $(SETUP)
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-header --generate-hashes
 
 lock: $(SETUP)  ## resolve the newest versions into requirements.lock, and the hashes of all locks
-	$(BIN)/pip install --quiet uv
+	$(COMPILE) --upgrade requirements-uv.in -o requirements-uv.lock
 	$(COMPILE) --upgrade --no-emit-package beambert requirements.in -o requirements.lock
 	$(COMPILE) requirements-gpu.in -o requirements-gpu.lock
 	$(COMPILE) --no-deps requirements-tpu.in -o requirements-tpu.lock

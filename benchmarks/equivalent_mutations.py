@@ -30,6 +30,7 @@ TESTS = {
         "tests/pipelines/vocabulary_learning/test_learning.py"
     ],
     "trainer/loop/optimization": ["tests/trainer/loop/test_optimization.py"],
+    "trainer/loop/schedule": ["tests/trainer/loop/test_schedule.py"],
     "trainer/pretraining/dealing": ["tests/trainer/pretraining/test_dealing.py"],
 }
 

@@ -32,8 +32,6 @@ PAGE = 5
 ANY = "any label"
 FIRST, SECOND = "is next, or in order (0)", "random next, or swapped (1)"
 _LABELS = {ANY: None, FIRST: True, SECOND: False}
-# The figures of the survey: name and attribute of the statistics.
-_HIDDEN = ("hidden_as_mask", "hidden_as_other", "hidden_as_same")
 
 _KEY = key(
     *((IN_A, "segment A"), (IN_B, "segment B"), (SPECIAL, "what frames them")),

@@ -17,7 +17,7 @@ from beambert.model.config import EncoderConfig
 from beambert.model.families.table import family_of, read_config
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.json_objects import parse_object
-from beambert.pipelines.storage.given_paths import check_folder, is_local
+from beambert.pipelines.storage.given_paths import check_folder, has_wildcard, is_local
 from beambert.pipelines.storage.weights import CONFIG_FILE, TRAINING_FILE
 from beambert.pipelines.tasks.task import CHOICE, SPAN
 from beambert.pipelines.tokenizers.folders import read_beside, read_given
@@ -116,7 +116,7 @@ class Material:
         self._lock = threading.Lock()
         if records is not None:
             _check_here(records, "--records")
-            if not os.path.exists(records) and not set(records) & set("*?["):
+            if not os.path.exists(records) and not has_wildcard(records):
                 raise InputError(f"--records={records}: no such folder or file; check the path")
         for path in models:
             _check_here(path, "--model")

@@ -41,6 +41,11 @@ def pytest_collection_finish():
     gc.enable()
 
 
+def pytest_unconfigure():
+    """pytest looks for garbage ten times at the end of a process, which takes seconds."""
+    gc.freeze()
+
+
 @pytest.fixture(autouse=True, scope="module")
 def what_is_there_stays():
     """Graphs live as long as their process; looking through them for garbage takes ever longer."""

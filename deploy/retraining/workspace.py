@@ -22,12 +22,11 @@ from beambert.deploy.retraining.runs import (
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import claims, tensorflow_files
 from beambert.pipelines.storage.tensorflow_files import exists, read_text
+from beambert.pipelines.storage.weights import GRAPH_FILE
 
 RUN_FILE = "run.json"
 RESULT_FILE = "result.json"
 VERSION_FILE = "version.json"
-# The file of a SavedModel that `beambert export` writes last.
-GRAPH_FILE = "saved_model.pb"
 
 
 @dataclasses.dataclass(frozen=True)

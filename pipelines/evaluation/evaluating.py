@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import hashlib
 import json
 import pathlib
 import shutil
@@ -34,6 +33,7 @@ from beambert.pipelines.storage import claims, locks
 from beambert.pipelines.storage.claims import METRICS_FILE, MISTAKES_FILE, REPORT_FILE
 from beambert.pipelines.storage.tensorflow_files import local_folder
 from beambert.pipelines.storage.weights import NOT_TO_USE, model_sha256, weights_sha256
+from beambert.pipelines.tasks.files import sha256_of
 from beambert.pipelines.tasks.task import Task
 
 # File from which workers read the rows, while they predict.
@@ -200,7 +200,7 @@ def _read(job: EvaluationJob, here: EvaluationJob) -> _Subject:
     examples = read_labelled(
         here, model.labels, lambda text: print(str(text).replace(here.data_dir, job.data_dir))
     )
-    data_sha256 = hashlib.sha256(here.data_file().read_bytes()).hexdigest()
+    data_sha256 = sha256_of(here.data_file())
     with running.quiet_libraries():
         PREDICTORS[task.kind].check_model(task, model, examples[0])
         baseline = None

@@ -22,6 +22,7 @@ from beambert.pipelines.jobs.ranged_files import read_gs
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import claims
 from beambert.pipelines.storage.claims import MARKER_FILE, UNFINISHED_FILE
+from beambert.pipelines.storage.given_paths import has_wildcard
 
 
 def _errors_of_clients() -> Iterator[type[Exception]]:
@@ -196,7 +197,7 @@ def list_folder(path: str) -> list[str]:
     Raises:
       InputError: the folder cannot be listed, or a path on object storage has a wildcard character.
     """
-    if "://" in path and set(path) & set("*?["):
+    if "://" in path and has_wildcard(path):
         raise InputError(f"--output={path}: must not contain *, ? or [; choose another")
     try:
         if "://" not in path:

@@ -14,6 +14,7 @@ from beambert.pipelines.storage import known_graphs, tensorflow_models
 from beambert.pipelines.storage.claims import MARKER_FILE
 from beambert.pipelines.storage.given_paths import FINETUNE, check_folder
 from beambert.pipelines.storage.weights import (
+    GRAPH_FILE,
     LABELS_FILE,
     NOT_TO_USE,
     SAVED_MODEL_FOLDER,
@@ -83,7 +84,7 @@ def find_model(model_dir: str, kind: str | None = None, trusts: bool = False) ->
             "model that was fine-tuned on this task"
         )
     candidates = (folder / SAVED_MODEL_FOLDER, folder)
-    path = next((path for path in candidates if os.path.isfile(path / "saved_model.pb")), None)
+    path = next((path for path in candidates if os.path.isfile(path / GRAPH_FILE)), None)
     if path is None:
         raise InputError(
             f"--model={model_dir}: has no saved_model/saved_model.pb; name a folder that "

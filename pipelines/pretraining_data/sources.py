@@ -14,8 +14,7 @@ from collections.abc import Mapping, Sequence
 from apache_beam.io.filesystem import FileSystem
 
 from beambert.pipelines.storage.claims import absolute
-
-WILDCARDS = frozenset("*?[")
+from beambert.pipelines.storage.given_paths import has_wildcard
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,7 +58,7 @@ class Sources:
             entry = place, names.index(name)
             whole = absolute(pattern)
             paths.setdefault(whole, entry)
-            if set(pattern) & WILDCARDS:
+            if has_wildcard(pattern):
                 expressions.setdefault(FileSystem.translate_pattern(whole), entry)
         return cls(names, paths, expressions)
 
@@ -80,4 +79,4 @@ class Sources:
 
 
 def _source_of(pattern: str) -> str:
-    return pattern if set(pattern) & WILDCARDS else os.path.dirname(pattern) or "."
+    return pattern if has_wildcard(pattern) else os.path.dirname(pattern) or "."

@@ -16,6 +16,11 @@ def is_local(path: str) -> bool:
     return "://" not in path
 
 
+def has_wildcard(path: str) -> bool:
+    """Returns whether a path is a pattern, with a character that Beam's file systems expand."""
+    return bool(set(path) & set("*?["))
+
+
 def check_folder(path: str, where: str, remedy: str = CHECK) -> None:
     """Refuses a folder that does not exist on this machine.
 

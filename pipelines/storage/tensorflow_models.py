@@ -8,8 +8,9 @@ import numpy as np
 
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import known_graphs
+from beambert.pipelines.storage.weights import GRAPH_FILE
 
-GRAPH_FILE, FINGERPRINT_FILE = "saved_model.pb", "fingerprint.pb"
+FINGERPRINT_FILE = "fingerprint.pb"
 # TensorFlow reads no protocol buffer of more bytes.
 _MOST_BYTES_OF_GRAPH = (1 << 31) - 1
 

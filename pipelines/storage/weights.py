@@ -20,7 +20,8 @@ CURVES_FILE = "metrics.jsonl"
 SPENT_FILE = "time_spent.json"
 # The labels of a classifier, one a line, in the order of its logits.
 LABELS_FILE = "labels.txt"
-SAVED_MODEL_FOLDER = "saved_model"
+# A SavedModel, and the graph in such a folder.
+SAVED_MODEL_FOLDER, GRAPH_FILE = "saved_model", "saved_model.pb"
 # The best run of a sweep: a model folder inside the folder of the sweep.
 BEST_FOLDER = "best"
 CHECKPOINTS_FOLDER, TENSORBOARD_FOLDER = "checkpoints", "tensorboard"
@@ -30,7 +31,7 @@ NOT_TO_USE = (CHECKPOINTS_FOLDER, TENSORBOARD_FOLDER)
 # All that runs or is served: the files of a model folder, and those of a bare SavedModel.
 _USED = (
     *(CONFIG_FILE, WEIGHTS_FILE, TRAINING_FILE, LABELS_FILE, "vocab.txt"),
-    *(SAVED_MODEL_FOLDER, "saved_model.pb", "variables", "assets"),
+    *(SAVED_MODEL_FOLDER, GRAPH_FILE, "variables", "assets"),
     *("tokenizer.json", "tokenizer_config.json"),
 )
 

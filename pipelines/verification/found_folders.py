@@ -26,6 +26,7 @@ from beambert.pipelines.records.figures import MadeWith
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import claims
 from beambert.pipelines.storage.claims import MARKER_FILE, TEMPORARY_PREFIX, UNFINISHED_FILE
+from beambert.pipelines.storage.given_paths import has_wildcard
 from beambert.pipelines.tokenizers.folders import read_beside, read_given
 from beambert.pipelines.tokenizers.vocabulary import (
     TOKENIZER_CONFIG_FILE,
@@ -169,7 +170,7 @@ def _list_tree(path: str) -> dict[str, dict[str, int]] | None:
         if not os.path.isdir(path):
             return None
         sizes = dict(_walk(path, outer))
-    elif set(path) & set("*?["):
+    elif has_wildcard(path):
         return None
     else:
         start = path.rstrip("/") + "/"

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from beambert.pipelines.jobs.files import list_folder
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage.claims import is_aside
+from beambert.pipelines.storage.given_paths import has_wildcard
 from beambert.pipelines.verification.job import JSON_FILE, OUTPUT_ENDING, PAGE_FILE
 
 
@@ -16,7 +17,7 @@ def choose_output(inputs: Sequence[str], output: str | None) -> str:
       InputError: no folder follows from the inputs, or the folder holds something else.
     """
     if output is None:
-        if len(inputs) > 1 or set(inputs[0]) & set("*?["):
+        if len(inputs) > 1 or has_wildcard(inputs[0]):
             raise InputError("--output: missing, with several inputs or a pattern; name a folder")
         if os.path.isfile(inputs[0]):
             # Beside a file it would stand in the folder of the records.

@@ -4,7 +4,6 @@ import argparse
 import math
 from collections.abc import Sequence
 
-from beambert.model.objectives import GENERATOR_SIZE, RTD
 from beambert.pipelines.records.contract import check_finished
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.flags import FlagParser, read_job
@@ -21,11 +20,10 @@ from beambert.trainer.loop.config import (
     default_warmup_steps,
 )
 from beambert.trainer.pretraining.budget import Budget
+from beambert.trainer.pretraining.combinations import check_combinations
 from beambert.trainer.pretraining.eval_data import parse_eval_data
 from beambert.trainer.pretraining.recipes import RECIPES, Recipe, bert_base
 from beambert.trainer.weights.given_path import check_weights
-from beambert.trainer.weights.new_tokens import PIECES
-from beambert.trainer.weights.positions import KEEP
 
 
 def main(argv: Sequence[str]) -> None:
@@ -47,37 +45,7 @@ def main(argv: Sequence[str]) -> None:
             "--init=random: a pre-training begins with random weights unless --init names others; "
             "leave it out"
         )
-    if flags.init and flags.model:
-        raise InputError(
-            f"--model={flags.model}: --init already sets the model; leave one of them out"
-        )
-    if flags.init and flags.family:
-        raise InputError(
-            f"--family={flags.family}: --init already sets the family; leave one of them out"
-        )
-    if flags.init and flags.initializer_range is not None:
-        raise InputError(
-            f"--initializer_range={flags.initializer_range}: the weights are those of --init; "
-            "leave it out"
-        )
-    if flags.init_positions != KEEP and not flags.init:
-        raise InputError(f"--init_positions={flags.init_positions}: needs --init; leave it out")
-    if flags.init_tokens != PIECES and not flags.init:
-        raise InputError(f"--init_tokens={flags.init_tokens}: needs --init; leave it out")
-    if flags.generator_size != GENERATOR_SIZE and flags.objective != RTD:
-        raise InputError(
-            f"--generator_size={flags.generator_size}: needs --objective={RTD}; leave it out"
-        )
-    if not 0 < flags.long_data_share < 1:
-        raise InputError(f"--long_data_share={flags.long_data_share}: must be in (0, 1)")
-    if not 0 <= flags.batch_ramp_share < 1:
-        raise InputError(
-            f"--batch_ramp_share={flags.batch_ramp_share}: must be at least 0 and less than 1"
-        )
-    if flags.finish is not None and flags.extend is not None:
-        raise InputError(f"--extend={flags.extend}: excludes --finish; leave one of them out")
-    if flags.finish is not None and not 0 <= flags.finish < 1:
-        raise InputError(f"--finish={flags.finish}: must be at least 0 and less than 1")
+    check_combinations(flags)
     budget = _budget_of(flags)
     _check_dry_run(flags)
     steps, warmup = flags.num_train_steps, flags.num_warmup_steps

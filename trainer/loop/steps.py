@@ -20,8 +20,9 @@ from beambert.pipelines.storage import tensorflow_files
 from beambert.trainer.loop.config import REPLICA_SEED_STRIDE, OptimizerConfig
 from beambert.trainer.loop.course import Course
 from beambert.trainer.loop.objectives import Objective, means
-from beambert.trainer.loop.optimization import Optimizer, learning_rate_at
+from beambert.trainer.loop.optimization import Optimizer
 from beambert.trainer.loop.phase import HeldOutPart
+from beambert.trainer.loop.schedule import learning_rate_at
 from beambert.trainer.loop.strategy import must_compile
 from beambert.trainer.loop.workers import are_several
 

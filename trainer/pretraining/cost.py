@@ -35,7 +35,7 @@ def parts_of(plan: PretrainingPlan, strategy: tf.distribute.Strategy) -> int:
     return strategy.num_replicas_in_sync * plan.job.loop.gradient_accumulation_steps
 
 
-def _shape(
+def _part_shape(
     plan: PretrainingPlan, data: PhaseData, strategy: tf.distribute.Strategy
 ) -> tuple[int, int]:
     """Returns the number of sequences that are computed together, and their length."""
@@ -48,7 +48,7 @@ def capacities_of(
     """Returns (sequences, length) -> numbers of rows, where leaving out padding is worthwhile."""
     capacities = {}
     for each in plan.data:
-        rows, length = _shape(plan, each, strategy)
+        rows, length = _part_shape(plan, each, strategy)
         capacities[rows, length] = capacity_for(each.records, rows, each.rules)
     if plan.job.objective == LTR:  # It predicts a token at each place.
         capacities = {n: Capacity(of.tokens, of.tokens) for n, of in capacities.items() if of}
@@ -62,7 +62,7 @@ def _predictions(plan: PretrainingPlan, data: PhaseData) -> int:
 
 def step_flops(plan: PretrainingPlan, data: PhaseData, strategy: tf.distribute.Strategy) -> float:
     """Returns the floating-point operations of an update of a stretch of the plan."""
-    rows, length = _shape(plan, data, strategy)
+    rows, length = _part_shape(plan, data, strategy)
     parts = parts_of(plan, strategy)
     capacity = capacities_of(plan, strategy).get((rows, length))
     shape = rows, length, _predictions(plan, data), capacity

@@ -59,7 +59,7 @@ def estimate(
     check_batches(job, strategy)
     plan = make_plan(with_steps_of_budget(job, strategy))
     rates = _assumed_rates(plan, strategy, devices) if devices else measured_rates(plan, strategy)
-    seconds = sum(each.steps / rates[_shape(each)] for each in plan.data)
+    seconds = sum(each.steps / rates[each.batch_shape] for each in plan.data)
     if plan.job.optimizer.budget_seconds is not None:
         budget, steps = plan.job.optimizer.budget_seconds, plan.job.optimizer.num_train_steps
         # The first guess of the number of steps, corrected by the rate.
@@ -87,7 +87,7 @@ def _described(
     else:
         on = f"{describe_devices(strategy)}, {job.loop.dtype}"
         first = plan.data[0]
-        reached = step_flops(plan, first, strategy) * rates[_shape(first)]
+        reached = step_flops(plan, first, strategy) * rates[first.batch_shape]
         peak = max(matmul_peak(strategy, job.loop.dtype), reached)
         share = f"measured: {reached / peak:.0%} of the matrix-multiply peak"
     lines = [f"model: {job.init or job.model}, {weights_of(plan):,} parameters, on {on}"]
@@ -107,11 +107,6 @@ def _described(
         + ("" if job.optimizer.budget_seconds else ", and that of evaluations and checkpoints"),
         *([f"price: {seconds / 3600 * price_per_hour:,.2f}"] if price_per_hour else []),
     ]
-
-
-def _shape(data: PhaseData) -> tuple[int, int]:
-    """Returns the number of sequences in an update, and their length."""
-    return data.batch_size, data.records.max_seq_length
 
 
 def _stretch_told(data: PhaseData) -> str:
@@ -144,7 +139,7 @@ def _assumed_rates(
 ) -> dict[tuple[int, int], float]:
     """Returns shape -> updates a second at the assumed share of the published peak."""
     return {
-        _shape(each): ASSUMED_UTILISATION * devices.peak / step_flops(plan, each, strategy)
+        each.batch_shape: ASSUMED_UTILISATION * devices.peak / step_flops(plan, each, strategy)
         for each in plan.data
     }
 
@@ -154,7 +149,7 @@ def measured_rates(
 ) -> dict[tuple[int, int], float]:
     """Returns shape -> updates a second, by some updates of a model that is thrown away."""
     trainer = make_trainer(plan, strategy)
-    shapes = {_shape(each): each for each in plan.data}
+    shapes = {each.batch_shape: each for each in plan.data}
     return {shape: _measured_rate(trainer, each, plan, strategy) for shape, each in shapes.items()}
 
 

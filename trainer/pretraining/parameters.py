@@ -7,6 +7,7 @@ from beambert.trainer import model_folders
 from beambert.trainer.loop.config import LoopConfig, OptimizerConfig
 from beambert.trainer.pretraining import recipes
 from beambert.trainer.pretraining.budget import Budget
+from beambert.trainer.pretraining.combinations import check_combinations
 from beambert.trainer.pretraining.mask_flags import MaskFlags
 from beambert.trainer.weights.new_tokens import PIECES
 from beambert.trainer.weights.positions import KEEP
@@ -31,7 +32,7 @@ class PretrainingJob(MaskFlags):
         `stretches.RAMP_DIVISORS`; 0 for none.
       objective: what is learned from: "bert" for masked LM and next sentence prediction, "mlm" for
         masked LM alone, "sop" for masked LM and sentence-order prediction, "rtd" for replaced
-        token detection.
+        token detection, "ltr" for the next token, left to right.
       generator_size: width of the generator of "rtd" as a share of the encoder's.
       family: name of the family of encoders, see `model.families.table`; None takes that of `init`
         or of the file that `model` names, or BERT.
@@ -55,6 +56,9 @@ class PretrainingJob(MaskFlags):
       finish: end the training in the folder early: take the rate to 0 in this share of the steps
         that are done; 0 ends it at once; None does not.
       extend: go on from the finished training in the folder to so many steps; None does not.
+
+    Raises:
+      InputError: a value cannot be used, or not beside another.
     """
 
     data: str
@@ -81,6 +85,10 @@ class PretrainingJob(MaskFlags):
     budget: Budget | None = None
     finish: float | None = None
     extend: int | None = None
+
+    def __post_init__(self) -> None:
+        """Refuses values that cannot be used together."""
+        check_combinations(self)
 
 
 # The flags behind the values of `PretrainingPlan.identity`.

@@ -61,6 +61,11 @@ class PhaseData:
         return self.stretch.last_step - self.stretch.first_step
 
     @property
+    def batch_shape(self) -> tuple[int, int]:
+        """Number of sequences in an update, and their length in tokens."""
+        return self.batch_size, self.records.max_seq_length
+
+    @property
     def slots(self) -> int:
         """Prediction slots of a sequence."""
         return self.rules.slots if self.rules else self.records.max_predictions_per_seq

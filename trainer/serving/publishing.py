@@ -9,9 +9,8 @@ import tensorflow as tf
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import claims, locks, tensorflow_files
 from beambert.pipelines.storage.leases import LEASE, BusyError
+from beambert.pipelines.storage.weights import GRAPH_FILE
 
-# The file without which servers do not load a version.
-GRAPH_FILE = "saved_model.pb"
 SECONDS_BETWEEN_TRIES = 2.0
 
 
@@ -20,7 +19,7 @@ def publish(temporary: str, output: str, number: Callable[[], int]) -> str:
 
     A file system renames the folder at once, or refuses if the version exists. On gs:// a folder is
     renamed file by file, and one that exists would be mixed with the other. So the number is taken
-    under a lock there, and the file that makes servers load the version comes last.
+    under a lock there, and the graph, without which servers do not load a version, comes last.
 
     Args:
       temporary: folder of the SavedModel, in the serving folder.

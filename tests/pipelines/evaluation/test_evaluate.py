@@ -332,3 +332,16 @@ def test_every_folder_may_be_on_gs(gs, blessed, data, model, tmp_path, capsys):
     ):
         with pytest.raises(InputError, match=message):
             evaluate.main([*there, flag])
+
+
+@pytest.mark.slow
+def test_a_folder_for_each_label(tmp_path, model):
+    """A split whose texts are files gives what its table gives."""
+    for number, (text, label, _) in enumerate(ROWS):
+        path = tmp_path / "data" / "dev" / label / f"{number}.txt"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    evaluate.main(arguments(tmp_path / "data", model, tmp_path / "evaluation"))
+    metrics = metrics_of(tmp_path / "evaluation")
+    assert metrics["overall"]["accuracy"] == 0.7
+    assert metrics["slices"]["label"]["negative"]["example_count"] == 5

@@ -15,7 +15,7 @@ from beambert.trainer.commands.pretrain import main as pretrain_main
 from beambert.trainer.loop import progress
 from beambert.trainer.loop.config import EXTEND, FINISH, OptimizerConfig, Revision
 from beambert.trainer.loop.loop import Interrupted
-from beambert.trainer.loop.optimization import learning_rate_at
+from beambert.trainer.loop.schedule import learning_rate_at
 from beambert.trainer.loop.steps import Trainer
 from beambert.trainer.pretraining import job
 from beambert.trainer.pretraining.revising import extension, finishing
