@@ -42,6 +42,10 @@ STORAGE_ERRORS = (
 )
 
 
+# Number of bytes of a small file to read at a time.
+BYTES_AT_A_TIME = 1 << 24
+
+
 def open_uncompressed(path: str) -> BinaryIO:
     """Opens a file to read its bytes as stored, even if its name says that it is compressed."""
     return FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED)
@@ -83,7 +87,7 @@ def reason(error: Exception) -> str:
 
 
 def read_bytes(path: str, flag: str = "") -> bytes:
-    """Returns the content of a small file.
+    """Returns the content of a small file, decompressed if its name says that it is compressed.
 
     Args:
       path: path of the file.
@@ -95,7 +99,8 @@ def read_bytes(path: str, flag: str = "") -> bytes:
     claims.check_regular(path, flag)
     try:
         with FileSystems.open(path) as file:
-            return file.read()
+            # Of a compressed file Beam gives 16 MiB at most to a call without a size.
+            return b"".join(iter(lambda: file.read(BYTES_AT_A_TIME), b""))
     except (*STORAGE_ERRORS, ValueError) as error:
         raise claims.refusal(
             claims.named(path, flag), "read", reason(error), "check the path"

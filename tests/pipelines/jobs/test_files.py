@@ -52,6 +52,13 @@ def test_no_byte_is_no_compressed_file(tmp_path, ending):
     assert read(path) == b""
 
 
+def test_a_compressed_file_is_read_to_its_end(tmp_path):
+    """The list of a million inputs has 100 MB, and Beam's file ends a read at 16 MiB."""
+    path, content = tmp_path / "inputs.jsonl.gz", bytes(17 << 20) + b"the end"
+    path.write_bytes(gzip.compress(content, 1))
+    assert files.read_bytes(str(path)) == content
+
+
 @pytest.mark.parametrize("zeros", [10, 200_000])
 def test_zeros_after_a_stream(tmp_path, zeros):
     """Padding, as gzip itself takes it, however much; then another stream."""
