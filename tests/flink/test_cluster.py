@@ -124,7 +124,7 @@ def test_an_undisturbed_cluster_gives_the_same_bytes(cluster, make, local, way, 
 @pytest.mark.parametrize("disturb", [kill_machine, kill_worker, freeze_worker])
 def test_a_disturbed_cluster_gives_the_same_bytes(cluster, make, local, disturb, stage, tmp_path):
     output, restarts = tmp_path / "records", cluster.restarts()
-    wait_until(lambda: not cluster.workers())  # those of the job before
+    cluster.end_workers()  # those of the job before
     process = make(output, *cluster.flags)
     is_there = cluster.workers if stage == "reading" else lambda: list(output.glob("*tfrecord*"))
     wait_until(lambda: process.poll() is not None or is_there())
