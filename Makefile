@@ -18,7 +18,8 @@ PYTEST := $(TEST_ENV) $(XLA_CACHE) $(BIN)/python -m pytest -n auto --maxprocesse
 	--dist=loadfile --no-loadscope-reorder
 
 .PHONY: help setup explore demo test test-slow test-release test-explore test-recognizer test-flink \
-	test-cluster test-runners test-tpu-packages test-serving attack deploy-files smoke-cloud lint bench \
+	test-cluster test-runners test-storage test-tpu-packages test-serving attack deploy-files \
+	smoke-cloud lint bench \
 	lock clean
 
 help:  ## list the targets
@@ -56,7 +57,7 @@ demo: $(SETUP)  ## the whole path from text to a served model, in demo-output/
 	$(BIN)/beambert demo --output=demo-output
 
 test: $(SETUP)  ## the fast tests, offline
-	$(PYTEST) -m "not slow and not release and not flink and not runners and not explore and not serving"
+	$(PYTEST) -m "not slow and not release and not flink and not runners and not storage and not explore and not serving"
 
 # These wait for other processes half of the time, so that one more than there are processors gains.
 test-slow: $(SETUP)  ## those that take longer: trainings, several processes
@@ -104,6 +105,15 @@ test-runners: $(SETUP)  ## the Beam commands on Prism, Spark and Flink; needs Go
 	fi
 	BEAMBERT_FLINK_JAR=$(abspath $(FLINK_JAR)) BEAMBERT_SPARK_JAR=$(abspath $(SPARK_JAR)) \
 		BEAMBERT_PRISM=$(abspath $(PRISM)) $(TEST_ENV) $(BIN)/python -m pytest -m runners tests/runners
+
+test-storage: .storage/.installed  ## the Beam commands on s3:// and hdfs://, whose clients it installs
+	PYTHONPATH=$(abspath .storage) $(TEST_ENV) $(BIN)/python -m pytest -m storage tests/storages
+
+.storage/.installed: requirements-storage.lock $(SETUP)
+	rm -rf .storage
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --require-hashes --target .storage \
+		-r requirements-storage.lock
+	touch $@
 
 test-tpu-packages: .venv-tpu/.installed  ## the trainer's tests with exactly what a TPU host has
 	TPU_SKIP_MDS_QUERY=1 $(TEST_ENV) .venv-tpu/bin/python -m pytest -n auto --maxprocesses=4 \
@@ -166,6 +176,7 @@ lock: $(SETUP)  ## resolve the newest versions into requirements.lock, and the h
 	$(COMPILE) requirements-gpu.in -o requirements-gpu.lock
 	$(COMPILE) --no-deps requirements-tpu.in -o requirements-tpu.lock
 	$(COMPILE) requirements-serving.in -o requirements-serving.lock
+	$(COMPILE) --no-deps requirements-storage.in -o requirements-storage.lock
 
 clean:  ## delete what the other targets made
-	rm -rf .venv .venv-tpu .venv-serving .flink .spark .prism demo-output attack-output build dist *.egg-info .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-tpu .venv-serving .flink .spark .prism .storage demo-output attack-output build dist *.egg-info .pytest_cache .ruff_cache .hypothesis

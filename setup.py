@@ -62,6 +62,10 @@ EXTRAS = {
     # Services that show the metrics of trainings, `--tracker`. Without MLflow's server.
     "mlflow": ["mlflow-skinny>=3"],
     "wandb": ["wandb>=0.20"],
+    # Beam's clients of other storages. Workers elsewhere need them too. They are not in
+    # requirements.lock; `make test-storage` installs them.
+    "s3": ["boto3>=1.44"],
+    "hdfs": ["hdfs>=2.7"],
     # Pipelines in Beam YAML, docs/python.md. Of these, the lock has what the tests need.
     "yaml": ["apache-beam[yaml]>=2.77"],
     # The tests and checks; the emulator stands in for gs://. Beam YAML needs Jinja and schemas.

@@ -166,8 +166,10 @@ def _with_runner(options: "PipelineOptions | None") -> "PipelineOptions":
 
     if options is None:
         return beam_options([])
+    from apache_beam.io.filesystems import FileSystems
     from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
 
+    FileSystems.set_options(options)
     if options.view_as(StandardOptions).runner is None:
         options = PipelineOptions.from_dictionary(options.get_all_options(drop_default=True))
         options.view_as(StandardOptions).runner = "FnApiRunner"

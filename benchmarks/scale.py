@@ -3,13 +3,17 @@
     python -m benchmarks.scale --input='wiki/wiki_*' --vocab_file=vocab.txt
     python -m benchmarks.scale --vocab_file=vocab.txt --files=1000 --gigabytes=20 --workers=10
 
-Three things are measured here. The work is that of a sample of the corpus on one core. The serial
-parts (plan, last step, renaming and deleting files) are run for some numbers of local files. Their
-times are seconds of the processor, so that other programs don't count. The rest is arithmetic: the
-model that `beambert data --dry_run` uses. Dataflow itself is not called.
+Three things are measured here. The work is that of a sample of the corpus on one core, for records
+of 128 and of 512 tokens and five passes. The serial parts (plan, last step, renaming and deleting
+files) are run for some numbers of local files, and as many shards. Their times are seconds of the
+processor, so that other programs don't count; their memory is the greatest of this process so far,
+with its libraries. The rest is arithmetic: the model that `beambert data --dry_run` uses. Dataflow
+itself is not called, and the start of its machines is not in the hours.
 """
 
+import itertools
 import pathlib
+import resource
 import tempfile
 import time
 from collections import Counter
@@ -20,6 +24,10 @@ from benchmarks import measuring
 
 # Size of the input files of the corpora that are predicted.
 INPUT_FILE_BYTES = 100e6
+# The predicted job.
+LENGTHS, DUPE_FACTOR = (128, 512), 5
+# Number of shards to add up at a time, as workers do.
+SHARDS_AT_A_TIME = 1000
 
 
 def timed(work: Callable[[], object]) -> float:
@@ -54,10 +62,11 @@ def measure_serial(count: int, vocab_file: str, folder: pathlib.Path) -> dict[st
     seconds["plan"] = timed(lambda: plans.append(make_plan(job, *find_inputs(job))))
     plan = plans[0]
     seconds["plan"] += timed(plan.claim_folders)
+    pipeline_bytes = translated_bytes(job, plan)
     read = Counter(read=count, coverage=expected(plan.inputs))
-    shards = list(made_shards(plan.layout))
+    shards = add_shards(map(add_shards, batched(made_shards(plan.layout))))
     finish = FinishFolders(plan.manifest, plan.layout)
-    seconds["finish"] = timed(lambda: list(finish.process(None, add_shards(shards), read, [])))
+    seconds["finish"] = timed(lambda: list(finish.process(None, shards, read, [])))
     info = folder / "records" / "info.json"
 
     def rename() -> None:
@@ -73,8 +82,26 @@ def measure_serial(count: int, vocab_file: str, folder: pathlib.Path) -> dict[st
         **{name: round(value, 3) for name, value in seconds.items()},
         "microseconds_per_file": {name: round(1e6 * s / count, 1) for name, s in seconds.items()},
         "info_megabytes": round(info.stat().st_size / 1e6, 2),
-        "job_megabytes": round((folder / "records" / "_SUCCESS").stat().st_size / 1e6, 3),
+        "job_megabytes": round(pipeline_bytes / 1e6, 3),
+        "peak_gigabytes": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6, 2),
     }
+
+
+def translated_bytes(job: object, plan: object) -> int:
+    """Returns the size of the pipeline that a runner would get, which holds the claimed job."""
+    import apache_beam as beam
+
+    from beambert.pipelines.pretraining_data.graph import CreatePretrainingData
+
+    pipeline = beam.Pipeline()
+    _ = pipeline | CreatePretrainingData(job, plan=plan)
+    return pipeline.to_runner_api().ByteSize()
+
+
+def batched(elements: Iterator[object]) -> Iterator[list[object]]:
+    """Yields the elements in lists."""
+    while some := list(itertools.islice(elements, SHARDS_AT_A_TIME)):
+        yield some
 
 
 def expected(inputs: Sequence) -> int:
@@ -110,7 +137,9 @@ def predict(paths: list[str], vocab_file: str, gigabytes: float, workers: int) -
     from beambert.pipelines.pretraining_data.job import PretrainingDataJob
     from beambert.pipelines.pretraining_data.plan import default_num_shards, find_inputs, make_plan
 
-    job = PretrainingDataJob(vocab_file, "records", tuple(paths))
+    job = PretrainingDataJob(
+        vocab_file, "records", tuple(paths), max_seq_length=LENGTHS, dupe_factor=DUPE_FACTOR
+    )
     plan = make_plan(job, *find_inputs(job))
     found = SAMPLES.get(tuple(paths)) or estimate.estimate(
         plan.inputs,
@@ -124,13 +153,14 @@ def predict(paths: list[str], vocab_file: str, gigabytes: float, workers: int) -
     sampled = found.share * sum(file.bytes for file in plan.inputs)
     inputs = round(total / INPUT_FILE_BYTES)
     shards = default_num_shards([InputFile("text", round(total))])
-    size = estimate.job_size(found, total / sampled, total, inputs, shards, shards)
+    record_files = shards * len(LENGTHS)
+    size = estimate.job_size(found, total / sampled, total, inputs, shards, record_files)
     machines = dataflow_cost.Workers("n2-standard-4", 4, workers, *dataflow_cost.list_price())
     cost = dataflow_cost.predict(size, machines)
     return {
         "gigabytes": gigabytes,
         "shards": shards,
-        "record_gigabytes": round(size.record_bytes / 1e9, 1),
+        "gigabytes_from_and_to_storage": round((size.input_bytes + size.record_bytes) / 1e9, 1),
         "workers": workers,
         "hours": round(cost.seconds / 3600, 2),
         "serial_seconds": round(size.serial_seconds, 1),
@@ -172,8 +202,8 @@ def build_parser() -> FlagParser:
     add(
         "--gigabytes",
         type=numbers,
-        default=[20, 200, 2000],
-        help="sizes of the text to predict, with commas (default: 20,200,2000)",
+        default=[16, 20, 200, 2000],
+        help="sizes of the text to predict, with commas (default: 16,20,200,2000)",
     )
     add("--workers", type=int, default=50, help="workers of four vCPUs (default: %(default)s)")
     measuring.add_results_flag(parser)

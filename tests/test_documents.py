@@ -33,7 +33,9 @@ BEAM_FLAGS = {
     *("--runner", "--machine_type", "--max_num_workers", "--disk_size_gb", "--resource_hint"),
     *("--dataflow_service_options", "--flexrs_goal", "--no_use_public_ips", "--experiments"),
     *("--setup_file", "--project", "--region", "--temp_location", "--flink_master"),
-    *("--direct_running_mode", "--environment_type"),
+    *("--direct_running_mode", "--environment_type", "--environment_cache_millis"),
+    *("--job_endpoint", "--hdfs_host", "--hdfs_port", "--hdfs_user", "--hdfs_full_urls"),
+    "--s3_region_name",
 }
 OTHER_FLAGS = {"--json", "--show", "--share", "--start"}
 

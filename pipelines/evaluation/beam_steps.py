@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 import apache_beam as beam
 
 from beambert.pipelines.evaluation.predictions import Row
+from beambert.pipelines.jobs.files import delete_quietly
 from beambert.pipelines.jobs.running import describe_examples, run_job
+from beambert.pipelines.jobs.stored_values import StoredValue, store_values
 from beambert.pipelines.shared.progress import ProgressTally
 
 if TYPE_CHECKING:  # importing TFMA takes seconds, which --help avoids
@@ -42,9 +44,20 @@ class PredictBatch(beam.DoFn):
 
 
 def predict(
-    predictor: Predictor, rows: Sequence[Row], folder: str, options: "PipelineOptions"
+    predictor: Predictor,
+    rows: Sequence[Row],
+    rows_path: str,
+    folder: str,
+    options: "PipelineOptions",
 ) -> None:
     """Writes the predictions of the rows as TFRecords to a folder.
+
+    Args:
+      predictor: function that makes the predictions of a batch.
+      rows: the rows.
+      rows_path: path of a file to make, from which the workers read the rows. It is deleted.
+      folder: folder to write to.
+      options: options of the Beam pipeline.
 
     Raises:
       InputError: a worker raised it.
@@ -53,14 +66,19 @@ def predict(
     def build(pipeline: beam.Pipeline, progress_folder: str | None) -> None:
         _ = (
             pipeline
-            | "Batches" >> beam.Create(_batches(rows))
+            | "Batches" >> beam.Create(places)
             | "Spread" >> beam.Reshuffle()
+            | "Rows" >> beam.Map(StoredValue.read)
             | "Predict"
             >> beam.ParDo(PredictBatch(predictor, progress_folder)).with_output_types(bytes)
             | "Write" >> beam.io.WriteToTFRecord(f"{folder}/part", file_name_suffix=".tfrecord")
         )
 
-    run_job(build, options, describe_examples(len(rows)), len(rows), "examples", "predicted")
+    places = store_values(rows_path, _batches(rows))
+    try:
+        run_job(build, options, describe_examples(len(rows)), len(rows), "examples", "predicted")
+    finally:
+        delete_quietly([rows_path])
 
 
 def analyse(

@@ -36,6 +36,9 @@ from beambert.pipelines.storage.weights import NOT_TO_USE, model_sha256, weights
 from beambert.pipelines.tasks.files import sha256_of
 from beambert.pipelines.tasks.task import Task
 
+# File from which workers read the rows, while they predict.
+ROWS_FILE = "rows"
+
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
 
@@ -228,7 +231,8 @@ def _predict(
     Raises:
       InputError: the model's answers cannot be used.
     """
-    beam_steps.predict(predictor, rows, place.of_workers(predictor.FOLDER), place.options)
+    folder, rows_path = place.of_workers(predictor.FOLDER), place.of_workers(ROWS_FILE)
+    beam_steps.predict(predictor, rows, rows_path, folder, place.options)
     records = predictions.read_records(place.fetched(predictor.FOLDER))
     if predictor.FOLDER != PREDICTIONS_FOLDER:
         shutil.rmtree(place.unfinished / predictor.FOLDER)

@@ -16,10 +16,14 @@ from beambert.pipelines.features.job import (
 from beambert.pipelines.features.transforms import FinishFeatures, WriteFeatures
 from beambert.pipelines.jobs import files
 from beambert.pipelines.jobs.running import library_versions
+from beambert.pipelines.jobs.stored_values import StoredValue, store_values
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import claims
 from beambert.pipelines.tasks.splits import TaskSplits
 from beambert.pipelines.tokenizers.folders import read_given
+
+# File in the output folder from which workers read the examples. The last step deletes it.
+EXAMPLES_FILE = f"{claims.TEMPORARY_PREFIX}examples"
 
 
 @beam.typehints.with_output_types(str)
@@ -71,10 +75,12 @@ class CreateTaskFeatures(beam.PTransform):
             raise InputError(
                 f"--output={plan.output}: is finished already; choose another folder or delete it"
             )
+        path = FileSystems.join(plan.output, EXAMPLES_FILE)
         reports = (
             begin
-            | "Shards" >> beam.Create(make_shards(self._inputs))
+            | "Shards" >> beam.Create(store_values(path, make_shards(self._inputs)))
             | "Spread" >> beam.Reshuffle()
+            | "Examples" >> beam.Map(StoredValue.read)
             | "Write" >> beam.ParDo(WriteFeatures(plan, self._progress_folder))
         )
         return (

@@ -3,8 +3,10 @@
 import dataclasses
 from typing import TYPE_CHECKING
 
+from apache_beam.io.filesystems import FileSystems
+
 from beambert.pipelines.features.contract import FLAGS_OF, LOST_TOKENS, FeaturesInfo
-from beambert.pipelines.features.graph import CreateTaskFeatures, plan_features
+from beambert.pipelines.features.graph import EXAMPLES_FILE, CreateTaskFeatures, plan_features
 from beambert.pipelines.features.job import FeaturesJob, FeaturesPlan
 from beambert.pipelines.jobs import files
 from beambert.pipelines.jobs.running import (
@@ -48,14 +50,18 @@ def _run(
     if works_here(options):
         with loading():  # its import prints, so it happens here
             import beambert.pipelines.features.encoding  # noqa: F401
-    run_job(
-        lambda pipeline, folder: pipeline | CreateTaskFeatures(job, folder, (plan, inputs)),
-        options,
-        describe_examples(sum(len(of) for of in inputs.examples.values())),
-        sum(path.stat().st_size for path in inputs.files.values()) / 1e6,
-        "MB",
-        output=plan.output,
-    )
+    try:
+        run_job(
+            lambda pipeline, folder: pipeline | CreateTaskFeatures(job, folder, (plan, inputs)),
+            options,
+            describe_examples(sum(len(of) for of in inputs.examples.values())),
+            sum(path.stat().st_size for path in inputs.files.values()) / 1e6,
+            "MB",
+            output=plan.output,
+        )
+    except BaseException:
+        files.delete_quietly([FileSystems.join(plan.output, EXAMPLES_FILE)])
+        raise
 
 
 def summarize(output: str) -> str:

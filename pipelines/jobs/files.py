@@ -7,9 +7,11 @@
 
 import contextlib
 import os
+import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO
 
+from apache_beam.io.aws.clients.s3.messages import S3ClientError
 from apache_beam.io.filesystem import BeamIOError, CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 from google.api_core.exceptions import GoogleAPIError
@@ -22,8 +24,26 @@ from beambert.pipelines.storage import claims
 from beambert.pipelines.storage.claims import MARKER_FILE, UNFINISHED_FILE
 from beambert.pipelines.storage.given_paths import has_wildcard
 
-# The exceptions of file systems. Beam's gs:// file system passes on some of the Google libraries.
-STORAGE_ERRORS = (OSError, BeamIOError, GoogleAPIError, GoogleAuthError, InvalidResponse)
+
+def _errors_of_clients() -> Iterator[type[Exception]]:
+    """Yields the exceptions of the clients for hdfs:// and s3:// that are installed.
+
+    Beam has loaded these clients if they are there, and passes on their exceptions.
+    """
+    for module, name in (("hdfs", "HdfsError"), ("botocore.exceptions", "BotoCoreError")):
+        if module in sys.modules:
+            yield getattr(sys.modules[module], name)
+
+
+# The exceptions of file systems. Beam's own ones pass on some of the libraries beneath them.
+STORAGE_ERRORS = (
+    *(OSError, BeamIOError, GoogleAPIError, GoogleAuthError, InvalidResponse, S3ClientError),
+    *_errors_of_clients(),
+)
+
+
+# Number of bytes of a small file to read at a time.
+BYTES_AT_A_TIME = 1 << 24
 
 
 def open_uncompressed(path: str) -> BinaryIO:
@@ -61,11 +81,13 @@ def reason(error: Exception) -> str:
     for inner in (getattr(error, "exception_details", None) or {}).values():
         if isinstance(inner, Exception):
             return reason(inner)
+    if isinstance(error, InvalidResponse):  # Its text is a tuple's, with all allowed statuses.
+        return " ".join(map(str, error.args[:2]))
     return getattr(error, "strerror", None) or str(error)
 
 
 def read_bytes(path: str, flag: str = "") -> bytes:
-    """Returns the content of a small file.
+    """Returns the content of a small file, decompressed if its name says that it is compressed.
 
     Args:
       path: path of the file.
@@ -77,7 +99,8 @@ def read_bytes(path: str, flag: str = "") -> bytes:
     claims.check_regular(path, flag)
     try:
         with FileSystems.open(path) as file:
-            return file.read()
+            # Of a compressed file Beam gives 16 MiB at most to a call without a size.
+            return b"".join(iter(lambda: file.read(BYTES_AT_A_TIME), b""))
     except (*STORAGE_ERRORS, ValueError) as error:
         raise claims.refusal(
             claims.named(path, flag), "read", reason(error), "check the path"
@@ -104,8 +127,24 @@ def open_atomically(path: str) -> Iterator[BinaryIO]:
     temporary = claims.aside(path)
     with create(temporary, path) as file:
         yield file
-        file.close()
-        FileSystems.rename([temporary], [path])
+        _close(file, temporary)
+        rename(temporary, path)
+
+
+def rename(path: str, new: str) -> None:
+    """Gives a file another name. A file that has that name already is replaced.
+
+    Raises:
+      BeamIOError: the file cannot be renamed.
+    """
+    try:
+        FileSystems.rename([path], [new])
+    except BeamIOError:
+        # HDFS refuses a name that is taken, perhaps by a worker that was too slow.
+        if "://" not in new or not (FileSystems.exists(path) and FileSystems.exists(new)):
+            raise
+        FileSystems.delete([new])
+        FileSystems.rename([path], [new])
 
 
 @contextlib.contextmanager
@@ -124,13 +163,23 @@ def create(path: str, name: str | None = None) -> Iterator[BinaryIO]:
         with FileSystems.create(
             path, "application/octet-stream", CompressionTypes.UNCOMPRESSED
         ) as file:
-            yield file
+            try:
+                yield file
+            finally:
+                _close(file, path)
     except BaseException as error:  # This includes an interrupt and errors of the caller.
         delete_quietly([path])
         if not isinstance(error, STORAGE_ERRORS):
             raise
         remedy = "mend that or choose another --output, then give the same command again"
         raise claims.refusal(name or path, "written", reason(error), remedy) from error
+
+
+def _close(file: BinaryIO, path: str) -> None:
+    if path.startswith("s3://") and not file.closed and not file.tell():
+        # S3 completes no upload without a part, and Beam makes none for an empty file.
+        file.raw._uploader._write_to_s3(b"")
+    file.close()
 
 
 def make_folder(path: str) -> None:

@@ -135,8 +135,8 @@ def _match(pattern: str, flag: str = "--input") -> list[InputFile]:
         (result,) = FileSystems.match([absolute(pattern)])
     except (*STORAGE_ERRORS, ValueError) as error:
         raise InputError(
-            f"{flag}={_printable(pattern)}: cannot be listed ({error}); check the path and your "
-            "access"
+            f"{flag}={_printable(pattern)}: cannot be listed ({reason(error)}); check the path and "
+            "your access"
         ) from error
     matched = [m for m in result.metadata_list if m.size_in_bytes is not None]
     if "://" in pattern:

@@ -7,8 +7,6 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from apache_beam.io.filesystems import FileSystems
-
 from beambert.pipelines.jobs.files import read_bytes, write_bytes
 from beambert.pipelines.jobs.input_files import InputFile
 
@@ -33,19 +31,19 @@ class InputList:
     summary: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     @classmethod
-    def of(cls, files: Sequence[InputFile], folder: str) -> "InputList":
+    def of(cls, files: Sequence[InputFile], path: str) -> "InputList":
         """Returns the list of some files, sorted by path.
 
         Args:
           files: the files.
-          folder: folder for the file that lists them, if they are many.
+          path: path of the file that lists them, if they are many; `write_list` writes it.
         """
         if len(files) <= MOST_LISTED:
             return cls(tuple(files))
         digest = hashlib.sha256(_serialize(files)).hexdigest()
         size = sum(file.bytes for file in files)
         summary = {"files": len(files), "bytes": size, "sha256": digest}
-        return cls((), FileSystems.join(folder, INPUTS_FILE), summary)
+        return cls((), path, summary)
 
     @property
     def count(self) -> int:

@@ -7,12 +7,18 @@ replaces the handler of Ctrl-C by one of its own, after which the command would 
 
 import contextlib
 import copy
+import socket
 from collections.abc import Iterator
 from typing import Any
 
+from apache_beam.options.pipeline_options import PipelineOptions, PortableOptions
 from apache_beam.runners.portability import job_server
 
+from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.interrupts import undone_at_end
+
+# Beam waits for five minutes, and ends with a traceback then.
+SECONDS_TO_ANSWER = 20.0
 
 
 class JobServer(job_server.JobServer):
@@ -39,6 +45,25 @@ class JobServer(job_server.JobServer):
 
 
 _STARTED: list[JobServer] = []
+
+
+def check_answers(options: PipelineOptions) -> None:
+    """Checks that somebody answers where a job server is said to be.
+
+    Raises:
+      InputError: nobody does.
+    """
+    endpoint = options.view_as(PortableOptions).job_endpoint
+    if not endpoint or endpoint == "embed":
+        return
+    host, _, port = endpoint.rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), SECONDS_TO_ANSWER).close()
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"--job_endpoint={endpoint}: no job server answers there ({error}); start it, or name "
+            "the host and the port that it has"
+        ) from error
 
 
 @contextlib.contextmanager

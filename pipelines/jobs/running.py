@@ -34,6 +34,9 @@ The default runner, FnApiRunner, uses one process on this machine. For two proce
 """
 # Below so many bytes of input, starting processes takes longer than they save.
 LEAST_BYTES_FOR_PROCESSES = 100_000_000
+# Runners whose shuffle spills to disk or is a service. PortableRunner sends jobs to a Flink or a
+# Spark of one's own.
+SHUFFLING_RUNNERS = ("DataflowRunner", "FlinkRunner", "SparkRunner", "PortableRunner")
 # Environments of Beam whose workers may share a file system with this machine, unlike containers.
 SHARING_ENVIRONMENTS = ("PROCESS", "EXTERNAL")
 # The local runner's message when one of its worker processes has ended.
@@ -58,7 +61,7 @@ _QUIET_LEVELS = {"": logging.ERROR} | dict.fromkeys(
 def beam_options(
     arguments: Sequence[str], own: Mapping[str, Flag] | None = None
 ) -> "PipelineOptions":
-    """Parses Beam's flags.
+    """Parses Beam's flags, and makes those of storage, such as --hdfs_host, known to its files.
 
     Args:
       arguments: flags that the command does not know.
@@ -67,6 +70,7 @@ def beam_options(
     Raises:
       InputError: a flag is unknown to Beam, too, or has a value that Beam does not take.
     """
+    from apache_beam.io.filesystems import FileSystems
     from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
 
     parser = FlagParser(add_help=False)
@@ -81,6 +85,8 @@ def beam_options(
     if result.view_as(StandardOptions).runner is None:
         # DirectRunner would first try to download another runner.
         result.view_as(StandardOptions).runner = "FnApiRunner"
+    # A pipeline does that, too, but the inputs are listed before.
+    FileSystems.set_options(result)
     return result
 
 
@@ -213,6 +219,7 @@ def plain_errors() -> Iterator[None]:
     Raises:
       InputError: the user can mend the cause; all other exceptions pass unchanged.
     """
+    import grpc
     from google.api_core.exceptions import GoogleAPIError
     from google.auth.exceptions import GoogleAuthError
 
@@ -246,9 +253,23 @@ def plain_errors() -> Iterator[None]:
                 f"--output: cannot be written ({unwritable[0]}); make room or choose another, then "
                 "give the same command again"
             )
+        if found is None and isinstance(error, grpc.RpcError):
+            found = _job_server_gone(error)
         if found is None:
             raise
         raise found from error
+
+
+def _job_server_gone(error: Exception) -> InputError:
+    """Returns the sentence about a job server that broke off or didn't understand."""
+    why = " ".join(str(error).split())
+    if hasattr(error, "code"):
+        why = f"{error.code().name}: {' '.join(str(error.details()).split())}"
+    return InputError(
+        f"--job_endpoint: the job server broke off ({why}); look into its log, and whether its "
+        f"version of Beam goes with {importlib.metadata.version('apache-beam')} here, then give "
+        "the same command again"
+    )
 
 
 @contextlib.contextmanager
@@ -321,6 +342,7 @@ def run_job(
         if is_local(options):
             folder = stack.enter_context(ProgressDisplay(describe)).folder
             stack.enter_context(quiet_libraries())
+        job_servers.check_answers(options)
         stack.enter_context(job_servers.ended_after())
         # The server of a job tells the counts.
         stages = clock.stage_seconds(_run(build, options, folder, error_path, output))

@@ -9,6 +9,7 @@ from apache_beam.ml.inference.base import RunInference
 
 from beambert.pipelines.corpus.encodings import Encodings
 from beambert.pipelines.jobs.input_files import InputFile, match_inputs
+from beambert.pipelines.jobs.running import SHUFFLING_RUNNERS
 from beambert.pipelines.prediction.batches import (
     InputRow,
     Reading,
@@ -83,6 +84,10 @@ class Predict(beam.PTransform):
                 | "Spread" >> beam.Reshuffle()
                 | "Read" >> beam.ParDo(ReadRows(self._reading, self._progress_folder))
             )
+            # Reading a file is one worker's work, answering its rows is not. Other runners would
+            # hold all rows in memory.
+            if type(texts.pipeline.runner).__name__ in SHUFFLING_RUNNERS:
+                rows |= "SpreadRows" >> beam.Reshuffle()
         else:
             rows = texts | "Read" >> beam.Map(row_of, self._reading)
         answers = (

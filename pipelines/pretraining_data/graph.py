@@ -120,7 +120,11 @@ class CreatePretrainingData(beam.PTransform):
         """Returns the counts of the shards, and the sizes of the sources if they are needed."""
         plan, layout = self._plan, self._plan.layout
         # Every shard gets a file, even if it has no document.
-        every_group = tokenized.documents.pipeline | "Shards" >> beam.Create(shuffle.groups())
+        every_group = (
+            tokenized.documents.pipeline
+            | "Shards" >> beam.Create([shuffle])
+            | "Groups" >> beam.FlatMap(Shuffle.groups)
+        )
         in_groups = [tokenized.documents, every_group]
         if plan.job.duplicates == NEAR:
             in_groups.append(

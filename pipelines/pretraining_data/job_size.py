@@ -16,8 +16,8 @@ BYTES_PER_DOCUMENT = 16 + 3 * 4 + 16 + 5
 BYTES_PER_SENTENCE = 4
 # Seconds of one core while nothing else can be done: for each input in the plan, and for each input
 # and each shard in the last step. benchmarks/results/scale.json has them for 100,000 local files.
-PLAN_SECONDS_PER_INPUT = 5.3e-5
-FINISH_SECONDS_PER_FILE = 4.0e-5
+PLAN_SECONDS_PER_INPUT = 3.4e-5
+FINISH_SECONDS_PER_FILE = 1.4e-5
 # Requests that look at the bucket and at the folder for each file that is written and renamed. An
 # emulator of gs:// counted 3.75.
 LOOKS_PER_FILE = 4

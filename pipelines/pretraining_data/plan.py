@@ -358,7 +358,7 @@ def make_plan(
     manifest = Manifest(
         parameters=parameters | {"assumed_encodings": encodings.to_json()},
         vocabulary=vocabulary,
-        inputs=InputList.of(inputs, layout.folders()[0].path),
+        inputs=InputList.of(inputs, FileSystems.join(layout.folders()[0].path, INPUTS_FILE)),
         sources=sources,
         versions=library_versions(_packages(job)),
         max_reject_fraction=job.max_reject_fraction,

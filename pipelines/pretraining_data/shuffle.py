@@ -19,14 +19,12 @@ import numpy as np
 from apache_beam.io.filesystems import FileSystems
 
 from beambert.pipelines.jobs.files import create, read_range
+from beambert.pipelines.jobs.running import SHUFFLING_RUNNERS
 from beambert.pipelines.shared.ragged import starts_of
 from beambert.pipelines.storage.claims import TEMPORARY_PREFIX
 
 # Values of --shuffle.
 AUTO, RUNNER, FILES = "auto", "runner", "files"
-# Runners whose shuffle spills to disk or is a service. PortableRunner sends jobs to a Flink or a
-# Spark of one's own.
-SHUFFLING_RUNNERS = ("DataflowRunner", "FlinkRunner", "SparkRunner", "PortableRunner")
 # Number of token ids that a worker holds before it passes them on, at two bytes each. A file of 64
 # MB has long slices. A runner's shuffle takes smaller elements: Dataflow at most 80 MB, and Flink
 # what fits into its heap.

@@ -305,6 +305,8 @@ class WriteShards(beam.DoFn):
         self._progress_folder = progress_folder
         self._error_path = error_path
         self._instances = Metrics.counter("beambert", "instances")
+        # A shard that is much larger than the mean has a document with very many copies.
+        self._tokens = Metrics.distribution("beambert", "tokens_in_shard")
 
     def setup(self) -> None:
         """Loads the encoder and creates the worker's `ProgressTally`."""
@@ -334,6 +336,7 @@ class WriteShards(beam.DoFn):
         counts = DocumentCounts()
         documents = documents_of(received, self._layout, self._ids, self._duplicates, counts)
         self._clock.lap("shuffle")
+        self._tokens.update(len(documents.tokens))
         folders = {}
         for folder, name in self._layout.files_of(key):
             mine, of_mine = documents, counts

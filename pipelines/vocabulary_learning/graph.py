@@ -1,6 +1,5 @@
 """The Beam transform that learns a vocabulary from documents."""
 
-import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,7 +10,7 @@ from beambert.pipelines.corpus.encodings import Encodings
 from beambert.pipelines.corpus.reading import ReadOptions, find_encodings, first_rejects
 from beambert.pipelines.corpus.transforms import COUNTS, REJECTS, add_sources
 from beambert.pipelines.jobs.input_files import InputFile, match_inputs
-from beambert.pipelines.jobs.input_list import InputList
+from beambert.pipelines.jobs.input_list import InputList, write_list
 from beambert.pipelines.jobs.totals import add_counts, total_of
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.vocabulary_learning import learning, word_counts
@@ -53,8 +52,13 @@ def about_job(
         parameters |= {"add": job.add} if job.add else {"add_pieces": list(extension.given)}
     return {
         "parameters": parameters | {"assumed_encodings": encodings.to_json()},
-        "inputs": [dataclasses.asdict(file) for file in inputs],
+        "inputs": list_inputs(job, inputs).to_json(),
     }
+
+
+def list_inputs(job: VocabularyJob, inputs: Sequence[InputFile]) -> InputList:
+    """Returns the list of the inputs. If they are many, a file beside the vocabulary has it."""
+    return InputList.of(inputs, word_counts.inputs_file(job.output))
 
 
 @beam.typehints.with_input_types(str)
@@ -128,9 +132,10 @@ class LearnVocabulary(beam.PTransform):
             size = len(extension.vocabulary) + (extension.number or len(extension.given))
         most = learning.words_needed(size)
         options = ReadOptions(job.format, job.text_column, self._progress_folder, self._encodings)
-        counted = add_sources(
-            documents, InputList(tuple(self._inputs)), options
-        ) | "CountWords" >> beam.ParDo(
+        inputs = list_inputs(job, self._inputs)
+        if inputs.path:
+            write_list(inputs.path, self._inputs)
+        counted = add_sources(documents, inputs, options) | "CountWords" >> beam.ParDo(
             word_counts.CountWords(do_lower_case, options, self._error_path, job.kind)
         ).with_outputs(COUNTS, REJECTS, main="words")
         words = (
@@ -155,7 +160,7 @@ class LearnVocabulary(beam.PTransform):
         return words | "Learn" >> beam.ParDo(
             word_counts.WriteVocabulary(
                 job,
-                self._inputs,
+                inputs,
                 about_job(job, self._inputs, self._encodings, extension),
                 self._error_path,
                 extension,

@@ -23,7 +23,8 @@ from beambert.pipelines.corpus.reading import (
 )
 from beambert.pipelines.corpus.transforms import COUNTS, RejectLists, Source, read_source
 from beambert.pipelines.jobs.files import delete_quietly, write_bytes
-from beambert.pipelines.jobs.input_files import InputFile, check_unchanged
+from beambert.pipelines.jobs.input_files import check_unchanged
+from beambert.pipelines.jobs.input_list import INPUTS_FILE, InputList
 from beambert.pipelines.jobs.permanent_errors import told
 from beambert.pipelines.jobs.running import library_versions
 from beambert.pipelines.shared.console import counted
@@ -57,6 +58,11 @@ def job_file(output: str) -> str:
 def rejects_file(output: str) -> str:
     """Returns the path of the file that lists the rejected documents of a vocabulary."""
     return f"{output}-rejects.jsonl"
+
+
+def inputs_file(output: str) -> str:
+    """Returns the path of the file that lists the inputs of a vocabulary, if they are many."""
+    return f"{output}-{INPUTS_FILE}"
 
 
 def cut_text(text: str, size: int = PIECE_CHARACTERS) -> Iterator[str]:
@@ -247,7 +253,7 @@ class WriteVocabulary(beam.DoFn):
     def __init__(
         self,
         job: VocabularyJob,
-        inputs: Sequence[InputFile],
+        inputs: InputList,
         about: Mapping[str, Any],
         error_path: str = "",
         extension: Extension | None = None,
@@ -294,7 +300,7 @@ class WriteVocabulary(beam.DoFn):
     ) -> Vocabulary:
         job = self._job
         remedy = "wait until nothing writes to it, then give the same command again"
-        check_unchanged(self._inputs, job.patterns, remedy)
+        check_unchanged(self._inputs.files(), job.patterns, remedy)
         self._list_rejects(rejects, read)
         if not words.distinct:
             raise InputError(no_words(read["read"], "document"))

@@ -15,7 +15,7 @@ import sys
 import time
 
 import pytest
-from support import stand_in_models
+from support import small_evaluation, stand_in_models
 from support.sample_text import make_document
 
 pytestmark = pytest.mark.runners
@@ -47,7 +47,11 @@ COMMANDS = {
     + ["--max_seq_length=32", "--output=features"],
     "predict": ["--model=../model", "--input", "../rows.txt", "--output=answers"],
     "embed": ["--model=../encoder", "--input", "../rows.txt", "../text_0", "--output=embeddings"],
+    "evaluate": ["--task=classification", "--data_dir=../reviews", "--model=../model"]
+    + ["--output=evaluation"],
 }
+# Files of an evaluation that follow from the answers alone.
+OF_EVALUATION = ("metrics.json", "mistakes.jsonl")
 
 
 @pytest.fixture(scope="module")
@@ -66,6 +70,9 @@ def folder(tmp_path_factory, vocabulary):
         sentences = make_document(generator, rows)
         lines = [f"{sentence}\t{number % 2}\n" for number, sentence in enumerate(sentences)]
         (folder / "task" / f"{split}.tsv").write_text("sentence\tlabel\n" + "".join(lines))
+    (folder / "reviews").mkdir()
+    rows = ["\t".join(row) for row in small_evaluation.ROWS * 30]
+    (folder / "reviews" / "dev.tsv").write_text("\n".join(["text\tlabel\tsource", *rows]) + "\n")
     model = folder / "model"
     model.mkdir()
     stand_in_models.save_model(stand_in_models.Classifier(), model, stand_in_models.LABELS)
@@ -153,6 +160,10 @@ def test_a_runner_gives_the_same_bytes(folder, local, runner, command):
     expected = local[command]
     if command == "predict":  # Beam decides in which files the answers stand.
         assert answers_in(made) == answers_in(expected)
+    elif command == "evaluate":
+        for name in OF_EVALUATION:
+            assert made[f"evaluation/{name}"] == expected[f"evaluation/{name}"]
+        assert json.loads(made["evaluation/metrics.json"])["examples"] == 300
     else:
         assert made.keys() == expected.keys()
         assert [name for name in made if made[name] != expected[name]] == []

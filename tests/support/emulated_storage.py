@@ -53,6 +53,8 @@ HELD = "/held"
 REFUSED = "/refused"
 # Where it learns how long each request takes, as the way to Google does.
 LATENCY = "/latency"
+# Where it learns which requests fail, and says how many of them are still to fail.
+FAULTS = "/faults"
 # https://cloud.google.com/storage/docs/json_api/v1/objects/list
 OBJECTS_A_PAGE = 1000
 
@@ -112,6 +114,9 @@ class Handler(emulator.RequestHandler):
     # A request like this pattern is forbidden.
     refused: re.Pattern | None = None
     latency = 0.0
+    # Requests like the pattern get this status, so many times.
+    fault: tuple[re.Pattern, int] | None = None
+    faults_left = 0
 
     def _handle(self, method: str) -> None:
         if self.headers["Transfer-Encoding"] == "chunked":
@@ -135,6 +140,9 @@ class Handler(emulator.RequestHandler):
             if url.path == LATENCY:
                 Handler.latency = float(self._body())
                 self._answer(HTTPStatus.OK)
+                return
+            if url.path == FAULTS:
+                self._change_faults()
                 return
             self.requests.append(f"{method} {unquote(url.path)}")
             query = {name: values[0] for name, values in parse_qs(url.query).items()}
@@ -160,6 +168,8 @@ class Handler(emulator.RequestHandler):
                 self._take_job()
             elif is_refused or url.path.endswith(f"/b/{OBJECTS_ONLY}"):
                 self._answer(HTTPStatus.FORBIDDEN)
+            elif self._is_faulty(f"{method} {name}"):
+                self._answer(self.fault[1])
             elif not self._holds(unquote(url.path), name, query):
                 self._answer(HTTPStatus.PRECONDITION_FAILED)
             elif query.get("uploadType") == "media" and self.headers["Content-Length"] == "0":
@@ -176,6 +186,19 @@ class Handler(emulator.RequestHandler):
             Handler.held = re.compile(text) if text else None
             self.holding.clear()
         self._answer(HTTPStatus.OK, json.dumps(self.holding.is_set()).encode())
+
+    def _change_faults(self) -> None:
+        """Takes what is to fail, or says how many failures are left."""
+        if self.command == "PUT":
+            pattern, status, times = json.loads(self._body())
+            Handler.fault, Handler.faults_left = (re.compile(pattern), status), times
+        self._answer(HTTPStatus.OK, json.dumps(self.faults_left).encode())
+
+    def _is_faulty(self, request: str) -> bool:
+        if not self.faults_left or not self.fault[0].fullmatch(request):
+            return False
+        Handler.faults_left -= 1
+        return True
 
     def _body(self) -> str:
         return self.rfile.read(int(self.headers["Content-Length"])).decode()
@@ -359,6 +382,19 @@ def is_holding() -> bool:
 def delay(seconds: float) -> None:
     """Lets each request take so many seconds from now on."""
     _tell(LATENCY, str(seconds))
+
+
+def fail(pattern: str, status: int, times: int) -> None:
+    """Answers requests like "POST name/of/object" with a status, so many times; 0 ends it."""
+    address = os.environ["STORAGE_EMULATOR_HOST"] + FAULTS
+    request = json.dumps([pattern, status, times]).encode()
+    urllib.request.urlopen(urllib.request.Request(address, data=request, method="PUT")).close()
+
+
+def faults_left() -> int:
+    """Returns how many requests are still to fail, see `fail`."""
+    with urllib.request.urlopen(os.environ["STORAGE_EMULATOR_HOST"] + FAULTS) as answer:
+        return json.loads(answer.read())
 
 
 @contextlib.contextmanager

@@ -33,6 +33,7 @@ MEMORY = {
 }
 BOOT = pathlib.Path(__file__).with_name("flink_worker.py")
 SECONDS_TO_START = 180
+SECONDS_TO_END = 60
 
 
 class Cluster:
@@ -117,6 +118,18 @@ class Cluster:
                 if str(BOOT).encode() in words.read_bytes():
                     found.append(int(words.parent.name))
         return found
+
+    def end_workers(self) -> None:
+        """Waits for the workers of a job that is over, and kills those that stay.
+
+        When a stage begins anew on a machine that wasn't lost, Beam may forget a worker there.
+        """
+        deadline = time.monotonic() + SECONDS_TO_END
+        while self.workers() and time.monotonic() < deadline:
+            time.sleep(0.1)
+        for worker in self.workers():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(worker, signal.SIGKILL)
 
     def busiest_worker(self) -> int:
         """Returns the process number of the worker that computes most in a moment."""

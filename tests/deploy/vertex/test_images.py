@@ -26,7 +26,8 @@ LOCKS = sorted(path.name for path in ROOT.glob("requirements*.lock"))
 
 def test_trainer_images_have_the_versions_that_are_tested():
     dockerfile = (DEPLOY / "vertex" / "Dockerfile").read_text()
-    for name in set(LOCKS) - {"requirements-serving.lock"}:
+    of_others = {f"requirements-{name}.lock" for name in ("serving", "storage", "uv")}
+    for name in set(LOCKS) - of_others:
         assert f"--no-deps --require-hashes -r {name}" in dockerfile
     locked = _locked("requirements-tpu.lock")
     assert locked["libtpu"] == "0.0.21"

@@ -5,6 +5,8 @@ import gzip
 
 import pytest
 import zstandard
+from apache_beam.io.filesystem import BeamIOError
+from apache_beam.io.filesystems import FileSystems
 from google.api_core.exceptions import RetryError
 
 from beambert.pipelines.jobs import files
@@ -50,6 +52,13 @@ def test_no_byte_is_no_compressed_file(tmp_path, ending):
     assert read(path) == b""
 
 
+def test_a_compressed_file_is_read_to_its_end(tmp_path):
+    """The list of a million inputs has 100 MB, and Beam's file ends a read at 16 MiB."""
+    path, content = tmp_path / "inputs.jsonl.gz", bytes(17 << 20) + b"the end"
+    path.write_bytes(gzip.compress(content, 1))
+    assert files.read_bytes(str(path)) == content
+
+
 @pytest.mark.parametrize("zeros", [10, 200_000])
 def test_zeros_after_a_stream(tmp_path, zeros):
     """Padding, as gzip itself takes it, however much; then another stream."""
@@ -93,3 +102,24 @@ def test_a_worker_writes_only_where_its_job_has_the_folder(tmp_path):
     # The last step may be tried again after it has ended.
     files.finish_output(folder, {"a": 1})
     files.check_claimed(folder, {"a": 1})
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_a_name_that_is_taken_is_given_to_the_newer_file(monkeypatch, is_there):
+    """HDFS renames to no name that a file has. `make test-storage` has such a storage."""
+    held = {"hdfs://a/_tmp-1": "new"} | ({"hdfs://a/b": "old"} if is_there else {})
+
+    def rename(sources, targets):
+        if sources[0] not in held or targets[0] in held:
+            raise BeamIOError("Rename operation failed")
+        held[targets[0]] = held.pop(sources[0])
+
+    monkeypatch.setattr(FileSystems, "rename", rename)
+    monkeypatch.setattr(FileSystems, "exists", held.__contains__)
+    monkeypatch.setattr(FileSystems, "delete", lambda paths: [held.pop(path) for path in paths])
+    files.rename("hdfs://a/_tmp-1", "hdfs://a/b")
+    assert held == {"hdfs://a/b": "new"}
+    # Without the new file nothing is deleted.
+    with pytest.raises(BeamIOError):
+        files.rename("hdfs://a/_tmp-1", "hdfs://a/b")
+    assert held == {"hdfs://a/b": "new"}

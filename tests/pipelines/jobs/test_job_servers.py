@@ -1,10 +1,15 @@
 """Servers that Beam starts for a job."""
 
+import socket
+from concurrent import futures
+
+import grpc
 import pytest
 from apache_beam.runners.portability import job_server
 
-from beambert.pipelines.jobs import job_servers
+from beambert.pipelines.jobs import job_servers, running
 from beambert.pipelines.shared import interrupts
+from beambert.pipelines.shared.errors import InputError
 
 
 class Server:
@@ -44,3 +49,30 @@ def test_a_signal_ends_it():
         interrupts._undo()
         assert server.running == ["ended"]
     assert server.running == ["ended"]
+
+
+def run_at(endpoint):
+    """Sends a job that does nothing to a server."""
+    flags = ["--runner=PortableRunner", f"--job_endpoint={endpoint}"]
+    options = running.beam_options([*flags, "--environment_type=LOOPBACK"])
+    running.run_job(lambda pipeline, _: None, options, lambda *_: "", 1, "MB")
+
+
+def test_a_server_that_isnt_there_is_told_at_once():
+    with socket.create_server(("localhost", 0)) as server:
+        port = server.getsockname()[1]
+    for endpoint in (f"localhost:{port}", "localhost", "localhost:none"):
+        with pytest.raises(InputError, match=f"^--job_endpoint={endpoint}: no job server answers"):
+            run_at(endpoint)
+
+
+def test_a_server_that_knows_no_such_job_is_a_sentence():
+    """As one of another version may be."""
+    server = grpc.server(futures.ThreadPoolExecutor(1))
+    port = server.add_insecure_port("localhost:0")
+    server.start()
+    try:
+        with pytest.raises(InputError, match=r"^--job_endpoint: .* broke off \(UNIMPLEMENTED: "):
+            run_at(f"localhost:{port}")
+    finally:
+        server.stop(None)

@@ -8,6 +8,8 @@ import warnings
 
 import apache_beam as beam
 import pytest
+from apache_beam.io.filesystems import FileSystems
+from apache_beam.options.pipeline_options import HadoopFileSystemOptions
 
 from beambert.pipelines.jobs import running
 from beambert.pipelines.shared import progress
@@ -208,3 +210,11 @@ def test_little_input_is_for_one_process(total_bytes, mode, processes):
 def test_other_options_stay(flags):
     given = running.beam_options(flags)
     assert running.fit_processes(given, 1) == (given, "")
+
+
+def test_storage_is_known_before_the_inputs_are_listed(monkeypatch):
+    """Beam itself makes its flags known when a pipeline begins."""
+    monkeypatch.setattr(FileSystems, "_pipeline_options", None)
+    running.beam_options(["--hdfs_host=name-node"])
+    options = FileSystems._pipeline_options.view_as(HadoopFileSystemOptions)
+    assert options.hdfs_host == "name-node"

@@ -4,11 +4,14 @@ import gzip
 import json
 import re
 
+import apache_beam as beam
 import pytest
 import tensorflow as tf
 from support import stand_in_models
 
 from beambert.pipelines.predict import main
+from beambert.pipelines.prediction.graph import Predict
+from beambert.pipelines.prediction.job import PredictionJob
 from beambert.pipelines.shared import progress
 from beambert.pipelines.shared.errors import InputError
 
@@ -273,3 +276,13 @@ def test_what_answers_no_texts(tmp_path, classifier):
     with pytest.raises(InputError, match="--input"):
         run(classifier, tmp_path / "out", tmp_path / "none*")
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(("runner", "spreads"), [("FnApiRunner", False), ("FlinkRunner", True)])
+def test_rows_are_spread_where_the_shuffle_is_no_memory(classifier, tmp_path, runner, spreads):
+    """Else one worker would answer all rows of a file."""
+    (tmp_path / "a.txt").write_text("so good\n")
+    pipeline = beam.Pipeline(runner=runner)
+    _ = pipeline | Predict(PredictionJob(str(classifier), (f"{tmp_path}/a.txt",)))
+    names = [of.unique_name for of in pipeline.to_runner_api().components.transforms.values()]
+    assert any(name.endswith("/SpreadRows") for name in names) == spreads

@@ -1,8 +1,10 @@
 """The vocabulary command end to end."""
 
+import gzip
 import json
 import random
 
+import apache_beam as beam
 import pytest
 from apache_beam.pvalue import TaggedOutput
 from support.sample_text import make_document
@@ -10,9 +12,12 @@ from support.sample_text import make_document
 from beambert.pipelines.corpus.reading import ReadOptions, split_file
 from beambert.pipelines.corpus.transforms import REJECTS
 from beambert.pipelines.create_vocabulary import main
+from beambert.pipelines.jobs import input_list
 from beambert.pipelines.jobs.input_files import match_inputs
 from beambert.pipelines.shared.console import run_main
 from beambert.pipelines.vocabulary_learning import run, word_counts
+from beambert.pipelines.vocabulary_learning.graph import LearnVocabulary
+from beambert.pipelines.vocabulary_learning.job import VocabularyJob
 from beambert.pipelines.wordpiece.tokenization import Tokenizer, word_splitter
 from beambert.pipelines.wordpiece.vocabulary import SPECIAL_TOKENS, Vocabulary
 
@@ -108,6 +113,29 @@ def test_order_of_files_and_documents_doesnt_matter(capsys, tmp_path, learned, d
     source = write(tmp_path / "corpus", documents[::-1], 3)
     assert vocab(capsys, tmp_path / "v.txt", source, "--vocab_size=300")[0] == 0
     assert (tmp_path / "v.txt").read_bytes() == learned[0].read_bytes()
+
+
+@pytest.mark.slow
+def test_many_inputs_stand_in_a_file_of_their_own(
+    capsys, tmp_path, monkeypatch, learned, documents
+):
+    """Dataflow takes jobs of at most 20 MB."""
+    monkeypatch.setattr(input_list, "MOST_LISTED", 4)
+    source = write(tmp_path / "corpus", documents, 5)
+    flags = [source, "--vocab_size=300"]
+    assert vocab(capsys, tmp_path / "v.txt", *flags)[0] == 0
+    assert (tmp_path / "v.txt").read_bytes() == learned[0].read_bytes()
+    about = json.loads((tmp_path / "v.txt.json").read_text())["inputs"]
+    rows = gzip.decompress((tmp_path / "v.txt-inputs.jsonl.gz").read_bytes()).splitlines()
+    paths = [json.loads(row)["path"] for row in rows]
+    assert paths == [f"{tmp_path}/corpus/{number}.jsonl" for number in range(5)]
+    assert about["files"] == 5
+    assert "nothing to do" in vocab(capsys, tmp_path / "v.txt", *flags)[1]
+    pipeline = beam.Pipeline()
+    inputs = tuple(paths)
+    _ = pipeline | LearnVocabulary(VocabularyJob(f"{tmp_path}/w.txt", inputs, vocab_size=300))
+    translated = pipeline.to_runner_api().SerializeToString()
+    assert translated.count(b"corpus/3.jsonl") <= 1  # in the patterns
 
 
 @pytest.mark.slow
