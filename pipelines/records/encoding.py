@@ -155,7 +155,9 @@ def _divided(data: bytes | np.ndarray, sizes: np.ndarray) -> pa.LargeBinaryArray
 
 def _join(columns: list[pa.LargeBinaryArray]) -> pa.LargeBinaryArray:
     """Returns the elements of several arrays of the same length joined, place by place."""
-    return pc.binary_join_element_wise(*columns, pa.scalar(b"", _BYTES))
+    # Arrow's own pool would keep the memory of the largest batch for good.
+    pool = pa.system_memory_pool()
+    return pc.binary_join_element_wise(*columns, pa.scalar(b"", _BYTES), memory_pool=pool)
 
 
 def _sizes(array: pa.LargeBinaryArray) -> np.ndarray:
