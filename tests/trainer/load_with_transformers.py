@@ -3,7 +3,8 @@
     python load_with_transformers.py FOLDER ...
 
 For each it prints a line of JSON: what is missing, unexpected or of another shape, whether the
-decoder is tied to the embeddings, and the largest difference to the logits in its ours.npz.
+decoder is tied to the embeddings, and the largest difference to the logits in its ours.npz. Two
+texts go through the tokenizer and the model, too.
 """
 
 import json
@@ -33,6 +34,14 @@ def logits_of(model: torch.nn.Module, arrays: dict, has_segments: bool) -> np.nd
     return found.numpy()
 
 
+def read_two_texts(path: pathlib.Path, model: torch.nn.Module) -> None:
+    """Fails if the tokenizer gives the model an input that it has not, or an id out of range."""
+    tokenizer = transformers.AutoTokenizer.from_pretrained(path)
+    inputs = tokenizer("a text", "another", truncation=True, return_tensors="pt")
+    is_choice = type(model).__name__.endswith("MultipleChoice")
+    model(**{key: value[None] if is_choice else value for key, value in inputs.items()})
+
+
 def main() -> None:
     """Prints a line for each folder."""
     transformers.logging.set_verbosity_error()
@@ -43,6 +52,7 @@ def main() -> None:
         arrays = dict(np.load(path / "ours.npz"))
         has_segments = config["model_type"] in ("bert", "albert", "electra")
         found = logits_of(model.eval(), arrays, has_segments)
+        read_two_texts(path, model)
         ours = arrays["logits"].reshape(found.shape)
         if found.ndim > 2 or type(model).__name__ == "ElectraForPreTraining":
             is_token = arrays["input_mask"] > 0

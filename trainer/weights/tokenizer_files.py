@@ -59,10 +59,13 @@ def exported_files(found: ModelFolder) -> dict[str, bytes]:
     vocabulary, most = found.vocabulary, found.config.longest_sequence
     if found.training["kind"] != PRETRAINING:  # It was trained on no longer texts, or windows.
         most = found.training["max_seq_length"]
+    more = {"model_max_length": most}
+    if (found.config.segments or 1) < 2:  # A second segment is none of its inputs.
+        more["model_input_names"] = ["input_ids", "attention_mask"]
     if not isinstance(vocabulary, TokenizerVocabulary):
-        config = _bert_config(found.do_lower_case) | {"model_max_length": most}
+        config = _bert_config(found.do_lower_case) | more
         return {TOKENIZER_CONFIG_FILE: json_bytes(config), **vocabulary.files()}
-    config = vocabulary.config() | {"model_max_length": most}
+    config = vocabulary.config() | more
     data = vocabulary.data if vocabulary.has_frame else _framed(vocabulary)
     return {TOKENIZER_CONFIG_FILE: json_bytes(config), TOKENIZER_FILE: data}
 

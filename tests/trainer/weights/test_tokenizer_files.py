@@ -5,6 +5,7 @@ import json
 import pytest
 
 from beambert.model.config import BertConfig
+from beambert.model.families.table import FAMILIES
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.tasks.task import RERANK
 from beambert.pipelines.wordpiece.vocabulary import SPECIAL_TOKENS
@@ -115,3 +116,13 @@ def test_others_read_as_many_tokens_as_the_model_was_trained_on(vocabulary, kind
     training = {"kind": kind, "max_seq_length": 24, "do_lower_case": True}
     files = exported_files(ModelFolder("model", config, vocabulary, training))
     assert json.loads(files["tokenizer_config.json"])["model_max_length"] == most
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_model_without_a_second_segment_is_given_none(vocabulary, family):
+    """transformers would look a second one up behind the end of RoBERTa's table."""
+    config = FAMILIES[family].config(vocab_size=len(vocabulary.tokens))
+    training = {"kind": PRETRAINING, "max_seq_length": 24, "do_lower_case": True}
+    files = exported_files(ModelFolder("model", config, vocabulary, training))
+    names = json.loads(files["tokenizer_config.json"]).get("model_input_names", ["token_type_ids"])
+    assert ("token_type_ids" in names) == (family in ("bert", "albert", "electra"))
