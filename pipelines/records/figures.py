@@ -35,6 +35,8 @@ MOST_UNKNOWN = 0.02
 # Records of Wikipedia fill 83 % of 128 positions and 54 % of 512.
 LEAST_FILLED = 0.4
 MOST_LOST_PREDICTIONS = 0.02
+# Every sequence has a token to predict but for words that are longer than all predictions together.
+MOST_WITHOUT_PREDICTIONS = 0.01
 MOST_REPEATED_RECORDS = 0.05
 # The share is at most 0.1 % on Wikipedia, and 5 % if a third of the documents are there twice.
 MOST_REPEATED_TEXT = 0.01
@@ -163,6 +165,7 @@ def warn(
         _unknown_warning(statistics),
         _filled_warning(statistics),
         _lost_predictions_warning(statistics, made_with),
+        _no_predictions_warning(statistics),
         *_repeat_warnings(repeats, made_with),
     ]
     return [text for text in found if text]
@@ -278,6 +281,18 @@ def _lost_predictions_warning(statistics: RecordStatistics, made_with: MadeWith)
         f"{at_most:.1%} of the records have {len(statistics.predictions) - 1} predictions, the "
         f"most that fit, and {lost:.1%} of the wanted predictions (masked_lm_prob {wanted:g}) are "
         f"missing; raise --max_predictions_per_seq to {enough}"
+    )
+
+
+def _no_predictions_warning(statistics: RecordStatistics) -> str:
+    share = statistics.predictions[0] / statistics.measured
+    has_masks = len(statistics.predictions) > 1
+    if not has_masks or share <= MOST_WITHOUT_PREDICTIONS:
+        return ""
+    return (
+        f"{share:.1%} of the records have nothing to predict, as if one word took more than all "
+        "predictions of a record; leave --masks=whole_word and --masks=span out, or name a "
+        "--segmenter for scripts without spaces"
     )
 
 

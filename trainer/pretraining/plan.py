@@ -111,6 +111,8 @@ def make_plan(job: PretrainingJob) -> PretrainingPlan:
     if job.objective not in OBJECTIVES:
         raise InputError(f"--objective={job.objective}: choose one of {', '.join(OBJECTIVES)}")
     if job.family:
+        if job.family not in FAMILIES:
+            raise InputError(f"--family={job.family}: choose one of {', '.join(FAMILIES)}")
         _check_objective(job, FAMILIES[job.family])
     data = _with_masks(job, _open_data(job))
     records = data[0].records

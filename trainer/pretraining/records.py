@@ -141,7 +141,7 @@ def _check_pairs(info: RecordsInfo, name: str, objective: str) -> None:
         raise InputError(
             f"{name}: its records have no {LABEL_FEATURE}, which --objective={objective} learns "
             f"from; give --objective={MLM}, or records that `beambert data` makes of pairs "
-            "(without --pairs=none)"
+            f"(--pairs={SOP_PAIRS if objective == SOP else 'next'})"
         )
     if objective == BERT and is_of_order:
         raise InputError(

@@ -147,6 +147,11 @@ class TestWarnings:
                 ["100.0%", "44.4%", "--max_predictions_per_seq to 20"],
             ),
             ({"predictions": histogram(21, at_20=9_000)}, {"masked_lm_prob": 0.3}, ["to 39"]),
+            (
+                {"predictions": histogram(21, at_0=101, at_18=9_899)},
+                {},
+                ["1.0%", "nothing to predict", "--segmenter"],
+            ),
         ],
     )
     def test_each(self, changes, made_with, parts):
@@ -176,6 +181,8 @@ class TestWarnings:
                 {"masked_lm_prob": 0.5},  # 1 of 50 is missing
             ),
             ({"unknown_tokens": 50_000, "with_vocabulary": 0}, {}),
+            ({"predictions": histogram(21, at_0=100, at_18=9_900)}, {}),
+            ({"predictions": histogram(1, at_0=10_000)}, {}),  # records without masks
         ],
     )
     def test_within_bounds(self, changes, made_with):

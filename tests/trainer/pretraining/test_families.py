@@ -17,6 +17,9 @@ from beambert.trainer.asking.encoders import MASKED_LM_HEAD, NEXT_SENTENCE_HEAD,
 from beambert.trainer.commands.finetune import main as finetune_main
 from beambert.trainer.commands.pretrain import main as pretrain_main
 from beambert.trainer.loop.optimization import is_hidden_matrix, uses_weight_decay
+from beambert.trainer.model_folders import TrainingFolders
+from beambert.trainer.pretraining.parameters import PretrainingJob
+from beambert.trainer.pretraining.plan import make_plan
 from beambert.trainer.weights.initial import open_initial
 
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden_families"
@@ -136,6 +139,9 @@ def test_a_family_beside_what_sets_it_is_refused(config_of, records_folder, tmp_
     config = config_of("distilbert")
     with pytest.raises(InputError, match="--family=roberta: --model=.* of the family distilbert"):
         pretrain_main(flags(records_folder, config, tmp_path / "m", family="roberta"))
+    folders = TrainingFolders.of(str(tmp_path / "m"))
+    with pytest.raises(InputError, match="--family=nomic: choose one of bert, roberta"):
+        make_plan(PretrainingJob(data=records_folder, family="nomic", output=folders))
     with pytest.raises(InputError, match="--model=xlarge: unknown model size 'xlarge'; choose one"):
         pretrain_main(flags(records_folder, "xlarge", tmp_path / "m", family="roberta"))
 
