@@ -32,6 +32,9 @@ CLOUD = "needs Google Cloud; tests/deploy submits such jobs to stand-ins"
 NOT_RUN = {
     "docs/data.md": {
         "--keep_languages": "needs extras; test_evaluation_texts.py runs small ones",
+        "--scrub_model": "needs an extra and a model; make test-recognizer runs small ones",
+        "s3://": "needs an extra; make test-storage runs small ones",
+        "hdfs://": "see s3://",
         "bert/tf_examples": "the original script's records, as tests/pipelines/verification has",
         "biomedical": "needs weights of Google; test_new_tokens.py has small ones",
         "--tokenizer=roberta-base": "needs a published tokenizer; a learned one is run",

@@ -225,7 +225,8 @@ class Handler(emulator.RequestHandler):
             return ""
         body = self.rfile.read(int(self.headers["Content-Length"]))
         self.rfile = io.BytesIO(body)
-        return re.search(rb'"name": "([^"]+)"', body)[1].decode()
+        found = re.search(rb'"name": "([^"]+)"', body)
+        return found[1].decode() if found else ""
 
     def _holds(self, path: str, name: str, query: dict[str, str]) -> bool:
         """Whether the object is of the generation that the request is about."""

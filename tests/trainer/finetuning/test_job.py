@@ -116,7 +116,7 @@ def test_answers_are_scored_in_the_order_of_the_examples(patience):
         scored.append(outputs["probabilities"].tolist())
         return {"f1": 0.5, "accuracy": 0.75, "further": 1.0}
 
-    features = types.SimpleNamespace(example_lengths=np.array([5, 1, 3]))
+    features = types.SimpleNamespace(example_lengths=np.array([5, 1, 3]), targets={})
     run = object.__new__(job._Finetuning)
     run._plan = types.SimpleNamespace(loop=types.SimpleNamespace(patience=patience))
     task = types.SimpleNamespace(metrics=("f1", "accuracy"))
