@@ -99,7 +99,7 @@ def read_bytes(path: str, flag: str = "") -> bytes:
     claims.check_regular(path, flag)
     try:
         with FileSystems.open(path) as file:
-            # Of a compressed file Beam gives 16 MiB at most to a call without a size.
+            # To a call without a size Beam gives at most 16 MiB of a compressed file.
             return b"".join(iter(lambda: file.read(BYTES_AT_A_TIME), b""))
     except (*STORAGE_ERRORS, ValueError) as error:
         raise claims.refusal(

@@ -18,8 +18,9 @@ def given_texts(texts: Sequence[str], path: str | None) -> list[str]:
     Raises:
       InputError: there are both or neither, a text is blank, or the file cannot be read.
     """
-    if any(not text.strip() for text in texts):
-        raise InputError("TEXT: is blank; write a text or leave it out")
+    for text in texts:
+        if not text.strip():
+            raise InputError(f"{text!r}: is blank; write a text or leave it out")
     if bool(texts) == bool(path):
         raise InputError("--input: is needed without a TEXT, and only then; name a file of texts")
     if path:

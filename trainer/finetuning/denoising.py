@@ -42,7 +42,7 @@ def with_deletions(
     drawn = tf.where(is_text, tf.gather(drawn_BL, words, batch_dims=1), -1.0)
     stays = (drawn >= DELETED) | (drawn == tf.reduce_max(drawn, axis=1, keepdims=True))
     stays = (stays & is_text) | (is_frame & (mask > 0))
-    # What stays moves to the front in its order.
+    # The tokens that stay move to the front, in their order.
     order = tf.argsort(tf.cast(~stays, tf.int32), axis=1, stable=True)
     count = tf.reduce_sum(tf.cast(stays, tf.int32), axis=1, keepdims=True)
     left = tf.cast(places < count, tf.int32)
