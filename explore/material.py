@@ -276,7 +276,10 @@ class Material:
                 )
                 found[folder.path] = (browser, folder.made_with)
             if not found:
-                raise InputError(f"--records={self.records}: has no record that can be read")
+                raise InputError(
+                    f"--records={self.records}: has no record that can be read; see what "
+                    "`beambert verify` says of it"
+                )
             return found
 
         return self._once("browsers", make)

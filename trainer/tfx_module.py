@@ -47,7 +47,8 @@ def run_fn(fn_args: Any) -> None:
     text_format.Parse(tensorflow_files.read_text(fn_args.schema_path), schema)
     if {feature.name for feature in schema.feature} != feature_names(job.task.kind):
         raise InputError(
-            f"schema_path={fn_args.schema_path}: is not the schema of a {job.task.kind} task"
+            f"schema_path={fn_args.schema_path}: is not the schema of a {job.task.kind} task; "
+            "name that of `beambert features`"
         )
     files = {TRAIN: _matches(fn_args.train_files), DEV: _matches(fn_args.eval_files)}
     features = dataclasses.replace(job.features, files=files)
@@ -59,5 +60,7 @@ def run_fn(fn_args: Any) -> None:
 def _matches(patterns: Sequence[str]) -> list[str]:
     found = sorted(path for pattern in patterns for path in tensorflow_files.match(pattern))
     if not found:
-        raise InputError(f"train_files, eval_files: {', '.join(patterns)} match no file")
+        raise InputError(
+            f"train_files, eval_files: {', '.join(patterns)} match no file; check the paths"
+        )
     return found

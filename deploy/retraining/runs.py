@@ -109,16 +109,16 @@ class Retraining:
         try:
             found = tomllib.loads(text)
         except (ValueError, RecursionError) as error:  # a number may have too many digits
-            raise InputError(f"--config={path}: is not TOML ({error})") from error
+            raise InputError(f"--config={path}: is not TOML ({error}); correct it") from error
         fields = {field.name: field for field in dataclasses.fields(cls)}
         for name in found:
             if name not in fields:
                 raise InputError(f"--config={path}: no such key: {name}; leave it out")
         for name, field in fields.items():
             if name not in found and field.default is dataclasses.MISSING:
-                raise InputError(f"--config={path}: lacks {name}")
+                raise InputError(f"--config={path}: lacks {name}; add it")
         if not {"vocab_file", "tokenizer"} & found.keys():
-            raise InputError(f"--config={path}: lacks vocab_file")
+            raise InputError(f"--config={path}: lacks vocab_file or tokenizer; add one")
         if {"vocab_file", "tokenizer"} <= found.keys():
             raise InputError(f"--config={path}: has both vocab_file and tokenizer; leave one out")
         try:

@@ -88,7 +88,7 @@ def reading_of(job: PredictionJob, model: saved_models.Model) -> Reading:
     if len(columns) != 1 + training["is_pair"]:
         raise InputError(
             f"--text_columns={','.join(columns)}: --model={job.model} takes "
-            f"{'two texts' if training['is_pair'] else 'one text'}"
+            f"{'two texts' if training['is_pair'] else 'one text'}; name as many"
         )
     return Reading(training["kind"], columns, answers.choice_columns(training), job.unit)
 
