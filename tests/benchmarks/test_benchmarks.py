@@ -7,15 +7,14 @@ import json
 import os
 import pathlib
 import random
-import shlex
 import subprocess
 import sys
 
 import pytest
-from support import forked
+from support.benchmark_runs import measured, run
 from support.sample_text import WORDS, make_document
 
-from benchmarks import recipes, retrieval, start_up
+from benchmarks import recipes, start_up
 
 ROOT = pathlib.Path(__file__).parents[2]
 SHARED = {"__init__", "equivalent_mutations", "measuring", "peer"}
@@ -43,22 +42,6 @@ tf.flags.DEFINE_integer("dupe_factor", 1, "passes")
 def main(_):
     assert os.path.getsize(tf.flags.FLAGS.input_file)
 """
-
-
-def run(name: str, *flags: object, process=forked.run) -> subprocess.CompletedProcess:
-    command = [sys.executable, "-m", f"benchmarks.{name}", *map(str, flags)]
-    return process(command, check=False, capture_output=True, text=True, cwd=ROOT)
-
-
-def measured(name: str, *flags: object, results: pathlib.Path, process=forked.run) -> object:
-    """Runs a benchmark that prints JSON; returns its result."""
-    done = run(name, *flags, f"--results={results}", process=process)
-    assert done.returncode == 0, done.stderr
-    about = json.loads(done.stdout)
-    assert about == json.loads(results.read_text())
-    words = shlex.split(about["made_by"])
-    assert words[:3] == ["python", "-m", f"benchmarks.{name}"] and str(flags[0]) in words
-    return about["result"]
 
 
 @pytest.fixture(scope="module")
@@ -355,62 +338,6 @@ def test_mixing(learned, corpus, tmp_path):
         for kind in ("the same source", "any source")
     }
     assert apart.keys() == mixed.keys() == pairs | {"by the sources alone", "masked LM loss"}
-
-
-@pytest.mark.release
-def test_embedding(tmp_path):
-    texts = tmp_path / "texts.txt"
-    texts.write_text("a river, a road\nthe lazy dog\n" * 4)
-    folder = ROOT / "tests" / "trainer" / "golden_sentences" / "mean"
-    flags = [f"--model={folder}", f"--input={texts}", "--texts=6", "--repeats=1"]
-    result = measured("embedding", *flags, results=tmp_path / "results.json")
-    assert result["texts"] == 6 and result["texts_per_second"]["beambert"] > 0
-
-
-@pytest.mark.release
-def test_retrieval(tmp_path):
-    """Each question has the words of its paragraph."""
-    paragraphs = [
-        {"context": f"the {word} is here", "qas": [{"question": f"where is the {word}"}]}
-        for word in WORDS[:12]
-    ]
-    squad = tmp_path / "squad.json"
-    squad.write_text(json.dumps({"data": [{"paragraphs": paragraphs}]}))
-    folder = ROOT / "tests" / "trainer" / "golden_sentences" / "mean"
-    flags = [f"--squad={squad}", f"--model={folder}"]
-    result = measured("retrieval", *flags, results=tmp_path / "results.json")
-    assert (result["paragraphs"], result["questions"]) == (12, 12)
-    assert result["measures"]["words"]["MRR@10"] == 1
-    assert result["measures"].keys() == {"words", "vectors", "both"}
-
-
-def test_pairs_of_squad(tmp_path):
-    """The last three articles are for dev; each paragraph of the others is one passage."""
-    articles = [
-        {
-            "paragraphs": [{"context": f"of {n}", "qas": [{"question": " a "}, {"question": "b"}]}]
-            * 2
-        }
-        for n in range(4)
-    ]
-    counts = retrieval.write_pairs(articles, str(tmp_path))
-    assert counts == {"train": 4, "passages": 1, "dev": 12}
-    passages, train = ((tmp_path / f"{of}.jsonl").read_text() for of in ("passages", "train"))
-    assert [json.loads(line) for line in passages.splitlines()] == [{"text": "of 0"}]
-    assert json.loads(train.splitlines()[0]) == {"text": "a", "text_b": "of 0"}
-
-
-@pytest.mark.release
-def test_an_index_beside_all_vectors(tmp_path):
-    """The second one is drawn like the first."""
-    pytest.importorskip("usearch", reason="usearch is not installed (the extra index)")
-    size = ["--passages=3000", "--queries=20"]
-    for name, like in (("a", ["--width=16"]), ("b", [f"--like={tmp_path / 'a/embeddings'}"])):
-        flags = [f"--output={tmp_path / name}", *size, *like]
-        result = measured("vector_index", *flags, results=tmp_path / "results.json")
-        assert (result["passages"], result["width"]) == (3000, 16)
-        assert result["recall_at_10"] > 0.95
-        assert result["milliseconds"].keys() == {"vectors", "words", "both"}
 
 
 @pytest.mark.release
