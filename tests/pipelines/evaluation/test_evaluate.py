@@ -299,7 +299,7 @@ def test_a_baseline_without_its_predictions_is_refused(blessed, data, model, tmp
     assert not (tmp_path / "output").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_every_folder_may_be_on_gs(gs, blessed, data, model, tmp_path, capsys):
     """The results are those of local folders, and everything is called by its own name."""
     root = f"{gs}/{tmp_path.name}"

@@ -48,6 +48,7 @@ def expected(capsys, gs, vocab_file, stored):
 
 @pytest.mark.parametrize("status", [429, 500, 503])
 @pytest.mark.parametrize("request_", ["GET texts/text_1", "POST .*part-00001-of-00002.*"])
+@pytest.mark.release
 def test_a_failure_of_a_moment_changes_nothing(
     capsys, gs, vocab_file, stored, expected, request_, status
 ):

@@ -127,7 +127,7 @@ class TestFinishedFolder:
         # Nothing is loaded from elsewhere; namespaces aren't.
         assert not re.search(r'(?:src|href)="(?!#)', page.replace('xlink:href="#', ""))
 
-    @pytest.mark.slow
+    @pytest.mark.release
     def test_as_a_user_runs_it_with_two_workers(self, records, tmp_path):
         command = [sys.executable, "-m", "beambert", "verify", str(records)]
         command += ["--direct_num_workers=2", "--direct_running_mode=multi_processing"]

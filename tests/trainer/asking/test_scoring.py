@@ -145,7 +145,7 @@ def test_the_command(folder, tmp_path, capsys):
         (["--next", "a", "b", "c"], "--next: needs two texts, got 3"),
         (["a " * 20], "has 22 tokens with [CLS] and [SEP]"),
         (["--next", "a " * 9, "b " * 9], "has 21 tokens with [CLS] and [SEP]"),
-        ([""], "'': has no tokens"),
+        ([""], "'': is blank"),
     ],
 )
 def test_refusals(folder, capsys, flags, told):

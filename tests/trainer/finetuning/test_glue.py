@@ -91,6 +91,7 @@ def test_the_table_and_the_submission(encoder_folder, tmp_path, capfd):
     assert capfd.readouterr().out.count("already finished") == 3
 
 
+@pytest.mark.release
 def test_all_files_are_read_before_anything_is_trained(encoder_folder, tmp_path):
     data = write_glue(tmp_path / "glue")
     flags = [f"--data_dir={data}", f"--init={encoder_folder}", f"--output={tmp_path / 'out'}"]

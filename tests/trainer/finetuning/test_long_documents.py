@@ -60,7 +60,7 @@ def model(data, encoder_folder, tmp_path_factory):
     return folder
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_windows_are_learnt_and_served_alike(model, data, tmp_path):
     """In batches of any size, whatever the lengths of the other texts."""
     assert json.loads((model / "results.json").read_text())["accuracy"] > 0.9

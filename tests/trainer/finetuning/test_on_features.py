@@ -113,7 +113,7 @@ def test_same_model_and_results(features, flags, without_features, tmp_path):
     assert_same_models(model, without_features("squad2.0"))
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_the_length_is_that_of_the_features(features, flags, small_config_file, tmp_path):
     given = flags("tagging", features=features("tagging"), max_seq_length=None)
     model = finetune(tmp_path / "model", {n: of for n, of in given.items() if of is not None})

@@ -193,6 +193,7 @@ def test_endings_are_chosen(root):
     np.testing.assert_allclose(outputs["probabilities"], expected["probabilities"], atol=1e-6)
 
 
+@pytest.mark.release
 def test_questions_are_answered_with_the_words_of_their_contexts(root):
     data_dir = root / "questions"
     data_dir.mkdir()

@@ -100,7 +100,7 @@ def results(folder):
     return json.loads((folder / "results.json").read_text())
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_answers_are_found(embedding):
     """Of 96 texts 24 have the words of a question's topic, and one counts: 0.42 is perfect."""
     found = results(embedding)
@@ -163,7 +163,7 @@ def test_the_same_vectors_everywhere(embedding, tmp_path):
     np.testing.assert_allclose(embed(str(out), texts), vectors, atol=1e-5)
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_judged_and_blessed(embedding, data, tmp_path, capsys):
     out = tmp_path / "evaluation"
     flags = [f"--data_dir={data / 'triplets'}", f"--model={embedding}", f"--output={out}"]

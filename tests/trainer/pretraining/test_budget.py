@@ -78,7 +78,7 @@ def shape_flops(config_file, records_folder, batch: int = 8) -> float:
     return 6 * batch * (length * token + slots * (h * h + h * v))
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_a_budget_of_operations_is_a_number_of_steps(
     records_folder, small_config_file, tmp_path, monkeypatch, capsys
 ):
@@ -163,7 +163,7 @@ def test_a_time_is_kept_by_two_processes(timed):
     assert spent == pytest.approx(ended)
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_the_learning_rate_falls_to_zero_when_the_time_is_over(timed):
     _, folder, _, _ = timed
     rows = map(json.loads, (folder / "metrics.jsonl").read_text().splitlines())

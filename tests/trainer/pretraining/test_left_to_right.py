@@ -122,7 +122,7 @@ def left_to_right_folder(records_folder, small_config_file, tmp_path_factory):
     return folder
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_it_learns_and_says_so(left_to_right_folder):
     rows = [json.loads(line) for line in (left_to_right_folder / "metrics.jsonl").open()]
     losses = [row["language_model_loss"] for row in rows if row["split"] == "eval"]

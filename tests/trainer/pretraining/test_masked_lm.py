@@ -144,7 +144,7 @@ def test_an_extended_training_keeps_its_objective(
     assert json.loads((folder / "results.json").read_text())["masked_lm_loss"] > 0
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_documents_are_kept_apart(
     masked_lm_folder, unpaired_folder, small_config_file, tmp_path, monkeypatch, capsys
 ):
@@ -256,7 +256,7 @@ def test_weights_go_from_one_objective_to_the_other(
             np.testing.assert_allclose(after[name], before[name], atol=1e-7, err_msg=name)
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_it_is_fine_tuned(masked_lm_folder, task_folder, tmp_path, capsys):
     finetune_main(small_finetuning.flags(task_folder, masked_lm_folder, tmp_path / "classifier"))
     said = capsys.readouterr().out

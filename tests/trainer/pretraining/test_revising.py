@@ -144,7 +144,7 @@ def rates_of(folder) -> dict[int, float]:
     return {row["step"]: row["learning_rate"] for row in rows if row["split"] == "train"}
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_a_training_is_finished_early_and_extended(run, tmp_path, capsys):
     """Each is interrupted once, and continues to the same weights."""
     folder = tmp_path / "model"

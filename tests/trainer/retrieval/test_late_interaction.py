@@ -51,7 +51,7 @@ def served_scores(folder, query, texts):
     return served(text=tf.constant([query] * len(texts)), text_b=tf.constant(texts))["score"]
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_the_same_scores_as_the_saved_model(served):
     """A reranker keeps the vectors of passages, in 16 bits."""
     expected = served_scores(served, QUERY, TEXTS)
@@ -63,7 +63,7 @@ def test_the_same_scores_as_the_saved_model(served):
     assert np.ptp(expected) > 0.2
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_an_evaluation_ranks_by_the_scores(served, tmp_path):
     """All texts of all rows for each query, but for the query itself."""
     rows = [("river", TEXTS[0], TEXTS[1]), ("city", TEXTS[2], TEXTS[0]), (TEXTS[1], "song", "a")]

@@ -149,7 +149,7 @@ def test_relevance_is_judged_as_it_was_trained(reranker, data, tmp_path):
         assert constant["score"] == pytest.approx(found[f"baseline_{name}"], abs=1e-6)
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_a_search_is_ranked_again(reranker, tmp_path, vocabulary):
     encoder = untrained_models.save_encoder(tmp_path / "encoder", vocabulary)
     texts = [f"{NEUTRAL[i % 5]} {(RELEVANT + OTHER)[i % 4]} {NEUTRAL[i % 3]}" for i in range(24)]
