@@ -171,7 +171,7 @@ def choose_version(serving: str, run: Run, greatest: int = 0) -> int:
     version = read_json(file)
     # On gs:// a version appears file by file. One that was interrupted in that is made again.
     made = f"{serving}/{version}"
-    if tensorflow_files.leftovers(serving, str(version)) and not exists(f"{made}/{GRAPH_FILE}"):
+    if exists(made) and not exists(f"{made}/{GRAPH_FILE}"):
         tensorflow_files.delete(made)
     return version
 

@@ -65,8 +65,13 @@ def publish(temporary: str, output: str, number: Callable[[], int]) -> str:
         with _numbers_held(output):
             path = f"{output}/{number()}"
             _check_free(path)
-            tensorflow_files.copy(temporary, path, left_out=(GRAPH_FILE,))
-            tensorflow_files.copy(f"{temporary}/{GRAPH_FILE}", f"{path}/{GRAPH_FILE}")
+            try:
+                tensorflow_files.copy(temporary, path, left_out=(GRAPH_FILE,))
+                tensorflow_files.copy(f"{temporary}/{GRAPH_FILE}", f"{path}/{GRAPH_FILE}")
+            except InputError:
+                with contextlib.suppress(InputError):  # It may not allow that either.
+                    tensorflow_files.delete(path)
+                raise
         tensorflow_files.delete(temporary)
         return path
     taken = None

@@ -3,6 +3,7 @@
 import threading
 
 import pytest
+from support import emulated_storage
 
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import tensorflow_files as files
@@ -68,6 +69,19 @@ def test_the_graph_comes_last_where_files_come_one_by_one(gs, tmp_path, monkeypa
         patch.setattr(files, "copy", lambda s, t, left_out=(): watch(s, t, left_out))
         publish(temporary, output)
     assert there == ["assets.extra", "variables"]
+    assert "saved_model.pb" in files.list_folder(f"{output}/1")
+
+
+def test_a_refused_graph_leaves_no_half_of_a_version(gs, tmp_path):
+    """The same command then makes the version whole, with the same number."""
+    output = f"{gs}/{tmp_path.name}/serving"
+    temporary = write_model(output, "a")
+    emulated_storage.refuse(r"POST .*/serving/1/saved_model\.pb.*")
+    with pytest.raises(InputError, match="403"):
+        publish(temporary, output)
+    emulated_storage.refuse("")
+    assert versions.next_version(output) == 1
+    assert publish(temporary, output) == f"{output}/1"
     assert "saved_model.pb" in files.list_folder(f"{output}/1")
 
 
