@@ -101,6 +101,18 @@ def test_killed_at_any_step(tmp_path, config, commands, step, when):
     assert workspace.read_history(config.workspace).published[-1].endswith("000002")
 
 
+def test_half_a_version_is_made_again(tmp_path, config, commands):
+    """On gs:// a version appears file by file, the graph last."""
+    commands.accuracies = {"000001": 0.8}
+    commands.kill = ("serving", "after")
+    with pytest.raises(KilledError):
+        retrain.retrain(config)
+    version = pathlib.Path(config.workspace, "serving", "1")
+    (version / "saved_model.pb").unlink()
+    retrain.retrain(config)
+    assert (version / "saved_model.pb").exists() and sorted(served(config)) == ["1"]
+
+
 def test_cut_in_the_records_takes_what_came_since(tmp_path, config, commands):
     commands.kill = ("records", "half-way")
     with pytest.raises(KilledError):
