@@ -48,16 +48,15 @@ MOMENTS = {
 }
 # The module of a component, with Vertex AI on this machine.
 WITH_VERTEX = """
-import sys
+import runpy, sys
 sys.path.append("tests")
 from google.cloud import aiplatform_v1
 from support.google_services import client_at
 from beambert.deploy import google_cloud
-from beambert.deploy.vertex import command
 google_cloud.vertex_client = lambda name, _: client_at(
     PORT, getattr(aiplatform_v1, name + "Client")
 )
-command.main(sys.argv[1:])
+runpy.run_module("beambert.deploy.vertex", run_name="__main__")
 """
 SECONDS = 900  # a component takes some, and minutes on a machine that others share
 
