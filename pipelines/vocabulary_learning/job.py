@@ -85,6 +85,11 @@ class VocabularyJob:
                 f"--output={self.output}: --kind={self.kind} makes a {TOKENIZER_FILE}; name a file "
                 "of that name, in a folder of its own"
             )
+        if self.kind == WORDPIECE and posixpath.basename(self.output) == TOKENIZER_FILE:
+            raise InputError(
+                f"--output={self.output}: --kind={self.kind} makes a vocabulary, one token a line; "
+                "name the file vocab.txt"
+            )
 
     def _check_coverage(self) -> None:
         coverage = self.character_coverage

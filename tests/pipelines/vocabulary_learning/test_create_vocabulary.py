@@ -319,3 +319,16 @@ def test_sources_are_the_files_of_all(capsys, tmp_path, documents):
     refused(vocab(capsys, tmp_path / "v.txt", *given, *same), "--input=", "beside --source")
     refused(vocab(capsys, tmp_path / "v.txt"), "--input: missing", "or give --source")
     refused(vocab(capsys, tmp_path / "v.txt", "--source=law"), "--source=law: ")
+
+
+@pytest.mark.parametrize(
+    ("kind", "output", "message"),
+    [
+        ("bpe", "t/vocab.txt", "makes a tokenizer.json; name a file of that name"),
+        ("wordpiece", "t/tokenizer.json", "makes a vocabulary, one token a line; name the file"),
+    ],
+)
+def test_an_output_is_named_for_its_kind(kind, output, message):
+    """Whoever reads the file next decides by its name."""
+    with pytest.raises(InputError, match=f"^--output={output}: --kind={kind} {message}"):
+        VocabularyJob(output, kind=kind)
