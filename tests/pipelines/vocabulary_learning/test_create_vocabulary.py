@@ -15,6 +15,7 @@ from beambert.pipelines.create_vocabulary import main
 from beambert.pipelines.jobs import input_list
 from beambert.pipelines.jobs.input_files import match_inputs
 from beambert.pipelines.shared.console import run_main
+from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.vocabulary_learning import run, word_counts
 from beambert.pipelines.vocabulary_learning.graph import LearnVocabulary
 from beambert.pipelines.vocabulary_learning.job import VocabularyJob
