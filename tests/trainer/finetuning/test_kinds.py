@@ -115,7 +115,7 @@ def results(folder):
 @pytest.mark.parametrize(
     ("kind", "metric", "least", "baseline"),
     [
-        ("regression", "pearson", 0.8, 0.0),
+        pytest.param("regression", "pearson", 0.8, 0.0, marks=pytest.mark.release),
         ("choice", "accuracy", 0.9, 0.6),
         ("tagging", "entity_f1", 0.95, 0.0),
     ],

@@ -51,7 +51,7 @@ def probabilities_of(folder, examples) -> np.ndarray:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "kind",
-    ["classifier_folder", pytest.param("pair_classifier_folder", marks=pytest.mark.slow)],
+    ["classifier_folder", pytest.param("pair_classifier_folder", marks=pytest.mark.release)],
 )
 def test_the_saved_model_answers_like_the_trained_one(kind, request, task_folder, pair_folder):
     folder = request.getfixturevalue(kind)
