@@ -9,6 +9,7 @@ a command would take a folder that it cannot see for one that doesn't exist.
 
 import concurrent.futures
 import contextlib
+import hashlib
 import os
 import re
 import tempfile
@@ -233,6 +234,18 @@ def read_chunks(path: str) -> Iterator[bytes]:
     with told(path, "read"), tf.io.gfile.GFile(path, "rb") as file:
         while chunk := file.read(_BYTES_AT_A_TIME):
             yield chunk
+
+
+def sha256_of(path: str) -> str:
+    """Returns the SHA-256 of a file of any size.
+
+    Raises:
+      InputError: the file cannot be read, or is no regular file.
+    """
+    digest = hashlib.sha256()
+    for chunk in read_chunks(path):
+        digest.update(chunk)
+    return digest.hexdigest()
 
 
 def write_bytes(path: str, data: bytes) -> None:

@@ -14,7 +14,7 @@ from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import claims, locks, tensorflow_files
 from beambert.trainer.embedding.embedder import Embedder, Report, no_report
 from beambert.trainer.embedding.finished_folders import EMBEDDING, INFO_FILE, PART, read_part
-from beambert.trainer.embedding.text_files import Reading, TextRow, read_texts, sha256_of
+from beambert.trainer.embedding.text_files import Reading, TextRow, read_texts
 
 # Number of texts in a file. A command that is killed loses the work on one file at most.
 PART_TEXTS = 8192
@@ -192,7 +192,9 @@ def identity_of(embedder: Embedder, work: Work) -> dict[str, Any]:
         "settings": settings,
         "reading": dataclasses.asdict(work.reading),
         "keeps_text": work.keeps_text,
-        "input": [{"path": path, "sha256": sha256_of(path)} for path in work.paths],
+        "input": [
+            {"path": path, "sha256": tensorflow_files.sha256_of(path)} for path in work.paths
+        ],
     }
 
 

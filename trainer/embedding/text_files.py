@@ -2,7 +2,6 @@
 
 import dataclasses
 import glob
-import hashlib
 import os
 import pathlib
 from collections.abc import Iterator, Sequence
@@ -141,11 +140,3 @@ def _text_of(file: pathlib.Path, line: int, row: dict[str, str], reading: Readin
     names = filter(None, (reading.title_column, reading.text_column))
     parts = [filled(file, line, row, name) for name in names if row[name].strip()]
     return " ".join(parts) or filled(file, line, row, reading.text_column)
-
-
-def sha256_of(path: str) -> str:
-    """Returns the SHA-256 of a file."""
-    digest = hashlib.sha256()
-    for chunk in tensorflow_files.read_chunks(path):
-        digest.update(chunk)
-    return digest.hexdigest()

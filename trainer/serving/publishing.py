@@ -1,7 +1,6 @@
 """Gives a complete SavedModel its number in a serving folder, also while others do the same."""
 
 import contextlib
-import hashlib
 import time
 from collections.abc import Callable, Iterator
 
@@ -24,10 +23,7 @@ def graph_sha256(version: str) -> str:
     Raises:
       InputError: it cannot be read.
     """
-    digest = hashlib.sha256()
-    for chunk in tensorflow_files.read_chunks(f"{version}/{GRAPH_FILE}"):
-        digest.update(chunk)
-    return digest.hexdigest()
+    return tensorflow_files.sha256_of(f"{version}/{GRAPH_FILE}")
 
 
 def is_as_exported(version: str) -> bool:

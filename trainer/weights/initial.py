@@ -249,7 +249,8 @@ def open_initial(path: str, flag: str) -> InitialWeights:
         return found
 
     names = sorted(name for _, its in parts for name in its.files)
-    sha256 = hashlib.sha256(b"".join(map(_sha256, names))).hexdigest()
+    digests = b"".join(bytes.fromhex(tensorflow_files.sha256_of(name)) for name in names)
+    sha256 = hashlib.sha256(digests).hexdigest()
     return InitialWeights(path, config, vocabulary, do_lower_case, None, sha256, read_all)
 
 
@@ -262,20 +263,13 @@ def _open_own(path: str, flag: str) -> InitialWeights:
     def read() -> dict[str, np.ndarray]:
         return {of.path: of.numpy() for of in load(found).variables}
 
-    sha256 = _sha256(f"{found.path}/{WEIGHTS_FILE}").hex()
+    sha256 = tensorflow_files.sha256_of(f"{found.path}/{WEIGHTS_FILE}")
     length = found.training["max_seq_length"]
     # A training on shorter sequences than its encoder's records how many positions that one had.
     trained = found.training.get("trained_positions", length)
     return InitialWeights(
         path, found.config, found.vocabulary, found.do_lower_case, length, sha256, read, trained
     )
-
-
-def _sha256(path: str) -> bytes:
-    digest = hashlib.sha256()
-    for chunk in tensorflow_files.read_chunks(path):
-        digest.update(chunk)
-    return digest.digest()
 
 
 def _list(names: Sequence[str]) -> str:
