@@ -54,15 +54,15 @@ if TYPE_CHECKING:  # the same names as in the table below, for type checkers and
     from beambert.trainer.asking.scoring import score_next as score_next
     from beambert.trainer.comparison.comparing import compare as compare
     from beambert.trainer.embedding.embedder import embed as embed
-    from beambert.trainer.finetuning.job import finetune as finetune
-    from beambert.trainer.finetuning.plan import FinetuningJob as FinetuningJob
+    from beambert.trainer.finetuning.job import FinetuningJob as FinetuningJob
+    from beambert.trainer.finetuning.run import finetune as finetune
     from beambert.trainer.loop.config import LoopConfig as LoopConfig
     from beambert.trainer.loop.config import OptimizerConfig as OptimizerConfig
     from beambert.trainer.model_folders import TrainingFolders as TrainingFolders
     from beambert.trainer.pretraining.budget import Budget as Budget
-    from beambert.trainer.pretraining.job import pretrain as pretrain
-    from beambert.trainer.pretraining.parameters import PretrainingJob as PretrainingJob
-    from beambert.trainer.retrieval.job import make_index as make_index
+    from beambert.trainer.pretraining.job import PretrainingJob as PretrainingJob
+    from beambert.trainer.pretraining.run import pretrain as pretrain
+    from beambert.trainer.retrieval.indexing import make_index as make_index
     from beambert.trainer.retrieval.judging import judge as judge
     from beambert.trainer.retrieval.searcher import Searcher as Searcher
     from beambert.trainer.serving.versions import export as export
@@ -78,7 +78,7 @@ _MODULES = {
     "EmbeddingJob": "beambert.embedding.job",
     "EvaluationJob": "beambert.pipelines.evaluation.job",
     "FeaturesJob": "beambert.pipelines.features.job",
-    "FinetuningJob": "beambert.trainer.finetuning.plan",
+    "FinetuningJob": "beambert.trainer.finetuning.job",
     "InputError": "beambert.pipelines.shared.errors",
     "InstanceRow": "beambert.pipelines.pretraining_data.rows",
     "LearnVocabulary": "beambert.pipelines.vocabulary_learning.graph",
@@ -88,7 +88,7 @@ _MODULES = {
     "Predict": "beambert.pipelines.prediction.graph",
     "PredictionJob": "beambert.pipelines.prediction.job",
     "PretrainingDataJob": "beambert.pipelines.pretraining_data.job",
-    "PretrainingJob": "beambert.trainer.pretraining.parameters",
+    "PretrainingJob": "beambert.trainer.pretraining.job",
     "ReadDocuments": "beambert.pipelines.pretraining_data.text_parts",
     "RejectRow": "beambert.pipelines.pretraining_data.rows",
     "Searcher": "beambert.trainer.retrieval.searcher",
@@ -111,13 +111,13 @@ _MODULES = {
     "export": "beambert.trainer.serving.versions",
     "fill": "beambert.trainer.asking.filling",
     "find_task": "beambert.pipelines.tasks.declarations",
-    "finetune": "beambert.trainer.finetuning.job",
+    "finetune": "beambert.trainer.finetuning.run",
     "judge": "beambert.trainer.retrieval.judging",
     "learn_vocabulary": "beambert.functions",
-    "make_index": "beambert.trainer.retrieval.job",
+    "make_index": "beambert.trainer.retrieval.indexing",
     "open_features": "beambert.pipelines.features.contract",
     "predict": "beambert.functions",
-    "pretrain": "beambert.trainer.pretraining.job",
+    "pretrain": "beambert.trainer.pretraining.run",
     "score": "beambert.trainer.asking.scoring",
     "score_next": "beambert.trainer.asking.scoring",
     "verify_records": "beambert.functions",

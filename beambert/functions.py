@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from beambert.pipelines.pretraining_data.job import PretrainingDataJob
     from beambert.pipelines.verification.job import VerificationJob
     from beambert.pipelines.vocabulary_learning.job import VocabularyJob
-    from beambert.trainer.embedding.job import Embedded
+    from beambert.trainer.embedding.writing import Embedded
 
 Job = TypeVar("Job")
 
@@ -107,7 +107,7 @@ def evaluate(job: "EvaluationJob", options: "PipelineOptions | None" = None) -> 
         from beambert.pipelines.evaluation import blessing
         from beambert.pipelines.evaluation.measures import metric_names
     blessing.check_thresholds(job.thresholds, metric_names(job.task))
-    return _run("evaluation.evaluating", "evaluate", job, options)
+    return _run("evaluation.run", "evaluate", job, options)
 
 
 @logging_as_it_was()

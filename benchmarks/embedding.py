@@ -35,10 +35,10 @@ def main(argv: Sequence[str]) -> None:
     flags = parser.parse_args(list(argv))
 
     from beambert.trainer.embedding.embedder import open_embedder
-    from beambert.trainer.embedding.text_files import Reading, read_texts
+    from beambert.trainer.embedding.text_files import TextReading, read_texts
 
     paths = measuring.files_of("--input", flags.input)
-    texts = [row.text for row in read_texts(paths, Reading())][: flags.texts]
+    texts = [row.text for row in read_texts(paths, TextReading())][: flags.texts]
     embedder = open_embedder(flags.model)
     tokens = sum(map(len, embedder.token_ids(texts)[0]))
     calls = {"beambert": lambda: embedder.embed(texts)}

@@ -41,7 +41,7 @@ def measure(kind: str, length: int, tokens: int, width: int, repeats: int) -> di
     import tensorflow as tf
 
     from beambert.model.families.modernbert_config import ModernBertConfig
-    from beambert.model.modernbert import ModernBertAttention
+    from beambert.model.modernbert_encoder import ModernBertAttention
 
     config = ModernBertConfig(
         vocab_size=1, hidden_size=width, num_attention_heads=max(width // 64, 1)

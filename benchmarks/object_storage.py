@@ -84,7 +84,7 @@ def measure(read: Callable[[], Iterator[bytes]], traffic: Traffic) -> dict[str, 
 def lines_in(path: str, opened: BinaryIO, end: int) -> Iterator[bytes]:
     """Yields the lines of an open file that start before a position, decompressed."""
     from beambert.pipelines.corpus.line_reading import lines_of
-    from beambert.pipelines.jobs.compression import decompress
+    from beambert.pipelines.files.compression import decompress
 
     position = 0
     for line in lines_of(decompress(path, opened)):
@@ -96,8 +96,8 @@ def lines_in(path: str, opened: BinaryIO, end: int) -> Iterator[bytes]:
 
 def compare(folder: str, megabytes: float) -> dict[str, dict]:
     """Writes two objects, reads each with both readers, and returns the figures."""
-    from beambert.pipelines.jobs.files import open_uncompressed, write_bytes
-    from beambert.pipelines.jobs.input_files import match_inputs
+    from beambert.pipelines.files.beam_files import open_uncompressed, write_bytes
+    from beambert.pipelines.files.input_files import match_inputs
 
     traffic, text, result = Traffic(), make_text(megabytes), {}
     for name, content in (("text.txt", text), ("text.gz", gzip.compress(text, 6))):

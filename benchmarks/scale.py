@@ -39,7 +39,7 @@ def timed(work: Callable[[], object]) -> float:
 
 def measure_serial(count: int, vocab_file: str, folder: pathlib.Path) -> dict[str, float]:
     """Returns the seconds of the serial parts for so many inputs, and as many shards."""
-    from beambert.pipelines.jobs import files
+    from beambert.pipelines.files import beam_files
     from beambert.pipelines.pretraining_data.finishing import FinishFolders
     from beambert.pipelines.pretraining_data.job import PretrainingDataJob
     from beambert.pipelines.pretraining_data.plan import find_inputs, make_plan
@@ -71,12 +71,14 @@ def measure_serial(count: int, vocab_file: str, folder: pathlib.Path) -> dict[st
 
     def rename() -> None:
         for number in range(count):
-            files.write_bytes(f"{folder}/renamed/part-{number}", b"")
+            beam_files.write_bytes(f"{folder}/renamed/part-{number}", b"")
 
     seconds["rename"] = timed(rename)
     for number in range(count):
         (folder / "renamed" / f"{TEMPORARY_PREFIX}{number}").write_bytes(b"")
-    seconds["delete"] = timed(lambda: files.delete_prefixed(f"{folder}/renamed", TEMPORARY_PREFIX))
+    seconds["delete"] = timed(
+        lambda: beam_files.delete_prefixed(f"{folder}/renamed", TEMPORARY_PREFIX)
+    )
     return {
         "files": count,
         **{name: round(value, 3) for name, value in seconds.items()},
@@ -132,7 +134,7 @@ def made_shards(layout: object) -> Iterator[object]:
 
 def predict(paths: list[str], vocab_file: str, gigabytes: float, workers: int) -> dict:
     """Returns what a corpus of so many gigabytes would take, by a sample of some files."""
-    from beambert.pipelines.jobs.input_files import InputFile
+    from beambert.pipelines.files.input_files import InputFile
     from beambert.pipelines.pretraining_data import dataflow_cost, estimate
     from beambert.pipelines.pretraining_data.job import PretrainingDataJob
     from beambert.pipelines.pretraining_data.plan import default_num_shards, find_inputs, make_plan

@@ -70,8 +70,8 @@ def ours(config: object, features: dict) -> Callable[[], object]:
     """Returns a function that does one of our steps, including the optimizer."""
     import tensorflow as tf
 
-    from beambert.model.packing import Capacity
     from beambert.model.pretrainer import BertPretrainer
+    from beambert.model.unpadding import Capacity
     from beambert.trainer.loop.config import OptimizerConfig
     from beambert.trainer.loop.steps import Trainer
     from beambert.trainer.pretraining.capacity import ROWS_MULTIPLE

@@ -90,8 +90,8 @@ def write_embeddings(folder: str, drawn: Drawn, passages: int, words: int) -> No
     import pyarrow.parquet as pq
 
     from beambert.trainer.embedding.finished_folders import INFO_FILE, PART
-    from beambert.trainer.embedding.job import table_of
     from beambert.trainer.embedding.text_files import TextRow
+    from beambert.trainer.embedding.writing import table_of
 
     os.makedirs(folder, exist_ok=True)
     about: dict[str, Any] = {"reading": {"id_column": ""}, "keeps_text": True}

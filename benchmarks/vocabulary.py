@@ -35,7 +35,7 @@ def run_stages(paths: list[str], vocab_size: int, do_lower_case: bool) -> dict[s
     from beambert.pipelines.corpus import reading
     from beambert.pipelines.corpus.documents import Document
     from beambert.pipelines.corpus.parts import FilePart
-    from beambert.pipelines.jobs import input_files
+    from beambert.pipelines.files import input_files
     from beambert.pipelines.shared.progress import ProgressTally
     from beambert.pipelines.vocabulary_learning import learning, word_counts
 

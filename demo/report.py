@@ -35,7 +35,7 @@ VERDICTS = {BLESSED: ("Blessed", GOOD), NOT_BLESSED: ("Not blessed", BAD)}
 
 
 @dataclasses.dataclass(frozen=True)
-class Step:
+class ShownStep:
     """One step of the demonstration.
 
     Attributes:
@@ -83,7 +83,7 @@ class DemoSummary:
       seconds: total time of the steps.
     """
 
-    steps: Sequence[Step]
+    steps: Sequence[ShownStep]
     machine: Mapping[str, str]
     corpus: Mapping[str, str]
     vocabulary_size: int
@@ -276,7 +276,7 @@ def render_html(summary: DemoSummary) -> str:
     return page("BeamBERT demonstration", about, sections)
 
 
-def _steps(steps: Sequence[Step]) -> Html:
+def _steps(steps: Sequence[ShownStep]) -> Html:
     rows = [
         (step.name, duration(step.seconds), step.result, step.output, tag("code", step.command))
         for step in steps

@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from beambert.demo.steps import Command, Done, judge, plan, read_json
+from beambert.demo.steps import DemoStep, Done, judge, plan, read_json
 from beambert.pipelines.shared.console import run_main
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.flags import FlagParser
@@ -38,7 +38,7 @@ class Journal:
         self._path = folder / STEPS_FILE
         self._steps = read_json(self._path) if self._path.exists() else {}
 
-    def run(self, command: Command) -> Done:
+    def run(self, command: DemoStep) -> Done:
         """Runs a step unless it is done.
 
         Raises:
@@ -57,12 +57,12 @@ class Journal:
 
     def _write(self) -> None:
         """Writes the record as a whole, so that an interruption cannot damage it."""
-        from beambert.pipelines.jobs.files import write_bytes
+        from beambert.pipelines.files.beam_files import write_bytes
 
         write_bytes(str(self._path), json.dumps(self._steps, indent=1).encode())
 
 
-def _run(command: Command) -> list[str]:
+def _run(command: DemoStep) -> list[str]:
     """Runs a command, prints its output and returns the lines."""
     printed = []
     with (

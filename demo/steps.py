@@ -6,7 +6,7 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from beambert.pipelines.storage.weights import CONFIG_FILE, RESULTS_FILE
+from beambert.pipelines.storage.model_files import CONFIG_FILE, RESULTS_FILE
 from beambert.pipelines.wordpiece.vocabulary import VOCABULARY_FILE
 
 # As in the paper, most steps are on short sequences. On these, the tiny encoder soon learns to use
@@ -24,7 +24,7 @@ SENTENCE = "Computes the eigenvalues of a symmetric matrix and returns them in a
 
 
 @dataclasses.dataclass(frozen=True)
-class Command:
+class DemoStep:
     """One step of the demo.
 
     Attributes:
@@ -56,21 +56,21 @@ class Done:
       printed: lines that the step printed.
     """
 
-    command: Command
+    command: DemoStep
     seconds: float
     printed: list[str]
 
 
-def plan(folder: Path) -> list[Command]:
+def plan(folder: Path) -> list[DemoStep]:
     """Returns the steps up to fine-tuning."""
     corpus, vocabulary, records = folder / "corpus", folder / VOCABULARY_FILE, folder / "records"
     encoder, task = folder / "encoder", folder / "task"
     documents = f"--input={corpus}/*.jsonl"
 
-    def beambert(name: str, output: Path, *arguments: str) -> Command:
-        return Command(name, "beambert", arguments, output)
+    def beambert(name: str, output: Path, *arguments: str) -> DemoStep:
+        return DemoStep(name, "beambert", arguments, output)
 
-    def finetune(name: str, output: Path, *init: str) -> Command:
+    def finetune(name: str, output: Path, *init: str) -> DemoStep:
         return beambert(
             name,
             output,
@@ -86,7 +86,7 @@ def plan(folder: Path) -> list[Command]:
         )
 
     return [
-        Command("corpus", "beambert.demo.corpus", (f"--output={folder}",), corpus),
+        DemoStep("corpus", "beambert.demo.corpus", (f"--output={folder}",), corpus),
         beambert(
             "vocabulary",
             vocabulary,
@@ -130,12 +130,12 @@ def plan(folder: Path) -> list[Command]:
     ]
 
 
-def judge(folder: Path) -> list[Command]:
+def judge(folder: Path) -> list[DemoStep]:
     """Returns the last steps; the threshold is the accuracy from random weights."""
     bar = read_json(folder / "classifier-random" / RESULTS_FILE)["accuracy"]
     evaluation, classifier = folder / "evaluation", folder / "classifier"
     return [
-        Command(
+        DemoStep(
             "evaluation",
             "beambert",
             (
@@ -149,7 +149,7 @@ def judge(folder: Path) -> list[Command]:
             ),
             evaluation,
         ),
-        Command(
+        DemoStep(
             "export",
             "beambert",
             (

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from beambert.demo.corpus import FINISHED_FILE
-from beambert.demo.report import DemoSummary, Step, read_metrics
+from beambert.demo.report import DemoSummary, ShownStep, read_metrics
 from beambert.demo.steps import LONG_LENGTH, SENTENCE, SHORT_LENGTH, Done, read_json
 from beambert.pipelines.records.contract import INFO_FILE
 from beambert.pipelines.storage.claims import BLESSED, METRICS_FILE, NOT_BLESSED
-from beambert.pipelines.storage.weights import CURVES_FILE, RESULTS_FILE, TRAINING_FILE
+from beambert.pipelines.storage.model_files import CURVES_FILE, RESULTS_FILE, TRAINING_FILE
 
 
 def gather(folder: Path, done: Sequence[Done]) -> DemoSummary:
@@ -51,7 +51,7 @@ def gather(folder: Path, done: Sequence[Done]) -> DemoSummary:
     }
     return DemoSummary(
         steps=[
-            Step(
+            ShownStep(
                 name=step.command.name,
                 command=step.command.line,
                 seconds=step.seconds,

@@ -15,7 +15,7 @@ from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.flags import FlagParser
 from beambert.pipelines.shared.loading import loading
 from beambert.pipelines.storage.claims import BLESSED, NOT_BLESSED
-from beambert.pipelines.storage.weights import BEST_FOLDER, weights_sha256
+from beambert.pipelines.storage.model_files import BEST_FOLDER, weights_sha256
 from beambert.pipelines.tasks.flags import add_task_flags, task_arguments
 from beambert.trainer.commands import export, finetune
 

@@ -19,13 +19,13 @@ from collections.abc import Sequence
 from concurrent import futures
 
 from beambert.deploy.settings import FILE, Settings
-from beambert.deploy.smoke_steps import FOLDER, TEARDOWN, Step, expected_minutes, order, steps
+from beambert.deploy.smoke_steps import FOLDER, TEARDOWN, SmokeStep, expected_minutes, order, steps
 from beambert.pipelines.shared.console import duration, run_main
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.flags import FlagParser
 
 
-def describe(every: Sequence[Step]) -> str:
+def describe(every: Sequence[SmokeStep]) -> str:
     """Returns all calls, with what each step proves, costs and takes."""
     lines = []
     for step in every:
@@ -44,7 +44,7 @@ def describe(every: Sequence[Step]) -> str:
     )
 
 
-def run(every: Sequence[Step], record: pathlib.Path) -> None:
+def run(every: Sequence[SmokeStep], record: pathlib.Path) -> None:
     """Makes the calls, those of steps that don't need each other side by side.
 
     After a failure no further step begins, and those at work are awaited.
@@ -82,7 +82,7 @@ def run(every: Sequence[Step], record: pathlib.Path) -> None:
         record.unlink()
 
 
-def _do(step: Step) -> None:
+def _do(step: SmokeStep) -> None:
     """Makes the calls of a step; each line that they print begins with its name.
 
     Raises:

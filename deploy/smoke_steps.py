@@ -25,7 +25,7 @@ TEARDOWN = "teardown"
 
 
 @dataclasses.dataclass(frozen=True)
-class Step:
+class SmokeStep:
     """A step of the smoke test.
 
     Attributes:
@@ -50,13 +50,13 @@ class Step:
         return sum(PRICES[machine] * hours for machine, hours in self.hours.items())
 
 
-def order(every: Sequence[Step]) -> graphlib.TopologicalSorter:
+def order(every: Sequence[SmokeStep]) -> graphlib.TopologicalSorter:
     """Returns the order of some steps. Others that they need count as done."""
     names = {step.name for step in every}
     return graphlib.TopologicalSorter({step.name: names & set(step.after) for step in every})
 
 
-def expected_minutes(every: Sequence[Step]) -> float:
+def expected_minutes(every: Sequence[SmokeStep]) -> float:
     """Returns the expected time in minutes of steps that run side by side where they can."""
     steps, ends = {step.name: step for step in every}, {}
     for name in order(every).static_order():
@@ -65,7 +65,7 @@ def expected_minutes(every: Sequence[Step]) -> float:
     return max(ends.values(), default=0.0)
 
 
-def steps(settings: Settings, commit: str) -> list[Step]:
+def steps(settings: Settings, commit: str) -> list[SmokeStep]:
     """Returns the steps, each after those that it needs.
 
     Args:
@@ -81,7 +81,7 @@ def steps(settings: Settings, commit: str) -> list[Step]:
     return [*work, _teardown(settings, tuple(step.name for step in work))]
 
 
-def _project(settings: Settings, commit: str) -> list[Step]:
+def _project(settings: Settings, commit: str) -> list[SmokeStep]:
     """What every other step needs: resources, a corpus, the release."""
     project, region, bucket = settings.project, settings.region, settings.bucket
     state = f"gs://{bucket}-state"
@@ -89,7 +89,7 @@ def _project(settings: Settings, commit: str) -> list[Step]:
     services = "cloudresourcemanager.googleapis.com serviceusage.googleapis.com"
     terraform = "terraform -chdir=deploy/terraform"
     return [
-        Step(
+        SmokeStep(
             "resources",
             "Terraform's resources, its accounts' rights",
             (
@@ -106,7 +106,7 @@ def _project(settings: Settings, commit: str) -> list[Step]:
             ),
             minutes=5,
         ),
-        Step(
+        SmokeStep(
             "corpus",
             "people's rights to deliver and to configure",
             (
@@ -122,7 +122,7 @@ def _project(settings: Settings, commit: str) -> list[Step]:
             minutes=3,
             after=("resources",),
         ),
-        Step(
+        SmokeStep(
             "build",
             "images and templates are built",
             (
@@ -134,7 +134,7 @@ def _project(settings: Settings, commit: str) -> list[Step]:
             hours={"e2-highcpu-8 of Cloud Build": 0.25},
             after=("resources",),
         ),
-        Step(
+        SmokeStep(
             "deployment",
             "the release, its schedule",
             (f"{_vertex()} --release={commit} deploy --config=deploy/smoke.toml",),
@@ -144,13 +144,13 @@ def _project(settings: Settings, commit: str) -> list[Step]:
     ]
 
 
-def _beam_jobs(settings: Settings, commit: str) -> list[Step]:
+def _beam_jobs(settings: Settings, commit: str) -> list[SmokeStep]:
     project, region, bucket = settings.project, settings.region, settings.bucket
     worker = settings.account("beambert-worker")
     subnetwork = f"regions/{region}/subnetworks/beambert"
     temporary = f"gs://{bucket}-work/tmp"
     return [
-        Step(
+        SmokeStep(
             "vocabulary",
             "a Dataflow job, workers from the sdist",
             (
@@ -166,7 +166,7 @@ def _beam_jobs(settings: Settings, commit: str) -> list[Step]:
             hours={"two n2-standard-4 of Dataflow": 0.2},
             after=("corpus",),
         ),
-        Step(
+        SmokeStep(
             "template",
             "a template starts",
             (
@@ -189,11 +189,11 @@ def _beam_jobs(settings: Settings, commit: str) -> list[Step]:
     ]
 
 
-def _trainings(settings: Settings, commit: str) -> list[Step]:
+def _trainings(settings: Settings, commit: str) -> list[SmokeStep]:
     data = f"pretrain --recipe=tiny --data=gs://{settings.bucket}-work/smoke/records"
     flags = "--num_train_steps=20 --tpu=local --dtype=bfloat16"
     return [
-        Step(
+        SmokeStep(
             "tpu",
             "training on a TPU, spot restarts",
             (
@@ -204,7 +204,7 @@ def _trainings(settings: Settings, commit: str) -> list[Step]:
             hours={"v5e-1": 0.25},
             after=("template",),
         ),
-        Step(
+        SmokeStep(
             "vm",
             "a TPU VM",
             (
@@ -218,7 +218,7 @@ def _trainings(settings: Settings, commit: str) -> list[Step]:
     ]
 
 
-def _versions(settings: Settings, commit: str) -> list[Step]:
+def _versions(settings: Settings, commit: str) -> list[SmokeStep]:
     """From a first served version to a second one, which the pipeline makes and tries out."""
     project, region, bucket = settings.project, settings.region, settings.bucket
     first, second = (f"gs://{bucket}-work/smoke/runs/00000{number}" for number in (1, 2))
@@ -231,7 +231,7 @@ def _versions(settings: Settings, commit: str) -> list[Step]:
         "--json-request=deploy/smoke_request.json"
     )
     return [
-        Step(
+        SmokeStep(
             "first",
             "a run on any machine with its workspace in a bucket",
             (
@@ -241,7 +241,7 @@ def _versions(settings: Settings, commit: str) -> list[Step]:
             minutes=8,
             after=("corpus",),
         ),
-        Step(
+        SmokeStep(
             "serving",
             "TensorFlow Serving on Vertex with the model's text operations",
             (
@@ -253,7 +253,7 @@ def _versions(settings: Settings, commit: str) -> list[Step]:
             hours={"n2-standard-4 of an endpoint": 0.9},
             after=("deployment", "first"),
         ),
-        Step(
+        SmokeStep(
             "arrival",
             "an arrival; the whole pipeline, its lock and its end; permissions are enough",
             (
@@ -283,7 +283,7 @@ def _versions(settings: Settings, commit: str) -> list[Step]:
             },
             after=("deployment", "first"),
         ),
-        Step(
+        SmokeStep(
             "alert",
             "an alert",
             (
@@ -297,7 +297,7 @@ def _versions(settings: Settings, commit: str) -> list[Step]:
             minutes=1,
             after=("arrival",),
         ),
-        Step(
+        SmokeStep(
             "canary",
             "a version that is tried out",
             # With `canary_share` the pipeline has tried it, and this says what came of it.
@@ -312,9 +312,9 @@ def _versions(settings: Settings, commit: str) -> list[Step]:
     ]
 
 
-def _teardown(settings: Settings, after: tuple[str, ...]) -> Step:
+def _teardown(settings: Settings, after: tuple[str, ...]) -> SmokeStep:
     bucket = settings.bucket
-    return Step(
+    return SmokeStep(
         TEARDOWN,
         "that nothing is left which costs",
         (

@@ -11,10 +11,10 @@ from beambert.model.flops import training_flops
 
 if TYPE_CHECKING:
     from beambert.trainer.comparison.page import Curves
-    from beambert.trainer.comparison.runs import Run
+    from beambert.trainer.comparison.runs import ComparedRun
 
 
-def curves_by(run: "Run", axis: str) -> "Curves":
+def curves_by(run: "ComparedRun", axis: str) -> "Curves":
     """Returns the curves of a training with another horizontal axis.
 
     Tokens and minutes are those that its rows of metrics.jsonl measured, added up. Where a training
@@ -35,7 +35,7 @@ def curves_by(run: "Run", axis: str) -> "Curves":
     }
 
 
-def _amounts(run: "Run", axis: str) -> tuple[np.ndarray, np.ndarray] | None:
+def _amounts(run: "ComparedRun", axis: str) -> tuple[np.ndarray, np.ndarray] | None:
     """Returns updates, and the tokens, minutes or operations that they have taken in all."""
     if axis == FLOPS:
         each = flops_a_step(run.settings)
@@ -61,7 +61,7 @@ def flops_a_step(settings: Mapping[str, object]) -> float | None:
     generator or a teacher, of another family than BERT, or of a fine-tuned model.
 
     Args:
-      settings: settings of the training in one level, see `Run`.
+      settings: settings of the training in one level, see `ComparedRun`.
     """
     prefix = "encoder."
     encoder = {

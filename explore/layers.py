@@ -28,7 +28,7 @@ class Layers:
 
 
 @dataclasses.dataclass(frozen=True)
-class Answer:
+class TokenAnswer:
     """The answer of the masked-LM head at one place.
 
     Attributes:
@@ -73,7 +73,7 @@ def read_layers(encoder: BertEncoder, features: Mapping[str, np.ndarray]) -> Lay
 
 def masked_answers(
     model: BertPretrainer, features: Mapping[str, np.ndarray], positions: np.ndarray, labels
-) -> list[Answer]:
+) -> list[TokenAnswer]:
     """Returns the model's answer at each masked place.
 
     Args:
@@ -91,7 +91,7 @@ def masked_answers(
 
 def layer_answers(
     model: BertPretrainer, outputs: np.ndarray, position: int, label: int
-) -> list[Answer]:
+) -> list[TokenAnswer]:
     """Returns what the masked-LM head would answer from each layer's output at one place.
 
     The head was trained on the last layer only (logit lens; nostalgebraist 2020).
@@ -144,10 +144,10 @@ def _softmax(logits: np.ndarray) -> np.ndarray:
     return raised / raised.sum()
 
 
-def _answer(logits: np.ndarray, label: int) -> Answer:
+def _answer(logits: np.ndarray, label: int) -> TokenAnswer:
     probabilities = _softmax(logits)
     order = np.argsort(-probabilities, kind="stable")[:ANSWERS].tolist()
-    return Answer(
+    return TokenAnswer(
         tuple((index, float(probabilities[index])) for index in order),
         float(-np.log(max(probabilities[label], 1e-300))),
         int((probabilities > probabilities[label]).sum()) + 1,

@@ -18,7 +18,7 @@ from beambert.model.families.table import family_of, read_config
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.json_objects import parse_object
 from beambert.pipelines.storage.given_paths import check_folder, has_wildcard, is_local
-from beambert.pipelines.storage.weights import CONFIG_FILE, TRAINING_FILE
+from beambert.pipelines.storage.model_files import CONFIG_FILE, TRAINING_FILE
 from beambert.pipelines.tasks.task import CHOICE, SPAN
 from beambert.pipelines.tokenizers.folders import read_beside, read_given
 from beambert.pipelines.tokenizers.vocabulary import TOKENIZER_FILE
@@ -27,8 +27,8 @@ from beambert.pipelines.wordpiece.vocabulary import VOCABULARY_FILE, Vocabulary
 if TYPE_CHECKING:
     from beambert.explore.answers import Explainer
     from beambert.explore.records import RecordBrowser
-    from beambert.model.electra import ElectraPretrainer
     from beambert.model.pretrainer import BertPretrainer
+    from beambert.model.replaced_tokens import ElectraPretrainer
     from beambert.pipelines.instances.masking import TokenIds
     from beambert.pipelines.records.figures import MadeWith
     from beambert.pipelines.wordpiece.tokenization import Tokenizer
@@ -46,7 +46,7 @@ _READ_DOCUMENTS = 64
 
 
 @dataclasses.dataclass(frozen=True)
-class Language:
+class Tokenization:
     """How text becomes tokens.
 
     Attributes:
@@ -72,7 +72,7 @@ class NamedModel:
     path: str
     training: Mapping[str, Any]
     config: EncoderConfig
-    language: Language
+    language: Tokenization
 
     @property
     def is_pretrained(self) -> bool:
@@ -132,22 +132,22 @@ class Material:
         self.models = {name: _open(path) for name, path in zip(names, models, strict=True)}
         self.language = self._own_language()
 
-    def _own_language(self) -> Language:
+    def _own_language(self) -> Tokenization:
         """Returns the vocabulary of the page itself: the given one, the records' or a model's."""
         if self.tokenizer_file:
             _check_here(self.tokenizer_file, "--tokenizer")
             given = self.vocab_file, self.tokenizer_file, None
-            return Language(*read_given(*given, _read, os.path.exists))
+            return Tokenization(*read_given(*given, _read, os.path.exists))
         if self.vocab_file:
             _check_here(self.vocab_file, "--vocab_file")
             vocabulary = _read_vocabulary(self.vocab_file, f"--vocab_file={self.vocab_file}")
-            return Language(vocabulary, is_uncased(vocabulary))
+            return Tokenization(vocabulary, is_uncased(vocabulary))
         if self.models:
             return next(iter(self.models.values())).language
         names = (VOCABULARY_FILE, TOKENIZER_FILE)
         if self.records and any(os.path.isfile(f"{self.records}/{name}") for name in names):
             vocabulary = read_beside(self.records, "", _read, os.path.exists)
-            return Language(vocabulary, is_uncased(vocabulary))
+            return Tokenization(vocabulary, is_uncased(vocabulary))
         raise InputError(
             "--vocab_file: missing, and no other flag has a vocabulary; name a vocab.txt, a model "
             "with --model, or a records folder with a vocab.txt with --records"
@@ -163,7 +163,7 @@ class Material:
         """Names of the other models."""
         return [name for name, model in self.models.items() if not model.is_pretrained]
 
-    def language_of(self, name: str) -> Language:
+    def language_of(self, name: str) -> Tokenization:
         """Returns how text becomes tokens for a model, or for `NO_MODEL`."""
         return self.models[name].language if name in self.models else self.language
 
@@ -299,7 +299,7 @@ class Material:
 
             from beambert.pipelines.corpus.documents import Document
             from beambert.pipelines.corpus.reading import ReadOptions, read_part, split_file
-            from beambert.pipelines.jobs.input_files import match_inputs
+            from beambert.pipelines.files.input_files import match_inputs
             from beambert.pipelines.shared.progress import ProgressTally
             from beambert.pipelines.text.preparation import TextOptions, prepare_documents
         files = self._once("corpus", lambda: match_inputs(self.corpus))
@@ -379,7 +379,7 @@ def _open(path: str) -> NamedModel:
         vocabulary = read_beside(path, "--model", _read, os.path.exists)
     else:
         vocabulary = _read_vocabulary(f"{path}/{VOCABULARY_FILE}", f"--model={path}")
-    return NamedModel(path, training, config, Language(vocabulary, case))
+    return NamedModel(path, training, config, Tokenization(vocabulary, case))
 
 
 def _read_vocabulary(path: str, where: str) -> Vocabulary:

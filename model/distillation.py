@@ -14,7 +14,7 @@ from keras import ops
 
 from beambert.model.encoder import Encoder
 from beambert.model.layers import score_bias
-from beambert.model.packing import Packing
+from beambert.model.unpadding import Packing
 
 # The paper's teachers have 48 relation heads for the width 768 and 64 for 1024 (section 4.1).
 _RELATION_HEAD_WIDTH = 16

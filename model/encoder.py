@@ -25,7 +25,7 @@ from beambert.model.layers import (
     look_up,
     score_bias,
 )
-from beambert.model.packing import Packing
+from beambert.model.unpadding import Packing
 
 
 class BertEmbeddings(keras.layers.Layer):

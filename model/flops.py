@@ -1,7 +1,7 @@
 """The floating-point operations of a training step's matrix products."""
 
 from beambert.model.config import EncoderConfig
-from beambert.model.packing import Capacity
+from beambert.model.unpadding import Capacity
 
 
 def training_flops(

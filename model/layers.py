@@ -15,7 +15,7 @@ from keras import ops
 from beambert.model.config import EncoderConfig
 from beambert.model.dropout import dropout
 from beambert.model.initialization import fold_seed, truncated_normal
-from beambert.model.packing import Packing
+from beambert.model.unpadding import Packing
 
 # This is added to the scores of padding. Its exponential is 0 in float32 (`attention_layer` in the
 # original modeling.py).

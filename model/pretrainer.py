@@ -12,7 +12,7 @@ from beambert.model.families.table import family_of
 from beambert.model.heads import NextSentenceHead, flat_positions
 from beambert.model.initialization import fold_seed
 from beambert.model.objectives import BERT, LTR, MLM, SOP
-from beambert.model.packing import Capacity, Packing
+from beambert.model.unpadding import Capacity, Packing
 
 
 class BertPretrainer(keras.Model):

@@ -5,10 +5,10 @@ import functools
 import math
 
 from beambert.model.config import EncoderConfig
-from beambert.model.electra import ReplacedTokenHead
 from beambert.model.families.table import family_of
 from beambert.model.objectives import RTD
 from beambert.model.pretrainer import BertPretrainer
+from beambert.model.replaced_tokens import ReplacedTokenHead
 
 # Sizes of a small model. Each is another one, so that it shows which size stands in a shape.
 _SMALL = {

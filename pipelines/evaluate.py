@@ -196,7 +196,7 @@ def main(argv: Sequence[str]) -> None:
     check_folder(job.model, f"--model={job.model}", FINETUNE)
     with running.quiet_libraries(), loading():
         options = running.beam_options(beam_flags, parser.flags)
-        from beambert.pipelines.evaluation.evaluating import evaluate
+        from beambert.pipelines.evaluation.run import evaluate
     metrics = evaluate(job, options)
     print(summary(metrics, job.output))
     if parser.parse_known_args(argv)[0].exit_status and not metrics["blessed"]:

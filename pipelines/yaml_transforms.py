@@ -63,7 +63,7 @@ class Verified(NamedTuple):
     report: str
 
 
-class Answer(NamedTuple):
+class AnsweredText(NamedTuple):
     """A text, and the answer of a model as a JSON object."""
 
     text: str
@@ -129,10 +129,10 @@ def predict(column: str = "text", **fields: Any) -> beam.PTransform:
     """Returns `Predict`, whose job has the fields."""
     job = PredictionJob(**_values(fields))
 
-    def make_row(answer: Any) -> Answer:
-        return Answer(str(answer["text"]), json.dumps(answer))
+    def make_row(answer: Any) -> AnsweredText:
+        return AnsweredText(str(answer["text"]), json.dumps(answer))
 
-    return OnRows(Predict(job), make_row, Answer, column)
+    return OnRows(Predict(job), make_row, AnsweredText, column)
 
 
 @begins

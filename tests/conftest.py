@@ -90,7 +90,7 @@ def storage_environment(tmp_path_factory):
 @pytest.fixture
 def gs(storage_environment, monkeypatch):
     """gs://bucket in this process."""
-    from beambert.pipelines.jobs import ranged_files
+    from beambert.pipelines.files import ranged_files
 
     monkeypatch.setattr(ranged_files, "_OF_THREAD", threading.local())  # an emulator each module
     for name, value in storage_environment.items():

@@ -34,19 +34,20 @@ PIPELINES = {
     "tokenizers": "shared wordpiece",
     "tasks": "corpus.charsets corpus.encodings shared",
     "model_inputs": "shared tasks tokenizers wordpiece",
-    "jobs": "shared storage",
-    "records": "jobs shared storage wordpiece",
-    "corpus": "jobs shared",
+    "files": "shared storage",
+    "jobs": "files shared storage",
+    "records": "files shared storage wordpiece",
+    "corpus": "files shared",
     "instances": "records.contract shared wordpiece",
     "text": "corpus shared",
-    "vocabulary_learning": "jobs corpus shared storage tokenizers wordpiece",
-    "verification": "jobs records shared storage tokenizers wordpiece",
-    "pretraining_data": "jobs corpus instances records shared storage tasks text tokenizers "
+    "vocabulary_learning": "files jobs corpus shared storage tokenizers wordpiece",
+    "verification": "files jobs records shared storage tokenizers wordpiece",
+    "pretraining_data": "files jobs corpus instances records shared storage tasks text tokenizers "
     "wordpiece",
-    "features": "jobs model_inputs records shared storage tasks tokenizers wordpiece",
-    "prediction": "corpus.charsets corpus.encodings jobs model_inputs shared storage tasks "
+    "features": "files jobs model_inputs records shared storage tasks tokenizers wordpiece",
+    "prediction": "corpus.charsets corpus.encodings files jobs model_inputs shared storage tasks "
     "tokenizers wordpiece",
-    "evaluation": "jobs model_inputs prediction shared storage tasks tokenizers wordpiece",
+    "evaluation": "files jobs model_inputs prediction shared storage tasks tokenizers wordpiece",
 }
 # The same of `trainer`; modules at its top count as rooms of their own.
 TRAINER = {

@@ -23,7 +23,7 @@ import beambert
 from beambert.commands import run as run_command
 from beambert.embedding import graph, run
 from beambert.pipelines.prediction import worker_folder
-from beambert.trainer.embedding import embedder, job
+from beambert.trainer.embedding import embedder, writing
 from beambert.trainer.embedding.embedder import Embedder, embed
 from beambert.trainer.weights.export import export_tensorflow
 
@@ -44,7 +44,7 @@ def files_of(folder):
 @pytest.fixture
 def small_parts(monkeypatch):
     """Two texts in a part, and at most three stretches of parts."""
-    for module in (job, run):
+    for module in (writing, run):
         monkeypatch.setattr(module, "PART_TEXTS", 2)
     monkeypatch.setattr(graph, "MOST_STRETCHES", 3)
 
@@ -229,7 +229,9 @@ def test_workers_elsewhere_read_a_copy_of_the_model(
 def many_texts(tmp_path):
     """Texts for three parts of whole size."""
     texts = tmp_path / "texts.txt"
-    texts.write_text("".join(f"a river {number} b\n" for number in range(2 * job.PART_TEXTS + 5)))
+    texts.write_text(
+        "".join(f"a river {number} b\n" for number in range(2 * writing.PART_TEXTS + 5))
+    )
     return [f"--input={texts}", "--keep_text=False"]
 
 
@@ -241,7 +243,7 @@ def test_two_processes_give_the_same_bytes(many_texts, tmp_path):
     expected = files_of(tmp_path / "here")
     assert len(expected) == 5 and files_of(tmp_path / "there") == expected
     found = pq.read_table(tmp_path / "there", columns=["embedding"])["embedding"].to_numpy()
-    last = embed(MODEL, [f"a river {2 * job.PART_TEXTS + 4} b"])[0]
+    last = embed(MODEL, [f"a river {2 * writing.PART_TEXTS + 4} b"])[0]
     np.testing.assert_allclose(found[-1], last, atol=1e-6)
 
 

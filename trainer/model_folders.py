@@ -1,7 +1,7 @@
 """Model folders: reads and writes them on any file system that TensorFlow knows.
 
-A model folder holds the files that `pipelines.storage.weights` names, vocab.txt or tokenizer.json,
-and the markers of `pipelines.storage.claims`.
+A model folder holds the files that `pipelines.storage.model_files` names, vocab.txt or
+tokenizer.json, and the markers of `pipelines.storage.claims`.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.json_objects import parse_object
 from beambert.pipelines.storage import claims, given_paths, locks, tensorflow_files
 from beambert.pipelines.storage.claims import MARKER_FILE, UNFINISHED_FILE
-from beambert.pipelines.storage.weights import (
+from beambert.pipelines.storage.model_files import (
     BEST_FOLDER,
     CHECKPOINTS_FOLDER,
     CONFIG_FILE,

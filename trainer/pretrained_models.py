@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from beambert.model.config import EncoderConfig
-from beambert.model.electra import ElectraPretrainer
 from beambert.model.objectives import BERT, RTD
 from beambert.model.pretrainer import BertPretrainer
+from beambert.model.replaced_tokens import ElectraPretrainer
 from beambert.trainer import model_folders
 
 

@@ -15,7 +15,7 @@ from beambert.model.sentence_encoder import SentenceEncoder
 from beambert.model.token_encoder import TokenEncoder
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import claims, tensorflow_files, tensorflow_models
-from beambert.pipelines.storage.weights import SAVED_MODEL_FOLDER, WEIGHTS_FILE
+from beambert.pipelines.storage.model_files import SAVED_MODEL_FOLDER, WEIGHTS_FILE
 from beambert.pipelines.tasks.entities import OUTSIDE
 from beambert.pipelines.tasks.task import (
     CHOICE,

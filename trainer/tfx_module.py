@@ -15,7 +15,7 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 from beambert.pipelines.features.contract import feature_names
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import tensorflow_files
-from beambert.pipelines.storage.weights import SAVED_MODEL_FOLDER
+from beambert.pipelines.storage.model_files import SAVED_MODEL_FOLDER
 from beambert.pipelines.tasks.flags import task_of
 from beambert.pipelines.tasks.task import DEV, TRAIN
 from beambert.trainer.commands.finetune import build_parser, make_job, run_job

@@ -13,7 +13,7 @@ from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.progress import ProgressTally
 from beambert.trainer.embedding.embedder import Embedder
 from beambert.trainer.embedding.finished_folders import EMBEDDING
-from beambert.trainer.embedding.job import Work, write_parts
+from beambert.trainer.embedding.writing import Work, write_parts
 
 # Number of texts that are sorted by length and divided into batches at once.
 SORTED_TEXTS = 1024

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from beambert.trainer.embedding.embedder import Embedder
-    from beambert.trainer.embedding.text_files import Reading
+    from beambert.trainer.embedding.text_files import TextReading
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,10 +66,10 @@ class EmbeddingJob:
         )
 
     @property
-    def reading(self) -> "Reading":
+    def reading(self) -> "TextReading":
         """How the files are read."""
-        from beambert.trainer.embedding.text_files import Reading
+        from beambert.trainer.embedding.text_files import TextReading
 
-        return Reading(
-            **{field.name: getattr(self, field.name) for field in dataclasses.fields(Reading)}
+        return TextReading(
+            **{field.name: getattr(self, field.name) for field in dataclasses.fields(TextReading)}
         )

@@ -11,10 +11,10 @@ from beambert.embedding.job import EmbeddingJob
 from beambert.pipelines.shared.console import counted, duration
 from beambert.pipelines.shared.progress import Describe, Pace
 from beambert.pipelines.storage import claims, tensorflow_files
-from beambert.trainer.asking.texts import show_progress
-from beambert.trainer.embedding.job import PART_TEXTS, Embedded, Work, fill_folder
-from beambert.trainer.embedding.job import embed_files as embed_files_here
+from beambert.trainer.commands.texts import show_progress
 from beambert.trainer.embedding.text_files import match_files
+from beambert.trainer.embedding.writing import PART_TEXTS, Embedded, Work, fill_folder
+from beambert.trainer.embedding.writing import embed_files as embed_files_here
 
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions

@@ -49,7 +49,7 @@ _NAMES = re.compile(r"'[^']*'|\"[^\"]*\"|=\S+|\S*[/\d]\S*")
 _LOADED = (
     "pipelines.vocabulary_learning.run", "pipelines.pretraining_data.run",
     "pipelines.verification.run", "pipelines.features.run", "pipelines.prediction.run",
-    "trainer.pretraining.job", "trainer.finetuning.job",
+    "trainer.pretraining.run", "trainer.finetuning.run",
     "trainer.serving.versions", "trainer.comparison.comparing", "deploy.retraining.workspace",
 )  # fmt: skip
 

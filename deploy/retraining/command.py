@@ -26,7 +26,7 @@ from beambert.deploy.retraining.runs import (
     SERVING,
     STEPS,
     Retraining,
-    Run,
+    RetrainingRun,
     command,
     is_needed,
 )
@@ -36,7 +36,7 @@ from beambert.pipelines.shared.flags import FlagParser
 from beambert.pipelines.shared.interrupts import passed_on
 from beambert.pipelines.storage import leases, locks
 from beambert.pipelines.storage.claims import BLESSED, NOT_BLESSED, REPORT_FILE
-from beambert.pipelines.storage.weights import CHECKPOINTS_FOLDER
+from beambert.pipelines.storage.model_files import CHECKPOINTS_FOLDER
 
 LOCK_FILE = "LOCK"
 PLAN, RELEASE = "plan", "release"
@@ -106,7 +106,7 @@ def build_parser() -> FlagParser:
     return parser
 
 
-def begin(run: Run) -> None:
+def begin(run: RetrainingRun) -> None:
     """Writes the run.json of a planned run, unless its first step is done."""
     from beambert.deploy.retraining import workspace
 
@@ -114,7 +114,9 @@ def begin(run: Run) -> None:
         workspace.begin(run)
 
 
-def run_step(step: str, config: Retraining, run: Run, descriptors: tuple[int, ...] = ()) -> None:
+def run_step(
+    step: str, config: Retraining, run: RetrainingRun, descriptors: tuple[int, ...] = ()
+) -> None:
     """Does a step of a run, unless it is done.
 
     Args:
@@ -140,7 +142,7 @@ def run_step(step: str, config: Retraining, run: Run, descriptors: tuple[int, ..
     _run(step, command(step, config, run), descriptors)
 
 
-def _publish(config: Retraining, run: Run, descriptors: tuple[int, ...]) -> None:
+def _publish(config: Retraining, run: RetrainingRun, descriptors: tuple[int, ...]) -> None:
     """Exports a blessed model, and writes the result of the run."""
     from beambert.deploy.retraining import workspace
     from beambert.pipelines.storage import tensorflow_files
@@ -225,7 +227,7 @@ def _lock_path(config: Retraining) -> str:
     return f"{config.workspace}/{LOCK_FILE}"
 
 
-def _describe(run: Run) -> str:
+def _describe(run: RetrainingRun) -> str:
     what = f"continues from {run.encoder}" if run.encoder else "first run"
     return f"{run.path}: {run.new_files} new files, {what}"
 

@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from beambert.deploy import google_cloud
-from beambert.deploy.retraining.runs import Retraining, Run, records_job
+from beambert.deploy.retraining.runs import Retraining, RetrainingRun, records_job
 
 SECONDS_BETWEEN_LOOKS = 30.0
 
 
-def await_records(config: Retraining, run: Run) -> None:
+def await_records(config: Retraining, run: RetrainingRun) -> None:
     """Waits until no job that makes the records of a run is at work.
 
     Raises:
@@ -34,7 +34,7 @@ def await_records(config: Retraining, run: Run) -> None:
         time.sleep(SECONDS_BETWEEN_LOOKS)
 
 
-def live_records(config: Retraining, run: Run) -> list[str]:
+def live_records(config: Retraining, run: RetrainingRun) -> list[str]:
     """Returns the ids of the jobs at work that make the records of a run; none on other runners.
 
     Raises:

@@ -9,7 +9,7 @@ from beambert.deploy.retraining.runs import (
     BEAM_SECTIONS,
     RECORDS,
     Retraining,
-    Run,
+    RetrainingRun,
     beam_flags,
     next_run,
 )
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from beambert.deploy.retraining.deliveries import Deliveries
 
 
-def plan(config: Retraining, until: float | None = None, is_dry: bool = False) -> Run | None:
+def plan(
+    config: Retraining, until: float | None = None, is_dry: bool = False
+) -> RetrainingRun | None:
     """Returns the run to do: an unfinished one, or a new one for new files.
 
     A job on Dataflow that an earlier start has left at work is awaited: what it makes counts, and
@@ -54,7 +56,7 @@ def plan(config: Retraining, until: float | None = None, is_dry: bool = False) -
     if not _are_complete(config, found):
         return None
     with loading():
-        from beambert.pipelines.jobs.input_files import match_inputs, match_sources
+        from beambert.pipelines.files.input_files import match_inputs, match_sources
         from beambert.pipelines.jobs.running import beam_options
         from beambert.pipelines.pretraining_data.since import new_inputs
     for section in BEAM_SECTIONS:

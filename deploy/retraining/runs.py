@@ -21,7 +21,7 @@ from beambert.pipelines.corpus.named_sources import parse_sources
 from beambert.pipelines.instances.mixture import parse_weights
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage.claims import BLESSED, MARKER_FILE, NOT_BLESSED
-from beambert.pipelines.storage.weights import CHECKPOINTS_FOLDER
+from beambert.pipelines.storage.model_files import CHECKPOINTS_FOLDER
 
 PUBLISHED = "published"
 REFUSED = "refused"
@@ -208,8 +208,8 @@ def _check_commands(config: Retraining) -> None:
     steps = {"data": RECORDS, "pretrain": ENCODER, "finetune": CLASSIFIER, "evaluate": EVALUATION}
     records = record_folders(config, "run")
     for run in (
-        Run("run", 1, records),
-        Run("run", 1, records, ("records",), "encoder", "classifier"),
+        RetrainingRun("run", 1, records),
+        RetrainingRun("run", 1, records, ("records",), "encoder", "classifier"),
     ):
         for section, step in steps.items():
             try:
@@ -229,7 +229,7 @@ def beam_flags(section: str, flags: Flags) -> list[str]:
 
 
 @dataclasses.dataclass(frozen=True)
-class Run:
+class RetrainingRun:
     """The plan of a run, the content of its run.json.
 
     Attributes:
@@ -265,7 +265,7 @@ class Run:
         return f"{self.path}/{step}"
 
     @classmethod
-    def from_fields(cls, found: Mapping[str, Any]) -> "Run":
+    def from_fields(cls, found: Mapping[str, Any]) -> "RetrainingRun":
         """Returns the run with the fields of a run.json.
 
         Raises:
@@ -285,7 +285,7 @@ def next_run(
     number: int,
     new_files: int,
     left_out: Sequence[str] = (),
-) -> Run:
+) -> RetrainingRun:
     """Returns the plan of a new run.
 
     The run continues from the last *published* run, and takes all files that the published runs
@@ -303,8 +303,8 @@ def next_run(
     path = f"{config.workspace}/runs/{number:06d}"
     records = record_folders(config, path)
     if not published:
-        return Run(path, new_files, records, left_out=left_out)
-    return Run(
+        return RetrainingRun(path, new_files, records, left_out=left_out)
+    return RetrainingRun(
         path,
         new_files,
         records,
@@ -315,7 +315,7 @@ def next_run(
     )
 
 
-def is_needed(step: str, run: Run) -> bool:
+def is_needed(step: str, run: RetrainingRun) -> bool:
     """Whether a run has the step. The first run has no baseline."""
     return step != BASELINE or run.served is not None
 
@@ -329,7 +329,7 @@ def record_folders(config: Retraining, run_path: str) -> tuple[str, ...]:
     return tuple(f"{records}/{length}" for length in sorted(lengths, key=int))
 
 
-def markers(step: str, run: Run) -> tuple[tuple[str, ...], ...]:
+def markers(step: str, run: RetrainingRun) -> tuple[tuple[str, ...], ...]:
     """Returns groups of files. A step is done once each group has a file that exists."""
     if step == SERVING:
         return ((f"{run.path}/result.json",),)
@@ -339,7 +339,7 @@ def markers(step: str, run: Run) -> tuple[tuple[str, ...], ...]:
     return (tuple(f"{run.folder(step)}/{name}" for name in names),)
 
 
-def command(step: str, config: Retraining, run: Run) -> list[str]:
+def command(step: str, config: Retraining, run: RetrainingRun) -> list[str]:
     """Returns the arguments of `beambert` for a step.
 
     Args:
@@ -400,7 +400,7 @@ def command(step: str, config: Retraining, run: Run) -> list[str]:
     ]
 
 
-def _training_folders(run: Run, step: str) -> tuple[str, str]:
+def _training_folders(run: RetrainingRun, step: str) -> tuple[str, str]:
     """Returns the flags of a training's folders: a job on Vertex AI has another default for one."""
     folder = run.folder(step)
     return f"--model_dir={folder}", f"--checkpoint_dir={folder}/{CHECKPOINTS_FOLDER}"
@@ -415,7 +415,7 @@ class DataflowJob:
     name: str
 
 
-def records_job(config: Retraining, run: Run) -> DataflowJob | None:
+def records_job(config: Retraining, run: RetrainingRun) -> DataflowJob | None:
     """Returns the Dataflow job that makes the records of a run; None for other runners.
 
     A job outlives the command that sent it. A continued run must not write at the same time. It

@@ -16,13 +16,13 @@ from beambert.deploy.retraining.runs import (
     SERVING,
     WITHDRAWN,
     Retraining,
-    Run,
+    RetrainingRun,
     markers,
 )
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import claims, tensorflow_files
+from beambert.pipelines.storage.model_files import GRAPH_FILE
 from beambert.pipelines.storage.tensorflow_files import exists, read_text
-from beambert.pipelines.storage.weights import GRAPH_FILE
 from beambert.trainer.serving.publishing import is_as_exported
 
 RUN_FILE = "run.json"
@@ -45,7 +45,7 @@ class History:
 
     published: tuple[str, ...]
     refused: tuple[str, ...]
-    open: Run | None
+    open: RetrainingRun | None
     last: int
     ended: str = ""
     greatest: int = 0
@@ -90,7 +90,7 @@ def read_history(workspace: str) -> History:
             (published if is_served else refused).append(path)
         elif exists(run):
             with _undamaged(run):
-                unfinished = Run.from_fields(read_json(run))
+                unfinished = RetrainingRun.from_fields(read_json(run))
     if is_gone and not served:
         raise InputError(
             f"{serving}: has no version, but runs have published some; put the version to serve "
@@ -137,12 +137,12 @@ def _numbers_in(folder: str) -> list[int]:
     return sorted(int(n) for n in tensorflow_files.list_folder(folder) if n.isdecimal())
 
 
-def is_done(step: str, run: Run) -> bool:
+def is_done(step: str, run: RetrainingRun) -> bool:
     """Whether a step of a run is finished."""
     return all(any(map(exists, group)) for group in markers(step, run))
 
 
-def begin(run: Run) -> None:
+def begin(run: RetrainingRun) -> None:
     """Writes run.json, after deleting the files of a run that was killed in its first step."""
     file, records = f"{run.path}/{RUN_FILE}", run.folder(RECORDS)
     tensorflow_files.delete(file)  # first, as a folder without it is no run
@@ -153,7 +153,7 @@ def begin(run: Run) -> None:
     write_json(file, dataclasses.asdict(run))
 
 
-def choose_version(serving: str, run: Run, greatest: int = 0) -> int:
+def choose_version(serving: str, run: RetrainingRun, greatest: int = 0) -> int:
     """Returns the number of the version that a run makes.
 
     The first call takes the next free number and records it, later calls return the same. So a run

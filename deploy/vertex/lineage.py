@@ -13,12 +13,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from beambert.deploy.retraining import workspace
-from beambert.deploy.retraining.runs import CLASSIFIER, ENCODER, RECORDS, SERVING, Run
+from beambert.deploy.retraining.runs import CLASSIFIER, ENCODER, RECORDS, SERVING, RetrainingRun
 from beambert.pipelines.records.contract import INFO_FILE, RecordsInfo
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.storage.claims import METRICS_FILE, REPORT_FILE
-from beambert.pipelines.storage.weights import weights_sha256
+from beambert.pipelines.storage.model_files import weights_sha256
 
 # The artifacts of an evaluation besides its metrics: its page, and its confusion matrix.
 REPORT, CLASSES = "report", "classes"
@@ -26,7 +26,7 @@ REPORT, CLASSES = "report", "classes"
 _JUDGED = ("model", "weights_sha256", "model_sha256")
 
 
-def describe(step: str, run: Run) -> dict[str, tuple[str, dict[str, Any]]]:
+def describe(step: str, run: RetrainingRun) -> dict[str, tuple[str, dict[str, Any]]]:
     """Returns name of an artifact -> its path, and what is worth knowing of it.
 
     Raises:
@@ -58,7 +58,7 @@ def describe(step: str, run: Run) -> dict[str, tuple[str, dict[str, Any]]]:
     }
 
 
-def _text(run: Run) -> dict[str, Any]:
+def _text(run: RetrainingRun) -> dict[str, Any]:
     """Returns where the list of a run's text is, and what tells it from others.
 
     The records of two lengths are of the same text.
@@ -88,7 +88,7 @@ def _confusion(metrics: Mapping[str, Any]) -> dict[str, Any]:
     return {"confusionMatrix": {"annotationSpecs": specs, "rows": rows}}
 
 
-def write(step: str, run: Run, executor_input: str) -> None:
+def write(step: str, run: RetrainingRun, executor_input: str) -> None:
     """Writes the file that Vertex reads after a component.
 
     Raises:

@@ -5,7 +5,13 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from beambert.deploy.retraining.runs import CLASSIFIER, ENCODER, Retraining, Run, workspace_hash
+from beambert.deploy.retraining.runs import (
+    CLASSIFIER,
+    ENCODER,
+    Retraining,
+    RetrainingRun,
+    workspace_hash,
+)
 from beambert.deploy.settings import LABELS, Deployment, Settings
 from beambert.deploy.vertex.machines import find_trainer
 from beambert.pipelines.shared.errors import InputError
@@ -97,7 +103,9 @@ def in_region(job: Mapping[str, Any], settings: Settings, region: str) -> dict[s
     return {**job, "job_spec": spec}
 
 
-def step_job(deployment: Deployment, config: Retraining, run: Run, step: str) -> dict[str, Any]:
+def step_job(
+    deployment: Deployment, config: Retraining, run: RetrainingRun, step: str
+) -> dict[str, Any]:
     """Returns the CustomJob of a step of a run; no other run's job has its name.
 
     Raises:

@@ -57,6 +57,6 @@ class DebertaV2(Family):
 
     def encoder(self, config: Any, seed: int = 0, has_pooler: bool = True) -> Any:
         """Returns an encoder with initial weights."""
-        from beambert.model.deberta import DebertaEncoder
+        from beambert.model.deberta_encoder import DebertaEncoder
 
         return DebertaEncoder(config, seed, has_pooler)

@@ -71,12 +71,12 @@ class ModernBert(Family):
 
     def encoder(self, config: Any, seed: int = 0, has_pooler: bool = True) -> Any:
         """Returns an encoder with initial weights."""
-        from beambert.model.modernbert import ModernBertEncoder
+        from beambert.model.modernbert_encoder import ModernBertEncoder
 
         return ModernBertEncoder(config, seed, has_pooler)
 
     def masked_lm_head(self, config: Any, seed: int) -> Any:
         """Returns the masked-LM head without its variables."""
-        from beambert.model.modernbert import ModernBertMaskedLMHead
+        from beambert.model.modernbert_encoder import ModernBertMaskedLMHead
 
         return ModernBertMaskedLMHead(config, seed)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from beambert.pipelines.corpus.parts import FilePart
 
 if TYPE_CHECKING:
-    from beambert.pipelines.jobs.input_files import InputFile
+    from beambert.pipelines.files.input_files import InputFile
 
 
 def expected_coverage(files: Iterable["InputFile"]) -> int:

@@ -17,7 +17,7 @@ from beambert.pipelines.corpus import charsets
 from beambert.pipelines.corpus.charsets import Assumed
 
 if TYPE_CHECKING:  # A machine that trains has no Beam.
-    from beambert.pipelines.jobs.input_files import InputFile
+    from beambert.pipelines.files.input_files import InputFile
 
 # Greatest number of files to sample on this machine and elsewhere. A file elsewhere takes a request
 # of up to 16 MiB.

@@ -13,7 +13,7 @@ from beambert.pipelines.corpus.columns import Columns
 from beambert.pipelines.corpus.documents import Reject
 from beambert.pipelines.corpus.format_base import BEFORE_TEXT, Format
 from beambert.pipelines.corpus.parts import FilePart
-from beambert.pipelines.jobs.compression import decompress
+from beambert.pipelines.files.compression import decompress
 from beambert.pipelines.shared.file_kinds import BEGINNING_BYTES, not_text
 
 # Elements of HTML with which a page, or a piece of one, begins (HTML standard, section 4).

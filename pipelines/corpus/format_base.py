@@ -21,10 +21,10 @@ from beambert.pipelines.corpus.line_reading import (
     utf8_lines,
 )
 from beambert.pipelines.corpus.parts import FilePart, lines_of_part, split_evenly
-from beambert.pipelines.jobs.compression import CorruptFileError, decompress
+from beambert.pipelines.files.compression import CorruptFileError, decompress
 
 if TYPE_CHECKING:
-    from beambert.pipelines.jobs.input_files import InputFile
+    from beambert.pipelines.files.input_files import InputFile
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 # Start of a regular expression for the beginning of a text file: byte order marks and white space.

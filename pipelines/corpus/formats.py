@@ -25,7 +25,7 @@ from beambert.pipelines.corpus.plain_text import PlainText
 from beambert.pipelines.corpus.sentence_lines import SentenceLines
 from beambert.pipelines.corpus.wikiextractor import WikiExtractor
 from beambert.pipelines.corpus.wikitext import WikiText
-from beambert.pipelines.jobs.compression import plain_name
+from beambert.pipelines.files.compression import plain_name
 
 # The formats in the order in which they are tried on a file. The last one recognises any file.
 _TRIED: tuple[Format, ...] = (

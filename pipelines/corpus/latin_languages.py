@@ -17,7 +17,7 @@ _BALTIC = ("cp1257", "iso8859_13", "cp775", "mac_latin2")
 
 
 @dataclasses.dataclass(frozen=True)
-class Language:
+class LatinLanguage:
     """A language with Latin letters.
 
     Attributes:
@@ -33,8 +33,8 @@ class Language:
     letters: frozenset[str]
 
 
-def _of(code: str, encodings: tuple[str, ...], words: str, letters: str) -> Language:
-    return Language(code, encodings, frozenset(words.split()), frozenset(letters))
+def _of(code: str, encodings: tuple[str, ...], words: str, letters: str) -> LatinLanguage:
+    return LatinLanguage(code, encodings, frozenset(words.split()), frozenset(letters))
 
 
 LANGUAGES = (
@@ -69,7 +69,7 @@ _AS_MANY = 0.5
 _WORD = re.compile(rb"(?<![^\W\d_])(?<![\x80-\xff])[a-z]+(?![a-z\x80-\xff])")
 
 
-def languages_of(raw: bytes) -> list[tuple[Language, float]]:
+def languages_of(raw: bytes) -> list[tuple[LatinLanguage, float]]:
     """Returns the languages whose common words are the most frequent ones in a text.
 
     Each has the number of its words as a share of that of the first. The result is empty if the
@@ -97,7 +97,7 @@ _ALONE = frozenset("±×÷µ¶´¬¦")
 _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]")
 
 
-def expectations(text: str, language: Language) -> list[float]:
+def expectations(text: str, language: LatinLanguage) -> list[float]:
     """Returns from 0 to 1 how much each character beyond ASCII is expected in a language's text."""
     return [
         _how_expected(match[0], text[match.start() - 1 : match.start()], after, language)
@@ -106,7 +106,7 @@ def expectations(text: str, language: Language) -> list[float]:
     ]
 
 
-def _how_expected(character: str, before: str, after: str, language: Language) -> float:
+def _how_expected(character: str, before: str, after: str, language: LatinLanguage) -> float:
     """Returns from 0 to 1 how much a character is expected between its two neighbours."""
     if character in _ANYWHERE:
         return 1.0

@@ -15,11 +15,11 @@ from beambert.pipelines.corpus.line_reading import lines_of
 from beambert.pipelines.corpus.markup_bounds import is_tangled
 from beambert.pipelines.corpus.multistream import index_path, stream_offsets
 from beambert.pipelines.corpus.parts import FilePart, split_at
-from beambert.pipelines.jobs.compression import CorruptFileError, decompress
+from beambert.pipelines.files.compression import CorruptFileError, decompress
 from beambert.pipelines.shared.errors import InputError
 
 if TYPE_CHECKING:
-    from beambert.pipelines.jobs.input_files import InputFile
+    from beambert.pipelines.files.input_files import InputFile
 
 # Numbers of the namespaces that every wiki has (mediawiki.org, Manual:Namespace, "Built-in
 # namespaces").

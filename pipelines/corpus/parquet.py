@@ -13,14 +13,14 @@ from beambert.pipelines.corpus.documents import Document, Reject, Skip
 from beambert.pipelines.corpus.format_base import Format
 from beambert.pipelines.corpus.parquet_pages import Pages, pages_of
 from beambert.pipelines.corpus.parts import FilePart, split_sections
-from beambert.pipelines.jobs.compression import CorruptFileError
+from beambert.pipelines.files.compression import CorruptFileError
 from beambert.pipelines.shared.errors import InputError
 
 if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from beambert.pipelines.jobs.input_files import InputFile
+    from beambert.pipelines.files.input_files import InputFile
 
 # Greatest number of rows and of their bytes to decode at a time.
 _BATCH_ROWS = 1000

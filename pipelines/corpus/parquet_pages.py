@@ -9,7 +9,7 @@ https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.m
 import dataclasses
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from beambert.pipelines.jobs.compression import CorruptFileError
+from beambert.pipelines.files.compression import CorruptFileError
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from beambert.pipelines.corpus.line_reading import lines_of
 
 if TYPE_CHECKING:
-    from beambert.pipelines.jobs.input_files import InputFile
+    from beambert.pipelines.files.input_files import InputFile
 
 # Size of a part in bytes. Parts are small enough that a few files keep all workers equally busy,
 # and large enough that opening a file and finding the first document take little of the time. On

@@ -19,8 +19,8 @@ from beambert.pipelines.corpus.format_base import Format, LineFormat
 from beambert.pipelines.corpus.formats import AUTO, FORMATS, TO_TELL, recognise
 from beambert.pipelines.corpus.line_reading import has_returns_alone
 from beambert.pipelines.corpus.parts import FilePart
-from beambert.pipelines.jobs.compression import CorruptFileError, decompress
-from beambert.pipelines.jobs.input_files import InputFile
+from beambert.pipelines.files.compression import CorruptFileError, decompress
+from beambert.pipelines.files.input_files import InputFile
 from beambert.pipelines.shared.console import counted
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.progress import ProgressTally

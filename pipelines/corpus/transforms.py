@@ -7,8 +7,8 @@ import apache_beam as beam
 from beambert.pipelines.corpus.documents import Document, Reject, Skip
 from beambert.pipelines.corpus.parts import FilePart
 from beambert.pipelines.corpus.reading import ReadOptions, read_part, reject_row, split_file
-from beambert.pipelines.jobs.input_files import InputFile
-from beambert.pipelines.jobs.input_list import InputList
+from beambert.pipelines.files.input_files import InputFile
+from beambert.pipelines.files.input_list import InputList
 from beambert.pipelines.shared.progress import ProgressTally
 
 # Tags of the side outputs of the steps that read documents.

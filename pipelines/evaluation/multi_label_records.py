@@ -6,13 +6,18 @@ from typing import Any
 import numpy as np
 
 from beambert.pipelines.evaluation.outcome_base import Record
-from beambert.pipelines.evaluation.record_base import Mistake, Records, check_finite, text_of
+from beambert.pipelines.evaluation.record_base import (
+    Mistake,
+    PredictionRecords,
+    check_finite,
+    text_of,
+)
 from beambert.pipelines.prediction.saved_models import Model
 from beambert.pipelines.tasks.examples import MultiLabelExample
 from beambert.pipelines.tasks.multi_label import THRESHOLD
 
 
-class MultiLabelRecords(Records):
+class MultiLabelRecords(PredictionRecords):
     """Records of a multi-label classification."""
 
     WEIGHT = ("wrong labels", "with the most wrong or missed labels")

@@ -5,7 +5,7 @@ from typing import Any
 
 from beambert.pipelines.evaluation.excerpts import excerpt
 from beambert.pipelines.evaluation.outcome_base import Record
-from beambert.pipelines.evaluation.record_base import Mistake, Records, check_finite
+from beambert.pipelines.evaluation.record_base import Mistake, PredictionRecords, check_finite
 from beambert.pipelines.prediction.saved_models import Model
 from beambert.pipelines.tasks.examples import VectorExample
 from beambert.pipelines.tasks.ranking import text_id
@@ -14,7 +14,7 @@ from beambert.pipelines.tasks.ranking import text_id
 _MOST_OF_TEXT = 280
 
 
-class RankingRecords(Records):
+class RankingRecords(PredictionRecords):
     """Records of an embedding; `RankingPredictor` makes its answers."""
 
     WEIGHT = ("missed", "whose right text has the worst rank")

@@ -25,7 +25,7 @@ class Mistake:
       text: text of the example.
       expected: right answer.
       predicted: answer of the model.
-      weight: measure of how bad the mistake is, see `Records.WEIGHT`.
+      weight: measure of how bad the mistake is, see `PredictionRecords.WEIGHT`.
       row: position of the example in its file, from 0.
       slices: slicing -> the example's slice.
     """
@@ -38,7 +38,7 @@ class Mistake:
     slices: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
-class Records(abc.ABC):
+class PredictionRecords(abc.ABC):
     """Writes and reads the records of a kind of task."""
 
     # Name of the weight of a mistake, and a description of the mistakes that are shown.

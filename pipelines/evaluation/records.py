@@ -26,7 +26,7 @@ from beambert.pipelines.evaluation.outcome_base import Record
 from beambert.pipelines.evaluation.ranking_records import RankingRecords
 from beambert.pipelines.evaluation.record_base import (
     Mistake,
-    Records,
+    PredictionRecords,
     Slices,
     check_finite,
     text_of,
@@ -65,7 +65,7 @@ _MOST_OF_CONTEXT, _BEFORE_ANSWER = 280, 120
 ANSWER, NO_ANSWER = "answer", "no answer"
 
 
-class ClassRecords(Records):
+class ClassRecords(PredictionRecords):
     """Records of a classification."""
 
     WEIGHT = ("probability", "with a wrong answer that the model was surest of")
@@ -133,7 +133,7 @@ class ChoiceRecords(ClassRecords):
         return example.choices[int(label)]
 
 
-class NumberRecords(Records):
+class NumberRecords(PredictionRecords):
     """Records of a regression."""
 
     WEIGHT = ("difference", "whose prediction is furthest from the label")
@@ -217,7 +217,7 @@ class RelevanceRecords(NumberRecords):
         return example.text
 
 
-class TagRecords(Records):
+class TagRecords(PredictionRecords):
     """Records of a tagging."""
 
     WEIGHT = ("wrong entities", "with the most wrong or missed entities")
@@ -261,7 +261,7 @@ class TagRecords(Records):
         )
 
 
-class SpanRecords(Records):
+class SpanRecords(PredictionRecords):
     """Records of questions; `SpanPredictor` makes and checks their answers."""
 
     WEIGHT = (
@@ -301,7 +301,7 @@ class SpanRecords(Records):
         )
 
 
-RECORDS: dict[str, type[Records]] = {
+RECORDS: dict[str, type[PredictionRecords]] = {
     CLASSIFICATION: ClassRecords,
     MULTI_LABEL: MultiLabelRecords,
     REGRESSION: NumberRecords,

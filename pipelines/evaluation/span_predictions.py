@@ -11,31 +11,14 @@ from beambert.pipelines.evaluation import slices
 from beambert.pipelines.evaluation.outcomes import Record
 from beambert.pipelines.evaluation.predictions import Predictor, Row, encode_record
 from beambert.pipelines.evaluation.records import ANSWER, NO_ANSWER
-from beambert.pipelines.evaluation.vector_predictions import (
-    CosinePredictor,
-    InteractionPredictor,
-    RankingPredictor,
-)
 from beambert.pipelines.model_inputs.answers import DecodingParameters, SquadPredictions, decode
 from beambert.pipelines.model_inputs.windows import WindowParameters, make_windows
 from beambert.pipelines.prediction.saved_models import Model, check_signature, check_task, load
 from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.storage.weights import TRAINING_FILE
+from beambert.pipelines.storage.model_files import TRAINING_FILE
 from beambert.pipelines.tasks.squad import Question
 from beambert.pipelines.tasks.squad_scoring import score
-from beambert.pipelines.tasks.task import (
-    CHOICE,
-    CLASSIFICATION,
-    EMBEDDING,
-    LATE_INTERACTION,
-    MULTI_LABEL,
-    REGRESSION,
-    RERANK,
-    SIMILARITY,
-    SPAN,
-    TAGGING,
-    Task,
-)
+from beambert.pipelines.tasks.task import Task
 from beambert.pipelines.tokenizers.folders import read_beside
 from beambert.pipelines.tokenizers.vocabulary import TOKENIZER_FILE
 from beambert.pipelines.wordpiece.vocabulary import VOCABULARY_FILE, Vocabulary
@@ -142,20 +125,6 @@ class SpanPredictor(Predictor):
 
         tokenizer = make_offset_tokenizer(self._vocabulary, self._model.training["do_lower_case"])
         return _Loaded(load(self._model), tokenizer)
-
-
-PREDICTORS: dict[str, type[Predictor] | type[SpanPredictor]] = {
-    CLASSIFICATION: Predictor,
-    MULTI_LABEL: Predictor,
-    REGRESSION: Predictor,
-    RERANK: Predictor,
-    CHOICE: Predictor,
-    TAGGING: Predictor,
-    SPAN: SpanPredictor,
-    EMBEDDING: RankingPredictor,
-    SIMILARITY: CosinePredictor,
-    LATE_INTERACTION: InteractionPredictor,
-}
 
 
 def predictions_of(

@@ -14,9 +14,9 @@ from beambert.pipelines.features.job import (
     read_inputs,
 )
 from beambert.pipelines.features.transforms import FinishFeatures, WriteFeatures
-from beambert.pipelines.jobs import files
+from beambert.pipelines.files import beam_files
+from beambert.pipelines.files.stored_values import StoredValue, store_values
 from beambert.pipelines.jobs.running import library_versions
-from beambert.pipelines.jobs.stored_values import StoredValue, store_values
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import claims
 from beambert.pipelines.tasks.splits import TaskSplits
@@ -71,7 +71,7 @@ class CreateTaskFeatures(beam.PTransform):
           InputError: the output folder is finished already, or holds something else.
         """
         plan = self._plan
-        if files.claim_output(plan.output, plan.identity(), FLAGS_OF):
+        if beam_files.claim_output(plan.output, plan.identity(), FLAGS_OF):
             raise InputError(
                 f"--output={plan.output}: is finished already; choose another folder or delete it"
             )
@@ -97,7 +97,7 @@ def plan_features(job: FeaturesJob) -> tuple[FeaturesPlan, TaskSplits]:
       InputError: a file cannot be used.
     """
     vocabulary, do_lower_case = read_given(
-        job.vocab_file, job.tokenizer, job.do_lower_case, files.read_bytes, FileSystems.exists
+        job.vocab_file, job.tokenizer, job.do_lower_case, beam_files.read_bytes, FileSystems.exists
     )
     inputs = read_inputs(job.task, job.data_dir, job.skip_bad_rows)
     output = claims.absolute(job.output)

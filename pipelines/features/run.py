@@ -8,7 +8,7 @@ from apache_beam.io.filesystems import FileSystems
 from beambert.pipelines.features.contract import FLAGS_OF, LOST_TOKENS, FeaturesInfo
 from beambert.pipelines.features.graph import EXAMPLES_FILE, CreateTaskFeatures, plan_features
 from beambert.pipelines.features.job import FeaturesJob, FeaturesPlan
-from beambert.pipelines.jobs import files
+from beambert.pipelines.files import beam_files
 from beambert.pipelines.jobs.running import (
     check_reachable,
     describe_examples,
@@ -35,7 +35,7 @@ def create_task_features(job: FeaturesJob, options: "PipelineOptions") -> None:
     job = dataclasses.replace(job, output=path_for_workers(job.output, options))
     plan, inputs = plan_features(job)
     with locks.folders_held([plan.output], "--output"):
-        if files.claim_output(plan.output, plan.identity(), FLAGS_OF):
+        if beam_files.claim_output(plan.output, plan.identity(), FLAGS_OF):
             print(f"{plan.output}: already finished by the same command, nothing to do")
         else:
             _run(plan, inputs, job, options)
@@ -60,14 +60,14 @@ def _run(
             output=plan.output,
         )
     except BaseException:
-        files.delete_quietly([FileSystems.join(plan.output, EXAMPLES_FILE)])
+        beam_files.delete_quietly([FileSystems.join(plan.output, EXAMPLES_FILE)])
         raise
 
 
 def summarize(output: str) -> str:
     """Returns a summary of a finished features folder: examples, sequences and tokens by split."""
     path = f"{output}/{INFO_FILE}"
-    info = FeaturesInfo.from_json(files.read_bytes(path, "--output").decode(), path)
+    info = FeaturesInfo.from_json(beam_files.read_bytes(path, "--output").decode(), path)
     lines = [output]
     for split, of in info.splits.items():
         lines.append(

@@ -9,7 +9,7 @@ from apache_beam.io.filesystems import FileSystems
 
 from beambert.pipelines.features.contract import LOST_TOKENS, FeaturesInfo
 from beambert.pipelines.features.job import FeaturesPlan, Shard
-from beambert.pipelines.jobs.files import (
+from beambert.pipelines.files.beam_files import (
     delete_prefixed,
     finish_output,
     open_atomically,
@@ -19,7 +19,7 @@ from beambert.pipelines.records.contract import INFO_FILE
 from beambert.pipelines.shared.loading import loading
 from beambert.pipelines.shared.progress import ProgressTally
 from beambert.pipelines.storage.claims import TEMPORARY_PREFIX
-from beambert.pipelines.storage.weights import LABELS_FILE
+from beambert.pipelines.storage.model_files import LABELS_FILE
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,1 +1,1 @@
-"""Running a Beam job: Beam's flags, input files, progress, output folders, time by stage."""
+"""Running a Beam job: Beam's flags, progress, workers and their errors, time by stage, totals."""

@@ -14,7 +14,12 @@ from collections.abc import Callable, Iterator
 
 from apache_beam.io.filesystems import FileSystems
 
-from beambert.pipelines.jobs.files import STORAGE_ERRORS, delete_quietly, read_bytes, write_bytes
+from beambert.pipelines.files.beam_files import (
+    STORAGE_ERRORS,
+    delete_quietly,
+    read_bytes,
+    write_bytes,
+)
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage.claims import TEMPORARY_PREFIX
 

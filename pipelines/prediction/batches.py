@@ -10,8 +10,8 @@ from apache_beam.ml.inference.base import ModelHandler
 
 from beambert.pipelines.corpus import charsets, encodings
 from beambert.pipelines.corpus.encodings import Encodings
-from beambert.pipelines.jobs import input_files
-from beambert.pipelines.jobs.compression import CorruptFileError, decompress, plain_name
+from beambert.pipelines.files import input_files
+from beambert.pipelines.files.compression import CorruptFileError, decompress, plain_name
 from beambert.pipelines.prediction import saved_models
 from beambert.pipelines.prediction.answers import ANSWERS
 from beambert.pipelines.prediction.job import FILE, PredictionJob
@@ -47,7 +47,7 @@ class InputRow:
 
 
 @dataclasses.dataclass(frozen=True)
-class Reading:
+class RowReading:
     """How the fields of a row become an example.
 
     Attributes:
@@ -70,7 +70,7 @@ class Reading:
         return {name: field for name, field in fields.items() if name not in used}
 
 
-def reading_of(job: PredictionJob, model: saved_models.Model) -> Reading:
+def reading_of(job: PredictionJob, model: saved_models.Model) -> RowReading:
     """Returns how rows become examples for a model.
 
     Raises:
@@ -90,7 +90,7 @@ def reading_of(job: PredictionJob, model: saved_models.Model) -> Reading:
             f"--text_columns={','.join(columns)}: --model={job.model} takes "
             f"{'two texts' if training['is_pair'] else 'one text'}; name as many"
         )
-    return Reading(training["kind"], columns, answers.choice_columns(training), job.unit)
+    return RowReading(training["kind"], columns, answers.choice_columns(training), job.unit)
 
 
 def find_encodings(
@@ -118,7 +118,7 @@ def find_encodings(
 
 
 def read_rows(
-    file: input_files.InputFile, reading: Reading, progress: ProgressTally
+    file: input_files.InputFile, reading: RowReading, progress: ProgressTally
 ) -> Iterator[InputRow | dict[str, Any]]:
     """Yields the rows of a file, or for a row that cannot be read its place and the reason.
 
@@ -154,7 +154,7 @@ def read_rows(
         yield {"file": file.path, "line": WHOLE_FILE, "reason": str(error)}
 
 
-def row_of(text: str | Mapping[str, str], reading: Reading) -> InputRow | dict[str, Any]:
+def row_of(text: str | Mapping[str, str], reading: RowReading) -> InputRow | dict[str, Any]:
     """Returns the row of a text or of named fields, or the fields with the reason against them."""
     fields = {reading.text_columns[0]: text} if isinstance(text, str) else dict(text)
     try:
@@ -164,7 +164,7 @@ def row_of(text: str | Mapping[str, str], reading: Reading) -> InputRow | dict[s
 
 
 def _rows(
-    file: input_files.InputFile, reading: Reading
+    file: input_files.InputFile, reading: RowReading
 ) -> tuple[str, Iterator[tuple[dict[str, Any], dict[str, str] | tables.BadRow]]]:
     """Returns the whole text of a file, and its rows with their places in it.
 
@@ -186,7 +186,9 @@ def _rows(
     return text, (({"line": line}, {column: one}) for line, one in tables.lines(text))
 
 
-def _with_columns(file: str, rows: Iterator[tables.Row], reading: Reading) -> Iterator[tables.Row]:
+def _with_columns(
+    file: str, rows: Iterator[tables.Row], reading: RowReading
+) -> Iterator[tables.Row]:
     """Refuses a table whose header lacks a column; only in JSON Lines each row has its own."""
     is_checked = _plain_path(file).suffix == ".jsonl"
     for line, fields in rows:
@@ -196,7 +198,7 @@ def _with_columns(file: str, rows: Iterator[tables.Row], reading: Reading) -> It
         yield line, fields
 
 
-def _check_columns(where: str, fields: dict[str, str], reading: Reading) -> None:
+def _check_columns(where: str, fields: dict[str, str], reading: RowReading) -> None:
     for name in (*reading.text_columns, *reading.choice_columns):
         if name not in fields:
             raise InputError(
@@ -233,7 +235,7 @@ def _check_text(where: str, fields: dict[str, str] | tables.BadRow) -> None:
 
 
 def _example(
-    where: str, fields: dict[str, str] | tables.BadRow, reading: Reading
+    where: str, fields: dict[str, str] | tables.BadRow, reading: RowReading
 ) -> Example | Question:
     if isinstance(fields, tables.BadRow):
         raise fields

@@ -8,11 +8,11 @@ import apache_beam as beam
 from apache_beam.ml.inference.base import RunInference
 
 from beambert.pipelines.corpus.encodings import Encodings
-from beambert.pipelines.jobs.input_files import InputFile, match_inputs
+from beambert.pipelines.files.input_files import InputFile, match_inputs
 from beambert.pipelines.jobs.running import SHUFFLING_RUNNERS
 from beambert.pipelines.prediction.batches import (
     InputRow,
-    Reading,
+    RowReading,
     SavedModelHandler,
     find_encodings,
     read_rows,
@@ -102,7 +102,7 @@ class Predict(beam.PTransform):
 class ReadRows(beam.DoFn):
     """Reads the rows of each file; yields a dictionary for a row that cannot be read."""
 
-    def __init__(self, reading: Reading, progress_folder: str | None):
+    def __init__(self, reading: RowReading, progress_folder: str | None):
         """Takes how to read, and the folder of a `ProgressDisplay`, if there is one."""
         self._reading = reading
         self._progress_folder = progress_folder

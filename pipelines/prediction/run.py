@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import apache_beam as beam
 
-from beambert.pipelines.jobs import files, input_files
+from beambert.pipelines.files import beam_files, input_files
 from beambert.pipelines.jobs.running import check_reachable, run_job
 from beambert.pipelines.prediction import worker_folder
 from beambert.pipelines.prediction.batches import find_encodings, is_table, reading_of
@@ -18,8 +18,8 @@ from beambert.pipelines.shared.console import counted, duration, size
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.progress import Describe, Pace
 from beambert.pipelines.storage import claims, locks
+from beambert.pipelines.storage.model_files import NOT_TO_USE, model_sha256
 from beambert.pipelines.storage.tensorflow_files import local_folder
-from beambert.pipelines.storage.weights import NOT_TO_USE, model_sha256
 
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
@@ -76,11 +76,11 @@ def _answer(
     output: str,
     options: "PipelineOptions",
 ) -> dict[str, int]:
-    if files.claim_output(output, identity, FLAGS_OF):
+    if beam_files.claim_output(output, identity, FLAGS_OF):
         print(f"{output}: already finished by the same command, nothing to do")
-        return json.loads(files.read_bytes(f"{output}/{INFO_FILE}", "--output"))
+        return json.loads(beam_files.read_bytes(f"{output}/{INFO_FILE}", "--output"))
     for prefix in (f"{PART}-", f"{REJECTS}-"):  # left by a run that was killed
-        files.delete_prefixed(output, prefix)
+        beam_files.delete_prefixed(output, prefix)
     total_bytes = sum(file.bytes for file in inputs)
     print(f"{counted(len(inputs), 'file')}, {size(total_bytes)} -> {output}", flush=True)
     if job.unit == LINE and not all(is_table(file.path) for file in inputs):
@@ -102,12 +102,14 @@ def _answer(
         )
     remedy = "wait until nothing writes to it, then delete --output or choose another"
     input_files.check_unchanged(inputs, job.input, remedy)
-    found = json.loads(files.read_bytes(f"{output}/{COUNTS_FILE}", "--output"))
+    found = json.loads(beam_files.read_bytes(f"{output}/{COUNTS_FILE}", "--output"))
     counts = {"answers": found.get(PART, 0), "rejects": found.get(REJECTS, 0)}
     if not counts["answers"]:
         _refuse_nothing(job, output, counts["rejects"])
-    files.write_bytes(f"{output}/{INFO_FILE}", json.dumps(identity | counts, indent=1).encode())
-    files.finish_output(output, identity)
+    beam_files.write_bytes(
+        f"{output}/{INFO_FILE}", json.dumps(identity | counts, indent=1).encode()
+    )
+    beam_files.finish_output(output, identity)
     return counts
 
 
@@ -119,12 +121,12 @@ def _refuse_nothing(job: PredictionJob, output: str, rejects: int) -> None:
     """
     reason = f"there is no text in {' '.join(job.input)}"
     if rejects:
-        names = [name for name in files.list_folder(output) if name.startswith(f"{REJECTS}-")]
-        lines = (files.read_bytes(f"{output}/{name}", "--output") for name in sorted(names))
+        names = [name for name in beam_files.list_folder(output) if name.startswith(f"{REJECTS}-")]
+        lines = (beam_files.read_bytes(f"{output}/{name}", "--output") for name in sorted(names))
         first = json.loads(next(filter(None, b"".join(lines).split(b"\n"))))
         reason = f"none of {rejects:,} rows could be answered ({first['reason']})"
     for prefix in (f"{PART}-", f"{REJECTS}-", COUNTS_FILE, claims.UNFINISHED_FILE):
-        files.delete_prefixed(output, prefix)
+        beam_files.delete_prefixed(output, prefix)
     raise InputError(f"--input: {reason}; correct the files or the flags")
 
 
@@ -149,7 +151,7 @@ def write_answers(answers: beam.PCollection[dict[str, Any]], output: str) -> Non
 
 
 def _write_counts(counts: Mapping[str, int], path: str) -> None:
-    files.write_bytes(path, json.dumps(counts).encode())
+    beam_files.write_bytes(path, json.dumps(counts).encode())
 
 
 def describe_progress(total_bytes: int) -> Describe:

@@ -13,7 +13,7 @@ from beambert.pipelines.shared.json_objects import parse_object
 from beambert.pipelines.storage import known_graphs, tensorflow_models
 from beambert.pipelines.storage.claims import MARKER_FILE
 from beambert.pipelines.storage.given_paths import FINETUNE, check_folder
-from beambert.pipelines.storage.weights import (
+from beambert.pipelines.storage.model_files import (
     GRAPH_FILE,
     LABELS_FILE,
     NOT_TO_USE,

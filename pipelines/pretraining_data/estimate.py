@@ -11,6 +11,7 @@ import numpy as np
 from beambert.pipelines.corpus.documents import Document, Skip
 from beambert.pipelines.corpus.parts import FilePart
 from beambert.pipelines.corpus.reading import ReadOptions, counts_by_reason, read_part, split_file
+from beambert.pipelines.files.input_files import InputFile
 from beambert.pipelines.instances.building import (
     DocumentCounts,
     InstanceCounts,
@@ -25,7 +26,6 @@ from beambert.pipelines.instances.mixture import Mixture
 from beambert.pipelines.instances.packing import SPECIAL_TOKENS_A_RECORD
 from beambert.pipelines.instances.pairs import SPECIAL_TOKENS_A_PAIR
 from beambert.pipelines.instances.parameters import REFERENCE
-from beambert.pipelines.jobs.input_files import InputFile
 from beambert.pipelines.pretraining_data.evaluation_texts import OVERLAP, EvaluationTexts
 from beambert.pipelines.pretraining_data.finishing import describe_dropped
 from beambert.pipelines.pretraining_data.job_size import JobSize

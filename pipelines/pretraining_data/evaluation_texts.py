@@ -18,8 +18,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from beambert.pipelines.corpus import charsets
-from beambert.pipelines.jobs.compression import CorruptFileError, decompress
-from beambert.pipelines.jobs.input_files import match_inputs, open_stored
+from beambert.pipelines.files.compression import CorruptFileError, decompress
+from beambert.pipelines.files.input_files import match_inputs, open_stored
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.file_kinds import not_text
 from beambert.pipelines.tasks import tables, word_tags

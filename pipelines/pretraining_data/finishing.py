@@ -9,17 +9,17 @@ from apache_beam.io.filesystems import FileSystems
 
 from beambert.pipelines.corpus.coverage import expected_coverage
 from beambert.pipelines.corpus.reading import check_rejects, counts_by_reason
-from beambert.pipelines.instances.mixture import SourceSizes
-from beambert.pipelines.instances.pairs import PairCounts
-from beambert.pipelines.jobs.files import (
+from beambert.pipelines.files.beam_files import (
     check_claimed,
     delete_prefixed,
     delete_quietly,
     finish_output,
     write_bytes,
 )
-from beambert.pipelines.jobs.input_files import InputFile, check_unchanged, count_files
-from beambert.pipelines.jobs.input_list import INPUTS_FILE, write_list
+from beambert.pipelines.files.input_files import InputFile, check_unchanged, count_files
+from beambert.pipelines.files.input_list import INPUTS_FILE, write_list
+from beambert.pipelines.instances.mixture import SourceSizes
+from beambert.pipelines.instances.pairs import PairCounts
 from beambert.pipelines.jobs.permanent_errors import told
 from beambert.pipelines.jobs.totals import add_counts
 from beambert.pipelines.pretraining_data.evaluation_texts import MOST_LISTED, OVERLAP

@@ -7,7 +7,7 @@ import dataclasses
 import math
 
 from beambert.pipelines.corpus.parts import STORED_PART_BYTES
-from beambert.pipelines.jobs.ranged_files import REQUEST_BYTES
+from beambert.pipelines.files.ranged_files import REQUEST_BYTES
 
 # Bytes that a document takes in the shuffle besides two for each token: hash, source, piece and
 # number of sentences, and the headers of an element with one document (see `CompactDocuments.pack`

@@ -15,11 +15,11 @@ from apache_beam.options.pipeline_options import PipelineOptions, TestOptions
 from beambert.pipelines.corpus.encodings import Encodings
 from beambert.pipelines.corpus.formats import AUTO, FORMATS
 from beambert.pipelines.corpus.reading import ReadOptions, find_encodings
+from beambert.pipelines.files import beam_files
+from beambert.pipelines.files.input_files import InputFile, match_inputs, match_sources
+from beambert.pipelines.files.input_list import INPUTS_FILE, InputList, write_list
 from beambert.pipelines.instances.mixture import Mixture
 from beambert.pipelines.instances.parameters import InstanceParameters
-from beambert.pipelines.jobs import files
-from beambert.pipelines.jobs.input_files import InputFile, match_inputs, match_sources
-from beambert.pipelines.jobs.input_list import INPUTS_FILE, InputList, write_list
 from beambert.pipelines.jobs.running import library_versions
 from beambert.pipelines.pretraining_data.evaluation_texts import EvaluationTexts
 from beambert.pipelines.pretraining_data.job import PretrainingDataJob
@@ -211,17 +211,17 @@ class Plan:
         layout, manifest = self.layout, self.manifest
         if len(layout.lengths) > 1:
             lengths = {str(parameters.max_seq_length) for parameters in layout.lengths}
-            files.refuse_others(layout.output, lengths)
+            beam_files.refuse_others(layout.output, lengths)
         folders = layout.folders()
         # All folders are claimed before anything is written to one.
         is_finished = [
-            files.claim_output(of.path, manifest.job(of), FLAGS_OF, self._folders_in(of.path))
+            beam_files.claim_output(of.path, manifest.job(of), FLAGS_OF, self._folders_in(of.path))
             for of in folders
         ]
         if not all(is_finished):
             for folder, finished in zip(folders, is_finished, strict=True):
                 if finished:
-                    files.reopen_output(folder.path, manifest.job(folder))
+                    beam_files.reopen_output(folder.path, manifest.job(folder))
             # The same job may have written it before.
             if manifest.inputs.path and not FileSystems.exists(manifest.inputs.path):
                 write_list(manifest.inputs.path, self.inputs)
@@ -250,7 +250,7 @@ class Plan:
         If a folder of the job was finished before, all stay as they are: the same job repairs them.
         """
         folders = self.layout.folders()
-        there = {folder.path: files.list_folder(folder.path) for folder in folders}
+        there = {folder.path: beam_files.list_folder(folder.path) for folder in folders}
         if any(INFO_FILE in names for names in there.values()):
             return
         shards: dict[str, list[str]] = {}
@@ -260,10 +260,10 @@ class Plan:
         for folder in reversed(folders):  # The held-out folder stands inside the other one.
             ours = {*shards[folder.path], *SMALL_FILES}
             mine = [name for name in there[folder.path] if name in ours]
-            files.delete_prefixed(folder.path, TEMPORARY_PREFIX)
+            beam_files.delete_prefixed(folder.path, TEMPORARY_PREFIX)
             # The mark goes last: if the deletion is cut off, the folder is still the job's.
             for name in (*mine, UNFINISHED_FILE):
-                files.delete_quietly([FileSystems.join(folder.path, name)])
+                beam_files.delete_quietly([FileSystems.join(folder.path, name)])
             _delete_if_empty(folder.path)
             if folder.source is not None:
                 _delete_if_empty(os.path.dirname(folder.path))
@@ -295,7 +295,9 @@ def _listed(job: PretrainingDataJob) -> list[InputFile]:
     inputs = match_sources(job.sources) if job.source else match_inputs(job.input)
     if not job.leave_out:
         return inputs
-    lines = files.read_bytes(job.leave_out, "--leave_out").decode(errors="replace").splitlines()
+    lines = (
+        beam_files.read_bytes(job.leave_out, "--leave_out").decode(errors="replace").splitlines()
+    )
     named = {absolute(line) for line in lines if line}
     return [file for file in inputs if file.path not in named]
 
@@ -321,7 +323,7 @@ def make_plan(
             "it out, and give --language"
         )
     vocabulary, do_lower_case = read_given(
-        job.vocab_file, job.tokenizer, job.do_lower_case, files.read_bytes, FileSystems.exists
+        job.vocab_file, job.tokenizer, job.do_lower_case, beam_files.read_bytes, FileSystems.exists
     )
     job = dataclasses.replace(job, do_lower_case=do_lower_case)
     if not (job.patterns or job.num_shards):
@@ -352,7 +354,9 @@ def make_plan(
     parameters["num_shards"] = num_shards
     blocklist: tuple[str, ...] = ()
     if job.blocklist:
-        blocklist = read_blocklist(files.read_bytes(job.blocklist, "--blocklist"), job.blocklist)
+        blocklist = read_blocklist(
+            beam_files.read_bytes(job.blocklist, "--blocklist"), job.blocklist
+        )
     evaluation = EvaluationTexts.of(job.decontaminate) if job.decontaminate else None
     parameters |= _given_parameters(job, blocklist, evaluation)
     manifest = Manifest(

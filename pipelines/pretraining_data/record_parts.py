@@ -9,6 +9,7 @@ import numpy as np
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.transforms.window import GlobalWindows
 
+from beambert.pipelines.files.beam_files import open_atomically
 from beambert.pipelines.instances.building import (
     ROWS_AT_A_TIME,
     DocumentCounts,
@@ -21,7 +22,6 @@ from beambert.pipelines.instances.building import (
 from beambert.pipelines.instances.compact_documents import HASH_BYTES, CompactDocuments
 from beambert.pipelines.instances.masking import TokenIds
 from beambert.pipelines.instances.parameters import REFERENCE, SOURCE, InstanceParameters
-from beambert.pipelines.jobs.files import open_atomically
 from beambert.pipelines.jobs.running import check_visible
 from beambert.pipelines.jobs.totals import total_of
 from beambert.pipelines.pretraining_data.division import divide

@@ -11,9 +11,9 @@ from apache_beam.options.pipeline_options import StandardOptions
 
 from beambert.pipelines.corpus.flags import describe_cleaning, describe_reading
 from beambert.pipelines.corpus.reading import sample_documents
-from beambert.pipelines.jobs import files
+from beambert.pipelines.files import beam_files
+from beambert.pipelines.files.input_files import describe_links
 from beambert.pipelines.jobs.clock import describe_stages
-from beambert.pipelines.jobs.input_files import describe_links
 from beambert.pipelines.jobs.permanent_errors import error_path
 from beambert.pipelines.jobs.running import (
     check_reachable,
@@ -84,7 +84,7 @@ def create_pretraining_data(job: PretrainingDataJob, options: "PipelineOptions")
     training: dict[int, RecordsInfo] = {}
     for folder in plan.layout.folders():
         path = FileSystems.join(folder.path, INFO_FILE)
-        info = RecordsInfo.from_json(files.read_bytes(path, "--output").decode(), path)
+        info = RecordsInfo.from_json(beam_files.read_bytes(path, "--output").decode(), path)
         print(summarize(info, folder.path, folder.is_eval))
         warnings = read_warnings(info, folder.path)
         for line in describe_sources(info.counts):
@@ -227,7 +227,7 @@ def _run(plan: Plan, options: "PipelineOptions", is_alone: bool) -> None:
     errors = "" if is_local(options) else error_path(output, plan.run)
 
     def delete_spills() -> None:
-        files.delete_prefixed(output, spill_prefix(plan.run))
+        beam_files.delete_prefixed(output, spill_prefix(plan.run))
 
     try:
         notes = [*filter(None, [note]), *_notes(plan)]
@@ -332,7 +332,7 @@ def _describe_instances(info: RecordsInfo) -> str:
 
 def read_warnings(info: RecordsInfo, folder: str) -> list[str]:
     """Returns the warnings about a finished records folder."""
-    found = json.loads(files.read_bytes(FileSystems.join(folder, STATISTICS_FILE), "--output"))
+    found = json.loads(beam_files.read_bytes(FileSystems.join(folder, STATISTICS_FILE), "--output"))
     made_with = MadeWith(
         info.parameters.get("masked_lm_prob"),
         info.passes,

@@ -18,7 +18,7 @@ from itertools import pairwise
 import numpy as np
 from apache_beam.io.filesystems import FileSystems
 
-from beambert.pipelines.jobs.files import create, read_range
+from beambert.pipelines.files.beam_files import create, read_range
 from beambert.pipelines.jobs.running import SHUFFLING_RUNNERS
 from beambert.pipelines.shared.ragged import starts_of
 from beambert.pipelines.storage.claims import TEMPORARY_PREFIX

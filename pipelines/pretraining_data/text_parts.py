@@ -19,10 +19,10 @@ from beambert.pipelines.corpus.language_codes import check_language, language_of
 from beambert.pipelines.corpus.parts import FilePart
 from beambert.pipelines.corpus.reading import ReadOptions, find_encodings, reject_row
 from beambert.pipelines.corpus.transforms import REJECTS, add_sources, read_source
+from beambert.pipelines.files.beam_files import read_bytes
+from beambert.pipelines.files.input_files import match_inputs
+from beambert.pipelines.files.input_list import InputList
 from beambert.pipelines.instances.compact_documents import compact_documents, document_hash
-from beambert.pipelines.jobs.files import read_bytes
-from beambert.pipelines.jobs.input_files import match_inputs
-from beambert.pipelines.jobs.input_list import InputList
 from beambert.pipelines.pretraining_data.rows import (
     DocumentRow,
     RejectRow,

@@ -16,6 +16,7 @@ from beambert.pipelines.corpus.coverage import coverage
 from beambert.pipelines.corpus.documents import Document, Reject, Skip
 from beambert.pipelines.corpus.reading import ReadOptions
 from beambert.pipelines.corpus.transforms import COUNTS, RejectLists, Source, read_source
+from beambert.pipelines.files.beam_files import check_claimed, open_atomically
 from beambert.pipelines.instances.building import (
     DocumentCounts,
     InstanceCounts,
@@ -36,7 +37,6 @@ from beambert.pipelines.instances.masking import TokenIds
 from beambert.pipelines.instances.mixture import Amount, Mixture, SourceSizes
 from beambert.pipelines.instances.parameters import REFERENCE, SOURCE
 from beambert.pipelines.jobs.clock import StageClock
-from beambert.pipelines.jobs.files import check_claimed, open_atomically
 from beambert.pipelines.jobs.permanent_errors import told
 from beambert.pipelines.jobs.running import check_visible
 from beambert.pipelines.pretraining_data.division import divide

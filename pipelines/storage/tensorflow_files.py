@@ -1,7 +1,7 @@
 """Files and folders through TensorFlow, local or on gs://, for hosts that have no Beam.
 
-`pipelines.jobs.files` does the same through Beam and explains why both exist. Functions of the same
-name behave the same in both modules, and both raise the error of `claims.refusal`.
+`pipelines.files.beam_files` does the same through Beam and explains why both exist. Functions of
+the same name behave the same in both modules, and both raise the error of `claims.refusal`.
 
 This module never calls TensorFlow's `isdir`. It returns False when the storage doesn't answer, so
 a command would take a folder that it cannot see for one that doesn't exist.

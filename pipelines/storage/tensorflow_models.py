@@ -8,7 +8,7 @@ import numpy as np
 
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import known_graphs
-from beambert.pipelines.storage.weights import GRAPH_FILE
+from beambert.pipelines.storage.model_files import GRAPH_FILE
 
 FINGERPRINT_FILE = "fingerprint.pb"
 # TensorFlow reads no protocol buffer of more bytes.

@@ -7,7 +7,7 @@ Each kind is one class of this module or of `vector_kinds`. To add a kind, add:
 2. in `model_inputs`: an entry of `examples.MODEL_INPUTS` for its inputs and targets;
 3. in `prediction`: an entry of `answers.ANSWERS` for the inputs and outputs of its SavedModel;
 4. in `evaluation`: entries of `outcomes.OUTCOMES`, `records.RECORDS` and
-   `span_predictions.PREDICTORS`, which score, describe and compute its answers;
+   `predictors.PREDICTORS`, which score, describe and compute its answers;
 5. in `trainer`: entries of `task_models.MODELS`, `finetuning.objectives.OBJECTIVES`,
    `finetuning.plan.DATA`, `serving.saved_model.ANSWER_MODULES` and `weights.export.HUGGING_FACE`,
    and the meanings of new outputs in `serving.card`.

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from apache_beam.io.filesystems import FileSystems
 
-from beambert.pipelines.jobs.files import STORAGE_ERRORS, read_bytes
+from beambert.pipelines.files.beam_files import STORAGE_ERRORS, read_bytes
 from beambert.pipelines.records.contract import (
     EVAL_FOLDER,
     INFO_FILE,

@@ -7,7 +7,7 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.io.filesystems import FileSystems
 
-from beambert.pipelines.jobs.files import write_bytes
+from beambert.pipelines.files.beam_files import write_bytes
 from beambert.pipelines.jobs.totals import total_of
 from beambert.pipelines.records.artefacts import TokenTable, phrase_limit
 from beambert.pipelines.records.decoding import examine_file

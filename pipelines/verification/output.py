@@ -3,7 +3,7 @@
 import os
 from collections.abc import Sequence
 
-from beambert.pipelines.jobs.files import list_folder
+from beambert.pipelines.files.beam_files import list_folder
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage.claims import is_aside
 from beambert.pipelines.storage.given_paths import has_wildcard

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from apache_beam.io.filesystems import FileSystems
 
-from beambert.pipelines.jobs.files import delete_quietly, read_bytes, write_bytes
+from beambert.pipelines.files.beam_files import delete_quietly, read_bytes, write_bytes
 from beambert.pipelines.jobs.running import check_reachable, path_for_workers, run_job
 from beambert.pipelines.shared.console import counted, size
 from beambert.pipelines.shared.progress import Describe, describe_bytes

@@ -2,7 +2,7 @@
 
 from apache_beam.io.filesystems import FileSystems
 
-from beambert.pipelines.jobs.files import read_bytes
+from beambert.pipelines.files.beam_files import read_bytes
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.loading import loading
 from beambert.pipelines.tokenizers.folders import read_folder

@@ -9,8 +9,8 @@ from apache_beam.io.filesystems import FileSystems
 from beambert.pipelines.corpus.encodings import Encodings
 from beambert.pipelines.corpus.reading import ReadOptions, find_encodings, first_rejects
 from beambert.pipelines.corpus.transforms import COUNTS, REJECTS, add_sources
-from beambert.pipelines.jobs.input_files import InputFile, match_inputs
-from beambert.pipelines.jobs.input_list import InputList, write_list
+from beambert.pipelines.files.input_files import InputFile, match_inputs
+from beambert.pipelines.files.input_list import InputList, write_list
 from beambert.pipelines.jobs.totals import add_counts, total_of
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.vocabulary_learning import learning, word_counts

@@ -10,8 +10,8 @@ from apache_beam.io.filesystems import FileSystems
 
 from beambert.pipelines.corpus.flags import describe_cleaning, describe_reading
 from beambert.pipelines.corpus.reading import ReadOptions, find_encodings, sample_documents
-from beambert.pipelines.jobs.files import delete_quietly, read_bytes, write_bytes
-from beambert.pipelines.jobs.input_files import (
+from beambert.pipelines.files.beam_files import delete_quietly, read_bytes, write_bytes
+from beambert.pipelines.files.input_files import (
     InputFile,
     describe_links,
     match_inputs,

@@ -22,9 +22,9 @@ from beambert.pipelines.corpus.reading import (
     counts_by_reason,
 )
 from beambert.pipelines.corpus.transforms import COUNTS, RejectLists, Source, read_source
-from beambert.pipelines.jobs.files import delete_quietly, write_bytes
-from beambert.pipelines.jobs.input_files import check_unchanged
-from beambert.pipelines.jobs.input_list import INPUTS_FILE, InputList
+from beambert.pipelines.files.beam_files import delete_quietly, write_bytes
+from beambert.pipelines.files.input_files import check_unchanged
+from beambert.pipelines.files.input_list import INPUTS_FILE, InputList
 from beambert.pipelines.jobs.permanent_errors import told
 from beambert.pipelines.jobs.running import library_versions
 from beambert.pipelines.shared.console import counted

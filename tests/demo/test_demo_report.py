@@ -28,7 +28,7 @@ def summary() -> report.DemoSummary:
     ]
     return report.DemoSummary(
         steps=[
-            report.Step(
+            report.ShownStep(
                 "corpus", "python -m beambert.demo.corpus --output=" + EVIL, 75.4, "/o", EVIL
             )
         ],

@@ -17,7 +17,7 @@ def python_step(name, code, output):
     """A step that runs a bit of Python instead of a command."""
     module = f"step_{name}"
     (output.parent / f"{module}.py").write_text(code)
-    return steps.Command(name, module, ("x",), output)
+    return steps.DemoStep(name, module, ("x",), output)
 
 
 def test_every_planned_command_has_real_flags(tmp_path):
@@ -106,7 +106,7 @@ def test_a_journal_cut_short_leaves_the_earlier_one(tmp_path, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(FileSystems, "rename", cut_short)  # all is written beside the file
-    journal, step = run.Journal(tmp_path), steps.Command("two", "step_one", ("y",), tmp_path)
+    journal, step = run.Journal(tmp_path), steps.DemoStep("two", "step_one", ("y",), tmp_path)
     with pytest.raises(KeyboardInterrupt):
         journal.run(step)
     assert (tmp_path / run.STEPS_FILE).read_text() == before
@@ -119,7 +119,7 @@ def test_a_wrong_flag_is_one_sentence(module):
 
 
 def test_answer_is_what_export_printed(tmp_path):
-    export = steps.Command("export", "beambert", ("export",), tmp_path)
+    export = steps.DemoStep("export", "beambert", ("export",), tmp_path)
     printed = ["serving/1: a SavedModel", '"A sentence."', "   93.1%  scipy", "    6.9%  nltk x"]
     done = [steps.Done(export, 1.0, printed)]
     assert answer(done) == [("scipy", pytest.approx(0.931)), ("nltk x", pytest.approx(0.069))]

@@ -21,7 +21,7 @@ from support.google_services import faults
 from beambert.commands import COMMANDS
 from beambert.commands import run as run_command
 from beambert.deploy import flex_template
-from beambert.pipelines.jobs import files
+from beambert.pipelines.files import beam_files
 from beambert.pipelines.prediction import worker_folder
 from beambert.pipelines.pretraining_data import dataflow_cost
 from beambert.pipelines.pretraining_data.job_size import JobSize
@@ -106,7 +106,7 @@ def root(gs, tmp_path):
     corpus.make(tmp_path)
     golden = ROOT / "tests" / "golden" / "original.tfrecord"
     for name, path in (("text/1.jsonl", tmp_path / "text" / "1.jsonl"), ("golden/a", golden)):
-        files.write_bytes(f"{gs}/corpus/{name}", path.read_bytes())
+        beam_files.write_bytes(f"{gs}/corpus/{name}", path.read_bytes())
     return tmp_path
 
 
@@ -173,21 +173,21 @@ def test_every_pipeline_translates(translated, root, request, command):
     # Whatever a DoFn holds travels in the job: no corpus, model or vocabulary may blow it up.
     assert job.proto_pipeline.ByteSize() < 2_000_000
     # What workers were sent for the job goes with it.
-    assert not [name for name in files.list_folder("gs://bucket/tmp") if "beambert" in name]
+    assert not [name for name in beam_files.list_folder("gs://bucket/tmp") if "beambert" in name]
 
 
 @pytest.mark.slow
 def test_the_second_pipeline_of_an_evaluation_translates(gs, jobs):
-    from beambert.pipelines.evaluation import beam_steps, tfma_metric
+    from beambert.pipelines.evaluation import graph, tfma_metric
     from beambert.pipelines.evaluation import measures as evaluation
     from beambert.pipelines.tasks.declarations import TASKS
 
     measures = evaluation.measures_of(TASKS["sst-2"], ("0", "1"))
     config = tfma_metric.eval_config(measures, [], {})
     options = pipeline_options.PipelineOptions(BEAM_FLAGS)
-    files.write_bytes(f"{gs}/in/part", b"")
+    beam_files.write_bytes(f"{gs}/in/part", b"")
     with pytest.raises(Translated):
-        beam_steps.analyse(config, "gs://bucket/in", "gs://bucket/out", options, 1)
+        graph.analyse(config, "gs://bucket/in", "gs://bucket/out", options, 1)
     ((job, _),) = jobs
     transforms = job.proto_pipeline.components.transforms.values()
     assert {"Read", "Analyse"} <= {transform.unique_name for transform in transforms}
@@ -219,7 +219,7 @@ def test_workers_on_other_machines(gs, root, classifier, monkeypatch, tmp_path):
         metrics = json.loads((tmp_path / place / "evaluation" / "metrics.json").read_text())
         results[place] = [[of.read_text() for of in answers], metrics["overall"]]
     assert results["here"] == results["there"]
-    assert not [name for name in files.list_folder(f"{gs}/tmp") if "beambert" in name]
+    assert not [name for name in beam_files.list_folder(f"{gs}/tmp") if "beambert" in name]
 
 
 @pytest.mark.parametrize(
@@ -248,7 +248,7 @@ def test_dry_run(gs, root, capsys):
     assert {"Spread", "GroupByKey", "Bands"} <= shuffling and "Tokenize" not in shuffling
     assert re.search(r"vCPU hours .*: \$0\.\d\d at \$0\.051 each \(FlexRS, list prices", printed)
     assert re.search(r"\d+ s on 50 n2-highmem-4, 1 of their vCPUs at work", printed)
-    assert files.list_folder(f"{gs}/dry/records") == []
+    assert beam_files.list_folder(f"{gs}/dry/records") == []
 
 
 # https://cloud.google.com/dataflow/pricing, us-central1: a batch vCPU 0.056, a GB 0.003557.
@@ -323,7 +323,7 @@ def test_submission(gs, storage_environment, root):
     arguments += [f"--dataflow_endpoint=http://localhost:{port}", "--sdk_container_image=image"]
     arguments += ["--labels=app=beambert"]
     assert run_command(arguments) == 2  # there are no records after all
-    text = files.read_bytes(f"{gs}/{storage.JOB_FILE}", "")
+    text = beam_files.read_bytes(f"{gs}/{storage.JOB_FILE}", "")
     assert faults(dataflow.Job.from_json(text)) == []  # a field that the protocol lacks raises
     job = json.loads(text)
     assert job["name"] == f"records-{port}" and job["labels"] == {"app": "beambert"}
@@ -336,7 +336,7 @@ def test_submission(gs, storage_environment, root):
     assert [image["containerImage"] for image in pool["sdkHarnessContainerImages"]] == ["image"]
     for package in pool["packages"]:
         path = package["location"].replace("storage.googleapis.com/", "gs://")
-        assert files.read_bytes(path, "")
+        assert beam_files.read_bytes(path, "")
 
 
 @pytest.mark.parametrize("command", flex_template.TEMPLATES)
@@ -390,7 +390,7 @@ def test_launching_a_template(gs, root, tmp_path):
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    job = json.loads(files.read_bytes("gs://bucket/launches/job_object", ""))
+    job = json.loads(beam_files.read_bytes("gs://bucket/launches/job_object", ""))
     (pool,) = job["environment"]["workerPools"]
     assert pool["machineType"] == "n2-highmem-4"
     assert [of["containerImage"] for of in pool["sdkHarnessContainerImages"]] == ["our/image"]

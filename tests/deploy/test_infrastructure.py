@@ -16,7 +16,7 @@ from beambert.deploy.retraining.runs import PUBLISHED, REFUSED
 from beambert.deploy.settings import LABELS, Deployment, Release, Settings
 from beambert.deploy.vertex import canary
 from beambert.deploy.vertex.requests import custom_job, model, on_demand, pipeline_job
-from beambert.pipelines.jobs.input_list import INPUTS_FILE
+from beambert.pipelines.files.input_list import INPUTS_FILE
 from beambert.pipelines.records.contract import INFO_FILE
 from beambert.pipelines.storage.claims import MARKER_FILE
 

@@ -107,7 +107,7 @@ def test_a_step_is_listed_after_those_that_it_needs():
 
 def test_times_add_up_along_the_longest_way():
     def step(name, minutes, *after):
-        return smoke_steps.Step(name, "x", (), minutes, after=after)
+        return smoke_steps.SmokeStep(name, "x", (), minutes, after=after)
 
     steps = [step("a", 1), step("b", 5, "a"), step("c", 2, "a"), step("d", 4, "b", "c")]
     assert smoke_steps.expected_minutes(steps) == 10
@@ -145,7 +145,7 @@ def test_steps_run_side_by_side_and_go_on_after_a_failure(tmp_path, capfd):
     there = "for i in $(seq 100); do test -e {} && break; sleep 0.1; done; test -e {}"
 
     def step(name, *calls, after=()):
-        return smoke_steps.Step(name, "x", (*calls, f"echo {name} >> {made}"), 1, after=after)
+        return smoke_steps.SmokeStep(name, "x", (*calls, f"echo {name} >> {made}"), 1, after=after)
 
     steps = [
         step("one", there.format(tmp_path / "two", tmp_path / "two")),
@@ -167,7 +167,7 @@ def test_steps_run_side_by_side_and_go_on_after_a_failure(tmp_path, capfd):
 
 
 def test_a_pipe_that_breaks_is_a_failure(tmp_path):
-    step = smoke_steps.Step("one", "x", ("false | cat",), 1)
+    step = smoke_steps.SmokeStep("one", "x", ("false | cat",), 1)
     with pytest.raises(InputError, match="one: a call failed"):
         smoke.run([step], tmp_path / "done")
 

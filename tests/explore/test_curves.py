@@ -9,7 +9,7 @@ from beambert.explore.axes import FLOPS, MINUTES, TOKENS, UPDATES
 from beambert.explore.curves import curves_by, flops_a_step, shared_metrics
 from beambert.model.config import BertConfig
 from beambert.model.flops import training_flops
-from beambert.trainer.comparison.runs import Run
+from beambert.trainer.comparison.runs import ComparedRun
 
 CONFIG = BertConfig(60, 32, 2, 4, 64)
 SETTINGS = {f"encoder.{name}": value for name, value in dataclasses.asdict(CONFIG).items()} | {
@@ -18,7 +18,7 @@ SETTINGS = {f"encoder.{name}": value for name, value in dataclasses.asdict(CONFI
     "records.0.max_predictions_per_seq": 5,
 }
 STEPS = np.array([10, 20, 40])
-RUN = Run(
+RUN = ComparedRun(
     "run",
     SETTINGS,
     {},

@@ -11,7 +11,7 @@ from support import stand_in_models, untrained_models
 from beambert.explore import inside
 from beambert.explore.answers import Explainer
 from beambert.explore.examples import QUESTION
-from beambert.explore.material import Language, NamedModel
+from beambert.explore.material import NamedModel, Tokenization
 from beambert.pipelines.model_inputs.texts import TextFeatures
 from beambert.pipelines.prediction.saved_models import Model
 from beambert.pipelines.tasks.task import (
@@ -43,7 +43,7 @@ def of_model(vocabulary):
 
     def make(kind, stand_in, labels=(), is_pair=False):
         training = {"kind": kind, "labels": list(labels), "is_pair": is_pair}
-        named = NamedModel("model", training, config, Language(vocabulary, True))
+        named = NamedModel("model", training, config, Tokenization(vocabulary, True))
         network = build_model(kind, config, max(len(labels), 1), seed=0)
         features = TextFeatures(vocabulary, True, untrained_models.LENGTH)
         found = Model("model", tuple(labels), training)

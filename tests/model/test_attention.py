@@ -10,7 +10,7 @@ from beambert.model.families import modernbert_config
 from beambert.model.families.modernbert_config import ModernBertConfig
 from beambert.model.flops import forward_flops
 from beambert.model.layers import score_bias
-from beambert.model.modernbert import ModernBertEncoder
+from beambert.model.modernbert_encoder import ModernBertEncoder
 from beambert.trainer.loop.strategy import has_xla
 
 

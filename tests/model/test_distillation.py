@@ -12,8 +12,8 @@ from beambert.model.checkpoint_names import hugging_face_name
 from beambert.model.config import preset
 from beambert.model.distillation import cosine_losses, relation_heads, soft_target_losses
 from beambert.model.flops import forward_flops, relation_flops, training_flops
-from beambert.model.packing import Capacity
 from beambert.model.pretrainer import BertPretrainer
+from beambert.model.unpadding import Capacity
 from beambert.trainer.loop.objectives import means
 from beambert.trainer.pretraining.distillation import Teacher
 from beambert.trainer.pretraining.objective import PretrainingObjective

@@ -6,13 +6,13 @@ import tensorflow as tf
 
 from beambert.model import attention
 from beambert.model.config import BertConfig
-from beambert.model.deberta import DebertaEncoder
+from beambert.model.deberta_encoder import DebertaEncoder
 from beambert.model.encoder import BertEncoder
 from beambert.model.families import modernbert_config
 from beambert.model.families.debertav2_config import DebertaV2Config
 from beambert.model.families.modernbert_config import ModernBertConfig
-from beambert.model.modernbert import ModernBertEncoder
-from beambert.model.packing import Packing
+from beambert.model.modernbert_encoder import ModernBertEncoder
+from beambert.model.unpadding import Packing
 from beambert.trainer.loop.strategy import has_xla
 
 SEPARATOR = 3

@@ -8,7 +8,7 @@ import pytest
 
 from beambert.pipelines.shared.errors import InputError
 from beambert.trainer.commands.pretrain import main as pretrain_main
-from beambert.trainer.pretraining import job
+from beambert.trainer.pretraining import run
 
 STEPS = 6
 
@@ -55,7 +55,7 @@ def interrupted_and_continued(arguments: list[str], folder: pathlib.Path, monkey
         raise InputError("stopped")
 
     with monkeypatch.context() as patched:
-        patched.setattr(job.model_folders, "save_weights", stop)
+        patched.setattr(run.model_folders, "save_weights", stop)
         with pytest.raises(InputError, match="stopped"):
             pretrain_main(arguments)
     without_last_checkpoint(folder)

@@ -36,7 +36,7 @@ def no_report(done: int, total: int) -> None:
 
 
 @dataclasses.dataclass(frozen=True)
-class Encoder:
+class AskedEncoder:
     """An encoder that can be asked.
 
     Attributes:
@@ -153,7 +153,7 @@ class Encoder:
         }
 
 
-def open_encoder(path: str, head: Sequence[str]) -> Encoder:
+def open_encoder(path: str, head: Sequence[str]) -> AskedEncoder:
     """Opens a model folder, a TF1 checkpoint or a Hugging Face folder.
 
     Args:
@@ -183,7 +183,9 @@ def open_encoder(path: str, head: Sequence[str]) -> Encoder:
     longest = found.config.longest_sequence
     if found.config.has_position_table:
         longest = min(longest, found.trained_positions or longest)
-    return Encoder(path, model, found.vocabulary, tokenizer, TokenIds.of(found.vocabulary), longest)
+    return AskedEncoder(
+        path, model, found.vocabulary, tokenizer, TokenIds.of(found.vocabulary), longest
+    )
 
 
 def _check_tokens(texts: Sequence[str], found: Sequence[np.ndarray]) -> None:

@@ -9,7 +9,7 @@ from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.wordpiece.vocabulary import MASK
 from beambert.trainer.asking.encoders import (
     MASKED_LM_HEAD,
-    Encoder,
+    AskedEncoder,
     Report,
     log_softmax,
     no_report,
@@ -55,7 +55,9 @@ def fill(
     return fill_texts(open_encoder(model, MASKED_LM_HEAD), texts, top, report)
 
 
-def fill_texts(encoder: Encoder, texts: Sequence[str], top: int, report: Report) -> list[Filled]:
+def fill_texts(
+    encoder: AskedEncoder, texts: Sequence[str], top: int, report: Report
+) -> list[Filled]:
     """Does what `fill` does, with an encoder that is open."""
     rows = []
     for text in texts:
@@ -70,7 +72,7 @@ def fill_texts(encoder: Encoder, texts: Sequence[str], top: int, report: Report)
     return [Filled(text, found) for text, found in zip(texts, answers, strict=True)]
 
 
-def _best(log_probabilities_V: np.ndarray, encoder: Encoder, top: int) -> tuple:
+def _best(log_probabilities_V: np.ndarray, encoder: AskedEncoder, top: int) -> tuple:
     order = np.argsort(-log_probabilities_V, kind="stable")[:top]
     return tuple(
         (encoder.vocabulary.pieces[index], float(np.exp(log_probabilities_V[index])))

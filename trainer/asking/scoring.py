@@ -13,7 +13,7 @@ from beambert.pipelines.wordpiece.vocabulary import MASK
 from beambert.trainer.asking.encoders import (
     MASKED_LM_HEAD,
     NEXT_SENTENCE_HEAD,
-    Encoder,
+    AskedEncoder,
     Report,
     batches_of,
     log_softmax,
@@ -79,7 +79,7 @@ def score(
 
 
 def score_texts(
-    encoder: Encoder, texts: Sequence[str], report: Report, whole_words: bool = False
+    encoder: AskedEncoder, texts: Sequence[str], report: Report, whole_words: bool = False
 ) -> list[TextScore]:
     """Does what `score` does, with an encoder that is open."""
     for text in texts:
@@ -153,7 +153,9 @@ def score_next(
     return score_pairs(open_encoder(model, NEXT_SENTENCE_HEAD), pairs, report)
 
 
-def score_pairs(encoder: Encoder, pairs: Sequence[tuple[str, str]], report: Report) -> list[float]:
+def score_pairs(
+    encoder: AskedEncoder, pairs: Sequence[tuple[str, str]], report: Report
+) -> list[float]:
     """Does what `score_next` does, with an encoder that is open."""
     firsts = encoder.tokenize([first for first, _ in pairs])
     seconds = encoder.tokenize([second for _, second in pairs])

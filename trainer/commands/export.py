@@ -151,7 +151,7 @@ def main(argv: Sequence[str]) -> None:
 
 
 def _export_checkpoint(flags: argparse.Namespace) -> None:
-    from beambert.trainer.weights.checkpoints import model_at
+    from beambert.trainer.weights.checkpoint_models import model_at
 
     if flags.to not in ("huggingface", "tf1"):
         raise InputError(

@@ -47,7 +47,7 @@ def main(argv: Sequence[str]) -> None:
         check_weights(flags.model, "--model")
     with loading():
         from beambert.trainer.asking.filling import fill
-        from beambert.trainer.asking.texts import given_texts, show_progress, write_lines
+        from beambert.trainer.commands.texts import given_texts, show_progress, write_lines
     texts = given_texts(flags.texts, flags.input)
     if flags.output:
         found = fill(flags.model, texts, flags.top, show_progress("texts"))

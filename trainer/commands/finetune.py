@@ -4,7 +4,6 @@ TensorFlow is imported only after the flags have been checked.
 """
 
 import argparse
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -12,7 +11,7 @@ from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.flags import SWITCH, FlagParser, read_job
 from beambert.pipelines.shared.loading import loading
 from beambert.pipelines.storage.given_paths import is_local
-from beambert.pipelines.storage.weights import BEST_FOLDER
+from beambert.pipelines.storage.model_files import BEST_FOLDER
 from beambert.pipelines.tasks.files import split_path
 from beambert.pipelines.tasks.flags import add_learning_flags, add_task_flags, task_of
 from beambert.pipelines.tasks.task import TRAIN, Task
@@ -38,7 +37,7 @@ from beambert.trainer.loop.config import (
 from beambert.trainer.weights.given_path import check_weights
 
 if TYPE_CHECKING:
-    from beambert.trainer.finetuning.plan import FinetuningJob
+    from beambert.trainer.finetuning.job import FinetuningJob
 
 
 EXAMPLES = """examples:
@@ -197,11 +196,9 @@ def make_job(
     Raises:
       InputError: a flag cannot be used.
     """
-    epochs = flags.num_train_epochs
-    if epochs is not None and not 0 < epochs < math.inf:
-        raise InputError(f"--num_train_epochs={epochs}: must be more than 0")
-    if not 0 <= flags.warmup_proportion < 1:
-        raise InputError(f"--warmup_proportion={flags.warmup_proportion}: must be in [0, 1)")
+    from beambert.trainer.finetuning.job import FinetuningJob, check_course
+
+    check_course(flags.num_train_epochs, flags.warmup_proportion)
     if flags.num_seeds < 1:
         raise InputError(f"--num_seeds={flags.num_seeds}: must be at least 1")
     if flags.num_seeds > 1 and not flags.sweep:
@@ -219,7 +216,6 @@ def make_job(
     check_config(flags.model)
     with loading():
         from beambert.pipelines.features.contract import open_features
-        from beambert.trainer.finetuning.plan import FinetuningJob
         from beambert.trainer.model_folders import TrainingFolders
     return read_job(
         FinetuningJob,
@@ -234,7 +230,7 @@ def make_job(
 
 def run_job(job: "FinetuningJob", flags: argparse.Namespace) -> dict[str, float]:
     """Runs one job and returns its results."""
-    from beambert.trainer.finetuning.job import finetune
+    from beambert.trainer.finetuning.run import finetune
     from beambert.trainer.loop.strategy import make_strategy
 
     return finetune(job, make_strategy(flags.strategy, flags.tpu))

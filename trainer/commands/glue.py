@@ -17,7 +17,7 @@ from beambert.trainer.commands.finetune import (
 )
 
 if TYPE_CHECKING:
-    from beambert.trainer.finetuning.plan import FinetuningJob
+    from beambert.trainer.finetuning.job import FinetuningJob
 
 EXAMPLES = """examples:
   # run the whole benchmark on an encoder of `beambert pretrain`

@@ -71,8 +71,8 @@ def main(argv: Sequence[str]) -> None:
             "into; name a folder here"
         )
     with loading():
-        from beambert.trainer.asking.texts import show_progress
-        from beambert.trainer.retrieval.job import make_index
+        from beambert.trainer.commands.texts import show_progress
+        from beambert.trainer.retrieval.indexing import make_index
     output = flags.output.rstrip("/")
     found = make_index(flags.embeddings, output, flags.method, show_progress("passages"))
     if found.was_done:

@@ -77,7 +77,7 @@ def main(argv: Sequence[str]) -> None:
     if is_local(flags.model):
         check_weights(flags.model, "--model")
     with loading():
-        from beambert.trainer.asking.texts import show_progress
+        from beambert.trainer.commands.texts import show_progress
         from beambert.trainer.embedding.embedder import open_embedder
         from beambert.trainer.retrieval.negatives import add_negatives
         from beambert.trainer.retrieval.searching import open_index

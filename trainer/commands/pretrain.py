@@ -67,8 +67,8 @@ def main(argv: Sequence[str]) -> None:
     with loading():
         from beambert.trainer.loop.strategy import make_strategy
         from beambert.trainer.model_folders import TrainingFolders
-        from beambert.trainer.pretraining.job import pretrain
-        from beambert.trainer.pretraining.parameters import PretrainingJob
+        from beambert.trainer.pretraining.job import PretrainingJob
+        from beambert.trainer.pretraining.run import pretrain
     job = read_job(
         PretrainingJob,
         flags,

@@ -83,7 +83,7 @@ def main(argv: Sequence[str]) -> None:
     if flags.model and is_local(flags.model):
         check_weights(flags.model, "--model")
     with loading():
-        from beambert.trainer.asking.texts import given_texts, write_lines
+        from beambert.trainer.commands.texts import given_texts, write_lines
         from beambert.trainer.retrieval.searcher import Searcher
     queries = given_texts(flags.texts, flags.input)
     searcher = Searcher(

@@ -9,7 +9,7 @@ from beambert.pipelines.shared.console import counted
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import claims, tensorflow_files
 from beambert.trainer.comparison.page import render
-from beambert.trainer.comparison.runs import Run, read_run, short_names
+from beambert.trainer.comparison.runs import ComparedRun, read_run, short_names
 
 PAGE_FILE = "compare.html"
 # Text of a setting or a result that a training doesn't have.
@@ -67,7 +67,7 @@ def compare(folders: Sequence[str], output: str | None = None) -> Comparison:
     return found
 
 
-def differing_settings(runs: Sequence[Run]) -> dict[str, list[Any]]:
+def differing_settings(runs: Sequence[ComparedRun]) -> dict[str, list[Any]]:
     """Returns the settings that aren't the same in all trainings; an empty list is none."""
     rows = {
         name: [None if (value := run.settings.get(name)) == [] else value for run in runs]
@@ -77,7 +77,7 @@ def differing_settings(runs: Sequence[Run]) -> dict[str, list[Any]]:
 
 
 def shared_settings(
-    runs: Sequence[Run], settings: Mapping[str, Sequence[Any]]
+    runs: Sequence[ComparedRun], settings: Mapping[str, Sequence[Any]]
 ) -> dict[str, Sequence[Any]]:
     """Returns the settings without those that differ only in that trainings lack them.
 
@@ -93,7 +93,7 @@ def shared_settings(
     return common
 
 
-def all_results(runs: Sequence[Run]) -> dict[str, list[Any]]:
+def all_results(runs: Sequence[ComparedRun]) -> dict[str, list[Any]]:
     """Returns the results, how far each training is, and how fast it was."""
     names = _names(runs, "results")
     rows = {name.replace("_", " "): [run.results.get(name) for run in runs] for name in names}
@@ -104,7 +104,7 @@ def all_results(runs: Sequence[Run]) -> dict[str, list[Any]]:
     return rows
 
 
-def _names(runs: Sequence[Run], of: str) -> list[str]:
+def _names(runs: Sequence[ComparedRun], of: str) -> list[str]:
     return list(dict.fromkeys(name for run in runs for name in getattr(run, of)))
 
 

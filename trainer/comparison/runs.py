@@ -13,7 +13,7 @@ from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.json_objects import parse_object
 from beambert.pipelines.storage import claims, tensorflow_files
 from beambert.pipelines.storage.claims import MARKER_FILE
-from beambert.pipelines.storage.weights import (
+from beambert.pipelines.storage.model_files import (
     CONFIG_FILE,
     CURVES_FILE,
     RESULTS_FILE,
@@ -29,7 +29,7 @@ _PLACE = ("split", "step")
 
 
 @dataclasses.dataclass(frozen=True)
-class Run:
+class ComparedRun:
     """A training.
 
     Attributes:
@@ -65,7 +65,7 @@ class Run:
         return float(np.median(values)) if len(values) else None
 
 
-def read_run(folder: str) -> Run:
+def read_run(folder: str) -> ComparedRun:
     """Reads a model folder of `beambert pretrain` or `finetune`, finished or not.
 
     Raises:
@@ -93,7 +93,7 @@ def read_run(folder: str) -> Run:
     if CONFIG_FILE in names:
         settings |= flat_settings(_read_json(folder, CONFIG_FILE), "encoder.")
     settings |= _of_records(training.get("data", []))
-    return Run(folder, settings, results, _curves(rows), MARKER_FILE in names)
+    return ComparedRun(folder, settings, results, _curves(rows), MARKER_FILE in names)
 
 
 def _read_json(folder: str, name: str) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from beambert.model.families.table import family_of
 from beambert.model.pooling import pool
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import tensorflow_files
-from beambert.pipelines.storage.weights import TRAINING_FILE, weights_sha256
+from beambert.pipelines.storage.model_files import TRAINING_FILE, weights_sha256
 from beambert.pipelines.tokenizers.building import make_tokenizer
 from beambert.pipelines.tokenizers.encoding import SubwordTokenizer
 from beambert.pipelines.wordpiece.tokenization import Tokenizer

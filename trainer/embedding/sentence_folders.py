@@ -8,7 +8,7 @@ from beambert.model.pooling import CLS, MEAN, MODES, Pooling
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.json_objects import check_names
 from beambert.pipelines.storage import tensorflow_files
-from beambert.pipelines.storage.weights import TRAINING_FILE
+from beambert.pipelines.storage.model_files import TRAINING_FILE
 from beambert.pipelines.tokenizers.vocabulary import TOKENIZER_CONFIG_FILE
 from beambert.trainer.weights.tokenizer_files import read_list, read_optional_json
 

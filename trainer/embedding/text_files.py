@@ -37,7 +37,7 @@ class TextRow:
 
 
 @dataclasses.dataclass(frozen=True)
-class Reading:
+class TextReading:
     """How files are read.
 
     Attributes:
@@ -80,14 +80,14 @@ def match_files(patterns: Sequence[str], flag: str = "--input") -> list[str]:
     return sorted(found)
 
 
-def read_texts(paths: Sequence[str], reading: Reading, home: str = "") -> Iterator[TextRow]:
+def read_texts(paths: Sequence[str], reading: TextReading, home: str = "") -> Iterator[TextRow]:
     """Yields the texts of files in their order, or their passages; see `_read_whole`."""
     for row in _read_whole(paths, reading, home):
         for start, text in passages(row.text, reading.passage_words):
             yield dataclasses.replace(row, start=start, text=text)
 
 
-def _read_whole(paths: Sequence[str], reading: Reading, home: str) -> Iterator[TextRow]:
+def _read_whole(paths: Sequence[str], reading: TextReading, home: str) -> Iterator[TextRow]:
     """Yields the texts of files in their order; blank lines of text files are no texts.
 
     Args:
@@ -110,7 +110,7 @@ def _read_whole(paths: Sequence[str], reading: Reading, home: str) -> Iterator[T
                 yield dataclasses.replace(row, file=path)
 
 
-def _texts_of(path: str, reading: Reading) -> Iterator[TextRow]:
+def _texts_of(path: str, reading: TextReading) -> Iterator[TextRow]:
     """Yields the texts of a file that is no table."""
     content = read_text(pathlib.Path(path), reading.encoding)
     for number, line in lines(content) if reading.unit == LINE else [(1, content)]:
@@ -118,7 +118,9 @@ def _texts_of(path: str, reading: Reading) -> Iterator[TextRow]:
             yield TextRow(path, number, "", 0, text)
 
 
-def _rows_of(path: str, reading: Reading, columns: Sequence[tuple[str, str]]) -> Iterator[TextRow]:
+def _rows_of(
+    path: str, reading: TextReading, columns: Sequence[tuple[str, str]]
+) -> Iterator[TextRow]:
     """Yields the texts of a table; `columns` has the flags of its columns, and their names."""
     file = pathlib.Path(path)
     for number, row in read_rows(file, encoding=reading.encoding):
@@ -135,7 +137,7 @@ def _rows_of(path: str, reading: Reading, columns: Sequence[tuple[str, str]]) ->
         yield TextRow(path, number, id, 0, text)
 
 
-def _text_of(file: pathlib.Path, line: int, row: dict[str, str], reading: Reading) -> str:
+def _text_of(file: pathlib.Path, line: int, row: dict[str, str], reading: TextReading) -> str:
     """Returns the text of a row, behind its title if it has one; one of both may be empty."""
     names = filter(None, (reading.title_column, reading.text_column))
     parts = [filled(file, line, row, name) for name in names if row[name].strip()]

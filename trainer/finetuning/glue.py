@@ -14,7 +14,7 @@ import numpy as np
 from beambert.pipelines.model_inputs.text_models import TextModel
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import tensorflow_files, tensorflow_models
-from beambert.pipelines.storage.weights import SAVED_MODEL_FOLDER
+from beambert.pipelines.storage.model_files import SAVED_MODEL_FOLDER
 from beambert.pipelines.tasks.declarations import GLUE_TASKS, TASKS
 from beambert.pipelines.tasks.examples import TextExample, read_examples
 from beambert.pipelines.tasks.files import has_split
@@ -22,7 +22,7 @@ from beambert.pipelines.tasks.splits import read_splits
 from beambert.pipelines.tasks.task import DEV, TEST, TRAIN, Task
 from beambert.pipelines.tokenizers.vocabulary import TokenizerVocabulary
 from beambert.trainer import model_folders
-from beambert.trainer.finetuning.plan import FinetuningJob
+from beambert.trainer.finetuning.job import FinetuningJob
 
 RESULTS_FILE = "glue.json"
 SUBMISSION_FILE = "submission.zip"

@@ -17,7 +17,7 @@ from beambert.pipelines.shared.interrupts import passed_on
 from beambert.pipelines.shared.loading import in_command, loading
 
 if TYPE_CHECKING:
-    from beambert.trainer.finetuning.plan import FinetuningJob
+    from beambert.trainer.finetuning.job import FinetuningJob
 
 
 def finetune_in_process(job: "FinetuningJob", strategy: str, tpu: str | None) -> dict[str, float]:
@@ -64,7 +64,7 @@ def _end_with_parent() -> None:
 
 
 def _finetune(job: "FinetuningJob", strategy: str, tpu: str | None) -> dict[str, float]:
-    from beambert.trainer.finetuning.job import finetune
+    from beambert.trainer.finetuning.run import finetune
     from beambert.trainer.loop.strategy import make_strategy
 
     return finetune(job, make_strategy(strategy, tpu))

@@ -1,4 +1,4 @@
-"""The job of a fine-tuning, and the plan that follows from it, its encoder and its data."""
+"""The plan that follows from the job of a fine-tuning, its encoder and its data."""
 
 import dataclasses
 import functools
@@ -7,7 +7,7 @@ from typing import Any
 
 from beambert.model.classifier import PLAIN_HEAD, Head
 from beambert.model.config import EncoderConfig
-from beambert.pipelines.features.contract import TaskFeatureFiles, made_from
+from beambert.pipelines.features.contract import made_from
 from beambert.pipelines.model_inputs.interaction import InteractionFeatures
 from beambert.pipelines.model_inputs.texts import TextFeatures
 from beambert.pipelines.shared.errors import InputError
@@ -27,7 +27,6 @@ from beambert.pipelines.tasks.task import (
     SPAN,
     TAGGING,
     TRAIN,
-    Task,
 )
 from beambert.pipelines.tasks.vector_kinds import TSDAE, LateInteraction, VectorTask
 from beambert.pipelines.tokenizers.folders import read_given
@@ -44,13 +43,11 @@ from beambert.trainer.finetuning.data import (
     TagData,
     TaskData,
 )
+from beambert.trainer.finetuning.job import FinetuningJob
 from beambert.trainer.finetuning.span_data import SpanData
 from beambert.trainer.finetuning.vector_data import InteractionData, ScoredVectorData, VectorData
 from beambert.trainer.loop.config import (
-    FINETUNING_BATCH_SIZE,
-    FINETUNING_OPTIMIZER,
     FINETUNING_PATIENCE,
-    FINETUNING_WARMUP_PROPORTION,
     RANDOM,
     LoopConfig,
     OptimizerConfig,
@@ -112,61 +109,6 @@ FLAGS_OF = (
     },
     {"optimizer.num_warmup_steps": "--warmup_proportion (in steps)"},
 )
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class FinetuningJob:
-    """The settings of a fine-tuning; the defaults are those of `beambert finetune`.
-
-    Attributes:
-      task: declaration of the task.
-      data_dir: folder of the task's files.
-      skip_bad_rows: leave out rows that cannot be used instead of raising an error.
-      init: a pre-trained encoder, see `weights.initial.open_initial`, or "random".
-      init_positions: what to do with positions on which the encoder was not trained, one of
-        `positions.WAYS`.
-      model: size or bert_config.json of the encoder; only if `init` is "random".
-      vocab_file: vocabulary of the encoder; only if `init` is "random".
-      tokenizer: tokenizer.json of the encoder in the place of a vocabulary, or its folder; only if
-        `init` is "random".
-      do_lower_case: whether to lower-case text (default: True); only if `init` is "random".
-      freeze_encoder: train only the head on top of the encoder.
-      num_bilstm_layers: number of layers of bidirectional LSTM in the head.
-      output: folders to write to.
-      features: features of the task made by `beambert features`; None to make them here.
-      max_seq_length: length of the inputs in tokens; None for that of the features or the
-        pre-training.
-      learning_rate, weight_decay_rate, optimizer: see `OptimizerConfig`. None takes the rate that
-        suits the encoder's width.
-      num_train_epochs: number of passes over the training data, may be a fraction; None takes
-        `default_epochs`.
-      warmup_proportion: share of the steps in which the learning rate rises.
-      early_stopping: keep the best weights on dev, and stop when they get no better; None does so
-        for the user's own tasks, not for the published ones, whose recipe has none.
-      loop: settings of the training loop; `eval_steps` is set to evaluate after each epoch.
-    """
-
-    task: Task
-    data_dir: str
-    skip_bad_rows: bool = False
-    init: str
-    init_positions: str = KEEP
-    model: str | None = None
-    vocab_file: str | None = None
-    tokenizer: str | None = None
-    do_lower_case: bool | None = None
-    freeze_encoder: bool = False
-    num_bilstm_layers: int = 0
-    output: model_folders.TrainingFolders
-    max_seq_length: int | None = None
-    learning_rate: float | None = None
-    weight_decay_rate: float = OptimizerConfig.weight_decay_rate
-    optimizer: str = FINETUNING_OPTIMIZER
-    num_train_epochs: float | None = None
-    warmup_proportion: float = FINETUNING_WARMUP_PROPORTION
-    early_stopping: bool | None = None
-    loop: LoopConfig = LoopConfig(FINETUNING_BATCH_SIZE)
-    features: TaskFeatureFiles | None = None
 
 
 @dataclasses.dataclass(frozen=True)

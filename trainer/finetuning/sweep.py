@@ -17,10 +17,11 @@ from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.json_objects import parse_object
 from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.storage.claims import describe_difference, is_aside
-from beambert.pipelines.storage.weights import BEST_FOLDER
+from beambert.pipelines.storage.model_files import BEST_FOLDER
 from beambert.pipelines.tasks.task import TRAIN
 from beambert.trainer import model_folders
-from beambert.trainer.finetuning.plan import FLAGS_OF, FinetuningJob, make_plan
+from beambert.trainer.finetuning.job import FinetuningJob
+from beambert.trainer.finetuning.plan import FLAGS_OF, make_plan
 
 SWEEP_FILE = "sweep.json"
 # The hyper-parameters that a grid varies.

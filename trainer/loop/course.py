@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import tensorflow_files
-from beambert.pipelines.storage.weights import SPENT_FILE
+from beambert.pipelines.storage.model_files import SPENT_FILE
 from beambert.trainer.loop.config import OptimizerConfig
 from beambert.trainer.loop.phase import Phase
 

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import tensorflow as tf
 
 from beambert.pipelines.storage import tensorflow_files
-from beambert.pipelines.storage.weights import CURVES_FILE
+from beambert.pipelines.storage.model_files import CURVES_FILE
 from beambert.trainer import model_folders
 from beambert.trainer.loop.checkpoints import CONTINUES
 from beambert.trainer.loop.services import SERVICES

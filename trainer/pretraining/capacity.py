@@ -2,7 +2,7 @@
 
 import math
 
-from beambert.model.packing import Capacity
+from beambert.model.unpadding import Capacity
 from beambert.trainer.pretraining.dealing import SEQUENCES_DEALT
 from beambert.trainer.pretraining.masks import MaskingRules, own_rates
 from beambert.trainer.pretraining.records import Records

@@ -12,14 +12,14 @@ from beambert.model.memory import (
     state_bytes,
 )
 from beambert.model.objectives import LTR
-from beambert.model.packing import Capacity
+from beambert.model.unpadding import Capacity
 from beambert.pipelines.shared.errors import InputError
 from beambert.trainer.loop.config import default_warmup_steps
 from beambert.trainer.loop.memory import Memory, free_bytes
 from beambert.trainer.loop.strategy import check_batch, matmul_peak, replicas_here
 from beambert.trainer.loop.workers import are_several
 from beambert.trainer.pretraining.capacity import capacity_for
-from beambert.trainer.pretraining.parameters import PretrainingJob
+from beambert.trainer.pretraining.job import PretrainingJob
 from beambert.trainer.pretraining.plan import PhaseData, PretrainingPlan, make_plan
 from beambert.trainer.pretraining.stretches import RAMP_DIVISORS
 

@@ -18,9 +18,9 @@ from beambert.model.families.table import family_of
 from beambert.model.flops import forward_flops, relation_flops
 from beambert.model.memory import activation_bytes, relation_bytes, teacher_bytes
 from beambert.model.objectives import MLM
-from beambert.model.packing import Capacity, Packing
 from beambert.model.pretrainer import BertPretrainer
 from beambert.model.shapes import variable_shapes
+from beambert.model.unpadding import Capacity, Packing
 from beambert.pipelines.shared.errors import InputError
 from beambert.trainer.loop.objectives import Features, Objective, Sums
 from beambert.trainer.loop.steps import dtype_policy

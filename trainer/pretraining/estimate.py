@@ -23,9 +23,9 @@ from beambert.trainer.pretraining.cost import (
     with_steps_of_budget,
 )
 from beambert.trainer.pretraining.devices import ASSUMED_UTILISATION, Devices, find_devices
-from beambert.trainer.pretraining.job import make_phase, make_trainer
-from beambert.trainer.pretraining.parameters import PretrainingJob
+from beambert.trainer.pretraining.job import PretrainingJob
 from beambert.trainer.pretraining.plan import PhaseData, PretrainingPlan, make_plan
+from beambert.trainer.pretraining.run import make_phase, make_trainer
 
 # The updates of each length are timed for so long.
 SECONDS_MEASURED = 4.0

@@ -11,7 +11,7 @@ import keras
 import tensorflow as tf
 
 from beambert.model.objectives import BERT, LTR, MLM, RTD, SOP
-from beambert.model.packing import Capacity
+from beambert.model.unpadding import Capacity
 from beambert.pipelines.records.contract import LABEL_FEATURE
 from beambert.pipelines.wordpiece.vocabulary import Vocabulary
 from beambert.trainer.loop.objectives import (

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from beambert.model.config import EncoderConfig
-from beambert.model.electra import generator_config
 from beambert.model.families.family import Family
 from beambert.model.families.table import FAMILIES, family_of
 from beambert.model.objectives import BERT, HEADS, LTR, MLM, OBJECTIVES, RTD, SOP
+from beambert.model.replaced_tokens import generator_config
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import claims
 from beambert.trainer import model_folders
@@ -17,9 +17,9 @@ from beambert.trainer.loop.config import DYNAMIC
 from beambert.trainer.model_folders import model_config
 from beambert.trainer.pretraining import distillation, recipes
 from beambert.trainer.pretraining.held_out import open_held_out
+from beambert.trainer.pretraining.job import PretrainingJob
 from beambert.trainer.pretraining.mask_flags import MASK_REPLACEMENTS
 from beambert.trainer.pretraining.masks import MaskingRules, mask_settings, rules_for
-from beambert.trainer.pretraining.parameters import PretrainingJob
 from beambert.trainer.pretraining.records import Records, open_records
 from beambert.trainer.pretraining.stretches import Stretch, stretches
 from beambert.trainer.weights.initial import InitialWeights, open_initial

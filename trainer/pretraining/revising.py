@@ -15,7 +15,7 @@ from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.json_objects import parse_object
 from beambert.pipelines.storage import claims, tensorflow_files
 from beambert.pipelines.storage.claims import MARKER_FILE, UNFINISHED_FILE
-from beambert.pipelines.storage.weights import CONFIG_FILE, TRAINING_FILE
+from beambert.pipelines.storage.model_files import CONFIG_FILE, TRAINING_FILE
 from beambert.trainer import model_folders
 from beambert.trainer.loop.checkpoints import checkpoint_steps
 from beambert.trainer.loop.config import (
@@ -27,7 +27,7 @@ from beambert.trainer.loop.config import (
     default_warmup_steps,
 )
 from beambert.trainer.pretrained_models import objective_of
-from beambert.trainer.pretraining.parameters import FLAGS_OF, PretrainingJob
+from beambert.trainer.pretraining.job import FLAGS_OF, PretrainingJob
 from beambert.trainer.pretraining.plan import PretrainingPlan, make_plan
 from beambert.trainer.weights.new_tokens import PIECES
 from beambert.trainer.weights.positions import KEEP

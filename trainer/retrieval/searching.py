@@ -15,7 +15,7 @@ from beambert.trainer.embedding.embedder import Embedder, with_settings
 from beambert.trainer.embedding.finished_folders import is_embeddings
 from beambert.trainer.retrieval.bm25 import FILES as WORDS_FILES
 from beambert.trainer.retrieval.bm25 import Bm25, open_bm25, words_of
-from beambert.trainer.retrieval.job import INDEX_FILE, PASSAGES_FILE
+from beambert.trainer.retrieval.indexing import INDEX_FILE, PASSAGES_FILE
 from beambert.trainer.retrieval.rankings import FUSED_DEPTH, Ranking, fused
 from beambert.trainer.retrieval.settings import BOTH, VECTORS, WORDS
 from beambert.trainer.retrieval.vectors import Vectors, open_vectors

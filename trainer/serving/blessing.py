@@ -4,7 +4,7 @@ from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.json_objects import parse_object
 from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.storage.claims import BLESSED, METRICS_FILE, REPORT_FILE
-from beambert.pipelines.storage.weights import model_sha256
+from beambert.pipelines.storage.model_files import model_sha256
 
 
 def check_blessing(evaluation: str, model_dir: str) -> None:

@@ -8,7 +8,7 @@ import tensorflow as tf
 from beambert.pipelines.model_inputs.text_models import ID_INPUTS
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import tensorflow_files
-from beambert.pipelines.storage.weights import LABELS_FILE
+from beambert.pipelines.storage.model_files import LABELS_FILE
 from beambert.pipelines.tasks.task import EMBEDDING, LATE_INTERACTION, SIMILARITY
 from beambert.trainer import model_folders
 from beambert.trainer.pretrained_models import pretrained_model

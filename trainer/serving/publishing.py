@@ -10,7 +10,7 @@ from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.json_objects import parse_object
 from beambert.pipelines.storage import claims, locks, tensorflow_files
 from beambert.pipelines.storage.leases import LEASE, BusyError
-from beambert.pipelines.storage.weights import GRAPH_FILE
+from beambert.pipelines.storage.model_files import GRAPH_FILE
 
 # The folder of a SavedModel for files outside the graph, and our file in it.
 EXTRA_ASSETS, SOURCE_FILE = "assets.extra", "model.json"

@@ -11,7 +11,6 @@ import tensorflow as tf
 
 from beambert.model.checkpoint_names import discriminator_name, generator_name, original_name
 from beambert.model.config import EncoderConfig
-from beambert.model.electra import generator_config
 from beambert.model.families.family import (
     ENCODER,
     MULTIPLE_CHOICE,
@@ -21,6 +20,7 @@ from beambert.model.families.family import (
 )
 from beambert.model.families.table import family_of
 from beambert.model.objectives import RTD
+from beambert.model.replaced_tokens import generator_config
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import locks, tensorflow_files
 from beambert.pipelines.tasks.task import (

@@ -16,7 +16,7 @@ from beambert.model.config import EncoderConfig
 from beambert.model.shapes import most_bytes, variable_shapes
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import tensorflow_files
-from beambert.pipelines.storage.weights import TRAINING_FILE, WEIGHTS_FILE
+from beambert.pipelines.storage.model_files import TRAINING_FILE, WEIGHTS_FILE
 from beambert.pipelines.tasks.task import EMBEDDING, LATE_INTERACTION, SIMILARITY
 from beambert.pipelines.wordpiece.vocabulary import Vocabulary
 from beambert.trainer import model_folders

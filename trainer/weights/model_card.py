@@ -16,8 +16,8 @@ from beambert.model.families.table import family_of
 from beambert.pipelines.records.contract import INFO_FILE, RecordsInfo
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import tensorflow_files
-from beambert.pipelines.storage.weights import RESULTS_FILE
-from beambert.pipelines.storage.weights import weights_sha256 as weights_sha256_of
+from beambert.pipelines.storage.model_files import RESULTS_FILE
+from beambert.pipelines.storage.model_files import weights_sha256 as weights_sha256_of
 from beambert.pipelines.tasks.task import (
     CHOICE,
     CLASSIFICATION,

@@ -19,7 +19,7 @@ from beambert.model.shapes import most_bytes, variable_shapes
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.json_objects import check_names
 from beambert.pipelines.storage import tensorflow_files
-from beambert.pipelines.storage.weights import CONFIG_FILE, WEIGHTS_FILE
+from beambert.pipelines.storage.model_files import CONFIG_FILE, WEIGHTS_FILE
 from beambert.trainer.weights.tokenizer_files import read_json
 from beambert.trainer.weights.torch_file import read_torch_file
 

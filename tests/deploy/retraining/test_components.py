@@ -24,7 +24,7 @@ from beambert.deploy.settings import Deployment, Release, Settings
 from beambert.deploy.vertex import requests
 from beambert.deploy.vertex.pipeline import FILE
 from beambert.deploy.vertex.registry import REGISTER
-from beambert.pipelines.jobs import files
+from beambert.pipelines.files import beam_files
 from beambert.pipelines.storage import tensorflow_files
 
 pytestmark = pytest.mark.release
@@ -106,7 +106,7 @@ def run(task, *places):
     if task in STEPS and task not in requests.ON_ACCELERATORS:
         assert (outputs / f"{task}.json").exists()
     assert (outputs / "outcome").read_text() == "new"
-    held = "LOCK" in files.list_folder(WORKSPACE)
+    held = "LOCK" in beam_files.list_folder(WORKSPACE)
     assert held == (task != "release")
     return printed
 
@@ -166,11 +166,11 @@ def test_each_component_is_refused_once(gs, storage_environment, outputs, vertex
     text = text.replace("max_seq_length = 32", 'max_seq_length = "16,32"')
     text += "min_change = -0.2\n"  # the second model may be worse than the first
     for name in ("text/1.jsonl", "vocab.txt", "bert_config.json"):
-        files.write_bytes(f"{gs}/all/{name}", (outputs / name).read_bytes())
+        beam_files.write_bytes(f"{gs}/all/{name}", (outputs / name).read_bytes())
     for name in ("workspace", "text", "vocab.txt", "bert_config.json"):
         text = text.replace(f"{outputs}/{name}", f"{gs}/all/{name}")
-    files.write_bytes(DEPLOYMENT.config, text.encode())
-    files.write_bytes(DEPLOYMENT.file, DEPLOYMENT.to_json().encode())
+    beam_files.write_bytes(DEPLOYMENT.config, text.encode())
+    beam_files.write_bytes(DEPLOYMENT.file, DEPLOYMENT.to_json().encode())
     printed = {}
     for task in TASKS:
         if task != "baseline":  # the first run has none
@@ -183,7 +183,7 @@ def test_each_component_is_refused_once(gs, storage_environment, outputs, vertex
 
 def test_each_component_is_killed_once(gs, storage_environment, outputs, vertex):
     """The pipeline that goes on from the version of the test above serves the next one."""
-    files.write_bytes(f"{gs}/all/text/2.jsonl", corpus.deliver(outputs, 2).read_bytes())
+    beam_files.write_bytes(f"{gs}/all/text/2.jsonl", corpus.deliver(outputs, 2).read_bytes())
     printed = {}
     for task in TASKS:
         (outputs / f"{task}.json").unlink(missing_ok=True)

@@ -18,7 +18,7 @@ from support import growing_corpus as corpus
 
 from beambert.deploy.retraining import command, deliveries, workspace
 from beambert.pipelines import create_pretraining_data
-from beambert.pipelines.jobs import files, input_files
+from beambert.pipelines.files import beam_files, input_files
 from beambert.pipelines.pretraining_data import plan
 from beambert.pipelines.pretraining_data.since import new_inputs
 from beambert.pipelines.shared.errors import InputError
@@ -34,21 +34,21 @@ def test_the_data_command(gs, tmp_path):
     """The same bytes as in a folder, and what it took is known the next time."""
     corpus.make(tmp_path)
     text = (tmp_path / "text" / "1.jsonl").read_bytes()
-    files.write_bytes(f"{gs}/text/1.jsonl", text)
-    files.write_bytes(f"{gs}/vocab.txt", (tmp_path / "vocab.txt").read_bytes())
+    beam_files.write_bytes(f"{gs}/text/1.jsonl", text)
+    beam_files.write_bytes(f"{gs}/vocab.txt", (tmp_path / "vocab.txt").read_bytes())
     flags = ["--max_seq_length=32", "--num_shards=2", "--dupe_factor=1"]
     for root in (gs, str(tmp_path)):
         files_of_root = [f"--input={root}/text/*", f"--vocab_file={root}/vocab.txt"]
         create_pretraining_data.main([*files_of_root, f"--output={root}/records", *flags])
-    names = files.list_folder(f"{gs}/records")
-    assert names == files.list_folder(f"{tmp_path}/records")
+    names = beam_files.list_folder(f"{gs}/records")
+    assert names == beam_files.list_folder(f"{tmp_path}/records")
     for name in names:
         if name.endswith(".tfrecord"):
-            stored = files.read_bytes(f"{gs}/records/{name}", "")
+            stored = beam_files.read_bytes(f"{gs}/records/{name}", "")
             assert stored == (tmp_path / "records" / name).read_bytes()
     inputs = input_files.match_inputs([f"{gs}/text/*"])
     assert new_inputs(inputs, [f"{gs}/records"], f"{gs}/more") == []
-    files.write_bytes(f"{gs}/text/1.jsonl", text + text)  # another object of the same name
+    beam_files.write_bytes(f"{gs}/text/1.jsonl", text + text)  # another object of the same name
     inputs = input_files.match_inputs([f"{gs}/text/*"])
     assert new_inputs(inputs, [f"{gs}/records"], f"{gs}/more") == inputs
 
@@ -59,7 +59,7 @@ def make_records(gs, tmp_path, monkeypatch, change):
     root = f"{gs}/{tmp_path.name}"
     for number in (1, 2):
         text = corpus.deliver(tmp_path, number).read_bytes()
-        files.write_bytes(f"{root}/text/{number}.jsonl", text)
+        beam_files.write_bytes(f"{root}/text/{number}.jsonl", text)
     match_inputs = input_files.match_inputs
 
     def then_change(patterns):
@@ -77,7 +77,7 @@ def make_records(gs, tmp_path, monkeypatch, change):
 def test_an_object_that_is_deleted_after_it_was_listed(gs, tmp_path, monkeypatch):
     with pytest.raises(InputError, match="text/2.jsonl: cannot be read .*404.*leave it out"):
         make_records(gs, tmp_path, monkeypatch, tf.io.gfile.remove)
-    assert "_SUCCESS" not in files.list_folder(f"{gs}/{tmp_path.name}/records")
+    assert "_SUCCESS" not in beam_files.list_folder(f"{gs}/{tmp_path.name}/records")
 
 
 @pytest.mark.slow
@@ -85,12 +85,12 @@ def test_an_object_that_is_replaced_after_it_was_listed(gs, tmp_path, monkeypatc
     """Nobody knows what was read of it, so the records are not finished."""
     text = corpus.deliver(tmp_path, 3, documents=5).read_bytes()
     with pytest.raises(InputError, match=r"text/2\.jsonl: was changed while it was read"):
-        make_records(gs, tmp_path, monkeypatch, lambda path: files.write_bytes(path, text))
-    assert "_SUCCESS" not in files.list_folder(f"{gs}/{tmp_path.name}/records")
+        make_records(gs, tmp_path, monkeypatch, lambda path: beam_files.write_bytes(path, text))
+    assert "_SUCCESS" not in beam_files.list_folder(f"{gs}/{tmp_path.name}/records")
 
 
 def test_files_directly_in_a_bucket(gs):
-    files.write_bytes(f"{gs}/a.txt", b"by Beam")
+    beam_files.write_bytes(f"{gs}/a.txt", b"by Beam")
     tensorflow_files.write_bytes(f"{gs}/b.txt", b"by TensorFlow")
     assert tensorflow_files.read_text(f"{gs}/a.txt") == "by Beam"
     assert tensorflow_files.read_text(f"{gs}/b.txt") == "by TensorFlow"
@@ -103,10 +103,13 @@ def test_why_accounts_may_look_at_the_bucket(gs):
 
 
 def test_an_interrupted_upload_leaves_nothing(gs):
-    with pytest.raises(KeyboardInterrupt), files.open_atomically(f"{gs}/cut/info.json") as file:
+    with (
+        pytest.raises(KeyboardInterrupt),
+        beam_files.open_atomically(f"{gs}/cut/info.json") as file,
+    ):
         file.write(b"half")
         raise KeyboardInterrupt
-    assert files.list_folder(f"{gs}/cut") == []
+    assert beam_files.list_folder(f"{gs}/cut") == []
 
 
 @pytest.mark.slow
@@ -125,11 +128,11 @@ def test_checkpoints_of_tensorflow(gs):
 
 
 def test_configuration_of_an_encoder(gs, vocabulary):
-    files.write_bytes(f"{gs}/bad.json", json.dumps(corpus.BERT_CONFIG).encode())
+    beam_files.write_bytes(f"{gs}/bad.json", json.dumps(corpus.BERT_CONFIG).encode())
     with pytest.raises(InputError, match="--model=gs://.*json: vocab_size must be a positive"):
         model_folders.model_config(f"{gs}/bad.json", vocabulary)
     config = corpus.BERT_CONFIG | {"vocab_size": len(vocabulary)}
-    files.write_bytes(f"{gs}/bert_config.json", json.dumps(config).encode())
+    beam_files.write_bytes(f"{gs}/bert_config.json", json.dumps(config).encode())
     assert model_folders.model_config(f"{gs}/bert_config.json", vocabulary).hidden_size == 32
     with pytest.raises(InputError, match="--model=gs://bucket/none.json: cannot be read"):
         model_folders.model_config(f"{gs}/none.json", vocabulary)
@@ -155,9 +158,9 @@ def test_the_lease_has_one_holder(gs):
     first.release()
     second.acquire("second", leases.LEASE)
     first.release()  # no longer its own
-    assert json.loads(files.read_bytes(f"{gs}/one/LOCK", ""))["holder"] == "second"
+    assert json.loads(beam_files.read_bytes(f"{gs}/one/LOCK", ""))["holder"] == "second"
     leases.release(f"{gs}/one/LOCK", "second")
-    assert files.list_folder(f"{gs}/one") == []
+    assert beam_files.list_folder(f"{gs}/one") == []
 
 
 def test_a_lease_of_a_killed_run_ends(gs):
@@ -178,11 +181,11 @@ def test_clocks_that_differ(gs, monkeypatch):
     monkeypatch.setattr(leases, "datetime", ahead)
     with pytest.raises(leases.BusyError, match="first .until"):
         leases.Lease(f"{gs}/clocks/LOCK").acquire("second", leases.LEASE)
-    assert files.list_folder(f"{gs}/clocks") == [command.LOCK_FILE]
+    assert beam_files.list_folder(f"{gs}/clocks") == [command.LOCK_FILE]
 
 
 def test_a_lock_that_is_damaged(gs):
-    files.write_bytes(f"{gs}/damaged/LOCK", b'{"holder": ')
+    beam_files.write_bytes(f"{gs}/damaged/LOCK", b'{"holder": ')
     with pytest.raises(InputError, match="damaged/LOCK: is damaged; delete it"):
         leases.Lease(f"{gs}/damaged/LOCK").acquire("me", leases.LEASE)
 
@@ -232,11 +235,11 @@ def test_a_bucket_without_permission(gs, tmp_path):
     with pytest.raises(InputError, match="forbidden/.: cannot be listed .*403"):
         deliveries.read_deliveries([f"{gs}/forbidden/*"], frozenset(), 0.0)
     with pytest.raises(InputError, match="--vocab_file=gs://bucket/forbidden/v: cannot be read"):
-        files.read_bytes(f"{gs}/forbidden/v", "--vocab_file")
+        beam_files.read_bytes(f"{gs}/forbidden/v", "--vocab_file")
     with pytest.raises(InputError, match="^gs://bucket/forbidden/a: cannot be read .*403"):
         input_files.open_stored(f"{gs}/forbidden/a")
     with pytest.raises(InputError, match="forbidden/o: cannot be written .*403"):
-        files.write_bytes(f"{gs}/forbidden/o", b"x")
+        beam_files.write_bytes(f"{gs}/forbidden/o", b"x")
     with pytest.raises(InputError, match="--input=gs://bucket/forbidden/.: "):
         input_files.match_inputs([f"{gs}/forbidden/*"])
 
@@ -245,16 +248,16 @@ def test_a_bucket_without_permission(gs, tmp_path):
 def test_a_plan_on_a_bucket(gs, tmp_path, capsys):
     """As the first component of the pipeline runs it; twice at once."""
     corpus.make(tmp_path)
-    files.write_bytes(f"{gs}/plan/text/1.jsonl", (tmp_path / "text" / "1.jsonl").read_bytes())
+    beam_files.write_bytes(f"{gs}/plan/text/1.jsonl", (tmp_path / "text" / "1.jsonl").read_bytes())
     text = corpus.write_config(tmp_path).read_text().replace(str(tmp_path), f"{gs}/plan")
-    files.write_bytes(f"{gs}/plan/retrain.toml", text.encode())
+    beam_files.write_bytes(f"{gs}/plan/retrain.toml", text.encode())
     flags = [f"--config={gs}/plan/retrain.toml", f"--outcome_file={tmp_path}/outcome"]
     outcomes = []
     for step, holder in (("plan", "a"), ("plan", "b"), ("plan", "a"), ("release", "a")):
         command.main([*flags, f"--step={step}", f"--holder={holder}"])
         outcomes.append((tmp_path / "outcome").read_text())
     assert outcomes[:3] == ["new", "busy", "new"]
-    assert files.list_folder(f"{gs}/plan/workspace") == []
+    assert beam_files.list_folder(f"{gs}/plan/workspace") == []
     run = workspace.read_history(f"{gs}/plan/workspace").open
     assert run.path == f"{gs}/plan/workspace/runs/000001"
     # The last component may be done again, as its machine may be lost after the run has ended.
@@ -277,9 +280,9 @@ def test_the_lock_of_a_pipeline_that_is_over(gs, tmp_path, services, state, outc
 
     corpus.make(tmp_path)
     root, before = f"{gs}/{tmp_path.name}", HOLDER.replace("-1", "-0")
-    files.write_bytes(f"{root}/text/1.jsonl", (tmp_path / "text" / "1.jsonl").read_bytes())
+    beam_files.write_bytes(f"{root}/text/1.jsonl", (tmp_path / "text" / "1.jsonl").read_bytes())
     text = corpus.write_config(tmp_path).read_text().replace(str(tmp_path), root)
-    files.write_bytes(f"{root}/retrain.toml", text.encode())
+    beam_files.write_bytes(f"{root}/retrain.toml", text.encode())
     leases.Lease(f"{root}/workspace/LOCK").acquire(before, leases.PIPELINE_LEASE)
     found = aiplatform_v1.PipelineJob(name=before, state=f"PIPELINE_STATE_{state}")
     services.answers["GetPipelineJob"] = found
@@ -287,7 +290,7 @@ def test_the_lock_of_a_pipeline_that_is_over(gs, tmp_path, services, state, outc
     command.main([*flags, f"--outcome_file={tmp_path}/outcome"])
     assert (tmp_path / "outcome").read_text() == outcome
     held = HOLDER if outcome == "new" else before
-    assert json.loads(files.read_bytes(f"{root}/workspace/LOCK", ""))["holder"] == held
+    assert json.loads(beam_files.read_bytes(f"{root}/workspace/LOCK", ""))["holder"] == held
     config = workspace.read_config(f"{root}/retrain.toml")
     assert command.is_held(config, held) and not command.is_held(config, "another")
 
@@ -323,10 +326,10 @@ def test_a_lease_that_is_lost_stops_the_run(gs, storage_environment, tmp_path):
     # The holder is named unless it renews at this very moment.
     with pytest.raises(leases.BusyError, match="(process|another command).* is at work there"):
         leases.Lease(f"{workspace_there}/LOCK").acquire("thief", leases.LEASE)
-    held = json.loads(files.read_bytes(f"{workspace_there}/LOCK", ""))
+    held = json.loads(beam_files.read_bytes(f"{workspace_there}/LOCK", ""))
     assert held["holder"].startswith(f"process {run.pid} on ")
     stolen = json.dumps(held | {"holder": "thief"})
-    files.write_bytes(f"{workspace_there}/LOCK", stolen.encode())
+    beam_files.write_bytes(f"{workspace_there}/LOCK", stolen.encode())
     printed, _ = run.communicate(timeout=60)
     assert run.returncode == 128 + signal.SIGTERM, printed
     # Whose it is can't be said if it was taken between the look at it and its renewal.
@@ -334,4 +337,4 @@ def test_a_lease_that_is_lost_stops_the_run(gs, storage_environment, tmp_path):
         printed
     )
     assert not workspace.is_done("records", workspace.read_history(workspace_there).open)
-    assert files.read_bytes(f"{workspace_there}/LOCK", "") == stolen.encode()
+    assert beam_files.read_bytes(f"{workspace_there}/LOCK", "") == stolen.encode()

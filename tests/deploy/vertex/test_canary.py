@@ -15,7 +15,7 @@ from support.vertex_endpoint import Vertex
 from beambert.deploy.retraining import workspace as workspaces
 from beambert.deploy.settings import Deployment, Settings
 from beambert.deploy.vertex import canary, command, registry
-from beambert.pipelines.jobs import files
+from beambert.pipelines.files import beam_files
 from beambert.pipelines.shared.errors import InputError
 
 LABELS = ["music", "town"]
@@ -183,7 +183,7 @@ def test_examples_in_a_bucket_that_this_machine_does_not_mount(gs, config, tmp_p
     """An operator's machine has no /gcs."""
     expected = canary._questions(config, run_of(config, 2))
     for path in (tmp_path / "task").iterdir():
-        files.write_bytes(f"{gs}/{tmp_path.name}/task/{path.name}", path.read_bytes())
+        beam_files.write_bytes(f"{gs}/{tmp_path.name}/task/{path.name}", path.read_bytes())
     there = f"/gcs/bucket/{tmp_path.name}/task"
     config = dataclasses.replace(config, finetune=config.finetune | {"data_dir": there})
     assert canary._questions(config, run_of(config, 2)) == expected

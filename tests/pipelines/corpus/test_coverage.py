@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from beambert.pipelines.corpus.coverage import coverage, expected_coverage
 from beambert.pipelines.corpus.parts import FilePart, split_at, split_evenly, split_sections
-from beambert.pipelines.jobs.input_files import InputFile
+from beambert.pipelines.files.input_files import InputFile
 
 exact = settings(derandomize=True, max_examples=60, deadline=None, database=None)
 FILES = [InputFile("a", 40 << 20), InputFile("gs://b/a", 400 << 20), InputFile("a 1", 5)]

@@ -12,7 +12,7 @@ from beambert.pipelines.corpus.columns import Columns
 from beambert.pipelines.corpus.documents import Document, Reject
 from beambert.pipelines.corpus.formats import FORMATS, recognise
 from beambert.pipelines.corpus.reading import ReadOptions, find_encodings, read_part, split_file
-from beambert.pipelines.jobs.input_files import match_inputs
+from beambert.pipelines.files.input_files import match_inputs
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.progress import ProgressTally
 

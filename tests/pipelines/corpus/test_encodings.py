@@ -16,7 +16,7 @@ from beambert.pipelines.corpus.reading import (
     find_encodings,
     read_part,
 )
-from beambert.pipelines.jobs.input_files import match_inputs
+from beambert.pipelines.files.input_files import match_inputs
 from beambert.pipelines.shared.errors import InputError
 
 # ruff: noqa: E501

@@ -9,7 +9,7 @@ from beambert.pipelines.corpus.charsets import SAMPLE_BYTES
 from beambert.pipelines.corpus.documents import Reject
 from beambert.pipelines.corpus.formats import CHOICES, FORMATS, recognise
 from beambert.pipelines.corpus.reading import ReadOptions, find_encodings, read_part, split_file
-from beambert.pipelines.jobs.input_files import match_inputs
+from beambert.pipelines.files.input_files import match_inputs
 from beambert.pipelines.shared.progress import ProgressTally
 
 FILES = {

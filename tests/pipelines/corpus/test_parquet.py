@@ -15,7 +15,7 @@ from beambert.pipelines.corpus.formats import recognise
 from beambert.pipelines.corpus.parquet import read_parquet, row_group_bytes
 from beambert.pipelines.corpus.parquet_pages import pages_of
 from beambert.pipelines.corpus.wikiextractor import WikiExtractor
-from beambert.pipelines.jobs.compression import CorruptFileError
+from beambert.pipelines.files.compression import CorruptFileError
 from beambert.pipelines.shared.errors import InputError
 
 exact = settings(derandomize=True, max_examples=50, deadline=None, database=None)

@@ -9,8 +9,8 @@ import tensorflow as tf
 from support import data_command
 from support.data_command import data, info, refused, wikiextractor
 
+from beambert.pipelines.files.input_list import InputList
 from beambert.pipelines.instances.parameters import InstanceParameters
-from beambert.pipelines.jobs.input_list import InputList
 from beambert.pipelines.pretraining_data.finishing import FinishFolders
 from beambert.pipelines.pretraining_data.graph import CreatePretrainingData
 from beambert.pipelines.pretraining_data.job import PretrainingDataJob

@@ -4,7 +4,7 @@ import pytest
 from support import data_command, emulated_storage
 from support.data_command import body, data, refused
 
-from beambert.pipelines.jobs.files import list_folder, open_uncompressed, write_bytes
+from beambert.pipelines.files.beam_files import list_folder, open_uncompressed, write_bytes
 
 pytestmark = pytest.mark.slow
 corpus, vocab_file = data_command.corpus, data_command.vocab_file

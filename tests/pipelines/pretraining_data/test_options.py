@@ -10,9 +10,9 @@ from support.sample_text import make_document
 
 from beambert.pipelines.corpus.reading import ReadOptions
 from beambert.pipelines.create_pretraining_data import build_parser, main
+from beambert.pipelines.files.input_files import match_inputs
 from beambert.pipelines.instances.compact_documents import CompactDocuments
 from beambert.pipelines.instances.parameters import InstanceParameters
-from beambert.pipelines.jobs.input_files import match_inputs
 from beambert.pipelines.pretraining_data import estimate
 from beambert.pipelines.pretraining_data.job import PretrainingDataJob
 from beambert.pipelines.pretraining_data.layout import Layout

@@ -10,9 +10,9 @@ import pytest
 from support import data_command
 from support.data_command import data, hashes, info
 
-from beambert.pipelines.jobs import input_list
-from beambert.pipelines.jobs.input_files import InputFile
-from beambert.pipelines.jobs.input_list import InputList, read_list, write_list
+from beambert.pipelines.files import input_list
+from beambert.pipelines.files.input_files import InputFile
+from beambert.pipelines.files.input_list import InputList, read_list, write_list
 from beambert.pipelines.pretraining_data.graph import CreatePretrainingData
 from beambert.pipelines.pretraining_data.job import PretrainingDataJob
 from beambert.pipelines.pretraining_data.plan import default_num_shards, make_plan

@@ -12,7 +12,7 @@ from support.data_command import body, hashes, info, read_records, refused
 from support.tokenizer_kinds import ALBERT, MODERNBERT, ROBERTA, train
 from tokenizers import Tokenizer
 
-from beambert.pipelines.jobs import files
+from beambert.pipelines.files import beam_files
 from beambert.pipelines.pretraining_data.job import PretrainingDataJob
 from beambert.pipelines.shared.console import run_main
 from beambert.pipelines.transforms import (
@@ -135,7 +135,7 @@ def test_whole_words_are_masked(capsys, tmp_path, corpus_file, tokenizers, kind)
 
 def test_a_tokenizer_on_object_storage(capsys, tmp_path, gs, corpus_file, tokenizers):
     data_of = (tokenizers[ROBERTA] / "tokenizer.json").read_bytes()
-    files.write_bytes(f"{gs}/tokenizers/roberta/tokenizer.json", data_of)
+    beam_files.write_bytes(f"{gs}/tokenizers/roberta/tokenizer.json", data_of)
     path = f"{gs}/tokenizers/roberta"
     assert data(capsys, corpus_file, tmp_path / "records", f"--tokenizer={path}")[0] == 0
     assert (tmp_path / "records" / "tokenizer.json").read_bytes() == data_of

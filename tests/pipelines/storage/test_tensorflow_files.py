@@ -7,10 +7,10 @@ import pytest
 import tensorflow as tf
 from support.emulated_storage import requests_made
 
-from beambert.pipelines.jobs import files
+from beambert.pipelines.files import beam_files
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import tensorflow_files
-from beambert.pipelines.storage.weights import weights_sha256
+from beambert.pipelines.storage.model_files import weights_sha256
 
 
 @pytest.fixture(params=["local", "gs"])
@@ -22,7 +22,7 @@ def root(request, tmp_path):
 
 
 def test_what_one_side_writes_the_other_reads(root):
-    for name, writer in (("beam", files), ("tensorflow", tensorflow_files)):
+    for name, writer in (("beam", beam_files), ("tensorflow", tensorflow_files)):
         path = f"{root}/deep/{name}"
         writer.write_bytes(path, b"once")
         writer.write_bytes(path, "zwölf".encode())  # in its place
@@ -30,14 +30,14 @@ def test_what_one_side_writes_the_other_reads(root):
         assert tensorflow_files.read_text(path) == "zwölf"
         assert b"".join(tensorflow_files.read_chunks(path)) == "zwölf".encode()
         assert tensorflow_files.size(path) == 6
-        assert files.read_bytes(path) == "zwölf".encode()
-    for lister in (files, tensorflow_files):
+        assert beam_files.read_bytes(path) == "zwölf".encode()
+    for lister in (beam_files, tensorflow_files):
         assert lister.list_folder(f"{root}/deep") == ["beam", "tensorflow"]
         assert lister.list_folder(f"{root}/nowhere") == []
 
 
 def test_both_sides_say_the_same(root):
-    for side in (files, tensorflow_files):
+    for side in (beam_files, tensorflow_files):
         with pytest.raises(InputError, match=rf"^--vocab_file={root}/none: cannot be read \(.+\)"):
             side.read_bytes(f"{root}/none", "--vocab_file")
         with pytest.raises(InputError, match=rf"^{root}/none: cannot be read \(.+\)"):
@@ -124,7 +124,7 @@ def test_storage_that_does_not_answer_is_not_empty(gs):
         tensorflow_files.list_folder,
         tensorflow_files.delete,
         weights_sha256,
-        files.list_folder,
+        beam_files.list_folder,
     ):
         with pytest.raises(InputError, match="forbidden.*: cannot be .*403"):
             look(path)

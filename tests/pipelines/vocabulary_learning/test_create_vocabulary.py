@@ -12,8 +12,8 @@ from support.sample_text import make_document
 from beambert.pipelines.corpus.reading import ReadOptions, split_file
 from beambert.pipelines.corpus.transforms import REJECTS
 from beambert.pipelines.create_vocabulary import main
-from beambert.pipelines.jobs import input_list
-from beambert.pipelines.jobs.input_files import match_inputs
+from beambert.pipelines.files import input_list
+from beambert.pipelines.files.input_files import match_inputs
 from beambert.pipelines.shared.console import run_main
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.vocabulary_learning import run, word_counts

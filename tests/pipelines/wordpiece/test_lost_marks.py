@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from beambert.pipelines.corpus.reading import ReadOptions, sample_documents
-from beambert.pipelines.jobs.input_files import match_inputs
+from beambert.pipelines.files.input_files import match_inputs
 from beambert.pipelines.wordpiece.lost_marks import warn_of_lost_marks
 
 JAPANESE = "私はありがとうございますと言いました。名前はまだ無い。"

@@ -11,7 +11,7 @@ import pytest
 
 from beambert.commands import run
 from beambert.pipelines.storage import tensorflow_files
-from beambert.trainer.embedding import job
+from beambert.trainer.embedding import writing
 from beambert.trainer.embedding.embedder import Embedder, embed
 
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden_sentences"
@@ -49,7 +49,7 @@ def test_lines_and_columns(tmp_path, capsys):
 
 def test_a_killed_command_goes_on(tmp_path, monkeypatch, capsys):
     """The second part is missing; the first and the third aren't made again."""
-    monkeypatch.setattr(job, "PART_TEXTS", 2)
+    monkeypatch.setattr(writing, "PART_TEXTS", 2)
     texts = tmp_path / "texts.txt"
     texts.write_text("".join(f"{letter} {letter * 12}\n" for letter in "abcde"))
     whole = tmp_path / "whole"
@@ -106,7 +106,7 @@ def test_gs(gs, tmp_path, monkeypatch, capsys):
     """The same vectors as of files here; a command that was cut off goes on; an index of them."""
     import tensorflow as tf
 
-    monkeypatch.setattr(job, "PART_TEXTS", 2)
+    monkeypatch.setattr(writing, "PART_TEXTS", 2)
     contents = {"a.csv": "text,id\na river,7\na road,8\n", "b.csv": "text,id\na b c,9\n"}
     for name, content in contents.items():
         (tmp_path / name).write_text(content)

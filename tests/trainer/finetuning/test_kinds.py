@@ -14,7 +14,7 @@ from beambert.pipelines.tasks.declarations import find_task
 from beambert.pipelines.tasks.examples import read_examples
 from beambert.trainer import model_folders
 from beambert.trainer.commands.finetune import main as finetune_main
-from beambert.trainer.finetuning import job
+from beambert.trainer.finetuning import run as finetuning_run
 from beambert.trainer.finetuning.batches import PaddedBatches, choose_lengths
 from beambert.trainer.finetuning.objectives import TaggingObjective
 from beambert.trainer.task_models import task_model
@@ -89,9 +89,9 @@ def finetuned(data, encoder_folder, lengths_of, tmp_path_factory):
 
         made[kind] = tmp_path_factory.mktemp(kind) / "model"
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(job, "choose_lengths", record)
+            patch.setattr(finetuning_run, "choose_lengths", record)
             if kind not in ("regression", "multi_label"):
-                patch.setattr(job, "COMPILING_FLOPS", 0)
+                patch.setattr(finetuning_run, "COMPILING_FLOPS", 0)
             finetune_main(
                 [
                     f"--task={kind}",

@@ -11,7 +11,8 @@ from beambert.pipelines.shared.errors import InputError
 from beambert.trainer.commands.pretrain import main as pretrain_main
 from beambert.trainer.loop import course, loop, progress
 from beambert.trainer.loop.steps import Trainer
-from beambert.trainer.pretraining import cost, estimate, job
+from beambert.trainer.pretraining import cost, estimate
+from beambert.trainer.pretraining import run as pretraining_run
 from beambert.trainer.pretraining.budget import Budget
 from beambert.trainer.pretraining.devices import find_devices
 
@@ -145,11 +146,11 @@ def timed(records_folder, small_config_file, tmp_path_factory):
         patch.setattr(loop, "time", clock)
         patch.setattr(progress, "SECONDS_A_REPORT", 0.5)
         patch.setattr(progress, "SECONDS_A_CALL", 0.2)
-        patch.setattr(job, "TimeSpent", Stopped)
+        patch.setattr(pretraining_run, "TimeSpent", Stopped)
         with pytest.raises(InputError, match="stopped"):
             pretrain_main(arguments)
         stopped, speed[0] = now[0], 0.5
-        patch.setattr(job, "TimeSpent", Spent)
+        patch.setattr(pretraining_run, "TimeSpent", Spent)
         pretrain_main(arguments)
     return arguments, folder, stopped, now[0]
 

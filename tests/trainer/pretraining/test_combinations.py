@@ -5,7 +5,7 @@ import pytest
 from beambert.pipelines.shared.errors import InputError
 from beambert.trainer.commands import pretrain
 from beambert.trainer.model_folders import TrainingFolders
-from beambert.trainer.pretraining.parameters import PretrainingJob
+from beambert.trainer.pretraining.job import PretrainingJob
 
 REFUSED = {
     "--model=tiny: --init already sets the model": {"init": "encoder", "model": "tiny"},

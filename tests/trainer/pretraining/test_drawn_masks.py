@@ -17,10 +17,11 @@ from beambert.trainer.loop.config import OptimizerConfig
 from beambert.trainer.model_folders import TrainingFolders
 from beambert.trainer.pretraining import batches as batches_module
 from beambert.trainer.pretraining import cost
-from beambert.trainer.pretraining import job as pretraining
+from beambert.trainer.pretraining import run as pretraining
 from beambert.trainer.pretraining.batches import evaluation_batches, training_batches
 from beambert.trainer.pretraining.capacity import capacity_for
 from beambert.trainer.pretraining.dynamic_masking import rates_at
+from beambert.trainer.pretraining.job import PretrainingJob
 from beambert.trainer.pretraining.mask_flags import (
     parse_rates,
     parse_replacements,
@@ -28,7 +29,6 @@ from beambert.trainer.pretraining.mask_flags import (
     replacements_text,
 )
 from beambert.trainer.pretraining.masks import MaskingRules, slots_for
-from beambert.trainer.pretraining.parameters import PretrainingJob
 from beambert.trainer.pretraining.plan import make_plan
 from beambert.trainer.pretraining.predicted_tokens import (
     commonest_token_accuracy,

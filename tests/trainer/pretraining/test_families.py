@@ -18,7 +18,7 @@ from beambert.trainer.commands.finetune import main as finetune_main
 from beambert.trainer.commands.pretrain import main as pretrain_main
 from beambert.trainer.loop.optimization import is_hidden_matrix, uses_weight_decay
 from beambert.trainer.model_folders import TrainingFolders
-from beambert.trainer.pretraining.parameters import PretrainingJob
+from beambert.trainer.pretraining.job import PretrainingJob
 from beambert.trainer.pretraining.plan import make_plan
 from beambert.trainer.weights.initial import open_initial
 
@@ -171,7 +171,7 @@ def test_every_dropout_of_a_model_has_a_site_of_its_own(family, monkeypatch):
             sites.append(int(site) + int(seed[0]))
         return x
 
-    for module in ("attention", "deberta", "encoder", "layers", "modernbert"):
+    for module in ("attention", "deberta_encoder", "encoder", "layers", "modernbert_encoder"):
         monkeypatch.setattr(f"beambert.model.{module}.dropout", record)
     config = FAMILIES[family].config(50, **SMALL).with_dropout(0.1)
     ids = np.ones((1, 6), "int64")

@@ -15,7 +15,7 @@ from beambert.trainer.commands.pretrain import main as pretrain_main
 from beambert.trainer.loop.config import OptimizerConfig
 from beambert.trainer.loop.steps import Trainer
 from beambert.trainer.pretrained_models import build_pretrainer
-from beambert.trainer.pretraining import job
+from beambert.trainer.pretraining import run as pretraining_run
 from beambert.trainer.pretraining.batches import training_batches
 from beambert.trainer.pretraining.capacity import capacity_for
 from beambert.trainer.pretraining.objective import PretrainingObjective, make_objective
@@ -155,7 +155,7 @@ def test_a_run_without_padding_is_the_run_with_it(
     packed = run("packed")
     assert packed_calls
     packed_calls.clear()
-    monkeypatch.setattr(job, "capacities_of", lambda *_: {})
+    monkeypatch.setattr(pretraining_run, "capacities_of", lambda *_: {})
     padded = run("padded")
     assert not packed_calls
     for mine, theirs in zip(packed, padded, strict=True):

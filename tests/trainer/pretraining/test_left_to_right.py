@@ -13,8 +13,8 @@ from support import small_finetuning, small_pretraining
 from beambert.model.classifier import BertClassifier
 from beambert.model.config import preset
 from beambert.model.objectives import LTR
-from beambert.model.packing import Capacity
 from beambert.model.pretrainer import BertPretrainer
+from beambert.model.unpadding import Capacity
 from beambert.pipelines.evaluate import main as evaluate_main
 from beambert.pipelines.shared.errors import InputError
 from beambert.trainer.asking.filling import fill

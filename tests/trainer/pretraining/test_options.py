@@ -17,7 +17,7 @@ from beambert.trainer.commands.pretrain import build_parser as pretraining_parse
 from beambert.trainer.commands.pretrain import main as pretrain_main
 from beambert.trainer.loop.config import OptimizerConfig
 from beambert.trainer.loop.steps import Trainer
-from beambert.trainer.pretraining import job as pretraining
+from beambert.trainer.pretraining import run as pretraining
 from beambert.trainer.pretraining.batches import training_batches
 from beambert.trainer.pretraining.objective import PretrainingObjective
 from beambert.trainer.pretraining.recipes import RECIPES

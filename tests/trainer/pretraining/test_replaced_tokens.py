@@ -11,7 +11,7 @@ import tensorflow as tf
 from support import small_finetuning, small_pretraining
 from support.small_pretraining import STEPS
 
-from beambert.model.electra import ElectraPretrainer
+from beambert.model.replaced_tokens import ElectraPretrainer
 from beambert.pipelines.shared.errors import InputError
 from beambert.trainer.asking.filling import fill
 from beambert.trainer.commands.export import main as export_main

@@ -17,7 +17,7 @@ from beambert.trainer.loop.config import EXTEND, FINISH, OptimizerConfig, Revisi
 from beambert.trainer.loop.loop import Interrupted
 from beambert.trainer.loop.schedule import learning_rate_at
 from beambert.trainer.loop.steps import Trainer
-from beambert.trainer.pretraining import job
+from beambert.trainer.pretraining import run as pretraining_run
 from beambert.trainer.pretraining.revising import extension, finishing
 from beambert.trainer.pretraining.stretches import Stretch, stretches
 
@@ -106,9 +106,10 @@ def test_what_cannot_be_extended_is_refused():
 def run(records_folder, small_config_file, monkeypatch):
     """Runs the command; `stop_before` is the step at which it is interrupted."""
     train_steps = Trainer.train_steps
-    monkeypatch.setattr(job, "build_pretrainer", lambda *_: Words(rate=0.1))
-    monkeypatch.setattr(job, "make_objective", lambda *_: NextSentenceObjective((32,)))
-    monkeypatch.setattr(job, "losses_per_character", lambda *_: {})  # It has no masked LM.
+    monkeypatch.setattr(pretraining_run, "build_pretrainer", lambda *_: Words(rate=0.1))
+    monkeypatch.setattr(pretraining_run, "make_objective", lambda *_: NextSentenceObjective((32,)))
+    # It has no masked LM.
+    monkeypatch.setattr(pretraining_run, "losses_per_character", lambda *_: {})
     monkeypatch.setattr(progress, "SECONDS_A_CALL", 1e-9)  # one update a call
 
     def run_(folder, *more: str, stop_before: int | None = None, **others) -> None:

@@ -10,8 +10,8 @@ import pytest
 
 from beambert.commands import run
 from beambert.pipelines.shared.errors import InputError
-from beambert.trainer.retrieval import vectors
-from beambert.trainer.retrieval.job import make_index, units
+from beambert.trainer.retrieval import indexing, vectors
+from beambert.trainer.retrieval.indexing import make_index, units
 from beambert.trainer.retrieval.searching import Index, open_index
 
 WIDTH, COUNT = 24, 3000
@@ -175,7 +175,6 @@ def test_embeddings_that_are_not_whole(tmp_path, capsys):
 
 def test_a_graph_goes_on_where_it_was_saved(embeddings, exact, tmp_path, monkeypatch):
     usearch = pytest.importorskip("usearch.index", reason="usearch is not installed")
-    from beambert.trainer.retrieval import job
 
     monkeypatch.setattr(vectors, "SAVED_VECTORS", 1500)
     scaled, output = [], tmp_path / "index"
@@ -186,7 +185,7 @@ def test_a_graph_goes_on_where_it_was_saved(embeddings, exact, tmp_path, monkeyp
             raise InputError("stopped")
         return units(vectors_NH, rows)
 
-    monkeypatch.setattr(job, "units", fails)
+    monkeypatch.setattr(indexing, "units", fails)
     with pytest.raises(InputError, match="stopped"):
         make_index([embeddings], str(output), "hnsw")
     assert len(usearch.Index.restore(str(output / "partial.usearch"))) == 2000
@@ -205,14 +204,13 @@ def test_a_graph_goes_on_where_it_was_saved(embeddings, exact, tmp_path, monkeyp
 
 
 def test_an_interrupted_command_begins_again(embeddings, exact, tmp_path, monkeypatch):
-    from beambert.trainer.retrieval import job
 
     def fails(*_):
         raise InputError("stopped")
 
     output = tmp_path / "index"
     with monkeypatch.context() as patched:
-        patched.setattr(job, "units", fails)
+        patched.setattr(indexing, "units", fails)
         with pytest.raises(InputError, match="stopped"):
             make_index([embeddings], str(output))
     with pytest.raises(InputError, match="not a finished folder of `beambert index`"):

@@ -13,9 +13,9 @@ from support.golden_checkpoint import GOLDEN, load
 from beambert.model.checkpoint_names import discriminator_name, generator_name, original_name
 from beambert.model.classifier import BertClassifier
 from beambert.model.config import BertConfig
-from beambert.model.electra import ElectraPretrainer
 from beambert.model.objectives import MLM
 from beambert.model.pretrainer import BertPretrainer
+from beambert.model.replaced_tokens import ElectraPretrainer
 from beambert.model.shapes import variable_shapes
 from beambert.pipelines.shared.errors import InputError
 from beambert.trainer import model_folders

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from beambert.pipelines.shared.errors import InputError
-from beambert.trainer.finetuning import plan
+from beambert.trainer.finetuning import job, plan
 from beambert.trainer.weights.initial import open_initial
 from beambert.trainer.weights.positions import fill_positions
 
@@ -67,7 +67,7 @@ def test_positions_that_were_never_seen_are_named_but_kept(encoder_folder, tmp_p
 def test_a_task_may_ask_for_more_positions_than_there_are(encoder_folder):
     def start(way):
         return plan._start(
-            plan.FinetuningJob(
+            job.FinetuningJob(
                 task=None,
                 data_dir="data",
                 init=str(encoder_folder),

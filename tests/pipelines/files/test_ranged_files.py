@@ -14,10 +14,10 @@ from support.sample_text import make_document
 
 from beambert.pipelines.corpus import parts
 from beambert.pipelines.corpus.reading import ReadOptions, read_part, split_file
-from beambert.pipelines.jobs import ranged_files
-from beambert.pipelines.jobs.files import read_range, write_bytes
-from beambert.pipelines.jobs.input_files import match_inputs, open_stored
-from beambert.pipelines.jobs.ranged_files import RangedFile
+from beambert.pipelines.files import ranged_files
+from beambert.pipelines.files.beam_files import read_range, write_bytes
+from beambert.pipelines.files.input_files import match_inputs, open_stored
+from beambert.pipelines.files.ranged_files import RangedFile
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.progress import ProgressTally
 

@@ -18,7 +18,7 @@ from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import claims, locks, tensorflow_files
 from beambert.trainer.embedding.embedder import Report, no_report
 from beambert.trainer.embedding.finished_folders import EmbeddingsFolder, open_embeddings
-from beambert.trainer.embedding.job import FLAGS_OF as EMBED_FLAGS
+from beambert.trainer.embedding.writing import FLAGS_OF as EMBED_FLAGS
 from beambert.trainer.retrieval.bm25 import FILES as WORDS_FILES
 from beambert.trainer.retrieval.bm25 import bm25_of, words_of
 from beambert.trainer.retrieval.settings import EXACT, EXACT_MOST, HNSW

@@ -11,9 +11,9 @@ from typing import BinaryIO
 
 from apache_beam.io.filesystems import FileSystems
 
-from beambert.pipelines.jobs.compression import DECOMPRESSORS
-from beambert.pipelines.jobs.files import STORAGE_ERRORS, open_uncompressed, reason
-from beambert.pipelines.jobs.ranged_files import RangedFile, read_gs
+from beambert.pipelines.files.beam_files import STORAGE_ERRORS, open_uncompressed, reason
+from beambert.pipelines.files.compression import DECOMPRESSORS
+from beambert.pipelines.files.ranged_files import RangedFile, read_gs
 from beambert.pipelines.shared.console import counted
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage.claims import absolute

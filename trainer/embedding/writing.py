@@ -14,7 +14,7 @@ from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import claims, locks, tensorflow_files
 from beambert.trainer.embedding.embedder import Embedder, Report, no_report
 from beambert.trainer.embedding.finished_folders import EMBEDDING, INFO_FILE, PART, read_part
-from beambert.trainer.embedding.text_files import Reading, TextRow, read_texts
+from beambert.trainer.embedding.text_files import TextReading, TextRow, read_texts
 
 # Number of texts in a file. A command that is killed loses the work on one file at most.
 PART_TEXTS = 8192
@@ -73,7 +73,7 @@ class Work:
 
     paths: tuple[str, ...]
     output: str
-    reading: Reading
+    reading: TextReading
     keeps_text: bool = True
     part_texts: int = PART_TEXTS
     home: str = ""
@@ -118,7 +118,7 @@ def embed_files(
     embedder: Embedder,
     paths: Sequence[str],
     output: str,
-    reading: Reading,
+    reading: TextReading,
     keeps_text: bool = True,
     report: Report = no_report,
 ) -> Embedded:

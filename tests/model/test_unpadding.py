@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from beambert.model.config import BertConfig, preset
 from beambert.model.flops import training_flops
 from beambert.model.objectives import MLM
-from beambert.model.packing import Capacity, Packing
 from beambert.model.pretrainer import BertPretrainer
+from beambert.model.unpadding import Capacity, Packing
 from beambert.trainer.pretraining.objective import MaskedLMObjective, PretrainingObjective
 
 LENGTH, SLOTS = 12, 4

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 import apache_beam as beam
 
 from beambert.pipelines.evaluation.predictions import Row
-from beambert.pipelines.jobs.files import delete_quietly
+from beambert.pipelines.files.beam_files import delete_quietly
+from beambert.pipelines.files.stored_values import StoredValue, store_values
 from beambert.pipelines.jobs.running import describe_examples, run_job
-from beambert.pipelines.jobs.stored_values import StoredValue, store_values
 from beambert.pipelines.shared.progress import ProgressTally
 
 if TYPE_CHECKING:  # importing TFMA takes seconds, which --help avoids
@@ -18,13 +18,13 @@ if TYPE_CHECKING:  # importing TFMA takes seconds, which --help avoids
 _BATCH_SIZE = 64
 
 
-Predictor = Callable[[Sequence[Row]], list[bytes]]
+PredictRows = Callable[[Sequence[Row]], list[bytes]]
 
 
 class PredictBatch(beam.DoFn):
     """Turns batches of rows into serialized predictions."""
 
-    def __init__(self, predictor: Predictor, progress_folder: str | None):
+    def __init__(self, predictor: PredictRows, progress_folder: str | None):
         """Takes the predictor, and the folder of a `ProgressDisplay`, if there is one."""
         self._predictor = predictor
         self._progress_folder = progress_folder
@@ -44,7 +44,7 @@ class PredictBatch(beam.DoFn):
 
 
 def predict(
-    predictor: Predictor,
+    predictor: PredictRows,
     rows: Sequence[Row],
     rows_path: str,
     folder: str,

@@ -18,6 +18,7 @@ from beambert.pipelines.tasks.declarations import TASKS, find_task
 from beambert.pipelines.tasks.metrics import METRICS
 from beambert.trainer.commands.finetune import main as finetune_main
 from beambert.trainer.finetuning import job, plan
+from beambert.trainer.finetuning import run as finetuning_run
 from beambert.trainer.model_folders import TrainingFolders
 
 # As a user trains.
@@ -43,7 +44,7 @@ def test_the_memory_of_an_example_with_endings(small_config):
     task = types.SimpleNamespace(windows=1, choice_columns=("ending*",))
     texts = types.SimpleNamespace(longest=32)
     sequence = [
-        job._memory(
+        finetuning_run._memory(
             types.SimpleNamespace(
                 config=small_config,
                 text_features=texts,
@@ -117,7 +118,7 @@ def test_answers_are_scored_in_the_order_of_the_examples(patience):
         return {"f1": 0.5, "accuracy": 0.75, "further": 1.0}
 
     features = types.SimpleNamespace(example_lengths=np.array([5, 1, 3]), targets={})
-    run = object.__new__(job._Finetuning)
+    run = object.__new__(finetuning_run._Finetuning)
     run._plan = types.SimpleNamespace(loop=types.SimpleNamespace(patience=patience))
     task = types.SimpleNamespace(metrics=("f1", "accuracy"))
     run._data = types.SimpleNamespace(features=lambda _: features, results=results, task=task)
@@ -153,7 +154,7 @@ def test_the_encoder_is_taken_over(encoder_folder, monkeypatch, task_folder, tmp
         built.append(trainer)
         raise InputError("far enough")
 
-    monkeypatch.setattr(job, "train", stop)
+    monkeypatch.setattr(finetuning_run, "train", stop)
     with pytest.raises(InputError, match="far enough"):
         finetune_main(flags(task_folder, encoder_folder, tmp_path / "model"))
     config = BertConfig.from_json((encoder_folder / "bert_config.json").read_text())
@@ -313,4 +314,4 @@ def test_a_part_of_a_batch_is_no_step(asked, said):
         data=types.SimpleNamespace(counts={"train": 35}),
         job=types.SimpleNamespace(learning_rate=1.0, num_train_epochs=asked),
     )
-    assert job._describe_recipe(plan).startswith(said)
+    assert finetuning_run._describe_recipe(plan).startswith(said)

@@ -10,7 +10,7 @@ from beambert.model.pretrainer import BertPretrainer
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.storage.claims import MARKER_FILE
-from beambert.pipelines.storage.weights import (
+from beambert.pipelines.storage.model_files import (
     CHECKPOINTS_FOLDER,
     CONFIG_FILE,
     TRAINING_FILE,

@@ -16,7 +16,8 @@ from beambert.pipelines.wordpiece.vocabulary import Vocabulary
 from beambert.trainer.commands.pretrain import main as pretrain_main
 from beambert.trainer.loop.config import SEED_LIMIT, LoopConfig
 from beambert.trainer.loop.memory import PROGRAM_BYTES
-from beambert.trainer.pretraining import cost, job
+from beambert.trainer.pretraining import cost
+from beambert.trainer.pretraining import run as pretraining_run
 from beambert.trainer.task import main
 
 STEPS = 150
@@ -96,7 +97,7 @@ def test_too_little_memory_is_foreseen_and_told(
         raise tf.errors.ResourceExhaustedError(None, None, "OOM when allocating tensor")
 
     monkeypatch.setattr(cost, "free_bytes", lambda: PROGRAM_BYTES + 1_000_000)
-    monkeypatch.setattr(job, "train", fail)
+    monkeypatch.setattr(pretraining_run, "train", fail)
     with pytest.raises(InputError, match=r"size=16: the memory is not enough .OOM .*_steps=\d"):
         pretrain_main(flags(records_folder, small_config_file, tmp_path / "model"))
     said = capsys.readouterr().out
@@ -123,7 +124,7 @@ def test_a_record_out_of_range_is_named(
     def read_all(trainer, phases, *_, **__):
         next(iter(phases[0].batches_from(0)))
 
-    monkeypatch.setattr(job, "train", read_all)
+    monkeypatch.setattr(pretraining_run, "train", read_all)
     with pytest.raises(InputError, match=f"{path}: record 5 has {len(vocabulary)} in input_ids"):
         pretrain_main(flags(folder, small_config_file, tmp_path / "model"))
 
@@ -148,7 +149,7 @@ def test_what_decides_no_result_may_change(
     def stop(*_, **__):
         raise InputError("far enough")
 
-    monkeypatch.setattr(job, "train", stop)
+    monkeypatch.setattr(pretraining_run, "train", stop)
     with pytest.raises(InputError, match="far enough"):
         pretrain_main(flags(moved, small_config_file, unfinished, **others))
     training = json.loads((unfinished / "training.json").read_text())

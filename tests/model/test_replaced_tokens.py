@@ -11,10 +11,10 @@ from support.golden_arrays import features_of
 
 from beambert.model.checkpoint_names import discriminator_name, generator_name
 from beambert.model.config import BertConfig, preset
-from beambert.model.electra import ElectraPretrainer, generator_config, put, sample
 from beambert.model.flops import electra_flops, training_flops
 from beambert.model.memory import electra_parameters
-from beambert.model.packing import Capacity
+from beambert.model.replaced_tokens import ElectraPretrainer, generator_config, put, sample
+from beambert.model.unpadding import Capacity
 from beambert.trainer.pretraining.objective import ReplacedTokenObjective, with_masks
 
 GOLDEN = pathlib.Path(__file__).parents[1] / "trainer" / "golden_electra"

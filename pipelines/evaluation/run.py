@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from beambert.pipelines.evaluation import beam_steps, blessing, lookup, mistakes, predictions
+from beambert.pipelines.evaluation import blessing, graph, lookup, mistakes, predictions
 from beambert.pipelines.evaluation import folder as evaluation_folder
 from beambert.pipelines.evaluation.baseline import Baseline, open_baseline
 from beambert.pipelines.evaluation.folder import (
@@ -25,14 +25,14 @@ from beambert.pipelines.evaluation.measures import (
     measures_of,
 )
 from beambert.pipelines.evaluation.outcomes import OUTCOMES, Outcomes, Record
+from beambert.pipelines.evaluation.predictors import PREDICTORS
 from beambert.pipelines.evaluation.records import Mistake
-from beambert.pipelines.evaluation.span_predictions import PREDICTORS
 from beambert.pipelines.jobs import running
 from beambert.pipelines.prediction import saved_models, worker_folder
 from beambert.pipelines.storage import claims, locks
 from beambert.pipelines.storage.claims import METRICS_FILE, MISTAKES_FILE, REPORT_FILE
+from beambert.pipelines.storage.model_files import NOT_TO_USE, model_sha256, weights_sha256
 from beambert.pipelines.storage.tensorflow_files import local_folder
-from beambert.pipelines.storage.weights import NOT_TO_USE, model_sha256, weights_sha256
 from beambert.pipelines.tasks.files import sha256_of
 from beambert.pipelines.tasks.task import Task
 
@@ -232,7 +232,7 @@ def _predict(
       InputError: the model's answers cannot be used.
     """
     folder, rows_path = place.of_workers(predictor.FOLDER), place.of_workers(ROWS_FILE)
-    beam_steps.predict(predictor, rows, rows_path, folder, place.options)
+    graph.predict(predictor, rows, rows_path, folder, place.options)
     records = predictions.read_records(place.fetched(predictor.FOLDER))
     if predictor.FOLDER != PREDICTIONS_FOLDER:
         shutil.rmtree(place.unfinished / predictor.FOLDER)
@@ -253,7 +253,7 @@ def _analyse(
     from beambert.pipelines.evaluation import tfma_metric
 
     count = len(subject.examples)
-    beam_steps.analyse(
+    graph.analyse(
         tfma_metric.eval_config(subject.measures, requirements, orders),
         place.of_workers(PREDICTIONS_FOLDER),
         place.of_workers(TFMA_FOLDER),

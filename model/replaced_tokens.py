@@ -21,7 +21,7 @@ from beambert.model.heads import flat_positions, tied_logits
 from beambert.model.initialization import fold_seed
 from beambert.model.layers import BertDense, BertLayer, bert_layer_norm, score_bias
 from beambert.model.objectives import GENERATOR_SIZE
-from beambert.model.packing import Capacity, Packing
+from beambert.model.unpadding import Capacity, Packing
 
 # Width of an attention head of the generator (`get_generator_config` of the original).
 _HEAD_WIDTH = 64

@@ -4,8 +4,8 @@ import os
 
 import pytest
 
-from beambert.pipelines.jobs.files import read_bytes
-from beambert.pipelines.jobs.input_files import (
+from beambert.pipelines.files.beam_files import read_bytes
+from beambert.pipelines.files.input_files import (
     check_unchanged,
     describe_links,
     match_inputs,
@@ -99,7 +99,7 @@ def test_changes_are_seen(tmp_path, change, what):
 
 
 def test_changes_of_objects_are_seen(gs):
-    from beambert.pipelines.jobs.files import write_bytes
+    from beambert.pipelines.files.beam_files import write_bytes
 
     write_bytes(f"{gs}/inputs/a.txt", b"text")
     patterns = [f"{gs}/inputs/*"]

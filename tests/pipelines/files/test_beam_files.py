@@ -9,10 +9,10 @@ from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 from google.api_core.exceptions import RetryError
 
-from beambert.pipelines.jobs import files
-from beambert.pipelines.jobs.compression import CorruptFileError, decompress
-from beambert.pipelines.jobs.files import open_atomically
-from beambert.pipelines.jobs.input_files import match_inputs
+from beambert.pipelines.files import beam_files
+from beambert.pipelines.files.beam_files import open_atomically
+from beambert.pipelines.files.compression import CorruptFileError, decompress
+from beambert.pipelines.files.input_files import match_inputs
 from beambert.pipelines.shared.errors import InputError
 
 COMPRESS = {
@@ -56,7 +56,7 @@ def test_a_compressed_file_is_read_to_its_end(tmp_path):
     """The list of a million inputs has 100 MB, and Beam's file ends a read at 16 MiB."""
     path, content = tmp_path / "inputs.jsonl.gz", bytes(17 << 20) + b"the end"
     path.write_bytes(gzip.compress(content, 1))
-    assert files.read_bytes(str(path)) == content
+    assert beam_files.read_bytes(str(path)) == content
 
 
 @pytest.mark.parametrize("zeros", [10, 200_000])
@@ -85,23 +85,23 @@ def test_a_storage_that_does_not_answer_for_minutes(monkeypatch):
     def open_(path, **_):
         raise RetryError("Timeout of 120.0s exceeded", ConnectionError("no route"))
 
-    monkeypatch.setattr(files.FileSystems, "open", open_)
+    monkeypatch.setattr(beam_files.FileSystems, "open", open_)
     with pytest.raises(InputError, match=r"gs://b/a: cannot be read \(Timeout of 120.0s exceeded"):
-        files.read_bytes("gs://b/a")
+        beam_files.read_bytes("gs://b/a")
 
 
 def test_a_worker_writes_only_where_its_job_has_the_folder(tmp_path):
     """The command may have given it back, and another may have it."""
     folder, refusal = str(tmp_path / "out"), "isn't this job's any more"
     with pytest.raises(InputError, match=refusal):
-        files.check_claimed(folder, {"a": 1})
-    assert not files.claim_output(folder, {"a": 1})
-    files.check_claimed(folder, {"a": 1})
+        beam_files.check_claimed(folder, {"a": 1})
+    assert not beam_files.claim_output(folder, {"a": 1})
+    beam_files.check_claimed(folder, {"a": 1})
     with pytest.raises(InputError, match=refusal):
-        files.check_claimed(folder, {"a": 2})
+        beam_files.check_claimed(folder, {"a": 2})
     # The last step may be tried again after it has ended.
-    files.finish_output(folder, {"a": 1})
-    files.check_claimed(folder, {"a": 1})
+    beam_files.finish_output(folder, {"a": 1})
+    beam_files.check_claimed(folder, {"a": 1})
 
 
 @pytest.mark.parametrize("is_there", [False, True])
@@ -117,9 +117,9 @@ def test_a_name_that_is_taken_is_given_to_the_newer_file(monkeypatch, is_there):
     monkeypatch.setattr(FileSystems, "rename", rename)
     monkeypatch.setattr(FileSystems, "exists", held.__contains__)
     monkeypatch.setattr(FileSystems, "delete", lambda paths: [held.pop(path) for path in paths])
-    files.rename("hdfs://a/_tmp-1", "hdfs://a/b")
+    beam_files.rename("hdfs://a/_tmp-1", "hdfs://a/b")
     assert held == {"hdfs://a/b": "new"}
     # Without the new file nothing is deleted.
     with pytest.raises(BeamIOError):
-        files.rename("hdfs://a/_tmp-1", "hdfs://a/b")
+        beam_files.rename("hdfs://a/_tmp-1", "hdfs://a/b")
     assert held == {"hdfs://a/b": "new"}

@@ -17,7 +17,7 @@ from beambert.model.families.modernbert_config import MEAN, ModernBertConfig
 from beambert.model.heads import tied_logits
 from beambert.model.initialization import fold_seed, truncated_normal
 from beambert.model.layers import ACTIVATIONS, SITES_OF_LAYER, WordEmbeddings, score_bias
-from beambert.model.packing import Packing
+from beambert.model.unpadding import Packing
 
 
 def _dense(units: int, stddev: float, seed: int, name: str) -> keras.layers.Dense:

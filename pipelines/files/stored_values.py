@@ -10,7 +10,7 @@ import pickle
 from collections.abc import Iterable
 from typing import Any
 
-from beambert.pipelines.jobs.files import create, read_range
+from beambert.pipelines.files.beam_files import create, read_range
 from beambert.pipelines.shared.errors import InputError
 
 

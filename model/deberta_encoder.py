@@ -22,8 +22,8 @@ from beambert.model.layers import (
     bert_layer_norm,
     score_bias,
 )
-from beambert.model.packing import Packing
 from beambert.model.relative_positions import Distances, relative_scores
+from beambert.model.unpadding import Packing
 
 
 class RelativeEmbeddings(keras.layers.Layer):

@@ -18,7 +18,7 @@ from google.api_core.exceptions import GoogleAPIError
 from google.auth.exceptions import GoogleAuthError
 from google.cloud.storage.exceptions import InvalidResponse
 
-from beambert.pipelines.jobs.ranged_files import read_gs
+from beambert.pipelines.files.ranged_files import read_gs
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import claims
 from beambert.pipelines.storage.claims import MARKER_FILE, UNFINISHED_FILE

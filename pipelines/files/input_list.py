@@ -7,8 +7,8 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from beambert.pipelines.jobs.files import read_bytes, write_bytes
-from beambert.pipelines.jobs.input_files import InputFile
+from beambert.pipelines.files.beam_files import read_bytes, write_bytes
+from beambert.pipelines.files.input_files import InputFile
 
 # File in the output folder that lists the inputs, a JSON object a line.
 INPUTS_FILE = "inputs.jsonl.gz"

@@ -1,0 +1,291 @@
+"""The job of `beambert finetune`: fine-tunes an encoder on a task and writes a model folder."""
+
+import dataclasses
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from beambert.model.flops import training_flops
+from beambert.model.memory import activation_bytes, parameters, state_bytes
+from beambert.pipelines.shared.logs import logging_as_it_was
+from beambert.pipelines.storage import tensorflow_files
+from beambert.pipelines.storage.model_files import LABELS_FILE, RESULTS_FILE, SAVED_MODEL_FOLDER
+from beambert.pipelines.tasks.task import DEV, TRAIN, Task
+from beambert.trainer import model_folders
+from beambert.trainer.finetuning.batches import (
+    LISTS,
+    batch_rows,
+    choose_lengths,
+    evaluation_batches,
+    evaluation_order,
+    list_rows,
+    training_batches,
+)
+from beambert.trainer.finetuning.objectives import OBJECTIVES
+from beambert.trainer.finetuning.plan import FLAGS_OF, FinetuningJob, FinetuningPlan, make_plan
+from beambert.trainer.loop.loop import train
+from beambert.trainer.loop.memory import Memory, free_bytes, memory_told
+from beambert.trainer.loop.phase import Phase
+from beambert.trainer.loop.progress import describe_name
+from beambert.trainer.loop.steps import Trainer
+from beambert.trainer.loop.strategy import (
+    check_batch,
+    make_strategy,
+    replicas_here,
+    resolve_dtype,
+)
+from beambert.trainer.loop.workers import is_chief, lost_worker_told
+from beambert.trainer.serving.saved_model import save_task_model
+from beambert.trainer.task_models import build_model
+
+# The number of floating-point operations that take as long as XLA takes to compile a training step
+# on the slowest machines: some ten seconds on two cores. Faster machines do more in that time.
+COMPILING_FLOPS = 1e12
+# The folder in a model folder with the files for external scorers.
+PREDICTIONS_FOLDER = "predictions"
+
+
+@logging_as_it_was()
+def finetune(
+    job: FinetuningJob, strategy: tf.distribute.Strategy | None = None
+) -> dict[str, float]:
+    """Fine-tunes on a task, writes a model folder and returns the results on dev.
+
+    Args:
+      job: settings of the fine-tuning.
+      strategy: devices to train on; None for those that `make_strategy("auto")` finds.
+
+    Raises:
+      InputError: a setting or the data cannot be used, or another worker is gone.
+    """
+    strategy = strategy or make_strategy("auto")
+    with lost_worker_told(strategy):
+        return _finetune(job, strategy)
+
+
+def _finetune(job: FinetuningJob, strategy: tf.distribute.Strategy) -> dict[str, float]:
+    loop = dataclasses.replace(job.loop, dtype=resolve_dtype(job.loop.dtype, strategy))
+    plan = make_plan(dataclasses.replace(job, loop=loop))
+    check_batch(strategy, job.loop.train_batch_size, job.loop.gradient_accumulation_steps)
+    replicas = strategy.num_replicas_in_sync
+    parts = replicas * job.loop.gradient_accumulation_steps
+    plan.data.check_batch(job.loop.train_batch_size, parts)
+    length = plan.text_features.max_seq_length
+    sequences = plan.data.sequences * job.task.windows
+    # A cache of gradients encodes so many texts at a time.
+    rows = (job.loop.train_batch_size, parts, sequences)
+    rows = (min(plan.data.cached, math.prod(rows)), 1, 1) if plan.data.cached else rows
+    model_folders.check_rows(plan.config, length, *rows)
+    chief, model_dir, identity = is_chief(strategy), job.output.model, plan.identity
+    memory, sizes = _memory(plan, strategy), (loop.train_batch_size, parts // replicas)
+    with model_folders.held(model_dir, chief) as check_lock, memory_told(memory, *sizes):
+        if model_folders.claim(job.output, identity, chief, FLAGS_OF):
+            print(f"{model_dir}: already finished by the same command, nothing to do")
+            return json.loads(tensorflow_files.read_bytes(f"{model_dir}/{RESULTS_FILE}"))
+        if chief:
+            _describe(plan)
+            if warning := memory.warning(*sizes):
+                print(f"warning: {warning}", flush=True)
+        data = plan.data
+        data.tokenize(plan.text_features, job.features)
+        run = _Finetuning(plan, strategy)
+        if chief and (notes := [*data.notes(), *run.notes]):
+            print("\n".join(notes), flush=True)
+        phases = [run.phase()]
+        results = train(run.trainer, phases, plan.loop, job.output, plan.training, check_lock)
+        results |= data.results(run.outputs)
+        if chief:
+            check_lock()
+            _write_predictions(model_dir, data.prediction_files(run.outputs))
+            results |= {f"baseline_{name}": value for name, value in data.baseline().items()}
+            _finish(run.model, plan, results)
+            print(f"{model_dir}: {describe_results(job.task, results)}", flush=True)
+        return results
+
+
+def _memory(plan: FinetuningPlan, strategy: tf.distribute.Strategy) -> Memory:
+    here, longest = replicas_here(strategy), plan.text_features.longest
+    sequences = plan.data.sequences * plan.data.task.windows
+    if plan.data.cached:
+        texts = sequences * plan.loop.train_batch_size // strategy.num_replicas_in_sync
+        sequences *= min(plan.data.cached / texts, 1)
+    return Memory(
+        here * state_bytes(parameters(plan.config)),
+        here * state_bytes(parameters(plan.config), parts=2),
+        int(sequences * activation_bytes(plan.config, longest, predictions=0)),
+        strategy.num_replicas_in_sync,
+        here,
+        free_bytes(),
+    )
+
+
+def describe_results(task: Task, results: dict[str, float]) -> str:
+    """Returns a line with the task's metrics on dev and those of the baseline."""
+    parts = [
+        f"{describe_name(name)} {results[name]:.4f} (baseline {results[f'baseline_{name}']:.4f})"
+        for name in task.metrics
+    ]
+    return ", ".join(parts)
+
+
+def _describe(plan: FinetuningPlan) -> None:
+    """Writes the files that describe the model, and prints the plan."""
+    model_dir, data = plan.job.output.model, plan.data
+    model_folders.describe_model(
+        model_dir, plan.config, plan.text_features.vocabulary, plan.training
+    )
+    if data.labels:
+        labels = "".join(f"{label}\n" for label in data.labels)
+        tensorflow_files.write_bytes(f"{model_dir}/{LABELS_FILE}", labels.encode())
+    for note in plan.notes:
+        print(note, flush=True)
+    found = data.baseline()
+    baseline = ", ".join(f"{describe_name(n)} {found[n]:.4f}" for n in data.task.metrics)
+    labels = f"{len(data.labels)} labels, " if data.labels else ""
+    print(
+        f"{data.task.name}: {data.counts[TRAIN]:,} training examples, {data.counts[DEV]:,} dev "
+        f"examples, {labels}baseline {baseline}; {plan.optimizer.num_train_steps:,} steps from "
+        f"{plan.job.init}",
+        flush=True,
+    )
+    print(_describe_recipe(plan), flush=True)
+
+
+def _describe_recipe(plan: FinetuningPlan) -> str:
+    """Returns a sentence about the learning rate and the weights that will be kept."""
+    rate = f"learning rate {plan.optimizer.learning_rate:g}"
+    if plan.job.learning_rate is None:
+        of = "a frozen encoder" if plan.job.freeze_encoder else "an encoder of width"
+        rate += f", the default for {of}"
+        rate += "" if plan.job.freeze_encoder else f" {plan.config.hidden_size}"
+    sequences = plan.optimizer.num_train_steps * plan.loop.train_batch_size
+    epochs = sequences / plan.data.counts[TRAIN]
+    asked = plan.job.num_train_epochs
+    whole = f" (the whole batches of {asked:g})" if asked and epochs < asked else ""
+    rate = f"{epochs:.2g} epochs{whole}, {rate}"
+    patience = plan.loop.patience
+    if patience is None:
+        return f"{rate}; the weights of the last step are kept"
+    metric = describe_name(plan.loop.best_metric)
+    return (
+        f"{rate}; the weights with the best {metric} on dev are kept, and the training stops after "
+        f"{patience} epochs without better ones (--early_stopping=False trains to the end)"
+    )
+
+
+class _Finetuning:
+    """The trainer of a plan and the batches that it needs.
+
+    Attributes:
+      notes: sentences about the initial weights.
+      outputs: outputs of the newest evaluation on dev, with a row for each example.
+    """
+
+    def __init__(self, plan: FinetuningPlan, strategy: tf.distribute.Strategy):
+        self._plan, self._data = plan, plan.data
+        self.notes: list[str] = []
+        self.outputs: dict[str, np.ndarray] = {}
+        longest, steps = plan.text_features.longest, plan.optimizer.num_train_steps
+        features = [self._data.features(split) for split in (TRAIN, DEV)]
+        sequences = features[0].choices
+        flops_a_position = training_flops(plan.config, sequences, longest, predictions=0) / longest
+        epochs = steps * plan.loop.train_batch_size / self._data.counts[TRAIN]
+        self._lengths = choose_lengths(
+            np.concatenate([of.example_lengths for of in features]),
+            longest,
+            COMPILING_FLOPS / flops_a_position / epochs,
+        )
+        self._objective = OBJECTIVES[self._data.task.kind].of_data(self._data, self._lengths)
+        self.trainer = Trainer(
+            strategy,
+            self._build_model,
+            self._objective,
+            plan.optimizer,
+            plan.loop.random_seed,
+            gradient_accumulation_steps=plan.loop.gradient_accumulation_steps,
+            dtype=plan.loop.dtype,
+        )
+
+    def _build_model(self) -> keras.Model:
+        plan, data = self._plan, self._data
+        model = build_model(
+            data.task.kind,
+            plan.config,
+            len(data.labels),
+            plan.loop.random_seed,
+            plan.head,
+        )
+        model = self._objective.trained(model)
+        if plan.weights:
+            self.notes = plan.weights.load_into(model, "--init")
+        return model
+
+    @property
+    def model(self) -> keras.Model:
+        """The model of the task."""
+        return self._objective.kept(self.trainer.model)
+
+    def phase(self) -> Phase:
+        """Returns the only phase of the training."""
+        loop, steps = self._plan.loop, self._plan.optimizer.num_train_steps
+        features, batch_size = self._data.features(TRAIN), loop.train_batch_size
+        lengths = features.example_lengths
+        sizes = batch_size, steps, loop.random_seed
+        rows = (
+            list_rows(features.targets[LISTS], *sizes)
+            if LISTS in features.targets
+            else batch_rows(lengths, self._lengths, *sizes)
+        )
+        # The mean number of positions per sequence, at the lengths at which batches are computed.
+        positions = np.array(self._lengths)[np.searchsorted(self._lengths, lengths)].mean()
+        sequences = batch_size * features.choices
+        return Phase(
+            steps,
+            lambda step: self._distributed(training_batches(features, self._lengths, rows[step:])),
+            lambda _: self._distributed(
+                evaluation_batches(self._data.features(DEV), self._lengths, batch_size)
+            ),
+            batch_size,
+            int(sequences * positions),
+            training_flops(self._plan.config, sequences, int(positions), predictions=0),
+            -(-len(self._data.features(DEV)) // batch_size),
+            self._score,
+        )
+
+    def _score(self, outputs: Mapping[str, np.ndarray]) -> dict[str, float]:
+        """Keeps the outputs; returns the task's metrics if they choose the best weights."""
+        order = evaluation_order(self._data.features(DEV))
+        self.outputs = {}
+        for name, values in outputs.items():
+            self.outputs[name] = np.empty((len(order), *values.shape[1:]), values.dtype)
+            # Rows at the end fill up the last batch.
+            self.outputs[name][order] = values[: len(order)]
+        if self._plan.loop.patience is None:
+            return {}  # Answers to questions take their time.
+        results = self._data.results(self.outputs)
+        return {name: results[name] for name in self._data.task.metrics}
+
+    def _distributed(self, batches: tf.data.Dataset) -> Any:
+        return self.trainer.strategy.experimental_distribute_dataset(batches)
+
+
+def _write_predictions(model_dir: str, files: Mapping[str, str]) -> None:
+    if files:
+        folder = f"{model_dir}/{PREDICTIONS_FOLDER}"
+        for name, text in files.items():
+            tensorflow_files.write_bytes(f"{folder}/{name}", text.encode())
+
+
+def _finish(model: keras.Model, plan: FinetuningPlan, results: dict[str, Any]) -> None:
+    model_dir = plan.job.output.model
+    model_folders.save_weights(model, model_dir)
+    save_task_model(model, plan.text_features, plan.training, f"{model_dir}/{SAVED_MODEL_FOLDER}")
+    tensorflow_files.write_bytes(
+        f"{model_dir}/{RESULTS_FILE}", json.dumps(results, indent=1).encode()
+    )
+    model_folders.finish(model_dir, plan.identity)

@@ -1,0 +1,288 @@
+"""The job of `beambert pretrain`: records -> an encoder."""
+
+import dataclasses
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from beambert.model.families.table import family_of
+from beambert.model.objectives import BERT, LTR
+from beambert.model.replaced_tokens import most_rows
+from beambert.pipelines.shared.console import counted, duration
+from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.shared.logs import logging_as_it_was
+from beambert.pipelines.storage import tensorflow_files
+from beambert.pipelines.storage.model_files import RESULTS_FILE
+from beambert.trainer import model_folders
+from beambert.trainer.loop.config import FINISH
+from beambert.trainer.loop.course import TimeSpent
+from beambert.trainer.loop.loop import train
+from beambert.trainer.loop.memory import memory_told
+from beambert.trainer.loop.phase import HeldOutPart, Phase
+from beambert.trainer.loop.steps import Trainer
+from beambert.trainer.loop.strategy import describe_devices, make_strategy, resolve_dtype
+from beambert.trainer.loop.workers import is_chief, lost_worker_told, wait_for_all
+from beambert.trainer.pretrained_models import build_pretrainer
+from beambert.trainer.pretraining.batches import evaluation_batches, training_batches
+from beambert.trainer.pretraining.cost import (
+    capacities_of,
+    check_batches,
+    memory_of,
+    parts_of,
+    step_flops,
+    with_steps_of_budget,
+)
+from beambert.trainer.pretraining.dealing import records_dealt
+from beambert.trainer.pretraining.job import FLAGS_OF, PretrainingJob
+from beambert.trainer.pretraining.objective import make_objective
+from beambert.trainer.pretraining.plan import PhaseData, PretrainingPlan, make_plan
+from beambert.trainer.pretraining.predicted_tokens import (
+    commonest_token_accuracy,
+    describe_characters,
+    losses_per_character,
+    predicted_tokens,
+)
+from beambert.trainer.pretraining.records import Records, faults_named
+from beambert.trainer.pretraining.revising import revise, with_recorded_revisions
+
+
+@logging_as_it_was()
+def pretrain(job: PretrainingJob, strategy: tf.distribute.Strategy | None = None) -> None:
+    """Trains an encoder and writes a finished model folder.
+
+    Args:
+      job: what is asked for.
+      strategy: devices to train on; None for those that `make_strategy("auto")` finds.
+
+    Raises:
+      InputError: a parameter or the data cannot be used, or another worker is gone.
+    """
+    strategy = strategy or make_strategy("auto")
+    with lost_worker_told(strategy):
+        _pretrain(job, strategy)
+
+
+def _pretrain(job: PretrainingJob, strategy: tf.distribute.Strategy) -> None:
+    chief = is_chief(strategy)
+    loop = dataclasses.replace(job.loop, dtype=resolve_dtype(job.loop.dtype, strategy))
+    job = dataclasses.replace(job, loop=loop)
+    check_batches(job, strategy)
+    spent = TimeSpent(job.output.model) if job.budget and job.budget.seconds else None
+    plan = make_plan(with_recorded_revisions(with_steps_of_budget(job, strategy)))
+    parts = parts_of(plan, strategy)
+    longest = max(each.records.max_seq_length for each in plan.data)
+    model_folders.check_rows(plan.config, longest, loop.train_batch_size, parts)
+    if plan.generator:
+        _check_draws(plan, loop.train_batch_size, parts)
+    if job.finish is not None or job.extend is not None:
+        plan = revise(plan, chief, lambda: wait_for_all(strategy))
+    model_dir, identity = job.output.model, plan.identity
+    with model_folders.held(model_dir, chief) as check_lock:
+        if model_folders.claim(job.output, identity, chief, FLAGS_OF):
+            print(f"{model_dir}: already finished by the same command, nothing to do")
+            return
+        if chief:
+            vocabulary = plan.data[0].records.vocabulary
+            model_folders.describe_model(model_dir, plan.config, vocabulary, plan.training)
+        folders = [each.records for each in plan.data]
+        folders += [held_out for each in plan.data for held_out in each.held_out.values()]
+        memory = memory_of(plan, strategy)
+        sizes = loop.train_batch_size, loop.gradient_accumulation_steps
+        if chief and (warning := memory.warning(*sizes)):
+            print(f"warning: {warning}", flush=True)
+        with faults_named(folders), memory_told(memory, *sizes):
+            trainer, results = _train(plan, strategy, check_lock, spent)
+        if not chief:
+            return
+        check_lock()
+        model_folders.save_weights(trainer.model, model_dir)
+        tensorflow_files.write_bytes(
+            f"{model_dir}/{RESULTS_FILE}", json.dumps(results, indent=1).encode()
+        )
+        model_folders.finish(model_dir, identity)
+        print(f"{model_dir}: finished{_told(spent, trainer, plan.job)}", flush=True)
+
+
+def _told(spent: TimeSpent | None, trainer: Trainer, job: PretrainingJob) -> str:
+    if not spent:
+        return ""
+    spent.save()
+    budget = duration(job.optimizer.budget_seconds)
+    return f" after {counted(trainer.steps_done, 'step')}, {duration(spent.seconds)} of {budget}"
+
+
+def _check_draws(plan: PretrainingPlan, batch_size: int, parts: int) -> None:
+    """Refuses a batch whose parts are too large for the draws of a generator.
+
+    Raises:
+      InputError: a part is too large.
+    """
+    predictions = max(each.slots for each in plan.data)
+    most = most_rows(plan.config, predictions)
+    if batch_size // parts > most:
+        raise InputError(
+            f"--train_batch_size={batch_size}: the tokens of at most {most:,} sequences of "
+            f"{predictions} predictions can be drawn at once; take fewer, or raise "
+            "--gradient_accumulation_steps"
+        )
+
+
+def _train(
+    plan: PretrainingPlan,
+    strategy: tf.distribute.Strategy,
+    check_lock: Callable[[], None],
+    spent: TimeSpent | None,
+) -> tuple[Trainer, dict[str, float]]:
+    """Trains to the end; returns the trainer and the metrics on held-out data."""
+    job, loop, chief = plan.job, plan.job.loop, is_chief(strategy)
+    trainer = make_trainer(plan, strategy)
+    notes = plan.initial.load_into(trainer.model, "--init") if plan.initial else []
+    if chief:
+        print("\n".join([*introduction(plan, trainer), *notes]), flush=True)
+    phases = [make_phase(each, plan, strategy) for each in plan.data]
+    results = train(
+        *(trainer, phases, loop, job.output, plan.training, check_lock, spent),
+        evaluates_first=plan.initial is not None,
+    )
+    if chief and (held_out := plan.data[-1].held_out) and job.objective != LTR:
+        predicted = {name: predicted_tokens(of) for name, of in held_out.items()}
+        results["commonest_token_accuracy"] = commonest_token_accuracy(predicted)
+        share = results["commonest_token_accuracy"]
+        print(f"accuracy of always predicting the commonest token: {share:.1%}")
+        characters = plan.data[-1].records.vocabulary.characters
+        results |= losses_per_character(results, predicted, characters)
+        print(describe_characters(results, held_out))
+    return trainer, results
+
+
+def make_trainer(plan: PretrainingPlan, strategy: tf.distribute.Strategy) -> Trainer:
+    """Returns the trainer of a plan, with random weights."""
+    job, loop = plan.job, plan.job.loop
+    vocabulary = plan.data[0].records.vocabulary
+    objective = make_objective(job.objective, capacities_of(plan, strategy), vocabulary)
+    if plan.teacher:
+        objective = plan.teacher.objective(objective, strategy, loop.dtype)
+
+    def build() -> keras.Model:
+        model = build_pretrainer(plan.training, plan.config, loop.random_seed)
+        if job.attend_within_documents:
+            model.encoder.separator = vocabulary.special.separate
+        return model
+
+    return Trainer(
+        strategy,
+        build,
+        objective,
+        job.optimizer,
+        loop.random_seed,
+        gradient_accumulation_steps=loop.gradient_accumulation_steps,
+        dtype=loop.dtype,
+    )
+
+
+def make_phase(data: PhaseData, plan: PretrainingPlan, strategy: tf.distribute.Strategy) -> Phase:
+    """Returns the phase of the training for a stretch of a plan."""
+    job, loop = plan.job, plan.job.loop
+    batch_size, seed = loop.train_batch_size, loop.random_seed
+    records, stretch = data.records, data.stretch
+    of_smaller = ((steps, batch_size // divisor) for divisor, steps in stretch.steps_of_smaller)
+    records_before = sum(records_dealt(*smaller) for smaller in of_smaller)
+    by_time = job.optimizer.budget_seconds is not None
+
+    def batches_from(step: int) -> Any:
+        return strategy.distribute_datasets_from_function(
+            lambda context: training_batches(
+                records,
+                data.batch_size,
+                seed,
+                # A budget moves the beginnings of stretches.
+                step if by_time else stretch.batches_before + step - stretch.first_step,
+                context,
+                gradient_accumulation_steps=loop.gradient_accumulation_steps,
+                rules=data.rules,
+                steps_before=0 if by_time else stretch.first_step - stretch.batches_before,
+                records_before=records_before,
+            )
+        )
+
+    def batches_of(held_out: Records, max_batches: int | None) -> Any:
+        return strategy.distribute_datasets_from_function(
+            lambda context: evaluation_batches(held_out, batch_size, max_batches, context)
+        )
+
+    def evaluation(max_batches: int | None) -> Any:
+        if "" in data.held_out:
+            return batches_of(data.held_out[""], max_batches)
+        most = max_batches and max(1, max_batches // len(data.held_out))
+        return [
+            HeldOutPart(name, batches_of(of, most), _share_read(of, batch_size, most))
+            for name, of in data.held_out.items()
+        ]
+
+    return Phase(
+        stretch.last_step,
+        batches_from,
+        evaluation if data.held_out else None,
+        data.batch_size,
+        data.batch_size * records.max_seq_length,
+        step_flops(plan, data, strategy),
+        sum(-(-of.instances // batch_size) for of in data.held_out.values()),
+    )
+
+
+def _share_read(records: Records, batch_size: int, max_batches: int | None) -> float:
+    """Returns the share of held-out records that an evaluation reads."""
+    if max_batches is None or not records.instances:
+        return 1.0
+    return min(1.0, max_batches * batch_size / records.instances)
+
+
+def describe_held_out(held_out: Mapping[str, Records]) -> str:
+    """Returns the number of held-out records, and of those of each source."""
+    counts = [f"{name} {of.instances:,}" for name, of in held_out.items() if name]
+    total = f"{sum(of.instances for of in held_out.values()):,} held out"
+    return f"{total} ({', '.join(counts)})" if counts else total
+
+
+def introduction(plan: PretrainingPlan, trainer: Trainer) -> list[str]:
+    """Returns the lines that describe a plan when its run begins."""
+    job = plan.job
+    weights = sum(int(np.prod(v.shape)) for v in trainer.model.trainable_variables)
+    devices = describe_devices(trainer.strategy)
+    lines = [f"{job.init or job.model}: {weights:,} parameters on {devices}, {job.loop.dtype}"]
+    if plan.config.family != "bert":
+        lines[0] = f"{family_of(plan.config).title} {lines[0]}"
+    if job.objective != BERT:
+        lines[0] += f", --objective={job.objective}"
+    if plan.generator:
+        lines[0] += f", generator of width {plan.generator.hidden_size}"
+    if plan.teacher:
+        lines.append(plan.teacher.description())
+    if job.attend_within_documents:
+        lines.append("every token attends to its own document only")
+    for each in plan.data:
+        records, held_out = each.records, each.held_out
+        epochs = each.steps * each.batch_size / records.instances
+        ramp = f" of {counted(each.batch_size, 'sequence')}" if job.batch_ramp_share else ""
+        lines.append(
+            f"{counted(each.steps, 'step')}{ramp} on {counted(records.instances, 'instance')} of "
+            f"{records.max_seq_length} tokens ({epochs:.2f} epochs), "
+            + (describe_held_out(held_out) if held_out else "none held out")
+        )
+    if job.optimizer.budget_seconds is not None:
+        lines.append(
+            f"{duration(job.optimizer.budget_seconds)} in all: the rate that is measured decides "
+            "the number of steps"
+        )
+    if (rules := plan.data[-1].rules) and job.objective != LTR:
+        words = "whole words" if rules.do_whole_word_mask else "tokens"
+        rates = dict.fromkeys(f"{100 * rate:g} %" for rate in rules.rates)
+        lines.append(f"masks are drawn: {' to '.join(rates)} of the {words}")
+    for each in job.optimizer.revisions:
+        what = "the rate falls to 0 by" if each.kind == FINISH else "the training goes on to"
+        lines.append(f"from step {each.first_step:,} on {what} step {each.last_step:,}")
+    return lines
