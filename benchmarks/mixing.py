@@ -155,8 +155,9 @@ def main(argv: Sequence[str]) -> None:
         "--num_train_steps",
         type=int,
         default=0,
-        help="steps of each encoder of the size tiny; 0 trains none (default: %(default)s)",
+        help="steps of each encoder; 0 trains none (default: %(default)s)",
     )
+    add("--recipe", default="tiny", help="recipe of the encoders (default: %(default)s)")
     add("--num_seeds", type=int, default=1, help="encoders of each kind (default: %(default)s)")
     measuring.add_results_flag(parser)
     flags = parser.parse_args(list(argv))
@@ -173,7 +174,7 @@ def main(argv: Sequence[str]) -> None:
     result = {"megabytes": round(size / 1e6, 1)}
     result |= measure_cost(mixed, plain, folder, flags.repeats)
     if flags.num_train_steps:
-        training = ["--recipe=tiny", f"--num_train_steps={flags.num_train_steps}"]
+        training = [f"--recipe={flags.recipe}", f"--num_train_steps={flags.num_train_steps}"]
         training.append(f"--eval_steps={flags.num_train_steps}")
         result["next_sentence_prediction"] = measure_worth(mixed, folder, training, flags.num_seeds)
     print(measuring.write_results(flags.results, parser, argv, result))
