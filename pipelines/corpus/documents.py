@@ -1,6 +1,7 @@
 """The results of reading: documents, skipped ones, and rejects with their reasons. Pure."""
 
 import dataclasses
+from collections import Counter
 from collections.abc import Callable, Mapping
 
 from beambert.pipelines.corpus import charsets
@@ -58,6 +59,26 @@ class Reject:
     line: int
     reason: str
     detail: str
+
+
+def count_read(row: Document | Skip | Reject, counts: Counter[str]) -> None:
+    """Counts a result of reading.
+
+    Args:
+      row: the result.
+      counts: counts to add to. Each result adds 1 to "read". A skipped part adds 1 to "dropped "
+        and its reason, and a reject to "rejected " and its reason. A document adds 1 to "encoding "
+        and the name of its encoding, and its removed remains to "cleaned " and their reasons.
+    """
+    counts["read"] += 1
+    if isinstance(row, Reject):
+        counts["rejected " + row.reason] += 1
+    elif isinstance(row, Skip):
+        counts["dropped " + row.reason] += 1
+    else:
+        counts["encoding " + row.encoding] += 1
+        for reason, count in row.cleaned.items():
+            counts["cleaned " + reason] += count
 
 
 def undecodable(

@@ -17,20 +17,20 @@ COUNTS, REJECTS = "counts", "rejects"
 REJECTS_AT_A_TIME = 1000
 
 # Type of the input of those steps: a part of a file, or the text of one document.
-Source = FilePart | str
+Part = FilePart | str
 
 
 class RejectLists:
-    """Makes the outputs for `REJECTS` of a source's rejects."""
+    """Makes the outputs for `REJECTS` of a part's rejects."""
 
-    def __init__(self, source: Source):
-        """Takes the source."""
-        self._source = source
+    def __init__(self, part: Part):
+        """Takes the part."""
+        self._part = part
         self._rows: list[str] = []
 
     def add(self, reject: Reject) -> Iterator[beam.pvalue.TaggedOutput]:
         """Adds a reject, and yields an output when there are enough."""
-        self._rows.append(reject_row(self._source, reject))
+        self._rows.append(reject_row(self._part, reject))
         if len(self._rows) == REJECTS_AT_A_TIME:
             yield from self.rest()
 
@@ -53,12 +53,12 @@ class SplitFiles(beam.DoFn):
         return split_file(file, self._options)
 
 
-def add_sources(
+def add_parts(
     given: beam.PCollection[str] | beam.pvalue.PBegin,
     inputs: InputList,
     options: ReadOptions,
-) -> beam.PCollection[Source]:
-    """Adds the sources of documents: the given texts, or else the parts of the input files.
+) -> beam.PCollection[Part]:
+    """Adds what documents are read from: the given texts, or else the parts of the input files.
 
     Args:
       given: texts of documents, or the beginning of a pipeline.
@@ -79,11 +79,11 @@ def add_sources(
     return files | "Split" >> beam.ParDo(SplitFiles(options)) | "Spread" >> beam.Reshuffle()
 
 
-def read_source(
-    source: Source, options: ReadOptions, progress: ProgressTally
+def read_documents(
+    part: Part, options: ReadOptions, progress: ProgressTally
 ) -> Iterator[Document | Skip | Reject]:
     """Yields the documents of a part of a file, or the one document that is given as text."""
-    if isinstance(source, str):
-        yield Document(source)
+    if isinstance(part, str):
+        yield Document(part)
     else:
-        yield from read_part(source, options, progress)
+        yield from read_part(part, options, progress)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from beambert.pipelines.corpus.documents import Document, Skip
+from beambert.pipelines.corpus.documents import Document, Reject, count_read
 from beambert.pipelines.corpus.parts import FilePart
 from beambert.pipelines.corpus.reading import ReadOptions, counts_by_reason, read_part, split_file
 from beambert.pipelines.files.input_files import InputFile
@@ -158,13 +158,11 @@ def estimate(
         sample, characters = [], 0
         documents_before, bytes_before = counts["read"], size.bytes
         for document in read_part(part, read_options, size):
-            counts["read"] += 1
+            count_read(document, counts)
             if isinstance(document, Document):
                 sample.append(document)
                 characters += len(document.text)
-            elif isinstance(document, Skip):
-                counts["dropped " + document.reason] += 1
-            else:
+            elif isinstance(document, Reject):
                 rejects.append(f"{part.file.path}: {document.detail}")
             if characters >= most:
                 break

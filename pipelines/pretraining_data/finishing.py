@@ -70,7 +70,7 @@ class FinishFolders(beam.DoFn):
 
         Args:
           shards: counts of all shards.
-          read: counts of what was read, see `transforms.TokenizeSources`.
+          read: counts of what was read, see `transforms.TokenizeParts`.
           rejects: some of the rejects, see `reading.first_rejects`.
           overlaps: some of the documents that share passages with evaluation files.
           sizes: sizes of the sources, see `source_sizes.MeasureSources`; None if none are

@@ -3,9 +3,9 @@
 import apache_beam as beam
 
 from beambert.pipelines.corpus.reading import first_rejects
-from beambert.pipelines.corpus.transforms import COUNTS, REJECTS, add_sources
+from beambert.pipelines.corpus.transforms import COUNTS, REJECTS, add_parts
 from beambert.pipelines.jobs.totals import add_counts, total_of
-from beambert.pipelines.pretraining_data import transforms
+from beambert.pipelines.pretraining_data import shard_writing, transforms
 from beambert.pipelines.pretraining_data.finishing import FinishFolders
 from beambert.pipelines.pretraining_data.job import PretrainingDataJob
 from beambert.pipelines.pretraining_data.plan import Plan, find_inputs, make_plan
@@ -99,10 +99,8 @@ class CreatePretrainingData(beam.PTransform):
     ) -> beam.pvalue.DoOutputsTuple:
         plan = self._plan
         read_options = plan.read_options(self._progress_folder)
-        return add_sources(
-            documents, plan.manifest.inputs, read_options
-        ) | "Tokenize" >> beam.ParDo(
-            transforms.TokenizeSources(
+        return add_parts(documents, plan.manifest.inputs, read_options) | "Tokenize" >> beam.ParDo(
+            transforms.TokenizeParts(
                 plan.manifest.vocabulary,
                 read_options,
                 plan.text_options,
@@ -141,7 +139,7 @@ class CreatePretrainingData(beam.PTransform):
             of_shards = grouped | "MeasureSources" >> beam.ParDo(measure)
             sizes = [total_of(of_shards, "SumSizes", add_sizes)]
         shards = grouped | "WriteShards" >> beam.ParDo(
-            transforms.WriteShards(
+            shard_writing.WriteShards(
                 plan.manifest.vocabulary,
                 layout,
                 shuffle,

@@ -9,7 +9,6 @@ import numpy as np
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.transforms.window import GlobalWindows
 
-from beambert.pipelines.files.beam_files import open_atomically
 from beambert.pipelines.instances.building import (
     ROWS_AT_A_TIME,
     DocumentCounts,
@@ -31,15 +30,11 @@ from beambert.pipelines.pretraining_data.layout import Layout, RecordsFolder
 from beambert.pipelines.pretraining_data.plan import Plan, make_plan
 from beambert.pipelines.pretraining_data.rows import InstanceRow, TokenizedRow
 from beambert.pipelines.pretraining_data.shard_counts import FolderCounts, ShardCounts, add_shards
+from beambert.pipelines.pretraining_data.shard_files import open_shard_file
 from beambert.pipelines.pretraining_data.text_parts import count
 from beambert.pipelines.records.contract import NONE, feature_shapes
 from beambert.pipelines.records.figures import total
-from beambert.pipelines.records.statistics import (
-    FAULTS,
-    FEATURES,
-    RecordStatistics,
-    VocabularyIds,
-)
+from beambert.pipelines.records.statistics import FAULTS, FEATURES, VocabularyIds
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.loading import loading
 
@@ -270,27 +265,23 @@ class WriteInstances(beam.DoFn):
 
     def _write(self, examples: Sequence[bytes], folder: RecordsFolder, name: str) -> FolderCounts:
         from beambert.pipelines.records.decoding import RecordFeatures, count_batch
-        from beambert.pipelines.records.encoding import RecordWriter
 
         lengths = (folder.parameters.max_seq_length, folder.parameters.max_predictions_per_seq)
         has_label = folder.parameters.pairs != NONE
         names = feature_shapes(*lengths, has_label)
         features = RecordFeatures({name: name for name in names}, *lengths)
-        statistics = RecordStatistics.empty(*lengths)
-        path = FileSystems.join(folder.path, name)
-        with open_atomically(path) as file:
-            writer = RecordWriter(file, self._layout.compression)
+        with open_shard_file(folder, name, self._layout.compression) as file:
             for first in range(0, len(examples), ROWS_AT_A_TIME):
                 some = list(examples[first : first + ROWS_AT_A_TIME])
-                statistics += count_batch(some, features, self._ids, limit=None)[0]
-                writer.write(some)
-            if statistics.faults:
-                fault, number = next(iter(statistics.faults.items()))
+                file.statistics += count_batch(some, features, self._ids, limit=None)[0]
+                file.write(some)
+            if file.statistics.faults:
+                fault, number = next(iter(file.statistics.faults.items()))
                 raise InputError(
-                    f"{path}: {number:,} of its instances {FAULTS[fault]}; check the steps between "
-                    "MakeBertInstances and WriteRecords"
+                    f"{FileSystems.join(folder.path, name)}: {number:,} of its instances "
+                    f"{FAULTS[fault]}; check the steps between MakeBertInstances and WriteRecords"
                 )
-            writer.finish()
+        statistics = file.statistics
         of_pairs = {
             "is_next": statistics.instances - statistics.random_next,
             "random_next": statistics.random_next,
@@ -301,8 +292,7 @@ class WriteInstances(beam.DoFn):
             "filled_tokens": total(statistics.filled),
             **({"predictions": total(statistics.predictions)} if features.has_masks else {}),
         }
-        written = (name, statistics.instances, writer.bytes, writer.sha256)
-        return FolderCounts({}, counts, [], (0, 0), statistics, [written])
+        return FolderCounts({}, counts, [], (0, 0), statistics, [file.entry])
 
 
 def _plan_of(job: PretrainingDataJob) -> Plan:

@@ -13,8 +13,8 @@ from beambert.pipelines.instances.mixture import Amount, SourceSizes
 from beambert.pipelines.instances.parameters import REFERENCE, InstanceParameters
 from beambert.pipelines.jobs.permanent_errors import told
 from beambert.pipelines.pretraining_data.layout import Layout
+from beambert.pipelines.pretraining_data.shard_writing import documents_of
 from beambert.pipelines.pretraining_data.shuffle import Shuffle
-from beambert.pipelines.pretraining_data.transforms import documents_of
 from beambert.pipelines.wordpiece.vocabulary import Vocabulary
 
 
@@ -59,7 +59,7 @@ def source_sizes(
     """Returns the sizes of the sources in a shard.
 
     Args:
-      documents: documents of the shard, see `transforms.documents_of`.
+      documents: documents of the shard, see `shard_writing.documents_of`.
       lengths: parameters of each length.
       key: number of the shard.
       sources: number of sources.

@@ -14,15 +14,15 @@ import numpy as np
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.metrics import Metrics
 
-from beambert.pipelines.corpus.documents import Document, Reject, Skip
+from beambert.pipelines.corpus.documents import Document, Reject, count_read
 from beambert.pipelines.corpus.language_codes import check_language, language_of
 from beambert.pipelines.corpus.parts import FilePart
 from beambert.pipelines.corpus.reading import ReadOptions, find_encodings, reject_row
-from beambert.pipelines.corpus.transforms import REJECTS, add_sources, read_source
+from beambert.pipelines.corpus.transforms import REJECTS, add_parts, read_documents
 from beambert.pipelines.files.beam_files import read_bytes
 from beambert.pipelines.files.input_files import match_inputs
 from beambert.pipelines.files.input_list import InputList
-from beambert.pipelines.instances.compact_documents import compact_documents, document_hash
+from beambert.pipelines.instances.compact_documents import document_hash
 from beambert.pipelines.pretraining_data.rows import (
     DocumentRow,
     RejectRow,
@@ -91,9 +91,9 @@ class ReadDocuments(beam.PTransform):
     def expand(self, begin: beam.pvalue.PBegin):
         """Adds the steps and returns a `DoOutputsTuple`."""
         read = beam.FlatMap(_read_rows, self._options, self._sources)
-        return add_sources(begin, self._files, self._options) | "Read" >> read.with_output_types(
-            DocumentRow, rejects=RejectRow
-        ).with_outputs(REJECTS, main="documents")
+        parts = add_parts(begin, self._files, self._options)
+        rows = read.with_output_types(DocumentRow, rejects=RejectRow)
+        return parts | "Read" >> rows.with_outputs(REJECTS, main="documents")
 
 
 @beam.typehints.with_input_types(DocumentRow)
@@ -260,10 +260,10 @@ class TokenizeRows(beam.DoFn):
     def setup(self) -> None:
         """Builds the tokenizer."""
         with loading():
-            from beambert.pipelines.tokenizers import building
+            from beambert.pipelines.pretraining_data.tokenizing import DocumentTokenizer
 
-        self._tokenizer = building.make_tokenizer(self._vocabulary, self._do_lower_case)
-        self._tokenize_documents = building.tokenize_documents
+        options = TextOptions(do_lower_case=self._do_lower_case)
+        self._tokenizer = DocumentTokenizer(self._vocabulary, options)
 
     def process(self, rows: Sequence[SentencesRow]) -> Iterator[TokenizedRow]:
         """Yields the tokens of each document of a batch."""
@@ -271,13 +271,8 @@ class TokenizeRows(beam.DoFn):
         count({"dropped empty": len(given) - len(rows)})
         if not rows:
             return
-        sentences = [list(row.sentences) for row in rows]
-        space_before = self._vocabulary.space_before
-        tokens, lengths = self._tokenize_documents(self._tokenizer, sentences, space_before)
         # The number of the row stands for the source, since rows without a token are left out.
-        compact = compact_documents(
-            sentences, tokens, lengths, len(self._vocabulary), range(len(rows))
-        )
+        compact = self._tokenizer.tokenize([list(row.sentences) for row in rows], range(len(rows)))
         count({"dropped no_tokens": len(rows) - len(compact.hashes)})
         cut = np.split(compact.tokens, starts_of(compact.sentence_lengths)[1:])
         first = 0
@@ -301,16 +296,14 @@ def _read_rows(
 ) -> Iterator[DocumentRow | beam.pvalue.TaggedOutput]:
     path, counts = part.file.path, Counter()
     source = sources.number_of(path)
-    for document in read_source(part, options, ProgressTally(None)):
-        counts["documents"] += 1
+    for document in read_documents(part, options, ProgressTally(None)):
+        count_read(document, counts)
         if isinstance(document, Reject):
-            counts["rejected " + document.reason] += 1
             row = json.loads(reject_row(part, document))
             yield beam.pvalue.TaggedOutput(REJECTS, RejectRow(row.pop("file"), **row))
-        elif isinstance(document, Skip):
-            counts["dropped " + document.reason] += 1
-        else:
+        elif isinstance(document, Document):
             yield DocumentRow(document.text, path, source, document.is_split, document.language)
+    counts["documents"] = counts.pop("read", 0)
     count(counts)
 
 

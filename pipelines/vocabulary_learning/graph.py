@@ -8,7 +8,7 @@ from apache_beam.io.filesystems import FileSystems
 
 from beambert.pipelines.corpus.encodings import Encodings
 from beambert.pipelines.corpus.reading import ReadOptions, find_encodings, first_rejects
-from beambert.pipelines.corpus.transforms import COUNTS, REJECTS, add_sources
+from beambert.pipelines.corpus.transforms import COUNTS, REJECTS, add_parts
 from beambert.pipelines.files.input_files import InputFile, match_inputs
 from beambert.pipelines.files.input_list import InputList, write_list
 from beambert.pipelines.jobs.totals import add_counts, total_of
@@ -135,7 +135,7 @@ class LearnVocabulary(beam.PTransform):
         inputs = list_inputs(job, self._inputs)
         if inputs.path:
             write_list(inputs.path, self._inputs)
-        counted = add_sources(documents, inputs, options) | "CountWords" >> beam.ParDo(
+        counted = add_parts(documents, inputs, options) | "CountWords" >> beam.ParDo(
             word_counts.CountWords(do_lower_case, options, self._error_path, job.kind)
         ).with_outputs(COUNTS, REJECTS, main="words")
         words = (

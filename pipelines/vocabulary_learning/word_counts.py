@@ -15,13 +15,13 @@ import apache_beam as beam
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.transforms.window import GlobalWindows
 
-from beambert.pipelines.corpus.documents import Document, Reject, Skip
+from beambert.pipelines.corpus.documents import Document, Reject, count_read
 from beambert.pipelines.corpus.reading import (
     ReadOptions,
     check_rejects,
     counts_by_reason,
 )
-from beambert.pipelines.corpus.transforms import COUNTS, RejectLists, Source, read_source
+from beambert.pipelines.corpus.transforms import COUNTS, Part, RejectLists, read_documents
 from beambert.pipelines.files.beam_files import delete_quietly, write_bytes
 from beambert.pipelines.files.input_files import check_unchanged
 from beambert.pipelines.files.input_list import INPUTS_FILE, InputList
@@ -186,7 +186,7 @@ def no_words(number: int, noun: str) -> str:
 
 
 class CountWords(beam.DoFn):
-    """Turns sources into (partition, packed counts), a bundle at a time.
+    """Turns parts of files into (partition, packed counts), a bundle at a time.
 
     The side outputs are the counts of documents and the rejects.
     """
@@ -213,29 +213,22 @@ class CountWords(beam.DoFn):
         """Discards the counts that a failed bundle may have left."""
         self._words.take()
 
-    def process(self, source: Source) -> Iterator[Any]:
-        """Counts the words of one source, and yields the counts when there are enough."""
+    def process(self, part: Part) -> Iterator[Any]:
+        """Counts the words of one part, and yields the counts when there are enough."""
         with told(self._error_path):
-            yield from self._count(source)
+            yield from self._count(part)
 
-    def _count(self, source: Source) -> Iterator[Any]:
+    def _count(self, part: Part) -> Iterator[Any]:
         counts: Counter[str] = Counter()
-        rejects = RejectLists(source)
-        for document in read_source(source, self._options, self._progress):
-            counts["read"] += 1
+        rejects = RejectLists(part)
+        for document in read_documents(part, self._options, self._progress):
+            count_read(document, counts)
             self._progress.add(documents=1)
             if isinstance(document, Document):
-                counts["documents"] += 1
-                counts["encoding " + document.encoding] += 1
-                for reason, count in document.cleaned.items():
-                    counts["cleaned " + reason] += count
                 self._words.add(document.text)
                 if self._words.is_full:
                     yield from pack_counts(self._words.take())
-            elif isinstance(document, Skip):
-                counts["skipped"] += 1
             elif isinstance(document, Reject):
-                counts["rejected"] += 1
                 yield from rejects.add(document)
         yield from rejects.rest()
         yield beam.pvalue.TaggedOutput(COUNTS, counts)
@@ -325,10 +318,11 @@ class WriteVocabulary(beam.DoFn):
             vocabulary = learn_tokenizer(
                 words, job.kind, job.vocab_size, job.lower_cases, job.character_coverage
             )
+        skipped, rejected = _total(read, "dropped "), _total(read, "rejected ")
         counts = {
-            "documents": read["documents"],
-            "skipped": read["skipped"],
-            "rejected": read["rejected"],
+            "documents": read["read"] - skipped - rejected,
+            "skipped": skipped,
+            "rejected": rejected,
             "encodings": counts_by_reason(read, "encoding "),
             "cleaned": counts_by_reason(read, "cleaned "),
             "words": words.occurrences,
@@ -359,7 +353,12 @@ class WriteVocabulary(beam.DoFn):
             delete_quietly([beside])  # an earlier job's that failed
             return
         write_bytes(beside, "".join(row + "\n" for row in rejects).encode())
-        rejected = read["rejected"]
+        rejected = _total(read, "rejected ")
         listed = "all" if len(rejects) == rejected else f"the first {len(rejects):,}"
         remedy = f"mend them ({listed} are in {beside})"
         check_rejects(rejects, rejected, read["read"], self._job.max_reject_fraction, remedy)
+
+
+def _total(read: Counter[str], prefix: str) -> int:
+    """Returns the sum of the counts of all reasons, see `counts_by_reason`."""
+    return sum(counts_by_reason(read, prefix).values())

@@ -442,6 +442,6 @@ print(*found)
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert {"SplitFiles", "TokenizeSources", "WriteShards", "FinishFolders"} <= set(
+    assert {"SplitFiles", "TokenizeParts", "WriteShards", "FinishFolders"} <= set(
         done.stdout.split()
     )

@@ -48,13 +48,13 @@ def test_encodings_are_told_and_counted(capsys, tmp_path, vocab_file):
 def test_a_file_that_changes_is_refused(capsys, tmp_path, vocab_file, monkeypatch):
     path = tmp_path / "a.txt"
     path.write_text(NEWS)
-    read = transforms.read_source
+    read = transforms.read_documents
 
     def read_and_empty(*given):
         yield from read(*given)
         path.write_text("")
 
-    monkeypatch.setattr(transforms, "read_source", read_and_empty)
+    monkeypatch.setattr(transforms, "read_documents", read_and_empty)
     result = data(capsys, vocab_file, tmp_path / "out", f"--input={path}")
     refused(result, f"{path}: was changed while it was read (has 0 bytes now and had")
     assert not (tmp_path / "out" / "_SUCCESS").exists()
