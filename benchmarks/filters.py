@@ -80,8 +80,9 @@ def job_seconds(texts: Sequence[str], vocab_file: str, passes: int) -> float:
     from beambert.pipelines.records.encoding import encode_examples
     from beambert.pipelines.storage import tensorflow_files
     from beambert.pipelines.text.preparation import TextOptions, prepare_documents
-    from beambert.pipelines.tokenizers.building import make_tokenizer, tokenize_documents
+    from beambert.pipelines.tokenizers.building import make_tokenizer
     from beambert.pipelines.tokenizers.folders import read_given
+    from beambert.pipelines.tokenizers.running_text import tokenize_documents
 
     vocabulary, lowers = read_given(
         vocab_file, None, None, tensorflow_files.read_bytes, tensorflow_files.exists
@@ -92,8 +93,9 @@ def job_seconds(texts: Sequence[str], vocab_file: str, passes: int) -> float:
 
     def work() -> None:
         given = [Document(text) for text in texts]
-        sentences = prepare_documents(given, TextOptions(), Counter())
-        tokens, lengths = tokenize_documents(tokenizer, sentences, vocabulary.space_before)
+        prepared = prepare_documents(given, TextOptions(), Counter())
+        tokens, lengths = tokenize_documents(tokenizer, prepared, vocabulary.space_before)
+        sentences = [of.sentences for of in prepared]
         documents = compact_documents(sentences, tokens, lengths, len(vocabulary))
         documents = order_documents(documents, ids, DocumentCounts())
         counts = InstanceCounts()

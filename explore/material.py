@@ -302,9 +302,10 @@ class Material:
             from beambert.pipelines.files.input_files import match_inputs
             from beambert.pipelines.shared.progress import ProgressTally
             from beambert.pipelines.text.preparation import TextOptions, prepare_documents
+            from beambert.pipelines.text.sentences import SplitText
         files = self._once("corpus", lambda: match_inputs(self.corpus))
         draw = random.Random(seed)
-        found: list[list[str]] = []
+        found: list[SplitText] = []
         for file in draw.sample(files, min(len(files), DRAWN_DOCUMENTS)):
             part = draw.choice(split_file(file, ReadOptions()))
             with_text = (
@@ -316,7 +317,7 @@ class Material:
             prepared = prepare_documents(first, TextOptions(), Counter())
             found += draw.sample(prepared, min(len(prepared), DRAWN_DOCUMENTS))
         drawn = draw.sample(found, min(len(found), DRAWN_DOCUMENTS))
-        return [sentences[:DRAWN_SENTENCES] for sentences in drawn]
+        return [of.sentences[:DRAWN_SENTENCES] for of in drawn]
 
     def warm_up(self) -> None:
         """Loads TensorFlow and the first model ahead of the first question."""

@@ -18,13 +18,19 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _HEADER = struct.Struct("<IIII")
 
 
-def document_hash(sentences: Sequence[str]) -> bytes:
+def document_hash(sentences: Sequence[str], unspaced: Sequence[int] = ()) -> bytes:
     """Returns the hash that decides a document's shard, split and place in the shard.
 
-    It is computed from the sentences rather than the text, so that documents with equal hashes
-    become equal records.
+    It is computed from what becomes tokens rather than the text, so that documents with equal
+    hashes become equal records.
+
+    Args:
+      sentences: sentences of the document.
+      unspaced: numbers of those that are cut as if no space stood before them.
     """
-    text = "\n".join(sentences).encode("utf-8", "surrogatepass")
+    # No sentence is empty, so that the numbers are no sentences.
+    marks = ["", *map(str, unspaced)] if unspaced else []
+    text = "\n".join([*sentences, *marks]).encode("utf-8", "surrogatepass")
     return blake2b(text, digest_size=HASH_BYTES).digest()
 
 
@@ -166,6 +172,7 @@ def compact_documents(
     vocab_size: int,
     sources: Sequence[int] | None = None,
     begins_word: np.ndarray | None = None,
+    unspaced: Sequence[Sequence[int]] | None = None,
 ) -> CompactDocuments:
     """Returns tokenized documents in compact form, without those that have no token.
 
@@ -176,11 +183,13 @@ def compact_documents(
       vocab_size: size of the vocabulary, which decides how many bytes an id takes.
       sources: number of the --input of each document; None if they have the same one.
       begins_word: bool [tokens], see `CompactDocuments`; None where the vocabulary tells it.
+      unspaced: for each document what `document_hash` takes; None for no such sentence.
     """
+    unspaced = unspaced or [()] * len(sentences)
     owner = np.repeat(np.arange(len(sentences)), np.array([len(of) for of in sentences], int))
     per_document = np.bincount(owner[lengths > 0], minlength=len(sentences))
     has_tokens = per_document > 0
-    hashes = [document_hash(sentences[i]) for i in np.flatnonzero(has_tokens)]
+    hashes = [document_hash(sentences[i], unspaced[i]) for i in np.flatnonzero(has_tokens)]
     numbers = np.zeros(len(sentences), np.uint32) if sources is None else np.array(sources)
     return CompactDocuments(
         np.frombuffer(b"".join(hashes), f"V{HASH_BYTES}"),

@@ -37,6 +37,7 @@ from beambert.pipelines.records.encoding import RecordWriter, encode_examples
 from beambert.pipelines.shared.console import counted, duration
 from beambert.pipelines.text.flags import describe_scrubbing
 from beambert.pipelines.text.preparation import TextOptions, prepare_documents
+from beambert.pipelines.text.sentences import SplitText
 from beambert.pipelines.wordpiece.vocabulary import Vocabulary
 
 # Number of places in the corpus to read at, and number of characters to read at each. These are 16
@@ -145,7 +146,7 @@ def estimate(
     """
     tokenizer = DocumentTokenizer(vocabulary, text_options)
     ids = TokenIds.of(vocabulary, layout.lengths[0].pairs == REFERENCE)
-    tokenizer.tokenize([["first"]])  # It takes long once, which mustn't be multiplied.
+    tokenizer.tokenize([SplitText(["first"])])  # It takes long once, which mustn't be multiplied.
     started = time.process_time()  # Other processes of the machine don't count.
     counts: Counter[str] = Counter()
     size, batches, rejects = _ByteCount(), [], []
@@ -173,9 +174,9 @@ def estimate(
             overlaps = evaluation.find([document.text for document in sample])
             counts["dropped " + OVERLAP] += len(overlaps)
             sample = [of for number, of in enumerate(sample) if number not in overlaps]
-        sentences = prepare_documents(sample, text_options, counts)
-        if sentences:
-            batches.append(tokenizer.tokenize(sentences))
+        prepared = prepare_documents(sample, text_options, counts)
+        if prepared:
+            batches.append(tokenizer.tokenize(prepared))
     documents = CompactDocuments.concatenate([CompactDocuments.empty(), *batches])
     used = DocumentCounts()
     documents = order_documents(documents, ids, used)

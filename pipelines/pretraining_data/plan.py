@@ -180,6 +180,7 @@ class Plan:
             job.phone_regions,
             resolved(job.scrub_model),
             job.segmenter,
+            finds_unspaced=self.manifest.vocabulary.marks_spaces,
         )
 
     def read_options(self, progress_folder: str | None = None) -> ReadOptions:

@@ -50,11 +50,14 @@ class SentencesRow(NamedTuple):
     Attributes:
       sentences: at least one sentence.
       path, source: see `DocumentRow`.
+      unspaced: numbers of the sentences that no white space separates from the one before, counted
+        from 0. Only tokenizers that mark words by spaces need them.
     """
 
     sentences: Sequence[str]
     path: str = ""
     source: int = 0
+    unspaced: Sequence[int] = ()
 
 
 class TokenizedRow(NamedTuple):

@@ -40,6 +40,7 @@ from beambert.pipelines.text.language_identification import MIN_PROBABILITY, che
 from beambert.pipelines.text.preparation import SENTENCEX, TextOptions, prepare_documents
 from beambert.pipelines.text.recognition import resolved
 from beambert.pipelines.text.scrubbing import DEFAULT_REGIONS, check_scrubbing
+from beambert.pipelines.text.sentences import SplitText
 from beambert.pipelines.tokenizers.folders import read_given
 from beambert.pipelines.wordpiece.vocabulary import Vocabulary
 
@@ -155,6 +156,7 @@ class SplitSentences(beam.PTransform):
             scrub=tuple(scrub),
             phone_regions=tuple(phone_regions),
             scrub_model=resolved(scrub_model),
+            finds_unspaced=True,
         )
 
     def expand(self, documents: beam.PCollection[DocumentRow]) -> beam.PCollection[SentencesRow]:
@@ -167,7 +169,8 @@ class SplitSentences(beam.PTransform):
 class Deduplicate(beam.PTransform):
     """Keeps one of several documents with the same sentences, as `--duplicates=exact` does.
 
-    The one of the first source and path is kept, on every runner.
+    The one of the first source and path is kept, on every runner. Sentences are the same also where
+    one document has a space between them and the other has none.
 
     Example:
       >>> import apache_beam as beam
@@ -272,7 +275,11 @@ class TokenizeRows(beam.DoFn):
         if not rows:
             return
         # The number of the row stands for the source, since rows without a token are left out.
-        compact = self._tokenizer.tokenize([list(row.sentences) for row in rows], range(len(rows)))
+        marks_spaces = self._vocabulary.marks_spaces
+        documents = [
+            SplitText(list(row.sentences), row.unspaced if marks_spaces else ()) for row in rows
+        ]
+        compact = self._tokenizer.tokenize(documents, range(len(rows)))
         count({"dropped no_tokens": len(rows) - len(compact.hashes)})
         cut = np.split(compact.tokens, starts_of(compact.sentence_lengths)[1:])
         first = 0
@@ -316,8 +323,8 @@ def _split_row(row: DocumentRow, options: TextOptions) -> Iterator[SentencesRow]
             "it by its code, such as en, zh-Hant or tha"
         )
     document = Document(row.text, row.is_split, language=language)
-    for sentences in prepare_documents([document], options, counts):
-        yield SentencesRow(sentences, row.path, row.source)
+    for sentences, unspaced in prepare_documents([document], options, counts):
+        yield SentencesRow(sentences, row.path, row.source, unspaced)
     count(counts)
 
 
@@ -326,4 +333,4 @@ def _with_hash(row: SentencesRow) -> tuple[bytes, SentencesRow]:
 
 
 def _first_row(rows: Iterable[SentencesRow]) -> SentencesRow:
-    return min(rows, key=lambda row: (row.source, row.path))
+    return min(rows, key=lambda row: (row.source, row.path, list(row.unspaced)))

@@ -7,12 +7,10 @@ import numpy as np
 from beambert.pipelines.instances.compact_documents import CompactDocuments, compact_documents
 from beambert.pipelines.text import segmenters
 from beambert.pipelines.text.preparation import TextOptions
-from beambert.pipelines.tokenizers.building import (
-    make_offset_tokenizer,
-    make_tokenizer,
-    tokenize_documents,
-    with_space_before,
-)
+from beambert.pipelines.text.sentences import SplitText
+from beambert.pipelines.tokenizers.building import make_offset_tokenizer, make_tokenizer
+from beambert.pipelines.tokenizers.encoding import part_lengths
+from beambert.pipelines.tokenizers.running_text import running_texts, tokenize_documents
 from beambert.pipelines.wordpiece.offsets import OffsetPieces
 from beambert.pipelines.wordpiece.vocabulary import Vocabulary
 
@@ -28,29 +26,45 @@ class DocumentTokenizer:
         self._tokenizer = make(vocabulary, options.do_lower_case)
 
     def tokenize(
-        self, sentences: Sequence[Sequence[str]], sources: Sequence[int] | None = None
+        self, documents: Sequence[SplitText], sources: Sequence[int] | None = None
     ) -> CompactDocuments:
         """Returns documents as tokens, without those that have none.
 
         Args:
-          sentences: the sentences of each document.
+          documents: at least one document in sentences.
           sources: number of the --input of each document; None if they have the same one.
         """
         vocabulary, begins_word = self._vocabulary, None
         space_before = vocabulary.space_before
         if self._segmenter == segmenters.NONE:
-            tokens, lengths = tokenize_documents(self._tokenizer, sentences, space_before)
+            tokens, lengths = tokenize_documents(self._tokenizer, documents, space_before)
         else:
-            texts = with_space_before(sentences, space_before)
-            pieces = self._tokenizer.tokenize_batch(texts)
-            tokens, lengths = pieces.ids, pieces.lengths
+            texts = running_texts(documents, space_before)
+            pieces = self._tokenizer.tokenize_batch(list(map("".join, texts)))
+            tokens, lengths = pieces.ids, sentence_lengths(pieces, texts)
             is_continuation = vocabulary.is_continuation[tokens]
             begins_word = word_starts(pieces, texts, self._segmenter, is_continuation)
-        return compact_documents(sentences, tokens, lengths, len(vocabulary), sources, begins_word)
+        sentences, unspaced = zip(*documents, strict=True)
+        size = len(vocabulary)
+        return compact_documents(sentences, tokens, lengths, size, sources, begins_word, unspaced)
+
+
+def sentence_lengths(pieces: OffsetPieces, texts: Sequence[Sequence[str]]) -> np.ndarray:
+    """Returns the number of tokens of each sentence, int64, see `word_starts`."""
+    starts = np.split(pieces.starts, np.cumsum(pieces.lengths)[:-1])
+    lengths = [
+        length
+        for sentences, of_text in zip(texts, starts, strict=True)
+        for length in part_lengths(sentences, of_text)
+    ]
+    return np.array(lengths, np.int64)
 
 
 def word_starts(
-    pieces: OffsetPieces, texts: Sequence[str], segmenter: str, is_continuation: np.ndarray
+    pieces: OffsetPieces,
+    texts: Sequence[Sequence[str]],
+    segmenter: str,
+    is_continuation: np.ndarray,
 ) -> np.ndarray:
     """Returns whether each token begins a word, bool [tokens].
 
@@ -60,12 +74,12 @@ def word_starts(
 
     Args:
       pieces: tokens of the texts.
-      texts: sentences.
+      texts: the texts, each in its sentences, see `running_texts`.
       segmenter: name of the segmenter, see `segmenters`.
       is_continuation: bool [tokens], what the vocabulary says.
     """
-    codes = segmenters.mark_words(texts, segmenter)
-    characters = np.array([len(text) for text in texts], np.int64)
+    codes = segmenters.mark_words([text for of in texts for text in of], segmenter)
+    characters = np.array([sum(map(len, of)) for of in texts], np.int64)
     firsts = np.repeat(np.cumsum(characters) - characters, pieces.lengths)
     places = firsts + pieces.starts
     code = codes[places]

@@ -37,6 +37,7 @@ from beambert.pipelines.pretraining_data.sources import Sources
 from beambert.pipelines.shared.loading import loading
 from beambert.pipelines.shared.progress import ProgressTally
 from beambert.pipelines.text.preparation import KEEP, NEAR, TextOptions, prepare_documents
+from beambert.pipelines.text.sentences import SplitText
 from beambert.pipelines.wordpiece.vocabulary import Vocabulary
 
 # Number of characters to split and tokenize at a time. At this size the overhead of a call of
@@ -154,25 +155,25 @@ class TokenizeParts(beam.DoFn):
         """Splits and tokenizes the collected documents; drops filtered and empty ones."""
         self._clock.lap("read")
         options = self._text_options
-        sentences: list[list[str]] = []
+        prepared: list[SplitText] = []
         sources: list[int] = []
         for number, documents in self._documents.items():
             if self._evaluation:
                 self._drop_overlaps(documents, self._paths.pop(number, []), self._evaluation)
-            sentences += prepare_documents(documents, options, self._counts)
-            sources += [number] * (len(sentences) - len(sources))
+            prepared += prepare_documents(documents, options, self._counts)
+            sources += [number] * (len(prepared) - len(sources))
         if options.duplicates == NEAR:
             settings = near_duplicate_settings(self._layout)
             self._bands += [
-                band_rows(document_hash(of), of, settings, source)
-                for of, source in zip(sentences, sources, strict=True)
+                band_rows(document_hash(*of), of.sentences, settings, source)
+                for of, source in zip(prepared, sources, strict=True)
             ]
         self._characters = 0
         self._clock.lap("split")
-        if not sentences:
+        if not prepared:
             return
-        compact = self._tokenizer.tokenize(sentences, sources)
-        self._counts["dropped no_tokens"] += len(sentences) - len(compact.hashes)
+        compact = self._tokenizer.tokenize(prepared, sources)
+        self._counts["dropped no_tokens"] += len(prepared) - len(compact.hashes)
         self._tokenized.append(compact)
         self._clock.lap("tokenize")
 

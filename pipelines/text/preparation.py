@@ -8,7 +8,7 @@ from beambert.pipelines.text.cleaning import normalize_text
 from beambert.pipelines.text.filters import FilterSettings, blocked, why_dropped
 from beambert.pipelines.text.scrubbing import DEFAULT_REGIONS, scrub
 from beambert.pipelines.text.segmenters import NONE
-from beambert.pipelines.text.sentences import split_sentences
+from beambert.pipelines.text.sentences import SplitText, find_unspaced, split_sentences
 
 # Values of --duplicates.
 KEEP, EXACT, NEAR = "keep", "exact", "near"
@@ -29,6 +29,8 @@ class TextOptions:
       segmenter: how words are found in scripts without spaces, see `segmenters`.
       scrub, phone_regions, scrub_model: what is replaced in the documents that are kept, see
         `scrubbing.scrub`.
+      finds_unspaced: whether to tell which sentences have no space before them, see `SplitText`. It
+        is for tokenizers that mark words by spaces.
     """
 
     do_lower_case: bool = True
@@ -40,11 +42,12 @@ class TextOptions:
     phone_regions: tuple[str, ...] = DEFAULT_REGIONS
     scrub_model: str = ""
     segmenter: str = NONE
+    finds_unspaced: bool = False
 
 
 def prepare_documents(
     documents: list[Document], options: TextOptions, counts: Counter[str]
-) -> list[list[str]]:
+) -> list[SplitText]:
     """Returns the sentences of each document that is not dropped.
 
     Args:
@@ -72,7 +75,9 @@ def prepare_documents(
                 counts["scrubbed " + name] += number
         sentences = [] if reason else split_sentences(Document(text, is_split), language)
         if sentences:
-            prepared.append(sentences)
+            # A line break stands between the sentences of a document that was split already.
+            finds = options.finds_unspaced and not is_split
+            prepared.append(SplitText(sentences, find_unspaced(text, sentences) if finds else ()))
         else:
             counts["dropped " + (reason or "empty")] += 1
     return prepared

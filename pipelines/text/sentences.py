@@ -1,6 +1,7 @@
 """Splits documents into sentences. Pure."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from beambert.pipelines.corpus.documents import Document
 from beambert.pipelines.corpus.language_codes import DEFAULT_LANGUAGE
@@ -18,6 +19,19 @@ LONGEST_QUOTATION = 500
 _WITHOUT_QUOTATION = str.maketrans(
     dict.fromkeys("()[]{}<>\"'`“”„‟‘’‚‛«»‹›「」『』《》〈〉（）【】", " ")
 )
+
+
+class SplitText(NamedTuple):
+    """A document in sentences.
+
+    Attributes:
+      sentences: at least one sentence.
+      unspaced: numbers of the sentences that no white space separates from the one before, counted
+        from 0, in ascending order. White space of any kind stands between the others.
+    """
+
+    sentences: Sequence[str]
+    unspaced: Sequence[int] = ()
 
 
 def split_sentences(document: Document, language: str = DEFAULT_LANGUAGE) -> list[str]:
@@ -39,6 +53,25 @@ def split_sentences(document: Document, language: str = DEFAULT_LANGUAGE) -> lis
                 elif sentence:
                     sentences.append(sentence)
     return sentences
+
+
+def find_unspaced(text: str, sentences: Sequence[str]) -> tuple[int, ...]:
+    """Returns the numbers of the sentences of a text as `SplitText.unspaced` has them.
+
+    Args:
+      text: the text that was split.
+      sentences: its sentences, of which none begins with white space.
+    """
+    found, end = [], 0
+    for number, sentence in enumerate(sentences):
+        if text.startswith(sentence, end):
+            start = end
+            if number:
+                found.append(number)
+        else:
+            start = text.index(sentence, end)
+        end = start + len(sentence)
+    return tuple(found)
 
 
 def _segments(text: str, language: str) -> list[str]:

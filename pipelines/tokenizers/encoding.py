@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import tensorflow as tf
@@ -9,6 +10,9 @@ import tensorflow as tf
 from beambert.pipelines.tokenizers.vocabulary import TokenizerVocabulary, load
 from beambert.pipelines.wordpiece.offsets import OffsetPieces
 from beambert.pipelines.wordpiece.vocabulary import NO_ID
+
+if TYPE_CHECKING:
+    from tokenizers import Encoding
 
 # Number of texts in a call of the library: enough that the call costs nothing.
 _TEXTS_AT_A_TIME = 1024
@@ -29,12 +33,40 @@ class SubwordTokenizer:
 
     def tokenize_batch(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """Returns the ids of all texts end to end, int32, and each text's number of ids, int64."""
+        return self.tokenize_parts([(text,) for text in texts])
+
+    def tokenize_parts(self, texts: Sequence[Sequence[str]]) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the ids of texts that are given in parts, and each part's number of ids.
+
+        The ids are those of the whole text, and belong to the part in which they begin.
+        """
         ids: list[list[int]] = []
+        lengths: list[int] = []
         for start in range(0, len(texts), _TEXTS_AT_A_TIME):
-            some = _whole_characters(texts[start : start + _TEXTS_AT_A_TIME])
-            found = self._tokenizer.encode_batch_fast(some, add_special_tokens=False)
+            some = texts[start : start + _TEXTS_AT_A_TIME]
+            found = self._encode(some)
             ids += [of.ids for of in found]
-        return self._of_text[_flat(ids)], np.array([len(of) for of in ids], np.int64)
+            for parts, of in zip(some, found, strict=True):
+                if len(parts) == 1:
+                    lengths.append(len(of.ids))
+                else:
+                    lengths += part_lengths(parts, [first for first, _ in of.offsets])
+        return self._of_text[_flat(ids)], np.array(lengths, np.int64)
+
+    def _encode(self, texts: Sequence[Sequence[str]]) -> list["Encoding"]:
+        """Returns what the library finds in texts, with the places of tokens in those of parts."""
+        joined = _whole_characters(map("".join, texts))
+        found: list[Encoding | None] = [None] * len(texts)
+        # To find the places takes longer.
+        for has_parts, encode in (
+            (False, self._tokenizer.encode_batch_fast),
+            (True, self._tokenizer.encode_batch),
+        ):
+            numbers = [number for number, of in enumerate(texts) if (len(of) > 1) == has_parts]
+            encoded = encode([joined[number] for number in numbers], add_special_tokens=False)
+            for number, of in zip(numbers, encoded, strict=True):
+                found[number] = of
+        return found
 
     def tokenize_with_masks(self, text: str) -> np.ndarray:
         """Returns the ids of a text, int32 [tokens], in which the mask's token is a mask.
@@ -93,6 +125,17 @@ class SubwordOffsets:
         starts, ends = np.array(places, np.int32).reshape(-1, 2).T
         lengths = np.array([len(of) for of in ids], np.int64)
         return OffsetPieces(self._of_text[_flat(ids)], starts, ends, lengths)
+
+
+def part_lengths(parts: Sequence[str], starts: Sequence[int] | np.ndarray) -> list[int]:
+    """Returns the number of tokens that begin in each part of a text.
+
+    Args:
+      parts: the text.
+      starts: first character of each token, ascending.
+    """
+    ends = np.cumsum([len(part) for part in parts[:-1]])
+    return np.diff(np.searchsorted(starts, ends), prepend=0, append=len(starts)).tolist()
 
 
 def ids_of_text(vocabulary: TokenizerVocabulary) -> np.ndarray:

@@ -13,7 +13,7 @@ import numpy as np
 
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.json_objects import parse_object
-from beambert.pipelines.tokenizers.pieces import as_piece, characters_of, mark_of
+from beambert.pipelines.tokenizers.pieces import BYTES, METASPACE, as_piece, characters_of, mark_of
 from beambert.pipelines.tokenizers.roles import ROLES, Frame, find_roles, frame_of
 from beambert.pipelines.wordpiece.vocabulary import (
     CLASSIFY,
@@ -58,7 +58,7 @@ class TokenizerVocabulary(Vocabulary):
       roles: ids of the special tokens.
       reserved: ids of tokens that stand for no text.
       mark: mark of words, see `pieces.mark_of`.
-      space_before, separators, second_segment, lower_cases: see `Vocabulary`.
+      space_before, marks_spaces, separators, second_segment, lower_cases: see `Vocabulary`.
       has_frame: whether the tokenizer itself frames texts as we do. Otherwise it is told to when it
         is exported.
     """
@@ -165,6 +165,11 @@ class TokenizerVocabulary(Vocabulary):
         token_bytes = 2 if len(self) <= MOST_IN_TWO_BYTES else 4
         told = {"special_tokens": self.tokens_by_role(), "token_bytes": token_bytes}
         return super().about() | told
+
+    @property
+    def marks_spaces(self) -> bool:
+        """Whether a word has other tokens behind a space than behind other text."""
+        return self.mark in (BYTES, METASPACE)
 
     @property
     def special(self) -> SpecialIds:

@@ -49,8 +49,9 @@ class Vocabulary:
       name: path of its file, for error messages.
       WHAT: what it is, for messages.
       FILE: name of the file that holds the vocabulary in a folder.
-      space_before: what stands before a text that continues another one, so that its tokens are
-        those that it has there. Word pieces do not depend on it.
+      space_before: what stands before a text that continues another one behind a space, so that its
+        tokens are those that it has there. Word pieces do not depend on it.
+      marks_spaces: whether a word has other tokens behind a space than behind other text.
       separators: number of separating tokens between the texts of a pair.
       second_segment: segment id of the second text of a pair.
       lower_cases: whether the vocabulary's own rules lower-case text; None if it has no such rules,
@@ -62,6 +63,7 @@ class Vocabulary:
     WHAT: ClassVar[str] = "vocabulary"
     FILE: ClassVar[str] = VOCABULARY_FILE
     space_before: ClassVar[str] = ""
+    marks_spaces: ClassVar[bool] = False
     separators: ClassVar[int] = 1
     second_segment: ClassVar[int] = 1
     lower_cases: ClassVar[bool | None] = None

@@ -11,7 +11,7 @@ from beambert.pipelines.corpus.documents import Document
 from beambert.pipelines.instances.masking import TokenIds, mask_rows
 from beambert.pipelines.pretraining_data.tokenizing import DocumentTokenizer
 from beambert.pipelines.text.preparation import TextOptions
-from beambert.pipelines.text.sentences import split_sentences
+from beambert.pipelines.text.sentences import SplitText, split_sentences
 from beambert.pipelines.wordpiece.vocabulary import SPECIAL_TOKENS, Vocabulary
 from support.languages import ARTICLE_1
 
@@ -24,7 +24,7 @@ def words_of(language: str, sentences: list[str]) -> list[list[list[str]]]:
     """The pieces of each word of each sentence; every character is a piece."""
     vocabulary = characters_of(sentences)
     options = TextOptions(do_lower_case=False, segmenter=SEGMENTERS.get(language, "none"))
-    documents = DocumentTokenizer(vocabulary, options).tokenize([sentences])
+    documents = DocumentTokenizer(vocabulary, options).tokenize([SplitText(sentences)])
     begins = documents.begins_word
     if not len(begins):
         begins = ~vocabulary.is_continuation[documents.tokens]

@@ -9,6 +9,7 @@ from support.languages import ARTICLE_1
 
 from beambert.pipelines.pretraining_data.tokenizing import DocumentTokenizer
 from beambert.pipelines.text.preparation import TextOptions
+from beambert.pipelines.text.sentences import SplitText
 from beambert.pipelines.tokenizers.building import make_tokenizer
 from beambert.pipelines.vocabulary_learning.learning import CorpusWords
 from beambert.pipelines.vocabulary_learning.subwords import learn_tokenizer, word_splitter
@@ -39,7 +40,9 @@ def test_word_pieces_of_chinese():
     """BERT makes a token of each character; Latin words keep their pieces."""
     vocabulary = word_pieces(*"我们在北京学习。", "be", "##rt", "##2", "0")
     options = TextOptions(do_lower_case=True, segmenter="icu")
-    found = DocumentTokenizer(vocabulary, options).tokenize([["我们在北京学习BERT2。", "0"]])
+    found = DocumentTokenizer(vocabulary, options).tokenize(
+        [SplitText(["我们在北京学习BERT2。", "0"])]
+    )
     assert shown(found, vocabulary) == "|我们|在|北京|学习|be##rt##2|。|0"
 
 
@@ -49,17 +52,19 @@ def test_a_piece_that_crosses_words_joins_them():
     options = TextOptions(do_lower_case=False, segmenter="sudachi")
     tokenizer = DocumentTokenizer(vocabulary, options)
     assert (
-        shown(tokenizer.tokenize([["リンゴ を食べました"]]), vocabulary)
+        shown(tokenizer.tokenize([SplitText(["リンゴ を食べました"])]), vocabulary)
         == "|リンゴ|を|食べ|##まし|##た"
     )
     # Without the space the longest match is リンゴ, and "##を" is missing: a word that is unknown.
-    assert shown(tokenizer.tokenize([["リンゴを食べました"]]), vocabulary).startswith("|[UNK]|食べ")
+    assert shown(tokenizer.tokenize([SplitText(["リンゴを食べました"])]), vocabulary).startswith(
+        "|[UNK]|食べ"
+    )
     crossing = word_pieces("食", "べ", "##ました")
     tokenizer = DocumentTokenizer(crossing, options)
-    assert shown(tokenizer.tokenize([["食べました"]]), crossing) == "|食べ|##ました"
+    assert shown(tokenizer.tokenize([SplitText(["食べました"])]), crossing) == "|食べ|##ました"
     crossing = word_pieces("食", "べまし", "##た")
     tokenizer = DocumentTokenizer(crossing, options)
-    assert shown(tokenizer.tokenize([["食べました"]]), crossing) == "|食べまし|##た"
+    assert shown(tokenizer.tokenize([SplitText(["食べました"])]), crossing) == "|食べまし|##た"
 
 
 def learned(kind: str):
@@ -76,7 +81,7 @@ def test_other_tokenizers(kind):
     vocabulary = learned(kind)
     options = TextOptions(do_lower_case=False, segmenter="icu")
     sentences = [["我们在北京学习。", "مرحبا"], ["ฉันไปตลาด ok"]]
-    found = DocumentTokenizer(vocabulary, options).tokenize(sentences)
+    found = DocumentTokenizer(vocabulary, options).tokenize([SplitText(of) for of in sentences])
     texts = ["我们在北京学习。", " مرحبا", "ฉันไปตลาด ok"]
     plain = make_tokenizer(vocabulary, False).tokenize_batch(
         [text if kind == "bpe" else text.strip() for text in texts]
@@ -92,5 +97,5 @@ def test_other_tokenizers(kind):
 
 def test_without_a_segmenter_nothing_is_marked():
     vocabulary = word_pieces(*"我们在")
-    found = DocumentTokenizer(vocabulary, TextOptions()).tokenize([["我们在"]])
+    found = DocumentTokenizer(vocabulary, TextOptions()).tokenize([SplitText(["我们在"])])
     assert len(found.begins_word) == 0 and len(found.tokens) == 3

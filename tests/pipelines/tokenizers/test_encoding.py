@@ -14,9 +14,9 @@ from beambert.pipelines.tasks.squad import Answer, Question
 from beambert.pipelines.tokenizers.building import (
     make_offset_tokenizer,
     make_tokenizer,
-    tokenize_documents,
 )
 from beambert.pipelines.tokenizers.folders import read_given
+from beambert.pipelines.tokenizers.running_text import tokenize_documents
 
 OTHERS = [kind for kind in KINDS if kind != BERT]
 
@@ -67,7 +67,8 @@ def test_sentences_give_the_ids_of_their_document(folders, texts, kind):
     vocabulary, lower = vocabulary_of(folders[kind])
     documents = [texts[start : start + 5] for start in range(0, 100, 5)]
     tokenizer = make_tokenizer(vocabulary, lower)
-    ids, lengths = tokenize_documents(tokenizer, documents, vocabulary.space_before)
+    split = [(of, ()) for of in documents]
+    ids, lengths = tokenize_documents(tokenizer, split, vocabulary.space_before)
     assert len(lengths) == 100
     by_document = lengths.reshape(-1, 5).sum(axis=1)
     expected = [
