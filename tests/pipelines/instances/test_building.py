@@ -1,6 +1,7 @@
 """Shards: the same documents give the same instances in whatever order and batches they come."""
 
 import dataclasses
+import hashlib
 
 import numpy as np
 import pytest
@@ -357,3 +358,11 @@ def test_pack_by_key(rows, num_keys):
 
 def test_document_hash_of_lone_surrogates():
     assert document_hash(["\ud83d"]) != document_hash(["\ud83e"])
+
+
+def test_document_hash_tells_where_no_space_stands():
+    """Documents of which one has a space and the other has none have different tokens."""
+    sentences = ["A.", "B.", "C."]
+    hashes = [document_hash(sentences, unspaced) for unspaced in ((), (1,), (2,), (1, 2))]
+    assert len(set(hashes)) == 4
+    assert hashes[0] == hashlib.blake2b(b"A.\nB.\nC.", digest_size=16).digest()

@@ -1,6 +1,7 @@
 """`data --tokenizer`: records whose ids, masks and words are those of another tokenizer."""
 
 import json
+import random
 import shutil
 
 import apache_beam as beam
@@ -9,15 +10,19 @@ import pytest
 import tensorflow as tf
 from support import data_command
 from support.data_command import body, hashes, info, read_records, refused
+from support.languages import ARTICLE_1
 from support.tokenizer_kinds import ALBERT, MODERNBERT, ROBERTA, train
 from tokenizers import Tokenizer
 
 from beambert.pipelines.files import beam_files
 from beambert.pipelines.pretraining_data.job import PretrainingDataJob
+from beambert.pipelines.pretraining_data.text_parts import TokenizeRows
 from beambert.pipelines.shared.console import run_main
 from beambert.pipelines.transforms import (
+    Deduplicate,
     MakeBertInstances,
     ReadDocuments,
+    SentencesRow,
     SplitSentences,
     Tokenize,
     WriteRecords,
@@ -209,6 +214,67 @@ def test_the_parts_give_the_same_records(capsys, tmp_path, corpus, tokenizers):
             | WriteRecords(job)
         )
     assert hashes(tmp_path / "parts") == hashes(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("kind", [ROBERTA, ALBERT])
+def test_text_without_spaces(capsys, tmp_path, kind):
+    """Each segment is a part of its document as the library spells it, also in the parts' records.
+
+    Near duplicates are found among the documents.
+    """
+    generator = random.Random(7)
+    sentences = [f"{of}{end}" for of in ARTICLE_1["zh"].split("，") for end in "。！？"]
+    texts = ["".join(generator.choices(sentences, k=12)) for _ in range(40)]
+    reference = train(kind, texts, 300)
+    reference.save(str(tmp_path / "tokenizer.json"))
+    path = tmp_path / "texts.jsonl"
+    near = texts[0][:-1] + "…。"
+    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in [*texts, near]))
+    flags = [f"--tokenizer={tmp_path}/tokenizer.json", "--language=zh"]
+    assert data(capsys, path, tmp_path / "near", *flags, "--duplicates=near")[0] == 0
+    assert info(tmp_path / "near")["counts"]["documents"]["dropped"]["near_duplicates"] >= 1
+    assert data(capsys, path, tmp_path / "whole", *flags)[0] == 0
+    spelled = [
+        "," + ",".join(map(str, reference.encode(text, add_special_tokens=False).ids)) + ","
+        for text in [*texts, near]
+    ]
+    rows = read_records(tmp_path / "whole")
+    assert len(rows["input_ids"]) > 100
+    for ids, mask, segments in zip(
+        restored(rows), rows["input_mask"], rows["segment_ids"], strict=True
+    ):
+        used, of_b = ids[mask > 0], segments[mask > 0] > 0
+        for segment in (used[~of_b][1:-1], used[of_b][:-1]):
+            wanted = "," + ",".join(map(str, segment)) + ","
+            assert any(wanted in of for of in spelled)
+    job = PretrainingDataJob(
+        None,
+        str(tmp_path / "parts"),
+        tokenizer=str(tmp_path),
+        max_seq_length=(32,),
+        max_predictions_per_seq=(5,),
+        dupe_factor=2,
+        num_shards=2,
+    )
+    with beam.Pipeline(runner="FnApiRunner") as pipeline:
+        _ = (
+            (pipeline | ReadDocuments(str(path))).documents
+            | SplitSentences(language="zh")
+            | Deduplicate()
+            | Tokenize(tokenizer=str(tmp_path))
+            | MakeBertInstances(job)
+            | WriteRecords(job)
+        )
+    assert hashes(tmp_path / "parts") == hashes(tmp_path / "whole")
+
+
+def test_word_pieces_need_no_spaces(vocabulary):
+    """A vocabulary gives the tokens and the hash of a document, with spaces and without."""
+    rows = [SentencesRow(["The river.", "A city."], unspaced=numbers) for numbers in ((), (1,))]
+    tokenize = TokenizeRows(vocabulary, True)
+    tokenize.setup()
+    with_space, without = tokenize.process(rows)
+    assert with_space == without
 
 
 @pytest.mark.parametrize(

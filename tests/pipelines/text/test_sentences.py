@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beambert.pipelines.corpus.documents import Document
-from beambert.pipelines.text.sentences import split_sentences
+from beambert.pipelines.text.cleaning import normalize_text
+from beambert.pipelines.text.sentences import find_unspaced, split_sentences
 
 CASES = [
     ("Hello World. My name is Jonas.", ["Hello World.", "My name is Jonas."]),
@@ -147,3 +148,48 @@ def test_windows_change_nothing(language):
     whole = split_sentences(Document(text), language)
     with mock.patch.multiple("beambert.pipelines.text.sentences", WINDOW=1):
         assert split_sentences(Document(text), language) == whole
+
+
+@pytest.mark.parametrize(
+    ("text", "language", "unspaced"),
+    [
+        ("One. Two.\n\nThree.", "en", ()),
+        ("これは文です。次の文です。\n新しい段落。 空白の後。", "ja", (1,)),
+        ("\n第一句。第二句！第三句？", "zh", (1, 2)),
+        ("A. A. A. See it.A. A.", "en", None),
+    ],
+)
+def test_where_no_space_stands(text, language, unspaced):
+    """The sentences and the spaces between them are the text."""
+    sentences = split_sentences(Document(text), language)
+    found = find_unspaced(text, sentences)
+    if unspaced is not None:
+        assert found == unspaced
+    assert joined(sentences, found) == " ".join(text.split())
+
+
+def test_no_character_of_real_text_is_lost(shared_data):
+    """White space at the ends of sentences, and nothing else, is what the splitter takes away."""
+    ends = 0
+    for path in ("novels/Doyle_Hound_1902.txt", "wiki_extracted/wiki_07"):
+        text = normalize_text((shared_data / path).read_text("utf-8")[:400_000])
+        sentences = split_sentences(Document(text))
+        found = find_unspaced(text, sentences)
+        assert joined(sentences, found) == " ".join(text.split())
+        ends += len(found)
+    assert ends > 3
+
+
+def test_a_long_paragraph_is_cut_where_no_space_stands():
+    text = "これは長い段落です。" * 50 + "終わり"
+    with mock.patch.multiple("beambert.pipelines.text.sentences", **SMALL):
+        sentences = split_sentences(Document(text), "ja")
+    assert find_unspaced(text, sentences) == tuple(range(1, len(sentences)))
+
+
+def joined(sentences, unspaced) -> str:
+    """The text that the sentences and the spaces between them tell of."""
+    return "".join(
+        text if number == 0 or number in unspaced else f" {text}"
+        for number, text in enumerate(sentences)
+    )
