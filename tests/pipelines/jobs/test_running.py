@@ -139,7 +139,8 @@ def test_a_fault_of_ours_keeps_its_name():
 
 FLINKS_OWN = (
     "Pipeline BeamApp-1 failed in state FAILED: java.io.IOException: Insufficient number of "
-    "network buffers: required 512, but only 501 available. Increase taskmanager.memory.network.max."
+    "network buffers: required 512, but only 501 available. Increase "
+    "taskmanager.memory.network.max."
 )
 OF_A_WORKER = (
     "Pipeline BeamApp-1 failed in state FAILED: java.lang.RuntimeException: Error received from "
