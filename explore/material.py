@@ -18,7 +18,7 @@ from beambert.model.families.table import family_of, read_config
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.json_objects import parse_object
 from beambert.pipelines.storage.given_paths import check_folder, has_wildcard, is_local
-from beambert.pipelines.storage.model_files import CONFIG_FILE, TRAINING_FILE
+from beambert.pipelines.storage.model_files import CONFIG_FILE, PRETRAINING, TRAINING_FILE
 from beambert.pipelines.tasks.task import CHOICE, SPAN
 from beambert.pipelines.tokenizers.folders import read_beside, read_given
 from beambert.pipelines.tokenizers.vocabulary import TOKENIZER_FILE
@@ -37,8 +37,6 @@ Thing = TypeVar("Thing")
 
 # Name of the choice without a model.
 NO_MODEL = "no model"
-# Kind of a pre-trained encoder in training.json.
-PRETRAINING = "pretraining"
 # Number of documents that are drawn from the corpus at once, and their sentences at most.
 DRAWN_DOCUMENTS, DRAWN_SENTENCES = 4, 12
 # Number of documents at the beginning of a part of a file, of which some are drawn.

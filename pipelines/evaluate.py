@@ -16,25 +16,23 @@ checks the thresholds. The output folder holds
     BLESSED or NOT_BLESSED  the marker, written last, with the reasons
 """
 
+import argparse
 import math
-import os
 import sys
 from collections.abc import Sequence
-from typing import Any
 
 from beambert.pipelines.evaluation import blessing
 from beambert.pipelines.evaluation.blessing import Threshold
 from beambert.pipelines.evaluation.job import EvaluationJob
-from beambert.pipelines.evaluation.measures import metric_names, written
-from beambert.pipelines.evaluation.slices import MOST_VALUES, MOST_VALUES_IF_NAMED, slice_title
+from beambert.pipelines.evaluation.measures import metric_names
+from beambert.pipelines.evaluation.slices import MOST_VALUES, MOST_VALUES_IF_NAMED
+from beambert.pipelines.evaluation.summary import summary
 from beambert.pipelines.jobs import running
 from beambert.pipelines.shared import console, flags
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.loading import loading
-from beambert.pipelines.storage.claims import BLESSED, NOT_BLESSED, REPORT_FILE
 from beambert.pipelines.storage.given_paths import FINETUNE, check_folder
 from beambert.pipelines.tasks.flags import add_task_flags, task_of
-from beambert.pipelines.tasks.metrics import METRICS
 from beambert.pipelines.tasks.task import Task
 
 # Exit status for a model that is not blessed, with --exit_status.
@@ -53,38 +51,6 @@ EXAMPLES = """examples:
   beambert evaluate --task=sst-2 --data_dir=glue/SST-2 --model=models/sst-2 \\
       --output=evaluation/sst-2 --threshold=0.8 --slices=label --exit_status
 """
-
-
-def summary(metrics: dict[str, Any], output: str) -> str:
-    """Returns the table and the verdict that the command prints."""
-    names = metrics["metrics"]
-    widths = {name: max(10, len(METRICS[name].title) + 2) for name in names}
-    titles = [f"{METRICS[name].title:>{width}}" for name, width in widths.items()]
-    titles.insert(1, f"{'95 % interval':>20}")
-    lines = [f"{'':<32}{'examples':>9}" + "".join(titles)]
-    lines.append(_summary_line("overall", metrics["overall"], widths))
-    for name, parts in metrics["slices"].items():
-        lines += [_summary_line(slice_title(name, v), part, widths) for v, part in parts.items()]
-    constant = metrics["constant_answers"][names[0]]
-    is_constant = constant.get("is_constant", True)
-    always = f"always {constant['answer']!r}" if is_constant else constant["answer"]
-    score = f"{constant['score']:>{widths[names[0]]}.4f}"
-    lines += [f"{always:<32.32}{metrics['examples']:>9}{score}", ""]
-    verdict = BLESSED if metrics["blessed"] else NOT_BLESSED
-    lines += [
-        f"{verdict}: {threshold['reason']}"
-        if threshold["passed"] == metrics["blessed"]
-        else f"  but {threshold['reason']}"
-        for threshold in metrics["thresholds"]
-    ]
-    return "\n".join([*lines, f"Report: {os.path.join(output, REPORT_FILE)}"])
-
-
-def _summary_line(name: str, part: dict[str, Any], widths: dict[str, int]) -> str:
-    scores = [f"{written(part[name]):>{width}}" for name, width in widths.items()]
-    interval = part["intervals_95"][next(iter(widths))]
-    scores.insert(1, f"{' - '.join(map(written, interval or [])):>20}")
-    return f"{name:<32.32}{part['example_count']:>9}" + "".join(scores)
 
 
 def build_parser() -> flags.FlagParser:
@@ -166,7 +132,11 @@ def parse(argv: Sequence[str]) -> tuple[EvaluationJob, list[str]]:
     Raises:
       InputError: a flag has a value that cannot be used.
     """
-    arguments, pipeline_flags = build_parser().parse_known_args(argv)
+    arguments, beam_flags = build_parser().parse_known_args(argv)
+    return _job_of(arguments), beam_flags
+
+
+def _job_of(arguments: argparse.Namespace) -> EvaluationJob:
     if arguments.min_change is not None and not arguments.baseline:
         raise InputError("--min_change: compares with a baseline; add --baseline=, or leave it out")
     if not math.isfinite(arguments.min_change or 0.0):
@@ -174,14 +144,13 @@ def parse(argv: Sequence[str]) -> tuple[EvaluationJob, list[str]]:
     task = task_of(arguments)
     thresholds = _thresholds(task, arguments.metric, arguments.threshold)
     blessing.check_thresholds(thresholds, metric_names(task))
-    job = flags.read_job(
+    return flags.read_job(
         EvaluationJob,
         arguments,
         task=task,
         thresholds=thresholds,
         min_change=arguments.min_change or 0.0,
     )
-    return job, pipeline_flags
 
 
 def main(argv: Sequence[str]) -> None:
@@ -192,14 +161,15 @@ def main(argv: Sequence[str]) -> None:
       SystemExit: the model is not blessed, and --exit_status is given.
     """
     parser = build_parser()
-    job, beam_flags = parse(argv)
+    arguments, beam_flags = parser.parse_known_args(argv)
+    job = _job_of(arguments)
     check_folder(job.model, f"--model={job.model}", FINETUNE)
     with running.quiet_libraries(), loading():
         options = running.beam_options(beam_flags, parser.flags)
         from beambert.pipelines.evaluation.run import evaluate
     metrics = evaluate(job, options)
     print(summary(metrics, job.output))
-    if parser.parse_known_args(argv)[0].exit_status and not metrics["blessed"]:
+    if arguments.exit_status and not metrics["blessed"]:
         raise SystemExit(STATUS_OF_REFUSAL)
 
 

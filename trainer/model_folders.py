@@ -42,8 +42,6 @@ JOB_FILE = "job.json"
 # The names of checkpoints that TensorFlow has begun to write: a folder for the parts, the index,
 # and the list of checkpoints.
 _CUT_CHECKPOINT = re.compile(r"^ckpt-\d+_temp$|\.tempstate\d+$|^checkpoint\.tmp")
-# The kind of a pre-trained encoder in training.json. A fine-tuned model has the kind of its task.
-PRETRAINING = "pretraining"
 # The settings of a loop that decide the result.
 _DECISIVE = ("train_batch_size", "random_seed", "gradient_accumulation_steps", "dtype")
 # The flags behind the values of `job_identity` that all trainings have.

@@ -13,7 +13,6 @@ from beambert.pipelines.shared.flags import (
     unknown_flag,
 )
 from beambert.pipelines.shared.loading import loading
-from beambert.pipelines.storage.given_paths import is_local
 from beambert.trainer.weights.given_path import check_weights
 
 EXAMPLES = """examples:
@@ -148,8 +147,7 @@ def main(argv: Sequence[str]) -> None:
     flags, beam_flags = parser.parse_known_args(list(argv))
     check_minimum(flags, 0, "passage_words")
     job = read_job(EmbeddingJob, flags)
-    if is_local(job.model):
-        check_weights(job.model, "--model")
+    check_weights(job.model, "--model")
     with loading():
         try:
             options = beam_options(beam_flags, parser.flags) if beam_flags else None

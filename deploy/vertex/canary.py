@@ -19,6 +19,7 @@ from beambert.deploy import google_cloud
 from beambert.deploy.retraining.runs import Retraining
 from beambert.deploy.settings import Settings
 from beambert.deploy.vertex import registry
+from beambert.pipelines.evaluation.folder import PREDICTIONS_FOLDER
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage.claims import METRICS_FILE
 
@@ -178,7 +179,7 @@ def _evaluated(run: str) -> list[str | None]:
     folder = f"{run}/evaluation"
     names = workspace.read_json(f"{folder}/{METRICS_FILE}").get("labels", [])
     found = {}
-    for path in tensorflow_files.match(f"{folder}/predictions/*.tfrecord"):
+    for path in tensorflow_files.match(f"{folder}/{PREDICTIONS_FOLDER}/*.tfrecord"):
         for record in tf.data.TFRecordDataset(path).as_numpy_iterator():
             features = tf.train.Example.FromString(record).features.feature
             if "prediction_index" in features:

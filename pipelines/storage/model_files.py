@@ -12,6 +12,8 @@ CONFIG_FILE = "bert_config.json"
 WEIGHTS_FILE = "model.weights.h5"
 # The parameters and inputs of the training; it is written when the training starts.
 TRAINING_FILE = "training.json"
+# The kind of a pre-trained encoder there. A fine-tuned model has the kind of its task.
+PRETRAINING = "pretraining"
 # The metrics of the trained model.
 RESULTS_FILE = "results.json"
 # The learning curves: one line for each logged step.

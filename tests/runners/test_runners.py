@@ -1,4 +1,4 @@
-"""The Beam commands on Prism, Spark and Flink: what they write is what a local run writes.
+"""The Beam commands on Prism, Spark and Flink write what a local run writes.
 
 `make test-runners` fetches the runners and runs this; it is no part of `make test`.
 """
@@ -15,12 +15,14 @@ import sys
 import time
 
 import pytest
-from support import small_evaluation, stand_in_models
+from support import flink_cluster, small_evaluation, stand_in_models
 from support.sample_text import make_document
 
 pytestmark = pytest.mark.runners
 
 LOCAL = "local"
+# A JobManager, two TaskManagers and their workers, each a process.
+CLUSTER = "cluster"
 ENCODER = "trainer/golden_sentences/mean"
 JAVA = ["--environment_type=LOOPBACK", "--parallelism=2"]
 # Runner -> variable with the path of its server, flag for it, other flags.
@@ -83,7 +85,7 @@ def folder(tmp_path_factory, vocabulary):
     (model / "_SUCCESS").touch()
     (model / "model.weights.h5").write_bytes(b"weights")
     shutil.copytree(pathlib.Path(__file__).parents[1] / ENCODER, folder / "encoder")
-    for name in (LOCAL, *RUNNERS):
+    for name in (LOCAL, CLUSTER, *RUNNERS):
         (folder / name).mkdir()
     return folder
 
@@ -130,13 +132,13 @@ def servers(runner: str) -> list[str]:
     return found
 
 
-def made_by(folder, runner, command):
+def made_by(folder, runner, command, flags):
     """Runs a command on a runner; returns the content of the files that it wrote, by name."""
-    process = start(folder / runner, command, *COMMANDS[command], *flags_of(runner))
+    process = start(folder / runner, command, *COMMANDS[command], *flags)
     said, errors = process.communicate(timeout=900)
     assert process.returncode == 0, said[-2000:] + errors[-3000:]
     assert "Traceback" not in errors and "WARNING" not in errors
-    assert runner == LOCAL or not servers(runner)
+    assert runner not in RUNNERS or not servers(runner)
     output = next(flag for flag in COMMANDS[command] if flag.startswith("--output"))
     written = folder / runner / output.partition("=")[2]
     paths = [path for path in written.rglob("*") if path.is_file()] or [
@@ -149,15 +151,33 @@ def made_by(folder, runner, command):
 @pytest.fixture(scope="module")
 def local(folder):
     """Command -> the files that a run in one process writes."""
-    return {command: made_by(folder, LOCAL, command) for command in COMMANDS}
+    return {command: made_by(folder, LOCAL, command, flags_of(LOCAL)) for command in COMMANDS}
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    jar = pathlib.Path(server_of("flink"))
+    with flink_cluster.started(tmp_path_factory.mktemp("cluster"), jar.parent / "lib") as cluster:
+        yield cluster
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("runner", RUNNERS)
 def test_a_runner_gives_the_same_bytes(folder, local, runner, command):
-    server_of(runner)
-    made = made_by(folder, runner, command)
-    expected = local[command]
+    made = made_by(folder, runner, command, flags_of(runner))
+    check_the_same(command, made, local[command])
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_cluster_gives_the_same_bytes(folder, local, cluster, command):
+    flags = [*cluster.flags, f"--temp_location={folder}/temporary"]
+    made = made_by(folder, CLUSTER, command, flags)
+    if command == "verify":  # Workers on other machines are told absolute paths.
+        made = {name: data.replace(f"{folder}/".encode(), b"../") for name, data in made.items()}
+    check_the_same(command, made, local[command])
+
+
+def check_the_same(command, made, expected):
     if command == "predict":  # Beam decides in which files the answers stand.
         assert answers_in(made) == answers_in(expected)
     elif command == "evaluate":

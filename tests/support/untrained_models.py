@@ -8,6 +8,7 @@ from beambert.model.config import BertConfig
 from beambert.model.objectives import BERT
 from beambert.pipelines.model_inputs.interaction import InteractionFeatures
 from beambert.pipelines.model_inputs.texts import TextFeatures
+from beambert.pipelines.storage.model_files import PRETRAINING
 from beambert.pipelines.tasks.task import CLASSIFICATION, LATE_INTERACTION
 from beambert.trainer import model_folders
 from beambert.trainer.pretrained_models import build_pretrainer
@@ -59,7 +60,7 @@ def save_encoder(
 ) -> pathlib.Path:
     """Writes the folder of a pre-trained encoder."""
     config = small_config(vocabulary)
-    training = {"kind": model_folders.PRETRAINING, "max_seq_length": max_seq_length}
+    training = {"kind": PRETRAINING, "max_seq_length": max_seq_length}
     if objective != BERT:
         training |= {"objective": objective, "generator_size": 0.5}
     model = build_pretrainer(training, config)

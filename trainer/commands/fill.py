@@ -6,7 +6,6 @@ from beambert.pipelines.shared.console import counted
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.flags import FlagParser
 from beambert.pipelines.shared.loading import loading
-from beambert.pipelines.storage.given_paths import is_local
 from beambert.trainer.commands.flags import add_asking_flags
 from beambert.trainer.weights.given_path import check_weights
 
@@ -43,8 +42,7 @@ def main(argv: Sequence[str]) -> None:
     flags = build_parser().parse_args(list(argv))
     if flags.top < 1:
         raise InputError(f"--top={flags.top}: must be 1 or more")
-    if is_local(flags.model):
-        check_weights(flags.model, "--model")
+    check_weights(flags.model, "--model")
     with loading():
         from beambert.trainer.asking.filling import fill
         from beambert.trainer.commands.texts import given_texts, show_progress, write_lines

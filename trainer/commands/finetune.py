@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.flags import SWITCH, FlagParser, read_job
 from beambert.pipelines.shared.loading import loading
-from beambert.pipelines.storage.given_paths import is_local
 from beambert.pipelines.storage.model_files import BEST_FOLDER
 from beambert.pipelines.tasks.files import split_path
 from beambert.pipelines.tasks.flags import add_learning_flags, add_task_flags, task_of
@@ -133,7 +132,7 @@ def add_recipe_flags(parser: FlagParser) -> None:
         "--sweep",
         choices=("paper", "small"),
         help="try a grid of learning rates, batch sizes and epochs: the paper's, or one for small "
-        "encoders; best/ in the model folder gets the best model on dev",
+        f"encoders; {BEST_FOLDER}/ in the model folder gets the best model on dev",
     )
     add("--num_seeds", type=int, default=1, help="runs of each combination (default: %(default)s)")
     add(
@@ -211,7 +210,7 @@ def make_job(
     loop = loop_config(flags)
     # TensorFlow, whose import takes seconds, comes after what is seen at once.
     split_path(task, data_dir, TRAIN)
-    if flags.init != RANDOM and is_local(flags.init):
+    if flags.init != RANDOM:
         check_weights(flags.init, "--init")
     check_config(flags.model)
     with loading():

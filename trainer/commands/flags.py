@@ -6,7 +6,7 @@ import os
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.flags import FlagParser
 from beambert.pipelines.storage.given_paths import is_local
-from beambert.trainer.loop.config import DTYPES, OPTIMIZERS, TRACKERS, LoopConfig
+from beambert.trainer.loop.config import DTYPES, OPTIMIZERS, TRACKERS, LoopConfig, OptimizerConfig
 from beambert.trainer.weights.positions import KEEP, WAYS
 
 
@@ -38,7 +38,12 @@ def add_loop_flags(
         default=learning_rate,
         help=f"peak learning rate (default: {default_rates})",
     )
-    add("--weight_decay_rate", type=float, default=0.01, help="weight decay (default: %(default)s)")
+    add(
+        "--weight_decay_rate",
+        type=float,
+        default=OptimizerConfig.weight_decay_rate,
+        help="weight decay (default: %(default)s)",
+    )
     add(
         "--optimizer",
         default=optimizer,

@@ -5,9 +5,8 @@ from collections.abc import Sequence
 
 from beambert.pipelines.shared.flags import FlagParser
 from beambert.pipelines.shared.loading import loading
-from beambert.pipelines.storage.given_paths import check_folder, is_local
-from beambert.trainer.retrieval.settings import WAYS, way_of
-from beambert.trainer.weights.given_path import check_weights
+from beambert.pipelines.storage.given_paths import check_folder
+from beambert.trainer.commands.finding_flags import add_finding_flags, check_finding_flags
 
 EXAMPLES = """examples:
   # a collection in the form of BEIR: its documents with their titles, their index, the judgment
@@ -31,8 +30,8 @@ def build_parser() -> FlagParser:
         description="Judges an index by queries whose relevant documents are known.",
         examples=EXAMPLES,
     )
+    add_finding_flags(parser)
     add = parser.add_argument
-    add("--index", required=True, metavar="DIR", help="folder that `beambert index` finished")
     add(
         "--data_dir",
         required=True,
@@ -40,14 +39,6 @@ def build_parser() -> FlagParser:
         help="folder with queries.jsonl and qrels/SPLIT.tsv, in the form of BEIR",
     )
     add("--split", default="test", metavar="NAME", help="split of qrels (default: %(default)s)")
-    add("--model", metavar="DIR", help="model that made the embeddings")
-    add(
-        "--by",
-        choices=WAYS,
-        help="what passages are found by (default: both with --model, or else words)",
-    )
-    add("--reranker", metavar="DIR", help="model that ranks the best passages again")
-    add("--prefix", help="what is put before each query (default: what was put before the texts)")
     add("--output", metavar="FILE", help="file that gets the measures as JSON")
     return parser
 
@@ -59,11 +50,8 @@ def main(argv: Sequence[str]) -> None:
       InputError: a flag, the model, the index or a file cannot be used.
     """
     flags = build_parser().parse_args(list(argv))
-    way_of(flags.by, flags.model)
-    check_folder(flags.index, f"--index={flags.index}")
+    check_finding_flags(flags)
     check_folder(flags.data_dir, f"--data_dir={flags.data_dir}")
-    if flags.model and is_local(flags.model):
-        check_weights(flags.model, "--model")
     with loading():
         from beambert.pipelines.storage import tensorflow_files
         from beambert.trainer.retrieval.judging import judge

@@ -7,7 +7,7 @@ from beambert.pipelines.shared.console import counted
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.flags import FlagParser, check_minimum
 from beambert.pipelines.shared.loading import loading
-from beambert.pipelines.storage.given_paths import check_folder, is_local
+from beambert.pipelines.storage.given_paths import check_folder
 from beambert.pipelines.tasks.declarations import find_task
 from beambert.pipelines.tasks.files import split_path
 from beambert.pipelines.tasks.task import EMBEDDING, TRAIN
@@ -74,8 +74,7 @@ def main(argv: Sequence[str]) -> None:
         task = dataclasses.replace(task, text_columns=flags.text_columns)
     split_path(task, flags.data_dir, TRAIN)
     check_folder(flags.index, f"--index={flags.index}")
-    if is_local(flags.model):
-        check_weights(flags.model, "--model")
+    check_weights(flags.model, "--model")
     with loading():
         from beambert.trainer.commands.texts import show_progress
         from beambert.trainer.embedding.embedder import open_embedder

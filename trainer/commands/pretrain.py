@@ -146,7 +146,7 @@ def _check_paths(flags: argparse.Namespace) -> None:
             check_finished(folder, f"--{name}")
     for name in ("init", "distill_from"):
         path = getattr(flags, name)
-        if path and is_local(path):
+        if path:
             check_weights(path, f"--{name}")
     check_config(flags.model)
 

@@ -7,7 +7,6 @@ from beambert.pipelines.shared.console import counted
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.flags import FlagParser
 from beambert.pipelines.shared.loading import loading
-from beambert.pipelines.storage.given_paths import is_local
 from beambert.trainer.commands.flags import add_asking_flags
 from beambert.trainer.weights.given_path import check_weights
 
@@ -61,8 +60,7 @@ def main(argv: Sequence[str]) -> None:
     flags = build_parser().parse_args(list(argv))
     if flags.whole_words and flags.next:
         raise InputError("--whole_words: has no effect on --next; leave it out")
-    if is_local(flags.model):
-        check_weights(flags.model, "--model")
+    check_weights(flags.model, "--model")
     with loading():
         from beambert.trainer.asking.encoders import no_report
         from beambert.trainer.asking.scoring import score, score_next

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.flags import FlagParser, check_minimum
 from beambert.pipelines.shared.loading import loading
-from beambert.pipelines.storage.given_paths import check_folder, is_local
-from beambert.trainer.retrieval.settings import CANDIDATES, TOP, WAYS, way_of
-from beambert.trainer.weights.given_path import check_weights
+from beambert.trainer.commands.finding_flags import add_finding_flags, check_finding_flags
+from beambert.trainer.retrieval.settings import CANDIDATES, TOP
 
 EXAMPLES = """examples:
   # passages of at most 150 words of some files; their index; the best ones for a question
@@ -39,27 +38,14 @@ def build_parser() -> FlagParser:
     )
     add = parser.add_argument
     add("texts", nargs="*", metavar="QUERY", help="query")
-    add("--index", required=True, metavar="DIR", help="folder that `beambert index` finished")
-    add("--model", metavar="DIR", help="model that made the embeddings")
-    add(
-        "--by",
-        choices=WAYS,
-        help="what passages are found by (default: both with --model, or else words)",
-    )
+    add_finding_flags(parser)
     add("--top", type=int, default=TOP, help="number of passages (default: %(default)s)")
-    add(
-        "--reranker",
-        metavar="DIR",
-        help="model of --task=rerank or late_interaction that compares the tokens of the query "
-        "with those of the best passages, and ranks them again",
-    )
     add(
         "--candidates",
         type=int,
         metavar="N",
         help=f"number of passages that --reranker reads (default: {CANDIDATES})",
     )
-    add("--prefix", help="what is put before each query (default: what was put before the texts)")
     add("--input", metavar="FILE", help="UTF-8 file with a query on each line")
     add("--output", metavar="FILE", help="file that gets the hits as JSON (default: the console)")
     return parser
@@ -73,15 +59,12 @@ def main(argv: Sequence[str]) -> None:
     """
     flags = build_parser().parse_args(list(argv))
     check_minimum(flags, 1, "top")
-    way_of(flags.by, flags.model)
     if flags.candidates is not None and not flags.reranker:
         raise InputError(f"--candidates={flags.candidates}: needs --reranker; add it")
     candidates = CANDIDATES if flags.candidates is None else flags.candidates
     if candidates < flags.top and flags.reranker:
         raise InputError(f"--candidates={candidates}: must be at least --top={flags.top}")
-    check_folder(flags.index, f"--index={flags.index}")
-    if flags.model and is_local(flags.model):
-        check_weights(flags.model, "--model")
+    check_finding_flags(flags)
     with loading():
         from beambert.trainer.commands.texts import given_texts, write_lines
         from beambert.trainer.retrieval.searcher import Searcher

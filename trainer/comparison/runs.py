@@ -16,6 +16,7 @@ from beambert.pipelines.storage.claims import MARKER_FILE
 from beambert.pipelines.storage.model_files import (
     CONFIG_FILE,
     CURVES_FILE,
+    PRETRAINING,
     RESULTS_FILE,
     TRAINING_FILE,
 )
@@ -88,7 +89,7 @@ def read_run(folder: str) -> ComparedRun:
         newest = held_out[-1] if held_out else {}
         results = {name: value for name, value in newest.items() if name not in _PLACE}
     settings = flat_settings(training)
-    if settings.get("kind") == model_folders.PRETRAINING:
+    if settings.get("kind") == PRETRAINING:
         settings["objective"] = objective_of(training)
     if CONFIG_FILE in names:
         settings |= flat_settings(_read_json(folder, CONFIG_FILE), "encoder.")

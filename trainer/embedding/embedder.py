@@ -16,7 +16,7 @@ from beambert.model.families.table import family_of
 from beambert.model.pooling import pool
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import tensorflow_files
-from beambert.pipelines.storage.model_files import TRAINING_FILE, weights_sha256
+from beambert.pipelines.storage.model_files import PRETRAINING, TRAINING_FILE, weights_sha256
 from beambert.pipelines.tokenizers.building import make_tokenizer
 from beambert.pipelines.tokenizers.encoding import SubwordTokenizer
 from beambert.pipelines.wordpiece.tokenization import Tokenizer
@@ -175,7 +175,7 @@ def open_embedder(path: str, flag: str = "--model") -> Embedder:
     where = settings.encoder
     if tensorflow_files.exists(f"{where}/{TRAINING_FILE}"):
         found = model_folders.open_model(where, flag)
-        if found.training["kind"] != model_folders.PRETRAINING:
+        if found.training["kind"] != PRETRAINING:
             encoder, longest = task_model(found).encoder, found.training["max_seq_length"]
             sha256, lower = weights_sha256(where), found.do_lower_case
             return _embedder(

@@ -3,6 +3,7 @@
 from beambert.model.pooling import Pooling
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import tensorflow_files
+from beambert.pipelines.storage.model_files import PRETRAINING
 from beambert.pipelines.tasks.task import EMBEDDING, LATE_INTERACTION, SIMILARITY
 from beambert.trainer import model_folders
 from beambert.trainer.embedding.sentence_folders import (
@@ -24,7 +25,7 @@ _POOLING_FOLDER, _NORMALIZE_FOLDER = f"1_{POOLING}", f"2_{NORMALIZE}"
 # Where the library's classes lie; newer releases still know these names.
 _PACKAGE = "sentence_transformers.models"
 # The kinds of models that make vectors of texts.
-_ENCODERS = (model_folders.PRETRAINING, EMBEDDING, SIMILARITY)
+_ENCODERS = (PRETRAINING, EMBEDDING, SIMILARITY)
 
 
 def export_sentence_transformers(
@@ -53,7 +54,7 @@ def export_sentence_transformers(
             "that `beambert pretrain` made, or `finetune` for an embedding"
         )
     learnt = read_settings(model_dir, "--model").pooling
-    if found.training["kind"] == model_folders.PRETRAINING:
+    if found.training["kind"] == PRETRAINING:
         learnt = Pooling(is_normalized=True)
     pooling = pooling or learnt.mode
     is_normalized = learnt.is_normalized if is_normalized is None else is_normalized

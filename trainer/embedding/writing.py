@@ -2,7 +2,6 @@
 
 import dataclasses
 import itertools
-import json
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -11,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.storage import claims, locks, tensorflow_files
+from beambert.pipelines.storage import outputs, tensorflow_files
 from beambert.trainer.embedding.embedder import Embedder, Report, no_report
 from beambert.trainer.embedding.finished_folders import EMBEDDING, INFO_FILE, PART, read_part
 from beambert.trainer.embedding.text_files import TextReading, TextRow, read_texts
@@ -154,32 +153,15 @@ def fill_folder(embedder: Embedder, work: Work, write: Write) -> Embedded:
     Raises:
       InputError: a file cannot be used, or the folder holds something else.
     """
-    output, longest = work.output, embedder.settings.max_seq_length
+    width, longest = embedder.width, embedder.settings.max_seq_length
     identity = identity_of(embedder, work)
-    with locks.folders_held([output], "--output"):
-        names = tensorflow_files.list_folder(output)
-
-        def read(name: str) -> bytes:
-            return tensorflow_files.read_bytes(f"{output}/{name}", "--output")
-
-        if claims.is_finished(output, names, read, identity, "--output", FLAGS_OF):
-            info = json.loads(read(INFO_FILE))
-            return Embedded(info["texts"], info["cut"], embedder.width, longest, was_done=True)
-        begun = f"{output}/{claims.UNFINISHED_FILE}"
-        tensorflow_files.write_bytes(begun, claims.serialize_job(identity))
-        try:
-            texts, cut = write(work)
-        except InputError:
-            # Without a part, the folder is free for a corrected command.
-            names = tensorflow_files.list_folder(output)
-            if all(claims.is_aside(name) or name == claims.UNFINISHED_FILE for name in names):
-                tensorflow_files.delete(begun)
-            raise
-        info = {"texts": texts, "cut": cut, "width": embedder.width} | identity
-        for name, content in ((INFO_FILE, info), (claims.MARKER_FILE, identity)):
-            tensorflow_files.write_bytes(f"{output}/{name}", claims.serialize_job(content))
-        tensorflow_files.delete(begun)
-    return Embedded(texts, cut, embedder.width, longest)
+    with outputs.claimed(work.output, identity, FLAGS_OF) as folder:
+        if folder.is_finished:
+            info = folder.read_json(INFO_FILE)
+            return Embedded(info["texts"], info["cut"], width, longest, was_done=True)
+        texts, cut = write(work)
+        folder.write_json(INFO_FILE, {"texts": texts, "cut": cut, "width": width} | identity)
+    return Embedded(texts, cut, width, longest)
 
 
 def identity_of(embedder: Embedder, work: Work) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from beambert.model.objectives import BERT, HEADS, LTR, MLM, OBJECTIVES, RTD, SO
 from beambert.model.replaced_tokens import generator_config
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import claims
+from beambert.pipelines.storage.model_files import PRETRAINING
 from beambert.trainer import model_folders
 from beambert.trainer.loop.config import DYNAMIC
 from beambert.trainer.model_folders import model_config
@@ -345,7 +346,7 @@ def _training(
         further["distill_from"] = (claims.absolute(weights.path), True)
         further["distill_from_sha256"] = (weights.sha256, True)
     return {
-        "kind": model_folders.PRETRAINING,
+        "kind": PRETRAINING,
         "optimizer": job.optimizer.settings(),
         "loop": dataclasses.asdict(job.loop),
         "do_lower_case": records.info.parameters["do_lower_case"],

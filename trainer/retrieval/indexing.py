@@ -6,7 +6,6 @@ Shape suffixes: N passages, H components of a vector.
 import contextlib
 import dataclasses
 import itertools
-import json
 import os
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -15,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.storage import claims, locks, tensorflow_files
+from beambert.pipelines.storage import claims, outputs, tensorflow_files
 from beambert.trainer.embedding.embedder import Report, no_report
 from beambert.trainer.embedding.finished_folders import EmbeddingsFolder, open_embeddings
 from beambert.trainer.embedding.writing import FLAGS_OF as EMBED_FLAGS
@@ -76,26 +75,17 @@ def make_index(
     if method == HNSW:
         usearch_index()
     identity = {"embeddings": [of.info for of in found], "method": method}
-    with locks.folders_held([output], "--output"):
-        names = tensorflow_files.list_folder(output)
-
-        def read(name: str) -> bytes:
-            return tensorflow_files.read_bytes(f"{output}/{name}", "--output")
-
-        if claims.is_finished(output, names, read, identity, "--output", FLAGS_OF):
-            about = json.loads(read(INDEX_FILE))
+    with outputs.claimed(output, identity, FLAGS_OF) as folder:
+        if folder.is_finished:
+            about = folder.read_json(INDEX_FILE)
             return Indexed(
                 count, method, about["recall_at_10"], WORDS_FILES[0] in about["files"], True
             )
-        marker = claims.serialize_job(identity)
-        tensorflow_files.write_bytes(f"{output}/{claims.UNFINISHED_FILE}", marker)
         with tensorflow_files.told(output, "written"):
             recall, files = _write(found, output, method, report)
         sizes = {name: os.path.getsize(f"{output}/{name}") for name in files}
         about = identity | {"passages": count, "recall_at_10": recall, "files": sizes}
-        tensorflow_files.write_bytes(f"{output}/{INDEX_FILE}", claims.serialize_job(about))
-        tensorflow_files.write_bytes(f"{output}/{claims.MARKER_FILE}", marker)
-        tensorflow_files.delete(f"{output}/{claims.UNFINISHED_FILE}")
+        folder.write_json(INDEX_FILE, about)
     return Indexed(count, method, recall, WORDS_FILES[0] in files)
 
 

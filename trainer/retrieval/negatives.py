@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.storage import claims, locks, tensorflow_files
+from beambert.pipelines.storage import outputs
 from beambert.pipelines.tasks.examples import VectorExample, read_file
 from beambert.pipelines.tasks.files import has_split, sha256_of, split_path
 from beambert.pipelines.tasks.ranking import text_id
@@ -149,16 +149,9 @@ def add_negatives(
         "hard_negatives": count,
         "prefix": queries.settings.prefix,
     }
-    with locks.folders_held([output], "--output"):
-        names = tensorflow_files.list_folder(output)
-
-        def read(name: str) -> bytes:
-            return tensorflow_files.read_bytes(f"{output}/{name}", "--output")
-
-        if claims.is_finished(output, names, read, identity, "--output", FLAGS_OF):
+    with outputs.claimed(output, identity, FLAGS_OF) as folder:
+        if folder.is_finished:
             return None
-        marker = claims.serialize_job(identity)
-        tensorflow_files.write_bytes(f"{output}/{claims.UNFINISHED_FILE}", marker)
         queries_QH = _unit_vectors(queries, [pair.text for pair in pairs], report)
         right_QH = _unit_vectors(answers, [pair.text_b for pair in pairs], report)
         found = mine(index, pairs, queries_QH, right_QH, count)
@@ -166,12 +159,10 @@ def add_negatives(
             f"{json.dumps(row, ensure_ascii=False)}\n"
             for row in _rows(task, pairs, found.negatives)
         )
-        tensorflow_files.write_bytes(f"{output}/{TRAIN}.jsonl", lines.encode())
+        folder.write(f"{TRAIN}.jsonl", lines.encode())
         for split, path in paths.items():
             if split != TRAIN:
-                tensorflow_files.write_bytes(f"{output}/{path.name}", path.read_bytes())
-        tensorflow_files.write_bytes(f"{output}/{claims.MARKER_FILE}", marker)
-        tensorflow_files.delete(f"{output}/{claims.UNFINISHED_FILE}")
+                folder.write(path.name, path.read_bytes())
     return found
 
 

@@ -8,7 +8,7 @@ import tensorflow as tf
 from beambert.pipelines.model_inputs.text_models import ID_INPUTS
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import tensorflow_files
-from beambert.pipelines.storage.model_files import LABELS_FILE
+from beambert.pipelines.storage.model_files import LABELS_FILE, PRETRAINING
 from beambert.pipelines.tasks.task import EMBEDDING, LATE_INTERACTION, SIMILARITY
 from beambert.trainer import model_folders
 from beambert.trainer.pretrained_models import pretrained_model
@@ -47,7 +47,7 @@ def export_onnx(model_dir: str, output: str) -> None:
             f"--model={model_dir}: reads long texts in windows, which no graph of one length does; "
             "export it as a SavedModel"
         )
-    if found.training["kind"] == model_folders.PRETRAINING:
+    if found.training["kind"] == PRETRAINING:
         model, name = pretrained_model(found).encoder, "sequence_output"
     else:
         model = task_model(found)

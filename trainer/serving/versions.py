@@ -9,7 +9,12 @@ from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.json_objects import parse_object
 from beambert.pipelines.shared.logs import logging_as_it_was
 from beambert.pipelines.storage import claims, locks, tensorflow_files, tensorflow_models
-from beambert.pipelines.storage.model_files import RESULTS_FILE, SAVED_MODEL_FOLDER, weights_sha256
+from beambert.pipelines.storage.model_files import (
+    PRETRAINING,
+    RESULTS_FILE,
+    SAVED_MODEL_FOLDER,
+    weights_sha256,
+)
 from beambert.pipelines.tasks.task import CLASSIFICATION, MULTI_LABEL
 from beambert.pipelines.tokenizers.vocabulary import TOKENIZER_FILE, TokenizerVocabulary
 from beambert.trainer import model_folders
@@ -47,7 +52,7 @@ def export(model_dir: str, output: str, trusts: bool = False, number: int | None
     """
     found = model_folders.open_model(model_dir, "--model")
     version = number or next_version(output)
-    if found.training["kind"] == model_folders.PRETRAINING:
+    if found.training["kind"] == PRETRAINING:
         module = _encoder_module(found)
         functions = module.functions
     else:

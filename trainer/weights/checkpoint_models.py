@@ -13,6 +13,7 @@ from beambert.pipelines.storage.claims import MARKER_FILE
 from beambert.pipelines.storage.model_files import (
     CHECKPOINTS_FOLDER,
     CONFIG_FILE,
+    PRETRAINING,
     TRAINING_FILE,
 )
 from beambert.trainer import model_folders
@@ -49,7 +50,7 @@ def model_at(path: str, step: int, checkpoints: str | None = None) -> Iterator[s
             tensorflow_files.copy(f"{path}/{name}", f"{made}/{name}")
         tensorflow_files.write_bytes(f"{made}/{MARKER_FILE}", b"{}")
         opened = model_folders.open_model(made, "--model")
-        if opened.training["kind"] != model_folders.PRETRAINING:
+        if opened.training["kind"] != PRETRAINING:
             raise InputError(
                 f"--checkpoint={step}: --model={path} is not a pre-training; leave it out"
             )

@@ -23,6 +23,7 @@ from beambert.model.objectives import RTD
 from beambert.model.replaced_tokens import generator_config
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import locks, tensorflow_files
+from beambert.pipelines.storage.model_files import PRETRAINING
 from beambert.pipelines.tasks.task import (
     CHOICE,
     CLASSIFICATION,
@@ -127,7 +128,7 @@ def export_hugging_face(model_dir: str, output: str, license: str | None = None)
                 f"--model={model_dir}: {what}, which no class of transformers does; export it as a "
                 "SavedModel"
             )
-    if found.config.is_decoder and found.training["kind"] != model_folders.PRETRAINING:
+    if found.config.is_decoder and found.training["kind"] != PRETRAINING:
         raise InputError(
             f"--model={model_dir}: reads text from left to right and classifies the last token, "
             "which no class of transformers does; export it as a SavedModel"
@@ -241,14 +242,14 @@ def export_tensorflow(model_dir: str, output: str) -> None:
 
 
 def _class_of(found: model_folders.ModelFolder) -> _HuggingFaceClass:
-    if found.training["kind"] == model_folders.PRETRAINING:
+    if found.training["kind"] == PRETRAINING:
         endings = family_of(found.config).pretraining_classes
         return _HuggingFaceClass(endings[objective_of(found.training)])
     return HUGGING_FACE[found.training["kind"]]
 
 
 def _load(found: model_folders.ModelFolder) -> keras.Model:
-    if found.training["kind"] == model_folders.PRETRAINING:
+    if found.training["kind"] == PRETRAINING:
         return pretrained_model(found)
     return task_model(found)
 

@@ -5,21 +5,35 @@ import re
 from collections.abc import Callable
 
 from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.storage.given_paths import is_local
 
 
-def check_weights(
-    path: str,
-    flag: str,
-    is_folder: Callable[[str], bool] = os.path.isdir,
-    exists: Callable[[str], bool] = os.path.exists,
-) -> None:
-    """Refuses a path that is neither a folder nor the prefix of a TF1 checkpoint.
+def check_weights(path: str, flag: str) -> None:
+    """Refuses a path of this machine that is neither a folder nor the prefix of a TF1 checkpoint.
+
+    Paths on other storage pass, and are looked at when they are read.
 
     Args:
       path: path of the weights.
       flag: name of the flag that gave the path, for error messages.
-      is_folder: returns whether there is a folder; on this machine by default.
-      exists: returns whether there is a file; on this machine by default.
+
+    Raises:
+      InputError: there is neither.
+    """
+    if is_local(path):
+        refuse_missing(path, flag, os.path.isdir, os.path.exists)
+
+
+def refuse_missing(
+    path: str, flag: str, is_folder: Callable[[str], bool], exists: Callable[[str], bool]
+) -> None:
+    """Does what `check_weights` does, on any storage.
+
+    Args:
+      path: path of the weights.
+      flag: name of the flag that gave the path, for error messages.
+      is_folder: returns whether there is a folder.
+      exists: returns whether there is a file.
 
     Raises:
       InputError: there is neither.

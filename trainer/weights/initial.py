@@ -16,13 +16,13 @@ from beambert.model.config import EncoderConfig
 from beambert.model.shapes import most_bytes, variable_shapes
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import tensorflow_files
-from beambert.pipelines.storage.model_files import TRAINING_FILE, WEIGHTS_FILE
+from beambert.pipelines.storage.model_files import PRETRAINING, TRAINING_FILE, WEIGHTS_FILE
 from beambert.pipelines.tasks.task import EMBEDDING, LATE_INTERACTION, SIMILARITY
 from beambert.pipelines.wordpiece.vocabulary import Vocabulary
 from beambert.trainer import model_folders
 from beambert.trainer.pretrained_models import pretrained_model
 from beambert.trainer.task_models import task_model
-from beambert.trainer.weights.given_path import check_weights
+from beambert.trainer.weights.given_path import refuse_missing
 from beambert.trainer.weights.new_tokens import fill_tokens, replaced_ids
 from beambert.trainer.weights.positions import INTERPOLATE, KEEP, TILE, fill_positions
 from beambert.trainer.weights.tokenizer_files import read_vocabulary
@@ -36,7 +36,7 @@ GENERATOR_FOLDER = "generator"
 # The kinds of this package's models that training starts from, and what loads them. Of fine-tuned
 # ones, those are encoders that make vectors.
 _LOADED: Mapping[str, Callable[[model_folders.ModelFolder], keras.Model]] = {
-    model_folders.PRETRAINING: pretrained_model,
+    PRETRAINING: pretrained_model,
     EMBEDDING: task_model,
     SIMILARITY: task_model,
     LATE_INTERACTION: task_model,
@@ -218,7 +218,7 @@ def open_initial(path: str, flag: str) -> InitialWeights:
     """
     path = path.rstrip("/")
     folder = path
-    check_weights(path, flag, tensorflow_files.is_folder, tensorflow_files.exists)
+    refuse_missing(path, flag, tensorflow_files.is_folder, tensorflow_files.exists)
     if not tensorflow_files.is_folder(path):
         folder = path.rpartition("/")[0] or "."
     elif tensorflow_files.exists(f"{path}/{TRAINING_FILE}"):

@@ -16,7 +16,7 @@ from beambert.model.families.table import family_of
 from beambert.pipelines.records.contract import INFO_FILE, RecordsInfo
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import tensorflow_files
-from beambert.pipelines.storage.model_files import RESULTS_FILE
+from beambert.pipelines.storage.model_files import PRETRAINING, RESULTS_FILE
 from beambert.pipelines.storage.model_files import weights_sha256 as weights_sha256_of
 from beambert.pipelines.tasks.task import (
     CHOICE,
@@ -36,7 +36,7 @@ from beambert.trainer.pretrained_models import objective_of
 CARD_FILE = "README.md"
 # Kind of model -> the Hub's name of what it does (huggingface.co/tasks).
 _PIPELINES = {
-    model_folders.PRETRAINING: "fill-mask",
+    PRETRAINING: "fill-mask",
     CLASSIFICATION: "text-classification",
     MULTI_LABEL: "text-classification",
     REGRESSION: "text-classification",
@@ -132,7 +132,7 @@ def _records_infos(training: Mapping[str, Any]) -> list[RecordsInfo]:
 
 
 def _is_pretrained(found: model_folders.ModelFolder) -> bool:
-    return found.training["kind"] == model_folders.PRETRAINING
+    return found.training["kind"] == PRETRAINING
 
 
 def _records_info(folder: str) -> RecordsInfo | None:
@@ -178,11 +178,7 @@ def _describe(found: model_folders.ModelFolder) -> str:
 
 def _settings(training: Mapping[str, Any]) -> list[tuple[str, Any]]:
     loop = training.get("loop", {})
-    rows = (
-        [("objective", objective_of(training))]
-        if training["kind"] == model_folders.PRETRAINING
-        else []
-    )
+    rows = [("objective", objective_of(training))] if training["kind"] == PRETRAINING else []
     rows += [(name, value) for name, value in training.get("optimizer", {}).items()]
     rows += [(name, loop[name]) for name in ("train_batch_size", "random_seed") if name in loop]
     rows += [(f"examples ({part})", n) for part, n in training.get("examples", {}).items()]

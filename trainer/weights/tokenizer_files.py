@@ -7,6 +7,7 @@ from typing import Any
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.json_objects import parse_object
 from beambert.pipelines.storage import tensorflow_files
+from beambert.pipelines.storage.model_files import PRETRAINING
 from beambert.pipelines.tokenizers.folders import read_folder
 from beambert.pipelines.tokenizers.vocabulary import (
     TOKENIZER_CONFIG_FILE,
@@ -14,7 +15,7 @@ from beambert.pipelines.tokenizers.vocabulary import (
     TokenizerVocabulary,
 )
 from beambert.pipelines.wordpiece.vocabulary import SPECIAL_TOKENS, Vocabulary
-from beambert.trainer.model_folders import PRETRAINING, ModelFolder
+from beambert.trainer.model_folders import ModelFolder
 
 
 def read_vocabulary(folder: str, flag: str) -> tuple[Vocabulary, bool]:

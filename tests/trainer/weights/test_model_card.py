@@ -11,6 +11,7 @@ from support.untrained_models import save_classifier, save_encoder
 
 from beambert.pipelines.create_pretraining_data import main as data
 from beambert.pipelines.shared.console import run_main
+from beambert.pipelines.storage.model_files import PRETRAINING
 from beambert.pipelines.tasks.kinds import KINDS
 from beambert.trainer import model_folders
 from beambert.trainer.commands.export import main as export
@@ -162,4 +163,4 @@ def test_refused(capsys, tmp_path, encoder, flags, message):
 
 
 def test_every_kind_has_a_name_on_the_hub():
-    assert {*KINDS, model_folders.PRETRAINING} == model_card._PIPELINES.keys()
+    assert {*KINDS, PRETRAINING} == model_card._PIPELINES.keys()

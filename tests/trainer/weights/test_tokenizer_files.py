@@ -7,9 +7,10 @@ import pytest
 from beambert.model.config import BertConfig
 from beambert.model.families.table import FAMILIES
 from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.storage.model_files import PRETRAINING
 from beambert.pipelines.tasks.task import RERANK
 from beambert.pipelines.wordpiece.vocabulary import SPECIAL_TOKENS
-from beambert.trainer.model_folders import PRETRAINING, ModelFolder
+from beambert.trainer.model_folders import ModelFolder
 from beambert.trainer.weights.tokenizer_files import exported_files, read_vocabulary
 
 WORDS = ("the", "##s", "Paris")
