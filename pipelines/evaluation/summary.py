@@ -23,7 +23,11 @@ def summary(metrics: dict[str, Any], output: str) -> str:
     is_constant = constant.get("is_constant", True)
     always = f"always {constant['answer']!r}" if is_constant else constant["answer"]
     score = f"{constant['score']:>{widths[names[0]]}.4f}"
-    lines += [f"{always:<32.32}{metrics['examples']:>9}{score}", ""]
+    lines += [
+        f"{always:<32.32}{metrics['examples']:>9}{score}",
+        f"The best answer to these examples without a model is {always}.",
+        "",
+    ]
     verdict = BLESSED if metrics["blessed"] else NOT_BLESSED
     lines += [
         f"{verdict}: {threshold['reason']}"

@@ -99,9 +99,14 @@ class TaskData(abc.ABC):
     def results(self, outputs: Mapping[str, np.ndarray]) -> dict[str, float]:
         """Returns the task's metrics for a model's outputs on dev."""
 
+    @property
+    @abc.abstractmethod
+    def without_model(self) -> str:
+        """What is predicted for the baseline, in words."""
+
     @abc.abstractmethod
     def baseline(self) -> dict[str, float]:
-        """Returns the same metrics for the best constant prediction, which ignores the text."""
+        """Returns the same metrics for a prediction that ignores the text, see `without_model`."""
 
     def prediction_files(self, outputs: Mapping[str, np.ndarray]) -> dict[str, str]:
         """Returns the contents of prediction files for external scorers of dev, by file name."""
@@ -178,6 +183,11 @@ class ClassData(TextData):
         probabilities = outputs["probabilities"]
         return self._scores(probabilities.argmax(axis=1).tolist(), probabilities)
 
+    @property
+    def without_model(self) -> str:
+        """What is predicted for the baseline, in words."""
+        return "the commonest label of train"
+
     def baseline(self) -> dict[str, float]:
         """Returns the metrics for predicting the most common label of train for every example."""
         counts = collections.Counter(example.label for example in self._examples[TRAIN])
@@ -204,6 +214,11 @@ class MultiLabelData(TextData):
         """Returns the task's metrics of a model's outputs for dev."""
         return self._scores(outputs["probabilities"] > multi_label.THRESHOLD)
 
+    @property
+    def without_model(self) -> str:
+        """What is predicted for the baseline, in words."""
+        return "the commonest labels of train"
+
     def baseline(self) -> dict[str, float]:
         """Returns the metrics for predicting the commonest labels of train for every example."""
         sets = collections.Counter(frozenset(of.labels) for of in self._examples[TRAIN])
@@ -228,6 +243,11 @@ class NumberData(TextData):
     def results(self, outputs: Mapping[str, np.ndarray]) -> dict[str, float]:
         """Returns the task's metrics of a model's outputs for dev."""
         return self._scores(outputs["scores"].tolist())
+
+    @property
+    def without_model(self) -> str:
+        """What is predicted for the baseline, in words."""
+        return "the mean of train"
 
     def baseline(self) -> dict[str, float]:
         """Returns the metrics for predicting the mean of train for every example."""
@@ -260,6 +280,11 @@ class RelevanceData(TextData):
     def results(self, outputs: Mapping[str, np.ndarray]) -> dict[str, float]:
         """Returns the task's metrics of a model's outputs for dev."""
         return self._means(relevance_scores(*self._judged(), outputs["scores"]))
+
+    @property
+    def without_model(self) -> str:
+        """What is predicted for the baseline, in words."""
+        return "a random order"
 
     def baseline(self) -> dict[str, float]:
         """Returns the metrics for a random order, which are means over all orders."""
@@ -311,6 +336,11 @@ class TagData(ExampleData):
             found = zip(ids[pieces], pieces, strict=True)
             tags.append([self.labels[index] if at else self._outside for index, at in found])
         return self._scores(tags)
+
+    @property
+    def without_model(self) -> str:
+        """What is predicted for the baseline, in words."""
+        return "the commonest tag of train"
 
     def baseline(self) -> dict[str, float]:
         """Returns the metrics for predicting the most common tag of train for every word."""

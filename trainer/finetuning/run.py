@@ -15,7 +15,7 @@ from beambert.model.memory import activation_bytes, parameters, state_bytes
 from beambert.pipelines.shared.logs import logging_as_it_was
 from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.storage.model_files import LABELS_FILE, RESULTS_FILE, SAVED_MODEL_FOLDER
-from beambert.pipelines.tasks.task import DEV, TRAIN, Task
+from beambert.pipelines.tasks.task import DEV, TRAIN
 from beambert.trainer import model_folders
 from beambert.trainer.finetuning.batches import (
     LISTS,
@@ -26,6 +26,7 @@ from beambert.trainer.finetuning.batches import (
     list_rows,
     training_batches,
 )
+from beambert.trainer.finetuning.data import TaskData
 from beambert.trainer.finetuning.objectives import OBJECTIVES
 from beambert.trainer.finetuning.plan import FLAGS_OF, FinetuningJob, FinetuningPlan, make_plan
 from beambert.trainer.loop.loop import train
@@ -104,7 +105,7 @@ def _finetune(job: FinetuningJob, strategy: tf.distribute.Strategy) -> dict[str,
             _write_predictions(model_dir, data.prediction_files(run.outputs))
             results |= {f"baseline_{name}": value for name, value in data.baseline().items()}
             _finish(run.model, plan, results)
-            print(f"{model_dir}: {describe_results(job.task, results)}", flush=True)
+            print(f"{model_dir}: {describe_results(data, results)}", flush=True)
         return results
 
 
@@ -124,13 +125,13 @@ def _memory(plan: FinetuningPlan, strategy: tf.distribute.Strategy) -> Memory:
     )
 
 
-def describe_results(task: Task, results: dict[str, float]) -> str:
+def describe_results(data: TaskData, results: dict[str, float]) -> str:
     """Returns a line with the task's metrics on dev and those of the baseline."""
     parts = [
         f"{describe_name(name)} {results[name]:.4f} (baseline {results[f'baseline_{name}']:.4f})"
-        for name in task.metrics
+        for name in data.task.metrics
     ]
-    return ", ".join(parts)
+    return f"{', '.join(parts)}; the baseline is {data.without_model}"
 
 
 def _describe(plan: FinetuningPlan) -> None:
@@ -149,8 +150,8 @@ def _describe(plan: FinetuningPlan) -> None:
     labels = f"{len(data.labels)} labels, " if data.labels else ""
     print(
         f"{data.task.name}: {data.counts[TRAIN]:,} training examples, {data.counts[DEV]:,} dev "
-        f"examples, {labels}baseline {baseline}; {plan.optimizer.num_train_steps:,} steps from "
-        f"{plan.job.init}",
+        f"examples, {labels}baseline {baseline} ({data.without_model}); "
+        f"{plan.optimizer.num_train_steps:,} steps from {plan.job.init}",
         flush=True,
     )
     print(_describe_recipe(plan), flush=True)

@@ -90,6 +90,11 @@ class SpanData(TaskData):
         """Returns the contents of the files for the official scorers, by file name."""
         return self._decode(outputs).files()
 
+    @property
+    def without_model(self) -> str:
+        """What is predicted for the baseline, in words."""
+        return "no answer to any question"
+
     def baseline(self) -> dict[str, float]:
         """Returns the metrics for giving no answer to any question."""
         return self._scores({question.id: "" for question in self._examples[DEV]})

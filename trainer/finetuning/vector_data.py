@@ -103,6 +103,11 @@ class VectorData(ExampleData):
         of_rows = retrieval_scores(text_ids, ranked)
         return {name: float(of_rows[name].mean()) for name in self.task.metrics}
 
+    @property
+    def without_model(self) -> str:
+        """What is predicted for the baseline, in words."""
+        return "the texts that most queries must find"
+
     def baseline(self) -> dict[str, float]:
         """Returns the metrics for the texts that most queries must find, in the same order."""
         text_ids = self._text_ids()
@@ -139,6 +144,11 @@ class ScoredVectorData(VectorData):
         lengths = np.linalg.norm(vectors_NSH, axis=-1, keepdims=True)
         units = vectors_NSH / np.maximum(lengths, 1e-12)
         return self._compared((units[:, 0] * units[:, 1]).sum(axis=-1).tolist())
+
+    @property
+    def without_model(self) -> str:
+        """What is predicted for the baseline, in words."""
+        return "the same cosine for all"
 
     def baseline(self) -> dict[str, float]:
         """Returns the metrics for a constant cosine, which are 0."""

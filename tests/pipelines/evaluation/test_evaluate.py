@@ -122,6 +122,7 @@ def test_a_model_above_the_baseline_is_blessed(blessed):
     constant = metrics_of(output)["constant_answers"]["accuracy"]
     assert constant == {"answer": "negative", "score": 0.5}
     assert "BLESSED: accuracy 0.7000 is more than 0.5000" in printed
+    assert "The best answer to these examples without a model is always 'negative'.\n" in printed
     assert "overall" in printed and "source = web" in printed
 
 

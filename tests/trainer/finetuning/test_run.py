@@ -19,6 +19,7 @@ from beambert.pipelines.tasks.metrics import METRICS
 from beambert.trainer.commands.finetune import main as finetune_main
 from beambert.trainer.finetuning import job, plan
 from beambert.trainer.finetuning import run as finetuning_run
+from beambert.trainer.finetuning.data import ClassData
 from beambert.trainer.model_folders import TrainingFolders
 
 # As a user trains.
@@ -144,6 +145,16 @@ def test_the_baseline_is_the_commonest_label(classifier_folder, task_folder):
     ((commonest, _),) = collections.Counter(labels["train"]).most_common(1)
     expected = labels["dev"].count(commonest) / len(labels["dev"])
     assert results(classifier_folder)["baseline_accuracy"] == pytest.approx(expected)
+
+
+def test_the_baseline_is_told():
+    """`evaluate` names the best answer to the examples at hand, which may be another one."""
+    task = types.SimpleNamespace(metrics=("accuracy",))
+    data = types.SimpleNamespace(task=task, without_model=ClassData.without_model.fget(None))
+    told = finetuning_run.describe_results(data, {"accuracy": 0.9, "baseline_accuracy": 0.5})
+    assert told == (
+        "accuracy 0.9000 (baseline 0.5000); the baseline is the commonest label of train"
+    )
 
 
 @pytest.mark.slow
