@@ -32,7 +32,7 @@ corpus, vocab_file = data_command.corpus, data_command.vocab_file
 ROWS = [
     DocumentRow("A river.\nÄ city.", "a.txt", 1, True),
     RejectRow("a.txt", 3, "no_text", "line 3 has no 'text'"),
-    SentencesRow(["A river.", "Ä city."], "a.txt", 1),
+    SentencesRow(["A river.", "Ä city."], "a.txt", 1, [1]),
     TokenizedRow(bytes(range(16)), [[5, 70_000], [7]], "a.txt", 1),
     InstanceRow(1, 2, [2, 5], [1, 1], [0, 1], [1], [6], [1.0], [0]),
     InstanceRow(1, 2, [2, 5], [1, 1], [0, 0], [1], [6], [1.0], []),
