@@ -67,7 +67,7 @@ def make_index(
       report: called with the numbers of passages that are done and in all.
 
     Raises:
-      InputError: a folder cannot be used, or a vector has no direction.
+      InputError: the output is elsewhere, a folder cannot be used, or a vector has no direction.
     """
     if not is_local(output):
         raise InputError(

@@ -30,7 +30,6 @@ from beambert.trainer.serving.saved_model import EncoderModule, save_module
 from beambert.trainer.task_models import task_model
 
 
-@logging_as_it_was()
 def check_number(number: int | None, form: str = "savedmodel") -> None:
     """Refuses the number of a version that servers don't read; None passes.
 
@@ -48,6 +47,7 @@ def check_number(number: int | None, form: str = "savedmodel") -> None:
         )
 
 
+@logging_as_it_was()
 def export(model_dir: str, output: str, trusts: bool = False, number: int | None = None) -> str:
     """Writes a model folder as the next version in a serving folder.
 
