@@ -347,7 +347,7 @@ def make_plan(
     sources = Sources.named(job.sources) if job.source else Sources.of(job.input)
     parameters = {name: getattr(job, name) for name in _SHARED_PARAMETERS}
     if job.source:
-        _check_each_has_files(sources, inputs)
+        sources.check_each_has_files([file.path for file in inputs])
         parameters |= {name: getattr(job, name) for name in _SOURCE_PARAMETERS}
         parameters["weights"] = job.mixture.weights
         # Their order counts: a document of several is of the first.
@@ -428,21 +428,6 @@ def _of_new_files(
         return job, []
     note = f"--source={', '.join(without)}: no file that is new since then; the others are mixed"
     return job.of_sources(there), [note]
-
-
-def _check_each_has_files(sources: Sources, inputs: Sequence[InputFile]) -> None:
-    """Refuses a source of --source that has no file of its own.
-
-    Raises:
-      InputError: there is one.
-    """
-    there = {sources.number_of(file.path) for file in inputs}
-    for number, name in enumerate(sources.names):
-        if number not in there:
-            raise InputError(
-                f"--source={name}: has no file to read, because an earlier source or "
-                "--leave_out takes them all; leave it out"
-            )
 
 
 def default_num_shards(inputs: Sequence[InputFile]) -> int:

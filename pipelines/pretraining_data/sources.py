@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 
 from apache_beam.io.filesystem import FileSystem
 
+from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage.claims import absolute
 from beambert.pipelines.storage.given_paths import has_wildcard
 
@@ -76,6 +77,20 @@ class Sources:
         if not found:
             raise ValueError(f"{path}: matches no pattern of --input")
         return min(found)[1]
+
+    def check_each_has_files(self, paths: Sequence[str]) -> None:
+        """Refuses a source of --source that has none of the files at some paths.
+
+        Raises:
+          InputError: there is one.
+        """
+        there = set(map(self.number_of, paths))
+        for number, name in enumerate(self.names):
+            if number not in there:
+                raise InputError(
+                    f"--source={name}: has no file to read, because an earlier source or "
+                    "--leave_out takes them all; leave it out"
+                )
 
 
 def _source_of(pattern: str) -> str:
