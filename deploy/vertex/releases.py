@@ -94,8 +94,13 @@ def deploy(deployment: Deployment, config_file: pathlib.Path, show: bool) -> Non
     _use(deployment, job, sent)
 
 
-def rollback(settings: Settings, tag: str) -> None:
+def rollback(settings: Settings, tag: str, show: bool) -> None:
     """Puts an earlier deployment to use again, with the configuration that it had.
+
+    Args:
+      settings: the settings.
+      tag: the release's commit.
+      show: True to print the request and do nothing.
 
     Raises:
       InputError: the release was never deployed.
@@ -109,11 +114,11 @@ def rollback(settings: Settings, tag: str) -> None:
     sent = tensorflow_files.read_text(deployment.pipeline)
     from google.cloud import aiplatform_v1
 
-    _use(
-        deployment,
-        aiplatform_v1.PipelineJob.to_dict(aiplatform_v1.PipelineJob.from_json(sent)),
-        sent,
-    )
+    if show:
+        print(json.dumps(schedule(deployment, json.loads(sent)), indent=1))
+        return
+    job = aiplatform_v1.PipelineJob.to_dict(aiplatform_v1.PipelineJob.from_json(sent))
+    _use(deployment, job, sent)
 
 
 def _use(deployment: Deployment, job: Mapping[str, Any], sent: str) -> None:
@@ -133,8 +138,12 @@ def _use(deployment: Deployment, job: Mapping[str, Any], sent: str) -> None:
     print(f"{created.name}: {request['cron']}, release {deployment.release.tag}")
 
 
-def stop(settings: Settings) -> None:
+def stop(settings: Settings, show: bool) -> None:
     """Deletes the schedule; a later `deploy` makes it again.
+
+    Args:
+      settings: the settings.
+      show: True to print what would be deleted and delete nothing.
 
     Raises:
       InputError: Vertex AI refuses.
@@ -143,5 +152,6 @@ def stop(settings: Settings) -> None:
         client = google_cloud.vertex_client("ScheduleService", settings.region)
         wanted = {"parent": settings.parent, "filter": f'display_name="{DISPLAY_NAME}"'}
         for each in list(client.list_schedules(request=wanted)):
-            client.delete_schedule(name=each.name)
-            print(f"{each.name}: deleted")
+            if not show:
+                client.delete_schedule(name=each.name)
+            print(f"{each.name}: {'would be ' if show else ''}deleted")

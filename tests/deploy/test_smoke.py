@@ -225,11 +225,11 @@ def test_a_manifest_of_files(tmp_path, capsys, monkeypatch):
     manifest.main(["--folder=gs://b-text", str(tmp_path / "a.jsonl")])
     found = json.loads(capsys.readouterr().out)["files"]
     assert found == [{"path": "gs://b-text/a.jsonl", "bytes": 0}]
-    for paths in (
-        [],
-        [str(tmp_path)],
-        [str(tmp_path / "c")],
-        ["/etc/hosts", str(tmp_path / "a.jsonl")],
+    for paths, message in (
+        ([], "FILE: missing; name the files of the delivery"),
+        ([str(tmp_path)], "is no file on this machine"),
+        (["gs://b-text/a.jsonl"], "gs://b-text/a.jsonl: is no file on this machine"),
+        (["/etc/hosts", str(tmp_path / "a.jsonl")], "lie in several folders; write a manifest for"),
     ):
-        with pytest.raises(InputError, match="folder|is no file"):
+        with pytest.raises(InputError, match=message):
             manifest.manifest(paths)

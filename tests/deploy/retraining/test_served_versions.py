@@ -70,7 +70,7 @@ def test_a_rollback_that_is_killed(tmp_path, config, commands, monkeypatch):
 
 def test_nothing_to_go_back_to(config):
     retrain.rollback(config)
-    with pytest.raises(InputError, match="serving: has 1 versions, .*nothing was changed"):
+    with pytest.raises(InputError, match="serving: has 1 version, .*nothing was changed"):
         retrain.rollback(config)
     assert sorted(served(config)) == ["1"]
 
@@ -194,3 +194,14 @@ def test_a_permission_that_is_revoked_on_the_way(tmp_path, config, commands, mon
     commands.fail = None
     retrain.retrain(config)
     assert sorted(served(config)) == ["1", "2", "3"]
+
+
+@pytest.mark.parametrize("other", ["--dry_run", "--step=plan", "--until=2026-03-01"])
+def test_a_rollback_beside_a_flag_that_it_does_not_follow(tmp_path, config, commands, other):
+    """Above all `--dry_run`: whoever gives it wants nothing to be changed."""
+    before = served(config)
+    arguments = ["--rollback", other, f"--config={tmp_path / 'retrain.toml'}"]
+    name = other.partition("=")[0]
+    with pytest.raises(InputError, match=f"--rollback: does nothing else; leave {name} out"):
+        retrain.main(arguments)
+    assert served(config) == before and len(before) == 2
