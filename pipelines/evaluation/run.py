@@ -28,6 +28,7 @@ from beambert.pipelines.evaluation.outcomes import OUTCOMES, Outcomes, Record
 from beambert.pipelines.evaluation.predictors import PREDICTORS
 from beambert.pipelines.evaluation.records import Mistake
 from beambert.pipelines.jobs import running
+from beambert.pipelines.jobs.engine_errors import plain_errors
 from beambert.pipelines.prediction import saved_models, worker_folder
 from beambert.pipelines.storage import claims, locks
 from beambert.pipelines.storage.claims import METRICS_FILE, MISTAKES_FILE, REPORT_FILE
@@ -58,7 +59,7 @@ def evaluate(job: EvaluationJob, options: "PipelineOptions") -> dict[str, Any]:
         evaluation in `output` is left unchanged.
     """
     job = dataclasses.replace(job, output=job.output.rstrip("/") or "/")
-    with running.plain_errors():
+    with plain_errors():
         evaluation_folder.check_output(job.output)
         with (
             locks.folders_held([job.output], "--output"),

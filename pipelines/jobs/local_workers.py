@@ -19,6 +19,7 @@ from apache_beam.portability.api import endpoints_pb2
 from apache_beam.runners.portability.fn_api_runner import worker_handlers
 from google.protobuf import json_format, text_format
 
+from beambert.pipelines.jobs.engine_errors import WORKER_GONE
 from beambert.pipelines.shared.interrupts import undone_at_end
 
 # Time for a worker to load its libraries and connect. It takes 10 s on two busy cores.
@@ -26,8 +27,8 @@ SECONDS_TO_CONNECT = 300.0
 # Time for a worker to end after its last piece of work.
 SECONDS_TO_END = 30.0
 _SECONDS_BETWEEN_LOOKS = 0.2
-# Beam's message about a worker that has gone, which `running.plain_errors` knows.
-_GONE = "Channel closed prematurely."
+# Beam's message about a worker that has gone.
+_GONE = f"{WORKER_GONE}."
 
 
 class WorkerProcess(worker_handlers.GrpcWorkerHandler):

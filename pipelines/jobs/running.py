@@ -5,14 +5,14 @@ import copy
 import importlib.metadata
 import logging
 import os
-import re
 import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from beambert.pipelines.shared.console import duration, input_error_in, quiet_stderr
+from beambert.pipelines.jobs.engine_errors import plain_errors
+from beambert.pipelines.shared.console import duration, quiet_stderr
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.flags import Flag, FlagParser, unknown_flag
 from beambert.pipelines.shared.loading import hidden
@@ -39,18 +39,6 @@ LEAST_BYTES_FOR_PROCESSES = 100_000_000
 SHUFFLING_RUNNERS = ("DataflowRunner", "FlinkRunner", "SparkRunner", "PortableRunner")
 # Environments of Beam whose workers may share a file system with this machine, unlike containers.
 SHARING_ENVIRONMENTS = ("PROCESS", "EXTERNAL")
-# The local runner's message when one of its worker processes has ended.
-WORKER_GONE = "Channel closed prematurely"
-# Beam's messages about a missing option, and about a job of the same name that is still running.
-MENDABLE = ("Pipeline has validations errors", "There is already active job named")
-# The operating system's messages for a failed write, which Beam's sinks pass on unchanged.
-_UNWRITABLE = "No space left on device|File too large|Disk quota exceeded|Read-only file system"
-# Beam's workers compare their versions with those that made the job, as pickled functions differ
-# between minor versions of Python.
-_OTHER_PYTHON = (
-    r"Submission environment: \S*beam_python([\d.]+)_sdk:(\S+?)\.? "
-    r"Runtime environment: \S*beam_python([\d.]+)_sdk:(\S*[^\s.])"
-)
 
 # Log levels of libraries while a job runs on this machine; "" stands for all other libraries.
 _QUIET_LEVELS = {"": logging.ERROR} | dict.fromkeys(
@@ -210,66 +198,6 @@ def library_versions(others: Sequence[str] = ()) -> dict[str, str]:
     libraries += tuple(others)
     versions = {name: importlib.metadata.version(name) for name in libraries}
     return versions | {"python": sys.version.split()[0]}
-
-
-@contextlib.contextmanager
-def plain_errors() -> Iterator[None]:
-    """Turns exceptions of runners and workers into an `InputError` where the user can mend them.
-
-    Raises:
-      InputError: the user can mend the cause; all other exceptions pass unchanged.
-    """
-    import grpc
-    from google.api_core.exceptions import GoogleAPIError
-    from google.auth.exceptions import GoogleAuthError
-
-    try:
-        yield
-    except Exception as error:
-        if isinstance(error, InputError) and "[while running " not in str(error):
-            raise
-        found = input_error_in(error)
-        if found is None and WORKER_GONE in str(error):
-            found = InputError(
-                "--direct_num_workers: a worker was killed, did not start or ran out of memory; "
-                "give the same command again, with fewer workers if memory ran out (nothing is "
-                "lost)"
-            )
-        if found is None and (
-            isinstance(error, (GoogleAPIError, GoogleAuthError))
-            or any(words in str(error) for words in MENDABLE)
-        ):
-            found = InputError(" ".join(str(error).split()))
-        other = re.search(_OTHER_PYTHON, " ".join(str(error).split()))
-        if found is None and other:
-            found = InputError(
-                f"--sdk_container_image: the image has Python {other[3]} and Beam {other[4]}, and "
-                f"the job comes from Python {other[1]} and Beam {other[2]}; give the command in an "
-                "environment with the image's versions"
-            )
-        unwritable = re.search(_UNWRITABLE, str(error))
-        if found is None and unwritable:
-            found = InputError(
-                f"--output: cannot be written ({unwritable[0]}); make room or choose another, then "
-                "give the same command again"
-            )
-        if found is None and isinstance(error, grpc.RpcError):
-            found = _job_server_gone(error)
-        if found is None:
-            raise
-        raise found from error
-
-
-def _job_server_gone(error: Exception) -> InputError:
-    """Returns the sentence about a job server that broke off or didn't understand."""
-    why = " ".join(str(error).split())
-    if hasattr(error, "code"):
-        why = f"{error.code().name}: {' '.join(str(error.details()).split())}"
-    return InputError(
-        f"--job_endpoint: the job server broke off ({why}); look into its log, and whether its "
-        f"version of Beam goes with {importlib.metadata.version('apache-beam')} here, then give "
-        "the same command again"
-    )
 
 
 @contextlib.contextmanager

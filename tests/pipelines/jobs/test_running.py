@@ -12,6 +12,7 @@ from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import HadoopFileSystemOptions
 
 from beambert.pipelines.jobs import running
+from beambert.pipelines.jobs.engine_errors import plain_errors
 from beambert.pipelines.shared import progress
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.progress import ProgressTally
@@ -134,6 +135,26 @@ def test_a_fault_of_ours_keeps_its_name():
     with pytest.raises(Exception, match="ours") as raised:
         run(step)
     assert not isinstance(raised.value, InputError)
+
+
+FLINKS_OWN = (
+    "Pipeline BeamApp-1 failed in state FAILED: java.io.IOException: Insufficient number of "
+    "network buffers: required 512, but only 501 available. Increase "
+    "taskmanager.memory.network.max."
+)
+OF_A_WORKER = (
+    "Pipeline BeamApp-1 failed in state FAILED: java.lang.RuntimeException: Error received from "
+    "SDK harness for instruction 3: Traceback (most recent call last):\nZeroDivisionError: ours"
+)
+
+
+def test_what_an_engine_refuses_is_a_sentence():
+    """The message is that of a Flink whose TaskManagers have 192 MB for their network."""
+    sentence = r"^--runner: the engine gave the job up \(Insufficient.*max\); change its settings"
+    with pytest.raises(InputError, match=sentence), plain_errors():
+        raise RuntimeError(FLINKS_OWN)
+    with pytest.raises(RuntimeError, match="ZeroDivisionError"), plain_errors():
+        raise RuntimeError(OF_A_WORKER)
 
 
 CONTAINERS = [
