@@ -160,6 +160,28 @@ def test_a_graph_that_was_changed_by_hand(tmp_path, config, commands, source):
     assert sorted(served(config)) == (["1", "2", "3"] if source == "older" else ["1", "3"])
 
 
+@pytest.mark.parametrize("change", ["weights", "vocabulary", "one more", "one less"])
+def test_weights_or_a_vocabulary_that_were_changed_by_hand(tmp_path, config, commands, change):
+    version = pathlib.Path(config.workspace, "serving", "2")
+    weights, vocabulary = version / "variables/variables.index", version / "assets/vocab.txt"
+    for file in (weights, vocabulary, version / "assets.extra/model.json"):
+        file.parent.mkdir()
+        file.write_text("as exported")
+    exported = {"graph_sha256": publishing.graph_sha256(str(version))}
+    exported["files_sha256"] = publishing.files_sha256(str(version))
+    (version / "assets.extra/model.json").write_text(json.dumps(exported))
+    assert retrain.plan(config) is None  # as it was
+    if change == "one less":
+        vocabulary.unlink()
+    else:
+        others = {"weights": weights, "vocabulary": vocabulary}
+        others.get(change, version / "assets/more.txt").write_text("by hand    ")
+    corpus.deliver(tmp_path, 3)
+    with pytest.raises(InputError, match="serving/2: was changed after its export"):
+        retrain.retrain(config)
+    assert commands.ran == []
+
+
 def test_all_versions_are_gone(tmp_path, config, commands):
     """That is no reason to begin anew, and nothing is done until someone has said what is meant."""
     kept = shutil.move(f"{config.workspace}/serving", tmp_path / "elsewhere")
