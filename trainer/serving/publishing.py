@@ -14,7 +14,7 @@ from beambert.pipelines.storage.model_files import GRAPH_FILE
 
 # The folder of a SavedModel for files outside the graph, and our file in it.
 EXTRA_ASSETS, SOURCE_FILE = "assets.extra", "model.json"
-# The folders of a SavedModel with its weights and its vocabulary.
+# The folders of a SavedModel with its weights and, if it has any, its tables of words.
 _FILE_FOLDERS = ("variables", "assets")
 SECONDS_BETWEEN_TRIES = 2.0
 
@@ -29,7 +29,7 @@ def graph_sha256(version: str) -> str:
 
 
 def files_sha256(version: str) -> dict[str, str]:
-    """Returns path in a SavedModel -> SHA-256, for its weights and its vocabulary.
+    """Returns path in a SavedModel -> SHA-256, for its weights and its tables of words.
 
     Raises:
       InputError: a file cannot be read.
