@@ -25,10 +25,8 @@ def manifest(paths: Sequence[str], folder: str = "") -> dict[str, list[dict[str,
       folder: folder that they are copied to; "" if the manifest will lie beside them.
 
     Raises:
-      InputError: there is no file, one cannot be read, or they lie in several folders.
+      InputError: a file cannot be read, or they lie in several folders.
     """
-    if not paths:
-        raise InputError("FILE: missing; name the files of the delivery")
     if len({os.path.dirname(os.path.abspath(path)) for path in paths}) > 1:
         raise InputError(
             f"{' '.join(paths)}: lie in several folders; write a manifest for each of them"
@@ -51,7 +49,7 @@ def build_parser() -> FlagParser:
         help="folder that the files are copied to, "
         "in full or as seen from the manifest's folder (default: that folder)",
     )
-    parser.add_argument("files", nargs="*", metavar="FILE", help="file of the delivery")
+    parser.add_argument("files", nargs="+", metavar="FILE", help="file of the delivery")
     return parser
 
 

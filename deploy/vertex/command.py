@@ -109,7 +109,7 @@ def _check(flags: argparse.Namespace) -> None:
             raise InputError(f"--hours={flags.hours}: must be at least 1")
         name, *others = flags.arguments
         if name not in COMMANDS:
-            raise InputError(f"job -- {name}: is no command; see beambert --help")
+            raise InputError(f"{name}: is no command that a job could run; see beambert --help")
         parser = COMMANDS[name].build_parser()
         is_trainer = name in SECTIONS and name not in BEAM_SECTIONS
         (parser.parse_args if is_trainer else parser.parse_known_args)(others)

@@ -13,12 +13,16 @@ deployment, so an earlier one can be taken again as it was:
 import json
 import pathlib
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from beambert.deploy import google_cloud
+from beambert.deploy.retraining.planning import MOUNTED
 from beambert.deploy.settings import Deployment, Release, Settings
 from beambert.deploy.vertex.requests import DISPLAY_NAME, pipeline_job, schedule
 from beambert.pipelines.shared.errors import InputError
+
+if TYPE_CHECKING:
+    from beambert.deploy.retraining.runs import Retraining
 
 FOLDER = pathlib.Path(__file__).parents[1]
 
@@ -77,7 +81,7 @@ def deploy(deployment: Deployment, config_file: pathlib.Path, show: bool) -> Non
         config = deployment.fill_in(config_file.read_text("utf-8"))
     except OSError as error:
         raise InputError(f"--config={config_file}: cannot be read ({error.strerror})") from error
-    Retraining.from_toml(config, str(config_file))
+    _check_places(Retraining.from_toml(config, str(config_file)), config_file)
     compiled = (FOLDER / "retraining_pipeline.yaml").read_text("utf-8")
     job = pipeline_job(deployment, yaml.safe_load(deployment.fill_in(compiled)))
     if show:
@@ -92,6 +96,24 @@ def deploy(deployment: Deployment, config_file: pathlib.Path, show: bool) -> Non
     tensorflow_files.write_bytes(deployment.file, deployment.to_json().encode())
     tensorflow_files.write_bytes(deployment.pipeline, sent.encode())
     _use(deployment, job, sent)
+
+
+def _check_places(config: "Retraining", config_file: pathlib.Path) -> None:
+    """Refuses folders that the machines of the steps would not find.
+
+    Raises:
+      InputError: a folder is on this machine.
+    """
+    places = {
+        "workspace": (config.workspace, "gs://"),
+        "finetune.data_dir": (str(config.finetune["data_dir"]), MOUNTED),
+    }
+    for name, (folder, root) in places.items():
+        if not folder.startswith(root):
+            raise InputError(
+                f"--config={config_file}: {name}: {folder}: is on this machine, and each step runs "
+                f"on another; give one under {root}"
+            )
 
 
 def rollback(settings: Settings, tag: str, show: bool) -> None:

@@ -153,7 +153,7 @@ def test_show_of_a_step_that_runs_here(bucket, vertex, capsys, step):
     ("arguments", "message"),
     [
         ([], "COMMAND: missing"),
-        (["job", "--", "pretrian", "--data=x"], "job -- pretrian: is no command"),
+        (["job", "--", "pretrian", "--data=x"], "pretrian: is no command that a job could run"),
         (["job", "--", "pretrain", "--data=x"], "--model_dir: missing"),
         (["job", "--", "pretrain", "--data=x", "--model_dir=y", "--dtpye=z"], "--dtpye=z: no such"),
         (["job", "--hours=0", "--", "explore"], "--hours=0: must be at least 1"),
@@ -167,6 +167,26 @@ def test_what_would_fail_on_a_machine_that_costs(bucket, vertex, arguments, mess
     with pytest.raises(InputError, match=message):
         command.main(arguments)
     assert not vertex.requests and not bucket
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("gs://BUCKET-work/retraining", "/srv/runs", "workspace: /srv/runs: is on this machine"),
+        ("/gcs/BUCKET-config/glue", "glue", "finetune.data_dir: glue/SST-2: is on this machine"),
+    ],
+)
+@pytest.mark.parametrize("show", [[], ["--show"]])
+def test_a_configuration_of_one_machine_is_not_deployed(
+    bucket, vertex, tmp_path, show, old, new, message
+):
+    """Each step runs on a machine of its own, which would find nothing there."""
+    build(bucket, COMMIT)
+    before, config = dict(bucket), tmp_path / "my.toml"
+    config.write_text((releases.FOLDER / "retrain.toml").read_text().replace(old, new))
+    with pytest.raises(InputError, match=f"--config=.*my.toml: {message}"):
+        command.main([*show, f"--release={COMMIT}", "deploy", f"--config={config}"])
+    assert bucket == before and not vertex.requests
 
 
 def test_placeholders_of_the_compiled_pipeline():
