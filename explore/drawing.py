@@ -101,15 +101,15 @@ def refused(error: Exception) -> Html:
     return whole(said(str(error), is_wrong=True))
 
 
-def pieces(of: Sequence[Piece], can_press: bool = False) -> Html:
+def pieces(tokens: Sequence[Piece], can_press: bool = False) -> Html:
     """Returns tokens in boxes. The pieces of a word touch each other.
 
     Args:
-      of: the tokens.
+      tokens: the tokens and their kinds.
       can_press: whether each box is a button that tells its position in `data-position`.
     """
     boxes = []
-    for position, piece in enumerate(of):
+    for position, piece in enumerate(tokens):
         kind = f"piece {piece.kind}"
         kind += " joined" if piece.token.startswith("##") else ""
         kind += " chosen" if piece.is_chosen else ""
@@ -127,11 +127,11 @@ def pieces(of: Sequence[Piece], can_press: bool = False) -> Html:
     return tag("div", *boxes, kind="pieces")
 
 
-def key(*of: tuple[str, str]) -> Html:
+def key(*meanings: tuple[str, str]) -> Html:
     """Returns what the colours of boxes mean, from (kind, meaning)."""
     boxes = (
         tag("li", Html(f'<i class="piece {kind}" aria-hidden="true"></i>'), " ", said_of)
-        for kind, said_of in of
+        for kind, said_of in meanings
     )
     return tag("ul", *boxes, kind="key")
 

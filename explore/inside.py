@@ -194,11 +194,11 @@ def show_answer(
     parts: list[object] = []
     if lines:
         ordered = sorted(
-            zip(lines, answer["probabilities"].values(), strict=True), key=lambda of: -of[1]
+            zip(lines, answer["probabilities"].values(), strict=True), key=lambda pair: -pair[1]
         )
         parts = [tag("h3", f"Answer: {ordered[0][0]}"), bars(ordered)]
     elif "probabilities" in answer:
-        ordered = sorted(answer["probabilities"].items(), key=lambda of: -of[1])
+        ordered = sorted(answer["probabilities"].items(), key=lambda pair: -pair[1])
         chosen = answer["label"] if "label" in answer else ", ".join(answer["labels"]) or "none"
         parts = [tag("h3", f"Answer: {chosen}"), bars(ordered)]
     elif "tags" in answer:
@@ -235,9 +235,9 @@ def _attribution(material: Material, name: str, texts: list[str]) -> Html:
         kind = "same" if share > 0.15 else "unknown" if share < -0.15 else PLAIN
         boxes.append(Piece(names[index], kind, f"{share:+.2f}"))
     labels = training.get("labels") or []
-    of = f"“{labels[found.label]}”" if found.label < len(labels) else "the number"
+    answer = f"“{labels[found.label]}”" if found.label < len(labels) else "the number"
     return join(
-        tag("h3", f"Which tokens mattered for {of}"),
+        tag("h3", f"Which tokens mattered for {answer}"),
         pieces(boxes),
         note(
             "Gradient times input, as a share of the largest: green tokens speak for the answer, "
@@ -259,7 +259,7 @@ def show_runs(material: Material, axis: str) -> Html:
     wanted = [of for of in shared_metrics(drawn) if of[1] not in ("tokens_per_second",)]
     # Curves say more than single points.
     lengths = {of: max(len(found[of][0]) for found in drawn if of in found) for of in wanted}
-    wanted.sort(key=lambda of: lengths[of] < 3)
+    wanted.sort(key=lambda metric: lengths[metric] < 3)
     plots = []
     for split, metric in wanted:
         if metric in _DRAWN or split == "eval":

@@ -98,8 +98,8 @@ def attend_in_parts(query_BNLD, key_BNLD, value_BNLD, bias, document_BL=None):
 
     @ops.custom_gradient
     def attended(query_BNLD, key_BNLD, value_BNLD):
-        def part(of):
-            query, *document = of
+        def part(inputs):
+            query, *document = inputs
             scores = scores_of(query, key_BNLD, *document)
             greatest = ops.max(scores, axis=-1, keepdims=True)
             raised = ops.exp(scores - greatest)

@@ -214,7 +214,7 @@ def build_parser() -> FlagParser:
         choices=["none", "gzip"],
         default="none",
         help="compression of the files; gzip: a third of the size, but slower to write and read "
-        "(default: none)",
+        "(default: %(default)s)",
     )
     add(
         "--shuffle",
@@ -223,7 +223,7 @@ def build_parser() -> FlagParser:
         help="how tokenized documents reach their shard, with the same records either way; runner: "
         "through the runner's shuffle; files: through temporary files in --output, for runners "
         "that keep what they shuffle in memory; auto: runner on Dataflow, Flink and Spark, files "
-        "elsewhere (default: auto)",
+        "elsewhere (default: %(default)s)",
     )
     add(
         "--dry_run",

@@ -67,7 +67,9 @@ def build_parser() -> flags.FlagParser:
         "--output", required=True, help="new folder, or that of an earlier evaluation"
     )
     parser.add_argument(
-        "--split", default="dev", help="split to evaluate on: dev, train or test (default: dev)"
+        "--split",
+        default="dev",
+        help="split to evaluate on: dev, train or test (default: %(default)s)",
     )
     parser.add_argument(
         "--metric",

@@ -7,6 +7,7 @@ from typing import Any
 from beambert.pipelines.evaluation import plots
 from beambert.pipelines.evaluation.blessing import without_model
 from beambert.pipelines.evaluation.excerpts import excerpt
+from beambert.pipelines.evaluation.folder import OFFICIAL
 from beambert.pipelines.evaluation.measures import written
 from beambert.pipelines.evaluation.outcomes import CosineOutcomes, NumberOutcomes, Outcomes
 from beambert.pipelines.evaluation.records import RECORDS, Mistake
@@ -200,14 +201,14 @@ def _by_type(metrics: dict[str, Any]) -> Html | None:
 
 
 def _official(metrics: dict[str, Any]) -> Html | None:
-    official = metrics["details"].get("official")
+    official = metrics["details"].get(OFFICIAL)
     if official is None:
         return None
     return section(
         "Official scores",
         note(
             "In per cent; the input of the official scorer is in ",
-            tag("code", "official"),
+            tag("code", OFFICIAL),
             " beside this page.",
         ),
         table((), [(name, f"{value:,.3f}") for name, value in official.items()], ("", "number")),

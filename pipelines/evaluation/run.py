@@ -182,7 +182,7 @@ def _evaluate(
         "details": details(outcomes, labels),
     }
     if official := predictor.official(task, examples, records):
-        metrics["details"]["official"], texts = official
+        metrics["details"][OFFICIAL], texts = official
         _write_texts(unfinished / OFFICIAL, texts)
     worst = mistakes.worst_mistakes(task.kind, records, examples, orders)
     _write_results(unfinished, metrics, outcomes, worst)

@@ -28,7 +28,7 @@ class Terminated(SystemExit):
     """The process has got SIGTERM, and its children have ended."""
 
 
-class _Process:
+class _Interruption:
     """The state of this process.
 
     Attributes:
@@ -48,9 +48,9 @@ def install() -> None:
     Call it in the main thread of a process that runs a command. A signal that the process ignores,
     as one in the background of a shell does, stays ignored.
     """
-    if _Process.stderr >= 0:
+    if _Interruption.stderr >= 0:
         return
-    _Process.stderr = os.dup(2)
+    _Interruption.stderr = os.dup(2)
     readable, writable = os.pipe()
     os.set_blocking(writable, False)
     signal.set_wakeup_fd(writable, warn_on_full_buffer=False)
@@ -63,7 +63,7 @@ def install() -> None:
 
 def set_sentence(sentence: str) -> None:
     """Sets what is printed when a signal ends the process."""
-    _Process.sentence = sentence
+    _Interruption.sentence = sentence
 
 
 @contextlib.contextmanager
@@ -73,11 +73,11 @@ def undone_at_end(undo: Callable[[], object]) -> Iterator[None]:
     The function runs in another thread while the main thread stands still, so it must not wait for
     the main thread. The newest function is called first.
     """
-    _Process.undoing.append(undo)
+    _Interruption.undoing.append(undo)
     try:
         yield
     finally:
-        _Process.undoing.remove(undo)
+        _Interruption.undoing.remove(undo)
 
 
 @contextlib.contextmanager
@@ -114,7 +114,7 @@ def finish(status: object) -> None:
     Args:
       status: exit status, as `sys.exit` takes it.
     """
-    if _Process.stderr < 0:
+    if _Interruption.stderr < 0:
         return
     for number in SIGNALS:
         # From here on Python takes itself apart, and nothing is left to be interrupted.
@@ -144,7 +144,7 @@ def _watch(readable: int) -> None:
 def _end(number: int) -> None:
     """Prints the sentence, undoes what is to be undone, and ends the process."""
     with contextlib.suppress(OSError):  # nobody may read it any more
-        os.write(_Process.stderr, (_Process.sentence + "\n").encode())
+        os.write(_Interruption.stderr, (_Interruption.sentence + "\n").encode())
     with contextlib.suppress(OSError):
         # What other threads print about connections that break is of no use.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
@@ -158,7 +158,7 @@ def _undo() -> None:
     if "multiprocessing" in sys.modules:
         for child in sys.modules["multiprocessing"].active_children():
             child.kill()
-    for undo in reversed(_Process.undoing):
+    for undo in reversed(_Interruption.undoing):
         with contextlib.suppress(Exception):
             undo()
     with contextlib.suppress(Exception):

@@ -17,7 +17,7 @@ _NOT_SHOWN = ("matplotlib", "IPython")
 _OWN_PROCESSES = ("beambert.", "apache_beam.runners.worker.")
 
 
-class _Process:
+class _Loading:
     """Whether a command runs in this process, which ends with it. A notebook's goes on."""
 
     has_command = False
@@ -26,17 +26,17 @@ class _Process:
 @contextlib.contextmanager
 def in_command() -> Iterator[None]:
     """Lets `loading` change the process for good, in ways that only suit a command."""
-    before, _Process.has_command = _Process.has_command, True
+    before, _Loading.has_command = _Loading.has_command, True
     try:
         yield
     finally:
-        _Process.has_command = before
+        _Loading.has_command = before
 
 
 def _is_own_process() -> bool:
     begun_as = getattr(sys.modules["__main__"], "__spec__", None)
     name = begun_as.name if begun_as else ""
-    return _Process.has_command or name.startswith(_OWN_PROCESSES)
+    return _Loading.has_command or name.startswith(_OWN_PROCESSES)
 
 
 @contextlib.contextmanager

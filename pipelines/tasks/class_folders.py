@@ -148,7 +148,7 @@ def _text(path: pathlib.Path, content: bytes, decided: Encodings) -> str | BadRo
 
 def balance(path: pathlib.Path, counts: Mapping[str, int]) -> str:
     """Returns the note about the number of texts of each label in a folder or a file."""
-    listed = sorted(counts.items(), key=lambda of: (-of[1], of[0]))
+    listed = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
     parts = [f"{count:,} {label:.40}" for label, count in listed[:_LISTED]]
     more = len(listed) - _LISTED
     note = f"{path}: {', '.join(parts)}{f' and {more:,} more labels' if more > 0 else ''}"

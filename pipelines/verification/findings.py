@@ -102,7 +102,11 @@ class Findings:
             texts = {kind: text for kind, (_, text) in examples.items()}
             artefacts = dataclasses.replace(artefacts, examples=texts)
         return cls(
-            tuple(sorted((line for of in parts for line in of.files), key=lambda of: of.path)),
+            tuple(
+                sorted(
+                    (line for part in parts for line in part.files), key=lambda found: found.path
+                )
+            ),
             functools.reduce(operator.add, counted) if counted else None,
             sum_repeats(of.repeats for of in parts),
             tuple(merge_samples(of.sample for of in parts)),

@@ -27,6 +27,7 @@ from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import claims
 from beambert.pipelines.storage.claims import MARKER_FILE, TEMPORARY_PREFIX, UNFINISHED_FILE
 from beambert.pipelines.storage.given_paths import has_wildcard
+from beambert.pipelines.storage.model_files import CONFIG_FILE, TRAINING_FILE
 from beambert.pipelines.tokenizers.folders import read_beside, read_given
 from beambert.pipelines.tokenizers.vocabulary import (
     TOKENIZER_CONFIG_FILE,
@@ -41,7 +42,7 @@ _VOCABULARIES = frozenset((VOCABULARY_FILE, TOKENIZER_FILE))
 # The names of record files contain this, ours and most others'.
 _IN_NAME = "tfrecord"
 # Names of the files that only a model folder has, or a folder of checkpoints.
-_MODEL_FILES = frozenset(("bert_config.json", "training.json", "job.json"))
+_MODEL_FILES = frozenset((CONFIG_FILE, TRAINING_FILE, "job.json"))
 # Rough sizes of stored records. Only the size of a sample depends on them.
 _BYTES_A_POSITION = 5
 _GZIP_RATIO = 6

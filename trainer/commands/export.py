@@ -130,11 +130,7 @@ def main(argv: Sequence[str]) -> None:
         check_license(flags.license)
     if flags.evaluation:
         blessing.check_blessing(flags.evaluation, flags.model)
-    if flags.version is not None and (flags.version < 1 or flags.to != "savedmodel"):
-        raise InputError(
-            f"--version={flags.version}: must be at least 1, with --to=savedmodel; correct it or "
-            "leave it out"
-        )
+    versions.check_number(flags.version, flags.to)
     if flags.checkpoint is not None:
         _export_checkpoint(flags)
         return

@@ -28,7 +28,10 @@ def build_parser() -> FlagParser:
     )
     add_asking_flags(parser, texts="text with [MASK] in it", results="the answers")
     parser.add_argument(
-        "--top", type=int, default=5, help="number of answers for each [MASK] (default: 5)"
+        "--top",
+        type=int,
+        default=5,
+        help="number of answers for each [MASK] (default: %(default)s)",
     )
     return parser
 

@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 
 from beambert.pipelines.shared.console import counted
-from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.flags import FlagParser
 from beambert.pipelines.shared.loading import loading
-from beambert.pipelines.storage.given_paths import check_folder, is_local
+from beambert.pipelines.storage.given_paths import check_folder
 from beambert.trainer.retrieval.settings import EXACT, EXACT_MOST, HNSW, METHODS
 
 EXAMPLES = f"""examples:
@@ -65,16 +64,11 @@ def main(argv: Sequence[str]) -> None:
     flags = build_parser().parse_args(list(argv))
     for folder in flags.embeddings:
         check_folder(folder, f"--embeddings={folder}")
-    if not is_local(flags.output):
-        raise InputError(
-            f"--output={flags.output}: must be on this machine, whose memory the index is mapped "
-            "into; name a folder here"
-        )
     with loading():
         from beambert.trainer.commands.texts import show_progress
         from beambert.trainer.retrieval.indexing import make_index
+    found = make_index(flags.embeddings, flags.output, flags.method, show_progress("passages"))
     output = flags.output.rstrip("/")
-    found = make_index(flags.embeddings, output, flags.method, show_progress("passages"))
     if found.was_done:
         print(f"{output}: already finished by the same command, nothing to do")
         return

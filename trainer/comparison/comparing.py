@@ -104,8 +104,8 @@ def all_results(runs: Sequence[ComparedRun]) -> dict[str, list[Any]]:
     return rows
 
 
-def _names(runs: Sequence[ComparedRun], of: str) -> list[str]:
-    return list(dict.fromkeys(name for run in runs for name in getattr(run, of)))
+def _names(runs: Sequence[ComparedRun], attribute: str) -> list[str]:
+    return list(dict.fromkeys(name for run in runs for name in getattr(run, attribute)))
 
 
 def sections_of(found: Comparison) -> list[tuple[str, Mapping[str, Sequence[Any]]]]:

@@ -102,7 +102,7 @@ def weights_of(plan: PretrainingPlan) -> int:
 
 def memory_of(plan: PretrainingPlan, strategy: tf.distribute.Strategy) -> Memory:
     """Returns the memory that a training takes and has."""
-    longest = max(plan.data, key=lambda of: of.records.max_seq_length)
+    longest = max(plan.data, key=lambda data: data.records.max_seq_length)
     length, predictions = longest.records.max_seq_length, _predictions(plan, longest)
     here = replicas_here(strategy)
     weights = weights_of(plan)

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import claims, outputs, tensorflow_files
+from beambert.pipelines.storage.given_paths import is_local
 from beambert.trainer.embedding.embedder import Report, no_report
 from beambert.trainer.embedding.finished_folders import EmbeddingsFolder, open_embeddings
 from beambert.trainer.embedding.writing import FLAGS_OF as EMBED_FLAGS
@@ -66,8 +67,13 @@ def make_index(
       report: called with the numbers of passages that are done and in all.
 
     Raises:
-      InputError: a folder cannot be used, or a vector has no direction.
+      InputError: the output is elsewhere, a folder cannot be used, or a vector has no direction.
     """
+    if not is_local(output):
+        raise InputError(
+            f"--output={output}: must be on this machine, whose memory the index is mapped "
+            "into; name a folder here"
+        )
     output = output.rstrip("/")
     found = _open_alike(embeddings)
     count = sum(of.info["texts"] for of in found)

@@ -58,7 +58,12 @@ class Searcher:
           queries: the queries.
           top: number of passages for each.
           candidates: number of passages that are ranked again.
+
+        Raises:
+          InputError: no passage is asked for.
         """
+        if top < 1:
+            raise InputError(f"--top={top}: must be at least 1")
         vectors: Sequence[np.ndarray | None] = [None] * len(queries)
         if self._embedder:
             vectors = list(self._embedder.embed(queries)[0])
