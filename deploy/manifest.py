@@ -25,16 +25,16 @@ def manifest(paths: Sequence[str], folder: str = "") -> dict[str, list[dict[str,
       folder: folder that they are copied to; "" if the manifest will lie beside them.
 
     Raises:
-      InputError: there is no file, one cannot be read, or they lie in several folders.
+      InputError: a file cannot be read, or they lie in several folders.
     """
-    if not paths or len({os.path.dirname(os.path.abspath(path)) for path in paths}) > 1:
+    if len({os.path.dirname(os.path.abspath(path)) for path in paths}) > 1:
         raise InputError(
-            f"{' '.join(paths) or 'FILES'}: are not files of one folder; name them all"
+            f"{' '.join(paths)}: lie in several folders; write a manifest for each of them"
         )
     files = []
     for path in sorted(paths):
         if not os.path.isfile(path):
-            raise InputError(f"{path}: is no file; name the files of the delivery")
+            raise InputError(f"{path}: is no file on this machine; name the files of the delivery")
         name = os.path.join(folder, os.path.basename(path))
         files.append({"path": name, "bytes": os.path.getsize(path)})
     return {"files": files}
@@ -43,8 +43,13 @@ def manifest(paths: Sequence[str], folder: str = "") -> dict[str, list[dict[str,
 def build_parser() -> FlagParser:
     """Returns the parser of the command's flags."""
     parser = FlagParser(prog="python -m beambert.deploy.manifest", description=__doc__)
-    parser.add_argument("--folder", default="", help="folder that the files are copied to")
-    parser.add_argument("files", nargs="*", metavar="FILE", help="file of the delivery")
+    parser.add_argument(
+        "--folder",
+        default="",
+        help="folder that the files are copied to, "
+        "in full or as seen from the manifest's folder (default: that folder)",
+    )
+    parser.add_argument("files", nargs="+", metavar="FILE", help="file of the delivery")
     return parser
 
 

@@ -8,6 +8,7 @@ from the configuration's bucket.
 
 import dataclasses
 import json
+import math
 import pathlib
 import re
 import tomllib
@@ -19,6 +20,9 @@ from beambert.pipelines.shared.errors import InputError
 FILE = pathlib.Path(__file__).parent / "terraform" / "terraform.tfvars"
 # The label of everything that the retraining makes, so that its costs can be told from others.
 LABELS = {"app": "beambert"}
+# Name of a setting that is a number -> its least and its greatest value. A canary leaves requests
+# to the version before it.
+_RANGES = {"canary_share": (0, 99), "records_days": (1, math.inf)}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,7 +55,7 @@ class Settings:
         """
         try:
             found = tomllib.loads(path.read_text("utf-8"))
-        except (OSError, tomllib.TOMLDecodeError) as error:
+        except (OSError, ValueError) as error:
             raise InputError(
                 f"{path}: cannot be read ({error}); deploy from a checkout of the "
                 "repository, which `pip install -e .` installs in place"
@@ -62,6 +66,8 @@ class Settings:
             raise InputError(
                 f"{path}: must set exactly {', '.join(sorted(names))}; correct {wrong}"
             )
+        for field in dataclasses.fields(cls):
+            _check_setting(path, field, found[field.name])
         return cls(**found)
 
     def __post_init__(self):
@@ -118,6 +124,26 @@ class Settings:
     def pipeline(self) -> str:
         """Path of the pipeline that deploy/terraform/arrival.yaml starts."""
         return f"{self.configured}/retraining_pipeline.json"
+
+
+def _check_setting(path: pathlib.Path, field: dataclasses.Field, value: Any) -> None:
+    """Refuses a value of the wrong type, or a number out of its range.
+
+    Raises:
+      InputError: the setting is wrong.
+    """
+    name = field.name
+    if field.type is str:
+        is_right, what = isinstance(value, str), "a text in quotes"
+    elif field.type is int:
+        least, most = _RANGES.get(name, (0, math.inf))
+        is_right = type(value) is int and least <= value <= most
+        what = f"a whole number from {least}" + (f" to {most}" if most < math.inf else " on")
+    else:
+        is_right = isinstance(value, list) and all(isinstance(each, str) for each in value)
+        what = "a list of texts in quotes"
+    if not is_right:
+        raise InputError(f"{path}: {name} = {json.dumps(value, default=str)}: must be {what}")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -134,6 +134,8 @@ def main(argv: Sequence[str]) -> None:
       InputError: a flag cannot be used, or a call failed.
     """
     flags = build_parser().parse_args(list(argv))
+    if not flags.project:
+        raise InputError("--project: is empty; give the project for trials, as PROJECT=… of make")
     settings = Settings.read()
     is_another = flags.project != settings.project
     if is_another and not flags.dry_run:

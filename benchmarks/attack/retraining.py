@@ -14,6 +14,7 @@ def _attempt(trial: Trial) -> str:
     generator, root = trial.generator, trial.folder
     for name in ("vocab.txt", "bert_config.json"):
         (root / name).symlink_to(trial.material / name)
+    (root / "task").symlink_to(trial.material / "tasks" / "classification")
     text = root / "text"
     text.mkdir()
     for path in (trial.material / "text").iterdir():

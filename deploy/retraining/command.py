@@ -5,6 +5,7 @@ So the next start repeats at most the step that was interrupted. The served mode
 the last step, and only if the new model is better on the same examples.
 """
 
+import argparse
 import datetime
 import json
 import shlex
@@ -30,7 +31,7 @@ from beambert.deploy.retraining.runs import (
     command,
     is_needed,
 )
-from beambert.pipelines.shared.console import duration, run_main
+from beambert.pipelines.shared.console import counted, duration, run_main
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.flags import FlagParser
 from beambert.pipelines.shared.interrupts import passed_on
@@ -229,7 +230,7 @@ def _lock_path(config: Retraining) -> str:
 
 def _describe(run: RetrainingRun) -> str:
     what = f"continues from {run.encoder}" if run.encoder else "first run"
-    return f"{run.path}: {run.new_files} new files, {what}"
+    return f"{run.path}: {counted(run.new_files, 'new file')}, {what}"
 
 
 def rollback(config: Retraining) -> None:
@@ -344,6 +345,25 @@ def _take_lease(path: str, holder: str) -> None:
         lease.acquire(holder, leases.PIPELINE_LEASE)
 
 
+def _check_together(flags: argparse.Namespace) -> None:
+    """Refuses flags that don't go together, as one of them would do nothing.
+
+    Raises:
+      InputError: two flags don't go together.
+    """
+    for name in ("dry_run", "step", "until"):
+        if flags.rollback and getattr(flags, name):
+            raise InputError(f"--rollback: does nothing else; leave --{name} out")
+    if flags.dry_run and flags.step:
+        raise InputError(f"--dry_run: prints all steps; leave --step={flags.step} out")
+    if flags.holder and not flags.step:
+        raise InputError(f"--holder={flags.holder}: needs --step; leave it out")
+    if flags.outcome_file and flags.step != PLAN:
+        raise InputError(f"--outcome_file={flags.outcome_file}: needs --step={PLAN}; leave it out")
+    if flags.until and flags.step not in (None, PLAN):
+        raise InputError(f"--until={flags.until}: decides the plan; leave it out of other steps")
+
+
 def main(argv: Sequence[str]) -> None:
     """Runs the command.
 
@@ -352,6 +372,7 @@ def main(argv: Sequence[str]) -> None:
       SystemExit: another run is at work.
     """
     flags = build_parser().parse_args(list(argv))
+    _check_together(flags)
     from beambert.deploy.retraining import workspace
 
     config = workspace.read_config(flags.config)

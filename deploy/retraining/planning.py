@@ -1,6 +1,7 @@
 """Decides what the next run is: an unfinished one, or a new one for what has been delivered."""
 
 import datetime
+import os
 import sys
 import time
 from typing import TYPE_CHECKING
@@ -16,9 +17,15 @@ from beambert.deploy.retraining.runs import (
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.loading import loading
 from beambert.pipelines.storage.claims import MARKER_FILE
+from beambert.pipelines.tasks.declarations import find_task
+from beambert.pipelines.tasks.files import split_path
+from beambert.pipelines.tasks.task import DEV, TRAIN
 
 if TYPE_CHECKING:
     from beambert.deploy.retraining.deliveries import Deliveries
+
+# The folder under which Vertex AI mounts buckets.
+MOUNTED = "/gcs/"
 
 
 def plan(
@@ -50,10 +57,11 @@ def plan(
     if history.open and not is_dry and not workspace.is_done(RECORDS, history.open):
         live_jobs.await_records(config, history.open)
     if history.open and workspace.is_done(RECORDS, history.open):
+        _check_task(config, is_dry)
         return history.open
     left_out = deliveries.find_left_out(config.leave_out)
     found = deliveries.read_deliveries(config.manifests, left_out, time.time(), until)
-    if not _are_complete(config, found):
+    if not _are_complete(config, found, until):
         return None
     with loading():
         from beambert.pipelines.files.input_files import match_inputs, match_sources
@@ -83,6 +91,7 @@ def plan(
         if found.faults:  # somebody must look at it, as it may be what was to be taken
             raise InputError(found.faults[0])
         return None
+    _check_task(config, is_dry)
     others = {file.path for file in inputs} - {file.path for file in taken}
     run = next_run(config, history.published, number, len(new), sorted(others))
     for folder in filter(None, (run.encoder, run.served)):
@@ -94,7 +103,25 @@ def plan(
     return run
 
 
-def _are_complete(config: Retraining, found: "Deliveries") -> bool:
+def _check_task(config: Retraining, is_dry: bool) -> None:
+    """Refuses a task without its examples before the encoder is trained, which takes days.
+
+    A machine that prints the steps of a cloud project lacks its mounted buckets.
+
+    Raises:
+      InputError: a file of the task is missing.
+    """
+    folder = str(config.finetune["data_dir"])
+    if is_dry and folder.startswith(MOUNTED) and not os.path.isdir(MOUNTED):
+        return
+    for split in (TRAIN, config.evaluate.get("split", DEV)):
+        try:
+            split_path(find_task(config.finetune["task"]), folder, split)
+        except InputError as error:
+            raise InputError(f"--config: finetune: {error}") from error
+
+
+def _are_complete(config: Retraining, found: "Deliveries", until: float | None) -> bool:
     """Reports wrong manifests, and returns whether there are deliveries to take.
 
     Raises:
@@ -107,7 +134,8 @@ def _are_complete(config: Retraining, found: "Deliveries") -> bool:
     if not config.manifests:
         return True
     if not found.count:
-        print(f"no manifest matches {', '.join(config.manifests)} yet")
+        which = "of the days before --until" if until else "yet"
+        print(f"no manifest matches {', '.join(config.manifests)} {which}")
         return False
     if time.time() - found.newest < 60 * config.settle_minutes:
         print(f"the last manifest is younger than {config.settle_minutes:g} minutes; more may come")

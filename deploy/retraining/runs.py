@@ -22,6 +22,7 @@ from beambert.pipelines.instances.mixture import parse_weights
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage.claims import BLESSED, MARKER_FILE, NOT_BLESSED
 from beambert.pipelines.storage.model_files import CHECKPOINTS_FOLDER
+from beambert.pipelines.tasks.flags import task_of
 
 PUBLISHED = "published"
 REFUSED = "refused"
@@ -145,7 +146,7 @@ class Retraining:
 def _check_type(name: str, value: Any) -> None:
     """Refuses a value of the wrong type."""
     if name in ("workspace", "vocab_file", "tokenizer"):
-        if not isinstance(value, str) or not value:
+        if not isinstance(value, str) or not value.rstrip("/"):
             raise InputError(f'{name}: must be a path, such as {name} = "…"')
     elif name in LISTS:
         if not isinstance(value, list) or not all(isinstance(of, str) for of in value):
@@ -217,7 +218,9 @@ def _check_commands(config: Retraining) -> None:
                 if section == "evaluate":
                     evaluate.parse(arguments)
                 else:
-                    COMMANDS[section].build_parser().parse_known_args(arguments)
+                    flags, _ = COMMANDS[section].build_parser().parse_known_args(arguments)
+                    if section == "finetune":
+                        task_of(flags)
             except InputError as error:
                 raise InputError(f"{section}: {error}") from error
 

@@ -19,6 +19,7 @@ from beambert.deploy.retraining.runs import (
     RetrainingRun,
     markers,
 )
+from beambert.pipelines.shared.console import counted
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import claims, tensorflow_files
 from beambert.pipelines.storage.model_files import GRAPH_FILE
@@ -189,8 +190,8 @@ def withdraw(workspace: str) -> tuple[str, int, int]:
     versions = _numbers_in(serving)
     if len(versions) < 2:
         raise InputError(
-            f"{serving}: has {len(versions)} versions, so there is none to go back to; nothing was "
-            "changed"
+            f"{serving}: has {counted(len(versions), 'version')}, so there is none to go back to; "
+            "nothing was changed"
         )
     *_, before, version = versions
     for number in reversed(_numbers_in(f"{workspace}/runs")):

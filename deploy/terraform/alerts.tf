@@ -19,6 +19,20 @@ locals {
   }
 }
 
+# What the mail says beside its name.
+locals {
+  advice = {
+    "A retraining has failed"                    = "What is served stays. The log of the pipeline's step that failed ends with a sentence that names the cause and the remedy. Mend it, and start: the run goes on where it stopped."
+    "A training job waits for its machine"       = "Look at the quota of `trainer` in terraform.tfvars, or name other `training_regions` there. The job takes the machine as soon as one is free."
+    "A delivery was left out"                    = "The log names the manifest and what is wrong. Have the files delivered again under new names, and delete the wrong manifest: each start reports it until it is gone."
+    "No retraining has ended for a long time"    = "Either nothing was delivered, or each run fails: look at the newest files in the bucket of text, and at the newest run of the pipeline."
+    "An arrival could not start the retraining"  = "Look at the execution of the workflow beambert-arrival that failed. The next start by schedule takes the delivery."
+    "An arrival was not delivered"               = "`gcloud pubsub subscriptions pull beambert-dead-letters` shows it. The next start by schedule takes the delivery."
+    "A Dataflow job runs for more than 13 hours" = "The configuration ends a job after twelve hours, so this one is of other origin or stands still. Cancel it on Dataflow's page, and start: the run makes its records again."
+    "No retraining was planned for a day"        = "Look at the schedule beambert on Vertex's page of schedules. `python -m beambert.deploy.vertex --release=COMMIT deploy` makes it again."
+  }
+}
+
 resource "google_monitoring_alert_policy" "log" {
   for_each     = local.alerts
   display_name = each.key
@@ -33,6 +47,10 @@ resource "google_monitoring_alert_policy" "log" {
     notification_rate_limit {
       period = "3600s"
     }
+  }
+  documentation {
+    mime_type = "text/markdown"
+    content   = local.advice[each.key]
   }
   notification_channels = [google_monitoring_notification_channel.team.id]
 }
@@ -73,6 +91,10 @@ resource "google_monitoring_alert_policy" "limit" {
       }
     }
   }
+  documentation {
+    mime_type = "text/markdown"
+    content   = local.advice[each.key]
+  }
   notification_channels = [google_monitoring_notification_channel.team.id]
 }
 
@@ -106,6 +128,10 @@ resource "google_monitoring_alert_policy" "no_plan" {
         per_series_aligner = "ALIGN_COUNT"
       }
     }
+  }
+  documentation {
+    mime_type = "text/markdown"
+    content   = local.advice["No retraining was planned for a day"]
   }
   notification_channels = [google_monitoring_notification_channel.team.id]
 }

@@ -9,16 +9,18 @@
     python -m beambert.deploy.vertex serve RUN --share=10      gives it a share of the requests
     python -m beambert.deploy.vertex canary RUN --share=10     the same, unless it does worse
 
-With --show, the command prints the request and sends nothing.
+With --show, the command prints the request, or what it would do, and changes nothing.
 """
 
 import argparse
 import json
 import pathlib
+import shlex
 from collections.abc import Sequence
 
+from beambert.commands import COMMANDS
 from beambert.deploy.retraining.command import PLAN, RELEASE
-from beambert.deploy.retraining.runs import ENCODER, STEPS
+from beambert.deploy.retraining.runs import BEAM_SECTIONS, ENCODER, SECTIONS, STEPS
 from beambert.deploy.settings import Deployment, Release, Settings
 from beambert.deploy.vertex import canary, jobs, registry, releases, requests
 from beambert.pipelines.shared.errors import InputError
@@ -29,7 +31,7 @@ def build_parser() -> FlagParser:
     """Returns the parser of the command's flags."""
     parser = FlagParser(prog="python -m beambert.deploy.vertex", description=__doc__)
     add = parser.add_argument
-    add("--show", action="store_true", help="print the request and send nothing")
+    add("--show", action="store_true", help="print the request and change nothing")
     add("--release", metavar="COMMIT", help="release to take (default: the one in use)")
     add(
         "--deployment",
@@ -37,7 +39,7 @@ def build_parser() -> FlagParser:
         help="deployment.json of a release, which the steps of a pipeline read (default: "
         "deploy/terraform/terraform.tfvars and --release)",
     )
-    kinds = parser.add_subparsers(dest="kind", required=True)
+    kinds = parser.add_subparsers(dest="kind", metavar="COMMAND", required=True)
     step = kinds.add_parser("step", help="do a step of the open run, on the machine that it needs")
     add = step.add_argument
     add(
@@ -74,7 +76,7 @@ def build_parser() -> FlagParser:
     serve = kinds.add_parser("serve", help="give a registered model a share of the requests")
     serve.add_argument("run", help="folder of the run")
     serve.add_argument(
-        "--share", type=int, choices=range(101), metavar="PERCENT", required=True,
+        "--share", type=int, metavar="PERCENT", required=True,
         help="its share of the requests in percent, 0 to take it from the endpoint",
     )  # fmt: skip
     canary = kinds.add_parser(
@@ -82,10 +84,35 @@ def build_parser() -> FlagParser:
     )
     canary.add_argument("run", help="folder of the run")
     canary.add_argument(
-        "--share", type=int, choices=range(1, 100), metavar="PERCENT", required=True,
+        "--share", type=int, metavar="PERCENT", required=True,
         help="its share of the requests in percent",
     )  # fmt: skip
     return parser
+
+
+def _check(flags: argparse.Namespace) -> None:
+    """Refuses what no request could be made of, and a job that would end at its start.
+
+    Raises:
+      InputError: a flag is missing, or has a value that cannot be used.
+    """
+    if flags.kind == "deploy" and not flags.release:
+        raise InputError("--release: is needed by `deploy`; name a commit that was built")
+    if flags.kind == "canary" and flags.show:
+        raise InputError("--show: `canary` acts on answers; show `serve` with the same --share")
+    if flags.kind in ("serve", "canary"):
+        least, most = (0, 100) if flags.kind == "serve" else (1, 99)
+        if not least <= flags.share <= most:
+            raise InputError(f"--share={flags.share}: must be from {least} to {most}")
+    if flags.kind == "job":
+        if flags.hours < 1:
+            raise InputError(f"--hours={flags.hours}: must be at least 1")
+        name, *others = flags.arguments
+        if name not in COMMANDS:
+            raise InputError(f"{name}: is no command that a job could run; see beambert --help")
+        parser = COMMANDS[name].build_parser()
+        is_trainer = name in SECTIONS and name not in BEAM_SECTIONS
+        (parser.parse_args if is_trainer else parser.parse_known_args)(others)
 
 
 def read_deployment(flags: argparse.Namespace) -> Deployment:
@@ -113,13 +140,18 @@ def _step(deployment: Deployment, flags: argparse.Namespace) -> None:
     from beambert.deploy.vertex import lineage
 
     step, settings = flags.step, deployment.settings
+    arguments = requests.step_arguments(deployment.config, step)[1:]
+    for name in ("holder", "outcome_file"):
+        if getattr(flags, name):
+            arguments.append(f"--{name}={getattr(flags, name)}")
+    if flags.show and step not in (*requests.ON_ACCELERATORS, registry.REGISTER):
+        print(f"beambert retrain {shlex.join(arguments)}")
+        return
     config = workspace.read_config(deployment.config)
     if step == registry.REGISTER:
-        registered, share = (
-            registry.register_last(deployment, config.workspace),
-            settings.canary_share,
-        )
-        if registered and share:
+        registered = registry.register_last(deployment, config.workspace, flags.show)
+        share = settings.canary_share
+        if registered and share and not flags.show:
             canary.try_out(settings, config, registered, share)
         return
     run = workspace.read_history(config.workspace).open
@@ -128,16 +160,14 @@ def _step(deployment: Deployment, flags: argparse.Namespace) -> None:
             raise InputError(f"--step={step}: there is no open run in {config.workspace}; plan one")
         if not workspace.is_done(step, run) or flags.show:
             _send(deployment, requests.step_job(deployment, config, run, step), flags.show)
+        if flags.show:
+            return
     else:
         if step == RELEASE and run is not None and command.is_held(config, flags.holder):
             # A component that was lost has left its accelerators at work.
             for each in requests.ON_ACCELERATORS:
                 name = requests.step_job(deployment, config, run, each)["display_name"]
                 jobs.cancel(settings, name)
-        arguments = requests.step_arguments(deployment.config, step)[1:]
-        for name in ("holder", "outcome_file"):
-            if getattr(flags, name):
-                arguments.append(f"--{name}={getattr(flags, name)}")
         command.main(arguments)
     if flags.executor_input and run is not None:
         lineage.write(step, run, flags.executor_input)
@@ -157,19 +187,18 @@ def main(argv: Sequence[str]) -> None:
       InputError: a flag or a setting cannot be used, or a job failed.
     """
     flags = build_parser().parse_args(list(argv))
+    _check(flags)
     from beambert.deploy.retraining import workspace
 
-    if flags.kind == "deploy" and not flags.release:
-        raise InputError("--release: is needed by `deploy`; name a commit that was built")
     if flags.kind == "rollback":
-        releases.rollback(Settings.read(), flags.commit)
+        releases.rollback(Settings.read(), flags.commit, flags.show)
     elif flags.kind == "stop":
         settings = Settings.read()
-        releases.stop(settings)
+        releases.stop(settings, flags.show)
         if flags.endpoint:
-            registry.delete_endpoint(settings)
+            registry.delete_endpoint(settings, flags.show)
     elif flags.kind == "serve":
-        registry.serve(Settings.read(), flags.run, flags.share)
+        registry.serve(Settings.read(), flags.run, flags.share, flags.show)
     elif flags.kind == "canary":
         deployment = read_deployment(flags)
         config = workspace.read_config(deployment.config)

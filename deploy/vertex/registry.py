@@ -66,8 +66,13 @@ def upload(deployment: Deployment, run: str, show: bool) -> None:
             client.import_model_evaluation(parent=name, model_evaluation=evaluation)
 
 
-def register_last(deployment: Deployment, workspace_folder: str) -> str | None:
+def register_last(deployment: Deployment, workspace_folder: str, show: bool) -> str | None:
     """Registers the model of the last run, if it has published one.
+
+    Args:
+      deployment: the settings and images.
+      workspace_folder: folder of all runs.
+      show: True to print the request and do nothing.
 
     Returns:
       the folder of the run; None if it has published nothing.
@@ -80,7 +85,7 @@ def register_last(deployment: Deployment, workspace_folder: str) -> str | None:
     history = workspace.read_history(workspace_folder)
     run = f"{workspace_folder}/runs/{history.last:06d}"
     if run in history.published:
-        upload(deployment, run, show=False)
+        upload(deployment, run, show)
         return run
     if run in history.refused:
         print(f"{run}: published nothing, so there is nothing to register")
@@ -181,11 +186,17 @@ def _deployed_id(endpoint: Any, version: str) -> str | None:
     return next(deployed, None)
 
 
-def serve(settings: Settings, run: str, share: int) -> None:
+def serve(settings: Settings, run: str, share: int, show: bool = False) -> None:
     """Gives a registered model a share of the requests to the endpoint.
 
     The endpoint is made by the first call, and the model deployed if it isn't yet. With a share of
     0 the model is taken from the endpoint, which ends its costs; the last one may be, too.
+
+    Args:
+      settings: the settings.
+      run: folder of the run.
+      share: share of the requests in percent.
+      show: True to print the shares that there would be and change nothing.
 
     Raises:
       InputError: the run isn't registered, or no other model can take the rest of the requests.
@@ -194,6 +205,9 @@ def serve(settings: Settings, run: str, share: int) -> None:
     with google_cloud.told(run, "cannot be served"):
         version = _registered(settings, run)
         client = google_cloud.vertex_client("EndpointService", settings.region)
+        if show:
+            _show_shares(client, settings, version, share)
+            return
         endpoint = _endpoint(client, settings)
         before = {
             each.id: endpoint.traffic_split.get(each.id, 0) for each in endpoint.deployed_models
@@ -218,10 +232,28 @@ def serve(settings: Settings, run: str, share: int) -> None:
     print(f"{endpoint.name}: {version} has {share} % of the requests")
 
 
-def delete_endpoint(settings: Settings) -> None:
+def _show_shares(client: Any, settings: Settings, version: str, share: int) -> None:
+    """Prints the endpoint and the shares of the requests that `serve` would leave."""
+    found = list(client.list_endpoints(request={"parent": settings.parent, **NAMED}))
+    deployed = found[0].deployed_models if found else []
+    names = {each.id: f"{each.model}@{each.model_version_id}" for each in deployed}
+    before = {each.id: found[0].traffic_split.get(each.id, 0) for each in deployed}
+    mine = next((number for number, name in names.items() if name == version), version)
+    is_last = mine in before and len(before) == 1 and not share
+    split = {mine: 0} if is_last else share_out(before, mine, share)
+    shares = {names.get(number, version): part for number, part in split.items()}
+    where = found[0].name if found else f"a new endpoint {DISPLAY_NAME}"
+    print(json.dumps({"endpoint": where, "traffic_split": shares}, indent=1))
+
+
+def delete_endpoint(settings: Settings, show: bool) -> None:
     """Takes all models from the endpoint and deletes it, which ends its costs.
 
     The models stay in the registry, and `serve` makes the endpoint again.
+
+    Args:
+      settings: the settings.
+      show: True to print what would be deleted and delete nothing.
 
     Raises:
       InputError: Vertex AI refuses.
@@ -229,6 +261,9 @@ def delete_endpoint(settings: Settings) -> None:
     with google_cloud.told(DISPLAY_NAME, "the endpoint cannot be deleted"):
         client = google_cloud.vertex_client("EndpointService", settings.region)
         for endpoint in client.list_endpoints(request={"parent": settings.parent, **NAMED}):
+            if show:
+                print(f"{endpoint.name}: would be deleted")
+                continue
             deployed = [each.id for each in endpoint.deployed_models]
             while deployed:
                 # A model goes only without requests, which one of the others takes meanwhile.

@@ -13,12 +13,16 @@ deployment, so an earlier one can be taken again as it was:
 import json
 import pathlib
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from beambert.deploy import google_cloud
+from beambert.deploy.retraining.planning import MOUNTED
 from beambert.deploy.settings import Deployment, Release, Settings
 from beambert.deploy.vertex.requests import DISPLAY_NAME, pipeline_job, schedule
 from beambert.pipelines.shared.errors import InputError
+
+if TYPE_CHECKING:
+    from beambert.deploy.retraining.runs import Retraining
 
 FOLDER = pathlib.Path(__file__).parents[1]
 
@@ -77,7 +81,7 @@ def deploy(deployment: Deployment, config_file: pathlib.Path, show: bool) -> Non
         config = deployment.fill_in(config_file.read_text("utf-8"))
     except OSError as error:
         raise InputError(f"--config={config_file}: cannot be read ({error.strerror})") from error
-    Retraining.from_toml(config, str(config_file))
+    _check_places(Retraining.from_toml(config, str(config_file)), config_file)
     compiled = (FOLDER / "retraining_pipeline.yaml").read_text("utf-8")
     job = pipeline_job(deployment, yaml.safe_load(deployment.fill_in(compiled)))
     if show:
@@ -94,8 +98,31 @@ def deploy(deployment: Deployment, config_file: pathlib.Path, show: bool) -> Non
     _use(deployment, job, sent)
 
 
-def rollback(settings: Settings, tag: str) -> None:
+def _check_places(config: "Retraining", config_file: pathlib.Path) -> None:
+    """Refuses folders that the machines of the steps would not find.
+
+    Raises:
+      InputError: a folder is on this machine.
+    """
+    places = {
+        "workspace": (config.workspace, "gs://"),
+        "finetune.data_dir": (str(config.finetune["data_dir"]), MOUNTED),
+    }
+    for name, (folder, root) in places.items():
+        if not folder.startswith(root):
+            raise InputError(
+                f"--config={config_file}: {name}: {folder}: is on this machine, and each step runs "
+                f"on another; give one under {root}"
+            )
+
+
+def rollback(settings: Settings, tag: str, show: bool) -> None:
     """Puts an earlier deployment to use again, with the configuration that it had.
+
+    Args:
+      settings: the settings.
+      tag: the release's commit.
+      show: True to print the request and do nothing.
 
     Raises:
       InputError: the release was never deployed.
@@ -109,11 +136,11 @@ def rollback(settings: Settings, tag: str) -> None:
     sent = tensorflow_files.read_text(deployment.pipeline)
     from google.cloud import aiplatform_v1
 
-    _use(
-        deployment,
-        aiplatform_v1.PipelineJob.to_dict(aiplatform_v1.PipelineJob.from_json(sent)),
-        sent,
-    )
+    if show:
+        print(json.dumps(schedule(deployment, json.loads(sent)), indent=1))
+        return
+    job = aiplatform_v1.PipelineJob.to_dict(aiplatform_v1.PipelineJob.from_json(sent))
+    _use(deployment, job, sent)
 
 
 def _use(deployment: Deployment, job: Mapping[str, Any], sent: str) -> None:
@@ -133,8 +160,12 @@ def _use(deployment: Deployment, job: Mapping[str, Any], sent: str) -> None:
     print(f"{created.name}: {request['cron']}, release {deployment.release.tag}")
 
 
-def stop(settings: Settings) -> None:
+def stop(settings: Settings, show: bool) -> None:
     """Deletes the schedule; a later `deploy` makes it again.
+
+    Args:
+      settings: the settings.
+      show: True to print what would be deleted and delete nothing.
 
     Raises:
       InputError: Vertex AI refuses.
@@ -143,5 +174,6 @@ def stop(settings: Settings) -> None:
         client = google_cloud.vertex_client("ScheduleService", settings.region)
         wanted = {"parent": settings.parent, "filter": f'display_name="{DISPLAY_NAME}"'}
         for each in list(client.list_schedules(request=wanted)):
-            client.delete_schedule(name=each.name)
-            print(f"{each.name}: deleted")
+            if not show:
+                client.delete_schedule(name=each.name)
+            print(f"{each.name}: {'would be ' if show else ''}deleted")

@@ -15,6 +15,7 @@ import yaml
 from beambert.deploy.retraining.runs import PUBLISHED, REFUSED
 from beambert.deploy.settings import LABELS, Deployment, Release, Settings
 from beambert.deploy.vertex import canary
+from beambert.deploy.vertex.command import build_parser as vertex_parser
 from beambert.deploy.vertex.requests import custom_job, model, on_demand, pipeline_job
 from beambert.pipelines.files.input_list import INPUTS_FILE
 from beambert.pipelines.records.contract import INFO_FILE
@@ -147,6 +148,22 @@ def test_alerts_match_what_is_printed():
         assert each in code, each
     outcomes = set(re.findall(r': (\w+): \\"', SOURCES))
     assert outcomes == {PUBLISHED, REFUSED} and "{run.path}: {result['outcome']}: " in code
+
+
+def test_each_alert_says_what_to_do():
+    """Whoever is woken by a mail needs more than its name."""
+    alerts = (FOLDER / "alerts.tf").read_text()
+    body = alerts.partition("advice = {")[2].partition("\n  }\n")[0]
+    advice = dict(re.findall(r'^ +"([^"]+)" += "([^"]+)"$', body, re.MULTILINE))
+    named = set(re.findall(r'^    "([^"]+)" +=', alerts.replace(body, ""), re.MULTILINE))
+    named |= set(re.findall(r'^  display_name = "([A-Z][\w ]+)"\n  combiner', alerts, re.MULTILINE))
+    assert len(named) == 8 and set(advice) == named
+    policies = re.findall(r'^resource "google_monitoring_alert_policy".*?^}', SOURCES, re.M | re.S)
+    assert len(policies) == 4 and all("\n  documentation {" in each for each in policies)
+    told = re.findall(r"`python -m beambert.deploy.vertex (.*?)`", "".join(advice.values()))
+    assert told
+    for command in told:
+        vertex_parser().parse_args(command.split())
 
 
 def test_state_is_remote_and_labels_are_everywhere():

@@ -215,6 +215,13 @@ def test_the_table_of_mended_faults_names_real_tests():
                 assert f"def {name}(" in (ROOT / path).read_text(), name
 
 
+@pytest.mark.parametrize("flags", [[], ["--dry_run"]])
+def test_make_without_a_project(capsys, flags):
+    with pytest.raises(InputError, match="--project: is empty; give the project for trials"):
+        smoke.main(["--project=", *flags])
+    assert not capsys.readouterr().out
+
+
 def test_a_manifest_of_files(tmp_path, capsys, monkeypatch):
     (tmp_path / "b.jsonl").write_text("{}\n")
     (tmp_path / "a.jsonl").write_text("")
@@ -225,11 +232,12 @@ def test_a_manifest_of_files(tmp_path, capsys, monkeypatch):
     manifest.main(["--folder=gs://b-text", str(tmp_path / "a.jsonl")])
     found = json.loads(capsys.readouterr().out)["files"]
     assert found == [{"path": "gs://b-text/a.jsonl", "bytes": 0}]
-    for paths in (
-        [],
-        [str(tmp_path)],
-        [str(tmp_path / "c")],
-        ["/etc/hosts", str(tmp_path / "a.jsonl")],
+    for paths, message in (
+        ([str(tmp_path)], "is no file on this machine"),
+        (["gs://b-text/a.jsonl"], "gs://b-text/a.jsonl: is no file on this machine"),
+        (["/etc/hosts", str(tmp_path / "a.jsonl")], "lie in several folders; write a manifest for"),
     ):
-        with pytest.raises(InputError, match="folder|is no file"):
+        with pytest.raises(InputError, match=message):
             manifest.manifest(paths)
+    with pytest.raises(InputError, match="FILE: missing"):
+        manifest.main(["--folder=gs://b-text"])

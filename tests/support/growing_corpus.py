@@ -25,7 +25,10 @@ BERT_CONFIG = {
 
 
 def write_config(root: pathlib.Path, **values: object) -> pathlib.Path:
-    """Writes the configuration; `more` and `data` are lines to add."""
+    """Writes the configuration and, unless it is there, its task; `more` and `data` are lines."""
+    for split in ("train", "dev"):
+        if not (root / "task" / f"{split}.tsv").exists():
+            write_task(root, split, 8)
     values = {"more": "", "data": "", "learning_rate": 3e-3, "epochs": 6} | values
     path = root / "retrain.toml"
     path.write_text(RETRAINING.format(root=root, **values))

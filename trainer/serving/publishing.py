@@ -14,6 +14,8 @@ from beambert.pipelines.storage.model_files import GRAPH_FILE
 
 # The folder of a SavedModel for files outside the graph, and our file in it.
 EXTRA_ASSETS, SOURCE_FILE = "assets.extra", "model.json"
+# The folders of a SavedModel with its weights and, if it has any, its tables of words.
+_FILE_FOLDERS = ("variables", "assets")
 SECONDS_BETWEEN_TRIES = 2.0
 
 
@@ -26,8 +28,22 @@ def graph_sha256(version: str) -> str:
     return tensorflow_files.sha256_of(f"{version}/{GRAPH_FILE}")
 
 
+def files_sha256(version: str) -> dict[str, str]:
+    """Returns path in a SavedModel -> SHA-256, for its weights and its tables of words.
+
+    Raises:
+      InputError: a file cannot be read.
+    """
+    paths = [
+        f"{folder}/{name}"
+        for folder in _FILE_FOLDERS
+        for name in sorted(tensorflow_files.list_folder(f"{version}/{folder}"))
+    ]
+    return {path: tensorflow_files.sha256_of(f"{version}/{path}") for path in paths}
+
+
 def is_as_exported(version: str) -> bool:
-    """Returns whether a version has the graph that it was exported with, so far as it tells.
+    """Returns whether a version has the files that it was exported with, so far as it tells.
 
     Raises:
       InputError: a file cannot be read.
@@ -36,10 +52,13 @@ def is_as_exported(version: str) -> bool:
     if not tensorflow_files.exists(source):
         return True
     try:
-        expected = parse_object(tensorflow_files.read_bytes(source)).get("graph_sha256")
+        found = parse_object(tensorflow_files.read_bytes(source))
     except ValueError:
         return False
-    return expected in (None, graph_sha256(version))
+    if found.get("graph_sha256") not in (None, graph_sha256(version)):
+        return False
+    # An older export tells nothing of its weights.
+    return "files_sha256" not in found or found["files_sha256"] == files_sha256(version)
 
 
 def publish(temporary: str, output: str, number: Callable[[], int]) -> str:

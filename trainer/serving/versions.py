@@ -23,6 +23,7 @@ from beambert.trainer.serving.card import CARD_FILE, served_card
 from beambert.trainer.serving.publishing import (
     EXTRA_ASSETS,
     SOURCE_FILE,
+    files_sha256,
     graph_sha256,
     publish,
 )
@@ -119,6 +120,7 @@ def _write_source(model_dir: str, weights: str, path: str) -> None:
         "model": claims.absolute(model_dir),
         "weights_sha256": weights,
         "graph_sha256": graph_sha256(path),
+        "files_sha256": files_sha256(path),
     }
     tensorflow_files.write_bytes(
         f"{path}/{EXTRA_ASSETS}/{SOURCE_FILE}", json.dumps(source, indent=1).encode()

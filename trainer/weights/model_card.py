@@ -101,7 +101,9 @@ def training_sections(found: model_folders.ModelFolder) -> list[str]:
     if encoder is not found:
         rows = _settings(encoder.training)
         sections.append("## Training of its encoder\n\n" + _table(("setting", "value"), rows))
-    return sections + [_text(info) for info in _records_infos(encoder.training)]
+    sections += [_text(info) for info in _records_infos(encoder.training)]
+    earlier = _earlier_text(encoder)
+    return [*sections, earlier] if earlier else sections
 
 
 def checksums_section(found: model_folders.ModelFolder, weights: str, sha256: str) -> str:
@@ -123,6 +125,26 @@ def _encoder_of(training: Mapping[str, Any]) -> model_folders.ModelFolder | None
         if _is_pretrained(encoder) and weights_sha256_of(encoder.path) == training["init_sha256"]:
             return encoder
     return None
+
+
+def _earlier_text(encoder: model_folders.ModelFolder) -> str:
+    """Returns the section on the text of the encoders that this one went on from; "" without any.
+
+    The encoder of a retraining goes on from the last one, and so on; the records of each hold only
+    what was new.
+    """
+    rows = []
+    while weights := encoder.training.get("init_sha256"):
+        earlier = _encoder_of(encoder.training)
+        if earlier is None:
+            rows.append((weights, "not known here", ""))
+            break
+        for info in _records_infos(earlier.training):
+            used = info.counts.get("documents", {}).get("used", "")
+            rows.append((weights, info.parameters["max_seq_length"], used))
+        encoder = earlier
+    heads = ("weights of the encoder", "tokens of its records", "documents used")
+    return "## Text that it had learned from before\n\n" + _table(heads, rows) if rows else ""
 
 
 def _records_infos(training: Mapping[str, Any]) -> list[RecordsInfo]:

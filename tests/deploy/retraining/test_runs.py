@@ -230,6 +230,9 @@ BAD = {
     ("learning_rate", "learn_rate"): "finetune.learn_rate: is no flag",
     ("[pretrain.further]", "[pretrain.further]\nsteps = 1"): "pretrain.steps: is no flag",
     ('task = "classification"', ""): "needs task and data_dir",
+    ('task = "classification"', 'task = "sst2x"'): "finetune: --task=sst2x: not a task; did you",
+    ('task = "classification"', 'task = "rte"\nlabels = "a,b"'): "finetune: --labels: rte has its",
+    ('workspace = "', 'workspace = "/" # "'): "workspace: must be a path",
     ("[pretrain]", "[pretrain"): "is not TOML",
     ('workspace = "', 'workspace = 5 # "'): "workspace: must be a path",
     ("vocab_file =", "settle_minutes = '10'\nvocab_file ="): "settle_minutes: must be a number",
@@ -314,6 +317,58 @@ def test_sources_in_the_place_of_input(tmp_path, commands, capsys):
 def test_weights_of_sources(tmp_path, weights, message):
     with pytest.raises(InputError, match=f"--weights.*{message}"):
         Retraining.from_toml(with_sources(tmp_path, weights).read_text(), "my.toml")
+
+
+@pytest.mark.parametrize("split", ["train", "dev"])
+@pytest.mark.parametrize("arguments", [[], ["--dry_run"], ["--step=plan"]])
+def test_a_task_whose_files_are_missing(tmp_path, config, commands, split, arguments):
+    """It is told before the records and the training of the encoder, not after them."""
+    (tmp_path / "task" / f"{split}.tsv").unlink()
+    message = f"--config: finetune: --data_dir=.*: has no {split}.tsv"
+    with pytest.raises(InputError, match=message):
+        retrain.main([f"--config={tmp_path / 'retrain.toml'}", *arguments])
+    assert commands.ran == [] and not list(tmp_path.glob("workspace/runs/*"))
+
+
+def test_a_task_that_goes_missing_during_a_run(tmp_path, config, commands):
+    commands.fail = "encoder"
+    with pytest.raises(InputError):
+        retrain.retrain(config)
+    commands.fail, done = None, len(commands.ran)
+    (tmp_path / "task" / "dev.tsv").unlink()
+    with pytest.raises(InputError, match=r"has no dev\.tsv"):
+        retrain.retrain(config)
+    assert len(commands.ran) == done
+    corpus.write_config(tmp_path)
+    commands.accuracies = {"000001": 0.8}
+    retrain.retrain(config)
+    assert sorted(served(config)) == ["1"]
+
+
+def test_steps_of_a_cloud_project_are_shown_without_its_buckets(tmp_path, config, capsys):
+    """Vertex AI mounts them; the machine of the person who looks has none."""
+    path = tmp_path / "retrain.toml"
+    path.write_text(path.read_text().replace(f"{tmp_path}/task", "/gcs/bucket-config/task"))
+    retrain.main([f"--config={path}", "--dry_run"])
+    assert "--data_dir=/gcs/bucket-config/task" in capsys.readouterr().out
+    with pytest.raises(InputError, match="/gcs/bucket-config/task: no such folder"):
+        retrain.main([f"--config={path}"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--dry_run", "--step=plan"], "--dry_run: prints all steps; leave --step=plan out"),
+        (["--outcome_file=o"], "--outcome_file=o: needs --step=plan"),
+        (["--step=records", "--outcome_file=o"], "--outcome_file=o: needs --step=plan"),
+        (["--holder=h"], "--holder=h: needs --step"),
+        (["--step=records", "--until=2026-03-01"], "--until=2026-03-01: decides the plan"),
+    ],
+)
+def test_flags_that_do_nothing_beside_others(tmp_path, config, commands, arguments, message):
+    with pytest.raises(InputError, match=message):
+        retrain.main([f"--config={tmp_path / 'retrain.toml'}", *arguments])
+    assert commands.ran == []
 
 
 def test_no_such_flag_of_beam(tmp_path, config, commands):

@@ -70,7 +70,7 @@ def test_a_rollback_that_is_killed(tmp_path, config, commands, monkeypatch):
 
 def test_nothing_to_go_back_to(config):
     retrain.rollback(config)
-    with pytest.raises(InputError, match="serving: has 1 versions, .*nothing was changed"):
+    with pytest.raises(InputError, match="serving: has 1 version, .*nothing was changed"):
         retrain.rollback(config)
     assert sorted(served(config)) == ["1"]
 
@@ -160,6 +160,28 @@ def test_a_graph_that_was_changed_by_hand(tmp_path, config, commands, source):
     assert sorted(served(config)) == (["1", "2", "3"] if source == "older" else ["1", "3"])
 
 
+@pytest.mark.parametrize("change", ["weights", "vocabulary", "one more", "one less"])
+def test_weights_or_a_vocabulary_that_were_changed_by_hand(tmp_path, config, commands, change):
+    version = pathlib.Path(config.workspace, "serving", "2")
+    weights, vocabulary = version / "variables/variables.index", version / "assets/vocab.txt"
+    for file in (weights, vocabulary, version / "assets.extra/model.json"):
+        file.parent.mkdir()
+        file.write_text("as exported")
+    exported = {"graph_sha256": publishing.graph_sha256(str(version))}
+    exported["files_sha256"] = publishing.files_sha256(str(version))
+    (version / "assets.extra/model.json").write_text(json.dumps(exported))
+    assert retrain.plan(config) is None  # as it was
+    if change == "one less":
+        vocabulary.unlink()
+    else:
+        others = {"weights": weights, "vocabulary": vocabulary}
+        others.get(change, version / "assets/more.txt").write_text("by hand    ")
+    corpus.deliver(tmp_path, 3)
+    with pytest.raises(InputError, match="serving/2: was changed after its export"):
+        retrain.retrain(config)
+    assert commands.ran == []
+
+
 def test_all_versions_are_gone(tmp_path, config, commands):
     """That is no reason to begin anew, and nothing is done until someone has said what is meant."""
     kept = shutil.move(f"{config.workspace}/serving", tmp_path / "elsewhere")
@@ -194,3 +216,14 @@ def test_a_permission_that_is_revoked_on_the_way(tmp_path, config, commands, mon
     commands.fail = None
     retrain.retrain(config)
     assert sorted(served(config)) == ["1", "2", "3"]
+
+
+@pytest.mark.parametrize("other", ["--dry_run", "--step=plan", "--until=2026-03-01"])
+def test_a_rollback_beside_a_flag_that_it_does_not_follow(tmp_path, config, commands, other):
+    """Above all `--dry_run`: whoever gives it wants nothing to be changed."""
+    before = served(config)
+    arguments = ["--rollback", other, f"--config={tmp_path / 'retrain.toml'}"]
+    name = other.partition("=")[0]
+    with pytest.raises(InputError, match=f"--rollback: does nothing else; leave {name} out"):
+        retrain.main(arguments)
+    assert served(config) == before and len(before) == 2

@@ -114,19 +114,40 @@ def test_nothing_is_left_that_costs(vertex, workspace, monkeypatch, shares):
     assert len(vertex.versions) == len(shares)
 
 
+def test_show_changes_no_share(vertex, workspace, monkeypatch, capsys):
+    """What `serve --show` prints is what `serve` then makes."""
+    monkeypatch.setattr(Settings, "read", classmethod(lambda cls: SETTINGS))
+    for number in (1, 2):
+        upload(workspace, number)
+    for number, share in ((1, 100), (2, 10), (2, 100), (1, 0), (2, 0)):
+        arguments = ["serve", str(workspace / "runs" / f"00000{number}"), f"--share={share}"]
+        before, endpoint = vertex.endpoint and vertex.shares(), vertex.endpoint
+        capsys.readouterr()
+        command.main(["--show", *arguments])
+        shown = json.loads(capsys.readouterr().out)["traffic_split"]
+        assert vertex.endpoint is endpoint and (endpoint and vertex.shares()) == before
+        command.main(arguments)
+        after = {f"{MODEL}@{version}": part for version, part in vertex.shares().items()}
+        assert after == {name: part for name, part in shown.items() if name in after}
+        assert not any(part for name, part in shown.items() if name not in after)
+    vertex.services.answers["ListSchedules"] = aiplatform_v1.ListSchedulesResponse()
+    command.main(["--show", "stop", "--endpoint"])
+    assert capsys.readouterr().out.endswith("would be deleted\n") and vertex.endpoint
+
+
 def test_the_pipeline_registers_what_its_run_published(vertex, workspace, capsys):
     """Its component may be done again after its machine was lost; a refused run adds nothing."""
     for _ in range(2):
-        registry.register_last(DEPLOYMENT, str(workspace))
+        registry.register_last(DEPLOYMENT, str(workspace), show=False)
     assert [model.labels["run"] for model in vertex.versions] == ["000003"]
     run = workspace / "runs" / "000004"
     run.mkdir()
     result = {"outcome": "refused", "version": None, "reasons": ["worse"]}
     (run / "result.json").write_text(json.dumps(result))
-    registry.register_last(DEPLOYMENT, str(workspace))
+    registry.register_last(DEPLOYMENT, str(workspace), show=False)
     assert len(vertex.versions) == 1 and "000004: published nothing" in capsys.readouterr().out
     with pytest.raises(InputError, match="--step=register: no run of .* has ended; do one first"):
-        registry.register_last(DEPLOYMENT, str(workspace / "empty"))
+        registry.register_last(DEPLOYMENT, str(workspace / "empty"), show=False)
 
 
 def test_a_run_that_is_not_registered(vertex, workspace):

@@ -89,7 +89,7 @@ def test_an_earlier_release_comes_back_as_it_was(bucket, vertex):
         (["--release=cccc", "deploy"], "--release=cccc: gs://.*builds/cccc.json is missing; build"),
         (["deploy"], "--release: is needed by `deploy`"),
         (["rollback", "cccc"], "cccc: was never deployed"),
-        (["job", "--", "pretrain"], "retraining_pipeline.json: is missing; deploy a release first"),
+        (["job", "--", "explore"], "retraining_pipeline.json: is missing; deploy a release first"),
     ],
 )
 def test_what_was_not_built_or_deployed(bucket, vertex, arguments, message):
@@ -115,10 +115,78 @@ def test_show_sends_nothing(bucket, vertex, capsys):
     command.main(["--show", "--release=aaaa", "deploy"])
     shown = json.loads(capsys.readouterr().out)
     assert "beam:aaaa" in json.dumps(shown)
-    command.main(["--show", "job", "--", "pretrain", "--data=x"])
+    command.main(["--show", "job", "--", "pretrain", "--data=x", "--model_dir=y"])
     shown = json.loads(capsys.readouterr().out)
     assert shown["job_spec"]["worker_pool_specs"][0]["container_spec"]["args"][0] == "pretrain"
     assert not vertex.requests and not bucket
+
+
+def test_show_changes_nothing_that_is_in_use(bucket, vertex, capsys):
+    """A rollback and the end of the schedule only look; what is shown is what is then sent."""
+    for tag in ("aaaa", "bbbb"):
+        build(bucket, tag)
+        command.main([f"--release={tag}", "deploy"])
+    before = dict(bucket)
+    changes = len(vertex.sent("CreateSchedule")), len(vertex.sent("DeleteSchedule"))
+    capsys.readouterr()
+    command.main(["--show", "rollback", "aaaa"])
+    shown = aiplatform.Schedule.from_json(capsys.readouterr().out)
+    command.main(["--show", "stop"])
+    assert capsys.readouterr().out == f"{OLD}: would be deleted\n"
+    assert bucket == before
+    assert (len(vertex.sent("CreateSchedule")), len(vertex.sent("DeleteSchedule"))) == changes
+    assert faults(shown) == []
+    command.main(["rollback", "aaaa"])
+    assert vertex.sent("CreateSchedule")[-1].schedule == shown
+
+
+@pytest.mark.parametrize("step", ["plan", "records", "evaluation", "serving", "release"])
+def test_show_of_a_step_that_runs_here(bucket, vertex, capsys, step):
+    command.main(["--show", f"--release={COMMIT}", "step", f"--step={step}", "--holder=h"])
+    config = f"gs://my-bucket-config/releases/{COMMIT}/retrain.toml"
+    expected = f"beambert retrain --config={config} --step={step} --holder=h\n"
+    assert capsys.readouterr().out == expected
+    assert not vertex.requests and not bucket
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "COMMAND: missing"),
+        (["job", "--", "pretrian", "--data=x"], "pretrian: is no command that a job could run"),
+        (["job", "--", "pretrain", "--data=x"], "--model_dir: missing"),
+        (["job", "--", "pretrain", "--data=x", "--model_dir=y", "--dtpye=z"], "--dtpye=z: no such"),
+        (["job", "--hours=0", "--", "explore"], "--hours=0: must be at least 1"),
+        (["serve", "runs/000001", "--share=101"], "--share=101: must be from 0 to 100$"),
+        (["canary", "runs/000001", "--share=0"], "--share=0: must be from 1 to 99$"),
+        (["--show", "canary", "runs/000001", "--share=10"], "show `serve` with the same --share"),
+    ],
+)
+def test_what_would_fail_on_a_machine_that_costs(bucket, vertex, arguments, message):
+    """A job of eight chips with a flag that is written wrong is not sent."""
+    with pytest.raises(InputError, match=message):
+        command.main(arguments)
+    assert not vertex.requests and not bucket
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("gs://BUCKET-work/retraining", "/srv/runs", "workspace: /srv/runs: is on this machine"),
+        ("/gcs/BUCKET-config/glue", "glue", "finetune.data_dir: glue/SST-2: is on this machine"),
+    ],
+)
+@pytest.mark.parametrize("show", [[], ["--show"]])
+def test_a_configuration_of_one_machine_is_not_deployed(
+    bucket, vertex, tmp_path, show, old, new, message
+):
+    """Each step runs on a machine of its own, which would find nothing there."""
+    build(bucket, COMMIT)
+    before, config = dict(bucket), tmp_path / "my.toml"
+    config.write_text((releases.FOLDER / "retrain.toml").read_text().replace(old, new))
+    with pytest.raises(InputError, match=f"--config=.*my.toml: {message}"):
+        command.main([*show, f"--release={COMMIT}", "deploy", f"--config={config}"])
+    assert bucket == before and not vertex.requests
 
 
 def test_placeholders_of_the_compiled_pipeline():

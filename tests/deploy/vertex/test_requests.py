@@ -171,6 +171,30 @@ def test_settings(tmp_path):
         Settings.read(path)
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("canary_share = 0", 'canary_share = "ten"', 'canary_share = "ten": must be a whole'),
+        ("canary_share = 0", "canary_share = 100", "canary_share = 100: .* from 0 to 99"),
+        ("canary_share = 0", "canary_share = true", "canary_share = true: must be a whole number"),
+        ("records_days = 180", "records_days = 0", "records_days = 0: .* from 1 on"),
+        ("training_regions = []", 'training_regions = "us-east1"', "must be a list of texts"),
+        ("deliverers = []", "deliverers = [1]", r"deliverers = \[1\]: must be a list of texts"),
+        ('kms_key = ""', "kms_key = 2026-11-21", 'kms_key = "2026-11-21": must be a text'),
+        ("project =", "\udcff =", "cannot be read"),
+    ],
+)
+def test_a_setting_of_the_wrong_type(tmp_path, old, new, message):
+    """Of a text in the place of a list, each letter would be a region."""
+    text = (DEPLOY / "terraform" / "terraform.tfvars").read_text()
+    assert old in text
+    path = tmp_path / "terraform.tfvars"
+    path.write_text(text.replace(old, new), errors="surrogateescape")
+    with pytest.raises(InputError, match=message) as caught:
+        Settings.read(path)
+    assert str(path) in str(caught.value)
+
+
 def test_a_tensorboard_of_another_region():
     name = "projects/my-project/locations/us-west4/tensorboards/7"
     with pytest.raises(InputError, match="tensorboard: is not in us-central1"):

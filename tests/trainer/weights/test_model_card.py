@@ -126,6 +126,25 @@ def test_records_that_are_gone_are_left_out(tmp_path, encoder):
     assert "## Text" not in exported(encoder, tmp_path / "out")
 
 
+def test_the_text_of_the_encoders_before(tmp_path, encoder):
+    """Of an encoder that went on from another, whose own beginning is gone."""
+    assert "from before" not in exported(encoder, tmp_path / "alone")
+    last = tmp_path / "last"
+    shutil.copytree(encoder, last)
+    weights = hashlib.sha256((encoder / "model.weights.h5").read_bytes()).hexdigest()
+    of_last = {"init": str(encoder), "init_sha256": weights, "data": []}
+    edit(last / "training.json", lambda training: training.update(of_last))
+    of_first = {"init": "gs://gone/encoder", "init_sha256": "0"}
+    edit(encoder / "training.json", lambda training: training.update(of_first))
+    card = exported(last, tmp_path / "out")
+    assert "gone/encoder" not in card and str(tmp_path) not in card
+    _, _, section = card.partition("## Text that it had learned from before\n\n")
+    assert section.splitlines()[2:4] == [
+        f"| {weights} | 16 | 8 |",
+        "| 0 | not known here |  |",
+    ]
+
+
 @pytest.mark.parametrize("state", ["there", "other weights", "gone"])
 def test_a_fine_tuned_model_tells_of_its_encoder(tmp_path, encoder, vocabulary, state):
     """Which text it has seen only the encoder's folder knows, if it is still the same one."""
