@@ -31,7 +31,7 @@ def pair_scores(labels: ArrayLike, cosines: ArrayLike) -> dict[str, float]:
     taken, right, all_right = last + 1, right[last], labels.sum()
     precision, recall = right / taken, right / all_right
     f1 = 2 * right / (taken + all_right)
-    # Of the pairs that are not taken, those of label 0 are right.
+    # A pair that is not taken is right if its label is 0.
     accuracy = (2 * right + len(labels) - taken - all_right) / len(labels)
     steps = ranked[last]
     thresholds = np.append((steps[:-1] + steps[1:]) / 2, steps[-1])
