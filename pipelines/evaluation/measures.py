@@ -73,7 +73,8 @@ def details(outcomes: Outcomes, labels: Sequence[str]) -> dict[str, Any]:
 
     A classification has `confusion_matrix`, whose [i][j] counts the examples of label i that were
     predicted as label j, and `calibration`. A choice and questions have `calibration`. Tags have
-    the scores of entities `by_type`, and several labels have scores `by_label`.
+    the scores of entities `by_type`, and several labels have scores `by_label`. A similarity whose
+    labels are 0 and 1 has `pair_classification`.
     """
     confidence = outcomes.confidence()
     calibrated = {"calibration": calibration(*confidence)} if confidence else {}

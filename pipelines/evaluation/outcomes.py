@@ -18,6 +18,7 @@ from beambert.pipelines.tasks.entities import (
     is_entity_tag,
     scores_of_counts,
 )
+from beambert.pipelines.tasks.pairs import pair_scores
 from beambert.pipelines.tasks.task import (
     CHOICE,
     CLASSIFICATION,
@@ -140,6 +141,13 @@ class CosineOutcomes(NumberOutcomes):
     """The outcomes of a similarity; errors say nothing, as scores need not be cosines."""
 
     METRICS = ("spearman", "pearson")
+
+    def details(self, labels: Sequence[str]) -> dict[str, Any]:
+        """Returns `pair_classification` of pairs whose scores are 0 and 1, see `pair_scores`."""
+        if set(self.labels.tolist()) != {0.0, 1.0}:
+            return {}
+        found = pair_scores(self.labels, self.predictions)
+        return {"pair_classification": {name: round(value, 6) for name, value in found.items()}}
 
 
 @dataclasses.dataclass(frozen=True)

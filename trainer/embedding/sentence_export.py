@@ -5,6 +5,7 @@ from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.storage.model_files import PRETRAINING
 from beambert.pipelines.tasks.task import EMBEDDING, LATE_INTERACTION, SIMILARITY
+from beambert.pipelines.tokenizers.vocabulary import TOKENIZER_FILE, TokenizerVocabulary
 from beambert.trainer import model_folders
 from beambert.trainer.embedding.sentence_folders import (
     ENCODER_FILE,
@@ -18,7 +19,7 @@ from beambert.trainer.embedding.sentence_folders import (
     read_settings,
 )
 from beambert.trainer.weights.export import hugging_face_writer, write_whole
-from beambert.trainer.weights.tokenizer_files import json_bytes
+from beambert.trainer.weights.tokenizer_files import json_bytes, word_piece_file
 
 # The names of the folders of modules, as the library numbers them.
 _POOLING_FOLDER, _NORMALIZE_FOLDER = f"1_{POOLING}", f"2_{NORMALIZE}"
@@ -78,6 +79,9 @@ def export_sentence_transformers(
             (SETTINGS_FILE, json_bytes({"similarity_fn_name": "cosine"})),
         ):
             tensorflow_files.write_bytes(f"{folder}/{name}", content)
+        if not isinstance(found.vocabulary, TokenizerVocabulary):
+            content = word_piece_file(found.vocabulary.tokens, found.do_lower_case)
+            tensorflow_files.write_bytes(f"{folder}/{TOKENIZER_FILE}", content)
         if is_normalized:
             tensorflow_files.make_folder(f"{folder}/{_NORMALIZE_FOLDER}")
 

@@ -71,6 +71,58 @@ def exported_files(found: ModelFolder) -> dict[str, bytes]:
     return {TOKENIZER_CONFIG_FILE: json_bytes(config), TOKENIZER_FILE: data}
 
 
+def word_piece_file(tokens: Sequence[str], do_lower_case: bool) -> bytes:
+    """Returns the tokenizer.json of a vocabulary of word pieces.
+
+    text-embeddings-inference reads no vocab.txt. The parts are those that `transformers` writes for
+    a fast tokenizer of BERT.
+
+    Args:
+      tokens: tokens by id.
+      do_lower_case: whether texts are lower-cased and lose their accents.
+    """
+    ids = {token: index for index, token in enumerate(tokens)}
+    first, last = ({"SpecialToken": {"id": name, "type_id": 0}} for name in ("[CLS]", "[SEP]"))
+    texts = [{"Sequence": {"id": name, "type_id": index}} for index, name in enumerate("AB")]
+    after_b = {"SpecialToken": {"id": "[SEP]", "type_id": 1}}
+    flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
+    added = [
+        {"id": ids[name], "content": name, **flags, "special": True} for name in SPECIAL_TOKENS
+    ]
+    whole = {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": sorted(added, key=lambda token: token["id"]),
+        "normalizer": {
+            "type": "BertNormalizer",
+            "clean_text": True,
+            "handle_chinese_chars": True,
+            "strip_accents": None,
+            "lowercase": do_lower_case,
+        },
+        "pre_tokenizer": {"type": "BertPreTokenizer"},
+        "post_processor": {
+            "type": "TemplateProcessing",
+            "single": [first, texts[0], last],
+            "pair": [first, texts[0], last, texts[1], after_b],
+            "special_tokens": {
+                name: {"id": name, "ids": [ids[name]], "tokens": [name]}
+                for name in ("[CLS]", "[SEP]")
+            },
+        },
+        "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": True},
+        "model": {
+            "type": "WordPiece",
+            "unk_token": "[UNK]",
+            "continuing_subword_prefix": "##",
+            "max_input_chars_per_word": 100,
+            "vocab": ids,
+        },
+    }
+    return json_bytes(whole)
+
+
 def json_bytes(value: Mapping[str, Any] | Sequence[Any]) -> bytes:
     """Returns a JSON object or list as the bytes of a file."""
     return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode()
