@@ -164,6 +164,7 @@ class Cluster:
     def _java(self, main: str, *arguments: str) -> subprocess.Popen:
         opened = [f"--add-opens=java.base/java.{name}=ALL-UNNAMED" for name in OPENED.split()]
         opened.append("--add-opens=java.base/sun.nio.ch=ALL-UNNAMED")
+        opened.append("-XX:MaxDirectMemorySize=768m")  # the network's and Flink's own
         command = ["java", "-Xmx384m", *opened, "-cp", f"{self._jars}/*", main, *arguments]
         log = self._folder / f"{len(self._processes)}-{main.rpartition('.')[2]}.log"
         environment = os.environ | {"FLINK_CONF_DIR": str(self._folder)}

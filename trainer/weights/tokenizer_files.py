@@ -14,6 +14,7 @@ from beambert.pipelines.tokenizers.vocabulary import (
     TOKENIZER_FILE,
     TokenizerVocabulary,
 )
+from beambert.pipelines.wordpiece.tokenization import MAX_CHARACTERS_PER_WORD
 from beambert.pipelines.wordpiece.vocabulary import SPECIAL_TOKENS, Vocabulary
 from beambert.trainer.model_folders import ModelFolder
 
@@ -75,7 +76,7 @@ def word_piece_file(tokens: Sequence[str], do_lower_case: bool) -> bytes:
     """Returns the tokenizer.json of a vocabulary of word pieces.
 
     text-embeddings-inference reads no vocab.txt. The parts are those that `transformers` writes for
-    a fast tokenizer of BERT.
+    a fast tokenizer of BERT, but for the longest word, which is the original's.
 
     Args:
       tokens: tokens by id.
@@ -116,7 +117,7 @@ def word_piece_file(tokens: Sequence[str], do_lower_case: bool) -> bytes:
             "type": "WordPiece",
             "unk_token": "[UNK]",
             "continuing_subword_prefix": "##",
-            "max_input_chars_per_word": 100,
+            "max_input_chars_per_word": MAX_CHARACTERS_PER_WORD,
             "vocab": ids,
         },
     }

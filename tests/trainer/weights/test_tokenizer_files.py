@@ -1,17 +1,25 @@
 """Vocabularies beside others' weights: whether text is lower-cased, and what is refused."""
 
 import json
+import random
 
+import numpy as np
 import pytest
+from support.nasty_text import NASTY
 
 from beambert.model.config import BertConfig
 from beambert.model.families.table import FAMILIES
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage.model_files import PRETRAINING
 from beambert.pipelines.tasks.task import RERANK
-from beambert.pipelines.wordpiece.vocabulary import SPECIAL_TOKENS
+from beambert.pipelines.tokenizers.building import make_tokenizer
+from beambert.pipelines.wordpiece.vocabulary import SPECIAL_TOKENS, Vocabulary
 from beambert.trainer.model_folders import ModelFolder
-from beambert.trainer.weights.tokenizer_files import exported_files, read_vocabulary
+from beambert.trainer.weights.tokenizer_files import (
+    exported_files,
+    read_vocabulary,
+    word_piece_file,
+)
 
 WORDS = ("the", "##s", "Paris")
 
@@ -127,3 +135,26 @@ def test_a_model_without_a_second_segment_is_given_none(vocabulary, family):
     files = exported_files(ModelFolder("model", config, vocabulary, training))
     names = json.loads(files["tokenizer_config.json"]).get("model_input_names", ["token_type_ids"])
     assert ("token_type_ids" in names) == (family in ("bert", "albert", "electra"))
+
+
+@pytest.mark.parametrize("do_lower_case", [True, False])
+def test_word_pieces_in_tokenizer_json_cut_text_as_the_training_did(do_lower_case):
+    """Also words of more than the 100 characters at which transformers gives up."""
+    from tokenizers import Tokenizer
+
+    # Rust lower-cases character by character: a Σ at the end of a word is no ς to it.
+    characters = NASTY.replace("Σ", "")
+    letters = [character for character in characters if character.isalnum() or character in ".,'$«"]
+    pieces = (*SPECIAL_TOKENS, *dict.fromkeys(f"{mark}{c}" for c in letters for mark in ("", "##")))
+    vocabulary = Vocabulary(pieces, "vocab.txt")
+    generator = random.Random(0)
+    texts = [
+        "".join(generator.choices(characters, k=generator.randint(1, 40))) for _ in range(2000)
+    ]
+    texts += ["a" * 150, "a" * 200, "a" * 201, "a.b" * 90]
+    ids, lengths = make_tokenizer(vocabulary, do_lower_case).tokenize_batch(texts)
+    ours = np.split(ids, np.cumsum(lengths)[:-1])
+    theirs = Tokenizer.from_str(word_piece_file(pieces, do_lower_case).decode())
+    found = theirs.encode_batch(texts, add_special_tokens=False)
+    differing = [text for text, a, b in zip(texts, ours, found, strict=True) if a.tolist() != b.ids]
+    assert differing == []
