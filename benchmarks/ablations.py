@@ -41,7 +41,7 @@ def table(results: Mapping[str, Mapping[str, float]]) -> str:
 
 def first_metrics(glue: Mapping) -> dict[str, float]:
     """Returns task -> its first metric, from a glue.json."""
-    return {name: of[find_task(name).metrics[0]] for name, of in glue["tasks"].items()}
+    return {name: task[find_task(name).metrics[0]] for name, task in glue["tasks"].items()}
 
 
 def main(argv: Sequence[str]) -> None:

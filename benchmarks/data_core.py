@@ -78,7 +78,7 @@ def run_core(paths: list[str], vocabulary: object, folder: pathlib.Path, dupe_fa
         watch.lap("read")
         split = [split_sentences(document) for document in documents]
         watch.lap("split")
-        tokens, lengths = tokenizer.tokenize_batch([s for of in split for s in of])
+        tokens, lengths = tokenizer.tokenize_batch([s for each in split for s in each])
         watch.lap("tokenize")
         compact = compact_documents.compact_documents(split, tokens, lengths, len(vocabulary))
         parts.append(compact_documents.CompactDocuments.unpack(compact.pack()))
@@ -119,7 +119,7 @@ def run_original(
 ) -> float:
     """Runs the original script on the same sentences; returns the seconds of its main."""
     text = folder / "sentences.txt"
-    documents = ("\n".join(of) for of in sentences if of)
+    documents = ("\n".join(sentence) for sentence in sentences if sentence)
     text.write_text("\n\n".join(documents) + "\n", encoding="utf-8")
     flags = [
         f"--input_file={text}",

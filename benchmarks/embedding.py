@@ -53,7 +53,9 @@ def main(argv: Sequence[str]) -> None:
         result = {
             "texts": len(texts),
             "tokens": tokens,
-            "texts_per_second": {name: round(len(texts) / of, 1) for name, of in seconds.items()},
+            "texts_per_second": {
+                name: round(len(texts) / second, 1) for name, second in seconds.items()
+            },
             "load_average": round(os.getloadavg()[0], 1),
         }
         if peer:

@@ -95,7 +95,7 @@ def job_seconds(texts: Sequence[str], vocab_file: str, passes: int) -> float:
         given = [Document(text) for text in texts]
         prepared = prepare_documents(given, TextOptions(), Counter())
         tokens, lengths = tokenize_documents(tokenizer, prepared, vocabulary.space_before)
-        sentences = [of.sentences for of in prepared]
+        sentences = [each.sentences for each in prepared]
         documents = compact_documents(sentences, tokens, lengths, len(vocabulary))
         documents = order_documents(documents, ids, DocumentCounts())
         counts = InstanceCounts()
@@ -114,7 +114,9 @@ def filters_of(
     from beambert.pipelines.text import filters, scrubbing
 
     def dropping(settings: filters.FilterSettings) -> Callable[[Sequence[str]], int]:
-        return lambda texts: sum(filters.why_dropped(of, settings) is not None for of in texts)
+        return lambda texts: sum(
+            filters.why_dropped(one_text, settings) is not None for one_text in texts
+        )
 
     def scrubbing_of(*names: str) -> Callable[[Sequence[str]], int]:
         def count(texts: Sequence[str]) -> int:
@@ -184,7 +186,10 @@ def measure_languages(files: Sequence[tuple[str, str]]) -> dict[str, Any]:
         trees = [tree for tree in content.split("\n\n") if is_whole(tree)]
         found = [*dict.fromkeys(_TEXT.search(tree)[1] for tree in trees)]
         whole[path] = random.Random(1).sample(found, min(_SENTENCES, len(found)))
-    sentences = {path: drawn.sample(of, min(_SENTENCES, len(of))) for path, of in texts.items()}
+    sentences = {
+        path: drawn.sample(one_text, min(_SENTENCES, len(one_text)))
+        for path, one_text in texts.items()
+    }
 
     languages = sorted({language for language, _ in files})
 

@@ -89,11 +89,11 @@ def measure_sentences(language: str, paragraphs: Sequence[Sequence[str]]) -> dic
     between = "" if language in _UNSPACED else " "
 
     def split(paragraphs: Sequence[Sequence[str]], by: str) -> float:
-        texts = [between.join(of) for of in paragraphs]
+        texts = [between.join(paragraph) for paragraph in paragraphs]
         splits = [sentences.split_sentences(Document(text), by) for text in texts]
         return f1(zip(paragraphs, splits, strict=True))
 
-    marked = [[of for of in some if _MARKED.search(of)] for some in paragraphs]
+    marked = [[each for each in some if _MARKED.search(each)] for some in paragraphs]
     found: dict[str, Any] = {"sentences": sum(map(len, paragraphs))}
     found["with_a_mark"] = round(100 * sum(map(len, marked)) / found["sentences"], 1)
     found["default"] = split(paragraphs, "en")
@@ -104,7 +104,7 @@ def measure_sentences(language: str, paragraphs: Sequence[Sequence[str]]) -> dic
         found["sentencex"] = split(paragraphs, language)
     found["language"] = split(paragraphs, language)
     if found["with_a_mark"] > 50:
-        found["language_of_those_with_a_mark"] = split([of for of in marked if of], language)
+        found["language_of_those_with_a_mark"] = split([each for each in marked if each], language)
     return found
 
 
@@ -123,7 +123,9 @@ def measure_speed(language: str, paragraphs: Sequence[Sequence[str]]) -> float:
     from beambert.pipelines.corpus.documents import Document
     from beambert.pipelines.text.sentences import split_sentences
 
-    text = "\n".join(("" if language in _UNSPACED else " ").join(of) for of in paragraphs)
+    text = "\n".join(
+        ("" if language in _UNSPACED else " ").join(paragraph) for paragraph in paragraphs
+    )
     text = "\n".join([text] * (1 + 1_000_000 // len(text.encode())))
     return speed(lambda: split_sentences(Document(text), language), [text])
 
@@ -192,7 +194,7 @@ def count_differences(original: str, texts: Sequence[str]) -> dict[str, int]:
         for text, length in zip(texts, lengths.tolist(), strict=True):
             mine = tokens[start : start + length].tolist()
             start += length
-            theirs = [ids[of] for word in basic.tokenize(text) for of in pieces.tokenize(word)]
+            theirs = [ids[each] for word in basic.tokenize(text) for each in pieces.tokenize(word)]
             found[f"{case} unknown"] += mine.count(ids["[UNK]"])
             found[f"{case} differ from the original"] += mine != theirs
             others = fast.encode(text, add_special_tokens=False).ids

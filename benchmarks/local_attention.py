@@ -125,10 +125,10 @@ def main(argv: Sequence[str]) -> None:
                     "max_seq_length": length,
                     "attention": kind,
                     "microseconds_a_token": {
-                        name: round(1e6 * of["seconds"], 2) for name, of in found.items()
+                        name: round(1e6 * each["seconds"], 2) for name, each in found.items()
                     },
                     "kilobytes_a_token": {
-                        name: round(of["bytes"] / 1000, 1) for name, of in found.items()
+                        name: round(each["bytes"] / 1000, 1) for name, each in found.items()
                     },
                 }
             )

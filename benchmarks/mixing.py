@@ -48,12 +48,12 @@ def shares(counts: Mapping[str, Any]) -> dict[str, dict[str, float]]:
     """Returns name -> asked and reached share of the records' tokens, their difference, passes."""
     return {
         name: {
-            "asked": of["asked_share"],
-            "reached": of["share"],
-            "difference": round(abs(of["share"] - of["asked_share"]), 6),
-            "passes": round(of["passes"], 2),
+            "asked": source["asked_share"],
+            "reached": source["share"],
+            "difference": round(abs(source["share"] - source["asked_share"]), 6),
+            "passes": round(source["passes"], 2),
         }
-        for name, of in counts["sources"].items()
+        for name, source in counts["sources"].items()
     }
 
 
@@ -89,7 +89,7 @@ def measure_cost(
     counts = counts_of(folder / "with-sources")
     return {
         "shares": shares(counts),
-        "greatest_difference": max(of["difference"] for of in shares(counts).values()),
+        "greatest_difference": max(share["difference"] for share in shares(counts).values()),
         "processor_seconds": {n: [round(s, 1) for s in times] for n, times in seconds.items()},
         "time_with_sources_to_that_without": round(least["with sources"] / least["without"], 4),
     }
@@ -126,9 +126,9 @@ def measure_worth(
             results.append(json.loads((model / "results.json").read_text()))
         told = {"by the sources alone": round(accuracy_by_sources_alone(counts_of(where)), 4)}
         for (source, asked), (name, _) in held_out.items():
-            accuracies = [of[f"{name}/next_sentence_accuracy"] for of in results]
+            accuracies = [result[f"{name}/next_sentence_accuracy"] for result in results]
             told[f"on {source}, B of {asked}"] = round(statistics.fmean(accuracies), 4)
-        losses = [of["masked_lm_loss"] for of in results]
+        losses = [result["masked_lm_loss"] for result in results]
         found[f"learned with B of {kind}"] = told | {
             "masked LM loss": round(statistics.fmean(losses), 4)
         }
@@ -167,8 +167,8 @@ def main(argv: Sequence[str]) -> None:
         *(f"--vocab_file={flags.vocab_file}", f"--max_seq_length={flags.max_seq_length}"),
         *(f"--dupe_factor={flags.dupe_factor}", f"--eval_fraction={flags.eval_fraction}"),
     ]
-    mixed = [*(f"--source={of}" for of in flags.source), f"--weights={flags.weights}", *same]
-    patterns = [text for of in flags.source for text in of.partition("=")[2].split(",")]
+    mixed = [*(f"--source={each}" for each in flags.source), f"--weights={flags.weights}", *same]
+    patterns = [text for each in flags.source for text in each.partition("=")[2].split(",")]
     plain = ["--input", *patterns, *same]
     size = sum(os.path.getsize(path) for path in measuring.files_of("--source", patterns))
     result = {"megabytes": round(size / 1e6, 1)}

@@ -167,7 +167,7 @@ def main(argv: Sequence[str]) -> None:
     order = (flags.models, flags.budgets, flags.recipes)
     results.sort(
         key=lambda row: (
-            *(of.index(row[name]) for of, name in zip(order, _GROUP, strict=False)),
+            *(each.index(row[name]) for each, name in zip(order, _GROUP, strict=False)),
             row["learning_rate"],
         )
     )

@@ -83,7 +83,9 @@ def write_pairs(articles: Sequence[dict[str, Any]], folder: str) -> dict[str, in
         counts[split] = _write(folder, split, rows)
         if split == "train":
             passages = dict.fromkeys(row["text_b"] for row in rows)
-            counts["passages"] = _write(folder, "passages", [{"text": of} for of in passages])
+            counts["passages"] = _write(
+                folder, "passages", [{"text": passage} for passage in passages]
+            )
     return counts
 
 
@@ -131,7 +133,7 @@ def main(argv: Sequence[str]) -> None:
 
         embedder, started = open_embedder(flags.model), time.monotonic()
         vectors = [embedder.embed(texts)[0] for texts in (paragraphs, [q for q, _ in questions])]
-        vectors = [of / np.linalg.norm(of, axis=1, keepdims=True) for of in vectors]
+        vectors = [vector / np.linalg.norm(vector, axis=1, keepdims=True) for vector in vectors]
         seconds["embedding"] = round(time.monotonic() - started, 1)
     runs: dict[str, dict[str, dict[str, float]]] = {}
     for number, (question, _) in enumerate(questions):
@@ -140,9 +142,9 @@ def main(argv: Sequence[str]) -> None:
             by_vectors = ExactVectors(vectors[0]).search(vectors[1][number], FUSED_DEPTH)
             rankings["vectors"] = by_vectors
             rankings["both"] = fused([by_vectors, rankings["words"]], _KEPT)
-        for way, of in rankings.items():
+        for way, ranking in rankings.items():
             # Ranks in place of scores keep the order of equal ones.
-            found = enumerate(of.numbers_K[:_KEPT].tolist())
+            found = enumerate(ranking.numbers_K[:_KEPT].tolist())
             ranks = {str(place): -float(rank) for rank, place in found}
             runs.setdefault(way, {})[str(number)] = ranks
     if flags.reranker:
@@ -155,7 +157,7 @@ def main(argv: Sequence[str]) -> None:
             ranks = {place: float(score) for place, score in zip(places, scores, strict=True)}
             runs.setdefault("ranked again", {})[str(number)] = ranks
         seconds["ranking again"] = round(time.monotonic() - started, 1)
-    judgments = {str(number): {str(of): 1} for number, (_, of) in enumerate(questions)}
+    judgments = {str(number): {str(each): 1} for number, (_, each) in enumerate(questions)}
     names = (f"Recall@{_DEPTH}", f"MRR@{_DEPTH}", f"nDCG@{_DEPTH}")
     measured = {way: evaluate(judgments, run, [_DEPTH]) for way, run in runs.items()}
     result = {
@@ -163,7 +165,7 @@ def main(argv: Sequence[str]) -> None:
         "questions": len(questions),
         "seconds": seconds,
         "measures": {
-            way: {name: round(of[name], 4) for name in names} for way, of in measured.items()
+            way: {name: round(each[name], 4) for name in names} for way, each in measured.items()
         },
     }
     print(measuring.write_results(flags.results, parser, argv, result))

@@ -118,7 +118,7 @@ def measured(
         # Each client begins at another text.
         starts = [len(texts) * number // clients for number in range(clients)]
         of_clients = [pool.submit(latencies, port, name, texts, seconds, at) for at in starts]
-        found = np.concatenate([of.result() for of in of_clients])
+        found = np.concatenate([client.result() for client in of_clients])
         took = time.perf_counter() - begun
     p50, p99 = 1000 * np.percentile(found, (50, 99))
     return {

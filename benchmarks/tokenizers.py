@@ -67,7 +67,7 @@ def measure(folder: str, lines: list[str]) -> dict[str, Any]:
     expected = [reference.encode(line, add_special_tokens=False).ids for line in lines]
     library = time.process_time() - started
     parts = np.split(ids, np.cumsum(lengths)[:-1])
-    differing = sum(part.tolist() != of for part, of in zip(parts, expected, strict=True))
+    differing = sum(part.tolist() != each for part, each in zip(parts, expected, strict=True))
     return {
         "kind": type(vocabulary).__name__,
         "tokens": len(ids),

@@ -49,7 +49,7 @@ class Drawn:
             return
         from beambert.trainer.embedding.finished_folders import open_embeddings
 
-        found = np.concatenate([of for _, of in open_embeddings(like, "--like").parts()])
+        found = np.concatenate([each for _, each in open_embeddings(like, "--like").parts()])
         self._centres = found / np.linalg.norm(found, axis=1, keepdims=True)
         moves = []
         for start in range(0, len(found), 1024):
@@ -120,7 +120,7 @@ def nearest(drawn: Drawn, passages: int, queries: np.ndarray) -> np.ndarray:
         cosines = np.concatenate([cosines, queries @ drawn.draw(size, number + 1).T], axis=1)
         numbers = np.concatenate([numbers, np.tile(here, (len(queries), 1))], axis=1)
         best = np.argpartition(-cosines, min(_DEPTH, cosines.shape[1]) - 1, axis=1)[:, :_DEPTH]
-        cosines, numbers = (np.take_along_axis(of, best, axis=1) for of in (cosines, numbers))
+        cosines, numbers = (np.take_along_axis(each, best, axis=1) for each in (cosines, numbers))
     return numbers
 
 
@@ -135,9 +135,11 @@ def timed(search: Any, queries: Sequence[Any]) -> tuple[list[Any], dict[str, flo
         found.append(search(query))
         seconds.append((time.perf_counter() - started[0], time.process_time() - started[1]))
     later = 1e3 * np.array(seconds[min(_FIRST_QUERIES, len(queries) // 2) :])
-    names = (f"p{share}{of}" for share in (50, 99) for of in ("", "_of_processor"))
+    names = (f"p{share}{each}" for share in (50, 99) for each in ("", "_of_processor"))
     milliseconds = np.percentile(later, (50, 99), axis=0).ravel().tolist()
-    return found, dict(zip(names, (round(of, 2) for of in milliseconds), strict=True))
+    return found, dict(
+        zip(names, (round(millisecond, 2) for millisecond in milliseconds), strict=True)
+    )
 
 
 def main(argv: Sequence[str]) -> None:
@@ -181,10 +183,10 @@ def main(argv: Sequence[str]) -> None:
     _, by_both = timed(lambda pair: opened.rank(*pair, "both", _DEPTH), pairs)
     right = nearest(drawn, flags.passages, vectors)
     shares = [
-        len({hit.line for hit in hits} & set(of)) / len(of)
-        for hits, of in zip(found, right.tolist(), strict=True)
+        len({hit.line for hit in hits} & set(each)) / len(each)
+        for hits, each in zip(found, right.tolist(), strict=True)
     ]
-    sizes = {of.name: of.stat().st_size for of in os.scandir(index)}
+    sizes = {each.name: each.stat().st_size for each in os.scandir(index)}
     result = {
         "passages": flags.passages,
         "width": vectors.shape[1],

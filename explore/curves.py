@@ -31,7 +31,7 @@ def curves_by(run: "ComparedRun", axis: str) -> "Curves":
         return {}
     steps, amounts = at
     return {
-        of: (np.interp(own, steps, amounts), values) for of, (own, values) in run.curves.items()
+        each: (np.interp(own, steps, amounts), values) for each, (own, values) in run.curves.items()
     }
 
 

@@ -256,18 +256,24 @@ def show_runs(material: Material, axis: str) -> Html:
     runs = [read_run(model.path) for model in material.models.values()]
     names = list(material.models)
     drawn = [curves_by(run, axis) for run in runs]
-    wanted = [of for of in shared_metrics(drawn) if of[1] not in ("tokens_per_second",)]
+    wanted = [
+        one_metric
+        for one_metric in shared_metrics(drawn)
+        if one_metric[1] not in ("tokens_per_second",)
+    ]
     # Curves say more than single points.
-    lengths = {of: max(len(found[of][0]) for found in drawn if of in found) for of in wanted}
+    lengths = {
+        each: max(len(found[each][0]) for found in drawn if each in found) for each in wanted
+    }
     wanted.sort(key=lambda metric: lengths[metric] < 3)
     plots = []
     for split, metric in wanted:
         if metric in _DRAWN or split == "eval":
-            found = [of.get((split, metric)) for of in drawn]
+            found = [each.get((split, metric)) for each in drawn]
             lines = [thinned(*curve) if curve else None for curve in found]
             title = f"{metric.replace('_', ' ')} ({_SPLITS[split]})"
             plots.append(curves(names, lines, title, axis))
-    lacking = [name for name, of in zip(names, drawn, strict=True) if not of]
+    lacking = [name for name, each in zip(names, drawn, strict=True) if not each]
     parts: list[object] = [tag("div", *plots, kind="figures")] if plots else [said("No curves.")]
     if lacking:
         parts.append(said(f"Without curves by {axis}: {', '.join(lacking)}."))

@@ -315,7 +315,7 @@ class Material:
             prepared = prepare_documents(first, TextOptions(), Counter())
             found += draw.sample(prepared, min(len(prepared), DRAWN_DOCUMENTS))
         drawn = draw.sample(found, min(len(found), DRAWN_DOCUMENTS))
-        return [of.sentences[:DRAWN_SENTENCES] for of in drawn]
+        return [each.sentences[:DRAWN_SENTENCES] for each in drawn]
 
     def warm_up(self) -> None:
         """Loads TensorFlow and the first model ahead of the first question."""
@@ -404,11 +404,11 @@ def _check_here(path: str, flag: str) -> None:
 def short_names(paths: Sequence[str], flag: str) -> list[str]:
     """Returns names that tell folders apart: as many of their last parts as that takes."""
     parts = [os.path.abspath(path).split("/") for path in paths]
-    if len({tuple(of) for of in parts}) < len(parts):
+    if len({tuple(part) for part in parts}) < len(parts):
         twice = next(path for i, path in enumerate(paths) if parts[i] in parts[:i])
         raise InputError(f"{flag}={twice}: is named twice; name each folder once")
     for count in range(1, max(map(len, parts), default=1) + 1):
-        names = ["/".join(of[-count:]) for of in parts]
+        names = ["/".join(part[-count:]) for part in parts]
         if len(set(names)) == len(names):
             break
     return names

@@ -65,10 +65,12 @@ def make_pairs(
       short_seq_prob: share of the documents whose pairs aim at a random shorter length.
       seed: seed of every draw.
     """
-    documents = [[sentence for sentence in of if len(sentence)] for of in documents]
-    documents = [of for of in documents if of]
-    lengths = [len(sentence) for of in documents for sentence in of]
-    sentences = [len(of) for of in documents]
+    documents = [
+        [sentence for sentence in one_document if len(sentence)] for one_document in documents
+    ]
+    documents = [one_document for one_document in documents if one_document]
+    lengths = [len(sentence) for one_document in documents for sentence in one_document]
+    sentences = [len(one_document) for one_document in documents]
     if not lengths:
         return [], PairCounts()
     drawn, counts = build_pairs(
@@ -79,7 +81,9 @@ def make_pairs(
         balance=Balance(),
         random=Random(f"pairs {seed} 0 0"),
     )
-    tokens = np.array([index for of in documents for s in of for index in s], np.int32)
+    tokens = np.array(
+        [index for one_document in documents for s in one_document for index in s], np.int32
+    )
     starts = np.concatenate(([0], np.cumsum(lengths)))
     firsts = np.concatenate(([0], np.cumsum(sentences)))
     rows = assemble_rows(with_frame(tokens, max_seq_length), drawn, max_seq_length, ids)

@@ -200,11 +200,13 @@ def pairs_of(
 ) -> tuple[list[list[str]], list[Pair], object]:
     """Returns the sentences of typed documents, their pairs, and the counts of pairing."""
     sentences = split_typed(material, typed)
-    flat = typed_ids(material, name, *(sentence for of in sentences for sentence in of))
+    flat = typed_ids(
+        material, name, *(sentence for one_sentence in sentences for sentence in one_sentence)
+    )
     documents, start = [], 0
-    for of in sentences:
-        documents.append(flat[start : start + len(of)])
-        start += len(of)
+    for one_sentence in sentences:
+        documents.append(flat[start : start + len(one_sentence)])
+        start += len(one_sentence)
     model = material.model(name)
     if model:
         length = min(length, model.config.longest_sequence)

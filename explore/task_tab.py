@@ -63,7 +63,10 @@ def task(tab: gr.Tab, material: Material, names: list[str]) -> None:
 def errors(tab: gr.Tab, material: Material) -> None:
     """Adds the errors of evaluations to the tab."""
     names = list(material.evaluations)
-    choices = {name: error_list.slice_names(of) for name, of in material.evaluations.items()}
+    choices = {
+        name: error_list.slice_names(evaluation)
+        for name, evaluation in material.evaluations.items()
+    }
     with gr.Accordion("Errors of an evaluation"):
         with gr.Row():
             name = gr.Dropdown(

@@ -115,7 +115,9 @@ def attend_in_parts(query_BNLD, key_BNLD, value_BNLD, bias, document_BL=None):
             parts = queries, divided(upstream_BNLD), contexts, logarithms, *documents
 
             def step(index, gradients):
-                query, upstream, context, logarithm, *document = (of[index] for of in parts)
+                query, upstream, context, logarithm, *document = (
+                    one_part[index] for one_part in parts
+                )
                 weights = ops.exp(scores_of(query, key_BNLD, *document) - logarithm)
                 of_weights = ops.cast(_product(upstream, value_BNLD), "float32")
                 mean = ops.sum(ops.cast(upstream * context, "float32"), axis=-1, keepdims=True)

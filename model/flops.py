@@ -74,7 +74,7 @@ def electra_flops(
     """
     h, g, e = config.hidden_size, generator.hidden_size, config.embedding_width
     capacity = capacity or Capacity(sequences * length, sequences * predictions)
-    layers = sum(_layers(of, sequences, length, capacity) for of in (config, generator))
+    layers = sum(_layers(each, sequences, length, capacity) for each in (config, generator))
     projection = capacity.tokens * (e * g if e != g else 0)
     heads = capacity.tokens * h * h + capacity.predictions * (g * e + e * config.vocab_size)
     return 3 * 2 * (layers + projection + heads)

@@ -245,8 +245,8 @@ class ElectraPretrainer(keras.Model):
             slots_K = Packing.of(is_used_BP, capacity.predictions).positions_C
         positions_K = ops.take(flat_positions(features["masked_lm_positions"], length), slots_K)
         is_used_K, labels_K = (
-            ops.take(ops.reshape(of, (-1,)), slots_K)
-            for of in (is_used_BP, ops.cast(features["masked_lm_ids"], "int32"))
+            ops.take(ops.reshape(each, (-1,)), slots_K)
+            for each in (is_used_BP, ops.cast(features["masked_lm_ids"], "int32"))
         )
 
         seeds = _seeds(dropout_seed, ids_BL)
@@ -270,8 +270,8 @@ class ElectraPretrainer(keras.Model):
         x_RH = self.encoder.encode(ids_BL, mask_BL, segments_BL, dropout_seed, packing)
         is_token_T = ops.reshape(mask_BL, (-1,))
         is_replaced_R, is_token_R = (
-            ops.take(of, packing.positions_C) if packing else of
-            for of in (is_replaced_T, is_token_T)
+            ops.take(each, packing.positions_C) if packing else each
+            for each in (is_replaced_T, is_token_T)
         )
         return {
             "masked_lm_logits": logits_KV,

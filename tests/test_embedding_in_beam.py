@@ -160,7 +160,7 @@ def test_embed(small_parts):
 
     with beam.Pipeline(runner="FnApiRunner") as pipeline:
         found = pipeline | beam.Create(rows) | made | beam.Map(told)
-        vectors = [np.round(of.astype(float), 4).tolist() for of in expected]
+        vectors = [np.round(each.astype(float), 4).tolist() for each in expected]
         reasons = [
             ({"text": " "}, "has an empty 'text'; fill it in"),
             ({"body": "a"}, "has no column 'text' (it has body); name another"),
@@ -220,7 +220,7 @@ def test_workers_elsewhere_read_a_copy_of_the_model(
     shared = tmp_path / "shared"
     flags = [*IN_BEAM, f"--temp_location={shared}"]
     assert command(tmp_path / "there", corpus, *flags, model=model) == 0
-    assert [of.startswith(str(shared)) for of in opened] == [False, True]
+    assert [each.startswith(str(shared)) for each in opened] == [False, True]
     assert list(shared.iterdir()) == []
     assert files_of(tmp_path / "there") == files_of(tmp_path / "here")
 

@@ -47,7 +47,7 @@ def test_text_has_each_sentence_once_and_none_of_the_task(tmp_path, ends):
     assert done.returncode == 0, done.stderr
     documents = (tmp_path / "made" / "text.txt").read_text().rstrip("\n").split("\n\n")
     numbers = [range(10), range(10, 20), range(20, 23)]
-    expected = ["\n".join(f"Sentence {n} ." for n in of) for of in numbers]
+    expected = ["\n".join(f"Sentence {n} ." for n in number) for number in numbers]
     assert documents == [*expected, "Another one ."]
     task = tmp_path / "made" / "task"
     assert sorted(path.name for path in task.iterdir()) == [
@@ -100,7 +100,7 @@ def test_a_domain_encoder(tmp_path, vocabulary, monkeypatch):
         name: json.loads((made / "encoders" / name / "results.json").read_text())
         for name in ("old-words", "new-words", "domain-alone")
     }
-    of_domain = {name: of["domain/characters_per_token"] for name, of in results.items()}
+    of_domain = {name: result["domain/characters_per_token"] for name, result in results.items()}
     assert of_domain["new-words"] == of_domain["domain-alone"] > 2 * of_domain["old-words"]
     for name in ("before", *results):
         scores = (made / f"scores-{name}.jsonl").read_text().splitlines()

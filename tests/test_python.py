@@ -27,9 +27,15 @@ def shown_to_type_checkers() -> dict[str, str]:
     """name -> the module that it is imported from for type checkers."""
     for node in ast.parse(PACKAGE.read_text("utf-8")).body:
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
-            imports = [of for of in node.body if isinstance(of, ast.ImportFrom)]
-            assert all(alias.name == alias.asname for of in imports for alias in of.names)
-            return {alias.name: of.module for of in imports for alias in of.names}
+            imports = [each for each in node.body if isinstance(each, ast.ImportFrom)]
+            assert all(
+                alias.name == alias.asname for one_import in imports for alias in one_import.names
+            )
+            return {
+                alias.name: one_import.module
+                for one_import in imports
+                for alias in one_import.names
+            }
     raise AssertionError("nothing is shown to type checkers")
 
 
@@ -113,9 +119,15 @@ def state() -> dict[str, object]:
         "streams": (sys.stdout, sys.stderr, os.fstat(1).st_ino, os.fstat(2).st_ino),
         "folder": os.getcwd(),
         "loggers": {
-            name: (of.level, of.disabled, of.propagate, list(of.handlers), list(of.filters))
-            for name, of in loggers.items()
-            if isinstance(of, logging.Logger)
+            name: (
+                logger.level,
+                logger.disabled,
+                logger.propagate,
+                list(logger.handlers),
+                list(logger.filters),
+            )
+            for name, logger in loggers.items()
+            if isinstance(logger, logging.Logger)
         },
     }
 

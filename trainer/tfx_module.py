@@ -36,7 +36,7 @@ def run_fn(fn_args: Any) -> None:
     """
     given = fn_args.custom_config | {"model_dir": fn_args.model_run_dir}
     flags = build_parser().parse_args(
-        [f"--{name}={of}" for name, of in given.items() if of is not None]
+        [f"--{name}={each}" for name, each in given.items() if each is not None]
     )
     if not flags.features or flags.sweep:
         raise InputError(

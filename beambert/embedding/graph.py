@@ -106,7 +106,7 @@ class EmbedderHandler(ModelHandler):
     ) -> list[dict[str, Any]]:
         """Returns the columns of each row with its embedding."""
         vectors, _ = model.embed([row[self._job.text_column] for row in batch])
-        return [dict(row) | {EMBEDDING: of} for row, of in zip(batch, vectors, strict=True)]
+        return [dict(row) | {EMBEDDING: vector} for row, vector in zip(batch, vectors, strict=True)]
 
     def batch_elements_kwargs(self) -> dict[str, int]:
         """Returns the size of a batch, of which the encoder makes several by length."""

@@ -139,7 +139,7 @@ def main(argv: Sequence[str]) -> None:
             print(f"{family.name}: {len(of.results)} done", file=sys.stderr, flush=True)
         if faults:
             shutil.copytree(sound, keep / "material", dirs_exist_ok=True)
-    table = {name: of.summary() for name, of in found.items() if of.results}
+    table = {name: each.summary() for name, each in found.items() if each.results}
     attempts = sum(row["attempts"] for row in table.values())
     result = {"attempts": attempts, "faults": faults}
     result |= {"seconds": round(time.monotonic() - begun), "families": table}
@@ -184,7 +184,9 @@ def _summary(results: Sequence) -> dict:
         "attempts": len(results),
         "faults": sum(result.is_fault for result in results),
         "outcomes": dict(outcomes.most_common()),
-        "percent": {name: round(100 * of / len(results)) for name, of in outcomes.most_common()},
+        "percent": {
+            name: round(100 * each / len(results)) for name, each in outcomes.most_common()
+        },
         "refusals": dict(_kinds_of_refusals(results).most_common(MOST_REFUSALS)),
         "longest_seconds": round(max(result.seconds for result in results), 1),
         "most_mib": max(result.bytes for result in results) >> 20,

@@ -64,7 +64,7 @@ def toml(value: Any) -> str:
     if not isinstance(value, dict):
         return f"value = {_inline(value)}\n"
     return "".join(
-        f"{_key(name)} = {_inline(of)}\n" for name, of in value.items() if of is not None
+        f"{_key(name)} = {_inline(each)}\n" for name, each in value.items() if each is not None
     )
 
 

@@ -83,7 +83,7 @@ def _check(
         return set(), f"manifest is of the future ({date}); mend the clock and write it again"
     try:
         found = parse_object(tensorflow_files.read_bytes(path))["files"]
-        listed = [(os.fspath(of["path"]), int(of["bytes"])) for of in found]
+        listed = [(os.fspath(each["path"]), int(each["bytes"])) for each in found]
     except (ValueError, KeyError, TypeError, OverflowError) as error:
         what = f"manifest is half-written or none ({error})"
         return set(), f"{what}; write it again, or delete it and its files"

@@ -149,7 +149,7 @@ def _check_type(name: str, value: Any) -> None:
         if not isinstance(value, str) or not value.rstrip("/"):
             raise InputError(f'{name}: must be a path, such as {name} = "…"')
     elif name in LISTS:
-        if not isinstance(value, list) or not all(isinstance(of, str) for of in value):
+        if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
             raise InputError(f'{name}: must be a list of paths, such as {name} = ["…"]')
         if name == "input" and not value:
             raise InputError(f"{name}: must not be empty")

@@ -269,11 +269,11 @@ def _detect_latin(raw: bytes) -> str | None:
     lines = b"\n".join(line for line in raw.splitlines() if not line.isascii())
     # (how expected the text is, encoding, characters beyond ASCII, share of the language's words)
     readings = []
-    for encoding in dict.fromkeys(name for of, _ in languages for name in of.encodings):
+    for encoding in dict.fromkeys(name for each, _ in languages for name in each.encodings):
         text = lines.decode(encoding, "replace")
         if not _IMPOSSIBLE.search(text):
-            own = [(of, share) for of, share in languages if encoding in of.encodings]
-            expected = max((expectations(text, of) for of, _ in own), key=sum)
+            own = [(each, share) for each, share in languages if encoding in each.encodings]
+            expected = max((expectations(text, each) for each, _ in own), key=sum)
             share = max(share for _, share in own)
             readings.append((expected, encoding, [c for c in text if not c.isascii()], share))
     best = max(readings, key=lambda r: sum(r[0]) + _OF_THE_WORDS * r[3] * len(r[0]), default=None)

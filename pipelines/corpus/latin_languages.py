@@ -76,11 +76,11 @@ def languages_of(raw: bytes) -> list[tuple[LatinLanguage, float]]:
     words show none.
     """
     counts = Counter(word.decode() for word in _WORD.findall(raw.lower()))
-    found = [(sum(counts[word] for word in of.words), of) for of in LANGUAGES]
+    found = [(sum(counts[word] for word in each.words), each) for each in LANGUAGES]
     most = max(count for count, _ in found)
     if most < _FEWEST_WORDS:
         return []
-    return [(of, count / most) for count, of in found if count >= _AS_MANY * most]
+    return [(each, count / most) for count, each in found if count >= _AS_MANY * most]
 
 
 # Letters of names such as Zoë, Müller and Señor, which occur in texts of any language. A letter of

@@ -117,20 +117,20 @@ def read_parquet(
             _check_columns(parquet, columns)
             groups = range(parquet.num_row_groups) if row_groups is None else row_groups
             found = [_pages(file, parquet.metadata, group, columns) for group in groups]
-        has_dictionary = any(isinstance(of, Pages) and of.has_dictionary for of in found)
+        has_dictionary = any(isinstance(each, Pages) and each.has_dictionary for each in found)
         pages = Pages()
         with _opened(file, columns.text if has_dictionary else "") as parquet:
-            for group, of in zip(groups, found, strict=True):
+            for group, each in zip(groups, found, strict=True):
                 row = sum(parquet.metadata.row_group(g).num_rows for g in range(group))
-                if isinstance(of, CorruptFileError):
-                    raise of
-                pages += of
+                if isinstance(each, CorruptFileError):
+                    raise each
+                pages += each
                 most = max(_MOST_GROWTH * pages.stored, _MOST_GROWN_BYTES)
-                if of.grown > most or of.largest > _MOST_GROWN_BYTES:
-                    grown = f"{of.grown:,} bytes of the texts after row {row}"
-                    yield Reject(row + 1, "too_large", f"the {grown} are {of.stored:,} here")
+                if each.grown > most or each.largest > _MOST_GROWN_BYTES:
+                    grown = f"{each.grown:,} bytes of the texts after row {row}"
+                    yield Reject(row + 1, "too_large", f"the {grown} are {each.stored:,} here")
                     continue
-                batches = parquet.iter_batches(_rows_at_once(of), [group], columns.names())
+                batches = parquet.iter_batches(_rows_at_once(each), [group], columns.names())
                 for value, language in itertools.chain.from_iterable(
                     _values(batch, columns) for batch in batches
                 ):

@@ -79,7 +79,7 @@ def pages_of(file: BinaryIO, column: "pq.ColumnChunkMetaData") -> Pages:
             raise CorruptFileError(f"the page at byte {place:,} has no size")
         data, data_2 = header.get(_DATA, {}), header.get(_DATA_2, {})
         encodings = data.get(_ENCODING), data_2.get(_ENCODING_2)
-        held = max(of.get(_VALUES, 0) for of in (data, data_2))
+        held = max(each.get(_VALUES, 0) for each in (data, data_2))
         found += Pages(
             stored,
             grown,
@@ -156,10 +156,10 @@ def _value(data: bytes, place: int, kind: int, depth: int) -> tuple[Any, int]:
     else:
         raise CorruptFileError("a page's header has a value of an unknown kind")
     for _ in range(size):
-        for of in kinds:
+        for one_kind in kinds:
             # Outside of structs a truth value has a byte of its own.
-            is_byte = of in (_TRUE, _FALSE)
-            _, place = _value(data, place, _BYTE if is_byte else of, depth + 1)
+            is_byte = one_kind in (_TRUE, _FALSE)
+            _, place = _value(data, place, _BYTE if is_byte else one_kind, depth + 1)
             if place > len(data):
                 raise IndexError
     return None, place

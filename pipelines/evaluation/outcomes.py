@@ -175,8 +175,10 @@ class TagOutcomes(Outcomes):
             for record in records
         ]
         # Other labels of words form no entities, and their tasks have no metric of entities.
-        has_entities = all(map(is_entity_tag, {tag for of in tags for tag in (*of[0], *of[1])}))
-        counts = [count_entities(*of) if has_entities else {} for of in tags]
+        has_entities = all(
+            map(is_entity_tag, {tag for one_tag in tags for tag in (*one_tag[0], *one_tag[1])})
+        )
+        counts = [count_entities(*one_tag) if has_entities else {} for one_tag in tags]
         types = tuple(sorted({name for by_type in counts for name in by_type}))
         entities = np.zeros((len(tags), len(types), 3), int)
         for i, by_type in enumerate(counts):

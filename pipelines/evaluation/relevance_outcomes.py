@@ -34,7 +34,7 @@ class RelevanceOutcomes(ArrayOutcomes):
         """Returns the outcomes of prediction records."""
         queries, labels, scores = (column(records, name) for name in cls.FEATURES)
         found = relevance_scores(queries, labels, scores), random_order_scores(queries, labels)
-        return cls(*(of[name] for of in found for name in cls.METRICS))
+        return cls(*(each[name] for each in found for name in cls.METRICS))
 
     def scores(self, names: Sequence[str], positive: int) -> dict[str, float]:
         """Returns metrics by name; 0 without a query that has a relevant candidate."""

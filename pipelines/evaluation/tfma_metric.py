@@ -45,7 +45,7 @@ def _computations(
     features = metric_types.FeaturePreprocessor(
         ["row", *OUTCOMES[kind].FEATURES], include_default_inputs=False
     )
-    ends = [f"{of}{end}" for of in names for end in (_LOW, _HIGH, _UNDEFINED)]
+    ends = [f"{one_name}{end}" for one_name in names for end in (_LOW, _HIGH, _UNDEFINED)]
     return [
         metric_types.MetricComputation(
             keys=[_key(each) for each in (_COUNT, *names, *ends)],

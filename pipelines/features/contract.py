@@ -113,12 +113,12 @@ class FeaturesInfo(FolderInfo):
     def fault(self) -> str:
         """Returns ""; a file that lacks something is of something else."""
         missing = {"task", "max_seq_length", "data_sha256"} - self.made_from.keys()
-        for of in self.splits.values():
-            missing |= {"files", LOST_TOKENS} - of.keys()
+        for split in self.splits.values():
+            missing |= {"files", LOST_TOKENS} - split.keys()
         if missing:
             raise KeyError(missing)
-        for of in self.splits.values():
-            check_names(file["name"] for file in of["files"])
+        for split in self.splits.values():
+            check_names(file["name"] for file in split["files"])
         return ""
 
 
@@ -195,8 +195,8 @@ def open_features(folder: str, flag: str) -> TaskFeatureFiles:
             )
         check_lengths(tensorflow_files.read_chunks(path), path)
     files = {
-        split: [f"{folder}/{file['name']}" for file in of["files"]]
-        for split, of in info.splits.items()
+        split: [f"{folder}/{file['name']}" for file in one_split["files"]]
+        for split, one_split in info.splits.items()
     }
     return TaskFeatureFiles(flag, info, files)
 

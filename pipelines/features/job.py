@@ -137,7 +137,7 @@ def read_inputs(task: Task, data_dir: str, skip_bad_rows: bool) -> TaskSplits:
     read = read_splits(task, data_dir, present_splits(task, data_dir), skip_bad_rows)
     # Columns that become no feature are dropped, as they may be most of a row.
     examples = {
-        split: [dataclasses.replace(of, columns={}) if of.columns else of for of in found]
+        split: [dataclasses.replace(each, columns={}) if each.columns else each for each in found]
         for split, found in read.examples.items()
     }
     return dataclasses.replace(read, examples=examples)
@@ -174,7 +174,7 @@ def make_plan(
         inputs.sha256(),
         counts,
         task.sequences(first[TRAIN]),
-        tuple(split for split, of in first.items() if of.truth is None),
+        tuple(split for split, each in first.items() if each.truth is None),
         versions,
     )
 

@@ -54,7 +54,7 @@ def _run(
         run_job(
             lambda pipeline, folder: pipeline | CreateTaskFeatures(job, folder, (plan, inputs)),
             options,
-            describe_examples(sum(len(of) for of in inputs.examples.values())),
+            describe_examples(sum(len(example) for example in inputs.examples.values())),
             sum(path.stat().st_size for path in inputs.files.values()) / 1e6,
             "MB",
             output=plan.output,
@@ -69,10 +69,11 @@ def summarize(output: str) -> str:
     path = f"{output}/{INFO_FILE}"
     info = FeaturesInfo.from_json(beam_files.read_bytes(path, "--output").decode(), path)
     lines = [output]
-    for split, of in info.splits.items():
+    for split, counts in info.splits.items():
         lines.append(
-            f"  {split}: {of['used']:,} of {of['read']:,} examples, {of['sequences']:,} sequences, "
-            f"{of['tokens'] / of['sequences']:.1f} tokens each; "
-            f"{of[LOST_TOKENS]:,} sequences lost tokens"
+            f"  {split}: {counts['used']:,} of {counts['read']:,} examples, "
+            f"{counts['sequences']:,} sequences, "
+            f"{counts['tokens'] / counts['sequences']:.1f} tokens each; "
+            f"{counts[LOST_TOKENS]:,} sequences lost tokens"
         )
     return "\n".join(lines)

@@ -84,5 +84,5 @@ def read_list(path: str) -> list[InputFile]:
 
 
 def _serialize(files: Iterable[InputFile]) -> bytes:
-    rows = ({"path": of.path, "bytes": of.bytes, "modified": of.modified} for of in files)
+    rows = ({"path": file.path, "bytes": file.bytes, "modified": file.modified} for file in files)
     return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode()

@@ -224,7 +224,7 @@ def pair_sources(
             for name, value in dataclasses.asdict(made).items():
                 setattr(counts, name, getattr(counts, name) + value)
     if parameters.pairs != NONE:
-        counts.random_next_other_source = sum(from_another_source(documents, of) for of in rows)
+        counts.random_next_other_source = sum(from_another_source(documents, row) for row in rows)
     found = [sum(map(_counts, each.rows), SourceRecords()) for each in making]
     if parameters.pairs == NONE:
         none = np.zeros(0, np.int32)

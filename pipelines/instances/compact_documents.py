@@ -186,7 +186,9 @@ def compact_documents(
       unspaced: for each document what `document_hash` takes; None for no such sentence.
     """
     unspaced = unspaced or [()] * len(sentences)
-    owner = np.repeat(np.arange(len(sentences)), np.array([len(of) for of in sentences], int))
+    owner = np.repeat(
+        np.arange(len(sentences)), np.array([len(sentence) for sentence in sentences], int)
+    )
     per_document = np.bincount(owner[lengths > 0], minlength=len(sentences))
     has_tokens = per_document > 0
     hashes = [document_hash(sentences[i], unspaced[i]) for i in np.flatnonzero(has_tokens)]

@@ -138,7 +138,7 @@ def decode(
 
 def _null(logits: Sequence[np.ndarray], start: int, end: int) -> _Candidate:
     """Returns the candidate for no answer, scored on the windows from `start` to `end`."""
-    pairs = zip(*(of[start:end, 0].tolist() for of in logits), strict=True)
+    pairs = zip(*(logit[start:end, 0].tolist() for logit in logits), strict=True)
     return min((_Candidate(0, 0, *pair) for pair in pairs), key=lambda pair: pair.score)
 
 
@@ -175,10 +175,10 @@ def _rank(
       most: number of starts and of ends to consider in each window.
       parameters: how to choose.
     """
-    start_logits, end_logits = (of[indices] for of in logits)
+    start_logits, end_logits = (logit[indices] for logit in logits)
     # Among equal logits the original takes the first, here and in the order of answers.
     starts, ends = (
-        np.argsort(-of, axis=1, kind="stable")[:, :most] for of in (start_logits, end_logits)
+        np.argsort(-each, axis=1, kind="stable")[:, :most] for each in (start_logits, end_logits)
     )
     first = windows.context_positions[indices, None]
     behind = first + windows.context_lengths[indices, None]

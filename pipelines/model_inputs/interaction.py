@@ -80,10 +80,10 @@ class InteractionFeatures(TextFeatures):
         """
         queries = self.queries(texts[0])
         missing = [[0, 0], [0, self.max_seq_length - self.query_length]]
-        parts = [{name: tf.pad(of, missing) for name, of in queries.items()}]
-        parts += [self.documents(of) for of in texts[1:]]
+        parts = [{name: tf.pad(query, missing) for name, query in queries.items()}]
+        parts += [self.documents(text) for text in texts[1:]]
         return {
-            name: tf.reshape(tf.stack([of[name] for of in parts], 1), [-1, self.max_seq_length])
+            name: tf.reshape(tf.stack([part[name] for part in parts], 1), [-1, self.max_seq_length])
             for name in queries
         }
 
@@ -99,7 +99,7 @@ class InteractionFeatures(TextFeatures):
         pieces = self.tokenizer.tokenize(texts)[:, : length - 3]
         marks = tf.fill([pieces.nrows(), 1], tf.cast(marker, pieces.dtype))
         features = self.frame([tf.concat([marks, pieces], 1)])
-        return {name: of[:, :length] for name, of in features.items()}
+        return {name: feature[:, :length] for name, feature in features.items()}
 
     def expanded(self, queries: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """Returns queries with [MASK] in the place of padding: query augmentation.

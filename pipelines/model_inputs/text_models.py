@@ -89,7 +89,7 @@ class TextModel:
         count = tf.shape(choices)[1]
         features = self._text_features(tf.repeat(text, count), tf.reshape(choices, [-1]))
         shape = [-1, count, self._length]
-        return self._call({name: tf.reshape(of, shape) for name, of in features.items()})
+        return self._call({name: tf.reshape(feature, shape) for name, feature in features.items()})
 
     def _answer(self, question: tf.Tensor, context: tf.Tensor) -> Tensors:
         texts = zip(question.numpy(), context.numpy(), strict=True)
@@ -133,7 +133,9 @@ def window_logits(
     found = []
     for first in range(0, len(windows), _WINDOWS_AT_A_TIME):
         some = slice(first, first + _WINDOWS_AT_A_TIME)
-        outputs = function(**{name: tf.constant(of[some]) for name, of in inputs.items()})
+        outputs = function(
+            **{name: tf.constant(one_input[some]) for name, one_input in inputs.items()}
+        )
         found.append([outputs[name].numpy() for name in ("start_logits", "end_logits")])
     starts, ends = (np.concatenate(parts) for parts in zip(*found, strict=True))
     return starts, ends

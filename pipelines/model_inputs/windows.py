@@ -197,7 +197,7 @@ def _answer_pieces(
     shifts = np.repeat(text_starts, contexts.lengths)
     piece_starts = np.append(contexts.starts + shifts, np.iinfo(np.int64).max)
     piece_ends = np.append(contexts.ends + shifts, np.iinfo(np.int64).max)
-    starts, ends = (of + text_starts[context_of[owners]] for of in (starts, ends))
+    starts, ends = (each + text_starts[context_of[owners]] for each in (starts, ends))
     first = np.searchsorted(piece_ends, starts, side="right")
     last = np.searchsorted(piece_starts, ends, side="left") - 1
     is_exact = (piece_starts[first] == starts) & (piece_ends[last] == ends)

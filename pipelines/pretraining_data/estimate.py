@@ -173,7 +173,7 @@ def estimate(
         if evaluation:
             overlaps = evaluation.find([document.text for document in sample])
             counts["dropped " + OVERLAP] += len(overlaps)
-            sample = [of for number, of in enumerate(sample) if number not in overlaps]
+            sample = [each for number, each in enumerate(sample) if number not in overlaps]
         prepared = prepare_documents(sample, text_options, counts)
         if prepared:
             batches.append(tokenizer.tokenize(prepared))
@@ -228,48 +228,48 @@ def estimate_sources(
       InputError: a file cannot be read, or the sample of a source has no instance.
     """
     samples = max(FEWEST_SAMPLES, SAMPLES // len(inputs))
-    found = [estimate(of, layout=layout, samples=samples, **options) for of in inputs]
-    total = sum(file.bytes for of in inputs for file in of)
+    found = [estimate(one_input, layout=layout, samples=samples, **options) for one_input in inputs]
+    total = sum(file.bytes for one_input in inputs for file in one_input)
     share = sum(
-        of.share * sum(file.bytes for file in files)
-        for of, files in zip(found, inputs, strict=True)
+        each.share * sum(file.bytes for file in files)
+        for each, files in zip(found, inputs, strict=True)
     ) / max(1, total)
     # The sample of each source stands for the same share of it as all samples for the corpus.
-    scales = [share / of.share if of.share else 0.0 for of in found]
+    scales = [share / each.share if each.share else 0.0 for each in found]
     by_length: dict[str, dict[int, float]] = {"instances": {}, "record_tokens": {}, "bytes": {}}
     sources: dict[str, Any] = {}
     for parameters in layout.lengths:
         length, dupe_factor = parameters.max_seq_length, parameters.dupe_factor
         sizes = [
-            round(scale * of.record_tokens[length] / max(share, 1e-9) / dupe_factor)
-            for of, scale in zip(found, scales, strict=True)
+            round(scale * each.record_tokens[length] / max(share, 1e-9) / dupe_factor)
+            for each, scale in zip(found, scales, strict=True)
         ]
         passes = mixture.passes(sizes, dupe_factor)
         more = [scale * n / dupe_factor for scale, n in zip(scales, passes, strict=True)]
         for name, values in by_length.items():
             values[length] = sum(
-                times * getattr(of, name)[length] for of, times in zip(found, more, strict=True)
+                times * getattr(each, name)[length] for each, times in zip(found, more, strict=True)
             )
         records = [
             SourceRecords(
-                round(times * of.instances[length] / max(share, 1e-9)),
-                round(times * of.record_tokens[length] / max(share, 1e-9)),
+                round(times * each.instances[length] / max(share, 1e-9)),
+                round(times * each.record_tokens[length] / max(share, 1e-9)),
             )
-            for of, times in zip(found, more, strict=True)
+            for each, times in zip(found, more, strict=True)
         ]
         sources = sources or source_shares(mixture, records, sizes, dupe_factor, has_label=False)
     sums = {
-        name: sum(scale * getattr(of, name) for of, scale in zip(found, scales, strict=True))
+        name: sum(scale * getattr(each, name) for each, scale in zip(found, scales, strict=True))
         for name in ("sentences", "tokens", "seconds")
     }
     return Estimate(
         share=share,
-        documents=sum(of.documents for of in found),
-        corpus_documents=sum(of.corpus_documents for of in found),
-        rejects=[text for of in found for text in of.rejects],
-        used=sum(of.used for of in found),
-        dropped=sum((Counter(of.dropped) for of in found), Counter()),
-        scrubbed=sum((Counter(of.scrubbed) for of in found), Counter()),
+        documents=sum(each.documents for each in found),
+        corpus_documents=sum(each.corpus_documents for each in found),
+        rejects=[text for each in found for text in each.rejects],
+        used=sum(each.used for each in found),
+        dropped=sum((Counter(each.dropped) for each in found), Counter()),
+        scrubbed=sum((Counter(each.scrubbed) for each in found), Counter()),
         **sums,
         **by_length,
     ), sources

@@ -293,7 +293,9 @@ def check_shards(shards: ShardCounts, layout: Layout) -> None:
     for key in range(layout.total_shards):
         for folder, name in layout.files_of(key):
             expected.setdefault(folder.path, []).append(name)
-    found = {path: [file[0] for file in of.files] for path, of in shards.folders.items()}
+    found = {
+        path: [file[0] for file in one_folder.files] for path, one_folder in shards.folders.items()
+    }
     if {path: sorted(names) for path, names in found.items()} != {
         path: sorted(names) for path, names in expected.items()
     }:

@@ -216,7 +216,7 @@ class PretrainingDataJob:
     @property
     def patterns(self) -> tuple[str, ...]:
         """The patterns of all files to read."""
-        return self.input or tuple(text for of in self.sources.values() for text in of)
+        return self.input or tuple(text for source in self.sources.values() for text in source)
 
     @property
     def mixture(self) -> Mixture | None:
@@ -231,9 +231,9 @@ class PretrainingDataJob:
         """Returns the same job on some of its sources, whose weights keep their proportions."""
         source = tuple(text for text in self.source if text.partition("=")[0] in names)
         given = parse_weights(self.weights, [*self.sources])
-        weights = {name: of for name, of in given.items() if name in names}
+        weights = {name: each for name, each in given.items() if name in names}
         total = math.fsum(weights.values())
-        shares = ",".join(f"{name}={of / total!r}" for name, of in weights.items())
+        shares = ",".join(f"{name}={weight / total!r}" for name, weight in weights.items())
         return dataclasses.replace(self, source=source, weights=shares)
 
     @property

@@ -216,8 +216,13 @@ class Plan:
         folders = layout.folders()
         # All folders are claimed before anything is written to one.
         is_finished = [
-            beam_files.claim_output(of.path, manifest.job(of), FLAGS_OF, self._folders_in(of.path))
-            for of in folders
+            beam_files.claim_output(
+                one_folder.path,
+                manifest.job(one_folder),
+                FLAGS_OF,
+                self._folders_in(one_folder.path),
+            )
+            for one_folder in folders
         ]
         if not all(is_finished):
             for folder, finished in zip(folders, is_finished, strict=True):
@@ -242,7 +247,7 @@ class Plan:
     def _folders_in(self, path: str) -> set[str]:
         """Returns the names of the output folders in a folder."""
         inside = path.rstrip("/") + "/"
-        found = (of.path for of in self.layout.folders() if of.path.startswith(inside))
+        found = (folder.path for folder in self.layout.folders() if folder.path.startswith(inside))
         return {inner.removeprefix(inside).partition("/")[0] for inner in found}
 
     def release_folders(self) -> None:
@@ -351,7 +356,9 @@ def make_plan(
         parameters |= {name: getattr(job, name) for name in _SOURCE_PARAMETERS}
         parameters["weights"] = job.mixture.weights
         # Their order counts: a document of several is of the first.
-        parameters["source"] = [[n, list(map(absolute, of))] for n, of in job.sources.items()]
+        parameters["source"] = [
+            [n, list(map(absolute, source))] for n, source in job.sources.items()
+        ]
     parameters["num_shards"] = num_shards
     blocklist: tuple[str, ...] = ()
     if job.blocklist:

@@ -252,7 +252,7 @@ class WriteInstances(beam.DoFn):
                 f"--num_shards={layout.num_shards}: there is an instance of shard {shard}; give "
                 "MakeBertInstances and WriteRecords the same job"
             )
-        if others := examples.keys() - {of.max_seq_length for of in layout.lengths}:
+        if others := examples.keys() - {one_length.max_seq_length for one_length in layout.lengths}:
             raise InputError(
                 f"--max_seq_length: there is an instance of length {min(others)}; give "
                 "MakeBertInstances and WriteRecords the same job"

@@ -72,4 +72,4 @@ def add_shards(parts: Iterable[ShardCounts]) -> ShardCounts:
         for path, counts in part.folders.items():
             by_folder.setdefault(path, []).append(counts)
     documents: Counter[str] = add_counts(part.documents for part in parts)
-    return ShardCounts(documents, {p: FolderCounts.total(of) for p, of in by_folder.items()})
+    return ShardCounts(documents, {p: FolderCounts.total(each) for p, each in by_folder.items()})

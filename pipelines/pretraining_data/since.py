@@ -45,7 +45,10 @@ def _inputs_of(folder: str, info: RecordsInfo) -> Sequence[InputFile]:
     """Returns the files that the records in a folder were made of."""
     if isinstance(info.inputs, Mapping):  # They are too many for info.json.
         return read_list(FileSystems.join(folder, INPUTS_FILE))
-    return [InputFile(of["path"], of["bytes"], of["modified"]) for of in info.inputs]
+    return [
+        InputFile(one_input["path"], one_input["bytes"], one_input["modified"])
+        for one_input in info.inputs
+    ]
 
 
 def _finished_infos(pattern: str) -> list[tuple[str, RecordsInfo]]:

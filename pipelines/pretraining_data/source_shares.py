@@ -31,17 +31,17 @@ def source_shares(
     Raises:
       InputError: a source has no record.
     """
-    has_tokens = [of.record_tokens for of in records]
+    has_tokens = [record.record_tokens for record in records]
     mixture.check_sizes(has_tokens)
     passes = mixture.passes(sizes, dupe_factor)
     asked = mixture.shares(sizes) if mixture.needs_sizes else [None] * len(records)
     found = {}
-    for name, of, number, share in zip(mixture.names, records, passes, asked, strict=True):
+    for name, record, number, share in zip(mixture.names, records, passes, asked, strict=True):
         found[name] = {
-            "instances": of.instances,
-            "record_tokens": of.record_tokens,
-            **({"is_next": of.is_next} if has_label else {}),
-            "share": round(of.record_tokens / sum(has_tokens), 6),
+            "instances": record.instances,
+            "record_tokens": record.record_tokens,
+            **({"is_next": record.is_next} if has_label else {}),
+            "share": round(record.record_tokens / sum(has_tokens), 6),
             **({} if share is None else {"asked_share": round(share, 6)}),
             "passes": round(number, 6),
         }
@@ -55,10 +55,10 @@ def describe_sources(counts: Mapping[str, Any]) -> list[str]:
       counts: counts of info.json.
     """
     return [
-        f"  {name}: {of['share']:.2%} of the tokens{_asked(of)}, {of['passes']:.2f} passes over "
-        f"its text, {counted(of['instances'], 'instance')}"
-        for name, of in counts.get("sources", {}).items()
-        if "passes" in of
+        f"  {name}: {each['share']:.2%} of the tokens{_asked(each)}, {each['passes']:.2f} passes "
+        f"over its text, {counted(each['instances'], 'instance')}"
+        for name, each in counts.get("sources", {}).items()
+        if "passes" in each
     ]
 
 
@@ -75,13 +75,15 @@ def source_warnings(counts: Mapping[str, Any], max_epochs: float | None) -> list
         lacks the others have, so that only it is named.
     """
     found = []
-    for name, of in counts.get("sources", {}).items():
-        if "asked_share" not in of or abs(of["share"] - of["asked_share"]) <= _TOLERANCE:
+    for name, each in counts.get("sources", {}).items():
+        if "asked_share" not in each or abs(each["share"] - each["asked_share"]) <= _TOLERANCE:
             continue
-        told = f"{name} has {of['share']:.2%} of the tokens, not the {of['asked_share']:.2%} asked"
+        told = (
+            f"{name} has {each['share']:.2%} of the tokens, not the {each['asked_share']:.2%} asked"
+        )
         if max_epochs is None:
             found.append(f"{told}: the corpus is so small that single documents decide it")
-        elif of["passes"] >= max_epochs:
+        elif each["passes"] >= max_epochs:
             found.append(
                 f"{told}: --max_epochs_per_source={max_epochs:g} is reached; raise it, or give "
                 "more text of this source"

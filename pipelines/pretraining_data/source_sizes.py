@@ -70,7 +70,7 @@ def source_sizes(
         pair_sources(documents, parameters, key, InstanceCounts(), once)[1]
         for parameters in lengths
     ]
-    records = [[of.record_tokens for of in found] for found in of_lengths]
+    records = [[each.record_tokens for each in found] for found in of_lengths]
     return SourceSizes(text.astype(np.int64), np.array(records, np.int64))
 
 

@@ -73,7 +73,9 @@ class Sources:
             return 0
         # A name of its own may have brackets, as patterns do.
         found = [self.paths[path]] if path in self.paths else []
-        found += [of for text, of in self.expressions.items() if re.fullmatch(text, path)]
+        found += [
+            expression for text, expression in self.expressions.items() if re.fullmatch(text, path)
+        ]
         if not found:
             raise ValueError(f"{path}: matches no pattern of --input")
         return min(found)[1]

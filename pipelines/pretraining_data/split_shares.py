@@ -22,17 +22,17 @@ def held_out_shares(
     """
     counts = [info.counts for info in (held_out, training)]
     units = {
-        "documents": [of["documents"]["used"] for of in counts],
-        "tokens": [of["tokens"] for of in counts],
-        "instances": [of["instances"] for of in counts],
+        "documents": [count["documents"]["used"] for count in counts],
+        "tokens": [count["tokens"] for count in counts],
+        "instances": [count["instances"] for count in counts],
     }
-    sources: list[Mapping] = [of.get("sources", {}) for of in counts]
+    sources: list[Mapping] = [count.get("sources", {}) for count in counts]
     if source is not None:
-        of_source = [of[source] for of in sources]
-        units = {unit: [of[unit] for of in of_source] for unit in ("documents", "tokens")}
+        of_source = [one_source[source] for one_source in sources]
+        units = {unit: [each[unit] for each in of_source] for unit in ("documents", "tokens")}
     elif len(sources[0]) > 1:
         for name in sources[0]:
-            units[f"tokens of {name}"] = [of[name]["tokens"] for of in sources]
+            units[f"tokens of {name}"] = [one_source[name]["tokens"] for one_source in sources]
     return {name: out / (out + rest) for name, (out, rest) in units.items() if out + rest}
 
 

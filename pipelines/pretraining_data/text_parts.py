@@ -286,7 +286,7 @@ class TokenizeRows(beam.DoFn):
         for number, hash_, sentence_count in zip(
             compact.sources, compact.hashes, compact.document_sentences, strict=True
         ):
-            ids = [of.tolist() for of in cut[first : first + sentence_count]]
+            ids = [each.tolist() for each in cut[first : first + sentence_count]]
             first += sentence_count
             yield TokenizedRow(hash_.tobytes(), ids, rows[number].path, rows[number].source)
 

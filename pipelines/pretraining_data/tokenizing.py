@@ -78,8 +78,8 @@ def word_starts(
       segmenter: name of the segmenter, see `segmenters`.
       is_continuation: bool [tokens], what the vocabulary says.
     """
-    codes = segmenters.mark_words([text for of in texts for text in of], segmenter)
-    characters = np.array([sum(map(len, of)) for of in texts], np.int64)
+    codes = segmenters.mark_words([text for one_text in texts for text in one_text], segmenter)
+    characters = np.array([sum(map(len, one_text)) for one_text in texts], np.int64)
     firsts = np.repeat(np.cumsum(characters) - characters, pieces.lengths)
     places = firsts + pieces.starts
     code = codes[places]

@@ -165,8 +165,8 @@ class TokenizeParts(beam.DoFn):
         if options.duplicates == NEAR:
             settings = near_duplicate_settings(self._layout)
             self._bands += [
-                band_rows(document_hash(*of), of.sentences, settings, source)
-                for of, source in zip(prepared, sources, strict=True)
+                band_rows(document_hash(*each), each.sentences, settings, source)
+                for each, source in zip(prepared, sources, strict=True)
             ]
         self._characters = 0
         self._clock.lap("split")
@@ -186,7 +186,9 @@ class TokenizeParts(beam.DoFn):
         for number, match in found.items():
             text = documents[number].text
             self._overlaps.append(overlap_row(paths[number], text, match, evaluation))
-        documents[:] = [of for number, of in enumerate(documents) if number not in found]
+        documents[:] = [
+            one_document for number, one_document in enumerate(documents) if number not in found
+        ]
 
     def _send(self) -> Iterator[Any]:
         """Yields the elements of the tokenized documents, of the band rows and of the overlaps."""

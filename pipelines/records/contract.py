@@ -196,7 +196,7 @@ class RecordsInfo(FolderInfo):
         folder of one source, that is often another folder.
         """
         of_sources = self.counts.get("sources", {}).values()
-        if "source" in self.parameters and not all("passes" in of for of in of_sources):
+        if "source" in self.parameters and not all("passes" in source for source in of_sources):
             return None
         return self.counts.get("documents", {}).get("used")
 
@@ -204,7 +204,11 @@ class RecordsInfo(FolderInfo):
     def passes(self) -> int | None:
         """Number of passes over the documents, the greatest of any source; None if unknown."""
         of_sources = self.counts.get("sources", {}).values()
-        over = [of["passes"] for of in of_sources if isinstance(of.get("passes"), int | float)]
+        over = [
+            source["passes"]
+            for source in of_sources
+            if isinstance(source.get("passes"), int | float)
+        ]
         return math.ceil(max(over)) if over else self.parameters.get("dupe_factor")
 
     def fault(self) -> str:

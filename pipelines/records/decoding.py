@@ -137,7 +137,9 @@ def find_features(record: bytes, path: str) -> RecordFeatures:
         names = {name: renamed.get(name, name) for name in FEATURES}
         if names[LABEL_FEATURE] not in found:
             del names[LABEL_FEATURE]
-        tokens = {ours: of for ours, of in names.items() if ours not in PREDICTION_FEATURES}
+        tokens = {
+            ours: one_name for ours, one_name in names.items() if ours not in PREDICTION_FEATURES
+        }
         # Examples of a task have these too, and labels of their own.
         if set(tokens.values()) == found:
             names = tokens

@@ -66,14 +66,14 @@ def check(saved_model: Any, name: str) -> None:
         raise _refusal(name, "is a SavedModel of another form than those of `beambert finetune`")
     graph = saved_model.meta_graphs[0]
     library = graph.graph_def.library.function
-    functions = {of.signature.name: of.node_def for of in library}
+    functions = {each.signature.name: each.node_def for each in library}
     if len(functions) < len(library):
         raise _refusal(name, "has two functions of one name, as no graph of this project has")
     strange = {node.op for nodes in functions.values() for node in nodes} - KNOWN - SAVERS
     strange |= {node.op for node in graph.graph_def.node} - KNOWN - SAVERS
     # A caller can reach the functions of the objects. The others save and restore.
     reached = _reachable(functions, graph.object_graph_def.concrete_functions)
-    strange |= {node.op for of in reached for node in functions[of]} & SAVERS
+    strange |= {node.op for each in reached for node in functions[each]} & SAVERS
     if strange:
         raise _refusal(name, _describe(strange))
     kinds = {node.WhichOneof("kind") for node in graph.object_graph_def.nodes}
@@ -89,8 +89,8 @@ def _reachable(functions: dict[str, Any], roots: Iterable[str]) -> set[str]:
         name = waiting.pop()
         if name not in found:
             found.add(name)
-            called = (of for node in functions[name] for of in _called(node.attr.values()))
-            waiting += [of for of in called if of in functions]
+            called = (each for node in functions[name] for each in _called(node.attr.values()))
+            waiting += [each for each in called if each in functions]
     return found
 
 

@@ -55,7 +55,7 @@ def read_folder(
     """
     try:
         paths, notes = _find(folder, labels)
-        contents = {path: path.read_bytes() for of in paths.values() for path in of}
+        contents = {path: path.read_bytes() for one_path in paths.values() for path in one_path}
     except OSError as error:
         raise InputError(
             f"{error.filename}: cannot be read ({error.strerror}); mend that or delete it"
@@ -68,17 +68,21 @@ def read_folder(
     decided, said = _encodings(contents, encoding)
     texts = [
         LabelledText(path, _printable(path.relative_to(folder)), label, text)
-        for label, of in paths.items()
-        for path in of
+        for label, one_path in paths.items()
+        for path in one_path
         for text in [_text(path, contents[path], decided)]
     ]
-    return texts, [*notes, *said, balance(folder, {name: len(of) for name, of in paths.items()})]
+    return texts, [
+        *notes,
+        *said,
+        balance(folder, {name: len(one_path) for name, one_path in paths.items()}),
+    ]
 
 
 def contents_of(folder: pathlib.Path) -> Iterator[bytes]:
     """Yields the names and contents of a split's files, in the order of their names."""
-    for of in _find(folder, None)[0].values():
-        for path in of:
+    for each in _find(folder, None)[0].values():
+        for path in each:
             content = path.read_bytes()
             yield f"{_printable(path.relative_to(folder))}\n{len(content)}\n".encode()
             yield content

@@ -162,7 +162,7 @@ class MultiLabel(LabelledTextTask):
     ) -> ExampleFile:
         """Reads a file, and notes whether each text has one label, as in a classification."""
         file = super().read_to_learn(path, is_labelled, labels)
-        if not file.examples or any(len(of.labels or ()) != 1 for of in file.examples):
+        if not file.examples or any(len(example.labels or ()) != 1 for example in file.examples):
             return file
         note = (
             f"{path}: every text has exactly one label, such as {file.examples[0].labels[0]!r}; "

@@ -40,7 +40,9 @@ def scores(
 
 def counts(labels: NDArray[np.bool_], predictions: NDArray[np.bool_]) -> NDArray[np.int64]:
     """Returns how often each label is true, predicted, and both, [labels, 3]."""
-    return np.stack([of.sum(axis=0) for of in (labels, predictions, labels & predictions)], axis=1)
+    return np.stack(
+        [each.sum(axis=0) for each in (labels, predictions, labels & predictions)], axis=1
+    )
 
 
 def precision_recall_f1(

@@ -157,7 +157,9 @@ class LabelledTextTask(TableTask):
     ) -> ExampleFile:
         """Reads a file, and notes how many texts of a table have each label."""
         file = super().read_to_learn(path, is_labelled, labels)
-        counts = collections.Counter(name for of in file.examples for name in self.label_names(of))
+        counts = collections.Counter(
+            name for example in file.examples for name in self.label_names(example)
+        )
         if path.is_dir() or not counts:  # A folder's note counts its files.
             return file
         return dataclasses.replace(file, notes=[*file.notes, balance(path, counts)])

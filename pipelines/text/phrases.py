@@ -81,7 +81,7 @@ class Phrases:
 
     def __len__(self) -> int:
         """Returns the number of phrases."""
-        return sum(len(of.sorted) for of in self._by_length.values())
+        return sum(len(each.sorted) for each in self._by_length.values())
 
     @classmethod
     def of_list(cls, phrases: Sequence[str]) -> "Phrases":
@@ -167,7 +167,7 @@ def _windows(text: str, n: int) -> Iterator[tuple[int, Words]]:
     start = 0
     while start + MOST_CHARACTERS < len(text):
         words = find_words(text[start : start + MOST_CHARACTERS])
-        inner = (of[:-1] for of in (words.hashes, words.starts, words.ends, words.unspaced))
+        inner = (each[:-1] for each in (words.hashes, words.starts, words.ends, words.unspaced))
         yield start, Words(*inner)
         again = int(words.starts[-n]) if len(words) >= n else 0
         start += again or MOST_CHARACTERS

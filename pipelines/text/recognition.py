@@ -55,7 +55,9 @@ def check_recognition(names: Sequence[str], model: str) -> None:
         if name in RULES:
             raise InputError(f"--scrub={name}: is a rule of its own; write {RULES[name]}")
     engine, language = _engine(model)
-    known = sorted({of.lower() for of in engine.get_supported_entities(language)} - {*RULES})
+    known = sorted(
+        {entity.lower() for entity in engine.get_supported_entities(language)} - {*RULES}
+    )
     for name in names:
         if name not in known:
             raise InputError(
@@ -100,7 +102,10 @@ def recognize(text: str, names: Sequence[str], model: str) -> list[tuple[Span, s
         results = engine.analyze(
             text[start:end], language, entities=entities, score_threshold=LEAST_SCORE
         )
-        of_piece = [((of.start, of.end), of.score, of.entity_type.lower()) for of in results]
+        of_piece = [
+            ((result.start, result.end), result.score, result.entity_type.lower())
+            for result in results
+        ]
         found += [((start + a, start + b), name) for (a, b), name in joined(of_piece)]
     return found
 
@@ -120,7 +125,7 @@ def joined(found: Sequence[tuple[Span, float, str]]) -> list[tuple[Span, str]]:
         end = max(end, one[0][1])
     result = []
     for group in groups:
-        span = group[0][0][0], max(of[0][1] for of in group)
+        span = group[0][0][0], max(each[0][1] for each in group)
         best = max(group, key=lambda of: (of[1], of[0][1] - of[0][0], of[2]))
         result.append((span, best[2]))
     return result
@@ -197,7 +202,7 @@ def _engine(model: str) -> tuple["AnalyzerEngine", str]:
         for label in nlp.pipe_labels.get(component, ())
     }
     usual: Mapping[str, Any] = NerModelConfiguration().model_to_presidio_entity_mapping
-    entities = {name: of for name, of in {**usual, **_MORE_LABELS}.items() if name in labels}
+    entities = {name: each for name, each in {**usual, **_MORE_LABELS}.items() if name in labels}
     if not entities:
         raise InputError(
             f"--scrub_model={model}: finds no names of persons or places; take a model with a "

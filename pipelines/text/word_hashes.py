@@ -64,7 +64,7 @@ def find_words(text: str) -> Words:
       text: result of `compose`, or a part of it, of at most `MOST_CHARACTERS`.
     """
     codes = _codes(text)
-    lower, classes = (of[codes] for of in _tables())
+    lower, classes = (table[codes] for table in _tables())
     places = None
     if not classes.all():
         places = np.flatnonzero(classes)

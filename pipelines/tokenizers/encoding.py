@@ -45,12 +45,12 @@ class SubwordTokenizer:
         for start in range(0, len(texts), _TEXTS_AT_A_TIME):
             some = texts[start : start + _TEXTS_AT_A_TIME]
             found = self._encode(some)
-            ids += [of.ids for of in found]
-            for parts, of in zip(some, found, strict=True):
+            ids += [each.ids for each in found]
+            for parts, each in zip(some, found, strict=True):
                 if len(parts) == 1:
-                    lengths.append(len(of.ids))
+                    lengths.append(len(each.ids))
                 else:
-                    lengths += part_lengths(parts, [first for first, _ in of.offsets])
+                    lengths += part_lengths(parts, [first for first, _ in each.offsets])
         return self._of_text[_flat(ids)], np.array(lengths, np.int64)
 
     def _encode(self, texts: Sequence[Sequence[str]]) -> list["Encoding"]:
@@ -62,10 +62,10 @@ class SubwordTokenizer:
             (False, self._tokenizer.encode_batch_fast),
             (True, self._tokenizer.encode_batch),
         ):
-            numbers = [number for number, of in enumerate(texts) if (len(of) > 1) == has_parts]
+            numbers = [number for number, text in enumerate(texts) if (len(text) > 1) == has_parts]
             encoded = encode([joined[number] for number in numbers], add_special_tokens=False)
-            for number, of in zip(numbers, encoded, strict=True):
-                found[number] = of
+            for number, each in zip(numbers, encoded, strict=True):
+                found[number] = each
         return found
 
     def tokenize_with_masks(self, text: str) -> np.ndarray:
@@ -89,7 +89,7 @@ class SubwordTokenizer:
         """
 
         def run(texts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            return self.tokenize_batch([of.decode("utf-8", "replace") for of in texts])
+            return self.tokenize_batch([one_text.decode("utf-8", "replace") for one_text in texts])
 
         ids, lengths = tf.numpy_function(run, [text], [tf.int32, tf.int64], stateful=False)
         ids.set_shape([None])
@@ -116,14 +116,14 @@ class SubwordOffsets:
         for start in range(0, len(texts), _TEXTS_AT_A_TIME):
             some = _whole_characters(texts[start : start + _TEXTS_AT_A_TIME])
             found = self._tokenizer.encode_batch(some, add_special_tokens=False)
-            ids += [of.ids for of in found]
+            ids += [each.ids for each in found]
             places += [
                 _without_space(place, text)
-                for text, of in zip(some, found, strict=True)
-                for place in of.offsets
+                for text, each in zip(some, found, strict=True)
+                for place in each.offsets
             ]
         starts, ends = np.array(places, np.int32).reshape(-1, 2).T
-        lengths = np.array([len(of) for of in ids], np.int64)
+        lengths = np.array([len(token_id) for token_id in ids], np.int64)
         return OffsetPieces(self._of_text[_flat(ids)], starts, ends, lengths)
 
 

@@ -86,7 +86,9 @@ def find_roles(
     found: dict[str, int] = {}
     for role, (settings, usual) in ROLES.items():
         of_frame = getattr(frame, role, None)
-        named = [token for of in settings if (token := _content(config.get(of))) is not None]
+        named = [
+            token for setting in settings if (token := _content(config.get(setting))) is not None
+        ]
         tokens = named[:1] or [token for token in usual if token in ids]
         found[role] = of_frame if of_frame is not None else ids.get(next(iter(tokens), ""), NO_ID)
     missing = [role for role, number in found.items() if number == NO_ID and role != "unknown"]

@@ -91,8 +91,8 @@ class Findings:
     @classmethod
     def total(cls, parts: Sequence["Findings"]) -> "Findings":
         """Adds up findings, given in any order."""
-        counted = [of.statistics for of in parts if of.statistics is not None]
-        looked_at = [of.artefacts for of in parts if of.artefacts is not None]
+        counted = [one_part.statistics for one_part in parts if one_part.statistics is not None]
+        looked_at = [one_part.artefacts for one_part in parts if one_part.artefacts is not None]
         examples: dict[str, tuple[str, str]] = {}
         for part in parts:
             for kind, example in part.examples.items():
@@ -108,8 +108,8 @@ class Findings:
                 )
             ),
             functools.reduce(operator.add, counted) if counted else None,
-            sum_repeats(of.repeats for of in parts),
-            tuple(merge_samples(of.sample for of in parts)),
+            sum_repeats(one_part.repeats for one_part in parts),
+            tuple(merge_samples(one_part.sample for one_part in parts)),
             artefacts,
             examples,
         )
@@ -259,8 +259,11 @@ def _count_faults(folder: FoundFolder, statistics: RecordStatistics) -> list[str
     if of_sources := _sources_from_info(folder).get("sources", {}).values():
         # The sources share the records among them.
         for name in ("instances", "is_next", "record_tokens"):
-            if all(name in of for of in of_sources):
-                counts = {**counts, f"{name} of all sources": sum(of[name] for of in of_sources)}
+            if all(name in source for source in of_sources):
+                counts = {
+                    **counts,
+                    f"{name} of all sources": sum(source[name] for source in of_sources),
+                }
         found["instances of all sources"] = statistics.instances
         found["is_next of all sources"] = statistics.instances - statistics.random_next
         if folder.info.has_label:
@@ -276,7 +279,7 @@ def _count_faults(folder: FoundFolder, statistics: RecordStatistics) -> list[str
 def _sources_from_info(folder: FoundFolder) -> dict[str, Any]:
     """Returns the counts of the sources of --source; none without that flag."""
     sources = folder.info.counts.get("sources", {}) if folder.info else {}
-    of_records = {name: of for name, of in sources.items() if "passes" in of}
+    of_records = {name: source for name, source in sources.items() if "passes" in source}
     return {"sources": of_records} if of_records else {}
 
 

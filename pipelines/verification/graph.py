@@ -96,8 +96,12 @@ class ExamineFile(beam.DoFn):
     def setup(self) -> None:
         """Opens the worker's tally, and looks at the vocabularies."""
         self._progress = ProgressTally(self._progress_folder)
-        self._ids = [of.vocabulary and VocabularyIds.of(of.vocabulary) for of in self._folders]
-        self._tables = [of.vocabulary and TokenTable.of(of.vocabulary) for of in self._folders]
+        self._ids = [
+            folder.vocabulary and VocabularyIds.of(folder.vocabulary) for folder in self._folders
+        ]
+        self._tables = [
+            folder.vocabulary and TokenTable.of(folder.vocabulary) for folder in self._folders
+        ]
 
     def process(self, element: tuple[int, str]) -> Iterator[dict[int, Findings]]:
         """Yields the findings in one file, by the index of its folder."""

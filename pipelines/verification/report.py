@@ -94,13 +94,13 @@ def figure_rows(figures: dict[str, Any]) -> list[tuple[str, str]]:
 def _source_rows(sources: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Returns a row for each source of --source."""
     rows = []
-    for name, of in sources.items():
-        asked = f" ({of['asked_share']:.2%} asked)" if "asked_share" in of else ""
+    for name, source in sources.items():
+        asked = f" ({source['asked_share']:.2%} asked)" if "asked_share" in source else ""
         rows.append(
             (
                 f"source {name}",
-                f"{of['share']:.2%} of the tokens{asked}, {of['passes']:.2f} passes over its text, "
-                f"{of['instances']:,} records",
+                f"{source['share']:.2%} of the tokens{asked}, {source['passes']:.2f} passes "
+                f"over its text, {source['instances']:,} records",
             )
         )
     return rows

@@ -154,7 +154,7 @@ class LearnVocabulary(beam.PTransform):
                 >> beam.Map(word_counts.count_uncovered, beam.pvalue.AsSingleton(characters))
                 | "SumUncovered" >> beam.CombineGlobally(sum)
             )
-            of_characters = [beam.pvalue.AsSingleton(of) for of in (characters, uncovered)]
+            of_characters = [beam.pvalue.AsSingleton(each) for each in (characters, uncovered)]
         else:  # They are there already, or the trainers choose them.
             of_characters = [(), 0]
         return words | "Learn" >> beam.ParDo(

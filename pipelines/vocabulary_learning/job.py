@@ -140,7 +140,7 @@ class VocabularyJob:
     @property
     def patterns(self) -> tuple[str, ...]:
         """The patterns of all files to read."""
-        return self.input or tuple(text for of in self.sources.values() for text in of)
+        return self.input or tuple(text for source in self.sources.values() for text in source)
 
     @property
     def lower_cases(self) -> bool:

@@ -182,7 +182,7 @@ def check_coverage(
     """
     counts, alphabet = character_counts(words), {piece[-1] for piece in characters}
     if missing := frequent_characters(words, coverage) - alphabet:
-        covered = sum(count for of, count in counts.items() if of in alphabet) / counts.total()
+        covered = sum(count for each, count in counts.items() if each in alphabet) / counts.total()
         raise InputError(
             f"--character_coverage={coverage:g}: --vocab_size={vocab_size} has room for "
             f"{covered:.3%} of the text's characters and lacks {len(missing):,} different ones; "

@@ -120,7 +120,7 @@ def learn_tokenizer(
     tokenizer.model = learner.model
     # A mask takes the space before it, as in the published tokenizers: it hides a word with it.
     mask = AddedToken(MASK, lstrip=True, special=True)
-    tokenizer.add_special_tokens([*(of for of in SPECIAL_TOKENS if of != MASK), mask])
+    tokenizer.add_special_tokens([*(each for each in SPECIAL_TOKENS if each != MASK), mask])
     first, last = ((name, tokenizer.token_to_id(name)) for name in (CLASSIFY, SEPARATE))
     tokenizer.post_processor = TemplateProcessing(
         single=f"{CLASSIFY} $A {SEPARATE}",

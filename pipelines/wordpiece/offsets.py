@@ -90,11 +90,11 @@ class OffsetTokenizer(tf.Module):
         starts = tf.gather(character_of_letter, behind - letters)
         ends = _past_accents(tf.gather(character_of_letter, behind - 1) + 1, is_accent)
         text_starts, text_ends = (
-            tf.gather(of, ids.value_rowids())
-            for of in (characters.row_starts(), characters.row_limits())
+            tf.gather(each, ids.value_rowids())
+            for each in (characters.row_starts(), characters.row_limits())
         )
         starts, ends = starts - text_starts, tf.minimum(ends, text_ends) - text_starts
-        return ids, *(ids.with_flat_values(tf.cast(of, tf.int32)) for of in (starts, ends))
+        return ids, *(ids.with_flat_values(tf.cast(each, tf.int32)) for each in (starts, ends))
 
     def _cut(self, texts: tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor]:
         """Returns the ids, int32 [n, (pieces)], and each piece's number of letters, int64."""
@@ -110,7 +110,9 @@ class OffsetTokenizer(tf.Module):
                 tf.gather(self._token_letters, pieces.flat_values),
             )
         )
-        ids, letters = (words.with_flat_values(tf.gather(of, numbers)) for of in (pieces, letters))
+        ids, letters = (
+            words.with_flat_values(tf.gather(each, numbers)) for each in (pieces, letters)
+        )
         return ids.merge_dims(1, 2), letters.flat_values
 
     def _count_letters(self, characters: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

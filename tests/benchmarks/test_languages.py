@@ -34,7 +34,7 @@ def test_words_are_those_that_are_written(tmp_path):
     assert paragraphs_of(found) == [["Vámonos al mar.", "Ya."], ["No."]]
     # Where every sentence is a document of its own, twenty make a paragraph.
     alone = [(True, text, words) for _, text, words in found] * 14
-    assert [len(of) for of in paragraphs_of(alone)] == [20, 20, 2]
+    assert [len(each) for each in paragraphs_of(alone)] == [20, 20, 2]
 
 
 def test_scores():

@@ -47,7 +47,10 @@ CONTENT = (
 def test_names_of_trees():
     one, two = names.read_documents(CONTENT)
     assert one.text == "Dr. Ann Lee saw her in Leeds.\nThey don't like Leeds Town.\n"
-    found = [(of.type, one.text[of.start : of.end], one.text[of.last : of.end]) for of in one.names]
+    found = [
+        (name.type, one.text[name.start : name.end], one.text[name.last : name.end])
+        for name in one.names
+    ]
     assert found == [
         ("person", "Dr. Ann Lee", "Lee"),
         ("place", "Leeds", "Leeds"),

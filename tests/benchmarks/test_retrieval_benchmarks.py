@@ -50,7 +50,7 @@ def test_pairs_of_squad(tmp_path):
     ]
     counts = retrieval.write_pairs(articles, str(tmp_path))
     assert counts == {"train": 4, "passages": 1, "dev": 12}
-    passages, train = ((tmp_path / f"{of}.jsonl").read_text() for of in ("passages", "train"))
+    passages, train = ((tmp_path / f"{each}.jsonl").read_text() for each in ("passages", "train"))
     assert [json.loads(line) for line in passages.splitlines()] == [{"text": "of 0"}]
     assert json.loads(train.splitlines()[0]) == {"text": "a", "text_b": "of 0"}
 

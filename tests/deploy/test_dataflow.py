@@ -165,7 +165,7 @@ def test_every_pipeline_translates(translated, root, request, command):
     assert STAGES[command] <= names | {name.partition("/")[2] for name in names}
     urns = {coder.spec.urn for coder in components.coders.values()}
     assert urns and all(urn.startswith("beam:coder:") for urn in urns)
-    hints = [dict(of.resource_hints) for of in components.environments.values()]
+    hints = [dict(environment.resource_hints) for environment in components.environments.values()]
     assert {"beam:resources:min_ram_bytes:v1": b"8000000000"} in hints
     assert options.view_as(WorkerOptions).machine_type == "n2-highmem-4"
     assert options.view_as(WorkerOptions).max_num_workers == 50
@@ -214,10 +214,12 @@ def test_workers_on_other_machines(gs, root, classifier, monkeypatch, tmp_path):
                 [*evaluation[:-1], f"--output={tmp_path}/{place}/evaluation"],
             ):
                 assert run_command([*arguments, f"--temp_location={gs}/tmp"]) == 0
-        assert all(of.startswith(f"{gs}/tmp/") == (place == "there") for of in loaded) and loaded
+        assert (
+            all(each.startswith(f"{gs}/tmp/") == (place == "there") for each in loaded) and loaded
+        )
         answers = sorted((tmp_path / place / "answers").glob("part-*"))
         metrics = json.loads((tmp_path / place / "evaluation" / "metrics.json").read_text())
-        results[place] = [[of.read_text() for of in answers], metrics["overall"]]
+        results[place] = [[answer.read_text() for answer in answers], metrics["overall"]]
     assert results["here"] == results["there"]
     assert not [name for name in beam_files.list_folder(f"{gs}/tmp") if "beambert" in name]
 
@@ -229,7 +231,7 @@ def test_workers_on_other_machines(gs, root, classifier, monkeypatch, tmp_path):
 )
 def test_workers_do_not_see_this_machine(root, classifier, capsys, command, flag):
     arguments = [*commands(root, classifier)[command], *BEAM_FLAGS]
-    arguments = [of for of in arguments if not of.startswith(f"--{flag}=")]
+    arguments = [argument for argument in arguments if not argument.startswith(f"--{flag}=")]
     local = f"--{flag}={root}/text/1.jsonl"
     assert run_command([*arguments, local]) == 2
     assert f"{local}: Dataflow's workers don't see this machine's" in capsys.readouterr().err
@@ -393,7 +395,10 @@ def test_launching_a_template(gs, root, tmp_path):
     job = json.loads(beam_files.read_bytes("gs://bucket/launches/job_object", ""))
     (pool,) = job["environment"]["workerPools"]
     assert pool["machineType"] == "n2-highmem-4"
-    assert [of["containerImage"] for of in pool["sdkHarnessContainerImages"]] == ["our/image"]
+    assert [
+        sdkHarnessContainerImage["containerImage"]
+        for sdkHarnessContainerImage in pool["sdkHarnessContainerImages"]
+    ] == ["our/image"]
 
 
 def test_image_has_the_versions_that_are_tested():

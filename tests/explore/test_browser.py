@@ -226,10 +226,10 @@ def test_accessibility(open_tab, tab):
     page.wait_for_timeout(500)
     found = axe.Axe().run(page).response["violations"]
     serious = [
-        (of["id"], node["html"][:200])
-        for of in found
-        if of["impact"] in ("serious", "critical")
-        for node in of["nodes"]
+        (each["id"], node["html"][:200])
+        for each in found
+        if each["impact"] in ("serious", "critical")
+        for node in each["nodes"]
     ]
     assert serious == []
 

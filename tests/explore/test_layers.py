@@ -41,7 +41,7 @@ def test_attention_is_softmax_of_queries_times_keys(model):
     attention = model.encoder.encoder_layers[1].attention.self_attention
     x, size = layers.outputs[1], model.config.hidden_size // model.config.num_attention_heads
     query, key = (
-        x @ np.array(of.kernel) + np.array(of.bias) for of in (attention.query, attention.key)
+        x @ np.array(each.kernel) + np.array(each.bias) for each in (attention.query, attention.key)
     )
     scores = query[:, size : 2 * size] @ key[:, size : 2 * size].T / size**0.5
     expected = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)

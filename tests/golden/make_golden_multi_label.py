@@ -50,7 +50,7 @@ def main():
     generator = np.random.default_rng(7)
     # The last case has a label that never applies and one that always does.
     shares = [[0.5, 0.5], [0.3, 0.1, 0.6], [0.02, 0.4, 0.1, 0.9, 0.2], [0.0, 1.0, 0.3]]
-    cases = [case(generator, 40, np.array(of)) for of in shares]
+    cases = [case(generator, 40, np.array(share)) for share in shares]
     (GOLDEN / "multi_label.json").write_text(json.dumps(cases) + "\n")
 
 

@@ -50,7 +50,7 @@ def test_parts_of_long_sequences_are_the_whole(jit_compile, monkeypatch):
     if jit_compile and not has_xla():
         pytest.skip("needs XLA for the processor")
     monkeypatch.setattr(attention, "QUERIES", 8)
-    query, key, value, mask = (tf.constant(of) for of in arrays(23))
+    query, key, value, mask = (tf.constant(array) for array in arrays(23))
     upstream = tf.constant(np.random.default_rng(5).standard_normal(query.shape, np.float32))
 
     def outputs(attend):
@@ -64,7 +64,7 @@ def test_parts_of_long_sequences_are_the_whole(jit_compile, monkeypatch):
     parts = tf.function(lambda: outputs(attention.attend_in_parts), jit_compile=jit_compile)()
     for mine, expected in zip(parts, whole, strict=True):
         np.testing.assert_allclose(mine, expected, atol=1e-5)
-    expected = attended_one_by_one(*(of.numpy() for of in (query, key, value, mask)), reach=23)
+    expected = attended_one_by_one(*(each.numpy() for each in (query, key, value, mask)), reach=23)
     is_token = np.broadcast_to(mask.numpy()[:, None, :, None] > 0, expected.shape)
     np.testing.assert_allclose(parts[0].numpy()[is_token], expected[is_token], atol=1e-5)
 
@@ -85,7 +85,7 @@ def test_a_model_reads_a_long_sequence_in_parts(monkeypatch):
 
 
 def test_a_token_out_of_reach_has_no_gradient():
-    query, key, value, mask = (tf.constant(of) for of in arrays(30))
+    query, key, value, mask = (tf.constant(array) for array in arrays(30))
     with tf.GradientTape() as tape:
         tape.watch([key, value])
         context = attend_locally(query, key, value, tf.ones_like(mask), 3)[:, :, 10]
@@ -97,7 +97,9 @@ def test_a_token_out_of_reach_has_no_gradient():
 def test_scores_depend_on_distances_alone():
     """Su et al. 2021, equation 11: the same two vectors score alike wherever they stand."""
     vectors = np.random.default_rng(3).standard_normal((2, 1, 1, 1, 6)).astype(np.float32)
-    query, key = (rotated(np.tile(of, (1, 1, 40, 1)), 100.0).numpy()[0, 0] for of in vectors)
+    query, key = (
+        rotated(np.tile(vector, (1, 1, 40, 1)), 100.0).numpy()[0, 0] for vector in vectors
+    )
     scores = query @ key.T
     for distance in (0, 1, 7):
         along = np.diagonal(scores, distance)
@@ -110,7 +112,8 @@ def test_the_operations_of_local_layers_grow_with_their_window():
     whole = ModernBertConfig(100, global_attn_every_n_layers=1)
     lengths = (2048, 4096)
     local, full = (
-        [forward_flops(of, 1, length, 0) / length for length in lengths] for of in (config, whole)
+        [forward_flops(each, 1, length, 0) / length for length in lengths]
+        for each in (config, whole)
     )
     # One layer of 22 is global.
     assert (local[1] - local[0]) * 22 == pytest.approx(full[1] - full[0])

@@ -55,20 +55,22 @@ def test_losses_and_gradients_are_those_of_pytorch(student, golden, features, na
         sums = objective.ways()[capacity is not None](student, features, None)
         loss = tf.add_n(
             [
-                objective.factor(of) * sums[of] / totals[objective.weight_of[of]]
-                for of in objective.losses
+                objective.factor(one_loss) * sums[one_loss] / totals[objective.weight_of[one_loss]]
+                for one_loss in objective.losses
             ]
         )
     variables = {variable.path: variable.value for variable in student.trainable_variables}
     gradients = tape.gradient(loss, variables)
 
-    found = means({of: value.numpy() for of, value in (sums | totals).items()}, objective)
+    found = means({each: value.numpy() for each, value in (sums | totals).items()}, objective)
     theirs = {
-        of.removeprefix(f"{name}/"): value for of, value in golden.items() if of.startswith(name)
+        each.removeprefix(f"{name}/"): value
+        for each, value in golden.items()
+        if each.startswith(name)
     }
-    losses = {of: float(value) for of, value in theirs.items() if of.endswith("loss")}
+    losses = {each: float(value) for each, value in theirs.items() if each.endswith("loss")}
     assert losses.keys() == {*objective.losses, "loss"}
-    assert {of: found[of] for of in losses} == pytest.approx(losses, rel=1e-5)
+    assert {one_loss: found[one_loss] for one_loss in losses} == pytest.approx(losses, rel=1e-5)
     for path, gradient in gradients.items():
         renamed, is_transposed = hugging_face_name(path)
         expected = theirs.pop(f"gradients/{renamed}")

@@ -188,7 +188,7 @@ def test_parameters_and_operations_are_counted(size):
     generator = generator_config(config, size)
     weights = sum(int(np.prod(variable.shape)) for variable in model.trainable_variables)
     assert electra_parameters(config, generator) == weights
-    layers = [training_flops(of, 4, 10, 0) for of in (config, generator)]
+    layers = [training_flops(each, 4, 10, 0) for each in (config, generator)]
     width = generator.hidden_size
     rest = 40 * (16 * 16 + (16 * width if width != 16 else 0)) + 8 * (16 * width + 16 * 58)
     assert electra_flops(config, generator, 4, 10, 2) == sum(layers) + 6 * rest

@@ -116,8 +116,8 @@ def test_one_document_does_not_change_another_in_a_bert():
     changed[0, :first] = np.where(ids[0, :first] == SEPARATOR, SEPARATOR, 7)
     changed[0, end] = 8
     before, after = (
-        encoder.encode(of, mask, np.zeros_like(of)).numpy().reshape(2, LENGTH, -1)
-        for of in (ids, changed)
+        encoder.encode(each, mask, np.zeros_like(each)).numpy().reshape(2, LENGTH, -1)
+        for each in (ids, changed)
     )
     np.testing.assert_array_equal(after[0, first:end], before[0, first:end])
     assert np.abs(after[0, :first] - before[0, :first]).max() > 0.01

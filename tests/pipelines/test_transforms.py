@@ -29,7 +29,7 @@ from beambert.pipelines.transforms import (
 )
 
 TRANSFORMS = [
-    of for of in map(transforms.__dict__.get, transforms.__all__) if hasattr(of, "expand")
+    each for each in map(transforms.__dict__.get, transforms.__all__) if hasattr(each, "expand")
 ]
 TEXTS = [
     "\n".join(" ".join(WORDS[(i + j) % 60 : (i + j) % 60 + 8]) + "." for j in range(6))
@@ -113,8 +113,8 @@ def test_documents_of_a_pipeline_give_what_a_file_of_them_gives(folder):
     flags = ["--max_seq_length=32", "--dupe_factor=2", "--num_shards=2", "--vocab_file=words.txt"]
     data_main(["--input=texts.jsonl", "--output=of-file", *flags])
     hashes = [
-        [hashlib.sha256(p.read_bytes()).hexdigest() for p in sorted((folder / of).glob("part*"))]
-        for of in ("records", "of-file")
+        [hashlib.sha256(p.read_bytes()).hexdigest() for p in sorted((folder / each).glob("part*"))]
+        for each in ("records", "of-file")
     ]
     assert hashes[0] == hashes[1] and len(hashes[0]) == 2
     info = json.loads((folder / "records" / "info.json").read_text())
@@ -149,7 +149,7 @@ def test_kinds_of_masks_have_two_names_for_the_same_records(masks, flag, other):
     named = PretrainingDataJob("words.txt", "records", masks=masks)
     flagged = PretrainingDataJob("words.txt", "records", **{flag: True})
     assert named.lengths() == flagged.lengths()
-    assert [of.recorded()[flag] for of in named.lengths()] == [True]
+    assert [length.recorded()[flag] for length in named.lengths()] == [True]
     for given in (flag, other):
         with pytest.raises(InputError, match=f"--{given}: cannot be given beside --masks={masks}"):
             PretrainingDataJob("words.txt", "records", masks=masks, **{given: True})

@@ -49,7 +49,7 @@ class Storage:
             ]
         else:
             found = FileSystems.match([f"{self.root}/{folder}/**"])
-            paths = [of.path for of in found[0].metadata_list]
+            paths = [each.path for each in found[0].metadata_list]
         inside = [path.partition(f"/{folder}/")[2] for path in paths]
         return sorted(path for path in inside if path)
 

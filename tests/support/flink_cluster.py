@@ -25,8 +25,8 @@ MEMORY = {
     "framework.heap.size": "128m",
     "framework.off-heap.size": "128m",
     "managed.size": "64m",
-    "network.min": "512m",
-    "network.max": "512m",
+    "network.min": "1g",
+    "network.max": "1g",
     "jvm-metaspace.size": "256m",
     "jvm-overhead.min": "192m",
     "jvm-overhead.max": "192m",
@@ -164,7 +164,7 @@ class Cluster:
     def _java(self, main: str, *arguments: str) -> subprocess.Popen:
         opened = [f"--add-opens=java.base/java.{name}=ALL-UNNAMED" for name in OPENED.split()]
         opened.append("--add-opens=java.base/sun.nio.ch=ALL-UNNAMED")
-        opened.append("-XX:MaxDirectMemorySize=768m")  # the network's and Flink's own
+        opened.append("-XX:MaxDirectMemorySize=1400m")  # the network's and Flink's own
         command = ["java", "-Xmx384m", *opened, "-cp", f"{self._jars}/*", main, *arguments]
         log = self._folder / f"{len(self._processes)}-{main.rpartition('.')[2]}.log"
         environment = os.environ | {"FLINK_CONF_DIR": str(self._folder)}

@@ -28,7 +28,7 @@ if __name__ == "__main__":
         "RUNNER_CAPABILITIES": " ".join(info.runner_capabilities),
     }
     # A TaskManager names nothing but the provision service, which tells the other addresses.
-    for name, of in {"LOGGING": info.logging_endpoint, "CONTROL": info.control_endpoint}.items():
-        descriptor = text_format.MessageToString(of, as_one_line=True)
+    for name, each in {"LOGGING": info.logging_endpoint, "CONTROL": info.control_endpoint}.items():
+        descriptor = text_format.MessageToString(each, as_one_line=True)
         os.environ[f"{name}_API_SERVICE_DESCRIPTOR"] = descriptor
     sdk_worker_main.main([])

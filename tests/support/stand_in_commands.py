@@ -104,4 +104,6 @@ def served(config) -> dict[str, str]:
 def taken(config, number: int) -> list[str]:
     """Returns the names of the files that a run took."""
     path = pathlib.Path(config.workspace, "runs", f"{number:06d}", "records", "info.json")
-    return [pathlib.Path(of["path"]).name for of in json.loads(path.read_text())["inputs"]]
+    return [
+        pathlib.Path(one_input["path"]).name for one_input in json.loads(path.read_text())["inputs"]
+    ]

@@ -30,7 +30,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def _handle(self) -> None:
         url = urlsplit(self.path)
-        arguments = {name.lower(): of[0] for name, of in parse_qs(url.query).items()}
+        arguments = {name.lower(): each[0] for name, each in parse_qs(url.query).items()}
         path = posixpath.normpath(unquote(url.path.removeprefix(PREFIX)) or "/")
         body, failing = self._body(), self.server.failing
         with self.server.lock:
@@ -72,7 +72,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if not self._is_there(path):
             return
         inside = path.rstrip("/") + "/"
-        names = [of.removeprefix(inside) for of in self.server.files if of.startswith(inside)]
+        names = [file.removeprefix(inside) for file in self.server.files if file.startswith(inside)]
         found = [self._status_of(inside + name, name) for name in names if name and "/" not in name]
         found = found or ([] if self.server.files[path][0] is None else [self._status_of(path)])
         self._answer({"FileStatuses": {"FileStatus": found}})
@@ -104,9 +104,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self._answer({"boolean": done})
 
     def _delete(self, path: str, *_) -> None:
-        gone = [of for of in self.server.files if of == path or of.startswith(path + "/")]
-        for of in gone:
-            del self.server.files[of]
+        gone = [file for file in self.server.files if file == path or file.startswith(path + "/")]
+        for each in gone:
+            del self.server.files[each]
         self._answer({"boolean": bool(gone)})
 
     def _is_there(self, path: str) -> bool:

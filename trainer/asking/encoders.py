@@ -177,7 +177,9 @@ def open_encoder(path: str, head: Sequence[str]) -> AskedEncoder:
             "folder of an encoder that was pre-trained with it"
         )
     objectives = family_of(found.config).objectives
-    model = BertPretrainer(found.config, objective=next(of for of in objectives if of != RTD))
+    model = BertPretrainer(
+        found.config, objective=next(objective for objective in objectives if objective != RTD)
+    )
     dataclasses.replace(found, read=lambda: weights).load_into(model, "--model")
     tokenizer = make_tokenizer(found.vocabulary, found.do_lower_case)
     longest = found.config.longest_sequence

@@ -61,7 +61,7 @@ def compare(folders: Sequence[str], output: str | None = None) -> Comparison:
     common = shared_settings(runs, settings)
     found = Comparison(short_names(folders), common, all_results(runs), len(settings) - len(common))
     if output:
-        sections = [(title, text_rows(of)) for title, of in sections_of(found)]
+        sections = [(title, text_rows(each)) for title, each in sections_of(found)]
         page = render(found.names, sections, [run.curves for run in runs], left_out(found))
         tensorflow_files.write_bytes(f"{output.rstrip('/')}/{PAGE_FILE}", page.encode())
     return found

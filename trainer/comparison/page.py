@@ -71,7 +71,8 @@ def _plots(names: Sequence[str], curves: Sequence[Curves]) -> list[Html]:
     for split, title in _TITLES.items():
         metrics = [name for of, name in every if of == split and name not in _NOT_DRAWN]
         drawn = [
-            _plot(names, [of.get((split, metric)) for of in curves], metric) for metric in metrics
+            _plot(names, [curve.get((split, metric)) for curve in curves], metric)
+            for metric in metrics
         ]
         if drawn:
             found.append(section(title, figures(*drawn)))

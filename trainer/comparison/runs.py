@@ -124,8 +124,8 @@ def _curves(rows: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], tuple]:
             if name not in _PLACE:
                 points.setdefault((row["split"], name), []).append((row["step"], value))
     return {
-        of: tuple(np.array(column) for column in zip(*sorted(found), strict=True))
-        for of, found in points.items()
+        each: tuple(np.array(column) for column in zip(*sorted(found), strict=True))
+        for each, found in points.items()
     }
 
 

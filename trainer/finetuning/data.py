@@ -221,13 +221,15 @@ class MultiLabelData(TextData):
 
     def baseline(self) -> dict[str, float]:
         """Returns the metrics for predicting the commonest labels of train for every example."""
-        sets = collections.Counter(frozenset(of.labels) for of in self._examples[TRAIN])
+        sets = collections.Counter(frozenset(example.labels) for example in self._examples[TRAIN])
         commonest = min(sets, key=lambda labels: (-sets[labels], sorted(labels)))
         row = [label in commonest for label in self.labels]
         return self._scores(np.tile(row, (self.counts[DEV], 1)))
 
     def _scores(self, predictions: np.ndarray) -> dict[str, float]:
-        true = [[label in of.labels for label in self.labels] for of in self._examples[DEV]]
+        true = [
+            [label in example.labels for label in self.labels] for example in self._examples[DEV]
+        ]
         return multi_label.scores(self.task.metrics, np.array(true), predictions)
 
 
@@ -344,7 +346,9 @@ class TagData(ExampleData):
 
     def baseline(self) -> dict[str, float]:
         """Returns the metrics for predicting the most common tag of train for every word."""
-        counts = collections.Counter(tag for of in self._examples[TRAIN] for tag in of.tags)
+        counts = collections.Counter(
+            tag for one_example in self._examples[TRAIN] for tag in one_example.tags
+        )
         (tag, _), *_ = counts.most_common(1)
         return self._scores([[tag] * len(example.words) for example in self._examples[DEV]])
 

@@ -112,7 +112,9 @@ def run(
 
 def _submission_files() -> list[str]:
     tasks = [*(TASKS[name] for name in GLUE_TASKS), _DIAGNOSTIC]
-    return [_submission_file(of, split) for of in tasks for split in of.files if TEST in split]
+    return [
+        _submission_file(task, split) for task in tasks for split in task.files if TEST in split
+    ]
 
 
 def _submission_file(task: Task, split: str) -> str:
@@ -123,7 +125,11 @@ def _submission_file(task: Task, split: str) -> str:
 
 def average(results: Mapping[str, Mapping[str, float]]) -> float:
     """Returns the mean over tasks of the mean of each task's metrics (Wang et al. 2019, 3.3)."""
-    return float(np.mean([np.mean([of[m] for m in _metrics(n, of)]) for n, of in results.items()]))
+    return float(
+        np.mean(
+            [np.mean([result[m] for m in _metrics(n, result)]) for n, result in results.items()]
+        )
+    )
 
 
 def _metrics(name: str, results: Mapping[str, float]) -> list[str]:

@@ -39,7 +39,7 @@ def encode_in_parts(
     names = list(features)
 
     def encode_part(number: tf.Tensor, divided: tuple[tf.Tensor, ...]) -> tf.Tensor:
-        some = {name: of[number] for name, of in zip(names, divided, strict=True)}
+        some = {name: each[number] for name, each in zip(names, divided, strict=True)}
         return encode(some, part_seed(dropout_seed, number))
 
     @tf.custom_gradient

@@ -63,8 +63,8 @@ class InteractionObjective(VectorObjective):
         length = given["input_ids"].shape[2]
         size = self._text_features.query_length
         missing = [[0, 0], [0, 0], [0, max(size - length, 0)]]
-        first = {name: tf.pad(of[:, :1, :size], missing) for name, of in given.items()}
-        others = {name: of[:, 1:] for name, of in given.items()}
+        first = {name: tf.pad(each[:, :1, :size], missing) for name, each in given.items()}
+        others = {name: each[:, 1:] for name, each in given.items()}
         seed = part_seed(dropout_seed, FIRST_TEXTS)
         queries = self._encoded(model, self._text_features.expanded(first), seed)
         documents = self._encoded(model, others, dropout_seed)

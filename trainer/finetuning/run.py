@@ -197,7 +197,7 @@ class _Finetuning:
         flops_a_position = training_flops(plan.config, sequences, longest, predictions=0) / longest
         epochs = steps * plan.loop.train_batch_size / self._data.counts[TRAIN]
         self._lengths = choose_lengths(
-            np.concatenate([of.example_lengths for of in features]),
+            np.concatenate([feature.example_lengths for feature in features]),
             longest,
             COMPILING_FLOPS / flops_a_position / epochs,
         )

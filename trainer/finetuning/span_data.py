@@ -33,7 +33,9 @@ class SpanData(TaskData):
         It also reports a v2.0 task without unanswerable questions in train.
         """
         super().__init__(task, data_dir, tell, skip_bad_rows)
-        if task.allows_no_answer and not any(of.is_impossible for of in self._examples[TRAIN]):
+        if task.allows_no_answer and not any(
+            example.is_impossible for example in self._examples[TRAIN]
+        ):
             tell(
                 f"{self._read.files[TRAIN]}: no question is marked as impossible, so the model "
                 "cannot learn when to give no answer; the task squad1.1 always gives one"

@@ -63,7 +63,10 @@ class VectorData(ExampleData):
     @property
     def longest_first(self) -> int:
         """Greatest number of tokens of the first text of any example, rounded up."""
-        lengths = [of.lengths.reshape(-1, of.choices)[:, 0].max() for of in self._features.values()]
+        lengths = [
+            feature.lengths.reshape(-1, feature.choices)[:, 0].max()
+            for feature in self._features.values()
+        ]
         return int(-(-max(lengths) // LENGTH_MULTIPLE) * LENGTH_MULTIPLE)
 
     @property
@@ -96,7 +99,7 @@ class VectorData(ExampleData):
         return self._means(text_ids, best_by_vectors(text_ids, vectors_NSH).tolist())
 
     def _text_ids(self) -> np.ndarray:
-        ids = [[text_id(text) for text in of.sequences] for of in self._examples[DEV]]
+        ids = [[text_id(text) for text in example.sequences] for example in self._examples[DEV]]
         return np.array(ids, np.int64)
 
     def _means(self, text_ids: np.ndarray, ranked: Sequence[Sequence[int]]) -> dict[str, float]:

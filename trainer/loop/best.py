@@ -45,7 +45,9 @@ def needed_steps(evaluations: Evaluations, metric: str, resumable: Collection[in
         the evaluations up to there only.
     """
     known = [evaluations]
-    known += [{s: of for s, of in evaluations.items() if s <= last} for last in resumable]
+    known += [
+        {s: evaluation for s, evaluation in evaluations.items() if s <= last} for last in resumable
+    ]
     return {best_step(some, metric) for some in known if some}
 
 

@@ -51,7 +51,11 @@ def capacities_of(
         rows, length = _part_shape(plan, each, strategy)
         capacities[rows, length] = capacity_for(each.records, rows, each.rules)
     if plan.job.objective == LTR:  # It predicts a token at each place.
-        capacities = {n: Capacity(of.tokens, of.tokens) for n, of in capacities.items() if of}
+        capacities = {
+            n: Capacity(one_capacity.tokens, one_capacity.tokens)
+            for n, one_capacity in capacities.items()
+            if one_capacity
+        }
     return {shape: capacity for shape, capacity in capacities.items() if capacity}
 
 

@@ -257,7 +257,9 @@ class AnswersObjective(DistillationObjective):
             is_token = tf.reshape(features["input_mask"], [-1])
             if packing := _packing(features, capacity):
                 is_token = tf.gather(is_token, packing.positions_C)
-            losses = cosine_losses(*(of["hidden_states"][:, -width:] for of in (outputs, shown)))
+            losses = cosine_losses(
+                *(each["hidden_states"][:, -width:] for each in (outputs, shown))
+            )
             sums["cosine_loss"] = tf.reduce_sum(tf.cast(is_token, tf.float32) * losses)
         return sums
 

@@ -115,7 +115,7 @@ def rules_for(
         asked for, or records hide spans.
     """
     flags.check()
-    without = [of.folder for of in folders if not of.info.has_masks]
+    without = [folder.folder for folder in folders if not folder.info.has_masks]
     is_drawn = flags.masking == DYNAMIC
     is_drawn |= flags.masking is None and len(without) == len(folders)
     if without and not is_drawn:
@@ -142,13 +142,13 @@ def mask_settings(flags: MaskFlags, folders: Sequence[Records]) -> dict[str, Any
       flags: what is asked for.
       folders: all folders that the training reads.
     """
-    has_masks = any(of.info.has_masks for of in folders)
+    has_masks = any(folder.info.has_masks for folder in folders)
     found = flags.of_drawn()
     # With the rate that they were masked at, records with masks keep their slots only if no rate is
     # given.
     if not has_masks and flags.mask_rate == (MASK_RATE, MASK_RATE):
         del found["mask_rate"]
-    if all(flags.do_whole_word_mask == own_words(of) for of in folders):
+    if all(flags.do_whole_word_mask == own_words(folder) for folder in folders):
         del found["do_whole_word_mask"]
     is_drawn = flags.masking == DYNAMIC or not has_masks
     return {"masking": DYNAMIC if is_drawn else STATIC, **found}

@@ -198,7 +198,9 @@ def _with_masks(job: PretrainingJob, data: Sequence[PhaseData]) -> list[PhaseDat
             f"--{flag}: has no effect on --objective={LTR}, which reads text without masks; leave "
             "it out"
         )
-    return [dataclasses.replace(of, rules=by) for of, by in zip(data, rules, strict=True)]
+    return [
+        dataclasses.replace(one_each, rules=by) for one_each, by in zip(data, rules, strict=True)
+    ]
 
 
 def _open_weights(

@@ -219,8 +219,8 @@ def make_phase(data: PhaseData, plan: PretrainingPlan, strategy: tf.distribute.S
             return batches_of(data.held_out[""], max_batches)
         most = max_batches and max(1, max_batches // len(data.held_out))
         return [
-            HeldOutPart(name, batches_of(of, most), _share_read(of, batch_size, most))
-            for name, of in data.held_out.items()
+            HeldOutPart(name, batches_of(each, most), _share_read(each, batch_size, most))
+            for name, each in data.held_out.items()
         ]
 
     return Phase(
@@ -230,7 +230,7 @@ def make_phase(data: PhaseData, plan: PretrainingPlan, strategy: tf.distribute.S
         data.batch_size,
         data.batch_size * records.max_seq_length,
         step_flops(plan, data, strategy),
-        sum(-(-of.instances // batch_size) for of in data.held_out.values()),
+        sum(-(-each.instances // batch_size) for each in data.held_out.values()),
     )
 
 
@@ -243,8 +243,8 @@ def _share_read(records: Records, batch_size: int, max_batches: int | None) -> f
 
 def describe_held_out(held_out: Mapping[str, Records]) -> str:
     """Returns the number of held-out records, and of those of each source."""
-    counts = [f"{name} {of.instances:,}" for name, of in held_out.items() if name]
-    total = f"{sum(of.instances for of in held_out.values()):,} held out"
+    counts = [f"{name} {each.instances:,}" for name, each in held_out.items() if name]
+    total = f"{sum(each.instances for each in held_out.values()):,} held out"
     return f"{total} ({', '.join(counts)})" if counts else total
 
 

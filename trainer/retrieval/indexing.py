@@ -76,11 +76,11 @@ def make_index(
         )
     output = output.rstrip("/")
     found = _open_alike(embeddings)
-    count = sum(of.info["texts"] for of in found)
+    count = sum(each.info["texts"] for each in found)
     method = method or (EXACT if count <= EXACT_MOST else HNSW)
     if method == HNSW:
         usearch_index()
-    identity = {"embeddings": [of.info for of in found], "method": method}
+    identity = {"embeddings": [each.info for each in found], "method": method}
     with outputs.claimed(output, identity, FLAGS_OF) as folder:
         if folder.is_finished:
             about = folder.read_json(INDEX_FILE)
@@ -105,7 +105,7 @@ def _open_alike(embeddings: Sequence[str]) -> list[EmbeddingsFolder]:
     for folder in embeddings:
         found.append(open_embeddings(folder))
         first, last = found[0], found[-1]
-        if any(of.path == last.path for of in found[:-1]):
+        if any(each.path == last.path for each in found[:-1]):
             raise InputError(f"{last.name}: comes twice; name it once")
         difference = claims.describe_difference(_making(first), _making(last), EMBED_FLAGS)
         if difference:
@@ -127,7 +127,7 @@ def _write(
     found: Sequence[EmbeddingsFolder], output: str, method: str, report: Report
 ) -> tuple[float, list[str]]:
     """Writes the files of an index; returns the recall of its vectors, and the files' names."""
-    count, about = sum(of.info["texts"] for of in found), found[0].info
+    count, about = sum(each.info["texts"] for each in found), found[0].info
     writer = (ExactWriter if method == EXACT else HnswWriter)(output, count, about["width"])
 
     def words() -> Iterator[list[str]]:
@@ -135,7 +135,7 @@ def _write(
         done = 0
         with contextlib.ExitStack() as stack:
             passages = None
-            for table, vectors_NH in itertools.chain.from_iterable(of.parts() for of in found):
+            for table, vectors_NH in itertools.chain.from_iterable(each.parts() for each in found):
                 if passages is None:
                     file = f"{output}/{PASSAGES_FILE}"
                     passages = stack.enter_context(pa.ipc.new_file(file, table.schema))

@@ -89,7 +89,7 @@ def mine(
             if len(found) == count:
                 break
             text = index.passages["text"][number].as_py().strip()
-            if text in left_out or any(text in of or of in text for of in right[pair.text]):
+            if text in left_out or any(text in each or each in text for each in right[pair.text]):
                 continue
             found.append(text)
             left_out.add(text)
@@ -133,7 +133,7 @@ def add_negatives(
         no pairs.
     """
     output = output.rstrip("/")
-    queries, answers = (query_embedder(index, model, of) for of in (prefix, None))
+    queries, answers = (query_embedder(index, model, each) for each in (prefix, None))
     splits = [split for split in task.files if split == TRAIN or has_split(task, data_dir, split)]
     paths = {split: split_path(task, data_dir, split) for split in splits}
     pairs = read_file(task, data_dir, TRAIN).examples

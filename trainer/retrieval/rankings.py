@@ -48,7 +48,9 @@ def best_of(scores_N: np.ndarray, count: int) -> Ranking:
 def fused(rankings: Sequence[Ranking], count: int) -> Ranking:
     """Returns the best passages of several rankings by the sums of their reciprocal ranks."""
     numbers = np.concatenate([ranking.numbers_K for ranking in rankings])
-    shares = [1 / (RANK_CONSTANT + 1 + np.arange(len(of.numbers_K))) for of in rankings]
+    shares = [
+        1 / (RANK_CONSTANT + 1 + np.arange(len(one_ranking.numbers_K))) for one_ranking in rankings
+    ]
     found, places = np.unique(numbers, return_inverse=True)
     best = best_of(np.bincount(places, np.concatenate(shares), len(found)), count)
     return Ranking(found[best.numbers_K], best.scores_K)

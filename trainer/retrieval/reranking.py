@@ -147,7 +147,9 @@ class _Batches:
         for start in range(0, count, _SEQUENCES_AT_A_TIME):
             some = order[start : start + _SEQUENCES_AT_A_TIME]
             length = -(-lengths[some].max() // _LENGTH_STEP) * _LENGTH_STEP
-            batch = {name: tf.gather(of, some)[:, :length] for name, of in features.items()}
+            batch = {
+                name: tf.gather(feature, some)[:, :length] for name, feature in features.items()
+            }
             for number, output in zip(some, self._graph_of(batch)(batch).numpy(), strict=True):
                 found[number] = output
         return found

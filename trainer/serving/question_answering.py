@@ -149,8 +149,8 @@ class AnswerModule(tf.Module):
         nothing = tf.size(pieces.flat_values, tf.int64)
         is_answer = score > -float("inf")
         start, end = (
-            tf.gather(tf.concat([of.flat_values, [0]], 0), tf.where(is_answer, piece, nothing))
-            for of, piece in ((starts, first), (ends, last))
+            tf.gather(tf.concat([each.flat_values, [0]], 0), tf.where(is_answer, piece, nothing))
+            for each, piece in ((starts, first), (ends, last))
         )
         found = {"score": score}
         if self._allows_no_answer:
@@ -199,7 +199,7 @@ def _best_answers(
 
     may_start = is_context & windows.has_most_context()
     is_answer_WLA = may_start[:, :, None] & of_ends(is_context) & is_inside
-    top_starts, top_ends = (_is_top(of, parameters.n_best_size) for of in (starts_WL, ends_WL))
+    top_starts, top_ends = (_is_top(each, parameters.n_best_size) for each in (starts_WL, ends_WL))
     is_top_WLA = is_answer_WLA & top_starts[:, :, None] & of_ends(top_ends)
     # If no top start forms a valid answer with a top end, all starts and ends count.
     has_top = tf.cast(tf.reduce_any(is_top_WLA, axis=[1, 2]), tf.int32)

@@ -113,7 +113,9 @@ class _TaskModule(tf.Module):
         def some(first: tf.Tensor) -> tf.Tensor:
             part = slice(first, first + _TEXTS_AT_A_TIME)
             windows = (tf.reduce_max(lengths[part]) + width - 1) // width
-            return self._model({n: of[part, : windows * width] for n, of in features.items()})
+            return self._model(
+                {n: feature[part, : windows * width] for n, feature in features.items()}
+            )
 
         labels = len(self._labels)
         parts = tf.map_fn(
@@ -161,7 +163,7 @@ class _Chooser(_TaskModule):
 
     def _choose_ids(self, *ids: tf.Tensor) -> dict[str, tf.Tensor]:
         count, length = tf.shape(ids[0])[1], self._text_features.longest
-        features = self._text_features(*(tf.reshape(of, [-1, length]) for of in ids))
+        features = self._text_features(*(tf.reshape(token_id, [-1, length]) for token_id in ids))
         return self._likeliest(tf.reshape(self._model(features), [-1, count]))
 
     def _choose(self, *texts: tf.Tensor, choices: tf.Tensor) -> dict[str, tf.Tensor]:

@@ -237,12 +237,12 @@ def open_initial(path: str, flag: str) -> InitialWeights:
     if config.family == "electra" and tensorflow_files.exists(f"{beside}/{CONFIG_FILES[1]}"):
         of_generator = read_config_file(beside, flag)
         parts.append((of_generator, find_weight_files(beside, of_generator, flag)))
-    for of, its in parts:
+    for each, its in parts:
         for file in its.files:
-            tensorflow_files.check_regular(file, most=most_bytes(of))
+            tensorflow_files.check_regular(file, most=most_bytes(each))
 
     def read_all() -> dict[str, np.ndarray]:
-        found, *generators = (its.read_all(of) for of, its in parts)
+        found, *generators = (its.read_all(each) for each, its in parts)
         for weights in generators:
             renamed = {generator_path(path): value for path, value in weights.items()}
             found |= {path: value for path, value in renamed.items() if path}
@@ -261,7 +261,7 @@ def _open_own(path: str, flag: str) -> InitialWeights:
         raise InputError(f"{flag}={path}: is a fine-tuned model; give the folder of its encoder")
 
     def read() -> dict[str, np.ndarray]:
-        return {of.path: of.numpy() for of in load(found).variables}
+        return {variable.path: variable.numpy() for variable in load(found).variables}
 
     sha256 = tensorflow_files.sha256_of(f"{found.path}/{WEIGHTS_FILE}")
     length = found.training["max_seq_length"]

@@ -168,7 +168,9 @@ def _records_info(folder: str) -> RecordsInfo | None:
 def _metadata(
     found: model_folders.ModelFolder, infos: Sequence[RecordsInfo], license: str | None
 ) -> str:
-    languages = sorted({code for of in infos for code in of.parameters.get("keep_languages", ())})
+    languages = sorted(
+        {code for info in infos for code in info.parameters.get("keep_languages", ())}
+    )
     values = {
         "library_name": "transformers",
         "license": license,
@@ -213,7 +215,10 @@ def _text(info: RecordsInfo) -> str:
     documents = info.counts.get("documents", {})
     parts = [f"## Text of the records of {length} tokens"]
     if sources := info.counts.get("sources"):
-        rows = [(name, of["documents"], of["tokens"], *_shares(of)) for name, of in sources.items()]
+        rows = [
+            (name, source["documents"], source["tokens"], *_shares(source))
+            for name, source in sources.items()
+        ]
         heads = ("source", "documents", "tokens", "share of the records", "passes over it")
         parts.append(_table(heads[: len(rows[0])], rows))
     if documents:
@@ -248,7 +253,7 @@ def _checksums(found: model_folders.ModelFolder) -> list[tuple[str, str]]:
     rows = [("vocabulary", found.vocabulary.sha256)]
     if initial := training.get("init_sha256"):
         rows.append(("weights at the beginning", initial))
-    rows += [(f"examples ({part})", of) for part, of in training.get("data_sha256", {}).items()]
+    rows += [(f"examples ({part})", each) for part, each in training.get("data_sha256", {}).items()]
     for phase in training.get("phases", ()):
         # All files of a phase at once: there may be thousands.
         joined = "\n".join(phase["records_sha256"]).encode()

@@ -81,8 +81,8 @@ def read_torch_file(path: str, most: int) -> dict[str, np.ndarray]:
         steps = archive.read(pickled)
         _check_steps(steps)
         loaded = _Unpickler(steps, archive, pickled.removesuffix("data.pkl")).load()
-        tensors = {name: of for name, of in loaded.items() if isinstance(of, _Tensor)}
-        return {name: of.numbers for name, of in tensors.items() if isinstance(name, str)}
+        tensors = {name: each for name, each in loaded.items() if isinstance(each, _Tensor)}
+        return {name: tensor.numbers for name, tensor in tensors.items() if isinstance(name, str)}
     except _DAMAGES as error:
         raise ValueError(str(error) or type(error).__name__) from error
 
@@ -167,7 +167,9 @@ def _rebuild_tensor(
     if not isinstance(storage, _Storage):
         raise TypeError("a tensor has no numbers")
     numbers, sizes = storage.numbers, (offset, *shape, *strides)
-    if len(shape) > 8 or not all(isinstance(of, int) and 0 <= of < 1 << 48 for of in sizes):
+    if len(shape) > 8 or not all(
+        isinstance(one_size, int) and 0 <= one_size < 1 << 48 for one_size in sizes
+    ):
         raise ValueError("a tensor has an impossible shape")
     last = offset + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
     # With strides of 0 a few numbers would fill any memory.

@@ -179,7 +179,7 @@ def read_config_file(folder: str, flag: str) -> EncoderConfig:
 def _code(auto_map: Any) -> str:
     """Returns the Python files that an `auto_map` names, for a message."""
     classes = auto_map.values() if isinstance(auto_map, dict) else [auto_map]
-    files = {f"{str(of).rpartition('--')[2].split('.')[0]}.py" for of in classes}
+    files = {f"{str(class_).rpartition('--')[2].split('.')[0]}.py" for class_ in classes}
     return ", ".join(sorted(files))[:100]
 
 

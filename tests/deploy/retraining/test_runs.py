@@ -77,7 +77,10 @@ def test_a_year_of_runs(tmp_path, config, commands, capsys):
     assert flags["encoder"].init == f"{two}/encoder"
     assert flags["records"].since == [f"{one}/records", f"{two}/records"]
     info = json.loads(pathlib.Path(config.workspace, "runs/000004/records/info.json").read_text())
-    assert [pathlib.Path(of["path"]).name for of in info["inputs"]] == ["3.jsonl", "4.jsonl"]
+    assert [pathlib.Path(one_input["path"]).name for one_input in info["inputs"]] == [
+        "3.jsonl",
+        "4.jsonl",
+    ]
     assert served(config)["3"] == f"{config.workspace}/runs/000004/classifier"
 
 

@@ -176,7 +176,7 @@ def test_formats_of_programs_are_utf8_unless_the_user_says_otherwise(tmp_path, f
     }[format_name]
     (tmp_path / "a").write_bytes(data)
     (tmp_path / "b").write_bytes(PARAGRAPHS["French", "cp1252"].encode("cp1252"))
-    assert [type(of) for of in read(tmp_path)[2]["a"]] == [Reject]
+    assert [type(each) for each in read(tmp_path)[2]["a"]] == [Reject]
     (document,) = read(tmp_path, "latin-1")[2]["a"]
     assert (document.text.strip(), document.encoding) == ("café", "iso8859-1")
 

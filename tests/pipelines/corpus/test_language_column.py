@@ -38,7 +38,7 @@ FORMATS_WITH_COLUMNS = ["jsonl", "parquet", "csv", "tsv"]
 
 
 def test_these_formats_have_columns():
-    assert {name for name, of in FORMATS.items() if of.has_columns} == {*FORMATS_WITH_COLUMNS}
+    assert {name for name, each in FORMATS.items() if each.has_columns} == {*FORMATS_WITH_COLUMNS}
 
 
 @pytest.mark.parametrize("name", FORMATS_WITH_COLUMNS)

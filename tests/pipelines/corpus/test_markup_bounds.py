@@ -68,6 +68,6 @@ def test_no_real_page_is_tangled(shared_data):
         ElementTree.fromstring(b"<page>" + text.partition(b"</page>")[0] + b"</page>")
         for text in texts
     ]
-    wikitexts = [of.text or "" for tree in pages for of in tree.iter("text")]
+    wikitexts = [each.text or "" for tree in pages for each in tree.iter("text")]
     assert sum(map(len, wikitexts)) > 2_000_000
     assert not any(map(is_tangled, wikitexts))

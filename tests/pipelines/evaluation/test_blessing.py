@@ -54,7 +54,9 @@ def test_a_narrow_miss_is_told_apart():
 
 def test_a_failure_is_of_its_own_bound():
     """Of two bounds on a metric one may fail; and another metric may fail the same bound."""
-    low, high, other = (Requirement(*of) for of in (("f1", 0.5), ("f1", 0.7), ("accuracy", 0.7)))
+    low, high, other = (
+        Requirement(*each) for each in (("f1", 0.5), ("f1", 0.7), ("accuracy", 0.7))
+    )
     failure = validation_result_pb2.ValidationFailure()
     failure.metric_key.name = "f1"
     failure.metric_threshold.value_threshold.CopyFrom(high.to_tfma())

@@ -263,8 +263,10 @@ def test_span(questions, reader, tmp_path):
 def test_a_file_without_impossible_questions(questions, reader, tmp_path):
     """The task says whether there may be no answer, not the file."""
     file = json.loads((questions / "dev-v2.0.json").read_text())
-    (answered,) = [dict(of) for of in file["data"]]
-    answered["paragraphs"] = [of for of in answered["paragraphs"] if of["qas"][0]["answers"]]
+    (answered,) = [dict(each) for each in file["data"]]
+    answered["paragraphs"] = [
+        paragraph for paragraph in answered["paragraphs"] if paragraph["qas"][0]["answers"]
+    ]
     for version in ("v1.1", "v2.0"):
         (tmp_path / f"dev-{version}.json").write_text(json.dumps({"data": [answered]}))
     metrics, _ = run("squad2.0", tmp_path, reader, tmp_path / "2")

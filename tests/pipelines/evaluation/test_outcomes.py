@@ -62,7 +62,7 @@ def test_scores_are_the_same_from_tfma_as_from_the_records(kind, metric):
     ]
     lists, arrays = (
         outcomes.OUTCOMES[kind].of_records(
-            [{"impossible": [0]} | {name: one(x) for name, x in of.items()} for of in written]
+            [{"impossible": [0]} | {name: one(x) for name, x in each.items()} for each in written]
         )
         for one in (lambda x: [float(x)], lambda x: np.array([x]))
     )

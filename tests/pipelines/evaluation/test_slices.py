@@ -74,7 +74,10 @@ def test_a_named_column_may_have_more_values():
     """By itself a column with many values makes no slices, as each has its own bootstrap."""
     examples = [TextExample("w", None, "x", {"country": str(i % 21)}) for i in range(60)]
     by_itself, named = (
-        [of.name for of in slices.slicings("classification", examples, ["x", "y"], [], names)]
+        [
+            slicing.name
+            for slicing in slices.slicings("classification", examples, ["x", "y"], [], names)
+        ]
         for names in (None, ["country"])
     )
     assert "country" not in by_itself
@@ -100,7 +103,7 @@ def test_slices_have_all_candidates_of_a_query():
 
 
 def test_help_documents_and_refusal_name_the_same_numbers_of_values():
-    few, most = (f"2 to {of} values" for of in (20, slices.MOST_VALUES_IF_NAMED))
+    few, most = (f"2 to {each} values" for each in (20, slices.MOST_VALUES_IF_NAMED))
     told = [
         " ".join(evaluate.build_parser().format_help().split()),
         " ".join((pathlib.Path(__file__).parents[3] / "docs/tasks.md").read_text().split()),

@@ -199,8 +199,10 @@ def test_a_record(made, vocabulary):
     """Token by token, and row by row across the files."""
     records = [tf.train.Example.FromString(r) for r in records_of(made("choice"), "train")]
     features = [record.features.feature for record in records]
-    assert [of["row"].int64_list.value[0] for of in features] == list(range(11))
-    assert [of["label_ids"].int64_list.value[0] for of in features] == [i % 3 for i in range(11)]
+    assert [feature["row"].int64_list.value[0] for feature in features] == list(range(11))
+    assert [feature["label_ids"].int64_list.value[0] for feature in features] == [
+        i % 3 for i in range(11)
+    ]
     first = features[2]  # The third sentence alone: its end is cut, being the longer.
     tokens = [vocabulary.tokens[i] for i in first["input_ids"].int64_list.value]
     assert list(first["sequence_lengths"].int64_list.value) == [12, 12, 12]

@@ -124,7 +124,7 @@ def test_a_corpus_on_gs(gs, traffic, monkeypatch, tmp_path, ending):
         divided = split_file(file, options)
         traffic.clear()
         progress = ProgressTally(None)
-        found.append([of.text for part in divided for of in read_part(part, options, progress)])
+        found.append([each.text for part in divided for each in read_part(part, options, progress)])
     assert len(found[0]) == 120 and found[1] == found[0]
     assert len(divided) == (1 if ending else round(len(text) / 50_000))
     # A listing, a description of the object or a second look at its beginning would be more.

@@ -117,11 +117,11 @@ def test_a_random_b_may_be_of_any_source(documents):
 
 def test_every_source_has_as_many_of_each_label(documents):
     rows, found, _ = make(documents, [Amount(12)] * 3)
-    for source, of in enumerate(found):
+    for source, each in enumerate(found):
         mine = rows[sources_of(documents, rows, 0) == source]
         # The coin's bias keeps the difference smaller than a fair coin would, of which 4 sigma.
-        assert abs(of.is_next / of.instances - 0.5) < 4 * 0.5 / np.sqrt(of.instances)
-        assert len(mine) == of.instances
+        assert abs(each.is_next / each.instances - 0.5) < 4 * 0.5 / np.sqrt(each.instances)
+        assert len(mine) == each.instances
 
 
 def test_one_document_takes_its_b_from_another_source(documents):
@@ -142,7 +142,7 @@ def test_passes_are_limited_and_sources_may_be_left_out(documents):
 def test_nothing_is_made_of_nothing():
     for pairs in ("balanced", "none"):
         rows, found, _ = make(CompactDocuments.empty(), [Amount(None, 3.0)] * 2, pairs=pairs)
-        assert len(rows) == 0 and [of.instances for of in found] == [0, 0]
+        assert len(rows) == 0 and [each.instances for each in found] == [0, 0]
 
 
 def test_no_endless_passes_without_a_partner():

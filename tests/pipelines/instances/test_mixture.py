@@ -10,7 +10,7 @@ NAMES = ("wiki", "books", "news")
 
 def shares_of(passes, sizes):
     tokens = [number * size for number, size in zip(passes, sizes, strict=True)]
-    return [of / sum(tokens) for of in tokens]
+    return [token / sum(tokens) for token in tokens]
 
 
 def test_weights_are_shares_of_the_tokens():

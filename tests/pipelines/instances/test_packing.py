@@ -57,7 +57,7 @@ def packed(lengths, max_seq_length, seed=0) -> PackedRows:
 
 def rows_of(lengths, max_seq_length, ids, seed=0) -> list[list[int]]:
     """The ids of each record, without padding."""
-    tokens = np.array([t for of in numbered(lengths) for s in of for t in s], np.uint16)
+    tokens = np.array([t for each in numbered(lengths) for s in each for t in s], np.uint16)
     rows = assemble_packed(tokens, packed(lengths, max_seq_length, seed), max_seq_length, ids)
     return [
         row[mask == 1].tolist()
@@ -114,7 +114,7 @@ class TestPacking:
         """Only a sentence longer than a record is divided, and the next one would not fit."""
         sentences = {s[0]: s for document in numbered(lengths) for s in document}
         ends = {sentence[-1] for sentence in sentences.values()}
-        owner = {t: n for n, of in enumerate(numbered(lengths)) for s in of for t in s}
+        owner = {t: n for n, each in enumerate(numbered(lengths)) for s in each for t in s}
         rows = rows_of(lengths, max_seq_length, ids)
         for row in rows:
             assert len(row) <= max_seq_length
@@ -245,7 +245,7 @@ class TestInstances:
         order = np.random.default_rng(1).permutation(len(corpus))
         parts = [compact([corpus[i] for i in part]) for part in np.array_split(order, 7)]
         one, other = (
-            instances(of, ids) for of in (compact(corpus), CompactDocuments.concatenate(parts))
+            instances(each, ids) for each in (compact(corpus), CompactDocuments.concatenate(parts))
         )
         assert all(np.array_equal(one[name], other[name]) for name in one)
 

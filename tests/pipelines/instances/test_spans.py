@@ -64,7 +64,7 @@ def test_beside_a_walk(share):
         expected = walk(
             np.argsort(key[row]).tolist(), is_start[row], is_fixed[row], wanted[row], lengths[row]
         )
-        places = sorted((place, number) for number, of in enumerate(expected) for place in of)
+        places = sorted((place, number) for number, each in enumerate(expected) for place in each)
         assert positions[row, : wanted[row]].tolist() == [place for place, _ in places]
         assert numbers[row, : wanted[row]].tolist() == [number for _, number in places]
         assert (positions[row, wanted[row] :] == 48).all()

@@ -34,8 +34,10 @@ def make(seed=0, documents=60, marked=True, vocab_size=1000) -> CompactDocuments
     """Documents of random characters; a token begins a word unless its id is a multiple of 3."""
     random = np.random.default_rng(seed)
     lengths = [random.integers(3, 25, random.integers(1, 9)) for _ in range(documents)]
-    tokens = random.integers(FIRST, len(PLAIN), sum(int(of.sum()) for of in lengths))
-    sentences = [[f"{number} {n}" for n in range(len(of))] for number, of in enumerate(lengths)]
+    tokens = random.integers(FIRST, len(PLAIN), sum(int(length.sum()) for length in lengths))
+    sentences = [
+        [f"{number} {n}" for n in range(len(length))] for number, length in enumerate(lengths)
+    ]
     marks = tokens % 3 > 0 if marked else None
     flat = np.concatenate(lengths)
     return compact_documents(sentences, tokens, flat, vocab_size, None, marks)
@@ -51,7 +53,7 @@ def test_marks_stay_with_their_tokens(vocab_size):
     assert is_aligned(documents) and documents.tokens.itemsize == (2 if vocab_size < 2**16 else 4)
     found = CompactDocuments.unpack(documents.pack())
     for field in dataclasses.fields(documents):
-        one, other = (getattr(of, field.name) for of in (documents, found))
+        one, other = (getattr(each, field.name) for each in (documents, found))
         assert np.array_equal(one, other) and one.dtype == other.dtype
     order = np.random.default_rng(1).permutation(len(documents.hashes))[:40]
     assert is_aligned(documents.take(order))
@@ -60,7 +62,7 @@ def test_marks_stay_with_their_tokens(vocab_size):
     by_key = pieces.pack_by_key(np.arange(len(pieces.hashes)) % 3)
     unpacked = [CompactDocuments.unpack(data) for _, data in by_key]
     assert len(unpacked) == 3 and all(map(is_aligned, unpacked))
-    assert sum(len(of.tokens) for of in unpacked) == len(documents.tokens)
+    assert sum(len(each.tokens) for each in unpacked) == len(documents.tokens)
 
 
 def test_a_mark_takes_a_bit():
@@ -78,7 +80,7 @@ def instances(documents, vocabulary, **parameters):
     pairs = pair_documents(ordered, parameters, 0, made)
     marks = ordered.begins_word
     batches = list(build_instances(ordered.tokens, pairs, ids, parameters, 0, made, marks))
-    return {name: np.concatenate([of[name] for of in batches]) for name in batches[0]}
+    return {name: np.concatenate([batch[name] for batch in batches]) for name in batches[0]}
 
 
 @pytest.mark.parametrize("pairs", ["balanced", "none"])

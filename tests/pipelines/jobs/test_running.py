@@ -71,11 +71,11 @@ def test_in_a_notebook_a_line_replaces_the_last(monkeypatch, capsys):
     line.show("2 of 2")
     assert capsys.readouterr().out == "in IPython on a terminal\n"
     (first, second) = published.outputs
-    assert [of["data"] for of in (first, second)] == [
+    assert [each["data"] for each in (first, second)] == [
         {"text/plain": "1 of 2"},
         {"text/plain": "2 of 2"},
     ]
-    assert [of["update"] for of in (first, second)] == [False, True]
+    assert [each["update"] for each in (first, second)] == [False, True]
     assert first["transient"] == second["transient"] != {}
     InteractiveShell.clear_instance()
 

@@ -27,7 +27,7 @@ def test_any_division_has_the_same_total(numbers, bundles, compact):
             accumulator = total.add_input(accumulator, number)
             assert len(accumulator) < AT_A_TIME
         accumulators.append(total.compact(accumulator) if compact else accumulator)
-    before = [list(of) for of in accumulators]
+    before = [list(one_accumulator) for one_accumulator in accumulators]
     assert total.extract_output(total.merge_accumulators(accumulators)) == sum(numbers)
     assert accumulators == before
     assert max(seen) < 2 * AT_A_TIME

@@ -284,5 +284,8 @@ def test_rows_are_spread_where_the_shuffle_is_no_memory(classifier, tmp_path, ru
     (tmp_path / "a.txt").write_text("so good\n")
     pipeline = beam.Pipeline(runner=runner)
     _ = pipeline | Predict(PredictionJob(str(classifier), (f"{tmp_path}/a.txt",)))
-    names = [of.unique_name for of in pipeline.to_runner_api().components.transforms.values()]
+    names = [
+        transform.unique_name
+        for transform in pipeline.to_runner_api().components.transforms.values()
+    ]
     assert any(name.endswith("/SpreadRows") for name in names) == spreads

@@ -80,7 +80,7 @@ def test_a_page_of_html_is_no_text(capsys, tmp_path, corpus_file, vocab_file):
 
 def test_letters_that_would_be_lost_are_said(capsys, tmp_path, corpus, vocab_file):
     text = tmp_path / "a.txt"
-    text.write_text("ありがとう。\n" * 99 + "\n".join(s for of in corpus[:9] for s in of))
+    text.write_text("ありがとう。\n" * 99 + "\n".join(s for each in corpus[:9] for s in each))
     status, out, _ = data(capsys, vocab_file, tmp_path / "out", f"--input={text}")
     assert status == 0 and out.count("“ありがとう” becomes “ありかとう”") == 1
 

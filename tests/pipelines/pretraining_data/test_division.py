@@ -21,7 +21,7 @@ def corpus(generator, sizes) -> CompactDocuments:
         np.frombuffer(generator.bytes(16 * count), "V16"),
         np.arange(count, dtype=np.uint32),
         np.zeros(count, np.uint32),
-        np.array([len(of) for of in sentences], np.uint32),
+        np.array([len(sentence) for sentence in sentences], np.uint32),
         lengths,
         np.arange(lengths.sum(), dtype=np.uint32),
     )

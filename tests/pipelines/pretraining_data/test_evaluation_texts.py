@@ -152,8 +152,10 @@ def test_planted_texts_are_dropped_and_listed(capsys, tmp_path, vocab_file, corp
         assert row["with"] == str(path)
         # The first run of words is named.
         shared = re.findall(r"\w+", row["shared"].lower())
-        assert len(shared) == 13 and any(" ".join(shared) in of for of in rows)
-        assert any(of["text"].startswith(row["document"][:60]) for of in documents)
+        assert len(shared) == 13 and any(" ".join(shared) in one_row for one_row in rows)
+        assert any(
+            one_document["text"].startswith(row["document"][:60]) for one_document in documents
+        )
     checksum = hashlib.sha256(path.read_bytes()).hexdigest()
     files = {"files": [{"path": str(path), "sha256": checksum}]}
     assert info(output)["parameters"]["decontaminate"] == files
@@ -299,7 +301,7 @@ def test_all_together_are_counted(capsys, tmp_path, vocab_file, corpus):
     texts[7] += " A bad sword."
     texts[8] = "Short."
     text, blocklist = tmp_path / "corpus.jsonl", tmp_path / "blocklist.txt"
-    text.write_text("".join(json.dumps({"text": of}) + "\n" for of in texts))
+    text.write_text("".join(json.dumps({"text": one_text}) + "\n" for one_text in texts))
     blocklist.write_text("\ufeffbad word\n\nworse\n")
     flags = [f"--input={text}", "--keep_languages=en,fr", f"--blocklist={blocklist}"]
     flags += ["--scrub=url,email", "--min_document_characters=10", "--num_shards=1"]
@@ -341,7 +343,7 @@ def test_two_processes_make_the_same_bytes(capsys, tmp_path, vocab_file, corpus,
     blocklist.write_text(" ".join(corpus[7][0].split()[:3]) + "\n")
     for number in (3, 30):
         corpus[number].append(rows[number % 20] + " me@example.org.")
-    texts = [json.dumps({"text": " ".join(of) + " Mail us@example.org."}) for of in corpus[:60]]
+    texts = [json.dumps({"text": " ".join(each) + " Mail us@example.org."}) for each in corpus[:60]]
     (tmp_path / "one.jsonl").write_text("\n".join(texts) + "\n")
     for part in range(4):
         (tmp_path / f"part{part}.jsonl").write_text("\n".join(texts[part::4]) + "\n")
@@ -357,6 +359,8 @@ def test_two_processes_make_the_same_bytes(capsys, tmp_path, vocab_file, corpus,
     for name in ("dropped", "scrubbed", "used"):
         assert one["counts"]["documents"][name] == two["counts"]["documents"][name]
     assert one["counts"]["documents"]["dropped"]["evaluation_text"] == 2
-    listed = [(tmp_path / of / "overlaps.jsonl").read_text().splitlines() for of in ("one", "two")]
-    shared = [sorted(json.loads(line)["shared"] for line in of) for of in listed]
+    listed = [
+        (tmp_path / each / "overlaps.jsonl").read_text().splitlines() for each in ("one", "two")
+    ]
+    shared = [sorted(json.loads(line)["shared"] for line in each) for each in listed]
     assert shared[0] == shared[1] and len(shared[0]) == 2

@@ -195,7 +195,7 @@ class TestSentenceOrder:
         assert labels.mean() == pytest.approx(0.5, abs=5 * 0.5 / np.sqrt(count))
         assert about["parameters"]["pairs"] == "sop"
         separate = vocabulary.id_of("[SEP]")
-        texts = [" " + " ".join(of).lower().replace(".", " .") + " " for of in corpus]
+        texts = [" " + " ".join(each).lower().replace(".", " .") + " " for each in corpus]
         words = np.array(vocabulary.tokens)
         found = {0: 0, 1: 0, "drawn": 0}
         for ids, label in zip(restored(rows)[:600], labels, strict=False):
@@ -203,11 +203,11 @@ class TestSentenceOrder:
             if first < 7 or last - first < 7:
                 continue  # A few words may occur anywhere.
             a, b = (f" {' '.join(words[p])} " for p in (ids[1:first], ids[first + 1 : last]))
-            both = [of for of in texts if a in of and b in of]
+            both = [text for text in texts if a in text and b in text]
             if both and label == 0:
-                assert any(of.find(a) < of.rfind(b) for of in both)
+                assert any(each.find(a) < each.rfind(b) for each in both)
             elif both:
-                assert any(of.find(b) < of.rfind(a) for of in both)
+                assert any(each.find(b) < each.rfind(a) for each in both)
             else:
                 assert label == 1
             found[label if both else "drawn"] += 1

@@ -80,7 +80,7 @@ def test_masks_hide_chinese_words(capsys, tmp_path, texts, vocab_file, vocabular
     status, printed, error = data(capsys, vocab_file, outputs["with"], *flags, segmenter)
     assert (status, error) == (0, "") and "masks:" not in printed
     assert "masks: no spaces separate" in data(capsys, vocab_file, outputs["without"], *flags)[1]
-    found = {name: hidden_in_part(of, vocabulary) for name, of in outputs.items()}
+    found = {name: hidden_in_part(output, vocabulary) for name, output in outputs.items()}
     # The last word of a span ends where the row has enough predictions.
     most = 0.25 if masks == "span" else 0
     assert found["with"][0] > 300 and found["with"][1] <= most * found["with"][0]
@@ -171,8 +171,10 @@ def test_the_parts_of_the_job_take_languages(tmp_path):
                 json.dumps(list(row.sentences))
             )
         )
-    found = [json.loads(of.read_text()) for of in tmp_path.iterdir() if of != path]
-    assert sorted(len(of) for of in found) == [2, 2]
+    found = [
+        json.loads(one_path.read_text()) for one_path in tmp_path.iterdir() if one_path != path
+    ]
+    assert sorted(len(each) for each in found) == [2, 2]
     row = DocumentRow("nuqneH", language="klingon")
     with (
         pytest.raises(Exception, match="a document has the language 'klingon', which is none"),

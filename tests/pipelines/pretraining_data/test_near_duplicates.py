@@ -61,10 +61,11 @@ def test_odds_of_meeting_and_estimate(similarity):
     draw, trials = random.Random(2), 400
     met, estimates = 0, []
     for _ in range(trials):
-        first, second = (minhash(of, SETTINGS) for of in similar_sets(similarity, draw))
+        first, second = (minhash(one_set, SETTINGS) for one_set in similar_sets(similarity, draw))
         met += (first.reshape(14, 8) == second.reshape(14, 8)).all(1).any()
         low = [
-            ((of & 15)[::2] << 4 | (of & 15)[1::2]).astype(np.uint8)[None] for of in (first, second)
+            ((each & 15)[::2] << 4 | (each & 15)[1::2]).astype(np.uint8)[None]
+            for each in (first, second)
         ]
         estimates.append(float(estimate_similarity(*low)[0]))
     odds = 1 - (1 - similarity**8) ** 14
@@ -88,9 +89,12 @@ def test_shingles_see_words_not_how_they_are_written():
 def test_edited_documents_go_and_others_stay():
     draw = random.Random(3)
     originals = [[" ".join(make_words(draw, 12)) for _ in range(20)] for _ in range(60)]
-    edited = [[*of[:7], "quite another sentence here", *of[8:]] for of in originals[:30]]
+    edited = [
+        [*original[:7], "quite another sentence here", *original[8:]] for original in originals[:30]
+    ]
     other = [
-        [*of[:8], *(" ".join(make_words(draw, 12)) for _ in range(12))] for of in originals[30:]
+        [*original[:8], *(" ".join(make_words(draw, 12)) for _ in range(12))]
+        for original in originals[30:]
     ]
     gone = dropped(rows_of(*originals, *edited, *other))
     pairs = [
@@ -135,7 +139,7 @@ def reference(rows: np.ndarray) -> set[bytes]:
                 break
             kept, others, left = left[0], left[1:], []
             for other in others:
-                nibbles = [bytes(of["signature"]).hex() for of in (kept, other)]
+                nibbles = [bytes(each["signature"]).hex() for each in (kept, other)]
                 equal = sum(a == b for a, b in zip(*nibbles, strict=True)) / 112
                 if (equal - 1 / 16) / (15 / 16) >= 0.8:
                     gone.add(bytes(other["hash"]))

@@ -96,7 +96,7 @@ def test_default_number_of_predictions():
     """20 of 128 as the original's default; 77 of 512, between MLPerf's 76 and NVIDIA's 80."""
     flags = ["--input=x", "--vocab_file=x", "--output=x", "--max_seq_length=128,512"]
     lengths = read_job(PretrainingDataJob, build_parser().parse_args(flags)).lengths()
-    assert [of.max_predictions_per_seq for of in lengths] == [20, 77]
+    assert [length.max_predictions_per_seq for length in lengths] == [20, 77]
 
 
 @pytest.mark.parametrize(
@@ -345,8 +345,11 @@ def test_b_of_the_same_source(run, tmp_path, corpus, vocabulary):
     folder, printed = run("mixed", source, *arguments, *flags)
     found = info(folder)["counts"]
     assert list(found["sources"]) == [str(tmp_path), f"{tmp_path}/letters/*.txt"]
-    assert sum(of["tokens"] for of in found["sources"].values()) == found["tokens"]
-    assert sum(of["documents"] for of in found["sources"].values()) == documents(folder)["used"]
+    assert sum(one_source["tokens"] for one_source in found["sources"].values()) == found["tokens"]
+    assert (
+        sum(one_source["documents"] for one_source in found["sources"].values())
+        == documents(folder)["used"]
+    )
     assert found["random_next_other_source"] > 0.1 * found["random_next"]
     assert "held out: " in printed and f"of the tokens of {tmp_path}/letters/*.txt" in printed
     folder, _ = run("same", source, *arguments, *flags, "--random_next=source")

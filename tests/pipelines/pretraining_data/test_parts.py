@@ -50,7 +50,7 @@ def texts(tmp_path_factory, corpus):
     """Patterns of two files of documents; eight documents are in both."""
     folder = tmp_path_factory.mktemp("texts")
     for name, documents in (("a", corpus[:20]), ("b", corpus[12:32])):
-        lines = (json.dumps({"text": body(of)}) + "\n" for of in documents)
+        lines = (json.dumps({"text": body(document)}) + "\n" for document in documents)
         (folder / f"{name}.jsonl").write_text("".join(lines))
     return [f"{folder}/{name}*" for name in "ab"]
 
@@ -74,7 +74,7 @@ def run_parts(texts, job, duplicates):
         tokenized = distinct | "2" >> beam.Reshuffle() | Tokenize(job.vocab_file)
         instances = tokenized | "3" >> beam.Reshuffle() | MakeBertInstances(job)
         folders = instances | "4" >> beam.Reshuffle() | WriteRecords(job)
-        expected = [of.path for of in record_parts._plan_of(job).layout.folders()]
+        expected = [folder.path for folder in record_parts._plan_of(job).layout.folders()]
         assert_that(folders, equal_to(expected))
     steps = (read.documents, split, distinct, tokenized, instances, folders)
     kinds = [DocumentRow, SentencesRow, SentencesRow, TokenizedRow, InstanceRow, str]
@@ -121,7 +121,9 @@ def test_the_bytes_are_those_of_the_command(
     for folder in made:
         mine = tmp_path / "parts" / folder.relative_to(tmp_path / "command")
         assert hashes(mine) == hashes(folder)
-        assert {of.name for of in mine.iterdir()} == {of.name for of in folder.iterdir()}
+        assert {one_path.name for one_path in mine.iterdir()} == {
+            one_path.name for one_path in folder.iterdir()
+        }
         for name in ("statistics.json", "schema.pbtxt", "vocab.txt"):
             assert (mine / name).read_bytes() == (folder / name).read_bytes()
         said, expected = info(mine), info(folder)
@@ -133,7 +135,7 @@ def test_the_bytes_are_those_of_the_command(
         made_records = open_records(str(mine), "--data", objective).instances
         assert made_records == expected["counts"]["instances"] > 0
     is_uneven = "random_next" in given
-    assert (0 in [of["instances"] for of in expected["files"]]) == is_uneven
+    assert (0 in [file["instances"] for file in expected["files"]]) == is_uneven
 
 
 def test_instances_depend_on_nothing_but_the_documents(job):
@@ -178,7 +180,9 @@ def test_documents_are_cleaned_filtered_and_counted(vocab_file):
     result = pipeline.run()
     found = result.metrics().query()["counters"]
     counts = {
-        of.key.metric.name: of.result for of in found if of.key.metric.namespace == "beambert"
+        each.key.metric.name: each.result
+        for each in found
+        if each.key.metric.namespace == "beambert"
     }
     assert counts == {"dropped too_short": 1, "dropped no_tokens": 1}
 

@@ -67,7 +67,7 @@ def test_many_inputs_stand_in_a_file_of_their_own(
         assert hashes(many / length) == hashes(few / length)
         assert info(many / length)["counts"] == info(few / length)["counts"]
         summary = info(many / length)["inputs"]
-        assert (summary["files"], summary["bytes"]) == (5, sum(of["bytes"] for of in listed))
+        assert (summary["files"], summary["bytes"]) == (5, sum(each["bytes"] for each in listed))
         assert json.loads((many / length / "_SUCCESS").read_text())["inputs"] == summary
         rows = gzip.decompress((many / length / "inputs.jsonl.gz").read_bytes()).splitlines()
         assert [json.loads(row) for row in rows] == listed

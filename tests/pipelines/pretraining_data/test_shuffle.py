@@ -73,7 +73,7 @@ def test_neighbours_are_read_at_once(tmp_path, monkeypatch):
     for element in elements:
         for shard, received in shuffle.receive(element[0], [element[1]]).items():
             assert received.packed == [b"%06d" % shard]
-    assert [of[1:] for of in ranges] == [(48 * i, 48) for i in range(125)]
+    assert [one_range[1:] for one_range in ranges] == [(48 * i, 48) for i in range(125)]
 
 
 def test_few_shards_are_not_grouped():
@@ -146,7 +146,7 @@ def test_full_disk(tmp_path, monkeypatch, can_create):
 )
 def test_the_runner_decides(runner, way):
     assert choose("auto", runner) == way
-    assert {choose(of, runner) for of in (RUNNER, FILES)} == {RUNNER, FILES}
+    assert {choose(each, runner) for each in (RUNNER, FILES)} == {RUNNER, FILES}
     # A runner of another name would be given files: Beam still has these.
     assert type(beam.runners.create_runner(runner)).__name__ in (runner, "SwitchingDirectRunner")
 
@@ -157,7 +157,9 @@ def test_the_same_bytes_either_way(capsys, tmp_path, vocab_file, monkeypatch, se
     """Two lengths, held-out text, divided and near-equal documents, several sendings and groups."""
     draw = random.Random(seed)
     documents = [make_document(draw, draw.randint(1, 30)) for _ in range(60)]
-    documents += [[*of[:-1], "Another house began."] for of in documents[:20]] + documents[20:30]
+    documents += [
+        [*document[:-1], "Another house began."] for document in documents[:20]
+    ] + documents[20:30]
     documents += [make_document(draw, 400)]
     draw.shuffle(documents)
     (tmp_path / "wiki").write_text(wikiextractor(documents))

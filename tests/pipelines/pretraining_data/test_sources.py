@@ -19,7 +19,7 @@ def corpus(tmp_path, monkeypatch):
 def sources_of(corpus, *patterns):
     """Names, and file -> name."""
     sources, files = Sources.of(patterns), match_inputs(patterns)
-    names = {of.path.removeprefix(f"{corpus}/"): sources.number_of(of.path) for of in files}
+    names = {file.path.removeprefix(f"{corpus}/"): sources.number_of(file.path) for file in files}
     return sources.names, {path: sources.names[number] for path, number in names.items()}
 
 

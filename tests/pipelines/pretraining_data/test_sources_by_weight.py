@@ -122,7 +122,7 @@ def test_verify_accounts_by_source(capsys, weighted):
     assert run_main(*verify) == 0
     found = json.loads((report / "verification.json").read_text())
     assert found["faults"] == 0 and len(found["folders"]) == 4
-    assert [of["held_out_of"] for of in found["folders"]] == [None, *[str(output)] * 3]
+    assert [folder["held_out_of"] for folder in found["folders"]] == [None, *[str(output)] * 3]
     printed = capsys.readouterr().out
     assert "source wiki" in printed
     # The few news are gone over so often that their text occurs more often than dupe_factor says.
@@ -132,7 +132,9 @@ def test_verify_accounts_by_source(capsys, weighted):
     alone = output.parent / "alone"
     assert run_main("verify", verify_main, [str(output / "eval"), f"--output={alone}"]) == 0
     folders = json.loads((alone / "verification.json").read_text())["folders"]
-    assert sorted(of["path"] for of in folders) == sorted(f"{output}/eval/{of}" for of in SOURCES)
+    assert sorted(folder["path"] for folder in folders) == sorted(
+        f"{output}/eval/{each}" for each in SOURCES
+    )
     capsys.readouterr()
     # A count that was changed is a fault.
     instances = info(output)["counts"]["sources"]["wiki"]["instances"]
@@ -156,9 +158,9 @@ def test_the_same_bytes_by_another_way(capsys, tmp_path, flags, vocab_file):
 def test_without_weights_every_source_has_the_same_passes(capsys, tmp_path, flags, vocab_file):
     assert data(capsys, vocab_file, tmp_path / "out", *flags, "--pairs=none")[0] == 0
     counts = info(tmp_path / "out")["counts"]
-    for of in counts["sources"].values():
-        assert of["passes"] == 2 and of["record_tokens"] == 2 * of["tokens"]
-        assert "asked_share" not in of
+    for source in counts["sources"].values():
+        assert source["passes"] == 2 and source["record_tokens"] == 2 * source["tokens"]
+        assert "asked_share" not in source
     rows = read_text(tmp_path / "out")
     assert (source_of_rows(rows, vocab_file) >= 0).all()
 
@@ -194,7 +196,7 @@ def test_a_copy_is_of_the_earlier_source(capsys, tmp_path, vocab_file, duplicate
         if order[0] == "books":
             assert result[0] == 0
             counts = info(output)["counts"]
-            found = {name: of["documents"] for name, of in counts["sources"].items()}
+            found = {name: source["documents"] for name, source in counts["sources"].items()}
             assert found == {"books": 12, "news": 2}
         else:  # No book is left for the later source.
             refused(result, "--source=books: no document of it gave an instance")
@@ -286,7 +288,7 @@ def test_filters_come_before_the_shares(capsys, tmp_path, flags, texts, vocab_fi
     counts = info(tmp_path / "out")["counts"]
     dropped = counts["documents"]["dropped"]
     assert dropped["evaluation_text"] >= 1
-    of_sources = {name: of["documents"] for name, of in counts["sources"].items()}
+    of_sources = {name: source["documents"] for name, source in counts["sources"].items()}
     assert sum(of_sources.values()) == counts["documents"]["used"] == 150 - sum(dropped.values())
     for name, share in WEIGHTS.items():
         assert counts["sources"][name]["share"] == pytest.approx(share, abs=0.005)
@@ -309,11 +311,11 @@ def test_later_runs_mix_the_sources_with_new_files(capsys, tmp_path, texts, voca
     assert status == 0 and told in out and "(37.50% asked)" in out
     status, out, err = data(capsys, vocab_file, tmp_path / "2", *flags)
     assert (status, err) == (0, "") and told in out
-    assert [of["path"] for of in info(tmp_path / "2")["inputs"]] == [
+    assert [one_input["path"] for one_input in info(tmp_path / "2")["inputs"]] == [
         str(folders[name] / "1.txt") for name in ("news", "wiki")
     ]
     counts = info(tmp_path / "2")["counts"]["sources"]
-    asked = {name: of["asked_share"] for name, of in counts.items()}
+    asked = {name: count["asked_share"] for name, count in counts.items()}
     assert asked == {"wiki": 0.375, "news": 0.625}
     assert set(source_of_rows(read_text(tmp_path / "2"), vocab_file)) == {0, 2}
     held_out = tmp_path / "2" / "eval"

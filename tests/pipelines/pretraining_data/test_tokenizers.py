@@ -83,9 +83,9 @@ def test_records_are_the_text_of_the_corpus(
     assert (output / "tokenizer.json").read_bytes() == (folder / "tokenizer.json").read_bytes()
     assert not (output / "vocab.txt").exists()
     documents = [
-        reference.encode(" ".join(of), add_special_tokens=False).ids for of in corpus if of
+        reference.encode(" ".join(each), add_special_tokens=False).ids for each in corpus if each
     ]
-    spelled = ["," + ",".join(map(str, of)) + "," for of in documents]
+    spelled = ["," + ",".join(map(str, document)) + "," for document in documents]
     rows = read_records(output)
     text = restored(rows)
     assert len(text) > 100
@@ -98,7 +98,7 @@ def test_records_are_the_text_of_the_corpus(
         first, second = used[segments[mask > 0] == 0][1:-1], used[segments[mask > 0] == 1][:-1]
         for segment in (first, second):
             wanted = "," + ",".join(map(str, segment)) + ","
-            assert any(wanted in of for of in spelled)
+            assert any(wanted in each for each in spelled)
     status, printed = verify(capsys, output)
     assert (status, "0 faults" in printed) == (0, True)
 
@@ -121,7 +121,7 @@ def test_whole_words_are_masked(capsys, tmp_path, corpus_file, tokenizers, kind)
     spec = {name: tf.io.FixedLenFeature([size], "int64") for name, size in names.items()}
     spec["masked_lm_weights"] = tf.io.FixedLenFeature([5], "float32")
     records = list(tf.data.TFRecordDataset(paths).as_numpy_iterator())
-    rows = {name: of.numpy() for name, of in tf.io.parse_example(records, spec).items()}
+    rows = {name: each.numpy() for name, each in tf.io.parse_example(records, spec).items()}
     for row, positions, weights in zip(
         restored(rows), rows["masked_lm_positions"], rows["masked_lm_weights"], strict=True
     ):
@@ -194,7 +194,7 @@ def test_broken_tokenizers_write_nothing(
 def test_the_parts_give_the_same_records(capsys, tmp_path, corpus, tokenizers):
     """`Tokenize` and its neighbours, beside the command."""
     texts = tmp_path / "texts.jsonl"
-    texts.write_text("".join(json.dumps({"text": body(of)}) + "\n" for of in corpus if of))
+    texts.write_text("".join(json.dumps({"text": body(each)}) + "\n" for each in corpus if each))
     assert data(capsys, texts, tmp_path / "whole", f"--tokenizer={tokenizers[ROBERTA]}")[0] == 0
     job = PretrainingDataJob(
         None,
@@ -223,7 +223,7 @@ def test_text_without_spaces(capsys, tmp_path, kind):
     Near duplicates are found among the documents.
     """
     generator = random.Random(7)
-    sentences = [f"{of}{end}" for of in ARTICLE_1["zh"].split("，") for end in "。！？"]
+    sentences = [f"{word}{end}" for word in ARTICLE_1["zh"].split("，") for end in "。！？"]
     texts = ["".join(generator.choices(sentences, k=12)) for _ in range(40)]
     reference = train(kind, texts, 300)
     reference.save(str(tmp_path / "tokenizer.json"))
@@ -246,7 +246,7 @@ def test_text_without_spaces(capsys, tmp_path, kind):
         used, of_b = ids[mask > 0], segments[mask > 0] > 0
         for segment in (used[~of_b][1:-1], used[of_b][:-1]):
             wanted = "," + ",".join(map(str, segment)) + ","
-            assert any(wanted in of for of in spelled)
+            assert any(wanted in each for each in spelled)
     job = PretrainingDataJob(
         None,
         str(tmp_path / "parts"),

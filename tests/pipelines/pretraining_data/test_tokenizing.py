@@ -81,7 +81,9 @@ def test_other_tokenizers(kind):
     vocabulary = learned(kind)
     options = TextOptions(do_lower_case=False, segmenter="icu")
     sentences = [["我们在北京学习。", "مرحبا"], ["ฉันไปตลาด ok"]]
-    found = DocumentTokenizer(vocabulary, options).tokenize([SplitText(of) for of in sentences])
+    found = DocumentTokenizer(vocabulary, options).tokenize(
+        [SplitText(sentence) for sentence in sentences]
+    )
     texts = ["我们在北京学习。", " مرحبا", "ฉันไปตลาด ok"]
     plain = make_tokenizer(vocabulary, False).tokenize_batch(
         [text if kind == "bpe" else text.strip() for text in texts]

@@ -51,7 +51,7 @@ def parse(folder) -> dict[str, np.ndarray]:
     paths = [str(folder / file["name"]) for file in about["files"]]
     records = list(tf.data.TFRecordDataset(paths).as_numpy_iterator())
     names = [set(tf.train.Example.FromString(record).features.feature) for record in records]
-    assert all(of == set(shapes) for of in names)
+    assert all(one_name == set(shapes) for one_name in names)
     return {name: value.numpy() for name, value in tf.io.parse_example(records, spec).items()}
 
 
@@ -108,7 +108,7 @@ def test_the_small_files(both):
     assert {feature.name for feature in schema.feature} == set(
         feature_shapes(32, 0, mine["parameters"]["pairs"] != "none")
     )
-    sizes = [sum(file["bytes"] for file in of["files"]) for of in (mine, theirs)]
+    sizes = [sum(file["bytes"] for file in each["files"]) for each in (mine, theirs)]
     assert sizes[0] < 0.75 * sizes[1]
 
 

@@ -279,5 +279,5 @@ def test_the_documents_name_the_files_and_metrics_of_each_task():
         task = declarations.TASKS[name]
         assert metrics == ", ".join(task.metrics)
         named = set(re.findall("`(.+?)`", " ".join(columns)))
-        declared = [(of,) if isinstance(of, str) else of for of in task.files.values()]
+        declared = [(file,) if isinstance(file, str) else file for file in task.files.values()]
         assert named == {one for names in declared for one in names}

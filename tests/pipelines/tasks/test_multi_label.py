@@ -39,7 +39,7 @@ def test_no_constant_answer_is_better_than_the_best():
     labels = np.array(CASES[1]["labels"]) > 0
     found = MultiLabelOutcomes(labels, labels, labels.astype(float))
     names = ["micro_f1", "macro_f1", "exact_match"]
-    tried = [of.scores(names, 1) for _, of in found.constants()]
+    tried = [each.scores(names, 1) for _, each in found.constants()]
     for bits in range(8):
         row = np.array([bits & 1, bits & 2, bits & 4]) > 0
         other = multi_label.scores(names, labels, np.tile(row, (len(labels), 1)))
@@ -58,8 +58,8 @@ def test_labels_stand_in_one_column(tmp_path):
     (tmp_path / "dev.tsv").write_text("text\tlabel\nx\ta , a\ny\t\n")
     read = read_splits(find_task("multi_label"), str(tmp_path), ("train", "dev"), False)
     assert read.labels == ("a", "b, c")
-    assert [of.labels for of in read.examples["train"]] == [("b, c", "a"), (), ("a",)]
-    assert [of.labels for of in read.examples["dev"]] == [("a",), ()]
+    assert [each.labels for each in read.examples["train"]] == [("b, c", "a"), (), ("a",)]
+    assert [each.labels for each in read.examples["dev"]] == [("a",), ()]
     piped = MultiLabel("multi_label", text_columns=("text",), label_separator="|")
     (tmp_path / "train.tsv").write_text("text\tlabel\nx\ta|b,c\n")
     assert read_file(piped, str(tmp_path), "train").examples[0].labels == ("a", "b,c")
@@ -110,7 +110,7 @@ def test_broken_labels_are_a_bad_row(tmp_path, field, reason):
     with pytest.raises(InputError, match=f"train.tsv, line 3: .*{reason}"):
         read_file(find_task("multi_label"), str(tmp_path), "train")
     read = read_file(find_task("multi_label"), str(tmp_path), "train", skip_bad_rows=True)
-    assert [of.labels for of in read.examples] == [("a",), ("1", "2")]
+    assert [example.labels for example in read.examples] == [("a",), ("1", "2")]
 
 
 @pytest.mark.parametrize("task", ["classification", "multi_label"])

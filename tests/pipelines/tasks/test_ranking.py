@@ -127,5 +127,5 @@ def test_a_random_order_is_the_mean_over_all_orders():
 def assert_means(queries, labels, orders, tolerance):
     drawn = [relevance_scores(queries, labels, scores) for scores in orders]
     for name, found in random_order_scores(queries, labels).items():
-        expected = np.mean([of[name] for of in drawn], axis=0)
+        expected = np.mean([each[name] for each in drawn], axis=0)
         np.testing.assert_allclose(found, expected, atol=tolerance)

@@ -48,7 +48,7 @@ def test_the_threshold():
     """Half English and half German is neither, but one of both."""
     text = PREAMBLES["English"] + "\n" + PREAMBLES["German"]
     english, german, both = (
-        language_probability(text, of) for of in (["en"], ["de"], ["en", "de"])
+        language_probability(text, each) for each in (["en"], ["de"], ["en", "de"])
     )
     assert both == pytest.approx(english + german) and both > 0.8
     least, most = sorted((english, german))

@@ -54,7 +54,7 @@ class StandIn:
 @pytest.fixture
 def stand_in(monkeypatch):
     def make(**words):
-        engine = StandIn({word.replace("_", " "): of for word, of in words.items()})
+        engine = StandIn({word.replace("_", " "): one_word for word, one_word in words.items()})
         monkeypatch.setattr(recognition, "_engine", lambda model: (engine, "en"))
         return engine
 

@@ -224,7 +224,7 @@ def grouped(text: str, mark: str) -> str:
 
 def test_bank_accounts_of_every_country():
     pytest.importorskip("stdnum")
-    assert missed("iban", [*IBANS, *(grouped(of, " ") for of in IBANS)]) == []
+    assert missed("iban", [*IBANS, *(grouped(each, " ") for each in IBANS)]) == []
     for iban in IBANS:
         # One digit is another, or one is missing: the sum or the length is wrong.
         wrong = iban[:-1] + ("1" if iban[-1] != "1" else "2")
@@ -402,7 +402,9 @@ def test_placeholders_are_three_tokens_of_google_s_vocabularies(shared_data):
     assert paths
     for path in paths:
         tokens = set(path.read_text("utf-8").split("\n"))
-        assert {piece for of in PLACEHOLDERS.values() for piece in ("[", of[1:-1], "]")} <= tokens
+        assert {
+            piece for each in PLACEHOLDERS.values() for piece in ("[", each[1:-1], "]")
+        } <= tokens
 
 
 @pytest.mark.parametrize(

@@ -112,7 +112,7 @@ def test_every_planted_run_is_found(monkeypatch):
     draw = random.Random(6)
     names = ["".join(draw.choices("abcdefghij", k=draw.randint(1, 9))) for _ in range(5000)]
     test = [draw.choices(names, k=13) for _ in range(200)]
-    found = Phrases.of_runs([(n, " ".join(of)) for n, of in enumerate(test)], 13)
+    found = Phrases.of_runs([(n, " ".join(each)) for n, each in enumerate(test)], 13)
     words = draw.choices(names, k=40_000)
     assert found.find([" ".join(words)]) == {}
     assert len(" ".join(words)) > 2 << 16

@@ -67,13 +67,13 @@ def test_sentences_give_the_ids_of_their_document(folders, texts, kind):
     vocabulary, lower = vocabulary_of(folders[kind])
     documents = [texts[start : start + 5] for start in range(0, 100, 5)]
     tokenizer = make_tokenizer(vocabulary, lower)
-    split = [(of, ()) for of in documents]
+    split = [(document, ()) for document in documents]
     ids, lengths = tokenize_documents(tokenizer, split, vocabulary.space_before)
     assert len(lengths) == 100
     by_document = lengths.reshape(-1, 5).sum(axis=1)
     expected = [
-        reference_of(folders[kind]).encode(" ".join(of), add_special_tokens=False).ids
-        for of in documents
+        reference_of(folders[kind]).encode(" ".join(document), add_special_tokens=False).ids
+        for document in documents
     ]
     assert in_turn(ids, by_document) == expected
 

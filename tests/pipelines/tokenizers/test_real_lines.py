@@ -31,8 +31,8 @@ def lines(shared_data) -> list[str]:
 @pytest.mark.parametrize(
     "kind",
     [
-        pytest.param(of, marks=pytest.mark.slow if of == "albert" else pytest.mark.release)
-        for of in KINDS
+        pytest.param(each, marks=pytest.mark.slow if each == "albert" else pytest.mark.release)
+        for each in KINDS
     ],
 )
 def test_no_line_differs(lines, tmp_path, kind):
@@ -46,7 +46,7 @@ def test_no_line_differs(lines, tmp_path, kind):
     parts = np.split(ids, np.cumsum(lengths)[:-1])
     differing = [
         line
-        for line, part, of in zip(lines, parts, expected, strict=True)
-        if part.tolist() != of.ids
+        for line, part, each in zip(lines, parts, expected, strict=True)
+        if part.tolist() != each.ids
     ]
     assert differing == []

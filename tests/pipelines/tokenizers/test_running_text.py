@@ -71,8 +71,8 @@ def test_documents_have_the_tokens_of_their_running_text(trained, kind, language
     vocabulary = vocabulary_of(trained[kind])
     found = DocumentTokenizer(vocabulary, TextOptions()).tokenize(documents)
     assert by_document(found) == expected(trained[kind], texts)
-    assert sum(len(of.unspaced) for of in documents) >= 10
-    assert max(len(of.sentences) for of in documents) > 3
+    assert sum(len(document.unspaced) for document in documents) >= 10
+    assert max(len(document.sentences) for document in documents) > 3
 
 
 @pytest.mark.parametrize("kind", [ROBERTA, ALBERT])
@@ -84,7 +84,7 @@ def test_real_text_has_the_tokens_of_its_running_text(trained, shared_data, kind
     vocabulary = vocabulary_of(trained[kind])
     found = DocumentTokenizer(vocabulary, TextOptions()).tokenize(documents)
     assert by_document(found) == expected(trained[kind], texts)
-    assert sum(len(of.unspaced) for of in documents) > 3
+    assert sum(len(document.unspaced) for document in documents) > 3
 
 
 @pytest.mark.parametrize("kind", MARKING)
@@ -131,7 +131,7 @@ def test_very_long_runs_are_cut_as_several_texts(trained, monkeypatch):
     text = "これは文です。" * 20
     documents = prepared([text], "ja")
     texts = running_texts(documents, " ")
-    assert {sum(map(len, of)) for of in texts} == {28}
+    assert {sum(map(len, one_text)) for one_text in texts} == {28}
     vocabulary = vocabulary_of(trained[ROBERTA])
     found = DocumentTokenizer(vocabulary, TextOptions()).tokenize(documents)
     assert trained[ROBERTA].decode(found.tokens.tolist()) == text

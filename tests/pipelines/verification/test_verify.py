@@ -51,7 +51,7 @@ def finished(tmp_path_factory, vocab_file):
     folder = tmp_path_factory.mktemp("data")
     generator = random.Random(0)
     documents = [make_document(generator, generator.randint(2, 12)) for _ in range(120)]
-    lines = "\n".join("".join(f"{sentence}\n" for sentence in of) for of in documents)
+    lines = "\n".join("".join(f"{sentence}\n" for sentence in document) for document in documents)
     (folder / "text").write_text(lines)
     flags = [f"--input={folder / 'text'}", f"--vocab_file={vocab_file}", "--eval_fraction=0.3"]
     flags += ["--max_seq_length=64", "--max_predictions_per_seq=10", "--dupe_factor=2"]

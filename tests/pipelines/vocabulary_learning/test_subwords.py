@@ -96,8 +96,8 @@ def test_a_learned_unigram_frames_and_spells(capsys, tmp_path, corpus_file, line
     assert (found.tokens[0], found.tokens[-1]) == ("[CLS]", "[SEP]")
     assert tokenizer.decode(found.ids) == "a river the city"
     spelled = tokenizer.encode_batch([line.lower() for line in lines[:50]])
-    assert all(3 < len(of.ids) < 40 for of in spelled)
-    unknown = sum(of.ids.count(1) for of in spelled)
+    assert all(3 < len(each.ids) < 40 for each in spelled)
+    unknown = sum(each.ids.count(1) for each in spelled)
     assert unknown == 0
     config = json.loads((tmp_path / "tokenizer_config.json").read_text())
     assert config["mask_token"] == "[MASK]"

@@ -65,7 +65,7 @@ def test_each_token_is_masked_alone(folder, vocabulary):
 def test_what_follows_in_a_word_is_masked_with_it(folder, vocabulary):
     """As the paper of PLL-word-l2r writes it, for "the zebu" of which zebu has four pieces."""
     encoder = open_encoder(str(folder), MASKED_LM_HEAD)
-    ids = [vocabulary.id_of(of) for of in ("[CLS]", "the", "z", "##e", "##b", "##u", "[SEP]")]
+    ids = [vocabulary.id_of(each) for each in ("[CLS]", "the", "z", "##e", "##b", "##u", "[SEP]")]
     mask, total = vocabulary.id_of("[MASK]"), 0.0
     for place, hidden in ((1, [1]), (2, [2, 3, 4, 5]), (3, [3, 4, 5]), (4, [4, 5]), (5, [5])):
         masked = [mask if at in hidden else token for at, token in enumerate(ids)]

@@ -63,7 +63,7 @@ def test_what_differs_and_the_results(runs, tmp_path):
     found = compare(runs)
     assert found.names == ["a/encoder", "b/encoder"]
     sums = found.settings.pop("data_sha256")
-    assert sums[0] != sums[1] and all(re.fullmatch("[0-9a-f]{12}", of) for of in sums)
+    assert sums[0] != sums[1] and all(re.fullmatch("[0-9a-f]{12}", one_sum) for one_sum in sums)
     assert found.settings == {
         "optimizer.learning_rate": [1e-3, 5e-4],
         "data": [[str(tmp_path / "short")], [str(tmp_path / "long")]],

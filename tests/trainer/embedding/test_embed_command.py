@@ -67,7 +67,7 @@ def test_a_killed_command_goes_on(tmp_path, monkeypatch, capsys):
     assert command(tmp_path, f"--input={texts}") == 130
     assert "continues it" in capsys.readouterr().err
     assert command(tmp_path, f"--input={texts}") == 0
-    assert [of[0][0] for of in asked] == ["a", "c", "c", "e"]
+    assert [each[0][0] for each in asked] == ["a", "c", "c", "e"]
     assert pq.read_table(tmp_path / "out").equals(expected)
     info, of_whole = ((to / "out/_info.json").read_text() for to in (tmp_path, whole))
     assert info == of_whole and json.loads(info)["cut"] == 5
@@ -137,7 +137,7 @@ def test_gs(gs, tmp_path, monkeypatch, capsys):
     assert run(["index", f"--embeddings={gs}/embeddings", f"--output={tmp_path / 'index'}"]) == 0
     passages = pa.ipc.open_file(tmp_path / "index/passages.arrow").read_all()
     here = pq.read_table(tmp_path / "out")
-    assert passages["file"].to_pylist() == [f"{gs}/texts/{of}.csv" for of in "aab"]
+    assert passages["file"].to_pylist() == [f"{gs}/texts/{each}.csv" for each in "aab"]
     assert passages["text"].to_pylist() == here["text"].to_pylist()
     vectors = np.load(tmp_path / "index/vectors.npy")
     expected = np.stack(here["embedding"].to_numpy())

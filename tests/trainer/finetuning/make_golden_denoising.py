@@ -47,14 +47,16 @@ def main(output: pathlib.Path) -> None:
         loss = losses.DenoisingAutoEncoderLoss(model, folder, tie_encoder_decoder=True)
     bert, decoder = encoder.auto_model, loss.decoder
     of_encoder, of_decoder = dict(bert.named_parameters()), dict(decoder.named_parameters())
-    named = {f"bert.{name}": of for name, of in of_encoder.items() if "pooler" not in name}
+    named = {f"bert.{name}": each for name, each in of_encoder.items() if "pooler" not in name}
     parts = ("crossattention.self.value", "crossattention.output", "cls.predictions")
-    named |= {name: of for name, of in of_decoder.items() if any(part in name for part in parts)}
+    named |= {
+        name: each for name, each in of_decoder.items() if any(part in name for part in parts)
+    }
     named.pop("cls.predictions.decoder.weight", None)
     named.pop("cls.predictions.decoder.bias", None)
     with torch.no_grad():
-        for of in named.values():
-            of.copy_(torch.round(of + 0.3 * torch.randn(of.shape), decimals=2))
+        for each in named.values():
+            each.copy_(torch.round(each + 0.3 * torch.randn(each.shape), decimals=2))
     # The two share their weights, not only their values.
     pointer = decoder.bert.encoder.layer[1].attention.self.key.weight.data_ptr()
     assert pointer == bert.encoder.layer[1].attention.self.key.weight.data_ptr()
@@ -70,19 +72,19 @@ def main(output: pathlib.Path) -> None:
     value.backward()
     found = {
         "sizes": SIZES,
-        "weights": {name: of.tolist() for name, of in named.items()},
+        "weights": {name: each.tolist() for name, each in named.items()},
         "texts": TEXTS,
         "noisy": NOISY,
         "loss": value.item(),
-        "gradients": {name: of.grad.tolist() for name, of in named.items()},
+        "gradients": {name: each.grad.tolist() for name, each in named.items()},
     }
 
     def rounded(value):
         if isinstance(value, float):
             return float(f"{value:.6g}")
         if isinstance(value, dict):
-            return {name: rounded(of) for name, of in value.items()}
-        return [rounded(of) for of in value] if isinstance(value, list) else value
+            return {name: rounded(each) for name, each in value.items()}
+        return [rounded(each) for each in value] if isinstance(value, list) else value
 
     output.write_text(json.dumps(rounded(found)) + "\n")
 

@@ -134,8 +134,8 @@ def main(output: pathlib.Path) -> None:
         if isinstance(value, float):
             return float(f"{value:.6g}")
         if isinstance(value, dict):
-            return {name: rounded(of) for name, of in value.items()}
-        return [rounded(of) for of in value] if isinstance(value, list | tuple) else value
+            return {name: rounded(each) for name, each in value.items()}
+        return [rounded(each) for each in value] if isinstance(value, list | tuple) else value
 
     output.write_text(json.dumps(rounded(found)) + "\n")
 

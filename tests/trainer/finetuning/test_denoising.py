@@ -116,5 +116,5 @@ def test_only_the_encoder_is_kept():
     assert float(objective.weights(given)["predictions"]) == 6 + 4
     with tf.device("CPU"):
         sums = [objective.sums(trained, given, tf.constant([1, n])) for n in (1, 1, 2)]
-    losses = [float(of["cross_entropy"]) for of in sums]
+    losses = [float(one_sum["cross_entropy"]) for one_sum in sums]
     assert losses[0] == losses[1] != losses[2]

@@ -84,7 +84,7 @@ def test_scores_are_colberts(model, features):
     documents = features.documents(tf.constant(GOLDEN["documents"]))
     vectors, counts = model(documents), features.counting(documents)
     np.testing.assert_allclose(max_sim(queries, vectors, counts), GOLDEN["scores"], atol=1e-4)
-    kept = [of[where] for of, where in zip(vectors.numpy(), counts.numpy(), strict=True)]
+    kept = [vector[where] for vector, where in zip(vectors.numpy(), counts.numpy(), strict=True)]
     found = interaction.max_sim(queries.numpy(), kept)
     np.testing.assert_allclose(found, GOLDEN["scores"], atol=1e-4)
 
@@ -109,7 +109,7 @@ def test_losses_and_gradients_are_torchs(case):
 
 def ragged(random, counts, width=5):
     found = [random.normal(size=(count, width)) for count in counts]
-    return [of / np.linalg.norm(of, axis=1, keepdims=True) for of in found]
+    return [each / np.linalg.norm(each, axis=1, keepdims=True) for each in found]
 
 
 def by_hand(query, document):
@@ -165,7 +165,7 @@ def test_a_cache_of_gradients_takes_vectors_of_tokens(model, features):
         with tf.GradientTape() as tape:
             vectors = encode_in_parts(lambda some, _: model(some), documents, None, size)
             loss = tf.reduce_sum(tf.math.cumsum(vectors, axis=2) ** 2)
-        return vectors, [tf.convert_to_tensor(of) for of in tape.gradient(loss, variables)]
+        return vectors, [tf.convert_to_tensor(each) for each in tape.gradient(loss, variables)]
 
     (whole, expected), (parts, found) = gradients(0), gradients(2)
     np.testing.assert_allclose(parts, whole, atol=1e-5)

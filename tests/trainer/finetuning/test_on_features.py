@@ -116,7 +116,7 @@ def test_same_model_and_results(features, flags, without_features, tmp_path):
 @pytest.mark.release
 def test_the_length_is_that_of_the_features(features, flags, small_config_file, tmp_path):
     given = flags("tagging", features=features("tagging"), max_seq_length=None)
-    model = finetune(tmp_path / "model", {n: of for n, of in given.items() if of is not None})
+    model = finetune(tmp_path / "model", {n: each for n, each in given.items() if each is not None})
     assert json.loads((model / "training.json").read_text())["max_seq_length"] == LENGTH
     short = json.loads(small_config_file.read_text()) | {"max_position_embeddings": 12}
     (tmp_path / "short.json").write_text(json.dumps(short))
@@ -124,7 +124,7 @@ def test_the_length_is_that_of_the_features(features, flags, small_config_file, 
     with pytest.raises(
         InputError, match=r"--features=.* made with --max_seq_length=16: .* most 12"
     ):
-        finetune(tmp_path / "other", {n: of for n, of in given.items() if of is not None})
+        finetune(tmp_path / "other", {n: each for n, each in given.items() if each is not None})
 
 
 @pytest.mark.slow

@@ -97,7 +97,9 @@ def test_answers_that_are_not_there_are_told(data, encoder_folder, tmp_path, cap
 def test_the_task_decides_whether_there_may_be_no_answer(data, tmp_path):
     content = json.loads((data / "train-v2.0.json").read_text())
     paragraphs = content["data"][0]["paragraphs"]
-    content["data"][0]["paragraphs"] = [of for of in paragraphs if of["qas"][0]["answers"]]
+    content["data"][0]["paragraphs"] = [
+        paragraph for paragraph in paragraphs if paragraph["qas"][0]["answers"]
+    ]
     for version in ("v1.1", "v2.0"):
         for split in ("train", "dev"):
             (tmp_path / f"{split}-{version}.json").write_text(json.dumps(content))

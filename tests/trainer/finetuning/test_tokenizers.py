@@ -160,8 +160,8 @@ def test_tags_have_a_token_for_each_word(root):
     texts = [{"text": "river city"}, {"text": "The war ended in another village"}]
     outputs = tensorflow_models.call_on_texts(saved_models.load(found), texts)
     tags = [[tag.decode() for tag in row if tag] for row in outputs["tags"]]
-    assert [len(of) for of in tags] == [2, 6]
-    assert {tag for of in tags for tag in of} <= {"B-X", "O"}
+    assert [len(one_tag) for one_tag in tags] == [2, 6]
+    assert {tag for one_tag in tags for tag in one_tag} <= {"B-X", "O"}
     results = json.loads((folder / "results.json").read_text())
     assert all(math.isfinite(value) for value in results.values())
 

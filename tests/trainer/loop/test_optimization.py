@@ -212,7 +212,7 @@ def test_hundred_updates_by_muon_equal_its_authors():
     paths = [f"encoder/layer_0/{name}/kernel" for name in golden]
     apply = tf.function(Optimizer(paths, variables, config).apply)
     for step in range(100):
-        apply([of[step] for of in gradients], tf.constant(step, tf.int64))
+        apply([gradient[step] for gradient in gradients], tf.constant(step, tf.int64))
     for name, variable, before in zip(golden, variables, start, strict=True):
         assert np.abs(variable.numpy() - before).max() > 0.1
         np.testing.assert_allclose(variable.numpy(), golden[name], rtol=1e-3, atol=1e-4)

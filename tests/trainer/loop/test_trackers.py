@@ -153,7 +153,7 @@ def test_a_service_that_does_not_answer_holds_up_no_training(tmp_path, capsys, m
 def test_services_are_those_of_the_flag():
     assert tuple(services.SERVICES) == TRACKERS
     for tracker in (trackers.MetricsFile, trackers.TensorBoard, *services.SERVICES.values()):
-        assert all(callable(getattr(tracker, of)) for of in ("start", "log", "save", "finish"))
+        assert all(callable(getattr(tracker, each)) for each in ("start", "log", "save", "finish"))
 
 
 def test_an_unknown_or_missing_service_is_refused(monkeypatch, tmp_path):
@@ -178,7 +178,7 @@ def test_a_real_mlflow(tmp_path, monkeypatch):
     assert (run.info.status, run.info.run_name) == ("FINISHED", "encoder")
     assert run.data.params["loop.dtype"] == "float32"
     history = client.get_metric_history(run.info.run_id, "train/loss")
-    assert [(of.step, of.value) for of in history] == [(2, 1.23457), (4, 1.0)]
+    assert [(each.step, each.value) for each in history] == [(2, 1.23457), (4, 1.0)]
     assert mlflow.active_run() is None
 
 

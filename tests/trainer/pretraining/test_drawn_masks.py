@@ -58,7 +58,9 @@ def records(folders):
 
 @pytest.fixture(scope="module")
 def held_out(folders):
-    return {masks: open_records(str(of / "eval"), "--data") for masks, of in folders.items()}
+    return {
+        masks: open_records(str(folder / "eval"), "--data") for masks, folder in folders.items()
+    }
 
 
 def take(dataset, count=None) -> list[dict[str, np.ndarray]]:
@@ -71,7 +73,7 @@ def draw(records, count, step=0, context=None, *, batch=BATCH, seed=SEED, **give
 
 
 def joined(batches) -> dict[str, np.ndarray]:
-    return {name: np.concatenate([of[name] for of in batches]) for name in batches[0]}
+    return {name: np.concatenate([batch[name] for batch in batches]) for name in batches[0]}
 
 
 def assert_same(batches, others) -> None:
@@ -163,7 +165,7 @@ class TestFlags:
         job = {"data": str(folders["static"]), "long_data": str(tmp_path / "long")}
         with pytest.raises(InputError, match=r"--masking: the records in .*long have no masks"):
             plan(**job)
-        assert all(of.rules for of in plan(**job, masking="dynamic").data)
+        assert all(each.rules for each in plan(**job, masking="dynamic").data)
 
 
 def plan(**given):
@@ -226,7 +228,7 @@ class TestSettings:
             rules = MaskingRules.of(none, (rate, rate / 2))
             capacity = capacity_for(none, 64, rules)
             batches = draw(none, 20, batch=64, rates=(rate, rate))
-            most = max(of["masked_lm_weights"].sum() for of in batches)
+            most = max(batch["masked_lm_weights"].sum() for batch in batches)
             assert most <= capacity.predictions <= 1.5 * most
             assert capacity.tokens < 64 * LENGTH
 
@@ -353,7 +355,7 @@ class TestEvaluation:
             for name, value in some.items():
                 np.testing.assert_array_equal(value[:count], whole[name][:count])
         contexts = [tf.distribute.InputContext(2, host, 2) for host in range(2)]
-        parts = [joined(take(evaluation_batches(none, 16, None, of))) for of in contexts]
+        parts = [joined(take(evaluation_batches(none, 16, None, context))) for context in contexts]
         assert rows_of(joined(parts)) == rows_of(whole)
 
     @pytest.mark.slow

@@ -73,8 +73,8 @@ def test_a_training_of_every_family_resumes_exactly(
 @pytest.mark.parametrize(
     "family",
     [
-        pytest.param(of, marks=pytest.mark.slow if of == "modernbert" else pytest.mark.release)
-        for of in OTHERS
+        pytest.param(each, marks=pytest.mark.slow if each == "modernbert" else pytest.mark.release)
+        for each in OTHERS
     ],
 )
 def test_a_finetuning_goes_on_from_every_family(family, config_of, records_folder, tmp_path):

@@ -154,7 +154,7 @@ def test_documents_are_kept_apart(
     arguments.append("--attend_within_documents")
     small_pretraining.interrupted_and_continued(arguments, folder, monkeypatch)
     assert "every token attends to its own document only\n" in capsys.readouterr().out
-    apart, together = (small_pretraining.weights_of(of) for of in (folder, masked_lm_folder))
+    apart, together = (small_pretraining.weights_of(each) for each in (folder, masked_lm_folder))
     assert any((apart[name] != value).any() for name, value in together.items())
     with pytest.raises(InputError, match="--attend_within_documents there true, here null"):
         pretrain_main(flags(unpaired_folder, small_config_file, folder))

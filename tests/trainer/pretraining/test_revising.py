@@ -230,7 +230,7 @@ def test_flags_that_are_not_given_stay_those_of_the_training(run, records_folder
     pretrain_main([*given, "--extend=22"])
     extended = json.loads((folder / "training.json").read_text())
     revisions = extended["optimizer"].pop("revisions")
-    assert [of["last_step"] for of in revisions] == [22]
+    assert [revision["last_step"] for revision in revisions] == [22]
     assert extended["optimizer"] == planned["optimizer"] and extended["loop"] == planned["loop"]
 
 

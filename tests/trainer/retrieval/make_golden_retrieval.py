@@ -44,7 +44,7 @@ def first(scores: dict, depth: int) -> dict:
 
 def measured(judgments: dict, run: dict) -> dict[str, float]:
     """Returns trec_eval's means over the queries that have a relevant document."""
-    queries = [query for query, of in judgments.items() if max(of.values()) > 0]
+    queries = [query for query, judgment in judgments.items() if max(judgment.values()) > 0]
 
     def mean(name: str, run: dict) -> float:
         measure = name.rpartition("_")[0] if name[-1].isdecimal() else name

@@ -218,7 +218,7 @@ def test_an_interrupted_command_begins_again(embeddings, exact, tmp_path, monkey
     make_index([embeddings], str(output))
     for file in exact.iterdir():
         assert (output / file.name).read_bytes() == file.read_bytes(), file.name
-    assert {of.name for of in output.iterdir()} == {of.name for of in exact.iterdir()}
+    assert {path.name for path in output.iterdir()} == {path.name for path in exact.iterdir()}
 
 
 def test_without_the_library(embeddings, tmp_path, monkeypatch, capsys):

@@ -36,9 +36,11 @@ def write_qrels(folder: pathlib.Path, rows) -> None:
 def collection(tmp_path_factory):
     """A collection, and the index of its documents, some of two passages."""
     folder = tmp_path_factory.mktemp("beir")
-    rows = [{"_id": of, "title": title, "text": text} for of, (title, text) in DOCUMENTS.items()]
+    rows = [
+        {"_id": each, "title": title, "text": text} for each, (title, text) in DOCUMENTS.items()
+    ]
     write(folder / "corpus.jsonl", rows)
-    write(folder / "queries.jsonl", [{"_id": of, "text": text} for of, text in QUERIES.items()])
+    write(folder / "queries.jsonl", [{"_id": each, "text": text} for each, text in QUERIES.items()])
     write_qrels(folder, QRELS)
     columns = ["--id_column=_id", "--title_column=title", "--passage_words=4"]
     given = [f"--model={MODEL}", f"--input={folder}/corpus.jsonl", f"--output={folder}/embeddings"]
@@ -74,7 +76,7 @@ def test_by_vectors_all_documents_are_ranked(collection, tmp_path):
 
 
 def test_a_document_ranks_where_its_best_passage_does():
-    hits = [Hit(score, "f", 1, of, 0, "") for score, of in ((3.0, "b"), (2.0, "a"), (1.0, "b"))]
+    hits = [Hit(score, "f", 1, each, 0, "") for score, each in ((3.0, "b"), (2.0, "a"), (1.0, "b"))]
     assert ranks_of(hits) == {"b": 0, "a": -1}
 
 

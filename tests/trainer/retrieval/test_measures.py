@@ -17,7 +17,9 @@ GOLDEN = json.loads(pathlib.Path(__file__).with_name("golden_retrieval.json").re
 def test_measures_are_those_of_trec_eval(case):
     """With equal scores, grades up to 3, documents without a judgment and queries without a run."""
     found = evaluate(case["judgments"], case["run"], GOLDEN["depths"])
-    assert found == {name: pytest.approx(of, abs=5e-5) for name, of in case["measures"].items()}
+    assert found == {
+        name: pytest.approx(measure, abs=5e-5) for name, measure in case["measures"].items()
+    }
 
 
 def test_of_equal_scores_the_greater_identifier_comes_first():

@@ -127,12 +127,12 @@ def test_what_was_written_is_read(folder, tmp_path):
     assert run(["negatives", *flags_of(folder, tmp_path / "out")]) == 0
     task = dataclasses.replace(find_task("embedding"), text_columns=("asked", "answer"))
     read = read_splits(task, str(tmp_path / "out"), ("train", "dev"), skip_bad_rows=False)
-    assert [len(of.negatives) for of in read.examples["train"]] == [1] * 4
+    assert [len(each.negatives) for each in read.examples["train"]] == [1] * 4
     again = [*flags_of(folder, tmp_path / "more"), "--hard_negatives=2"]
     again[0] = f"--data_dir={tmp_path / 'out'}"
     assert run(["negatives", *again]) == 0
     read = read_splits(task, str(tmp_path / "more"), ("train", "dev"), skip_bad_rows=False)
-    assert [len(set(of.negatives)) for of in read.examples["train"]] == [3] * 4
+    assert [len(set(each.negatives)) for each in read.examples["train"]] == [3] * 4
 
 
 @pytest.mark.parametrize(

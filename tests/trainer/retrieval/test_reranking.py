@@ -76,7 +76,7 @@ def losses_of_lists(scores, labels, queries):
     """The loss of each query with a relevant candidate, and the gradient of their sum, by loops."""
     losses, gradient = {}, np.zeros(len(scores))
     for query in set(queries):
-        rows = [row for row, of in enumerate(queries) if of == query]
+        rows = [row for row, one_query in enumerate(queries) if one_query == query]
         total = sum(labels[row] for row in rows)
         if not total:
             continue

@@ -50,7 +50,7 @@ def test_words():
 
 def test_reciprocal_ranks_are_added():
     """Worked by hand: 7 and 3 have the ranks 1 and 2 in turn, and 5 is in one ranking."""
-    found = fused([Ranking(np.array(of), np.ones(len(of))) for of in ([7, 3, 5], [3, 7])], 9)
+    found = fused([Ranking(np.array(each), np.ones(len(each))) for each in ([7, 3, 5], [3, 7])], 9)
     assert found.numbers_K.tolist() == [3, 7, 5]
     np.testing.assert_allclose(found.scores_K, [1 / 61 + 1 / 62, 1 / 61 + 1 / 62, 1 / 63])
     assert fused([found, found], 1).numbers_K.tolist() == [3]
@@ -103,7 +103,9 @@ def test_from_python(index, tmp_path):
     flags = [f"--index={index}", f"--model={model}", f"--input={tmp_path / 'queries.txt'}"]
     assert run(["search", *flags, "--top=2", f"--output={out}"]) == 0
     lines = [json.loads(line) for line in out.read_text().splitlines()]
-    assert [line["hits"] for line in lines] == [list(map(dataclasses.asdict, of)) for of in found]
+    assert [line["hits"] for line in lines] == [
+        list(map(dataclasses.asdict, each)) for each in found
+    ]
     with pytest.raises(InputError, match="--by=both: needs --model"):
         beambert.Searcher(str(index), by="both")
 

@@ -29,8 +29,8 @@ def features(vocab_size: int) -> dict[str, np.ndarray]:
 def outputs(data: bytes, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     session = onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"])
     # A model without segments doesn't read their ids, which tf2onnx then leaves out.
-    inputs = {of.name: inputs[of.name] for of in session.get_inputs()}
-    names = [of.name for of in session.get_outputs()]
+    inputs = {one_input.name: inputs[one_input.name] for one_input in session.get_inputs()}
+    names = [output.name for output in session.get_outputs()]
     return dict(zip(names, session.run(names, inputs), strict=True))
 
 

@@ -65,8 +65,8 @@ def trained_path(model, text_features, questions, allows_no_answer):
     logits = model(PaddedBatches(features)(tf.range(len(features)), LENGTH))
     # As one asked twice has one id, each is asked by its place.
     numbered = [
-        Question(str(number), of.question, of.context, (), True, "")
-        for number, of in enumerate(questions)
+        Question(str(number), question.question, question.context, (), True, "")
+        for number, question in enumerate(questions)
     ]
     logits = np.moveaxis(logits.numpy(), -1, 0)
     return decode(numbered, windows, *logits, allows_no_answer, DecodingParameters()), windows
@@ -82,8 +82,8 @@ def test_answers_equal_those_of_the_trained_path(
     tf.saved_model.save(module, tmp_path, signatures=module.functions)
     serve = tf.saved_model.load(tmp_path).signatures["serving_default"]
     found = serve(
-        question=tf.constant([of.question for of in questions]),
-        context=tf.constant([of.context for of in questions]),
+        question=tf.constant([question.question for question in questions]),
+        context=tf.constant([question.context for question in questions]),
     )
     found = {name: value.numpy() for name, value in found.items()}
     expected, windows = trained_path(model, text_features, questions, allows_no_answer)
@@ -91,12 +91,12 @@ def test_answers_equal_those_of_the_trained_path(
     answers = [answer.decode() for answer in found["answer"]]
     assert answers == list(expected.answers.values())
     spans = zip(questions, found["start"], found["end"], strict=True)
-    assert answers == [of.context[start:end] for of, start, end in spans]
+    assert answers == [each.context[start:end] for each, start, end in spans]
     best = [next((e for e in entries if e["text"]), None) for entries in expected.n_best.values()]
     scores = [e["start_logit"] + e["end_logit"] if e else -np.inf for e in best]
     np.testing.assert_allclose(found["score"], scores, rtol=1e-5, atol=1e-5)
     assert np.isneginf(found["score"]).sum() == sum(
-        not of.context.strip("\u200b\n ") for of in questions
+        not question.context.strip("\u200b\n ") for question in questions
     )
     if allows_no_answer:
         odds = list(expected.null_odds.values())

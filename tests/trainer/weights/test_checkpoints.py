@@ -153,7 +153,7 @@ def test_masked_lm_alone_is_bert_for_masked_lm(tmp_path):
     names = ("input_ids", "input_mask", "segment_ids")
     logits = model({n: golden[n] for n in names} | {"masked_lm_positions": positions})
     is_token = golden["input_mask"] > 0
-    actual, expected = (of["masked_lm_logits"][is_token] for of in (logits, golden))
+    actual, expected = (each["masked_lm_logits"][is_token] for each in (logits, golden))
     np.testing.assert_allclose(actual, expected, atol=1e-5)
     own = make_folder(
         GOLDEN_MASKED_LM, tmp_path / "own", model, kind="pretraining", objective="mlm"

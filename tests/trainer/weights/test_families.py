@@ -192,7 +192,7 @@ def test_a_model_folder_starts_a_training(name, tmp_path):
     initial.check("--init")
     model = build_model(TAGGING, initial.config, 3, 1)
     initial.load_into(model, "--init")
-    mine, golden = ({v.path: v for v in of.encoder.variables} for of in (model, loaded(name)))
+    mine, golden = ({v.path: v for v in each.encoder.variables} for each in (model, loaded(name)))
     for path, variable in golden.items():
         if not path.endswith(("pooler/dense/kernel", "pooler/dense/bias")):
             np.testing.assert_array_equal(mine[path], variable, err_msg=path)
@@ -263,7 +263,7 @@ def test_published_sizes_have_the_published_numbers_of_weights(name):
     config = read_config(json.dumps(COUNTS[name]["config"]))
     shapes = variable_shapes(config)
     if name.startswith("electra"):
-        shapes = {path: of for path, of in shapes.items() if not path.startswith("cls/")}
+        shapes = {path: shape for path, shape in shapes.items() if not path.startswith("cls/")}
     assert sum(map(math.prod, shapes.values())) == COUNTS[name]["parameters"]
 
 
