@@ -5,12 +5,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from beambert.pipelines.instances.masking import (
-    MASK_SHARE,
-    RANDOM_SHARE,
-    TokenIds,
-    mask_rows,
-)
+from beambert.pipelines.instances.masking import TokenIds, mask_rows
+from beambert.pipelines.records.contract import MASK_SHARE, MASKED_LM_PROB, RANDOM_SHARE
 
 # Number of draws whose mean is shown beside the expectation.
 DRAWS = 1000
@@ -47,7 +43,7 @@ class MaskingSettings:
 
 
 # Paper, section 3.1, task 1.
-PAPER = MaskingSettings(0.15, MASK_SHARE, RANDOM_SHARE, TOKENS, 1)
+PAPER = MaskingSettings(MASKED_LM_PROB, MASK_SHARE, RANDOM_SHARE, TOKENS, 1)
 
 
 @dataclasses.dataclass(frozen=True)

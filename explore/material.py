@@ -402,13 +402,15 @@ def _check_here(path: str, flag: str) -> None:
 
 
 def short_names(paths: Sequence[str], flag: str) -> list[str]:
-    """Returns names that tell folders apart: as many of their last parts as that takes."""
-    parts = [os.path.abspath(path).split("/") for path in paths]
-    if len({tuple(part) for part in parts}) < len(parts):
-        twice = next(path for i, path in enumerate(paths) if parts[i] in parts[:i])
+    """Returns names that tell folders apart.
+
+    Raises:
+      InputError: a folder is named twice.
+    """
+    from beambert.trainer.comparison import runs
+
+    absolute = [os.path.abspath(path) for path in paths]
+    if len(set(absolute)) < len(absolute):
+        twice = next(path for i, path in enumerate(paths) if absolute[i] in absolute[:i])
         raise InputError(f"{flag}={twice}: is named twice; name each folder once")
-    for count in range(1, max(map(len, parts), default=1) + 1):
-        names = ["/".join(part[-count:]) for part in parts]
-        if len(set(names)) == len(names):
-            break
-    return names
+    return runs.short_names(paths) if paths else []

@@ -5,7 +5,7 @@ import gradio as gr
 from beambert.explore import controls, playgrounds
 from beambert.explore.drawing import said, whole
 from beambert.explore.examples import DOCUMENTS, PAIR, TEXT
-from beambert.explore.masking import SPANS, TOKENS, WORDS, MaskingSettings
+from beambert.explore.masking import PAPER, SPANS, TOKENS, WORDS, MaskingSettings
 from beambert.explore.material import Material
 from beambert.pipelines.shared.errors import InputError
 
@@ -45,7 +45,7 @@ def masking(page: gr.Blocks, material: Material) -> None:
         rate = gr.Slider(
             0.01,
             0.9,
-            0.15,
+            PAPER.rate,
             step=0.01,
             label="Mask rate",
             info="share of the tokens to predict (masked_lm_prob; paper: 0.15)",
@@ -53,7 +53,7 @@ def masking(page: gr.Blocks, material: Material) -> None:
         as_mask = gr.Slider(
             0,
             1,
-            0.8,
+            PAPER.mask_share,
             step=0.05,
             label="Becomes [MASK]",
             info="share of the chosen tokens (paper: 0.8)",
@@ -61,7 +61,7 @@ def masking(page: gr.Blocks, material: Material) -> None:
         as_random = gr.Slider(
             0,
             1,
-            0.1,
+            PAPER.random_share,
             step=0.05,
             label="Becomes a random token",
             info="share of the chosen tokens (paper: 0.1); the rest stays the same",

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from beambert.embedding.job import EmbeddingJob
+from beambert.pipelines.corpus.charsets import AUTO
 from beambert.pipelines.jobs.running import beam_options
 from beambert.pipelines.shared.console import counted
 from beambert.pipelines.shared.flags import (
@@ -81,9 +82,10 @@ def build_parser() -> FlagParser:
     )
     add(
         "--encoding",
-        default="",
+        default=AUTO,
         metavar="NAME",
-        help="encoding of files that are not UTF-8 (default: what their content shows)",
+        help="encoding of files that are not UTF-8, such as windows-1252 (default: %(default)s, "
+        "which takes what their content shows)",
     )
     add(
         "--unit",

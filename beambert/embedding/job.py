@@ -3,6 +3,8 @@
 import dataclasses
 from typing import TYPE_CHECKING
 
+from beambert.pipelines.corpus import charsets
+
 if TYPE_CHECKING:
     from beambert.trainer.embedding.embedder import Embedder
     from beambert.trainer.embedding.text_files import TextReading
@@ -20,7 +22,8 @@ class EmbeddingJob:
       text_column: column of the texts in tables, and in mappings.
       id_column: column of the identifiers in tables; "" for none.
       title_column: column of the titles in tables, which stand before the texts; "" for none.
-      encoding: encoding of files that are not UTF-8; "" to decide by their content.
+      encoding: encoding of files that are not UTF-8, by any of its names; "auto" to decide by their
+        content.
       unit: text of a plain text file, each `line` or the whole `file`.
       passage_words: greatest number of words of a passage of a file; 0 to leave texts whole.
       keep_text: whether the texts are written beside their embeddings.
@@ -30,6 +33,9 @@ class EmbeddingJob:
       prefix: what is put before each text; None for the folder's default prompt, or nothing.
       max_seq_length: greatest number of tokens of a text with [CLS] and [SEP]; None for what the
         folder says, or else what the encoder was trained on.
+
+    Raises:
+      InputError: the encoding is not known.
     """
 
     model: str
@@ -38,7 +44,7 @@ class EmbeddingJob:
     text_column: str = "text"
     id_column: str = ""
     title_column: str = ""
-    encoding: str = ""
+    encoding: str = charsets.AUTO
     unit: str = "line"
     passage_words: int = 0
     keep_text: bool = True
@@ -47,6 +53,10 @@ class EmbeddingJob:
     normalize: bool | None = None
     prefix: str | None = None
     max_seq_length: int | None = None
+
+    def __post_init__(self) -> None:
+        """Refuses an encoding that is not known."""
+        charsets.check_encoding(self.encoding)
 
     def open(self) -> "Embedder":
         """Opens the encoder.
@@ -70,6 +80,7 @@ class EmbeddingJob:
         """How the files are read."""
         from beambert.trainer.embedding.text_files import TextReading
 
-        return TextReading(
-            **{field.name: getattr(self, field.name) for field in dataclasses.fields(TextReading)}
-        )
+        given = {field.name: getattr(self, field.name) for field in dataclasses.fields(TextReading)}
+        is_given = self.encoding != charsets.AUTO
+        given["encoding"] = charsets.python_name(self.encoding) if is_given else ""
+        return TextReading(**given)

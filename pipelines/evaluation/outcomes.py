@@ -18,7 +18,7 @@ from beambert.pipelines.tasks.entities import (
     is_entity_tag,
     scores_of_counts,
 )
-from beambert.pipelines.tasks.pairs import pair_scores
+from beambert.pipelines.tasks.pair_scores import pair_scores
 from beambert.pipelines.tasks.task import (
     CHOICE,
     CLASSIFICATION,

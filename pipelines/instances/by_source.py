@@ -200,7 +200,8 @@ def pair_sources(
     Args:
       documents: documents of the shard, those of a source together, see
         `building.order_documents`.
-      parameters: parameters of the job; its `dupe_factor` has no effect.
+      parameters: parameters of the job; its `dupe_factor` is in `amounts`
+        already.
       stream: number of the shard, see `building.pair_documents`.
       counts: counts that are filled in here.
       amounts: how much is made of each source.

@@ -8,12 +8,9 @@ import dataclasses
 import numpy as np
 
 from beambert.pipelines.instances.spans import choose_spans, draw_lengths
-from beambert.pipelines.records.contract import LONGEST_SEQUENCE
+from beambert.pipelines.records.contract import LONGEST_SEQUENCE, MASK_SHARE, RANDOM_SHARE
 from beambert.pipelines.wordpiece.vocabulary import NO_ID, Vocabulary
 
-# Paper, section 3.1, task 1: 80 % of the chosen tokens become [MASK], 10 % a random token, and 10 %
-# stay as they are.
-MASK_SHARE, RANDOM_SHARE = 0.8, 0.1
 # The position takes 12 bits of a key of 32; 20 random bits are left.
 POSITION_BITS = np.uint32(LONGEST_SEQUENCE)
 

@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Any
 
-from beambert.pipelines.records.contract import MASK_PARAMETERS, NONE, SOP, STATIC
+from beambert.pipelines.records.contract import MASK_PARAMETERS, MASKED_LM_PROB, NONE, SOP, STATIC
 
 # Values of --pairs, besides `NONE` and `SOP`.
 NEXT, BALANCED, REFERENCE = "next", "balanced", "reference"
@@ -40,7 +40,7 @@ class InstanceParameters:
 
     max_seq_length: int = 128
     max_predictions_per_seq: int = 20
-    masked_lm_prob: float = 0.15
+    masked_lm_prob: float = MASKED_LM_PROB
     short_seq_prob: float = 0.1
     dupe_factor: int = 10
     do_whole_word_mask: bool = False

@@ -40,7 +40,7 @@ def is_there(folder: str) -> bool:
 
 
 @contextlib.contextmanager
-def told(path: str) -> Iterator[None]:
+def noted(path: str) -> Iterator[None]:
     """Writes an `InputError` of the body to a file, and passes it on.
 
     Args:

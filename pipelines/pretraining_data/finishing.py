@@ -20,7 +20,7 @@ from beambert.pipelines.files.input_files import InputFile, check_unchanged, cou
 from beambert.pipelines.files.input_list import INPUTS_FILE, write_list
 from beambert.pipelines.instances.mixture import SourceSizes
 from beambert.pipelines.instances.pairs import PairCounts
-from beambert.pipelines.jobs.permanent_errors import told
+from beambert.pipelines.jobs.permanent_errors import noted
 from beambert.pipelines.jobs.totals import add_counts
 from beambert.pipelines.pretraining_data.evaluation_texts import MOST_LISTED, OVERLAP
 from beambert.pipelines.pretraining_data.layout import Layout, RecordsFolder
@@ -82,7 +82,7 @@ class FinishFolders(beam.DoFn):
         """
         for folder in self._layout.folders():
             check_claimed(folder.path, self._manifest.job(folder))
-        with told(self._error_path):
+        with noted(self._error_path):
             self._finish_all(shards, read, rejects, overlaps, sizes)
         yield from (folder.path for folder in self._layout.folders())
 

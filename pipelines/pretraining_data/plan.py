@@ -411,7 +411,7 @@ def _given_parameters(
         given["scrub_model"] = describe_model(job.scrub_model)
     if job.language_column:
         given["language_column"] = job.language_column
-    if job.segmenter != segmenters.NONE:
+    if job.segmenter != segmenters.NO_SEGMENTER:
         given["segmenter"] = job.segmenter
     return given
 

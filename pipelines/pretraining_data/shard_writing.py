@@ -26,7 +26,7 @@ from beambert.pipelines.instances.masking import TokenIds
 from beambert.pipelines.instances.mixture import Amount, Mixture, SourceSizes
 from beambert.pipelines.instances.parameters import REFERENCE, SOURCE
 from beambert.pipelines.jobs.clock import StageClock
-from beambert.pipelines.jobs.permanent_errors import told
+from beambert.pipelines.jobs.permanent_errors import noted
 from beambert.pipelines.pretraining_data.layout import Layout, RecordsFolder
 from beambert.pipelines.pretraining_data.shard_counts import FolderCounts, ShardCounts
 from beambert.pipelines.pretraining_data.shard_files import ShardFile, open_shard_file
@@ -91,7 +91,7 @@ class WriteShards(beam.DoFn):
         for folder, job in self._claims.items():
             check_claimed(folder, job)
         self._clock.start()
-        with told(self._error_path):
+        with noted(self._error_path):
             received = self._shuffle.receive(*element)
             for key in list(received):
                 yield self._write_shard(key, received.pop(key), sizes)

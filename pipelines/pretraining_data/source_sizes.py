@@ -11,7 +11,7 @@ from beambert.pipelines.instances.compact_documents import CompactDocuments
 from beambert.pipelines.instances.masking import TokenIds
 from beambert.pipelines.instances.mixture import Amount, SourceSizes
 from beambert.pipelines.instances.parameters import REFERENCE, InstanceParameters
-from beambert.pipelines.jobs.permanent_errors import told
+from beambert.pipelines.jobs.permanent_errors import noted
 from beambert.pipelines.pretraining_data.layout import Layout
 from beambert.pipelines.pretraining_data.shard_writing import documents_of
 from beambert.pipelines.pretraining_data.shuffle import Shuffle
@@ -44,7 +44,7 @@ class MeasureSources(beam.DoFn):
     def process(self, element: tuple[int, Iterable[bytes]]) -> Iterator[SourceSizes]:
         """Yields the sizes of each shard."""
         layout = self._layout
-        with told(self._error_path):
+        with noted(self._error_path):
             for key, received in self._shuffle.receive(*element).items():
                 if key < layout.num_shards:
                     documents = documents_of(

@@ -35,7 +35,7 @@ from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.loading import loading
 from beambert.pipelines.shared.progress import ProgressTally
 from beambert.pipelines.shared.ragged import starts_of
-from beambert.pipelines.text.filters import NONE, FilterSettings
+from beambert.pipelines.text.filters import NO_FILTER, FilterSettings
 from beambert.pipelines.text.language_identification import MIN_PROBABILITY, check_languages
 from beambert.pipelines.text.preparation import SENTENCEX, TextOptions, prepare_documents
 from beambert.pipelines.text.recognition import resolved
@@ -122,7 +122,7 @@ class SplitSentences(beam.PTransform):
         language: str = "en",
         sentences: str = SENTENCEX,
         min_document_characters: int = 0,
-        quality_filter: str = NONE,
+        quality_filter: str = NO_FILTER,
         keep_languages: Sequence[str] = (),
         min_language_probability: float = MIN_PROBABILITY,
         blocklist: Sequence[str] = (),

@@ -22,7 +22,11 @@ class DocumentTokenizer:
         """Builds the tokenizer."""
         self._vocabulary = vocabulary
         self._segmenter = options.segmenter
-        make = make_tokenizer if options.segmenter == segmenters.NONE else make_offset_tokenizer
+        make = (
+            make_tokenizer
+            if options.segmenter == segmenters.NO_SEGMENTER
+            else make_offset_tokenizer
+        )
         self._tokenizer = make(vocabulary, options.do_lower_case)
 
     def tokenize(
@@ -36,7 +40,7 @@ class DocumentTokenizer:
         """
         vocabulary, begins_word = self._vocabulary, None
         space_before = vocabulary.space_before
-        if self._segmenter == segmenters.NONE:
+        if self._segmenter == segmenters.NO_SEGMENTER:
             tokens, lengths = tokenize_documents(self._tokenizer, documents, space_before)
         else:
             texts = running_texts(documents, space_before)

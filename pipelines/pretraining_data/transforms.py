@@ -16,7 +16,7 @@ from beambert.pipelines.corpus.reading import ReadOptions
 from beambert.pipelines.corpus.transforms import COUNTS, Part, RejectLists, read_documents
 from beambert.pipelines.instances.compact_documents import CompactDocuments, document_hash
 from beambert.pipelines.jobs.clock import StageClock
-from beambert.pipelines.jobs.permanent_errors import told
+from beambert.pipelines.jobs.permanent_errors import noted
 from beambert.pipelines.jobs.running import check_visible
 from beambert.pipelines.pretraining_data.division import divide
 from beambert.pipelines.pretraining_data.evaluation_texts import (
@@ -111,7 +111,7 @@ class TokenizeParts(beam.DoFn):
 
     def process(self, part: Part) -> Iterator[Any]:
         """Reads one part, and yields elements when there is enough to pass on."""
-        with told(self._error_path):
+        with noted(self._error_path):
             yield from self._read(part)
 
     def _read(self, part: Part) -> Iterator[Any]:
@@ -144,7 +144,7 @@ class TokenizeParts(beam.DoFn):
     def finish_bundle(self) -> Iterator[Any]:
         """Yields the remaining elements and the counts."""
         self._clock.start()
-        with told(self._error_path):
+        with noted(self._error_path):
             self._tokenize()
             self._documents_read.inc(self._counts["read"])
             self._progress.flush()

@@ -46,6 +46,10 @@ EVAL_FOLDER = "eval"
 LONGEST_SEQUENCE = (1 << 12) - 1
 # A record of the longest sequence has less than a hundredth of this number of bytes.
 MOST_RECORD_BYTES = 1 << 24
+# Paper, section 3.1, task 1: 15 % of the tokens are chosen. 80 % of these become [MASK], 10 % a
+# random token, and 10 % stay as they are.
+MASKED_LM_PROB = 0.15
+MASK_SHARE, RANDOM_SHARE, SAME_SHARE = 0.8, 0.1, 0.1
 # Values of next_sentence_labels, as in the original create_pretraining_data.py. With --pairs=sop
 # they say that the segments are in order or swapped, as in ALBERT's script of the same name.
 IS_NEXT, RANDOM_NEXT = 0, 1

@@ -11,7 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from beambert.pipelines.records.contract import NONE, SOP, label_words
+from beambert.pipelines.records.contract import (
+    MASK_SHARE,
+    MASKED_LM_PROB,
+    NONE,
+    RANDOM_SHARE,
+    SAME_SHARE,
+    SOP,
+    label_words,
+)
 from beambert.pipelines.records.repeats import OPENING_TOKENS, HashCounts
 from beambert.pipelines.records.statistics import RecordStatistics
 
@@ -22,8 +30,7 @@ STANDARD_ERRORS = 4
 # n. It is 5.5 words for SpanBERT's lengths, and few texts have twice as many tokens as words.
 MOST_ALIKE = 10
 # Paper, section 3.1, task 1.
-MASKED_LM_PROB = 0.15
-HIDDEN_AS = {"mask": 0.8, "other": 0.1, "same": 0.1}
+HIDDEN_AS = {"mask": MASK_SHARE, "other": RANDOM_SHARE, "same": SAME_SHARE}
 
 # A larger share of random next has one cause: almost every document has only one sentence.
 ONE_SENTENCE_SHARE = 0.9

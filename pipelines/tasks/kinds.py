@@ -9,8 +9,11 @@ Each kind is one class of this module or of `vector_kinds`. To add a kind, add:
 4. in `evaluation`: entries of `outcomes.OUTCOMES`, `records.RECORDS` and
    `predictors.PREDICTORS`, which score, describe and compute its answers;
 5. in `trainer`: entries of `task_models.MODELS`, `finetuning.objectives.OBJECTIVES`,
-   `finetuning.plan.DATA`, `serving.saved_model.ANSWER_MODULES` and `weights.export.HUGGING_FACE`,
-   and the meanings of new outputs in `serving.card`.
+   `finetuning.plan.DATA`, `serving.saved_model.ANSWER_MODULES`, `weights.export.HUGGING_FACE` and
+   `weights.model_card`, and the meanings of new outputs in `serving.card`; for vectors and rankings
+   also of `weights.initial`, `serving.onnx_export`, `embedding.sentence_export` and
+   `retrieval.reranking`;
+6. an entry of `declarations.OWN_TASKS`, so that users' own files can be of the kind.
 """
 
 import dataclasses

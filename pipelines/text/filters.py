@@ -16,10 +16,10 @@ from beambert.pipelines.text.language_identification import MIN_PROBABILITY, lan
 from beambert.pipelines.text.phrases import Phrases
 
 # The value of --quality_filter that means no filter.
-NONE = "none"
+NO_FILTER = "none"
 # The filters by the value of --quality_filter. A filter returns the reason to drop a text, or None.
 QUALITY_FILTERS: dict[str, Callable[[str], str | None]] = {
-    NONE: lambda text: None,
+    NO_FILTER: lambda text: None,
     "gopher": gopher.why_poor,
 }
 
@@ -38,7 +38,7 @@ class FilterSettings:
     """
 
     min_characters: int = 0
-    quality: str = NONE
+    quality: str = NO_FILTER
     languages: tuple[str, ...] = ()
     min_language_probability: float = MIN_PROBABILITY
     blocklist: tuple[str, ...] = ()

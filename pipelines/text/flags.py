@@ -8,7 +8,7 @@ from beambert.pipelines.shared.flags import FlagGroup
 def add_text_flags(group: FlagGroup) -> None:
     """Adds the flags for splitting documents into sentences and for dropping documents."""
     # Only the commands that filter documents have to load the filters.
-    from beambert.pipelines.text.filters import NONE, QUALITY_FILTERS
+    from beambert.pipelines.text.filters import NO_FILTER, QUALITY_FILTERS
     from beambert.pipelines.text.language_identification import MIN_PROBABILITY
     from beambert.pipelines.text.preparation import EXACT, KEEP, LINE, NEAR, SENTENCEX
     from beambert.pipelines.text.scrubbing import DEFAULT_REGIONS, PLACEHOLDERS
@@ -39,7 +39,7 @@ def add_text_flags(group: FlagGroup) -> None:
     add(
         "--quality_filter",
         choices=[*QUALITY_FILTERS],
-        default=NONE,
+        default=NO_FILTER,
         help="filter for poor documents; gopher: the rules of Rae et al. 2021 that fit any "
         "language, against symbols in place of words, repeated passages and the like (default: "
         "none)",

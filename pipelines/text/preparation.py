@@ -7,7 +7,7 @@ from beambert.pipelines.corpus.documents import Document
 from beambert.pipelines.text.cleaning import normalize_text
 from beambert.pipelines.text.filters import FilterSettings, blocked, why_dropped
 from beambert.pipelines.text.scrubbing import DEFAULT_REGIONS, scrub
-from beambert.pipelines.text.segmenters import NONE
+from beambert.pipelines.text.segmenters import NO_SEGMENTER
 from beambert.pipelines.text.sentences import SplitText, find_unspaced, split_sentences
 
 # Values of --duplicates.
@@ -41,7 +41,7 @@ class TextOptions:
     scrub: tuple[str, ...] = ()
     phone_regions: tuple[str, ...] = DEFAULT_REGIONS
     scrub_model: str = ""
-    segmenter: str = NONE
+    segmenter: str = NO_SEGMENTER
     finds_unspaced: bool = False
 
 

@@ -14,12 +14,12 @@ from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.text.cleaning import UNSPACED, UNSPACED_CHARACTER
 
 # Values of --segmenter.
-NONE, ICU, SUDACHI = "none", "icu", "sudachi"
+NO_SEGMENTER, ICU, SUDACHI = "none", "icu", "sudachi"
 # Segmenter -> the languages whose words it finds.
 LANGUAGES_OF = {ICU: ("zh", "ja", "th", "lo", "km", "my"), SUDACHI: ("ja",)}
-SEGMENTERS = (NONE, *LANGUAGES_OF)
+SEGMENTERS = (NO_SEGMENTER, *LANGUAGES_OF)
 # Segmenter -> the packages whose versions decide the words.
-PACKAGES = {NONE: (), ICU: ("icu4py",), SUDACHI: ("sudachipy", "sudachidict-small")}
+PACKAGES = {NO_SEGMENTER: (), ICU: ("icu4py",), SUDACHI: ("sudachipy", "sudachidict-small")}
 # Codes of a character: whether it begins a word is told by the vocabulary, or here.
 BY_VOCABULARY, CONTINUES, BEGINS = range(3)
 # Number of characters for one call of Sudachi, which takes up to 49,149 bytes.
@@ -40,7 +40,7 @@ def check_segmenter(name: str, language: str, language_column: str, hides_words:
     Raises:
       InputError: it is refused.
     """
-    if name == NONE:
+    if name == NO_SEGMENTER:
         return
     flag = f"--segmenter={name}"
     if name not in SEGMENTERS:
@@ -94,7 +94,7 @@ def segmenter_notes(texts: Iterable[str], name: str, hides_words: bool) -> list[
       name: value of --segmenter.
       hides_words: whether the masks hide whole words.
     """
-    if name != NONE or not hides_words:
+    if name != NO_SEGMENTER or not hides_words:
         return []
     letters = unspaced = 0
     for text in texts:

@@ -25,7 +25,7 @@ from beambert.pipelines.corpus.transforms import COUNTS, Part, RejectLists, read
 from beambert.pipelines.files.beam_files import delete_quietly, write_bytes
 from beambert.pipelines.files.input_files import check_unchanged
 from beambert.pipelines.files.input_list import INPUTS_FILE, InputList
-from beambert.pipelines.jobs.permanent_errors import told
+from beambert.pipelines.jobs.permanent_errors import noted
 from beambert.pipelines.jobs.running import library_versions
 from beambert.pipelines.shared.console import counted
 from beambert.pipelines.shared.errors import InputError
@@ -215,7 +215,7 @@ class CountWords(beam.DoFn):
 
     def process(self, part: Part) -> Iterator[Any]:
         """Counts the words of one part, and yields the counts when there are enough."""
-        with told(self._error_path):
+        with noted(self._error_path):
             yield from self._count(part)
 
     def _count(self, part: Part) -> Iterator[Any]:
@@ -279,7 +279,7 @@ class WriteVocabulary(beam.DoFn):
           InputError: an input was changed, too many documents were rejected, or there were no
             words.
         """
-        with told(self._error_path):
+        with noted(self._error_path):
             vocabulary = self._write(words, characters, uncovered, read, rejects)
         yield vocabulary
 

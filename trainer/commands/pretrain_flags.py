@@ -2,6 +2,7 @@
 
 from beambert.model.families.table import FAMILIES
 from beambert.model.objectives import GENERATOR_SIZE, OBJECTIVES
+from beambert.pipelines.records.contract import MASKED_LM_PROB
 from beambert.pipelines.shared.flags import FlagParser, parse_bool
 from beambert.trainer.commands.flags import (
     add_loop_flags,
@@ -17,7 +18,6 @@ from beambert.trainer.loop.config import (
     OptimizerConfig,
 )
 from beambert.trainer.pretraining.mask_flags import (
-    MASK_RATE,
     MASK_REPLACEMENTS,
     parse_rates,
     parse_replacements,
@@ -137,7 +137,7 @@ def build_parser(recipe: Recipe = DEFAULT_RECIPE) -> FlagParser:
         metavar="RATE[:RATE]",
         help="with drawn masks: share of the tokens to predict, or shares at the first step and at "
         "the last, between which it changes linearly (default: masked_lm_prob of the records; "
-        f"{MASK_RATE} on records without masks)",
+        f"{MASKED_LM_PROB} on records without masks)",
     )
     add(
         "--mask_replacements",

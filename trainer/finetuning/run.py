@@ -27,8 +27,9 @@ from beambert.trainer.finetuning.batches import (
     training_batches,
 )
 from beambert.trainer.finetuning.data import TaskData
+from beambert.trainer.finetuning.job import FinetuningJob
 from beambert.trainer.finetuning.objectives import OBJECTIVES
-from beambert.trainer.finetuning.plan import FLAGS_OF, FinetuningJob, FinetuningPlan, make_plan
+from beambert.trainer.finetuning.plan import FLAGS_OF, FinetuningPlan, make_plan
 from beambert.trainer.loop.loop import train
 from beambert.trainer.loop.memory import Memory, free_bytes, memory_told
 from beambert.trainer.loop.phase import Phase

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
+from beambert.pipelines.records.contract import MASKED_LM_PROB
 from beambert.trainer.loop.batches import fill_up
 from beambert.trainer.pretraining.dealing import deal, shares_of, steps_dealt
 from beambert.trainer.pretraining.dynamic_masking import draw_bits, rates_at, redraw_masks
-from beambert.trainer.pretraining.mask_flags import MASK_RATE
 from beambert.trainer.pretraining.masks import MaskingRules
 from beambert.trainer.pretraining.records import Records, open_file, parse_batch
 
@@ -202,6 +202,6 @@ def _with_masks(dataset: tf.data.Dataset, records: Records) -> tf.data.Dataset:
         length = records.max_seq_length
         bits = draw_bits(EVALUATION_SEED, number, EVALUATION_ROWS, length, rules)
         features = parse_batch(serialized, records)
-        return redraw_masks(features, bits[: tf.shape(serialized)[0]], rules, MASK_RATE)
+        return redraw_masks(features, bits[: tf.shape(serialized)[0]], rules, MASKED_LM_PROB)
 
     return dataset.batch(EVALUATION_ROWS).enumerate().map(masked).unbatch()

@@ -5,12 +5,16 @@ import dataclasses
 import math
 from collections.abc import Sequence
 
+from beambert.pipelines.records.contract import (
+    MASK_SHARE,
+    MASKED_LM_PROB,
+    RANDOM_SHARE,
+    SAME_SHARE,
+)
 from beambert.pipelines.shared.errors import InputError
 
-# Paper, section 3.1, task 1: 15 % of the tokens, of which 80 % become [MASK], 10 % a random token,
-# and 10 % stay.
-MASK_RATE = 0.15
-MASK_REPLACEMENTS = (80.0, 10.0, 10.0)
+# The flag has percentages.
+MASK_REPLACEMENTS = (100 * MASK_SHARE, 100 * RANDOM_SHARE, 100 * SAME_SHARE)
 
 
 def parse_rates(text: str) -> tuple[float, float]:
@@ -92,7 +96,7 @@ class MaskFlags:
         if self.mask_rate and not all(0 < rate < 1 for rate in self.mask_rate):
             raise InputError(
                 f"--mask_rate={rates_text(self.mask_rate)}: must be more than 0 and less than 1; "
-                f"the paper's is {MASK_RATE}"
+                f"the paper's is {MASKED_LM_PROB}"
             )
         percents = self.mask_replacements
         is_whole = len(percents) == 3 and math.isclose(sum(percents), 100)

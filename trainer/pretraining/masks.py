@@ -5,11 +5,12 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from beambert.pipelines.instances.masking import MASK_SHARE, RANDOM_SHARE, TokenIds
+from beambert.pipelines.instances.masking import TokenIds
 from beambert.pipelines.instances.parameters import REFERENCE
+from beambert.pipelines.records.contract import MASK_SHARE, MASKED_LM_PROB, RANDOM_SHARE
 from beambert.pipelines.shared.errors import InputError
 from beambert.trainer.loop.config import DYNAMIC, STATIC
-from beambert.trainer.pretraining.mask_flags import MASK_RATE, MASK_REPLACEMENTS, MaskFlags
+from beambert.trainer.pretraining.mask_flags import MASK_REPLACEMENTS, MaskFlags
 from beambert.trainer.pretraining.records import Records
 
 
@@ -86,7 +87,7 @@ class MaskingRules:
 
 def own_rates(records: Records) -> tuple[float, float]:
     """Returns the rates by which records were masked; those of the paper if they are not."""
-    rate = records.info.parameters.get("masked_lm_prob", MASK_RATE)
+    rate = records.info.parameters.get("masked_lm_prob", MASKED_LM_PROB)
     return rate, rate
 
 
@@ -146,7 +147,7 @@ def mask_settings(flags: MaskFlags, folders: Sequence[Records]) -> dict[str, Any
     found = flags.of_drawn()
     # With the rate that they were masked at, records with masks keep their slots only if no rate is
     # given.
-    if not has_masks and flags.mask_rate == (MASK_RATE, MASK_RATE):
+    if not has_masks and flags.mask_rate == (MASKED_LM_PROB, MASKED_LM_PROB):
         del found["mask_rate"]
     if all(flags.do_whole_word_mask == own_words(folder) for folder in folders):
         del found["do_whole_word_mask"]

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from beambert.pipelines.jobs import permanent_errors
-from beambert.pipelines.jobs.permanent_errors import cancelled_on_error, error_path, told
+from beambert.pipelines.jobs.permanent_errors import cancelled_on_error, error_path, noted
 from beambert.pipelines.shared.errors import InputError
 
 
@@ -41,7 +41,7 @@ def test_the_job_is_cancelled_and_the_error_said_once(tmp_path):
     logging.getLogger().addHandler(handler)
 
     def work():
-        with told(path):
+        with noted(path):
             raise InputError("--input=a: is gone; mend that")
 
     try:
@@ -60,17 +60,17 @@ def test_the_job_is_cancelled_and_the_error_said_once(tmp_path):
 def test_an_error_that_ends_the_job_first_is_told_too(tmp_path):
     path = error_path(str(tmp_path), "run")
     with pytest.raises(InputError, match="^ours$"), cancelled_on_error(path, pytest.fail):
-        with pytest.raises(InputError), told(path):
+        with pytest.raises(InputError), noted(path):
             raise InputError("ours")
         raise RuntimeError("the runner's words")
 
 
 def test_a_job_without_errors_is_left_alone(tmp_path):
-    with cancelled_on_error(error_path(str(tmp_path), "run"), pytest.fail), told("nowhere"):
+    with cancelled_on_error(error_path(str(tmp_path), "run"), pytest.fail), noted("nowhere"):
         logging.getLogger().warning("other words")
     # Faults of ours, and those of local jobs, are not written.
-    with pytest.raises(ZeroDivisionError), told(str(tmp_path / "x")):
+    with pytest.raises(ZeroDivisionError), noted(str(tmp_path / "x")):
         raise ZeroDivisionError
-    with pytest.raises(InputError), told(""):
+    with pytest.raises(InputError), noted(""):
         raise InputError("ours")
     assert list(tmp_path.iterdir()) == []

@@ -101,6 +101,19 @@ def test_files_that_are_not_there(tmp_path, capsys):
     assert "--input=missing.txt: no file matches" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("encoding", ["windows-1252", "auto"])
+def test_texts_that_are_not_utf_8(tmp_path, encoding):
+    texts = tmp_path / "texts.txt"
+    texts.write_bytes("Das Café ist schön, aber für Gäste zu groß.\n".encode("cp1252") * 3)
+    assert command(tmp_path, f"--input={texts}", f"--encoding={encoding}") == 0
+    assert pq.read_table(tmp_path / "out")["text"][0].as_py().startswith("Das Café ist schön")
+
+
+def test_an_encoding_that_is_not_known(tmp_path, capsys):
+    assert command(tmp_path, f"--input={tmp_path}", "--encoding=nonsense") == 2
+    assert "--encoding=nonsense: not known; name one such as" in capsys.readouterr().err
+
+
 @pytest.mark.slow
 def test_gs(gs, tmp_path, monkeypatch, capsys):
     """The same vectors as of files here; a command that was cut off goes on; an index of them."""
