@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 GROUP_BY_KEY = "beam:transform:group_by_key:v1"
 # Time of a job on one core with Beam, as a multiple of its time without Beam. It is the value
 # `beam_seconds_per_core_second` in benchmarks/results/data_core.json.
-BEAM_SECONDS_PER_SECOND = 1.25
+BEAM_SECONDS_PER_SECOND = 1.3
 # Prices of a vCPU hour and of a GB hour of memory in dollars, for batch and FlexRS workers:
 # https://cloud.google.com/dataflow/pricing
 PRICES_OF = "list prices of us-central1 as of 2025"
