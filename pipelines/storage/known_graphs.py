@@ -28,7 +28,7 @@ _KNOWN = """
     StringLower StringSplitV2 Sub Substr Sum Tanh TensorListFromTensor TensorListGetItem
     TensorListReserve TensorListSetItem TensorListStack Tile TopKV2 Transpose UnicodeDecode
     UnicodeEncode UnicodeTranscode Unique Unpack UnsortedSegmentSum VarHandleOp
-    VarIsInitializedOp Where While ZerosLike
+    VarIsInitializedOp Where While XlaDynamicUpdateSlice ZerosLike
 """
 KNOWN = frozenset(_KNOWN.split())
 # The operations by which a SavedModel saves and restores its variables. They write and read any

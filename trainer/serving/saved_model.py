@@ -324,6 +324,5 @@ def task_module(
 
 
 def save_module(module: tf.Module, signatures: Mapping[str, Any], path: str) -> None:
-    """Writes a module as a SavedModel with the given signatures, which computes no gradients."""
-    options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
-    tf.saved_model.save(module, path, signatures=dict(signatures), options=options)
+    """Writes a module as a SavedModel with the given signatures."""
+    tf.saved_model.save(module, path, signatures=dict(signatures))
