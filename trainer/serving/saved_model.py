@@ -11,7 +11,8 @@ import keras
 import tensorflow as tf
 
 from beambert.pipelines.model_inputs.interaction import InteractionFeatures
-from beambert.pipelines.model_inputs.text_models import FIRST_PIECES, ID_INPUTS, id_inputs
+from beambert.pipelines.model_inputs.signatures import FIRST_PIECES, ID_INPUTS
+from beambert.pipelines.model_inputs.text_models import id_inputs
 from beambert.pipelines.model_inputs.texts import TextFeatures
 from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.tasks.declarations import find_task
