@@ -204,7 +204,9 @@ def test_workers_on_other_machines(gs, root, classifier, monkeypatch, tmp_path):
     results = {}
     for place in ("here", "there"):
         loaded = []
-        monkeypatch.setattr(worker_folder, "is_local", lambda _, place=place: place == "here")
+        monkeypatch.setattr(
+            worker_folder, "has_local_workers", lambda _, place=place: place == "here"
+        )
         with monkeypatch.context() as patch:
             patch.setattr(
                 tf.saved_model, "load", lambda path, of=loaded: of.append(path) or load(path)
