@@ -57,4 +57,4 @@ def _language_of(text: str) -> str:
     if count > len(letters) / 2:
         return _OF_SCRIPT.get(script, "")
     found = languages_of(text.encode())
-    return max(found, key=lambda of: of[1])[0].code if found else ""
+    return max(found, key=lambda language: language[1])[0].code if found else ""

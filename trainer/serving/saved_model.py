@@ -151,7 +151,7 @@ class _Scorer(_TaskModule):
         return {"score": self._model(self._text_features(*texts))[:, 0]}
 
 
-class _Reranker(_TaskModule):
+class _RelevanceScorer(_TaskModule):
     def _answer(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
         return {"score": tf.sigmoid(self._model(self._text_features(*texts))[:, 0])}
 
@@ -232,7 +232,7 @@ ANSWER_MODULES: dict[str, Callable[..., _TaskModule | AnswerModule]] = {
     CLASSIFICATION: _Classifier,
     MULTI_LABEL: _MultiLabelClassifier,
     REGRESSION: _Scorer,
-    RERANK: _Reranker,
+    RERANK: _RelevanceScorer,
     CHOICE: _Chooser,
     TAGGING: _Tagger,
     SPAN: _finder,
