@@ -1,0 +1,76 @@
+"""What a step would refuse is refused by the plan, before anything is spent."""
+
+import pathlib
+
+import pytest
+from support import growing_corpus as corpus
+from support.stand_in_commands import Commands
+
+from beambert.deploy.retraining import checks, workspace
+from beambert.deploy.retraining import command as retrain
+from beambert.pipelines.shared.errors import InputError
+
+# what to replace in the configuration, by what -> what the message says
+BAD = {
+    (
+        "max_seq_length = 32",
+        "max_seq_length = '32,32'",
+    ): "data: --max_seq_length: names a length",
+    ("dupe_factor = 1", "dupe_factor = 0"): "data: --dupe_factor=0: must be at least 1",
+    ("[pretrain]\n", "eval_fraction = 2\n[pretrain]\n"): "data: --eval_fraction=2.0: must be",
+    ("train_batch_size = 8\n[pretrain.first]", "train_batch_size = 0\n[pretrain.first]"): (
+        "pretrain: --train_batch_size=0: must be at least 1"
+    ),
+    ("num_train_steps = 20", "num_train_steps = 0"): "pretrain: --num_train_steps=0: must be",
+    ("num_train_steps = 10", "learning_rate = -1.0"): "pretrain: --learning_rate=-1.0: must be",
+    ("learning_rate = 0.003", "learning_rate = -1"): "finetune: --learning_rate=-1.0: must be more",
+    ("num_train_epochs = 6", "num_train_epochs = 0"): "finetune: --num_train_epochs=0.0: must be",
+    ("num_train_epochs = 6", "sweep = 'paper'"): "finetune: --.*: a sweep tries its own values",
+}
+
+
+@pytest.mark.parametrize(("old", "new"), BAD)
+def test_values_that_a_step_refuses(tmp_path, monkeypatch, old, new):
+    commands = Commands()
+    monkeypatch.setattr(retrain, "_run", commands)
+    corpus.deliver(tmp_path, 1)
+    path = corpus.write_config(tmp_path)
+    text = path.read_text()
+    assert text.count(old) == 1
+    path.write_text(text.replace(old, new))
+    for flags in ([], ["--dry_run"], ["--step=plan"]):
+        with pytest.raises(InputError, match=f"^--config: {BAD[old, new]}"):
+            retrain.main([f"--config={path}", *flags])
+    assert not commands.ran and not list(pathlib.Path(tmp_path, "workspace").glob("runs/*"))
+
+
+def test_a_tracker_that_only_the_trainers_have(tmp_path, monkeypatch):
+    monkeypatch.setattr("beambert.trainer.loop.config._is_installed", lambda name: False)
+    path = corpus.write_config(tmp_path)
+    path.write_text(path.read_text().replace("[finetune]\n", '[finetune]\ntracker = "wandb"\n'))
+    checks.check_values(workspace.read_config(str(path)))
+
+
+def test_a_vocabulary_that_is_not_there(tmp_path):
+    corpus.deliver(tmp_path, 1)
+    path = corpus.write_config(tmp_path)
+    (tmp_path / "vocab.txt").unlink()
+    with pytest.raises(InputError, match="config: vocab_file: .*vocab.txt: no such file; make it"):
+        retrain.main([f"--config={path}", "--dry_run"])
+    path.write_text(path.read_text().replace("vocab_file =", "tokenizer ="))
+    with pytest.raises(InputError, match="config: tokenizer: .*vocab.txt: no such file; make it"):
+        retrain.main([f"--config={path}", "--dry_run"])
+
+
+def test_a_dry_run_where_no_bucket_is_mounted(tmp_path, capsys):
+    corpus.deliver(tmp_path, 1)
+    path = corpus.write_config(tmp_path)
+    path.write_text(path.read_text().replace(f"{tmp_path}/vocab.txt", "/gcs/a-bucket/vocab.txt"))
+    retrain.main([f"--config={path}", "--dry_run"])
+    assert "--vocab_file=/gcs/a-bucket/vocab.txt" in capsys.readouterr().out
+
+
+def test_text_that_is_not_there(tmp_path):
+    path = corpus.write_config(tmp_path)
+    with pytest.raises(InputError, match="^--config: --input=.*: matches no file"):
+        retrain.main([f"--config={path}", "--dry_run"])
