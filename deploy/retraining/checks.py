@@ -8,6 +8,8 @@ import os
 from beambert.deploy.retraining.runs import (
     CLASSIFIER,
     ENCODER,
+    FIRST,
+    FURTHER,
     RECORDS,
     Retraining,
     command,
@@ -24,16 +26,35 @@ from beambert.trainer.commands import finetune, pretrain
 
 # The folder under which Vertex AI mounts buckets.
 MOUNTED = "/gcs/"
+# Flags after which a run could not go on: (section, flag) -> what the flag does.
+_UNFIT = {
+    ("pretrain", "dry_run"): "trains no encoder",
+    ("pretrain", "finish"): "ends a training that a run has not begun",
+    ("pretrain", "extend"): "extends a training that a run has not begun",
+    ("finetune", "sweep"): "makes several models in the place of one",
+    ("evaluate", "exit_status"): "makes an error of a model that is refused",
+}
 # Only the machines that train have the package of a tracker.
 _OF_TRAINERS = "--tracker="
 
 
 def check_values(config: Retraining) -> None:
-    """Refuses values of flags that a step would refuse, such as a negative learning rate.
+    """Refuses flags that a step would refuse, or after which the run could not go on.
 
     Raises:
       InputError: a value cannot be used; the message names its section.
     """
+    pretrain_tables = (config.pretrain, *(config.pretrain.get(p, {}) for p in (FIRST, FURTHER)))
+    for (section, name), what in _UNFIT.items():
+        tables = pretrain_tables if section == "pretrain" else (getattr(config, section),)
+        if any(name in table for table in tables):
+            raise InputError(f"--config: {section}.{name}: {what}; leave it out")
+    if "init" in config.pretrain or "init" in config.pretrain.get(FURTHER, {}):
+        # It would stand in the place of the published encoder, and each run forget the others.
+        raise InputError(
+            "--config: pretrain.init: further runs continue from the published encoder; move it to "
+            "[pretrain.first]"
+        )
     earlier = f"{config.workspace}/runs/000001"
     for run in (next_run(config, (), 1, 1), next_run(config, [earlier], 2, 1)):
         arguments = {

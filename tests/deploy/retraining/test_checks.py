@@ -1,6 +1,7 @@
 """What a step would refuse is refused by the plan, before anything is spent."""
 
 import pathlib
+import re
 
 import pytest
 from support import growing_corpus as corpus
@@ -8,6 +9,7 @@ from support.stand_in_commands import Commands
 
 from beambert.deploy.retraining import checks, workspace
 from beambert.deploy.retraining import command as retrain
+from beambert.deploy.retraining.runs import command, next_run
 from beambert.pipelines.shared.errors import InputError
 
 # what to replace in the configuration, by what -> what the message says
@@ -25,7 +27,17 @@ BAD = {
     ("num_train_steps = 10", "learning_rate = -1.0"): "pretrain: --learning_rate=-1.0: must be",
     ("learning_rate = 0.003", "learning_rate = -1"): "finetune: --learning_rate=-1.0: must be more",
     ("num_train_epochs = 6", "num_train_epochs = 0"): "finetune: --num_train_epochs=0.0: must be",
-    ("num_train_epochs = 6", "sweep = 'paper'"): "finetune: --.*: a sweep tries its own values",
+    ("num_train_epochs = 6", "warmup_proportion = 1"): "finetune: --warmup_proportion=1.0: must be",
+    ("num_train_epochs = 6", "sweep = 'paper'"): "finetune.sweep: makes several models",
+    ("[evaluate]", "[evaluate]\nexit_status = true"): "evaluate.exit_status: makes an error of",
+    ("[pretrain]\n", "[pretrain]\ndry_run = true\n"): "pretrain.dry_run: trains no encoder; leave",
+    (
+        "[pretrain.further]",
+        "[pretrain.further]\nextend = 10",
+    ): "pretrain.extend: extends a training",
+    ("[pretrain]\n", "[pretrain]\ninit = 'e'\n"): "pretrain.init: .*; move it to .pretrain.first",
+    ("[pretrain.further]", "[pretrain.further]\ninit = 'e'"): "pretrain.init: further runs contin",
+    ("[pretrain]\n", "[pretrain]\nmodel = 'tiny'\n"): "pretrain: --model=tiny: --init already sets",
 }
 
 
@@ -42,6 +54,19 @@ def test_values_that_a_step_refuses(tmp_path, monkeypatch, old, new):
         with pytest.raises(InputError, match=f"^--config: {BAD[old, new]}"):
             retrain.main([f"--config={path}", *flags])
     assert not commands.ran and not list(pathlib.Path(tmp_path, "workspace").glob("runs/*"))
+
+
+def test_a_first_encoder_is_that_of_the_first_run_only(tmp_path):
+    path = corpus.write_config(tmp_path)
+    model = re.search(r"model = .*\n", path.read_text())[0]
+    path.write_text(path.read_text().replace(model, "init = 'published'\n"))
+    config = workspace.read_config(str(path))
+    checks.check_values(config)
+    first, further = (
+        [word for word in command("encoder", config, run) if word.startswith("--init=")]
+        for run in (next_run(config, (), 1, 1), next_run(config, ("w/runs/000001",), 2, 1))
+    )
+    assert first == ["--init=published"] and further == ["--init=w/runs/000001/encoder"]
 
 
 def test_a_tracker_that_only_the_trainers_have(tmp_path, monkeypatch):
