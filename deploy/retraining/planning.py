@@ -49,8 +49,8 @@ def plan(
 
     check_values(config)
     check_vocabulary(config, is_dry)
-    workspace.check_serving(config.workspace)
     history = workspace.read_history(config.workspace)
+    workspace.check_serving(config.workspace, history)
     _report_silence(config, history.ended)
     if history.open and not is_dry and not workspace.is_done(RECORDS, history.open):
         live_jobs.await_records(config, history.open)
