@@ -99,3 +99,27 @@ def test_text_that_is_not_there(tmp_path):
     path = corpus.write_config(tmp_path)
     with pytest.raises(InputError, match="^--config: --input=.*: matches no file"):
         retrain.main([f"--config={path}", "--dry_run"])
+
+
+def test_a_configuration_in_another_encoding(tmp_path):
+    path = corpus.write_config(tmp_path)
+    path.write_bytes(path.read_text().encode("utf-16"))
+    with pytest.raises(
+        InputError, match=r"^--config=.*\.toml: cannot be read .*; save it as UTF-8"
+    ):
+        retrain.main([f"--config={path}"])
+
+
+def test_an_outcome_that_cannot_be_written(tmp_path):
+    """It is said, and the plan can be made again."""
+    corpus.deliver(tmp_path, 1)
+    path = corpus.write_config(tmp_path)
+    file = tmp_path / "a file"
+    file.write_text("")
+    plan = [f"--config={path}", "--step=plan"]
+    with pytest.raises(
+        InputError, match=f"^--outcome_file={file}/outcome: cannot be written .*; n"
+    ):
+        retrain.main([*plan, f"--outcome_file={file}/outcome"])
+    retrain.main([*plan, f"--outcome_file={tmp_path}/outcome"])
+    assert (tmp_path / "outcome").read_text() == "new"
