@@ -124,9 +124,11 @@ def check_serving(workspace: str, history: History) -> None:
             )
     newest = _newest(serving)
     if newest and not is_as_exported(f"{serving}/{newest}"):
+        is_only = len(_numbers_in(serving)) == 1
+        way_back = "" if is_only else ", or serve the version before it with --rollback"
         raise InputError(
             f"{serving}/{newest}: was changed after its export, so that another model is served "
-            "than was judged; put it back as it was, or serve the version before it with --rollback"
+            f"than was judged; put it back as it was{way_back}"
         )
     if history.newest and newest not in (history.newest, _version_of(history.open)):
         raise InputError(

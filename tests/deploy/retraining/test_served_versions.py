@@ -197,9 +197,12 @@ def test_weights_or_a_vocabulary_that_were_changed_by_hand(tmp_path, config, com
         others = {"weights": weights, "vocabulary": vocabulary}
         others.get(change, version / "assets/more.txt").write_text("by hand    ")
     corpus.deliver(tmp_path, 3)
-    with pytest.raises(InputError, match="serving/2: was changed after its export"):
+    with pytest.raises(InputError, match="serving/2: was changed .* before it with --rollback$"):
         retrain.retrain(config)
     assert commands.ran == []
+    shutil.rmtree(version.parent / "1")  # so that there is nothing to go back to
+    with pytest.raises(InputError, match="serving/2: was changed .*; put it back as it was$"):
+        retrain.retrain(config)
 
 
 def test_all_versions_are_gone(tmp_path, config, commands):
