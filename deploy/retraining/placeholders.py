@@ -29,8 +29,8 @@ def check_filled_in(found: Mapping[str, Any]) -> None:
         if placeholder:
             raise InputError(
                 f"{key} = {text}: has the placeholder {placeholder[placeholder.lastindex]}; write "
-                "a value of your own, or leave the flag out; `python -m beambert.deploy.vertex "
-                "deploy` fills in those of a cloud project"
+                "a value of your own, or leave out what only Dataflow needs; `python -m "
+                "beambert.deploy.vertex deploy` fills in those of a cloud project"
             )
 
 
