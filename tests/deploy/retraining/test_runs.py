@@ -9,6 +9,7 @@ import time
 
 import pytest
 from support import growing_corpus as corpus
+from support.cloud_samples import DEPLOYMENT
 from support.stand_in_commands import Commands, KilledError, served
 
 from beambert.commands import COMMANDS
@@ -199,7 +200,7 @@ def test_two_at_once(tmp_path, config, commands):
         assert stopped.value.code == retrain.STATUS_OF_BUSY
         holder.kill()
         holder.wait()
-        with pytest.raises(leases.BusyError, match=f"process {holder.pid}"):
+        with pytest.raises(leases.BusyError, match=f"a child of process {holder.pid} .*ended, is"):
             retrain.retrain(config)
     finally:
         holder.kill()
@@ -264,6 +265,18 @@ BAD = {
     ("dupe_factor", "temperature = 0.5\ndupe_factor"): "data.temperature: needs data.source",
     ("input =", "# input ="): "data.source: neither it nor input",
     ("dupe_factor", "leave_out = 'x'\ndupe_factor"): "data.leave_out: is set by each run",
+    ('workspace = "', 'workspace = "gs://BUCKET-work/r" # "'): (
+        "workspace = gs://BUCKET-work/r: has the placeholder BUCKET; write a value of your own"
+    ),
+    ("input =", "input = ['x', 'gs://BUCKET-text/*'] #"): "input = gs://BUCKET-text/.* BUCKET;",
+    ("dupe_factor", "project = 'PROJECT'\ndupe_factor"): "data.project = PROJECT: has the placeh",
+    ("dupe_factor", "subnetwork = 'regions/REGION/subnetworks/x'\ndupe_factor"): "der REGION;",
+    ("dupe_factor", "service_account_email = 'a@PROJECT.iam'\ndupe_factor"): "holder PROJECT;",
+    ("dupe_factor", "sdk_container_image = 'BEAM_IMAGE'\ndupe_factor"): "holder BEAM_IMAGE;",
+    ("dupe_factor", "dataflow_kms_key = 'KMS_KEY'\ndupe_factor"): "placeholder KMS_KEY;",
+    ("[pretrain.further]", "[pretrain.further]\ninit = '/gcs/BUCKET-config/e'"): (
+        "pretrain.further.init = /gcs/BUCKET-config/e: has the placeholder BUCKET"
+    ),
 }
 
 
@@ -274,6 +287,11 @@ def test_bad_configuration(tmp_path, old, new):
     with pytest.raises(InputError, match=BAD[old, new]) as caught:
         Retraining.from_toml(text.replace(old, new), "my.toml")
     assert "my.toml" in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_byte_order_mark(tmp_path):
+    text = corpus.write_config(tmp_path).read_text()
+    assert Retraining.from_toml(f"\ufeff{text}", "c") == Retraining.from_toml(text, "c")
 
 
 def with_sources(root, weights="wiki=0.25,law=0.75") -> pathlib.Path:
@@ -475,7 +493,7 @@ def test_input_must_be_a_list(tmp_path):
 
 def test_commands_of_the_example_have_real_flags():
     path = ROOT / "deploy" / "retrain.toml"
-    config = Retraining.from_toml(path.read_text(), str(path))
+    config = Retraining.from_toml(DEPLOYMENT.fill_in(path.read_text()), str(path))
     one = next_run(config, (), 1, 1)
     two = next_run(config, ("w/runs/000001",), 2, 1)
     for run in (one, two):
@@ -485,5 +503,5 @@ def test_commands_of_the_example_have_real_flags():
                 _, others = COMMANDS[name].build_parser().parse_known_args(arguments)
                 assert not others or name in ("data", "evaluate")
     encoder = COMMANDS["pretrain"].build_parser().parse_args(command("encoder", config, two)[1:])
-    records = "gs://BUCKET-work/retraining/runs/000002/records"
+    records = "gs://my-bucket-work/retraining/runs/000002/records"
     assert (encoder.data, encoder.long_data) == (f"{records}/128", f"{records}/512")
