@@ -83,6 +83,9 @@ def main(argv: Sequence[str]) -> None:
         return
     for query, hits in zip(queries, found, strict=True):
         print(query)
+        if not hits:
+            print("  no passage has a word of it")
         for hit in hits:
             place = f"{hit.file}:{hit.line}" + (f", character {hit.start:,}" if hit.start else "")
+            place = f"{hit.id} ({place})" if hit.id else place
             print(f"  {hit.score:.4f}  {place}  {json.dumps(hit.text[:100], ensure_ascii=False)}")
