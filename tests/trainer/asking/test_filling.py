@@ -72,6 +72,18 @@ def test_refusals(folder, capsys, flags, told):
     assert told in error and error.count("\n") == 1
 
 
+def test_files_of_other_encodings(folder, tmp_path, capsys):
+    questions, output = tmp_path / "questions.txt", tmp_path / "answers.jsonl"
+    flags = [f"--model={folder}", f"--input={questions}", f"--output={output}"]
+    questions.write_bytes("der Fluß [MASK]\n".encode("latin-1"))
+    assert run(["fill", *flags]) == 2
+    assert capsys.readouterr().err.endswith("; save it as UTF-8\n") and not output.exists()
+    # Editors on Windows write this mark.
+    questions.write_text("the [MASK]\n", encoding="utf-8-sig")
+    assert run(["fill", *flags]) == 0
+    assert json.loads(output.read_text())["text"] == "the [MASK]"
+
+
 def test_a_model_that_is_none(tmp_path):
     with pytest.raises(InputError, match="--model="):
         fill(str(tmp_path / "none"), ["[MASK]"])
