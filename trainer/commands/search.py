@@ -73,6 +73,9 @@ def main(argv: Sequence[str]) -> None:
         flags.index, flags.model, by=flags.by, reranker=flags.reranker, prefix=flags.prefix
     )
     found = searcher.search(queries, flags.top, candidates)
+    count, tokens = searcher.cut(queries)
+    if count:
+        print(f"{count:,} of {len(queries):,} queries cut to {tokens:,} tokens for their vectors")
     if flags.output:
         rows = zip(queries, found, strict=True)
         write_lines(

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.shared.errors import InputError, check_list
 from beambert.trainer.embedding.embedder import open_embedder
 from beambert.trainer.retrieval.reranking import open_reranker
 from beambert.trainer.retrieval.searching import Hit, open_index, query_embedder
@@ -60,8 +60,9 @@ class Searcher:
           candidates: number of passages that are ranked again.
 
         Raises:
-          InputError: no passage is asked for.
+          InputError: no passage is asked for, or the queries are no list.
         """
+        check_list(queries, "queries")
         if top < 1:
             raise InputError(f"--top={top}: must be at least 1")
         vectors: Sequence[np.ndarray | None] = [None] * len(queries)
@@ -76,6 +77,15 @@ class Searcher:
             return found
         pairs = zip(queries, found, strict=True)
         return [self._reranker.rerank(query, hits, top) for query, hits in pairs]
+
+    def cut(self, queries: Sequence[str]) -> tuple[int, int]:
+        """Returns how many queries are longer than the model reads, and its number of tokens.
+
+        The vectors of such queries stand for their beginnings. Words are found by whole queries.
+        """
+        if not self._embedder:
+            return 0, 0
+        return self._embedder.token_ids(queries)[1], self._embedder.settings.max_seq_length
 
 
 def _way_without_words(way: str, by: str | None, model: str | None) -> str:

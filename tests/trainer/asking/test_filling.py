@@ -10,6 +10,8 @@ from beambert.commands import run
 from beambert.pipelines.shared.errors import InputError
 from beambert.trainer.asking.encoders import MASKED_LM_HEAD, no_report, open_encoder
 from beambert.trainer.asking.filling import fill, fill_texts
+from beambert.trainer.asking.scoring import score
+from beambert.trainer.embedding.embedder import embed
 
 
 @pytest.fixture(scope="module")
@@ -82,6 +84,13 @@ def test_files_of_other_encodings(folder, tmp_path, capsys):
     questions.write_text("the [MASK]\n", encoding="utf-8-sig")
     assert run(["fill", *flags]) == 0
     assert json.loads(output.read_text())["text"] == "the [MASK]"
+
+
+def test_one_text_is_no_list():
+    """Its letters would pass for texts."""
+    for function in (fill, score, embed):
+        with pytest.raises(InputError, match="^texts: is one text, 'The .MASK..'; give a list"):
+            function("any", "The [MASK].")
 
 
 def test_a_model_that_is_none(tmp_path):

@@ -133,6 +133,14 @@ def test_an_index_without_words(tmp_path, capsys):
         assert remedy in capsys.readouterr().err
 
 
+def test_queries_that_are_cut_are_counted(index, capsys):
+    given = [f"--index={index}", f"--model={SENTENCES / 'mean'}"]
+    assert run(["search", *given, "--top=1", "river", "river " * 999]) == 0
+    assert "1 of 2 queries cut to " in capsys.readouterr().out.splitlines()[0]
+    assert run(["search", *given, "--top=1", "river"]) == 0
+    assert "cut to" not in capsys.readouterr().out
+
+
 def test_from_python(index, tmp_path):
     import dataclasses
 
@@ -147,6 +155,8 @@ def test_from_python(index, tmp_path):
     assert [line["hits"] for line in lines] == [
         list(map(dataclasses.asdict, each)) for each in found
     ]
+    with pytest.raises(InputError, match="^queries: is one text, 'river'; give a list"):
+        beambert.Searcher(str(index)).search("river")
     with pytest.raises(InputError, match="--by=both: needs --model"):
         beambert.Searcher(str(index), by="both")
 
