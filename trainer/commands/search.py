@@ -66,8 +66,9 @@ def main(argv: Sequence[str]) -> None:
         raise InputError(f"--candidates={candidates}: must be at least --top={flags.top}")
     check_finding_flags(flags)
     with loading():
-        from beambert.trainer.commands.texts import given_texts, write_lines
+        from beambert.trainer.commands.texts import check_output, given_texts, write_lines
         from beambert.trainer.retrieval.searcher import Searcher
+    check_output(flags.output)
     queries = given_texts(flags.texts, flags.input)
     searcher = Searcher(
         flags.index, flags.model, by=flags.by, reranker=flags.reranker, prefix=flags.prefix
@@ -91,4 +92,5 @@ def main(argv: Sequence[str]) -> None:
         for hit in hits:
             place = f"{hit.file}:{hit.line}" + (f", character {hit.start:,}" if hit.start else "")
             place = f"{hit.id} ({place})" if hit.id else place
-            print(f"  {hit.score:.4f}  {place}  {json.dumps(hit.text[:100], ensure_ascii=False)}")
+            text = f"  {json.dumps(hit.text[:100], ensure_ascii=False)}" if hit.text else ""
+            print(f"  {hit.score:.4f}  {place}{text}")

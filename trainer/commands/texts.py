@@ -32,6 +32,16 @@ def given_texts(texts: Sequence[str], path: str | None) -> list[str]:
     return list(texts)
 
 
+def check_output(path: str | None) -> None:
+    """Refuses a folder as the file of the answers, before they are computed.
+
+    Raises:
+      InputError: it is a folder.
+    """
+    if path and tensorflow_files.is_folder(path):
+        raise InputError(f"--output={path}: is a folder; name a file")
+
+
 def write_lines(path: str, rows: Iterable[Mapping[str, Any]]) -> None:
     """Writes one JSON object a line.
 

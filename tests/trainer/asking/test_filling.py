@@ -64,6 +64,7 @@ def test_the_command(folder, tmp_path, capsys):
         ([], "--input: is needed without a TEXT, and only then"),
         (["[MASK]", "--input=x"], "--input: is needed without a TEXT, and only then"),
         (["--input=missing.txt"], "--input=missing.txt: "),
+        (["[MASK]", "--output=/tmp"], "--output=/tmp: is a folder; name a file"),
         (["[MASK]", "--top=0"], "--top=0: must be 1 or more"),
         (["[MASK] " * 20], "has 22 tokens with [CLS] and [SEP]"),
     ],

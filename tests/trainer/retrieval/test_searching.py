@@ -122,7 +122,7 @@ def test_an_index_without_words(tmp_path, capsys):
     for by in ([], ["--by=vectors"]):
         assert run(["search", index, model, *by, "lazy dog"]) == 0
         answers.append(capsys.readouterr().out)
-    assert answers[0] == answers[1] and "a.txt:2" in answers[0]
+    assert answers[0] == answers[1] and "a.txt:2\n" in answers[0]
     for flags, remedy in (
         ([], "name the model that made its vectors with --model"),
         ([model, "--by=both"], "give --by=vectors"),
@@ -166,6 +166,7 @@ def test_from_python(index, tmp_path):
     [
         (["--by=vectors", "a"], "--by=vectors: needs --model"),
         (["--by=words", f"--model={SENTENCES / 'mean'}", "a"], "is not needed by --by=words"),
+        (["--output=/tmp", "a"], "--output=/tmp: is a folder; name a file"),
         (["--top=0", "a"], "--top=0: must be"),
         ([], "--input: is needed without a TEXT"),
     ],
