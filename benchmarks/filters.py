@@ -193,15 +193,15 @@ def measure_languages(files: Sequence[tuple[str, str]]) -> dict[str, Any]:
 
     languages = sorted({language for language, _ in files})
 
-    def right(of: Sequence[str], language: str) -> float:
+    def right(those: Sequence[str], language: str) -> float:
         likeliest = (
-            max(languages, key=lambda code: language_probability(text, [code])) for text in of
+            max(languages, key=lambda code: language_probability(text, [code])) for text in those
         )
-        return round(sum(code == language for code in likeliest) / max(1, len(of)), 4)
+        return round(sum(code == language for code in likeliest) / max(1, len(those)), 4)
 
-    def kept(of: Sequence[str], language: str) -> float:
-        are_kept = (language_probability(text, [language]) >= MIN_PROBABILITY for text in of)
-        return round(sum(are_kept) / max(1, len(of)), 4)
+    def kept(those: Sequence[str], language: str) -> float:
+        are_kept = (language_probability(text, [language]) >= MIN_PROBABILITY for text in those)
+        return round(sum(are_kept) / max(1, len(those)), 4)
 
     result = {}
     for language, path in files:

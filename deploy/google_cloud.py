@@ -23,7 +23,7 @@ def dataflow_client() -> Any:
 
 
 @contextlib.contextmanager
-def told(
+def service_errors(
     subject: str, what: str, remedy: str = "check the account's roles and the service's quota"
 ) -> Iterator[None]:
     """Turns the error of a service into an `InputError`.

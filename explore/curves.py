@@ -82,5 +82,5 @@ def flops_a_step(settings: Mapping[str, object]) -> float | None:
 
 def shared_metrics(curves: "Sequence[Curves]") -> list[tuple[str, str]]:
     """Returns the (split, metric) of the curves, those of held-out data first."""
-    every = dict.fromkeys(of for each in curves for of in each)
+    every = dict.fromkeys(metric for each in curves for metric in each)
     return sorted(every, key=lambda metric: (metric[0] != "eval", metric))

@@ -108,5 +108,5 @@ def _masked(ids_NL: np.ndarray, ids: TokenIds, settings: MaskingSettings) -> dic
 
 
 def _ways(labels: np.ndarray, shown: np.ndarray, ids: TokenIds) -> list[str]:
-    of = np.where(shown == labels, AS_SAME, np.where(shown == ids.mask, AS_MASK, AS_OTHER))
-    return of.tolist()
+    ways = np.where(shown == labels, AS_SAME, np.where(shown == ids.mask, AS_MASK, AS_OTHER))
+    return ways.tolist()

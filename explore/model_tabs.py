@@ -45,13 +45,13 @@ def records(tab: gr.Tab, material: Material) -> None:
             return refused(error), None
 
     def begin(*values):
-        *of, file, number = values
+        *choices, file, number = values
         at = (controls.whole_number(file, 1) - 1, controls.whole_number(number, 1) - 1)
-        return search(*of, at)
+        return search(*choices, at)
 
     def go_on(*values):
-        *of, at = values
-        return search(*of, at or (0, 0))
+        *choices, at = values
+        return search(*choices, at or (0, 0))
 
     def names():
         try:

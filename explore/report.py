@@ -53,8 +53,8 @@ def render(material: Material) -> str:
         parts.append(section("Attention and layers", attention, lens))
     if material.models:
         parts.append(section("Runs", inside.show_runs(material, UPDATES)))
-    of = [material.records or "", *material.models]
-    return page(TITLE, ", ".join(filter(None, of)), [Html(f"<style>{STYLE}</style>"), *parts])
+    folders = [material.records or "", *material.models]
+    return page(TITLE, ", ".join(filter(None, folders)), [Html(f"<style>{STYLE}</style>"), *parts])
 
 
 def _records(material: Material) -> list[Html]:

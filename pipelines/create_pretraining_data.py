@@ -11,7 +11,7 @@ from beambert.pipelines.pretraining_data.job import PretrainingDataJob
 from beambert.pipelines.records.contract import EVAL_FOLDER
 from beambert.pipelines.shared.console import run_main
 from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.shared.flags import FlagParser, parse_bool, read_job
+from beambert.pipelines.shared.flags import FlagGroup, FlagParser, parse_bool, read_job
 from beambert.pipelines.shared.loading import loading
 from beambert.pipelines.text.flags import add_text_flags
 from beambert.pipelines.text.segmenters import SEGMENTERS
@@ -51,14 +51,22 @@ EXAMPLES = """examples:
 
 def build_parser() -> FlagParser:
     """Returns the parser of the command's flags."""
-    defaults = PretrainingDataJob
     parser = FlagParser(
         prog="beambert data",
         description="Turns a corpus into BERT pre-training records (TFRecord shards).",
         examples=EXAMPLES + "\n" + BEAM_HELP,
     )
     add_input_flags(parser, is_required=False)
-    parser.add_argument(
+    _add_source_flags(parser)
+    add_text_flags(parser.add_argument_group("text"))
+    _add_instance_flags(parser.add_argument_group("instances"))
+    _add_output_flags(parser.add_argument_group("output"))
+    return parser
+
+
+def _add_source_flags(parser: FlagParser) -> None:
+    add = parser.add_argument
+    add(
         "--source",
         action="append",
         default=[],
@@ -66,7 +74,7 @@ def build_parser() -> FlagParser:
         help="in place of --input: a source of the text and its files; give the flag once for each "
         f"source. A pair is of one source, and each has held-out records in DIR/{EVAL_FOLDER}/NAME",
     )
-    parser.add_argument(
+    add(
         "--weights",
         default="",
         metavar="NAME=SHARE[,NAME=SHARE]",
@@ -74,21 +82,21 @@ def build_parser() -> FlagParser:
         "gone over more often, or less, than --dupe_factor says, and the records have as many "
         "tokens as without this flag",
     )
-    parser.add_argument(
+    add(
         "--temperature",
         type=float,
         metavar="EXPONENT",
         help="in place of --weights: shares proportional to the tokens of each --source to the "
         "power of this number; 1: as they are; 0.7: multilingual BERT; 0.3: XLM-R; 0: equal shares",
     )
-    parser.add_argument(
+    add(
         "--max_epochs_per_source",
         type=float,
         metavar="N",
         help="greatest number of passes over a --source, at least --dupe_factor; what it then "
         "lacks of its share the other sources have",
     )
-    parser.add_argument(
+    add(
         "--since",
         nargs="+",
         action="extend",
@@ -96,17 +104,17 @@ def build_parser() -> FlagParser:
         metavar="GLOB",
         help="records folders of earlier runs, whose input files are left out",
     )
-    parser.add_argument(
+    add(
         "--leave_out",
         default="",
         metavar="FILE",
         help="text file with the paths of input files to leave out, one a line",
     )
-    text = parser.add_argument_group("text")
-    add_text_flags(text)
-    instances = parser.add_argument_group("instances")
-    add = instances.add_argument
-    add_tokenizer_flags(instances)
+
+
+def _add_instance_flags(group: FlagGroup) -> None:
+    add, defaults = group.add_argument, PretrainingDataJob
+    add_tokenizer_flags(group)
     add(
         "--max_seq_length",
         type=parse_integers,
@@ -193,8 +201,10 @@ def build_parser() -> FlagParser:
         default=defaults.random_seed,
         help="seed of all random choices (default: %(default)s)",
     )
-    output = parser.add_argument_group("output")
-    add = output.add_argument
+
+
+def _add_output_flags(group: FlagGroup) -> None:
+    add = group.add_argument
     add("--output", required=True, metavar="DIR", help="records folder to write")
     add(
         "--num_shards",
@@ -219,7 +229,7 @@ def build_parser() -> FlagParser:
     add(
         "--shuffle",
         choices=["auto", "runner", "files"],
-        default=defaults.shuffle,
+        default=PretrainingDataJob.shuffle,
         help="how tokenized documents reach their shard, with the same records either way; runner: "
         "through the runner's shuffle; files: through temporary files in --output, for runners "
         "that keep what they shuffle in memory; auto: runner on Dataflow, Flink and Spark, files "
@@ -238,7 +248,6 @@ def build_parser() -> FlagParser:
         metavar="DOLLARS",
         help="price of a vCPU hour on Dataflow, for --dry_run (default: the machine's list price)",
     )
-    return parser
 
 
 def parse_integers(text: str) -> tuple[int, ...]:

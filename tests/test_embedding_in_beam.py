@@ -216,7 +216,7 @@ def test_workers_elsewhere_read_a_copy_of_the_model(
     monkeypatch.setattr(
         embedder, "open_initial", lambda where, *of: (opened.append(where), read(where, *of))[1]
     )
-    monkeypatch.setattr(worker_folder, "is_local", lambda _: False)
+    monkeypatch.setattr(worker_folder, "has_local_workers", lambda _: False)
     shared = tmp_path / "shared"
     flags = [*IN_BEAM, f"--temp_location={shared}"]
     assert command(tmp_path / "there", corpus, *flags, model=model) == 0

@@ -18,7 +18,7 @@ from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.storage.model_files import SAVED_MODEL_FOLDER
 from beambert.pipelines.tasks.flags import task_of
 from beambert.pipelines.tasks.task import DEV, TRAIN
-from beambert.trainer.commands.finetune import build_parser, make_job, run_job
+from beambert.trainer.commands.finetune import build_parser, make_job, run_finetuning
 
 
 def run_fn(fn_args: Any) -> None:
@@ -52,7 +52,7 @@ def run_fn(fn_args: Any) -> None:
         )
     files = {TRAIN: _matches(fn_args.train_files), DEV: _matches(fn_args.eval_files)}
     features = dataclasses.replace(job.features, files=files)
-    run_job(dataclasses.replace(job, features=features), flags)
+    run_finetuning(dataclasses.replace(job, features=features), flags)
     model_dir = job.output.model
     tensorflow_files.copy(f"{model_dir}/{SAVED_MODEL_FOLDER}", fn_args.serving_model_dir)
 

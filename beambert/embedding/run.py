@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import json
 import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -18,9 +17,6 @@ from beambert.trainer.embedding.writing import embed_files as embed_files_here
 
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
-
-# Workers write their counts there for the command.
-COUNTS_FILE = f"{claims.TEMPORARY_PREFIX}counts"
 
 
 def embed_files(job: EmbeddingJob, options: "PipelineOptions | None" = None) -> Embedded:
@@ -44,29 +40,27 @@ def embed_files(job: EmbeddingJob, options: "PipelineOptions | None" = None) -> 
         report = show_progress("texts")
         return embed_files_here(embedder, paths, output, job.reading, job.keep_text, report)
 
-    from beambert.pipelines.jobs.running import check_reachable, is_local
+    from beambert.pipelines.jobs.running import check_reachable, has_local_workers
 
     check_reachable(options, input=job.input, output=output)
-    home = "" if is_local(options) else os.getcwd()
+    home = "" if has_local_workers(options) else os.getcwd()
     work = Work(tuple(paths), claims.absolute(output), job.reading, job.keep_text, PART_TEXTS, home)
     return fill_folder(embedder, work, lambda work: _run(job, work, options))
 
 
 def _run(job: EmbeddingJob, work: Work, options: "PipelineOptions") -> tuple[int, int]:
     """Writes the parts of a work with a pipeline; returns the numbers of texts and of cut ones."""
-    import apache_beam as beam
-
     from beambert.embedding.graph import WriteEmbeddings
     from beambert.pipelines.jobs.running import run_job
+    from beambert.pipelines.jobs.written_counts import WriteCounts, take_counts
 
     total_bytes = sum(tensorflow_files.size(path) or 0 for path in work.paths)
-    path = f"{work.output}/{COUNTS_FILE}"
     with _model_for_workers(job, options) as reachable:
         run_job(
             lambda pipeline, folder: (
                 pipeline
                 | WriteEmbeddings(reachable, work, folder)
-                | "Write counts" >> beam.Map(_write_counts, path)
+                | "Write counts" >> WriteCounts(work.output)
             ),
             options,
             describe_progress(),
@@ -74,8 +68,7 @@ def _run(job: EmbeddingJob, work: Work, options: "PipelineOptions") -> tuple[int
             "kB",
             output=work.output,
         )
-    found = json.loads(tensorflow_files.read_bytes(path))
-    tensorflow_files.delete(path)
+    found = take_counts(work.output)
     return found["texts"], found["cut"]
 
 
@@ -93,10 +86,6 @@ def _model_for_workers(job: EmbeddingJob, options: "PipelineOptions") -> Iterato
         where, name = (path, "") if os.path.isdir(path) else os.path.split(path)
         tensorflow_files.copy(where or ".", f"{folder}/model")
         yield dataclasses.replace(job, model=f"{folder}/model/{name}".rstrip("/"))
-
-
-def _write_counts(counts: dict[str, int], path: str) -> None:
-    tensorflow_files.write_bytes(path, json.dumps(counts).encode())
 
 
 def describe_progress() -> Describe:

@@ -128,15 +128,15 @@ def main(argv: Sequence[str]) -> None:
             if flags.minutes and time.monotonic() - begun > 60 * flags.minutes:
                 break
             started, cpu_started = time.monotonic(), _cpu_seconds()
-            of = found[family.name]
+            outcome = found[family.name]
             for result in workers.run(family, some, flags.processes, flags.seed, (sound, keep)):
-                of.results.append(result)
+                outcome.results.append(result)
                 if result.is_fault:
                     faults += 1
                     _tell(result, flags.seed, keep)
-            of.seconds += time.monotonic() - started
-            of.cpu_seconds += _cpu_seconds() - cpu_started
-            print(f"{family.name}: {len(of.results)} done", file=sys.stderr, flush=True)
+            outcome.seconds += time.monotonic() - started
+            outcome.cpu_seconds += _cpu_seconds() - cpu_started
+            print(f"{family.name}: {len(outcome.results)} done", file=sys.stderr, flush=True)
         if faults:
             shutil.copytree(sound, keep / "material", dirs_exist_ok=True)
     table = {name: each.summary() for name, each in found.items() if each.results}
@@ -166,16 +166,17 @@ def _in_turn(families: Sequence, numbers: Mapping[str, range]) -> Iterator[tuple
     """Yields families with some of their attempts, so that a campaign that is cut has all kinds."""
     for turn in range(_TURNS):
         for family in families:
-            of = numbers[family.name]
-            some = of[len(of) * turn // _TURNS : len(of) * (turn + 1) // _TURNS]
+            attempts = numbers[family.name]
+            count = len(attempts)
+            some = attempts[count * turn // _TURNS : count * (turn + 1) // _TURNS]
             if some:
                 yield family, some
 
 
 def _cpu_seconds() -> float:
     """Returns the seconds that all ended processes have worked."""
-    of = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return of.ru_utime + of.ru_stime
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 def _summary(results: Sequence) -> dict:

@@ -101,7 +101,7 @@ def _sound(trial: Trial, name: str) -> dict[str, str]:
     vocab = {"vocab_file": f"{material}/vocab.txt", "max_seq_length": "24"}
     model = {"model": f"{material}/classifier"}
     (trial.folder / "texts.txt").write_text("a river\nan old song\n")
-    of = {
+    flags_of = {
         "vocab": text | {"vocab_size": "300"},
         "data": text | vocab | {"num_shards": "1", "dupe_factor": "1"},
         "verify": {"inputs": f"{material}/records"},
@@ -111,7 +111,7 @@ def _sound(trial: Trial, name: str) -> dict[str, str]:
         "export": model,
         "compare": {"runs": f"{material}/classifier{_AND}{material}/encoder"},
     }
-    return of[name] | {"output": f"{trial.folder}/output"}
+    return flags_of[name] | {"output": f"{trial.folder}/output"}
 
 
 FAMILY = Family("flags", 0.24, _attempt)

@@ -45,7 +45,7 @@ def live_records(config: Retraining, run: RetrainingRun) -> list[str]:
         return []
     remedy = "nothing was changed; mend the access and start again"
     what = f"Dataflow doesn't tell whether the job {wanted.name} is still at work"
-    with google_cloud.told(run.path, what, remedy):
+    with google_cloud.service_errors(run.path, what, remedy):
         found = _list(wanted.project, wanted.region, wanted.name)
     return [job.id for job in found if job.name == wanted.name]
 
@@ -72,7 +72,9 @@ def is_over(holder: str) -> bool:
     found = re.fullmatch(r"projects/[^/]+/locations/([^/]+)/pipelineJobs/[^/]+", holder)
     if not found:
         return False
-    with google_cloud.told(holder, "Vertex AI doesn't tell whether this pipeline is over"):
+    with google_cloud.service_errors(
+        holder, "Vertex AI doesn't tell whether this pipeline is over"
+    ):
         client = google_cloud.vertex_client("PipelineService", found[1])
         state = client.get_pipeline_job(name=holder).state.name
     return state.removeprefix("PIPELINE_STATE_") in ("SUCCEEDED", "FAILED", "CANCELLED")

@@ -126,7 +126,7 @@ def _faults(
 ) -> list[str]:
     """Asks the endpoint without and with a run's version, and returns what is wrong with that."""
     questions = itertools.cycle(_questions(config, run))
-    with google_cloud.told(run, "cannot be tried out"):
+    with google_cloud.service_errors(run, "cannot be tried out"):
         client = google_cloud.vertex_client("PredictionService", settings.region)
         tally = Tally()
         if served.mine is None:  # otherwise an interrupted try has begun

@@ -177,7 +177,7 @@ def _send(deployment: Deployment, request: dict, show: bool) -> None:
     if show:
         print(json.dumps(request, indent=1))
     else:
-        jobs.run_job(deployment.settings, request)
+        jobs.run_to_end(deployment.settings, request)
 
 
 def main(argv: Sequence[str]) -> None:

@@ -35,7 +35,7 @@ QUEUE_LIMIT = datetime.timedelta(hours=4)
 ENDS = ("SUCCEEDED", "FAILED", "CANCELLED", "EXPIRED", "PARTIALLY_SUCCEEDED")
 
 
-def run_job(settings: Settings, job: Mapping[str, Any]) -> None:
+def run_to_end(settings: Settings, job: Mapping[str, Any]) -> None:
     """Runs a job to its end, or waits for a running job of the same name.
 
     A job without a machine goes on in the next region. A spot job that has lost its machine several
@@ -86,7 +86,7 @@ def _attempt(settings: Settings, job: Mapping[str, Any], region: str) -> _Ended:
     """
     from google.api_core.exceptions import ResourceExhausted
 
-    with google_cloud.told(job["display_name"], "the job cannot be started and watched"):
+    with google_cloud.service_errors(job["display_name"], "the job cannot be started and watched"):
         try:
             found = _watch(settings, job, region)
         except ResourceExhausted as error:
@@ -170,7 +170,7 @@ def cancel(settings: Settings, name: str) -> None:
     Raises:
       InputError: Vertex AI refuses.
     """
-    with google_cloud.told(name, "the job cannot be cancelled"):
+    with google_cloud.service_errors(name, "the job cannot be cancelled"):
         for client, job in _at_work(settings, name):
             client.cancel_custom_job(name=job.name)
             print(f"{job.name}: cancelled, as its pipeline has ended", file=sys.stderr, flush=True)

@@ -47,7 +47,7 @@ def upload(deployment: Deployment, run: str, show: bool) -> None:
         return
     version = result["version"]
     served = f"{run.rpartition('/runs/')[0]}/serving/{version}"
-    with google_cloud.told(run, "cannot be registered"):
+    with google_cloud.service_errors(run, "cannot be registered"):
         client = google_cloud.vertex_client("ModelService", settings.region)
         parent = _parent_model(client, settings)
         name = _version_of(client, parent, run) if parent else None
@@ -155,7 +155,7 @@ def find_served(settings: Settings, run: str) -> Served:
     Raises:
       InputError: the run isn't registered, or Vertex AI refuses.
     """
-    with google_cloud.told(run, "cannot be served"):
+    with google_cloud.service_errors(run, "cannot be served"):
         version = _registered(settings, run.rstrip("/"))
         client = google_cloud.vertex_client("EndpointService", settings.region)
         found = list(client.list_endpoints(request={"parent": settings.parent, **NAMED}))
@@ -202,7 +202,7 @@ def serve(settings: Settings, run: str, share: int, show: bool = False) -> None:
       InputError: the run isn't registered, or no other model can take the rest of the requests.
     """
     run = run.rstrip("/")
-    with google_cloud.told(run, "cannot be served"):
+    with google_cloud.service_errors(run, "cannot be served"):
         version = _registered(settings, run)
         client = google_cloud.vertex_client("EndpointService", settings.region)
         if show:
@@ -258,7 +258,7 @@ def delete_endpoint(settings: Settings, show: bool) -> None:
     Raises:
       InputError: Vertex AI refuses.
     """
-    with google_cloud.told(DISPLAY_NAME, "the endpoint cannot be deleted"):
+    with google_cloud.service_errors(DISPLAY_NAME, "the endpoint cannot be deleted"):
         client = google_cloud.vertex_client("EndpointService", settings.region)
         for endpoint in client.list_endpoints(request={"parent": settings.parent, **NAMED}):
             if show:

@@ -149,7 +149,7 @@ def _use(deployment: Deployment, job: Mapping[str, Any], sent: str) -> None:
 
     settings = deployment.settings
     request = schedule(deployment, job)
-    with google_cloud.told(DISPLAY_NAME, "the schedule cannot be made"):
+    with google_cloud.service_errors(DISPLAY_NAME, "the schedule cannot be made"):
         client = google_cloud.vertex_client("ScheduleService", settings.region)
         wanted = {"parent": settings.parent, "filter": f'display_name="{DISPLAY_NAME}"'}
         old = list(client.list_schedules(request=wanted))
@@ -170,7 +170,7 @@ def stop(settings: Settings, show: bool) -> None:
     Raises:
       InputError: Vertex AI refuses.
     """
-    with google_cloud.told(DISPLAY_NAME, "the schedule cannot be deleted"):
+    with google_cloud.service_errors(DISPLAY_NAME, "the schedule cannot be deleted"):
         client = google_cloud.vertex_client("ScheduleService", settings.region)
         wanted = {"parent": settings.parent, "filter": f'display_name="{DISPLAY_NAME}"'}
         for each in list(client.list_schedules(request=wanted)):

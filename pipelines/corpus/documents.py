@@ -31,6 +31,8 @@ class Document:
 
     def clean(self, rule: Callable[[str], tuple[str, Mapping[str, int]]]) -> "Document":
         """Returns the document with the text and the counts that a rule gives for its text."""
+        if self.text.isspace():  # Many pages of a wiki have nothing below their title.
+            return self
         text, counts = rule(self.text)
         return dataclasses.replace(self, text=text, cleaned=counts) if counts else self
 

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 # Start of a regular expression for the beginning of a text file: byte order marks and white space.
 BEFORE_TEXT = rb"(?:\xef\xbb\xbf)*\s*"
-BYTES_BETWEEN_TALLIES = 1 << 18
 # Names of the formats that fit almost any text, so that the ending of a name counts more.
 PLAIN_FORMATS = ("lines", "text")
 
@@ -158,15 +157,6 @@ class LineFormat(Format):
         """Yields the documents of a part. If the file is corrupt, the last result is a reject."""
         if self.is_utf8 and not assumed.is_given:
             assumed = NOTHING_ASSUMED
-        untold = 0
-
-        def count(size: int) -> None:
-            nonlocal untold
-            untold += size
-            if untold >= BYTES_BETWEEN_TALLIES:
-                tell(stored.tell() - part.start)
-                untold = 0
-
         beginning = b"" if part.start else _beginning(part, stored)
         wide, lines_in = charsets.wide_encoding(beginning, assumed), lines_of
         if wide:
@@ -174,7 +164,9 @@ class LineFormat(Format):
             lines_in = functools.partial(utf8_lines, encoding=wide)
         elif has_returns_alone(beginning):
             lines_in = lines_after_returns
-        lines = CountedLines(self.lines(part, stored, lines_in), count)
+        lines = CountedLines(
+            self.lines(part, stored, lines_in), lambda: tell(stored.tell() - part.start)
+        )
         try:
             for found in self._read_bounded(lines, columns, assumed):
                 is_wide = wide and isinstance(found, Document)

@@ -9,6 +9,8 @@ from typing import BinaryIO
 
 # Greatest size of a document in bytes. Its reader needs about six times as much memory.
 MOST_DOCUMENT_BYTES = 1 << 27
+# How far a reader gets between two reports of its progress.
+BYTES_BETWEEN_TALLIES = 1 << 18
 
 
 class TooLargeError(Exception):
@@ -68,8 +70,8 @@ class CountedLines:
       pending: number of bytes since the caller has last set it to 0.
     """
 
-    def __init__(self, lines: Iterable[bytes], tell: Callable[[int], None]):
-        """Takes the lines, and a function that is called with each line's number of bytes."""
+    def __init__(self, lines: Iterable[bytes], tell: Callable[[], None]):
+        """Takes the lines, and a function that is called every `BYTES_BETWEEN_TALLIES` bytes."""
         self._lines = iter(lines)
         self._tell = tell
         self.number = 0
@@ -82,14 +84,19 @@ class CountedLines:
         Raises:
           TooLargeError: too many bytes are pending.
         """
+        untold = 0
         for line in self._lines:
+            size = len(line)
             self.number += 1
-            self.pending += len(line)
+            self.pending += size
             if self.pending > MOST_DOCUMENT_BYTES:
                 self._last = line
                 raise TooLargeError
             yield line
-            self._tell(len(line))
+            untold += size
+            if untold >= BYTES_BETWEEN_TALLIES:
+                self._tell()
+                untold = 0
 
     def skip_to(self, starts_document: Callable[[bytes], bool]) -> bool:
         """Passes over the lines before the next document; returns False if there is none.

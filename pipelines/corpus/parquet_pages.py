@@ -144,11 +144,11 @@ def _value(data: bytes, place: int, kind: int, depth: int) -> tuple[Any, int]:
     if kind in (_BYTE, _DOUBLE):
         return None, place + (1 if kind == _BYTE else 8)
     if kind in (_LIST, _SET):
-        size, of = data[place] >> 4, data[place] & 15
+        size, kind_of_each = data[place] >> 4, data[place] & 15
         place += 1
         if size == 15:
             size, place = _unsigned(data, place)
-        kinds = [of]
+        kinds = [kind_of_each]
     elif kind == _MAP:
         size, place = _unsigned(data, place)
         kinds = [data[place] >> 4, data[place] & 15] if size else []

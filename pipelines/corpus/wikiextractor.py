@@ -9,6 +9,10 @@ from beambert.pipelines.corpus.documents import Document, Reject, Skip, decode_d
 from beambert.pipelines.corpus.format_base import BEFORE_TEXT, LineFormat
 from beambert.pipelines.corpus.remains import clean_wikiextractor
 
+# The lines before and after an article begin with these.
+_START, _END = b"<doc ", b"</doc>"
+_TAGS = (_START, _END)
+_TITLE = re.compile(rb' title="(.*)">\s*$')
 _REDIRECT = re.compile(rb"\s*#REDIRECT", re.IGNORECASE)
 
 
@@ -20,7 +24,7 @@ class WikiExtractor(LineFormat):
 
     def starts_document(self, line: bytes) -> bool:
         """Returns whether an article starts on this line."""
-        return line.startswith(b"<doc ")
+        return line.startswith(_START)
 
     def read_lines(
         self,
@@ -32,23 +36,23 @@ class WikiExtractor(LineFormat):
         body: list[bytes] | None = None
         start, title, is_outside = 0, b"", False
         for number, line in enumerate(lines, 1):
-            if self.starts_document(line):
+            if body is not None and not line.startswith(_TAGS):
+                body.append(line)
+            elif line.startswith(_START):
                 if body is not None:
                     yield _cut_off(start)
                 body, start, is_outside = [], number + 1, False
-                match = re.search(rb' title="(.*)">\s*$', line)
+                match = _TITLE.search(line)
                 title = match[1] if match else b""
             elif body is None:
                 if line.strip() and not is_outside:
                     is_outside = True  # Adjacent lines outside of articles make one reject.
                     yield Reject(number, "outside_doc", f"line {number} is outside <doc> … </doc>")
-            elif line.startswith(b"</doc>"):
+            else:
                 if body and body[0].strip() == title.strip():
                     body[0] = b"\n"
                 yield _article(b"".join(body), start, assumed)
                 body = None
-            else:
-                body.append(line)
         if body is not None:
             yield _cut_off(start)
 

@@ -12,6 +12,7 @@ from beambert.pipelines.evaluation.outcomes import Record
 from beambert.pipelines.evaluation.predictions import Predictor, Row, encode_record
 from beambert.pipelines.evaluation.records import ANSWER, NO_ANSWER
 from beambert.pipelines.model_inputs.answers import DecodingParameters, SquadPredictions, decode
+from beambert.pipelines.model_inputs.signatures import ID_INPUTS, WINDOWS_SIGNATURE
 from beambert.pipelines.model_inputs.windows import WindowParameters, make_windows
 from beambert.pipelines.prediction.saved_models import Model, check_signature, check_task, load
 from beambert.pipelines.shared.errors import InputError
@@ -26,9 +27,6 @@ from beambert.pipelines.wordpiece.vocabulary import VOCABULARY_FILE, Vocabulary
 if TYPE_CHECKING:  # These modules import TensorFlow.
     from beambert.pipelines.tokenizers.encoding import SubwordOffsets
     from beambert.pipelines.wordpiece.offsets import OffsetTokenizer
-
-SIGNATURE = "windows"
-INPUTS = ("input_ids", "input_mask", "segment_ids")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,7 +72,7 @@ class SpanPredictor(Predictor):
         Raises:
           InputError: it is such a model.
         """
-        check_signature(model, task.kind, INPUTS, SIGNATURE)
+        check_signature(model, task.kind, ID_INPUTS, WINDOWS_SIGNATURE)
         check_task(model, task.name)
 
     @staticmethod
@@ -95,7 +93,7 @@ class SpanPredictor(Predictor):
         length = self._model.training["max_seq_length"]
         questions = [row.example for row in rows]
         windows = make_windows(questions, loaded.tokenizer, WindowParameters.of_length(length))
-        logits = window_logits(loaded.model.signatures[SIGNATURE], windows, length)
+        logits = window_logits(loaded.model.signatures[WINDOWS_SIGNATURE], windows, length)
         found = decode(questions, windows, *logits, self._allows_no_answer, DecodingParameters())
         scores = score(questions, found.answers, self._allows_no_answer)
         records = []

@@ -78,7 +78,7 @@ def beam_options(
     return result
 
 
-def is_local(options: "PipelineOptions") -> bool:
+def has_local_workers(options: "PipelineOptions") -> bool:
     """Returns whether the workers run on this machine, where a progress line can be shown."""
     from apache_beam.options.pipeline_options import (
         FlinkRunnerOptions,
@@ -103,7 +103,7 @@ def works_here(options: "PipelineOptions") -> bool:
     from apache_beam.options.pipeline_options import DirectOptions
 
     mode = options.view_as(DirectOptions).direct_running_mode
-    return is_local(options) and mode != "multi_processing"
+    return has_local_workers(options) and mode != "multi_processing"
 
 
 def fit_processes(options: "PipelineOptions", total_bytes: int) -> tuple["PipelineOptions", str]:
@@ -118,7 +118,11 @@ def fit_processes(options: "PipelineOptions", total_bytes: int) -> tuple["Pipeli
     """
     from apache_beam.options.pipeline_options import DirectOptions
 
-    if not is_local(options) or works_here(options) or total_bytes >= LEAST_BYTES_FOR_PROCESSES:
+    if (
+        not has_local_workers(options)
+        or works_here(options)
+        or total_bytes >= LEAST_BYTES_FOR_PROCESSES
+    ):
         return options, ""
     found = copy.deepcopy(options)
     direct = found.view_as(DirectOptions)
@@ -142,7 +146,7 @@ def check_reachable(options: "PipelineOptions", **paths: str | Sequence[str]) ->
     Raises:
       InputError: a worker cannot read a path.
     """
-    if is_local(options) or may_share(options):
+    if has_local_workers(options) or may_share(options):
         return
     workers = "Dataflow's workers" if on_dataflow(options) else "workers in containers"
     remedy = (
@@ -173,7 +177,7 @@ def on_dataflow(options: "PipelineOptions") -> bool:
 
 def path_for_workers(path: str, options: "PipelineOptions") -> str:
     """Returns a path as workers need it: they may have another current folder."""
-    return path if is_local(options) else absolute(path)
+    return path if has_local_workers(options) else absolute(path)
 
 
 def check_visible(folder: str, flag: str = "--output") -> None:
@@ -267,7 +271,7 @@ def run_job(
 
     started, folder = time.monotonic(), None
     with plain_errors(), contextlib.ExitStack() as stack:
-        if is_local(options):
+        if has_local_workers(options):
             folder = stack.enter_context(ProgressDisplay(describe)).folder
             stack.enter_context(quiet_libraries())
         job_servers.check_answers(options)

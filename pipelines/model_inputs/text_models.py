@@ -12,6 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from beambert.pipelines.model_inputs.answers import CERTAIN, DecodingParameters, decode
+from beambert.pipelines.model_inputs.signatures import FIRST_PIECES, ID_INPUTS, WINDOWS_SIGNATURE
 from beambert.pipelines.model_inputs.texts import TextFeatures
 from beambert.pipelines.model_inputs.windows import WindowParameters, Windows, make_windows
 from beambert.pipelines.tasks.squad import Question
@@ -19,11 +20,7 @@ from beambert.pipelines.tasks.task import CHOICE, SPAN, TAGGING
 from beambert.pipelines.tokenizers.building import make_offset_tokenizer
 from beambert.pipelines.wordpiece.vocabulary import Vocabulary
 
-# The inputs of every signature that takes ids, and the further one of a tagging.
-ID_INPUTS = ("input_ids", "input_mask", "segment_ids")
-FIRST_PIECES = "first_pieces"
-# The signature of a SQuAD model that takes windows, and the number of windows in a batch of it.
-WINDOWS_SIGNATURE = "windows"
+# Number of windows in a batch.
 _WINDOWS_AT_A_TIME = 32
 
 Tensors = Mapping[str, tf.Tensor]

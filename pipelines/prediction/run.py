@@ -2,13 +2,14 @@
 
 import dataclasses
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import apache_beam as beam
 
 from beambert.pipelines.files import beam_files, input_files
 from beambert.pipelines.jobs.running import check_reachable, run_job
+from beambert.pipelines.jobs.written_counts import WriteCounts, take_counts
 from beambert.pipelines.prediction import worker_folder
 from beambert.pipelines.prediction.batches import find_encodings, is_table, reading_of
 from beambert.pipelines.prediction.graph import Predict
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
 
 PART, REJECTS = "part", "rejects"
 INFO_FILE = "info.json"
-# Workers write their counts there for the command.
-COUNTS_FILE = f"{claims.TEMPORARY_PREFIX}counts"
 # The flags behind the values that decide the answers.
 FLAGS_OF = (
     {
@@ -102,7 +101,7 @@ def _answer(
         )
     remedy = "wait until nothing writes to it, then delete --output or choose another"
     input_files.check_unchanged(inputs, job.input, remedy)
-    found = json.loads(beam_files.read_bytes(f"{output}/{COUNTS_FILE}", "--output"))
+    found = take_counts(output)
     counts = {"answers": found.get(PART, 0), "rejects": found.get(REJECTS, 0)}
     if not counts["answers"]:
         _refuse_nothing(job, output, counts["rejects"])
@@ -125,7 +124,7 @@ def _refuse_nothing(job: PredictionJob, output: str, rejects: int) -> None:
         lines = (beam_files.read_bytes(f"{output}/{name}", "--output") for name in sorted(names))
         first = json.loads(next(filter(None, b"".join(lines).split(b"\n"))))
         reason = f"none of {rejects:,} rows could be answered ({first['reason']})"
-    for prefix in (f"{PART}-", f"{REJECTS}-", COUNTS_FILE, claims.UNFINISHED_FILE):
+    for prefix in (f"{PART}-", f"{REJECTS}-", claims.UNFINISHED_FILE):
         beam_files.delete_prefixed(output, prefix)
     raise InputError(f"--input: {reason}; correct the files or the flags")
 
@@ -140,18 +139,13 @@ def write_answers(answers: beam.PCollection[dict[str, Any]], output: str) -> Non
             | f"Text of {name}" >> beam.Map(lambda row: json.dumps(row, ensure_ascii=False))
             | f"Write {name}" >> beam.io.WriteToText(f"{output}/{name}", file_name_suffix=".jsonl")
         )
-    # Beam promises committed metrics on some runners only, and others count rows tried twice.
     _ = (
         answers
         | "Kinds" >> beam.Map(lambda row: REJECTS if "reason" in row else PART)
         | "Count" >> beam.combiners.Count.PerElement()
         | "Counts" >> beam.combiners.ToDict()
-        | "Write counts" >> beam.Map(_write_counts, f"{output}/{COUNTS_FILE}")
+        | "Write counts" >> WriteCounts(output)
     )
-
-
-def _write_counts(counts: Mapping[str, int], path: str) -> None:
-    beam_files.write_bytes(path, json.dumps(counts).encode())
 
 
 def describe_progress(total_bytes: int) -> Describe:

@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from beambert.pipelines.jobs.running import check_reachable, is_local
+from beambert.pipelines.jobs.running import check_reachable, has_local_workers
 from beambert.pipelines.prediction.saved_models import Model
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import claims, tensorflow_files
@@ -30,7 +30,7 @@ def worker_folder(options: "PipelineOptions") -> Iterator[str | None]:
     """
     from apache_beam.options.pipeline_options import GoogleCloudOptions
 
-    if is_local(options):
+    if has_local_workers(options):
         yield None
         return
     root = options.view_as(GoogleCloudOptions).temp_location

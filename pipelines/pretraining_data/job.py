@@ -1,12 +1,11 @@
 """The parameters of a job that makes pre-training records."""
 
 import dataclasses
-import functools
 import math
 from collections.abc import Collection
 
 from beambert.pipelines.corpus.language_codes import check_language
-from beambert.pipelines.corpus.named_sources import parse_sources
+from beambert.pipelines.corpus.named_sources import JobInput
 from beambert.pipelines.instances.mixture import Mixture, parse_weights
 from beambert.pipelines.instances.parameters import (
     CORPUS,
@@ -34,7 +33,7 @@ _DEFAULTS = InstanceParameters()
 
 
 @dataclasses.dataclass(frozen=True)
-class PretrainingDataJob:
+class PretrainingDataJob(JobInput):
     """Records to make. The fields have the names and values of the flags of `beambert data`.
 
     Attributes:
@@ -171,12 +170,8 @@ class PretrainingDataJob:
         self._check_sources()
 
     def _check_sources(self) -> None:
+        self.check_input()
         names = list(self.sources)
-        if names and self.input:
-            raise InputError(
-                f"--input={self.input[0]}: cannot be given beside --source; make it a source, or "
-                "leave it out"
-            )
         parse_weights(self.weights, names)
         for name in ("weights", "temperature"):
             if getattr(self, name) not in ("", None) and not names:
@@ -207,16 +202,6 @@ class PretrainingDataJob:
                 f"--max_epochs_per_source={most:g}: must be at least --dupe_factor, which is "
                 f"{self.dupe_factor}; lower that, or raise this"
             )
-
-    @functools.cached_property
-    def sources(self) -> dict[str, tuple[str, ...]]:
-        """Name -> patterns of each source of `source`."""
-        return parse_sources(self.source)
-
-    @property
-    def patterns(self) -> tuple[str, ...]:
-        """The patterns of all files to read."""
-        return self.input or tuple(text for source in self.sources.values() for text in source)
 
     @property
     def mixture(self) -> Mixture | None:

@@ -14,13 +14,11 @@ from beambert.pipelines.instances.building import (
     DocumentCounts,
     InstanceCounts,
     build_instances,
-    check_size,
-    order_documents,
     pair_documents,
 )
 from beambert.pipelines.instances.compact_documents import HASH_BYTES, CompactDocuments
 from beambert.pipelines.instances.masking import TokenIds
-from beambert.pipelines.instances.parameters import REFERENCE, SOURCE, InstanceParameters
+from beambert.pipelines.instances.parameters import REFERENCE, InstanceParameters
 from beambert.pipelines.jobs.running import check_visible
 from beambert.pipelines.jobs.totals import total_of
 from beambert.pipelines.pretraining_data.division import divide
@@ -31,6 +29,7 @@ from beambert.pipelines.pretraining_data.plan import Plan, make_plan
 from beambert.pipelines.pretraining_data.rows import InstanceRow, TokenizedRow
 from beambert.pipelines.pretraining_data.shard_counts import FolderCounts, ShardCounts, add_shards
 from beambert.pipelines.pretraining_data.shard_files import open_shard_file
+from beambert.pipelines.pretraining_data.shard_writing import documents_of
 from beambert.pipelines.pretraining_data.text_parts import count
 from beambert.pipelines.records.contract import NONE, feature_shapes
 from beambert.pipelines.records.figures import total
@@ -121,18 +120,15 @@ class BuildInstances(beam.DoFn):
     def process(self, element: tuple[int, Iterable[bytes]]) -> Iterator[InstanceRow]:
         """Yields the instances of every length."""
         shard, packed = element
-        # Equal documents lie in the order of their bytes.
+        # Documents of one hash lie in the order of their bytes.
         parts = [CompactDocuments.unpack(data) for data in sorted(packed)]
-        check_size(parts)
-        documents = CompactDocuments.concatenate(parts)
-        highest, size = documents.tokens.max(), len(self._vocabulary)
+        highest, size = max(part.tokens.max() for part in parts), len(self._vocabulary)
         if highest >= size:
             raise InputError(
                 f"{self._vocabulary.name}: has {size:,} tokens, but a document has the id "
                 f"{highest}; give Tokenize and MakeBertInstances the same vocabulary"
             )
-        by_source = self._layout.lengths[0].random_next == SOURCE
-        documents = order_documents(documents, self._ids, DocumentCounts(), by_source=by_source)
+        documents = documents_of(parts, self._layout, self._ids, DocumentCounts())
         for folder, _ in self._layout.files_of(shard):
             counts, places = InstanceCounts(), itertools.count()
             pairs = pair_documents(documents, folder.parameters, shard, counts)

@@ -18,7 +18,7 @@ from beambert.pipelines.jobs.permanent_errors import error_path
 from beambert.pipelines.jobs.running import (
     check_reachable,
     fit_processes,
-    is_local,
+    has_local_workers,
     path_for_workers,
     run_job,
     translate_job,
@@ -224,7 +224,7 @@ def _run(plan: Plan, options: "PipelineOptions", is_alone: bool) -> None:
             import beambert.pipelines.records.decoding
             import beambert.pipelines.tokenizers.building  # noqa: F401
 
-    errors = "" if is_local(options) else error_path(output, plan.run)
+    errors = "" if has_local_workers(options) else error_path(output, plan.run)
 
     def delete_spills() -> None:
         beam_files.delete_prefixed(output, spill_prefix(plan.run))

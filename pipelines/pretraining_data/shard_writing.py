@@ -99,7 +99,10 @@ class WriteShards(beam.DoFn):
     def _write_shard(self, key: int, received: Received, sizes: SourceSizes | None) -> ShardCounts:
         """Builds one shard and writes it in every folder of its split."""
         counts = DocumentCounts()
-        documents = documents_of(received, self._layout, self._ids, self._duplicates, counts)
+        parts = [*map(CompactDocuments.unpack, received.packed)]
+        documents = documents_of(
+            parts, self._layout, self._ids, counts, self._duplicates, received.marks
+        )
         self._clock.lap("shuffle")
         self._tokens.update(len(documents.tokens))
         folders = {}
@@ -180,21 +183,26 @@ class WriteShards(beam.DoFn):
 
 
 def documents_of(
-    received: Received, layout: Layout, ids: TokenIds, duplicates: str, counts: DocumentCounts
+    parts: Sequence[CompactDocuments],
+    layout: Layout,
+    ids: TokenIds,
+    counts: DocumentCounts,
+    duplicates: str = KEEP,
+    marks: Sequence[bytes] = (),
 ) -> CompactDocuments:
     """Returns the documents that a shard has received, see `building.order_documents`.
 
     Args:
-      received: what the shard has received.
+      parts: the documents, in any order.
       layout: layout of the job.
       ids: ids of the vocabulary.
-      duplicates: value of --duplicates.
       counts: counts that are filled in here.
+      duplicates: value of --duplicates.
+      marks: hashes of the documents to leave out, see `shuffle.Received`.
     """
-    parts = [CompactDocuments.empty(), *map(CompactDocuments.unpack, received.packed)]
     check_size(parts)
-    documents = CompactDocuments.concatenate(parts)
-    marked = b"".join(received.marks)
+    documents = CompactDocuments.concatenate([CompactDocuments.empty(), *parts])
+    marked = b"".join(marks)
     return order_documents(
         documents,
         ids,

@@ -62,8 +62,8 @@ def describe_sources(counts: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _asked(of: Mapping[str, Any]) -> str:
-    return f" ({of['asked_share']:.2%} asked)" if "asked_share" in of else ""
+def _asked(source: Mapping[str, Any]) -> str:
+    return f" ({source['asked_share']:.2%} asked)" if "asked_share" in source else ""
 
 
 def source_warnings(counts: Mapping[str, Any], max_epochs: float | None) -> list[str]:

@@ -48,7 +48,12 @@ class MeasureSources(beam.DoFn):
             for key, received in self._shuffle.receive(*element).items():
                 if key < layout.num_shards:
                     documents = documents_of(
-                        received, layout, self._ids, self._duplicates, DocumentCounts()
+                        [*map(CompactDocuments.unpack, received.packed)],
+                        layout,
+                        self._ids,
+                        DocumentCounts(),
+                        self._duplicates,
+                        received.marks,
                     )
                     yield source_sizes(documents, layout.lengths, key, len(layout.sources))
 

@@ -230,11 +230,11 @@ def count_records(
     )
     faults = _structure_faults(rows, is_filled_NL, filled_N, a_N)
     hidden_K, label_K = ids_NL.take(place_K), label_NP.take(slot_K)
-    if vocabulary is None:
-        padding = ids_NL != 0
-        hidden: dict[str, int] = {}
-    else:
-        padding = (ids_NL != 0) & (ids_NL != vocabulary.padding)
+    padding = ids_NL != 0
+    hidden: dict[str, int] = {}
+    if vocabulary is not None:
+        if vocabulary.padding:
+            padding &= ids_NL != vocabulary.padding
         hidden = _vocabulary_counts(restored_NL, hidden_K, label_K, is_filled_NL, vocabulary)
         faults |= _vocabulary_faults(rows, restored_NL, filled_N, a_N, vocabulary)
         if not has_label:
@@ -321,19 +321,23 @@ def _vocabulary_faults(
         # A record without a label is all A. None of its documents is without a token.
         follows_NL = is_separator_NL[:, :-1] | (np.arange(restored_NL.shape[1] - 1) == 0)
         wrong_separators_N = _any(is_separator_NL[:, 1:] & follows_NL)
-    beyond_NL, beyond_NP = (
-        (rows[name] < 0) | (rows[name] >= vocabulary.size)
-        for name in ("input_ids", "masked_lm_ids")
-    )
     has_masks = rows["masked_lm_ids"].shape[1] > 0
+    no_fault_N = np.zeros(len(restored_NL), bool)
     return {
-        "text": _any((restored_NL == vocabulary.mask) & (not has_masks)),
+        "text": no_fault_N if has_masks else _any(restored_NL == vocabulary.mask),
         "classify_first": rows["input_ids"][:, 0] != vocabulary.classify,
         "separators": wrong_separators_N
         | ~is_separator_NL[row_N, a_N - 1]
         | ~is_separator_NL[row_N, filled_N - 1],
-        "ids": _any(beyond_NL) | _any(beyond_NP),
+        "ids": _beyond(rows["input_ids"], vocabulary) | _beyond(rows["masked_lm_ids"], vocabulary),
     }
+
+
+def _beyond(ids_NS: np.ndarray, vocabulary: VocabularyIds) -> np.ndarray:
+    """Returns whether each row has an id that the vocabulary lacks, bool [N]."""
+    if ids_NS.min(initial=0) >= 0 and ids_NS.max(initial=0) < vocabulary.size:
+        return np.zeros(len(ids_NS), bool)
+    return ((ids_NS < 0) | (ids_NS >= vocabulary.size)).any(axis=1)
 
 
 def _vocabulary_counts(

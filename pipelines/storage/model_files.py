@@ -16,6 +16,8 @@ TRAINING_FILE = "training.json"
 PRETRAINING = "pretraining"
 # The metrics of the trained model.
 RESULTS_FILE = "results.json"
+# The model card of an exported model.
+CARD_FILE = "README.md"
 # The learning curves: one line for each logged step.
 CURVES_FILE = "metrics.jsonl"
 # The time that all processes of a training with `--budget` have taken.

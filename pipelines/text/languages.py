@@ -1,5 +1,6 @@
 """Tells which language a corpus seems to have. Pure."""
 
+import re
 import unicodedata
 from collections import Counter
 from collections.abc import Sequence
@@ -20,6 +21,7 @@ _KANA = ("HIRAGANA", "KATAKANA")
 # Least share of kana among the letters of Japanese. Half of the letters of a text are kana; in
 # Chinese there are those of a name at most.
 _LEAST_KANA = 0.1
+_BEYOND_LATIN = re.compile(r"[^\0-\u024f]")
 # Number of characters of a text that are looked at.
 _LOOKED_AT = 10_000
 
@@ -45,16 +47,16 @@ def language_notes(texts: Sequence[str], language: str) -> list[str]:
 
 def _language_of(text: str) -> str:
     """Returns the code of a text's language; empty if it doesn't tell."""
-    letters = [character for character in text if character.isalpha()]
+    letters = sum(map(str.isalpha, text))
     beyond = Counter(
         unicodedata.name(character, "").partition(" ")[0]
-        for character in letters
-        if ord(character) > 0x24F  # the end of the Latin letters
+        for character in _BEYOND_LATIN.findall(text)
+        if character.isalpha()
     )
-    if sum(beyond[script] for script in _KANA) > _LEAST_KANA * len(letters):
+    if sum(beyond[script] for script in _KANA) > _LEAST_KANA * letters:
         return "ja"
     script, count = next(iter(beyond.most_common(1)), ("", 0))
-    if count > len(letters) / 2:
+    if count > letters / 2:
         return _OF_SCRIPT.get(script, "")
     found = languages_of(text.encode())
-    return max(found, key=lambda of: of[1])[0].code if found else ""
+    return max(found, key=lambda language: language[1])[0].code if found else ""

@@ -126,7 +126,7 @@ def joined(found: Sequence[tuple[Span, float, str]]) -> list[tuple[Span, str]]:
     result = []
     for group in groups:
         span = group[0][0][0], max(each[0][1] for each in group)
-        best = max(group, key=lambda of: (of[1], of[0][1] - of[0][0], of[2]))
+        best = max(group, key=lambda each: (each[1], each[0][1] - each[0][0], each[2]))
         result.append((span, best[2]))
     return result
 

@@ -341,8 +341,8 @@ def _share_plot(x_label: str, histograms: dict[str, np.ndarray]) -> "Figure":
     axes = figure.subplots()
     colours = zip(histograms.items(), (BLUE, AMBER), strict=False)
     for number, ((name, counts), colour) in enumerate(colours):
-        of = np.full(len(counts), counts.sum())
-        _stairs(axes, counts, of, fill=len(histograms) == 1, color=colour)
+        totals = np.full(len(counts), counts.sum())
+        _stairs(axes, counts, totals, fill=len(histograms) == 1, color=colour)
         axes.text(0.95, 0.92 - 0.1 * number, name, color=colour, transform=axes.transAxes)
     axes.set(xlabel=x_label, ylabel="% of the records")
     return figure
@@ -360,16 +360,16 @@ def _mask_plot(histograms: dict[str, np.ndarray]) -> "Figure":
 
 
 def _stairs(
-    axes: "Axes", counts: np.ndarray, of: np.ndarray, *, together: bool = True, **style: Any
+    axes: "Axes", counts: np.ndarray, totals: np.ndarray, *, together: bool = True, **style: Any
 ) -> None:
-    """Draws counts as shares of `of`.
+    """Draws counts as shares of `totals`.
 
     A bar gathers several neighbours: with `together` it shows the sum of their shares, else their
     mean.
     """
     width = -(-len(counts) // _MOST_BARS)
     first = np.arange(0, len(counts), width)
-    shares = np.add.reduceat(counts, first) / np.maximum(np.add.reduceat(of, first), 1)
+    shares = np.add.reduceat(counts, first) / np.maximum(np.add.reduceat(totals, first), 1)
     bars = np.diff(np.append(first, len(counts)))
     edges = np.append(first, first[-1] + width) - 0.5
     axes.stairs(100 * shares * (bars if together else 1), edges, linewidth=1.5, **style)

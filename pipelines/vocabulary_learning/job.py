@@ -1,10 +1,9 @@
 """The parameters of a vocabulary job."""
 
 import dataclasses
-import functools
 import posixpath
 
-from beambert.pipelines.corpus.named_sources import parse_sources
+from beambert.pipelines.corpus.named_sources import JobInput
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.flags import check_minimum, check_shares
 from beambert.pipelines.tokenizers.vocabulary import TOKENIZER_FILE
@@ -17,7 +16,7 @@ FEWEST_OF_BPE = 300
 
 
 @dataclasses.dataclass(frozen=True)
-class VocabularyJob:
+class VocabularyJob(JobInput):
     """A vocabulary to learn.
 
     Attributes:
@@ -66,11 +65,7 @@ class VocabularyJob:
         """Checks the values."""
         check_minimum(self, 100, "vocab_size")
         check_shares(self, "max_reject_fraction")
-        if self.sources and self.input:
-            raise InputError(
-                f"--input={self.input[0]}: cannot be given beside --source; make it a source, or "
-                "leave it out"
-            )
+        self.check_input()
         if self.kind not in KINDS:
             raise InputError(f"--kind={self.kind}: must be one of {', '.join(KINDS)}")
         self._check_extension()
@@ -131,16 +126,6 @@ class VocabularyJob:
                 f"--vocab_size={self.vocab_size}: cannot be given beside --extend, whose tokens "
                 "all stay; give --add, the number of new ones"
             )
-
-    @functools.cached_property
-    def sources(self) -> dict[str, tuple[str, ...]]:
-        """Name -> patterns of each source of `source`."""
-        return parse_sources(self.source)
-
-    @property
-    def patterns(self) -> tuple[str, ...]:
-        """The patterns of all files to read."""
-        return self.input or tuple(text for source in self.sources.values() for text in source)
 
     @property
     def lower_cases(self) -> bool:

@@ -19,7 +19,7 @@ from beambert.pipelines.files.input_files import (
 )
 from beambert.pipelines.jobs.running import (
     check_reachable,
-    is_local,
+    has_local_workers,
     path_for_workers,
     run_job,
     works_here,
@@ -92,7 +92,7 @@ def _create(job: VocabularyJob, inputs: Sequence[InputFile], options: "PipelineO
         number = job.add or job.vocab_size
         return f"learning {number:,} tokens, {seconds:.0f} s since the start"
 
-    errors = "" if is_local(options) else claims.aside(job.output)
+    errors = "" if has_local_workers(options) else claims.aside(job.output)
     run_job(
         lambda pipeline, folder: (
             pipeline | LearnVocabulary(job, folder, inputs, encodings, errors, extension)

@@ -112,7 +112,7 @@ def main(argv: Sequence[str]) -> None:
     check_folder(flags.model, f"--model={flags.model}")
     with loading():
         from beambert.pipelines.storage import tensorflow_files
-        from beambert.trainer.serving import blessing, versions
+        from beambert.trainer.serving import blessing_check, versions
         from beambert.trainer.weights.model_card import check_license
     if flags.checkpoint_dir and flags.checkpoint is None:
         raise InputError(
@@ -129,7 +129,7 @@ def main(argv: Sequence[str]) -> None:
             )
         check_license(flags.license)
     if flags.evaluation:
-        blessing.check_blessing(flags.evaluation, flags.model)
+        blessing_check.check_blessing(flags.evaluation, flags.model)
     versions.check_number(flags.version, flags.to)
     if flags.checkpoint is not None:
         _export_checkpoint(flags)

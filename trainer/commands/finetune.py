@@ -184,7 +184,7 @@ def main(argv: Sequence[str]) -> None:
     if flags.sweep:
         run_sweep(job, flags)
     else:
-        run_job(job, flags)
+        run_finetuning(job, flags)
 
 
 def make_job(
@@ -227,7 +227,7 @@ def make_job(
     )
 
 
-def run_job(job: "FinetuningJob", flags: argparse.Namespace) -> dict[str, float]:
+def run_finetuning(job: "FinetuningJob", flags: argparse.Namespace) -> dict[str, float]:
     """Runs one job and returns its results."""
     from beambert.trainer.finetuning.run import finetune
     from beambert.trainer.loop.strategy import make_strategy

@@ -4,14 +4,14 @@ import argparse
 import os
 
 from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.shared.flags import FlagParser
+from beambert.pipelines.shared.flags import FlagGroup, FlagParser
 from beambert.pipelines.storage.given_paths import is_local
 from beambert.trainer.loop.config import DTYPES, OPTIMIZERS, TRACKERS, LoopConfig, OptimizerConfig
 from beambert.trainer.weights.positions import KEEP, WAYS
 
 
 def add_loop_flags(
-    parser: FlagParser,
+    parser: FlagGroup,
     *,
     batch_size: int,
     learning_rate: float | None,
@@ -90,7 +90,7 @@ def add_loop_flags(
     )
 
 
-def add_positions_flag(parser: FlagParser) -> None:
+def add_positions_flag(parser: FlagGroup) -> None:
     """Adds the flag about positions on which the encoder of `--init` was not trained."""
     parser.add_argument(
         "--init_positions",
@@ -123,7 +123,7 @@ def add_asking_flags(parser: FlagParser, texts: str, results: str) -> None:
     )
 
 
-def add_output_flags(parser: FlagParser) -> None:
+def add_output_flags(parser: FlagGroup) -> None:
     """Adds the flags of the output folders."""
     # Vertex AI gives a job the paths of its outputs in these environment variables.
     default = os.environ.get("AIP_MODEL_DIR")

@@ -3,7 +3,7 @@
 from beambert.model.families.table import FAMILIES
 from beambert.model.objectives import GENERATOR_SIZE, OBJECTIVES
 from beambert.pipelines.records.contract import MASKED_LM_PROB
-from beambert.pipelines.shared.flags import FlagParser, parse_bool
+from beambert.pipelines.shared.flags import FlagGroup, FlagParser, parse_bool
 from beambert.trainer.commands.flags import (
     add_loop_flags,
     add_output_flags,
@@ -74,14 +74,24 @@ def build_parser(recipe: Recipe = DEFAULT_RECIPE) -> FlagParser:
         "another --objective.",
         examples=EXAMPLES,
     )
-    add = parser.add_argument
-    add(
+    parser.add_argument(
         "--recipe",
         choices=RECIPES,
         default=bert_base.__name__,
         help="recipe that sets the defaults of other flags; trainer/pretraining/recipes.py gives "
         "the cost of each (default: %(default)s)",
     )
+    _add_data_flags(parser.add_argument_group("data"), recipe)
+    _add_objective_flags(parser.add_argument_group("objective"), recipe)
+    _add_encoder_flags(parser.add_argument_group("encoder"), recipe)
+    add_output_flags(parser.add_argument_group("output"))
+    _add_length_flags(parser.add_argument_group("length and cost"), recipe)
+    _add_optimizer_flags(parser.add_argument_group("optimization"), recipe)
+    return parser
+
+
+def _add_data_flags(group: FlagGroup, recipe: Recipe) -> None:
+    add = group.add_argument
     add("--data", required=True, metavar="DIR", help="records folder made by `beambert data`")
     add(
         "--eval_data",
@@ -101,13 +111,10 @@ def build_parser(recipe: Recipe = DEFAULT_RECIPE) -> FlagParser:
         default=recipe.long_data_share,
         help="share of the steps on --long_data (default: %(default)s)",
     )
-    add(
-        "--batch_ramp_share",
-        type=float,
-        default=0.0,
-        help="share of the steps in which the batch grows to --train_batch_size: it begins with an "
-        "eighth and doubles three times (default: %(default)s, no ramp)",
-    )
+
+
+def _add_objective_flags(group: FlagGroup, recipe: Recipe) -> None:
+    add = group.add_argument
     add(
         "--objective",
         choices=OBJECTIVES,
@@ -154,6 +161,23 @@ def build_parser(recipe: Recipe = DEFAULT_RECIPE) -> FlagParser:
         "the records were masked; False on records without masks)",
     )
     add(
+        "--attend_within_documents",
+        action="store_true",
+        help="let a token attend to its own document only, where records of `beambert data "
+        "--pairs=none` have sentences of several; needs --objective=mlm",
+    )
+    add(
+        "--distill_from",
+        metavar="PATH",
+        help="teacher of the encoder, with the vocabulary of the records: any path that --init "
+        "takes; its masked-LM distribution and hidden states are learned beside --objective, or "
+        "the relations in its last layer if it has no masked-LM head (default: no teacher)",
+    )
+
+
+def _add_encoder_flags(group: FlagGroup, recipe: Recipe) -> None:
+    add = group.add_argument
+    add(
         "--family",
         choices=FAMILIES,
         help=f"family of the encoder that --model names a size of (default: {recipe.family}, or "
@@ -170,7 +194,7 @@ def build_parser(recipe: Recipe = DEFAULT_RECIPE) -> FlagParser:
         help="weights to start from: a model folder, a TF1 checkpoint or a Hugging Face folder "
         "(default: random weights)",
     )
-    add_positions_flag(parser)
+    add_positions_flag(group)
     add(
         "--init_tokens",
         choices=new_tokens.WAYS,
@@ -180,19 +204,23 @@ def build_parser(recipe: Recipe = DEFAULT_RECIPE) -> FlagParser:
         "place of, or as the average of all (default: %(default)s)",
     )
     add(
-        "--distill_from",
-        metavar="PATH",
-        help="teacher of the encoder, with the vocabulary of the records: any path that --init "
-        "takes; its masked-LM distribution and hidden states are learned beside --objective, or "
-        "the relations in its last layer if it has no masked-LM head (default: no teacher)",
+        "--dropout",
+        type=float,
+        metavar="RATE",
+        default=recipe.dropout,
+        help="dropout of the layers and of attention "
+        f"(default: {_or_model(recipe.dropout, 'that of the model, 0.1')})",
     )
     add(
-        "--attend_within_documents",
-        action="store_true",
-        help="let a token attend to its own document only, where records of `beambert data "
-        "--pairs=none` have sentences of several; needs --objective=mlm",
+        "--initializer_range",
+        type=float,
+        help="standard deviation of the random weights "
+        f"(default: {_or_model(recipe.initializer_range, 'that of the model, 0.02')})",
     )
-    add_output_flags(parser)
+
+
+def _add_length_flags(group: FlagGroup, recipe: Recipe) -> None:
+    add = group.add_argument
     add(
         "--num_train_steps",
         type=int,
@@ -223,12 +251,6 @@ def build_parser(recipe: Recipe = DEFAULT_RECIPE) -> FlagParser:
         help="with --dry_run: price of an hour of all devices, for the price of the training",
     )
     add(
-        "--num_warmup_steps",
-        type=int,
-        help=f"number of steps in which the learning rate rises (default: "
-        f"{recipe.num_warmup_steps}; with --num_train_steps, a tenth of them, at most 10,000)",
-    )
-    add(
         "--finish",
         nargs="?",
         type=float,
@@ -252,11 +274,28 @@ def build_parser(recipe: Recipe = DEFAULT_RECIPE) -> FlagParser:
         default=LoopConfig.eval_steps,
         help="number of steps between evaluations on held-out data (default: %(default)s)",
     )
+
+
+def _add_optimizer_flags(group: FlagGroup, recipe: Recipe) -> None:
+    add = group.add_argument
     add_loop_flags(
-        parser,
+        group,
         batch_size=recipe.train_batch_size,
         learning_rate=recipe.learning_rate,
         optimizer=recipe.optimizer,
+    )
+    add(
+        "--num_warmup_steps",
+        type=int,
+        help=f"number of steps in which the learning rate rises (default: "
+        f"{recipe.num_warmup_steps}; with --num_train_steps, a tenth of them, at most 10,000)",
+    )
+    add(
+        "--batch_ramp_share",
+        type=float,
+        default=0.0,
+        help="share of the steps in which the batch grows to --train_batch_size: it begins with an "
+        "eighth and doubles three times (default: %(default)s, no ramp)",
     )
     add(
         "--beta_1",
@@ -284,21 +323,6 @@ def build_parser(recipe: Recipe = DEFAULT_RECIPE) -> FlagParser:
         help="with --schedule=trapezoid: share of the steps in which the learning rate falls "
         "(default: %(default)s)",
     )
-    add(
-        "--dropout",
-        type=float,
-        metavar="RATE",
-        default=recipe.dropout,
-        help="dropout of the layers and of attention "
-        f"(default: {_or_model(recipe.dropout, 'that of the model, 0.1')})",
-    )
-    add(
-        "--initializer_range",
-        type=float,
-        help="standard deviation of the random weights "
-        f"(default: {_or_model(recipe.initializer_range, 'that of the model, 0.02')})",
-    )
-    return parser
 
 
 def _or_model(value: float | None, of_model: str) -> str:

@@ -66,10 +66,12 @@ def _table(title: str, names: Sequence[str], rows: Sequence[Sequence[str]]) -> H
 
 def _plots(names: Sequence[str], curves: Sequence[Curves]) -> list[Html]:
     """Returns a section for each split, with a plot of each of its metrics."""
-    every = list(dict.fromkeys(of for each in curves for of in each))
+    every = list(dict.fromkeys(metric for each in curves for metric in each))
     found = []
     for split, title in _TITLES.items():
-        metrics = [name for of, name in every if of == split and name not in _NOT_DRAWN]
+        metrics = [
+            name for its_split, name in every if its_split == split and name not in _NOT_DRAWN
+        ]
         drawn = [
             _plot(names, [curve.get((split, metric)) for curve in curves], metric)
             for metric in metrics

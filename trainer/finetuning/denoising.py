@@ -12,9 +12,10 @@ import numpy as np
 import tensorflow as tf
 
 from beambert.model.denoising import DenoisingAutoencoder
+from beambert.pipelines.model_inputs.signatures import ID_INPUTS
 from beambert.pipelines.tasks.vector_kinds import VectorTask
 from beambert.pipelines.wordpiece.vocabulary import Vocabulary
-from beambert.trainer.finetuning.objective_base import INPUTS, TaskObjective
+from beambert.trainer.finetuning.objective_base import TaskObjective
 from beambert.trainer.finetuning.vector_data import VectorData
 from beambert.trainer.finetuning.vector_objectives import VectorObjective
 from beambert.trainer.loop.objectives import Features, Sums, cross_entropy, is_correct
@@ -87,7 +88,7 @@ class DenoisingObjective(VectorObjective):
         """Returns the sums over the predictions of the loss (nats) and of the right ones."""
         if features["input_ids"].shape.rank == 3:
             return super().sums(model, features, dropout_seed)
-        texts = {name: features[name] for name in INPUTS}
+        texts = {name: features[name] for name in ID_INPUTS}
         drawn = tf.random.stateless_uniform(texts["input_ids"].shape, dropout_seed)
         noisy = with_deletions(texts, self._is_continuation, drawn)
         logits = model.logits(noisy, texts, dropout_seed)[:, :-1]

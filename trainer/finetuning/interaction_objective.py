@@ -11,10 +11,11 @@ import keras
 import tensorflow as tf
 
 from beambert.pipelines.model_inputs.interaction import InteractionFeatures
+from beambert.pipelines.model_inputs.signatures import ID_INPUTS
 from beambert.pipelines.tasks.interaction import KEPT
 from beambert.pipelines.tasks.vector_kinds import LateInteraction
 from beambert.trainer.finetuning.gradient_cache import part_seed
-from beambert.trainer.finetuning.objective_base import INPUTS, TaskObjective
+from beambert.trainer.finetuning.objective_base import TaskObjective
 from beambert.trainer.finetuning.vector_data import InteractionData
 from beambert.trainer.finetuning.vector_losses import contrast, max_sim
 from beambert.trainer.finetuning.vector_objectives import FIRST_TEXTS, VectorObjective
@@ -59,7 +60,7 @@ class InteractionObjective(VectorObjective):
         self, model: keras.Model, features: Features, dropout_seed: tf.Tensor | None
     ) -> TokenVectors:
         """Returns the vectors of the tokens."""
-        given = {name: features[name] for name in INPUTS}
+        given = {name: features[name] for name in ID_INPUTS}
         length = given["input_ids"].shape[2]
         size = self._text_features.query_length
         missing = [[0, 0], [0, 0], [0, max(size - length, 0)]]

@@ -12,10 +12,9 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from beambert.pipelines.model_inputs.signatures import ID_INPUTS
 from beambert.trainer.finetuning.data import TaskData
 from beambert.trainer.loop.objectives import Features, Objective, Sums, example_weights
-
-INPUTS = ("input_ids", "input_mask", "segment_ids")
 
 
 class TaskObjective(Objective):
@@ -84,7 +83,7 @@ class TaskObjective(Objective):
     def cut(self, features: Features, length: int) -> Features:
         """Returns the features of a batch, cut to a length."""
         return {
-            name: value[..., :length] if name in (*INPUTS, *self.token_features) else value
+            name: value[..., :length] if name in (*ID_INPUTS, *self.token_features) else value
             for name, value in features.items()
         }
 

@@ -6,6 +6,7 @@ import keras
 import tensorflow as tf
 
 from beambert.pipelines.model_inputs.features import NO_LABEL
+from beambert.pipelines.model_inputs.signatures import ID_INPUTS
 from beambert.pipelines.tasks.task import (
     CHOICE,
     CLASSIFICATION,
@@ -22,7 +23,7 @@ from beambert.trainer.finetuning.batches import LISTS
 from beambert.trainer.finetuning.data import RelevanceData
 from beambert.trainer.finetuning.denoising import EmbeddingObjective
 from beambert.trainer.finetuning.interaction_objective import InteractionObjective
-from beambert.trainer.finetuning.objective_base import INPUTS, TaskObjective
+from beambert.trainer.finetuning.objective_base import TaskObjective
 from beambert.trainer.finetuning.vector_objectives import VectorObjective
 from beambert.trainer.loop.objectives import (
     Features,
@@ -102,7 +103,7 @@ class ChoiceObjective(ClassificationObjective):
     ) -> tf.Tensor:
         """Returns the logits of the choices, float32 [B, N]."""
         _, choices, length = features["input_ids"].shape
-        flat = {name: tf.reshape(features[name], [-1, length]) for name in INPUTS}
+        flat = {name: tf.reshape(features[name], [-1, length]) for name in ID_INPUTS}
         return tf.reshape(model(flat, dropout_seed=dropout_seed), [-1, choices])
 
 

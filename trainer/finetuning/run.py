@@ -162,8 +162,8 @@ def _describe_recipe(plan: FinetuningPlan) -> str:
     """Returns a sentence about the learning rate and the weights that will be kept."""
     rate = f"learning rate {plan.optimizer.learning_rate:g}"
     if plan.job.learning_rate is None:
-        of = "a frozen encoder" if plan.job.freeze_encoder else "an encoder of width"
-        rate += f", the default for {of}"
+        encoder = "a frozen encoder" if plan.job.freeze_encoder else "an encoder of width"
+        rate += f", the default for {encoder}"
         rate += "" if plan.job.freeze_encoder else f" {plan.config.hidden_size}"
     sequences = plan.optimizer.num_train_steps * plan.loop.train_batch_size
     epochs = sequences / plan.data.counts[TRAIN]

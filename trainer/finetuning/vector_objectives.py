@@ -6,9 +6,10 @@ from collections.abc import Sequence
 import keras
 import tensorflow as tf
 
+from beambert.pipelines.model_inputs.signatures import ID_INPUTS
 from beambert.pipelines.tasks.vector_kinds import COSINE, VectorTask
 from beambert.trainer.finetuning.gradient_cache import encode_in_parts, part_seed
-from beambert.trainer.finetuning.objective_base import INPUTS, TaskObjective
+from beambert.trainer.finetuning.objective_base import TaskObjective
 from beambert.trainer.finetuning.vector_data import VectorData
 from beambert.trainer.finetuning.vector_losses import at_dims, cosent, cosines, in_batch
 from beambert.trainer.loop.objectives import Features, Sums, example_weights
@@ -48,7 +49,7 @@ class VectorObjective(TaskObjective):
         self, model: keras.Model, features: Features, dropout_seed: tf.Tensor | None
     ) -> tf.Tensor:
         """Returns the vectors, float32 [B, S, H]."""
-        given = {name: features[name] for name in INPUTS}
+        given = {name: features[name] for name in ID_INPUTS}
         if given["input_ids"].shape.rank == 2:
             given = {name: tf.stack([value, value], axis=1) for name, value in given.items()}
         _, texts, length = given["input_ids"].shape

@@ -149,7 +149,7 @@ def _train(
         evaluates_first=plan.initial is not None,
     )
     if chief and (held_out := plan.data[-1].held_out) and job.objective != LTR:
-        predicted = {name: predicted_tokens(of) for name, of in held_out.items()}
+        predicted = {name: predicted_tokens(data) for name, data in held_out.items()}
         results["commonest_token_accuracy"] = commonest_token_accuracy(predicted)
         share = results["commonest_token_accuracy"]
         print(f"accuracy of always predicting the commonest token: {share:.1%}")

@@ -10,8 +10,6 @@ import tensorflow_text as tf_text
 from beambert.trainer import model_folders
 from beambert.trainer.weights import model_card
 
-CARD_FILE = "README.md"
-
 # Input or output of a signature -> its meaning.
 _MEANINGS = {
     "input_ids": "int32 [n, L], the ids of [CLS], the text and [SEP], then padding",

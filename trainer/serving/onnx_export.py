@@ -5,7 +5,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from beambert.pipelines.model_inputs.text_models import ID_INPUTS
+from beambert.pipelines.model_inputs.signatures import ID_INPUTS
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.storage.model_files import LABELS_FILE, PRETRAINING

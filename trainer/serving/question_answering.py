@@ -10,7 +10,7 @@ import keras
 import tensorflow as tf
 
 from beambert.pipelines.model_inputs.answers import CERTAIN, DecodingParameters
-from beambert.pipelines.model_inputs.text_models import ID_INPUTS, WINDOWS_SIGNATURE
+from beambert.pipelines.model_inputs.signatures import ID_INPUTS, WINDOWS_SIGNATURE
 from beambert.pipelines.model_inputs.texts import TextFeatures
 from beambert.pipelines.model_inputs.windows import SPECIAL_TOKENS, WindowParameters
 from beambert.pipelines.tokenizers.vocabulary import TokenizerVocabulary

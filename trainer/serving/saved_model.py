@@ -11,7 +11,8 @@ import keras
 import tensorflow as tf
 
 from beambert.pipelines.model_inputs.interaction import InteractionFeatures
-from beambert.pipelines.model_inputs.text_models import FIRST_PIECES, ID_INPUTS, id_inputs
+from beambert.pipelines.model_inputs.signatures import FIRST_PIECES, ID_INPUTS
+from beambert.pipelines.model_inputs.text_models import id_inputs
 from beambert.pipelines.model_inputs.texts import TextFeatures
 from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.tasks.declarations import find_task
@@ -150,7 +151,7 @@ class _Scorer(_TaskModule):
         return {"score": self._model(self._text_features(*texts))[:, 0]}
 
 
-class _Reranker(_TaskModule):
+class _RelevanceScorer(_TaskModule):
     def _answer(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
         return {"score": tf.sigmoid(self._model(self._text_features(*texts))[:, 0])}
 
@@ -231,7 +232,7 @@ ANSWER_MODULES: dict[str, Callable[..., _TaskModule | AnswerModule]] = {
     CLASSIFICATION: _Classifier,
     MULTI_LABEL: _MultiLabelClassifier,
     REGRESSION: _Scorer,
-    RERANK: _Reranker,
+    RERANK: _RelevanceScorer,
     CHOICE: _Chooser,
     TAGGING: _Tagger,
     SPAN: _finder,

@@ -10,6 +10,7 @@ from beambert.pipelines.shared.json_objects import parse_object
 from beambert.pipelines.shared.logs import logging_as_it_was
 from beambert.pipelines.storage import claims, locks, tensorflow_files, tensorflow_models
 from beambert.pipelines.storage.model_files import (
+    CARD_FILE,
     PRETRAINING,
     RESULTS_FILE,
     SAVED_MODEL_FOLDER,
@@ -19,7 +20,7 @@ from beambert.pipelines.tasks.task import CLASSIFICATION, MULTI_LABEL
 from beambert.pipelines.tokenizers.vocabulary import TOKENIZER_FILE, TokenizerVocabulary
 from beambert.trainer import model_folders
 from beambert.trainer.pretrained_models import pretrained_model
-from beambert.trainer.serving.card import CARD_FILE, served_card
+from beambert.trainer.serving.card import served_card
 from beambert.trainer.serving.publishing import (
     EXTRA_ASSETS,
     SOURCE_FILE,

@@ -23,7 +23,7 @@ from beambert.model.objectives import RTD
 from beambert.model.replaced_tokens import generator_config
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import locks, tensorflow_files
-from beambert.pipelines.storage.model_files import PRETRAINING
+from beambert.pipelines.storage.model_files import CARD_FILE, PRETRAINING
 from beambert.pipelines.tasks.task import (
     CHOICE,
     CLASSIFICATION,
@@ -41,7 +41,7 @@ from beambert.trainer.pretrained_models import objective_of, pretrained_model
 from beambert.trainer.task_models import task_model
 from beambert.trainer.weights.colbert import COLBERT_FILE, colbert_settings
 from beambert.trainer.weights.initial import GENERATOR_FOLDER
-from beambert.trainer.weights.model_card import CARD_FILE, model_card
+from beambert.trainer.weights.model_card import model_card
 from beambert.trainer.weights.tokenizer_files import exported_files, json_bytes
 from beambert.trainer.weights.weight_files import CONFIG_FILES, SAFETENSORS_FILE
 

@@ -33,7 +33,6 @@ from beambert.pipelines.tasks.task import (
 from beambert.trainer import model_folders
 from beambert.trainer.pretrained_models import objective_of
 
-CARD_FILE = "README.md"
 # Kind of model -> the Hub's name of what it does (huggingface.co/tasks).
 _PIPELINES = {
     PRETRAINING: "fill-mask",

@@ -36,7 +36,7 @@ def _nothing():
 
 
 def test_a_job_runs_to_its_end(vertex):
-    jobs.run_job(SETTINGS, JOB)
+    jobs.run_to_end(SETTINGS, JOB)
     (created,) = vertex.sent("CreateCustomJob")
     assert created.parent == "projects/my-project/locations/us-central1"
     assert created.custom_job == aiplatform.CustomJob(JOB)
@@ -48,7 +48,7 @@ def test_a_step_that_is_repeated_waits_for_the_job_at_work(vertex, capsys):
     done = aiplatform.CustomJob(name="done", state="JOB_STATE_FAILED")
     found = aiplatform.ListCustomJobsResponse(custom_jobs=[done, running])
     vertex.answers["ListCustomJobs"] = found
-    jobs.run_job(SETTINGS, JOB)
+    jobs.run_to_end(SETTINGS, JOB)
     assert not vertex.sent("CreateCustomJob") and f"{ONE}: waiting" in capsys.readouterr().out
     (asked,) = vertex.sent("ListCustomJobs")
     assert asked.filter == f'display_name="{JOB["display_name"]}"'
@@ -59,7 +59,7 @@ def test_a_service_that_refuses(vertex, failing):
     """If the list can't be read, nothing is started: a job may be at work."""
     vertex.answers[failing] = grpc.StatusCode.PERMISSION_DENIED
     with pytest.raises(InputError, match=f"{JOB['display_name']}: the job cannot be .*403.*roles"):
-        jobs.run_job(SETTINGS, JOB)
+        jobs.run_to_end(SETTINGS, JOB)
     assert len(vertex.sent("CreateCustomJob")) == (failing != "ListCustomJobs")
 
 
@@ -77,7 +77,7 @@ def test_a_cancelled_pipeline_leaves_no_accelerators_at_work(vertex, capsys, mom
     vertex.answers[moment] = press(signal.SIGTERM)
     before = signal.getsignal(signal.SIGTERM)
     with pytest.raises(SystemExit) as ended:
-        jobs.run_job(SETTINGS, JOB)
+        jobs.run_to_end(SETTINGS, JOB)
     assert ended.value.code == 143
     assert [request.name for request in vertex.sent("CancelCustomJob")] == [ONE]
     assert capsys.readouterr().err.startswith(f"{ONE}: cancelled")
@@ -89,7 +89,7 @@ def test_a_signal_before_the_job_is_there(vertex):
         os.kill(os.getpid(), signal.SIGTERM) or aiplatform.ListCustomJobsResponse()
     )
     with pytest.raises(SystemExit):
-        jobs.run_job(SETTINGS, JOB)
+        jobs.run_to_end(SETTINGS, JOB)
     assert not vertex.sent("CreateCustomJob") and not vertex.sent("CancelCustomJob")
 
 
@@ -101,7 +101,7 @@ def test_ctrl_c_only_ends_the_wait(vertex, capsys, monkeypatch):
 
     monkeypatch.setattr(jobs, "_sleep", interrupt)
     with pytest.raises(KeyboardInterrupt):
-        jobs.run_job(SETTINGS, JOB)
+        jobs.run_to_end(SETTINGS, JOB)
     assert not vertex.sent("CancelCustomJob")
     assert capsys.readouterr().err.startswith(f"{ONE}: goes on")
 
@@ -118,7 +118,7 @@ def ended(code, message):
 def test_a_job_that_fails_is_not_repeated(vertex, code, message):
     vertex.answers["GetCustomJob"] = ended(code, message)
     with pytest.raises(InputError, match="JOB_STATE_FAILED .*; its log"):
-        jobs.run_job(SETTINGS, JOB)
+        jobs.run_to_end(SETTINGS, JOB)
     assert len(vertex.sent("CreateCustomJob")) == 1
 
 
@@ -127,7 +127,7 @@ def test_spot_first_then_on_demand(vertex, capsys):
     ends = iter([ended(14, "preempted")] * 2 + [ended(8, "Resources are insufficient")])
     success = aiplatform.CustomJob(name=ONE, state="JOB_STATE_SUCCEEDED")
     vertex.answers["GetCustomJob"] = lambda _: next(ends, success)
-    jobs.run_job(SETTINGS, JOB)
+    jobs.run_to_end(SETTINGS, JOB)
     schedulings = [r.custom_job.job_spec.scheduling for r in vertex.sent("CreateCustomJob")]
     assert [s.strategy.name for s in schedulings] == ["SPOT"] * 3 + ["STANDARD"]
     assert not schedulings[-1].restart_job_on_worker_restart
@@ -160,7 +160,7 @@ def test_a_region_without_machines(vertex, capsys):
     ends = iter([ended(8, NO_MACHINE), ended(14, "preempted")])
     success = aiplatform.CustomJob(name=ONE, state="JOB_STATE_SUCCEEDED")
     vertex.answers["GetCustomJob"] = lambda _: next(ends, success)
-    jobs.run_job(*regions("us-west4", "europe-west4"))
+    jobs.run_to_end(*regions("us-west4", "europe-west4"))
     assert places(vertex) == [("us-central1", "SPOT"), ("us-west4", "SPOT"), ("us-west4", "SPOT")]
     assert capsys.readouterr().out.count("goes on with another machine in us-west4") == 2
     looked = {request.parent.rpartition("/")[2] for request in vertex.sent("ListCustomJobs")}
@@ -171,11 +171,11 @@ def test_no_region_has_machines(vertex):
     """On demand each is tried once, and then a person is told."""
     vertex.answers["GetCustomJob"] = ended(8, NO_MACHINE)
     with pytest.raises(InputError, match=NO_MACHINE):
-        jobs.run_job(*regions("us-west4", trainer="v5e-8"))
+        jobs.run_to_end(*regions("us-west4", trainer="v5e-8"))
     assert places(vertex) == [("us-central1", "STANDARD"), ("us-west4", "STANDARD")]
     vertex.requests.clear()
     with pytest.raises(InputError, match=NO_MACHINE):
-        jobs.run_job(*regions("us-west4"))
+        jobs.run_to_end(*regions("us-west4"))
     assert [place for place, kind in places(vertex) if kind == "STANDARD"] == [
         "us-west4",
         "us-central1",
@@ -189,10 +189,10 @@ def test_a_region_without_quota(vertex):
     vertex.answers["CreateCustomJob"] = lambda request: (
         grpc.StatusCode.RESOURCE_EXHAUSTED if "us-central1" in request.parent else answer
     )
-    jobs.run_job(*regions("us-west4"))
+    jobs.run_to_end(*regions("us-west4"))
     assert places(vertex) == [("us-central1", "SPOT"), ("us-west4", "SPOT")]
     with pytest.raises(InputError, match="pretrain-.*: us-central1 has no quota left .429"):
-        jobs.run_job(SETTINGS, JOB)
+        jobs.run_to_end(SETTINGS, JOB)
     assert places(vertex)[2:] == [("us-central1", "SPOT")]
 
 
@@ -204,7 +204,7 @@ def test_a_job_at_work_in_another_region(vertex):
         there if "us-west4" in request.parent else aiplatform.ListCustomJobsResponse()
     )
     settings, job = regions("us-west4")
-    jobs.run_job(settings, job)
+    jobs.run_to_end(settings, job)
     assert not vertex.sent("CreateCustomJob")
     jobs.cancel(settings, job["display_name"])
     assert len(vertex.sent("CancelCustomJob")) == 1
@@ -214,7 +214,7 @@ def test_an_on_demand_job_is_not_repeated(vertex):
     settings = Settings(**vars(SETTINGS) | {"trainer": "v5e-8"})
     vertex.answers["GetCustomJob"] = ended(14, "gone")
     with pytest.raises(InputError, match="gone"):
-        jobs.run_job(
+        jobs.run_to_end(
             settings, requests.job_by_hand(Deployment(settings, DEPLOYMENT.release), ["x"], 1)
         )
 
@@ -229,7 +229,7 @@ def test_a_job_that_waits_long_for_its_machine_is_reported(vertex, capsys):
     states = iter(pending)
     success = aiplatform.CustomJob(name=ONE, state="JOB_STATE_SUCCEEDED")
     vertex.answers["GetCustomJob"] = lambda _: next(states, success)
-    jobs.run_job(SETTINGS, JOB)
+    jobs.run_to_end(SETTINGS, JOB)
     assert capsys.readouterr().err == f"{ONE}: has been queued for 4 hours\n"
 
 

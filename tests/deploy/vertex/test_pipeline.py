@@ -174,7 +174,7 @@ def test_a_component_does_its_step(tmp_path, monkeypatch):
     monkeypatch.setattr(workspace, "read_config", lambda path: config)
     ran = []
     monkeypatch.setattr(retrain, "_run", lambda step, *_: ran.append(step))
-    monkeypatch.setattr(jobs, "run_job", lambda settings, job: ran.append(job["display_name"]))
+    monkeypatch.setattr(jobs, "run_to_end", lambda settings, job: ran.append(job["display_name"]))
     start = [f"--deployment={path}", "step"]
     with pytest.raises(InputError, match="--step=encoder: there is no open run in .*; plan one"):
         command.main([*start, "--step=encoder"])

@@ -24,7 +24,7 @@ from beambert.pipelines.tasks.examples import read_examples
 from beambert.trainer.commands.export import main as export_main
 from beambert.trainer.finetuning.batches import PaddedBatches
 from beambert.trainer.serving import publishing
-from beambert.trainer.serving.blessing import check_blessing
+from beambert.trainer.serving.blessing_check import check_blessing
 from beambert.trainer.serving.versions import export, served_model
 
 
