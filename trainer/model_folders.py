@@ -250,8 +250,9 @@ def open_model(path: str, flag: str) -> ModelFolder:
         raise InputError(f"{flag}={path}: no such folder; {given_paths.CHECK}")
     if not tensorflow_files.exists(f"{path}/{MARKER_FILE}"):
         raise InputError(
-            f"{flag}={path}: not a finished model folder (no {MARKER_FILE}); "
-            "run the command that makes it again, which continues it"
+            f"{flag}={path}: not a finished model folder (no {MARKER_FILE}) of `beambert pretrain` "
+            "or `finetune`; check the path, or run the command that makes it again, which "
+            "continues it"
         )
     if fault := fault_of(tensorflow_files.list_folder(path)):
         raise InputError(f"{flag}={path}: {fault}")

@@ -2,6 +2,7 @@
 
 python deploy/serving/client.py "So good from start to end" "A waste of time"
 python deploy/serving/client.py --url=http://10.0.0.7:8080 "So good from start to end"
+python deploy/serving/client.py --name=question,context "Where is Rouen?" "Rouen is in France."
 """
 
 import argparse
@@ -12,6 +13,22 @@ import urllib.error
 import urllib.request
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+
+def inputs_of(names: Sequence[str], texts: Sequence[str]) -> dict[str, list[str]]:
+    """Returns the texts of each input, out of texts that take turns.
+
+    Args:
+      names: the inputs of the model, such as question and context.
+      texts: a text for each input, then the next ones.
+
+    Raises:
+      ValueError: the last turn isn't whole.
+    """
+    count = len(names)
+    if len(texts) % count:
+        raise ValueError(f"{len(texts)} texts for {count} inputs; give each input as many")
+    return {name: list(texts[place::count]) for place, name in enumerate(names)}
 
 
 def request_of(inputs: Mapping[str, Sequence[str]]) -> dict[str, Any]:
@@ -73,10 +90,19 @@ def _nested(flat: list, shape: Sequence[int]) -> list:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--url", default="http://localhost:8080", help="default: %(default)s")
-    parser.add_argument("--name", default="text", help="input of the model (default: %(default)s)")
+    parser.add_argument(
+        "--name",
+        default="text",
+        help="inputs of the model, with commas between them; the texts take turns "
+        "(default: %(default)s)",
+    )
     parser.add_argument("text", nargs="+")
     flags = parser.parse_args()
     try:
-        print(json.dumps(ask(flags.url, {flags.name: flags.text}), indent=1))
+        given = inputs_of(flags.name.split(","), flags.text)
+    except ValueError as error:
+        parser.error(str(error))
+    try:
+        print(json.dumps(ask(flags.url, given), indent=1))
     except (RuntimeError, urllib.error.URLError) as error:
         sys.exit(f"{flags.url}: {error}")

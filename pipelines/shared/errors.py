@@ -22,6 +22,16 @@ def _written_out(character: str) -> str:
     return character
 
 
+def check_list(texts: object, name: str) -> None:
+    """Refuses one text where a function takes a list, as its letters would pass for texts.
+
+    Raises:
+      InputError: there is one text.
+    """
+    if isinstance(texts, str):
+        raise InputError(f"{name}: is one text, {texts[:40]!r}; give a list of texts")
+
+
 class InputError(Exception):
     """An input of the user cannot be used.
 

@@ -221,9 +221,8 @@ def read_text(path: str, flag: str = "") -> str:
     try:
         return read_bytes(path, flag).decode()
     except UnicodeDecodeError as error:
-        raise claims.refusal(
-            claims.named(path, flag), "read", str(error), "save it as UTF-8"
-        ) from error
+        name = claims.named(path, flag)
+        raise claims.refusal(name, "read", str(error), "save it as UTF-8") from error
 
 
 def read_chunks(path: str) -> Iterator[bytes]:

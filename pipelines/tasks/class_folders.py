@@ -147,7 +147,8 @@ def _text(path: pathlib.Path, content: bytes, decided: Encodings) -> str | BadRo
         if assumed.is_given:
             other = f"not {charsets.web_name(assumed.encoding)}"
         reason = f"is not UTF-8, and {other}"
-        return BadRow(path, line, reason, "name the encoding with --encoding=, or convert the file")
+        remedy = "convert the file to UTF-8, or name its encoding with --encoding="
+        return BadRow(path, line, reason, remedy)
 
 
 def balance(path: pathlib.Path, counts: Mapping[str, int]) -> str:

@@ -188,8 +188,8 @@ def decode(path: pathlib.PurePath, content: bytes, assumed: Assumed) -> tuple[st
         if assumed.is_given:
             what = f"not {charsets.web_name(assumed.encoding)}"
         raise InputError(
-            f"{path}, line {line}, byte {error.start}: not UTF-8, and {what}; name the encoding "
-            "with --encoding=, or convert the file"
+            f"{path}, line {line}, byte {error.start}: not UTF-8, and {what}; convert the file to "
+            "UTF-8, or name its encoding with --encoding= where the command has that flag"
         ) from error
 
 

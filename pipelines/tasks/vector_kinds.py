@@ -125,6 +125,24 @@ class RetrievalTask(VectorTask):
 
     COLUMN_FLAGS = frozenset({"text_columns", "choice_columns"})
 
+    def _example(
+        self,
+        path: pathlib.Path,
+        line: int,
+        row: dict[str, str] | BadRow,
+        is_labelled: bool,
+        labels: Sequence[str] | None,
+    ) -> Any:
+        """Refuses scores: a pair of the score 0 would be learnt as a right one."""
+        is_pair = not isinstance(row, BadRow) and self.text_columns[1] in row
+        if is_labelled and is_pair and self.label_column in row:
+            raise InputError(
+                f"{path}, line {line}: has a column {self.label_column!r}, and this task takes "
+                "every pair for a right one; learn scores with --task=similarity, or rename the "
+                "column"
+            )
+        return super()._example(path, line, row, is_labelled, labels)
+
     def _choice_columns(
         self, path: pathlib.Path, line: int, row: dict[str, str]
     ) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.shared.errors import InputError, check_list
 from beambert.pipelines.wordpiece.vocabulary import MASK
 from beambert.trainer.asking.encoders import (
     MASKED_LM_HEAD,
@@ -52,6 +52,7 @@ def fill(
       InputError: the encoder has no masked-LM head, a text has no mask or is longer than the
         encoder's positions.
     """
+    check_list(texts, "texts")
     return fill_texts(open_encoder(model, MASKED_LM_HEAD), texts, top, report)
 
 

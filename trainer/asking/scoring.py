@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from beambert.pipelines.records.contract import IS_NEXT
-from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.shared.errors import InputError, check_list
 from beambert.pipelines.wordpiece.vocabulary import MASK
 from beambert.trainer.asking.encoders import (
     MASKED_LM_HEAD,
@@ -75,6 +75,7 @@ def score(
       InputError: the encoder has no masked-LM head, or a text has a [MASK], no tokens, or more
         tokens than the encoder has positions.
     """
+    check_list(texts, "texts")
     return score_texts(open_encoder(model, MASKED_LM_HEAD), texts, report, whole_words)
 
 

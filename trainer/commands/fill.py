@@ -48,7 +48,13 @@ def main(argv: Sequence[str]) -> None:
     check_weights(flags.model, "--model")
     with loading():
         from beambert.trainer.asking.filling import fill
-        from beambert.trainer.commands.texts import given_texts, show_progress, write_lines
+        from beambert.trainer.commands.texts import (
+            check_output,
+            given_texts,
+            show_progress,
+            write_lines,
+        )
+    check_output(flags.output)
     texts = given_texts(flags.texts, flags.input)
     if flags.output:
         found = fill(flags.model, texts, flags.top, show_progress("texts"))

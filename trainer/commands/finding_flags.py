@@ -16,7 +16,8 @@ def add_finding_flags(parser: FlagParser) -> None:
     add(
         "--by",
         choices=WAYS,
-        help="what passages are found by (default: both with --model, or else words)",
+        help="what passages are found by (default: both with --model, or else words; vectors if "
+        "the index has no words)",
     )
     add(
         "--reranker",

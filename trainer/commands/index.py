@@ -72,7 +72,9 @@ def main(argv: Sequence[str]) -> None:
     if found.was_done:
         print(f"{output}: already finished by the same command, nothing to do")
         return
-    words = "and words" if found.has_words else "without words, as the texts were not kept"
-    print(f"{output}: vectors {words} of {counted(found.passages, 'passage')} ({found.method})")
+    what = "vectors and words" if found.has_words else "vectors"
+    left_out = "" if found.has_words else ", without words, as the texts were not kept"
+    passages = counted(found.passages, "passage")
+    print(f"{output}: {what} of {passages} ({found.method}){left_out}")
     if found.method == HNSW:
         print(f"{output}: vectors find {found.recall:.1%} of their ten nearest others")

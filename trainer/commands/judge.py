@@ -54,7 +54,9 @@ def main(argv: Sequence[str]) -> None:
     check_folder(flags.data_dir, f"--data_dir={flags.data_dir}")
     with loading():
         from beambert.pipelines.storage import tensorflow_files
+        from beambert.trainer.commands.texts import check_output
         from beambert.trainer.retrieval.judging import judge
+    check_output(flags.output)
     found = judge(
         flags.index,
         flags.data_dir,

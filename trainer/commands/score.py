@@ -64,7 +64,13 @@ def main(argv: Sequence[str]) -> None:
     with loading():
         from beambert.trainer.asking.encoders import no_report
         from beambert.trainer.asking.scoring import score, score_next
-        from beambert.trainer.commands.texts import given_texts, show_progress, write_lines
+        from beambert.trainer.commands.texts import (
+            check_output,
+            given_texts,
+            show_progress,
+            write_lines,
+        )
+    check_output(flags.output)
     texts = given_texts(flags.texts, flags.input)
     report = show_progress("pairs" if flags.next else "tokens") if flags.output else no_report
     if flags.next:

@@ -66,13 +66,17 @@ def main(argv: Sequence[str]) -> None:
         raise InputError(f"--candidates={candidates}: must be at least --top={flags.top}")
     check_finding_flags(flags)
     with loading():
-        from beambert.trainer.commands.texts import given_texts, write_lines
+        from beambert.trainer.commands.texts import check_output, given_texts, write_lines
         from beambert.trainer.retrieval.searcher import Searcher
+    check_output(flags.output)
     queries = given_texts(flags.texts, flags.input)
     searcher = Searcher(
         flags.index, flags.model, by=flags.by, reranker=flags.reranker, prefix=flags.prefix
     )
     found = searcher.search(queries, flags.top, candidates)
+    count, tokens = searcher.cut(queries)
+    if count:
+        print(f"{count:,} of {len(queries):,} queries cut to {tokens:,} tokens for their vectors")
     if flags.output:
         rows = zip(queries, found, strict=True)
         write_lines(
@@ -83,6 +87,10 @@ def main(argv: Sequence[str]) -> None:
         return
     for query, hits in zip(queries, found, strict=True):
         print(query)
+        if not hits:
+            print("  no passage has a word of it")
         for hit in hits:
             place = f"{hit.file}:{hit.line}" + (f", character {hit.start:,}" if hit.start else "")
-            print(f"  {hit.score:.4f}  {place}  {json.dumps(hit.text[:100], ensure_ascii=False)}")
+            place = f"{hit.id} ({place})" if hit.id else place
+            text = f"  {json.dumps(hit.text[:100], ensure_ascii=False)}" if hit.text else ""
+            print(f"  {hit.score:.4f}  {place}{text}")

@@ -24,11 +24,22 @@ def given_texts(texts: Sequence[str], path: str | None) -> list[str]:
     if bool(texts) == bool(path):
         raise InputError("--input: is needed without a TEXT, and only then; name a file of texts")
     if path:
-        content = tensorflow_files.read_text(path, "--input")
+        # Editors on Windows put a byte order mark before UTF-8.
+        content = tensorflow_files.read_text(path, "--input").removeprefix("\ufeff")
         texts = [line.strip() for line in content.split("\n") if line.strip()]
         if not texts:
             raise InputError(f"--input={path}: is empty; put a text on each line")
     return list(texts)
+
+
+def check_output(path: str | None) -> None:
+    """Refuses a folder as the file of the answers, before they are computed.
+
+    Raises:
+      InputError: it is a folder.
+    """
+    if path and tensorflow_files.is_folder(path):
+        raise InputError(f"--output={path}: is a folder; name a file")
 
 
 def write_lines(path: str, rows: Iterable[Mapping[str, Any]]) -> None:

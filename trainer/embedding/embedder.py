@@ -14,7 +14,7 @@ from keras import ops
 from beambert.model.encoder import Encoder
 from beambert.model.families.table import family_of
 from beambert.model.pooling import pool
-from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.shared.errors import InputError, check_list
 from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.storage.model_files import PRETRAINING, TRAINING_FILE, weights_sha256
 from beambert.pipelines.tokenizers.building import make_tokenizer
@@ -276,6 +276,7 @@ def embed(
     Raises:
       InputError: the model cannot be used, or a text is none or blank.
     """
+    check_list(texts, "texts")
     for number, text in enumerate(texts, start=1):
         if not isinstance(text, str) or not text.strip():
             what = "is blank" if isinstance(text, str) else "is no text"

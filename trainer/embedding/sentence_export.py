@@ -4,7 +4,7 @@ from beambert.model.pooling import Pooling
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.storage.model_files import PRETRAINING
-from beambert.pipelines.tasks.task import EMBEDDING, LATE_INTERACTION, SIMILARITY
+from beambert.pipelines.tasks.task import EMBEDDING, LATE_INTERACTION, RERANK, SIMILARITY
 from beambert.pipelines.tokenizers.vocabulary import TOKENIZER_FILE, TokenizerVocabulary
 from beambert.trainer import model_folders
 from beambert.trainer.embedding.sentence_folders import (
@@ -48,6 +48,11 @@ def export_sentence_transformers(
         raise InputError(
             f"--model={model_dir}: makes vectors of tokens, and a folder of sentence-transformers "
             "makes one vector of each text; export it with --to=huggingface"
+        )
+    if found.training["kind"] == RERANK:
+        raise InputError(
+            f"--model={model_dir}: reads pairs of texts, for which sentence-transformers has its "
+            "CrossEncoder; export it with --to=huggingface, whose folder that class loads"
         )
     if found.training["kind"] not in _ENCODERS or found.config.is_decoder:
         raise InputError(

@@ -6,12 +6,13 @@ qrels/SPLIT.tsv has a header and the columns query-id, corpus-id and score.
 
 import dataclasses
 import pathlib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.tasks.tables import BadRow, field, filled, read_rows
+from beambert.pipelines.tasks.tables import BadRow, field, filled, lacks_column, read_rows
 
-_QUERY, _DOCUMENT, _GRADE = "query-id", "corpus-id", "score"
+# The query, the document and its grade.
+_COLUMNS = ("query-id", "corpus-id", "score")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,9 +52,7 @@ def read_documents(path: pathlib.Path) -> dict[str, str]:
       InputError: the file cannot be read, or a row lacks its text or repeats an identifier.
     """
     found: dict[str, str] = {}
-    for line, row in read_rows(path):
-        if isinstance(row, BadRow):
-            raise row
+    for line, row in _rows(path, ("_id", "text"), 'write objects with "_id" and "text"'):
         name, title = filled(path, line, row, "_id"), row.get("title", "").strip()
         if name in found:
             raise BadRow(path, line, f"has the _id {name!r} again", "leave one of them out")
@@ -81,12 +80,9 @@ def read_judgments(
         has a grade that is no whole number.
     """
     found: dict[str, dict[str, int]] = {}
-    for line, row in read_rows(path):
-        if isinstance(row, BadRow):
-            raise row
-        query, document, grade = (
-            filled(path, line, row, name) for name in (_QUERY, _DOCUMENT, _GRADE)
-        )
+    remedy = f"let the first line be {', '.join(_COLUMNS)}, with tabs between all columns"
+    for line, row in _rows(path, _COLUMNS, remedy):
+        query, document, grade = (filled(path, line, row, name) for name in _COLUMNS)
         for what, name, there, where in (
             ("query", query, queries, "queries.jsonl"),
             ("document", document, documents, "the index"),
@@ -97,8 +93,30 @@ def read_judgments(
         try:
             found.setdefault(query, {})[document] = int(grade)
         except ValueError:
-            reason = f"has the {_GRADE} {grade!r}"
+            reason = f"has the {_COLUMNS[2]} {grade!r}"
             raise BadRow(path, line, reason, "write a whole number") from None
     if not any(grade > 0 for grades in found.values() for grade in grades.values()):
         raise InputError(f"{path}: says of no document that it is relevant; take another split")
     return found
+
+
+def _rows(
+    path: pathlib.Path, columns: Collection[str], remedy: str
+) -> Iterator[tuple[int, dict[str, str]]]:
+    """Yields the line and the fields of each row of a file.
+
+    Args:
+      path: path of the file.
+      columns: what each row must have.
+      remedy: what to do about a row that lacks one of them.
+
+    Raises:
+      InputError: the file cannot be read, or a row cannot be used.
+    """
+    for line, row in read_rows(path):
+        if isinstance(row, BadRow):
+            raise row
+        if missing := [name for name in columns if name not in row]:
+            reason = f"has no column {missing[0]!r} (it has {', '.join(row) or 'none'})"
+            raise lacks_column(path, line, reason, remedy)
+        yield line, row

@@ -113,7 +113,7 @@ def test_files_that_are_no_text_are_named(data):
 def test_a_text_in_no_certain_encoding(data):
     path = data / "train" / "pos" / "0_7.txt"
     path.write_bytes(b"\xff\xfd\x80")
-    with pytest.raises(InputError, match=f"^{path}, line 1: is not UTF-8, .*; name the encoding"):
+    with pytest.raises(InputError, match=f"^{path}, line 1: is not UTF-8, .*; convert the file"):
         train(data)
     read = train(data, skip_bad_rows=True)
     assert (len(read.examples), len(read.bad_rows)) == (5, 1)

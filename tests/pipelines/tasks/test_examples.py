@@ -127,7 +127,7 @@ def test_a_file_in_another_encoding(tmp_path, capsys):
     other = dataclasses.replace(task, encoding="iso8859-15")
     assert "\x96" in examples.read_examples(other, folder, "dev", ["x"])[0].text
     assert capsys.readouterr().out == ""
-    with refused("dev.tsv, line 2, byte 25: not UTF-8, and not shift-jis; name the encoding"):
+    with refused("dev.tsv, line 2, byte 25: not UTF-8, and not shift-jis; convert the file"):
         examples.read_examples(dataclasses.replace(task, encoding="shift_jis"), folder, "dev")
 
 

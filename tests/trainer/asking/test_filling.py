@@ -10,6 +10,8 @@ from beambert.commands import run
 from beambert.pipelines.shared.errors import InputError
 from beambert.trainer.asking.encoders import MASKED_LM_HEAD, no_report, open_encoder
 from beambert.trainer.asking.filling import fill, fill_texts
+from beambert.trainer.asking.scoring import score
+from beambert.trainer.embedding.embedder import embed
 
 
 @pytest.fixture(scope="module")
@@ -62,6 +64,7 @@ def test_the_command(folder, tmp_path, capsys):
         ([], "--input: is needed without a TEXT, and only then"),
         (["[MASK]", "--input=x"], "--input: is needed without a TEXT, and only then"),
         (["--input=missing.txt"], "--input=missing.txt: "),
+        (["[MASK]", "--output=/tmp"], "--output=/tmp: is a folder; name a file"),
         (["[MASK]", "--top=0"], "--top=0: must be 1 or more"),
         (["[MASK] " * 20], "has 22 tokens with [CLS] and [SEP]"),
     ],
@@ -70,6 +73,25 @@ def test_refusals(folder, capsys, flags, told):
     assert run(["fill", f"--model={folder}", *flags]) == 2
     error = capsys.readouterr().err
     assert told in error and error.count("\n") == 1
+
+
+def test_files_of_other_encodings(folder, tmp_path, capsys):
+    questions, output = tmp_path / "questions.txt", tmp_path / "answers.jsonl"
+    flags = [f"--model={folder}", f"--input={questions}", f"--output={output}"]
+    questions.write_bytes("der Fluß [MASK]\n".encode("latin-1"))
+    assert run(["fill", *flags]) == 2
+    assert capsys.readouterr().err.endswith("; save it as UTF-8\n") and not output.exists()
+    # Editors on Windows write this mark.
+    questions.write_text("the [MASK]\n", encoding="utf-8-sig")
+    assert run(["fill", *flags]) == 0
+    assert json.loads(output.read_text())["text"] == "the [MASK]"
+
+
+def test_one_text_is_no_list():
+    """Its letters would pass for texts."""
+    for function in (fill, score, embed):
+        with pytest.raises(InputError, match="^texts: is one text, 'The .MASK..'; give a list"):
+            function("any", "The [MASK].")
 
 
 def test_a_model_that_is_none(tmp_path):

@@ -141,6 +141,7 @@ def test_the_command(folder, tmp_path, capsys):
     ("flags", "told"),
     [
         (["a [MASK]"], "has a [MASK]; `beambert fill` answers it"),
+        (["a", "--output=/tmp"], "--output=/tmp: is a folder; name a file"),
         (["--next", "a"], "--next: needs two texts, got 1"),
         (["--next", "a", "b", "c"], "--next: needs two texts, got 3"),
         (["a " * 20], "has 22 tokens with [CLS] and [SEP]"),

@@ -1,5 +1,6 @@
 """Folders for sentence-transformers: read again here, and by the library where it is installed."""
 
+import dataclasses
 import json
 import os
 import subprocess
@@ -11,6 +12,9 @@ import tokenizers
 from support import untrained_models
 
 from beambert.commands import run
+from beambert.pipelines.tasks.task import RERANK
+from beambert.trainer import model_folders
+from beambert.trainer.embedding import sentence_export
 from beambert.trainer.embedding.embedder import embed
 
 TEXTS = ["the river", "a village of the north", "people live there, in the city."]
@@ -84,10 +88,16 @@ def test_the_folder_has_what_a_server_of_embeddings_reads(encoder, tmp_path):
     assert {prefix + name for name in read} <= names
 
 
-def test_what_is_no_encoder_is_refused(tmp_path, vocabulary, capsys):
+def test_what_is_no_encoder_is_refused(tmp_path, vocabulary, capsys, monkeypatch):
     folder = untrained_models.save_classifier(tmp_path / "classifier", vocabulary)
     flags = [f"--output={tmp_path / 'out'}", "--to=sentence-transformers"]
     assert run(["export", f"--model={folder}", *flags]) == 2
     assert "is no encoder that reads whole texts" in capsys.readouterr().err
     assert run(["export", f"--model={folder}", "--output=o", "--pooling=cls"]) == 2
     assert "--pooling=cls: needs --to=sentence-transformers" in capsys.readouterr().err
+    found = model_folders.open_model(str(folder), "--model")
+    reranker = dataclasses.replace(found, training=found.training | {"kind": RERANK})
+    monkeypatch.setattr(sentence_export.model_folders, "open_model", lambda *_: reranker)
+    assert run(["export", f"--model={folder}", *flags]) == 2
+    assert "CrossEncoder; export it with --to=huggingface" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()

@@ -212,6 +212,8 @@ PAIR = {"text": "the river", "text_b": "a city"}
         ("embedding", [PAIR, {"text": "a"}], "has 'text_b' in some rows only"),
         ("embedding", [{"text_b": "a city"}], "has no column 'text'"),
         ("embedding", [PAIR | {"text_b": " "}], "has an empty 'text_b'"),
+        ("embedding", [PAIR | {"label": "0"}], "learn scores with --task=similarity"),
+        ("late_interaction", [PAIR | {"label": "0"}], "takes every pair for a right one"),
         ("embedding", [PAIR | {"negative": "a"}, PAIR], "different numbers of negatives"),
         ("embedding", [{"text": "a", "negative": "b"}], "has negatives but no column 'text_b'"),
     ],

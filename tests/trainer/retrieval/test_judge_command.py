@@ -89,6 +89,7 @@ def test_what_is_refused(collection, tmp_path, capsys):
         assert error.count("\n") == 1
         return error
 
+    assert "is a folder; name a file" in refused(f"--data_dir={tmp_path}", f"--output={tmp_path}")
     write(tmp_path / "queries.jsonl", [{"_id": "1", "text": "river"}])
     assert "test.tsv" in refused(f"--data_dir={tmp_path}")
     write_qrels(tmp_path, {("1", "r"): 1, ("1", "x"): 1})
@@ -104,3 +105,32 @@ def test_what_is_refused(collection, tmp_path, capsys):
     assert "has no identifiers of documents; make the embeddings with --id_column" in refused(
         f"--data_dir={tmp_path}"
     )
+
+
+@pytest.mark.parametrize(
+    ("qrels", "told"),
+    [
+        # The form of trec_eval, which has no header.
+        ("1 0 r 1\n1 0 s 1\n", "test.tsv, line 2: has no column 'query-id' (it has 1 0 r 1)"),
+        ("1\tr\t2\n1\ts\t1\n", "test.tsv, line 2: has no column 'query-id' (it has 1, r, "),
+        ("query-id\tcorpus-id\n1\tr\n", "test.tsv, line 2: has no column 'score'"),
+    ],
+)
+def test_qrels_without_their_columns(collection, tmp_path, capsys, qrels, told):
+    """The advice names no flag, as `judge` has none for columns."""
+    write(tmp_path / "queries.jsonl", [{"_id": "1", "text": "river"}])
+    write_qrels(tmp_path, {})
+    (tmp_path / "qrels" / "test.tsv").write_text(qrels)
+    assert run(["judge", f"--index={collection}/index", f"--data_dir={tmp_path}"]) == 2
+    error = capsys.readouterr().err
+    assert told in error
+    assert "; let the first line be query-id, corpus-id, score, with tabs between" in error
+    assert "--text_columns" not in error
+
+
+def test_queries_without_a_column(collection, tmp_path, capsys):
+    write(tmp_path / "queries.jsonl", [{"id": "1", "text": "river"}])
+    write_qrels(tmp_path, {("1", "r"): 1})
+    assert run(["judge", f"--index={collection}/index", f"--data_dir={tmp_path}"]) == 2
+    error = capsys.readouterr().err
+    assert "queries.jsonl, line 1: has no column '_id' (it has id, text); write objects" in error

@@ -92,6 +92,55 @@ def test_a_passage_is_found_by_its_own_words_and_vector(index, tmp_path):
             assert letters["score"] == pytest.approx(1, abs=1e-5)
 
 
+def test_what_is_printed(tmp_path, capsys):
+    """A passage of a table is named by its identifier; a query without any word says so."""
+    (tmp_path / "a.jsonl").write_text('{"_id": "river-1", "text": "a river"}\n')
+    model, out = f"--model={SENTENCES / 'mean'}", f"--output={tmp_path / 'embeddings'}"
+    flags = [model, f"--input={tmp_path / 'a.jsonl'}", "--id_column=_id", out]
+    assert run(["embed", *flags]) == 0
+    found = [f"--embeddings={tmp_path / 'embeddings'}", f"--output={tmp_path / 'index'}"]
+    assert run(["index", *found]) == 0
+    capsys.readouterr()
+    assert run(["search", f"--index={tmp_path / 'index'}", "river", "zzz"]) == 0
+    first, hit, second, none = capsys.readouterr().out.splitlines()
+    assert (first, second, none) == ("river", "zzz", "  no passage has a word of it")
+    assert f"  river-1 ({tmp_path / 'a.jsonl'}:1)  " in hit
+
+
+def test_an_index_without_words(tmp_path, capsys):
+    """Its passages are found by their vectors, unless words are asked for."""
+    (tmp_path / "a.txt").write_text("a river\nthe lazy dog\n")
+    model, out = f"--model={SENTENCES / 'mean'}", f"--output={tmp_path / 'embeddings'}"
+    assert run(["embed", model, f"--input={tmp_path}/a.txt", "--keep_text=False", out]) == 0
+    index = f"--index={tmp_path / 'index'}"
+    found = [f"--embeddings={tmp_path / 'embeddings'}", f"--output={tmp_path / 'index'}"]
+    capsys.readouterr()
+    assert run(["index", *found]) == 0
+    told = "vectors of 2 passages (exact), without words, as the texts were not kept\n"
+    assert capsys.readouterr().out.endswith(told)
+    answers = []
+    for by in ([], ["--by=vectors"]):
+        assert run(["search", index, model, *by, "lazy dog"]) == 0
+        answers.append(capsys.readouterr().out)
+    assert answers[0] == answers[1] and "a.txt:2\n" in answers[0]
+    for flags, remedy in (
+        ([], "name the model that made its vectors with --model"),
+        ([model, "--by=both"], "give --by=vectors"),
+        (["--by=words"], "give --by=vectors"),
+        ([model, "--reranker=any"], "leave it out"),
+    ):
+        assert run(["search", index, *flags, "lazy dog"]) == 2
+        assert remedy in capsys.readouterr().err
+
+
+def test_queries_that_are_cut_are_counted(index, capsys):
+    given = [f"--index={index}", f"--model={SENTENCES / 'mean'}"]
+    assert run(["search", *given, "--top=1", "river", "river " * 999]) == 0
+    assert "1 of 2 queries cut to " in capsys.readouterr().out.splitlines()[0]
+    assert run(["search", *given, "--top=1", "river"]) == 0
+    assert "cut to" not in capsys.readouterr().out
+
+
 def test_from_python(index, tmp_path):
     import dataclasses
 
@@ -106,6 +155,8 @@ def test_from_python(index, tmp_path):
     assert [line["hits"] for line in lines] == [
         list(map(dataclasses.asdict, each)) for each in found
     ]
+    with pytest.raises(InputError, match="^queries: is one text, 'river'; give a list"):
+        beambert.Searcher(str(index)).search("river")
     with pytest.raises(InputError, match="--by=both: needs --model"):
         beambert.Searcher(str(index), by="both")
 
@@ -115,6 +166,7 @@ def test_from_python(index, tmp_path):
     [
         (["--by=vectors", "a"], "--by=vectors: needs --model"),
         (["--by=words", f"--model={SENTENCES / 'mean'}", "a"], "is not needed by --by=words"),
+        (["--output=/tmp", "a"], "--output=/tmp: is a folder; name a file"),
         (["--top=0", "a"], "--top=0: must be"),
         ([], "--input: is needed without a TEXT"),
     ],

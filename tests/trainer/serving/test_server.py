@@ -15,7 +15,7 @@ import pytest
 import tensorflow as tf
 import tensorflow_text  # noqa: F401  (it registers the operations of the tokenizer)
 
-from beambert.deploy.serving.client import ask, request_of
+from beambert.deploy.serving.client import ask, inputs_of, request_of
 from beambert.trainer.commands.export import main as export_main
 from benchmarks.serving import main as measure
 from benchmarks.serving import server
@@ -65,6 +65,14 @@ REPLIES = {
     "refusal": (400, '{"error": "give text"}'),
     "other": (200, "<html>Welcome</html>"),
 }
+
+
+def test_texts_of_several_inputs_take_turns():
+    assert inputs_of(["text"], ["a", "b"]) == {"text": ["a", "b"]}
+    found = inputs_of(["question", "context"], ["q1", "c1", "q2", "c2"])
+    assert found == {"question": ["q1", "q2"], "context": ["c1", "c2"]}
+    with pytest.raises(ValueError, match="3 texts for 2 inputs"):
+        inputs_of(["question", "context"], ["q1", "c1", "q2"])
 
 
 def test_the_client_reads_every_answer():
