@@ -149,11 +149,24 @@ class DebertaLayer(keras.layers.Layer):
 class DebertaEncoder(Encoder):
     """The encoder of DeBERTa-v3 and its pooler."""
 
-    def __init__(self, config: DebertaV2Config, seed: int = 0, has_pooler: bool = True):
-        """Creates the encoder and its variables; the arguments are those of `BertEncoder`."""
-        super().__init__(name=config.family)
+    def __init__(
+        self,
+        config: DebertaV2Config,
+        seed: int = 0,
+        has_pooler: bool = True,
+        embeddings: WordEmbeddings | None = None,
+        name: str | None = None,
+    ):
+        """Creates the encoder and its variables.
+
+        Args:
+          config, seed, has_pooler: see `BertEncoder`.
+          embeddings: embeddings without their variables; None for a table of its own.
+          name: name of the encoder; None for that of the family.
+        """
+        super().__init__(name=name or config.family)
         self.config = config
-        self.embeddings = WordEmbeddings(
+        self.embeddings = embeddings or WordEmbeddings(
             config, seed, bert_layer_norm(config), config.hidden_dropout_prob
         )
         self.relative_embeddings = RelativeEmbeddings(config, seed)

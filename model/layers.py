@@ -127,10 +127,13 @@ class WordEmbeddings(keras.layers.Layer):
 
     def call(self, input_ids_BL, segment_ids_BL, dropout_seed=None, packing=None):
         """Returns the normalized embeddings x_TH; segments change nothing."""
-        x_BLH = look_up(ops.cast(self.word_embeddings_VH, "float32"), input_ids_BL)
-        x_TH = ops.reshape(x_BLH, (-1, self.config.hidden_size))
+        x_TH = ops.reshape(self._rows(input_ids_BL), (-1, self.config.hidden_size))
         x_TH = self.layer_norm(packing.pack(x_TH) if packing else x_TH)
         return dropout(x_TH, self.rate, dropout_seed, site=0)
+
+    def _rows(self, input_ids_BL):
+        """Returns the rows of the table, float32 [B, L, H]."""
+        return look_up(ops.cast(self.word_embeddings_VH, "float32"), input_ids_BL)
 
 
 def score_bias(

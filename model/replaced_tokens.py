@@ -178,8 +178,11 @@ def put(values_T, positions_K, new_K, is_used_K):
     return values_T + ops.segment_sum(changes_K, positions_K, num_segments=values_T.shape[0])
 
 
-class ElectraPretrainer(keras.Model):
-    """The generator's and the discriminator's logits; the constructor creates every variable.
+class ReplacedTokenPretrainer(keras.Model):
+    """The generator's and the discriminator's logits.
+
+    Subclasses create `encoder`, `generator_head` and `replaced_token_head`, and say how the
+    generator reads a batch.
 
     Attributes:
       encoder: the discriminator's encoder.
@@ -188,32 +191,6 @@ class ElectraPretrainer(keras.Model):
 
     masked_lm_head = None
     next_sentence_head = None
-
-    def __init__(
-        self, config: EncoderConfig, generator_size: float = GENERATOR_SIZE, seed: int = 0
-    ):
-        """Creates the model and its variables.
-
-        Args:
-          config: configuration of the discriminator.
-          generator_size: width of the generator as a share of the discriminator's.
-          seed: seed of every initial weight; the encoder is as `BertEncoder(config, seed)`.
-
-        Raises:
-          ValueError: no generator has that size.
-        """
-        super().__init__(name="electra_pretrainer")
-        self.config = config
-        self.encoder = family_of(config).encoder(config, seed, has_pooler=False)
-        generator, width = generator_config(config, generator_size), config.embedding_width
-        self.generator = ElectraGenerator(generator, width, seed)
-        self.generator_head = GeneratorHead(generator, width, seed)
-        self.replaced_token_head = ReplacedTokenHead(config, seed)
-        # In `build` the variables' paths would start with this model's name.
-        self.generator.build()
-        self.generator_head.build()
-        self.replaced_token_head.build()
-        self.built = True
 
     def call(self, features, dropout_seed=None, capacity: Capacity | None = None):
         """Computes the logits of a batch, in which the generator replaces the masked tokens.
@@ -251,11 +228,7 @@ class ElectraPretrainer(keras.Model):
 
         seeds = _seeds(dropout_seed, ids_BL)
         # Embeddings and layers of the generator drop other elements than the discriminator's.
-        x_RH = self.encoder.embeddings(
-            ids_BL, segments_BL, dropout_seed=seeds["generator"], packing=packing
-        )
-        bias_B11L = score_bias(mask_BL, length)
-        x_RG = self.generator(x_RH, bias_B11L, dropout_seed=seeds["generator"], packing=packing)
+        x_RG = self._generated(ids_BL, mask_BL, segments_BL, seeds["generator"], packing)
         rows_K = ops.take(packing.rows_T, positions_K) if packing else positions_K
         table_VH = ops.convert_to_tensor(self.encoder.word_embeddings)
         logits_KV = self.generator_head(ops.take(x_RG, rows_K, axis=0), table_VH)
@@ -276,7 +249,7 @@ class ElectraPretrainer(keras.Model):
         return {
             "masked_lm_logits": logits_KV,
             "prediction_slots": slots_K,
-            "replaced_token_logits": self.replaced_token_head(x_RH),
+            "replaced_token_logits": self._detected(x_RH, length, packing),
             "is_replaced": is_replaced_R,
             "is_token": is_token_R,
         }
@@ -284,6 +257,51 @@ class ElectraPretrainer(keras.Model):
     def sample(self, logits_KV, seed):
         """Returns the generator's tokens, int32 [K], see `sample`."""
         return sample(ops.stop_gradient(logits_KV), seed)
+
+    def _generated(self, ids_BL, mask_BL, segments_BL, dropout_seed, packing):
+        """Returns the output of the generator's last layer, [R, G]."""
+        raise NotImplementedError
+
+    def _detected(self, x_RH, length: int, packing):
+        """Returns the scores of the tokens, float32 [R], of the discriminator's output."""
+        return self.replaced_token_head(x_RH)
+
+
+class ElectraPretrainer(ReplacedTokenPretrainer):
+    """A pre-training model whose generator has layers of BERT; the constructor creates it whole."""
+
+    def __init__(
+        self, config: EncoderConfig, generator_size: float = GENERATOR_SIZE, seed: int = 0
+    ):
+        """Creates the model and its variables.
+
+        Args:
+          config: configuration of the discriminator.
+          generator_size: width of the generator as a share of the discriminator's.
+          seed: seed of every initial weight; the encoder is as `BertEncoder(config, seed)`.
+
+        Raises:
+          ValueError: no generator has that size.
+        """
+        super().__init__(name="electra_pretrainer")
+        self.config = config
+        self.encoder = family_of(config).encoder(config, seed, has_pooler=False)
+        generator, width = generator_config(config, generator_size), config.embedding_width
+        self.generator = ElectraGenerator(generator, width, seed)
+        self.generator_head = GeneratorHead(generator, width, seed)
+        self.replaced_token_head = ReplacedTokenHead(config, seed)
+        # In `build` the variables' paths would start with this model's name.
+        self.generator.build()
+        self.generator_head.build()
+        self.replaced_token_head.build()
+        self.built = True
+
+    def _generated(self, ids_BL, mask_BL, segments_BL, dropout_seed, packing):
+        x_RH = self.encoder.embeddings(
+            ids_BL, segments_BL, dropout_seed=dropout_seed, packing=packing
+        )
+        bias_B11L = score_bias(mask_BL, ids_BL.shape[1])
+        return self.generator(x_RH, bias_B11L, dropout_seed=dropout_seed, packing=packing)
 
 
 def _seeds(dropout_seed, ids_BL) -> dict[str, keras.KerasTensor | None]:

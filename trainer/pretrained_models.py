@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from beambert.model.config import EncoderConfig
+from beambert.model.families.table import family_of
 from beambert.model.objectives import BERT, RTD
 from beambert.model.pretrainer import BertPretrainer
-from beambert.model.replaced_tokens import ElectraPretrainer
+from beambert.model.replaced_tokens import ReplacedTokenPretrainer
 from beambert.trainer import model_folders
 
 
@@ -21,7 +22,7 @@ def objective_of(training: Mapping[str, Any]) -> str:
 
 def build_pretrainer(
     training: Mapping[str, Any], config: EncoderConfig, seed: int = 0
-) -> BertPretrainer | ElectraPretrainer:
+) -> BertPretrainer | ReplacedTokenPretrainer:
     """Returns the model of a pre-training with initial weights.
 
     Args:
@@ -31,11 +32,12 @@ def build_pretrainer(
     """
     objective = objective_of(training)
     if objective == RTD:
-        return ElectraPretrainer(config, training["generator_size"], seed)
+        size = training["generator_size"]
+        return family_of(config).replaced_token_pretrainer(config, size, seed)
     return BertPretrainer(config, seed, objective)
 
 
-def pretrained_model(found: model_folders.ModelFolder) -> BertPretrainer | ElectraPretrainer:
+def pretrained_model(found: model_folders.ModelFolder) -> BertPretrainer | ReplacedTokenPretrainer:
     """Returns the pre-trained model of a folder, with its weights.
 
     Raises:

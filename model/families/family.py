@@ -7,9 +7,16 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
-from beambert.model.checkpoint_names import hugging_face_name
+import numpy as np
+
+from beambert.model.checkpoint_names import (
+    discriminator_name,
+    generator_name,
+    generator_path,
+    hugging_face_name,
+)
 from beambert.model.config import BERT_SIZES, BertConfig, EncoderConfig
-from beambert.model.objectives import BERT, LTR, MLM, OBJECTIVES, RTD, SOP
+from beambert.model.objectives import BERT, GENERATOR_SIZE, LTR, MLM, OBJECTIVES, RTD, SOP
 
 # Endings of the names of Hugging Face's classes.
 PRE_TRAINING, MASKED_LM = "ForPreTraining", "ForMaskedLM"
@@ -45,6 +52,10 @@ class Family:
         matches the beginning of a name counts.
       task_names: ending of the name of a class -> the same for its variables; these come first.
       reads_vocab_txt: whether AutoTokenizer of transformers takes a vocab.txt for it.
+      generator_size: usual size of a generator of replaced token detection, see `generator_config`.
+      discriminator_class, generator_class: names of the classes of `transformers` for the two.
+      detection_head: paths of the head of replaced token detection, where `variable_shapes` doesn't
+        have it.
     """
 
     title: ClassVar[str] = "BERT"
@@ -63,6 +74,16 @@ class Family:
     names: ClassVar[Names] = {}
     task_names: ClassVar[Mapping[str, Names]] = without_pooler("bert")
     reads_vocab_txt: ClassVar[bool] = True
+    # A BERT with a generator is an ELECTRA to `transformers`.
+    generator_size: ClassVar[float] = GENERATOR_SIZE
+    discriminator_class: ClassVar[str] = "ElectraForPreTraining"
+    generator_class: ClassVar[str] = "ElectraForMaskedLM"
+    detection_head: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def exports_pairs(self) -> bool:
+        """Whether a discriminator of its own classes may stand beside a generator."""
+        return self.discriminator_class.startswith(self.class_prefix)
 
     @property
     def size_names(self) -> tuple[str, ...]:
@@ -91,6 +112,48 @@ class Family:
 
         return MaskedLMHead(config, seed)
 
+    def generator_config(self, config: Any, size: float) -> Any:
+        """Returns the configuration of the generator of replaced token detection.
+
+        Args:
+          config: configuration of the discriminator.
+          size: width of the generator as a share of the discriminator's.
+
+        Raises:
+          ValueError: no generator has that size.
+        """
+        from beambert.model.replaced_tokens import generator_config
+
+        return generator_config(config, size)
+
+    def replaced_token_pretrainer(self, config: Any, generator_size: float, seed: int = 0) -> Any:
+        """Returns the model of replaced token detection, see `ElectraPretrainer`."""
+        from beambert.model.replaced_tokens import ElectraPretrainer
+
+        return ElectraPretrainer(config, generator_size, seed)
+
+    def replaced_token_parameters(self, config: Any, generator: Any) -> int:
+        """Returns the number of weights of that model, of the two configurations."""
+        from beambert.model.memory import electra_parameters
+
+        return electra_parameters(config, generator)
+
+    def described_as_pair(self, config: Any) -> dict[str, Any]:
+        """Returns what the two exported configurations say beside the encoder's values.
+
+        Args:
+          config: configuration of the discriminator.
+        """
+        return {"model_type": "electra", "embedding_size": config.embedding_width}
+
+    def discriminator_name(self, path: str) -> tuple[str, bool] | None:
+        """Returns a variable's name in the exported discriminator, see `namer`."""
+        return discriminator_name(path)
+
+    def generator_name(self, path: str) -> tuple[str, bool] | None:
+        """Returns a variable's name in the exported generator, see `namer`."""
+        return generator_name(path)
+
     def namer(self, class_ending: str) -> Callable[[str], tuple[str, bool] | None]:
         """Returns what names this package's variables as a class of `transformers` does.
 
@@ -113,3 +176,15 @@ class Family:
             return name, is_transposed
 
         return name_of
+
+    def with_generator(
+        self, weights: Mapping[str, np.ndarray], of_generator: Mapping[str, np.ndarray]
+    ) -> dict[str, np.ndarray]:
+        """Returns the weights of the pre-training model of a discriminator and a generator.
+
+        Args:
+          weights: path -> array of the discriminator.
+          of_generator: the same of the generator as a model with masked LM, with its embeddings.
+        """
+        renamed = {generator_path(path): value for path, value in of_generator.items()}
+        return dict(weights) | {path: value for path, value in renamed.items() if path}

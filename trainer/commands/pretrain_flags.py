@@ -1,7 +1,7 @@
 """The flags of `beambert pretrain`."""
 
 from beambert.model.families.table import FAMILIES
-from beambert.model.objectives import GENERATOR_SIZE, OBJECTIVES
+from beambert.model.objectives import GENERATOR_DEPTH, GENERATOR_SIZE, OBJECTIVES
 from beambert.pipelines.records.contract import MASKED_LM_PROB
 from beambert.pipelines.shared.flags import FlagGroup, FlagParser, parse_bool
 from beambert.trainer.commands.flags import (
@@ -121,16 +121,16 @@ def _add_objective_flags(group: FlagGroup, recipe: Recipe) -> None:
         default=recipe.objective,
         help="bert: masked LM and next sentence prediction; mlm: masked LM alone, as RoBERTa; sop: "
         "masked LM and sentence-order prediction, as ALBERT, on records of --pairs=sop; rtd: "
-        "replaced token detection, as ELECTRA; ltr: a left-to-right language model without next "
-        "sentence prediction, the paper's ablation; mlm, rtd and ltr also on records without pairs "
+        "replaced token detection, as ELECTRA and DeBERTa-v3; ltr: a left-to-right language model "
+        "without next sentence prediction, the paper's ablation; mlm, rtd and ltr also on records "
+        "without pairs "
         "(default: %(default)s)",
     )
     add(
         "--generator_size",
         type=float,
-        default=GENERATOR_SIZE,
-        help="width of the generator of --objective=rtd as a share of the encoder's "
-        "(default: %(default)s)",
+        help="width of the generator of --objective=rtd as a share of the encoder's (default: "
+        f"{GENERATOR_SIZE}); with --family=deberta-v2 its depth (default: {GENERATOR_DEPTH})",
     )
     add(
         "--masking",

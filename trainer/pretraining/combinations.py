@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from beambert.model.objectives import GENERATOR_SIZE, RTD
+from beambert.model.objectives import RTD
 from beambert.pipelines.shared.errors import InputError
 from beambert.trainer.weights.new_tokens import PIECES
 from beambert.trainer.weights.positions import KEEP
@@ -23,7 +23,7 @@ def check_combinations(given: Any) -> None:
         for name, default in (("init_positions", KEEP), ("init_tokens", PIECES)):
             if (value := getattr(given, name)) != default:
                 raise InputError(f"--{name}={value}: needs --init; leave it out")
-    if given.generator_size != GENERATOR_SIZE and given.objective != RTD:
+    if given.generator_size is not None and given.objective != RTD:
         raise InputError(
             f"--generator_size={given.generator_size}: needs --objective={RTD}; leave it out"
         )

@@ -4,10 +4,10 @@ import dataclasses
 
 import tensorflow as tf
 
+from beambert.model.families.table import family_of
 from beambert.model.flops import electra_flops, training_flops
 from beambert.model.memory import (
     activation_bytes,
-    electra_parameters,
     parameters,
     state_bytes,
 )
@@ -100,7 +100,8 @@ def check_batches(job: PretrainingJob, strategy: tf.distribute.Strategy) -> None
 def weights_of(plan: PretrainingPlan) -> int:
     """Returns the number of weights that are trained."""
     if plan.generator:
-        return electra_parameters(plan.config, plan.generator)
+        family = family_of(plan.config)
+        return family.replaced_token_parameters(plan.config, plan.generator)
     return parameters(plan.config)
 
 

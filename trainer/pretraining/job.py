@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from beambert.model.objectives import BERT, GENERATOR_SIZE
+from beambert.model.objectives import BERT
 from beambert.trainer import model_folders
 from beambert.trainer.loop.config import LoopConfig, OptimizerConfig
 from beambert.trainer.pretraining import recipes
@@ -33,7 +33,8 @@ class PretrainingJob(MaskFlags):
       objective: what is learned from: "bert" for masked LM and next sentence prediction, "mlm" for
         masked LM alone, "sop" for masked LM and sentence-order prediction, "rtd" for replaced
         token detection, "ltr" for the next token, left to right.
-      generator_size: width of the generator of "rtd" as a share of the encoder's.
+      generator_size: size of the generator of "rtd" as a share of the encoder's, see
+        `Family.generator_config`; None for the usual one of the family.
       family: name of the family of encoders, see `model.families.table`; None takes that of `init`
         or of the file that `model` names, or BERT.
       model: name of a size or path of a configuration file; None takes that of `init`, or base
@@ -67,7 +68,7 @@ class PretrainingJob(MaskFlags):
     long_data_share: float = _BASE.long_data_share
     batch_ramp_share: float = 0.0
     objective: str = BERT
-    generator_size: float = GENERATOR_SIZE
+    generator_size: float | None = None
     family: str | None = None
     model: str | None = None
     init: str | None = None

@@ -9,7 +9,7 @@ from beambert.model.config import EncoderConfig
 from beambert.model.families.family import Family
 from beambert.model.families.table import FAMILIES, family_of
 from beambert.model.objectives import BERT, HEADS, LTR, MLM, OBJECTIVES, RTD, SOP
-from beambert.model.replaced_tokens import generator_config
+from beambert.pipelines.shared.console import counted
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import claims
 from beambert.pipelines.storage.model_files import PRETRAINING
@@ -31,8 +31,9 @@ from beambert.trainer.weights.positions import KEEP
 SEGMENTS = 2
 
 
-# A variable of the generator's width.
-_GENERATOR_NORM = "generator/encoder/layer_0/output/layer_norm/gamma"
+# A variable of the generator's width, which each of its layers has.
+_GENERATOR_LAYERS, _LAST = "generator/encoder/layer_", "/output/layer_norm/gamma"
+_GENERATOR_NORM = f"{_GENERATOR_LAYERS}0{_LAST}"
 _BASE = recipes.bert_base()
 # The objectives that a teacher may stand beside: those with masked LM by the encoder itself.
 _TAUGHT = (BERT, MLM, SOP)
@@ -127,6 +128,8 @@ def make_plan(job: PretrainingJob) -> PretrainingPlan:
         else model_config(job.model or _BASE.model, records.vocabulary, job.family)
     )
     _check_objective(job, family_of(config))
+    if job.objective == RTD and job.generator_size is None:
+        job = dataclasses.replace(job, generator_size=family_of(config).generator_size)
     if job.attend_within_documents:
         _check_documents(job, data)
     config = _with_rates(config, job)
@@ -272,16 +275,23 @@ def _generator(
     if not 0 < job.generator_size <= 1:
         raise InputError(f"{flag}: must be more than 0 and at most 1")
     try:
-        generator = generator_config(config, job.generator_size)
+        generator = family_of(config).generator_config(config, job.generator_size)
     except ValueError as error:
         raise InputError(
             f"{flag}: no generator can be made so ({error}); choose another"
         ) from error
-    there = initial.read().get(_GENERATOR_NORM) if initial else None
+    weights = initial.read() if initial else {}
+    there = weights.get(_GENERATOR_NORM)
     if there is not None and len(there) != generator.hidden_size:
         raise InputError(
             f"{flag}: makes a generator of width {generator.hidden_size}, but that of "
             f"--init={job.init} has {len(there)}; give {len(there) / config.hidden_size:g}"
+        )
+    depth = sum(path.startswith(_GENERATOR_LAYERS) and path.endswith(_LAST) for path in weights)
+    if depth not in (0, generator.num_hidden_layers):
+        raise InputError(
+            f"{flag}: makes a generator of {counted(generator.num_hidden_layers, 'layer')}, but "
+            f"that of --init={job.init} has {depth}; give {depth / config.num_hidden_layers:g}"
         )
     return generator
 

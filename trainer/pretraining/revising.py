@@ -10,7 +10,6 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from beambert.model.objectives import GENERATOR_SIZE
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.json_objects import parse_object
 from beambert.pipelines.storage import claims, tensorflow_files
@@ -79,7 +78,7 @@ def recorded_flags(path: str, model: str | None, init: str | None) -> dict[str, 
         found["distill_from"] = training.get("distill_from")
         found["attend_within_documents"] = training.get("attend_within_documents", False)
         found["batch_ramp_share"] = training.get("batch_ramp_share", 0.0)
-        found["generator_size"] = training.get("generator_size", GENERATOR_SIZE)
+        found["generator_size"] = training.get("generator_size")
     except (ValueError, LookupError, TypeError):
         return {}  # The marker decides what is refused.
     if from_init and not model:

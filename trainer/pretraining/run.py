@@ -260,6 +260,8 @@ def introduction(plan: PretrainingPlan, trainer: Trainer) -> list[str]:
         lines[0] += f", --objective={job.objective}"
     if plan.generator:
         lines[0] += f", generator of width {plan.generator.hidden_size}"
+        if (depth := plan.generator.num_hidden_layers) != plan.config.num_hidden_layers:
+            lines[0] += f" with {counted(depth, 'layer')}"
     if plan.teacher:
         lines.append(plan.teacher.description())
     if job.attend_within_documents:

@@ -9,8 +9,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from beambert.model.checkpoint_names import discriminator_name, generator_name, original_name
+from beambert.model.checkpoint_names import original_name
 from beambert.model.config import EncoderConfig
+from beambert.model.embedding_deltas import merged
 from beambert.model.families.family import (
     ENCODER,
     MULTIPLE_CHOICE,
@@ -20,7 +21,6 @@ from beambert.model.families.family import (
 )
 from beambert.model.families.table import family_of
 from beambert.model.objectives import RTD
-from beambert.model.replaced_tokens import generator_config
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import locks, tensorflow_files
 from beambert.pipelines.storage.model_files import CARD_FILE, PRETRAINING
@@ -157,7 +157,7 @@ def hugging_face_writer(found: model_folders.ModelFolder) -> Callable[[str], Non
 
     def write(folder: str) -> None:
         if objective_of(found.training) == RTD:
-            _write_electra(folder, found)
+            _write_pair(folder, found)
             return
         names = family_of(found.config).namer(_class_of(found).ending)
         _write_hugging_face(
@@ -183,18 +183,33 @@ def _write_hugging_face(
         tensorflow_files.write_bytes(f"{folder}/{name}", content)
 
 
-def _write_electra(folder: str, found: model_folders.ModelFolder) -> None:
+def _write_pair(folder: str, found: model_folders.ModelFolder) -> None:
     """Writes a discriminator, and its generator in a folder inside."""
-    model, width = _load(found), found.config.embedding_width
-    generator = generator_config(found.config, found.training["generator_size"])
-    for path, its_class, config, rename in (
-        (folder, "ElectraForPreTraining", found.config, discriminator_name),
-        (f"{folder}/{GENERATOR_FOLDER}", "ElectraForMaskedLM", generator, generator_name),
-    ):
-        tensorflow_files.make_folder(path)
-        described = _described(found, its_class, config)
-        described |= {"model_type": "electra", "embedding_size": width}
-        _write_hugging_face(path, _weights(model, rename), described, found)
+    values, family = _values(_load(found)), family_of(found.config)
+    size = found.training["generator_size"]
+    _write_part(
+        folder,
+        _renamed(merged(values), family.discriminator_name),
+        *(family.discriminator_class, found.config, found),
+    )
+    _write_part(
+        f"{folder}/{GENERATOR_FOLDER}",
+        _renamed(values, family.generator_name),
+        *(family.generator_class, family.generator_config(found.config, size), found),
+    )
+
+
+def _write_part(
+    folder: str,
+    weights: dict[str, np.ndarray],
+    its_class: str,
+    config: EncoderConfig,
+    found: model_folders.ModelFolder,
+) -> None:
+    tensorflow_files.make_folder(folder)
+    described = _described(found, its_class, config)
+    described |= family_of(found.config).described_as_pair(found.config)
+    _write_hugging_face(folder, weights, described, found)
 
 
 def export_tensorflow(model_dir: str, output: str) -> None:
@@ -261,13 +276,23 @@ def _weights(
 
     Variables that have no name there are left out.
     """
+    return _renamed(_values(model), rename)
+
+
+def _values(model: keras.Model) -> dict[str, np.ndarray]:
+    """Returns path -> array of a model's variables."""
+    return {variable.path: variable.numpy() for variable in model.variables}
+
+
+def _renamed(
+    values: Mapping[str, np.ndarray], rename: Callable[[str], tuple[str, bool] | None]
+) -> dict[str, np.ndarray]:
     weights = {}
-    for variable in model.variables:
-        renamed = rename(variable.path)
+    for path, value in values.items():
+        renamed = rename(path)
         if renamed is None:
             continue
         name, is_transposed = renamed
-        value = variable.numpy()
         weights[name] = np.ascontiguousarray(value.T) if is_transposed else value
     return weights
 

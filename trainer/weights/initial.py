@@ -11,8 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 import keras
 import numpy as np
 
-from beambert.model.checkpoint_names import generator_path
 from beambert.model.config import EncoderConfig
+from beambert.model.embedding_deltas import WORD_DELTA, for_variables
+from beambert.model.families.table import family_of
 from beambert.model.shapes import most_bytes, variable_shapes
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import tensorflow_files
@@ -31,6 +32,8 @@ from beambert.trainer.weights.weight_files import CONFIG_FILES, find_weight_file
 # Parts of an encoder that initial weights may lack, as a BertModel without a pooler does.
 _OPTIONAL = ("pooler", "head")
 _POSITIONS = "embeddings/position_embeddings"
+# Arrays of replaced token detection with an entry for each token, which `variable_shapes` lacks.
+_FURTHER_TABLES = (WORD_DELTA, "generator_predictions/output_bias")
 # Folder for the generator of replaced token detection, in that of its discriminator.
 GENERATOR_FOLDER = "generator"
 # The kinds of this package's models that training starts from, and what loads them. Of fine-tuned
@@ -121,8 +124,8 @@ class InitialWeights:
             weights, replaced = self.read(), replaced_ids(vocabulary, self.vocabulary)
             filled = {
                 path: fill_tokens(weights[path], replaced, count, rows, way)
-                for path in tables
-                if path in weights
+                for path in weights
+                if path in tables or path.endswith(_FURTHER_TABLES)
             }
             return {**weights, **filled}
 
@@ -164,8 +167,8 @@ class InitialWeights:
           InputError: a variable of the encoder is missing, or one has another shape or a value that
             is no finite number.
         """
-        weights = self.read()
         variables = {variable.path: variable for variable in model.weights}
+        weights = for_variables(self.read(), variables)
         shapes = {path: tuple(variable.shape) for path, variable in variables.items()}
         missing = self._compare(weights, shapes, flag)
         for path, variable in variables.items():
@@ -234,7 +237,7 @@ def open_initial(path: str, flag: str) -> InitialWeights:
 
     parts = [(config, files)]
     beside = f"{path}/{GENERATOR_FOLDER}"
-    if config.family == "electra" and tensorflow_files.exists(f"{beside}/{CONFIG_FILES[1]}"):
+    if family_of(config).exports_pairs and tensorflow_files.exists(f"{beside}/{CONFIG_FILES[1]}"):
         of_generator = read_config_file(beside, flag)
         parts.append((of_generator, find_weight_files(beside, of_generator, flag)))
     for each, its in parts:
@@ -244,8 +247,7 @@ def open_initial(path: str, flag: str) -> InitialWeights:
     def read_all() -> dict[str, np.ndarray]:
         found, *generators = (its.read_all(each) for each, its in parts)
         for weights in generators:
-            renamed = {generator_path(path): value for path, value in weights.items()}
-            found |= {path: value for path, value in renamed.items() if path}
+            found = family_of(config).with_generator(found, weights)
         return found
 
     names = sorted(name for _, its in parts for name in its.files)

@@ -95,6 +95,11 @@ class WeightFiles:
                 # An array of another shape is refused later, and may be too large to be copied.
                 if weights[path].shape == shape:
                     weights[path] = weights[path].astype(np.float32)
+        for path in family_of(config).detection_head:
+            name, is_transposed = self.rename(path)
+            if name in theirs:
+                value = theirs.pop(name)
+                weights[path] = (value.T if is_transposed else value).astype(np.float32)
         if (projection := theirs.pop(_COLBERT_PROJECTION, None)) is not None:
             weights["linear/kernel"] = projection.T.astype(np.float32)
         return weights | {n: value for n, value in theirs.items() if not is_of_no_model(n)}

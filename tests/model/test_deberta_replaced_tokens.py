@@ -1,0 +1,178 @@
+"""DeBERTa-v3's replaced token detection beside transformers, and its sharing of embeddings."""
+
+import pathlib
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from support.golden_arrays import features_of
+
+from beambert.model.deberta_encoder import DebertaEncoder
+from beambert.model.deberta_replaced_tokens import DebertaReplacedTokenPretrainer
+from beambert.model.embedding_deltas import for_variables, merged
+from beambert.model.families.debertav2_config import DebertaV2Config
+from beambert.model.families.table import FAMILIES
+from beambert.model.unpadding import Capacity
+from beambert.trainer.pretraining.objective import ReplacedTokenObjective
+from beambert.trainer.weights.initial import open_initial
+
+GOLDEN = pathlib.Path(__file__).parents[1] / "trainer" / "golden_deberta_rtd"
+MASK = 4
+FAMILY = FAMILIES["deberta-v2"]
+NAMES = {"discriminator": FAMILY.discriminator_name, "generator": FAMILY.generator_name}
+TABLE = "deberta-v2/embeddings/word_embeddings"
+DELTA = f"{TABLE}_delta"
+CONFIG = DebertaV2Config(
+    58, 16, 3, 2, 24, max_position_embeddings=14, position_buckets=8, initializer_range=0.3
+)
+
+
+@pytest.fixture(scope="module")
+def golden() -> dict[str, np.ndarray]:
+    return dict(np.load(GOLDEN / "arrays.npz"))
+
+
+@pytest.fixture(scope="module")
+def features(golden) -> dict[str, tf.Tensor]:
+    return features_of(golden)
+
+
+@pytest.fixture(scope="module")
+def model() -> DebertaReplacedTokenPretrainer:
+    """The weights of transformers, read from the two folders as `--init` reads them."""
+    initial = open_initial(str(GOLDEN), "--init")
+    model = DebertaReplacedTokenPretrainer(initial.config, generator_size=0.5)
+    assert initial.load_into(model, "--init") == []
+    assert len(model.generator.encoder_layers) == 2
+    return model
+
+
+def objective(capacity: Capacity | None = None) -> ReplacedTokenObjective:
+    return ReplacedTokenObjective(MASK, {(3, 10): capacity} if capacity else {})
+
+
+def gradients_of(model, features, capacity=None):
+    """Returns the two mean losses, and the gradients of each and of the sum of the objective."""
+    variables = {variable.path: variable.value for variable in model.trainable_variables}
+    sums = objective(capacity).ways()[int(capacity is not None)]
+    with tf.GradientTape(persistent=True) as tape:
+        found = sums(model, features, None)
+        masked_lm = found["masked_lm_loss"] / tf.reduce_sum(features["masked_lm_weights"])
+        tokens = tf.cast(tf.reduce_sum(features["input_mask"]), tf.float32)
+        detection = found["replaced_token_loss"] / tokens
+        loss = masked_lm + objective().factors["replaced_token_loss"] * detection
+    of = [tape.gradient(each, variables) for each in (masked_lm, detection, loss)]
+    return masked_lm, detection, *of
+
+
+def with_golden_draws(model, features, capacity, monkeypatch):
+    sampled = tf.reshape(features["sampled"], [-1])
+    used = tf.reshape(features["masked_lm_weights"], [-1]) > 0
+    order = tf.argsort(tf.cast(~used, tf.int32), stable=True)
+
+    def draw(logits, seed):
+        return tf.gather(sampled, order[: len(logits)]) if capacity else sampled
+
+    monkeypatch.setattr(model, "sample", draw)
+
+
+def expected_gradients(golden, path):
+    """Returns part -> gradient of transformers in our form, for the parts with the variable."""
+    found = {}
+    for part, rename in NAMES.items():
+        # The delta's gradient is kept as that of the discriminator's embeddings.
+        if path == TABLE and part == "discriminator":
+            continue
+        if renamed := rename(TABLE if path == DELTA and part == "discriminator" else path):
+            name, is_transposed = renamed
+            value = golden[f"gradients/{part}/{name}"]
+            found[part, name] = value.T if is_transposed else value
+    return found
+
+
+# 21 tokens and 6 predictions: with the padding, with rows that just suffice, with rows to spare.
+@pytest.mark.parametrize("capacity", [None, Capacity(21, 6), Capacity(26, 8)])
+def test_losses_and_gradients_are_those_of_transformers(
+    model, golden, features, capacity, monkeypatch
+):
+    with_golden_draws(model, features, capacity, monkeypatch)
+    masked_lm, detection, _, _, gradients = gradients_of(model, features, capacity)
+    np.testing.assert_allclose(masked_lm, golden["masked_lm_loss"], rtol=1e-5)
+    np.testing.assert_allclose(detection, golden["replaced_token_loss"], rtol=1e-5)
+    seen = set()
+    for path, gradient in gradients.items():
+        theirs = expected_gradients(golden, path)
+        assert len(theirs) == 1, path
+        ((key, expected),) = theirs.items()
+        seen.add("/".join(("gradients", *key)))
+        scale = max(1, np.abs(expected).max())
+        np.testing.assert_allclose(gradient, expected, atol=1e-5 * scale, err_msg=path)
+    assert seen == {name for name in golden if name.startswith("gradients/")}
+
+
+def test_each_loss_trains_its_own_embeddings(model, features, monkeypatch):
+    """Section 3.3: E gets no gradient of detection, and delta gets none of masked LM."""
+    with_golden_draws(model, features, None, monkeypatch)
+    _, _, of_masked_lm, of_detection, _ = gradients_of(model, features)
+    by_generator = {TABLE, *(path for path in of_masked_lm if path.startswith("generator"))}
+    for path in of_masked_lm:
+        one, other = (of_masked_lm, of_detection)[:: 1 if path in by_generator else -1]
+        assert other[path] is None, path
+        assert np.abs(one[path]).max() > 0, path
+
+
+def test_the_discriminator_reads_the_sum(model, features):
+    """The encoder computes what one with the sum as its table does; the generator reads E."""
+    values = {variable.path: variable.numpy() for variable in model.variables}
+    assert np.abs(values[DELTA]).max() > 0.1
+    plain = DebertaEncoder(model.config, has_pooler=False)
+    summed = merged(values)
+    assert DELTA not in summed
+    np.testing.assert_array_equal(summed[TABLE], values[TABLE] + values[DELTA])
+    for variable in plain.variables:
+        variable.assign(summed[variable.path])
+    inputs = [features[name] for name in ("input_ids", "input_mask", "segment_ids")]
+    np.testing.assert_array_equal(plain(*inputs)[0], model.encoder(*inputs)[0])
+    assert model.generator.word_embeddings is model.encoder.word_embeddings
+
+
+def test_weights_take_the_form_of_the_model():
+    table, delta = np.float32([[1, 2]]), np.float32([[0.5, -1]])
+    for weights, paths, expected in (
+        ({TABLE: table, DELTA: delta}, [TABLE], {TABLE: table + delta}),
+        ({TABLE: table, DELTA: delta}, [TABLE, DELTA], {TABLE: table, DELTA: delta}),
+        ({TABLE: table}, [TABLE, DELTA], {TABLE: table, DELTA: 0 * table}),
+        ({TABLE: table}, [TABLE], {TABLE: table}),
+    ):
+        found = for_variables(weights, dict.fromkeys(paths))
+        assert found.keys() == expected.keys()
+        for path, value in expected.items():
+            np.testing.assert_array_equal(found[path], value)
+
+
+def test_delta_begins_at_zero():
+    model, plain = DebertaReplacedTokenPretrainer(CONFIG, 0.5, 3), DebertaEncoder(CONFIG, 3, False)
+    values = {variable.path: variable.numpy() for variable in model.variables}
+    assert not values[DELTA].any()
+    for variable in plain.variables:
+        np.testing.assert_array_equal(values[variable.path], variable, err_msg=variable.path)
+
+
+# rtd_xsmall.json, rtd_small.json, rtd_base.json and rtd_large.json of the original.
+@pytest.mark.parametrize(
+    ("size", "layers", "width"),
+    [("xsmall", 6, 384), ("small", 3, 768), ("base", 6, 768), ("large", 12, 1024)],
+)
+def test_the_generator_is_as_wide_and_half_as_deep(size, layers, width):
+    config = FAMILY.sized(size, 128100, 0)
+    found = FAMILY.generator_config(config, FAMILY.generator_size)
+    assert (found.num_hidden_layers, found.hidden_size) == (layers, width)
+    assert found.num_attention_heads == config.num_attention_heads
+
+
+@pytest.mark.parametrize("size", [0.1, 0.5, 1.0])
+def test_parameters_are_counted(size):
+    model = DebertaReplacedTokenPretrainer(CONFIG, size)
+    weights = sum(int(np.prod(variable.shape)) for variable in model.trainable_variables)
+    generator = FAMILY.generator_config(CONFIG, size)
+    assert FAMILY.replaced_token_parameters(CONFIG, generator) == weights
