@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -32,8 +33,7 @@ SEGMENTS = 2
 
 
 # A variable of the generator's width, which each of its layers has.
-_GENERATOR_LAYERS, _LAST = "generator/encoder/layer_", "/output/layer_norm/gamma"
-_GENERATOR_NORM = f"{_GENERATOR_LAYERS}0{_LAST}"
+_GENERATOR_NORM = "generator/encoder/layer_{}/output/layer_norm/gamma"
 _BASE = recipes.bert_base()
 # The objectives that a teacher may stand beside: those with masked LM by the encoder itself.
 _TAUGHT = (BERT, MLM, SOP)
@@ -281,13 +281,13 @@ def _generator(
             f"{flag}: no generator can be made so ({error}); choose another"
         ) from error
     weights = initial.read() if initial else {}
-    there = weights.get(_GENERATOR_NORM)
+    there = weights.get(_GENERATOR_NORM.format(0))
     if there is not None and len(there) != generator.hidden_size:
         raise InputError(
             f"{flag}: makes a generator of width {generator.hidden_size}, but that of "
             f"--init={job.init} has {len(there)}; give {len(there) / config.hidden_size:g}"
         )
-    depth = sum(path.startswith(_GENERATOR_LAYERS) and path.endswith(_LAST) for path in weights)
+    depth = next(i for i in itertools.count() if _GENERATOR_NORM.format(i) not in weights)
     if depth not in (0, generator.num_hidden_layers):
         raise InputError(
             f"{flag}: makes a generator of {counted(generator.num_hidden_layers, 'layer')}, but "

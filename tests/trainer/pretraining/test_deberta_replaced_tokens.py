@@ -1,0 +1,163 @@
+"""`beambert pretrain --family=deberta-v2 --objective=rtd` from end to end, and its models' use."""
+
+import json
+
+import numpy as np
+import pytest
+import safetensors.numpy
+import tensorflow as tf
+from support import small_finetuning, small_pretraining
+
+from beambert.model.families.debertav2_config import DebertaV2Config
+from beambert.pipelines.shared.errors import InputError
+from beambert.trainer import model_folders
+from beambert.trainer.asking.filling import fill
+from beambert.trainer.commands.export import main as export_main
+from beambert.trainer.commands.finetune import main as finetune_main
+from beambert.trainer.commands.pretrain import main as pretrain_main
+from beambert.trainer.pretrained_models import pretrained_model
+from beambert.trainer.weights.initial import open_initial
+
+TABLE = "deberta-v2/embeddings/word_embeddings"
+DELTA = f"{TABLE}_delta"
+
+
+@pytest.fixture(scope="module")
+def config_file(tmp_path_factory, vocabulary):
+    path = tmp_path_factory.mktemp("config") / "config.json"
+    sizes = {"max_position_embeddings": 40, "position_buckets": 8}
+    path.write_text(DebertaV2Config(len(vocabulary), 16, 2, 2, 24, **sizes).to_json())
+    return path
+
+
+def flags(records, config, model_dir, **others) -> list[str]:
+    return small_pretraining.flags(records, config, model_dir, **{"objective": "rtd"} | others)
+
+
+@pytest.fixture(scope="module")
+def folder(records_folder, config_file, tmp_path_factory):
+    """A finished encoder of replaced token detection."""
+    path = tmp_path_factory.mktemp("rtd") / "encoder"
+    pretrain_main(flags(records_folder, config_file, path))
+    return path
+
+
+def values_of(path) -> dict[str, np.ndarray]:
+    return dict(open_initial(str(path), "--init").read())
+
+
+def test_it_learns_both_tables(folder, config_file):
+    rows = [json.loads(line) for line in (folder / "metrics.jsonl").open()]
+    losses = [row["loss"] for row in rows if row["split"] == "train"]
+    assert losses[-1] < losses[0] - 1
+    training = json.loads((folder / "training.json").read_text())
+    assert (training["objective"], training["generator_size"]) == ("rtd", 0.5)
+    values = values_of(folder)
+    assert np.abs(values[DELTA]).max() > 1e-3
+    assert "generator/encoder/layer_0/output/layer_norm/gamma" in values
+    assert "generator/encoder/layer_1/output/layer_norm/gamma" not in values
+
+
+@pytest.mark.release
+def test_an_interrupted_training_goes_on_to_the_same_weights(
+    folder, records_folder, config_file, tmp_path, monkeypatch
+):
+    arguments = flags(records_folder, config_file, tmp_path / "encoder")
+    small_pretraining.interrupted_and_continued(arguments, tmp_path / "encoder", monkeypatch)
+    small_pretraining.assert_same_weights(tmp_path / "encoder", folder)
+
+
+def test_the_exported_embeddings_are_the_sum(folder, tmp_path):
+    """The generator's are E; from the folder a training goes on with both."""
+    out, values = tmp_path / "hf", values_of(folder)
+    export_main([f"--model={folder}", "--to=huggingface", f"--output={out}"])
+    for part, expected, layers, its_class in (
+        ("", values[TABLE] + values[DELTA], 2, "DebertaV2Model"),
+        ("generator", values[TABLE], 1, "DebertaV2ForMaskedLM"),
+    ):
+        arrays = safetensors.numpy.load_file(out / part / "model.safetensors")
+        name = "deberta.embeddings.word_embeddings.weight"
+        np.testing.assert_array_equal(arrays[name], expected)
+        assert not [name for name in arrays if "delta" in name or "generator" in name]
+        config = json.loads((out / part / "config.json").read_text())
+        assert (config["num_hidden_layers"], config["architectures"]) == (layers, [its_class])
+        assert config["model_type"] == "deberta-v2"
+    again = values_of(out)
+    assert again.keys() == values.keys()
+    for path, value in values.items():
+        np.testing.assert_allclose(again[path], value, atol=1e-7, err_msg=path)
+
+
+def test_it_fills_no_masks(folder):
+    with pytest.raises(InputError, match="lacks the head that this needs .cls/predictions"):
+        fill(str(folder), ["the [MASK] of a"])
+
+
+@pytest.mark.release
+def test_weights_go_from_one_objective_to_the_other(
+    folder, records_folder, config_file, tmp_path, capsys
+):
+    """Masked LM starts from the sum; detection goes on with the table and the delta."""
+    values, masked = values_of(folder), tmp_path / "masked"
+    summed = values[TABLE] + values[DELTA]
+    pretrain_main(flags(records_folder, config_file, masked, objective="mlm"))
+    capsys.readouterr()
+    for number, (init, objective, said, expected) in enumerate(
+        (
+            (folder, "mlm", "has generator/", {TABLE: summed}),
+            (folder, "rtd", "", values),
+            (masked, "rtd", "lacks generator/", values_of(masked)),
+        )
+    ):
+        path = tmp_path / str(number)
+        given = {"init": init, "objective": objective, "learning_rate": 1e-9, "num_train_steps": 1}
+        pretrain_main(flags(records_folder, None, path, **given))
+        told = capsys.readouterr().out
+        assert f"{init}: {said}" in told if said else f"{init}: lacks" not in told
+        after = values_of(path)
+        assert (DELTA in after) == (objective == "rtd")
+        for name in after.keys() & expected.keys():
+            np.testing.assert_allclose(after[name], expected[name], atol=1e-7, err_msg=name)
+        if init == masked:
+            np.testing.assert_allclose(after[DELTA], 0, atol=1e-7)
+
+
+def test_a_generator_of_another_depth_is_refused(folder, records_folder, tmp_path):
+    message = r"size=1.0: makes a generator of 2 layers, but that of --init=.* has 1; give 0\.5$"
+    given = {"init": folder, "generator_size": 1.0}
+    with pytest.raises(InputError, match=message):
+        pretrain_main(flags(records_folder, None, tmp_path / "m", **given))
+    assert not (tmp_path / "m").exists()
+
+
+@pytest.mark.release
+def test_it_is_fine_tuned(folder, tmp_path):
+    """The encoder starts from the sum, and the classifier is exported as any DeBERTa's."""
+    data, model, out = tmp_path / "data", tmp_path / "classifier", tmp_path / "out"
+    small_finetuning.write_task(data, pairs=False)
+    given = {"max_seq_length": 16, "num_train_epochs": 12}
+    finetune_main(small_finetuning.flags(data, folder, model, **given))
+    found = small_finetuning.results(model)
+    assert found["accuracy"] > found["baseline_accuracy"] + 0.2
+    export_main([f"--model={model}", "--to=huggingface", f"--output={out}"])
+    config = json.loads((out / "config.json").read_text())
+    assert config["architectures"] == ["DebertaV2ForSequenceClassification"]
+
+
+def test_the_saved_weights_are_those_of_the_results(folder, records_folder, read_rows, vocabulary):
+    """The loss of masked LM on all held-out records, which no draw changes, counted with numpy."""
+    rows = read_rows(records_folder / "eval")
+    model = pretrained_model(model_folders.open_model(str(folder), "--model"))
+    features = {name: np.stack([row[name] for row in rows]) for name in rows[0]}
+    used = features["masked_lm_weights"] > 0
+    row, _ = np.nonzero(used)
+    mask = vocabulary.id_of("[MASK]")
+    features["input_ids"][row, features["masked_lm_positions"][used]] = mask
+    logits = model(features)["masked_lm_logits"].numpy()[used.ravel()]
+    log_probabilities = tf.nn.log_softmax(logits).numpy()
+    labels = features["masked_lm_ids"][used]
+    losses = -log_probabilities[np.arange(len(labels)), labels]
+    results = json.loads((folder / "results.json").read_text())
+    assert results["masked_lm_loss"] == pytest.approx(losses.mean(), rel=1e-4)
+    expected = results["masked_lm_loss"] + 50 * results["replaced_token_loss"]
+    assert results["loss"] == pytest.approx(expected, rel=1e-5)
