@@ -18,7 +18,6 @@ from keras import ops
 from beambert.model.deberta_encoder import DebertaEncoder
 from beambert.model.embedding_deltas import SUFFIX
 from beambert.model.families.debertav2_config import DebertaV2Config
-from beambert.model.families.table import family_of
 from beambert.model.heads import MaskedLMHead
 from beambert.model.initialization import fold_seed
 from beambert.model.layers import BertDense, WordEmbeddings, bert_layer_norm, look_up
@@ -101,7 +100,7 @@ class DebertaReplacedTokenPretrainer(ReplacedTokenPretrainer):
 
         Args:
           config: configuration of the discriminator.
-          generator_size: see `DebertaV2.generator_config`.
+          generator_size: depth of the generator as a share of the discriminator's.
           seed: seed of every initial weight; the encoder computes what `DebertaEncoder(config,
             seed)` does, until delta is trained.
         """
@@ -110,7 +109,7 @@ class DebertaReplacedTokenPretrainer(ReplacedTokenPretrainer):
         rate = config.hidden_dropout_prob
         embeddings = DisentangledEmbeddings(config, seed, bert_layer_norm(config), rate)
         self.encoder = DebertaEncoder(config, seed, has_pooler=False, embeddings=embeddings)
-        of_generator = family_of(config).generator_config(config, generator_size)
+        of_generator = config.shallower(generator_size)
         self.generator = DebertaEncoder(
             of_generator,
             fold_seed(seed, "generator"),

@@ -28,6 +28,17 @@ def electra_parameters(config: EncoderConfig, generator: EncoderConfig) -> int:
     return _embeddings(config) + _layers(config) + projection + _layers(generator) + heads
 
 
+def disentangled_parameters(config: EncoderConfig, generator: EncoderConfig) -> int:
+    """Returns the number of weights of a DeBERTa-v3 and its generator, with both tables.
+
+    Args:
+      config, generator: their configurations.
+    """
+    # The discriminator has the row of a classifier in the place of masked LM's biases.
+    both = parameters(config) + parameters(generator)
+    return both - config.vocab_size + config.hidden_size + 1
+
+
 def _embeddings(config: EncoderConfig) -> int:
     rows = config.vocab_size + config.max_position_embeddings + config.type_vocab_size
     return (rows + 2) * config.embedding_width

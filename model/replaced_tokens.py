@@ -9,46 +9,21 @@ predictions per sequence, K predictions, V vocabulary size; R rows for tokens, T
 without padding.
 """
 
-import dataclasses
-
 import keras
 from keras import ops
 
 from beambert.model.config import EncoderConfig
 from beambert.model.dropout import MOST_ELEMENTS, finalize, random_bits
 from beambert.model.families.table import family_of
+from beambert.model.generator_sizes import generator_config
 from beambert.model.heads import flat_positions, tied_logits
 from beambert.model.initialization import fold_seed
 from beambert.model.layers import BertDense, BertLayer, bert_layer_norm, score_bias
 from beambert.model.objectives import GENERATOR_SIZE
 from beambert.model.unpadding import Capacity, Packing
 
-# Width of an attention head of the generator (`get_generator_config` of the original).
-_HEAD_WIDTH = 64
 # The sites of draws in a model count dropouts from 0, far below this one.
 _SAMPLING_SITE = 1 << 20
-
-
-def generator_config(config: EncoderConfig, size: float) -> EncoderConfig:
-    """Returns the configuration of the generator: as many layers, narrower ones.
-
-    The embeddings are the discriminator's; only the layers have the generator's width
-    (`get_generator_config` of the original's run_pretraining.py).
-
-    Args:
-      config: configuration of the discriminator.
-      size: width of the generator as a share of the discriminator's.
-
-    Raises:
-      ValueError: no generator has that size.
-    """
-    width = round(config.hidden_size * size)
-    return dataclasses.replace(
-        config,
-        hidden_size=width,
-        intermediate_size=4 * width,
-        num_attention_heads=max(1, width // _HEAD_WIDTH),
-    )
 
 
 def most_rows(config: EncoderConfig, predictions: int) -> int:

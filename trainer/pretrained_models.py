@@ -4,11 +4,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from beambert.model.config import EncoderConfig
-from beambert.model.families.table import family_of
+from beambert.model.deberta_replaced_tokens import DebertaReplacedTokenPretrainer
 from beambert.model.objectives import BERT, RTD
 from beambert.model.pretrainer import BertPretrainer
-from beambert.model.replaced_tokens import ReplacedTokenPretrainer
+from beambert.model.replaced_tokens import ElectraPretrainer, ReplacedTokenPretrainer
 from beambert.trainer import model_folders
+
+# Family -> its model of replaced token detection; that of the others has layers of BERT.
+_REPLACED_TOKENS = {"deberta-v2": DebertaReplacedTokenPretrainer}
 
 
 def objective_of(training: Mapping[str, Any]) -> str:
@@ -32,8 +35,8 @@ def build_pretrainer(
     """
     objective = objective_of(training)
     if objective == RTD:
-        size = training["generator_size"]
-        return family_of(config).replaced_token_pretrainer(config, size, seed)
+        pretrainer = _REPLACED_TOKENS.get(config.family, ElectraPretrainer)
+        return pretrainer(config, training["generator_size"], seed)
     return BertPretrainer(config, seed, objective)
 
 

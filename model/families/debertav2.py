@@ -4,7 +4,6 @@ Attention also scores contents with distances, which have embeddings of their ow
 absolute positions and no segments. `transformers` calls the architecture that of version 2.
 """
 
-import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -88,24 +87,7 @@ class DebertaV2(Family):
           config: configuration of the discriminator.
           size: depth of the generator as a share of the discriminator's; at least one layer.
         """
-        layers = max(1, round(config.num_hidden_layers * size))
-        return dataclasses.replace(config, num_hidden_layers=layers)
-
-    def replaced_token_pretrainer(
-        self, config: DebertaV2Config, generator_size: float, seed: int = 0
-    ) -> Any:
-        """Returns the model of replaced token detection."""
-        from beambert.model.deberta_replaced_tokens import DebertaReplacedTokenPretrainer
-
-        return DebertaReplacedTokenPretrainer(config, generator_size, seed)
-
-    def replaced_token_parameters(self, config: DebertaV2Config, generator: DebertaV2Config) -> int:
-        """Returns the number of weights of that model, of the two configurations."""
-        from beambert.model.memory import parameters
-
-        # The discriminator's head has a row in the place of masked LM's biases.
-        both = parameters(config) + parameters(generator)
-        return both - config.vocab_size + config.hidden_size + 1
+        return config.shallower(size)
 
     def described_as_pair(self, config: DebertaV2Config) -> dict[str, Any]:
         """Returns nothing: the encoder's values say it all."""

@@ -68,6 +68,11 @@ class DebertaV2Config(EncoderConfig):
         blocks = [min(BLOCK, length - first) for first in range(0, length, BLOCK)]
         return 2 * length + sum(block * block for block in blocks) / length
 
+    def shallower(self, share: float) -> "DebertaV2Config":
+        """Returns a configuration with a share of the layers, and at least one."""
+        layers = max(1, round(self.num_hidden_layers * share))
+        return dataclasses.replace(self, num_hidden_layers=layers)
+
     def to_values(self) -> dict[str, Any]:
         """Returns the content of a configuration file, which says what makes it version 3."""
         return super().to_values() | self.fixed

@@ -16,6 +16,7 @@ from beambert.model.checkpoint_names import (
     hugging_face_name,
 )
 from beambert.model.config import BERT_SIZES, BertConfig, EncoderConfig
+from beambert.model.generator_sizes import generator_config
 from beambert.model.objectives import BERT, GENERATOR_SIZE, LTR, MLM, OBJECTIVES, RTD, SOP
 
 # Endings of the names of Hugging Face's classes.
@@ -122,21 +123,7 @@ class Family:
         Raises:
           ValueError: no generator has that size.
         """
-        from beambert.model.replaced_tokens import generator_config
-
         return generator_config(config, size)
-
-    def replaced_token_pretrainer(self, config: Any, generator_size: float, seed: int = 0) -> Any:
-        """Returns the model of replaced token detection, see `ElectraPretrainer`."""
-        from beambert.model.replaced_tokens import ElectraPretrainer
-
-        return ElectraPretrainer(config, generator_size, seed)
-
-    def replaced_token_parameters(self, config: Any, generator: Any) -> int:
-        """Returns the number of weights of that model, of the two configurations."""
-        from beambert.model.memory import electra_parameters
-
-        return electra_parameters(config, generator)
 
     def described_as_pair(self, config: Any) -> dict[str, Any]:
         """Returns what the two exported configurations say beside the encoder's values.

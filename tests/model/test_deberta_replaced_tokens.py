@@ -12,6 +12,7 @@ from beambert.model.deberta_replaced_tokens import DebertaReplacedTokenPretraine
 from beambert.model.embedding_deltas import for_variables, merged
 from beambert.model.families.debertav2_config import DebertaV2Config
 from beambert.model.families.table import FAMILIES
+from beambert.model.memory import disentangled_parameters
 from beambert.model.unpadding import Capacity
 from beambert.trainer.pretraining.objective import ReplacedTokenObjective
 from beambert.trainer.weights.initial import open_initial
@@ -175,4 +176,4 @@ def test_parameters_are_counted(size):
     model = DebertaReplacedTokenPretrainer(CONFIG, size)
     weights = sum(int(np.prod(variable.shape)) for variable in model.trainable_variables)
     generator = FAMILY.generator_config(CONFIG, size)
-    assert FAMILY.replaced_token_parameters(CONFIG, generator) == weights
+    assert disentangled_parameters(CONFIG, generator) == weights

@@ -46,6 +46,7 @@ def values_of(path) -> dict[str, np.ndarray]:
     return dict(open_initial(str(path), "--init").read())
 
 
+@pytest.mark.slow
 def test_it_learns_both_tables(folder, config_file):
     rows = [json.loads(line) for line in (folder / "metrics.jsonl").open()]
     losses = [row["loss"] for row in rows if row["split"] == "train"]
@@ -67,6 +68,7 @@ def test_an_interrupted_training_goes_on_to_the_same_weights(
     small_pretraining.assert_same_weights(tmp_path / "encoder", folder)
 
 
+@pytest.mark.slow
 def test_the_exported_embeddings_are_the_sum(folder, tmp_path):
     """The generator's are E; from the folder a training goes on with both."""
     out, values = tmp_path / "hf", values_of(folder)
@@ -88,6 +90,7 @@ def test_the_exported_embeddings_are_the_sum(folder, tmp_path):
         np.testing.assert_allclose(again[path], value, atol=1e-7, err_msg=path)
 
 
+@pytest.mark.slow
 def test_it_fills_no_masks(folder):
     with pytest.raises(InputError, match="lacks the head that this needs .cls/predictions"):
         fill(str(folder), ["the [MASK] of a"])
@@ -122,6 +125,7 @@ def test_weights_go_from_one_objective_to_the_other(
             np.testing.assert_allclose(after[DELTA], 0, atol=1e-7)
 
 
+@pytest.mark.slow
 def test_a_generator_of_another_depth_is_refused(folder, records_folder, tmp_path):
     message = r"size=1.0: makes a generator of 2 layers, but that of --init=.* has 1; give 0\.5$"
     given = {"init": folder, "generator_size": 1.0}
@@ -144,6 +148,7 @@ def test_it_is_fine_tuned(folder, tmp_path):
     assert config["architectures"] == ["DebertaV2ForSequenceClassification"]
 
 
+@pytest.mark.slow
 def test_the_saved_weights_are_those_of_the_results(folder, records_folder, read_rows, vocabulary):
     """The loss of masked LM on all held-out records, which no draw changes, counted with numpy."""
     rows = read_rows(records_folder / "eval")
