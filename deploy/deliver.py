@@ -59,6 +59,8 @@ def deliver(argv: Sequence[str]) -> bool:
       InputError: a flag or a file cannot be used.
     """
     flags, others = build_parser().parse_known_args(list(argv))
+    if any(each.partition("=")[0] == "--model_dir" for each in others):
+        raise InputError(f"--model_dir: the model goes to --output, in {MODEL}/; leave it out")
     output, serving = flags.output.rstrip("/"), flags.serving.rstrip("/")
     model, of_task = f"{output}/{MODEL}", task_arguments(flags)
     bounds = [f"--{name}={value}" for name in _THRESHOLDS for value in _values(flags, name)]

@@ -34,13 +34,19 @@ def service_errors(
       remedy: advice for the message.
 
     Raises:
-      InputError: a service refuses a request or cannot be reached.
+      InputError: a service refuses a request or cannot be reached, or there are no credentials.
     """
     from google.api_core.exceptions import GoogleAPIError
-    from google.auth.exceptions import GoogleAuthError
+    from google.auth.exceptions import DefaultCredentialsError, GoogleAuthError
 
     try:
         yield
+    except DefaultCredentialsError as error:
+        raise InputError(
+            f"{subject}: {what}, as this machine has no credentials for Google Cloud; run `gcloud "
+            "auth application-default login`, or check the file that "
+            "GOOGLE_APPLICATION_CREDENTIALS names"
+        ) from error
     except (GoogleAPIError, GoogleAuthError) as error:
         line = (str(error) or type(error).__name__).splitlines()[0]
         raise InputError(f"{subject}: {what} ({line}); {remedy}") from error

@@ -345,6 +345,21 @@ def _take_lease(path: str, holder: str) -> None:
         lease.acquire(holder, leases.PIPELINE_LEASE)
 
 
+def _write_outcome(path: Path, outcome: str) -> None:
+    """Writes the outcome of a plan for the pipeline, and makes the folders above the file.
+
+    Raises:
+      InputError: it cannot be written.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(outcome)
+    except OSError as error:
+        raise InputError(
+            f"--outcome_file={path}: cannot be written ({error.strerror}); name another file"
+        ) from error
+
+
 def _check_together(flags: argparse.Namespace) -> None:
     """Refuses flags that don't go together, as one of them would do nothing.
 
@@ -387,8 +402,7 @@ def main(argv: Sequence[str]) -> None:
             if outcome:
                 print(f"outcome of the plan: {outcome}")
             if outcome and flags.outcome_file:
-                Path(flags.outcome_file).parent.mkdir(parents=True, exist_ok=True)
-                Path(flags.outcome_file).write_text(outcome)
+                _write_outcome(Path(flags.outcome_file), outcome)
         else:
             retrain(config, until)
     except locks.BusyError as error:

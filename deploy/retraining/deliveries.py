@@ -18,6 +18,8 @@ from beambert.pipelines.storage.claims import absolute
 
 # The clocks of two machines may differ by so many seconds.
 CLOCK_DIFFERENCE = 300.0
+# The form of a manifest, for messages.
+FORM = '{"files": [{"path": …, "bytes": …}, …]}'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,13 +88,17 @@ def _check(
         listed = [(os.fspath(each["path"]), int(each["bytes"])) for each in found]
     except (ValueError, KeyError, TypeError, OverflowError) as error:
         what = f"manifest is half-written or none ({error})"
-        return set(), f"{what}; write it again, or delete it and its files"
+        return set(), f"{what}; write it again as {FORM}, or delete it and its files"
+    if not listed:
+        return set(), "manifest names no file; write it again with its files, or delete it"
     named = set()
     for name, size in listed:
         file = name if "://" in name else os.path.join(os.path.dirname(path), name)
         if absolute(file) in left_out:
             continue
         there = tensorflow_files.size(file)
+        if there != size and tensorflow_files.is_folder(file):
+            return set(), f"manifest names {file}, which is a folder; name its files"
         if there != size:
             what = "is missing" if there is None else f"has {there} bytes"
             return set(), (

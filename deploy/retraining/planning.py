@@ -1,11 +1,11 @@
 """Decides what the next run is: an unfinished one, or a new one for what has been delivered."""
 
 import datetime
-import os
 import sys
 import time
 from typing import TYPE_CHECKING
 
+from beambert.deploy.retraining.checks import check_task, check_values, check_vocabulary
 from beambert.deploy.retraining.runs import (
     BEAM_SECTIONS,
     RECORDS,
@@ -14,18 +14,13 @@ from beambert.deploy.retraining.runs import (
     beam_flags,
     next_run,
 )
+from beambert.pipelines.shared.console import counted
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.loading import loading
 from beambert.pipelines.storage.claims import MARKER_FILE
-from beambert.pipelines.tasks.declarations import find_task
-from beambert.pipelines.tasks.files import split_path
-from beambert.pipelines.tasks.task import DEV, TRAIN
 
 if TYPE_CHECKING:
     from beambert.deploy.retraining.deliveries import Deliveries
-
-# The folder under which Vertex AI mounts buckets.
-MOUNTED = "/gcs/"
 
 
 def plan(
@@ -45,19 +40,22 @@ def plan(
       the run, or None if finished runs have taken all files.
 
     Raises:
-      InputError: the corpus cannot be listed, a manifest is wrong and there is nothing else, or
-        the served versions are not as runs leave them.
+      InputError: a step would refuse its flags, the vocabulary or the task is missing, the corpus
+        cannot be listed, a manifest is wrong and there is nothing else, or the served versions are
+        not as runs leave them.
     """
     from beambert.deploy.retraining import deliveries, live_jobs, workspace
     from beambert.pipelines.storage.tensorflow_files import exists
 
-    workspace.check_serving(config.workspace)
+    check_values(config)
+    check_vocabulary(config, is_dry)
     history = workspace.read_history(config.workspace)
+    workspace.check_serving(config.workspace, history)
     _report_silence(config, history.ended)
     if history.open and not is_dry and not workspace.is_done(RECORDS, history.open):
         live_jobs.await_records(config, history.open)
     if history.open and workspace.is_done(RECORDS, history.open):
-        _check_task(config, is_dry)
+        check_task(config, is_dry)
         return history.open
     left_out = deliveries.find_left_out(config.leave_out)
     found = deliveries.read_deliveries(config.manifests, left_out, time.time(), until)
@@ -72,7 +70,10 @@ def plan(
             beam_options(beam_flags(section, getattr(config, section)))  # refuses unknown flags
         except InputError as error:
             raise InputError(f"--config: {section}: {error}") from error
-    inputs = match_sources(config.sources) if config.sources else match_inputs(config.input)
+    try:
+        inputs = match_sources(config.sources) if config.sources else match_inputs(config.input)
+    except InputError as error:
+        raise InputError(f"--config: {error}") from error
     _report_strays(found.files - {file.path for file in inputs}, config)
     taken = [
         file
@@ -91,7 +92,7 @@ def plan(
         if found.faults:  # somebody must look at it, as it may be what was to be taken
             raise InputError(found.faults[0])
         return None
-    _check_task(config, is_dry)
+    check_task(config, is_dry)
     others = {file.path for file in inputs} - {file.path for file in taken}
     run = next_run(config, history.published, number, len(new), sorted(others))
     for folder in filter(None, (run.encoder, run.served)):
@@ -101,24 +102,6 @@ def plan(
                 "version before it with --rollback"
             )
     return run
-
-
-def _check_task(config: Retraining, is_dry: bool) -> None:
-    """Refuses a task without its examples before the encoder is trained, which takes days.
-
-    A machine that prints the steps of a cloud project lacks its mounted buckets.
-
-    Raises:
-      InputError: a file of the task is missing.
-    """
-    folder = str(config.finetune["data_dir"])
-    if is_dry and folder.startswith(MOUNTED) and not os.path.isdir(MOUNTED):
-        return
-    for split in (TRAIN, config.evaluate.get("split", DEV)):
-        try:
-            split_path(find_task(config.finetune["task"]), folder, split)
-        except InputError as error:
-            raise InputError(f"--config: finetune: {error}") from error
 
 
 def _are_complete(config: Retraining, found: "Deliveries", until: float | None) -> bool:
@@ -147,7 +130,7 @@ def _report_strays(files: frozenset[str], config: Retraining) -> None:
     """Reports files that manifests name and the corpus doesn't, which would never be taken."""
     key = "data.source" if config.sources else "input"
     if files:
-        others = f" and {len(files) - 1} others" if len(files) > 1 else ""
+        others = f" and {counted(len(files) - 1, 'other')}" if len(files) > 1 else ""
         print(
             f"{min(files)}{others}: named by a manifest, but no pattern of `{key}` matches; "
             f"was left out; deliver under a name that is taken, or correct `{key}`",

@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from beambert.commands import COMMANDS
+from beambert.deploy.retraining.placeholders import check_filled_in
 from beambert.pipelines import evaluate
 from beambert.pipelines.corpus.named_sources import parse_sources
 from beambert.pipelines.instances.mixture import parse_weights
@@ -108,7 +109,7 @@ class Retraining:
           InputError: the text is not TOML, or a key is missing, unknown, wrong or not allowed.
         """
         try:
-            found = tomllib.loads(text)
+            found = tomllib.loads(text.removeprefix("\ufeff"))  # some editors write such a mark
         except (ValueError, RecursionError) as error:  # a number may have too many digits
             raise InputError(f"--config={path}: is not TOML ({error}); correct it") from error
         fields = {field.name: field for field in dataclasses.fields(cls)}
@@ -123,13 +124,13 @@ class Retraining:
         if {"vocab_file", "tokenizer"} <= found.keys():
             raise InputError(f"--config={path}: has both vocab_file and tokenizer; leave one out")
         try:
+            check_filled_in(found)
             for name, value in found.items():
                 _check_type(name, value)
             for section in SECTIONS:
                 _check_section(section, found[section])
             lists = {name: tuple(found.get(name, ())) for name in LISTS}
-            workspace = found["workspace"].rstrip("/")
-            config = cls(**found | lists | {"workspace": workspace})
+            config = cls(**found | lists | {"workspace": found["workspace"].rstrip("/")})
             _check_corpus(config)
             _check_commands(config)
         except InputError as error:
@@ -302,11 +303,10 @@ def next_run(
       new_files: number of files that no finished run has taken.
       left_out: paths of files of the corpus that the run doesn't take.
     """
-    left_out = tuple(left_out)
     path = f"{config.workspace}/runs/{number:06d}"
     records = record_folders(config, path)
     if not published:
-        return RetrainingRun(path, new_files, records, left_out=left_out)
+        return RetrainingRun(path, new_files, records, left_out=tuple(left_out))
     return RetrainingRun(
         path,
         new_files,
@@ -314,7 +314,7 @@ def next_run(
         since=tuple(f"{run}/{RECORDS}" for run in published),
         encoder=f"{published[-1]}/{ENCODER}",
         served=f"{published[-1]}/{CLASSIFIER}",
-        left_out=left_out,
+        left_out=tuple(left_out),
     )
 
 

@@ -42,6 +42,7 @@ class History:
       last: number of the newest run; 0 if there is none.
       ended: time at which the last run ended, in ISO 8601; "" if none has.
       greatest: greatest version that any run has published; 0 if none has.
+      newest: greatest version of `published`; 0 if there is none.
     """
 
     published: tuple[str, ...]
@@ -50,6 +51,7 @@ class History:
     last: int
     ended: str = ""
     greatest: int = 0
+    newest: int = 0
 
 
 def read_config(path: str) -> Retraining:
@@ -74,7 +76,7 @@ def read_history(workspace: str) -> History:
     numbers = _numbers_in(runs)
     served = _newest(serving)
     published, refused = [], []
-    unfinished, ended, greatest, is_gone = None, "", 0, False
+    unfinished, ended, greatest, newest, is_gone = None, "", 0, 0, False
     for number in numbers:
         path = f"{runs}/{number:06d}"
         result, run = f"{path}/{RESULT_FILE}", f"{path}/{RUN_FILE}"
@@ -88,6 +90,7 @@ def read_history(workspace: str) -> History:
                 greatest = max(greatest, version)
             is_served = outcome == PUBLISHED and version <= served
             is_gone |= outcome == PUBLISHED
+            newest = max(newest, version) if is_served else newest
             (published if is_served else refused).append(path)
         elif exists(run):
             with _undamaged(run):
@@ -97,17 +100,20 @@ def read_history(workspace: str) -> History:
             f"{serving}: has no version, but runs have published some; put the version to serve "
             "back, or choose another workspace to begin anew"
         )
-    return History(
-        tuple(published), tuple(refused), unfinished, max(numbers, default=0), ended, greatest
-    )
+    last = max(numbers, default=0)
+    return History(tuple(published), tuple(refused), unfinished, last, ended, greatest, newest)
 
 
-def check_serving(workspace: str) -> None:
-    """Refuses served versions that are not as `beambert export` left them, before a run takes days.
+def check_serving(workspace: str, history: History) -> None:
+    """Refuses served versions that are not as the runs left them, before a run takes days.
+
+    Args:
+      workspace: the workspace.
+      history: its runs.
 
     Raises:
-      InputError: something else lies among them, the newest one's graph was changed, or the folder
-        cannot be read.
+      InputError: something else lies among them, the newest one is of no run or its graph was
+        changed, or the folder cannot be read.
     """
     serving = f"{workspace}/{SERVING}"
     for name in tensorflow_files.list_folder(serving):
@@ -118,10 +124,23 @@ def check_serving(workspace: str) -> None:
             )
     newest = _newest(serving)
     if newest and not is_as_exported(f"{serving}/{newest}"):
+        is_only = len(_numbers_in(serving)) == 1
+        way_back = "" if is_only else ", or serve the version before it with --rollback"
         raise InputError(
             f"{serving}/{newest}: was changed after its export, so that another model is served "
-            "than was judged; put it back as it was, or serve the version before it with --rollback"
+            f"than was judged; put it back as it was{way_back}"
         )
+    if history.newest and newest not in (history.newest, _version_of(history.open)):
+        raise InputError(
+            f"{serving}/{newest}: is served, but no run has published it, or it was taken back; "
+            f"move it elsewhere, so that {history.newest} is served"
+        )
+
+
+def _version_of(run: RetrainingRun | None) -> int | None:
+    """Returns the version that an open run has begun to publish; None if it has not."""
+    file = f"{run.path}/{VERSION_FILE}" if run else ""
+    return read_json(file) if file and exists(file) else None
 
 
 def _newest(serving: str) -> int:

@@ -98,6 +98,17 @@ def _check(flags: argparse.Namespace) -> None:
     """
     if flags.kind == "deploy" and not flags.release:
         raise InputError("--release: is needed by `deploy`; name a commit that was built")
+    looks_up = flags.kind == "step" and flags.step in (*requests.ON_ACCELERATORS, registry.REGISTER)
+    if flags.show and looks_up and not (flags.release or flags.deployment):
+        raise InputError(
+            f"--show: `step --step={flags.step}` reads the configuration of a release; name it "
+            "with --release, or with --deployment"
+        )
+    if flags.kind == "upload" and not flags.run.startswith("gs://"):
+        raise InputError(
+            f"{flags.run}: is on this machine, and Vertex AI takes models from buckets; name a run "
+            "under gs://"
+        )
     if flags.kind == "canary" and flags.show:
         raise InputError("--show: `canary` acts on answers; show `serve` with the same --share")
     if flags.kind in ("serve", "canary"):

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from beambert.deploy import google_cloud
-from beambert.deploy.retraining.planning import MOUNTED
+from beambert.deploy.retraining.checks import MOUNTED, check_values
 from beambert.deploy.settings import Deployment, Release, Settings
 from beambert.deploy.vertex.requests import DISPLAY_NAME, pipeline_job, schedule
 from beambert.pipelines.shared.errors import InputError
@@ -81,7 +81,9 @@ def deploy(deployment: Deployment, config_file: pathlib.Path, show: bool) -> Non
         config = deployment.fill_in(config_file.read_text("utf-8"))
     except OSError as error:
         raise InputError(f"--config={config_file}: cannot be read ({error.strerror})") from error
-    _check_places(Retraining.from_toml(config, str(config_file)), config_file)
+    retraining = Retraining.from_toml(config, str(config_file))
+    _check_places(retraining, config_file)
+    check_values(retraining)
     compiled = (FOLDER / "retraining_pipeline.yaml").read_text("utf-8")
     job = pipeline_job(deployment, yaml.safe_load(deployment.fill_in(compiled)))
     if show:

@@ -44,6 +44,7 @@ class Family:
       names: how its variables are called there, where it isn't as in BERT; the first pattern that
         matches the beginning of a name counts.
       task_names: ending of the name of a class -> the same for its variables; these come first.
+      reads_vocab_txt: whether AutoTokenizer of transformers takes a vocab.txt for it.
     """
 
     title: ClassVar[str] = "BERT"
@@ -61,6 +62,7 @@ class Family:
     model_prefix: ClassVar[str] = "bert."
     names: ClassVar[Names] = {}
     task_names: ClassVar[Mapping[str, Names]] = without_pooler("bert")
+    reads_vocab_txt: ClassVar[bool] = True
 
     @property
     def size_names(self) -> tuple[str, ...]:

@@ -105,6 +105,11 @@ def publish(made: pathlib.Path, output: str, metrics: dict[str, Any]) -> None:
             tensorflow_files.move(str(made / name), f"{output}/{name}")
         else:
             tensorflow_files.delete(f"{output}/{name}")
-    reasons = "".join(verdict["reason"] + "\n" for verdict in metrics["thresholds"])
+    # A model that is refused may have reached other thresholds, which are no reason to refuse it.
+    reasons = "".join(
+        f"{verdict['reason']}\n"
+        for verdict in metrics["thresholds"]
+        if verdict["passed"] == metrics["blessed"]
+    )
     marker = BLESSED if metrics["blessed"] else NOT_BLESSED
     tensorflow_files.write_bytes(f"{output}/{marker}", reasons.encode())

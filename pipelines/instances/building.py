@@ -20,7 +20,9 @@ from beambert.pipelines.records.contract import LABEL_FEATURE, NONE, PREDICTION_
 from beambert.pipelines.shared.errors import InputError
 
 # Number of rows made and encoded at a time: enough for numpy to be fast, few enough for the cache.
+# Of rows of more than 512 tokens they are fewer, so that memory doesn't grow with the length.
 ROWS_AT_A_TIME = 8192
+_POSITIONS_AT_A_TIME = 512 * ROWS_AT_A_TIME
 # The pairs' offsets into the tokens have 32 bits.
 MOST_TOKENS = 2**31 - 8
 # Bit of a token that begins a word, on the way into its row. No vocabulary has so many tokens.
@@ -59,6 +61,11 @@ class InstanceCounts(PairCounts):
     instances: int = 0
     filled_tokens: int = 0
     predictions: int = 0
+
+
+def rows_at_a_time(max_seq_length: int) -> int:
+    """Returns the number of rows of a length that are made and encoded at a time."""
+    return max(1, min(ROWS_AT_A_TIME, _POSITIONS_AT_A_TIME // max_seq_length))
 
 
 def order_documents(
@@ -264,7 +271,7 @@ def build_instances(
     counts: InstanceCounts,
     begins_word: np.ndarray | None = None,
 ) -> Iterator[dict[str, np.ndarray]]:
-    """Turns a shard's pairs into shuffled instances, `ROWS_AT_A_TIME` at a time.
+    """Turns a shard's pairs into shuffled instances, `rows_at_a_time` together.
 
     Args:
       tokens: tokens of the shard's documents.
@@ -326,15 +333,16 @@ def _assemble(
     random: np.random.Generator,
 ) -> Iterator[tuple[dict[str, np.ndarray], dict[str, np.ndarray]]]:
     """Yields the features of shuffled rows before masking, and their labels if they have any."""
+    rows_together = rows_at_a_time(max_seq_length)
     if isinstance(pairs, PackedRows):
         order = random.permutation(len(pairs))
-        for first in range(0, len(order), ROWS_AT_A_TIME):
-            packed = pairs.take(order[first : first + ROWS_AT_A_TIME])
+        for first in range(0, len(order), rows_together):
+            packed = pairs.take(order[first : first + rows_together])
             yield assemble_packed(tokens, packed, max_seq_length, ids), {}
         return
     shuffled = random.permutation(pairs)
     framed = with_frame(tokens, max_seq_length)
-    for first in range(0, len(shuffled), ROWS_AT_A_TIME):
-        chunk = shuffled[first : first + ROWS_AT_A_TIME]
+    for first in range(0, len(shuffled), rows_together):
+        chunk = shuffled[first : first + rows_together]
         rows = assemble_rows(framed, chunk, max_seq_length, ids)
         yield rows, {LABEL_FEATURE: chunk[:, 4:]}

@@ -8,11 +8,12 @@ import dataclasses
 import numpy as np
 
 from beambert.pipelines.instances.spans import choose_spans, draw_lengths
-from beambert.pipelines.records.contract import LONGEST_SEQUENCE, MASK_SHARE, RANDOM_SHARE
+from beambert.pipelines.records.contract import MASK_SHARE, RANDOM_SHARE
 from beambert.pipelines.wordpiece.vocabulary import NO_ID, Vocabulary
 
-# The position takes 12 bits of a key of 32; 20 random bits are left.
-POSITION_BITS = np.uint32(LONGEST_SEQUENCE)
+# The position takes 12 bits of a key of 32, so that 20 random bits are left; more in a row of more
+# than 4,095 tokens, of which 18 or 19 are left.
+_LEAST_POSITION_BITS = 12
 
 
 @dataclasses.dataclass(frozen=True)
@@ -133,7 +134,7 @@ def mask_rows(
 
     Args:
       input_ids: int32 [N, L], without masks.
-      input_mask: uint8 [N, L], 1 for tokens and 0 for padding; L is at most `LONGEST_SEQUENCE`.
+      input_mask: uint8 [N, L], 1 for tokens and 0 for padding.
       max_predictions_per_seq: P.
       masked_lm_prob: share of the tokens to predict; 0.15 in the paper.
       do_whole_word_mask: whether to choose all pieces of a word or none.
@@ -157,7 +158,7 @@ def mask_rows(
     wanted_N = np.minimum(wanted_N, length - fixed_NL.sum(axis=1))
     # No two keys of a row are equal, so their order is the same on every processor.
     key_NL = random.integers(0, 1 << 32, (rows, length), np.uint32)
-    key_NL = (key_NL & ~POSITION_BITS) | np.arange(length, dtype=np.uint32)
+    key_NL = (key_NL & ~position_bits(length)) | np.arange(length, dtype=np.uint32)
     span_NS = None
     if begins_word is None and (do_span_mask or do_whole_word_mask):
         begins_word = ~ids.is_continuation[input_ids]
@@ -199,6 +200,11 @@ def mask_rows(
     }
 
 
+def position_bits(length: int) -> np.uint32:
+    """Returns the low bits of a key that hold a position; no position has all of them."""
+    return np.uint32((1 << max(_LEAST_POSITION_BITS, length.bit_length())) - 1)
+
+
 def choose_tokens(
     key_NL: np.ndarray, fixed_NL: np.ndarray, wanted_N: np.ndarray, most: int
 ) -> np.ndarray:
@@ -216,7 +222,7 @@ def choose_tokens(
     key_NL = np.where(fixed_NL, np.uint32(0xFFFFFFFF), key_NL)
     # Processors sort a whole row faster than they find the places of its smallest numbers.
     smallest_NS = np.sort(key_NL, axis=1)[:, :most]
-    position_NS = (smallest_NS & POSITION_BITS).astype(np.int64)
+    position_NS = (smallest_NS & position_bits(key_NL.shape[1])).astype(np.int64)
     position_NS[np.arange(most)[None] >= wanted_N[:, None]] = key_NL.shape[1]
     return np.sort(position_NS, axis=1)
 
@@ -260,6 +266,8 @@ def choose_words(
     most_words = int((key_NW != 0xFFFFFFFF).sum(axis=1).max(initial=0))
     row_N = np.arange(rows)
     for word_N in order_NW[:, :most_words].T:
+        if not left_N.any():
+            break
         size_N = size_NW[row_N, word_N]
         fits_N = (size_N <= left_N) & (key_NW[row_N, word_N] != 0xFFFFFFFF)
         chosen_NW[row_N, word_N] = fits_N

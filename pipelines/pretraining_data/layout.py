@@ -14,6 +14,7 @@ import numpy as np
 
 from beambert.pipelines.instances.compact_documents import shard_of
 from beambert.pipelines.instances.parameters import InstanceParameters
+from beambert.pipelines.pretraining_data.division import STRETCH_TOKENS
 from beambert.pipelines.records.contract import EVAL_FOLDER, shard_name
 
 
@@ -54,6 +55,14 @@ class Layout:
     eval_fraction: float = 0.0
     compression: str = "none"
     sources: tuple[str, ...] = ()
+
+    @property
+    def stretch_tokens(self) -> int:
+        """Number of tokens of a stretch that is held out or not, see `division.divide`.
+
+        It isn't less than a record has, or no long held-out record would be of one text.
+        """
+        return max(STRETCH_TOKENS, *(parameters.max_seq_length for parameters in self.lengths))
 
     @property
     def eval_shards(self) -> int:

@@ -10,11 +10,11 @@ from apache_beam.io.filesystems import FileSystems
 from apache_beam.transforms.window import GlobalWindows
 
 from beambert.pipelines.instances.building import (
-    ROWS_AT_A_TIME,
     DocumentCounts,
     InstanceCounts,
     build_instances,
     pair_documents,
+    rows_at_a_time,
 )
 from beambert.pipelines.instances.compact_documents import HASH_BYTES, CompactDocuments
 from beambert.pipelines.instances.masking import TokenIds
@@ -267,8 +267,9 @@ class WriteInstances(beam.DoFn):
         names = feature_shapes(*lengths, has_label)
         features = RecordFeatures({name: name for name in names}, *lengths)
         with open_shard_file(folder, name, self._layout.compression) as file:
-            for first in range(0, len(examples), ROWS_AT_A_TIME):
-                some = list(examples[first : first + ROWS_AT_A_TIME])
+            together = rows_at_a_time(lengths[0])
+            for first in range(0, len(examples), together):
+                some = list(examples[first : first + together])
                 file.statistics += count_batch(some, features, self._ids, limit=None)[0]
                 file.write(some)
             if file.statistics.faults:
@@ -327,7 +328,7 @@ def _pack(row: TokenizedRow, layout: Layout) -> Iterator[tuple[int, bytes]]:
         lengths,
         tokens,
     )
-    pieces, is_eval = divide(document, layout.eval_fraction)
+    pieces, is_eval = divide(document, layout.eval_fraction, layout.stretch_tokens)
     yield from pieces.pack_by_key(layout.keys(pieces.hashes, is_eval))
 
 

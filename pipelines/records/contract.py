@@ -42,8 +42,9 @@ EVALUATION_FILES = "evaluation_files.jsonl"
 STATISTICS_FILE = "statistics.json"
 # Folder inside the records folder, for the records that `beambert data --eval_fraction` holds out.
 EVAL_FOLDER = "eval"
-# Greatest value of `beambert data --max_seq_length`.
-LONGEST_SEQUENCE = (1 << 12) - 1
+# Greatest value of `beambert data --max_seq_length`: the positions of ModernBERT (Warner et al.
+# 2024, arXiv 2412.13663), the longest of all families.
+LONGEST_SEQUENCE = 8192
 # A record of the longest sequence has less than a hundredth of this number of bytes.
 MOST_RECORD_BYTES = 1 << 24
 # Paper, section 3.1, task 1: 15 % of the tokens are chosen. 80 % of these become [MASK], 10 % a

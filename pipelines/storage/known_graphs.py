@@ -16,11 +16,11 @@ from beambert.pipelines.shared.errors import InputError
 # its inputs and the model's variables and does nothing else.
 _KNOWN = """
     Add AddV2 All Any ArgMax AsString Assert BatchMatMulV2 BiasAdd BroadcastTo Cast ConcatV2
-    Const Cumsum DenseBincount DisableCopyOnRead Equal Erf ExpandDims
+    Const Cumsum DenseBincount DisableCopyOnRead Einsum Equal Erf Exp ExpandDims
     FastWordpieceTokenizeWithOffsets Fill FloorDiv FloorMod GatherV2 Greater GreaterEqual
-    Identity IdentityN If Less LessEqual LogicalAnd LogicalNot LowerBound MatMul Max Maximum
-    Mean Minimum Mul Neg NoOp NormalizeUTF8 NotEqual OneHot Pack PartitionedCall Placeholder Pow
-    Prod RaggedGather RaggedRange RaggedTensorFromVariant RaggedTensorToTensor
+    Identity IdentityN If Less LessEqual Log LogicalAnd LogicalNot LowerBound MatMul Max Maximum
+    Mean Minimum Mul Neg NoOp NormalizeUTF8 NotEqual OneHot Pack Pad PartitionedCall Placeholder
+    Pow Prod RaggedGather RaggedRange RaggedTensorFromVariant RaggedTensorToTensor
     RaggedTensorToVariant Range ReadVariableOp RealDiv Relu Reshape ReverseV2 Rsqrt SegmentMax
     SegmentMin SegmentSum Select SelectV2 Shape Sigmoid Size Softmax Split Sqrt Square
     SquaredDifference Squeeze StatefulPartitionedCall StatelessIf StatelessWhile
@@ -28,7 +28,7 @@ _KNOWN = """
     StringLower StringSplitV2 Sub Substr Sum Tanh TensorListFromTensor TensorListGetItem
     TensorListReserve TensorListSetItem TensorListStack Tile TopKV2 Transpose UnicodeDecode
     UnicodeEncode UnicodeTranscode Unique Unpack UnsortedSegmentSum VarHandleOp
-    VarIsInitializedOp Where While ZerosLike
+    VarIsInitializedOp Where While XlaDynamicUpdateSlice ZerosLike
 """
 KNOWN = frozenset(_KNOWN.split())
 # The operations by which a SavedModel saves and restores its variables. They write and read any

@@ -10,6 +10,7 @@ import datetime
 import fcntl
 import functools
 import os
+import re
 import shutil
 import socket
 import sys
@@ -198,6 +199,19 @@ def _holder() -> str:
     return f"process {os.getpid()} on {socket.gethostname()} since {now:%d %b %H:%M:%S} UTC"
 
 
+def _at_work(holder: str) -> str:
+    """Returns who is at work: the holder, or a child of it that holds the lock after its end."""
+    found = re.match(r"process (\d+) on (\S+) since ", holder)
+    if found and found[2] == socket.gethostname():
+        try:
+            os.kill(int(found[1]), 0)
+        except (ProcessLookupError, OverflowError):
+            return f"a child of {holder}, which has ended,"
+        except PermissionError:  # It is alive, and another user's.
+            pass
+    return holder or "another command"
+
+
 def _warn(name: str, reason: str) -> None:
     """Says that a lock cannot be had; the command goes on as if it were alone."""
     print(f"{name}: {reason}; let no other command fill it meanwhile", file=sys.stderr)
@@ -246,7 +260,7 @@ def _lock(path: str, name: str) -> int | None:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            holder = os.pread(descriptor, 1000, 0).decode(errors="replace") or "another command"
+            holder = _at_work(os.pread(descriptor, 1000, 0).decode(errors="replace"))
             os.close(descriptor)
             raise BusyError(
                 f"{name}: {holder} is at work there; wait for its end, or choose another"

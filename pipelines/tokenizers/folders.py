@@ -24,6 +24,9 @@ _FIXED = {
     "subword_tokenizer_type": "wordpiece",
 }
 
+# Other forms of tokenizers: SentencePiece's of DeBERTa-v3, ALBERT and XLM-R, and BPE's of RoBERTa.
+_FOREIGN_FILES = ("spm.model", "spiece.model", "sentencepiece.bpe.model", "vocab.json")
+
 
 def read_given(
     vocab_file: str | None,
@@ -54,6 +57,7 @@ def read_given(
             return _read_tokenizer(path, f"--tokenizer={path}", read(path, "--tokenizer"), {})
         # On object storage there are no folders, but only the files in them.
         if not any(exists(f"{path}/{name}") for name in (TOKENIZER_FILE, VOCABULARY_FILE)):
+            _refuse_foreign(path, "--tokenizer", exists)
             raise InputError(
                 f"--tokenizer={tokenizer}: has no {TOKENIZER_FILE}; name that file, or the folder "
                 "that holds it"
@@ -132,6 +136,7 @@ def read_folder(folder: str, flag: str, read: Read, exists: Exists) -> tuple[Voc
         data = read(tokenizer_file, flag)
         tokenizer = _object(data, tokenizer_file)
     if not tokenizer and not exists(vocab_file):
+        _refuse_foreign(folder, flag, exists)
         raise InputError(
             f"{name}: has no {VOCABULARY_FILE} or {TOKENIZER_FILE}; copy one beside the weights"
         )
@@ -162,6 +167,17 @@ def read_folder(folder: str, flag: str, read: Read, exists: Exists) -> tuple[Voc
             f"do_lower_case {do_lower_case!r} only {value!r} is supported; take another model"
         )
     return vocabulary, do_lower_case
+
+
+def _refuse_foreign(folder: str, flag: str, exists: Exists) -> None:
+    """Names the tokenizer of a folder that has one in another form than a tokenizer.json."""
+    for name in _FOREIGN_FILES:
+        if exists(f"{folder}/{name}"):
+            raise InputError(
+                f"{flag}={folder}: its tokenizer is {name} and not a {TOKENIZER_FILE}, which "
+                f"transformers makes: AutoTokenizer.from_pretrained({folder!r}).save_pretrained("
+                f"{folder!r})"
+            )
 
 
 def _read_tokenizer(

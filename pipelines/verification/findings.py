@@ -203,7 +203,8 @@ def _folder_result(
         result["faults"] += _count_faults(folder, statistics)
     result["faults"] += _record_faults(findings)
     result["warnings"] = warn(statistics, findings.repeats, made_with)
-    result["warnings"] += text_warnings(findings.artefacts, folder.info, made_with)
+    length = result["figures"]["max_seq_length"]
+    result["warnings"] += text_warnings(findings.artefacts, folder.info, made_with, length)
     if training is not None:
         shares = overlap_shares(findings.repeats, training.repeats)
         result["figures"] |= shares

@@ -31,6 +31,8 @@ _USUAL_PASSES = 10
 # are 10 %, it is right in 55 % of the cases, and a coin in 50 %.
 MOST_FROM_ANOTHER_SOURCE = 0.1
 _SCRIPTS_SHOWN = 4
+# Tokens of a record for which `MOST_ARTEFACTS` and `MOST_OF_A_PHRASE` hold.
+_USUAL_LENGTH = 128
 
 
 def text_figures(counts: ArtefactCounts | None, info: RecordsInfo | None) -> dict[str, Any]:
@@ -67,23 +69,28 @@ def _other_source_share(info: RecordsInfo | None) -> float | None:
 
 
 def text_warnings(
-    counts: ArtefactCounts | None, info: RecordsInfo | None, made_with: MadeWith
+    counts: ArtefactCounts | None, info: RecordsInfo | None, made_with: MadeWith, length: int
 ) -> list[str]:
-    """Returns the warnings about the text of a folder's records, one sentence each."""
+    """Returns the warnings about the text of a folder's records of `length` tokens."""
     found = [_source_warning(info, made_with), _undecodable_warning(info)]
     if counts is not None and counts.records:
         found += [
-            *(_artefact_warning(counts, kind) for kind in ARTEFACTS),
+            *(_artefact_warning(counts, kind, length) for kind in ARTEFACTS),
             _script_warning(counts),
             _broken_warning(counts),
-            _phrase_warning(counts, info, made_with),
+            _phrase_warning(counts, info, made_with, length),
         ]
     return [text for text in found if text]
 
 
-def _artefact_warning(counts: ArtefactCounts, kind: str) -> str:
+def _in_records(share: float, length: int) -> float:
+    """Returns the share of longer records that have what a share of the usual ones has."""
+    return 1 - (1 - share) ** max(1.0, length / _USUAL_LENGTH)
+
+
+def _artefact_warning(counts: ArtefactCounts, kind: str, length: int) -> str:
     share = counts.having.get(kind, 0) / counts.records
-    if share <= MOST_ARTEFACTS:
+    if share <= _in_records(MOST_ARTEFACTS, length):
         return ""
     return (
         f"{share:.1%} of the records contain {ARTEFACTS[kind]} (“{counts.examples[kind]}”), which "
@@ -122,7 +129,9 @@ def _broken_warning(counts: ArtefactCounts) -> str:
     )
 
 
-def _phrase_warning(counts: ArtefactCounts, info: RecordsInfo | None, made_with: MadeWith) -> str:
+def _phrase_warning(
+    counts: ArtefactCounts, info: RecordsInfo | None, made_with: MadeWith, length: int
+) -> str:
     text, number = counts.commonest_phrase()
     share = number / max(counts.phrase_records, 1)
     drawn = 0.0
@@ -132,7 +141,8 @@ def _phrase_warning(counts: ArtefactCounts, info: RecordsInfo | None, made_with:
         drawn = info.counts.get(draws, 0) / made_with.documents
     explained = (made_with.passes or _USUAL_PASSES) + drawn
     in_all = share * counts.records
-    if share <= MOST_OF_A_PHRASE or in_all <= _BEYOND_CHANCE * explained:
+    most = _in_records(MOST_OF_A_PHRASE, length)
+    if share <= most or in_all <= _BEYOND_CHANCE * explained:
         return ""
     return (
         f"the same {PHRASE_TOKENS} tokens (“{text}”) are in {share:.1%} of the records, more than "

@@ -80,9 +80,10 @@ def test_a_served_model_that_is_gone_is_no_reason_to_serve_anything(folder, tmp_
         ("--threshold=80", "--threshold=80: cannot be reached"),
         ("--threshold=much", "--threshold=much: must be a number"),
         ("--min_change=nan", "--min_change=nan: must be a number"),
+        ("--model_dir=other", "--model_dir: the model goes to --output"),
     ],
 )
-def test_what_the_evaluation_would_refuse_is_refused_before_the_training(folder, flag, message):
+def test_what_could_not_be_followed_is_refused_before_the_training(folder, flag, message):
     with pytest.raises(InputError, match=message):
         run(folder, "third", flag)
     assert not (folder / "third").exists()

@@ -25,7 +25,14 @@ BERT_CONFIG = {
 
 
 def write_config(root: pathlib.Path, **values: object) -> pathlib.Path:
-    """Writes the configuration and, unless it is there, its task; `more` and `data` are lines."""
+    """Writes the configuration and, unless they are there, its task and vocabulary.
+
+    Args:
+      root: folder of the configuration.
+      **values: `more` and `data` are lines.
+    """
+    if not (root / "vocab.txt").exists():
+        (root / "vocab.txt").write_text("\n".join(SPECIAL_TOKENS) + "\n")
     for split in ("train", "dev"):
         if not (root / "task" / f"{split}.tsv").exists():
             write_task(root, split, 8)

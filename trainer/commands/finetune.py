@@ -32,6 +32,8 @@ from beambert.trainer.loop.config import (
     OWN_TASK_UPDATES,
     RANDOM,
     WIDEST_LEARNING_RATE,
+    LoopConfig,
+    OptimizerConfig,
 )
 from beambert.trainer.weights.given_path import check_weights
 
@@ -195,19 +197,9 @@ def make_job(
     Raises:
       InputError: a flag cannot be used.
     """
-    from beambert.trainer.finetuning.job import FinetuningJob, check_course
+    from beambert.trainer.finetuning.job import FinetuningJob
 
-    check_course(flags.num_train_epochs, flags.warmup_proportion)
-    if flags.num_seeds < 1:
-        raise InputError(f"--num_seeds={flags.num_seeds}: must be at least 1")
-    if flags.num_seeds > 1 and not flags.sweep:
-        raise InputError(f"--num_seeds={flags.num_seeds}: needs --sweep; leave it out")
-    for name, default in _RECIPE.items():
-        if flags.sweep and getattr(flags, name) != default:
-            raise InputError(
-                f"--{name}={getattr(flags, name)}: a sweep tries its own values; leave it out"
-            )
-    loop = loop_config(flags)
+    loop = _check_course(flags)
     # TensorFlow, whose import takes seconds, comes after what is seen at once.
     split_path(task, data_dir, TRAIN)
     if flags.init != RANDOM:
@@ -225,6 +217,48 @@ def make_job(
         output=TrainingFolders.of(model_dir, flags.checkpoint_dir, flags.tensorboard_dir),
         features=open_features(flags.features, "--features") if flags.features else None,
     )
+
+
+def check_values(argv: Sequence[str]) -> None:
+    """Refuses values that no fine-tuning takes, without a look at any file.
+
+    Args:
+      argv: arguments of the command.
+
+    Raises:
+      InputError: a flag cannot be used.
+    """
+    flags = build_parser().parse_args(list(argv))
+    task_of(flags)
+    _check_course(flags)
+
+
+def _check_course(flags: argparse.Namespace) -> LoopConfig:
+    """Checks what decides the course of the training, and returns its loop.
+
+    Raises:
+      InputError: a flag cannot be used.
+    """
+    from beambert.trainer.finetuning.job import check_course
+
+    check_course(flags.num_train_epochs, flags.warmup_proportion)
+    OptimizerConfig(
+        learning_rate=1.0 if flags.learning_rate is None else flags.learning_rate,
+        num_train_steps=1,  # It follows from the examples, which are not read yet.
+        num_warmup_steps=0,
+        weight_decay_rate=flags.weight_decay_rate,
+        optimizer=flags.optimizer,
+    )
+    if flags.num_seeds < 1:
+        raise InputError(f"--num_seeds={flags.num_seeds}: must be at least 1")
+    if flags.num_seeds > 1 and not flags.sweep:
+        raise InputError(f"--num_seeds={flags.num_seeds}: needs --sweep; leave it out")
+    for name, default in _RECIPE.items():
+        if flags.sweep and getattr(flags, name) != default:
+            raise InputError(
+                f"--{name}={getattr(flags, name)}: a sweep tries its own values; leave it out"
+            )
+    return loop_config(flags)
 
 
 def run_finetuning(job: "FinetuningJob", flags: argparse.Namespace) -> dict[str, float]:

@@ -16,6 +16,7 @@ from beambert.trainer.commands.flags import (
 from beambert.trainer.commands.pretrain_flags import DEFAULT_RECIPE, build_parser
 from beambert.trainer.loop.config import (
     RANDOM,
+    LoopConfig,
     OptimizerConfig,
     default_warmup_steps,
 )
@@ -40,29 +41,7 @@ def main(argv: Sequence[str]) -> None:
             from beambert.trainer.pretraining.revising import recorded_flags
         parser.set_defaults(**recorded_flags(flags.model_dir, flags.model, flags.init))
         flags = parser.parse_args(list(argv))
-    if flags.init == RANDOM:
-        raise InputError(
-            "--init=random: a pre-training begins with random weights unless --init names others; "
-            "leave it out"
-        )
-    check_combinations(flags)
-    budget = _budget_of(flags)
-    _check_dry_run(flags)
-    steps, warmup = flags.num_train_steps, flags.num_warmup_steps
-    if warmup is None:
-        warmup = recipe.num_warmup_steps if steps is None else default_warmup_steps(steps)
-    optimizer = OptimizerConfig(
-        learning_rate=flags.learning_rate,
-        num_train_steps=recipe.num_train_steps if steps is None else steps,
-        num_warmup_steps=warmup,
-        weight_decay_rate=flags.weight_decay_rate,
-        optimizer=flags.optimizer,
-        beta_1=flags.beta_1,
-        beta_2=flags.beta_2,
-        schedule=flags.schedule,
-        decay_share=flags.decay_share,
-    )
-    loop = loop_config(flags, eval_steps=flags.eval_steps)
+    budget, optimizer, loop = _course_of(flags, recipe)
     _check_paths(flags)
     with loading():
         from beambert.trainer.loop.strategy import make_strategy
@@ -90,6 +69,52 @@ def main(argv: Sequence[str]) -> None:
         print("\n".join(lines))
     else:
         pretrain(job, strategy)
+
+
+def check_values(argv: Sequence[str]) -> None:
+    """Refuses values that no pre-training takes, without a look at any file.
+
+    Args:
+      argv: arguments of the command.
+
+    Raises:
+      InputError: a flag cannot be used.
+    """
+    recipe = _recipe_of(argv)
+    _course_of(build_parser(recipe).parse_args(list(argv)), recipe)
+
+
+def _course_of(
+    flags: argparse.Namespace, recipe: Recipe
+) -> tuple[Budget | None, OptimizerConfig, LoopConfig]:
+    """Returns what decides the course of the training: budget, optimizer and loop.
+
+    Raises:
+      InputError: a flag cannot be used.
+    """
+    if flags.init == RANDOM:
+        raise InputError(
+            "--init=random: a pre-training begins with random weights unless --init names others; "
+            "leave it out"
+        )
+    check_combinations(flags)
+    budget = _budget_of(flags)
+    _check_dry_run(flags)
+    steps, warmup = flags.num_train_steps, flags.num_warmup_steps
+    if warmup is None:
+        warmup = recipe.num_warmup_steps if steps is None else default_warmup_steps(steps)
+    optimizer = OptimizerConfig(
+        learning_rate=flags.learning_rate,
+        num_train_steps=recipe.num_train_steps if steps is None else steps,
+        num_warmup_steps=warmup,
+        weight_decay_rate=flags.weight_decay_rate,
+        optimizer=flags.optimizer,
+        beta_1=flags.beta_1,
+        beta_2=flags.beta_2,
+        schedule=flags.schedule,
+        decay_share=flags.decay_share,
+    )
+    return budget, optimizer, loop_config(flags, eval_steps=flags.eval_steps)
 
 
 def _is_file(model: str | None) -> bool:

@@ -131,7 +131,8 @@ class Meter:
         text += f", learning rate {learning_rate:.2e}"
         if not self._seconds_a_step:
             return text + " (compiled)"
-        text += f", {self._phase.sequences_a_step / self._seconds_a_step:,.0f} sequences/s"
+        sequences = self._phase.sequences_a_step / self._seconds_a_step
+        text += f", {sequences:,.{0 if sequences >= 10 else 2}f} sequences/s"
         text += f", {self._phase.tokens_a_step / self._seconds_a_step:,.0f} tokens/s"
         text += f", {self._flop_utilisation():.0%} of the matrix-multiply peak"
         if self._seconds_left is None:

@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from beambert.model.families.table import family_of
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.json_objects import parse_object
 from beambert.pipelines.storage import tensorflow_files
@@ -66,7 +67,10 @@ def exported_files(found: ModelFolder) -> dict[str, bytes]:
         more["model_input_names"] = ["input_ids", "attention_mask"]
     if not isinstance(vocabulary, TokenizerVocabulary):
         config = _bert_config(found.do_lower_case) | more
-        return {TOKENIZER_CONFIG_FILE: json_bytes(config), **vocabulary.files()}
+        files = {TOKENIZER_CONFIG_FILE: json_bytes(config), **vocabulary.files()}
+        if not family_of(found.config).reads_vocab_txt:
+            files[TOKENIZER_FILE] = word_piece_file(vocabulary.tokens, found.do_lower_case)
+        return files
     config = vocabulary.config() | more
     data = vocabulary.data if vocabulary.has_frame else _framed(vocabulary)
     return {TOKENIZER_CONFIG_FILE: json_bytes(config), TOKENIZER_FILE: data}

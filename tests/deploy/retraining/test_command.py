@@ -48,16 +48,17 @@ def versions(root):
 
 
 def test_new_file_to_new_version(tmp_path):
-    """First, killed and continued with more labels, a corrupt file, nothing new.
+    """A first model that has learned nothing, killed and continued, a corrupt file, nothing new.
 
     `test_deliver` refuses a worse model, and `test_runs` decides what follows from that.
     """
     corpus.make(tmp_path)
-    corpus.write_config(tmp_path)
+    corpus.write_config(tmp_path, learning_rate=1e-9, more="least = 0.0\n")
     status, printed = retrain(tmp_path)
     assert status == 0, printed
     assert versions(tmp_path) == ["1"]
 
+    corpus.write_config(tmp_path)
     corpus.deliver(tmp_path, 2)
     corpus.write_task(tmp_path, "train", 480)
     # A process of the usual kind, which is the parent of its step.

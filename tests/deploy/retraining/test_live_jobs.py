@@ -119,7 +119,7 @@ def test_no_account_is_a_sentence(config, open_run, monkeypatch):
         raise DefaultCredentialsError("no credentials were found")
 
     monkeypatch.setattr(google_cloud, "dataflow_client", no_account)
-    with pytest.raises(InputError, match="doesn't tell .*no credentials were found"):
+    with pytest.raises(InputError, match="doesn't tell .* has no credentials for Goo"):
         retrain.plan(config)
 
 

@@ -121,6 +121,26 @@ def test_a_version_put_there_by_hand(tmp_path, config, commands):
     assert model.read_text() == "by hand"
 
 
+@pytest.mark.parametrize("is_new", [True, False])
+def test_a_served_version_of_no_run(tmp_path, config, commands, is_new):
+    """Or one that was taken back and is there again: the next run would beat another model."""
+    serving = pathlib.Path(config.workspace, "serving")
+    copy = tmp_path / "copy"
+    shutil.copytree(serving / ("1" if is_new else "2"), copy)
+    if not is_new:
+        retrain.rollback(config)
+    by_hand = serving / ("5" if is_new else "2")
+    shutil.move(copy, by_hand)
+    corpus.deliver(tmp_path, 3)
+    commands.ran.clear()
+    with pytest.raises(InputError, match=f"{by_hand}: is served, but no run has .*; move it else"):
+        retrain.retrain(config)
+    assert commands.ran == []
+    shutil.rmtree(by_hand)
+    retrain.retrain(config)
+    assert "3" in served(config)
+
+
 @pytest.mark.parametrize("name", ["notes.txt", "2.old/saved_model.pb"])
 def test_something_else_beside_the_versions(tmp_path, config, commands, name):
     """The export would refuse it after the training. `_tmp-` is what a killed one leaves."""
@@ -177,9 +197,12 @@ def test_weights_or_a_vocabulary_that_were_changed_by_hand(tmp_path, config, com
         others = {"weights": weights, "vocabulary": vocabulary}
         others.get(change, version / "assets/more.txt").write_text("by hand    ")
     corpus.deliver(tmp_path, 3)
-    with pytest.raises(InputError, match="serving/2: was changed after its export"):
+    with pytest.raises(InputError, match="serving/2: was changed .* before it with --rollback$"):
         retrain.retrain(config)
     assert commands.ran == []
+    shutil.rmtree(version.parent / "1")  # so that there is nothing to go back to
+    with pytest.raises(InputError, match="serving/2: was changed .*; put it back as it was$"):
+        retrain.retrain(config)
 
 
 def test_all_versions_are_gone(tmp_path, config, commands):

@@ -12,6 +12,7 @@ import pytest
 import yaml
 from support import growing_corpus as corpus
 from support.absent_packages import BEAM_PACKAGES, without
+from support.cloud_samples import DEPLOYMENT
 
 from beambert.deploy.retraining import command as retrain
 from beambert.deploy.retraining import workspace
@@ -176,15 +177,17 @@ def test_training_steps_run_with_the_packages_of_their_image(tmp_path):
 
 
 @pytest.mark.slow
-def test_steps_need_no_beam_where_they_train():
+def test_steps_need_no_beam_where_they_train(tmp_path):
     locked = (ROOT / "requirements-tpu.lock").read_text()
     assert not [name for name in READERS if re.search(rf"^{name}\b", locked, re.MULTILINE)]
+    config = tmp_path / "retrain.toml"
+    config.write_text(DEPLOYMENT.fill_in((DEPLOY / "retrain.toml").read_text()))
     code = (
         without((*BEAM_PACKAGES, *READERS, "matplotlib", "kfp"))
-        + """
+        + f"""
 import beambert.deploy.retraining.command
 from beambert.deploy.retraining import workspace
-workspace.read_config("deploy/retrain.toml")  # with the parsers of all commands
+workspace.read_config("{config}")  # with the parsers of all commands
 print("read")
 """
     )

@@ -4,11 +4,13 @@ import json
 
 import grpc
 import pytest
+from google.auth.exceptions import DefaultCredentialsError
 from google.cloud import aiplatform_v1
 from support import google_services
 from support.cloud_samples import DEPLOYMENT, METRICS, RESULT, SETTINGS
 from support.vertex_endpoint import MODEL, Vertex
 
+from beambert.deploy import google_cloud
 from beambert.deploy.settings import Settings
 from beambert.deploy.vertex import command, registry
 from beambert.pipelines.shared.errors import InputError
@@ -160,3 +162,16 @@ def test_shares_add_up(share):
     split = registry.share_out({"a": 34, "b": 33, "c": 33, "d": 0}, "c", share)
     assert sum(split.values()) == 100 and split["c"] == share and split["d"] == 0
     assert all(value >= 0 for value in split.values()) and split["a"] >= split["b"]
+
+
+@pytest.mark.parametrize("arguments", [["stop"], ["serve", "gs://b/runs/000001", "--share=10"]])
+def test_without_credentials(vertex, monkeypatch, arguments):
+    """Also what only shows: it says what there is to delete or to share, which Vertex AI knows."""
+    monkeypatch.setattr(Settings, "read", classmethod(lambda cls: SETTINGS))
+
+    def client(service, region):
+        raise DefaultCredentialsError("none were found")
+
+    monkeypatch.setattr(google_cloud, "vertex_client", client)
+    with pytest.raises(InputError, match="has no credentials for Google Cloud; run `gcloud auth a"):
+        command.main(["--show", *arguments])

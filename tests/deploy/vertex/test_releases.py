@@ -160,6 +160,12 @@ def test_show_of_a_step_that_runs_here(bucket, vertex, capsys, step):
         (["serve", "runs/000001", "--share=101"], "--share=101: must be from 0 to 100$"),
         (["canary", "runs/000001", "--share=0"], "--share=0: must be from 1 to 99$"),
         (["--show", "canary", "runs/000001", "--share=10"], "show `serve` with the same --share"),
+        (
+            ["--show", "step", "--step=encoder"],
+            "configuration of a release; name it with --release",
+        ),
+        (["--show", "step", "--step=register"], "configuration of a release; name it with --rel"),
+        (["upload", "runs/000001"], "^runs/000001: is on this machine, .* a run under gs://"),
     ],
 )
 def test_what_would_fail_on_a_machine_that_costs(bucket, vertex, arguments, message):
@@ -174,17 +180,18 @@ def test_what_would_fail_on_a_machine_that_costs(bucket, vertex, arguments, mess
     [
         ("gs://BUCKET-work/retraining", "/srv/runs", "workspace: /srv/runs: is on this machine"),
         ("/gcs/BUCKET-config/glue", "glue", "finetune.data_dir: glue/SST-2: is on this machine"),
+        ("= 20000", "= -2", "pretrain: --num_train_steps=-2: must be"),
     ],
 )
 @pytest.mark.parametrize("show", [[], ["--show"]])
-def test_a_configuration_of_one_machine_is_not_deployed(
+def test_a_configuration_that_could_not_run_is_not_deployed(
     bucket, vertex, tmp_path, show, old, new, message
 ):
-    """Each step runs on a machine of its own, which would find nothing there."""
+    """Each step runs on a machine of its own, which would find nothing, or refuse a value."""
     build(bucket, COMMIT)
     before, config = dict(bucket), tmp_path / "my.toml"
     config.write_text((releases.FOLDER / "retrain.toml").read_text().replace(old, new))
-    with pytest.raises(InputError, match=f"--config=.*my.toml: {message}"):
+    with pytest.raises(InputError, match=f"--config.*: {message}"):
         command.main([*show, f"--release={COMMIT}", "deploy", f"--config={config}"])
     assert bucket == before and not vertex.requests
 

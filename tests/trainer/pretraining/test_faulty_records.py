@@ -122,7 +122,7 @@ def test_lengths_in_chunks_of_any_size(chunk, ending):
 @pytest.mark.parametrize("value", [10**9, 0, -1, 2**62, "128", None, 1.5])
 def test_lengths_in_info_json(folder, name, value):
     told(folder, **{name: value})
-    match = f"{INFO_FILE}: says {name} is .*, which must be from 1 to 4095"
+    match = f"{INFO_FILE}: says {name} is .*, which must be from 1 to 8192"
     with pytest.raises(InputError, match=match):
         open_records(str(folder), "--data")
 

@@ -128,6 +128,17 @@ def test_what_is_missing_is_said(golden, remove, message):
         open_initial(str(golden), "--init")
 
 
+@pytest.mark.parametrize("name", ["spm.model", "spiece.model", "vocab.json"])
+def test_a_tokenizer_in_another_form_is_named(golden, name):
+    """As DeBERTa-v3 is published: its folder has spm.model and no tokenizer.json."""
+    (golden / "vocab.txt").unlink()
+    (golden / name).write_bytes(b"")
+    with pytest.raises(InputError) as caught:
+        open_initial(str(golden), "--init")
+    assert f"--init={golden}: its tokenizer is {name} and not a tokenizer.json" in str(caught.value)
+    assert f"AutoTokenizer.from_pretrained('{golden}')" in str(caught.value)
+
+
 def test_nothing_there(tmp_path):
     with pytest.raises(InputError, match="no such folder or checkpoint"):
         open_initial(str(tmp_path / "none"), "--init")

@@ -6,6 +6,7 @@ import random
 import numpy as np
 import pytest
 from support.nasty_text import NASTY
+from tokenizers import Tokenizer
 
 from beambert.model.config import BertConfig
 from beambert.model.families.table import FAMILIES
@@ -137,10 +138,23 @@ def test_a_model_without_a_second_segment_is_given_none(vocabulary, family):
     assert ("token_type_ids" in names) == (family in ("bert", "albert", "electra"))
 
 
+@pytest.mark.parametrize("family", FAMILIES)
+def test_word_pieces_of_a_modernbert_have_a_tokenizer_json(vocabulary, family):
+    """AutoTokenizer of transformers 5.23 makes none of a vocab.txt for this family alone."""
+    config = FAMILIES[family].config(vocab_size=len(vocabulary.tokens))
+    training = {"kind": PRETRAINING, "max_seq_length": 24, "do_lower_case": False}
+    files = exported_files(ModelFolder("model", config, vocabulary, training))
+    assert files["vocab.txt"] == vocabulary.serialize()
+    assert ("tokenizer.json" in files) == (family == "modernbert")
+    if "tokenizer.json" in files:
+        found = Tokenizer.from_str(files["tokenizer.json"].decode())
+        assert found.encode("The river").tokens[0] == "[CLS]"
+        assert found.get_vocab() == {token: i for i, token in enumerate(vocabulary.tokens)}
+
+
 @pytest.mark.parametrize("do_lower_case", [True, False])
 def test_word_pieces_in_tokenizer_json_cut_text_as_the_training_did(do_lower_case):
     """Also words of more than the 100 characters at which transformers gives up."""
-    from tokenizers import Tokenizer
 
     # Rust lower-cases character by character: a Σ at the end of a word is no ς to it.
     characters = NASTY.replace("Σ", "")
