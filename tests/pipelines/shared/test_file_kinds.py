@@ -69,7 +69,8 @@ def document() -> bytes:
         ),
         (
             bz2.compress(b"abc"),
-            "is compressed with bzip2; unpack it, or, if it is part of a corpus for `beambert data`, let its name end in .bz2",
+            "is compressed with bzip2; unpack it, or, if it is part of a corpus for "
+            "`beambert data`, let its name end in .bz2",
         ),
         (lzma.compress(b"abc"), "is compressed with xz; unpack it"),
         (b'.\\" A comment\n.TH LS 1\n', "is a page of troff; print it to a file with man"),
