@@ -22,7 +22,7 @@ locals {
 # What the mail says beside its name.
 locals {
   advice = {
-    "A retraining has failed"                    = "What is served stays. The log of the pipeline's step that failed ends with a sentence that names the cause and the remedy. Mend it, and start: the run goes on where it stopped."
+    "A retraining has failed"                    = "What is served stays. The log of the pipeline's step that failed ends with a sentence that names the cause and the remedy. Mend it, and start: the run goes on where it stopped. If the step `release` failed, a training job may still be at work: cancel it on Vertex's page of custom jobs."
     "A training job waits for its machine"       = "Look at the quota of `trainer` in terraform.tfvars, or name other `training_regions` there. The job takes the machine as soon as one is free."
     "A delivery was left out"                    = "The log names the manifest and what is wrong. Have the files delivered again under new names, and delete the wrong manifest: each start reports it until it is gone."
     "No retraining has ended for a long time"    = "Either nothing was delivered, or each run fails: look at the newest files in the bucket of text, and at the newest run of the pipeline."

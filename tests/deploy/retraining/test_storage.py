@@ -244,19 +244,20 @@ def test_a_bucket_without_permission(gs, tmp_path):
         input_files.match_inputs([f"{gs}/forbidden/*"])
 
 
-def config_in(bucket, root) -> str:
-    """Returns a configuration with all in a bucket but the task, which a machine must mount."""
-    text = corpus.write_config(root).read_text().replace(str(root), bucket)
-    return text.replace(f"{bucket}/task", f"{root}/task")
+def put_in(bucket, root) -> None:
+    """Writes text, vocabulary and configuration to a bucket; a machine must mount the task."""
+    corpus.make(root)
+    for name in ("text/1.jsonl", "vocab.txt"):
+        beam_files.write_bytes(f"{bucket}/{name}", (root / name).read_bytes())
+    config = corpus.write_config(root).read_text().replace(str(root), bucket)
+    config = config.replace(f"{bucket}/task", f"{root}/task")
+    beam_files.write_bytes(f"{bucket}/retrain.toml", config.encode())
 
 
 @pytest.mark.slow
 def test_a_plan_on_a_bucket(gs, tmp_path, capsys):
     """As the first component of the pipeline runs it; twice at once."""
-    corpus.make(tmp_path)
-    beam_files.write_bytes(f"{gs}/plan/text/1.jsonl", (tmp_path / "text" / "1.jsonl").read_bytes())
-    text = config_in(f"{gs}/plan", tmp_path)
-    beam_files.write_bytes(f"{gs}/plan/retrain.toml", text.encode())
+    put_in(f"{gs}/plan", tmp_path)
     flags = [f"--config={gs}/plan/retrain.toml"]
     outcomes = []
     for holder in ("a", "b", "a"):
@@ -286,11 +287,8 @@ def test_the_lock_of_a_pipeline_that_is_over(gs, tmp_path, services, state, outc
     """A cancelled pipeline may have had no time to release it, and the lease lasts a week."""
     from google.cloud import aiplatform_v1
 
-    corpus.make(tmp_path)
     root, before = f"{gs}/{tmp_path.name}", HOLDER.replace("-1", "-0")
-    beam_files.write_bytes(f"{root}/text/1.jsonl", (tmp_path / "text" / "1.jsonl").read_bytes())
-    text = config_in(root, tmp_path)
-    beam_files.write_bytes(f"{root}/retrain.toml", text.encode())
+    put_in(root, tmp_path)
     leases.Lease(f"{root}/workspace/LOCK").acquire(before, leases.PIPELINE_LEASE)
     found = aiplatform_v1.PipelineJob(name=before, state=f"PIPELINE_STATE_{state}")
     services.answers["GetPipelineJob"] = found

@@ -63,8 +63,15 @@ def document() -> bytes:
         (database(), "is an SQLite database; export"),
         (picture(), "is a picture (PNG)"),
         (document(), "is a PDF document; export it as text"),
-        (gzip.compress(b"abc", mtime=0), "is compressed with gzip; unpack it, or let the name end"),
-        (bz2.compress(b"abc"), "is compressed with bzip2; unpack it, or let the name end in .bz2"),
+        (
+            gzip.compress(b"abc", mtime=0),
+            "is compressed with gzip; unpack it, or, if it is part of a corpus",
+        ),
+        (
+            bz2.compress(b"abc"),
+            "is compressed with bzip2; unpack it, or, if it is part of a corpus for "
+            "`beambert data`, let its name end in .bz2",
+        ),
         (lzma.compress(b"abc"), "is compressed with xz; unpack it"),
         (b'.\\" A comment\n.TH LS 1\n', "is a page of troff; print it to a file with man"),
         (b".TH LS 1\n", "is a page of troff"),
