@@ -14,6 +14,7 @@ from beambert.model.families.debertav2_config import DebertaV2Config
 from beambert.model.families.table import FAMILIES
 from beambert.model.memory import disentangled_parameters
 from beambert.model.unpadding import Capacity
+from beambert.pipelines.wordpiece.vocabulary import Vocabulary
 from beambert.trainer.pretraining.objective import ReplacedTokenObjective
 from beambert.trainer.weights.initial import open_initial
 
@@ -177,3 +178,15 @@ def test_parameters_are_counted(size):
     weights = sum(int(np.prod(variable.shape)) for variable in model.trainable_variables)
     generator = FAMILY.generator_config(CONFIG, size)
     assert disentangled_parameters(CONFIG, generator) == weights
+
+
+def test_new_tokens_get_rows_in_both_tables():
+    """The row of a new token is the mean of its pieces' rows in the table, delta and biases."""
+    initial = open_initial(str(GOLDEN), "--init")
+    tokens = [*initial.vocabulary.tokens, "bad"]
+    before = initial.read()
+    after = initial.with_vocabulary(Vocabulary(tokens), "pieces").read()
+    pieces = [tokens.index(piece) for piece in ("b", "##a", "##d")]
+    for path in (TABLE, DELTA, "generator_predictions/output_bias"):
+        np.testing.assert_array_equal(after[path][:-1], before[path])
+        np.testing.assert_allclose(after[path][-1], before[path][pieces].mean(axis=0), rtol=1e-6)
