@@ -23,6 +23,6 @@ HEADS = {
 # Width of the generator of replaced token detection as a share of the encoder's
 # (configure_pretraining.py of the original ELECTRA, generator_hidden_size).
 GENERATOR_SIZE = 0.25
-# Depth of DeBERTa-v3's generator as a share of the encoder's, whose width it has (rtd_xsmall.json to
-# rtd_large.json in experiments/language_model of the original; He et al. 2021, arXiv 2111.09543).
+# Depth of DeBERTa-v3's generator as a share of the encoder's, whose width it has (rtd_base.json
+# and its neighbours in experiments/language_model of the original; arXiv 2111.09543).
 GENERATOR_DEPTH = 0.5
