@@ -53,6 +53,7 @@ NOT_RUN = {
         "--strategy=auto": "for a machine with GPUs; elsewhere as the README's, which is run",
         "other-encoder": "needs a second encoder; tests/trainer/comparison has one",
         "--init=bert-base-uncased": "needs weights of Hugging Face; tests/trainer/weights has some",
+        "--family=deberta-v2": "test_deberta_replaced_tokens.py trains a small one",
         "--distill_from=bert-base-uncased": "see --init",
         "--init=uncased_L-12": "needs the original release's weights",
     },
