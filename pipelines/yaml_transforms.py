@@ -127,12 +127,13 @@ def verify_records(**fields: Any) -> beam.PTransform:
 @begins
 def predict(column: str = "text", **fields: Any) -> beam.PTransform:
     """Returns `Predict`, whose job has the fields."""
-    job = PredictionJob(**_values(fields))
+    transform = Predict(PredictionJob(**_values(fields)))
+    model_column = transform.text_columns[0]
 
     def make_row(answer: Any) -> AnsweredText:
-        return AnsweredText(str(answer["text"]), json.dumps(answer))
+        return AnsweredText(str(answer[model_column]), json.dumps(answer))
 
-    return OnRows(Predict(job), make_row, AnsweredText, column)
+    return OnRows(transform, make_row, AnsweredText, column)
 
 
 @begins

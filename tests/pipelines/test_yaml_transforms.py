@@ -3,10 +3,13 @@
 import json
 import pathlib
 
+import apache_beam as beam
 import pytest
+from apache_beam.testing.util import assert_that, equal_to
+from support import stand_in_models
 from support.sample_text import WORDS
 
-from beambert.pipelines import transforms
+from beambert.pipelines import transforms, yaml_transforms
 from beambert.pipelines.create_pretraining_data import main as data_main
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -126,6 +129,25 @@ providers:
         for name in ("records", "by_command")
     )
     assert parts["files"] == command["files"]
+
+
+def test_answers_of_a_model_whose_texts_are_in_another_column(tmp_path):
+    """SST-2's are in "sentence"; the rows have theirs in "body"."""
+    model = tmp_path / "model"
+    stand_in_models.save(model)
+    training = {"kind": "classification", "is_pair": False}
+    training["columns"] = {"text_columns": ["sentence"]}
+    (model / "training.json").write_text(json.dumps(training))
+    (model / "_SUCCESS").write_text("")
+    with beam.Pipeline(runner="FnApiRunner") as pipeline:
+        answered = (
+            pipeline
+            | beam.Create([beam.Row(body="bad"), beam.Row(body=" ")])
+            | yaml_transforms.predict(column="body", model=str(model))
+            | beam.Map(lambda row: (row.text, *json.loads(row.answer)))
+        )
+        answers = [("bad", "sentence", "label", "probabilities"), (" ", "sentence", "reason")]
+        assert_that(answered, equal_to(answers))
 
 
 def test_every_transform_has_a_provider():
