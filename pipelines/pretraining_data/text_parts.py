@@ -8,6 +8,7 @@ those that were dropped.
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Literal
 
 import apache_beam as beam
 import numpy as np
@@ -300,7 +301,7 @@ def count(counts: Mapping[str, int]) -> None:
 
 def _read_rows(
     part: FilePart, options: ReadOptions, sources: Sources
-) -> Iterator[DocumentRow | beam.pvalue.TaggedOutput]:
+) -> Iterator[DocumentRow | beam.pvalue.TaggedOutput[Literal["rejects"], RejectRow]]:
     path, counts = part.file.path, Counter()
     source = sources.number_of(path)
     for document in read_documents(part, options, ProgressTally(None)):

@@ -9,6 +9,7 @@ import shutil
 import apache_beam as beam
 import pytest
 from apache_beam.testing.util import assert_that, equal_to
+from apache_beam.transforms.window import FixedWindows, TimestampedValue
 from apache_beam.typehints.decorators import IOTypeHints, TypeCheckError
 from support import stand_in_models
 from support.sample_text import WORDS
@@ -179,6 +180,28 @@ def test_a_vocabulary_is_given_and_written(folder):
         beam.Pipeline() | beam.Create(TEXTS) | LearnVocabulary(VocabularyJob("v.txt"))
 
 
+def test_texts_in_windows_are_one_corpus(folder):
+    make_records()
+    with beam.Pipeline(runner="FnApiRunner") as pipeline:
+        plain = pipeline | "Texts" >> beam.Create(TEXTS)
+        stamped = [TimestampedValue(text, at) for at, text in enumerate(TEXTS)]
+        windowed = (
+            pipeline
+            | beam.Create(stamped)
+            | beam.Map(lambda text: text).with_output_types(str)
+            | beam.WindowInto(FixedWindows(3))
+        )
+        _ = plain | "1" >> LearnVocabulary(VocabularyJob("plain.txt", vocab_size=150))
+        _ = windowed | "2" >> LearnVocabulary(VocabularyJob("windowed.txt", vocab_size=150))
+        job = PretrainingDataJob(
+            "words.txt", "windowed", max_seq_length=(32,), dupe_factor=2, num_shards=2
+        )
+        _ = windowed | "3" >> CreatePretrainingData(job)
+    assert (folder / "windowed.txt").read_bytes() == (folder / "plain.txt").read_bytes()
+    for path in (folder / "records").glob("part*"):
+        assert (folder / "windowed" / path.name).read_bytes() == path.read_bytes()
+
+
 def test_a_text_that_cannot_be_answered_says_why(folder):
     make_model(folder / "model")
     with beam.Pipeline(runner="FnApiRunner") as pipeline:
@@ -222,4 +245,10 @@ def test_other_elements_are_refused_before_anything_runs(folder):
 def test_type_hints_are_those_that_beam_takes(caplog, transform):
     """Beam warns in a user's console of others, whenever a pipeline is built."""
     IOTypeHints.from_callable(transform.expand).strip_pcoll()
+    assert not caplog.records
+
+
+def test_reading_documents_is_built_without_a_warning(caplog, folder):
+    make_texts(folder)
+    _ = beam.Pipeline() | transforms.ReadDocuments("texts.jsonl")
     assert not caplog.records
