@@ -98,7 +98,7 @@ class OnRows(beam.PTransform):
 @begins
 def learn_vocabulary(column: str = "text", **fields: Any) -> beam.PTransform:
     """Returns `LearnVocabulary`, whose job has the fields."""
-    job = VocabularyJob(**_values(fields))
+    job = VocabularyJob(**fields)
 
     def make_row(vocabulary: Any) -> LearntVocabulary:
         return LearntVocabulary(job.output, len(vocabulary))
@@ -109,14 +109,14 @@ def learn_vocabulary(column: str = "text", **fields: Any) -> beam.PTransform:
 @begins
 def create_pretraining_data(column: str = "text", **fields: Any) -> beam.PTransform:
     """Returns `CreatePretrainingData`, whose job has the fields."""
-    job = PretrainingDataJob(**_values(fields))
+    job = PretrainingDataJob(**fields)
     return OnRows(CreatePretrainingData(job), Folder, Folder, column)
 
 
 @begins
 def verify_records(**fields: Any) -> beam.PTransform:
     """Returns `VerifyRecords`, whose job has the fields."""
-    job = VerificationJob(**_values(fields))
+    job = VerificationJob(**fields)
 
     def make_row(found: Any) -> Verified:
         return Verified(found["faults"], json.dumps(found))
@@ -127,7 +127,7 @@ def verify_records(**fields: Any) -> beam.PTransform:
 @begins
 def predict(column: str = "text", **fields: Any) -> beam.PTransform:
     """Returns `Predict`, whose job has the fields."""
-    transform = Predict(PredictionJob(**_values(fields)))
+    transform = Predict(PredictionJob(**fields))
     model_column = transform.text_columns[0]
 
     def make_row(answer: Any) -> AnsweredText:
@@ -139,7 +139,7 @@ def predict(column: str = "text", **fields: Any) -> beam.PTransform:
 @begins
 def create_task_features(task: str, **fields: Any) -> beam.PTransform:
     """Returns `CreateTaskFeatures` for a task by its name; its job has the other fields."""
-    job = FeaturesJob(find_task(task), **_values(fields))
+    job = FeaturesJob(find_task(task), **fields)
     return OnRows(CreateTaskFeatures(job), Folder, Folder, "")
 
 
@@ -201,12 +201,12 @@ def tokenize(**fields: Any) -> beam.PTransform:
 
 def make_bert_instances(**fields: Any) -> beam.PTransform:
     """Returns `MakeBertInstances`, whose job has the fields."""
-    return Part(MakeBertInstances(PretrainingDataJob(**_values(fields))), TokenizedRow)
+    return Part(MakeBertInstances(PretrainingDataJob(**fields)), TokenizedRow)
 
 
 def write_records(**fields: Any) -> beam.PTransform:
     """Returns `WriteRecords`, whose job has the fields."""
-    write = WriteRecords(PretrainingDataJob(**_values(fields)))
+    write = WriteRecords(PretrainingDataJob(**fields))
     folders = "Folders" >> beam.Map(Folder).with_output_types(Folder)
     return Part(write | folders, InstanceRow)
 
@@ -216,8 +216,3 @@ def _refuse(reject: RejectRow) -> None:
         f"{reject.path}: {reject.detail}; mend it, or name an output for such documents in "
         "error_handling"
     )
-
-
-def _values(fields: dict[str, Any]) -> dict[str, Any]:
-    """Returns the fields of a job: YAML has lists where a job has tuples."""
-    return {name: tuple(v) if isinstance(v, list) else v for name, v in fields.items()}

@@ -33,6 +33,7 @@ from beambert.pipelines.pretraining_data.rows import (
 from beambert.pipelines.pretraining_data.sources import Sources
 from beambert.pipelines.pretraining_data.transforms import BATCH_CHARACTERS
 from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.shared.job_fields import as_tuple
 from beambert.pipelines.shared.loading import loading
 from beambert.pipelines.shared.progress import ProgressTally
 from beambert.pipelines.shared.ragged import starts_of
@@ -82,7 +83,7 @@ class ReadDocuments(beam.PTransform):
           InputError: a pattern matches nothing, or a file or the encoding cannot be used.
         """
         super().__init__()
-        patterns = [input] if isinstance(input, str) else input
+        patterns = as_tuple(input)
         files = match_inputs(patterns)
         encodings, _ = find_encodings(files, format, encoding)
         self._files = InputList(tuple(files))
@@ -140,22 +141,24 @@ class SplitSentences(beam.PTransform):
             Workers raise it for a document whose language is none.
         """
         super().__init__()
+        keep_languages, blocklist = as_tuple(keep_languages), as_tuple(blocklist)
+        scrub, phone_regions = as_tuple(scrub), as_tuple(phone_regions)
         check_language(language)
         check_languages(keep_languages)
         check_scrubbing(scrub, phone_regions, scrub_model)
         filters = FilterSettings(
             min_document_characters,
             quality_filter,
-            tuple(keep_languages),
+            keep_languages,
             min_language_probability,
-            tuple(blocklist),
+            blocklist,
         )
         self._options = TextOptions(
             language=language,
             sentences=sentences,
             filters=filters,
-            scrub=tuple(scrub),
-            phone_regions=tuple(phone_regions),
+            scrub=scrub,
+            phone_regions=phone_regions,
             scrub_model=resolved(scrub_model),
             finds_unspaced=True,
         )
