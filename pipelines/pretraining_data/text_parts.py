@@ -21,6 +21,7 @@ from beambert.pipelines.corpus.parts import FilePart
 from beambert.pipelines.corpus.reading import ReadOptions, find_encodings, reject_row
 from beambert.pipelines.corpus.transforms import REJECTS, add_parts, read_documents
 from beambert.pipelines.files.beam_files import read_bytes
+from beambert.pipelines.files.beginnings import check_beginning
 from beambert.pipelines.files.input_files import match_inputs
 from beambert.pipelines.files.input_list import InputList
 from beambert.pipelines.instances.compact_documents import document_hash
@@ -92,7 +93,12 @@ class ReadDocuments(beam.PTransform):
 
     # Beam takes no hint for several outputs; each has its own.
     def expand(self, begin: beam.pvalue.PBegin):
-        """Adds the steps and returns a `DoOutputsTuple`."""
+        """Adds the steps and returns a `DoOutputsTuple`.
+
+        Raises:
+          InputError: it is applied to the elements of another step.
+        """
+        check_beginning(begin, "ReadDocuments")
         read = beam.FlatMap(_read_rows, self._options, self._sources)
         parts = add_parts(begin, self._files, self._options)
         rows = read.with_output_types(DocumentRow, rejects=RejectRow)
@@ -173,7 +179,8 @@ class SplitSentences(beam.PTransform):
 class Deduplicate(beam.PTransform):
     """Keeps one of several documents with the same sentences, as `--duplicates=exact` does.
 
-    The one of the first source and path is kept, on every runner. Sentences are the same also where
+    The one of the first source and path is kept, on every runner; of documents in windows one in
+    each. Sentences are the same also where
     one document has a space between them and the other has none.
 
     Example:

@@ -8,6 +8,7 @@ import apache_beam as beam
 from apache_beam.io.filesystems import FileSystems
 
 from beambert.pipelines.files.beam_files import write_bytes
+from beambert.pipelines.files.beginnings import check_beginning
 from beambert.pipelines.jobs.totals import total_of
 from beambert.pipelines.records.artefacts import TokenTable, phrase_limit
 from beambert.pipelines.records.decoding import examine_file
@@ -64,7 +65,12 @@ class VerifyRecords(beam.PTransform):
         self._progress_folder = progress_folder
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection[dict[str, Any]]:
-        """Adds the steps."""
+        """Adds the steps.
+
+        Raises:
+          InputError: it is applied to the elements of another step.
+        """
+        check_beginning(begin, "VerifyRecords")
         folders = self._folders
         files = [(index, file) for index, folder in enumerate(folders) for file in folder.files]
         reports = (

@@ -241,6 +241,17 @@ def test_other_elements_are_refused_before_anything_runs(folder):
         beam.Pipeline() | beam.Create([1]) | LearnVocabulary(VocabularyJob("v.txt"))
 
 
+def test_what_begins_a_pipeline_takes_no_elements(folder):
+    make_texts(folder)
+    make_records()
+    for transform in (
+        transforms.ReadDocuments("texts.jsonl"),
+        VerifyRecords(VerificationJob("records")),
+    ):
+        with pytest.raises(InputError, match=f"{transform.label}: .* to the beginning of a"):
+            beam.Pipeline() | beam.Create(["records"]) | transform
+
+
 @pytest.mark.parametrize("transform", TRANSFORMS)
 def test_type_hints_are_those_that_beam_takes(caplog, transform):
     """Beam warns in a user's console of others, whenever a pipeline is built."""
