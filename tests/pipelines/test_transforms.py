@@ -1,5 +1,6 @@
 """The transforms in a pipeline of one's own: the examples of their docstrings, and beyond them."""
 
+import dataclasses
 import doctest
 import hashlib
 import inspect
@@ -239,6 +240,27 @@ def test_other_elements_are_refused_before_anything_runs(folder):
         beam.Pipeline() | beam.Create([b"bytes"]) | Predict(PredictionJob("model"))
     with pytest.raises(TypeCheckError):
         beam.Pipeline() | beam.Create([1]) | LearnVocabulary(VocabularyJob("v.txt"))
+
+
+def test_one_transform_of_a_pipeline_writes_an_output(folder):
+    """The folder's claim alone would take the second one for the same job, given again."""
+    job = PretrainingDataJob("words.txt", "records", max_seq_length=32, num_shards=2)
+    same = dataclasses.replace(job, output="records/")
+    pipeline = beam.Pipeline()
+    texts = pipeline | beam.Create(TEXTS)
+    _ = texts | "1" >> CreatePretrainingData(job)
+    _ = texts | "2" >> LearnVocabulary(VocabularyJob("v.txt"))
+    parts = texts | beam.Map(transforms.DocumentRow) | transforms.SplitSentences()
+    instances = parts | transforms.Tokenize("words.txt") | transforms.MakeBertInstances(same)
+    for given, transform in (
+        (texts, CreatePretrainingData(same)),
+        (instances, transforms.WriteRecords(same)),
+        (texts, LearnVocabulary(VocabularyJob("v.txt"))),
+    ):
+        with pytest.raises(InputError, match="another transform of the pipeline writes there"):
+            given | f"another {transform.label}" >> transform
+    # Another pipeline does the job anew.
+    _ = beam.Pipeline() | beam.Create(TEXTS) | CreatePretrainingData(job)
 
 
 def test_what_begins_a_pipeline_takes_no_elements(folder):
