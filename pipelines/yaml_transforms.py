@@ -4,10 +4,11 @@ The fields of a job are the configuration of its transform. Elements are rows.
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import apache_beam as beam
+from apache_beam.typehints.schemas import named_fields_from_element_type
 
 from beambert.pipelines.features.graph import CreateTaskFeatures
 from beambert.pipelines.features.job import FeaturesJob
@@ -70,6 +71,21 @@ class AnsweredText(NamedTuple):
     answer: str
 
 
+def check_columns(rows: beam.PCollection, needed: Sequence[str]) -> None:
+    """Refuses rows without a column that a transform needs.
+
+    Raises:
+      InputError: a column is missing.
+    """
+    there = [name for name, _ in named_fields_from_element_type(rows.element_type)]
+    for column in needed:
+        if column not in there:
+            raise InputError(
+                f"{column}: the rows have no such column; theirs are {', '.join(there)}; name one "
+                "of them, or make it with MapToFields"
+            )
+
+
 class OnRows(beam.PTransform):
     """A transform that takes texts from a column of rows and gives rows."""
 
@@ -90,6 +106,7 @@ class OnRows(beam.PTransform):
         """Adds the steps."""
         if isinstance(rows, beam.PCollection):
             column = self._column
+            check_columns(rows, [column])
             rows |= "Texts" >> beam.Map(lambda row: getattr(row, column)).with_output_types(str)
         made = rows | self._transform
         return made | "Rows" >> beam.Map(self._make_row).with_output_types(self._kind)
@@ -154,6 +171,7 @@ class Part(beam.PTransform):
     def expand(self, rows: beam.PCollection) -> beam.PCollection:
         """Adds the steps."""
         kind = self._kind
+        check_columns(rows, [name for name in kind._fields if name not in kind._field_defaults])
 
         def convert(row: Any) -> Any:
             return kind(**{name: getattr(row, name) for name in kind._fields if hasattr(row, name)})

@@ -11,6 +11,7 @@ from support.sample_text import WORDS
 
 from beambert.pipelines import transforms, yaml_transforms
 from beambert.pipelines.create_pretraining_data import main as data_main
+from beambert.pipelines.shared.errors import InputError
 
 ROOT = pathlib.Path(__file__).parents[2]
 PIPELINE, PROVIDERS = ROOT / "demo" / "data.yaml", ROOT / "pipelines" / "yaml_providers.yaml"
@@ -148,6 +149,19 @@ def test_answers_of_a_model_whose_texts_are_in_another_column(tmp_path):
         )
         answers = [("bad", "sentence", "label", "probabilities"), (" ", "sentence", "reason")]
         assert_that(answered, equal_to(answers))
+
+
+def test_rows_without_a_column_are_refused_before_anything_runs(vocab_file, tmp_path):
+    rows = beam.Pipeline() | beam.Create([beam.Row(title="A river", body="A city.")])
+    learn = yaml_transforms.learn_vocabulary(output=str(tmp_path / "learnt.txt"))
+    for transform in (learn, yaml_transforms.split_sentences()):
+        with pytest.raises(InputError, match="text: the rows have no .* theirs are title, body;"):
+            rows | transform
+    # Columns with a default may be missing.
+    learn = yaml_transforms.learn_vocabulary("body", output=str(tmp_path / "learnt.txt"))
+    _ = rows | "again" >> learn
+    texts = beam.Pipeline() | beam.Create([beam.Row(text="A city.")])
+    _ = texts | yaml_transforms.split_sentences()
 
 
 def test_every_transform_has_a_provider():
