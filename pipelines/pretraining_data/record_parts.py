@@ -20,7 +20,7 @@ from beambert.pipelines.instances.compact_documents import HASH_BYTES, CompactDo
 from beambert.pipelines.instances.masking import TokenIds
 from beambert.pipelines.instances.parameters import REFERENCE, InstanceParameters
 from beambert.pipelines.jobs.outputs import take_output
-from beambert.pipelines.jobs.running import check_visible
+from beambert.pipelines.jobs.running import check_reachable_from, check_visible
 from beambert.pipelines.jobs.totals import total_of
 from beambert.pipelines.pretraining_data.division import divide
 from beambert.pipelines.pretraining_data.finishing import check_shards, finish_folder, records_info
@@ -190,6 +190,7 @@ class WriteRecords(beam.PTransform):
             transform of the pipeline writes there.
         """
         plan, pipeline = self._plan, instances.pipeline
+        check_reachable_from(pipeline, output=plan.layout.output)
         plan.claim_new_folders(pipeline.options)
         take_output(pipeline, plan.layout.output)
         every_shard = [(shard, _NOTHING) for shard in range(plan.layout.total_shards)]

@@ -25,6 +25,7 @@ from beambert.pipelines.files.beginnings import check_beginning
 from beambert.pipelines.files.input_files import match_inputs
 from beambert.pipelines.files.input_list import InputList
 from beambert.pipelines.instances.compact_documents import document_hash
+from beambert.pipelines.jobs.running import check_reachable_from
 from beambert.pipelines.pretraining_data.rows import (
     DocumentRow,
     RejectRow,
@@ -85,6 +86,7 @@ class ReadDocuments(beam.PTransform):
         """
         super().__init__()
         patterns = as_tuple(input)
+        self._patterns = patterns
         files = match_inputs(patterns)
         encodings, _ = find_encodings(files, format, encoding)
         self._files = InputList(tuple(files))
@@ -96,9 +98,10 @@ class ReadDocuments(beam.PTransform):
         """Adds the steps and returns a `DoOutputsTuple`.
 
         Raises:
-          InputError: it is applied to the elements of another step.
+          InputError: it is applied to the elements of another step, or workers don't see a file.
         """
         check_beginning(begin, "ReadDocuments")
+        check_reachable_from(begin.pipeline, input=self._patterns)
         read = beam.FlatMap(_read_rows, self._options, self._sources)
         parts = add_parts(begin, self._files, self._options)
         rows = read.with_output_types(DocumentRow, rejects=RejectRow)

@@ -9,6 +9,7 @@ from apache_beam.io.filesystems import FileSystems
 
 from beambert.pipelines.files.beam_files import write_bytes
 from beambert.pipelines.files.beginnings import check_beginning
+from beambert.pipelines.jobs.running import check_reachable_from
 from beambert.pipelines.jobs.totals import total_of
 from beambert.pipelines.records.artefacts import TokenTable, phrase_limit
 from beambert.pipelines.records.decoding import examine_file
@@ -58,6 +59,7 @@ class VerifyRecords(beam.PTransform):
           InputError: there are no records, or the output folder holds something else.
         """
         super().__init__()
+        self._inputs = job.inputs
         self._output = choose_output(job.inputs, job.output)
         self._folders = (
             find_folders(job.inputs, job.vocab_file, job.tokenizer) if folders is None else folders
@@ -68,9 +70,10 @@ class VerifyRecords(beam.PTransform):
         """Adds the steps.
 
         Raises:
-          InputError: it is applied to the elements of another step.
+          InputError: it is applied to the elements of another step, or workers don't see a path.
         """
         check_beginning(begin, "VerifyRecords")
+        check_reachable_from(begin.pipeline, inputs=self._inputs, output=self._output)
         folders = self._folders
         files = [(index, file) for index, folder in enumerate(folders) for file in folder.files]
         reports = (

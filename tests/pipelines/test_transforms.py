@@ -9,6 +9,8 @@ import shutil
 
 import apache_beam as beam
 import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
 from apache_beam.typehints.decorators import IOTypeHints, TypeCheckError
@@ -261,6 +263,37 @@ def test_one_transform_of_a_pipeline_writes_an_output(folder):
             given | f"another {transform.label}" >> transform
     # Another pipeline does the job anew.
     _ = beam.Pipeline() | beam.Create(TEXTS) | CreatePretrainingData(job)
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        {"runner": "FlinkRunner", "flink_master": "cluster:8081"},
+        {"runner": "PortableRunner", "job_endpoint": "cluster:8099"},
+    ],
+    ids=lambda flags: flags["runner"],
+)
+def test_paths_that_workers_elsewhere_do_not_see(flags, folder):
+    """They are refused before anything is claimed or sent, as the commands do."""
+    make_texts(folder)
+    job = PretrainingDataJob("words.txt", "far", "texts.jsonl", max_seq_length=32, num_shards=2)
+    options = PipelineOptions(**flags)
+    begin = beam.Pipeline(options=options)
+    texts = begin | beam.Create(TEXTS)
+    instances = begin | "1" >> beam.Create([]).with_output_types(transforms.InstanceRow)
+    of_parts = dataclasses.replace(job, input=())
+    for given, transform, flag in (
+        (begin, CreatePretrainingData(job), "--input=texts.jsonl"),
+        (texts, "of texts" >> CreatePretrainingData(job), "--output=far"),
+        (instances, transforms.WriteRecords(of_parts), "--output=far"),
+        (texts, LearnVocabulary(VocabularyJob("far.txt")), "--output=far.txt"),
+        (begin, transforms.ReadDocuments("texts.jsonl"), "--input=texts.jsonl"),
+    ):
+        with pytest.raises(InputError, match=f"{flag}: .* don't see this machine's files"):
+            given | transform
+    assert {path.name for path in folder.iterdir()} == {"texts.jsonl", "words.txt"}
+    # A runner that is given as an object has no name in the options.
+    _ = beam.Pipeline(FnApiRunner()) | CreatePretrainingData(job)
 
 
 def test_what_begins_a_pipeline_takes_no_elements(folder):
