@@ -4,7 +4,6 @@ Each takes the job of its transform and, if the work is not for this process, Be
 the call of a function loads its libraries.
 """
 
-import dataclasses
 import importlib
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -140,24 +139,14 @@ def embed_files(job: "EmbeddingJob", options: "PipelineOptions | None" = None) -
     """
     with loading():
         from beambert.embedding import run
-    return run.embed_files(_ready(job), options and _with_runner(options))
+    return run.embed_files(job, options and _with_runner(options))
 
 
 def _run(module: str, name: str, job: Job, options: "PipelineOptions | None") -> Any:
     """Loads a module of `beambert.pipelines` and calls one of its functions with a job."""
     with loading():
         run = getattr(importlib.import_module(f"beambert.pipelines.{module}"), name)
-    return run(_ready(job), _with_runner(options))
-
-
-def _ready(job: Job) -> Job:
-    """Returns a job in which a single pattern of files may stand for a tuple of patterns."""
-    single = {
-        name: (value,)
-        for name in ("input", "inputs", "since", "source")
-        if isinstance(value := getattr(job, name, None), str)
-    }
-    return dataclasses.replace(job, **single)
+    return run(job, _with_runner(options))
 
 
 def _with_runner(options: "PipelineOptions | None") -> "PipelineOptions":

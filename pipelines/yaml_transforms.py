@@ -4,10 +4,11 @@ The fields of a job are the configuration of its transform. Elements are rows.
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import apache_beam as beam
+from apache_beam.typehints.schemas import named_fields_from_element_type
 
 from beambert.pipelines.features.graph import CreateTaskFeatures
 from beambert.pipelines.features.job import FeaturesJob
@@ -70,6 +71,21 @@ class AnsweredText(NamedTuple):
     answer: str
 
 
+def check_columns(rows: beam.PCollection, needed: Sequence[str]) -> None:
+    """Refuses rows without a column that a transform needs.
+
+    Raises:
+      InputError: a column is missing.
+    """
+    there = [name for name, _ in named_fields_from_element_type(rows.element_type)]
+    for column in needed:
+        if column not in there:
+            raise InputError(
+                f"{column}: the rows have no such column; theirs are {', '.join(there)}; name one "
+                "of them, or make it with MapToFields"
+            )
+
+
 class OnRows(beam.PTransform):
     """A transform that takes texts from a column of rows and gives rows."""
 
@@ -90,6 +106,7 @@ class OnRows(beam.PTransform):
         """Adds the steps."""
         if isinstance(rows, beam.PCollection):
             column = self._column
+            check_columns(rows, [column])
             rows |= "Texts" >> beam.Map(lambda row: getattr(row, column)).with_output_types(str)
         made = rows | self._transform
         return made | "Rows" >> beam.Map(self._make_row).with_output_types(self._kind)
@@ -98,7 +115,7 @@ class OnRows(beam.PTransform):
 @begins
 def learn_vocabulary(column: str = "text", **fields: Any) -> beam.PTransform:
     """Returns `LearnVocabulary`, whose job has the fields."""
-    job = VocabularyJob(**_values(fields))
+    job = VocabularyJob(**fields)
 
     def make_row(vocabulary: Any) -> LearntVocabulary:
         return LearntVocabulary(job.output, len(vocabulary))
@@ -109,14 +126,14 @@ def learn_vocabulary(column: str = "text", **fields: Any) -> beam.PTransform:
 @begins
 def create_pretraining_data(column: str = "text", **fields: Any) -> beam.PTransform:
     """Returns `CreatePretrainingData`, whose job has the fields."""
-    job = PretrainingDataJob(**_values(fields))
+    job = PretrainingDataJob(**fields)
     return OnRows(CreatePretrainingData(job), Folder, Folder, column)
 
 
 @begins
 def verify_records(**fields: Any) -> beam.PTransform:
     """Returns `VerifyRecords`, whose job has the fields."""
-    job = VerificationJob(**_values(fields))
+    job = VerificationJob(**fields)
 
     def make_row(found: Any) -> Verified:
         return Verified(found["faults"], json.dumps(found))
@@ -127,18 +144,19 @@ def verify_records(**fields: Any) -> beam.PTransform:
 @begins
 def predict(column: str = "text", **fields: Any) -> beam.PTransform:
     """Returns `Predict`, whose job has the fields."""
-    job = PredictionJob(**_values(fields))
+    transform = Predict(PredictionJob(**fields))
+    model_column = transform.text_columns[0]
 
     def make_row(answer: Any) -> AnsweredText:
-        return AnsweredText(str(answer["text"]), json.dumps(answer))
+        return AnsweredText(str(answer[model_column]), json.dumps(answer))
 
-    return OnRows(Predict(job), make_row, AnsweredText, column)
+    return OnRows(transform, make_row, AnsweredText, column)
 
 
 @begins
 def create_task_features(task: str, **fields: Any) -> beam.PTransform:
     """Returns `CreateTaskFeatures` for a task by its name; its job has the other fields."""
-    job = FeaturesJob(find_task(task), **_values(fields))
+    job = FeaturesJob(find_task(task), **fields)
     return OnRows(CreateTaskFeatures(job), Folder, Folder, "")
 
 
@@ -153,6 +171,7 @@ class Part(beam.PTransform):
     def expand(self, rows: beam.PCollection) -> beam.PCollection:
         """Adds the steps."""
         kind = self._kind
+        check_columns(rows, [name for name in kind._fields if name not in kind._field_defaults])
 
         def convert(row: Any) -> Any:
             return kind(**{name: getattr(row, name) for name in kind._fields if hasattr(row, name)})
@@ -200,12 +219,12 @@ def tokenize(**fields: Any) -> beam.PTransform:
 
 def make_bert_instances(**fields: Any) -> beam.PTransform:
     """Returns `MakeBertInstances`, whose job has the fields."""
-    return Part(MakeBertInstances(PretrainingDataJob(**_values(fields))), TokenizedRow)
+    return Part(MakeBertInstances(PretrainingDataJob(**fields)), TokenizedRow)
 
 
 def write_records(**fields: Any) -> beam.PTransform:
     """Returns `WriteRecords`, whose job has the fields."""
-    write = WriteRecords(PretrainingDataJob(**_values(fields)))
+    write = WriteRecords(PretrainingDataJob(**fields))
     folders = "Folders" >> beam.Map(Folder).with_output_types(Folder)
     return Part(write | folders, InstanceRow)
 
@@ -215,8 +234,3 @@ def _refuse(reject: RejectRow) -> None:
         f"{reject.path}: {reject.detail}; mend it, or name an output for such documents in "
         "error_handling"
     )
-
-
-def _values(fields: dict[str, Any]) -> dict[str, Any]:
-    """Returns the fields of a job: YAML has lists where a job has tuples."""
-    return {name: tuple(v) if isinstance(v, list) else v for name, v in fields.items()}

@@ -4,6 +4,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from beambert.pipelines.corpus import charsets
+from beambert.pipelines.shared.job_fields import settle_fields
 
 if TYPE_CHECKING:
     from beambert.trainer.embedding.embedder import Embedder
@@ -56,6 +57,7 @@ class EmbeddingJob:
 
     def __post_init__(self) -> None:
         """Refuses an encoding that is not known."""
+        settle_fields(self)
         charsets.check_encoding(self.encoding)
 
     def open(self) -> "Embedder":

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import apache_beam as beam
+from apache_beam.transforms.window import GlobalWindows
 
 from beambert.pipelines.corpus.documents import Document, Reject, Skip
 from beambert.pipelines.corpus.parts import FilePart
@@ -66,7 +67,8 @@ def add_parts(
       options: options for reading files.
     """
     if not isinstance(given, beam.pvalue.PBegin):
-        return given
+        # A corpus is of all documents, whatever window they are in.
+        return given | "Window" >> beam.WindowInto(GlobalWindows())
     if inputs.path:
         files = (
             given

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from beambert.pipelines.evaluation.blessing import Threshold
 from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.shared.job_fields import settle_fields
 from beambert.pipelines.tasks.examples import Example, read_file
 from beambert.pipelines.tasks.files import split_path
 from beambert.pipelines.tasks.squad import Question
@@ -45,6 +46,7 @@ class EvaluationJob:
 
     def __post_init__(self) -> None:
         """Sets the default threshold."""
+        settle_fields(self)
         if not self.thresholds:
             object.__setattr__(self, "thresholds", (Threshold(self.task.metrics[0]),))
 

@@ -15,6 +15,7 @@ from beambert.pipelines.features.job import (
 )
 from beambert.pipelines.features.transforms import FinishFeatures, WriteFeatures
 from beambert.pipelines.files import beam_files
+from beambert.pipelines.files.beginnings import check_beginning
 from beambert.pipelines.files.stored_values import StoredValue, store_values
 from beambert.pipelines.jobs.running import library_versions
 from beambert.pipelines.shared.errors import InputError
@@ -68,8 +69,10 @@ class CreateTaskFeatures(beam.PTransform):
         """Claims the output and adds the steps.
 
         Raises:
-          InputError: the output folder is finished already, or holds something else.
+          InputError: the output folder is finished already, or holds something else, or the
+            transform is applied to the elements of another step.
         """
+        check_beginning(begin, "CreateTaskFeatures")
         plan = self._plan
         if beam_files.claim_output(plan.output, plan.identity(), FLAGS_OF):
             raise InputError(

@@ -8,6 +8,7 @@ from typing import Any
 from beambert.pipelines.records.contract import shard_name
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.flags import check_minimum
+from beambert.pipelines.shared.job_fields import settle_fields
 from beambert.pipelines.tasks.examples import Example
 from beambert.pipelines.tasks.splits import TaskSplits, present_splits, read_splits
 from beambert.pipelines.tasks.squad import Question
@@ -49,6 +50,7 @@ class FeaturesJob:
 
     def __post_init__(self) -> None:
         """Checks the values."""
+        settle_fields(self)
         if isinstance(self.task, VectorTask):
             raise InputError(
                 f"--task={self.task.name}: has no features that are made ahead; give its files to "

@@ -35,7 +35,7 @@ The default runner, FnApiRunner, uses one process on this machine. For two proce
 # Below so many bytes of input, starting processes takes longer than they save.
 LEAST_BYTES_FOR_PROCESSES = 100_000_000
 # Runners whose shuffle spills to disk or is a service. PortableRunner sends jobs to a Flink or a
-# Spark of one's own.
+# Spark of one's own. All other runners have their workers on this machine.
 SHUFFLING_RUNNERS = ("DataflowRunner", "FlinkRunner", "SparkRunner", "PortableRunner")
 # Environments of Beam whose workers may share a file system with this machine, unlike containers.
 SHARING_ENVIRONMENTS = ("PROCESS", "EXTERNAL")
@@ -158,6 +158,26 @@ def check_reachable(options: "PipelineOptions", **paths: str | Sequence[str]) ->
                 raise InputError(
                     f"--{flag}={path}: {workers} don't see this machine's files; {remedy}"
                 )
+
+
+def check_reachable_from(pipeline: "Pipeline", **paths: str | Sequence[str]) -> None:
+    """Refuses paths on this machine in a pipeline of one's own if its workers cannot see them.
+
+    Args:
+      pipeline: the pipeline; one that is only shown is not checked.
+      **paths: flag -> its path or paths.
+
+    Raises:
+      InputError: a worker cannot read a path.
+    """
+    from apache_beam.options.pipeline_options import StandardOptions, TestOptions
+
+    runner = type(pipeline.runner).__name__
+    if runner not in SHUFFLING_RUNNERS or pipeline.options.view_as(TestOptions).dry_run:
+        return
+    options = copy.deepcopy(pipeline.options)
+    options.view_as(StandardOptions).runner = runner
+    check_reachable(options, **paths)
 
 
 def may_share(options: "PipelineOptions") -> bool:

@@ -72,6 +72,11 @@ class Predict(beam.PTransform):
         self._reading = dataclasses.replace(reading_of(job, self._model), encodings=found)
         self._progress_folder = progress_folder
 
+    @property
+    def text_columns(self) -> tuple[str, ...]:
+        """The columns of the model's texts; a text that is no mapping belongs to the first."""
+        return tuple(self._reading.text_columns)
+
     # Beam takes no union as a hint, but it takes the beginning of a pipeline for any collection.
     def expand(
         self, texts: beam.PCollection[str | Mapping[str, str]]

@@ -2,6 +2,8 @@
 
 import dataclasses
 
+from beambert.pipelines.shared.job_fields import settle_fields
+
 # What a text of a plain text file is.
 LINE, FILE = "line", "file"
 
@@ -27,3 +29,7 @@ class PredictionJob:
     encoding: str = "auto"
     unit: str = LINE
     trust_model: bool = False
+
+    def __post_init__(self) -> None:
+        """Takes single values and paths."""
+        settle_fields(self)

@@ -4,6 +4,8 @@ import apache_beam as beam
 
 from beambert.pipelines.corpus.reading import first_rejects
 from beambert.pipelines.corpus.transforms import COUNTS, REJECTS, add_parts
+from beambert.pipelines.jobs.outputs import take_output
+from beambert.pipelines.jobs.running import check_reachable_from
 from beambert.pipelines.jobs.totals import add_counts, total_of
 from beambert.pipelines.pretraining_data import shard_writing, transforms
 from beambert.pipelines.pretraining_data.finishing import FinishFolders
@@ -67,10 +69,18 @@ class CreatePretrainingData(beam.PTransform):
         """Claims the output folder and adds the steps to the pipeline.
 
         Raises:
-          InputError: the output folder is finished already, or holds something else.
+          InputError: the output folder is finished already, or holds something else, or another
+            transform of the pipeline writes there.
         """
         plan = self._plan
+        check_reachable_from(
+            documents.pipeline,
+            input=plan.job.patterns if isinstance(documents, beam.pvalue.PBegin) else (),
+            decontaminate=plan.job.decontaminate,
+            output=plan.layout.output,
+        )
         plan.claim_new_folders(documents.pipeline.options)
+        take_output(documents.pipeline, plan.layout.output)
         layout, runner = plan.layout, type(documents.pipeline.runner).__name__
         way = choose(plan.job.shuffle, runner)
         shuffle = Shuffle(way, layout.output, plan.run, layout.total_shards)

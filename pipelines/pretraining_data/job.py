@@ -19,6 +19,7 @@ from beambert.pipelines.instances.parameters import (
 from beambert.pipelines.records.contract import LONGEST_SEQUENCE, MASK_PARAMETERS, NONE, STATIC
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.flags import check_minimum, check_shares
+from beambert.pipelines.shared.job_fields import settle_fields
 from beambert.pipelines.text.language_identification import MIN_PROBABILITY, check_languages
 from beambert.pipelines.text.scrubbing import DEFAULT_REGIONS, check_scrubbing
 from beambert.pipelines.text.segmenters import check_segmenter
@@ -123,6 +124,7 @@ class PretrainingDataJob(JobInput):
 
     def __post_init__(self) -> None:
         """Checks the values."""
+        settle_fields(self)
         check_minimum(self, 0, "random_seed", "min_document_characters")
         check_language(self.language)
         check_shares(self, "min_language_probability")

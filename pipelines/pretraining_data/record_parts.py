@@ -19,7 +19,8 @@ from beambert.pipelines.instances.building import (
 from beambert.pipelines.instances.compact_documents import HASH_BYTES, CompactDocuments
 from beambert.pipelines.instances.masking import TokenIds
 from beambert.pipelines.instances.parameters import REFERENCE, InstanceParameters
-from beambert.pipelines.jobs.running import check_visible
+from beambert.pipelines.jobs.outputs import take_output
+from beambert.pipelines.jobs.running import check_reachable_from, check_visible
 from beambert.pipelines.jobs.totals import total_of
 from beambert.pipelines.pretraining_data.division import divide
 from beambert.pipelines.pretraining_data.finishing import check_shards, finish_folder, records_info
@@ -185,10 +186,13 @@ class WriteRecords(beam.PTransform):
         """Claims the output folder and adds the steps.
 
         Raises:
-          InputError: the output folder is finished already, or holds something else.
+          InputError: the output folder is finished already, or holds something else, or another
+            transform of the pipeline writes there.
         """
         plan, pipeline = self._plan, instances.pipeline
+        check_reachable_from(pipeline, output=plan.layout.output)
         plan.claim_new_folders(pipeline.options)
+        take_output(pipeline, plan.layout.output)
         every_shard = [(shard, _NOTHING) for shard in range(plan.layout.total_shards)]
         examples = (
             instances
@@ -312,11 +316,20 @@ def _plan_of(job: PretrainingDataJob) -> Plan:
 
 
 def _pack(row: TokenizedRow, layout: Layout) -> Iterator[tuple[int, bytes]]:
-    """Yields the shards of a document's pieces, and the pieces."""
+    """Yields the shards of a document's pieces, and the pieces.
+
+    Raises:
+      InputError: the hash or an id is none.
+    """
     sentences = [ids for ids in row.token_ids if ids]
     if not sentences:
         return
     lengths = np.array([len(ids) for ids in sentences], np.uint32)
+    if len(row.hash) != HASH_BYTES or any(min(ids) < 0 for ids in sentences):
+        raise InputError(
+            f"{row.path or 'a document'}: its row has a hash that isn't of {HASH_BYTES} bytes, "
+            "or a negative id; check the steps before MakeBertInstances"
+        )
     tokens = np.concatenate([np.array(ids, np.uint32) for ids in sentences])
     if tokens.max() < 1 << 16:
         tokens = tokens.astype(np.uint16)

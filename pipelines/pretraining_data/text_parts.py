@@ -8,6 +8,7 @@ those that were dropped.
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Literal
 
 import apache_beam as beam
 import numpy as np
@@ -20,9 +21,11 @@ from beambert.pipelines.corpus.parts import FilePart
 from beambert.pipelines.corpus.reading import ReadOptions, find_encodings, reject_row
 from beambert.pipelines.corpus.transforms import REJECTS, add_parts, read_documents
 from beambert.pipelines.files.beam_files import read_bytes
+from beambert.pipelines.files.beginnings import check_beginning
 from beambert.pipelines.files.input_files import match_inputs
 from beambert.pipelines.files.input_list import InputList
 from beambert.pipelines.instances.compact_documents import document_hash
+from beambert.pipelines.jobs.running import check_reachable_from
 from beambert.pipelines.pretraining_data.rows import (
     DocumentRow,
     RejectRow,
@@ -32,6 +35,7 @@ from beambert.pipelines.pretraining_data.rows import (
 from beambert.pipelines.pretraining_data.sources import Sources
 from beambert.pipelines.pretraining_data.transforms import BATCH_CHARACTERS
 from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.shared.job_fields import as_tuple
 from beambert.pipelines.shared.loading import loading
 from beambert.pipelines.shared.progress import ProgressTally
 from beambert.pipelines.shared.ragged import starts_of
@@ -81,7 +85,8 @@ class ReadDocuments(beam.PTransform):
           InputError: a pattern matches nothing, or a file or the encoding cannot be used.
         """
         super().__init__()
-        patterns = [input] if isinstance(input, str) else input
+        patterns = as_tuple(input)
+        self._patterns = patterns
         files = match_inputs(patterns)
         encodings, _ = find_encodings(files, format, encoding)
         self._files = InputList(tuple(files))
@@ -90,7 +95,13 @@ class ReadDocuments(beam.PTransform):
 
     # Beam takes no hint for several outputs; each has its own.
     def expand(self, begin: beam.pvalue.PBegin):
-        """Adds the steps and returns a `DoOutputsTuple`."""
+        """Adds the steps and returns a `DoOutputsTuple`.
+
+        Raises:
+          InputError: it is applied to the elements of another step, or workers don't see a file.
+        """
+        check_beginning(begin, "ReadDocuments")
+        check_reachable_from(begin.pipeline, input=self._patterns)
         read = beam.FlatMap(_read_rows, self._options, self._sources)
         parts = add_parts(begin, self._files, self._options)
         rows = read.with_output_types(DocumentRow, rejects=RejectRow)
@@ -139,22 +150,24 @@ class SplitSentences(beam.PTransform):
             Workers raise it for a document whose language is none.
         """
         super().__init__()
+        keep_languages, blocklist = as_tuple(keep_languages), as_tuple(blocklist)
+        scrub, phone_regions = as_tuple(scrub), as_tuple(phone_regions)
         check_language(language)
         check_languages(keep_languages)
         check_scrubbing(scrub, phone_regions, scrub_model)
         filters = FilterSettings(
             min_document_characters,
             quality_filter,
-            tuple(keep_languages),
+            keep_languages,
             min_language_probability,
-            tuple(blocklist),
+            blocklist,
         )
         self._options = TextOptions(
             language=language,
             sentences=sentences,
             filters=filters,
-            scrub=tuple(scrub),
-            phone_regions=tuple(phone_regions),
+            scrub=scrub,
+            phone_regions=phone_regions,
             scrub_model=resolved(scrub_model),
             finds_unspaced=True,
         )
@@ -169,7 +182,8 @@ class SplitSentences(beam.PTransform):
 class Deduplicate(beam.PTransform):
     """Keeps one of several documents with the same sentences, as `--duplicates=exact` does.
 
-    The one of the first source and path is kept, on every runner. Sentences are the same also where
+    The one of the first source and path is kept, on every runner; of documents in windows one in
+    each. Sentences are the same also where
     one document has a space between them and the other has none.
 
     Example:
@@ -300,7 +314,7 @@ def count(counts: Mapping[str, int]) -> None:
 
 def _read_rows(
     part: FilePart, options: ReadOptions, sources: Sources
-) -> Iterator[DocumentRow | beam.pvalue.TaggedOutput]:
+) -> Iterator[DocumentRow | beam.pvalue.TaggedOutput[Literal["rejects"], RejectRow]]:
     path, counts = part.file.path, Counter()
     source = sources.number_of(path)
     for document in read_documents(part, options, ProgressTally(None)):

@@ -8,6 +8,8 @@ import apache_beam as beam
 from apache_beam.io.filesystems import FileSystems
 
 from beambert.pipelines.files.beam_files import write_bytes
+from beambert.pipelines.files.beginnings import check_beginning
+from beambert.pipelines.jobs.running import check_reachable_from
 from beambert.pipelines.jobs.totals import total_of
 from beambert.pipelines.records.artefacts import TokenTable, phrase_limit
 from beambert.pipelines.records.decoding import examine_file
@@ -57,6 +59,7 @@ class VerifyRecords(beam.PTransform):
           InputError: there are no records, or the output folder holds something else.
         """
         super().__init__()
+        self._inputs = job.inputs
         self._output = choose_output(job.inputs, job.output)
         self._folders = (
             find_folders(job.inputs, job.vocab_file, job.tokenizer) if folders is None else folders
@@ -64,7 +67,13 @@ class VerifyRecords(beam.PTransform):
         self._progress_folder = progress_folder
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection[dict[str, Any]]:
-        """Adds the steps."""
+        """Adds the steps.
+
+        Raises:
+          InputError: it is applied to the elements of another step, or workers don't see a path.
+        """
+        check_beginning(begin, "VerifyRecords")
+        check_reachable_from(begin.pipeline, inputs=self._inputs, output=self._output)
         folders = self._folders
         files = [(index, file) for index, folder in enumerate(folders) for file in folder.files]
         reports = (

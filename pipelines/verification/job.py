@@ -2,6 +2,8 @@
 
 import dataclasses
 
+from beambert.pipelines.shared.job_fields import settle_fields
+
 JSON_FILE = "verification.json"
 PAGE_FILE = "verification.html"
 # The report goes beside the records folder: nothing is written into a finished folder.
@@ -23,3 +25,7 @@ class VerificationJob:
     output: str | None = None
     vocab_file: str | None = None
     tokenizer: str | None = None
+
+    def __post_init__(self) -> None:
+        """Takes single values and paths."""
+        settle_fields(self)

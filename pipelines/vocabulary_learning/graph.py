@@ -11,6 +11,8 @@ from beambert.pipelines.corpus.reading import ReadOptions, find_encodings, first
 from beambert.pipelines.corpus.transforms import COUNTS, REJECTS, add_parts
 from beambert.pipelines.files.input_files import InputFile, match_inputs
 from beambert.pipelines.files.input_list import InputList, write_list
+from beambert.pipelines.jobs.outputs import take_output
+from beambert.pipelines.jobs.running import check_reachable_from
 from beambert.pipelines.jobs.totals import add_counts, total_of
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.vocabulary_learning import learning, word_counts
@@ -121,12 +123,18 @@ class LearnVocabulary(beam.PTransform):
         """Adds the steps to the pipeline.
 
         Raises:
-          InputError: the output file exists already.
+          InputError: the output file exists already, or another transform of the pipeline makes it.
         """
+        check_reachable_from(
+            documents.pipeline,
+            input=self._job.patterns if isinstance(documents, beam.pvalue.PBegin) else (),
+            output=self._job.output,
+        )
         if FileSystems.exists(self._job.output):
             raise InputError(
                 f"--output={self._job.output}: exists already; choose another or delete it"
             )
+        take_output(documents.pipeline, self._job.output)
         job, size, do_lower_case = self._job, self._job.vocab_size, self._job.lower_cases
         if extension := self._extension:
             size = len(extension.vocabulary) + (extension.number or len(extension.given))

@@ -6,6 +6,7 @@ import posixpath
 from beambert.pipelines.corpus.named_sources import JobInput
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.flags import check_minimum, check_shares
+from beambert.pipelines.shared.job_fields import settle_fields
 from beambert.pipelines.tokenizers.vocabulary import TOKENIZER_FILE
 
 # Values of --kind.
@@ -63,6 +64,7 @@ class VocabularyJob(JobInput):
 
     def __post_init__(self) -> None:
         """Checks the values."""
+        settle_fields(self)
         check_minimum(self, 100, "vocab_size")
         check_shares(self, "max_reject_fraction")
         self.check_input()

@@ -1,5 +1,6 @@
 """The transforms in a pipeline of one's own: the examples of their docstrings, and beyond them."""
 
+import dataclasses
 import doctest
 import hashlib
 import inspect
@@ -8,7 +9,10 @@ import shutil
 
 import apache_beam as beam
 import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.testing.util import assert_that, equal_to
+from apache_beam.transforms.window import FixedWindows, TimestampedValue
 from apache_beam.typehints.decorators import IOTypeHints, TypeCheckError
 from support import stand_in_models
 from support.sample_text import WORDS
@@ -179,6 +183,28 @@ def test_a_vocabulary_is_given_and_written(folder):
         beam.Pipeline() | beam.Create(TEXTS) | LearnVocabulary(VocabularyJob("v.txt"))
 
 
+def test_texts_in_windows_are_one_corpus(folder):
+    make_records()
+    with beam.Pipeline(runner="FnApiRunner") as pipeline:
+        plain = pipeline | "Texts" >> beam.Create(TEXTS)
+        stamped = [TimestampedValue(text, at) for at, text in enumerate(TEXTS)]
+        windowed = (
+            pipeline
+            | beam.Create(stamped)
+            | beam.Map(lambda text: text).with_output_types(str)
+            | beam.WindowInto(FixedWindows(3))
+        )
+        _ = plain | "1" >> LearnVocabulary(VocabularyJob("plain.txt", vocab_size=150))
+        _ = windowed | "2" >> LearnVocabulary(VocabularyJob("windowed.txt", vocab_size=150))
+        job = PretrainingDataJob(
+            "words.txt", "windowed", max_seq_length=(32,), dupe_factor=2, num_shards=2
+        )
+        _ = windowed | "3" >> CreatePretrainingData(job)
+    assert (folder / "windowed.txt").read_bytes() == (folder / "plain.txt").read_bytes()
+    for path in (folder / "records").glob("part*"):
+        assert (folder / "windowed" / path.name).read_bytes() == path.read_bytes()
+
+
 def test_a_text_that_cannot_be_answered_says_why(folder):
     make_model(folder / "model")
     with beam.Pipeline(runner="FnApiRunner") as pipeline:
@@ -218,8 +244,77 @@ def test_other_elements_are_refused_before_anything_runs(folder):
         beam.Pipeline() | beam.Create([1]) | LearnVocabulary(VocabularyJob("v.txt"))
 
 
+def test_one_transform_of_a_pipeline_writes_an_output(folder):
+    """The folder's claim alone would take the second one for the same job, given again."""
+    job = PretrainingDataJob("words.txt", "records", max_seq_length=32, num_shards=2)
+    same = dataclasses.replace(job, output="records/")
+    pipeline = beam.Pipeline()
+    texts = pipeline | beam.Create(TEXTS)
+    _ = texts | "1" >> CreatePretrainingData(job)
+    _ = texts | "2" >> LearnVocabulary(VocabularyJob("v.txt"))
+    parts = texts | beam.Map(transforms.DocumentRow) | transforms.SplitSentences()
+    instances = parts | transforms.Tokenize("words.txt") | transforms.MakeBertInstances(same)
+    for given, transform in (
+        (texts, CreatePretrainingData(same)),
+        (instances, transforms.WriteRecords(same)),
+        (texts, LearnVocabulary(VocabularyJob("v.txt"))),
+    ):
+        with pytest.raises(InputError, match="another transform of the pipeline writes there"):
+            given | f"another {transform.label}" >> transform
+    # Another pipeline does the job anew.
+    _ = beam.Pipeline() | beam.Create(TEXTS) | CreatePretrainingData(job)
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        {"runner": "FlinkRunner", "flink_master": "cluster:8081"},
+        {"runner": "PortableRunner", "job_endpoint": "cluster:8099"},
+    ],
+    ids=lambda flags: flags["runner"],
+)
+def test_paths_that_workers_elsewhere_do_not_see(flags, folder):
+    """They are refused before anything is claimed or sent, as the commands do."""
+    make_texts(folder)
+    job = PretrainingDataJob("words.txt", "far", "texts.jsonl", max_seq_length=32, num_shards=2)
+    options = PipelineOptions(**flags)
+    begin = beam.Pipeline(options=options)
+    texts = begin | beam.Create(TEXTS)
+    instances = begin | "1" >> beam.Create([]).with_output_types(transforms.InstanceRow)
+    of_parts = dataclasses.replace(job, input=())
+    for given, transform, flag in (
+        (begin, CreatePretrainingData(job), "--input=texts.jsonl"),
+        (texts, "of texts" >> CreatePretrainingData(job), "--output=far"),
+        (instances, transforms.WriteRecords(of_parts), "--output=far"),
+        (texts, LearnVocabulary(VocabularyJob("far.txt")), "--output=far.txt"),
+        (begin, transforms.ReadDocuments("texts.jsonl"), "--input=texts.jsonl"),
+    ):
+        with pytest.raises(InputError, match=f"{flag}: .* don't see this machine's files"):
+            given | transform
+    assert {path.name for path in folder.iterdir()} == {"texts.jsonl", "words.txt"}
+    # A runner that is given as an object has no name in the options.
+    _ = beam.Pipeline(FnApiRunner()) | CreatePretrainingData(job)
+
+
+def test_what_begins_a_pipeline_takes_no_elements(folder):
+    make_texts(folder)
+    make_records()
+    for transform in (
+        transforms.ReadDocuments("texts.jsonl"),
+        VerifyRecords(VerificationJob("records")),
+    ):
+        with pytest.raises(InputError, match=f"{transform.label}: .* to the beginning of a"):
+            beam.Pipeline() | beam.Create(["records"]) | transform
+
+
 @pytest.mark.parametrize("transform", TRANSFORMS)
 def test_type_hints_are_those_that_beam_takes(caplog, transform):
     """Beam warns in a user's console of others, whenever a pipeline is built."""
     IOTypeHints.from_callable(transform.expand).strip_pcoll()
+    assert not caplog.records
+
+
+def test_reading_documents_is_built_without_a_warning(caplog, folder):
+    make_texts(folder)
+    _ = beam.Pipeline() | transforms.ReadDocuments("texts.jsonl")
     assert not caplog.records

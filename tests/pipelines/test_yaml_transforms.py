@@ -3,11 +3,15 @@
 import json
 import pathlib
 
+import apache_beam as beam
 import pytest
+from apache_beam.testing.util import assert_that, equal_to
+from support import stand_in_models
 from support.sample_text import WORDS
 
-from beambert.pipelines import transforms
+from beambert.pipelines import transforms, yaml_transforms
 from beambert.pipelines.create_pretraining_data import main as data_main
+from beambert.pipelines.shared.errors import InputError
 
 ROOT = pathlib.Path(__file__).parents[2]
 PIPELINE, PROVIDERS = ROOT / "demo" / "data.yaml", ROOT / "pipelines" / "yaml_providers.yaml"
@@ -126,6 +130,38 @@ providers:
         for name in ("records", "by_command")
     )
     assert parts["files"] == command["files"]
+
+
+def test_answers_of_a_model_whose_texts_are_in_another_column(tmp_path):
+    """SST-2's are in "sentence"; the rows have theirs in "body"."""
+    model = tmp_path / "model"
+    stand_in_models.save(model)
+    training = {"kind": "classification", "is_pair": False}
+    training["columns"] = {"text_columns": ["sentence"]}
+    (model / "training.json").write_text(json.dumps(training))
+    (model / "_SUCCESS").write_text("")
+    with beam.Pipeline(runner="FnApiRunner") as pipeline:
+        answered = (
+            pipeline
+            | beam.Create([beam.Row(body="bad"), beam.Row(body=" ")])
+            | yaml_transforms.predict(column="body", model=str(model))
+            | beam.Map(lambda row: (row.text, *json.loads(row.answer)))
+        )
+        answers = [("bad", "sentence", "label", "probabilities"), (" ", "sentence", "reason")]
+        assert_that(answered, equal_to(answers))
+
+
+def test_rows_without_a_column_are_refused_before_anything_runs(vocab_file, tmp_path):
+    rows = beam.Pipeline() | beam.Create([beam.Row(title="A river", body="A city.")])
+    learn = yaml_transforms.learn_vocabulary(output=str(tmp_path / "learnt.txt"))
+    for transform in (learn, yaml_transforms.split_sentences()):
+        with pytest.raises(InputError, match="text: the rows have no .* theirs are title, body;"):
+            rows | transform
+    # Columns with a default may be missing.
+    learn = yaml_transforms.learn_vocabulary("body", output=str(tmp_path / "learnt.txt"))
+    _ = rows | "again" >> learn
+    texts = beam.Pipeline() | beam.Create([beam.Row(text="A city.")])
+    _ = texts | yaml_transforms.split_sentences()
 
 
 def test_every_transform_has_a_provider():

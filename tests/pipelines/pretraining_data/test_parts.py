@@ -201,6 +201,16 @@ def test_a_job_with_what_is_for_other_parts_is_refused(vocab_file, given, messag
             part(a_job(vocab_file, "out", **given))
 
 
+@pytest.mark.parametrize(
+    "row",
+    [TokenizedRow(b"short", [[7, 8]], "a.txt"), TokenizedRow(bytes(16), [[7, 8], [-1]], "a.txt")],
+    ids=["hash", "id"],
+)
+def test_a_document_whose_hash_or_id_is_none(job, row):
+    with pytest.raises(InputError, match="a.txt: its row has a hash .* check the steps before"):
+        list(record_parts._pack(row, record_parts._plan_of(job).layout))
+
+
 def test_instances_that_fit_no_record_are_refused(job, tmp_path):
     plan = record_parts._plan_of(job)
     (tmp_path / "parts").mkdir()

@@ -1,0 +1,30 @@
+"""Outputs of the transforms of one pipeline."""
+
+import weakref
+
+import apache_beam as beam
+
+from beambert.pipelines.shared.errors import InputError
+
+_OUTPUTS: weakref.WeakKeyDictionary[beam.Pipeline, set[str]] = weakref.WeakKeyDictionary()
+
+
+def take_output(pipeline: beam.Pipeline, output: str) -> None:
+    """Gives an output to one transform of a pipeline.
+
+    The claim of a folder doesn't keep a second one out: it would be the same job given again.
+
+    Args:
+      pipeline: the pipeline.
+      output: path of a file or folder to make.
+
+    Raises:
+      InputError: another transform of the pipeline makes it.
+    """
+    taken = _OUTPUTS.setdefault(pipeline, set())
+    if output.rstrip("/") in taken:
+        raise InputError(
+            f"--output={output}: another transform of the pipeline writes there; choose another "
+            "folder, or flatten the collections before one transform"
+        )
+    taken.add(output.rstrip("/"))
