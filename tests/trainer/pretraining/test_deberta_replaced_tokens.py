@@ -151,9 +151,7 @@ def test_a_generator_that_computes_otherwise_is_refused(
     config = DebertaV2Config(len(vocabulary), 16, 2, 2, 24, position_buckets=8)
     if family == "bert":
         config = BertConfig(len(vocabulary), 16, 2, 2, 24)
-    encoder = untrained_models.save_encoder(
-        tmp_path / "encoder", vocabulary, "rtd", config=config
-    )
+    encoder = untrained_models.save_encoder(tmp_path / "encoder", vocabulary, "rtd", config=config)
     out, model = tmp_path / "out", tmp_path / "model"
     export_main([f"--model={encoder}", "--to=huggingface", f"--output={out}"])
     file = out / "generator" / "config.json"
