@@ -347,8 +347,8 @@ def _check_sizes(data: Sequence[PhaseData], config: EncoderConfig) -> None:
             tiles = ", or give --init with --init_positions=tile"
             raise InputError(
                 f"{each.records.folder}: its max_seq_length is {length}, but the model's "
-                f"max_position_embeddings is {limit}; choose another --model"
-                + (tiles if config.has_position_table else "")
+                f"max_position_embeddings is {limit}; make shorter records or "
+                "choose another model" + (tiles if config.has_position_table else "")
             )
 
 

@@ -1,5 +1,6 @@
 """`beambert pretrain` on every family: from random weights, from a folder, and what is refused."""
 
+import dataclasses
 import json
 import pathlib
 import re
@@ -300,6 +301,24 @@ def test_a_configuration_that_cannot_be_computed_is_one_sentence(name, values, m
         path = tmp_path / "folder" / "config.json"
         with pytest.raises(InputError, match=f"^--model={path}: .*{message}.*; correct the file$"):
             model_config(str(path), open_initial(str(GOLDEN / name), "--init").vocabulary)
+
+
+@pytest.mark.parametrize(
+    ("family", "remedy"),
+    [("bert", ", or give --init with --init_positions=tile"), ("deberta-v2", "")],
+)
+def test_records_that_are_longer_than_the_model_reads(
+    family, remedy, records_folder, vocabulary, tmp_path
+):
+    """A family without a table of positions has none to repeat."""
+    config = dataclasses.replace(
+        FAMILIES[family].sized("tiny", len(vocabulary), 0), max_position_embeddings=8
+    )
+    file = tmp_path / "config.json"
+    file.write_text(config.to_json())
+    message = f"max_position_embeddings is 8; make shorter records or choose another model{remedy}$"
+    with pytest.raises(InputError, match=message):
+        pretrain_main(flags(records_folder, file, tmp_path / "model"))
 
 
 def test_a_configuration_without_a_family_is_taken_for_a_bert(tmp_path):
