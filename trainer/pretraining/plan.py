@@ -34,7 +34,7 @@ SEGMENTS = 2
 
 # A variable of the generator's width, which each of its layers has.
 _GENERATOR_NORM = "generator/encoder/layer_{}/output/layer_norm/gamma"
-# What its configuration may say that its weights don't show.
+# These values of its configuration don't show in the shapes of its weights.
 _OF_GENERATOR = ("hidden_act", "layer_norm_eps", "num_attention_heads", "position_buckets")
 _BASE = recipes.bert_base()
 # The objectives that a teacher may stand beside: those with masked LM by the encoder itself.
