@@ -18,7 +18,7 @@ HEADS = {
     MLM: "masked LM",
     SOP: "sentence-order prediction",
     RTD: "replaced token detection",
-    LTR: "the next token",
+    LTR: "prediction of the next token",
 }
 # Width of the generator of replaced token detection as a share of the encoder's
 # (configure_pretraining.py of the original ELECTRA, generator_hidden_size).

@@ -260,9 +260,9 @@ def open_model(path: str, flag: str) -> ModelFolder:
         config = read_config(tensorflow_files.read_text(f"{path}/{CONFIG_FILE}"))
         training = parse_object(tensorflow_files.read_bytes(f"{path}/{TRAINING_FILE}"))
         if missing := {"kind", "max_seq_length", "do_lower_case"} - training.keys():
-            raise ValueError(f"its {TRAINING_FILE} lacks {min(missing)}; copy the folder again")
+            raise ValueError(f"its {TRAINING_FILE} lacks {min(missing)}")
     except ValueError as error:
-        raise InputError(f"{flag}={path}: {error}") from error
+        raise InputError(f"{flag}={path}: {error}; copy the folder again") from error
     vocabulary = read_beside(path, flag, tensorflow_files.read_bytes, tensorflow_files.exists)
     described = training | {"model": config.identity()}
     if "vocabulary_sha256" in training:
@@ -377,16 +377,16 @@ def model_config(name: str, vocabulary: Vocabulary, family: str | None = None) -
       InputError: there is no such size or file, or the vocabulary has more tokens than the model.
     """
     described, vocab_size = FAMILIES[family or "bert"], len(vocabulary)
-    try:
-        if name.endswith(".json"):  # may be on gs://
+    if name.endswith(".json"):  # may be on gs://
+        try:
             config = read_config(tensorflow_files.read_text(name, "--model"))
-        elif name in described.size_names:
-            config = described.sized(name, vocab_size, vocabulary.special.padding)
-        else:
-            sizes = ", ".join(described.size_names)
-            raise ValueError(f"unknown model size {name!r}; choose one of {sizes}")
-    except ValueError as error:
-        raise InputError(f"--model={name}: {error}") from error
+        except ValueError as error:
+            raise InputError(f"--model={name}: {error}; correct the file") from error
+    elif name in described.size_names:
+        config = described.sized(name, vocab_size, vocabulary.special.padding)
+    else:
+        sizes = ", ".join(described.size_names)
+        raise InputError(f"--model={name}: unknown model size {name!r}; choose one of {sizes}")
     if family and config.family != family:
         raise InputError(
             f"--family={family}: --model={name} is a configuration of the family {config.family}; "

@@ -38,7 +38,12 @@ def read_config(text: str) -> EncoderConfig:
     name = values.get("model_type", "bert")
     if not isinstance(name, str) or name not in FAMILIES:
         raise ValueError(
-            f"its model_type {shown(name)} is no family of encoders here; choose a model of "
+            f"its model_type {shown(name)} is no family of encoders here; they are "
             f"{', '.join(FAMILIES)}"
         )
-    return FAMILIES[name].config.from_values(values)
+    try:
+        return FAMILIES[name].config.from_values(values)
+    except ValueError as error:
+        if "model_type" in values:
+            raise
+        raise ValueError(f"{error} (without a model_type it counts as a BERT)") from error

@@ -4,7 +4,7 @@ import pathlib
 
 import numpy as np
 
-from beambert.model.config import BertConfig
+from beambert.model.config import BertConfig, EncoderConfig
 from beambert.model.objectives import BERT
 from beambert.pipelines.model_inputs.interaction import InteractionFeatures
 from beambert.pipelines.model_inputs.texts import TextFeatures
@@ -56,10 +56,14 @@ def _finish(model, folder, config, vocabulary, training, features=None) -> pathl
 
 
 def save_encoder(
-    folder: pathlib.Path, vocabulary, objective: str = BERT, max_seq_length: int = LENGTH
+    folder: pathlib.Path,
+    vocabulary,
+    objective: str = BERT,
+    max_seq_length: int = LENGTH,
+    config: EncoderConfig | None = None,
 ) -> pathlib.Path:
-    """Writes the folder of a pre-trained encoder."""
-    config = small_config(vocabulary)
+    """Writes the folder of a pre-trained encoder, by default of `small_config`."""
+    config = config or small_config(vocabulary)
     training = {"kind": PRETRAINING, "max_seq_length": max_seq_length}
     if objective != BERT:
         training |= {"objective": objective, "generator_size": 0.5}

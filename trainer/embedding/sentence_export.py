@@ -64,7 +64,7 @@ def export_sentence_transformers(
         learnt = Pooling(is_normalized=True)
     pooling = pooling or learnt.mode
     is_normalized = learnt.is_normalized if is_normalized is None else is_normalized
-    write_encoder = hugging_face_writer(found)
+    write_encoder = hugging_face_writer(found, has_generator=False)
     modules = [("", TRANSFORMER), (_POOLING_FOLDER, POOLING)]
     modules += [(_NORMALIZE_FOLDER, NORMALIZE)] if is_normalized else []
     listed = [

@@ -152,12 +152,19 @@ def export_hugging_face(model_dir: str, output: str, license: str | None = None)
     write_whole(output, write)
 
 
-def hugging_face_writer(found: model_folders.ModelFolder) -> Callable[[str], None]:
-    """Returns a function that writes the files that `transformers` loads into a folder."""
+def hugging_face_writer(
+    found: model_folders.ModelFolder, has_generator: bool = True
+) -> Callable[[str], None]:
+    """Returns a function that writes the files that `transformers` loads into a folder.
+
+    Args:
+      found: the model.
+      has_generator: whether the generator of replaced token detection is written, too.
+    """
 
     def write(folder: str) -> None:
         if objective_of(found.training) == RTD:
-            _write_pair(folder, found)
+            _write_pair(folder, found, has_generator)
             return
         names = family_of(found.config).namer(_class_of(found).ending)
         _write_hugging_face(
@@ -183,20 +190,21 @@ def _write_hugging_face(
         tensorflow_files.write_bytes(f"{folder}/{name}", content)
 
 
-def _write_pair(folder: str, found: model_folders.ModelFolder) -> None:
-    """Writes a discriminator, and its generator in a folder inside."""
+def _write_pair(folder: str, found: model_folders.ModelFolder, has_generator: bool) -> None:
+    """Writes a discriminator, and its generator in a folder inside if it is wanted."""
     values, family = _values(_load(found)), family_of(found.config)
-    size = found.training["generator_size"]
     _write_part(
         folder,
         _renamed(merged(values), family.discriminator_name),
         *(family.discriminator_class, found.config, found),
     )
-    _write_part(
-        f"{folder}/{GENERATOR_FOLDER}",
-        _renamed(values, family.generator_name),
-        *(family.generator_class, family.generator_config(found.config, size), found),
-    )
+    if has_generator:
+        size = found.training["generator_size"]
+        _write_part(
+            f"{folder}/{GENERATOR_FOLDER}",
+            _renamed(values, family.generator_name),
+            *(family.generator_class, family.generator_config(found.config, size), found),
+        )
 
 
 def _write_part(

@@ -59,6 +59,7 @@ class InitialWeights:
       sha256: hash of its weights.
       read: function that reads the files and returns path of a variable -> array.
       trained_positions: number of positions that were trained; None if it is unknown.
+      generator: configuration that a Hugging Face folder has for the generator in it; None without.
       notes: sentences for the user.
     """
 
@@ -70,6 +71,7 @@ class InitialWeights:
     sha256: str
     read: Callable[[], Mapping[str, np.ndarray]]
     trained_positions: int | None = None
+    generator: EncoderConfig | None = None
     notes: tuple[str, ...] = ()
 
     def with_positions(self, length: int, way: str) -> "InitialWeights":
@@ -235,7 +237,7 @@ def open_initial(path: str, flag: str) -> InitialWeights:
             f"says {config.vocab_size}; give a vocabulary and a configuration that belong together"
         )
 
-    parts = [(config, files)]
+    parts, of_generator = [(config, files)], None
     beside = f"{path}/{GENERATOR_FOLDER}"
     if family_of(config).exports_pairs and tensorflow_files.exists(f"{beside}/{CONFIG_FILES[1]}"):
         of_generator = read_config_file(beside, flag)
@@ -253,7 +255,9 @@ def open_initial(path: str, flag: str) -> InitialWeights:
     names = sorted(name for _, its in parts for name in its.files)
     digests = b"".join(bytes.fromhex(tensorflow_files.sha256_of(name)) for name in names)
     sha256 = hashlib.sha256(digests).hexdigest()
-    return InitialWeights(path, config, vocabulary, do_lower_case, None, sha256, read_all)
+    return InitialWeights(
+        *(path, config, vocabulary, do_lower_case, None, sha256, read_all), generator=of_generator
+    )
 
 
 def _open_own(path: str, flag: str) -> InitialWeights:

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from beambert.model.families.table import family_of
+from beambert.model.objectives import BERT, LTR, MLM, RTD, SOP
 from beambert.pipelines.records.contract import INFO_FILE, RecordsInfo
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import tensorflow_files
@@ -33,9 +34,13 @@ from beambert.pipelines.tasks.task import (
 from beambert.trainer import model_folders
 from beambert.trainer.pretrained_models import objective_of
 
-# Kind of model -> the Hub's name of what it does (huggingface.co/tasks).
+# Objective or kind of model -> the Hub's name of what it does (huggingface.co/tasks).
 _PIPELINES = {
-    PRETRAINING: "fill-mask",
+    BERT: "fill-mask",
+    MLM: "fill-mask",
+    SOP: "fill-mask",
+    RTD: "feature-extraction",
+    LTR: "text-generation",
     CLASSIFICATION: "text-classification",
     MULTI_LABEL: "text-classification",
     REGRESSION: "text-classification",
@@ -174,12 +179,17 @@ def _metadata(
         "library_name": "transformers",
         "license": license,
         "language": languages,
-        "pipeline_tag": _PIPELINES[found.training["kind"]],
+        "pipeline_tag": _PIPELINES[_purpose(found)],
         "tags": [found.config.family, "beambert"],
     }
     # A value of JSON is one of YAML, too.
     lines = [f"{name}: {json.dumps(value)}" for name, value in values.items() if value]
     return "\n".join(["---", *lines, "---"])
+
+
+def _purpose(found: model_folders.ModelFolder) -> str:
+    """Returns the objective of an encoder, or the kind of a fine-tuned model."""
+    return objective_of(found.training) if _is_pretrained(found) else found.training["kind"]
 
 
 def _title(found: model_folders.ModelFolder) -> str:
@@ -202,7 +212,11 @@ def _describe(found: model_folders.ModelFolder) -> str:
 def _settings(training: Mapping[str, Any]) -> list[tuple[str, Any]]:
     loop = training.get("loop", {})
     rows = [("objective", objective_of(training))] if training["kind"] == PRETRAINING else []
-    rows += [(name, value) for name, value in training.get("optimizer", {}).items()]
+    optimizer = dict(training.get("optimizer", {}))
+    if revisions := optimizer.get("revisions"):
+        # It was finished early, or extended.
+        optimizer["num_train_steps"] = revisions[-1]["last_step"]
+    rows += optimizer.items()
     rows += [(name, loop[name]) for name in ("train_batch_size", "random_seed") if name in loop]
     rows += [(f"examples ({part})", n) for part, n in training.get("examples", {}).items()]
     return [(name, value) for name, value in rows if isinstance(value, str | int | float)]

@@ -175,7 +175,9 @@ def read_config_file(folder: str, flag: str) -> EncoderConfig:
                     )
                 return read_config(text)
             except ValueError as error:
-                raise InputError(f"{path}: {error}") from error
+                raise InputError(
+                    f"{path}: {error}; copy the file again if it was changed, or take another model"
+                ) from error
     raise InputError(
         f"{flag}={folder}: has no {' or '.join(CONFIG_FILES)}; copy it beside the weights"
     )

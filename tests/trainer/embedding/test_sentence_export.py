@@ -88,6 +88,16 @@ def test_the_folder_has_what_a_server_of_embeddings_reads(encoder, tmp_path):
     assert {prefix + name for name in read} <= names
 
 
+def test_the_generator_of_replaced_tokens_stays_out(tmp_path, vocabulary):
+    encoder, out = untrained_models.save_encoder(tmp_path / "e", vocabulary, "rtd"), tmp_path / "o"
+    assert (
+        run(["export", f"--model={encoder}", f"--output={out}", "--to=sentence-transformers"]) == 0
+    )
+    assert (out / "model.safetensors").is_file() and not (out / "generator").exists()
+    expected = embed(str(encoder), TEXTS, normalize=True)
+    np.testing.assert_allclose(embed(str(out), TEXTS), expected, atol=1e-6)
+
+
 def test_what_is_no_encoder_is_refused(tmp_path, vocabulary, capsys, monkeypatch):
     folder = untrained_models.save_classifier(tmp_path / "classifier", vocabulary)
     flags = [f"--output={tmp_path / 'out'}", "--to=sentence-transformers"]

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import safetensors.numpy
 import tensorflow as tf
-from support import small_finetuning, small_pretraining
+from support import small_finetuning, small_pretraining, untrained_models
 
+from beambert.model.config import BertConfig
 from beambert.model.families.debertav2_config import DebertaV2Config
 from beambert.pipelines.shared.errors import InputError
 from beambert.trainer import model_folders
@@ -132,6 +133,32 @@ def test_a_generator_of_another_depth_is_refused(folder, records_folder, tmp_pat
     with pytest.raises(InputError, match=message):
         pretrain_main(flags(records_folder, None, tmp_path / "m", **given))
     assert not (tmp_path / "m").exists()
+
+
+@pytest.mark.parametrize(
+    ("family", "values", "message"),
+    [
+        ("deberta-v2", {"hidden_act": "relu"}, "hidden_act 'relu', but .* has 'gelu'; take the"),
+        ("deberta-v2", {"position_buckets": 16}, "position_buckets 16, but .* has 8; take the"),
+        ("deberta-v2", {"layer_norm_eps": 0.1}, "layer_norm_eps 0.1, but .* has 1e-07; take the"),
+        ("bert", {"num_attention_heads": 2}, "num_attention_heads 2, but .* has 1; take the"),
+    ],
+)
+def test_a_generator_that_computes_otherwise_is_refused(
+    family, values, message, records_folder, vocabulary, tmp_path
+):
+    """Its weights have the same shapes, so that only its configuration tells it."""
+    config = DebertaV2Config(len(vocabulary), 16, 2, 2, 24, position_buckets=8)
+    if family == "bert":
+        config = BertConfig(len(vocabulary), 16, 2, 2, 24)
+    encoder = untrained_models.save_encoder(tmp_path / "encoder", vocabulary, "rtd", config=config)
+    out, model = tmp_path / "out", tmp_path / "model"
+    export_main([f"--model={encoder}", "--to=huggingface", f"--output={out}"])
+    file = out / "generator" / "config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | values))
+    with pytest.raises(InputError, match=f"--init={out}: generator/ in it has {message}"):
+        pretrain_main(flags(records_folder, None, model, init=out, generator_size=0.5))
+    assert not model.exists()
 
 
 @pytest.mark.release

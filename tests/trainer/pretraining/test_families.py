@@ -1,7 +1,9 @@
 """`beambert pretrain` on every family: from random weights, from a folder, and what is refused."""
 
+import dataclasses
 import json
 import pathlib
+import re
 import shutil
 
 import numpy as np
@@ -17,7 +19,7 @@ from beambert.trainer.asking.encoders import MASKED_LM_HEAD, NEXT_SENTENCE_HEAD,
 from beambert.trainer.commands.finetune import main as finetune_main
 from beambert.trainer.commands.pretrain import main as pretrain_main
 from beambert.trainer.loop.optimization import is_hidden_matrix, uses_weight_decay
-from beambert.trainer.model_folders import TrainingFolders
+from beambert.trainer.model_folders import TrainingFolders, model_config
 from beambert.trainer.pretraining.job import PretrainingJob
 from beambert.trainer.pretraining.plan import make_plan
 from beambert.trainer.weights.initial import open_initial
@@ -118,6 +120,7 @@ def test_a_training_goes_on_from_a_folder_of_transformers(name, make_records, tm
         ("roberta", "bert", "RoBERTa has no next sentence prediction; give --objective=mlm"),
         ("modernbert", "bert", "ModernBERT has no next sentence prediction; give --objective=mlm"),
         ("deberta-v2", "bert", "DeBERTa-v3 has no next sentence .*; give --objective=mlm or rtd"),
+        ("deberta-v2", "ltr", "DeBERTa-v3 has no prediction of the next token; give --objective="),
         ("distilbert", "rtd", "DistilBERT has no replaced token detection; give --objective=mlm"),
         ("albert", "bert", "ALBERT has no next sentence prediction; give --objective=sop or mlm"),
         ("electra", "bert", "ELECTRA has no next sentence prediction; give --objective=rtd or mlm"),
@@ -292,7 +295,41 @@ def changed(name, folder, **values) -> str:
 def test_a_configuration_that_cannot_be_computed_is_one_sentence(name, values, message, tmp_path):
     with pytest.raises(InputError, match=message) as error:
         open_initial(changed(name, tmp_path / "folder", **values), "--init")
+    assert re.search("; (give|take|copy the file again if it was changed, or) ", str(error.value))
     assert str(error.value).count(". ") <= 1
+    if "auto_map" not in values and "vocab_size" not in values:
+        path = tmp_path / "folder" / "config.json"
+        with pytest.raises(InputError, match=f"^--model={path}: .*{message}.*; correct the file$"):
+            model_config(str(path), open_initial(str(GOLDEN / name), "--init").vocabulary)
+
+
+@pytest.mark.parametrize(
+    ("family", "remedy"),
+    [("bert", ", or give --init with --init_positions=tile"), ("deberta-v2", "")],
+)
+def test_records_that_are_longer_than_the_model_reads(
+    family, remedy, records_folder, vocabulary, tmp_path
+):
+    """A family without a table of positions has none to repeat."""
+    config = dataclasses.replace(
+        FAMILIES[family].sized("tiny", len(vocabulary), 0), max_position_embeddings=8
+    )
+    file = tmp_path / "config.json"
+    file.write_text(config.to_json())
+    message = f"max_position_embeddings is 8; make shorter records or choose another model{remedy}$"
+    with pytest.raises(InputError, match=message):
+        pretrain_main(flags(records_folder, file, tmp_path / "model"))
+
+
+def test_a_configuration_without_a_family_is_taken_for_a_bert(tmp_path):
+    folder = changed("roberta", tmp_path / "folder", layer_norm_eps=1e-5)
+    file = tmp_path / "folder" / "config.json"
+    values = json.loads(file.read_text())
+    del values["model_type"]
+    file.write_text(json.dumps(values))
+    message = r"layer_norm_eps 1e-05, .* 1e-12 \(without a model_type it counts as a BERT\); copy"
+    with pytest.raises(InputError, match=message):
+        open_initial(folder, "--init")
 
 
 def test_a_deberta_of_the_second_version_is_refused(tmp_path):

@@ -9,9 +9,9 @@ import pytest
 from support import data_command
 from support.untrained_models import save_classifier, save_encoder
 
+from beambert.model.objectives import OBJECTIVES
 from beambert.pipelines.create_pretraining_data import main as data
 from beambert.pipelines.shared.console import run_main
-from beambert.pipelines.storage.model_files import PRETRAINING
 from beambert.pipelines.tasks.kinds import KINDS
 from beambert.trainer import model_folders
 from beambert.trainer.commands.export import main as export
@@ -121,6 +121,20 @@ def test_the_shares_of_mixed_sources(tmp_path, encoder):
     assert "| wiki | 2 | 3 | 30.00% | 1.50 |" in card
 
 
+def test_an_encoder_that_fills_no_masks_does_not_say_so(tmp_path, vocabulary):
+    for objective, expected in (("mlm", "fill-mask"), ("rtd", "feature-extraction")):
+        encoder = save_encoder(tmp_path / objective, vocabulary, objective)
+        card = exported(encoder, tmp_path / f"{objective}-out")
+        assert f'pipeline_tag: "{expected}"' in card
+
+
+def test_the_steps_of_a_training_that_was_extended(tmp_path, encoder):
+    """The last step of all is told, and not that which the training began with."""
+    revisions = [{"kind": "extend", "last_step": 1500}, {"kind": "finish", "last_step": 1234}]
+    edit(encoder / "training.json", lambda values: values["optimizer"].update(revisions=revisions))
+    assert rows(exported(encoder, tmp_path / "out"))["num_train_steps"] == "1,234"
+
+
 def test_records_that_are_gone_are_left_out(tmp_path, encoder):
     (tmp_path / "records" / "info.json").unlink()
     assert "## Text" not in exported(encoder, tmp_path / "out")
@@ -182,4 +196,4 @@ def test_refused(capsys, tmp_path, encoder, flags, message):
 
 
 def test_every_kind_has_a_name_on_the_hub():
-    assert {*KINDS, PRETRAINING} == model_card._PIPELINES.keys()
+    assert {*KINDS, *OBJECTIVES} == model_card._PIPELINES.keys()
