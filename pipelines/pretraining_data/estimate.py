@@ -61,6 +61,7 @@ class Estimate:
         often in it than small ones, so that it isn't `documents` divided by `share`.
       rejects: the rejected documents, as "file: detail".
       used: number of documents used.
+      corpus_used: number of documents of the corpus that would be used.
       dropped, scrubbed: number of documents dropped, by reason, and of placeholders, by name.
       sentences, tokens: number of sentences and tokens in the used documents.
       instances: max_seq_length -> number of instances.
@@ -74,6 +75,7 @@ class Estimate:
     corpus_documents: float
     rejects: Sequence[str]
     used: int
+    corpus_used: float
     dropped: Mapping[str, int]
     scrubbed: Mapping[str, int]
     sentences: int
@@ -82,11 +84,6 @@ class Estimate:
     record_tokens: dict[int, float]
     bytes: dict[int, float]
     seconds: float
-
-    @property
-    def corpus_used(self) -> float:
-        """Number of documents of the corpus that would be used."""
-        return self.corpus_documents * self.used / max(1, self.documents)
 
 
 class _ByteCount:
@@ -191,12 +188,14 @@ def estimate(
         special = SPECIAL_TOKENS_A_RECORD if parameters.pairs == NONE else SPECIAL_TOKENS_A_PAIR
         in_records[parameters.max_seq_length] = made.filled_tokens - special * made.instances
         written[parameters.max_seq_length] = writer.bytes
+    corpus_documents = total * np.average(densities, weights=weights) if densities else 0.0
     return Estimate(
         share=size.bytes / max(1, total),
         documents=counts["read"],
-        corpus_documents=total * np.average(densities, weights=weights) if densities else 0.0,
+        corpus_documents=corpus_documents,
         rejects=rejects,
         used=used.documents,
+        corpus_used=corpus_documents * used.documents / max(1, counts["read"]),
         dropped=counts_by_reason(counts, "dropped "),
         scrubbed=counts_by_reason(counts, "scrubbed "),
         sentences=used.sentences,
@@ -268,6 +267,8 @@ def estimate_sources(
         corpus_documents=sum(each.corpus_documents for each in found),
         rejects=[text for each in found for text in each.rejects],
         used=sum(each.used for each in found),
+        # Of each source by itself, since one may be nearly all used and another one hardly.
+        corpus_used=sum(each.corpus_used for each in found),
         dropped=sum((Counter(each.dropped) for each in found), Counter()),
         scrubbed=sum((Counter(each.scrubbed) for each in found), Counter()),
         **sums,
