@@ -93,17 +93,21 @@ def _create(job: VocabularyJob, inputs: Sequence[InputFile], options: "PipelineO
         return f"learning {number:,} tokens, {seconds:.0f} s since the start"
 
     errors = "" if has_local_workers(options) else claims.aside(job.output)
-    run_job(
-        lambda pipeline, folder: (
-            pipeline | LearnVocabulary(job, folder, inputs, encodings, errors, extension)
-        ),
-        options,
-        describe,
-        total_bytes / 1e6,
-        "MB",
-        error_path=errors,
-        output=FileSystems.split(job.output)[0],
-    )
+    try:
+        run_job(
+            lambda pipeline, folder: (
+                pipeline | LearnVocabulary(job, folder, inputs, encodings, errors, extension)
+            ),
+            options,
+            describe,
+            total_bytes / 1e6,
+            "MB",
+            error_path=errors,
+            output=FileSystems.split(job.output)[0],
+        )
+    except Exception:
+        delete_quietly([job_file(job.output)])  # Nothing is left of a job that failed.
+        raise
     print(summarize(job.output))
 
 
