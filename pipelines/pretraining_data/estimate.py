@@ -267,7 +267,7 @@ def estimate_sources(
         corpus_documents=sum(each.corpus_documents for each in found),
         rejects=[text for each in found for text in each.rejects],
         used=sum(each.used for each in found),
-        # Of each source by itself, since one may be nearly all used and another one hardly.
+        # Each source counts by itself: one may be used nearly whole, and another one hardly.
         corpus_used=sum(each.corpus_used for each in found),
         dropped=sum((Counter(each.dropped) for each in found), Counter()),
         scrubbed=sum((Counter(each.scrubbed) for each in found), Counter()),
