@@ -43,6 +43,8 @@ from beambert.pipelines.wordpiece.vocabulary import Vocabulary
 # Number of places in the corpus to read at, and number of characters to read at each. These are 16
 # MB in all, which take 10 s of a processor.
 SAMPLES = 16
+# Greatest number of places where files are so small that a place has less than its characters.
+MOST_SAMPLES = 100
 # Least number of places in each source of --source.
 FEWEST_SAMPLES = 4
 CHARACTERS_PER_SAMPLE = 1 << 20
@@ -136,7 +138,7 @@ def estimate(
       read_options, text_options: options of the job.
       layout: layout of the job.
       evaluation: texts that no document may share a passage with; None for none.
-      samples: number of places to read at.
+      samples: number of places to read at; it is up to `MOST_SAMPLES` where files are small.
 
     Raises:
       InputError: a file cannot be read.
@@ -151,6 +153,8 @@ def estimate(
     if text_options.scrub_model:
         most, samples = NAMES_CHARACTERS_PER_SAMPLE, min(samples, NAMES_SAMPLES)
     total = sum(file.bytes for file in inputs)
+    as_large = samples * most * len(inputs) // max(1, total)  # number of files of that size in all
+    samples = max(samples, min(MOST_SAMPLES, as_large))
     densities, weights = [], []  # documents in a byte of each part, and places in it
     for part in choose_parts(inputs, read_options, samples):
         sample, characters = [], 0
