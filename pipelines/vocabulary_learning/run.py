@@ -40,6 +40,9 @@ from beambert.pipelines.wordpiece.lost_marks import warn_of_lost_marks
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
 
+# Share of words without pieces from which on an extended vocabulary is warned of.
+_MANY_UNKNOWN = 0.01
+
 
 def create_vocabulary(job: VocabularyJob, options: "PipelineOptions") -> None:
     """Learns a vocabulary from files, unless the same job has finished, and prints a summary.
@@ -151,10 +154,17 @@ def _summarize_extension(output: str, counts: dict[str, int]) -> str:
     before, after, words = (
         counts[name] for name in ("tokens_before", "tokens_after", "counted_words")
     )
-    return (
+    line = (
         f"{output}: {counts['tokens']:,} tokens, {counts['new_tokens']:,} of them new; "
         f"{after / words:.3f} tokens a word in place of {before / words:.3f}, "
         f"{1 - after / before:.1%} fewer"
+    )
+    unknown = counts["unknown_words"] / words
+    if unknown < _MANY_UNKNOWN:
+        return line
+    return (
+        f"{line}\n  warning: {unknown:.1%} of the words are [UNK], since the vocabulary lacks their "
+        "characters; give them with --add_pieces, or learn a vocabulary without --extend"
     )
 
 

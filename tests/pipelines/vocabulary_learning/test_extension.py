@@ -106,6 +106,15 @@ def test_old_tokens_stay_and_new_ones_save_what_is_said(old, capsys):
         main(flags(old, add=4))
 
 
+def test_many_words_that_no_piece_spells_are_told(old, capsys):
+    main(flags(old, add=1))
+    assert "[UNK]" not in capsys.readouterr().out
+    old.with_name("text.txt").write_text("The hepatitis of the γλώσσα, λόγος and so on.")
+    main(flags(old, add=1, output=old.with_name("greek.txt")))
+    told = capsys.readouterr().out.splitlines()[-1]
+    assert told.startswith("  warning: 27.3% of the words are [UNK]")  # with a comma: 3 of 11
+
+
 def test_a_list_of_pieces(old):
     pieces = old.with_name("pieces.txt")
     pieces.write_text("hepatic\n##cytes\n\n")
