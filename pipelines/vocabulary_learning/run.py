@@ -163,8 +163,8 @@ def _summarize_extension(output: str, counts: dict[str, int]) -> str:
     if unknown < _MANY_UNKNOWN:
         return line
     return (
-        f"{line}\n  warning: {unknown:.1%} of the words are [UNK], since the vocabulary lacks their "
-        "characters; give them with --add_pieces, or learn a vocabulary without --extend"
+        f"{line}\n  warning: {unknown:.1%} of the words are [UNK], since the vocabulary lacks "
+        "their characters; give them with --add_pieces, or learn a vocabulary without --extend"
     )
 
 
