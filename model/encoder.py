@@ -74,7 +74,7 @@ class BertEmbeddings(keras.layers.Layer):
             x_BLE = x_BLE + ops.matmul(segment_BLS, self.token_type_embeddings_SH)
         elif self.token_type_embeddings_SH is not None:
             x_BLE = x_BLE + self.token_type_embeddings_SH[0]
-        x_BLE = x_BLE + self.position_embeddings[first : first + input_ids_BL.shape[1]]
+        x_BLE = x_BLE + self.position_embeddings[first : first + ops.shape(input_ids_BL)[1]]
         x_TE = ops.reshape(x_BLE, (-1, self.config.embedding_width))
         x_TE = self.layer_norm(packing.pack(x_TE) if packing else x_TE)
         return dropout(x_TE, self.config.hidden_dropout_prob, dropout_seed, site=0)
@@ -89,9 +89,11 @@ class Encoder(keras.Model):
     Attributes:
       separator: id of the token behind each document of a row, across which no token attends; None,
         the default, where every token attends to the whole row.
+      takes_any_length: whether one graph can be traced for all lengths of sequences.
     """
 
     separator: int | None = None
+    takes_any_length = False
 
     @property
     def word_embeddings(self) -> keras.Variable:
@@ -112,10 +114,11 @@ class Encoder(keras.Model):
           second is None without a pooler.
 
         Raises:
-          ValueError: L is not static or is more than the configuration's `longest_sequence`.
+          ValueError: L is more than the configuration's `longest_sequence`, or isn't static though
+            the encoder needs that.
         """
         x_TH = self.encode(input_ids, input_mask, segment_ids, dropout_seed)
-        sequence_BLH = ops.reshape(x_TH, (-1, input_ids.shape[1], self.config.hidden_size))
+        sequence_BLH = ops.reshape(x_TH, (-1, ops.shape(input_ids)[1], self.config.hidden_size))
         return sequence_BLH, self.pooled(sequence_BLH, input_mask) if self.pooler else None
 
     @staticmethod
@@ -195,9 +198,9 @@ class Encoder(keras.Model):
     def _check_length(self, input_ids) -> None:
         length = input_ids.shape[1]
         limit = self.config.longest_sequence
-        if length is None:
+        if length is None and not self.takes_any_length:
             raise ValueError("the sequence length must be static, but is unknown")
-        if length > limit:
+        if length is not None and length > limit:
             raise ValueError(
                 f"the sequence length {length} is more than max_position_embeddings {limit}"
             )
@@ -213,6 +216,8 @@ class BertEncoder(Encoder):
     sequence_output, pooled_output = encoder(input_ids, input_mask, segment_ids)
     ```
     """
+
+    takes_any_length = True
 
     def __init__(self, config: EncoderConfig, seed: int = 0, has_pooler: bool = True):
         """Creates the encoder and its variables.
@@ -261,7 +266,7 @@ class BertEncoder(Encoder):
     def _outputs(
         self, x, input_mask, dropout_seed, packing: Packing | None, document_BL=None
     ) -> list:
-        length, is_decoder = input_mask.shape[1], self.config.is_decoder
+        length, is_decoder = ops.shape(input_mask)[1], self.config.is_decoder
         score_bias_B11L = score_bias(input_mask, length, is_decoder, document_BL)
         outputs = [self.embeddings_project(x) if self.embeddings_project else x]
         for layer, seed in self._steps(dropout_seed):

@@ -195,7 +195,7 @@ class BertSelfAttention(keras.layers.Layer):
 
     def attention_weights(self, x_TH, score_bias_B11L, packing=None):
         """Returns the attention weights without dropout, float32 [B, N, L, L]; rows sum to 1."""
-        length = score_bias_B11L.shape[-1]
+        length = ops.shape(score_bias_B11L)[-1]
         query_BNLD = self._heads(self.query(x_TH), length, packing)
         key_BNLD = self._heads(self.key(x_TH), length, packing)
         head_size = query_BNLD.shape[-1]
@@ -209,7 +209,8 @@ class BertSelfAttention(keras.layers.Layer):
     def call(self, x_TH, score_bias_B11L, dropout_seed=None, packing=None):
         """Returns the weighted values, heads side by side, as [T, H]."""
         weight_BNLL = self.attention_weights(x_TH, score_bias_B11L, packing)
-        value_BNLD = self._heads(self.value(x_TH), score_bias_B11L.shape[-1], packing)
+        length = ops.shape(score_bias_B11L)[-1]
+        value_BNLD = self._heads(self.value(x_TH), length, packing)
         rate = self.config.attention_probs_dropout_prob
         weight_BNLL = dropout(weight_BNLL, rate, dropout_seed, self.site)
         context_BNLD = ops.matmul(ops.cast(weight_BNLL, self.compute_dtype), value_BNLD)

@@ -23,6 +23,19 @@ def test_embedding(tmp_path):
 
 
 @pytest.mark.release
+def test_weights_of_8_bits(tmp_path):
+    pytest.importorskip("tf2onnx", reason="tf2onnx is not installed (the extra onnx)")
+    pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    data = tmp_path / "dev.tsv"
+    data.write_text("sentence1\tsentence2\tscore\na river\ta road\t1\na dog\tthe lazy dog\t4\n")
+    folder = ROOT / "tests" / "trainer" / "golden_sentences" / "mean"
+    flags = [f"--model={folder}", f"--data={data}", "--max_seq_length=8", "--repeats=1"]
+    ways = measured("int8", *flags, results=tmp_path / "results.json")["ways"]
+    assert list(ways) == ["tensorflow", "onnxruntime", "onnxruntime, int8"]
+    assert ways["onnxruntime"]["spearman"] == ways["tensorflow"]["spearman"]
+
+
+@pytest.mark.release
 def test_retrieval(tmp_path):
     """Each question has the words of its paragraph."""
     paragraphs = [

@@ -28,6 +28,9 @@ EXAMPLES = """examples:
   # write a graph on ids for onnxruntime; needs the extra onnx
   beambert export --model=sentiment --to=onnx --output=sentiment-onnx
 
+  # the same with weights of 8 bits: a quarter of the size, and faster
+  beambert export --model=sentiment --to=onnx --int8 --output=sentiment-int8
+
   # take the weights of step 9,000 of a pre-training that is still running
   beambert export --model=encoder --checkpoint=9000 --to=huggingface --output=encoder-9000
 """
@@ -92,6 +95,12 @@ def build_parser() -> FlagParser:
         help="whether --to=sentence-transformers scales vectors to the length 1 (default: True)",
     )
     add(
+        "--int8",
+        action="store_true",
+        help="let --to=onnx round the weights of matrices to 8 bits, for a quarter of the size and "
+        "a small loss of quality",
+    )
+    add(
         "--license",
         metavar="NAME",
         help="licence of the model for the card that --to=huggingface writes, as the Hugging Face "
@@ -122,6 +131,8 @@ def main(argv: Sequence[str]) -> None:
     for flag, value in (("--pooling", flags.pooling), ("--normalize", flags.normalize)):
         if value is not None and flags.to != SENTENCES:
             raise InputError(f"{flag}={value}: needs --to={SENTENCES}; add it or leave this out")
+    if flags.int8 and flags.to != "onnx":
+        raise InputError("--int8: needs --to=onnx; add it or leave this out")
     if flags.license is not None:
         if flags.to != "huggingface":
             raise InputError(
@@ -170,8 +181,9 @@ def _export_elsewhere(flags: argparse.Namespace) -> None:
     elif flags.to == "onnx":
         from beambert.trainer.serving.onnx_export import export_onnx
 
-        export_onnx(flags.model, flags.output)
-        print(f"{flags.output}: model.onnx on ids, for onnxruntime")
+        export_onnx(flags.model, flags.output, flags.int8)
+        weights = ", with weights of 8 bits" if flags.int8 else ""
+        print(f"{flags.output}: model.onnx on ids, for onnxruntime{weights}")
     elif flags.to == "huggingface":
         export_hugging_face(flags.model, flags.output, flags.license)
         print(f"{flags.output}: a model folder for from_pretrained of transformers")

@@ -30,10 +30,10 @@ from beambert.trainer.embedding.sentence_folders import (
 from beambert.trainer.task_models import task_model
 from beambert.trainer.weights.initial import open_initial
 
-# Greatest number of tokens that are computed at once. Of 2,048, 4,096 and 8,192, the second was the
-# fastest on two cores with an encoder 384 wide.
-BATCH_TOKENS = 4096
-# Lengths of sequences are multiples of this, so that there are few graphs and little padding.
+# Greatest number of tokens that are computed at once.
+BATCH_TOKENS = 2048
+# Lengths of sequences are multiples of this for an encoder that needs a graph for each length, so
+# that there are few graphs and little padding.
 LENGTH_STEP = 8
 
 # Type of a function that is called after each batch with the numbers that are done and in all.
@@ -110,7 +110,9 @@ class Embedder:
         return found, cut
 
     def _embed_rows(self, rows: Sequence[np.ndarray]) -> np.ndarray:
-        length = rounded_length(max(map(len, rows)), self.settings.max_seq_length)
+        length = max(map(len, rows))
+        if not self.encoder.takes_any_length:
+            length = rounded_length(length, self.settings.max_seq_length)
         ids_BL = np.full((len(rows), length), self.vocabulary.special.padding, np.int32)
         mask_BL = np.zeros_like(ids_BL)
         for number, row in enumerate(rows):
@@ -119,20 +121,21 @@ class Embedder:
         return self._graph_of(length)(tf.constant(ids_BL), tf.constant(mask_BL)).numpy()
 
     @functools.cached_property
-    def _graphs(self) -> dict[int, Callable[..., tf.Tensor]]:
+    def _graphs(self) -> dict[int | None, Callable[..., tf.Tensor]]:
         return {}
 
     def _graph_of(self, length: int) -> Callable[..., tf.Tensor]:
         """Returns the graph for sequences of a length, which takes batches of any size."""
-        if length not in self._graphs:
-            of_batch = tf.TensorSpec([None, length], tf.int32)
+        key = None if self.encoder.takes_any_length else length
+        if key not in self._graphs:
+            of_batch = tf.TensorSpec([None, key], tf.int32)
             function = tf.function(self.vectors, autograph=False)
-            self._graphs[length] = function.get_concrete_function(of_batch, of_batch)
-        return self._graphs[length]
+            self._graphs[key] = function.get_concrete_function(of_batch, of_batch)
+        return self._graphs[key]
 
     def vectors(self, ids_BL: tf.Tensor, mask_BL: tf.Tensor) -> tf.Tensor:
         """Returns the embeddings of ids and their mask, float32 [B, H]; int32 [B, L] each."""
-        pooling, length = self.settings.pooling, ids_BL.shape[1]
+        pooling, length = self.settings.pooling, ops.shape(ids_BL)[1]
         states = self.encoder.encode(
             ids_BL, mask_BL, tf.zeros_like(ids_BL), last_layers=pooling.last_layers
         )

@@ -1,5 +1,7 @@
 """Models -> ONNX graphs on ids, which onnxruntime runs without TensorFlow."""
 
+import pathlib
+import tempfile
 from typing import Any
 
 import keras
@@ -23,7 +25,7 @@ OPSET = 18
 _OUTPUTS = {EMBEDDING: "embedding", SIMILARITY: "embedding", LATE_INTERACTION: "embeddings"}
 
 
-def export_onnx(model_dir: str, output: str) -> None:
+def export_onnx(model_dir: str, output: str, int8: bool = False) -> None:
     """Writes a folder with the ONNX graph of a model, its tokenizer and its labels.
 
     The graph takes `input_ids`, `input_mask` and `segment_ids`, int32 [n, L], where L is the length
@@ -36,6 +38,7 @@ def export_onnx(model_dir: str, output: str) -> None:
     Args:
       model_dir: folder of an encoder or a fine-tuned model.
       output: folder to make.
+      int8: whether the weights of matrices are rounded to 8 bits, see `int8_of`.
 
     Raises:
       InputError: the model cannot be used, tf2onnx is not installed or cannot convert the model, or
@@ -53,6 +56,8 @@ def export_onnx(model_dir: str, output: str) -> None:
         model = task_model(found)
         name = _OUTPUTS.get(found.training["kind"], "logits")
     data = onnx_of(model, found.training["max_seq_length"], name)
+    if int8:
+        data = int8_of(data)
 
     def write(folder: str) -> None:
         tensorflow_files.write_bytes(f"{folder}/{ONNX_FILE}", data)
@@ -79,9 +84,7 @@ def onnx_of(model: keras.Model, length: int, output: str) -> bytes:
     try:
         import tf2onnx
     except ImportError as error:
-        raise InputError(
-            "--to=onnx: needs the package tf2onnx; install it with `pip install 'beambert[onnx]'`"
-        ) from error
+        raise _lacks("tf2onnx") from error
     signature = [tf.TensorSpec([None, length], tf.int32, name=name) for name in ID_INPUTS]
 
     def answer(*ids: tf.Tensor) -> dict[str, Any]:
@@ -101,3 +104,35 @@ def onnx_of(model: keras.Model, length: int, output: str) -> bytes:
             f"--to=onnx: tf2onnx cannot convert the model ({reason}); export it as a SavedModel"
         ) from error
     return converted.SerializeToString()
+
+
+def int8_of(data: bytes) -> bytes:
+    """Returns an ONNX graph with matrices and embeddings of 8 bits.
+
+    It is onnxruntime's dynamic quantization: each column of a matrix has a scale of its own, and
+    that of what the matrix is multiplied by is found while the graph runs.
+
+    Args:
+      data: graph of `onnx_of`.
+
+    Raises:
+      InputError: onnxruntime is not installed.
+    """
+    try:
+        from onnxruntime.quantization import quantize_dynamic
+        from onnxruntime.quantization.shape_inference import quant_pre_process
+    except ImportError as error:
+        raise _lacks("onnxruntime") from error
+    with tempfile.TemporaryDirectory() as folder:
+        exact, prepared, rounded = (pathlib.Path(folder, f"{step}.onnx") for step in range(3))
+        exact.write_bytes(data)
+        # All lengths but that of the batch are known, so that no symbols are needed.
+        quant_pre_process(exact, prepared, skip_symbolic_shape=True)
+        quantize_dynamic(prepared, rounded, per_channel=True)
+        return rounded.read_bytes()
+
+
+def _lacks(package: str) -> InputError:
+    return InputError(
+        f"--to=onnx: needs the package {package}; install it with `pip install 'beambert[onnx]'`"
+    )

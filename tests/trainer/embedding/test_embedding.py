@@ -54,6 +54,22 @@ def test_batches_have_texts_of_about_equal_length(monkeypatch):
     assert batches == [[5], [1, 3], [2, 4, 0]]
 
 
+@pytest.mark.parametrize(
+    ("family", "graphs"), [("bert", 1), ("albert", 1), ("roberta", 1), ("modernbert", 2)]
+)
+def test_one_graph_takes_all_lengths_where_the_encoder_can(family, graphs):
+    folder = GOLDEN / "encoder" if family == "bert" else GOLDEN.parent / "golden_families" / family
+    embedder = open_embedder(str(folder))
+    texts = ["a river", "a river of the north and the south of it in the city"]
+    longest_first = [embedder.embed([text])[0][0] for text in reversed(texts)]
+    assert len(embedder._graphs) == graphs
+    for text, vector in zip(reversed(texts), longest_first, strict=True):
+        (row,), _ = embedder.token_ids([text])
+        ids = row[None]
+        sequence, _ = embedder.encoder(ids, np.ones_like(ids), np.zeros_like(ids))
+        np.testing.assert_allclose(vector, np.mean(sequence[0], axis=0), atol=1e-5)
+
+
 def test_texts_that_are_cut_are_counted():
     open_ = open_embedder(str(GOLDEN / "mean"))
     rows, cut = open_.token_ids(["a", "b " * 10, "b " * 11])

@@ -1,5 +1,6 @@
 """ONNX graphs, run by onnxruntime beside the models they were made from."""
 
+import dataclasses
 import pathlib
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 from support import untrained_models
 
 from beambert.commands import run
-from beambert.trainer.serving.onnx_export import onnx_of
+from beambert.trainer.serving.onnx_export import int8_of, onnx_of
 from beambert.trainer.task_models import MODELS, build_model
 from beambert.trainer.weights.initial import open_initial
 
@@ -72,3 +73,27 @@ def test_the_command(tmp_path, vocabulary):
     assert (out / "labels.txt").read_text() == "negative\npositive\n"
     names = {path.name for path in out.iterdir()}
     assert names == {"model.onnx", "labels.txt", "vocab.txt", "tokenizer_config.json"}
+
+
+@pytest.mark.slow
+def test_int8_is_a_quarter_of_the_size_and_near(vocabulary):
+    sizes = {"hidden_size": 64, "intermediate_size": 256}
+    config = dataclasses.replace(untrained_models.small_config(vocabulary), **sizes)
+    model = build_model("classification", config, 3, seed=1)
+    for variable in model.weights:
+        variable.assign(variable + np.random.default_rng(2).normal(0, 0.1, variable.shape))
+    inputs, data = features(config.vocab_size), onnx_of(model, LENGTH, "logits")
+    smaller = int8_of(data)
+    assert len(smaller) < 0.5 * len(data)
+    exact, rounded = (outputs(graph, inputs)["logits"] for graph in (data, smaller))
+    assert 0 < np.abs(rounded - exact).max() < 0.1 * np.abs(exact).max()
+
+
+@pytest.mark.slow
+def test_the_command_with_int8(tmp_path, vocabulary, capsys):
+    folder = untrained_models.save_classifier(tmp_path / "classifier", vocabulary)
+    flags = [f"--model={folder}", "--int8", f"--output={tmp_path / 'out'}"]
+    assert run(["export", *flags]) == 2
+    assert "--int8: needs --to=onnx" in capsys.readouterr().err
+    assert run(["export", *flags, "--to=onnx"]) == 0
+    assert b"MatMulInteger" in (tmp_path / "out" / "model.onnx").read_bytes()
