@@ -91,7 +91,7 @@ def test_a_domain_encoder(tmp_path, vocabulary, monkeypatch):
         path.parent.mkdir(exist_ok=True)
         path.write_text("\n".join(lines))
     (tmp_path / "encoder").mkdir()
-    untrained_models.save_encoder(tmp_path / "encoder", vocabulary)
+    untrained_models.save_encoder(tmp_path / "encoder", vocabulary, max_seq_length=64)
     names = ("encoder", "domain.txt", "general.txt", "task", "run")
     arguments = [tmp_path / name for name in names]
     done = run("sh", ENCODER, *arguments, STEPS="2", LENGTH="64")
