@@ -163,6 +163,8 @@ def parse_weights(text: str, names: Sequence[str]) -> dict[str, float]:
     weights: dict[str, float] = {}
     for item in text.split(",") if text else ():
         name, _, number = item.partition("=")
+        if not names:
+            raise InputError(f"--weights={item}: needs --source, which names the text of {name}")
         if name not in names:
             raise InputError(
                 f"--weights={item}: there is no --source={name}; name one of {', '.join(names)}"

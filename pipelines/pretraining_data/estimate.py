@@ -43,6 +43,8 @@ from beambert.pipelines.wordpiece.vocabulary import Vocabulary
 # Number of places in the corpus to read at, and number of characters to read at each. These are 16
 # MB in all, which take 10 s of a processor.
 SAMPLES = 16
+# Greatest number of places where files are so small that a place has less than its characters.
+MOST_SAMPLES = 100
 # Least number of places in each source of --source.
 FEWEST_SAMPLES = 4
 CHARACTERS_PER_SAMPLE = 1 << 20
@@ -61,6 +63,7 @@ class Estimate:
         often in it than small ones, so that it isn't `documents` divided by `share`.
       rejects: the rejected documents, as "file: detail".
       used: number of documents used.
+      corpus_used: number of documents of the corpus that would be used.
       dropped, scrubbed: number of documents dropped, by reason, and of placeholders, by name.
       sentences, tokens: number of sentences and tokens in the used documents.
       instances: max_seq_length -> number of instances.
@@ -74,6 +77,7 @@ class Estimate:
     corpus_documents: float
     rejects: Sequence[str]
     used: int
+    corpus_used: float
     dropped: Mapping[str, int]
     scrubbed: Mapping[str, int]
     sentences: int
@@ -82,11 +86,6 @@ class Estimate:
     record_tokens: dict[int, float]
     bytes: dict[int, float]
     seconds: float
-
-    @property
-    def corpus_used(self) -> float:
-        """Number of documents of the corpus that would be used."""
-        return self.corpus_documents * self.used / max(1, self.documents)
 
 
 class _ByteCount:
@@ -139,7 +138,7 @@ def estimate(
       read_options, text_options: options of the job.
       layout: layout of the job.
       evaluation: texts that no document may share a passage with; None for none.
-      samples: number of places to read at.
+      samples: number of places to read at; it is up to `MOST_SAMPLES` where files are small.
 
     Raises:
       InputError: a file cannot be read.
@@ -154,6 +153,8 @@ def estimate(
     if text_options.scrub_model:
         most, samples = NAMES_CHARACTERS_PER_SAMPLE, min(samples, NAMES_SAMPLES)
     total = sum(file.bytes for file in inputs)
+    as_large = samples * most * len(inputs) // max(1, total)  # number of files of that size in all
+    samples = max(samples, min(MOST_SAMPLES, as_large))
     densities, weights = [], []  # documents in a byte of each part, and places in it
     for part in choose_parts(inputs, read_options, samples):
         sample, characters = [], 0
@@ -191,12 +192,14 @@ def estimate(
         special = SPECIAL_TOKENS_A_RECORD if parameters.pairs == NONE else SPECIAL_TOKENS_A_PAIR
         in_records[parameters.max_seq_length] = made.filled_tokens - special * made.instances
         written[parameters.max_seq_length] = writer.bytes
+    corpus_documents = total * np.average(densities, weights=weights) if densities else 0.0
     return Estimate(
         share=size.bytes / max(1, total),
         documents=counts["read"],
-        corpus_documents=total * np.average(densities, weights=weights) if densities else 0.0,
+        corpus_documents=corpus_documents,
         rejects=rejects,
         used=used.documents,
+        corpus_used=corpus_documents * used.documents / max(1, counts["read"]),
         dropped=counts_by_reason(counts, "dropped "),
         scrubbed=counts_by_reason(counts, "scrubbed "),
         sentences=used.sentences,
@@ -268,6 +271,8 @@ def estimate_sources(
         corpus_documents=sum(each.corpus_documents for each in found),
         rejects=[text for each in found for text in each.rejects],
         used=sum(each.used for each in found),
+        # Each source counts by itself: one may be used nearly whole, and another one hardly.
+        corpus_used=sum(each.corpus_used for each in found),
         dropped=sum((Counter(each.dropped) for each in found), Counter()),
         scrubbed=sum((Counter(each.scrubbed) for each in found), Counter()),
         **sums,

@@ -7,6 +7,7 @@ model or its larger sister.
 
 import difflib
 import functools
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,10 @@ MIN_PROBABILITY = 0.65
 # Number of stretches of a long text that are looked at, evenly spread over it, and of characters in
 # each.
 STRETCHES, STRETCH_CHARACTERS = 4, 100
+# A word, perhaps of several parts, and what stands around it. Shorter words in capitals are names.
+_WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
+_AROUND_WORD = re.compile(r"^\W+|\W+$")
+_LONGEST_NAME_IN_CAPITALS = 4
 # Number of languages of the model.
 _LANGUAGES = 176
 
@@ -50,7 +55,7 @@ def language_probability(text: str, languages: Sequence[str]) -> float:
       text: a document.
       languages: codes that `known_languages` has.
     """
-    found = _detector().detect(sample_of(text), model="lite", k=len(languages) + 5)
+    found = _detector().detect(words_of(sample_of(text)), model="lite", k=len(languages) + 5)
     return sum(row["score"] for row in found if row["lang"] in languages)
 
 
@@ -62,6 +67,27 @@ def sample_of(text: str) -> str:
     step = (len(text) - STRETCH_CHARACTERS) // (STRETCHES - 1)
     starts = (n * step for n in range(STRETCHES))
     return " ".join(text[start : start + STRETCH_CHARACTERS] for start in starts)
+
+
+def words_of(text: str) -> str:
+    """Returns the words of a text without numbers, names of programs, addresses and rulers.
+
+    The model takes these, and words in capitals, for other languages, so that the manual of a
+    program or a licence would be none in English. A text that has more letters in these than in
+    words, as one in a script without spaces may, stays as it is.
+    """
+    kept = []
+    for word in text.split():
+        inner = _AROUND_WORD.sub("", word)
+        if _WORD.fullmatch(inner):
+            is_shouted = len(inner) > _LONGEST_NAME_IN_CAPITALS and inner.isupper()
+            kept.append(word.lower() if is_shouted else word)
+    words = " ".join(kept)
+    return words if words and 2 * _letters(words) >= _letters(text) else text
+
+
+def _letters(text: str) -> int:
+    return sum(map(str.isalpha, text))
 
 
 @functools.cache

@@ -42,8 +42,12 @@ _LABEL = rf"(?:{_LETTER}+(?:-+{_LETTER}+)*|[{UNSPACED}]+)"
 _EMAIL = re.compile(
     rf'(?:(?<![\w.+-])"(?:[^"\\\n]|\\.){{1,62}}"'
     rf"|(?<!{_ATOM})(?<!{_ATOM}\.){_ATOM}{{1,64}}(?:\.{_ATOM}{{1,64}}){{0,16}}|[{UNSPACED}]{{1,64}})"
-    rf"@(?:\[[\w.:-]{{2,64}}\]|(?![\d.]+(?![\w-])){_LABEL}(?:\.{_LABEL}){{1,10}})"
+    rf"@(?:\[[\w.:-]{{2,64}}\]|{_LABEL}(?:\.{_LABEL}){{1,10}})"
 )
+# Marks before an address that an address might begin with, but that others put there. Below, the
+# greatest length of an address.
+_BEFORE_EMAIL = "`'*{|/?&~"
+_LONGEST_EMAIL = 320
 # RFC 3986, section 3.2.2, IPv4address.
 _OCTET = r"(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)"
 _IPV4 = re.compile(rf"(?<![\w.])(?:{_OCTET}\.){{3}}{_OCTET}(?!\w|\.\d)", re.ASCII)
@@ -77,8 +81,8 @@ _DATE = re.compile(r"(?<![\d/])\d{1,2}/\d{1,2}/(?:\d{4}|\d\d)(?![\d/])", re.ASCI
 # texts and programs.
 _BEFORE_NUMBER = r"(?:[\s:.#=-]|\b1[03]\b|\bn[or°º]\b){0,4}[\d-]*\Z"
 _CATALOGUE = re.compile(
-    r"(?i)\b(?:isbn|issn|ismn|pmid|pmcid|pmc|oclc|lccn|doi|arxiv|orcid|viaf|gnd|ean|upc|asin|sku)"
-    + _BEFORE_NUMBER
+    r"(?i)(?:\b(?:isbn|issn|ismn|pmid|pmcid|pmc|oclc|lccn|doi|arxiv|orcid|viaf|gnd|ean|upc|asin|sku|"
+    r"part|pp|pages?|d?fars|cfr|sections?|clauses?|articles?|paragraphs?)|§)" + _BEFORE_NUMBER
 )
 _PART = re.compile(
     r"(?i)(?:\b(?:sec|sect|sections?|chap|chapters?|para|paragraphs?|clauses?|articles?|appendix|"
@@ -94,6 +98,9 @@ _TELEPHONE = re.compile(
 _MARKED = re.compile(r"\d[‐-―-]\d|\) ?\d|\+\d")
 # A line with more numbers than these, and none of these marks, is of a table.
 _MOST_NUMBERS = 16
+# Decimals, also several, but for a country's code before a point (RFC 5733, section 2.5); and a
+# version, which has a 0 alone between points.
+_DECIMALS = re.compile(r"\W?(?:\+\d{4})?\d+\.\d+(?:[ ,]+\d+\.\d+)*\W?|.*\.0\..*", re.ASCII)
 # Numbers beside each other, as in tables, and spans of years.
 _NO_PHONE = re.compile(r"(?<!\d)\d[^\d()]+\d(?!\d)|\A\W?(?:1\d|20)\d\d\D{1,3}(?:1\d|20)\d\d\Z")
 # Number of characters on both sides of these that the library gets, such as "tel." or "ext. 12".
@@ -122,14 +129,24 @@ def _urls(text: str) -> Iterator[Span]:
 
 
 def _emails(text: str) -> Iterator[Span]:
-    for match in _EMAIL.finditer(text) if "@" in text else ():
+    match, base = _EMAIL.search(text) if "@" in text else None, 0
+    while match:
         name, _, domain = match[0].rpartition("@")
-        labels = domain.split(".")
-        # No top-level domain has one letter: it begins the next sentence.
-        while len(labels) > 1 and len(labels[-1]) == 1:
+        labels = domain.split(".") if domain[0] != "[" else [domain]
+        # No top-level domain has one letter, or begins with a digit (RFC 3696, section 2): it
+        # begins the next sentence, or the name is a number, such as 4.5.
+        while len(labels) > 1 and (len(labels[-1]) == 1 or labels[-1][0].isdigit()):
             labels.pop()
-        if len(labels) > 1 or domain[0] == "[":
-            yield match.start(), match.start() + len(name) + 1 + len(".".join(labels))
+        first = len(name) - len(name.lstrip(_BEFORE_EMAIL))
+        # Marks alone are no name: programs have decorators, such as `@pytest.fixture`.
+        if (len(labels) > 1 or domain[0] == "[") and re.search(r"\w", name):
+            start = base + match.start()
+            yield start + first, start + len(name) + 1 + len(".".join(labels))
+        # Another one may follow behind a mark that both might hold, such as that of a list.
+        end = base + match.end()
+        match, base = _EMAIL.match(text[end : end + _LONGEST_EMAIL]), end
+        if not match:
+            match, base = _EMAIL.search(text, end), 0
 
 
 def _ips(text: str) -> Iterator[Span]:
@@ -139,7 +156,9 @@ def _ips(text: str) -> Iterator[Span]:
         # Programs have std::, slices a[::20] and times 1::2; addresses have longer groups.
         is_slice = re.search(r"[\w)\]]\[\Z", text[max(0, match.start() - 2) : match.start()])
         is_long = re.search(r"[0-9A-Fa-f]{3}", address) and re.search(r"\d", address)
-        if "." in address or is_long and not is_slice:
+        # A number before the two colons of a block of code.
+        is_block = re.fullmatch(r"\d+::", address) and text[match.end() : match.end() + 1] != "/"
+        if "." in address or is_long and not is_slice and not is_block:
             with contextlib.suppress(ValueError):
                 ipaddress.IPv6Address(address)
                 found.append((match.start(), match.start() + len(address)))
@@ -212,8 +231,10 @@ def _phones(text: str, regions: Sequence[str]) -> Iterator[Span]:
         if not spans:
             spans = _numbers_among_others(around, (start - first, end - first), regions)
         for start, end in ((first + start, first + end) for start, end in spans):
-            before = text[max(line_start, start - _AROUND) : start]
-            if _is_written_as_telephone_s(before, text[start:end]):
+            # These words may stand at the end of the line before.
+            before = text[max(0, start - _AROUND) : start]
+            is_whole = not re.search(r"\d[eE]?\Z", before) and not text[end : end + 1].isdigit()
+            if is_whole and _is_written_as_telephone_s(before, text[start:end]):
                 yield start, end
             done = end
 
@@ -277,6 +298,7 @@ def _is_written_as_telephone_s(before: str, number: str) -> bool:
     if _CATALOGUE.search(before):
         return False
     has_sign = number[0] in "+0" or re.search(r"\d\D+\d", number) is not None
+    has_sign = has_sign and not _DECIMALS.fullmatch(number)
     return has_sign or _TELEPHONE.search(before) is not None
 
 

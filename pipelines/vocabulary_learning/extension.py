@@ -110,6 +110,13 @@ def _joined(pieces: Sequence[str]) -> Iterator[tuple[str, int]]:
             yield joined, end - first - 1
 
 
+def unknown_words(pieces: Sequence[str], words: Mapping[str, int]) -> int:
+    """Returns how many of the words become [UNK], since no pieces spell them."""
+    known = set(pieces)
+    longest = longest_of(known)
+    return sum(times for word, times in words.items() if not cut(word, known, longest))
+
+
 def tokens_of(pieces: Sequence[str], words: Mapping[str, int]) -> int:
     """Returns the number of tokens that words take; a word that cannot be spelled takes one."""
     known = set(pieces)

@@ -40,6 +40,9 @@ from beambert.pipelines.wordpiece.lost_marks import warn_of_lost_marks
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
 
+# Share of words without pieces from which on an extended vocabulary is warned of.
+_MANY_UNKNOWN = 0.01
+
 
 def create_vocabulary(job: VocabularyJob, options: "PipelineOptions") -> None:
     """Learns a vocabulary from files, unless the same job has finished, and prints a summary.
@@ -93,17 +96,21 @@ def _create(job: VocabularyJob, inputs: Sequence[InputFile], options: "PipelineO
         return f"learning {number:,} tokens, {seconds:.0f} s since the start"
 
     errors = "" if has_local_workers(options) else claims.aside(job.output)
-    run_job(
-        lambda pipeline, folder: (
-            pipeline | LearnVocabulary(job, folder, inputs, encodings, errors, extension)
-        ),
-        options,
-        describe,
-        total_bytes / 1e6,
-        "MB",
-        error_path=errors,
-        output=FileSystems.split(job.output)[0],
-    )
+    try:
+        run_job(
+            lambda pipeline, folder: (
+                pipeline | LearnVocabulary(job, folder, inputs, encodings, errors, extension)
+            ),
+            options,
+            describe,
+            total_bytes / 1e6,
+            "MB",
+            error_path=errors,
+            output=FileSystems.split(job.output)[0],
+        )
+    except Exception:
+        delete_quietly([job_file(job.output)])  # Nothing is left of a job that failed.
+        raise
     print(summarize(job.output))
 
 
@@ -147,10 +154,17 @@ def _summarize_extension(output: str, counts: dict[str, int]) -> str:
     before, after, words = (
         counts[name] for name in ("tokens_before", "tokens_after", "counted_words")
     )
-    return (
+    line = (
         f"{output}: {counts['tokens']:,} tokens, {counts['new_tokens']:,} of them new; "
         f"{after / words:.3f} tokens a word in place of {before / words:.3f}, "
         f"{1 - after / before:.1%} fewer"
+    )
+    unknown = counts["unknown_words"] / words
+    if unknown < _MANY_UNKNOWN:
+        return line
+    return (
+        f"{line}\n  warning: {unknown:.1%} of the words are [UNK], since the vocabulary lacks "
+        "their characters; give them with --add_pieces, or learn a vocabulary without --extend"
     )
 
 

@@ -31,7 +31,7 @@ from beambert.pipelines.shared.console import counted
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.loading import loading
 from beambert.pipelines.shared.progress import ProgressTally
-from beambert.pipelines.vocabulary_learning.extension import Extension, tokens_of
+from beambert.pipelines.vocabulary_learning.extension import Extension, tokens_of, unknown_words
 from beambert.pipelines.vocabulary_learning.job import WORDPIECE, VocabularyJob
 from beambert.pipelines.vocabulary_learning.learning import (
     CorpusWords,
@@ -307,6 +307,7 @@ class WriteVocabulary(beam.DoFn):
                 "counted_words": sum(counted.values()),
                 "tokens_before": tokens_of(pieces, counted),
                 "tokens_after": tokens_of(vocabulary.tokens, counted),
+                "unknown_words": unknown_words(vocabulary.tokens, counted),
             }
         elif job.kind == WORDPIECE:
             if job.character_coverage is not None:

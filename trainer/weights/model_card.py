@@ -57,7 +57,7 @@ _LICENSE = re.compile(r"[a-z0-9][a-z0-9.+-]*")
 # Parameters of the records that say which text was taken.
 _OF_TEXT = (
     *("keep_languages", "min_language_probability", "quality_filter", "min_document_characters"),
-    *("duplicates", "blocklist", "decontaminate", "scrub"),
+    *("duplicates", "blocklist", "scrub"),
 )
 
 
@@ -229,19 +229,42 @@ def _text(info: RecordsInfo) -> str:
     parts = [f"## Text of the records of {length} tokens"]
     if sources := info.counts.get("sources"):
         rows = [
-            (name, source["documents"], source["tokens"], *_shares(source))
+            (_end_of(name), source["documents"], source["tokens"], *_shares(source))
             for name, source in sources.items()
         ]
         heads = ("source", "documents", "tokens", "share of the records", "passes over it")
         parts.append(_table(heads[: len(rows[0])], rows))
     if documents:
         rows = [("read", documents["read"]), ("used", documents["used"])]
-        for what in ("dropped", "rejected", "scrubbed"):
+        if held_out := documents.get("in_other_split"):
+            rows.append(("held out", held_out))
+        for what in ("dropped", "rejected"):
             rows += [(f"{what}: {why}", n) for why, n in documents.get(what, {}).items()]
         parts.append(_table(("documents", "number"), rows))
+    if scrubbed := documents.get("scrubbed"):
+        parts.append(_table(("replaced by a placeholder", "number"), [*scrubbed.items()]))
     given = [(name, info.parameters[name]) for name in _OF_TEXT if name in info.parameters]
     parts.append(_table(("filter", "value"), [(n, json.dumps(value)) for n, value in given]))
+    if evaluation := info.parameters.get("decontaminate"):
+        parts.append(_evaluation_files(evaluation))
     return "\n\n".join(parts)
+
+
+def _evaluation_files(given: Mapping[str, Any]) -> str:
+    """Returns the table of the files that no document shares a passage with.
+
+    Args:
+      given: what `info.json` has of them, see `EvaluationTexts`.
+    """
+    heads = ("evaluation files, whose passages were left out", "SHA-256")
+    if not isinstance(given["files"], list):
+        return _table(heads, [(f"list of {given['files']:,} files", given["sha256"])])
+    return _table(heads, [(_end_of(file["path"]), file["sha256"]) for file in given["files"]])
+
+
+def _end_of(path: str) -> str:
+    """Returns a path with its last folder only: the others tell of a machine, not of the text."""
+    return "/".join(path.split("/")[-2:])
 
 
 def _shares(source: Mapping[str, Any]) -> list[str]:

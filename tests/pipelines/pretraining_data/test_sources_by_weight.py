@@ -15,6 +15,7 @@ from support import data_command
 from support.data_command import body, data, hashes, info, refused, temporary
 from support.sample_text import WORDS, make_document
 
+from beambert.pipelines.pretraining_data import estimate
 from beambert.pipelines.shared.console import run_main
 from beambert.pipelines.verify import main as verify_main
 
@@ -238,7 +239,7 @@ class TestRefused:
 
     def test_weights_without_sources(self, capsys, tmp_path, texts, vocab_file):
         result = data(capsys, vocab_file, tmp_path / "out", f"--input={texts}/*", "--weights=a=1")
-        refused(result, "--weights=a=1: there is no --source=a")
+        refused(result, "--weights=a=1: needs --source, which names the text of a")
 
     def test_neither_input_nor_source(self, capsys, tmp_path, vocab_file):
         refused(data(capsys, vocab_file, tmp_path / "out"), "--input: missing")
@@ -273,6 +274,21 @@ def test_a_dry_run_tells_the_shares(capsys, tmp_path, flags, vocab_file):
     for name, share in WEIGHTS.items():
         assert re.search(rf"  {name}: [\d.]+% of the tokens \({share:.2%} asked\), ", out)
     assert not (tmp_path / "out").exists()
+
+
+def test_a_dry_run_counts_the_documents_of_each_source(capsys, tmp_path, vocab_file, monkeypatch):
+    """One source is dropped as a whole nearly and lies in the sample; the other one is used."""
+    monkeypatch.setattr(estimate, "CHARACTERS_PER_SAMPLE", 2000)
+    long, short = tmp_path / "long.txt", tmp_path / "short.txt"
+    long.write_text("\n\n".join(f"{n} " + "The river ends in the city. " * 4 for n in range(1000)))
+    short.write_text("\n\n".join(["the city"] * 95 + ["The river ends in the city. " * 4] * 5))
+    given = [f"--source=long={long}", f"--source=short={short}", "--min_document_characters=50"]
+    given += ["--format=lines", "--dry_run"]
+    status, out, err = data(capsys, vocab_file, tmp_path / "out", *given)
+    assert (status, err) == (0, "")
+    read, used = re.search(r"  ([\d,]+) documents, ([\d,]+) of them used", out).groups()
+    assert int(read.replace(",", "")) == pytest.approx(1100, rel=0.05)
+    assert int(used.replace(",", "")) == pytest.approx(1005, rel=0.05)
 
 
 def test_filters_come_before_the_shares(capsys, tmp_path, flags, texts, vocab_file):

@@ -18,6 +18,7 @@ from beambert.pipelines.text.language_identification import (
     known_languages,
     language_probability,
     sample_of,
+    words_of,
 )
 
 # The preamble of the Universal Declaration of Human Rights, in the public domain.
@@ -68,6 +69,37 @@ def test_a_long_document_is_known_by_stretches():
     assert sample_of(text)[-50:] in text[-60:] and sample_of(text)[:50] == text[:50]
     assert why_dropped(text, FilterSettings(languages=("de",))) is None
     assert sample_of(text[:400]) == text[:400]
+
+
+def test_licences_and_manuals_are_in_a_language():
+    """A disclaimer in capitals (that of the BSD licences) and a manual with code are English."""
+    disclaimer = (
+        '=====================\nTHE SOFTWARE IS PROVIDED "AS IS", WITHOUT WARRANTY OF ANY KIND.\n'
+        "IN NO EVENT SHALL THE AUTHORS BE LIABLE FOR ANY CLAIM, DAMAGES OR OTHER LIABILITY.\n"
+        "# --------------------------------------------------------------------\n"
+    )
+    manual = (
+        "Yield community partitions of G_1 and the modularity change at each step.\n\n"
+        "Parameters\n----------\nG : NetworkX graph\nweight : string (default=None)\n\n"
+        ">>> list(nx.greedy_modularity(G_1, weight=None))\n[[0, 1, 2], [3, 4]]\n"
+        ">>> nx.community.quality(G_1, resolution=0.5)\n"
+    )
+    for text in (disclaimer, manual):
+        assert why_dropped(text, FilterSettings(languages=("en",))) is None
+        assert why_dropped(text, FilterSettings(languages=("de",))) == "other_language"
+    assert words_of(disclaimer) == (
+        'the software IS provided "AS IS", without warranty OF ANY KIND. IN NO event shall THE '
+        "authors BE liable FOR ANY claim, damages OR other liability."
+    ).replace("the software", "THE software")
+
+
+def test_words_of_a_text():
+    assert words_of("NATO and don't x_1, l’été (self-made) 12 a=b") == (
+        "NATO and don't l’été (self-made)"
+    )
+    # More of these letters stand in what are no words, so that nothing is left out.
+    for text in ("2009年に日本語で書かれた文章です。そして続く", "a=bcd(x_1) is", "", "1 2 ="):
+        assert words_of(text) == text
 
 
 def test_no_letter_is_no_language():

@@ -106,6 +106,15 @@ def test_old_tokens_stay_and_new_ones_save_what_is_said(old, capsys):
         main(flags(old, add=4))
 
 
+def test_many_words_that_no_piece_spells_are_told(old, capsys):
+    main(flags(old, add=1))
+    assert "[UNK]" not in capsys.readouterr().out
+    old.with_name("text.txt").write_text("The hepatitis of the γλώσσα, λόγος and so on.")
+    main(flags(old, add=1, output=old.with_name("greek.txt")))
+    told = capsys.readouterr().out.splitlines()[-1]
+    assert told.startswith("  warning: 27.3% of the words are [UNK]")  # with a comma: 3 of 11
+
+
 def test_a_list_of_pieces(old):
     pieces = old.with_name("pieces.txt")
     pieces.write_text("hepatic\n##cytes\n\n")
@@ -148,7 +157,7 @@ def test_pieces_that_are_of_no_use(old, piece, message):
 def test_what_does_not_fit_is_refused(old, others, message):
     with pytest.raises(InputError, match=message):
         main(flags(old, **others))
-    assert not old.with_name("new.txt").exists()
+    assert [*old.parent.glob("new.txt*")] == []
 
 
 def test_what_is_too_long_for_a_word_becomes_no_piece():
