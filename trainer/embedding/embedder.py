@@ -30,7 +30,8 @@ from beambert.trainer.embedding.sentence_folders import (
 from beambert.trainer.task_models import task_model
 from beambert.trainer.weights.initial import open_initial
 
-# Greatest number of tokens that are computed at once.
+# Greatest number of tokens that are computed at once. Of 512, 1,024, 2,048 and 4,096, the third was
+# the fastest on two cores with an encoder 384 wide.
 BATCH_TOKENS = 2048
 # Lengths of sequences are multiples of this for an encoder that needs a graph for each length, so
 # that there are few graphs and little padding.

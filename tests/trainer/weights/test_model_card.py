@@ -121,7 +121,6 @@ def test_the_shares_of_mixed_sources(tmp_path, encoder):
     assert "| wiki | 2 | 3 | 30.00% | 1.50 |" in card
 
 
-<<<<<<< HEAD
 def test_an_encoder_that_fills_no_masks_does_not_say_so(tmp_path, vocabulary):
     for objective, expected in (("mlm", "fill-mask"), ("rtd", "feature-extraction")):
         encoder = save_encoder(tmp_path / objective, vocabulary, objective)
@@ -134,7 +133,8 @@ def test_the_steps_of_a_training_that_was_extended(tmp_path, encoder):
     revisions = [{"kind": "extend", "last_step": 1500}, {"kind": "finish", "last_step": 1234}]
     edit(encoder / "training.json", lambda values: values["optimizer"].update(revisions=revisions))
     assert rows(exported(encoder, tmp_path / "out"))["num_train_steps"] == "1,234"
-=======
+
+
 def test_what_was_held_out_replaced_and_left_out(tmp_path, encoder):
     """All documents that were read are told, and of evaluation files no folder of the machine."""
 
@@ -160,7 +160,6 @@ def test_what_was_held_out_replaced_and_left_out(tmp_path, encoder):
         lambda info: info["parameters"].update(decontaminate=many),
     )
     assert rows(exported(encoder, tmp_path / "many"))["list of 2,000 files"] == "0b"
->>>>>>> s21
 
 
 def test_records_that_are_gone_are_left_out(tmp_path, encoder):
