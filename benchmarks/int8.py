@@ -2,7 +2,7 @@
 
     python -m benchmarks.int8 --model=all-MiniLM-L6-v2 --data=STS-B/dev.tsv
 
-    # the processor seconds by one thread
+    # by one thread
     taskset -c 0 python -m benchmarks.int8 --model=all-MiniLM-L6-v2 --data=STS-B/dev.tsv
 
 Embeds both sentences of each row, padded to `--max_seq_length`, by TensorFlow, by the ONNX graph of
@@ -108,9 +108,8 @@ def _pooled(encode: Callable, ids: np.ndarray, mask: np.ndarray) -> np.ndarray:
     for start in range(0, len(ids), BATCH_SIZE):
         batch_mask = mask[start : start + BATCH_SIZE]
         states = encode(ids[start : start + BATCH_SIZE], batch_mask)
-        mean = (states.reshape(*batch_mask.shape, -1) * batch_mask[..., None]).sum(
-            1
-        ) / batch_mask.sum(1, keepdims=True)
+        weights = batch_mask[..., None]
+        mean = (states.reshape(*batch_mask.shape, -1) * weights).sum(axis=1) / weights.sum(axis=1)
         found.append(mean / np.linalg.norm(mean, axis=1, keepdims=True))
     return np.concatenate(found)
 
