@@ -30,7 +30,8 @@ _READ = {
 _SPLITS = {"train": "training data", "eval": "held-out data"}
 # The metrics of training data that have a plot; of held-out data all have one.
 _DRAWN = ("loss", "masked_lm_loss", "masked_lm_accuracy", "next_sentence_accuracy")
-_DRAWN += ("sentence_order_accuracy", "replaced_token_loss", "replaced_token_accuracy")
+_DRAWN += ("sentence_order_accuracy", "copy_accuracy")
+_DRAWN += ("replaced_token_loss", "replaced_token_accuracy")
 _DRAWN += ("learning_rate",)
 # Number of components of an embedding that are shown.
 _COMPONENTS = 8

@@ -186,7 +186,7 @@ class Material:
     def model(self, name: str) -> "BertPretrainer | ElectraPretrainer | None":
         """Returns a pre-trained model with its weights; None for `NO_MODEL`.
 
-        Its `next_sentence_head` or `masked_lm_head` is None if it was pre-trained without.
+        Its `pair_task` or `masked_lm_head` is None if it was pre-trained without.
 
         Raises:
           InputError: the folder or its weights cannot be used.

@@ -252,7 +252,7 @@ def show_pairs(
         tag("p", tag("b", "B: "), _described(pair.b)),
     ]
     model = material.model(name)
-    if model is not None and not model.next_sentence_head:
+    if model is not None and model.pair_task != "next_sentence":
         parts.append(said(_NO_HEAD))
     elif model is not None:
         share = _next_share(model, pair)
@@ -324,7 +324,7 @@ def quiz_pair(
     model, shown = material.model(name), pair_pieces(material, name, pair)
     if model is None:
         return whole(shown), pair.is_next, None
-    if not model.next_sentence_head:
+    if model.pair_task != "next_sentence":
         return whole(shown, said(_NO_HEAD)), pair.is_next, None
     return whole(shown), pair.is_next, _next_share(model, pair) >= 0.5
 

@@ -12,9 +12,11 @@ import re
 _ORIGINAL_HEADS = {
     "cls/seq_relationship/kernel": ("cls/seq_relationship/output_weights", True),
     "cls/seq_relationship/bias": ("cls/seq_relationship/output_bias", False),
-    # The head of sentence-order prediction has the same form, and takes its place there.
+    # The heads of other pair tasks have the same form, and take its place there.
     "cls/sentence_order/kernel": ("cls/seq_relationship/output_weights", True),
     "cls/sentence_order/bias": ("cls/seq_relationship/output_bias", False),
+    "cls/copy/kernel": ("cls/seq_relationship/output_weights", True),
+    "cls/copy/bias": ("cls/seq_relationship/output_bias", False),
     # run_classifier.py, create_model.
     "classifier/kernel": ("output_weights", True),
     "classifier/bias": ("output_bias", False),
@@ -40,7 +42,7 @@ def hugging_face_name(path: str) -> tuple[str, bool]:
     """Returns a variable's name in Hugging Face's BertForPreTraining, and whether to transpose."""
     if path == "cls/predictions/output_bias":
         return "cls.predictions.bias", False
-    path = path.replace("cls/sentence_order/", "cls/seq_relationship/")
+    path = re.sub(r"^cls/(sentence_order|copy)/", "cls/seq_relationship/", path)
     name = re.sub(r"/layer_(\d+)/", r"/layer/\1/", path).replace("layer_norm", "LayerNorm")
     owner, _, leaf = name.replace("/", ".").rpartition(".")
     if leaf.endswith("_embeddings"):

@@ -6,17 +6,23 @@ BERT = "bert"
 MLM = "mlm"
 # Masked LM and sentence-order prediction (ALBERT; Lan et al. 2019, arXiv 1909.11942, section 3.1).
 SOP = "sop"
+# Masked LM and the recognition of noisy copies (`beambert data --pairs=copy`).
+COPY = "copy"
 # Replaced token detection (ELECTRA; Clark et al. 2020, arXiv 2003.10555, section 2).
 RTD = "rtd"
 # Left-to-right language model: each token is predicted from those before it ("LTR & No NSP"; Devlin
 # et al. 2019, section 5.1).
 LTR = "ltr"
-OBJECTIVES = (BERT, MLM, SOP, RTD, LTR)
+OBJECTIVES = (BERT, MLM, SOP, COPY, RTD, LTR)
+# Objective with a label of a record's two segments -> the name of what is predicted, in metrics and
+# logits.
+PAIR_TASKS = {BERT: "next_sentence", SOP: "sentence_order", COPY: "copy"}
 # Objective -> what its model predicts beside, or in place of, masked tokens.
 HEADS = {
     BERT: "next sentence prediction",
     MLM: "masked LM",
     SOP: "sentence-order prediction",
+    COPY: "recognition of copies",
     RTD: "replaced token detection",
     LTR: "prediction of the next token",
 }

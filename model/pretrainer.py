@@ -11,7 +11,7 @@ from beambert.model.config import EncoderConfig
 from beambert.model.families.table import family_of
 from beambert.model.heads import NextSentenceHead, flat_positions
 from beambert.model.initialization import fold_seed
-from beambert.model.objectives import BERT, LTR, MLM, SOP
+from beambert.model.objectives import BERT, PAIR_TASKS
 from beambert.model.unpadding import Capacity, Packing
 
 
@@ -21,8 +21,9 @@ class BertPretrainer(keras.Model):
     Attributes:
       encoder: the encoder.
       masked_lm_head: head of masked LM.
-      next_sentence_head: head of next sentence prediction; None for other objectives.
-      sentence_order_head: head of sentence-order prediction, of the same form; None likewise.
+      pair_task: what is predicted of a record's two segments, one of the values of `PAIR_TASKS`;
+        None of an objective without.
+      pair_head: head of it, as that of next sentence prediction; None likewise.
 
     Example:
 
@@ -39,27 +40,27 @@ class BertPretrainer(keras.Model):
         Args:
           config: sizes, activation and dropout rates of an encoder of any family.
           seed: seed of every initial weight; the encoder is as `BertEncoder(config, seed)`.
-          objective: `BERT`, `SOP`, `MLM` or `LTR`, one of the family's. The last two have no pooler
-            and no head but that of masked LM (Liu et al. 2019, arXiv 1907.11692, section 4.2),
-            which in `LTR` predicts the token after each position.
+          objective: one of the family's, but not `RTD`. Those without a pair task (`MLM`, `LTR`)
+            have no pooler and no head but that of masked LM (Liu et al. 2019, arXiv 1907.11692,
+            section 4.2), which in `LTR` predicts the token after each position.
         """
         super().__init__(name="bert_pretrainer")
         self.config = config
         family = family_of(config)
-        self.encoder = family.encoder(config, seed, has_pooler=objective not in (MLM, LTR))
+        self.pair_task = PAIR_TASKS.get(objective)
+        self.encoder = family.encoder(config, seed, has_pooler=bool(self.pair_task))
         heads_seed = fold_seed(seed, "cls")
         self.masked_lm_head = family.masked_lm_head(config, heads_seed)
-        pair_head = None
-        if objective not in (MLM, LTR):
-            name = "sentence_order" if objective == SOP else "seq_relationship"
-            pair_head = NextSentenceHead(config, heads_seed, name)
-        self.next_sentence_head = pair_head if objective == BERT else None
-        self.sentence_order_head = pair_head if objective == SOP else None
+        self.pair_head = None
+        if self.pair_task:
+            # The original release's name of the head.
+            name = "seq_relationship" if objective == BERT else self.pair_task
+            self.pair_head = NextSentenceHead(config, heads_seed, name)
         # In `build` the variables' paths would start with this model's name.
         with keras.name_scope("cls"):
             self.masked_lm_head.build()
-            if pair_head:
-                pair_head.build((None, config.hidden_size))
+            if self.pair_head:
+                self.pair_head.build((None, config.hidden_size))
         self.built = True
 
     def call(self, features, dropout_seed=None, last_layers=0):
@@ -72,9 +73,9 @@ class BertPretrainer(keras.Model):
           last_layers: number of last layers whose outputs are returned, too.
 
         Returns:
-          `masked_lm_logits` float32 [B, P, V] and `next_sentence_logits` or
-          `sentence_order_logits` float32 [B, 2]; for `MLM` and `LTR` only the first. If
-          layers are asked for, also `hidden_states` [T, last_layers * H], see `BertEncoder.encode`.
+          `masked_lm_logits` float32 [B, P, V] and, of an objective with a pair task,
+          `<pair_task>_logits` float32 [B, 2]. If layers are asked for, also `hidden_states`
+          [T, last_layers * H], see `BertEncoder.encode`.
         """
         inputs = (features["input_ids"], features["input_mask"], features["segment_ids"])
         positions_BP = features["masked_lm_positions"]
@@ -96,7 +97,7 @@ class BertPretrainer(keras.Model):
         Returns:
           `masked_lm_logits` float32 [K, V], where K is `capacity.predictions`; `prediction_slots`
           int32 [K], the slot b * P + p of each row, with the unused slots last; and
-          `next_sentence_logits` float32 [B, 2], if there is the head. If layers are asked for, also
+          `<pair_task>_logits` float32 [B, 2], if there is the head. If layers are asked for, also
           `hidden_states` [C, last_layers * H].
         """
         inputs = (features["input_ids"], features["input_mask"], features["segment_ids"])
@@ -122,7 +123,6 @@ class BertPretrainer(keras.Model):
         table_VH = ops.convert_to_tensor(self.encoder.word_embeddings)
         x_KH = self.encoder.of_tokens(ops.take(x_TH, rows_K, axis=0))
         logits = {"masked_lm_logits": self.masked_lm_head(x_KH, table_VH)}
-        for name in ("next_sentence", "sentence_order"):
-            if head := getattr(self, f"{name}_head"):
-                logits[f"{name}_logits"] = head(self.encoder.pooler(first_BH))
+        if self.pair_head:
+            logits[f"{self.pair_task}_logits"] = self.pair_head(self.encoder.pooler(first_BH))
         return logits

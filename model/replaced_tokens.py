@@ -161,11 +161,11 @@ class ReplacedTokenPretrainer(keras.Model):
 
     Attributes:
       encoder: the discriminator's encoder.
-      masked_lm_head, next_sentence_head: None; the encoder has neither of these heads.
+      masked_lm_head, pair_task: None; the encoder has neither the head nor a task of pairs.
     """
 
     masked_lm_head = None
-    next_sentence_head = None
+    pair_task = None
 
     def call(self, features, dropout_seed=None, capacity: Capacity | None = None):
         """Computes the logits of a batch, in which the generator replaces the masked tokens.

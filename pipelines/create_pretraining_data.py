@@ -184,8 +184,8 @@ def _add_instance_flags(group: FlagGroup) -> None:
         "next sentences, and [UNK] and other special tokens are neither predicted nor put in place "
         "of a masked token; reference: the rules of the original script, including its flaws; "
         "none: no pairs and no label, but full sentences of one or more documents, as RoBERTa has "
-        "them; sop: half of the pairs are in order and half swapped, as ALBERT has them (default: "
-        "%(default)s)",
+        "them; sop: half of the pairs are in order and half swapped, as ALBERT has them; copy: a "
+        "text and a noisy copy of it, or of another text (default: %(default)s)",
     )
     add(
         "--random_next",

@@ -17,7 +17,16 @@ from beambert.model.checkpoint_names import (
 )
 from beambert.model.config import BERT_SIZES, BertConfig, EncoderConfig
 from beambert.model.generator_sizes import generator_config
-from beambert.model.objectives import BERT, GENERATOR_SIZE, LTR, MLM, OBJECTIVES, RTD, SOP
+from beambert.model.objectives import (
+    BERT,
+    COPY,
+    GENERATOR_SIZE,
+    LTR,
+    MLM,
+    OBJECTIVES,
+    RTD,
+    SOP,
+)
 
 # Endings of the names of Hugging Face's classes.
 PRE_TRAINING, MASKED_LM = "ForPreTraining", "ForMaskedLM"
@@ -66,8 +75,9 @@ class Family:
     pretraining_classes: ClassVar[Mapping[str, str]] = {
         BERT: PRE_TRAINING,
         MLM: MASKED_LM,
-        # Its head of two labels has the same form.
+        # Their heads of two labels have the same form.
         SOP: PRE_TRAINING,
+        COPY: PRE_TRAINING,
         RTD: PRE_TRAINING,
         LTR: "LMHeadModel",
     }

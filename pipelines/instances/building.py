@@ -12,12 +12,20 @@ from random import Random
 import numpy as np
 
 from beambert.pipelines.instances.compact_documents import HASH_BYTES, CompactDocuments
+from beambert.pipelines.instances.copies import add_noise, build_copies
 from beambert.pipelines.instances.masking import TokenIds, assemble_rows, mask_rows, with_frame
 from beambert.pipelines.instances.packing import PackedRows, assemble_packed, pack_documents
 from beambert.pipelines.instances.pairs import Balance, PairCounts, Partners, build_pairs
 from beambert.pipelines.instances.parameters import REFERENCE, SOURCE, InstanceParameters
-from beambert.pipelines.records.contract import LABEL_FEATURE, NONE, PREDICTION_FEATURES, SOP
+from beambert.pipelines.records.contract import (
+    COPY,
+    LABEL_FEATURE,
+    NONE,
+    PREDICTION_FEATURES,
+    SOP,
+)
 from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.shared.ragged import ranges
 
 # Number of rows made and encoded at a time: enough for numpy to be fast, few enough for the cache.
 # Of rows of more than 512 tokens they are fewer, so that memory doesn't grow with the length.
@@ -229,21 +237,44 @@ def pair_documents(
     balance = None if parameters.pairs == REFERENCE else Balance()
     partners = find_partners(documents, parameters.random_next == SOURCE)
     for duplicate in range(parameters.dupe_factor):
-        pairs, pair_counts = build_pairs(
-            lengths,
-            sentences,
-            max_seq_length=parameters.max_seq_length,
-            short_seq_prob=parameters.short_seq_prob,
-            balance=balance,
-            random=Random(f"pairs {parameters.random_seed} {stream} {duplicate}"),
-            partners=partners,
-            swaps=parameters.pairs == SOP,
-        )
+        seed = f"{parameters.random_seed} {stream} {duplicate}"
+        pairs, pair_counts = pair_once(lengths, sentences, parameters, balance, seed, partners)
         pair_counts.random_next_other_source = from_another_source(documents, pairs)
         passes.append(pairs)
         for name, value in dataclasses.asdict(pair_counts).items():
             setattr(counts, name, getattr(counts, name) + value)
     return np.concatenate(passes)
+
+
+def pair_once(
+    lengths: Sequence[int],
+    sentences: Sequence[int],
+    parameters: InstanceParameters,
+    balance: Balance | None,
+    seed: str,
+    partners: Sequence[Partners] | None,
+    walked: int | None = None,
+) -> tuple[np.ndarray, PairCounts]:
+    """Goes over documents once and pairs their sentences as the parameters say.
+
+    Args:
+      lengths, sentences, balance, partners, walked: see `pairs.build_pairs`.
+      parameters: parameters of the job.
+      seed: seed of the pass.
+
+    Returns:
+      int32 [pairs, 5] and the counts, see `pairs.build_pairs`.
+    """
+    same = {
+        "max_seq_length": parameters.max_seq_length,
+        "short_seq_prob": parameters.short_seq_prob,
+        "random": Random(f"pairs {seed}"),
+        "partners": partners,
+        "walked": walked,
+    }
+    if parameters.pairs == COPY:
+        return build_copies(lengths, sentences, **same)
+    return build_pairs(lengths, sentences, balance=balance, swaps=parameters.pairs == SOP, **same)
 
 
 def _pack_documents(
@@ -290,7 +321,7 @@ def build_instances(
     is_marked = begins_word is not None and len(begins_word) > 0
     if is_marked:
         tokens = tokens.astype(np.int32) | begins_word * _BEGINS_WORD
-    for rows, labels in _assemble(tokens, pairs, ids, parameters.max_seq_length, random):
+    for rows, labels in _assemble(tokens, pairs, ids, parameters, random, is_marked):
         marks_NL = None
         if is_marked:
             marks_NL = (rows["input_ids"] & _BEGINS_WORD) != 0
@@ -329,10 +360,12 @@ def _assemble(
     tokens: np.ndarray,
     pairs: np.ndarray | PackedRows,
     ids: TokenIds,
-    max_seq_length: int,
+    parameters: InstanceParameters,
     random: np.random.Generator,
+    is_marked: bool,
 ) -> Iterator[tuple[dict[str, np.ndarray], dict[str, np.ndarray]]]:
     """Yields the features of shuffled rows before masking, and their labels if they have any."""
+    max_seq_length = parameters.max_seq_length
     rows_together = rows_at_a_time(max_seq_length)
     if isinstance(pairs, PackedRows):
         order = random.permutation(len(pairs))
@@ -344,5 +377,21 @@ def _assemble(
     framed = with_frame(tokens, max_seq_length)
     for first in range(0, len(shuffled), rows_together):
         chunk = shuffled[first : first + rows_together]
+        if parameters.pairs == COPY:
+            noisy, chunk = _with_noise(tokens, chunk, ids, random, is_marked)
+            framed = with_frame(noisy, max_seq_length)
         rows = assemble_rows(framed, chunk, max_seq_length, ids)
         yield rows, {LABEL_FEATURE: chunk[:, 4:]}
+
+
+def _with_noise(
+    tokens: np.ndarray,
+    pairs: np.ndarray,
+    ids: TokenIds,
+    random: np.random.Generator,
+    is_marked: bool,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the tokens of pairs whose second segments are noisy, and the pairs' offsets."""
+    b_tokens = tokens[ranges(pairs[:, 2], pairs[:, 3] - pairs[:, 2])]
+    is_start = (b_tokens & _BEGINS_WORD) != 0 if is_marked else ~ids.is_continuation[b_tokens]
+    return add_noise(tokens, pairs, is_start, random)

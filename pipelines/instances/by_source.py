@@ -18,13 +18,14 @@ from beambert.pipelines.instances.building import (
     InstanceCounts,
     find_partners,
     from_another_source,
+    pair_once,
 )
 from beambert.pipelines.instances.compact_documents import CompactDocuments
 from beambert.pipelines.instances.mixture import Amount
 from beambert.pipelines.instances.packing import PackedRows, pack_documents
-from beambert.pipelines.instances.pairs import Balance, PairCounts, build_pairs
+from beambert.pipelines.instances.pairs import Balance, PairCounts
 from beambert.pipelines.instances.parameters import CORPUS, REFERENCE, InstanceParameters
-from beambert.pipelines.records.contract import IS_NEXT, NONE, SOP
+from beambert.pipelines.records.contract import IS_NEXT, NONE
 from beambert.pipelines.shared.ragged import ranges, starts_of
 
 # Rows of a pass: int32 [pairs, 5], see `pairs.build_pairs`, or packed rows.
@@ -73,7 +74,7 @@ class _Walk:
     def go_over(
         self, parameters: InstanceParameters, balance: Balance | None, seed: str
     ) -> tuple[Rows, PairCounts]:
-        """Pairs, or packs, the sentences once; see `build_pairs` and `pack_documents`."""
+        """Pairs, or packs, the sentences once; see `pair_once` and `pack_documents`."""
         lengths, sentences = self.documents.sentence_lengths, self.documents.document_sentences
         if parameters.pairs == NONE:
             rows = pack_documents(
@@ -84,16 +85,14 @@ class _Walk:
             )
             starts, ends = (self._moved(each, rows.starts) for each in (rows.starts, rows.ends))
             return PackedRows(rows.spans, starts, ends), PairCounts()
-        pairs, counts = build_pairs(
+        pairs, counts = pair_once(
             lengths.tolist(),
             sentences.tolist(),
-            max_seq_length=parameters.max_seq_length,
-            short_seq_prob=parameters.short_seq_prob,
-            balance=balance,
-            random=Random(f"pairs {seed}"),
-            partners=find_partners(self.documents, by_source=False),
-            swaps=parameters.pairs == SOP,
-            walked=self.walked,
+            parameters,
+            balance,
+            seed,
+            find_partners(self.documents, by_source=False),
+            self.walked,
         )
         if len(pairs):
             pairs[:, :4] = self._moved(pairs[:, :4], pairs[:, [0, 0, 2, 2]])

@@ -149,7 +149,7 @@ def build_pairs(
     forced, free, ahead = balance.forced, balance.free, balance.ahead
     tokens_left = starts[firsts[walked]]
     targets: Iterable[tuple[int, int]] = (
-        (document, _draw_target(limit, short_seq_prob, random)) for document in range(walked)
+        (document, draw_target(limit, short_seq_prob, random)) for document in range(walked)
     )
 
     def is_steady(aim: tuple[int, int]) -> bool:
@@ -201,9 +201,7 @@ def build_pairs(
                 if is_reference:
                     other = _draw_as_the_original(others, random)
                 else:
-                    other = others.first + int(draw() * others.count)
-                    if other >= others.own_first:
-                        other += others.own_end - others.own_first
+                    other = draw_partner(others, random)
                 first, last = firsts[other], firsts[other + 1]
                 b_first = first + int(draw() * (last - first))
                 b_start = starts[b_first]
@@ -226,11 +224,17 @@ def build_pairs(
     return pairs, counts
 
 
-def _draw_target(limit: int, short_seq_prob: float, random: Random) -> int:
+def draw_target(limit: int, short_seq_prob: float, random: Random) -> int:
     """Returns the number of tokens that a document's pairs aim at in a pass."""
     if random.random() < short_seq_prob:
         return SHORTEST_TARGET + int(random.random() * (limit - SHORTEST_TARGET + 1))
     return limit
+
+
+def draw_partner(others: Partners, random: Random) -> int:
+    """Returns a random document of those that a random B may come from; there is one."""
+    other = others.first + int(random.random() * others.count)
+    return other if other < others.own_first else other + others.own_end - others.own_first
 
 
 def _draw_as_the_original(others: Partners, random: Random) -> int:

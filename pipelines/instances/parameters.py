@@ -3,13 +3,20 @@
 import dataclasses
 from typing import Any
 
-from beambert.pipelines.records.contract import MASK_PARAMETERS, MASKED_LM_PROB, NONE, SOP, STATIC
+from beambert.pipelines.records.contract import (
+    COPY,
+    MASK_PARAMETERS,
+    MASKED_LM_PROB,
+    NONE,
+    SOP,
+    STATIC,
+)
 
-# Values of --pairs, besides `NONE` and `SOP`.
+# Values of --pairs, besides `NONE`, `SOP` and `COPY`.
 NEXT, BALANCED, REFERENCE = "next", "balanced", "reference"
 # Value of --pairs -> the one in info.json and in the marker. The default had another name once, and
 # the folders from that time are still those of the same job.
-RECORDED_PAIRS = {NEXT: BALANCED} | {name: name for name in (BALANCED, REFERENCE, NONE, SOP)}
+RECORDED_PAIRS = {NEXT: BALANCED} | {name: name for name in (BALANCED, REFERENCE, NONE, SOP, COPY)}
 # Values of --masks, besides `STATIC` and `NONE` -> the flag of the original, or of that form, which
 # says the same and is recorded.
 FLAGS_OF_MASKS = {"whole_word": "do_whole_word_mask", "span": "do_span_mask"}
@@ -35,7 +42,8 @@ class InstanceParameters:
         effect.
       random_next: "corpus", or "source" to draw a random B from a document of A's own --input.
       pairs: "balanced"; "reference" for the original's distribution of pairs and masks; "none" for
-        full sentences without pairs, see `packing`; "sop" for pairs in order and swapped ones.
+        full sentences without pairs, see `packing`; "sop" for pairs in order and swapped ones;
+        "copy" for pairs of a text and a noisy copy, see `copies`.
     """
 
     max_seq_length: int = 128

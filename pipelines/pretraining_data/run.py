@@ -38,6 +38,7 @@ from beambert.pipelines.pretraining_data.split_shares import (
     share_warning,
 )
 from beambert.pipelines.records.contract import (
+    COPY,
     INFO_FILE,
     OVERLAPS_FILE,
     SOP,
@@ -320,7 +321,7 @@ def _describe_instances(info: RecordsInfo) -> str:
     filled = f"{counts['filled_share']:.1%} of the positions filled"
     if not info.has_label:
         return filled
-    are = "in order" if info.parameters["pairs"] == SOP else "next"
+    are = {SOP: "in order", COPY: "copies"}.get(info.parameters["pairs"], "next")
     # An instance has three special tokens.
     kept = counts["filled_tokens"] - 3 * counts["instances"]
     cut = counts["truncated_tokens"]

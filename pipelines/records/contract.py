@@ -52,14 +52,22 @@ MOST_RECORD_BYTES = 1 << 24
 MASKED_LM_PROB = 0.15
 MASK_SHARE, RANDOM_SHARE, SAME_SHARE = 0.8, 0.1, 0.1
 # Values of next_sentence_labels, as in the original create_pretraining_data.py. With --pairs=sop
-# they say that the segments are in order or swapped, as in ALBERT's script of the same name.
+# they say that the segments are in order or swapped, as in ALBERT's script of the same name; with
+# --pairs=copy that one is a copy of the other or of another text.
 IS_NEXT, RANDOM_NEXT = 0, 1
 SEQUENCE_FEATURES = ("input_ids", "input_mask", "segment_ids")
 PREDICTION_FEATURES = ("masked_lm_positions", "masked_lm_ids", "masked_lm_weights")
 LABEL_FEATURE = "next_sentence_labels"
-# Values of --pairs, and of `pairs` in info.json: of records without `LABEL_FEATURE`, and of those
-# whose label tells the order of the segments (sentence-order prediction).
-NONE, SOP = "none", "sop"
+# Values of --pairs, and of `pairs` in info.json: of records without `LABEL_FEATURE`, of those whose
+# label tells the order of the segments (sentence-order prediction), and of those whose label tells
+# a noisy copy from another text.
+NONE, SOP, COPY = "none", "sop", "copy"
+# Value of `pairs` -> what the labels 0 and 1 say, for people; other values have the first.
+_LABEL_WORDS = {
+    None: ("is next", "random next"),
+    SOP: ("in order", "swapped"),
+    COPY: ("copy", "other text"),
+}
 # Values of --masks besides `NONE`, which also says that records have no `PREDICTION_FEATURES`.
 STATIC = "static"
 # The parameters of masks, which the info.json of records without masks does not have.
@@ -74,7 +82,7 @@ def label_words(pairs: str | None) -> tuple[str, str]:
     Args:
       pairs: the records' parameter `pairs`; None if it is unknown.
     """
-    return ("in order", "swapped") if pairs == SOP else ("is next", "random next")
+    return _LABEL_WORDS.get(pairs, _LABEL_WORDS[None])
 
 
 def feature_shapes(

@@ -1,7 +1,7 @@
 """The objectives of pre-training.
 
-They are masked LM, alone or with one of the two predictions about pairs, replaced token detection,
-and the left-to-right language model.
+They are masked LM, alone or with one of the predictions about pairs, replaced token detection, and
+the left-to-right language model.
 """
 
 import math
@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 import keras
 import tensorflow as tf
 
-from beambert.model.objectives import BERT, LTR, MLM, RTD, SOP
+from beambert.model.objectives import LTR, MLM, PAIR_TASKS, RTD
 from beambert.model.unpadding import Capacity
 from beambert.pipelines.records.contract import LABEL_FEATURE
 from beambert.pipelines.wordpiece.vocabulary import Vocabulary
@@ -92,7 +92,10 @@ class MaskedLMObjective(Objective):
 
 
 class PretrainingObjective(MaskedLMObjective):
-    """The sum of the mean losses of masked LM and next sentence prediction (run_pretraining.py)."""
+    """The sum of the mean losses of masked LM and of a prediction about pairs.
+
+    With next sentence prediction it is that of the original run_pretraining.py.
+    """
 
     def __init__(
         self,
@@ -103,8 +106,7 @@ class PretrainingObjective(MaskedLMObjective):
 
         Args:
           capacities: (sequences, length) -> numbers of rows.
-          pair_task: "next_sentence", or "sentence_order" for that of ALBERT; the metrics are named
-            after it.
+          pair_task: a value of `PAIR_TASKS`, after which the metrics are named.
         """
         super().__init__(capacities)
         self._loss, self._accuracy = f"{pair_task}_loss", f"{pair_task}_accuracy"
@@ -301,7 +303,6 @@ def make_objective(
     """
     if name == RTD:
         return ReplacedTokenObjective(vocabulary.special.mask, capacities)
-    if name == SOP:
-        return PretrainingObjective(capacities, "sentence_order")
-    plain = {BERT: PretrainingObjective, MLM: MaskedLMObjective, LTR: LeftToRightObjective}
-    return plain[name](capacities)
+    if name in PAIR_TASKS:
+        return PretrainingObjective(capacities, PAIR_TASKS[name])
+    return {MLM: MaskedLMObjective, LTR: LeftToRightObjective}[name](capacities)

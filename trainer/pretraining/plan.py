@@ -9,7 +9,7 @@ from typing import Any
 from beambert.model.config import EncoderConfig
 from beambert.model.families.family import Family
 from beambert.model.families.table import FAMILIES, family_of
-from beambert.model.objectives import BERT, HEADS, LTR, MLM, OBJECTIVES, RTD, SOP
+from beambert.model.objectives import BERT, HEADS, LTR, MLM, OBJECTIVES, PAIR_TASKS, RTD
 from beambert.pipelines.shared.console import counted
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import claims
@@ -38,7 +38,7 @@ _GENERATOR_NORM = "generator/encoder/layer_{}/output/layer_norm/gamma"
 _OF_GENERATOR = ("hidden_act", "layer_norm_eps", "num_attention_heads", "position_buckets")
 _BASE = recipes.bert_base()
 # The objectives that a teacher may stand beside: those with masked LM by the encoder itself.
-_TAUGHT = (BERT, MLM, SOP)
+_TAUGHT = (*PAIR_TASKS, MLM)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,13 +7,15 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import tensorflow as tf
 
-from beambert.model.objectives import BERT, MLM, SOP
+from beambert.model.objectives import BERT, COPY, MLM, PAIR_TASKS, SOP
+from beambert.pipelines.records.contract import COPY as COPY_PAIRS
 from beambert.pipelines.records.contract import (
     INFO_FILE,
     LABEL_FEATURE,
     RecordsInfo,
     check_finished,
     feature_shapes,
+    label_words,
 )
 from beambert.pipelines.records.contract import SOP as SOP_PAIRS
 from beambert.pipelines.records.lengths import START_BYTES, check_lengths, check_start
@@ -23,6 +25,8 @@ from beambert.pipelines.storage.tensorflow_files import reason
 from beambert.pipelines.tokenizers.folders import read_beside
 from beambert.pipelines.wordpiece.vocabulary import Vocabulary
 
+# Objective with labels -> the value of --pairs that makes them.
+_PAIRS_OF = {BERT: "next", SOP: SOP_PAIRS, COPY: COPY_PAIRS}
 _REMEDY = "copy the folder again or make it again with `beambert data`"
 # TensorFlow raises the first for a record that it cannot parse. The message quotes the record, and
 # raising it fails with the second where the record's bytes are not UTF-8.
@@ -37,8 +41,7 @@ class Records:
       folder: path of the folder.
       info: content of its info.json.
       vocabulary: vocabulary that the records' ids belong to.
-      has_labels: whether the labels of next sentence prediction are read. Records may lack them
-        where they are not.
+      has_labels: whether the labels of pairs are read. Records may lack them where they are not.
     """
 
     folder: str
@@ -109,7 +112,7 @@ def open_records(folder: str, flag: str, objective: str = BERT) -> Records:
                 f"{folder}/{file['name']}: {has}, but {INFO_FILE} says {file['bytes']}; {_REMEDY}"
             )
     _check_pairs(info, f"{flag}={folder}", objective)
-    records = Records(folder, info, vocabulary, has_labels=objective in (BERT, SOP))
+    records = Records(folder, info, vocabulary, has_labels=objective in PAIR_TASKS)
     if not records.instances:
         raise InputError(
             f"{flag}={folder}: has no records; make it again with `beambert data` from more text"
@@ -136,22 +139,21 @@ def _is_local(records: Records) -> bool:
 
 def _check_pairs(info: RecordsInfo, name: str, objective: str) -> None:
     """Refuses records whose labels are not those that an objective learns from."""
-    is_of_order = info.parameters.get("pairs") == SOP_PAIRS
-    if objective in (BERT, SOP) and not info.has_label:
+    if objective not in PAIR_TASKS:
+        return
+    wanted = _PAIRS_OF[objective]
+    if not info.has_label:
         raise InputError(
             f"{name}: its records have no {LABEL_FEATURE}, which --objective={objective} learns "
             f"from; give --objective={MLM}, or records that `beambert data` makes of pairs "
-            f"(--pairs={SOP_PAIRS if objective == SOP else 'next'})"
+            f"(--pairs={wanted})"
         )
-    if objective == BERT and is_of_order:
+    words = label_words(info.parameters.get("pairs"))
+    of_records = next(each for each in PAIR_TASKS if label_words(_PAIRS_OF[each]) == words)
+    if objective != of_records:
         raise InputError(
-            f"{name}: the labels of its records tell the order of two segments (--pairs=sop); give "
-            f"--objective={SOP}, or make the records without --pairs=sop"
-        )
-    if objective == SOP and not is_of_order:
-        raise InputError(
-            f"{name}: the labels of its records do not tell the order of two segments; make them "
-            f"with `beambert data --pairs=sop`, or give --objective={BERT}"
+            f"{name}: the labels of its records say {words[0]!r} or {words[1]!r}; give "
+            f"--objective={of_records}, or make the records with `beambert data --pairs={wanted}`"
         )
 
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from beambert.model.families.table import family_of
-from beambert.model.objectives import BERT, LTR, MLM, RTD, SOP
+from beambert.model.objectives import BERT, COPY, LTR, MLM, RTD, SOP
 from beambert.pipelines.records.contract import INFO_FILE, RecordsInfo
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import tensorflow_files
@@ -39,6 +39,7 @@ _PIPELINES = {
     BERT: "fill-mask",
     MLM: "fill-mask",
     SOP: "fill-mask",
+    COPY: "fill-mask",
     RTD: "feature-extraction",
     LTR: "text-generation",
     CLASSIFICATION: "text-classification",

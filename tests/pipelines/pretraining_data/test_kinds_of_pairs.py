@@ -233,7 +233,7 @@ class TestSentenceOrder:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("pairs", ["none", "sop"])
+@pytest.mark.parametrize("pairs", ["none", "sop", "copy"])
 def test_the_same_bytes_by_two_processes(tmp_path, corpus, corpus_file, vocab_file, capsys, pairs):
     """Several files in other bundles, on two workers, with short spills: the same files."""
     for i in range(4):
@@ -250,7 +250,7 @@ def test_the_same_bytes_by_two_processes(tmp_path, corpus, corpus_file, vocab_fi
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("pairs", ["none", "sop"])
+@pytest.mark.parametrize("pairs", ["none", "sop", "copy"])
 def test_the_estimate(capsys, tmp_path, vocab_file, pairs):
     generator = random.Random(4)
     documents = [make_document(generator, generator.randint(1, 40)) for _ in range(1200)]

@@ -50,7 +50,7 @@ def test_a_model_of_the_order_and_its_ways_out(
     config = json.loads((tmp_path / "hf" / "config.json").read_text())
     assert config["architectures"] == ["BertForPreTraining"]
     exported = open_initial(str(tmp_path / "hf"), "--init").read()
-    kernel = model.sentence_order_head.kernel.numpy()
+    kernel = model.pair_head.kernel.numpy()
     np.testing.assert_array_equal(exported["cls/seq_relationship/kernel"], kernel)
 
     with pytest.raises(InputError, match="lacks the head that this needs .*seq_relationship"):
@@ -62,8 +62,9 @@ def test_a_model_of_the_order_and_its_ways_out(
 
 def test_objectives_and_pairs_must_fit(order_folder, records_folder, small_config_file, tmp_path):
     for records, objective, message in (
-        (order_folder, "bert", r"--pairs=sop\); give --objective=sop"),
-        (records_folder, "sop", r"do not tell the order .* `beambert data --pairs=sop`"),
+        (order_folder, "bert", "'in order' or 'swapped'; give --objective=sop, .* --pairs=next`"),
+        (records_folder, "sop", "'is next' or .*=bert, or .* `beambert data --pairs=sop`"),
+        (records_folder, "copy", "'is next' or .*=bert, or .* `beambert data --pairs=copy`"),
     ):
         with pytest.raises(InputError, match=f"^--data={records}: .*{message}"):
             pretrain_main(flags(records, small_config_file, tmp_path / "m", objective=objective))
