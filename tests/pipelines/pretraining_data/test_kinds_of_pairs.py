@@ -232,6 +232,56 @@ class TestSentenceOrder:
         assert "already finished" in printed and "of the instances are in order" in printed
 
 
+@pytest.fixture(scope="module")
+def copies(tmp_path_factory, corpus_file, vocab_file):
+    folder = tmp_path_factory.mktemp("copy") / "records"
+    flags = [f"--vocab_file={vocab_file}", f"--input={corpus_file}", f"--output={folder}", *SMALL]
+    data_command.main([*flags, "--pairs=copy", "--num_shards=3", "--dupe_factor=20"])
+    return folder
+
+
+class TestCopies:
+    def test_the_records(self, copies, corpus, vocabulary):
+        """One segment stands in the corpus; the other shares its words where the label says so."""
+        rows, about = parse(copies, has_label=True), info(copies)
+        labels = rows["next_sentence_labels"][:, 0]
+        counts, count = about["counts"], len(labels)
+        assert counts["random_next"] == labels.sum() and counts["instances"] == count
+        assert labels.mean() == pytest.approx(0.5, abs=5 * 0.5 / np.sqrt(count))
+        assert about["parameters"]["pairs"] == "copy"
+        separate = vocabulary.id_of("[SEP]")
+        texts = " ".join(f" {' '.join(each).lower().replace('.', ' .')} " for each in corpus)
+        words, shared = np.array(vocabulary.tokens), {0: [], 1: []}
+        firsts = 0
+        for ids, label in zip(restored(rows)[:600], labels, strict=False):
+            first, last = np.flatnonzero(ids == separate)
+            if first < 7:
+                continue  # A few words may occur anywhere, also with noise.
+            a, b = ids[1:first], ids[first + 1 : last]
+            is_first, is_second = (f" {' '.join(words[each])} " in texts for each in (a, b))
+            assert is_first or is_second
+            firsts += is_first - is_second
+            noisy, text = (b, a) if is_first else (a, b)
+            shared[label].append(np.isin(noisy, text).mean())
+        assert len(shared[0]) > 100 and len(shared[1]) > 100
+        assert np.mean(shared[0]) > 0.9 and np.mean(shared[1]) < 0.6
+        assert abs(firsts) < 5 * np.sqrt(600)
+
+    @pytest.mark.slow
+    def test_verify(self, capsys, copies):
+        status, printed, found = verify(capsys, copies)
+        (folder,) = found["folders"]
+        assert status == 0 and folder["faults"] == []
+        assert folder["figures"]["labels"] == ["copy", "other text"]
+        assert "is next" not in printed and "random next" not in printed
+        assert not [text for text in folder["warnings"] if "of the labels" in text]
+
+    def test_the_summary(self, capsys, copies, corpus_file, vocab_file):
+        flags = ["--pairs=copy", "--num_shards=3", "--dupe_factor=20", f"--input={corpus_file}"]
+        _, printed, _ = data(capsys, vocab_file, copies, *flags)
+        assert "already finished" in printed and "of the instances are copies" in printed
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("pairs", ["none", "sop", "copy"])
 def test_the_same_bytes_by_two_processes(tmp_path, corpus, corpus_file, vocab_file, capsys, pairs):

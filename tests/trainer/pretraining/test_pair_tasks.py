@@ -1,5 +1,6 @@
-"""`beambert pretrain --objective=sop`: sentence-order prediction on records of --pairs=sop."""
+"""Objectives of pre-training with other labels of pairs than next sentence prediction."""
 
+import functools
 import json
 import shutil
 
@@ -17,32 +18,38 @@ from beambert.trainer.weights.initial import open_initial
 
 
 @pytest.fixture(scope="module")
-def order_folder(records_folder, tmp_path_factory):
-    """The same records, whose labels are said to tell the order."""
-    folder = shutil.copytree(records_folder, tmp_path_factory.mktemp("order") / "records")
-    for part in (folder, folder / "eval"):
-        info = json.loads((part / "info.json").read_text())
-        info["parameters"]["pairs"] = "sop"
-        (part / "info.json").write_text(json.dumps(info))
-    return folder
+def folder_of(records_folder, tmp_path_factory):
+    """Returns the same records, whose labels are said to be those of a value of --pairs."""
+
+    @functools.cache
+    def make(pairs):
+        folder = shutil.copytree(records_folder, tmp_path_factory.mktemp(pairs) / "records")
+        for part in (folder, folder / "eval"):
+            info = json.loads((part / "info.json").read_text())
+            info["parameters"]["pairs"] = pairs
+            (part / "info.json").write_text(json.dumps(info))
+        return folder
+
+    return make
 
 
 @pytest.mark.release
-def test_a_model_of_the_order_and_its_ways_out(
-    order_folder, records_folder, small_config_file, read_rows, tmp_path, capsys
+@pytest.mark.parametrize(("objective", "task"), [("sop", "sentence_order"), ("copy", "copy")])
+def test_a_model_and_its_ways_out(
+    folder_of, records_folder, small_config_file, read_rows, tmp_path, capsys, objective, task
 ):
-    folder = tmp_path / "encoder"
-    pretrain_main(flags(order_folder, small_config_file, folder, objective="sop"))
-    rows = read_rows(order_folder / "eval")
+    folder, records = tmp_path / "encoder", folder_of(objective)
+    pretrain_main(flags(records, small_config_file, folder, objective=objective))
+    rows = read_rows(records / "eval")
     features = {name: np.stack([row[name] for row in rows]) for name in rows[0]}
     model = pretrained_model(open_model(str(folder), "--model"))
-    scores = model(features)["sentence_order_logits"].numpy()
+    scores = model(features)[f"{task}_logits"].numpy()
     labels = features["next_sentence_labels"][:, 0]
     chances = np.exp(scores) / np.exp(scores).sum(-1, keepdims=True)
     results = json.loads((folder / "results.json").read_text())
     loss = -np.log(chances[np.arange(len(labels)), labels]).mean()
-    assert results["sentence_order_loss"] == pytest.approx(loss, rel=1e-4)
-    assert results["sentence_order_accuracy"] == pytest.approx((scores.argmax(-1) == labels).mean())
+    assert results[f"{task}_loss"] == pytest.approx(loss, rel=1e-4)
+    assert results[f"{task}_accuracy"] == pytest.approx((scores.argmax(-1) == labels).mean())
     assert results["loss"] == pytest.approx(loss + results["masked_lm_loss"], rel=1e-4)
     assert not [name for name in results if "next" in name]
 
@@ -57,13 +64,18 @@ def test_a_model_of_the_order_and_its_ways_out(
         score_next(str(folder), [("a b", "c d")])
     capsys.readouterr()
     pretrain_main(flags(records_folder, None, tmp_path / "next", init=folder))
-    assert "cls/sentence_order" in capsys.readouterr().out
+    assert f"cls/{task}" in capsys.readouterr().out
 
 
-def test_objectives_and_pairs_must_fit(order_folder, records_folder, small_config_file, tmp_path):
+def test_objectives_and_pairs_must_fit(folder_of, records_folder, small_config_file, tmp_path):
     for records, objective, message in (
-        (order_folder, "bert", "'in order' or 'swapped'; give --objective=sop, .* --pairs=next`"),
+        (
+            folder_of("sop"),
+            "bert",
+            "'in order' or 'swapped'; give --objective=sop, .* --pairs=next`",
+        ),
         (records_folder, "sop", "'is next' or .*=bert, or .* `beambert data --pairs=sop`"),
+        (folder_of("copy"), "sop", "'copy' or 'other text'; give --objective=copy, or "),
         (records_folder, "copy", "'is next' or .*=bert, or .* `beambert data --pairs=copy`"),
     ):
         with pytest.raises(InputError, match=f"^--data={records}: .*{message}"):
