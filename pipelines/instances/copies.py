@@ -10,7 +10,7 @@ The noise is that of denoising autoencoders for sentences (Hill et al. 2016, arX
 section 3.1; Lample et al. 2018, arXiv 1711.00043, section 2.3): words are dropped and moved.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from random import Random
 
@@ -59,16 +59,17 @@ def build_copies(
       `add_noise`; the label is `IS_NEXT` where it is a copy.
     """
     limit = max_seq_length - SPECIAL_TOKENS_A_PAIR
+    most = limit // 2
     starts = [0, *np.cumsum(np.asarray(sentence_lengths, np.int64)).tolist()]
     firsts = [0, *np.cumsum(np.asarray(document_sentences, np.int64)).tolist()]
     documents = len(firsts) - 1
     rows: list[int] = []
     for document in range(documents if walked is None else walked):
-        most = max(1, draw_target(limit, short_seq_prob, random) // 2)
+        target = min(draw_target(limit, short_seq_prob, random), most)
         others = partners[document] if partners else Partners(0, documents, document, document + 1)
         a_start, document_end = starts[firsts[document]], starts[firsts[document + 1]]
         while a_start < document_end:
-            a_end = _end_of_part(starts, a_start, most, firsts[document + 1])
+            a_end = _end_of_part(starts, a_start, target, most, firsts[document + 1])
             b_start, b_end, label = a_start, a_end, IS_NEXT
             if random.random() < 0.5 and others.count:
                 other = draw_partner(others, random)
@@ -83,16 +84,18 @@ def build_copies(
     return pairs, PairCounts(is_next=len(pairs) - others_count, random_next=others_count)
 
 
-def _end_of_part(starts: Sequence[int], start: int, most: int, last: int) -> int:
-    """Returns the end of the sentences that fit into `most` tokens; of a longer one, of a part.
+def _end_of_part(starts: Sequence[int], start: int, target: int, most: int, last: int) -> int:
+    """Returns the end of the sentences that reach a target; of one that doesn't fit, of a part.
 
     Args:
       starts: where each sentence starts, and the end of the last.
       start: where the part starts.
-      most: greatest number of tokens.
+      target: number of tokens that are enough.
+      most: greatest number of tokens; where the target takes more, it isn't reached.
       last: index in `starts` of the document's end.
     """
-    end = starts[bisect_right(starts, start + most, hi=last + 1) - 1]
+    fitting = bisect_right(starts, start + most, hi=last + 1) - 1
+    end = starts[min(bisect_left(starts, start + target, hi=last), fitting)]
     return end if end > start else start + most
 
 

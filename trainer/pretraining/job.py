@@ -31,8 +31,9 @@ class PretrainingJob(MaskFlags):
       batch_ramp_share: share of the steps in which the batch grows from an eighth of its size, see
         `stretches.RAMP_DIVISORS`; 0 for none.
       objective: what is learned from: "bert" for masked LM and next sentence prediction, "mlm" for
-        masked LM alone, "sop" for masked LM and sentence-order prediction, "rtd" for replaced
-        token detection, "ltr" for the next token, left to right.
+        masked LM alone, "sop" for masked LM and sentence-order prediction, "copy" for masked LM and
+        recognition of noisy copies, "rtd" for replaced token detection, "ltr" for the next token,
+        left to right.
       generator_size: size of the generator of "rtd" as a share of the encoder's, see
         `Family.generator_config`; None for the usual one of the family.
       family: name of the family of encoders, see `model.families.table`; None takes that of `init`
