@@ -7,6 +7,7 @@ TESTS = {
         "tests/pipelines/instances/test_reference.py",
         "tests/pipelines/instances/test_sentence_order.py",
     ],
+    "pipelines/instances/copies": ["tests/pipelines/instances/test_copies.py"],
     "pipelines/instances/masking": [
         "tests/pipelines/instances/test_masking.py",
         "tests/pipelines/instances/test_reference.py",
@@ -43,6 +44,19 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "draw() < share -> draw() <= share": "No draw of 53 bits equals the share.",
         "random.random() < short_seq_prob -> random.random() <= short_seq_prob": "No draw of 53 bits equals the share.",
         "sentences <= BALANCE_HORIZON -> sentences < BALANCE_HORIZON": "The number of sentences that makes a document long is a choice; 100 and 101 are as good.",
+    },
+    "pipelines/instances/copies": {
+        "random.random() < 0.5 -> random.random() <= 0.5": "No draw of 53 bits equals the share.",
+        "random.random() < 0.5 -> random.random() >= 0.5": "Half of the copies either way.",
+        "-1 -> -2": "numpy takes any negative size for the rest.",
+        "random.random(len(pairs)) < 0.5 -> random.random(len(pairs)) <= 0.5": "No draw of 53 bits equals the share.",
+        "random.random(len(pairs)) < 0.5 -> random.random(len(pairs)) >= 0.5": "Half of the pairs either way.",
+        "random.integers(0, len(tokens), len(chosen)) -> random.integers(1, len(tokens), len(chosen))": "The first token of a shard is one of very many.",
+        "random.random(len(chosen)) < REPLACED_TOKENS -> random.random(len(chosen)) <= REPLACED_TOKENS": "No draw of 53 bits equals the share.",
+        "-1 -> +1 #2": "Any number but 0 marks the start of the first row.",
+        "-1 -> -2 #2": "Any number but 0 marks the start of the first row.",
+        "np.arange(words) + _MOST_MOVED * random.random(words) -> np.arange(words) - _MOST_MOVED * random.random(words)": "The draws are symmetric.",
+        "roll >= DROPPED_WORDS -> roll > DROPPED_WORDS": "No draw of 53 bits equals the share.",
     },
     "pipelines/instances/masking": {
         "roll_NS < MASK_SHARE + RANDOM_SHARE -> roll_NS >= MASK_SHARE + RANDOM_SHARE": "A tenth of the tokens either way.",

@@ -85,7 +85,8 @@ class InstanceRow(NamedTuple):
       masked_lm_positions, masked_lm_ids, masked_lm_weights: one number for each of
         `max_predictions_per_seq` predictions; none with `masks="none"`.
       next_sentence_labels: one number, 0 if B follows A and 1 if B is random or, with
-        `pairs="sop"`, if A follows B; none where there are no pairs.
+        `pairs="sop"`, if A follows B; with `pairs="copy"` 0 for a copy and 1 for another text; none
+        where there are no pairs.
     """
 
     shard: int

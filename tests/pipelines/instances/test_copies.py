@@ -51,6 +51,15 @@ class TestConstruction:
         pairs, _ = copies_of([[2, 3, 4, 7, 1, 2]], 13, 0.0)
         assert pairs[:, :2].tolist() == [[0, 5], [5, 9], [9, 14], [14, 19]]
 
+    def test_short_segments_have_whole_sentences_too(self):
+        """Where 2 to 61 tokens are aimed at, a segment ends with the sentence that reaches them."""
+        sizes = set()
+        for seed in range(50):
+            ends = copies_of([[6] * 60, [6]], 64, 1.0, seed)[0][:, 1]
+            assert set(ends) <= set(range(6, 367, 6))
+            sizes.add(ends[0])
+        assert sizes == {6, 12, 18, 24, 30}
+
     def test_the_label_is_a_fair_coin(self):
         labels = copies_of([[9] * 500] * 40, 32, 0.0)[0][:, 4]
         assert len(labels) == 20_000
@@ -69,6 +78,13 @@ class TestConstruction:
         pairs, _ = copies_of(corpus, partners=partners, walked=2)
         drawn = pairs[pairs[:, 4] == OTHER]
         assert pairs[:, 1].max() == 480 and set(drawn[:, 2] // 240) == {2, 3}
+
+    def test_another_text_begins_with_any_sentence(self):
+        pairs, _ = copies_of([[8] * 4000, [5, 9, 4, 8]], 32, 0.0, walked=1)
+        begins = pairs[pairs[:, 4] == OTHER, 2] - 32_000
+        assert set(begins) == {0, 5, 14, 18}
+        shares = np.unique(begins, return_counts=True)[1] / len(begins)
+        assert np.allclose(shares, 0.25, atol=5 * 0.43 / np.sqrt(len(begins)))
 
 
 # A corpus of words of three tokens: 300, 301, 302 is the hundredth.
