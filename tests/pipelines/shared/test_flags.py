@@ -67,8 +67,8 @@ def refusal(command: str, *arguments: str) -> str:
         (
             "pretrain",
             ["--recipe=huge"],
-            "--recipe=huge: choose one of tiny, crammed_tiny, bert_base, bert_large, modern_tiny, "
-            "modern_mini, modern_small, modern_base",
+            "--recipe=huge: choose one of tiny, crammed_tiny, copying_tiny, bert_base, bert_large, "
+            "modern_tiny, modern_mini, modern_small, modern_base",
         ),
         (
             "vocab",
