@@ -88,8 +88,8 @@ def _end_of_part(starts: Sequence[int], start: int, target: int, most: int, last
     """Returns the end of the sentences that reach a target; of one that doesn't fit, of a part.
 
     Args:
-      starts: where each sentence starts, and the end of the last.
-      start: where the part starts.
+      starts: offset of each sentence, and the end of the last.
+      start: offset of the part.
       target: number of tokens that are enough.
       most: greatest number of tokens; where the target takes more, it isn't reached.
       last: index in `starts` of the document's end.
