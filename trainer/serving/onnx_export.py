@@ -110,7 +110,8 @@ def int8_of(data: bytes) -> bytes:
     """Returns an ONNX graph with matrices and embeddings of 8 bits.
 
     It is onnxruntime's dynamic quantization: each column of a matrix has a scale of its own, and
-    that of what the matrix is multiplied by is found while the graph runs.
+    that of what the matrix is multiplied by is found while the graph runs. Matrices that stand in
+    stacks, one for each head, keep 32 bits.
 
     Args:
       data: graph of `onnx_of`.
@@ -119,6 +120,7 @@ def int8_of(data: bytes) -> bytes:
       InputError: onnxruntime is not installed.
     """
     try:
+        import onnx
         from onnxruntime.quantization import quantize_dynamic
         from onnxruntime.quantization.shape_inference import quant_pre_process
     except ImportError as error:
@@ -128,8 +130,19 @@ def int8_of(data: bytes) -> bytes:
         exact.write_bytes(data)
         # All lengths but that of the batch are known, so that no symbols are needed.
         quant_pre_process(exact, prepared, skip_symbolic_shape=True)
-        quantize_dynamic(prepared, rounded, per_channel=True)
+        left_out = _stacked_products(onnx.load(prepared))
+        quantize_dynamic(prepared, rounded, per_channel=True, nodes_to_exclude=left_out)
         return rounded.read_bytes()
+
+
+def _stacked_products(graph: Any) -> list[str]:
+    """Returns the names of a graph's products with a matrix for each head, as DeBERTa's positions.
+
+    onnxruntime doesn't run these with a scale for each column.
+    """
+    stacked = {weight.name for weight in graph.graph.initializer if len(weight.dims) > 2}
+    products = (node for node in graph.graph.node if node.op_type == "MatMul")
+    return [node.name for node in products if node.input[1] in stacked]
 
 
 def _lacks(package: str) -> InputError:

@@ -59,10 +59,13 @@ def test_every_family(family):
     encoder = family_of(initial.config).encoder(initial.config, has_pooler=False)
     initial.load_into(encoder, "--model")
     inputs = features(initial.config.vocab_size)
-    found = outputs(onnx_of(encoder, LENGTH, "sequence_output"), inputs)
+    data = onnx_of(encoder, LENGTH, "sequence_output")
+    found = outputs(data, inputs)
     mask = inputs["input_mask"].astype(bool)
     expected = np.array(encoder(**inputs)[0])
     np.testing.assert_allclose(found["sequence_output"][mask], expected[mask], atol=1e-4)
+    rounded = outputs(int8_of(data), inputs)["sequence_output"]
+    assert 0 < np.abs(rounded[mask] - expected[mask]).max() < 0.1 * np.abs(expected).max()
 
 
 @pytest.mark.slow
