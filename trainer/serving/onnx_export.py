@@ -1,5 +1,6 @@
 """Models -> ONNX graphs on ids, which onnxruntime runs without TensorFlow."""
 
+import os
 import pathlib
 import tempfile
 from typing import Any
@@ -119,6 +120,8 @@ def int8_of(data: bytes) -> bytes:
     Raises:
       InputError: onnxruntime is not installed.
     """
+    # Without this, onnxruntime 1.32 tells its makers of each use.
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
     try:
         import onnx
         from onnxruntime.quantization import quantize_dynamic

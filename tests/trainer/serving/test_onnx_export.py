@@ -1,7 +1,10 @@
 """ONNX graphs, run by onnxruntime beside the models they were made from."""
 
 import dataclasses
+import os
 import pathlib
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -100,3 +103,14 @@ def test_the_command_with_int8(tmp_path, vocabulary, capsys):
     assert "--int8: needs --to=onnx" in capsys.readouterr().err
     assert run(["export", *flags, "--to=onnx"]) == 0
     assert b"MatMulInteger" in (tmp_path / "out" / "model.onnx").read_bytes()
+
+
+@pytest.mark.slow
+def test_int8_sends_nothing_to_the_makers_of_onnxruntime(tmp_path, vocabulary):
+    folder = untrained_models.save_classifier(tmp_path / "classifier", vocabulary)
+    flags = [f"--model={folder}", "--to=onnx", "--int8", f"--output={tmp_path / 'out'}"]
+    command = [sys.executable, "-m", "beambert", "export", *flags]
+    environment = {name: value for name, value in os.environ.items() if "TELEMETRY" not in name}
+    subprocess.run(command, env=environment | {"HOME": str(tmp_path / "home")}, check=True)
+    # The number by which the makers know a user, and what waits to be sent.
+    assert not list((tmp_path / "home").rglob("*onnxruntime*"))
