@@ -16,7 +16,7 @@ from beambert.pipelines.tasks.task import EMBEDDING, LATE_INTERACTION, SIMILARIT
 from beambert.trainer import model_folders
 from beambert.trainer.pretrained_models import pretrained_model
 from beambert.trainer.task_models import task_model
-from beambert.trainer.weights.export import write_whole
+from beambert.trainer.weights.export import check_new, write_whole
 from beambert.trainer.weights.tokenizer_files import exported_files
 
 ONNX_FILE = "model.onnx"
@@ -45,6 +45,7 @@ def export_onnx(model_dir: str, output: str, int8: bool = False) -> None:
       InputError: the model cannot be used, tf2onnx is not installed or cannot convert the model, or
         the output exists already.
     """
+    check_new(output)
     found = model_folders.open_model(model_dir, "--model")
     if "windows" in found.training:
         raise InputError(

@@ -11,6 +11,7 @@ import pytest
 from support import untrained_models
 
 from beambert.commands import run
+from beambert.trainer.serving import onnx_export
 from beambert.trainer.serving.onnx_export import int8_of, onnx_of
 from beambert.trainer.task_models import MODELS, build_model
 from beambert.trainer.weights.initial import open_initial
@@ -79,6 +80,16 @@ def test_the_command(tmp_path, vocabulary):
     assert (out / "labels.txt").read_text() == "negative\npositive\n"
     names = {path.name for path in out.iterdir()}
     assert names == {"model.onnx", "labels.txt", "vocab.txt", "tokenizer_config.json"}
+
+
+@pytest.mark.slow
+def test_an_output_that_exists_is_refused_before_the_conversion(
+    tmp_path, vocabulary, monkeypatch, capsys
+):
+    folder = untrained_models.save_classifier(tmp_path / "classifier", vocabulary)
+    monkeypatch.setattr(onnx_export, "onnx_of", lambda *_: pytest.fail("it converts first"))
+    assert run(["export", f"--model={folder}", "--to=onnx", f"--output={tmp_path}"]) == 2
+    assert f"--output={tmp_path}: already exists; name a new folder" in capsys.readouterr().err
 
 
 @pytest.mark.slow
