@@ -11,6 +11,7 @@ import pytest
 from support import untrained_models
 
 from beambert.commands import run
+from beambert.trainer.commands import export
 from beambert.trainer.serving import onnx_export
 from beambert.trainer.serving.onnx_export import int8_of, onnx_of
 from beambert.trainer.task_models import MODELS, build_model
@@ -114,6 +115,14 @@ def test_the_command_with_int8(tmp_path, vocabulary, capsys):
     assert "--int8: needs --to=onnx" in capsys.readouterr().err
     assert run(["export", *flags, "--to=onnx"]) == 0
     assert b"MatMulInteger" in (tmp_path / "out" / "model.onnx").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("flag", "expected"), [("--int8", True), ("--int8=True", True), ("--int8=False", False)]
+)
+def test_int8_takes_a_value_as_other_switches(flag, expected):
+    flags = export.build_parser().parse_args(["--model=a", "--output=b", flag])
+    assert flags.int8 is expected
 
 
 @pytest.mark.slow
