@@ -21,6 +21,7 @@ import tensorflow as tf
 from beambert.model.config import EncoderConfig
 from beambert.model.dropout import most_rows
 from beambert.model.families.table import FAMILIES, read_config
+from beambert.pipelines.shared import temporary
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.json_objects import parse_object
 from beambert.pipelines.storage import claims, given_paths, locks, tensorflow_files
@@ -42,6 +43,8 @@ JOB_FILE = "job.json"
 # The names of checkpoints that TensorFlow has begun to write: a folder for the parts, the index,
 # and the list of checkpoints.
 _CUT_CHECKPOINT = re.compile(r"^ckpt-\d+_temp$|\.tempstate\d+$|^checkpoint\.tmp")
+# The advice for weights that cannot be loaded.
+_OTHER_WEIGHTS = "copy the folder again or train again"
 # The settings of a loop that decide the result.
 _DECISIVE = ("train_batch_size", "random_seed", "gradient_accumulation_steps", "dtype")
 # The flags behind the values of `job_identity` that all trainings have.
@@ -318,15 +321,24 @@ def load_weights(model: keras.Model, path: str) -> None:
     tensorflow_files.check_regular(stored)
     with tempfile.TemporaryDirectory() as local:
         file = os.path.join(local, WEIGHTS_FILE)
+        _copy_here(stored, file)
         try:
-            tf.io.gfile.copy(stored, file)
             _check_arrays(file, model)
             model.load_weights(file)
             if not all(np.isfinite(variable.numpy()).all() for variable in model.weights):
                 raise ValueError("it has weights that are no finite numbers")
         except Exception as error:  # A damaged file may raise any exception.
-            reason, remedy = tensorflow_files.reason(error), "copy the folder again or train again"
-            raise claims.refusal(stored, "loaded", reason, remedy) from error
+            reason = tensorflow_files.reason(error)
+            raise claims.refusal(stored, "loaded", reason, _OTHER_WEIGHTS) from error
+
+
+def _copy_here(stored: str, file: str) -> None:
+    try:
+        tf.io.gfile.copy(stored, file)
+    except tf.errors.OpError as error:
+        is_full = isinstance(error, tf.errors.ResourceExhaustedError)
+        remedy = temporary.more_room() if is_full else _OTHER_WEIGHTS
+        raise claims.refusal(stored, "loaded", tensorflow_files.reason(error), remedy) from error
 
 
 def _check_arrays(file: str, model: keras.Model) -> None:

@@ -7,6 +7,7 @@ import sys
 import textwrap
 
 import pytest
+import tensorflow as tf
 
 from beambert.model.config import preset
 from beambert.pipelines.shared.errors import InputError
@@ -42,6 +43,16 @@ def test_a_folder_stays_ours_on_a_full_disk(full_disk, tmp_path):
     assert not model_folders.claim(output, job, chief=True)
     model_folders.finish(output.model, job)
     assert model_folders.claim(output, job, chief=True)
+
+
+def test_a_full_disk_of_temporary_files_is_no_damage_of_weights(tmp_path, monkeypatch):
+    def copy(*_):
+        raise tf.errors.ResourceExhaustedError(None, None, "copy; No space left on device")
+
+    (tmp_path / "model.weights.h5").write_bytes(b"weights")
+    monkeypatch.setattr(tf.io.gfile, "copy", copy)
+    with pytest.raises(InputError, match=r"No space left on device\); free some space in /"):
+        model_folders.load_weights(None, str(tmp_path))
 
 
 def test_a_batch_whose_dropout_has_too_many_elements():

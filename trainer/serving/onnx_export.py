@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import shutil
 import tempfile
 from typing import Any
 
@@ -9,6 +10,8 @@ import keras
 import tensorflow as tf
 
 from beambert.pipelines.model_inputs.signatures import ID_INPUTS
+from beambert.pipelines.shared import temporary
+from beambert.pipelines.shared.console import size
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.storage.model_files import LABELS_FILE, PRETRAINING
@@ -22,6 +25,9 @@ from beambert.trainer.weights.tokenizer_files import exported_files
 ONNX_FILE = "model.onnx"
 # The version of ONNX's operators: the newest that tf2onnx 1.17 writes.
 OPSET = 18
+# What lies on the disk while weights are rounded: the graph as it was, optimized, with its shapes,
+# and rounded.
+_TEMPORARY_GRAPHS = 4
 # Kind of model -> its output, where that is no logits.
 _OUTPUTS = {EMBEDDING: "embedding", SIMILARITY: "embedding", LATE_INTERACTION: "embeddings"}
 
@@ -119,7 +125,7 @@ def int8_of(data: bytes) -> bytes:
       data: graph of `onnx_of`.
 
     Raises:
-      InputError: onnxruntime is not installed.
+      InputError: onnxruntime is not installed, or there is no room for temporary files.
     """
     # Without this, onnxruntime 1.32 tells its makers of each use.
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
@@ -130,6 +136,7 @@ def int8_of(data: bytes) -> bytes:
     except ImportError as error:
         raise _lacks("onnxruntime") from error
     with tempfile.TemporaryDirectory() as folder:
+        _check_room(folder, _TEMPORARY_GRAPHS * len(data))
         exact, prepared, rounded = (pathlib.Path(folder, f"{step}.onnx") for step in range(3))
         exact.write_bytes(data)
         # All lengths but that of the batch are known, so that no symbols are needed.
@@ -137,6 +144,14 @@ def int8_of(data: bytes) -> bytes:
         left_out = _stacked_products(onnx.load(prepared))
         quantize_dynamic(prepared, rounded, per_channel=True, nodes_to_exclude=left_out)
         return rounded.read_bytes()
+
+
+def _check_room(folder: str, needed: int) -> None:
+    if (free := shutil.disk_usage(folder).free) < needed:
+        raise InputError(
+            f"--int8: needs {size(needed)} for temporary files, and {size(free)} are free; "
+            f"{temporary.more_room()}"
+        )
 
 
 def _stacked_products(graph: Any) -> list[str]:

@@ -5,6 +5,7 @@ import os
 import pathlib
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -115,6 +116,17 @@ def test_the_command_with_int8(tmp_path, vocabulary, capsys):
     assert "--int8: needs --to=onnx" in capsys.readouterr().err
     assert run(["export", *flags, "--to=onnx"]) == 0
     assert b"MatMulInteger" in (tmp_path / "out" / "model.onnx").read_bytes()
+
+
+@pytest.mark.slow
+def test_int8_without_room_for_temporary_files(tmp_path, vocabulary, monkeypatch, capsys):
+    folder = untrained_models.save_classifier(tmp_path / "classifier", vocabulary)
+    monkeypatch.setattr(onnx_export.shutil, "disk_usage", lambda _: SimpleNamespace(free=5000))
+    flags = [f"--model={folder}", "--to=onnx", "--int8", f"--output={tmp_path / 'out'}"]
+    assert run(["export", *flags]) == 2
+    error = capsys.readouterr().err
+    assert "--int8: needs " in error and "and 5.0 kB are free; free some space in " in error
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(
