@@ -30,6 +30,7 @@ from beambert.pipelines.storage.model_files import (
     BEST_FOLDER,
     CHECKPOINTS_FOLDER,
     CONFIG_FILE,
+    ONNX_FILE,
     TENSORBOARD_FOLDER,
     TRAINING_FILE,
     WEIGHTS_FILE,
@@ -252,6 +253,12 @@ def open_model(path: str, flag: str) -> ModelFolder:
     if not tensorflow_files.is_folder(path):
         raise InputError(f"{flag}={path}: no such folder; {given_paths.CHECK}")
     if not tensorflow_files.exists(f"{path}/{MARKER_FILE}"):
+        if tensorflow_files.exists(f"{path}/config.json"):
+            raise InputError(
+                f"{flag}={path}: is a folder of Hugging Face, and not of `beambert pretrain` or "
+                f"`finetune`; train from it with --init={path}"
+            )
+        refuse_graph(path, flag)
         raise InputError(
             f"{flag}={path}: not a finished model folder (no {MARKER_FILE}) of `beambert pretrain` "
             "or `finetune`; check the path, or run the command that makes it again, which "
@@ -308,6 +315,19 @@ def save_weights(model: keras.Model, path: str) -> None:
         file = os.path.join(local, WEIGHTS_FILE)
         model.save_weights(file)
         tf.io.gfile.copy(file, target, overwrite=True)
+
+
+def refuse_graph(path: str, flag: str) -> None:
+    """Refuses a folder of `export --to=onnx`.
+
+    Raises:
+      InputError: it is one.
+    """
+    if tensorflow_files.exists(f"{path}/{ONNX_FILE}"):
+        raise InputError(
+            f"{flag}={path}: has a graph for onnxruntime and no weights; give the model folder "
+            "that it was exported from"
+        )
 
 
 def load_weights(model: keras.Model, path: str) -> None:

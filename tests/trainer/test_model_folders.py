@@ -14,6 +14,7 @@ from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import claims, tensorflow_files
 from beambert.trainer import model_folders
 from beambert.trainer.loop.trackers import open_trackers
+from beambert.trainer.weights.initial import open_initial
 
 
 @pytest.fixture
@@ -144,3 +145,22 @@ def test_a_file_is_no_model_folder(tmp_path):
     output = model_folders.TrainingFolders.of(str(path))
     with pytest.raises(InputError, match=r"^--model_dir=.*model: is a file; name a folder$"):
         model_folders.claim(output, {}, chief=True)
+
+
+@pytest.mark.parametrize(
+    ("file", "message"),
+    [
+        ("config.json", "is a folder of Hugging Face, .*; train from it with --init="),
+        ("model.onnx", "has a graph for onnxruntime and no weights; give the model folder that it"),
+    ],
+)
+def test_folders_of_other_formats_are_named(file, message, tmp_path):
+    (tmp_path / file).touch()
+    with pytest.raises(InputError, match=f"^--model=.*: {message}"):
+        model_folders.open_model(str(tmp_path), "--model")
+
+
+def test_a_graph_for_onnxruntime_is_no_encoder(tmp_path):
+    (tmp_path / "model.onnx").touch()
+    with pytest.raises(InputError, match="^--init=.*: has a graph for onnxruntime and no weights"):
+        open_initial(str(tmp_path), "--init")

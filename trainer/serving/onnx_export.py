@@ -14,7 +14,7 @@ from beambert.pipelines.shared import temporary
 from beambert.pipelines.shared.console import size
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import tensorflow_files
-from beambert.pipelines.storage.model_files import LABELS_FILE, PRETRAINING
+from beambert.pipelines.storage.model_files import LABELS_FILE, ONNX_FILE, PRETRAINING
 from beambert.pipelines.tasks.task import EMBEDDING, LATE_INTERACTION, SIMILARITY
 from beambert.trainer import model_folders
 from beambert.trainer.pretrained_models import pretrained_model
@@ -22,7 +22,6 @@ from beambert.trainer.task_models import task_model
 from beambert.trainer.weights.export import check_new, write_whole
 from beambert.trainer.weights.tokenizer_files import exported_files
 
-ONNX_FILE = "model.onnx"
 # The version of ONNX's operators: the newest that tf2onnx 1.17 writes.
 OPSET = 18
 # What lies on the disk while weights are rounded: the graph as it was, optimized, with its shapes,
