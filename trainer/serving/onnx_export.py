@@ -1,5 +1,6 @@
 """Models -> ONNX graphs on ids, which onnxruntime runs without TensorFlow."""
 
+import math
 import os
 import pathlib
 import shutil
@@ -24,6 +25,8 @@ from beambert.trainer.weights.tokenizer_files import exported_files
 
 # The version of ONNX's operators: the newest that tf2onnx 1.17 writes.
 OPSET = 18
+# The greatest size of a graph that TensorFlow and tf2onnx hand over: that of a message of protobuf.
+MOST_BYTES = 2**31 - 1
 # What lies on the disk while weights are rounded: the graph as it was, optimized, with its shapes,
 # and rounded.
 _TEMPORARY_GRAPHS = 4
@@ -86,8 +89,13 @@ def onnx_of(model: keras.Model, length: int, output: str) -> bytes:
       output: name of the output.
 
     Raises:
-      InputError: tf2onnx is not installed, or it cannot convert the model.
+      InputError: tf2onnx is not installed, or it cannot convert the model, such as a too large one.
     """
+    if (of_weights := sum(4 * math.prod(weight.shape) for weight in model.weights)) > MOST_BYTES:
+        raise InputError(
+            f"--to=onnx: the weights take {size(of_weights)}, and a graph has {size(MOST_BYTES)} "
+            "at most; export the model as a SavedModel"
+        )
     try:
         import tf2onnx
     except ImportError as error:

@@ -12,6 +12,7 @@ import pytest
 from support import untrained_models
 
 from beambert.commands import run
+from beambert.pipelines.shared.errors import InputError
 from beambert.trainer.commands import export
 from beambert.trainer.serving import onnx_export
 from beambert.trainer.serving.onnx_export import int8_of, onnx_of
@@ -82,6 +83,13 @@ def test_the_command(tmp_path, vocabulary):
     assert (out / "labels.txt").read_text() == "negative\npositive\n"
     names = {path.name for path in out.iterdir()}
     assert names == {"model.onnx", "labels.txt", "vocab.txt", "tokenizer_config.json"}
+
+
+def test_a_model_that_is_too_large_for_a_graph(vocabulary, monkeypatch):
+    model = build_model("classification", untrained_models.small_config(vocabulary), 3, seed=1)
+    monkeypatch.setattr(onnx_export, "MOST_BYTES", 4000)
+    with pytest.raises(InputError, match=r"the weights take .* kB, and a graph has 4.0 kB at most"):
+        onnx_of(model, LENGTH, "logits")
 
 
 @pytest.mark.slow
