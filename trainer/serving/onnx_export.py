@@ -27,8 +27,7 @@ from beambert.trainer.weights.tokenizer_files import exported_files
 OPSET = 18
 # The greatest size of a graph that TensorFlow and tf2onnx hand over: that of a message of protobuf.
 MOST_BYTES = 2**31 - 1
-# What lies on the disk while weights are rounded: the graph as it was, optimized, with its shapes,
-# and rounded.
+# The graphs on the disk while weights are rounded: as it was, optimized, with shapes, and rounded.
 _TEMPORARY_GRAPHS = 4
 # Kind of model -> its output, where that is no logits.
 _OUTPUTS = {EMBEDDING: "embedding", SIMILARITY: "embedding", LATE_INTERACTION: "embeddings"}

@@ -12,16 +12,20 @@ import pytest
 from support import untrained_models
 
 from beambert.commands import run
+from beambert.model.classifier import Head
 from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.tokenizers.building import make_tokenizer
 from beambert.trainer.commands import export
+from beambert.trainer.model_folders import open_model
 from beambert.trainer.serving import onnx_export
 from beambert.trainer.serving.onnx_export import int8_of, onnx_of
-from beambert.trainer.task_models import MODELS, build_model
+from beambert.trainer.task_models import MODELS, build_model, task_model
 from beambert.trainer.weights.initial import open_initial
 
 pytest.importorskip("tf2onnx", reason="tf2onnx is not installed (the extra onnx)")
 onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 
+ROOT = pathlib.Path(__file__).parents[3]
 FAMILIES = pathlib.Path(__file__).parents[1] / "golden_families"
 LENGTH = 12
 
@@ -53,6 +57,16 @@ def test_every_kind_of_task(vocabulary, kind):
     found = outputs(onnx_of(model, LENGTH, "logits"), inputs)
     assert found.keys() == {"logits"}
     np.testing.assert_allclose(found["logits"], np.array(model(inputs)), atol=1e-4)
+
+
+@pytest.mark.slow
+def test_a_bilstm(vocabulary):
+    config = untrained_models.small_config(vocabulary)
+    model = build_model("classification", config, 3, seed=1, head=Head(num_bilstm_layers=2))
+    inputs = features(config.vocab_size)
+    data = onnx_of(model, LENGTH, "logits")
+    np.testing.assert_allclose(outputs(data, inputs)["logits"], np.array(model(inputs)), atol=1e-4)
+    assert outputs(int8_of(data), inputs)["logits"].shape == (3, 3)
 
 
 @pytest.mark.slow
@@ -100,6 +114,36 @@ def test_an_output_that_exists_is_refused_before_the_conversion(
     monkeypatch.setattr(onnx_export, "onnx_of", lambda *_: pytest.fail("it converts first"))
     assert run(["export", f"--model={folder}", "--to=onnx", f"--output={tmp_path}"]) == 2
     assert f"--output={tmp_path}: already exists; name a new folder" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_the_documented_program(tmp_path, vocabulary, monkeypatch):
+    folder = untrained_models.save_classifier(tmp_path / "classifier", vocabulary)
+    out = tmp_path / "sentiment-onnx"
+    assert run(["export", f"--model={folder}", "--to=onnx", f"--output={out}"]) == 0
+    section = (ROOT / "docs" / "embeddings.md").read_text().partition("## For onnxruntime")[2]
+    program = section.split("```")[1]
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    exec(program, names)
+    found = open_model(str(folder), "--model")
+    texts = ["A joy from start to end.", "It never ends."]
+    ids = padded_ids(texts, found)
+    model, mask = task_model(found), (ids != 0).astype(np.int32)
+    expected = model({"input_ids": ids, "input_mask": mask, "segment_ids": np.zeros_like(ids)})
+    np.testing.assert_array_equal(names["inputs"]["input_ids"], ids)
+    np.testing.assert_allclose(names["logits"], np.array(expected), atol=1e-4)
+
+
+def padded_ids(texts, found) -> np.ndarray:
+    """Returns the ids of texts as this project's tokenizer finds them, int32 [texts, L]."""
+    special, length = found.vocabulary.special, found.training["max_seq_length"]
+    ids, counts = make_tokenizer(found.vocabulary, found.do_lower_case).tokenize_batch(texts)
+    padded = np.zeros((len(texts), length), np.int32)
+    for row, part in zip(padded, np.split(ids, np.cumsum(counts)[:-1]), strict=True):
+        framed = [special.classify, *part[: length - 2], special.separate]
+        row[: len(framed)] = framed
+    return padded
 
 
 @pytest.mark.slow
