@@ -8,8 +8,10 @@ SPARK_JAR := .spark/job-server.jar
 PRISM := .prism/prism
 PRISM_VERSION = v$(shell sed -nE 's/^apache-beam(\[.*\])?==([0-9.]+).*/\2/p' requirements.lock)
 # TensorFlow and Beam need no network to be tested, and a laptop's GPU must not change results. Where
-# a shell forbids byte code, each of the many processes would compile all modules again.
-TEST_ENV := CUDA_VISIBLE_DEVICES=-1 TF_CPP_MIN_LOG_LEVEL=3 PYTHONDONTWRITEBYTECODE=
+# a shell forbids byte code, each of the many processes would compile all modules again. onnxruntime
+# tells its makers of each use.
+TEST_ENV := CUDA_VISIBLE_DEVICES=-1 TF_CPP_MIN_LOG_LEVEL=3 PYTHONDONTWRITEBYTECODE= \
+	ORT_DISABLE_TELEMETRY=1
 # Most of the tests' time is XLA's, and many compile the same small model.
 XLA_CACHE := TF_XLA_FLAGS=--tf_xla_persistent_cache_directory=$(abspath .venv/xla)
 # Each process loads TensorFlow, so more than a few gain nothing; fixtures are shared in a file, and

@@ -21,6 +21,7 @@ import tensorflow as tf
 from beambert.model.config import EncoderConfig
 from beambert.model.dropout import most_rows
 from beambert.model.families.table import FAMILIES, read_config
+from beambert.pipelines.shared import temporary
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.json_objects import parse_object
 from beambert.pipelines.storage import claims, given_paths, locks, tensorflow_files
@@ -29,6 +30,7 @@ from beambert.pipelines.storage.model_files import (
     BEST_FOLDER,
     CHECKPOINTS_FOLDER,
     CONFIG_FILE,
+    ONNX_FILE,
     TENSORBOARD_FOLDER,
     TRAINING_FILE,
     WEIGHTS_FILE,
@@ -42,6 +44,8 @@ JOB_FILE = "job.json"
 # The names of checkpoints that TensorFlow has begun to write: a folder for the parts, the index,
 # and the list of checkpoints.
 _CUT_CHECKPOINT = re.compile(r"^ckpt-\d+_temp$|\.tempstate\d+$|^checkpoint\.tmp")
+# The advice for weights that cannot be loaded.
+_OTHER_WEIGHTS = "copy the folder again or train again"
 # The settings of a loop that decide the result.
 _DECISIVE = ("train_batch_size", "random_seed", "gradient_accumulation_steps", "dtype")
 # The flags behind the values of `job_identity` that all trainings have.
@@ -249,6 +253,12 @@ def open_model(path: str, flag: str) -> ModelFolder:
     if not tensorflow_files.is_folder(path):
         raise InputError(f"{flag}={path}: no such folder; {given_paths.CHECK}")
     if not tensorflow_files.exists(f"{path}/{MARKER_FILE}"):
+        if tensorflow_files.exists(f"{path}/config.json"):
+            raise InputError(
+                f"{flag}={path}: is a folder of Hugging Face, and not of `beambert pretrain` or "
+                f"`finetune`; train from it with --init={path}"
+            )
+        refuse_graph(path, flag)
         raise InputError(
             f"{flag}={path}: not a finished model folder (no {MARKER_FILE}) of `beambert pretrain` "
             "or `finetune`; check the path, or run the command that makes it again, which "
@@ -307,6 +317,19 @@ def save_weights(model: keras.Model, path: str) -> None:
         tf.io.gfile.copy(file, target, overwrite=True)
 
 
+def refuse_graph(path: str, flag: str) -> None:
+    """Refuses a folder of `export --to=onnx`.
+
+    Raises:
+      InputError: it is one.
+    """
+    if tensorflow_files.exists(f"{path}/{ONNX_FILE}"):
+        raise InputError(
+            f"{flag}={path}: has a graph for onnxruntime and no weights; give the model folder "
+            "that it was exported from"
+        )
+
+
 def load_weights(model: keras.Model, path: str) -> None:
     """Reads a model's weights.
 
@@ -318,15 +341,24 @@ def load_weights(model: keras.Model, path: str) -> None:
     tensorflow_files.check_regular(stored)
     with tempfile.TemporaryDirectory() as local:
         file = os.path.join(local, WEIGHTS_FILE)
+        _copy_here(stored, file)
         try:
-            tf.io.gfile.copy(stored, file)
             _check_arrays(file, model)
             model.load_weights(file)
             if not all(np.isfinite(variable.numpy()).all() for variable in model.weights):
                 raise ValueError("it has weights that are no finite numbers")
         except Exception as error:  # A damaged file may raise any exception.
-            reason, remedy = tensorflow_files.reason(error), "copy the folder again or train again"
-            raise claims.refusal(stored, "loaded", reason, remedy) from error
+            reason = tensorflow_files.reason(error)
+            raise claims.refusal(stored, "loaded", reason, _OTHER_WEIGHTS) from error
+
+
+def _copy_here(stored: str, file: str) -> None:
+    try:
+        tf.io.gfile.copy(stored, file)
+    except tf.errors.OpError as error:
+        is_full = isinstance(error, tf.errors.ResourceExhaustedError)
+        remedy = temporary.more_room() if is_full else _OTHER_WEIGHTS
+        raise claims.refusal(stored, "loaded", tensorflow_files.reason(error), remedy) from error
 
 
 def _check_arrays(file: str, model: keras.Model) -> None:

@@ -43,6 +43,13 @@ def own_folder() -> Iterator[None]:
         os.close(descriptor)
 
 
+def more_room() -> str:
+    """Returns the advice to a user whose folder for temporary files is full."""
+    folder = pathlib.Path(tempfile.gettempdir())
+    place = folder.parent if folder.name.startswith(_PREFIX) else folder
+    return f"free some space in {place}, or name another folder in the environment variable TMPDIR"
+
+
 def _lock(folder: pathlib.Path) -> int:
     """Makes the lock of a folder, and returns the descriptor that holds it."""
     # It gets its name only when it is locked, so that nobody takes the folder for a dead one.

@@ -24,6 +24,8 @@ CURVES_FILE = "metrics.jsonl"
 SPENT_FILE = "time_spent.json"
 # The labels of a classifier, one a line, in the order of its logits.
 LABELS_FILE = "labels.txt"
+# The graph that `export --to=onnx` writes.
+ONNX_FILE = "model.onnx"
 # A SavedModel, and the graph in such a folder.
 SAVED_MODEL_FOLDER, GRAPH_FILE = "saved_model", "saved_model.pb"
 # The best run of a sweep: a model folder inside the folder of the sweep.

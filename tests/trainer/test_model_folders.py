@@ -7,12 +7,14 @@ import sys
 import textwrap
 
 import pytest
+import tensorflow as tf
 
 from beambert.model.config import preset
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import claims, tensorflow_files
 from beambert.trainer import model_folders
 from beambert.trainer.loop.trackers import open_trackers
+from beambert.trainer.weights.initial import open_initial
 
 
 @pytest.fixture
@@ -42,6 +44,16 @@ def test_a_folder_stays_ours_on_a_full_disk(full_disk, tmp_path):
     assert not model_folders.claim(output, job, chief=True)
     model_folders.finish(output.model, job)
     assert model_folders.claim(output, job, chief=True)
+
+
+def test_a_full_disk_of_temporary_files_is_no_damage_of_weights(tmp_path, monkeypatch):
+    def copy(*_):
+        raise tf.errors.ResourceExhaustedError(None, None, "copy; No space left on device")
+
+    (tmp_path / "model.weights.h5").write_bytes(b"weights")
+    monkeypatch.setattr(tf.io.gfile, "copy", copy)
+    with pytest.raises(InputError, match=r"No space left on device\); free some space in /"):
+        model_folders.load_weights(None, str(tmp_path))
 
 
 def test_a_batch_whose_dropout_has_too_many_elements():
@@ -133,3 +145,22 @@ def test_a_file_is_no_model_folder(tmp_path):
     output = model_folders.TrainingFolders.of(str(path))
     with pytest.raises(InputError, match=r"^--model_dir=.*model: is a file; name a folder$"):
         model_folders.claim(output, {}, chief=True)
+
+
+@pytest.mark.parametrize(
+    ("file", "message"),
+    [
+        ("config.json", "is a folder of Hugging Face, .*; train from it with --init="),
+        ("model.onnx", "has a graph for onnxruntime and no weights; give the model folder that it"),
+    ],
+)
+def test_folders_of_other_formats_are_named(file, message, tmp_path):
+    (tmp_path / file).touch()
+    with pytest.raises(InputError, match=f"^--model=.*: {message}"):
+        model_folders.open_model(str(tmp_path), "--model")
+
+
+def test_a_graph_for_onnxruntime_is_no_encoder(tmp_path):
+    (tmp_path / "model.onnx").touch()
+    with pytest.raises(InputError, match="^--init=.*: has a graph for onnxruntime and no weights"):
+        open_initial(str(tmp_path), "--init")

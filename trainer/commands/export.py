@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Sequence
 
 from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.shared.flags import TRUST_MODEL, FlagParser, parse_bool
+from beambert.pipelines.shared.flags import SWITCH, TRUST_MODEL, FlagParser, parse_bool
 from beambert.pipelines.shared.loading import loading
 from beambert.pipelines.storage.given_paths import check_folder
 
@@ -96,7 +96,7 @@ def build_parser() -> FlagParser:
     )
     add(
         "--int8",
-        action="store_true",
+        **SWITCH,
         help="let --to=onnx round the weights of matrices to 8 bits, for a quarter of the size and "
         "a small loss of quality",
     )

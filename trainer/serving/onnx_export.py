@@ -1,6 +1,9 @@
 """Models -> ONNX graphs on ids, which onnxruntime runs without TensorFlow."""
 
+import math
+import os
 import pathlib
+import shutil
 import tempfile
 from typing import Any
 
@@ -8,19 +11,24 @@ import keras
 import tensorflow as tf
 
 from beambert.pipelines.model_inputs.signatures import ID_INPUTS
+from beambert.pipelines.shared import temporary
+from beambert.pipelines.shared.console import size
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import tensorflow_files
-from beambert.pipelines.storage.model_files import LABELS_FILE, PRETRAINING
+from beambert.pipelines.storage.model_files import LABELS_FILE, ONNX_FILE, PRETRAINING
 from beambert.pipelines.tasks.task import EMBEDDING, LATE_INTERACTION, SIMILARITY
 from beambert.trainer import model_folders
 from beambert.trainer.pretrained_models import pretrained_model
 from beambert.trainer.task_models import task_model
-from beambert.trainer.weights.export import write_whole
+from beambert.trainer.weights.export import check_new, write_whole
 from beambert.trainer.weights.tokenizer_files import exported_files
 
-ONNX_FILE = "model.onnx"
 # The version of ONNX's operators: the newest that tf2onnx 1.17 writes.
 OPSET = 18
+# The greatest size of a graph that TensorFlow and tf2onnx hand over: that of a message of protobuf.
+MOST_BYTES = 2**31 - 1
+# The graphs on the disk while weights are rounded: as it was, optimized, with shapes, and rounded.
+_TEMPORARY_GRAPHS = 4
 # Kind of model -> its output, where that is no logits.
 _OUTPUTS = {EMBEDDING: "embedding", SIMILARITY: "embedding", LATE_INTERACTION: "embeddings"}
 
@@ -44,6 +52,7 @@ def export_onnx(model_dir: str, output: str, int8: bool = False) -> None:
       InputError: the model cannot be used, tf2onnx is not installed or cannot convert the model, or
         the output exists already.
     """
+    check_new(output)
     found = model_folders.open_model(model_dir, "--model")
     if "windows" in found.training:
         raise InputError(
@@ -79,8 +88,13 @@ def onnx_of(model: keras.Model, length: int, output: str) -> bytes:
       output: name of the output.
 
     Raises:
-      InputError: tf2onnx is not installed, or it cannot convert the model.
+      InputError: tf2onnx is not installed, or it cannot convert the model, such as a too large one.
     """
+    if (of_weights := sum(4 * math.prod(weight.shape) for weight in model.weights)) > MOST_BYTES:
+        raise InputError(
+            f"--to=onnx: the weights take {size(of_weights)}, and a graph has {size(MOST_BYTES)} "
+            "at most; export the model as a SavedModel"
+        )
     try:
         import tf2onnx
     except ImportError as error:
@@ -110,26 +124,50 @@ def int8_of(data: bytes) -> bytes:
     """Returns an ONNX graph with matrices and embeddings of 8 bits.
 
     It is onnxruntime's dynamic quantization: each column of a matrix has a scale of its own, and
-    that of what the matrix is multiplied by is found while the graph runs.
+    that of what the matrix is multiplied by is found while the graph runs. Matrices that stand in
+    stacks, one for each head, keep 32 bits.
 
     Args:
       data: graph of `onnx_of`.
 
     Raises:
-      InputError: onnxruntime is not installed.
+      InputError: onnxruntime is not installed, or there is no room for temporary files.
     """
+    # Without this, onnxruntime 1.32 tells its makers of each use.
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
     try:
+        import onnx
         from onnxruntime.quantization import quantize_dynamic
         from onnxruntime.quantization.shape_inference import quant_pre_process
     except ImportError as error:
         raise _lacks("onnxruntime") from error
     with tempfile.TemporaryDirectory() as folder:
+        _check_room(folder, _TEMPORARY_GRAPHS * len(data))
         exact, prepared, rounded = (pathlib.Path(folder, f"{step}.onnx") for step in range(3))
         exact.write_bytes(data)
         # All lengths but that of the batch are known, so that no symbols are needed.
         quant_pre_process(exact, prepared, skip_symbolic_shape=True)
-        quantize_dynamic(prepared, rounded, per_channel=True)
+        left_out = _stacked_products(onnx.load(prepared))
+        quantize_dynamic(prepared, rounded, per_channel=True, nodes_to_exclude=left_out)
         return rounded.read_bytes()
+
+
+def _check_room(folder: str, needed: int) -> None:
+    if (free := shutil.disk_usage(folder).free) < needed:
+        raise InputError(
+            f"--int8: needs {size(needed)} for temporary files, and {size(free)} are free; "
+            f"{temporary.more_room()}"
+        )
+
+
+def _stacked_products(graph: Any) -> list[str]:
+    """Returns the names of a graph's products with a matrix for each head, as DeBERTa's positions.
+
+    onnxruntime doesn't run these with a scale for each column.
+    """
+    stacked = {weight.name for weight in graph.graph.initializer if len(weight.dims) > 2}
+    products = (node for node in graph.graph.node if node.op_type == "MatMul")
+    return [node.name for node in products if node.input[1] in stacked]
 
 
 def _lacks(package: str) -> InputError:

@@ -343,11 +343,21 @@ def _write_json(path: str, value: Mapping[str, Any]) -> None:
     tensorflow_files.write_bytes(path, json_bytes(value))
 
 
-def write_whole(output: str, write: Callable[[str], None]) -> None:
-    """Writes a folder beside the output and renames it, so that nobody loads an incomplete one."""
+def check_new(output: str) -> None:
+    """Refuses an output that exists.
+
+    Raises:
+      InputError: it exists.
+    """
     output = output.rstrip("/")
     if tensorflow_files.exists(output):
         raise InputError(f"--output={output}: already exists; name a new folder")
+
+
+def write_whole(output: str, write: Callable[[str], None]) -> None:
+    """Writes a folder beside the output and renames it, so that nobody loads an incomplete one."""
+    output = output.rstrip("/")
+    check_new(output)
     with (
         locks.file_held(output, "--output"),
         tensorflow_files.written_aside(output, f"--output={output}") as temporary,

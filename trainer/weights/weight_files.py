@@ -20,6 +20,7 @@ from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.json_objects import check_names
 from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.storage.model_files import CONFIG_FILE, WEIGHTS_FILE
+from beambert.trainer import model_folders
 from beambert.trainer.weights.tokenizer_files import read_json
 from beambert.trainer.weights.torch_file import read_torch_file
 
@@ -178,6 +179,7 @@ def read_config_file(folder: str, flag: str) -> EncoderConfig:
                 raise InputError(
                     f"{path}: {error}; copy the file again if it was changed, or take another model"
                 ) from error
+    model_folders.refuse_graph(folder, flag)
     raise InputError(
         f"{flag}={folder}: has no {' or '.join(CONFIG_FILES)}; copy it beside the weights"
     )

@@ -1,20 +1,31 @@
 """ONNX graphs, run by onnxruntime beside the models they were made from."""
 
 import dataclasses
+import os
 import pathlib
+import subprocess
+import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from support import untrained_models
 
 from beambert.commands import run
+from beambert.model.classifier import Head
+from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.tokenizers.building import make_tokenizer
+from beambert.trainer.commands import export
+from beambert.trainer.model_folders import open_model
+from beambert.trainer.serving import onnx_export
 from beambert.trainer.serving.onnx_export import int8_of, onnx_of
-from beambert.trainer.task_models import MODELS, build_model
+from beambert.trainer.task_models import MODELS, build_model, task_model
 from beambert.trainer.weights.initial import open_initial
 
 pytest.importorskip("tf2onnx", reason="tf2onnx is not installed (the extra onnx)")
 onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 
+ROOT = pathlib.Path(__file__).parents[3]
 FAMILIES = pathlib.Path(__file__).parents[1] / "golden_families"
 LENGTH = 12
 
@@ -49,6 +60,16 @@ def test_every_kind_of_task(vocabulary, kind):
 
 
 @pytest.mark.slow
+def test_a_bilstm(vocabulary):
+    config = untrained_models.small_config(vocabulary)
+    model = build_model("classification", config, 3, seed=1, head=Head(num_bilstm_layers=2))
+    inputs = features(config.vocab_size)
+    data = onnx_of(model, LENGTH, "logits")
+    np.testing.assert_allclose(outputs(data, inputs)["logits"], np.array(model(inputs)), atol=1e-4)
+    assert outputs(int8_of(data), inputs)["logits"].shape == (3, 3)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "family", ["albert", "deberta-v2", "distilbert", "electra", "modernbert", "roberta"]
 )
@@ -59,10 +80,13 @@ def test_every_family(family):
     encoder = family_of(initial.config).encoder(initial.config, has_pooler=False)
     initial.load_into(encoder, "--model")
     inputs = features(initial.config.vocab_size)
-    found = outputs(onnx_of(encoder, LENGTH, "sequence_output"), inputs)
+    data = onnx_of(encoder, LENGTH, "sequence_output")
+    found = outputs(data, inputs)
     mask = inputs["input_mask"].astype(bool)
     expected = np.array(encoder(**inputs)[0])
     np.testing.assert_allclose(found["sequence_output"][mask], expected[mask], atol=1e-4)
+    rounded = outputs(int8_of(data), inputs)["sequence_output"]
+    assert 0 < np.abs(rounded[mask] - expected[mask]).max() < 0.1 * np.abs(expected).max()
 
 
 @pytest.mark.slow
@@ -73,6 +97,53 @@ def test_the_command(tmp_path, vocabulary):
     assert (out / "labels.txt").read_text() == "negative\npositive\n"
     names = {path.name for path in out.iterdir()}
     assert names == {"model.onnx", "labels.txt", "vocab.txt", "tokenizer_config.json"}
+
+
+def test_a_model_that_is_too_large_for_a_graph(vocabulary, monkeypatch):
+    model = build_model("classification", untrained_models.small_config(vocabulary), 3, seed=1)
+    monkeypatch.setattr(onnx_export, "MOST_BYTES", 4000)
+    with pytest.raises(InputError, match=r"the weights take .* kB, and a graph has 4.0 kB at most"):
+        onnx_of(model, LENGTH, "logits")
+
+
+@pytest.mark.slow
+def test_an_output_that_exists_is_refused_before_the_conversion(
+    tmp_path, vocabulary, monkeypatch, capsys
+):
+    folder = untrained_models.save_classifier(tmp_path / "classifier", vocabulary)
+    monkeypatch.setattr(onnx_export, "onnx_of", lambda *_: pytest.fail("it converts first"))
+    assert run(["export", f"--model={folder}", "--to=onnx", f"--output={tmp_path}"]) == 2
+    assert f"--output={tmp_path}: already exists; name a new folder" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_the_documented_program(tmp_path, vocabulary, monkeypatch):
+    folder = untrained_models.save_classifier(tmp_path / "classifier", vocabulary)
+    out = tmp_path / "sentiment-onnx"
+    assert run(["export", f"--model={folder}", "--to=onnx", f"--output={out}"]) == 0
+    section = (ROOT / "docs" / "embeddings.md").read_text().partition("## For onnxruntime")[2]
+    program = section.split("```")[1]
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    exec(program, names)
+    found = open_model(str(folder), "--model")
+    texts = ["A joy from start to end.", "It never ends."]
+    ids = padded_ids(texts, found)
+    model, mask = task_model(found), (ids != 0).astype(np.int32)
+    expected = model({"input_ids": ids, "input_mask": mask, "segment_ids": np.zeros_like(ids)})
+    np.testing.assert_array_equal(names["inputs"]["input_ids"], ids)
+    np.testing.assert_allclose(names["logits"], np.array(expected), atol=1e-4)
+
+
+def padded_ids(texts, found) -> np.ndarray:
+    """Returns the ids of texts as this project's tokenizer finds them, int32 [texts, L]."""
+    special, length = found.vocabulary.special, found.training["max_seq_length"]
+    ids, counts = make_tokenizer(found.vocabulary, found.do_lower_case).tokenize_batch(texts)
+    padded = np.zeros((len(texts), length), np.int32)
+    for row, part in zip(padded, np.split(ids, np.cumsum(counts)[:-1]), strict=True):
+        framed = [special.classify, *part[: length - 2], special.separate]
+        row[: len(framed)] = framed
+    return padded
 
 
 @pytest.mark.slow
@@ -97,3 +168,33 @@ def test_the_command_with_int8(tmp_path, vocabulary, capsys):
     assert "--int8: needs --to=onnx" in capsys.readouterr().err
     assert run(["export", *flags, "--to=onnx"]) == 0
     assert b"MatMulInteger" in (tmp_path / "out" / "model.onnx").read_bytes()
+
+
+@pytest.mark.slow
+def test_int8_without_room_for_temporary_files(tmp_path, vocabulary, monkeypatch, capsys):
+    folder = untrained_models.save_classifier(tmp_path / "classifier", vocabulary)
+    monkeypatch.setattr(onnx_export.shutil, "disk_usage", lambda _: SimpleNamespace(free=5000))
+    flags = [f"--model={folder}", "--to=onnx", "--int8", f"--output={tmp_path / 'out'}"]
+    assert run(["export", *flags]) == 2
+    error = capsys.readouterr().err
+    assert "--int8: needs " in error and "and 5.0 kB are free; free some space in " in error
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("flag", "expected"), [("--int8", True), ("--int8=True", True), ("--int8=False", False)]
+)
+def test_int8_takes_a_value_as_other_switches(flag, expected):
+    flags = export.build_parser().parse_args(["--model=a", "--output=b", flag])
+    assert flags.int8 is expected
+
+
+@pytest.mark.slow
+def test_int8_sends_nothing_to_the_makers_of_onnxruntime(tmp_path, vocabulary):
+    folder = untrained_models.save_classifier(tmp_path / "classifier", vocabulary)
+    flags = [f"--model={folder}", "--to=onnx", "--int8", f"--output={tmp_path / 'out'}"]
+    command = [sys.executable, "-m", "beambert", "export", *flags]
+    environment = {name: value for name, value in os.environ.items() if "TELEMETRY" not in name}
+    subprocess.run(command, env=environment | {"HOME": str(tmp_path / "home")}, check=True)
+    # The number by which the makers know a user, and what waits to be sent.
+    assert not list((tmp_path / "home").rglob("*onnxruntime*"))
