@@ -374,10 +374,11 @@ def _assemble(
             yield assemble_packed(tokens, packed, max_seq_length, ids), {}
         return
     shuffled = random.permutation(pairs)
-    framed = with_frame(tokens, max_seq_length)
+    is_copy = parameters.pairs == COPY
+    framed = None if is_copy else with_frame(tokens, max_seq_length)
     for first in range(0, len(shuffled), rows_together):
         chunk = shuffled[first : first + rows_together]
-        if parameters.pairs == COPY:
+        if is_copy:
             noisy, chunk = _with_noise(tokens, chunk, ids, random, is_marked)
             framed = with_frame(noisy, max_seq_length)
         rows = assemble_rows(framed, chunk, max_seq_length, ids)

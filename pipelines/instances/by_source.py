@@ -38,7 +38,8 @@ class SourceRecords:
 
     Attributes:
       instances: number of records.
-      record_tokens: number of their tokens, special ones and padding not counted.
+      record_tokens: number of their tokens, special ones and padding not counted; of copies before
+        the noise.
       is_next: number of pairs whose B follows A; 0 without pairs.
     """
 

@@ -1,10 +1,10 @@
 """Sentence lengths -> pairs of a text and its noisy copy, or that of another. Pure numpy.
 
 `--pairs=copy` asks for them. The label tells whether both segments have the same text. Words are
-missing from the copy, stand in another order, or are other ones, so that no single word tells: the
-encoder has to compare what the two segments say. A BERT of a few minutes' training learns this
-task, in contrast to next sentence prediction, and with it attention from one segment to the other,
-which tasks of two sentences need.
+missing from the copy, stand in another order, or are other ones, so that no single word tells and
+the encoder has to compare what the two segments say. A BERT of a few minutes' training learns this,
+and with it attention from one segment to the other, which tasks of two sentences need. The ends of
+the segments tell something, too: another text is cut to the length of A, mostly inside a sentence.
 
 The noise is that of denoising autoencoders for sentences (Hill et al. 2016, arXiv 1602.03483,
 section 3.1; Lample et al. 2018, arXiv 1711.00043, section 2.3): words are dropped and moved.
@@ -52,7 +52,8 @@ def build_copies(
     Args:
       sentence_lengths, document_sentences, max_seq_length, random, partners, walked: see
         `pairs.build_pairs`.
-      short_seq_prob: share of the documents whose records aim at a random shorter length.
+      short_seq_prob: share of the documents whose pairs aim at a random length, as in
+        `pairs.build_pairs`, of which an A takes at most half of the longest.
 
     Returns:
       int32 [n, 5] and the counts, see `pairs.build_pairs`. B's tokens are those before

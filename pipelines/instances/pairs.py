@@ -76,7 +76,7 @@ class PairCounts:
     """Counts of what pairing made; they add up over shards.
 
     Attributes:
-      is_next: number of pairs whose B follows A.
+      is_next: number of pairs whose B follows A, or is a copy of it.
       random_next: number of pairs whose B comes from another document, or that are swapped.
       random_next_other_source: number of those whose B comes from another --input than A.
       forced_random_next: number of `random_next` pairs whose chunk had only one sentence. Their B

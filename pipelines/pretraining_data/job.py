@@ -67,7 +67,7 @@ class PretrainingDataJob(JobInput):
         see `parameters.InstanceParameters`.
       random_next: "corpus" or "source"; None for "source" with `source`, and "corpus" without.
       masks: "static", "whole_word", "span", or "none" to leave the masks to the trainer.
-      pairs: "next" (or "balanced", its older name), "reference", "none" or "sop".
+      pairs: "next" (or "balanced", its older name), "reference", "none", "sop" or "copy".
       num_shards: number of files to write; None for the default, see `plan.default_num_shards`.
       eval_fraction, compression: see `layout.Layout`.
       tokenizer: tokenizer.json of another kind of tokenizer, or its folder; None for word pieces.

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from beambert.pipelines.records.artefacts import ArtefactCounts
-from beambert.pipelines.records.contract import INFO_FILE, NONE, label_words
+from beambert.pipelines.records.contract import COPY, INFO_FILE, NONE, label_words
 from beambert.pipelines.records.decoding import FileReport
 from beambert.pipelines.records.figures import (
     figures,
@@ -267,7 +267,8 @@ def _count_faults(folder: FoundFolder, statistics: RecordStatistics) -> list[str
                 }
         found["instances of all sources"] = statistics.instances
         found["is_next of all sources"] = statistics.instances - statistics.random_next
-        if folder.info.has_label:
+        # The noise of copies leaves tokens out after those of the sources are counted.
+        if folder.info.has_label and folder.info.parameters.get("pairs") != COPY:
             in_segments = total(statistics.a_tokens) + total(statistics.b_tokens)
             found["record_tokens of all sources"] = in_segments
     return [

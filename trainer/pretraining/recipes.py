@@ -91,7 +91,7 @@ def crammed_tiny() -> Recipe:
 
 
 def copying_tiny() -> Recipe:
-    """BERT tiny as `crammed_tiny` on noisy copies, in half an hour on two cores: best on GLUE.
+    """BERT tiny as `crammed_tiny` on noisy copies, in half an hour on two cores.
 
     Its records have 64 and 128 tokens, see `beambert data --pairs=copy`. docs/recipes.md has the
     results.

@@ -166,6 +166,13 @@ def test_without_weights_every_source_has_the_same_passes(capsys, tmp_path, flag
     assert (source_of_rows(rows, vocab_file) >= 0).all()
 
 
+def test_copies_of_sources_are_verified(capsys, tmp_path, flags, vocab_file):
+    given = [*flags, WEIGHTED, "--pairs=copy"]
+    assert data(capsys, vocab_file, tmp_path / "out", *given)[0] == 0
+    assert run_main("verify", verify_main, [str(tmp_path / "out")]) == 0
+    assert "0 faults" in capsys.readouterr().out
+
+
 @pytest.mark.slow
 def test_the_greatest_number_of_passes(capsys, tmp_path, flags, vocab_file):
     given = [*flags, WEIGHTED, "--max_epochs_per_source=5"]
