@@ -236,7 +236,11 @@ def test_an_extended_training_keeps_its_teacher(student_folder, records_folder, 
         ),
         ({"type_vocab_size": 1}, {}, "its type_vocab_size is 1, but the records have 2 segments"),
         ({"vocab_size": 500}, {}, "its vocab_size is 500, but the student's is .*; give --model a"),
-        ({}, {"objective": "rtd"}, "--objective=rtd has no teacher; choose one of bert, mlm, sop"),
+        (
+            {},
+            {"objective": "rtd"},
+            "--objective=rtd has no teacher; choose one of bert, sop, copy, mlm",
+        ),
     ],
 )
 def test_teachers_that_cannot_teach_are_refused(
