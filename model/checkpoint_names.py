@@ -12,15 +12,14 @@ import re
 _ORIGINAL_HEADS = {
     "cls/seq_relationship/kernel": ("cls/seq_relationship/output_weights", True),
     "cls/seq_relationship/bias": ("cls/seq_relationship/output_bias", False),
-    # The heads of other pair tasks have the same form, and take its place there.
-    "cls/sentence_order/kernel": ("cls/seq_relationship/output_weights", True),
-    "cls/sentence_order/bias": ("cls/seq_relationship/output_bias", False),
-    "cls/copy/kernel": ("cls/seq_relationship/output_weights", True),
-    "cls/copy/bias": ("cls/seq_relationship/output_bias", False),
     # run_classifier.py, create_model.
     "classifier/kernel": ("output_weights", True),
     "classifier/bias": ("output_bias", False),
 }
+
+# The heads of other pair tasks have the form of that of next sentence prediction, and take its
+# place in other systems.
+_PAIR_HEAD = re.compile(r"^cls/(sentence_order|copy)/")
 
 # Names of variables in other systems that no model needs: optimizers' moments, step counters,
 # position numbers, and the decoder, which is tied to the word embeddings.
@@ -33,6 +32,7 @@ _NOT_OURS = re.compile(
 
 def original_name(path: str) -> tuple[str, bool]:
     """Returns a variable's name in the original release's checkpoints, and whether to transpose."""
+    path = _PAIR_HEAD.sub("cls/seq_relationship/", path)
     if path in _ORIGINAL_HEADS:
         return _ORIGINAL_HEADS[path]
     return path.replace("layer_norm", "LayerNorm"), False
@@ -42,7 +42,7 @@ def hugging_face_name(path: str) -> tuple[str, bool]:
     """Returns a variable's name in Hugging Face's BertForPreTraining, and whether to transpose."""
     if path == "cls/predictions/output_bias":
         return "cls.predictions.bias", False
-    path = re.sub(r"^cls/(sentence_order|copy)/", "cls/seq_relationship/", path)
+    path = _PAIR_HEAD.sub("cls/seq_relationship/", path)
     name = re.sub(r"/layer_(\d+)/", r"/layer/\1/", path).replace("layer_norm", "LayerNorm")
     owner, _, leaf = name.replace("/", ".").rpartition(".")
     if leaf.endswith("_embeddings"):

@@ -25,7 +25,6 @@ from beambert.pipelines.records.contract import (
     SOP,
 )
 from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.shared.ragged import ranges
 
 # Number of rows made and encoded at a time: enough for numpy to be fast, few enough for the cache.
 # Of rows of more than 512 tokens they are fewer, so that memory doesn't grow with the length.
@@ -374,25 +373,16 @@ def _assemble(
             yield assemble_packed(tokens, packed, max_seq_length, ids), {}
         return
     shuffled = random.permutation(pairs)
+
+    def starts_word(of: np.ndarray) -> np.ndarray:
+        return (of & _BEGINS_WORD) != 0 if is_marked else ~ids.is_continuation[of]
+
     is_copy = parameters.pairs == COPY
     framed = None if is_copy else with_frame(tokens, max_seq_length)
     for first in range(0, len(shuffled), rows_together):
         chunk = shuffled[first : first + rows_together]
         if is_copy:
-            noisy, chunk = _with_noise(tokens, chunk, ids, random, is_marked)
+            noisy, chunk = add_noise(tokens, chunk, starts_word, random)
             framed = with_frame(noisy, max_seq_length)
         rows = assemble_rows(framed, chunk, max_seq_length, ids)
         yield rows, {LABEL_FEATURE: chunk[:, 4:]}
-
-
-def _with_noise(
-    tokens: np.ndarray,
-    pairs: np.ndarray,
-    ids: TokenIds,
-    random: np.random.Generator,
-    is_marked: bool,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the tokens of pairs whose second segments are noisy, and the pairs' offsets."""
-    b_tokens = tokens[ranges(pairs[:, 2], pairs[:, 3] - pairs[:, 2])]
-    is_start = (b_tokens & _BEGINS_WORD) != 0 if is_marked else ~ids.is_continuation[b_tokens]
-    return add_noise(tokens, pairs, is_start, random)

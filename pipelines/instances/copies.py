@@ -11,7 +11,7 @@ section 3.1; Lample et al. 2018, arXiv 1711.00043, section 2.3): words are dropp
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from random import Random
 
 import numpy as np
@@ -103,7 +103,7 @@ def _end_of_part(starts: Sequence[int], start: int, target: int, most: int, last
 def add_noise(
     tokens: np.ndarray,
     pairs: np.ndarray,
-    is_start: np.ndarray,
+    starts_word: Callable[[np.ndarray], np.ndarray],
     random: np.random.Generator,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Leaves words out of every B, moves and replaces others, and swaps half of the As and Bs.
@@ -114,7 +114,7 @@ def add_noise(
     Args:
       tokens: tokens of the documents, which random ones are also drawn from.
       pairs: int32 [n, 5], see `build_copies`.
-      is_start: bool [B's tokens], whether each token of the Bs, end to end, starts a word.
+      starts_word: function from tokens to whether each starts a word.
       random: source of every draw.
 
     Returns:
@@ -124,9 +124,10 @@ def add_noise(
         return tokens, pairs
     a_start, a_end, b_start, b_end, label = pairs.T
     lengths = b_end - b_start
-    b_tokens = _with_random_tokens(tokens[ranges(b_start, lengths)], tokens, random)
-    is_start = is_start.copy()
+    b_tokens = tokens[ranges(b_start, lengths)]
+    is_start = starts_word(b_tokens)
     is_start[starts_of(lengths)] = True
+    b_tokens = _with_random_tokens(b_tokens, tokens, random)
     word_starts = np.flatnonzero(is_start)
     word_lengths = np.diff(word_starts, append=len(b_tokens))
     row_of_word = np.repeat(np.arange(len(pairs)), lengths)[word_starts]

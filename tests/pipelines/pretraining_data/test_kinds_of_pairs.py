@@ -177,23 +177,33 @@ class TestFullSentences:
         assert "says pairs is balanced, but the records lack next_sentence_labels" in printed
 
 
+def make_pairs(tmp_path_factory, corpus_file, vocab_file, pairs):
+    folder = tmp_path_factory.mktemp(pairs) / "records"
+    flags = [f"--vocab_file={vocab_file}", f"--input={corpus_file}", f"--output={folder}", *SMALL]
+    data_command.main([*flags, f"--pairs={pairs}", "--num_shards=3", "--dupe_factor=20"])
+    return folder
+
+
+def balanced_rows(folder, pairs):
+    """Returns the records and their labels, of which half are 0 and info.json counts the others."""
+    rows, about = parse(folder, has_label=True), info(folder)
+    labels = rows["next_sentence_labels"][:, 0]
+    counts, count = about["counts"], len(labels)
+    assert counts["random_next"] == labels.sum() and counts["instances"] == count
+    assert labels.mean() == pytest.approx(0.5, abs=5 * 0.5 / np.sqrt(count))
+    assert about["parameters"]["pairs"] == pairs
+    return rows, labels
+
+
 @pytest.fixture(scope="module")
 def sentence_order(tmp_path_factory, corpus_file, vocab_file):
-    folder = tmp_path_factory.mktemp("sop") / "records"
-    flags = [f"--vocab_file={vocab_file}", f"--input={corpus_file}", f"--output={folder}", *SMALL]
-    data_command.main([*flags, "--pairs=sop", "--num_shards=3", "--dupe_factor=20"])
-    return folder
+    return make_pairs(tmp_path_factory, corpus_file, vocab_file, "sop")
 
 
 class TestSentenceOrder:
     def test_the_records(self, sentence_order, corpus, vocabulary):
         """The text of A and of B is found in the corpus, B behind A where the label says so."""
-        rows, about = parse(sentence_order, has_label=True), info(sentence_order)
-        labels = rows["next_sentence_labels"][:, 0]
-        counts, count = about["counts"], len(labels)
-        assert counts["random_next"] == labels.sum() and counts["instances"] == count
-        assert labels.mean() == pytest.approx(0.5, abs=5 * 0.5 / np.sqrt(count))
-        assert about["parameters"]["pairs"] == "sop"
+        rows, labels = balanced_rows(sentence_order, "sop")
         separate = vocabulary.id_of("[SEP]")
         texts = [" " + " ".join(each).lower().replace(".", " .") + " " for each in corpus]
         words = np.array(vocabulary.tokens)
@@ -212,7 +222,8 @@ class TestSentenceOrder:
                 assert label == 1
             found[label if both else "drawn"] += 1
         assert found[0] > 100 and found[1] > 60
-        assert found["drawn"] < counts["forced_random_next"] / count * 600
+        forced = info(sentence_order)["counts"]["forced_random_next"]
+        assert found["drawn"] < forced / len(labels) * 600
 
     @pytest.mark.slow
     def test_verify(self, capsys, sentence_order):
@@ -234,21 +245,13 @@ class TestSentenceOrder:
 
 @pytest.fixture(scope="module")
 def copies(tmp_path_factory, corpus_file, vocab_file):
-    folder = tmp_path_factory.mktemp("copy") / "records"
-    flags = [f"--vocab_file={vocab_file}", f"--input={corpus_file}", f"--output={folder}", *SMALL]
-    data_command.main([*flags, "--pairs=copy", "--num_shards=3", "--dupe_factor=20"])
-    return folder
+    return make_pairs(tmp_path_factory, corpus_file, vocab_file, "copy")
 
 
 class TestCopies:
     def test_the_records(self, copies, corpus, vocabulary):
         """One segment stands in the corpus; the other shares its words where the label says so."""
-        rows, about = parse(copies, has_label=True), info(copies)
-        labels = rows["next_sentence_labels"][:, 0]
-        counts, count = about["counts"], len(labels)
-        assert counts["random_next"] == labels.sum() and counts["instances"] == count
-        assert labels.mean() == pytest.approx(0.5, abs=5 * 0.5 / np.sqrt(count))
-        assert about["parameters"]["pairs"] == "copy"
+        rows, labels = balanced_rows(copies, "copy")
         separate = vocabulary.id_of("[SEP]")
         texts = " ".join(f" {' '.join(each).lower().replace('.', ' .')} " for each in corpus)
         words, shared = np.array(vocabulary.tokens), {0: [], 1: []}
