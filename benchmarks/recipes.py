@@ -7,7 +7,8 @@
 Pre-trains each model on the same records by each recipe, at each learning rate and with each seed,
 in turns, to the end of each budget. Each of the first three recipes adds to the one before it. Then
 "adamw" and "muon" differ by the optimizer alone, "muon" and "masked lm" by the objective, and
-"masked lm" and "modernbert" by the family of the encoder. With --glue, the best rate of each recipe
+"masked lm" and "modernbert" by the family of the encoder. "crammed" and "modern" are the recipes
+crammed_* and modern_*. With --glue, the best rate of each recipe
 is fine-tuned on GLUE. All steps are the commands that a user runs. After an interruption the same
 command continues. Prints a table of the results on the held-out records, and writes them to
 OUTPUT/results.json.
@@ -32,6 +33,8 @@ RECIPES = {
     "muon": _MUON,
     "masked lm": (*_MUON, "--objective=mlm"),
     "modernbert": (*_MUON, "--objective=mlm", "--family=modernbert"),
+    "crammed": ("--recipe=crammed_tiny",),
+    "modern": ("--recipe=modern_tiny",),
 }
 LEARNING_RATES = (1e-3, 3e-3, 1e-2)
 # Trainings of one group differ by their seeds only.

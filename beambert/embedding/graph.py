@@ -1,5 +1,6 @@
 """The Beam transforms that embed texts with an encoder."""
 
+import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ from beambert.embedding.job import EmbeddingJob
 from beambert.pipelines.jobs.totals import Total, add_counts, total_of
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.progress import ProgressTally
+from beambert.pipelines.storage.claims import absolute
 from beambert.trainer.embedding.embedder import Embedder
 from beambert.trainer.embedding.finished_folders import EMBEDDING
 from beambert.trainer.embedding.writing import Work, write_parts
@@ -56,8 +58,8 @@ class Embed(beam.PTransform):
           InputError: the model cannot be used.
         """
         super().__init__()
-        job.open()
-        self._job = job
+        self._job = dataclasses.replace(job, model=absolute(job.model))
+        self._job.open()
 
     # Beam takes no union as a hint, see `Predict`.
     def expand(

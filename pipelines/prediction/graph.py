@@ -22,6 +22,7 @@ from beambert.pipelines.prediction.batches import (
 from beambert.pipelines.prediction.job import PredictionJob
 from beambert.pipelines.prediction.saved_models import Model, find_model_anywhere
 from beambert.pipelines.shared.progress import ProgressTally
+from beambert.pipelines.storage.claims import absolute
 
 
 @beam.typehints.with_input_types(str | Mapping[str, str])
@@ -66,7 +67,7 @@ class Predict(beam.PTransform):
           InputError: the model cannot be used, or a pattern matches no file.
         """
         super().__init__()
-        self._model = model or find_model_anywhere(job.model, job.trust_model)
+        self._model = model or find_model_anywhere(absolute(job.model), job.trust_model)
         self._inputs = match_inputs(job.input)
         found = encodings or find_encodings(self._inputs, job.encoding)[0]
         self._reading = dataclasses.replace(reading_of(job, self._model), encodings=found)

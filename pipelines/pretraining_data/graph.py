@@ -1,5 +1,7 @@
 """The Beam transform that makes pre-training records of documents."""
 
+import dataclasses
+
 import apache_beam as beam
 
 from beambert.pipelines.corpus.reading import first_rejects
@@ -14,13 +16,14 @@ from beambert.pipelines.pretraining_data.plan import Plan, find_inputs, make_pla
 from beambert.pipelines.pretraining_data.shard_counts import ShardCounts, add_shards
 from beambert.pipelines.pretraining_data.shuffle import Shuffle, choose
 from beambert.pipelines.pretraining_data.source_sizes import MeasureSources, add_sizes
+from beambert.pipelines.storage.claims import absolute
 from beambert.pipelines.text.preparation import NEAR
 
 
 @beam.typehints.with_input_types(str)
 @beam.typehints.with_output_types(str)
 class CreatePretrainingData(beam.PTransform):
-    """Makes pre-training records of documents, and returns the paths of the finished folders.
+    """Makes pre-training records, and returns the absolute paths of the finished folders.
 
     The input is the texts of documents. Line feeds separate their paragraphs or, with
     `sentences="line"`, their sentences. At the beginning of a pipeline, the transform reads the
@@ -36,7 +39,7 @@ class CreatePretrainingData(beam.PTransform):
       ...         pipeline
       ...         | beam.Create(texts)
       ...         | CreatePretrainingData(job)
-      ...         | beam.Map(print)
+      ...         | beam.Map(lambda path: print(path.rpartition("/")[2]))
       ...     )
       records
     """
@@ -60,7 +63,10 @@ class CreatePretrainingData(beam.PTransform):
           InputError: the vocabulary or an input cannot be used.
         """
         super().__init__()
-        self._plan = plan or make_plan(job, *find_inputs(job))
+        if not plan:
+            job = dataclasses.replace(job, output=absolute(job.output))
+            plan = make_plan(job, *find_inputs(job))
+        self._plan = plan
         self._progress_folder = progress_folder
         self._error_path = error_path
 

@@ -37,6 +37,7 @@ from beambert.pipelines.records.figures import total
 from beambert.pipelines.records.statistics import FAULTS, FEATURES, VocabularyIds
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.loading import loading
+from beambert.pipelines.storage.claims import absolute
 
 # The fields of a job that these parts follow. The parts for text have parameters of their own.
 FOLLOWED = {
@@ -145,7 +146,7 @@ class BuildInstances(beam.DoFn):
 @beam.typehints.with_input_types(InstanceRow)
 @beam.typehints.with_output_types(str)
 class WriteRecords(beam.PTransform):
-    """Writes instances to finished records folders, and returns the paths of the folders.
+    """Writes instances to finished records folders, and returns their absolute paths.
 
     The folders have the files of a folder that `CreatePretrainingData` makes. A file gets its name
     when it is complete, and the marker is written last. A worker holds the records of a shard in
@@ -165,7 +166,7 @@ class WriteRecords(beam.PTransform):
       ...         | Tokenize("vocab.txt")
       ...         | MakeBertInstances(job)
       ...         | WriteRecords(job)
-      ...         | beam.Map(print)
+      ...         | beam.Map(lambda path: print(path.rpartition("/")[2]))
       ...     )
       records
     """
@@ -309,7 +310,7 @@ def _plan_of(job: PretrainingDataJob) -> Plan:
                 f"--{field.name}={value}: has no effect on MakeBertInstances and WriteRecords; "
                 "leave it out, and give it to the part that it is for"
             )
-    plan = make_plan(job, (), ())
+    plan = make_plan(dataclasses.replace(job, output=absolute(job.output)), (), ())
     parameters = {n: v for n, v in plan.manifest.parameters.items() if n in FOLLOWED}
     manifest = dataclasses.replace(plan.manifest, parameters=parameters)
     return dataclasses.replace(plan, manifest=manifest)

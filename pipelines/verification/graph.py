@@ -15,6 +15,7 @@ from beambert.pipelines.records.artefacts import TokenTable, phrase_limit
 from beambert.pipelines.records.decoding import examine_file
 from beambert.pipelines.records.statistics import VocabularyIds
 from beambert.pipelines.shared.progress import ProgressTally
+from beambert.pipelines.storage.claims import absolute
 from beambert.pipelines.verification.findings import (
     Findings,
     add_findings,
@@ -59,11 +60,11 @@ class VerifyRecords(beam.PTransform):
           InputError: there are no records, or the output folder holds something else.
         """
         super().__init__()
-        self._inputs = job.inputs
-        self._output = choose_output(job.inputs, job.output)
-        self._folders = (
-            find_folders(job.inputs, job.vocab_file, job.tokenizer) if folders is None else folders
-        )
+        self._inputs, self._output = job.inputs, choose_output(job.inputs, job.output)
+        if folders is None:
+            self._inputs, self._output = tuple(map(absolute, job.inputs)), absolute(self._output)
+            folders = find_folders(self._inputs, job.vocab_file, job.tokenizer)
+        self._folders = folders
         self._progress_folder = progress_folder
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection[dict[str, Any]]:

@@ -1,5 +1,6 @@
 """The Beam transform that learns a vocabulary from documents."""
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ from beambert.pipelines.jobs.outputs import take_output
 from beambert.pipelines.jobs.running import check_reachable_from
 from beambert.pipelines.jobs.totals import add_counts, total_of
 from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.storage.claims import absolute
 from beambert.pipelines.vocabulary_learning import learning, word_counts
 from beambert.pipelines.vocabulary_learning.extending import read_extension
 from beambert.pipelines.vocabulary_learning.extension import Extension
@@ -109,8 +111,10 @@ class LearnVocabulary(beam.PTransform):
           InputError: a pattern matches no file.
         """
         super().__init__()
-        self._job = job
-        self._inputs = match_inputs(job.patterns) if inputs is None else inputs
+        if inputs is None:
+            job = dataclasses.replace(job, output=absolute(job.output))
+            inputs = match_inputs(job.patterns)
+        self._job, self._inputs = job, inputs
         self._encodings = encodings
         if encodings is None:
             self._encodings, _ = find_encodings(self._inputs, job.format, job.encoding)
