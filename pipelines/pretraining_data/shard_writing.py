@@ -33,6 +33,7 @@ from beambert.pipelines.pretraining_data.shard_files import ShardFile, open_shar
 from beambert.pipelines.pretraining_data.shuffle import Received, Shuffle
 from beambert.pipelines.records.statistics import VocabularyIds, count_records, restore_ids
 from beambert.pipelines.shared.loading import loading
+from beambert.pipelines.shared.machine_memory import free_bytes
 from beambert.pipelines.shared.progress import ProgressTally
 from beambert.pipelines.text.preparation import KEEP
 from beambert.pipelines.wordpiece.vocabulary import Vocabulary
@@ -199,8 +200,11 @@ def documents_of(
       counts: counts that are filled in here.
       duplicates: value of --duplicates.
       marks: hashes of the documents to leave out, see `shuffle.Received`.
+
+    Raises:
+      InputError: the shard is too large for its offsets, or for the memory.
     """
-    check_size(parts)
+    check_size(parts, free_bytes())
     documents = CompactDocuments.concatenate([CompactDocuments.empty(), *parts])
     marked = b"".join(marks)
     return order_documents(

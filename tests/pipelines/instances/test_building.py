@@ -268,6 +268,18 @@ class TestOrderDocuments:
             building.check_size(copies)
         assert "--duplicates=exact" in str(e.value)
 
+    def test_a_shard_too_large_for_the_memory_is_refused(self):
+        """The system would end the worker without a word, as often as the runner tries."""
+        one, copies = compact([[[9] * 500]]), [compact([[[9] * 100]] * 5)]
+        free = 500 * building.BYTES_PER_TOKEN
+        building.check_size([one], free)
+        building.check_size([one], None)
+        said = "500 tokens, of which at most 499 fit in the 0.0 GB of memory that are free"
+        with pytest.raises(InputError, match=f"--num_shards: a shard has {said}; make at least 3"):
+            building.check_size([one], free - 1)
+        with pytest.raises(InputError, match=f"keep: a document occurs 5 times .* {said}; give"):
+            building.check_size(copies, free - 1)
+
     def test_the_commonest_document(self):
         """By the tokens of all its copies; its pieces are one copy."""
         assert building.commonest_document([]) == (0, 0)

@@ -1,7 +1,6 @@
 """Whether the memory will be enough, and what is said when it was not."""
 
 import re
-import resource
 
 import numpy as np
 import pytest
@@ -11,7 +10,7 @@ from beambert.model.config import preset
 from beambert.model.memory import activation_bytes, parameters, state_bytes
 from beambert.model.pretrainer import BertPretrainer
 from beambert.pipelines.shared.errors import InputError
-from beambert.trainer.loop.memory import PROGRAM_BYTES, Memory, free_bytes, memory_told
+from beambert.trainer.loop.memory import PROGRAM_BYTES, Memory, memory_told
 
 GB = 10**9
 
@@ -82,52 +81,3 @@ def test_errors_of_memory_are_one_sentence(error):
 def test_other_errors_are_left_alone(error):
     with pytest.raises(type(error), match=str(error)), memory_told(memory(8 * GB), 32, 1):
         raise error
-
-
-@pytest.fixture
-def system(tmp_path, monkeypatch):
-    """A system with 9 GB free, and functions for its files and its process's limits."""
-    monkeypatch.setattr(tf.config, "list_physical_devices", lambda *_: [])
-    limits = {}
-    unlimited = resource.RLIM_INFINITY
-    monkeypatch.setattr(
-        resource, "getrlimit", lambda kind: (limits.get(kind, unlimited), unlimited)
-    )
-
-    def write(path, text):
-        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / path).write_text(text)
-
-    write("proc/meminfo", f"MemTotal: 1 kB\nMemAvailable:   {9 << 20} kB\n")
-    write("proc/self/status", f"VmSize: {2 << 20} kB\nVmData: {1 << 20} kB\n")
-    return tmp_path, write, limits
-
-
-def test_the_memory_of_the_machine(system):
-    assert free_bytes(system[0]) == 9 << 30
-    assert free_bytes(system[0] / "nothing") is None
-
-
-def test_limits_of_control_groups(system):
-    root, write, _ = system
-    write("proc/self/cgroup", "0::/jobs/mine\n")
-    write("sys/fs/cgroup/jobs/mine/memory.max", "max\n")
-    write("sys/fs/cgroup/jobs/mine/memory.current", "1\n")
-    assert free_bytes(root) == 9 << 30
-    write("sys/fs/cgroup/jobs/memory.max", f"{6 << 30}\n")
-    write("sys/fs/cgroup/jobs/memory.current", f"{3 << 30}\n")
-    write("sys/fs/cgroup/jobs/memory.stat", f"anon 1\ninactive_file {1 << 30}\n")
-    assert free_bytes(root) == 4 << 30
-    # Version 1, as a container sees it: its own group is the root.
-    write("proc/self/cgroup", "5:memory:/docker/abc\n4:cpu:/docker/abc\n")
-    write("sys/fs/cgroup/memory/memory.limit_in_bytes", f"{2 << 30}\n")
-    write("sys/fs/cgroup/memory/memory.usage_in_bytes", f"{3 << 30}\n")
-    assert free_bytes(root) == 0
-
-
-def test_limits_of_the_process(system):
-    root, _, limits = system
-    limits[resource.RLIMIT_AS] = 6 << 30
-    assert free_bytes(root) == 4 << 30
-    limits[resource.RLIMIT_DATA] = 3 << 30
-    assert free_bytes(root) == 2 << 30
