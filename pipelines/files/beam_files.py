@@ -6,6 +6,7 @@
 # name behave the same in both modules, and both raise the error of `claims.refusal`.
 
 import contextlib
+import errno
 import os
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -42,6 +43,11 @@ STORAGE_ERRORS = (
 )
 
 
+# Failures that may be gone at the next try, besides the server's own: too slow, too many.
+_PASSING_STATUSES = (408, 429)
+_PASSING_NUMBERS = (errno.EAGAIN, errno.EHOSTUNREACH, errno.EIO, errno.ENETUNREACH, errno.ESTALE)
+# Python's exceptions and those of the clients have the same names.
+_PASSING_ERRORS = ("ConnectionError", "RetryError", "Timeout", "TimeoutError", "TransportError")
 # Number of bytes of a small file to read at a time.
 BYTES_AT_A_TIME = 1 << 24
 
@@ -84,6 +90,29 @@ def reason(error: Exception) -> str:
     if isinstance(error, InvalidResponse):  # Its text is a tuple's, with all allowed statuses.
         return " ".join(map(str, error.args[:2]))
     return getattr(error, "strerror", None) or str(error)
+
+
+def may_pass(error: BaseException | None) -> bool:
+    """Returns whether a failure of storage may be gone when the work is tried again.
+
+    Args:
+      error: exception of a file system or its client; None for what no storage has caused.
+    """
+    for inner in (getattr(error, "exception_details", None) or {}).values():
+        if isinstance(inner, Exception):
+            return may_pass(inner)
+    status = getattr(error, "code", None)
+    if isinstance(error, InvalidResponse):
+        status = error.response.status_code
+    is_missing = status == 404 or isinstance(error, FileNotFoundError)
+    if is_missing and claims.TEMPORARY_PREFIX in str(error):
+        return True  # Another attempt at the same work has ended, and its command has tidied up.
+    names = {kind.__name__ for kind in type(error).__mro__}
+    return (
+        (isinstance(status, int) and (status in _PASSING_STATUSES or status >= 500))
+        or not names.isdisjoint(_PASSING_ERRORS)
+        or (isinstance(error, OSError) and error.errno in _PASSING_NUMBERS)
+    )
 
 
 def read_bytes(path: str, flag: str = "") -> bytes:

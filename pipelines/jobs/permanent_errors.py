@@ -17,6 +17,7 @@ from apache_beam.io.filesystems import FileSystems
 from beambert.pipelines.files.beam_files import (
     STORAGE_ERRORS,
     delete_quietly,
+    may_pass,
     read_bytes,
     write_bytes,
 )
@@ -43,13 +44,15 @@ def is_there(folder: str) -> bool:
 def noted(path: str) -> Iterator[None]:
     """Writes an `InputError` of the body to a file, and passes it on.
 
+    One that the next try may not meet, such as a storage that doesn't answer, is only passed on.
+
     Args:
       path: path of the file, see `error_path`; "" writes nothing.
     """
     try:
         yield
     except InputError as error:
-        if path and is_there(FileSystems.split(path)[0]):
+        if path and not may_pass(error.__cause__) and is_there(FileSystems.split(path)[0]):
             with contextlib.suppress(Exception):  # A runner tells the error, too, if only later.
                 write_bytes(path, str(error).encode())
         raise

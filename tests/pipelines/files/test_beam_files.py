@@ -1,13 +1,17 @@
 """Files: listed once each, decompressed to their end, written whole or not at all."""
 
 import bz2
+import errno
 import gzip
 
 import pytest
+import requests
 import zstandard
 from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
-from google.api_core.exceptions import RetryError
+from google.api_core.exceptions import Forbidden, RetryError, ServiceUnavailable, TooManyRequests
+from google.auth.exceptions import TransportError
+from google.cloud.storage.exceptions import InvalidResponse
 
 from beambert.pipelines.files import beam_files
 from beambert.pipelines.files.beam_files import open_atomically
@@ -123,3 +127,38 @@ def test_a_name_that_is_taken_is_given_to_the_newer_file(monkeypatch, is_there):
     with pytest.raises(BeamIOError):
         beam_files.rename("hdfs://a/_tmp-1", "hdfs://a/b")
     assert held == {"hdfs://a/b": "new"}
+
+
+def answer(status):
+    """A client's exception for a status of the server."""
+    response = requests.Response()
+    response.status_code = status
+    return InvalidResponse(response, "Request failed with status code", status)
+
+
+@pytest.mark.parametrize(
+    ("error", "passes"),
+    [
+        (None, False),
+        (ConnectionResetError(errno.ECONNRESET, "Connection reset by peer"), True),
+        (BeamIOError("rename", {("a", "b"): TimeoutError("slow")}), True),
+        (OSError(errno.EIO, "Input/output error"), True),
+        (OSError(errno.ENOSPC, "No space left on device"), False),
+        (PermissionError(errno.EACCES, "Permission denied"), False),
+        (gzip.BadGzipFile("Not a gzipped file"), False),
+        (FileNotFoundError(errno.ENOENT, "No such file", "texts/a.txt"), False),
+        # The job has finished, and nothing of it is left.
+        (FileNotFoundError(errno.ENOENT, "No such file", "records/_tmp-1-part"), True),
+        (requests.ConnectionError("refused"), True),
+        (RetryError("two minutes", None), True),
+        (ServiceUnavailable("503"), True),
+        (TooManyRequests("429"), True),
+        (Forbidden("403"), False),
+        (TransportError("no metadata server"), True),
+        (answer(502), True),
+        (answer(401), False),
+    ],
+    ids=repr,
+)
+def test_which_failures_may_pass(error, passes):
+    assert beam_files.may_pass(error) is passes

@@ -6,6 +6,7 @@ import threading
 
 import pytest
 
+from beambert.pipelines.files import beam_files
 from beambert.pipelines.jobs import permanent_errors
 from beambert.pipelines.jobs.permanent_errors import cancelled_on_error, error_path, noted
 from beambert.pipelines.shared.errors import InputError
@@ -20,7 +21,7 @@ class Job:
     """A job of a runner that tries again for ever, until it is cancelled."""
 
     def __init__(self):
-        self.cancelled = threading.Event()
+        self.cancelled, self.done = threading.Event(), threading.Event()
         self.attempts = 0
 
     def wait(self, work):
@@ -28,6 +29,8 @@ class Job:
             self.attempts += 1
             try:
                 work()
+                if self.done.is_set():
+                    return
             except InputError as error:
                 logging.getLogger("apache_beam.x").error(
                     "Traceback …\nerrors.InputError: %s", error
@@ -74,3 +77,24 @@ def test_a_job_without_errors_is_left_alone(tmp_path):
     with pytest.raises(InputError), noted(""):
         raise InputError("ours")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_may_pass_is_left_to_the_next_try(tmp_path, monkeypatch):
+    path, job = error_path(str(tmp_path), "run"), Job()
+    renamed = beam_files.rename
+
+    def reset_once(*names):
+        monkeypatch.setattr(beam_files, "rename", renamed)
+        raise ConnectionResetError("Connection reset by peer")
+
+    monkeypatch.setattr(beam_files, "rename", reset_once)
+
+    def work():
+        with noted(path):
+            beam_files.write_bytes(str(tmp_path / "part"), b"all")
+        job.done.set()
+
+    with cancelled_on_error(path, pytest.fail):
+        job.wait(work)
+    assert job.attempts == 2
+    assert [path.name for path in tmp_path.iterdir()] == ["part"]
