@@ -220,9 +220,13 @@ def make_folder(path: str) -> None:
 
 
 def delete_quietly(paths: Sequence[str]) -> None:
-    """Deletes the files that exist among `paths`, and ignores failures."""
+    """Deletes files, and ignores failures, such as that of a file that does not exist."""
     with contextlib.suppress(*STORAGE_ERRORS):
-        FileSystems.delete([path for path in paths if FileSystems.exists(path)])
+        if paths and paths[0].startswith("gs://"):
+            # Beam would list each of the objects before, instead of a request for a hundred.
+            FileSystems.get_filesystem(paths[0])._gcsIO().delete_batch(list(paths))
+        else:
+            FileSystems.delete(list(paths))
 
 
 def list_folder(path: str) -> list[str]:

@@ -268,8 +268,8 @@ class Plan:
             mine = [name for name in there[folder.path] if name in ours]
             beam_files.delete_prefixed(folder.path, TEMPORARY_PREFIX)
             # The mark goes last: if the deletion is cut off, the folder is still the job's.
-            for name in (*mine, UNFINISHED_FILE):
-                beam_files.delete_quietly([FileSystems.join(folder.path, name)])
+            for names in (mine, [UNFINISHED_FILE]):
+                beam_files.delete_quietly([FileSystems.join(folder.path, name) for name in names])
             _delete_if_empty(folder.path)
             if folder.source is not None:
                 _delete_if_empty(os.path.dirname(folder.path))

@@ -12,6 +12,7 @@ from apache_beam.io.filesystems import FileSystems
 from google.api_core.exceptions import Forbidden, RetryError, ServiceUnavailable, TooManyRequests
 from google.auth.exceptions import TransportError
 from google.cloud.storage.exceptions import InvalidResponse
+from support.emulated_storage import requests_made
 
 from beambert.pipelines.files import beam_files
 from beambert.pipelines.files.beam_files import open_atomically
@@ -162,3 +163,15 @@ def answer(status):
 )
 def test_which_failures_may_pass(error, passes):
     assert beam_files.may_pass(error) is passes
+
+
+def test_many_objects_are_deleted_by_few_requests(gs):
+    paths = [f"{gs}/records/part-{number}" for number in range(250)]
+    for path in paths[1:]:
+        beam_files.write_bytes(path, b"x")
+    beam_files.write_bytes(f"{gs}/records/part-[1]", b"x")
+    requests_made()
+    # The first one does not exist, and a name is no pattern.
+    beam_files.delete_quietly([*paths, f"{gs}/records/part-[1]"])
+    assert len(requests_made()) < 10
+    assert beam_files.list_folder(f"{gs}/records") == []
