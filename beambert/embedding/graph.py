@@ -9,6 +9,7 @@ from apache_beam.ml.inference.base import ModelHandler, RunInference
 from apache_beam.utils.shared import Shared
 
 from beambert.embedding.job import EmbeddingJob
+from beambert.pipelines.jobs.running import check_reachable_from
 from beambert.pipelines.jobs.totals import Total, add_counts, total_of
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.progress import ProgressTally
@@ -65,7 +66,12 @@ class Embed(beam.PTransform):
     def expand(
         self, texts: beam.PCollection[str | Mapping[str, Any]]
     ) -> beam.PCollection[dict[str, Any]]:
-        """Adds the steps."""
+        """Adds the steps.
+
+        Raises:
+          InputError: workers don't see the model.
+        """
+        check_reachable_from(texts.pipeline, model=self._job.model)
         rows = texts | "Read" >> beam.Map(row_of, self._job.text_column)
         embedded = (
             rows

@@ -17,7 +17,8 @@ from beambert.pipelines.features.transforms import FinishFeatures, WriteFeatures
 from beambert.pipelines.files import beam_files
 from beambert.pipelines.files.beginnings import check_beginning
 from beambert.pipelines.files.stored_values import StoredValue, store_values
-from beambert.pipelines.jobs.running import library_versions
+from beambert.pipelines.jobs.outputs import take_output
+from beambert.pipelines.jobs.running import check_reachable_from, library_versions
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import claims
 from beambert.pipelines.tasks.splits import TaskSplits
@@ -69,11 +70,14 @@ class CreateTaskFeatures(beam.PTransform):
         """Claims the output and adds the steps.
 
         Raises:
-          InputError: the output folder is finished already, or holds something else, or the
-            transform is applied to the elements of another step.
+          InputError: the output folder is finished already, or holds something else, or workers
+            don't see it, or another transform of the pipeline writes there, or this one is applied
+            to the elements of another step.
         """
         check_beginning(begin, "CreateTaskFeatures")
         plan = self._plan
+        check_reachable_from(begin.pipeline, output=plan.output)
+        take_output(begin.pipeline, plan.output)
         if beam_files.claim_output(plan.output, plan.identity(), FLAGS_OF):
             raise InputError(
                 f"--output={plan.output}: is finished already; choose another folder or delete it"

@@ -70,6 +70,11 @@ def beam_options(
         beams = (option for option in parser._option_string_actions if option.startswith("--"))
         raise unknown_flag(unknown[0], own or {}, [option[2:] for option in beams])
     result = PipelineOptions(list(arguments))
+    if result.view_as(StandardOptions).no_wait_until_finish:
+        raise InputError(
+            "--no_wait_until_finish: the command finishes what its job has made, and so waits for "
+            "it; leave it out"
+        )
     if result.view_as(StandardOptions).runner is None:
         # DirectRunner would first try to download another runner.
         result.view_as(StandardOptions).runner = "FnApiRunner"
@@ -324,7 +329,7 @@ def _run(
     output: str = "",
 ) -> "PipelineResult":
     import apache_beam as beam
-    from apache_beam.options.pipeline_options import DirectOptions, StandardOptions
+    from apache_beam.options.pipeline_options import DirectOptions
 
     if options.view_as(DirectOptions).direct_running_mode != "in_memory":
         from beambert.pipelines.jobs import local_workers
@@ -337,10 +342,9 @@ def _run(
         if output and may_share(options):
             _ = pipeline | "Output" >> beam.Create([output]) | beam.Map(check_visible)
         result = pipeline.run()
-        if not options.view_as(StandardOptions).no_wait_until_finish:
-            if error_path:
-                from beambert.pipelines.jobs.permanent_errors import cancelled_on_error
+        if error_path:
+            from beambert.pipelines.jobs.permanent_errors import cancelled_on_error
 
-                stack.enter_context(cancelled_on_error(error_path, result.cancel))
-            result.wait_until_finish()
+            stack.enter_context(cancelled_on_error(error_path, result.cancel))
+        result.wait_until_finish()
         return result

@@ -9,7 +9,7 @@ from apache_beam.ml.inference.base import RunInference
 
 from beambert.pipelines.corpus.encodings import Encodings
 from beambert.pipelines.files.input_files import InputFile, match_inputs
-from beambert.pipelines.jobs.running import SHUFFLING_RUNNERS
+from beambert.pipelines.jobs.running import SHUFFLING_RUNNERS, check_reachable_from
 from beambert.pipelines.prediction.batches import (
     InputRow,
     RowReading,
@@ -82,8 +82,18 @@ class Predict(beam.PTransform):
     def expand(
         self, texts: beam.PCollection[str | Mapping[str, str]]
     ) -> beam.PCollection[dict[str, Any]]:
-        """Adds the steps."""
-        if isinstance(texts, beam.pvalue.PBegin):
+        """Adds the steps.
+
+        Raises:
+          InputError: workers don't see the model or the files.
+        """
+        model, begins = self._model, isinstance(texts, beam.pvalue.PBegin)
+        check_reachable_from(
+            texts.pipeline,
+            model=model.sent_to or str(model.path),
+            input=[file.path for file in self._inputs] if begins else (),
+        )
+        if begins:
             rows = (
                 texts
                 | "Files" >> beam.Create(self._inputs)

@@ -9,6 +9,7 @@ from apache_beam.io.filesystems import FileSystems
 
 from beambert.pipelines.files.beam_files import write_bytes
 from beambert.pipelines.files.beginnings import check_beginning
+from beambert.pipelines.jobs.outputs import take_output
 from beambert.pipelines.jobs.running import check_reachable_from
 from beambert.pipelines.jobs.totals import total_of
 from beambert.pipelines.records.artefacts import TokenTable, phrase_limit
@@ -71,10 +72,12 @@ class VerifyRecords(beam.PTransform):
         """Adds the steps.
 
         Raises:
-          InputError: it is applied to the elements of another step, or workers don't see a path.
+          InputError: it is applied to the elements of another step, or workers don't see a path, or
+            another transform of the pipeline writes there.
         """
         check_beginning(begin, "VerifyRecords")
         check_reachable_from(begin.pipeline, inputs=self._inputs, output=self._output)
+        take_output(begin.pipeline, self._output)
         folders = self._folders
         files = [(index, file) for index, folder in enumerate(folders) for file in folder.files]
         reports = (

@@ -22,8 +22,11 @@ from beambert.pipelines import transforms
 from beambert.pipelines.create_pretraining_data import main as data_main
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import tensorflow_files
+from beambert.pipelines.tasks.declarations import find_task
 from beambert.pipelines.transforms import (
     CreatePretrainingData,
+    CreateTaskFeatures,
+    FeaturesJob,
     LearnVocabulary,
     Predict,
     PredictionJob,
@@ -264,6 +267,16 @@ def test_one_transform_of_a_pipeline_writes_an_output(folder):
     ):
         with pytest.raises(InputError, match="another transform of the pipeline writes there"):
             given | f"another {transform.label}" >> transform
+    make_task(folder / "task")
+    features = FeaturesJob(find_task("sst-2"), "task", "words.txt", "features", max_seq_length=16)
+    make_records("found")
+    for again in (
+        CreateTaskFeatures(features),
+        VerifyRecords(VerificationJob("found", output="report")),
+    ):
+        _ = pipeline | again
+        with pytest.raises(InputError, match="another transform of the pipeline writes there"):
+            pipeline | f"another {again.label}" >> again
     # Another pipeline does the job anew.
     _ = beam.Pipeline() | beam.Create(TEXTS) | CreatePretrainingData(job)
 
@@ -285,16 +298,22 @@ def test_paths_that_workers_elsewhere_do_not_see(flags, folder):
     texts = begin | beam.Create(TEXTS)
     instances = begin | "1" >> beam.Create([]).with_output_types(transforms.InstanceRow)
     of_parts = dataclasses.replace(job, input=())
+    make_task(folder / "task")
+    make_model(folder / "model")
+    there = {"task", "model"}
+    features = FeaturesJob(find_task("sst-2"), "task", "words.txt", "far", max_seq_length=16)
     for given, transform, flag in (
         (begin, CreatePretrainingData(job), "--input=texts.jsonl"),
         (texts, "of texts" >> CreatePretrainingData(job), "--output=.*/far"),
         (instances, transforms.WriteRecords(of_parts), "--output=.*/far"),
         (texts, LearnVocabulary(VocabularyJob("far.txt")), "--output=.*/far.txt"),
         (begin, transforms.ReadDocuments("texts.jsonl"), "--input=texts.jsonl"),
+        (begin, CreateTaskFeatures(features), "--output=.*/far"),
+        (texts, Predict(PredictionJob("model")), "--model=.*/model/saved_model"),
     ):
         with pytest.raises(InputError, match=f"{flag}: .* don't see this machine's files"):
             given | transform
-    assert {path.name for path in folder.iterdir()} == {"texts.jsonl", "words.txt"}
+    assert {path.name for path in folder.iterdir()} == {*there, "texts.jsonl", "words.txt"}
     # A runner that is given as an object has no name in the options.
     _ = beam.Pipeline(FnApiRunner()) | CreatePretrainingData(job)
 

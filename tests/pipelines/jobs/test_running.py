@@ -239,3 +239,8 @@ def test_storage_is_known_before_the_inputs_are_listed(monkeypatch):
     running.beam_options(["--hdfs_host=name-node"])
     options = FileSystems._pipeline_options.view_as(HadoopFileSystemOptions)
     assert options.hdfs_host == "name-node"
+
+
+def test_every_command_waits_for_its_job():
+    with pytest.raises(InputError, match="--no_wait_until_finish: .*; leave it out"):
+        running.beam_options(["--no_wait_until_finish"])
