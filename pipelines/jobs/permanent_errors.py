@@ -1,9 +1,10 @@
 """Errors of workers that only the user can mend end a job at once, whatever the runner retries.
 
 Dataflow tries a failed piece of work four times, and a cluster as often as it is told. The error is
-the same each time. So a worker leaves its sentence in a file in the output folder. The command that
-waits for the job finds it there, asks the runner to cancel the job and prints it. Beam's job server
-for Flink doesn't pass that on; the command ends all the same.
+the same each time. So a worker of `data` or `vocab` that reads, counts, writes or finishes leaves
+its sentence in a file in the output folder. The command that waits for the job finds it there, asks
+the runner to cancel the job and prints it. Beam's job server for Flink doesn't pass that on; the
+command ends all the same.
 """
 
 import contextlib
