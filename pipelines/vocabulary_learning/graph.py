@@ -129,9 +129,10 @@ class LearnVocabulary(beam.PTransform):
         Raises:
           InputError: the output file exists already, or another transform of the pipeline makes it.
         """
+        reads_files = isinstance(documents, beam.pvalue.PBegin)
         check_reachable_from(
             documents.pipeline,
-            input=self._job.patterns if isinstance(documents, beam.pvalue.PBegin) else (),
+            input=self._job.patterns if reads_files else (),
             output=self._job.output,
         )
         if FileSystems.exists(self._job.output):
@@ -147,8 +148,11 @@ class LearnVocabulary(beam.PTransform):
         inputs = list_inputs(job, self._inputs)
         if inputs.path:
             write_list(inputs.path, self._inputs)
+        partitions = word_counts.PARTITIONS_OF_DOCUMENTS
+        if reads_files:
+            partitions = word_counts.partitions_of(self._inputs)
         counted = add_parts(documents, inputs, options) | "CountWords" >> beam.ParDo(
-            word_counts.CountWords(do_lower_case, options, self._error_path, job.kind)
+            word_counts.CountWords(do_lower_case, options, partitions, self._error_path, job.kind)
         ).with_outputs(COUNTS, REJECTS, main="words")
         words = (
             counted.words

@@ -1,8 +1,13 @@
 """The Beam steps that count the words of documents and write vocab.txt.
 
-Memory is bounded for any corpus on any runner. A worker counts up to `MOST_WORDS` words before it
-sends them on. Words are sent in packed form, so that a runner holds about 12 bytes for each. Only
-the most frequent words reach the last step.
+A worker counts up to `MOST_WORDS` words before it sends them on. Words are sent in packed form, so
+that a runner holds about 12 bytes for each. Only the most frequent words reach the last step.
+
+Between these steps a worker sums the counts of one partition of the words, and holds its different
+words in memory, with about 250 bytes for each. The number of partitions grows with the files, so
+that a crawl of 2 TB with a billion different words has 130,000 of them in a partition. The size of
+a pipeline's own documents is unknown, and a billion different words of those are a million in a
+partition.
 """
 
 import json
@@ -23,7 +28,7 @@ from beambert.pipelines.corpus.reading import (
 )
 from beambert.pipelines.corpus.transforms import COUNTS, Part, RejectLists, read_documents
 from beambert.pipelines.files.beam_files import delete_quietly, write_bytes
-from beambert.pipelines.files.input_files import check_unchanged
+from beambert.pipelines.files.input_files import InputFile, check_unchanged
 from beambert.pipelines.files.input_list import INPUTS_FILE, InputList
 from beambert.pipelines.jobs.permanent_errors import noted
 from beambert.pipelines.jobs.running import library_versions
@@ -46,8 +51,12 @@ PIECE_CHARACTERS = 1 << 20
 BATCH_CHARACTERS = 16 << 20
 # Number of words that a worker counts before it sends them on; they take about 150 MB.
 MOST_WORDS = 1_000_000
-# Number of partitions in which the counts are summed.
-PARTITIONS = 64
+# Number of partitions in which the counts of a small corpus are summed. A larger one has a
+# partition for so many bytes of its files, which take 1 GB if one of ten words is nowhere else.
+FEWEST_PARTITIONS = 64
+BYTES_PER_PARTITION = 256 << 20
+# Number of partitions for the documents of a pipeline, as for files of 256 GB.
+PARTITIONS_OF_DOCUMENTS = 1024
 
 
 def job_file(output: str) -> str:
@@ -144,13 +153,18 @@ class WordCounter:
         return words
 
 
-def pack_counts(words: Counter[bytes]) -> Iterator[tuple[int, bytes]]:
+def partitions_of(inputs: Sequence[InputFile]) -> int:
+    """Returns the number of partitions in which the counts of files are summed."""
+    return max(FEWEST_PARTITIONS, sum(file.bytes for file in inputs) // BYTES_PER_PARTITION)
+
+
+def pack_counts(words: Counter[bytes], partitions: int) -> Iterator[tuple[int, bytes]]:
     """Yields (partition, packed words and counts); a word always has the same partition."""
-    partitions: dict[int, list[bytes]] = {}
+    packed: dict[int, list[bytes]] = {}
     for word, count in words.items():
-        key = zlib.crc32(word) % PARTITIONS
-        partitions.setdefault(key, []).append(b"%b %d" % (word, count))
-    for key, lines in partitions.items():
+        key = zlib.crc32(word) % partitions
+        packed.setdefault(key, []).append(b"%b %d" % (word, count))
+    for key, lines in packed.items():
         yield key, b"\n".join(lines)
 
 
@@ -195,11 +209,16 @@ class CountWords(beam.DoFn):
         self,
         do_lower_case: bool,
         options: ReadOptions,
+        partitions: int,
         error_path: str = "",
         kind: str = WORDPIECE,
     ):
-        """Takes the options for cutting words and reading files, and `told`'s path."""
+        """Takes the options for cutting words and reading files, and `told`'s path.
+
+        `partitions` is the number of partitions in which the counts are summed.
+        """
         self._do_lower_case = do_lower_case
+        self._partitions = partitions
         self._kind = kind
         self._options = options
         self._error_path = error_path
@@ -227,7 +246,7 @@ class CountWords(beam.DoFn):
             if isinstance(document, Document):
                 self._words.add(document.text)
                 if self._words.is_full:
-                    yield from pack_counts(self._words.take())
+                    yield from pack_counts(self._words.take(), self._partitions)
             elif isinstance(document, Reject):
                 yield from rejects.add(document)
         yield from rejects.rest()
@@ -236,7 +255,7 @@ class CountWords(beam.DoFn):
     def finish_bundle(self) -> Iterator[Any]:
         """Yields the remaining counts."""
         self._progress.flush()
-        for packed in pack_counts(self._words.take()):
+        for packed in pack_counts(self._words.take(), self._partitions):
             yield GlobalWindows.windowed_value(packed)
 
 

@@ -13,7 +13,7 @@ from beambert.pipelines.corpus.reading import ReadOptions, split_file
 from beambert.pipelines.corpus.transforms import REJECTS
 from beambert.pipelines.create_vocabulary import main
 from beambert.pipelines.files import input_list
-from beambert.pipelines.files.input_files import match_inputs
+from beambert.pipelines.files.input_files import InputFile, match_inputs
 from beambert.pipelines.shared.console import run_main
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.vocabulary_learning import run, word_counts
@@ -152,6 +152,42 @@ def test_workers_and_flushes_dont_matter(capsys, tmp_path, monkeypatch, learned,
         for folder, name in ((learned[0].parent, "vocab.txt.json"), (tmp_path, "v.txt.json"))
     )
     assert one["counts"] == two["counts"]
+
+
+def test_a_partition_has_a_bounded_part_of_large_files():
+    def partitions_of(*sizes):
+        return word_counts.partitions_of([InputFile(str(size), size) for size in sizes])
+
+    assert partitions_of(1) == partitions_of(10**9, 10**9) == 64
+    assert partitions_of(10**12) == partitions_of(*[10**10] * 100) == 3725
+    assert 10**9 / partitions_of(2 * 10**12) == pytest.approx(130_000, rel=0.05)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["wordpiece", "unigram"])
+def test_the_number_of_partitions_doesnt_matter(tmp_path, monkeypatch, documents, kind):
+    """There are 64 of them, one for ten bytes, or as many as for documents."""
+    source = write(tmp_path / "corpus", documents, 3).removeprefix("--input=")
+    name = "vocab.txt" if kind == "wordpiece" else "tokenizer.json"
+    pack_counts, used = word_counts.pack_counts, set()
+
+    def pack(words, partitions):
+        used.add(partitions)
+        return pack_counts(words, partitions)
+
+    def learn(folder, begin, patterns):
+        job = VocabularyJob(f"{tmp_path}/{folder}/{name}", patterns, vocab_size=400, kind=kind)
+        with beam.Pipeline(runner="FnApiRunner") as pipeline:
+            _ = begin(pipeline) | LearnVocabulary(job)
+        return (tmp_path / folder / name).read_bytes()
+
+    monkeypatch.setattr(word_counts, "pack_counts", pack)
+    few = learn("few", lambda pipeline: pipeline, (source,))
+    assert learn("documents", lambda pipeline: pipeline | beam.Create(documents), ()) == few
+    monkeypatch.setattr(word_counts, "BYTES_PER_PARTITION", 10)
+    assert learn("many", lambda pipeline: pipeline, (source,)) == few
+    size = sum(path.stat().st_size for path in (tmp_path / "corpus").iterdir())
+    assert used == {64, 1024, size // 10} and size // 10 > 1024
 
 
 def test_a_single_document(capsys, tmp_path, documents):
@@ -293,7 +329,7 @@ def test_many_rejects_are_passed_on_together(tmp_path):
     path.write_text("{|\n" * 2500)
     (file,) = match_inputs([str(path)])
     options = ReadOptions("jsonl")
-    count = word_counts.CountWords(True, options)
+    count = word_counts.CountWords(True, options, word_counts.FEWEST_PARTITIONS)
     count.setup()
     count.start_bundle()
     passed = [

@@ -88,13 +88,18 @@ def test_cut_text(text, size):
 
 
 @GENERATED
-@given(st.dictionaries(st.text("abé中'", min_size=1), st.integers(1, 2**40)))
-def test_packed_counts(counts):
-    packed = list(word_counts.pack_counts(Counter({w.encode(): n for w, n in counts.items()})))
+@given(st.dictionaries(st.text("abé中'", min_size=1), st.integers(1, 2**40)), st.integers(1, 99))
+def test_packed_counts(counts, partitions):
+    def pack(counts):
+        words = Counter({word.encode(): number for word, number in counts.items()})
+        return list(word_counts.pack_counts(words, partitions))
+
+    packed = pack(counts)
     assert len({key for key, _ in packed}) == len(packed)
+    assert {key for key, _ in packed} <= set(range(partitions))
     assert dict(item for _, data in packed for item in word_counts.unpack_counts(data)) == counts
     for word in counts:  # on its own it falls to the same partition
-        ((key, _),) = word_counts.pack_counts(Counter({word.encode(): 1}))
+        ((key, _),) = pack({word: 1})
         assert any(key == k and word in dict(word_counts.unpack_counts(d)) for k, d in packed)
 
 
