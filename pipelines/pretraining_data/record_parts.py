@@ -115,19 +115,20 @@ class BuildInstances(beam.DoFn):
     """Turns (shard, packed documents) into the instances of the shard, in their order."""
 
     def __init__(self, plan: Plan):
-        """Takes the plan."""
-        self._layout, self._vocabulary = plan.layout, plan.manifest.vocabulary
-        self._ids = TokenIds.of(self._vocabulary, plan.layout.lengths[0].pairs == REFERENCE)
+        """Takes of the plan what it needs: a tokenizer may be large, and a job may not."""
+        vocabulary = plan.manifest.vocabulary
+        self._layout, self._name = plan.layout, vocabulary.name
+        self._ids = TokenIds.of(vocabulary, plan.layout.lengths[0].pairs == REFERENCE)
 
     def process(self, element: tuple[int, Iterable[bytes]]) -> Iterator[InstanceRow]:
         """Yields the instances of every length."""
         shard, packed = element
         # Documents of one hash lie in the order of their bytes.
         parts = [CompactDocuments.unpack(data) for data in sorted(packed)]
-        highest, size = max(part.tokens.max() for part in parts), len(self._vocabulary)
+        highest, size = max(part.tokens.max() for part in parts), len(self._ids.is_fixed)
         if highest >= size:
             raise InputError(
-                f"{self._vocabulary.name}: has {size:,} tokens, but a document has the id "
+                f"{self._name}: has {size:,} tokens, but a document has the id "
                 f"{highest}; give Tokenize and MakeBertInstances the same vocabulary"
             )
         documents = documents_of(parts, self._layout, self._ids, DocumentCounts())
@@ -223,8 +224,8 @@ class WriteInstances(beam.DoFn):
     """Writes the files of (shard, encoded instances) and counts what is in them."""
 
     def __init__(self, plan: Plan):
-        """Takes the plan."""
-        self._layout, self._vocabulary = plan.layout, plan.manifest.vocabulary
+        """Takes of the plan what it needs."""
+        self._layout, self._ids = plan.layout, VocabularyIds.of(plan.manifest.vocabulary)
 
     def setup(self) -> None:
         """Loads the decoder.
@@ -235,8 +236,6 @@ class WriteInstances(beam.DoFn):
         check_visible(self._layout.folders()[0].path)
         with loading():
             import beambert.pipelines.records.decoding  # noqa: F401  (its import prints)
-
-        self._ids = VocabularyIds.of(self._vocabulary)
 
     def process(
         self, element: tuple[int, Iterable[tuple[int, int, bytes]]]

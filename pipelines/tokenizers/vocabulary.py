@@ -44,6 +44,8 @@ _SHOWN = {
 }
 # No tokenizer has a token for this character, so that it becomes an unknown one.
 _NONCHARACTER = "\uffff"
+# Attributes that follow from the data, and take as much room in a pickle.
+_OF_DATA = frozenset(("tokens", "pieces"))
 _REMEDY = "copy it again, or learn one with `beambert vocab --kind=bpe`"
 
 
@@ -108,9 +110,7 @@ class TokenizerVocabulary(Vocabulary):
                 f"{name}: has the id {size - 1:,}, and a tokenizer has at most {MOST_TOKENS:,} "
                 f"tokens; {_REMEDY}"
             )
-        tokens = [f"[unused-{number}]" for number in range(size)]
-        for token, number in ids.items():
-            tokens[number] = token
+        tokens = _by_id(ids)
         with _told(name):  # It may have a vocabulary that cannot spell a letter.
             frame, space = _frame(tokenizer), _depends_on_space(tokenizer)
             tokenizer.encode(_NONCHARACTER)
@@ -120,7 +120,7 @@ class TokenizerVocabulary(Vocabulary):
         special |= {number for number, token in enumerate(tokens) if token.startswith("[unused")}
         special |= {number for number in dataclasses.astuple(roles) if number != NO_ID}
         return cls(
-            tuple(tokens),
+            tokens,
             name,
             data=data,
             roles=roles,
@@ -132,6 +132,18 @@ class TokenizerVocabulary(Vocabulary):
             lower_cases=_lower_cases(tokenizer),
             has_frame=frame is not None,
         )
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Returns what a pickle holds: `data` once, and not the tokens that are in it.
+
+        Dataflow takes jobs of at most 20 MB, and several steps of a job have a tokenizer.
+        """
+        return {name: value for name, value in vars(self).items() if name not in _OF_DATA}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        """Takes what a pickle holds, and the tokens in it (a second for 250,000)."""
+        ids = load(state["data"], state["name"]).get_vocab(with_added_tokens=True)
+        vars(self).update(state, tokens=_by_id(ids))
 
     def serialize(self) -> bytes:
         """Returns the content of tokenizer.json as it was read."""
@@ -260,6 +272,14 @@ def _parse(data: bytes, name: str) -> dict[str, Any]:
     except ValueError as error:
         raise InputError(f"{name}: is no tokenizer.json ({error}); {_REMEDY}") from error
     return content
+
+
+def _by_id(ids: Mapping[str, int]) -> tuple[str, ...]:
+    """Returns one token for each id; an id without a token has "[unused-…]"."""
+    tokens = [f"[unused-{number}]" for number in range(max(ids.values(), default=-1) + 1)]
+    for token, number in ids.items():
+        tokens[number] = token
+    return tuple(tokens)
 
 
 def _frame(tokenizer: "Tokenizer") -> Frame | None:

@@ -134,7 +134,20 @@ def find_folders(
             # A held-out folder that is also given by itself keeps its training records.
             if training or folder not in found:
                 found[folder] = _folder(folder, names, training, given, vocabularies)
-    return list(found.values())
+    return _with_shared_vocabularies(found.values())
+
+
+def _with_shared_vocabularies(folders: Iterable[FoundFolder]) -> list[FoundFolder]:
+    """Returns folders of which those with the same vocabulary have one object.
+
+    A pipeline sends each object to the workers, and Dataflow takes 20 MB.
+    """
+    first: dict[tuple[tuple[str, bytes], ...], Vocabulary] = {}
+
+    def shared(vocabulary: Vocabulary | None) -> Vocabulary | None:
+        return vocabulary and first.setdefault(tuple(vocabulary.files().items()), vocabulary)
+
+    return [dataclasses.replace(folder, vocabulary=shared(folder.vocabulary)) for folder in folders]
 
 
 def _refuse_model(path: str, names: Iterable[str]) -> None:

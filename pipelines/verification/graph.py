@@ -109,12 +109,13 @@ class ExamineFile(beam.DoFn):
     def setup(self) -> None:
         """Opens the worker's tally, and looks at the vocabularies."""
         self._progress = ProgressTally(self._progress_folder)
-        self._ids = [
-            folder.vocabulary and VocabularyIds.of(folder.vocabulary) for folder in self._folders
-        ]
-        self._tables = [
-            folder.vocabulary and TokenTable.of(folder.vocabulary) for folder in self._folders
-        ]
+        vocabularies = [folder.vocabulary for folder in self._folders]
+        # Most folders share one, see `find_folders`.
+        distinct = {id(each): each for each in vocabularies if each}
+        ids = {key: VocabularyIds.of(each) for key, each in distinct.items()}
+        tables = {key: TokenTable.of(each) for key, each in distinct.items()}
+        self._ids = [ids.get(id(each)) for each in vocabularies]
+        self._tables = [tables.get(id(each)) for each in vocabularies]
 
     def process(self, element: tuple[int, str]) -> Iterator[dict[int, Findings]]:
         """Yields the findings in one file, by the index of its folder."""

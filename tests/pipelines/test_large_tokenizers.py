@@ -1,0 +1,103 @@
+"""A job holds a large tokenizer twice at most, since Dataflow takes jobs of 20 MB."""
+
+import base64
+import bz2
+import json
+import random
+import shutil
+
+import apache_beam as beam
+import pytest
+from support.record_files import ORIGINAL
+from support.sample_text import make_document
+from support.tokenizer_kinds import XLMR, train
+
+from beambert.pipelines.transforms import (
+    CreatePretrainingData,
+    MakeBertInstances,
+    PretrainingDataJob,
+    SentencesRow,
+    Tokenize,
+    VerificationJob,
+    VerifyRecords,
+    WriteRecords,
+)
+from beambert.pipelines.verification.found_folders import find_folders
+
+# Number of made-up tokens.
+TOKENS = 50_000
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tmp_path_factory):
+    """Path of the tokenizer.json of a Unigram with many tokens that no text has."""
+    draw = random.Random(0)
+    trained = train(XLMR, make_document(draw, 50), 120)
+    content = json.loads(trained.to_str())
+    words = ("".join(draw.choices("abcdefghijklmnopqrstuvwxyz", k=9)) for _ in range(TOKENS))
+    content["model"]["vocab"] += [
+        [f"▁{word}", -20 - draw.random()] for word in dict.fromkeys(words)
+    ]
+    path = tmp_path_factory.mktemp("tokenizer") / "tokenizer.json"
+    path.write_text(json.dumps(content, indent=2, ensure_ascii=False))
+    return path
+
+
+def copies(pipeline, tokenizer):
+    """Returns how many tokenizers a job could hold, as Beam packs what it sends."""
+    packed = base64.b64encode(bz2.compress(tokenizer.read_bytes()))
+    return len(pipeline.to_runner_api().SerializeToString()) / len(packed)
+
+
+def job(tokenizer, output, **given):
+    lengths = {"max_seq_length": (32, 64), "eval_fraction": 0.2, "num_shards": 2}
+    return PretrainingDataJob(None, str(output), tokenizer=str(tokenizer), **lengths | given)
+
+
+def test_the_whole_job(tokenizer, tmp_path):
+    pipeline = beam.Pipeline()
+    texts = pipeline | beam.Create(["A river.\nA city."])
+    _ = texts | CreatePretrainingData(job(tokenizer, tmp_path / "records"))
+    assert 2 < copies(pipeline, tokenizer) < 2.5
+
+
+def test_the_parts_of_the_job(tokenizer, tmp_path):
+    pipeline, of_parts = beam.Pipeline(), job(tokenizer, tmp_path / "records")
+    texts = pipeline | beam.Create([SentencesRow(["A river.", "A city."])])
+    instances = texts | Tokenize(tokenizer=str(tokenizer)) | MakeBertInstances(of_parts)
+    _ = instances | WriteRecords(of_parts)
+    assert 2 < copies(pipeline, tokenizer) < 2.5
+
+
+@pytest.fixture
+def records(tokenizer, tmp_path):
+    """Records of two lengths with held-out ones, each with the tokenizer beside them."""
+    for place in ("32", "32/eval", "64", "64/eval"):
+        folder = tmp_path / "records" / place
+        folder.mkdir(parents=True)
+        shutil.copy(ORIGINAL, folder / "tf_examples.tfrecord")
+        shutil.copy(tokenizer, folder)
+    return tmp_path / "records"
+
+
+def test_records_of_several_lengths_are_verified_with_one_tokenizer(tokenizer, records):
+    pipeline = beam.Pipeline()
+    _ = pipeline | VerifyRecords(VerificationJob((str(records),), output=f"{records}-v"))
+    assert 2 < copies(pipeline, tokenizer) < 2.5
+
+
+def test_records_with_another_tokenizer_are_verified_with_that(tokenizer, records):
+    """The same file may name other special tokens, too."""
+    other = json.loads(tokenizer.read_text())
+    other["model"]["vocab"][-1][0] += "s"
+    (records / "64" / "tokenizer.json").write_text(json.dumps(other))
+    padding = other["model"]["vocab"][200][0]
+    roles = {"pad_token": padding, "mask_token": "<mask>"}
+    (records / "32" / "eval" / "tokenizer_config.json").write_text(json.dumps(roles))
+    found = {folder.path: folder.vocabulary for folder in find_folders([str(records)], None)}
+    usual = found[f"{records}/32"]
+    assert usual is found[f"{records}/64/eval"]
+    assert found[f"{records}/64"].tokens[-1] == usual.tokens[-1] + "s"
+    held_out = found[f"{records}/32/eval"]
+    assert held_out.tokens[held_out.special.padding] == padding
+    assert usual.tokens[usual.special.padding] == "<pad>"
