@@ -93,6 +93,13 @@ class Layout:
                     found.append(RecordsFolder(path or "/", is_eval, parameters))
         return found
 
+    @property
+    def record_files(self) -> int:
+        """Number of the files in all folders."""
+        return sum(
+            self.eval_shards if folder.is_eval else self.num_shards for folder in self.folders()
+        )
+
     def keys(self, hashes: np.ndarray, is_eval: np.ndarray | bool) -> np.ndarray:
         """Returns the shard number of each document, int64 [documents].
 

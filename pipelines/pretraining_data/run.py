@@ -150,14 +150,13 @@ def estimate_pretraining_data(
     for warning in source_warnings({"sources": sources}, job.max_epochs_per_source):
         print(f"  warning: {warning}")
     if on_dataflow and found.used:
-        shards = plan.layout.total_shards
         job_size = estimate.job_size(
             found,
             1 / found.share,
             total_bytes,
             len(plan.inputs),
-            shards,
-            shards * len(plan.layout.lengths),
+            plan.layout.total_shards,
+            plan.layout.record_files,
         )
         print(dataflow_cost.describe_graph(translated.job.proto_pipeline))
         print(dataflow_cost.describe_cost(job_size, workers))

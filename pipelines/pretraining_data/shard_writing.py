@@ -1,6 +1,7 @@
 """The Beam step that makes the instances of shards and writes their record files."""
 
 import dataclasses
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -50,16 +51,17 @@ class WriteShards(beam.DoFn):
         duplicates: str,
         sources: int,
         progress_folder: str | None,
-        error_path: str = "",
-        claims: Mapping[str, Mapping[str, Any]] | None = None,
+        error_path: str,
+        claims: Mapping[str, Mapping[str, Any]],
         mixture: Mixture | None = None,
     ):
         """Takes the settings.
 
-        `sources` is the number of sources, and `claims` has the job of each folder that must still
-        be its own when a shard is written. `mixture` says how the sources of --source are mixed.
+        `sources` is the number of sources, and `claims` has the job of each folder, which must
+        still be its own when a shard is written there. `mixture` says how the sources of --source
+        are mixed.
         """
-        self._claims = claims or {}
+        self._claims = claims
         self._mixture = mixture
         is_reference = layout.lengths[0].pairs == REFERENCE
         self._ids = TokenIds.of(vocabulary, is_reference)
@@ -88,9 +90,14 @@ class WriteShards(beam.DoFn):
         """Builds and writes each shard of a group in every folder of its split.
 
         `sizes` has the sizes of the sources, see `source_sizes.MeasureSources`.
+
+        Raises:
+          InputError: one of the folders isn't the job's any more.
         """
-        for folder, job in self._claims.items():
-            check_claimed(folder, job)
+        # A look at a claim takes four requests to object storage, and there may be many folders.
+        files = itertools.chain(*map(self._layout.files_of, self._shuffle.shards_of(element[0])))
+        for folder in dict.fromkeys(folder.path for folder, _ in files):
+            check_claimed(folder, self._claims[folder])
         self._clock.start()
         with noted(self._error_path):
             received = self._shuffle.receive(*element)

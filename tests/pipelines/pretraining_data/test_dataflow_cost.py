@@ -4,11 +4,16 @@ import dataclasses
 
 import pytest
 from apache_beam.options import pipeline_options
+from support import data_command
+from support.data_command import data
+from support.emulated_storage import requests_made
 
 from beambert.pipelines.pretraining_data import dataflow_cost
-from beambert.pipelines.pretraining_data.job_size import JobSize
+from beambert.pipelines.pretraining_data.job_size import LOOKS_PER_FILE, JobSize
 from beambert.pipelines.shared.errors import InputError
 
+corpus, vocab_file = data_command.corpus, data_command.vocab_file
+corpus_file = data_command.corpus_file
 # https://cloud.google.com/dataflow/pricing, us-central1: a batch vCPU 0.056, a GB 0.003557.
 PRICED = {
     (): 0.056 + 3.75 * 0.003557,
@@ -52,12 +57,27 @@ def test_shuffle_and_requests():
     )
     assert size.shuffled_bytes == 2e9 + 16e7 + 2e6 * 49
     # Parts of 32 MiB, requests of 16 MiB.
-    assert size.read_requests == 299 + 597 + 4000
+    assert size.read_requests == 299 + 597 + 8000
     assert size.write_requests == 2000 + 2 * (1 + 1)
     cost = dataflow_cost.predict(size, dataflow_cost.Workers("n2-standard-4", 4, 10, 0.07, "mine"))
     assert cost.shuffle_dollars == pytest.approx(2.258 * 2 * 0.011)
-    assert cost.request_dollars == pytest.approx(2004 * 5e-6 + 4896 * 4e-7)
+    assert cost.request_dollars == pytest.approx(2004 * 5e-6 + 8896 * 4e-7)
     assert cost.worker_dollars == pytest.approx(1.3 * 0.07)
+
+
+@pytest.mark.slow
+def test_looks_at_object_storage(gs, capsys, vocab_file, corpus_file):
+    """What an emulator counts for each further file, with held-out folders, too."""
+    flags = [f"--input={corpus_file}", "--eval_fraction=0.2", "--max_seq_length=32,64"]
+    flags += ["--max_predictions_per_seq=5,5", "--shuffle=runner"]
+    looks = []
+    for shards in (5, 15):
+        requests_made()
+        output = f"{gs}/looks/{shards}"
+        assert data(capsys, vocab_file, output, *flags, f"--num_shards={shards}")[0] == 0
+        looks.append(sum(request.startswith("GET") for request in requests_made()))
+    files = 2 * (15 + 3) - 2 * (5 + 1)
+    assert looks[1] - looks[0] == pytest.approx(LOOKS_PER_FILE * files, rel=0.05)
 
 
 def test_a_machine_of_unknown_price():

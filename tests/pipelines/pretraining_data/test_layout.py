@@ -93,3 +93,11 @@ def test_files(lengths, compression, ending):
 
 def test_root_folder():
     assert dataclasses.replace(layout(), output="/").folders()[0].path == "/"
+
+
+def test_the_number_of_files_is_that_of_all_shards():
+    """Of 8 training shards and 3 held-out ones, which have a file for each source and length."""
+    where = layout((128, 512), eval_fraction=0.3, sources=("a", "b", "c", "d"))
+    files = [file for key in range(where.total_shards) for file in where.files_of(key)]
+    assert where.record_files == len(files) == 2 * 8 + 2 * 4 * 3
+    assert layout().record_files == 8

@@ -1,11 +1,14 @@
 """Two commands that would fill one folder, and a corrected command after one that failed."""
 
+import collections
+
 import pyarrow
 import pyarrow.parquet
 import pytest
 from support import data_command
 from support.data_command import data, refused, temporary
 
+from beambert.pipelines.pretraining_data import shard_writing
 from beambert.pipelines.storage import locks
 
 corpus = data_command.corpus
@@ -58,3 +61,20 @@ def test_a_job_that_was_killed_before_it_wrote_keeps_no_other_out(
         (folder / "_UNFINISHED").write_text('{"parameters": "of another job"}')
     flags = [f"--input={corpus_file}", "--eval_fraction=0.2"]
     assert data(capsys, vocab_file, output, *flags)[0] == 0
+
+
+def test_a_shard_looks_at_the_claims_of_its_own_folders(
+    capsys, monkeypatch, vocab_file, corpus_file, tmp_path
+):
+    """Those of folders that it writes nothing to would be requests for nothing."""
+    seen, check = [], shard_writing.check_claimed
+    monkeypatch.setattr(
+        shard_writing, "check_claimed", lambda *given: seen.append(given[0]) or check(*given)
+    )
+    output = tmp_path / "records"
+    flags = [f"--input={corpus_file}", "--num_shards=4", "--eval_fraction=0.3"]
+    flags += ["--max_seq_length=32,64", "--max_predictions_per_seq=5,5"]
+    assert data(capsys, vocab_file, output, *flags)[0] == 0
+    training = {f"{output}/{length}": 4 for length in (32, 64)}
+    held_out = {f"{folder}/eval": 2 for folder in training}
+    assert collections.Counter(seen) == training | held_out
