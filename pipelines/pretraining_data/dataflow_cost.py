@@ -138,7 +138,7 @@ def predict(size: JobSize, workers: Workers) -> Cost:
         vcpus,
         vcpus and 3600 * hours / vcpus + size.serial_seconds,
         hours * workers.vcpu_hour_price,
-        SHUFFLE_DOLLARS_PER_GIGABYTE * 2 * size.shuffled_bytes / 1e9,
+        SHUFFLE_DOLLARS_PER_GIGABYTE * size.shuffle_traffic / 1e9,
         WRITE_DOLLARS * size.write_requests + READ_DOLLARS * size.read_requests,
     )
 
@@ -146,11 +146,12 @@ def predict(size: JobSize, workers: Workers) -> Cost:
 def describe_cost(size: JobSize, workers: Workers) -> str:
     """Returns the text about the cost and the duration of a job."""
     cost = predict(size, workers)
+    again = ", the documents again to measure the sources" if size.measures_sources else ""
     lines = [
         f"  {cost.vcpu_hours:,.2f} vCPU hours if a vCPU is as fast as a core here: "
         f"${cost.worker_dollars:,.2f} at ${workers.vcpu_hour_price:.3f} each "
         f"({workers.priced}), without disks",
-        f"  {size.shuffled_bytes / 1e9:,.2f} GB through the shuffle, written and read: "
+        f"  {size.shuffled_bytes / 1e9:,.2f} GB through the shuffle, written and read{again}: "
         f"${cost.shuffle_dollars:,.2f}; {size.write_requests + size.read_requests:,} requests to "
         f"object storage: ${cost.request_dollars:,.2f} ({PRICES_OF}, without discounts)",
     ]

@@ -28,15 +28,18 @@ from beambert.pipelines.instances.pairs import SPECIAL_TOKENS_A_PAIR
 from beambert.pipelines.instances.parameters import REFERENCE
 from beambert.pipelines.pretraining_data.evaluation_texts import OVERLAP, EvaluationTexts
 from beambert.pipelines.pretraining_data.finishing import describe_dropped
-from beambert.pipelines.pretraining_data.job_size import JobSize
+from beambert.pipelines.pretraining_data.job_size import ELEMENT_BYTES, JobSize
 from beambert.pipelines.pretraining_data.layout import Layout
+from beambert.pipelines.pretraining_data.near_duplicates import distinct_rows, rows_of_documents
 from beambert.pipelines.pretraining_data.source_shares import source_shares
+from beambert.pipelines.pretraining_data.source_sizes import source_sizes
 from beambert.pipelines.pretraining_data.tokenizing import DocumentTokenizer
+from beambert.pipelines.pretraining_data.transforms import near_duplicate_settings
 from beambert.pipelines.records.contract import NONE
 from beambert.pipelines.records.encoding import RecordWriter, encode_examples
 from beambert.pipelines.shared.console import counted, duration
 from beambert.pipelines.text.flags import describe_scrubbing
-from beambert.pipelines.text.preparation import TextOptions, prepare_documents
+from beambert.pipelines.text.preparation import NEAR, TextOptions, prepare_documents
 from beambert.pipelines.text.sentences import SplitText
 from beambert.pipelines.wordpiece.vocabulary import Vocabulary
 
@@ -66,6 +69,9 @@ class Estimate:
       corpus_used: number of documents of the corpus that would be used.
       dropped, scrubbed: number of documents dropped, by reason, and of placeholders, by name.
       sentences, tokens: number of sentences and tokens in the used documents.
+      id_bytes: bytes of these tokens in the shuffle, see `CompactDocuments`.
+      corpus_band_bytes: bytes of the elements that find near duplicates in the corpus, if each has
+        one row of a band; 0 if the job looks for none.
       instances: max_seq_length -> number of instances.
       record_tokens: max_seq_length -> number of their tokens, special ones and padding not counted.
       bytes: max_seq_length -> size of the records in bytes.
@@ -82,6 +88,8 @@ class Estimate:
     scrubbed: Mapping[str, int]
     sentences: int
     tokens: int
+    id_bytes: float
+    corpus_band_bytes: float
     instances: dict[int, float]
     record_tokens: dict[int, float]
     bytes: dict[int, float]
@@ -129,6 +137,7 @@ def estimate(
     layout: Layout,
     evaluation: EvaluationTexts | None = None,
     samples: int = SAMPLES,
+    measures_sources: bool = False,
 ) -> Estimate:
     """Makes instances of a sample of the corpus without writing them, and returns the counts.
 
@@ -139,13 +148,19 @@ def estimate(
       layout: layout of the job.
       evaluation: texts that no document may share a passage with; None for none.
       samples: number of places to read at; it is up to `MOST_SAMPLES` where files are small.
+      measures_sources: whether the job measures its sources before it writes shards.
 
     Raises:
       InputError: a file cannot be read.
     """
     tokenizer = DocumentTokenizer(vocabulary, text_options)
     ids = TokenIds.of(vocabulary, layout.lengths[0].pairs == REFERENCE)
-    tokenizer.tokenize([SplitText(["first"])])  # It takes long once, which mustn't be multiplied.
+    near = near_duplicate_settings(layout) if text_options.duplicates == NEAR else None
+    # The first text takes long, which mustn't be multiplied.
+    first = [SplitText(["A shingle has five words."])]
+    tokenizer.tokenize(first)
+    if near:
+        rows_of_documents(first, [0], near)
     started = time.process_time()  # Other processes of the machine don't count.
     counts: Counter[str] = Counter()
     size, batches, rejects = _ByteCount(), [], []
@@ -155,6 +170,7 @@ def estimate(
     total = sum(file.bytes for file in inputs)
     as_large = samples * most * len(inputs) // max(1, total)  # number of files of that size in all
     samples = max(samples, min(MOST_SAMPLES, as_large))
+    band_bytes = 0
     densities, weights = [], []  # documents in a byte of each part, and places in it
     for part in choose_parts(inputs, read_options, samples):
         sample, characters = [], 0
@@ -178,7 +194,12 @@ def estimate(
         prepared = prepare_documents(sample, text_options, counts)
         if prepared:
             batches.append(tokenizer.tokenize(prepared))
+        if prepared and near:
+            rows = distinct_rows(rows_of_documents(prepared, [0] * len(prepared), near))
+            band_bytes += rows.nbytes + ELEMENT_BYTES * len(rows)
     documents = CompactDocuments.concatenate([CompactDocuments.empty(), *batches])
+    if measures_sources:  # The job does it in a pass over the documents of its own.
+        source_sizes(order_documents(documents, ids, DocumentCounts()), layout.lengths, 0, 1)
     used = DocumentCounts()
     documents = order_documents(documents, ids, used)
     instances, in_records, written = {}, {}, {}
@@ -204,6 +225,8 @@ def estimate(
         scrubbed=counts_by_reason(counts, "scrubbed "),
         sentences=used.sentences,
         tokens=used.tokens,
+        id_bytes=documents.id_bytes,
+        corpus_band_bytes=corpus_documents * band_bytes / max(1, counts["read"]),
         instances=instances,
         record_tokens=in_records,
         bytes=written,
@@ -231,7 +254,8 @@ def estimate_sources(
       InputError: a file cannot be read, or the sample of a source has no instance.
     """
     samples = max(FEWEST_SAMPLES, SAMPLES // len(inputs))
-    found = [estimate(one_input, layout=layout, samples=samples, **options) for one_input in inputs]
+    options |= {"layout": layout, "samples": samples, "measures_sources": mixture.needs_sizes}
+    found = [estimate(one_input, **options) for one_input in inputs]
     total = sum(file.bytes for one_input in inputs for file in one_input)
     share = sum(
         each.share * sum(file.bytes for file in files)
@@ -263,7 +287,7 @@ def estimate_sources(
         sources = sources or source_shares(mixture, records, sizes, dupe_factor, has_label=False)
     sums = {
         name: sum(scale * getattr(each, name) for each, scale in zip(found, scales, strict=True))
-        for name in ("sentences", "tokens", "seconds")
+        for name in ("sentences", "tokens", "id_bytes", "seconds")
     }
     return Estimate(
         share=share,
@@ -275,6 +299,7 @@ def estimate_sources(
         corpus_used=sum(each.corpus_used for each in found),
         dropped=sum((Counter(each.dropped) for each in found), Counter()),
         scrubbed=sum((Counter(each.scrubbed) for each in found), Counter()),
+        corpus_band_bytes=sum(each.corpus_band_bytes for each in found),
         **sums,
         **by_length,
     ), sources
@@ -287,24 +312,27 @@ def job_size(
     input_files: int,
     shards: int,
     record_files: int,
+    measures_sources: bool = False,
 ) -> JobSize:
     """Returns what a job on a whole corpus handles.
 
     Args:
       found: counts of a sample.
       scale: the corpus as a multiple of the sample.
-      input_bytes, input_files, shards, record_files: see `JobSize`.
+      input_bytes, input_files, shards, record_files, measures_sources: see `JobSize`.
     """
     return JobSize(
         input_bytes,
         input_files,
         found.corpus_used,
         scale * found.sentences,
-        scale * found.tokens,
+        scale * found.id_bytes,
+        found.corpus_band_bytes,
         shards,
         record_files,
         scale * sum(found.bytes.values()),
         scale * found.seconds,
+        measures_sources,
     )
 
 

@@ -30,8 +30,9 @@ from zlib import crc32
 
 import numpy as np
 
-from beambert.pipelines.instances.compact_documents import HASH_BYTES
+from beambert.pipelines.instances.compact_documents import HASH_BYTES, document_hash
 from beambert.pipelines.text.cleaning import UNSPACED, UNSPACED_CHARACTER
+from beambert.pipelines.text.sentences import SplitText
 
 if TYPE_CHECKING:
     from datasketch import MinHash
@@ -113,6 +114,23 @@ def band_rows(
         if settings.by_source:
             rows["source"] = source
     return rows
+
+
+def rows_of_documents(
+    documents: Sequence[SplitText], sources: Sequence[int], settings: NearDuplicateSettings
+) -> np.ndarray:
+    """Returns the rows of several documents, `settings.row_type` [rows], see `band_rows`.
+
+    Args:
+      documents: the documents in sentences.
+      sources: number of the source of each.
+      settings: settings of the job.
+    """
+    rows = [
+        band_rows(document_hash(*each), each.sentences, settings, source)
+        for each, source in zip(documents, sources, strict=True)
+    ]
+    return np.concatenate([np.zeros(0, settings.row_type), *rows])
 
 
 def distinct_rows(rows: np.ndarray) -> np.ndarray:

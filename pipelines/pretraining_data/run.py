@@ -136,9 +136,10 @@ def estimate_pretraining_data(
         "evaluation": plan.evaluation,
     }
     sources: Mapping[str, Any] = {}
-    if plan.manifest.mixture:
+    mixture = plan.manifest.mixture
+    if mixture:
         found, sources = estimate.estimate_sources(
-            plan.inputs_by_source(), plan.manifest.mixture, **options_of_text
+            plan.inputs_by_source(), mixture, **options_of_text
         )
     else:
         found = estimate.estimate(plan.inputs, **options_of_text)
@@ -157,6 +158,7 @@ def estimate_pretraining_data(
             len(plan.inputs),
             plan.layout.total_shards,
             plan.layout.record_files,
+            measures_sources=bool(mixture and mixture.needs_sizes),
         )
         print(dataflow_cost.describe_graph(translated.job.proto_pipeline))
         print(dataflow_cost.describe_cost(job_size, workers))

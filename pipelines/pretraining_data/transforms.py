@@ -14,7 +14,7 @@ from beambert.pipelines.corpus.coverage import coverage
 from beambert.pipelines.corpus.documents import Document, Reject, count_read
 from beambert.pipelines.corpus.reading import ReadOptions
 from beambert.pipelines.corpus.transforms import COUNTS, Part, RejectLists, read_documents
-from beambert.pipelines.instances.compact_documents import CompactDocuments, document_hash
+from beambert.pipelines.instances.compact_documents import CompactDocuments
 from beambert.pipelines.jobs.clock import StageClock
 from beambert.pipelines.jobs.permanent_errors import noted
 from beambert.pipelines.jobs.running import check_visible
@@ -27,10 +27,10 @@ from beambert.pipelines.pretraining_data.evaluation_texts import (
 from beambert.pipelines.pretraining_data.layout import Layout
 from beambert.pipelines.pretraining_data.near_duplicates import (
     NearDuplicateSettings,
-    band_rows,
     distinct_rows,
     near_duplicates,
     rows_by_bucket,
+    rows_of_documents,
 )
 from beambert.pipelines.pretraining_data.shuffle import Shuffle
 from beambert.pipelines.pretraining_data.sources import Sources
@@ -164,10 +164,7 @@ class TokenizeParts(beam.DoFn):
             sources += [number] * (len(prepared) - len(sources))
         if options.duplicates == NEAR:
             settings = near_duplicate_settings(self._layout)
-            self._bands += [
-                band_rows(document_hash(*each), each.sentences, settings, source)
-                for each, source in zip(prepared, sources, strict=True)
-            ]
+            self._bands.append(rows_of_documents(prepared, sources, settings))
         self._characters = 0
         self._clock.lap("split")
         if not prepared:

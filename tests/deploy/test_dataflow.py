@@ -251,6 +251,18 @@ def test_dry_run(gs, root, capsys):
     assert beam_files.list_folder(f"{gs}/dry/records") == []
 
 
+@pytest.mark.slow
+def test_dry_run_of_sources_that_are_measured(gs, root, capsys):
+    """The model of the cost knows that the documents are read once more."""
+    beam_files.write_bytes(f"{gs}/corpus/more/1.jsonl", (root / "text" / "1.jsonl").read_bytes())
+    command, _, *arguments = [*commands(root, "", "dry")["data"], *BEAM_FLAGS, "--dry_run"]
+    sources = [f"--source=a={gs}/corpus/text/*", f"--source=b={gs}/corpus/more/*"]
+    told = "GB through the shuffle, written and read, the documents again to measure the sources: $"
+    for weights, is_told in (([], False), (["--weights=a=0.5,b=0.5"], True)):
+        assert run_command([command, *sources, *arguments, *weights]) == 0
+        assert (told in capsys.readouterr().out) == is_told
+
+
 def test_a_missing_project_is_a_sentence(root, capsys):
     given = [flag for flag in BEAM_FLAGS if not flag.startswith("--project=")]
     assert run_command([*commands(root, "", "none")["data"], *given]) == 2

@@ -49,10 +49,10 @@ def test_cost_and_time():
 
 
 def test_shuffle_and_requests():
-    """By hand: 10 GB in 100 files, 1,000 record files, a billion tokens."""
+    """By hand: 10 GB in 100 files, 1,000 record files, a billion tokens of two bytes."""
     size = size_of(
         *(1, 1000),
-        **{"input_bytes": 10e9, "input_files": 100, "record_files": 1000, "tokens": 1e9},
+        **{"input_bytes": 10e9, "input_files": 100, "record_files": 1000, "id_bytes": 2e9},
         **{"sentences": 4e7, "documents": 2e6},
     )
     assert size.shuffled_bytes == 2e9 + 16e7 + 2e6 * 49
