@@ -18,8 +18,8 @@ BYTES_PER_DOCUMENT = 16 + 3 * 4 + 16 + ELEMENT_BYTES
 BYTES_PER_SENTENCE = 4
 # Seconds of one core while nothing else can be done: for each input in the plan, and for each input
 # and each shard in the last step. benchmarks/results/scale.json has them for 100,000 local files.
-PLAN_SECONDS_PER_INPUT = 3.4e-5
-FINISH_SECONDS_PER_FILE = 1.4e-5
+PLAN_SECONDS_PER_INPUT = 2.6e-5
+FINISH_SECONDS_PER_FILE = 1.2e-5
 # Requests that look at the bucket, at the folder and at its claim for each file that is written and
 # renamed. An emulator of gs:// counted 7.9 to 8.0, also for held-out folders and those of sources.
 LOOKS_PER_FILE = 8

@@ -117,4 +117,4 @@ def test_listings_of_object_storage():
     size = JobSize(**NOTHING | {"input_files": 1_000_000, "record_files": 2001, "shards": 1000})
     assert size.listings == 2 * 1000 + 2 * 3
     assert size.write_requests == 2 * 2001 + size.listings
-    assert size.serial_seconds == pytest.approx(34 + 14 + 2006 * 0.06, rel=0.01)
+    assert size.serial_seconds == pytest.approx(26 + 12 + 2006 * 0.06, rel=0.01)
