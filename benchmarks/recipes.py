@@ -8,9 +8,9 @@ Pre-trains each model on the same records by each recipe, at each learning rate 
 in turns, to the end of each budget. Each of the first three recipes adds to the one before it. Then
 "adamw" and "muon" differ by the optimizer alone, "muon" and "masked lm" by the objective, and
 "masked lm" and "modernbert" by the family of the encoder. "crammed" and "modern" are the recipes
-crammed_* and modern_*. With --glue, the best rate of each recipe
-is fine-tuned on GLUE. All steps are the commands that a user runs. After an interruption the same
-command continues. Prints a table of the results on the held-out records, and writes them to
+crammed_tiny and modern_tiny, at each size. With --glue, the best rate of each recipe is fine-tuned
+on GLUE. All steps are the commands that a user runs. After an interruption the same command
+continues. Prints a table of the results on the held-out records, and writes them to
 OUTPUT/results.json.
 """
 
