@@ -140,10 +140,8 @@ def check_size(parts: Sequence[CompactDocuments], free: int | None = None) -> No
     """
     size, most, where = sum(len(part.tokens) for part in parts), MOST_TOKENS, ""
     if free is not None and free // BYTES_PER_TOKEN < most:
-        most, where = (
-            free // BYTES_PER_TOKEN,
-            f" in the {free / 1e9:.1f} GB of memory that are free",
-        )
+        most = free // BYTES_PER_TOKEN
+        where = f" in the {free / 1e9:.1f} GB of memory that are free"
     if size <= most:
         return
     tokens, copies = commonest_document(parts)

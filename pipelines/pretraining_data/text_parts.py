@@ -183,8 +183,8 @@ class Deduplicate(beam.PTransform):
     """Keeps one of several documents with the same sentences, as `--duplicates=exact` does.
 
     The one of the first source and path is kept, on every runner; of documents in windows one in
-    each. Sentences are the same also where
-    one document has a space between them and the other has none.
+    each. Sentences are the same also where one document has a space between them and the other has
+    none.
 
     Example:
       >>> import apache_beam as beam
