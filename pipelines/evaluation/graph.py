@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import apache_beam as beam
+from apache_beam.io.filesystems import FileSystems
 
 from beambert.pipelines.evaluation.predictions import Row
 from beambert.pipelines.files.beam_files import delete_quietly
@@ -76,7 +77,15 @@ def predict(
 
     places = store_values(rows_path, _batches(rows))
     try:
-        run_job(build, options, describe_examples(len(rows)), len(rows), "examples", "predicted")
+        run_job(
+            build,
+            options,
+            describe_examples(len(rows)),
+            len(rows),
+            "examples",
+            "predicted",
+            output=FileSystems.split(rows_path)[0],
+        )
     finally:
         delete_quietly([rows_path])
 

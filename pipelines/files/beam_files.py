@@ -20,7 +20,7 @@ from google.auth.exceptions import GoogleAuthError
 from google.cloud.storage.exceptions import InvalidResponse
 
 from beambert.pipelines.files.ranged_files import read_gs
-from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.shared.errors import InputError, LostClaimError
 from beambert.pipelines.storage import claims
 from beambert.pipelines.storage.claims import MARKER_FILE, UNFINISHED_FILE
 from beambert.pipelines.storage.given_paths import has_wildcard
@@ -295,13 +295,13 @@ def check_claimed(folder: str, job: Mapping[str, Any]) -> None:
     A cluster may go on with a job whose command has failed and has given the folder back.
 
     Raises:
-      InputError: the folder is gone, or another job's.
+      LostClaimError: the folder is gone, or another job's.
     """
     for name in (UNFINISHED_FILE, MARKER_FILE):
         with contextlib.suppress(InputError, *STORAGE_ERRORS):
             if read_bytes(FileSystems.join(folder, name)) == claims.serialize_job(job):
                 return
-    raise InputError(f"--output={folder}: isn't this job's any more; its command has ended")
+    raise LostClaimError(f"--output={folder}: isn't this job's any more; its command has ended")
 
 
 def reopen_output(folder: str, job: Mapping[str, Any]) -> None:

@@ -1,39 +1,109 @@
 """Errors of workers that only the user can mend end a job at once, whatever the runner retries.
 
 Dataflow tries a failed piece of work four times, and a cluster as often as it is told. The error is
-the same each time. So a worker of `data` or `vocab` that reads, counts, writes or finishes leaves
-its sentence in a file in the output folder. The command that waits for the job finds it there, asks
-the runner to cancel the job and prints it. Beam's job server for Flink doesn't pass that on; the
-command ends all the same.
+the same each time. So a worker leaves its sentence in a file in the output folder. The command that
+waits for the job finds it there, asks the runner to cancel the job and prints it. Beam's job server
+for Flink doesn't pass that on; the command ends all the same.
 """
 
 import contextlib
 import logging
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
+import apache_beam as beam
 from apache_beam.io.filesystems import FileSystems
+from apache_beam.pipeline import AppliedPTransform, PipelineVisitor
+from apache_beam.runners.common import DoFnSignature
+from apache_beam.transforms.core import CombineValuesDoFn
+from apache_beam.typehints.typecheck import AbstractDoFnWrapper
 
 from beambert.pipelines.files.beam_files import (
     STORAGE_ERRORS,
-    delete_quietly,
     may_pass,
     read_bytes,
     write_bytes,
 )
-from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.storage.claims import TEMPORARY_PREFIX
+from beambert.pipelines.shared.errors import InputError, LostClaimError
+from beambert.pipelines.storage.claims import aside
 
 SECONDS_BETWEEN_LOOKS = 5.0
 
 
-def error_path(folder: str, run: str) -> str:
-    """Returns the path of the file for the error of a run."""
-    return FileSystems.join(folder, f"{TEMPORARY_PREFIX}error-{run}")
+def error_path(folder: str) -> str:
+    """Returns a new path in an output folder for the error of a run."""
+    return aside(FileSystems.join(folder, "error"))
 
 
-def is_there(folder: str) -> bool:
+def note_errors(pipeline: beam.Pipeline, path: str) -> None:
+    """Makes every step of a pipeline write its `InputError` to a file before it passes it on.
+
+    Args:
+      pipeline: pipeline that has all its steps and doesn't run yet.
+      path: path of the file, see `error_path`.
+    """
+    pipeline.visit(_Wrapping(path))
+
+
+class _Wrapping(PipelineVisitor):
+    """Puts a `NotingDoFn` around the DoFns, as Beam's `TypeCheckVisitor` does with its own."""
+
+    def __init__(self, path: str):
+        self._path = path
+
+    def visit_transform(self, transform_node: AppliedPTransform) -> None:
+        step = transform_node.transform
+        if not isinstance(step, beam.ParDo) or isinstance(step.fn, CombineValuesDoFn):
+            return
+        # Such steps are Beam's own, and a wrapper would hide what they are.
+        signature = DoFnSignature(step.fn)
+        if not (signature.is_splittable_dofn() or signature.is_stateful_dofn()):
+            step.fn = step.dofn = NotingDoFn(step.fn, self._path)
+
+
+class NotingDoFn(AbstractDoFnWrapper):
+    """Does what another DoFn does. If that raises an `InputError`, its sentence is in a file then.
+
+    One that the next try may not meet, such as a storage that doesn't answer, is only passed on. So
+    is that of a worker whose job is over.
+    """
+
+    def __init__(self, dofn: beam.DoFn, path: str):
+        """Takes the DoFn and the path of the file, see `error_path`."""
+        super().__init__(dofn)
+        self.path = path
+
+    def setup(self) -> None:
+        """Sets the DoFn up."""
+        with self.noted():
+            self.dofn.setup()
+
+    def wrapper(self, method: Callable, args: tuple, kwargs: Mapping[str, Any]) -> Any:
+        """Calls a method of the DoFn, which may return a generator."""
+        with self.noted():
+            outputs = method(*args, **kwargs)
+        return self._each(outputs) if isinstance(outputs, Iterator) else outputs
+
+    def _each(self, outputs: Iterator[Any]) -> Iterator[Any]:
+        with self.noted():
+            yield from outputs
+
+    @contextlib.contextmanager
+    def noted(self) -> Iterator[None]:
+        """Writes an `InputError` of the body to the file, and passes it on."""
+        try:
+            yield
+        except InputError as error:
+            is_lasting = not (may_pass(error.__cause__) or isinstance(error, LostClaimError))
+            if is_lasting and _is_there(FileSystems.split(self.path)[0]):
+                with contextlib.suppress(Exception):  # A runner tells the error, if only later.
+                    write_bytes(self.path, str(error).encode())
+            raise
+
+
+def _is_there(folder: str) -> bool:
     """Returns whether a folder exists, which object storage has none of.
 
     The command may have ended and have deleted it, and nothing shall stand there then.
@@ -42,28 +112,10 @@ def is_there(folder: str) -> bool:
 
 
 @contextlib.contextmanager
-def noted(path: str) -> Iterator[None]:
-    """Writes an `InputError` of the body to a file, and passes it on.
-
-    One that the next try may not meet, such as a storage that doesn't answer, is only passed on.
-
-    Args:
-      path: path of the file, see `error_path`; "" writes nothing.
-    """
-    try:
-        yield
-    except InputError as error:
-        if path and not may_pass(error.__cause__) and is_there(FileSystems.split(path)[0]):
-            with contextlib.suppress(Exception):  # A runner tells the error, too, if only later.
-                write_bytes(path, str(error).encode())
-        raise
-
-
-@contextlib.contextmanager
 def cancelled_on_error(path: str, cancel: Callable[[], object]) -> Iterator[None]:
     """Cancels a job as soon as one of its workers has written an error. The body waits for the job.
 
-    What the runner logs about the error is hidden meanwhile.
+    What the runner logs about the error is hidden meanwhile. The file stays.
 
     Args:
       path: path of the file, see `error_path`.
@@ -96,7 +148,6 @@ def cancelled_on_error(path: str, cancel: Callable[[], object]) -> Iterator[None
         thread.join()
         look()
         if found:
-            delete_quietly([path])
             raise InputError(found[0])
 
 

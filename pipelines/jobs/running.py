@@ -270,7 +270,6 @@ def run_job(
     amount: float,
     unit: str,
     done: str = "done",
-    error_path: str = "",
     output: str = "",
 ) -> dict[str, float]:
     """Runs a pipeline to its end with a progress line, and prints its duration and rate.
@@ -282,9 +281,8 @@ def run_job(
       amount: size of the input, for the rate.
       unit: unit of the amount.
       done: participle for the line about the duration; a command with several jobs names each.
-      error_path: file to which a worker elsewhere writes its error, see `permanent_errors`.
-      output: folder that the command has made and a worker writes to; a worker elsewhere looks
-        whether it sees it. "" leaves that to the steps.
+      output: folder that the command has made and workers write to; one elsewhere looks whether
+        it sees it, and writes its error there, see `permanent_errors`.
 
     Returns:
       The seconds that the workers together spent in each stage, see `clock`.
@@ -302,7 +300,7 @@ def run_job(
         job_servers.check_answers(options)
         stack.enter_context(job_servers.ended_after())
         # The server of a job tells the counts.
-        stages = clock.stage_seconds(_run(build, options, folder, error_path, output))
+        stages = clock.stage_seconds(_run(build, options, folder, output))
         seconds = time.monotonic() - started
     print(f"{done} in {duration(seconds)}, {amount / seconds:,.2f} {unit}/s")
     return stages
@@ -325,7 +323,6 @@ def _run(
     build: Build,
     options: "PipelineOptions",
     progress_folder: str | None,
-    error_path: str = "",
     output: str = "",
 ) -> "PipelineResult":
     import apache_beam as beam
@@ -341,10 +338,16 @@ def _run(
         build(pipeline, progress_folder)
         if output and may_share(options):
             _ = pipeline | "Output" >> beam.Create([output]) | beam.Map(check_visible)
-        result = pipeline.run()
-        if error_path:
-            from beambert.pipelines.jobs.permanent_errors import cancelled_on_error
+        errors = ""
+        if output and not has_local_workers(options):
+            from beambert.pipelines.files.beam_files import delete_quietly
+            from beambert.pipelines.jobs import permanent_errors
 
-            stack.enter_context(cancelled_on_error(error_path, result.cancel))
+            errors = permanent_errors.error_path(output)
+            permanent_errors.note_errors(pipeline, errors)
+            stack.callback(delete_quietly, [errors])
+        result = pipeline.run()
+        if errors:
+            stack.enter_context(permanent_errors.cancelled_on_error(errors, result.cancel))
         result.wait_until_finish()
         return result

@@ -20,7 +20,6 @@ from beambert.pipelines.files.input_files import InputFile, check_unchanged, cou
 from beambert.pipelines.files.input_list import INPUTS_FILE, write_list
 from beambert.pipelines.instances.mixture import SourceSizes
 from beambert.pipelines.instances.pairs import PairCounts
-from beambert.pipelines.jobs.permanent_errors import noted
 from beambert.pipelines.jobs.totals import add_counts
 from beambert.pipelines.pretraining_data.evaluation_texts import MOST_LISTED, OVERLAP
 from beambert.pipelines.pretraining_data.layout import Layout, RecordsFolder
@@ -51,9 +50,8 @@ COUNTS_OF_MASKS = frozenset(("predictions", "predictions_per_instance"))
 class FinishFolders(beam.DoFn):
     """Writes the small files of every folder and then its marker; returns the folders' paths."""
 
-    def __init__(self, manifest: Manifest, layout: Layout, error_path: str = ""):
+    def __init__(self, manifest: Manifest, layout: Layout):
         """Takes the values that are known before the pipeline runs."""
-        self._error_path = error_path
         self._manifest = manifest
         self._layout = layout
 
@@ -82,8 +80,7 @@ class FinishFolders(beam.DoFn):
         """
         for folder in self._layout.folders():
             check_claimed(folder.path, self._manifest.job(folder))
-        with noted(self._error_path):
-            self._finish_all(shards, read, rejects, overlaps, sizes)
+        self._finish_all(shards, read, rejects, overlaps, sizes)
         yield from (folder.path for folder in self._layout.folders())
 
     def _finish_all(

@@ -49,7 +49,6 @@ class CreatePretrainingData(beam.PTransform):
         job: PretrainingDataJob,
         progress_folder: str | None = None,
         plan: Plan | None = None,
-        error_path: str = "",
     ):
         """Checks the inputs and the vocabulary.
 
@@ -57,7 +56,6 @@ class CreatePretrainingData(beam.PTransform):
           job: the records to make.
           progress_folder: folder of a `ProgressDisplay`, or None.
           plan: result of `make_plan` for the job, if it exists already.
-          error_path: file to which a worker writes its error, see `permanent_errors`; "" for none.
 
         Raises:
           InputError: the vocabulary or an input cannot be used.
@@ -68,7 +66,6 @@ class CreatePretrainingData(beam.PTransform):
             plan = make_plan(job, *find_inputs(job))
         self._plan = plan
         self._progress_folder = progress_folder
-        self._error_path = error_path
 
     # Beam takes no union as a hint, but it takes the beginning of a pipeline for any collection.
     def expand(self, documents: beam.PCollection[str]) -> beam.PCollection[str]:
@@ -102,7 +99,7 @@ class CreatePretrainingData(beam.PTransform):
             | "Once" >> beam.Create([None])
             | "Finish"
             >> beam.ParDo(
-                FinishFolders(plan.manifest, plan.layout, self._error_path),
+                FinishFolders(plan.manifest, plan.layout),
                 total_of(shards, "SumShards", add_shards),
                 total_of(tokenized[COUNTS], "SumCounts", add_counts),
                 total_of(tokenized[REJECTS], "FirstRejects", first_rejects),
@@ -124,7 +121,6 @@ class CreatePretrainingData(beam.PTransform):
                 shuffle,
                 plan.manifest.sources,
                 plan.evaluation,
-                self._error_path,
             )
         ).with_outputs(COUNTS, REJECTS, transforms.BANDS, transforms.OVERLAPS, main="documents")
 
@@ -149,9 +145,7 @@ class CreatePretrainingData(beam.PTransform):
         grouped = in_groups | beam.Flatten() | beam.GroupByKey()
         mixture, sizes = plan.manifest.mixture, []
         if mixture and mixture.needs_sizes:
-            measure = MeasureSources(
-                plan.manifest.vocabulary, layout, shuffle, plan.job.duplicates, self._error_path
-            )
+            measure = MeasureSources(plan.manifest.vocabulary, layout, shuffle, plan.job.duplicates)
             of_shards = grouped | "MeasureSources" >> beam.ParDo(measure)
             sizes = [total_of(of_shards, "SumSizes", add_sizes)]
         shards = grouped | "WriteShards" >> beam.ParDo(
@@ -162,7 +156,6 @@ class CreatePretrainingData(beam.PTransform):
                 plan.job.duplicates,
                 max(1, len(plan.manifest.sources.names)),
                 self._progress_folder,
-                self._error_path,
                 {folder.path: plan.manifest.job(folder) for folder in layout.folders()},
                 mixture,
             ),

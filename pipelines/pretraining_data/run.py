@@ -14,11 +14,9 @@ from beambert.pipelines.corpus.reading import sample_documents
 from beambert.pipelines.files import beam_files
 from beambert.pipelines.files.input_files import describe_links
 from beambert.pipelines.jobs.clock import describe_stages
-from beambert.pipelines.jobs.permanent_errors import error_path
 from beambert.pipelines.jobs.running import (
     check_reachable,
     fit_processes,
-    has_local_workers,
     path_for_workers,
     run_job,
     translate_job,
@@ -226,8 +224,6 @@ def _run(plan: Plan, options: "PipelineOptions", is_alone: bool) -> None:
             import beambert.pipelines.records.decoding
             import beambert.pipelines.tokenizers.building  # noqa: F401
 
-    errors = "" if has_local_workers(options) else error_path(output, plan.run)
-
     def delete_spills() -> None:
         beam_files.delete_prefixed(output, spill_prefix(plan.run))
 
@@ -242,14 +238,12 @@ def _run(plan: Plan, options: "PipelineOptions", is_alone: bool) -> None:
             print(note, flush=True)
         with undone_at_end(delete_spills):
             stages = run_job(
-                lambda pipeline, folder: (
-                    pipeline | CreatePretrainingData(plan.job, folder, plan, errors)
-                ),
+                lambda pipeline, folder: pipeline | CreatePretrainingData(plan.job, folder, plan),
                 options,
                 describe_progress(total_bytes, shards),
                 total_bytes / 1e6,
                 "MB",
-                error_path=errors,
+                output=output,
             )
     except BaseException as error:
         delete_spills()

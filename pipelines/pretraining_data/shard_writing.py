@@ -27,7 +27,6 @@ from beambert.pipelines.instances.masking import TokenIds
 from beambert.pipelines.instances.mixture import Amount, Mixture, SourceSizes
 from beambert.pipelines.instances.parameters import REFERENCE, SOURCE
 from beambert.pipelines.jobs.clock import StageClock
-from beambert.pipelines.jobs.permanent_errors import noted
 from beambert.pipelines.pretraining_data.layout import Layout, RecordsFolder
 from beambert.pipelines.pretraining_data.shard_counts import FolderCounts, ShardCounts
 from beambert.pipelines.pretraining_data.shard_files import ShardFile, open_shard_file
@@ -51,7 +50,6 @@ class WriteShards(beam.DoFn):
         duplicates: str,
         sources: int,
         progress_folder: str | None,
-        error_path: str,
         claims: Mapping[str, Mapping[str, Any]],
         mixture: Mixture | None = None,
     ):
@@ -71,7 +69,6 @@ class WriteShards(beam.DoFn):
         self._duplicates = duplicates
         self._sources = sources
         self._progress_folder = progress_folder
-        self._error_path = error_path
         self._instances = Metrics.counter("beambert", "instances")
         # A shard that is much larger than the mean has a document with very many copies.
         self._tokens = Metrics.distribution("beambert", "tokens_in_shard")
@@ -99,10 +96,9 @@ class WriteShards(beam.DoFn):
         for folder in dict.fromkeys(folder.path for folder, _ in files):
             check_claimed(folder, self._claims[folder])
         self._clock.start()
-        with noted(self._error_path):
-            received = self._shuffle.receive(*element)
-            for key in list(received):
-                yield self._write_shard(key, received.pop(key), sizes)
+        received = self._shuffle.receive(*element)
+        for key in list(received):
+            yield self._write_shard(key, received.pop(key), sizes)
 
     def _write_shard(self, key: int, received: Received, sizes: SourceSizes | None) -> ShardCounts:
         """Builds one shard and writes it in every folder of its split."""

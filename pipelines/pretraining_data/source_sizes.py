@@ -11,7 +11,6 @@ from beambert.pipelines.instances.compact_documents import CompactDocuments
 from beambert.pipelines.instances.masking import TokenIds
 from beambert.pipelines.instances.mixture import Amount, SourceSizes
 from beambert.pipelines.instances.parameters import REFERENCE, InstanceParameters
-from beambert.pipelines.jobs.permanent_errors import noted
 from beambert.pipelines.pretraining_data.layout import Layout
 from beambert.pipelines.pretraining_data.shard_writing import documents_of
 from beambert.pipelines.pretraining_data.shuffle import Shuffle
@@ -32,30 +31,27 @@ class MeasureSources(beam.DoFn):
         layout: Layout,
         shuffle: Shuffle,
         duplicates: str,
-        error_path: str = "",
     ):
         """Takes the settings."""
         self._ids = TokenIds.of(vocabulary, layout.lengths[0].pairs == REFERENCE)
         self._layout = layout
         self._shuffle = shuffle
         self._duplicates = duplicates
-        self._error_path = error_path
 
     def process(self, element: tuple[int, Iterable[bytes]]) -> Iterator[SourceSizes]:
         """Yields the sizes of each shard."""
         layout = self._layout
-        with noted(self._error_path):
-            for key, received in self._shuffle.receive(*element).items():
-                if key < layout.num_shards:
-                    documents = documents_of(
-                        [*map(CompactDocuments.unpack, received.packed)],
-                        layout,
-                        self._ids,
-                        DocumentCounts(),
-                        self._duplicates,
-                        received.marks,
-                    )
-                    yield source_sizes(documents, layout.lengths, key, len(layout.sources))
+        for key, received in self._shuffle.receive(*element).items():
+            if key < layout.num_shards:
+                documents = documents_of(
+                    [*map(CompactDocuments.unpack, received.packed)],
+                    layout,
+                    self._ids,
+                    DocumentCounts(),
+                    self._duplicates,
+                    received.marks,
+                )
+                yield source_sizes(documents, layout.lengths, key, len(layout.sources))
 
 
 def source_sizes(

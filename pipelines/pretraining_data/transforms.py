@@ -16,7 +16,6 @@ from beambert.pipelines.corpus.reading import ReadOptions
 from beambert.pipelines.corpus.transforms import COUNTS, Part, RejectLists, read_documents
 from beambert.pipelines.instances.compact_documents import CompactDocuments
 from beambert.pipelines.jobs.clock import StageClock
-from beambert.pipelines.jobs.permanent_errors import noted
 from beambert.pipelines.jobs.running import check_visible
 from beambert.pipelines.pretraining_data.division import divide
 from beambert.pipelines.pretraining_data.evaluation_texts import (
@@ -69,7 +68,6 @@ class TokenizeParts(beam.DoFn):
         shuffle: Shuffle,
         sources: Sources,
         evaluation: EvaluationTexts | None = None,
-        error_path: str = "",
     ):
         """Takes the settings.
 
@@ -82,7 +80,6 @@ class TokenizeParts(beam.DoFn):
         self._shuffle = shuffle
         self._sources = sources
         self._evaluation = evaluation
-        self._error_path = error_path
         self._documents_read = Metrics.counter("beambert", "documents")
 
     def setup(self) -> None:
@@ -111,10 +108,6 @@ class TokenizeParts(beam.DoFn):
 
     def process(self, part: Part) -> Iterator[Any]:
         """Reads one part, and yields elements when there is enough to pass on."""
-        with noted(self._error_path):
-            yield from self._read(part)
-
-    def _read(self, part: Part) -> Iterator[Any]:
         self._clock.start()
         rejects = RejectLists(part)
         path = "" if isinstance(part, str) else part.file.path
@@ -144,11 +137,10 @@ class TokenizeParts(beam.DoFn):
     def finish_bundle(self) -> Iterator[Any]:
         """Yields the remaining elements and the counts."""
         self._clock.start()
-        with noted(self._error_path):
-            self._tokenize()
-            self._documents_read.inc(self._counts["read"])
-            self._progress.flush()
-            outputs = [*self._send(), beam.pvalue.TaggedOutput(COUNTS, self._counts)]
+        self._tokenize()
+        self._documents_read.inc(self._counts["read"])
+        self._progress.flush()
+        outputs = [*self._send(), beam.pvalue.TaggedOutput(COUNTS, self._counts)]
         yield from map(_in_global_window, outputs)
 
     def _tokenize(self) -> None:

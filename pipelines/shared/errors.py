@@ -45,3 +45,7 @@ class InputError(Exception):
         if len(message) <= _BEGINNING + _END:
             return message
         return f"{message[:_BEGINNING]} … {message[-_END:]}"
+
+
+class LostClaimError(InputError):
+    """A folder isn't the job's any more, since its command has ended: nobody waits for the job."""

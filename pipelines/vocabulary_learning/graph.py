@@ -94,7 +94,6 @@ class LearnVocabulary(beam.PTransform):
         progress_folder: str | None = None,
         inputs: Sequence[InputFile] | None = None,
         encodings: Encodings | None = None,
-        error_path: str = "",
         extension: Extension | None = None,
     ):
         """Lists the files to read.
@@ -104,7 +103,6 @@ class LearnVocabulary(beam.PTransform):
           progress_folder: folder of a `ProgressDisplay`, or None.
           inputs: files that match the patterns of the job, if they are listed already.
           encodings: result of `find_encodings` for the inputs, if it exists already.
-          error_path: file to which a worker writes its error, see `permanent_errors`; "" for none.
           extension: result of `read_extension` for the job, if it exists already.
 
         Raises:
@@ -119,7 +117,6 @@ class LearnVocabulary(beam.PTransform):
         if encodings is None:
             self._encodings, _ = find_encodings(self._inputs, job.format, job.encoding)
         self._progress_folder = progress_folder
-        self._error_path = error_path
         self._extension = extension or read_extension(job)
 
     # Beam takes no union as a hint, but it takes the beginning of a pipeline for any collection.
@@ -152,7 +149,7 @@ class LearnVocabulary(beam.PTransform):
         if reads_files:
             partitions = word_counts.partitions_of(self._inputs)
         counted = add_parts(documents, inputs, options) | "CountWords" >> beam.ParDo(
-            word_counts.CountWords(do_lower_case, options, partitions, self._error_path, job.kind)
+            word_counts.CountWords(do_lower_case, options, partitions, job.kind)
         ).with_outputs(COUNTS, REJECTS, main="words")
         words = (
             counted.words
@@ -178,7 +175,6 @@ class LearnVocabulary(beam.PTransform):
                 job,
                 inputs,
                 about_job(job, self._inputs, self._encodings, extension),
-                self._error_path,
                 extension,
             ),
             *of_characters,

@@ -19,7 +19,6 @@ from beambert.pipelines.files.input_files import (
 )
 from beambert.pipelines.jobs.running import (
     check_reachable,
-    has_local_workers,
     path_for_workers,
     run_job,
     works_here,
@@ -95,17 +94,15 @@ def _create(job: VocabularyJob, inputs: Sequence[InputFile], options: "PipelineO
         number = job.add or job.vocab_size
         return f"learning {number:,} tokens, {seconds:.0f} s since the start"
 
-    errors = "" if has_local_workers(options) else claims.aside(job.output)
     try:
         run_job(
             lambda pipeline, folder: (
-                pipeline | LearnVocabulary(job, folder, inputs, encodings, errors, extension)
+                pipeline | LearnVocabulary(job, folder, inputs, encodings, extension)
             ),
             options,
             describe,
             total_bytes / 1e6,
             "MB",
-            error_path=errors,
             output=FileSystems.split(job.output)[0],
         )
     except Exception:

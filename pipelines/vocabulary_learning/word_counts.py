@@ -30,7 +30,6 @@ from beambert.pipelines.corpus.transforms import COUNTS, Part, RejectLists, read
 from beambert.pipelines.files.beam_files import delete_quietly, write_bytes
 from beambert.pipelines.files.input_files import InputFile, check_unchanged
 from beambert.pipelines.files.input_list import INPUTS_FILE, InputList
-from beambert.pipelines.jobs.permanent_errors import noted
 from beambert.pipelines.jobs.running import library_versions
 from beambert.pipelines.shared.console import counted
 from beambert.pipelines.shared.errors import InputError
@@ -210,10 +209,9 @@ class CountWords(beam.DoFn):
         do_lower_case: bool,
         options: ReadOptions,
         partitions: int,
-        error_path: str = "",
         kind: str = WORDPIECE,
     ):
-        """Takes the options for cutting words and reading files, and `told`'s path.
+        """Takes the options for cutting words and reading files.
 
         `partitions` is the number of partitions in which the counts are summed.
         """
@@ -221,7 +219,6 @@ class CountWords(beam.DoFn):
         self._partitions = partitions
         self._kind = kind
         self._options = options
-        self._error_path = error_path
 
     def setup(self) -> None:
         """Builds the word splitter, once in each worker."""
@@ -234,10 +231,6 @@ class CountWords(beam.DoFn):
 
     def process(self, part: Part) -> Iterator[Any]:
         """Counts the words of one part, and yields the counts when there are enough."""
-        with noted(self._error_path):
-            yield from self._count(part)
-
-    def _count(self, part: Part) -> Iterator[Any]:
         counts: Counter[str] = Counter()
         rejects = RejectLists(part)
         for document in read_documents(part, self._options, self._progress):
@@ -267,7 +260,6 @@ class WriteVocabulary(beam.DoFn):
         job: VocabularyJob,
         inputs: InputList,
         about: Mapping[str, Any],
-        error_path: str = "",
         extension: Extension | None = None,
     ):
         """Takes what the vocabulary is made from.
@@ -275,14 +267,12 @@ class WriteVocabulary(beam.DoFn):
         Args:
           job, inputs: the job and its files.
           about: values for the file beside vocab.txt.
-          error_path: see `told`.
           extension: the vocabulary to extend, if there is one.
         """
         self._extension = extension
         self._job = job
         self._inputs = inputs
         self._about = about
-        self._error_path = error_path
 
     def process(
         self,
@@ -298,9 +288,7 @@ class WriteVocabulary(beam.DoFn):
           InputError: an input was changed, too many documents were rejected, or there were no
             words.
         """
-        with noted(self._error_path):
-            vocabulary = self._write(words, characters, uncovered, read, rejects)
-        yield vocabulary
+        yield self._write(words, characters, uncovered, read, rejects)
 
     def _write(
         self,

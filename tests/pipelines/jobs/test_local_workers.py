@@ -48,12 +48,12 @@ def listening_addresses() -> set[str]:
 
 @pytest.fixture
 def spawned(monkeypatch):
-    """Every worker process that is started, with the addresses open at its start."""
-    found = []
+    """Every worker process that is started, with the addresses that were opened before it."""
+    found, others = [], listening_addresses()
     popen = subprocess.Popen
 
     def start(*arguments, **settings):
-        found.append((popen(*arguments, **settings), listening_addresses()))
+        found.append((popen(*arguments, **settings), listening_addresses() - others))
         return found[-1][0]
 
     monkeypatch.setattr(local_workers.subprocess, "Popen", start)

@@ -11,6 +11,7 @@ from support.data_command import data, info, refused, wikiextractor
 
 from beambert.pipelines.files.input_list import InputList
 from beambert.pipelines.instances.parameters import InstanceParameters
+from beambert.pipelines.jobs.permanent_errors import note_errors
 from beambert.pipelines.pretraining_data.finishing import FinishFolders
 from beambert.pipelines.pretraining_data.graph import CreatePretrainingData
 from beambert.pipelines.pretraining_data.job import PretrainingDataJob
@@ -186,8 +187,9 @@ def test_a_worker_leaves_its_error_for_the_command(tmp_path, vocab_file):
     job = PretrainingDataJob(
         str(vocab_file), f"{tmp_path}/out", (f"{tmp_path}/a.txt",), num_shards=1
     )
-    transform = CreatePretrainingData(job, error_path=f"{tmp_path}/error")
+    transform = CreatePretrainingData(job)
     (tmp_path / "a.txt").unlink()
     with pytest.raises(Exception, match="cannot be read"), beam.Pipeline("FnApiRunner") as pipeline:
         pipeline | transform
+        note_errors(pipeline, f"{tmp_path}/error")
     assert (tmp_path / "error").read_text().startswith(f"{tmp_path}/a.txt: cannot be read")
