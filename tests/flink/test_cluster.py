@@ -153,3 +153,38 @@ def test_an_error_that_stays_is_told_once_and_ends_the_job(cluster, make, tmp_pa
     # Beam's job server doesn't tell Flink to cancel the job, which begins again and writes nothing.
     wait_until(lambda: not cluster.running_jobs())
     assert not (tmp_path / "records").exists()
+
+
+# Deletes a file, the first argument, when the job is sent, and is the command otherwise.
+VANISHING = """
+import os, sys
+from apache_beam import Pipeline
+from beambert.__main__ import main
+path, run = sys.argv.pop(1), Pipeline.run
+def run_without(*given, **settings):
+    if os.path.exists(path):
+        os.remove(path)
+    return run(*given, **settings)
+Pipeline.run = run_without
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize("command", ["data", "verify"])
+def test_a_file_that_vanishes_is_told_once(cluster, vocabulary, tmp_path, command):
+    """By the step that divides input files, and by the one that reads records."""
+    (tmp_path / "vocab.txt").write_bytes(vocabulary.serialize())
+    lost = tmp_path / "lost.bz2"
+    lost.write_bytes(bz2.compress(b"A river in the north.\n" * 1000))
+    output = tmp_path / "records"
+    given = ["data", f"--vocab_file={tmp_path}/vocab.txt", f"--input={lost}", f"--output={output}"]
+    if command == "verify":
+        here = [sys.executable, "-m", "beambert", *given, "--runner=FnApiRunner", *FLAGS]
+        subprocess.run(here, check=True, capture_output=True)
+        lost, given = next(output.glob("*.tfrecord*")), ["verify", str(output)]
+    arguments = [sys.executable, "-c", VANISHING, str(lost), *given, *cluster.flags]
+    done = subprocess.run(arguments, capture_output=True, text=True, timeout=SECONDS_AT_MOST)
+    assert done.returncode == 2, done.stderr[-3000:]
+    assert done.stderr.count(f"{lost}: ") == 1 and "Traceback" not in done.stderr
+    wait_until(lambda: not cluster.running_jobs())
+    assert not list(tmp_path.glob("records/_tmp*"))
