@@ -83,5 +83,13 @@ def cross_entropy(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
 
 
 def is_correct(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-    """Returns 1 where the largest of logits [..., C] is the label's, else 0, float32 [...]."""
-    return tf.cast(tf.argmax(logits, axis=-1, output_type=tf.int32) == labels, tf.float32)
+    """Returns 1 where the largest of logits [..., C] is the label's, else 0, float32 [...].
+
+    Of equal ones the first counts, as for tf.argmax, which takes XLA on processors three times as
+    long: 5 % of a step of tiny.
+    """
+    labels = labels[..., None]
+    of_label = tf.gather(logits, labels, batch_dims=labels.shape.rank - 1)
+    is_later = tf.range(tf.shape(logits)[-1]) >= labels
+    is_below = (logits < of_label) | ((logits == of_label) & is_later)
+    return tf.cast(tf.reduce_all(is_below, axis=-1), tf.float32)
