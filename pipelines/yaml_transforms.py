@@ -4,10 +4,11 @@ The fields of a job are the configuration of its transform. Elements are rows.
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import apache_beam as beam
+import numpy as np
 from apache_beam.typehints.schemas import named_fields_from_element_type
 
 from beambert.pipelines.features.graph import CreateTaskFeatures
@@ -36,6 +37,9 @@ from beambert.pipelines.verification.graph import VerifyRecords
 from beambert.pipelines.verification.job import VerificationJob
 from beambert.pipelines.vocabulary_learning.graph import LearnVocabulary
 from beambert.pipelines.vocabulary_learning.job import VocabularyJob
+
+# Types of columns with one value.
+_PLAIN = (str, bytes, bool, int, float, np.int32, np.int64, np.float32, np.float64)
 
 
 def begins(function: Callable[..., beam.PTransform]) -> Callable[..., beam.PTransform]:
@@ -71,18 +75,29 @@ class AnsweredText(NamedTuple):
     answer: str
 
 
-def check_columns(rows: beam.PCollection, needed: Sequence[str]) -> None:
-    """Refuses rows without a column that a transform needs.
+def check_columns(rows: beam.PCollection, needed: Mapping[str, Any]) -> None:
+    """Refuses rows without a column that a transform needs, or with one of another type.
+
+    Args:
+      rows: the rows, with a schema.
+      needed: name of a column -> its type.
 
     Raises:
-      InputError: a column is missing.
+      InputError: a column is missing, or holds a text or number and shall not.
     """
-    there = [name for name, _ in named_fields_from_element_type(rows.element_type)]
-    for column in needed:
+    there = dict(named_fields_from_element_type(rows.element_type))
+    for column, kind in needed.items():
         if column not in there:
             raise InputError(
                 f"{column}: the rows have no such column; theirs are {', '.join(there)}; name one "
                 "of them, or make it with MapToFields"
+            )
+        # Numbers, and other types such as optional ones, are left to the steps.
+        is_other = there[column] is not kind and (kind is str or kind not in _PLAIN)
+        if there[column] in _PLAIN and is_other:
+            raise InputError(
+                f"{column}: the rows have a column of the type {there[column].__name__}, where "
+                f"{'a text' if kind is str else 'a list'} is needed; make it with MapToFields"
             )
 
 
@@ -106,7 +121,7 @@ class OnRows(beam.PTransform):
         """Adds the steps."""
         if isinstance(rows, beam.PCollection):
             column = self._column
-            check_columns(rows, [column])
+            check_columns(rows, {column: str})
             rows |= "Texts" >> beam.Map(lambda row: getattr(row, column)).with_output_types(str)
         made = rows | self._transform
         return made | "Rows" >> beam.Map(self._make_row).with_output_types(self._kind)
@@ -171,7 +186,8 @@ class Part(beam.PTransform):
     def expand(self, rows: beam.PCollection) -> beam.PCollection:
         """Adds the steps."""
         kind = self._kind
-        check_columns(rows, [name for name in kind._fields if name not in kind._field_defaults])
+        types = kind.__annotations__.items()
+        check_columns(rows, {name: t for name, t in types if name not in kind._field_defaults})
 
         def convert(row: Any) -> Any:
             return kind(**{name: getattr(row, name) for name in kind._fields if hasattr(row, name)})

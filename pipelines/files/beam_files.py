@@ -336,5 +336,6 @@ def refuse_others(folder: str, expected: Collection[str]) -> None:
     for name in list_folder(folder):
         if name not in expected and not claims.is_aside(name):
             raise InputError(
-                f"--output={folder}: already holds something else ({name} …); choose another"
+                f"--output={folder}: already holds something else ({name} …); choose another "
+                "or delete it"
             )

@@ -85,7 +85,7 @@ def _job_server_gone(error: Exception) -> InputError:
     if hasattr(error, "code"):
         why = f"{error.code().name}: {' '.join(str(error.details()).split())}"
     return InputError(
-        f"--job_endpoint: the job server broke off ({why}); look into its log, and whether its "
+        f"--runner: the job server broke off ({why}); look into its log, and whether its "
         f"version of Beam goes with {importlib.metadata.version('apache-beam')} here, then give "
         "the same command again"
     )

@@ -19,6 +19,13 @@ from beambert.pipelines.shared.interrupts import undone_at_end
 
 # Beam waits for five minutes, and ends with a traceback then.
 SECONDS_TO_ANSWER = 20.0
+# Beginnings of the names of Beam's classes for servers that it starts -> flag that names a server.
+_FLAG_OF = {
+    "Flink": "--flink_job_server_jar",
+    "Spark": "--spark_job_server_jar",
+    "Prism": "--prism_location",
+}
+_REMEDY = "name one that is there; those of Flink and Spark need Java"
 
 
 class JobServer(job_server.JobServer):
@@ -32,9 +39,13 @@ class JobServer(job_server.JobServer):
     def start(self) -> Any:
         """Starts the server unless it is running; returns Beam's stub for it."""
         if self._running is None:
-            self._running = copy.copy(self._server)
+            running = copy.copy(self._server)
+            try:
+                self._stub = running.start()
+            except (OSError, RuntimeError, ValueError) as error:
+                raise _not_started(running, error) from error
+            self._running = running
             _STARTED.append(self)
-            self._stub = self._running.start()
         return self._stub
 
     def stop(self) -> None:
@@ -45,6 +56,14 @@ class JobServer(job_server.JobServer):
 
 
 _STARTED: list[JobServer] = []
+
+
+def _not_started(server: job_server.SubprocessJobServer, error: Exception) -> InputError:
+    """Returns the sentence about a job server that cannot be fetched or started."""
+    name = type(server).__name__
+    flag = next((flag for prefix, flag in _FLAG_OF.items() if name.startswith(prefix)), "--runner")
+    why = " ".join(str(error).split())
+    return InputError(f"{flag}: the runner's job server cannot be started ({why}); {_REMEDY}")
 
 
 def check_answers(options: PipelineOptions) -> None:

@@ -2,6 +2,7 @@
 
 import contextlib
 import copy
+import difflib
 import importlib.metadata
 import logging
 import os
@@ -65,10 +66,11 @@ def beam_options(
     for options in PipelineOptions.__subclasses__():
         # Beam builds its own parser in this way. It has no public list of its flags.
         options._add_argparse_args(parser)
-    _, unknown = parser.parse_known_args(list(arguments))
+    given, unknown = parser.parse_known_args(list(arguments))
     if unknown:
         beams = (option for option in parser._option_string_actions if option.startswith("--"))
         raise unknown_flag(unknown[0], own or {}, [option[2:] for option in beams])
+    _check_runner(given.runner)
     result = PipelineOptions(list(arguments))
     if result.view_as(StandardOptions).no_wait_until_finish:
         raise InputError(
@@ -81,6 +83,23 @@ def beam_options(
     # A pipeline does that, too, but the inputs are listed before.
     FileSystems.set_options(result)
     return result
+
+
+def _check_runner(name: str | None) -> None:
+    """Refuses a runner that Beam doesn't know; one of somebody else's has its module before it.
+
+    Raises:
+      InputError: there is no such runner.
+    """
+    from apache_beam.options.pipeline_options import StandardOptions
+
+    known = StandardOptions.KNOWN_RUNNER_NAMES
+    if name and "." not in name and name.lower() not in map(str.lower, known):
+        near = difflib.get_close_matches(name, known, 1)
+        raise InputError(
+            f"--runner={name}: Beam has no such runner; "
+            + (f"did you mean {near[0]}?" if near else f"choose one of {', '.join(known)}")
+        )
 
 
 def has_local_workers(options: "PipelineOptions") -> bool:

@@ -82,8 +82,8 @@ class CreatePretrainingData(beam.PTransform):
             decontaminate=plan.job.decontaminate,
             output=plan.layout.output,
         )
-        plan.claim_new_folders(documents.pipeline.options)
         take_output(documents.pipeline, plan.layout.output)
+        plan.claim_new_folders(documents.pipeline.options)
         layout, runner = plan.layout, type(documents.pipeline.runner).__name__
         way = choose(plan.job.shuffle, runner)
         shuffle = Shuffle(way, layout.output, plan.run, layout.total_shards)

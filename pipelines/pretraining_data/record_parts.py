@@ -2,7 +2,9 @@
 
 import dataclasses
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+import weakref
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import apache_beam as beam
 import numpy as np
@@ -52,8 +54,13 @@ FOLLOWED = {
         "compression",
     ),
 }
+_OF_LENGTHS = {"max_seq_length", "max_predictions_per_seq"}
 # Number of instances that are encoded at a time.
 _BATCH_INSTANCES = 1024
+# The parameters of each `MakeBertInstances` of a pipeline.
+_MADE: weakref.WeakKeyDictionary[beam.Pipeline, list[Mapping[str, Any]]] = (
+    weakref.WeakKeyDictionary()
+)
 # An element for each shard, so that those without an instance get their files, too.
 _NOTHING = (0, 0, b"")
 
@@ -101,6 +108,7 @@ class MakeBertInstances(beam.PTransform):
 
     def expand(self, documents: beam.PCollection[TokenizedRow]) -> beam.PCollection[InstanceRow]:
         """Adds the steps."""
+        _MADE.setdefault(documents.pipeline, []).append(_deciding(self._plan))
         return (
             documents
             # A shard is of all documents, whatever window they are in.
@@ -193,8 +201,9 @@ class WriteRecords(beam.PTransform):
         """
         plan, pipeline = self._plan, instances.pipeline
         check_reachable_from(pipeline, output=plan.layout.output)
-        plan.claim_new_folders(pipeline.options)
         take_output(pipeline, plan.layout.output)
+        _check_same_job(pipeline, plan)
+        plan.claim_new_folders(pipeline.options)
         every_shard = [(shard, _NOTHING) for shard in range(plan.layout.total_shards)]
         examples = (
             instances
@@ -296,6 +305,28 @@ class WriteInstances(beam.DoFn):
         return FolderCounts({}, counts, [], (0, 0), statistics, [file.entry])
 
 
+def _check_same_job(pipeline: beam.Pipeline, plan: Plan) -> None:
+    """Refuses to write what other parameters made, which info.json would tell as this job's.
+
+    Raises:
+      InputError: no `MakeBertInstances` of the pipeline has the parameters.
+    """
+    mine, made = _deciding(plan), _MADE.get(pipeline, [])
+    if made and mine not in made:
+        name = next(name for name, value in mine.items() if made[-1].get(name) != value)
+        raise InputError(
+            f"--{name}={mine[name]}: is {made[-1].get(name)} for the instances; give "
+            "MakeBertInstances and WriteRecords the same job"
+        )
+
+
+def _deciding(plan: Plan) -> dict[str, Any]:
+    """Returns the parameters that decide the instances of a shard; lengths have their own check."""
+    parameters = plan.manifest.parameters_of(plan.layout.folders()[0])
+    names = {*InstanceParameters.__dataclass_fields__, "eval_fraction"} - _OF_LENGTHS
+    return {name: value for name, value in parameters.items() if name in names}
+
+
 def _plan_of(job: PretrainingDataJob) -> Plan:
     """Returns the plan of a job that says nothing of the text.
 
@@ -321,11 +352,18 @@ def _pack(row: TokenizedRow, layout: Layout) -> Iterator[tuple[int, bytes]]:
     Raises:
       InputError: the hash or an id is none.
     """
-    sentences = [ids for ids in row.token_ids if ids]
+    try:
+        sentences = [ids for ids in row.token_ids if ids]
+        lengths = np.array([len(ids) for ids in sentences], np.uint32)
+        is_bad = len(row.hash) != HASH_BYTES or any(min(ids) < 0 for ids in sentences)
+    except TypeError as error:
+        raise InputError(
+            f"{row.path or 'a document'}: its `token_ids` aren't a list of lists of numbers, one "
+            "for each sentence; check the steps before MakeBertInstances"
+        ) from error
     if not sentences:
         return
-    lengths = np.array([len(ids) for ids in sentences], np.uint32)
-    if len(row.hash) != HASH_BYTES or any(min(ids) < 0 for ids in sentences):
+    if is_bad:
         raise InputError(
             f"{row.path or 'a document'}: its row has a hash that isn't of {HASH_BYTES} bytes, "
             "or a negative id; check the steps before MakeBertInstances"

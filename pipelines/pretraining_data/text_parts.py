@@ -48,6 +48,9 @@ from beambert.pipelines.text.sentences import SplitText
 from beambert.pipelines.tokenizers.folders import read_given
 from beambert.pipelines.wordpiece.vocabulary import Vocabulary
 
+# No document has so many sentences of one letter each.
+_LETTERS = 10
+
 
 class ReadDocuments(beam.PTransform):
     """Begins a pipeline: reads files in every format of `beambert data`.
@@ -254,7 +257,7 @@ class Tokenize(beam.PTransform):
         batches = beam.BatchElements(
             min_batch_size=BATCH_CHARACTERS,
             max_batch_size=BATCH_CHARACTERS,
-            element_size_fn=lambda row: sum(map(len, row.sentences)),
+            element_size_fn=_characters_of,
         )
         return (
             sentences
@@ -342,7 +345,29 @@ def _split_row(row: DocumentRow, options: TextOptions) -> Iterator[SentencesRow]
     count(counts)
 
 
+def _characters_of(row: SentencesRow) -> int:
+    """Returns the number of characters of a document.
+
+    Raises:
+      InputError: its sentences aren't a list of texts.
+    """
+    sentences, found = row.sentences, ""
+    if isinstance(sentences, str) or not isinstance(sentences, Sequence):
+        found = f"of the type {type(sentences).__name__}"
+    elif others := {type(each).__name__ for each in sentences if not isinstance(each, str)}:
+        found = f"a list with the type {min(others)}"
+    elif len(sentences) >= _LETTERS and max(map(len, sentences)) == 1:
+        found = "single letters"  # So one text passes for a list behind a coder.
+    if found:
+        raise InputError(
+            f"{row.path or 'a document'}: its `sentences` are {found}; give a list of texts, one "
+            "for each sentence, in the step before"
+        )
+    return sum(map(len, sentences))
+
+
 def _with_hash(row: SentencesRow) -> tuple[bytes, SentencesRow]:
+    _characters_of(row)
     return document_hash(row.sentences), row
 
 

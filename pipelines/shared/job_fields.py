@@ -5,6 +5,11 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
+from beambert.pipelines.shared.errors import InputError
+
+# Types of fields that a text cannot be -> what the sentence asks for.
+_NUMBERS = {"int": "a whole number", "float": "a number", "bool": "True or False"}
+
 
 def as_tuple(value: Any) -> tuple[Any, ...]:
     """Returns a tuple of several values, or of a single one, with texts in the place of paths."""
@@ -19,13 +24,21 @@ def settle_fields(job: Any) -> None:
 
     Args:
       job: dataclass; its fields whose types have a tuple get tuples, unless they are None.
+
+    Raises:
+      InputError: a number or a truth value is given as a text.
     """
     for field in dataclasses.fields(job):
         value = getattr(job, field.name)
-        if "tuple[" in str(field.type) and value is not None:
-            object.__setattr__(job, field.name, as_tuple(value))
-        else:
-            object.__setattr__(job, field.name, _as_text(value))
+        kind = field.type.__name__ if isinstance(field.type, type) else str(field.type)
+        is_several = kind.startswith("tuple[")
+        if is_several and value is not None:
+            value = as_tuple(value)
+        of = kind.removeprefix("tuple[").replace(",", " ").split()[0]
+        for each in value if is_several and value else [value]:
+            if of in _NUMBERS and isinstance(each, str):
+                raise InputError(f"--{field.name}={each}: is a text; give {_NUMBERS[of]}")
+        object.__setattr__(job, field.name, _as_text(value))
 
 
 def _as_text(value: Any) -> Any:

@@ -134,7 +134,8 @@ def is_finished(
     if state is None:
         if names:
             raise InputError(
-                f"{flag}={folder}: already holds something else ({names[0]} …); choose another"
+                f"{flag}={folder}: already holds something else ({names[0]} …); choose another "
+                "or delete it"
             )
         return False
     try:

@@ -157,6 +157,13 @@ def test_rows_without_a_column_are_refused_before_anything_runs(vocab_file, tmp_
     for transform in (learn, yaml_transforms.split_sentences()):
         with pytest.raises(InputError, match="text: the rows have no .* theirs are title, body;"):
             rows | transform
+    # Or with a number in the place of a text, or a text in the place of a list.
+    rows = beam.Pipeline() | beam.Create([beam.Row(text=5, sentences="A river", body="A city.")])
+    for label, transform in (("1", learn), ("2", yaml_transforms.split_sentences())):
+        with pytest.raises(InputError, match="^text: .* type int64, where a text is needed; make"):
+            rows | label >> transform
+    with pytest.raises(InputError, match="^sentences: .* type str, where a list is needed; make"):
+        rows | "3" >> yaml_transforms.deduplicate()
     # Columns with a default may be missing.
     learn = yaml_transforms.learn_vocabulary("body", output=str(tmp_path / "learnt.txt"))
     _ = rows | "again" >> learn

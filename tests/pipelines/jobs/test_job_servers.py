@@ -3,6 +3,7 @@
 import socket
 from concurrent import futures
 
+import apache_beam as beam
 import grpc
 import pytest
 from apache_beam.runners.portability import job_server
@@ -72,7 +73,31 @@ def test_a_server_that_knows_no_such_job_is_a_sentence():
     port = server.add_insecure_port("localhost:0")
     server.start()
     try:
-        with pytest.raises(InputError, match=r"^--job_endpoint: .* broke off \(UNIMPLEMENTED: "):
+        with pytest.raises(InputError, match=r"^--runner: .* broke off \(UNIMPLEMENTED: "):
             run_at(f"localhost:{port}")
     finally:
         server.stop(None)
+
+
+@pytest.mark.parametrize(
+    ("runner", "flag"),
+    [
+        ("FlinkRunner", "--flink_job_server_jar"),
+        ("SparkRunner", "--spark_job_server_jar"),
+        ("PrismRunner", "--prism_location"),
+    ],
+)
+def test_a_server_that_is_not_there_is_a_sentence(runner, flag, tmp_path):
+    options = running.beam_options([f"--runner={runner}", f"{flag}={tmp_path}/none"])
+    with pytest.raises(InputError, match=f"^{flag}: .*; name one that is there") as caught:
+        running.run_job(lambda pipeline, _: pipeline | beam.Create([1]), options, str, 1, "x")
+    assert f"{tmp_path}/none" in str(caught.value)
+
+
+def test_a_runner_that_is_none():
+    with pytest.raises(InputError, match="^--runner=FlinkRuner: .* did you mean FlinkRunner"):
+        running.beam_options(["--runner=FlinkRuner"])
+    with pytest.raises(InputError, match="choose one of DataflowRunner, "):
+        running.beam_options(["--runner=x"])
+    for known in ("flinkrunner", "a.module.Runner"):
+        running.beam_options([f"--runner={known}"])

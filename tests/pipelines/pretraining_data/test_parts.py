@@ -1,5 +1,6 @@
 """The parts of the data job in pipelines of one's own."""
 
+import dataclasses
 import json
 
 import apache_beam as beam
@@ -209,6 +210,51 @@ def test_a_job_with_what_is_for_other_parts_is_refused(vocab_file, given, messag
 def test_a_document_whose_hash_or_id_is_none(job, row):
     with pytest.raises(InputError, match="a.txt: its row has a hash .* check the steps before"):
         list(record_parts._pack(row, record_parts._plan_of(job).layout))
+
+
+@pytest.mark.parametrize("ids", [[5, 6], ["5"], 7, [None, 5]])
+def test_ids_that_are_no_lists_of_numbers(job, ids):
+    with pytest.raises(InputError, match="a.txt: its `token_ids` aren't a list of lists of num"):
+        list(
+            record_parts._pack(
+                TokenizedRow(bytes(16), ids, "a.txt"), record_parts._plan_of(job).layout
+            )
+        )
+
+
+@pytest.mark.parametrize(
+    "sentences, found",
+    [
+        ("A river.", "of the type str"),
+        (None, "of the type NoneType"),
+        (["A river.", b"A city."], "a list with the type bytes"),
+        ([None], "a list with the type NoneType"),
+        (list("A long river."), "single letters"),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("part", [Deduplicate, Tokenize])
+def test_sentences_that_are_no_list_of_texts(vocab_file, part, sentences, found):
+    """A text would be taken for a list of letters."""
+    transform = part() if part is Deduplicate else part(str(vocab_file))
+    row = SentencesRow(["A river."], "a.txt")
+    with (
+        pytest.raises(Exception, match=f"a.txt: its `sentences` are {found}; give a list of texts"),
+        beam.Pipeline(runner="FnApiRunner") as pipeline,
+    ):
+        given = (
+            pipeline | beam.Create([row]) | beam.Map(lambda row: row._replace(sentences=sentences))
+        )
+        given | transform
+
+
+def test_the_instances_are_those_of_the_job_that_info_tells(job, tmp_path):
+    with pytest.raises(InputError, match="^--random_seed=12345: is 7 for the instances; give Make"):
+        pipeline = beam.Pipeline(runner="FnApiRunner")
+        tokenized = pipeline | beam.Create([]).with_output_types(TokenizedRow)
+        other = dataclasses.replace(job, random_seed=7)
+        tokenized | MakeBertInstances(other) | WriteRecords(job)
+    assert not (tmp_path / "parts").exists()
 
 
 def test_instances_that_fit_no_record_are_refused(job, tmp_path):

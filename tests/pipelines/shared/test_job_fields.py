@@ -5,6 +5,7 @@ import pathlib
 import pytest
 
 import beambert
+from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.job_fields import as_tuple
 
 TASK = beambert.find_task("sst-2")
@@ -66,3 +67,17 @@ def test_jobs_are_those_of_the_tuples(kind, as_given, meant):
     job = kind(**as_given)
     assert job == kind(**meant)
     assert {name: getattr(job, name) for name in meant} == meant
+
+
+@pytest.mark.parametrize(
+    "given, meant",
+    [
+        ({"num_shards": "four"}, "--num_shards=four: is a text; give a whole number"),
+        ({"eval_fraction": "0.1"}, "--eval_fraction=0.1: is a text; give a number"),
+        ({"do_lower_case": "True"}, "--do_lower_case=True: is a text; give True or False"),
+        ({"max_seq_length": ["32"]}, "--max_seq_length=32: is a text; give a whole number"),
+    ],
+)
+def test_a_text_is_no_number(given, meant):
+    with pytest.raises(InputError, match=f"^{meant}$"):
+        beambert.PretrainingDataJob("vocab.txt", "out", **given)
