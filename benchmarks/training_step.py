@@ -1,20 +1,26 @@
 """How fast is a pre-training step, compared with Hugging Face's and KerasHub's BERT on the machine?
 
     python -m benchmarks.training_step --model=tiny
+    python -m benchmarks.training_step --model=tiny --objective=rtd --optimizer=muon
     python -m benchmarks.training_step --model=base \\
         --hugging_face=VENV/bin/python --keras_hub=VENV/bin/python
 
 A peer runs in the interpreter that is given. That interpreter needs torch and transformers, or
 keras-hub, and nothing of this repository. All take turns in one run, on the same shapes. A step is
 forward, backward, clipping and AdamW, in float32. The peak is the speed of TensorFlow's own matrix
-multiplication in the same run.
+multiplication in the same run. The optimizer's share is what a step takes longer than the same
+step without an update. Of KerasHub there is a model for masked LM alone, and Hugging Face's knows
+the objectives as its classes do: sentence order and copies have the heads of next sentences there.
 """
 
+import dataclasses
 import math
 import statistics
 import tempfile
 from collections.abc import Callable, Sequence
 
+from beambert.model.objectives import BERT, GENERATOR_SIZE, LTR, OBJECTIVES, RTD
+from beambert.trainer.loop.config import ADAMW, OPTIMIZERS
 from benchmarks import measuring
 from benchmarks.peer import Peer
 
@@ -66,16 +72,18 @@ def random_features(vocab_size: int, batch: int, length: int, fill: float) -> di
     }
 
 
-def ours(config: object, features: dict) -> Callable[[], object]:
-    """Returns a function that does one of our steps, including the optimizer."""
+def ours(
+    config: object, features: dict, objective: str, optimizer: str, *, updates: bool = True
+) -> Callable[[], object]:
+    """Returns a function that does one of our steps, with the optimizer unless not `updates`."""
     import tensorflow as tf
 
-    from beambert.model.pretrainer import BertPretrainer
     from beambert.model.unpadding import Capacity
     from beambert.trainer.loop.config import OptimizerConfig
     from beambert.trainer.loop.steps import Trainer
+    from beambert.trainer.pretrained_models import build_pretrainer
     from beambert.trainer.pretraining.capacity import ROWS_MULTIPLE
-    from beambert.trainer.pretraining.objective import PretrainingObjective
+    from beambert.trainer.pretraining.objective import make_objective
 
     capacities = {}
     if not features["input_mask"].all():
@@ -85,13 +93,16 @@ def ours(config: object, features: dict) -> Callable[[], object]:
             for name in ("input_mask", "masked_lm_weights")
         ]
         capacities = {tuple(features["input_mask"].shape): Capacity(*rows)}
+    training = {"objective": objective, "generator_size": GENERATOR_SIZE}
     trainer = Trainer(
         tf.distribute.get_strategy(),
-        lambda: BertPretrainer(config, seed=1),
-        PretrainingObjective(capacities),
-        OptimizerConfig(1e-4, 1_000_000, 10_000),
+        lambda: build_pretrainer(training, config, seed=1),
+        make_objective(objective, capacities, mask_id=4),
+        OptimizerConfig(1e-4, 1_000_000, 10_000, optimizer=optimizer),
         random_seed=1,
     )
+    if not updates:  # The gradients are computed all the same, since their norm is told.
+        trainer._optimizer.apply = lambda gradients, *_: tf.linalg.global_norm(gradients)
     tensors = {name: tf.constant(array) for name, array in features.items()}
     iterator = iter(tf.data.Dataset.from_tensors(tensors).repeat())
     return lambda: trainer.train_steps(iterator, 1)
@@ -102,6 +113,8 @@ def main(argv: Sequence[str]) -> None:
     parser = measuring.flag_parser("training_step", __doc__)
     add = parser.add_argument
     add("--model", default="tiny", help="a published size (default: %(default)s)")
+    add("--objective", default=BERT, choices=OBJECTIVES, help="default: %(default)s")
+    add("--optimizer", default=ADAMW, choices=OPTIMIZERS, help="default: %(default)s")
     add("--vocab_size", type=int, default=30522, help="default: %(default)s")
     add("--train_batch_size", type=int, default=32, help="default: %(default)s")
     add("--max_seq_length", type=int, default=128, help="default: %(default)s")
@@ -116,22 +129,30 @@ def main(argv: Sequence[str]) -> None:
     import tensorflow as tf
 
     from beambert.model.config import preset
-    from beambert.model.flops import training_flops
+    from beambert.model.flops import electra_flops, training_flops
+    from beambert.model.generator_sizes import generator_config
     from beambert.trainer.loop.strategy import measure_matmul_peak
 
-    config = preset(flags.model, flags.vocab_size)
+    config = dataclasses.replace(
+        preset(flags.model, flags.vocab_size), is_decoder=flags.objective == LTR
+    )
     batch, length = flags.train_batch_size, flags.max_seq_length
     features = random_features(flags.vocab_size, batch, length, flags.fill)
     pythons = {name: getattr(flags, name) for name in PEERS if getattr(flags, name)}
     with tempfile.TemporaryDirectory() as folder:
         np.savez(f"{folder}/batch.npz", **features)
-        asked = {"folder": folder, "sizes": {size: getattr(config, size) for size in SIZES}}
+        asked = {
+            "folder": folder,
+            "objective": flags.objective,
+            "sizes": {size: getattr(config, size) for size in SIZES},
+        }
         peers = {
             name: Peer(f"{name}_pretraining.py", python, asked) for name, python in pythons.items()
         }
         peaks, strategy = [], tf.distribute.get_strategy()
         steps = {
-            "beambert": ours(config, features),
+            "beambert": ours(config, features, flags.objective, flags.optimizer),
+            "gradients": ours(config, features, flags.objective, flags.optimizer, updates=False),
             **{name: peer.step for name, peer in peers.items()},
             "matmul": lambda: peaks.append(measure_matmul_peak(strategy, "float32")),
         }
@@ -140,14 +161,22 @@ def main(argv: Sequence[str]) -> None:
             peer.end()
     peak = statistics.median(peaks)
     tokens, step = batch * length, seconds["beambert"]
-    flops = training_flops(config, batch, length, PREDICTIONS)
+    if flags.objective == RTD:
+        generator = generator_config(config, GENERATOR_SIZE)
+        flops = electra_flops(config, generator, batch, length, PREDICTIONS)
+    else:
+        predictions = length - 1 if flags.objective == LTR else PREDICTIONS
+        flops = training_flops(config, batch, length, predictions)
     result = {
         "model": flags.model,
+        "objective": flags.objective,
+        "optimizer": flags.optimizer,
         "vocab_size": flags.vocab_size,
         "batch": f"{batch} x {length}",
         "fill": round(float(features["input_mask"].mean()), 3),
         "tokens_per_second": {n: round(tokens / seconds[n]) for n in ("beambert", *peers)},
         "times": {name: round(seconds[name] / step, 2) for name in peers},
+        "optimizer_share": round(max(0.0, 1 - seconds["gradients"] / step), 3),
         "share_of_matmul_peak": round(flops / step / peak, 3),
         "matmul_peak_gigaflops": round(peak / 1e9),
     }

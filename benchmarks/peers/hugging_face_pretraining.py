@@ -1,4 +1,4 @@
-"""Hugging Face's side of training_step.py: a pre-training step of BertForPreTraining on torch."""
+"""Hugging Face's side of training_step.py: a pre-training step of its classes on torch."""
 
 import os
 from collections.abc import Callable
@@ -9,27 +9,78 @@ import transformers
 from answering import answer
 
 
-def prepare(asked: dict) -> Callable[[], object]:
-    """Returns a step as Hugging Face's trainer runs it: AdamW, clipping, dropout."""
-    torch.set_num_threads(os.cpu_count())
-    model = transformers.BertForPreTraining(transformers.BertConfig(**asked["sizes"])).train()
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, weight_decay=0.01)
-    with np.load(f"{asked['folder']}/batch.npz") as arrays:
+def read_tensors(folder: str) -> dict[str, torch.Tensor]:
+    """Returns the model's inputs, and `labels` with -100 where nothing is predicted."""
+    with np.load(f"{folder}/batch.npz") as arrays:
         tensors = {name: torch.tensor(arrays[name]).long() for name in arrays.files}
     labels = torch.full_like(tensors["input_ids"], -100)
     is_used = tensors["masked_lm_weights"] > 0
     rows = torch.arange(len(labels))[:, None].expand_as(is_used)[is_used]
     labels[rows, tensors["masked_lm_positions"][is_used]] = tensors["masked_lm_ids"][is_used]
+    inputs = {
+        "input_ids": "input_ids",
+        "attention_mask": "input_mask",
+        "token_type_ids": "segment_ids",
+    }
+    return {
+        **{theirs: tensors[name] for theirs, name in inputs.items()},
+        "labels": labels,
+        "next_sentence_label": tensors["next_sentence_labels"][:, 0],
+    }
+
+
+class ReplacedTokens(torch.nn.Module):
+    """ELECTRA's two models with one table of embeddings, a quarter as wide and as deep as ours."""
+
+    def __init__(self, sizes: dict[str, int]):
+        """Creates both models."""
+        super().__init__()
+        width = sizes["hidden_size"]
+        config = transformers.ElectraConfig(**sizes, embedding_size=width)
+        narrow = {"hidden_size": width // 4, "intermediate_size": width, "num_attention_heads": 1}
+        generator = transformers.ElectraConfig(**(sizes | narrow), embedding_size=width)
+        self.discriminator = transformers.ElectraForPreTraining(config)
+        self.generator = transformers.ElectraForMaskedLM(generator)
+        self.generator.electra.embeddings = self.discriminator.electra.embeddings
+        self.generator.tie_weights()
+
+    def forward(
+        self, input_ids: torch.Tensor, labels: torch.Tensor, **inputs: torch.Tensor
+    ) -> torch.Tensor:
+        """Returns the sum of both losses."""
+        is_chosen = labels >= 0
+        masked = torch.where(is_chosen, 4, input_ids)
+        found = self.generator(masked, labels=labels, **inputs)
+        drawn = torch.distributions.Categorical(logits=found.logits[is_chosen].detach()).sample()
+        replaced = masked.masked_scatter(is_chosen, drawn)
+        is_replaced = ((replaced != labels) & is_chosen).long()
+        return found.loss + 50 * self.discriminator(replaced, labels=is_replaced, **inputs).loss
+
+
+def model_of(objective: str, sizes: dict[str, int]) -> torch.nn.Module:
+    """Returns the model that learns an objective."""
+    if objective == "rtd":
+        return ReplacedTokens(sizes)
+    config = transformers.BertConfig(**sizes, is_decoder=objective == "ltr")
+    classes = {"mlm": transformers.BertForMaskedLM, "ltr": transformers.BertLMHeadModel}
+    return classes.get(objective, transformers.BertForPreTraining)(config)
+
+
+def prepare(asked: dict) -> Callable[[], object]:
+    """Returns a step as Hugging Face's trainer runs it: AdamW, clipping, dropout."""
+    torch.set_num_threads(os.cpu_count())
+    objective, inputs = asked["objective"], read_tensors(asked["folder"])
+    model = model_of(objective, asked["sizes"]).train()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, weight_decay=0.01)
+    if objective in ("mlm", "rtd", "ltr"):
+        del inputs["next_sentence_label"]
+    if objective == "ltr":
+        inputs["labels"] = inputs["input_ids"]
 
     def step() -> None:
         optimizer.zero_grad()
-        loss = model(
-            input_ids=tensors["input_ids"],
-            attention_mask=tensors["input_mask"],
-            token_type_ids=tensors["segment_ids"],
-            labels=labels,
-            next_sentence_label=tensors["next_sentence_labels"][:, 0],
-        ).loss
+        found = model(**inputs)
+        loss = found if objective == "rtd" else found.loss
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()

@@ -26,6 +26,7 @@ from beambert.pipelines.files.beam_files import (
     read_bytes,
     write_bytes,
 )
+from beambert.pipelines.jobs.running import check_visible
 from beambert.pipelines.shared.errors import InputError, LostClaimError
 from beambert.pipelines.storage.claims import aside
 
@@ -76,7 +77,12 @@ class NotingDoFn(AbstractDoFnWrapper):
         self.path = path
 
     def setup(self) -> None:
-        """Sets the DoFn up."""
+        """Sets the DoFn up.
+
+        Raises:
+          InputError: the worker doesn't see the output folder, in which it could write no error.
+        """
+        check_visible(FileSystems.split(self.path)[0])
         with self.noted():
             self.dofn.setup()
 

@@ -355,8 +355,6 @@ def _run(
     with hidden("IPython"), contextlib.ExitStack() as stack:
         pipeline = beam.Pipeline(options=options)
         build(pipeline, progress_folder)
-        if output and may_share(options):
-            _ = pipeline | "Output" >> beam.Create([output]) | beam.Map(check_visible)
         errors = ""
         if output and not has_local_workers(options):
             from beambert.pipelines.files.beam_files import delete_quietly

@@ -13,7 +13,6 @@ import tensorflow as tf
 from beambert.model.objectives import LTR, MLM, PAIR_TASKS, RTD
 from beambert.model.unpadding import Capacity
 from beambert.pipelines.records.contract import LABEL_FEATURE
-from beambert.pipelines.wordpiece.vocabulary import Vocabulary
 from beambert.trainer.loop.objectives import (
     Features,
     Objective,
@@ -291,7 +290,7 @@ def _chosen_places(features: Features) -> tf.Tensor:
 
 
 def make_objective(
-    name: str, capacities: Mapping[tuple[int, int], Capacity], vocabulary: Vocabulary
+    name: str, capacities: Mapping[tuple[int, int], Capacity], mask_id: int
 ) -> MaskedLMObjective:
     """Returns an objective by its name.
 
@@ -299,10 +298,10 @@ def make_objective(
       name: one of `model.objectives.OBJECTIVES`.
       capacities: (sequences, length) -> numbers of rows, for the shapes of batches whose padding is
         left out.
-      vocabulary: vocabulary of the records.
+      mask_id: id of [MASK].
     """
     if name == RTD:
-        return ReplacedTokenObjective(vocabulary.special.mask, capacities)
+        return ReplacedTokenObjective(mask_id, capacities)
     if name in PAIR_TASKS:
         return PretrainingObjective(capacities, PAIR_TASKS[name])
     return {MLM: MaskedLMObjective, LTR: LeftToRightObjective}[name](capacities)

@@ -163,7 +163,9 @@ def make_trainer(plan: PretrainingPlan, strategy: tf.distribute.Strategy) -> Tra
     """Returns the trainer of a plan, with random weights."""
     job, loop = plan.job, plan.job.loop
     vocabulary = plan.data[0].records.vocabulary
-    objective = make_objective(job.objective, capacities_of(plan, strategy), vocabulary)
+    objective = make_objective(
+        job.objective, capacities_of(plan, strategy), vocabulary.special.mask
+    )
     if plan.teacher:
         objective = plan.teacher.objective(objective, strategy, loop.dtype)
 
