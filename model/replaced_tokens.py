@@ -9,11 +9,13 @@ predictions per sequence, K predictions, V vocabulary size; R rows for tokens, T
 without padding.
 """
 
+import math
+
 import keras
 from keras import ops
 
 from beambert.model.config import EncoderConfig
-from beambert.model.dropout import MOST_ELEMENTS, finalize, random_bits
+from beambert.model.dropout import finalize, random_bits
 from beambert.model.families.table import family_of
 from beambert.model.generator_sizes import generator_config
 from beambert.model.heads import flat_positions, tied_logits
@@ -24,11 +26,6 @@ from beambert.model.unpadding import Capacity, Packing
 
 # The sites of draws in a model count dropouts from 0, far below this one.
 _SAMPLING_SITE = 1 << 20
-
-
-def most_rows(config: EncoderConfig, predictions: int) -> int:
-    """Returns the greatest number of sequences whose predictions can be drawn at once."""
-    return MOST_ELEMENTS // (predictions * config.vocab_size)
 
 
 class ElectraGenerator(keras.layers.Layer):
@@ -129,20 +126,37 @@ class ReplacedTokenHead(keras.layers.Layer):
 def sample(logits_KV: keras.KerasTensor, seed: keras.KerasTensor) -> keras.KerasTensor:
     """Draws a token from the softmax of each row, int32 [K].
 
-    The largest sum of a logit and Gumbel noise is such a draw (`sample_from_softmax` of the
-    original's pretrain_helpers.py). The noise is a function of the seed and the place, as dropout
-    is, so a repeated step draws the same tokens.
+    A first number chooses a block of the vocabulary by the sums of the blocks, and a second one a
+    token of the block. The noise of Gumbel at every token, as in `sample_from_softmax` of the
+    original's pretrain_helpers.py, draws from the same distribution and takes half of a step of
+    tiny. The numbers are a function of the seed and the place, as dropout is, so a repeated step
+    draws the same tokens.
 
     Args:
-      logits_KV: float32 [K, V] with fewer than 2**31 elements.
+      logits_KV: float32 [K, V].
       seed: integer [2], another for every step and replica.
     """
+    rows, size = logits_KV.shape
+    # As many blocks as tokens in each, [K, N, M].
+    width = math.isqrt(size - 1) + 1
+    spare = -size % width
+    weights_KV = ops.exp(logits_KV - ops.max(logits_KV, axis=-1, keepdims=True))
+    weights_KNM = ops.reshape(ops.pad(weights_KV, ((0, 0), (0, spare))), (rows, -1, width))
     # In a million draws the bits of dropout show slight dependencies; another round removes them.
-    bits_KV = finalize(random_bits(ops.shape(logits_KV), seed, _SAMPLING_SITE))
-    # Small values keep all of their digits, and these decide: they are the largest noise.
-    uniform_KV = (ops.cast(bits_KV, "float32") + 0.5) * 2.0**-32
-    noise_KV = -ops.log(-ops.log1p(-uniform_KV))
-    return ops.cast(ops.argmax(logits_KV + noise_KV, axis=-1), "int32")
+    bits_K2 = finalize(random_bits((rows, 2), seed, _SAMPLING_SITE))
+    uniform_K2 = ops.cast(bits_K2, "float32") * (2.0**-32 - 2.0**-56)  # at most 1 - 2**-24
+    blocks_K = _place_of(ops.sum(weights_KNM, axis=-1), uniform_K2[:, 0])
+    weights_KM = ops.take_along_axis(weights_KNM, blocks_K[:, None, None], axis=1)[:, 0]
+    tokens_K = blocks_K * width + _place_of(weights_KM, uniform_K2[:, 1])
+    return ops.minimum(tokens_K, size - 1)
+
+
+def _place_of(weights_KN: keras.KerasTensor, uniform_K: keras.KerasTensor) -> keras.KerasTensor:
+    """Returns the first place at which the sum of weights so far exceeds a share, int32 [K]."""
+    sums_KN = ops.cumsum(weights_KN, axis=-1)
+    is_before_KN = sums_KN <= uniform_K[:, None] * sums_KN[:, -1:]
+    places_K = ops.sum(ops.cast(is_before_KN, "int32"), axis=-1)
+    return ops.minimum(places_K, sums_KN.shape[-1] - 1)
 
 
 def put(values_T, positions_K, new_K, is_used_K):

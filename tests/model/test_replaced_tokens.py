@@ -148,6 +148,21 @@ def test_draws_have_the_probabilities_of_the_softmax():
     np.testing.assert_array_equal(drawn, again)
 
 
+@pytest.mark.parametrize("size", [2, 7, 10, 1000, 1025])
+def test_draws_from_vocabularies_of_all_sizes(size):
+    """Of blocks that the size doesn't fill, too; the commonest token is the last one."""
+    shares = 1 / np.arange(size, 0, -1, dtype=np.float64)
+    shares /= shares.sum()
+    rows = 100_000
+    logits = tf.tile(tf.constant(np.log(shares), tf.float32)[None] + 50, [rows, 1])
+    counts = np.bincount(sample(logits, tf.constant([3, 5])), minlength=size)
+    assert len(counts) == size
+    expected = rows * shares
+    deviation = ((counts - expected) ** 2 / expected).sum()
+    # The mean and the variance of chi-squared, and five standard deviations.
+    assert abs(deviation - (size - 1)) < 5 * np.sqrt(2 * (size - 1)) + 5
+
+
 @pytest.mark.parametrize("seed", [[8, -3], [7, -4], [7, 3], [-7, 3]])
 def test_other_seeds_draw_others(seed):
     logits = tf.zeros([500, 20])

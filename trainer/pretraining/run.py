@@ -11,7 +11,6 @@ import tensorflow as tf
 
 from beambert.model.families.table import family_of
 from beambert.model.objectives import BERT, LTR
-from beambert.model.replaced_tokens import most_rows
 from beambert.pipelines.shared.console import counted, duration
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.logs import logging_as_it_was
@@ -76,8 +75,6 @@ def _pretrain(job: PretrainingJob, strategy: tf.distribute.Strategy) -> None:
     parts = parts_of(plan, strategy)
     longest = max(each.records.max_seq_length for each in plan.data)
     model_folders.check_rows(plan.config, longest, loop.train_batch_size, parts)
-    if plan.generator:
-        _check_draws(plan, loop.train_batch_size, parts)
     if job.finish is not None or job.extend is not None:
         plan = revise(plan, chief, lambda: wait_for_all(strategy))
     model_dir, identity = job.output.model, plan.identity
@@ -113,22 +110,6 @@ def _told(spent: TimeSpent | None, trainer: Trainer, job: PretrainingJob) -> str
     spent.save()
     budget = duration(job.optimizer.budget_seconds)
     return f" after {counted(trainer.steps_done, 'step')}, {duration(spent.seconds)} of {budget}"
-
-
-def _check_draws(plan: PretrainingPlan, batch_size: int, parts: int) -> None:
-    """Refuses a batch whose parts are too large for the draws of a generator.
-
-    Raises:
-      InputError: a part is too large.
-    """
-    predictions = max(each.slots for each in plan.data)
-    most = most_rows(plan.config, predictions)
-    if batch_size // parts > most:
-        raise InputError(
-            f"--train_batch_size={batch_size}: the tokens of at most {most:,} sequences of "
-            f"{predictions} predictions can be drawn at once; take fewer, or raise "
-            "--gradient_accumulation_steps"
-        )
 
 
 def _train(
