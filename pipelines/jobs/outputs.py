@@ -1,5 +1,6 @@
-"""Outputs of the transforms of one pipeline."""
+"""Outputs of the transforms of a pipeline, in the pipeline and on a worker."""
 
+import os
 import weakref
 
 import apache_beam as beam
@@ -28,3 +29,15 @@ def take_output(pipeline: beam.Pipeline, output: str) -> None:
             "folder, or flatten the collections before one transform"
         )
     taken.add(output.rstrip("/"))
+
+
+def check_visible(folder: str, flag: str = "--output") -> None:
+    """Checks on a worker that it sees a folder that the command has made.
+
+    Raises:
+      InputError: the folder is not there.
+    """
+    if "://" not in folder and not os.path.isdir(folder):
+        raise InputError(
+            f"{flag}={folder}: the workers don't see this folder; name one that all of them share"
+        )

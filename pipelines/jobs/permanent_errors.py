@@ -26,7 +26,7 @@ from beambert.pipelines.files.beam_files import (
     read_bytes,
     write_bytes,
 )
-from beambert.pipelines.jobs.running import check_visible
+from beambert.pipelines.jobs.outputs import check_visible
 from beambert.pipelines.shared.errors import InputError, LostClaimError
 from beambert.pipelines.storage.claims import aside
 

@@ -5,7 +5,6 @@ import copy
 import difflib
 import importlib.metadata
 import logging
-import os
 import sys
 import time
 import warnings
@@ -222,18 +221,6 @@ def on_dataflow(options: "PipelineOptions") -> bool:
 def path_for_workers(path: str, options: "PipelineOptions") -> str:
     """Returns a path as workers need it: they may have another current folder."""
     return path if has_local_workers(options) else absolute(path)
-
-
-def check_visible(folder: str, flag: str = "--output") -> None:
-    """Checks on a worker that it sees a folder that the command has made.
-
-    Raises:
-      InputError: the folder is not there.
-    """
-    if "://" not in folder and not os.path.isdir(folder):
-        raise InputError(
-            f"{flag}={folder}: the workers don't see this folder; name one that all of them share"
-        )
 
 
 def library_versions(others: Sequence[str] = ()) -> dict[str, str]:

@@ -21,8 +21,8 @@ from beambert.pipelines.instances.building import (
 from beambert.pipelines.instances.compact_documents import HASH_BYTES, CompactDocuments
 from beambert.pipelines.instances.masking import TokenIds
 from beambert.pipelines.instances.parameters import REFERENCE, InstanceParameters
-from beambert.pipelines.jobs.outputs import take_output
-from beambert.pipelines.jobs.running import check_reachable_from, check_visible
+from beambert.pipelines.jobs.outputs import check_visible, take_output
+from beambert.pipelines.jobs.running import check_reachable_from
 from beambert.pipelines.jobs.totals import total_of
 from beambert.pipelines.pretraining_data.division import divide
 from beambert.pipelines.pretraining_data.finishing import check_shards, finish_folder, records_info

@@ -16,7 +16,7 @@ from beambert.pipelines.corpus.reading import ReadOptions
 from beambert.pipelines.corpus.transforms import COUNTS, Part, RejectLists, read_documents
 from beambert.pipelines.instances.compact_documents import CompactDocuments
 from beambert.pipelines.jobs.clock import StageClock
-from beambert.pipelines.jobs.running import check_visible
+from beambert.pipelines.jobs.outputs import check_visible
 from beambert.pipelines.pretraining_data.division import divide
 from beambert.pipelines.pretraining_data.evaluation_texts import (
     OVERLAP,

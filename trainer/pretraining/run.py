@@ -12,7 +12,6 @@ import tensorflow as tf
 from beambert.model.families.table import family_of
 from beambert.model.objectives import BERT, LTR
 from beambert.pipelines.shared.console import counted, duration
-from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.logs import logging_as_it_was
 from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.storage.model_files import RESULTS_FILE

@@ -11,7 +11,7 @@ import pytest
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import HadoopFileSystemOptions
 
-from beambert.pipelines.jobs import running
+from beambert.pipelines.jobs import outputs, running
 from beambert.pipelines.jobs.engine_errors import plain_errors
 from beambert.pipelines.shared import progress
 from beambert.pipelines.shared.errors import InputError
@@ -193,10 +193,10 @@ def test_workers_that_cannot_see_a_path(flags, monkeypatch):
 
 
 def test_a_worker_that_does_not_see_the_output(tmp_path):
-    running.check_visible(str(tmp_path))
-    running.check_visible("gs://bucket/out")
+    outputs.check_visible(str(tmp_path))
+    outputs.check_visible("gs://bucket/out")
     with pytest.raises(InputError, match=r"--output=.*/out: the workers don't see this folder"):
-        running.check_visible(str(tmp_path / "out"))
+        outputs.check_visible(str(tmp_path / "out"))
 
 
 @pytest.mark.parametrize(
