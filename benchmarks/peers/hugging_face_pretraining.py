@@ -30,7 +30,7 @@ def read_tensors(folder: str) -> dict[str, torch.Tensor]:
 
 
 class ReplacedTokens(torch.nn.Module):
-    """ELECTRA's two models with one table of embeddings, a quarter as wide and as deep as ours."""
+    """ELECTRA's two models with one table of embeddings; the generator is a quarter as wide."""
 
     def __init__(self, sizes: dict[str, int]):
         """Creates both models."""
