@@ -76,6 +76,9 @@ class NotingDoFn(AbstractDoFnWrapper):
         super().__init__(dofn)
         self.path = path
 
+    def _process_argspec_fn(self) -> Callable:
+        return self.dofn._process_argspec_fn()  # Beam's check of types at run time asks for it.
+
     def setup(self) -> None:
         """Sets the DoFn up.
 
@@ -162,7 +165,8 @@ def _without_traces() -> Iterator[None]:
     """Hides log records that have an `InputError` of a worker, with its stack trace."""
 
     def is_other(record: logging.LogRecord) -> bool:
-        return f"{InputError.__name__}: " not in record.getMessage()
+        message = record.getMessage()
+        return not any(f"{kind.__name__}: " in message for kind in (InputError, LostClaimError))
 
     handlers = [*logging.getLogger().handlers, logging.lastResort]
     for handler in handlers:

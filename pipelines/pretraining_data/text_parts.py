@@ -48,9 +48,6 @@ from beambert.pipelines.text.sentences import SplitText
 from beambert.pipelines.tokenizers.folders import read_given
 from beambert.pipelines.wordpiece.vocabulary import Vocabulary
 
-# No document has so many sentences of one letter each.
-_LETTERS = 10
-
 
 class ReadDocuments(beam.PTransform):
     """Begins a pipeline: reads files in every format of `beambert data`.
@@ -356,7 +353,7 @@ def _characters_of(row: SentencesRow) -> int:
         found = f"of the type {type(sentences).__name__}"
     elif others := {type(each).__name__ for each in sentences if not isinstance(each, str)}:
         found = f"a list with the type {min(others)}"
-    elif len(sentences) >= _LETTERS and max(map(len, sentences)) == 1:
+    elif " " in sentences and max(map(len, sentences)) == 1:
         found = "single letters"  # So one text passes for a list behind a coder.
     if found:
         raise InputError(

@@ -156,7 +156,8 @@ def input_error_in(error: BaseException) -> InputError | None:
     """Returns the `InputError` in a runner's exception, which holds it only as text, or None."""
     text = f"InputError: {error}" if isinstance(error, InputError) else str(error)
     pattern = (
-        r"^(?:beambert\.pipelines\.shared\.errors\.)?InputError: (.+?)(?: \[while running .*)?$"
+        r"^(?:beambert\.pipelines\.shared\.errors\.)?(?:InputError|LostClaimError): "
+        r"(.+?)(?: \[while running .*)?$"
     )
     found = re.findall(pattern, text, re.MULTILINE)
     return InputError(found[-1]) if found else None

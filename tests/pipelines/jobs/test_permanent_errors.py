@@ -17,6 +17,7 @@ from beambert.pipelines.jobs.permanent_errors import (
     error_path,
     note_errors,
 )
+from beambert.pipelines.shared.console import input_error_in
 from beambert.pipelines.shared.errors import InputError, LostClaimError
 
 
@@ -206,3 +207,17 @@ class Tagging(beam.DoFn):
     def process(self, count, most, window=beam.DoFn.WindowParam):
         line = f"{count[0]} {count[1]} {window}"
         yield beam.pvalue.TaggedOutput("most", line) if count[1] == most else line
+
+
+def test_noting_bears_the_check_of_types(tmp_path):
+    options = PipelineOptions(["--runner=FnApiRunner", "--runtime_type_check"])
+    with beam.Pipeline(options=options) as pipeline:
+        pipeline | beam.Create([1]) | beam.Reshuffle() | beam.Map(str).with_output_types(str)
+        note_errors(pipeline, error_path(str(tmp_path)))
+
+
+def test_a_lost_folder_is_told_by_a_runner_too():
+    text = (
+        "beambert.pipelines.shared.errors.LostClaimError: --output=a: is lost [while running 'x']"
+    )
+    assert str(input_error_in(RuntimeError(text))) == "--output=a: is lost"

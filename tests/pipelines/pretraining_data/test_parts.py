@@ -248,6 +248,13 @@ def test_sentences_that_are_no_list_of_texts(vocab_file, part, sentences, found)
         given | transform
 
 
+def test_a_list_of_letters_is_a_document(vocab_file):
+    row = SentencesRow(list("abcdefghijkl"))
+    with beam.Pipeline(runner="FnApiRunner") as pipeline:
+        tokenized = pipeline | beam.Create([row]) | Tokenize(str(vocab_file))
+        assert_that(tokenized | beam.Map(lambda row: len(row.token_ids)), equal_to([12]))
+
+
 def test_the_instances_are_those_of_the_job_that_info_tells(job, tmp_path):
     with pytest.raises(InputError, match="^--random_seed=12345: is 7 for the instances; give Make"):
         pipeline = beam.Pipeline(runner="FnApiRunner")
