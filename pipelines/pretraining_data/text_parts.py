@@ -342,11 +342,11 @@ def _split_row(row: DocumentRow, options: TextOptions) -> Iterator[SentencesRow]
     count(counts)
 
 
-def _characters_of(row: SentencesRow) -> int:
-    """Returns the number of characters of a document.
+def _sentences_of(row: SentencesRow) -> Sequence[str]:
+    """Returns the sentences of a document.
 
     Raises:
-      InputError: its sentences aren't a list of texts.
+      InputError: they aren't a list of texts.
     """
     sentences, found = row.sentences, ""
     if isinstance(sentences, str) or not isinstance(sentences, Sequence):
@@ -360,12 +360,15 @@ def _characters_of(row: SentencesRow) -> int:
             f"{row.path or 'a document'}: its `sentences` are {found}; give a list of texts, one "
             "for each sentence, in the step before"
         )
-    return sum(map(len, sentences))
+    return sentences
+
+
+def _characters_of(row: SentencesRow) -> int:
+    return sum(map(len, _sentences_of(row)))
 
 
 def _with_hash(row: SentencesRow) -> tuple[bytes, SentencesRow]:
-    _characters_of(row)
-    return document_hash(row.sentences), row
+    return document_hash(_sentences_of(row)), row
 
 
 def _first_row(rows: Iterable[SentencesRow]) -> SentencesRow:
