@@ -39,13 +39,14 @@ class JobServer(job_server.JobServer):
     def start(self) -> Any:
         """Starts the server unless it is running; returns Beam's stub for it."""
         if self._running is None:
-            running = copy.copy(self._server)
+            self._running = copy.copy(self._server)
+            _STARTED.append(self)  # A signal may come before it has started.
             try:
-                self._stub = running.start()
+                self._stub = self._running.start()
             except (OSError, RuntimeError, ValueError) as error:
-                raise _not_started(running, error) from error
-            self._running = running
-            _STARTED.append(self)
+                _STARTED.remove(self)
+                failed, self._running = self._running, None
+                raise _not_started(failed, error) from error
         return self._stub
 
     def stop(self) -> None:

@@ -18,8 +18,9 @@ import time
 from collections.abc import Callable, Iterator
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-# Time in which the process ends, even if something cannot be undone.
-SECONDS_TO_UNDO = 5.0
+# Time in which the process ends, even if something cannot be undone. Beam takes five seconds to end
+# a job server that ignores SIGINT, as it does if the shell runs the command in the background.
+SECONDS_TO_UNDO = 8.0
 # Time in which a process ends whose work is done, even if a thread of a library still waits.
 SECONDS_TO_FINISH = 10.0
 

@@ -52,6 +52,17 @@ def test_a_signal_ends_it():
     assert server.running == ["ended"]
 
 
+def test_a_signal_ends_one_that_is_starting():
+    class Starting(Server):
+        def start(self):
+            super().start()
+            interrupts._undo()
+            assert self.running == ["ended"]
+
+    with job_servers.ended_after():
+        job_server.StopOnExitJobServer(Starting()).start()
+
+
 def run_at(endpoint):
     """Sends a job that does nothing to a server."""
     flags = ["--runner=PortableRunner", f"--job_endpoint={endpoint}"]
