@@ -75,22 +75,32 @@ class NotingDoFn(AbstractDoFnWrapper):
         """Takes the DoFn and the path of the file, see `error_path`."""
         super().__init__(dofn)
         self.path = path
+        self.error_of_setup: InputError | None = None
 
     def _process_argspec_fn(self) -> Callable:
         return self.dofn._process_argspec_fn()  # Beam's check of types at run time asks for it.
 
     def setup(self) -> None:
-        """Sets the DoFn up.
+        """Sets the DoFn up, in a worker that sees the output folder, where it can write errors.
 
-        Raises:
-          InputError: the worker doesn't see the output folder, in which it could write no error.
+        An `InputError` is raised with the first element. Flink would wait for three minutes for a
+        worker whose setup failed, and then tell that alone.
         """
-        check_visible(FileSystems.split(self.path)[0])
-        with self.noted():
-            self.dofn.setup()
+        try:
+            check_visible(FileSystems.split(self.path)[0])
+            with self.noted():
+                self.dofn.setup()
+        except InputError as error:
+            self.error_of_setup = error
+
+    def start_bundle(self, *args: Any, **kwargs: Any) -> Any:
+        """Calls the method of the DoFn, if that is set up."""
+        return None if self.error_of_setup else super().start_bundle(*args, **kwargs)
 
     def wrapper(self, method: Callable, args: tuple, kwargs: Mapping[str, Any]) -> Any:
         """Calls a method of the DoFn, which may return a generator."""
+        if self.error_of_setup:
+            raise self.error_of_setup
         with self.noted():
             outputs = method(*args, **kwargs)
         return self._each(outputs) if isinstance(outputs, Iterator) else outputs

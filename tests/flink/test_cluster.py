@@ -26,6 +26,8 @@ MEGABYTES = int(os.environ.get("BEAMBERT_CLUSTER_MEGABYTES", "6"))
 SECONDS_FROZEN = 60
 # A job may take so long on a machine that does other work as well.
 SECONDS_AT_MOST = 900 + 15 * MEGABYTES
+# The cluster tries a failed job five times, each of which fails at once.
+SECONDS_TO_GIVE_UP = 300
 STARTED: list[subprocess.Popen] = []
 
 
@@ -134,8 +136,8 @@ def test_a_disturbed_cluster_gives_the_same_bytes(cluster, make, local, disturb,
     assert disturb is freeze_worker or cluster.restarts() > restarts
 
 
-def wait_until(is_so) -> None:
-    deadline = time.monotonic() + SECONDS_AT_MOST
+def wait_until(is_so, seconds=SECONDS_AT_MOST) -> None:
+    deadline = time.monotonic() + seconds
     while not is_so():
         assert time.monotonic() < deadline
         time.sleep(0.05)
@@ -151,11 +153,11 @@ def test_an_error_that_stays_is_told_once_and_ends_the_job(cluster, make, tmp_pa
     assert sentence.startswith(f"beambert data: {damaged}: unreadable after line"), said
     assert "Traceback" not in said
     # Beam's job server doesn't tell Flink to cancel the job, which begins again and writes nothing.
-    wait_until(lambda: not cluster.running_jobs())
+    wait_until(lambda: not cluster.running_jobs(), SECONDS_TO_GIVE_UP)
     assert not (tmp_path / "records").exists()
 
 
-# Deletes a file, the first argument, when the job is sent, and is the command otherwise.
+# Moves a file or folder, the first argument, when the job is sent, and is the command otherwise.
 VANISHING = """
 import os, sys
 from apache_beam import Pipeline
@@ -163,7 +165,7 @@ from beambert.__main__ import main
 path, run = sys.argv.pop(1), Pipeline.run
 def run_without(*given, **settings):
     if os.path.exists(path):
-        os.remove(path)
+        os.rename(path, path + "-moved")
     return run(*given, **settings)
 Pipeline.run = run_without
 sys.exit(main())
@@ -182,9 +184,26 @@ def test_a_file_that_vanishes_is_told_once(cluster, vocabulary, tmp_path, comman
         here = [sys.executable, "-m", "beambert", *given, "--runner=FnApiRunner", *FLAGS]
         subprocess.run(here, check=True, capture_output=True)
         lost, given = next(output.glob("*.tfrecord*")), ["verify", str(output)]
-    arguments = [sys.executable, "-c", VANISHING, str(lost), *given, *cluster.flags]
-    done = subprocess.run(arguments, capture_output=True, text=True, timeout=SECONDS_AT_MOST)
+    done = run_without(lost, *given, *cluster.flags)
     assert done.returncode == 2, done.stderr[-3000:]
     assert done.stderr.count(f"{lost}: ") == 1 and "Traceback" not in done.stderr
-    wait_until(lambda: not cluster.running_jobs())
+    wait_until(lambda: not cluster.running_jobs(), SECONDS_TO_GIVE_UP)
     assert not list(tmp_path.glob("records/_tmp*"))
+
+
+def run_without(path, *arguments):
+    command = [sys.executable, "-c", VANISHING, str(path), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=SECONDS_AT_MOST)
+
+
+def test_a_folder_that_workers_do_not_see_is_told_once(cluster, vocabulary, tmp_path):
+    (tmp_path / "vocab.txt").write_bytes(vocabulary.serialize())
+    (tmp_path / "text").write_text("A river in the north.\n" * 1000)
+    output = tmp_path / "records"
+    given = [f"--vocab_file={tmp_path}/vocab.txt", f"--input={tmp_path}/text"]
+    done = run_without(output, "data", *given, f"--output={output}", *cluster.flags)
+    assert done.returncode == 2, done.stderr[-3000:]
+    assert "Traceback" not in done.stderr
+    sentence = f"beambert data: --output={output}: the workers don't see this folder; name one"
+    assert done.stderr.count(sentence) == done.stderr.count("the workers don't see") == 1
+    wait_until(lambda: not cluster.running_jobs(), SECONDS_TO_GIVE_UP)

@@ -168,6 +168,19 @@ def test_every_kind_of_step_writes_its_error(tmp_path, step):
     assert [file.read_text() for file in tmp_path.iterdir()] == ["a: is bad; mend it"]
 
 
+def test_an_error_of_setup_comes_with_the_first_element(tmp_path):
+    """Flink hears of an earlier one after three minutes, and then not what it was."""
+    for folder, sentence in ((tmp_path, "a: is bad"), (tmp_path / "gone", "the workers don't see")):
+        step = NotingDoFn(InSetup(), error_path(str(folder)))
+        step.setup()
+        step.start_bundle()
+        with pytest.raises(InputError, match=sentence):
+            step.process("a")
+        with pytest.raises(InputError, match=sentence):
+            step.finish_bundle()
+    assert [file.read_text() for file in tmp_path.iterdir()] == ["a: is bad; mend it"]
+
+
 def test_the_command_tells_the_error_of_a_worker_elsewhere(tmp_path, monkeypatch):
     monkeypatch.setattr(running, "has_local_workers", lambda options: False)
     noted, told = [], beam_files.write_bytes
