@@ -13,6 +13,7 @@ from itertools import chain
 
 import charset_normalizer
 
+from beambert.pipelines.corpus.escapes import escaped_encoding
 from beambert.pipelines.corpus.latin_languages import expectations, languages_of
 from beambert.pipelines.shared.errors import InputError
 
@@ -172,15 +173,13 @@ def decode(raw: bytes, assumed: Assumed = NOTHING_ASSUMED) -> tuple[str, str]:
 
 
 def decode_utf8(raw: bytes, assumed: Assumed) -> tuple[str, str]:
-    """Returns text in UTF-8, or in the given encoding if that has ASCII bytes alone, and its name.
+    """Returns text in UTF-8, or in an encoding that has ASCII bytes alone, and the encoding's name.
 
     Raises:
       UnicodeDecodeError: the text is not UTF-8.
     """
-    is_escaped = assumed.is_given and assumed.encoding.startswith(_ASCII_BYTES)
-    if is_escaped and raw.isascii() and can_decode(raw, assumed.encoding):
-        return raw.decode(assumed.encoding), assumed.encoding
-    return raw.decode("utf-8"), "utf-8"
+    encoding = choose_encoding(raw, assumed) if raw.isascii() else ""
+    return raw.decode(encoding or "utf-8"), encoding or "utf-8"
 
 
 def find_mark(raw: bytes) -> str | None:
@@ -193,8 +192,12 @@ def choose_encoding(raw: bytes, assumed: Assumed) -> str:
 
     Enough evidence in the text itself decides. Otherwise the assumed encoding does, unless the text
     shows another alphabet. Short Korean words happen to be UTF-8, too. They count as Korean if the
-    files beside them are. A text that mixes encodings has none.
+    files beside them are. A text that mixes encodings has none, nor has ASCII without escapes.
     """
+    if raw.isascii():
+        if not assumed.encoding.startswith(_ASCII_BYTES):
+            return "" if assumed.is_given else escaped_encoding(raw)
+        return assumed.encoding if can_decode(raw, assumed.encoding) else ""
     if assumed.is_given:
         return assumed.encoding if can_decode(raw, assumed.encoding) else ""
     found = detect_encoding(raw) or ""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from beambert.pipelines.corpus import charsets
 from beambert.pipelines.corpus.charsets import Assumed
+from beambert.pipelines.corpus.escapes import escaped_encoding
 
 if TYPE_CHECKING:  # A machine that trains has no Beam.
     from beambert.pipelines.files.input_files import InputFile
@@ -79,6 +80,8 @@ def sample_of(path: str, raw: bytes) -> Sample | None:
     """Returns the sample of a file, given its first bytes; None if it is UTF-8 or damaged UTF-8."""
     if charsets.find_mark(raw) or charsets.wide_encoding(raw, charsets.NOTHING_ASSUMED):
         return None
+    if escaped := raw.isascii() and escaped_encoding(raw):
+        return Sample(path, raw, escaped)
     try:
         codecs.getincrementaldecoder("utf-8")().decode(raw)  # The last character may be cut.
     except UnicodeDecodeError:

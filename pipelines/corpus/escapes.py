@@ -1,0 +1,34 @@
+"""Finds the encodings that write all characters as ASCII bytes, between escapes. Pure.
+
+Such text is UTF-8 as well, but reads as nonsense there.
+"""
+
+import codecs
+import re
+
+# What begins characters of two bytes in ISO-2022 (RFC 1468, RFC 1557), and a run of them in HZ
+# (RFC 1843), each with Python's name of the encoding.
+_ESCAPES = (
+    (re.compile(rb"\x1b\$(?:[@B]|\(D)"), "iso2022_jp_1"),
+    (re.compile(rb"\x1b\$\)C"), "iso2022_kr"),
+    (re.compile(rb"~\{(?:[!-w][!-~])+~\}"), "hz"),
+)
+# Number of bytes that are looked at, from the first escape on.
+_BYTES = 1 << 16
+# Least share of characters beyond ASCII in the text, without its spaces.
+_LEAST_BEYOND = 0.1
+
+
+def escaped_encoding(raw: bytes) -> str:
+    """Returns Python's name of the encoding of ASCII bytes with escapes; "" for other bytes."""
+    for escape, encoding in _ESCAPES:
+        if found := escape.search(raw):
+            some = raw[found.start() : found.start() + _BYTES]
+            try:  # The last character may be cut.
+                text = "".join(codecs.getincrementaldecoder(encoding)().decode(some).split())
+            except UnicodeDecodeError:
+                continue
+            beyond = sum(not character.isascii() for character in text)
+            if text and beyond >= _LEAST_BEYOND * len(text):
+                return encoding
+    return ""
