@@ -8,10 +8,17 @@ replaces the handler of Ctrl-C by one of its own, after which the command would 
 import contextlib
 import copy
 import socket
+import urllib.parse
 from collections.abc import Iterator
 from typing import Any
 
-from apache_beam.options.pipeline_options import PipelineOptions, PortableOptions
+import grpc
+from apache_beam.options.pipeline_options import (
+    FlinkRunnerOptions,
+    PipelineOptions,
+    PortableOptions,
+    StandardOptions,
+)
 from apache_beam.runners.portability import job_server
 
 from beambert.pipelines.shared.errors import InputError
@@ -19,13 +26,15 @@ from beambert.pipelines.shared.interrupts import undone_at_end
 
 # Beam waits for five minutes, and ends with a traceback then.
 SECONDS_TO_ANSWER = 20.0
+# Flink's `rest.port`, where the flag names none.
+FLINK_PORT = 8081
 # Beginnings of the names of Beam's classes for servers that it starts -> flag that names a server.
 _FLAG_OF = {
     "Flink": "--flink_job_server_jar",
     "Spark": "--spark_job_server_jar",
     "Prism": "--prism_location",
 }
-_REMEDY = "name one that is there; those of Flink and Spark need Java"
+_REMEDY = "name one that works here; those of Flink and Spark are .jar files and need Java"
 
 
 class JobServer(job_server.JobServer):
@@ -43,7 +52,7 @@ class JobServer(job_server.JobServer):
             _STARTED.append(self)  # A signal may come before it has started.
             try:
                 self._stub = self._running.start()
-            except (OSError, RuntimeError, ValueError) as error:
+            except Exception as error:  # Beam has assertions for some.
                 _STARTED.remove(self)
                 failed, self._running = self._running, None
                 raise _not_started(failed, error) from error
@@ -63,26 +72,53 @@ def _not_started(server: job_server.SubprocessJobServer, error: Exception) -> In
     """Returns the sentence about a job server that cannot be fetched or started."""
     name = type(server).__name__
     flag = next((flag for prefix, flag in _FLAG_OF.items() if name.startswith(prefix)), "--runner")
-    why = " ".join(str(error).split())
+    why = " ".join(str(error).split()) or type(error).__name__
     return InputError(f"{flag}: the runner's job server cannot be started ({why}); {_REMEDY}")
 
 
 def check_answers(options: PipelineOptions) -> None:
-    """Checks that somebody answers where a job server is said to be.
+    """Checks that a job server, or the Flink that one sends jobs to, answers where it should be.
 
     Raises:
-      InputError: nobody does.
+      InputError: it doesn't.
     """
     endpoint = options.view_as(PortableOptions).job_endpoint
-    if not endpoint or endpoint == "embed":
-        return
-    host, _, port = endpoint.rpartition(":")
+    if endpoint and endpoint != "embed":
+        _check_job_server(endpoint)
+    elif options.view_as(StandardOptions).runner == "FlinkRunner":
+        master = options.view_as(FlinkRunnerOptions).flink_master
+        if master not in ("[local]", "[auto]"):
+            _check_flink(master)
+
+
+def _check_flink(master: str) -> None:
     try:
-        socket.create_connection((host.strip("[]"), int(port)), SECONDS_TO_ANSWER).close()
+        address = urllib.parse.urlsplit(master if "://" in master else f"//{master}")
+        to = (address.hostname or "", address.port or FLINK_PORT)
+        socket.create_connection(to, SECONDS_TO_ANSWER).close()
     except (OSError, ValueError) as error:
         raise InputError(
-            f"--job_endpoint={endpoint}: no job server answers there ({error}); start it, or name "
-            "the host and the port that it has"
+            f"--flink_master={master}: no Flink answers there ({error}); start it, or name the "
+            "host and the port of its REST interface"
+        ) from error
+
+
+def _check_job_server(endpoint: str) -> None:
+    remedy = "start it, or name the host and the port that it has"
+    host, _, port = endpoint.rpartition(":")
+    try:
+        # This tells why at once, where gRPC would try for long.
+        socket.create_connection((host.strip("[]"), int(port)), SECONDS_TO_ANSWER).close()
+        with grpc.insecure_channel(endpoint) as channel:
+            grpc.channel_ready_future(channel).result(SECONDS_TO_ANSWER)
+    except grpc.FutureTimeoutError as error:
+        raise InputError(
+            f"--job_endpoint={endpoint}: what listens there is no job server, or doesn't answer; "
+            f"{remedy}"
+        ) from error
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"--job_endpoint={endpoint}: no job server answers there ({error}); {remedy}"
         ) from error
 
 

@@ -2,7 +2,6 @@
 
 import contextlib
 import copy
-import difflib
 import importlib.metadata
 import logging
 import sys
@@ -12,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from beambert.pipelines.jobs.engine_errors import plain_errors
+from beambert.pipelines.jobs.runner_flags import check_runner
 from beambert.pipelines.shared.console import duration, quiet_stderr
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.flags import Flag, FlagParser, unknown_flag
@@ -65,12 +65,12 @@ def beam_options(
     for options in PipelineOptions.__subclasses__():
         # Beam builds its own parser in this way. It has no public list of its flags.
         options._add_argparse_args(parser)
-    given, unknown = parser.parse_known_args(list(arguments))
+    _, unknown = parser.parse_known_args(list(arguments))
     if unknown:
         beams = (option for option in parser._option_string_actions if option.startswith("--"))
         raise unknown_flag(unknown[0], own or {}, [option[2:] for option in beams])
-    _check_runner(given.runner)
     result = PipelineOptions(list(arguments))
+    check_runner(result)
     if result.view_as(StandardOptions).no_wait_until_finish:
         raise InputError(
             "--no_wait_until_finish: the command finishes what its job has made, and so waits for "
@@ -82,23 +82,6 @@ def beam_options(
     # A pipeline does that, too, but the inputs are listed before.
     FileSystems.set_options(result)
     return result
-
-
-def _check_runner(name: str | None) -> None:
-    """Refuses a runner that Beam doesn't know; one of somebody else's has its module before it.
-
-    Raises:
-      InputError: there is no such runner.
-    """
-    from apache_beam.options.pipeline_options import StandardOptions
-
-    known = StandardOptions.KNOWN_RUNNER_NAMES
-    if name and "." not in name and name.lower() not in map(str.lower, known):
-        near = difflib.get_close_matches(name, known, 1)
-        raise InputError(
-            f"--runner={name}: Beam has no such runner; "
-            + (f"did you mean {near[0]}?" if near else f"choose one of {', '.join(known)}")
-        )
 
 
 def has_local_workers(options: "PipelineOptions") -> bool:

@@ -1,4 +1,4 @@
-"""How a command ends on Ctrl-C (SIGINT) and on SIGTERM: one sentence, and nothing left behind.
+"""How a command ends on Ctrl-C, SIGTERM and SIGHUP: one sentence, and nothing left behind.
 
 Python would raise `KeyboardInterrupt` in the main thread. Libraries lose, wrap or print it there,
 and native code delays it. So a thread of its own ends the process: it prints the sentence, undoes
@@ -17,7 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # Time in which the process ends, even if something cannot be undone. Beam takes five seconds to end
 # a job server that ignores SIGINT, as it does if the shell runs the command in the background.
 SECONDS_TO_UNDO = 8.0
@@ -26,7 +26,7 @@ SECONDS_TO_FINISH = 10.0
 
 
 class Terminated(SystemExit):
-    """The process has got SIGTERM, and its children have ended."""
+    """The process has got SIGTERM or SIGHUP, and its children have ended."""
 
 
 class _Interruption:
@@ -44,10 +44,10 @@ class _Interruption:
 
 
 def install() -> None:
-    """Lets SIGINT and SIGTERM end this process as this module describes; once is enough.
+    """Lets the signals end this process as this module describes; once is enough.
 
     Call it in the main thread of a process that runs a command. A signal that the process ignores,
-    as one in the background of a shell does, stays ignored.
+    as one in the background of a shell does, or behind `nohup`, stays ignored.
     """
     if _Interruption.stderr >= 0:
         return
@@ -57,9 +57,12 @@ def install() -> None:
     signal.set_wakeup_fd(writable, warn_on_full_buffer=False)
     # Were it started later, a signal in between would hold the main thread for ever.
     threading.Thread(target=_watch, args=(readable,), daemon=True).start()
-    for number in SIGNALS:
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, _stand_still)
+    for number in _not_ignored():
+        signal.signal(number, _stand_still)
+
+
+def _not_ignored() -> list[signal.Signals]:
+    return [number for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
 
 
 def set_sentence(sentence: str) -> None:
@@ -83,14 +86,15 @@ def undone_at_end(undo: Callable[[], object]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def passed_on(terminate: Callable[[], object]) -> Iterator[None]:
-    """Passes SIGINT and SIGTERM on to child processes, and ends only after them.
+    """Passes the signals on to child processes, and ends only after them.
 
     Args:
       terminate: function that sends SIGTERM to the children. A terminal's Ctrl-C reaches them, too,
         but a second Ctrl-C would end a training without saving.
 
     Raises:
-      KeyboardInterrupt, Terminated: the process has got SIGINT or SIGTERM, and the body has ended.
+      KeyboardInterrupt, Terminated: the process has got SIGINT or another signal, and the body has
+        ended.
     """
     received: list[int] = []
 
@@ -98,7 +102,7 @@ def passed_on(terminate: Callable[[], object]) -> Iterator[None]:
         received.append(number)
         terminate()
 
-    previous = {number: signal.signal(number, pass_on) for number in SIGNALS}
+    previous = {number: signal.signal(number, pass_on) for number in _not_ignored()}
     try:
         yield
     finally:

@@ -6,6 +6,7 @@ from concurrent import futures
 import apache_beam as beam
 import grpc
 import pytest
+from apache_beam.options.pipeline_options import PrismRunnerOptions, StandardOptions
 from apache_beam.runners.portability import job_server
 
 from beambert.pipelines.jobs import job_servers, running
@@ -78,6 +79,26 @@ def test_a_server_that_isnt_there_is_told_at_once():
             run_at(endpoint)
 
 
+def test_what_listens_and_does_not_answer_is_told(monkeypatch):
+    monkeypatch.setattr(job_servers, "SECONDS_TO_ANSWER", 0.3)
+    with socket.create_server(("localhost", 0)) as server:
+        endpoint = f"localhost:{server.getsockname()[1]}"
+        with pytest.raises(InputError, match=f"^--job_endpoint={endpoint}: what listens there"):
+            run_at(endpoint)
+
+
+def test_a_flink_that_isnt_there_is_told_at_once():
+    with socket.create_server(("localhost", 0)) as server:
+        port = server.getsockname()[1]
+    for master in (f"localhost:{port}", f"http://localhost:{port}", "localhost:none"):
+        options = running.beam_options(["--runner=FlinkRunner", f"--flink_master={master}"])
+        with pytest.raises(InputError, match=f"^--flink_master={master}: no Flink answers there"):
+            job_servers.check_answers(options)
+    with socket.create_server(("localhost", 0)) as server:
+        flag = f"--flink_master=localhost:{server.getsockname()[1]}"
+        job_servers.check_answers(running.beam_options(["--runner=FlinkRunner", flag]))
+
+
 def test_a_server_that_knows_no_such_job_is_a_sentence():
     """As one of another version may be."""
     server = grpc.server(futures.ThreadPoolExecutor(1))
@@ -90,19 +111,20 @@ def test_a_server_that_knows_no_such_job_is_a_sentence():
         server.stop(None)
 
 
-@pytest.mark.parametrize(
-    ("runner", "flag"),
-    [
-        ("FlinkRunner", "--flink_job_server_jar"),
-        ("SparkRunner", "--spark_job_server_jar"),
-        ("PrismRunner", "--prism_location"),
-    ],
-)
-def test_a_server_that_is_not_there_is_a_sentence(runner, flag, tmp_path):
-    options = running.beam_options([f"--runner={runner}", f"{flag}={tmp_path}/none"])
-    with pytest.raises(InputError, match=f"^{flag}: .*; name one that is there") as caught:
+@pytest.mark.parametrize("flag", ["flink_job_server_jar", "spark_job_server_jar", "prism_location"])
+def test_a_server_that_is_not_there_is_a_sentence(flag, tmp_path):
+    """Nor is a folder one."""
+    for given in (tmp_path / "none", tmp_path):
+        with pytest.raises(InputError, match=f"^--{flag}={given}: .*; name one that is there$"):
+            running.beam_options([f"--{flag}={given}"])
+
+
+def test_a_server_that_does_not_start_is_a_sentence(tmp_path):
+    (tmp_path / "prism").write_text("no program")
+    options = running.beam_options(["--runner=PrismRunner", f"--prism_location={tmp_path}/prism"])
+    with pytest.raises(InputError, match=r"^--prism_location: .*; name one that works here") as e:
         running.run_job(lambda pipeline, _: pipeline | beam.Create([1]), options, str, 1, "x")
-    assert f"{tmp_path}/none" in str(caught.value)
+    assert f"{tmp_path}/prism" in str(e.value)
 
 
 def test_a_runner_that_is_none():
@@ -110,5 +132,29 @@ def test_a_runner_that_is_none():
         running.beam_options(["--runner=FlinkRuner"])
     with pytest.raises(InputError, match="choose one of DataflowRunner, "):
         running.beam_options(["--runner=x"])
-    for known in ("flinkrunner", "a.module.Runner"):
-        running.beam_options([f"--runner={known}"])
+    for given, known in (("flinkrunner", "FlinkRunner"), ("a.module.Runner", "a.module.Runner")):
+        options = running.beam_options([f"--runner={given}"])
+        assert options.view_as(StandardOptions).runner == known
+
+
+def test_an_environment_that_is_none():
+    for given in ("LOPBACK", "loopback"):
+        with pytest.raises(InputError, match=f"^--environment_type={given}: .* PROCESS, EXTERNAL"):
+            running.beam_options([f"--environment_type={given}"])
+    running.beam_options(["--environment_type=beam:env:process:v1"])
+
+
+def test_a_portable_runner_without_a_job_server():
+    with pytest.raises(InputError, match=r"^--runner=PortableRunner: .* --job_endpoint"):
+        running.beam_options(["--runner=PortableRunner"])
+
+
+def test_a_path_of_prism_without_a_folder(tmp_path, monkeypatch):
+    """Python would look for it among the system's programs."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "prism").touch()
+    for given in ("prism", "./prism", f"{tmp_path}/prism"):
+        options = running.beam_options([f"--prism_location={given}"])
+        assert options.view_as(PrismRunnerOptions).prism_location == f"{tmp_path}/prism"
+    options = running.beam_options(["--prism_location=https://a/prism.zip"])
+    assert options.view_as(PrismRunnerOptions).prism_location == "https://a/prism.zip"

@@ -165,7 +165,7 @@ CONTAINERS = [
     "--runner=SparkRunner --spark_master_url=spark://here:7077",
 ]
 SHARING = [
-    "--runner=PortableRunner --environment_type=PROCESS",
+    "--runner=PortableRunner --job_endpoint=here:8099 --environment_type=PROCESS",
     "--runner=FlinkRunner --flink_master=here:8081 --environment_type=EXTERNAL",
 ]
 LOCAL = [
@@ -173,7 +173,7 @@ LOCAL = [
     "--runner=PrismRunner",
     "--runner=SparkRunner",
     "--runner=FlinkRunner --flink_master=[local]",
-    "--runner=PortableRunner --environment_type=LOOPBACK",
+    "--runner=PortableRunner --job_endpoint=here:8099 --environment_type=LOOPBACK",
 ]
 
 
@@ -224,7 +224,7 @@ def test_little_input_is_for_one_process(total_bytes, mode, processes):
     [
         [],
         ["--direct_num_workers=2", "--direct_running_mode=multi_threading"],
-        ["--runner=PortableRunner", "--direct_running_mode=multi_processing"],
+        ["--runner=FlinkRunner", "--flink_master=here", "--direct_running_mode=multi_processing"],
     ],
     ids=["one process", "threads", "elsewhere"],
 )

@@ -75,9 +75,10 @@ def end(process, *numbers):
     [
         ([signal.SIGINT], 130),
         ([signal.SIGTERM], 143),
+        ([signal.SIGHUP], 129),
         ([signal.SIGINT, signal.SIGINT], 130),
     ],
-    ids=["Ctrl-C", "SIGTERM", "twice"],
+    ids=["Ctrl-C", "SIGTERM", "SIGHUP", "twice"],
 )
 def test_a_signal_ends_the_process_at_once(body, numbers, status):
     process, _ = start(body)
@@ -134,14 +135,15 @@ print(received)
     assert end(process, signal.SIGTERM) == (0, "['saved']\n", "")
 
 
-def test_an_ignored_signal_stays_ignored():
-    """As of a command that a shell runs in the background."""
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+def test_an_ignored_signal_stays_ignored(number):
+    """As of a command that a shell runs in the background, or behind `nohup`."""
+    before = signal.signal(number, signal.SIG_IGN)
     try:
         process, _ = start("ready()\ntime.sleep(0.5)\nprint('done')")
     finally:
-        signal.signal(signal.SIGINT, before)
-    assert end(process, signal.SIGINT) == (0, "done\n", "")
+        signal.signal(number, before)
+    assert end(process, number) == (0, "done\n", "")
 
 
 def test_a_thread_of_a_library_does_not_keep_a_finished_process():
