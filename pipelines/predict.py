@@ -86,7 +86,11 @@ def main(argv: Sequence[str]) -> None:
 
         from beambert.pipelines.prediction.run import predict
     counts = predict(job, options)
-    why = f", see why in {job.output}/rejects-*.jsonl" if counts["rejects"] else ""
+    why = ""
+    if files := counts["files"]:
+        why = f", of which {files:,} {'is a file' if files == 1 else 'are files'} (line 0)"
+    if counts["rejects"]:
+        why += f", see why in {job.output}/rejects-*.jsonl"
     print(f"{job.output}: {counts['answers']:,} answers, {counts['rejects']:,} rejects{why}")
 
 

@@ -11,7 +11,12 @@ from beambert.pipelines.files import beam_files, input_files
 from beambert.pipelines.jobs.running import check_reachable, run_job
 from beambert.pipelines.jobs.written_counts import WriteCounts, take_counts
 from beambert.pipelines.prediction import worker_folder
-from beambert.pipelines.prediction.batches import find_encodings, is_table, reading_of
+from beambert.pipelines.prediction.batches import (
+    WHOLE_FILE,
+    find_encodings,
+    is_table,
+    reading_of,
+)
 from beambert.pipelines.prediction.graph import Predict
 from beambert.pipelines.prediction.job import LINE, PredictionJob
 from beambert.pipelines.prediction.saved_models import Model, find_model
@@ -26,6 +31,8 @@ if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
 
 PART, REJECTS = "part", "rejects"
+# Rejects that are whole files, or the rest of a file that cannot be read to its end.
+FILES = "files"
 INFO_FILE = "info.json"
 # The flags behind the values that decide the answers.
 FLAGS_OF = (
@@ -40,7 +47,9 @@ FLAGS_OF = (
 
 
 def predict(job: PredictionJob, options: "PipelineOptions") -> dict[str, int]:
-    """Writes the answers of a model; returns the numbers of `answers` and `rejects`.
+    """Writes the answers of a model; returns the numbers of `answers`, `rejects` and `files`.
+
+    The `files` are those of the rejects that are whole files, or the rest of one.
 
     Raises:
       InputError: the model, a file or the output folder cannot be used.
@@ -102,7 +111,9 @@ def _answer(
     remedy = "wait until nothing writes to it, then delete --output or choose another"
     input_files.check_unchanged(inputs, job.input, remedy)
     found = take_counts(output)
-    counts = {"answers": found.get(PART, 0), "rejects": found.get(REJECTS, 0)}
+    files = found.get(FILES, 0)
+    rejects = found.get(REJECTS, 0) + files
+    counts = {"answers": found.get(PART, 0), "rejects": rejects, FILES: files}
     if not counts["answers"]:
         _refuse_nothing(job, output, counts["rejects"])
     beam_files.write_bytes(
@@ -141,11 +152,17 @@ def write_answers(answers: beam.PCollection[dict[str, Any]], output: str) -> Non
         )
     _ = (
         answers
-        | "Kinds" >> beam.Map(lambda row: REJECTS if "reason" in row else PART)
+        | "Kinds" >> beam.Map(_kind_of)
         | "Count" >> beam.combiners.Count.PerElement()
         | "Counts" >> beam.combiners.ToDict()
         | "Write counts" >> WriteCounts(output)
     )
+
+
+def _kind_of(row: dict[str, Any]) -> str:
+    if "reason" not in row:
+        return PART
+    return FILES if row.get("line") == WHOLE_FILE else REJECTS
 
 
 def describe_progress(total_bytes: int) -> Describe:

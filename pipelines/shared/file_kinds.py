@@ -7,7 +7,7 @@ BEGINNING_BYTES = 512
 
 _EXPORT = "export it as text"
 _UNPACK = "unpack it"
-_COMPRESSED = "unpack it, or, if it is part of a corpus for `beambert data`, let its name end in {}"
+_COMPRESSED = "unpack it (`vocab`, `data` and `predict` read it if its name ends in {})"
 # First bytes, the kind, and the advice. The bytes are those of the formats' specifications, as
 # file(1) lists them.
 _KINDS: Sequence[tuple[bytes, str, str]] = (

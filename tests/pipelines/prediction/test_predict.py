@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import pathlib
 import re
 
 import apache_beam as beam
@@ -72,6 +73,17 @@ def test_texts_on_lines_and_in_tables(classifier, tmp_path, capsys):
     info = json.loads((tmp_path / "out" / "info.json").read_text())
     assert (info["answers"], info["rejects"], len(info["input"])) == (4, 2, 3)
     assert (tmp_path / "out" / "_SUCCESS").exists()
+
+
+def test_a_file_that_is_cut_off_is_told_apart(classifier, tmp_path, capsys):
+    (tmp_path / "a.txt").write_text("so good\n\n")
+    (tmp_path / "b.txt.gz").write_bytes(gzip.compress(b"quite bad\n" * 1000)[:-9])
+    answers, rejects = run(classifier, tmp_path / "out", tmp_path / "*.txt*")
+    assert len(answers) == 1
+    found = sorted((pathlib.Path(row["file"]).name, row["line"]) for row in rejects)
+    assert found == [("a.txt", 2), ("b.txt.gz", 0)]
+    told = capsys.readouterr().out
+    assert "1 answers, 2 rejects, of which 1 is a file (line 0), see why in" in told
 
 
 def test_rows_keep_their_numbers_and_their_other_columns(classifier, tmp_path):

@@ -65,12 +65,12 @@ def document() -> bytes:
         (document(), "is a PDF document; export it as text"),
         (
             gzip.compress(b"abc", mtime=0),
-            "is compressed with gzip; unpack it, or, if it is part of a corpus",
+            "is compressed with gzip; unpack it (`vocab`, `data`",
         ),
         (
             bz2.compress(b"abc"),
-            "is compressed with bzip2; unpack it, or, if it is part of a corpus for "
-            "`beambert data`, let its name end in .bz2",
+            "is compressed with bzip2; unpack it (`vocab`, `data` and `predict` read it if its "
+            "name ends in .bz2)",
         ),
         (lzma.compress(b"abc"), "is compressed with xz; unpack it"),
         (b'.\\" A comment\n.TH LS 1\n', "is a page of troff; print it to a file with man"),
