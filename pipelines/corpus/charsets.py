@@ -5,6 +5,7 @@ a text have it: to lose a book costs less than to learn from one with wrong lett
 """
 
 import codecs
+import contextlib
 import dataclasses
 import io
 import re
@@ -13,7 +14,7 @@ from itertools import chain
 
 import charset_normalizer
 
-from beambert.pipelines.corpus.escapes import escaped_encoding
+from beambert.pipelines.corpus.escapes import decode_escaped, escaped_encoding
 from beambert.pipelines.corpus.latin_languages import expectations, languages_of
 from beambert.pipelines.shared.errors import InputError
 
@@ -164,6 +165,8 @@ def decode(raw: bytes, assumed: Assumed = NOTHING_ASSUMED) -> tuple[str, str]:
     if wide := wide_encoding(raw[:SAMPLE_BYTES], assumed):
         return raw.decode(wide), wide
     try:
+        if raw.isascii() and not assumed.is_given and (own := escaped_encoding(raw)):
+            assumed = Assumed(own)
         return decode_utf8(raw, assumed)
     except UnicodeDecodeError:
         encoding = choose_encoding(raw, assumed)
@@ -173,13 +176,15 @@ def decode(raw: bytes, assumed: Assumed = NOTHING_ASSUMED) -> tuple[str, str]:
 
 
 def decode_utf8(raw: bytes, assumed: Assumed) -> tuple[str, str]:
-    """Returns text in UTF-8, or in an encoding that has ASCII bytes alone, and the encoding's name.
+    """Returns text in UTF-8, or in the assumed encoding if that has ASCII bytes, and its name.
 
     Raises:
       UnicodeDecodeError: the text is not UTF-8.
     """
-    encoding = choose_encoding(raw, assumed) if raw.isascii() else ""
-    return raw.decode(encoding or "utf-8"), encoding or "utf-8"
+    if raw.isascii() and assumed.encoding.startswith(_ASCII_BYTES):
+        with contextlib.suppress(UnicodeDecodeError):
+            return decode_escaped(raw, assumed.encoding), assumed.encoding
+    return raw.decode("utf-8"), "utf-8"
 
 
 def find_mark(raw: bytes) -> str | None:
@@ -194,10 +199,8 @@ def choose_encoding(raw: bytes, assumed: Assumed) -> str:
     shows another alphabet. Short Korean words happen to be UTF-8, too. They count as Korean if the
     files beside them are. A text that mixes encodings has none, nor has ASCII without escapes.
     """
-    if raw.isascii():
-        if not assumed.encoding.startswith(_ASCII_BYTES):
-            return "" if assumed.is_given else escaped_encoding(raw)
-        return assumed.encoding if can_decode(raw, assumed.encoding) else ""
+    if raw.isascii() and not assumed.is_given:
+        return escaped_encoding(raw)
     if assumed.is_given:
         return assumed.encoding if can_decode(raw, assumed.encoding) else ""
     found = detect_encoding(raw) or ""

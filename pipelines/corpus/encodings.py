@@ -80,8 +80,9 @@ def sample_of(path: str, raw: bytes) -> Sample | None:
     """Returns the sample of a file, given its first bytes; None if it is UTF-8 or damaged UTF-8."""
     if charsets.find_mark(raw) or charsets.wide_encoding(raw, charsets.NOTHING_ASSUMED):
         return None
-    if escaped := raw.isascii() and escaped_encoding(raw):
-        return Sample(path, raw, escaped)
+    if raw.isascii():
+        raw = raw[: raw.rfind(b"\n") + 1] or raw  # The last character may be cut.
+        return Sample(path, raw, escaped) if (escaped := escaped_encoding(raw)) else None
     try:
         codecs.getincrementaldecoder("utf-8")().decode(raw)  # The last character may be cut.
     except UnicodeDecodeError:

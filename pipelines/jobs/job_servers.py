@@ -26,8 +26,6 @@ from beambert.pipelines.shared.interrupts import undone_at_end
 
 # Beam waits for five minutes, and ends with a traceback then.
 SECONDS_TO_ANSWER = 20.0
-# Flink's `rest.port`, where the flag names none.
-FLINK_PORT = 8081
 # Beginnings of the names of Beam's classes for servers that it starts -> flag that names a server.
 _FLAG_OF = {
     "Flink": "--flink_job_server_jar",
@@ -87,15 +85,16 @@ def check_answers(options: PipelineOptions) -> None:
         _check_job_server(endpoint)
     elif options.view_as(StandardOptions).runner == "FlinkRunner":
         master = options.view_as(FlinkRunnerOptions).flink_master
-        if master not in ("[local]", "[auto]"):
+        if master.strip() not in ("[local]", "[auto]"):
             _check_flink(master)
 
 
 def _check_flink(master: str) -> None:
     try:
         address = urllib.parse.urlsplit(master if "://" in master else f"//{master}")
-        to = (address.hostname or "", address.port or FLINK_PORT)
-        socket.create_connection(to, SECONDS_TO_ANSWER).close()
+        if address.port:  # The default depends on the way a job is sent, and on Flink's settings.
+            to = (address.hostname or "", address.port)
+            socket.create_connection(to, SECONDS_TO_ANSWER).close()
     except (OSError, ValueError) as error:
         raise InputError(
             f"--flink_master={master}: no Flink answers there ({error}); start it, or name the "

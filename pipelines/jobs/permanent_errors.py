@@ -97,6 +97,11 @@ class NotingDoFn(AbstractDoFnWrapper):
         """Calls the method of the DoFn, if that is set up."""
         return None if self.error_of_setup else super().start_bundle(*args, **kwargs)
 
+    def teardown(self) -> None:
+        """Calls the method of the DoFn, if that is set up."""
+        if not self.error_of_setup:
+            self.dofn.teardown()
+
     def wrapper(self, method: Callable, args: tuple, kwargs: Mapping[str, Any]) -> Any:
         """Calls a method of the DoFn, which may return a generator."""
         if self.error_of_setup:

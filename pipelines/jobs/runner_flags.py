@@ -2,6 +2,7 @@
 
 import difflib
 import os
+import urllib.parse
 from typing import TYPE_CHECKING
 
 from beambert.pipelines.shared.errors import InputError
@@ -48,9 +49,9 @@ def check_runner(options: "PipelineOptions") -> None:
         ("spark_job_server_jar", spark.spark_job_server_jar),
         ("prism_location", prism.prism_location),
     ):
-        if server and "://" not in server and not os.path.isfile(server):
+        if server and not urllib.parse.urlsplit(server).scheme and not os.path.isfile(server):
             raise InputError(f"--{flag}={server}: there is no such file; name one that is there")
-    if prism.prism_location and "://" not in prism.prism_location:
+    if prism.prism_location and os.path.isfile(prism.prism_location):
         # Without a folder in it, the path would be looked for among the system's programs.
         prism.prism_location = os.path.abspath(prism.prism_location)
 
@@ -64,8 +65,11 @@ def _whole_name(name: str) -> str:
     from apache_beam.options.pipeline_options import StandardOptions
 
     known = {each.lower(): each for each in StandardOptions.KNOWN_RUNNER_NAMES}
-    if "." in name or name.lower() in known:
-        return known.get(name.lower(), name)
+    for lower in (name.lower(), f"{name.lower()}runner"):
+        if lower in known:
+            return known[lower]
+    if "." in name:
+        return name
     near = difflib.get_close_matches(name, known.values(), 1)
     raise InputError(
         f"--runner={name}: Beam has no such runner; "

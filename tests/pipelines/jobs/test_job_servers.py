@@ -132,7 +132,11 @@ def test_a_runner_that_is_none():
         running.beam_options(["--runner=FlinkRuner"])
     with pytest.raises(InputError, match="choose one of DataflowRunner, "):
         running.beam_options(["--runner=x"])
-    for given, known in (("flinkrunner", "FlinkRunner"), ("a.module.Runner", "a.module.Runner")):
+    for given, known in (
+        ("flinkrunner", "FlinkRunner"),
+        ("spark", "SparkRunner"),
+        ("a.module.Runner", "a.module.Runner"),
+    ):
         options = running.beam_options([f"--runner={given}"])
         assert options.view_as(StandardOptions).runner == known
 
