@@ -46,6 +46,14 @@ def pytest_unconfigure():
     gc.freeze()
 
 
+@pytest.fixture
+def heeds_hangup():
+    """This process and those that it starts don't ignore SIGHUP, as those behind `nohup` do."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
 @pytest.fixture(autouse=True, scope="module")
 def what_is_there_stays():
     """Graphs live as long as their process; looking through them for garbage takes ever longer."""

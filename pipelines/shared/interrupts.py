@@ -12,6 +12,7 @@ decides alone what the signal does.
 import contextlib
 import os
 import signal
+import stat
 import sys
 import threading
 import time
@@ -111,6 +112,13 @@ def passed_on(terminate: Callable[[], object]) -> Iterator[None]:
         if received:
             interrupt = KeyboardInterrupt()
             raise interrupt if received[0] == signal.SIGINT else Terminated(128 + received[0])
+
+
+def leave_terminal() -> None:
+    """Drops what is printed to a terminal from now on, which fails once that is gone."""
+    for output in (1, 2):
+        if stat.S_ISCHR(os.fstat(output).st_mode):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), output)
 
 
 def finish(status: object) -> None:

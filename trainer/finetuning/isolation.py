@@ -49,8 +49,9 @@ def _terminate_children() -> None:
 
 
 def _begin() -> None:
-    # A terminal sends Ctrl-C to this process, too, and the parent passes it on as SIGTERM.
+    # A terminal sends these to this process, too, and the parent passes them on as SIGTERM.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
     # A process that outlived its parent would hold the folder when the command is given again.
     threading.Thread(target=_end_with_parent, daemon=True).start()
     # Unpickling the job imports TensorFlow, too. Importing it first hides what it prints.

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
+from beambert.pipelines.shared import interrupts
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.progress import Pace, ProgressLine
 from beambert.trainer import model_folders
@@ -44,7 +45,7 @@ class Interrupted(SystemExit):
 
 
 class _Stop:
-    """A context manager that catches SIGTERM and Ctrl-C.
+    """A context manager that catches SIGTERM, Ctrl-C, and SIGHUP unless that is ignored.
 
     The loop then saves and ends after the graph call that is running. A second Ctrl-C interrupts at
     once. Python gives signals to the main thread only, so in another thread nothing is caught.
@@ -55,7 +56,9 @@ class _Stop:
 
     def __enter__(self) -> "_Stop":
         is_main = threading.current_thread() is threading.main_thread()
-        numbers = (signal.SIGTERM, signal.SIGINT) if is_main else ()
+        numbers = [signal.SIGTERM, signal.SIGINT] if is_main else []
+        if is_main and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+            numbers.append(signal.SIGHUP)
         self._previous = {number: signal.signal(number, self._receive) for number in numbers}
         return self
 
@@ -65,6 +68,8 @@ class _Stop:
 
     def _receive(self, number: int, _: object) -> None:
         self._received = number
+        if number == signal.SIGHUP:
+            interrupts.leave_terminal()
         if number == signal.SIGINT:
             signal.signal(signal.SIGINT, signal.default_int_handler)
             # The signal may have interrupted a `print`, which cannot be called again then.
@@ -112,7 +117,7 @@ def train(
     Raises:
       InputError: no checkpoint can be read or written, the loss is not finite, or another process
         has taken the folders.
-      Interrupted: SIGTERM or Ctrl-C ended the training, and everything is saved.
+      Interrupted: a signal ended the training, and everything is saved.
     """
     run = _Training(trainer, phases, config, output, check_lock, spent)
     run.log.start(configuration or {}, trainer.steps_done)

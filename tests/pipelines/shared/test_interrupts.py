@@ -80,6 +80,7 @@ def end(process, *numbers):
     ],
     ids=["Ctrl-C", "SIGTERM", "SIGHUP", "twice"],
 )
+@pytest.mark.usefixtures("heeds_hangup")
 def test_a_signal_ends_the_process_at_once(body, numbers, status):
     process, _ = start(body)
     started = time.monotonic()
@@ -245,3 +246,19 @@ interrupts.install()
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 128 + number
     assert done.stderr.count("\n") == 1 and done.stderr.startswith("beambert: interrupted")
+
+
+def test_what_a_terminal_that_is_gone_would_get_is_dropped():
+    """And no more: files get all that is printed."""
+    body = """
+import pty
+terminal, output = pty.openpty()
+os.dup2(output, 1)
+os.close(output)
+os.close(terminal)
+interrupts.leave_terminal()
+print("lost", flush=True)
+print("kept", file=sys.stderr)
+"""
+    done = subprocess.run([sys.executable, "-c", BEGIN + body], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "kept\n")

@@ -180,9 +180,10 @@ def test_metrics_of_a_whole_run(whole):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "status"),
-    [pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow), (signal.SIGINT, 130)],
-    ids=["SIGTERM", "Ctrl-C"],
+    [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 129)],
+    ids=["SIGTERM", "Ctrl-C", "SIGHUP"],
 )
+@pytest.mark.usefixtures("heeds_hangup")
 def test_a_signal_saves_and_the_same_command_continues(
     whole, run, tmp_path, monkeypatch, capsys, number, status
 ):
