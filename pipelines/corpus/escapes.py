@@ -6,7 +6,7 @@ Such text is UTF-8 as well, but reads as nonsense there.
 import codecs
 import re
 
-# What begins characters of two bytes in ISO-2022 (RFC 1468, RFC 1557), and a run of them in HZ
+# Escapes before characters of two bytes in ISO-2022 (RFC 1468, RFC 1557), and a run of these in HZ
 # (RFC 1843), each with Python's name of the encoding.
 _ESCAPES = (
     (re.compile(rb"\x1b\$(?:[@B]|\(D)"), "iso2022_jp_ext"),
