@@ -165,7 +165,7 @@ def decode(raw: bytes, assumed: Assumed = NOTHING_ASSUMED) -> tuple[str, str]:
     if wide := wide_encoding(raw[:SAMPLE_BYTES], assumed):
         return raw.decode(wide), wide
     try:
-        if raw.isascii() and not assumed.is_given and (own := escaped_encoding(raw)):
+        if not assumed.is_given and raw.isascii() and (own := escaped_encoding(raw)):
             assumed = Assumed(own)
         return decode_utf8(raw, assumed)
     except UnicodeDecodeError:
@@ -181,7 +181,7 @@ def decode_utf8(raw: bytes, assumed: Assumed) -> tuple[str, str]:
     Raises:
       UnicodeDecodeError: the text is not UTF-8.
     """
-    if raw.isascii() and assumed.encoding.startswith(_ASCII_BYTES):
+    if assumed.encoding.startswith(_ASCII_BYTES) and raw.isascii():
         with contextlib.suppress(UnicodeDecodeError):
             return decode_escaped(raw, assumed.encoding), assumed.encoding
     return raw.decode("utf-8"), "utf-8"

@@ -31,13 +31,13 @@ def take_output(pipeline: beam.Pipeline, output: str) -> None:
     taken.add(output.rstrip("/"))
 
 
-def check_visible(folder: str, flag: str = "--output") -> None:
-    """Checks on a worker that it sees a folder that the command has made.
+def check_visible(folder: str) -> None:
+    """Checks on a worker that it sees the output folder that the command has made.
 
     Raises:
       InputError: the folder is not there.
     """
     if "://" not in folder and not os.path.isdir(folder):
         raise InputError(
-            f"{flag}={folder}: the workers don't see this folder; name one that all of them share"
+            f"--output={folder}: the workers don't see this folder; name one that all of them share"
         )

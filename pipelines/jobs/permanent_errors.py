@@ -100,7 +100,7 @@ class NotingDoFn(AbstractDoFnWrapper):
     def teardown(self) -> None:
         """Calls the method of the DoFn, if that is set up."""
         if not self.error_of_setup:
-            self.dofn.teardown()
+            super().teardown()
 
     def wrapper(self, method: Callable, args: tuple, kwargs: Mapping[str, Any]) -> Any:
         """Calls a method of the DoFn, which may return a generator."""
