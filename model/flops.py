@@ -75,7 +75,8 @@ def electra_flops(
     h, g, e = config.hidden_size, generator.hidden_size, config.embedding_width
     capacity = capacity or Capacity(sequences * length, sequences * predictions)
     layers = sum(_layers(each, sequences, length, capacity) for each in (config, generator))
-    projection = capacity.tokens * (e * g if e != g else 0)
+    is_counted = e == g or generator.projects_embeddings  # with its layers
+    projection = 0 if is_counted else capacity.tokens * e * g
     heads = capacity.tokens * h * h + capacity.predictions * (g * e + e * config.vocab_size)
     return 3 * 2 * (layers + projection + heads)
 

@@ -215,14 +215,15 @@ class ReplacedTokenPretrainer(keras.Model):
             for each in (is_used_BP, ops.cast(features["masked_lm_ids"], "int32"))
         )
 
-        seeds = _seeds(dropout_seed, ids_BL)
-        # Embeddings and layers of the generator drop other elements than the discriminator's.
-        x_RG = self._generated(ids_BL, mask_BL, segments_BL, seeds["generator"], packing)
+        # The generator's embeddings and layers drop other elements than the discriminator's.
+        generator_seed = None if dropout_seed is None else seed_of_generator(dropout_seed)
+        x_RG = self._generated(ids_BL, mask_BL, segments_BL, generator_seed, packing)
         rows_K = ops.take(packing.rows_T, positions_K) if packing else positions_K
         table_VH = ops.convert_to_tensor(self.encoder.word_embeddings)
         logits_KV = self.generator_head(ops.take(x_RG, rows_K, axis=0), table_VH)
 
-        sampled_K = self.sample(logits_KV, seeds["sampling"])
+        sampling_seed = _seed_of_batch(ids_BL) if generator_seed is None else generator_seed
+        sampled_K = self.sample(logits_KV, sampling_seed)
         ids_T = put(ops.reshape(ids_BL, (-1,)), positions_K, sampled_K, is_used_K)
         # A draw of the token itself is no replacement (section 2 of the paper).
         is_other_K = ops.logical_and(is_used_K, sampled_K != labels_K)
@@ -293,20 +294,20 @@ class ElectraPretrainer(ReplacedTokenPretrainer):
         return self.generator(x_RH, bias_B11L, dropout_seed=dropout_seed, packing=packing)
 
 
-def _seeds(dropout_seed, ids_BL) -> dict[str, keras.KerasTensor | None]:
-    """Returns the seeds of the generator's dropout and of its draws.
+def seed_of_generator(dropout_seed: keras.KerasTensor) -> keras.KerasTensor:
+    """Returns the seed, int32 [2], of the generator's dropout and of its draws.
 
-    A seed of dropout has no negative number, so that these are no other step's or replica's.
+    Seeds of dropout have no negative numbers, so it is no other step's. Only the first number meets
+    the sites of dropout, and could be that of another site, if it were negative.
+
+    Args:
+      dropout_seed: integer [2] of numbers that are not negative: the discriminator's.
     """
-    if dropout_seed is None:
-        # All evaluations of a batch draw the same, and another batch draws otherwise.
-        place_L = ops.arange(1, ids_BL.shape[1] + 1, dtype="int32")
-        return {
-            "generator": None,
-            "sampling": ops.stack([ops.sum(ids_BL), ops.sum(ids_BL * place_L)]),
-        }
     seed = ops.cast(dropout_seed, "int32")
-    return {
-        "generator": ops.stack([-1 - seed[0], seed[1]]),
-        "sampling": ops.stack([seed[0], -1 - seed[1]]),
-    }
+    return ops.stack([seed[0], -1 - seed[1]])
+
+
+def _seed_of_batch(ids_BL) -> keras.KerasTensor:
+    """Returns a seed, int32 [2], that is the same in all evaluations of a batch."""
+    place_L = ops.arange(1, ids_BL.shape[1] + 1, dtype="int32")
+    return ops.stack([ops.sum(ids_BL), ops.sum(ids_BL * place_L)])

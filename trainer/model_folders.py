@@ -166,8 +166,6 @@ def claim(
       InputError: a folder holds something else, or cannot be made.
     """
     path = output.model
-    if os.path.isfile(path):
-        raise InputError(f"--model_dir={path}: is a file; name a folder")
     names = tensorflow_files.list_folder(path)
 
     def read(name: str) -> bytes:
@@ -217,8 +215,10 @@ def held(path: str, chief: bool = True) -> Iterator[Callable[[], None]]:
       function that raises an `InputError` if another process has taken the lock meanwhile.
 
     Raises:
-      InputError: another process holds the lock.
+      InputError: another process holds the lock, or the path is that of a file.
     """
+    if os.path.isfile(path):
+        raise InputError(f"--model_dir={path}: is a file; name a folder")
     with locks.folders_held([path] if chief else [], "--model_dir") as lock:
         yield lock.check
 

@@ -329,13 +329,7 @@ def _describe_instances(info: RecordsInfo) -> str:
 def read_warnings(info: RecordsInfo, folder: str) -> list[str]:
     """Returns the warnings about a finished records folder."""
     found = json.loads(beam_files.read_bytes(FileSystems.join(folder, STATISTICS_FILE), "--output"))
-    made_with = MadeWith(
-        info.parameters.get("masked_lm_prob"),
-        info.passes,
-        info.documents,
-        info.vocabulary["size"],
-        info.parameters["pairs"],
-    )
+    made_with = MadeWith.of(info, info.vocabulary["size"])
     return [
         *warn(RecordStatistics.from_json(found["counts"]), {}, made_with),
         *copies_warning(info.counts),

@@ -225,11 +225,14 @@ class RecordsInfo(FolderInfo):
         return math.ceil(max(over)) if over else self.parameters.get("dupe_factor")
 
     def fault(self) -> str:
-        """Returns a length, number of records or kind of masks that cannot be, "" if none."""
+        """Returns a length, number of records, rate or kind of masks that cannot be, "" if none."""
         for name in ("max_seq_length", "max_predictions_per_seq"):
             value = self.parameters.get(name, 1)
             if not (isinstance(value, int) and 1 <= value <= LONGEST_SEQUENCE):
                 return f"says {name} is {value!r}, which must be from 1 to {LONGEST_SEQUENCE}"
+        rate = self.parameters.get("masked_lm_prob", 0)
+        if not (isinstance(rate, int | float) and 0 <= rate <= 1):
+            return f"says masked_lm_prob is {rate!r}, which must be from 0 to 1"
         masks = self.parameters.get("masks", STATIC)
         if masks not in (STATIC, NONE):
             return f"says masks is {masks!r}, which must be {STATIC!r} or {NONE!r}"

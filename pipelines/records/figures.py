@@ -18,6 +18,7 @@ from beambert.pipelines.records.contract import (
     RANDOM_SHARE,
     SAME_SHARE,
     SOP,
+    RecordsInfo,
     label_words,
 )
 from beambert.pipelines.records.repeats import OPENING_TOKENS, HashCounts
@@ -73,6 +74,27 @@ class MadeWith:
     eval_fraction: float | None = None
     duplicates: str | None = None
     do_span_mask: bool = False
+
+    @classmethod
+    def of(cls, info: RecordsInfo, vocab_size: int | None, has_label: bool = True) -> "MadeWith":
+        """Returns what a records folder tells.
+
+        Args:
+          info: content of its info.json.
+          vocab_size: number of tokens in its vocabulary.
+          has_label: whether its records have a label.
+        """
+        given = info.parameters
+        return cls(
+            given.get("masked_lm_prob"),
+            info.passes,
+            info.documents,
+            vocab_size,
+            given.get("pairs") if has_label else NONE,
+            given.get("eval_fraction"),
+            given.get("duplicates"),
+            bool(given.get("do_span_mask")),
+        )
 
     @property
     def prediction_share(self) -> float:

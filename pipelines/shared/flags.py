@@ -44,6 +44,8 @@ _ELSEWHERE = {
 }
 # A path whose scheme has lost a slash would be a folder on this machine.
 _ONE_SLASH = re.compile(r"(gs|s3|hdfs):/(?!/)")
+# Metavars of files and folders. An empty one is mostly a variable of the shell that is not set.
+_OF_PATHS = ("DIR", "FILE", "PATH")
 # Part of argparse's message about required flags.
 _MISSING = "the following arguments are required"
 
@@ -157,8 +159,15 @@ class FlagParser(argparse.ArgumentParser):
                 raise InputError(f"{word.removesuffix('=--')}: -- is no value; see --help")
         self._given = list(args)
         flags, others = super().parse_known_args(self._given, namespace)
+        of_paths = {
+            each.dest
+            for each in self._actions
+            if each.metavar in _OF_PATHS and getattr(flags, each.dest, None) != each.default
+        }
         for name, value in vars(flags).items():
             for path in value if isinstance(value, list) else [value]:
+                if path == "" and name in of_paths:
+                    raise InputError(f"--{name}=: is no path; give one, or leave the flag out")
                 if isinstance(path, str) and (scheme := _ONE_SLASH.match(path)):
                     raise InputError(f"--{name}={path}: lacks a slash; write {scheme[1]}://")
         return flags, others

@@ -79,16 +79,7 @@ class FoundFolder:
         has_label = self.features is None or self.features.has_label
         if self.info is None:
             return MadeWith(vocab_size=vocab_size, pairs=None if has_label else NONE)
-        return MadeWith(
-            self.info.parameters.get("masked_lm_prob"),
-            self.info.passes,
-            self.info.documents,
-            vocab_size,
-            self.info.parameters.get("pairs") if has_label else NONE,
-            self.info.parameters.get("eval_fraction"),
-            self.info.parameters.get("duplicates"),
-            bool(self.info.parameters.get("do_span_mask")),
-        )
+        return MadeWith.of(self.info, vocab_size, has_label)
 
 
 def find_folders(

@@ -11,9 +11,17 @@ from support.golden_arrays import features_of
 
 from beambert.model.checkpoint_names import discriminator_name, generator_name
 from beambert.model.config import BertConfig, preset
+from beambert.model.dropout import random_bits
+from beambert.model.families.electra import ElectraConfig
 from beambert.model.flops import electra_flops, training_flops
 from beambert.model.memory import electra_parameters
-from beambert.model.replaced_tokens import ElectraPretrainer, generator_config, put, sample
+from beambert.model.replaced_tokens import (
+    ElectraPretrainer,
+    generator_config,
+    put,
+    sample,
+    seed_of_generator,
+)
 from beambert.model.unpadding import Capacity
 from beambert.trainer.pretraining.objective import ReplacedTokenObjective, with_masks
 
@@ -186,6 +194,17 @@ def test_steps_and_replicas_draw_their_own_tokens_and_dropout(features):
         np.testing.assert_array_equal(value, second[name], err_msg=name)
 
 
+@pytest.mark.parametrize("random_seed", [0, 1, 5, 12345])
+def test_the_generator_drops_other_elements_at_every_site(random_seed):
+    seed = tf.constant([random_seed, 7])
+    masks = [
+        tuple(random_bits((8,), each, site).numpy())
+        for each in (seed, seed_of_generator(seed))
+        for site in range(40)
+    ]
+    assert len(set(masks)) == 80
+
+
 def test_the_generator_is_as_deep_and_narrower():
     """The published base: 12 layers of 256, 4 heads, 1,024 between (table 6 of the paper)."""
     found = generator_config(preset("base"), 1 / 3)
@@ -207,3 +226,16 @@ def test_parameters_and_operations_are_counted(size):
     width = generator.hidden_size
     rest = 40 * (16 * 16 + (16 * width if width != 16 else 0)) + 8 * (16 * width + 16 * 58)
     assert electra_flops(config, generator, 4, 10, 2) == sum(layers) + 6 * rest
+
+
+def test_each_projection_of_embeddings_is_counted_once():
+    """The small ELECTRA's two networks project embeddings of 128 to 256 and to 64."""
+    config = ElectraConfig(58, 256, 1, 4, 1024, max_position_embeddings=12, embedding_size=128)
+    generator = generator_config(config, 0.25)
+
+    def layer(width):
+        return 40 * (4 * width**2 + 2 * width * 4 * width) + 4 * 10 * 2 * 10 * width
+
+    projections, head = 40 * 128 * (256 + 64), 40 * 256 * 256 + 8 * (64 * 128 + 128 * 58)
+    expected = 6 * (layer(256) + layer(64) + projections + head)
+    assert electra_flops(config, generator, 4, 10, 2) == expected

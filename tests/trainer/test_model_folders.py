@@ -142,9 +142,9 @@ def test_events_on_a_full_disk_are_one_sentence(full_disk, is_open, tmp_path, mo
 def test_a_file_is_no_model_folder(tmp_path):
     path = tmp_path / "model"
     path.touch()
-    output = model_folders.TrainingFolders.of(str(path))
-    with pytest.raises(InputError, match=r"^--model_dir=.*model: is a file; name a folder$"):
-        model_folders.claim(output, {}, chief=True)
+    message = r"^--model_dir=.*model: is a file; name a folder$"
+    with pytest.raises(InputError, match=message), model_folders.held(str(path)):
+        pass
 
 
 @pytest.mark.parametrize(

@@ -126,7 +126,7 @@ def add_asking_flags(parser: FlagParser, texts: str, results: str) -> None:
 def add_output_flags(parser: FlagGroup) -> None:
     """Adds the flags of the output folders."""
     # Vertex AI gives a job the paths of its outputs in these environment variables.
-    default = os.environ.get("AIP_MODEL_DIR")
+    default = os.environ.get("AIP_MODEL_DIR") or None
     parser.add_argument(
         "--model_dir",
         default=default,
@@ -136,14 +136,14 @@ def add_output_flags(parser: FlagGroup) -> None:
     )
     parser.add_argument(
         "--checkpoint_dir",
-        default=os.environ.get("AIP_CHECKPOINT_DIR"),
+        default=os.environ.get("AIP_CHECKPOINT_DIR") or None,
         metavar="DIR",
         help="folder of the checkpoints (default: $AIP_CHECKPOINT_DIR, or checkpoints in "
         "--model_dir)",
     )
     parser.add_argument(
         "--tensorboard_dir",
-        default=os.environ.get("AIP_TENSORBOARD_LOG_DIR"),
+        default=os.environ.get("AIP_TENSORBOARD_LOG_DIR") or None,
         metavar="DIR",
         help="folder of TensorBoard's logs (default: $AIP_TENSORBOARD_LOG_DIR, or tensorboard in "
         "--model_dir)",

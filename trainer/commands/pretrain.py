@@ -16,6 +16,7 @@ from beambert.trainer.commands.flags import (
 from beambert.trainer.commands.pretrain_flags import DEFAULT_RECIPE, build_parser
 from beambert.trainer.loop.config import (
     RANDOM,
+    TRAPEZOID,
     LoopConfig,
     OptimizerConfig,
     default_warmup_steps,
@@ -98,6 +99,7 @@ def _course_of(
             "leave it out"
         )
     check_combinations(flags)
+    _check_without_effect(flags, recipe)
     budget = _budget_of(flags)
     _check_dry_run(flags)
     steps, warmup = flags.num_train_steps, flags.num_warmup_steps
@@ -115,6 +117,21 @@ def _course_of(
         decay_share=flags.decay_share,
     )
     return budget, optimizer, loop_config(flags, eval_steps=flags.eval_steps)
+
+
+def _check_without_effect(flags: argparse.Namespace, recipe: Recipe) -> None:
+    """Refuses shares that have no effect beside the other flags.
+
+    Raises:
+      InputError: there is such a flag.
+    """
+    for name, needs, is_met in (
+        ("decay_share", f"--schedule={TRAPEZOID}", flags.schedule == TRAPEZOID),
+        ("long_data_share", "--long_data", bool(flags.long_data)),
+    ):
+        value = getattr(flags, name)
+        if value != getattr(recipe, name) and not is_met:
+            raise InputError(f"--{name}={value}: needs {needs}; leave it out")
 
 
 def _is_file(model: str | None) -> bool:

@@ -12,6 +12,8 @@ from beambert.trainer.comparison.page import render
 from beambert.trainer.comparison.runs import ComparedRun, read_run, short_names
 
 PAGE_FILE = "compare.html"
+# End of the name of the setting that tells the held-out records of a length.
+_HELD_OUT = "eval_records_sha256"
 # Text of a setting or a result that a training doesn't have.
 NONE = "–"
 # Longest text of a setting in the printed table; of a longer one, the end is shown.
@@ -62,7 +64,7 @@ def compare(folders: Sequence[str], output: str | None = None) -> Comparison:
     found = Comparison(short_names(folders), common, all_results(runs), len(settings) - len(common))
     if output:
         sections = [(title, text_rows(each)) for title, each in sections_of(found)]
-        page = render(found.names, sections, [run.curves for run in runs], left_out(found))
+        page = render(found.names, sections, [run.curves for run in runs], " ".join(notes(found)))
         tensorflow_files.write_bytes(f"{output.rstrip('/')}/{PAGE_FILE}", page.encode())
     return found
 
@@ -119,11 +121,15 @@ def readable(name: str) -> str:
     return " ".join(str(int(part) + 1) if part.isdecimal() else part for part in name.split("."))
 
 
-def left_out(found: Comparison) -> str:
-    """Returns the sentence about settings that are left out; "" if there are none."""
-    if not found.left_out:
-        return ""
-    return f"{counted(found.left_out, 'setting')} left out that only some kinds of training have"
+def notes(found: Comparison) -> list[str]:
+    """Returns the sentences on what the tables do not show, and on what does not compare."""
+    lines = []
+    if any(name.endswith(_HELD_OUT) for name in found.settings):
+        lines.append("The held-out records differ, so the results on them do not compare.")
+    if found.left_out:
+        left_out = counted(found.left_out, "setting")
+        lines.append(f"{left_out} left out that only some kinds of training have.")
+    return lines
 
 
 def text_rows(rows: Mapping[str, Sequence[Any]]) -> list[list[str]]:
@@ -155,7 +161,7 @@ def describe(found: Comparison) -> str:
             cells = [f"{cell:>{width}}" for cell, width in zip(others, widths[1:], strict=True)]
             lines.append("  ".join([f"{first:<{widths[0]}}", *cells]))
         lines.append("")
-    return "\n".join([*lines, left_out(found)]).rstrip()
+    return "\n".join([*lines, *notes(found)]).rstrip()
 
 
 def _shortened(text: str) -> str:

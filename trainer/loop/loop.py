@@ -39,6 +39,10 @@ from beambert.trainer.loop.trackers import (
 )
 from beambert.trainer.loop.workers import agree, check_same_step, is_chief
 
+# A training by time that ends before this share of its schedule is told to have ended early; the
+# rate is measured too roughly to tell more.
+LEAST_SHARE_OF_SCHEDULE = 0.9
+
 
 class Interrupted(SystemExit):
     """Training was asked to stop and has saved its state."""
@@ -272,8 +276,19 @@ class _Training:
         left = self._trainer.optimizer_config.budget_seconds - self._spent.seconds
         if rate and step < course.last:
             seconds = left - self._seconds_besides(step, rate)
+            if seconds <= 0:
+                self._tell_early_end(course.position(step) / course.end)
             course.change(step, updates_left(course, step, self._phases, 1 / rate, seconds))
         self._meter.plan(course.last, max(left, 0.0))
+
+    def _tell_early_end(self, share: float) -> None:
+        """Says that the time is over, if so much of the schedule is not near its end."""
+        if share < LEAST_SHARE_OF_SCHEDULE:
+            self._say(
+                "--budget: what is left of it is less than the evaluation at the end takes, so the "
+                f"training ends at {share:.0%} of its schedule, with a learning rate that has not "
+                "fallen to 0; give more time, or fewer held-out records"
+            )
 
     def _seconds_besides(self, step: int, rate: float) -> float:
         """Returns the time that evaluations and compiling will still take.

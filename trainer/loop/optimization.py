@@ -40,7 +40,9 @@ def is_hidden_matrix(path: str) -> bool:
 
 
 def orthogonalized(matrix: tf.Tensor) -> tf.Tensor:
-    """Returns the nearest orthogonal matrix, roughly: its singular values are 0.7 to 1.2.
+    """Returns the nearest orthogonal matrix, roughly: most of its singular values are 0.7 to 1.2.
+
+    Those that are far less than the largest stay less than 0.7.
 
     Args:
       matrix: float32 [rows, columns].

@@ -331,6 +331,10 @@ _STORAGE_ERRORS = (
 )
 
 
+class DamagedData(InputError):
+    """A file of the data is damaged; TensorFlow doesn't say which."""
+
+
 class NotFinite(Exception):
     """A step's loss or gradient is not finite.
 
@@ -352,7 +356,8 @@ def _reading(strategy: tf.distribute.Strategy) -> Iterator[None]:
     try:
         yield
     except _STORAGE_ERRORS as error:
-        raise InputError(
+        kind = DamagedData if isinstance(error, tf.errors.DataLossError) else InputError
+        raise kind(
             f"--data: cannot be read any more ({tensorflow_files.reason(error)}); find the "
             "damaged file with `beambert verify`, copy it again, and run the same command again, "
             "which continues"

@@ -15,7 +15,7 @@ from beambert.model.memory import (
 from beambert.model.objectives import LTR
 from beambert.model.unpadding import Capacity
 from beambert.pipelines.shared.errors import InputError
-from beambert.trainer.loop.config import default_warmup_steps
+from beambert.trainer.loop.config import SHORT_RUN_WARMUP_SHARE, default_warmup_steps
 from beambert.trainer.loop.memory import Memory, free_bytes
 from beambert.trainer.loop.strategy import check_batch, matmul_peak, replicas_here
 from beambert.trainer.loop.workers import are_several
@@ -169,10 +169,14 @@ def with_steps_of_budget(job: PretrainingJob, strategy: tf.distribute.Strategy) 
             f"give more than {LEAST_STEPS * mean_flops:.1e}flops or a longer time, or a smaller "
             "--model or --train_batch_size"
         )
+    warmup = default_warmup_steps(steps)
+    if seconds is not None:
+        # A share of the updates, whose number is only guessed, so that none is too many.
+        warmup = int(SHORT_RUN_WARMUP_SHARE * steps)
     optimizer = dataclasses.replace(
         job.optimizer,
         num_train_steps=steps,
-        num_warmup_steps=default_warmup_steps(steps),
+        num_warmup_steps=warmup,
         budget_seconds=seconds,
     )
     return dataclasses.replace(job, optimizer=optimizer)

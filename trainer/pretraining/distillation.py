@@ -69,6 +69,11 @@ class Teacher:
         head = [path for path in variable_shapes(theirs) if path.startswith(_HEAD)]
         has_head = not set(head) - weights.read().keys()
         given = f"{FLAG}={weights.path}"
+        if theirs.is_decoder:
+            raise InputError(
+                f"{given}: reads from left to right, so it says nothing of masked tokens; choose "
+                "another teacher"
+            )
         there = theirs.longest_sequence
         positions = min(weights.trained_positions or there, there)
         if positions < length:

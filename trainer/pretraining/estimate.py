@@ -63,10 +63,13 @@ def estimate(
     if plan.job.optimizer.budget_seconds is not None:
         budget, steps = plan.job.optimizer.budget_seconds, plan.job.optimizer.num_train_steps
         # The first guess of the number of steps, corrected by the rate.
-        shape = dataclasses.replace(
-            plan.job.optimizer, num_train_steps=max(int(steps * budget / seconds), 1)
+        updates = max(int(steps * budget / seconds), 1)
+        schedule = dataclasses.replace(
+            plan.job.optimizer,
+            num_train_steps=updates,
+            num_warmup_steps=plan.job.optimizer.num_warmup_steps * updates // steps,
         )
-        plan = make_plan(dataclasses.replace(plan.job, optimizer=shape))
+        plan = make_plan(dataclasses.replace(plan.job, optimizer=schedule))
         seconds = budget
     return _described(plan, strategy, devices, rates, seconds, price_per_hour)
 
@@ -111,10 +114,11 @@ def _described(
 
 def _stretch_told(data: PhaseData) -> str:
     records, sequences = data.records, data.steps * data.batch_size
+    epochs = sequences / records.instances
     return (
         f"{counted(data.steps, 'step')} of {counted(data.batch_size, 'sequence')} of "
         f"{records.max_seq_length} tokens, {sequences * records.max_seq_length:.2e} tokens, "
-        f"{sequences / records.instances:.2f} epochs"
+        f"{epochs:,.{0 if epochs >= 100 else 2}f} epochs"
     )
 
 

@@ -68,7 +68,7 @@ class MaskingRules:
         if parameters.get("do_span_mask"):
             raise InputError(
                 "--masking=dynamic: cannot hide spans, as these records do; leave the flag out, or "
-                "make records without `beambert data --do_span_mask`"
+                "make the records with another `beambert data --masks`"
             )
         own = own_rates(records)
         is_own = rates is None and records.info.has_masks

@@ -24,6 +24,7 @@ from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.storage.tensorflow_files import reason
 from beambert.pipelines.tokenizers.folders import read_beside
 from beambert.pipelines.wordpiece.vocabulary import Vocabulary
+from beambert.trainer.loop.steps import DamagedData
 
 # Objective with labels -> the value of --pairs that makes them.
 _PAIRS_OF = {BERT: "next", SOP: SOP_PAIRS, COPY: COPY_PAIRS}
@@ -171,14 +172,14 @@ def _check_first(records: Records) -> None:
 
 @contextlib.contextmanager
 def faults_named(folders: Iterable[Records]) -> Iterator[None]:
-    """Names the first record of the folders that `parse_batch` could not use.
+    """Names the first record of the folders that could not be read, or `parse_batch` not use.
 
     Raises:
       InputError: there is such a record.
     """
     try:
         yield
-    except _UNUSABLE:
+    except (*_UNUSABLE, DamagedData):
         for records in folders:
             print(f"{records.folder}: looking for a record that cannot be used …", flush=True)
             if found := find_fault(records):

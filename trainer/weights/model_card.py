@@ -55,6 +55,13 @@ _PIPELINES = {
 }
 # The Hub's names of licences are such words, as apache-2.0, cc-by-sa-4.0 or other.
 _LICENSE = re.compile(r"[a-z0-9][a-z0-9.+-]*")
+# Settings of a pre-training that say how it masks.
+_OF_MASKING = ("masking", "mask_rate", "mask_replacements", "do_whole_word_mask")
+# Parameters of the records that say what was made of the text.
+_OF_RECORDS = (
+    *("pairs", "masks", "masked_lm_prob", "max_predictions_per_seq", "do_whole_word_mask"),
+    *("do_span_mask", "dupe_factor", "short_seq_prob"),
+)
 # Parameters of the records that say which text was taken.
 _OF_TEXT = (
     *("keep_languages", "min_language_probability", "quality_filter", "min_document_characters"),
@@ -217,6 +224,7 @@ def _settings(training: Mapping[str, Any]) -> list[tuple[str, Any]]:
     if revisions := optimizer.get("revisions"):
         # It was finished early, or extended.
         optimizer["num_train_steps"] = revisions[-1]["last_step"]
+    rows += [(name, training[name]) for name in _OF_MASKING if name in training]
     rows += optimizer.items()
     rows += [(name, loop[name]) for name in ("train_batch_size", "random_seed") if name in loop]
     rows += [(f"examples ({part})", n) for part, n in training.get("examples", {}).items()]
@@ -244,8 +252,9 @@ def _text(info: RecordsInfo) -> str:
         parts.append(_table(("documents", "number"), rows))
     if scrubbed := documents.get("scrubbed"):
         parts.append(_table(("replaced by a placeholder", "number"), [*scrubbed.items()]))
-    given = [(name, info.parameters[name]) for name in _OF_TEXT if name in info.parameters]
-    parts.append(_table(("filter", "value"), [(n, json.dumps(value)) for n, value in given]))
+    for head, names in (("record parameter", _OF_RECORDS), ("filter", _OF_TEXT)):
+        given = [(name, info.parameters[name]) for name in names if name in info.parameters]
+        parts.append(_table((head, "value"), [(n, json.dumps(value)) for n, value in given]))
     if evaluation := info.parameters.get("decontaminate"):
         parts.append(_evaluation_files(evaluation))
     return "\n\n".join(parts)
@@ -281,7 +290,11 @@ def _results(folder: str) -> str:
     if not tensorflow_files.exists(path):
         return ""
     results = json.loads(tensorflow_files.read_bytes(path))
-    rows = [(name, value) for name, value in results.items() if isinstance(value, int | float)]
+    rows = [
+        (name, float(f"{value:.5g}") if isinstance(value, float) else value)
+        for name, value in results.items()
+        if isinstance(value, int | float)
+    ]
     return "## Results on held-out data\n\n" + _table(("figure", "value"), rows) if rows else ""
 
 

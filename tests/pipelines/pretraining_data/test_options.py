@@ -16,7 +16,9 @@ from beambert.pipelines.instances.parameters import InstanceParameters
 from beambert.pipelines.pretraining_data import estimate
 from beambert.pipelines.pretraining_data.job import PretrainingDataJob
 from beambert.pipelines.pretraining_data.layout import Layout
+from beambert.pipelines.pretraining_data.run import read_warnings
 from beambert.pipelines.pretraining_data.shuffle import FILES, TOKENS_AT_A_TIME, Shuffle
+from beambert.pipelines.records.contract import RecordsInfo
 from beambert.pipelines.shared.console import run_main
 from beambert.pipelines.shared.flags import read_job
 from beambert.pipelines.text.preparation import TextOptions
@@ -371,3 +373,22 @@ def test_a_book_is_on_both_sides_of_the_split(run, tmp_path):
     dropped = documents(folder)["dropped"]
     assert used + sum(dropped.values()) == 4 and dropped["duplicates"] == 1
     assert "dropped: 1 equal to another" in printed
+
+
+@pytest.mark.parametrize("masks", ["span", "static"])
+def test_spans_are_no_reason_for_a_warning(run, tmp_path, corpus, masks):
+    """Tokens of a span are hidden alike, so their shares vary more than those of single tokens."""
+    source = write_lines(tmp_path / "corpus.txt", corpus)
+    folder, _ = run("records", source, f"--masks={masks}", "--max_seq_length=32")
+    path = folder / "statistics.json"
+    found = json.loads(path.read_text())
+    found["counts"] |= {
+        "hidden_as_mask": 81_000,
+        "hidden_as_other": 9_000,
+        "hidden_as_same": 10_000,
+    }
+    path.write_text(json.dumps(found))
+    warnings = read_warnings(
+        RecordsInfo.from_json((folder / "info.json").read_text(), ""), str(folder)
+    )
+    assert any("80 / 10 / 10" in warning for warning in warnings) == (masks == "static")

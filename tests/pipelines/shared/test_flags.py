@@ -71,6 +71,11 @@ def refusal(command: str, *arguments: str) -> str:
             "modern_tiny, modern_mini, modern_small, modern_base",
         ),
         (
+            "pretrain",
+            ["--data=a", "--model_dir="],
+            "--model_dir=: is no path; give one, or leave the flag out",
+        ),
+        (
             "vocab",
             ["--input", "a", "gs:/bucket/b", "--output=c"],
             "--input=gs:/bucket/b: lacks a slash; write gs://",

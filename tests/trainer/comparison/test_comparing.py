@@ -1,6 +1,7 @@
 """`beambert compare`: tables and curves of model folders, made by hand as trainings leave them."""
 
 import json
+import pathlib
 import re
 
 import numpy as np
@@ -91,6 +92,16 @@ def test_the_printed_tables(runs, capsys):
     assert len({len(row) for row in describe(compare(runs)).split("\n\n")[0].splitlines()}) == 1
 
 
+def test_other_held_out_records_are_told(runs):
+    told = "The held-out records differ, so the results on them do not compare."
+    assert told not in describe(compare(runs))
+    for run, sums in zip(runs, (["a"], ["b"]), strict=True):
+        path = pathlib.Path(run) / "training.json"
+        training = json.loads(path.read_text())
+        path.write_text(json.dumps(training | {"phases": [{"eval_records_sha256": sums}]}))
+    assert told in describe(compare(runs))
+
+
 def test_kinds_of_trainings_are_compared_by_what_they_share(runs, tmp_path):
     """Settings that the other kind cannot have would fill a screen with dashes."""
     task = {"kind": "classification", "optimizer": {"learning_rate": 2e-5}, "task": "sst-2"}
@@ -98,7 +109,7 @@ def test_kinds_of_trainings_are_compared_by_what_they_share(runs, tmp_path):
     found = compare([runs[0], tuned])
     assert set(found.settings) == {"kind", "optimizer.learning_rate"}
     # The task; the objective, data, its checksum and two parameters of the records.
-    assert describe(found).endswith("\n6 settings left out that only some kinds of training have")
+    assert describe(found).endswith("\n6 settings left out that only some kinds of training have.")
     # A setting in which two trainings of one kind differ stays, whatever the third has.
     assert "records.0.dupe_factor" in compare([*runs, tuned]).settings
     assert "left out" not in describe(compare(runs))

@@ -212,6 +212,43 @@ def test_a_dry_run_says_what_a_training_would_take(
     assert "an estimate" in lines["rate"]
 
 
+@pytest.fixture
+def guessed_too_fast(monkeypatch):
+    """A machine whose peak is said to be 100,000 times what it is."""
+    peak = cost.matmul_peak
+    monkeypatch.setattr(cost, "matmul_peak", lambda *which: 1e5 * peak(*which))
+
+
+@pytest.mark.slow
+def test_a_dry_run_bears_a_guess_that_is_far_too_high(
+    records_folder, small_config_file, tmp_path, monkeypatch, capsys, guessed_too_fast
+):
+    monkeypatch.setattr(estimate, "SECONDS_MEASURED", 0.3)
+    arguments = flags(records_folder, small_config_file, tmp_path / "m", budget="1min")
+    pretrain_main([*arguments, "--dry_run"])
+    lines = dict(line.split(": ", 1) for line in capsys.readouterr().out.splitlines())
+    steps = int(lines["data"].split(" steps of ")[0].replace(",", ""))
+    rate = float(re.match(r"([\d.e+,]+) steps/s", lines["rate"])[1].replace(",", ""))
+    assert steps == pytest.approx(60 * rate, rel=0.02)
+
+
+@pytest.mark.slow
+def test_a_time_that_is_over_at_once_is_told(
+    records_folder, small_config_file, tmp_path, monkeypatch, capsys, guessed_too_fast
+):
+    monkeypatch.setattr(progress, "SECONDS_A_REPORT", 0.1)
+    monkeypatch.setattr(progress, "SECONDS_A_CALL", 0.05)
+    pretrain_main(flags(records_folder, small_config_file, tmp_path / "m", budget="15s"))
+    out = capsys.readouterr().out
+    assert (
+        out.count("--budget: what is left of it is less than the evaluation at the end takes") == 1
+    )
+    settings = json.loads((tmp_path / "m" / "training.json").read_text())["optimizer"]
+    # A tenth of the updates however many they are.
+    assert settings["num_train_steps"] > 100_000
+    assert settings["num_warmup_steps"] == settings["num_train_steps"] // 10
+
+
 def test_devices_are_named():
     assert (find_devices("a100").count, find_devices("v5e-16").count) == (1, 16)
     assert find_devices("v5e-16").peak == 16 * 197e12

@@ -24,6 +24,20 @@ REFUSED = {
 }
 
 
+@pytest.mark.parametrize(
+    "flags, message",
+    [
+        (["--decay_share=0.3"], "--decay_share=0.3: needs --schedule=trapezoid; leave it out"),
+        (["--long_data_share=0.5"], "--long_data_share=0.5: needs --long_data; leave it out"),
+    ],
+)
+def test_shares_without_effect(tmp_path, flags, message):
+    arguments = ["--data=records", f"--model_dir={tmp_path}"]
+    with pytest.raises(InputError, match=f"^{message}$"):
+        pretrain.check_values([*arguments, *flags])
+    pretrain.check_values([*arguments, *flags, "--schedule=trapezoid", "--long_data=longer"])
+
+
 @pytest.mark.parametrize("message, values", REFUSED.items())
 def test_what_excludes_each_other(tmp_path, message, values):
     with pytest.raises(InputError, match=f"^{message}"):

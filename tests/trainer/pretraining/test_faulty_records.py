@@ -14,6 +14,7 @@ from beambert.pipelines.records.contract import INFO_FILE
 from beambert.pipelines.records.lengths import check_lengths, check_start
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import tensorflow_files
+from beambert.trainer.loop.steps import DamagedData
 from beambert.trainer.pretraining.batches import evaluation_batches, training_batches
 from beambert.trainer.pretraining.predicted_tokens import predicted_tokens
 from beambert.trainer.pretraining.records import faults_named, find_fault, open_records
@@ -127,6 +128,16 @@ def test_lengths_in_info_json(folder, name, value):
         open_records(str(folder), "--data")
 
 
+@pytest.mark.parametrize("value", [7, -0.1, "0.15", None, float("nan")])
+def test_a_mask_rate_in_info_json(folder, value):
+    info = json.loads((folder / INFO_FILE).read_text())
+    info["parameters"]["masked_lm_prob"] = value
+    (folder / INFO_FILE).write_text(json.dumps(info))
+    match = f"{INFO_FILE}: says masked_lm_prob is .*, which must be from 0 to 1"
+    with pytest.raises(InputError, match=match):
+        open_records(str(folder), "--data")
+
+
 def test_a_file_that_must_not_be_read(folder, monkeypatch):
     class Forbidden:
         def __init__(self, path, mode):
@@ -226,6 +237,15 @@ def test_a_damaged_file_on_the_way(folder):
     path.write_bytes(path.read_bytes()[:-5])
     where, fault = find_fault(records)
     assert where == str(path) and fault.startswith("is damaged (")
+
+
+def test_a_damaged_file_is_named_when_a_training_meets_it(folder):
+    records = open_records(str(folder), "--data")
+    path = folder / "part-00001-of-00003.tfrecord"
+    path.write_bytes(path.read_bytes()[:-5])
+    message = f"^{path}: is damaged .*; copy the folder again"
+    with pytest.raises(InputError, match=message), faults_named([records]):
+        raise DamagedData("--data: cannot be read any more")
 
 
 def records_of(folder) -> list:

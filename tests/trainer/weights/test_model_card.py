@@ -63,9 +63,10 @@ def encoder(tmp_path, made):
         training["data"] = [str(records)]
         training["optimizer"] = {"learning_rate": 0.0001, "num_train_steps": 1000}
         training["phases"] = [{"max_seq_length": 16, "records_sha256": ["a", "b"]}]
+        training |= {"masking": "dynamic", "mask_rate": "0.3:0.15"}
 
     edit(folder / "training.json", add)
-    (folder / "results.json").write_text('{"masked_lm_accuracy": 0.25, "by_step": {}}')
+    (folder / "results.json").write_text('{"masked_lm_accuracy": 0.25123456789, "by_step": {}}')
     return folder
 
 
@@ -75,7 +76,9 @@ def test_it_tells_what_the_folders_know(tmp_path, encoder):
     assert found["learning_rate"] == "0.0001" and found["num_train_steps"] == "1,000"
     assert (found["read"], found["used"], found["dropped: blocklist"]) == ("9", "8", "1")
     assert json.loads(found["blocklist"])["phrases"] == 1
-    assert found["masked_lm_accuracy"] == "0.25"
+    assert found["masked_lm_accuracy"] == "0.25123"
+    assert (found["masking"], found["mask_rate"]) == ("dynamic", "0.3:0.15")
+    assert (found["pairs"], found["masked_lm_prob"]) == ('"balanced"', "0.15")
     weights = (tmp_path / "out" / "model.safetensors").read_bytes()
     assert found["model.safetensors"] == hashlib.sha256(weights).hexdigest()
     joined = hashlib.sha256(b"a\nb").hexdigest()
