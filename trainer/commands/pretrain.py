@@ -2,6 +2,7 @@
 
 import argparse
 import math
+import time
 from collections.abc import Sequence
 
 from beambert.pipelines.records.contract import check_finished
@@ -34,6 +35,7 @@ def main(argv: Sequence[str]) -> None:
     Raises:
       InputError: a flag or a file cannot be used.
     """
+    started = time.monotonic()
     recipe = _recipe_of(argv)
     parser = build_parser(recipe)
     flags = parser.parse_args(list(argv))
@@ -69,7 +71,7 @@ def main(argv: Sequence[str]) -> None:
         lines = estimate(job, strategy, device=flags.device, price_per_hour=flags.price_per_hour)
         print("\n".join(lines))
     else:
-        pretrain(job, strategy)
+        pretrain(job, strategy, started)
 
 
 def check_values(argv: Sequence[str]) -> None:

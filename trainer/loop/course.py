@@ -91,16 +91,22 @@ def updates_left(
 class TimeSpent:
     """The time that a training has taken, in this process and in earlier ones."""
 
-    def __init__(self, folder: str, clock: Callable[[], float] = time.monotonic):
+    def __init__(
+        self,
+        folder: str,
+        started: float | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ):
         """Starts the clock of this process.
 
         Args:
           folder: the model folder.
+          started: what the clock said when this process began; None for now.
           clock: returns the seconds since any fixed moment.
         """
         self._path = f"{folder}/{SPENT_FILE}"
         self._clock = clock
-        self._started = clock()
+        self._started = clock() if started is None else started
         self._before = 0.0
 
     def read(self) -> None:

@@ -161,6 +161,7 @@ class _Training:
         self._spent = spent
         if spent:
             spent.read()
+            spent.save()
         # Seconds that the newest evaluation took for each operation of an update on its batches.
         self._evaluation_cost: float | None = None
         # The phases whose evaluation is compiled.

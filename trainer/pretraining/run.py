@@ -49,27 +49,33 @@ from beambert.trainer.pretraining.revising import revise, with_recorded_revision
 
 
 @logging_as_it_was()
-def pretrain(job: PretrainingJob, strategy: tf.distribute.Strategy | None = None) -> None:
+def pretrain(
+    job: PretrainingJob,
+    strategy: tf.distribute.Strategy | None = None,
+    started: float | None = None,
+) -> None:
     """Trains an encoder and writes a finished model folder.
 
     Args:
       job: what is asked for.
       strategy: devices to train on; None for those that `make_strategy("auto")` finds.
+      started: value of `time.monotonic` from which a budget of time counts; None for now.
 
     Raises:
       InputError: a parameter or the data cannot be used, or another worker is gone.
     """
     strategy = strategy or make_strategy("auto")
     with lost_worker_told(strategy):
-        _pretrain(job, strategy)
+        _pretrain(job, strategy, started)
 
 
-def _pretrain(job: PretrainingJob, strategy: tf.distribute.Strategy) -> None:
+def _pretrain(job: PretrainingJob, strategy: tf.distribute.Strategy, started: float | None) -> None:
     chief = is_chief(strategy)
     loop = dataclasses.replace(job.loop, dtype=resolve_dtype(job.loop.dtype, strategy))
     job = dataclasses.replace(job, loop=loop)
     check_batches(job, strategy)
-    spent = TimeSpent(job.output.model) if job.budget and job.budget.seconds else None
+    by_time = job.budget is not None and job.budget.seconds is not None
+    spent = TimeSpent(job.output.model, started) if by_time else None
     plan = make_plan(with_recorded_revisions(with_steps_of_budget(job, strategy)))
     parts = parts_of(plan, strategy)
     longest = max(each.records.max_seq_length for each in plan.data)

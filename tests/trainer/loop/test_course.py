@@ -82,12 +82,12 @@ def test_updates_of_other_phases_take_longer_by_their_operations():
 
 def test_time_is_counted_over_processes(tmp_path):
     now = [100.0]
-    first = TimeSpent(str(tmp_path), lambda: now[0])
+    first = TimeSpent(str(tmp_path), clock=lambda: now[0])
     first.read()
     now[0] = 130.0
     first.save()
     now[0] = 135.0  # This process is killed, and what it did not save is lost.
-    second = TimeSpent(str(tmp_path), lambda: now[0])
+    second = TimeSpent(str(tmp_path), clock=lambda: now[0])
     second.read()
     now[0] = 136.5
     assert second.seconds == 31.5

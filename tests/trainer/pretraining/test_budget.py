@@ -130,8 +130,8 @@ def timed(records_folder, small_config_file, tmp_path_factory):
         return evaluate(self, dataset, see, score)
 
     class Spent(course.TimeSpent):
-        def __init__(self, folder):
-            super().__init__(folder, clock.monotonic)
+        def __init__(self, folder, started):
+            super().__init__(folder, clock=clock.monotonic)
 
     class Stopped(Spent):
         def save(self):
