@@ -277,13 +277,14 @@ class _Training:
         left = self._trainer.optimizer_config.budget_seconds - self._spent.seconds
         if rate and step < course.last:
             seconds = left - self._seconds_besides(step, rate)
-            if seconds <= 0:
+            updates = updates_left(course, step, self._phases, 1 / rate, seconds)
+            if updates == 1:
                 self._tell_early_end(course.position(step) / course.end)
-            course.change(step, updates_left(course, step, self._phases, 1 / rate, seconds))
+            course.change(step, updates)
         self._meter.plan(course.last, max(left, 0.0))
 
     def _tell_early_end(self, share: float) -> None:
-        """Says that the time is over, if so much of the schedule is not near its end."""
+        """Says that the time is over, unless this share of the schedule is near its end."""
         if share < LEAST_SHARE_OF_SCHEDULE:
             self._say(
                 "--budget: what is left of it is less than the evaluation at the end takes, so the "
