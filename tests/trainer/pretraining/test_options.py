@@ -232,7 +232,7 @@ def test_random_weights_need_no_flag(tmp_path):
 @pytest.mark.parametrize("name", RECIPES)
 def test_a_recipe_decides_what_no_flag_says(name, monkeypatch):
     asked = []
-    monkeypatch.setattr(pretraining, "pretrain", lambda job, strategy: asked.append(job))
+    monkeypatch.setattr(pretraining, "pretrain", lambda job, *_: asked.append(job))
     given = [f"--recipe={name}", "--data=gs://bucket/r", "--model_dir=m"]
     pretrain_main(given)
     pretrain_main([*given, "--num_train_steps=50"])
