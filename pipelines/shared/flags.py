@@ -162,12 +162,14 @@ class FlagParser(argparse.ArgumentParser):
         of_paths = {
             each.dest
             for each in self._actions
-            if each.metavar in _OF_PATHS and getattr(flags, each.dest, None) != each.default
+            if each.metavar in _OF_PATHS
+            and each.option_strings
+            and getattr(flags, each.dest, None) != each.default
         }
         for name, value in vars(flags).items():
             for path in value if isinstance(value, list) else [value]:
                 if path == "" and name in of_paths:
-                    raise InputError(f"--{name}=: is no path; give one, or leave the flag out")
+                    raise InputError(f"--{name}=: is empty; give a path")
                 if isinstance(path, str) and (scheme := _ONE_SLASH.match(path)):
                     raise InputError(f"--{name}={path}: lacks a slash; write {scheme[1]}://")
         return flags, others

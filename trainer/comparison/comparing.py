@@ -12,8 +12,8 @@ from beambert.trainer.comparison.page import render
 from beambert.trainer.comparison.runs import ComparedRun, read_run, short_names
 
 PAGE_FILE = "compare.html"
-# End of the name of the setting that tells the held-out records of a length.
-_HELD_OUT = "eval_records_sha256"
+# End of the names of the settings that tell the held-out records, in the order of training.
+_HELD_OUT = ".eval_records_sha256"
 # Text of a setting or a result that a training doesn't have.
 NONE = "–"
 # Longest text of a setting in the printed table; of a longer one, the end is shown.
@@ -29,12 +29,14 @@ class Comparison:
       settings: name -> values, for the settings that differ.
       results: name -> values.
       left_out: number of settings that are left out, as trainings of only some kinds have them.
+      has_other_held_out: whether the results are those of different held-out records.
     """
 
     names: Sequence[str]
     settings: Mapping[str, Sequence[Any]]
     results: Mapping[str, Sequence[Any]]
     left_out: int = 0
+    has_other_held_out: bool = False
 
 
 def compare(folders: Sequence[str], output: str | None = None) -> Comparison:
@@ -61,7 +63,11 @@ def compare(folders: Sequence[str], output: str | None = None) -> Comparison:
     runs = [read_run(folder) for folder in folders]
     settings = differing_settings(runs)
     common = shared_settings(runs, settings)
-    found = Comparison(short_names(folders), common, all_results(runs), len(settings) - len(common))
+    held_out = {sums[-1] for run in runs if (sums := _held_out(run))}
+    found = Comparison(
+        *(short_names(folders), common, all_results(runs), len(settings) - len(common)),
+        has_other_held_out=len(held_out) > 1,
+    )
     if output:
         sections = [(title, text_rows(each)) for title, each in sections_of(found)]
         page = render(found.names, sections, [run.curves for run in runs], " ".join(notes(found)))
@@ -121,10 +127,15 @@ def readable(name: str) -> str:
     return " ".join(str(int(part) + 1) if part.isdecimal() else part for part in name.split("."))
 
 
+def _held_out(run: ComparedRun) -> list[Any]:
+    """Returns the checksums of the held-out records of each stretch of a pre-training."""
+    return [value for name, value in run.settings.items() if name.endswith(_HELD_OUT)]
+
+
 def notes(found: Comparison) -> list[str]:
     """Returns the sentences on what the tables do not show, and on what does not compare."""
     lines = []
-    if any(name.endswith(_HELD_OUT) for name in found.settings):
+    if found.has_other_held_out:
         lines.append("The held-out records differ, so the results on them do not compare.")
     if found.left_out:
         left_out = counted(found.left_out, "setting")

@@ -276,40 +276,44 @@ class _Training:
         rate = self._pace.of(step, time.monotonic() - self._seconds_evaluating)
         left = self._trainer.optimizer_config.budget_seconds - self._spent.seconds
         if rate and step < course.last:
-            seconds = left - self._seconds_besides(step, rate)
-            updates = updates_left(course, step, self._phases, 1 / rate, seconds)
-            if updates == 1:
+            seconds = left - self._seconds_besides(step, rate, left)
+            if seconds < 1 / rate:
                 self._tell_early_end(course.position(step) / course.end)
-            course.change(step, updates)
+            course.change(step, updates_left(course, step, self._phases, 1 / rate, seconds))
         self._meter.plan(course.last, max(left, 0.0))
 
     def _tell_early_end(self, share: float) -> None:
         """Says that the time is over, unless this share of the schedule is near its end."""
         if share < LEAST_SHARE_OF_SCHEDULE:
+            is_evaluated = bool(self._phases[-1].evaluation)
             self._say(
-                "--budget: what is left of it is less than the evaluation at the end takes, so the "
-                f"training ends at {share:.0%} of its schedule, with a learning rate that has not "
-                "fallen to 0; give more time, or fewer held-out records"
+                f"--budget: no time is left{' beside the evaluation at the end' * is_evaluated}; "
+                f"the training ends at {share:.0%} of its schedule, with a learning rate that has "
+                f"not fallen to 0; give more time{', or fewer held-out records' * is_evaluated}"
             )
 
-    def _seconds_besides(self, step: int, rate: float) -> float:
+    def _seconds_besides(self, step: int, rate: float, left: float) -> float:
         """Returns the time that evaluations and compiling will still take.
 
         Args:
           step: number of updates that are done.
           rate: updates a second.
+          left: seconds that are left of the budget.
         """
         phase, last, config = self._phase_at(step), self._phases[-1], self._config
         # A forward pass takes a third of an update.
         cost = self._evaluation_cost or 1 / (3 * rate * phase.flops_a_step)
         compilations = len(self._phases) - 1 - self._phases.index(phase)
         compilations += bool(last.evaluation) and last not in self._evaluated
-        flops = last.evaluation_batches * last.flops_a_step
+        seconds = last.evaluation_batches * last.flops_a_step * cost
         if phase.evaluation:
-            evaluations = (self._last - 1) // config.eval_steps - step // config.eval_steps
             batches = min(config.max_eval_batches, phase.evaluation_batches)
-            flops += evaluations * batches * phase.flops_a_step
-        return flops * cost + compilations * self._seconds_to_compile
+            of_one = batches * phase.flops_a_step * cost
+            planned = (self._last - 1) // config.eval_steps - step // config.eval_steps
+            # The first plan is a guess, and may have far more updates than the time is enough for.
+            possible = max(left, 0.0) / (config.eval_steps / rate + of_one)
+            seconds += min(planned, possible) * of_one
+        return seconds + compilations * self._seconds_to_compile
 
     def _meter_of(self, phase: Phase) -> Meter:
         later = self._phases[self._phases.index(phase) + 1 :]

@@ -73,7 +73,7 @@ def refusal(command: str, *arguments: str) -> str:
         (
             "pretrain",
             ["--data=a", "--model_dir="],
-            "--model_dir=: is no path; give one, or leave the flag out",
+            "--model_dir=: is empty; give a path",
         ),
         (
             "vocab",

@@ -104,55 +104,72 @@ def test_a_budget_of_operations_is_a_number_of_steps(
 SECONDS_A_STEP = 0.05
 
 
+class Clock(types.SimpleNamespace):
+    """A clock that goes on with the updates and the evaluations alone, at any speed."""
+
+    def __init__(self):
+        super().__init__(seconds=0.0, speed=1.0)
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+    def spent(self) -> type[course.TimeSpent]:
+        """A class that counts the time of a training by this clock."""
+        clock = self
+
+        class Spent(course.TimeSpent):
+            def __init__(self, folder, started):
+                super().__init__(folder, clock=clock.monotonic)
+
+        return Spent
+
+    def rule(self, patch) -> None:
+        """Makes trainings go by this clock, so that a test doesn't depend on the machine."""
+        train_steps, evaluate = Trainer.train_steps, Trainer.evaluate
+
+        def timed_steps(trainer, iterator, steps):
+            self.seconds += steps * SECONDS_A_STEP / self.speed
+            return train_steps(trainer, iterator, steps)
+
+        def timed_evaluation(trainer, dataset, report, score):
+            def see(done):
+                self.seconds += SECONDS_A_STEP / 3 / self.speed
+                report(done)
+
+            return evaluate(trainer, dataset, see, score)
+
+        patch.setattr(Trainer, "train_steps", timed_steps)
+        patch.setattr(Trainer, "evaluate", timed_evaluation)
+        patch.setattr(progress, "time", self)
+        patch.setattr(loop, "time", self)
+        patch.setattr(progress, "SECONDS_A_REPORT", 0.5)
+        patch.setattr(progress, "SECONDS_A_CALL", 0.2)
+        patch.setattr(pretraining_run, "TimeSpent", self.spent())
+
+
 @pytest.fixture(scope="module")
 def timed(records_folder, small_config_file, tmp_path_factory):
-    """A training of 15 seconds that stops after a third, and then goes on at half the speed.
-
-    The clock goes on with the updates and the evaluation at the end alone, so that the test doesn't
-    depend on the machine.
-    """
+    """A training of 15 seconds that stops after a third, and then goes on at half the speed."""
     folder = tmp_path_factory.mktemp("timed") / "m"
     others = {"budget": "15s", "eval_steps": 10**6, "save_checkpoints_steps": 40}
     arguments = flags(records_folder, small_config_file, folder, **others)
-    now, speed = [0.0], [1.0]
-    train_steps, evaluate = Trainer.train_steps, Trainer.evaluate
-    clock = types.SimpleNamespace(monotonic=lambda: now[0])
+    clock = Clock()
 
-    def timed_steps(self, iterator, steps):
-        now[0] += steps * SECONDS_A_STEP / speed[0]
-        return train_steps(self, iterator, steps)
-
-    def timed_evaluation(self, dataset, report, score):
-        def see(done):
-            now[0] += SECONDS_A_STEP / 3 / speed[0]
-            report(done)
-
-        return evaluate(self, dataset, see, score)
-
-    class Spent(course.TimeSpent):
-        def __init__(self, folder, started):
-            super().__init__(folder, clock=clock.monotonic)
-
-    class Stopped(Spent):
+    class Stopped(clock.spent()):
         def save(self):
             super().save()
             if self.seconds > 5:
                 raise InputError("stopped")
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Trainer, "train_steps", timed_steps)
-        patch.setattr(Trainer, "evaluate", timed_evaluation)
-        patch.setattr(progress, "time", clock)
-        patch.setattr(loop, "time", clock)
-        patch.setattr(progress, "SECONDS_A_REPORT", 0.5)
-        patch.setattr(progress, "SECONDS_A_CALL", 0.2)
+        clock.rule(patch)
         patch.setattr(pretraining_run, "TimeSpent", Stopped)
         with pytest.raises(InputError, match="stopped"):
             pretrain_main(arguments)
-        stopped, speed[0] = now[0], 0.5
-        patch.setattr(pretraining_run, "TimeSpent", Spent)
+        stopped, clock.speed = clock.seconds, 0.5
+        patch.setattr(pretraining_run, "TimeSpent", clock.spent())
         pretrain_main(arguments)
-    return arguments, folder, stopped, now[0]
+    return arguments, folder, stopped, clock.seconds
 
 
 @pytest.mark.release
@@ -233,20 +250,39 @@ def test_a_dry_run_bears_a_guess_that_is_far_too_high(
 
 
 @pytest.mark.slow
-def test_a_time_that_is_over_at_once_is_told(
+def test_a_guess_that_is_far_too_high_leaves_the_time_to_the_training(
     records_folder, small_config_file, tmp_path, monkeypatch, capsys, guessed_too_fast
 ):
+    """Evaluations are reserved for the updates that fit, not for those that were guessed."""
+    clock = Clock()
+    clock.rule(monkeypatch)
+    others = {"budget": "30s", "eval_steps": 20}
+    pretrain_main(flags(records_folder, small_config_file, tmp_path / "m", **others))
+    assert "of its schedule" not in capsys.readouterr().out
+    assert clock.seconds == pytest.approx(30, rel=0.03)
+    settings = json.loads((tmp_path / "m" / "training.json").read_text())["optimizer"]
+    assert settings["num_train_steps"] > 100_000
+    # A tenth of the updates however many they are.
+    assert settings["num_warmup_steps"] == settings["num_train_steps"] // 10
+    rows = map(json.loads, (tmp_path / "m" / "metrics.jsonl").read_text().splitlines())
+    rates = [row["learning_rate"] for row in rows if row["split"] == "train"]
+    assert rates[-1] < 0.1 * max(rates)
+
+
+@pytest.mark.slow
+def test_a_time_that_is_over_is_told(
+    records_folder, small_config_file, tmp_path, monkeypatch, capsys
+):
+    """The command has been at work for longer than its budget when the first rate is known."""
+    monkeypatch.setattr(
+        pretraining_run,
+        "TimeSpent",
+        lambda folder, started: course.TimeSpent(folder, started - 1000),
+    )
     monkeypatch.setattr(progress, "SECONDS_A_REPORT", 0.1)
     monkeypatch.setattr(progress, "SECONDS_A_CALL", 0.05)
     pretrain_main(flags(records_folder, small_config_file, tmp_path / "m", budget="15s"))
-    out = capsys.readouterr().out
-    assert (
-        out.count("--budget: what is left of it is less than the evaluation at the end takes") == 1
-    )
-    settings = json.loads((tmp_path / "m" / "training.json").read_text())["optimizer"]
-    # A tenth of the updates however many they are.
-    assert settings["num_train_steps"] > 100_000
-    assert settings["num_warmup_steps"] == settings["num_train_steps"] // 10
+    assert capsys.readouterr().out.count("--budget: no time is left beside the evaluation") == 1
 
 
 def test_devices_are_named():
