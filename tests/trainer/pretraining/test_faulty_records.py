@@ -9,12 +9,13 @@ import struct
 import google_crc32c
 import pytest
 import tensorflow as tf
+from support import small_pretraining
 
 from beambert.pipelines.records.contract import INFO_FILE
 from beambert.pipelines.records.lengths import check_lengths, check_start
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import tensorflow_files
-from beambert.trainer.loop.steps import DamagedData
+from beambert.trainer.commands.pretrain import main as pretrain_main
 from beambert.trainer.pretraining.batches import evaluation_batches, training_batches
 from beambert.trainer.pretraining.predicted_tokens import predicted_tokens
 from beambert.trainer.pretraining.records import faults_named, find_fault, open_records
@@ -239,13 +240,15 @@ def test_a_damaged_file_on_the_way(folder):
     assert where == str(path) and fault.startswith("is damaged (")
 
 
-def test_a_damaged_file_is_named_when_a_training_meets_it(folder):
-    records = open_records(str(folder), "--data")
+@pytest.mark.slow
+def test_a_damaged_file_is_named_when_a_training_meets_it(folder, small_config_file, tmp_path):
     path = folder / "part-00001-of-00003.tfrecord"
-    path.write_bytes(path.read_bytes()[:-5])
-    message = f"^{path}: is damaged .*; copy the folder again"
-    with pytest.raises(InputError, match=message), faults_named([records]):
-        raise DamagedData("--data: cannot be read any more")
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    model = tmp_path / "m"
+    with pytest.raises(InputError, match=f"^{path}: is damaged .*; copy the folder again"):
+        pretrain_main(small_pretraining.flags(folder, small_config_file, model, num_train_steps=99))
 
 
 def records_of(folder) -> list:
