@@ -294,10 +294,11 @@ def summarize(info: RecordsInfo, folder: str, is_eval: bool) -> str:
     if OVERLAP in documents["dropped"]:
         left_out += f", see {OVERLAPS_FILE}"
     if elsewhere:
-        where = "in training" if is_eval else "held out"
+        # Stretches of a long document may be on both sides; it is counted where its first one is.
+        where = "training" if is_eval else "what is held out"
         if is_eval and "source" in info.parameters:
-            where = "in training or held out of other sources"
-        left_out += f", {elsewhere:,} {where}"
+            where = "training or in what is held out of other sources"
+        left_out += f", {elsewhere:,} {'begins' if elsewhere == 1 else 'begin'} in {where}"
     stored = sum(file["bytes"] for file in info.files)
     cleaned = describe_cleaning(documents.get("cleaned", {}))
     cleaned += describe_scrubbing(documents.get("scrubbed", {}))

@@ -24,6 +24,9 @@ _CHIPS = {
 }
 # The share of the peak that estimates assume; nothing was measured on these devices.
 ASSUMED_UTILISATION = 0.4
+# Seconds. An update that the peak says is shorter waits for its launches instead: it is some
+# hundreds of operations, each of which takes microseconds to launch.
+LEAST_TOLD_UPDATE = 0.002
 
 
 @dataclasses.dataclass(frozen=True)

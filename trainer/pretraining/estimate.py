@@ -22,7 +22,12 @@ from beambert.trainer.pretraining.cost import (
     weights_of,
     with_steps_of_budget,
 )
-from beambert.trainer.pretraining.devices import ASSUMED_UTILISATION, Devices, find_devices
+from beambert.trainer.pretraining.devices import (
+    ASSUMED_UTILISATION,
+    LEAST_TOLD_UPDATE,
+    Devices,
+    find_devices,
+)
 from beambert.trainer.pretraining.job import PretrainingJob
 from beambert.trainer.pretraining.plan import PhaseData, PretrainingPlan, make_plan
 from beambert.trainer.pretraining.run import make_phase, make_trainer
@@ -87,6 +92,8 @@ def _described(
     if devices:
         on = f"{devices.name}, {counted(devices.count, 'chip')}"
         share = f"{ASSUMED_UTILISATION:.0%} of the published peak: an estimate, nothing is measured"
+        if max(rates.values()) * LEAST_TOLD_UPDATE > 1:
+            share += "; an update so short waits for its launches, so the training takes longer"
     else:
         on = f"{describe_devices(strategy)}, {job.loop.dtype}"
         first = plan.data[0]

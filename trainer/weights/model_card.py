@@ -246,7 +246,7 @@ def _text(info: RecordsInfo) -> str:
     if documents:
         rows = [("read", documents["read"]), ("used", documents["used"])]
         if held_out := documents.get("in_other_split"):
-            rows.append(("held out", held_out))
+            rows.append(("begin in what is held out", held_out))
         for what in ("dropped", "rejected"):
             rows += [(f"{what}: {why}", n) for why, n in documents.get(what, {}).items()]
         parts.append(_table(("documents", "number"), rows))

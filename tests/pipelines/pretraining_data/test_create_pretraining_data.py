@@ -103,8 +103,13 @@ def test_held_out_documents_are_not_trained_on(capsys, tmp_path, vocabulary, voc
     status, printed, *_ = data(capsys, vocab_file, output, *flags)
     assert status == 0
     used = [info(folder)["counts"]["documents"]["used"] for folder in (output, output / "eval")]
-    assert f"from {used[0]} of 40 documents (none dropped, {used[1]} held out); " in printed
-    assert f"from {used[1]} of 40 documents (none dropped, {used[0]} in training); " in printed
+    assert (
+        f"from {used[0]} of 40 documents (none dropped, {used[1]} begin in what is held out); "
+        in printed
+    )
+    assert (
+        f"from {used[1]} of 40 documents (none dropped, {used[0]} begin in training); " in printed
+    )
     seen = []
     for folder in (output, output / "eval"):
         paths = [str(path) for path in sorted(folder.glob("*.tfrecord"))]

@@ -151,9 +151,9 @@ def test_what_was_held_out_replaced_and_left_out(tmp_path, encoder):
     edit(tmp_path / "records" / "info.json", change)
     card = exported(encoder, tmp_path / "out")
     found = rows(card)
-    assert [found[name] for name in ("read", "used", "held out", "dropped: blocklist")] == (
-        ["12", "8", "3", "1"]
-    )
+    assert [
+        found[name] for name in ("read", "used", "begin in what is held out", "dropped: blocklist")
+    ] == (["12", "8", "3", "1"])
     assert "| replaced by a placeholder | number |\n|---|---|\n| email | 40 |\n" in card
     assert found["RTE/dev.tsv"] == "0a" and "/home/ann" not in card
     assert found["corpus/*.txt"] == "8"
