@@ -39,10 +39,10 @@ EXAMPLES = """examples:
       --long_data=gs://bucket/records/512 --model_dir=gs://bucket/base --tpu=local --dtype=bfloat16
 
   # use this machine for half an hour, whatever number of steps that is
-  beambert pretrain --recipe=tiny --data=records --model_dir=encoder --budget=30min
+  beambert pretrain --recipe=tiny --data=records/32 --model_dir=encoder --budget=30min
 
   # what it would take, on this machine and on eight chips of a TPU
-  beambert pretrain --recipe=tiny --data=records --model_dir=encoder --dry_run
+  beambert pretrain --recipe=tiny --data=records/32 --model_dir=encoder --dry_run
   beambert pretrain --data=records --model_dir=base --dry_run --device=v5e-8 --price_per_hour=9.6
 
   # continue from a published encoder on your own text, with records made with its vocab.txt
@@ -50,17 +50,18 @@ EXAMPLES = """examples:
       --num_train_steps=50000 --learning_rate=5e-5
 
   # a ModernBERT from random weights, of the parameters of BERT tiny
-  beambert pretrain --recipe=modern_tiny --data=records --model_dir=modern
+  beambert pretrain --recipe=modern_tiny --data=records/32 --model_dir=modern --budget=45min
 
   # learn by replaced token detection, as ELECTRA
-  beambert pretrain --objective=rtd --recipe=tiny --data=records --model_dir=encoder
+  beambert pretrain --objective=rtd --recipe=tiny --data=records/32 --model_dir=encoder
 
   # learn also from a larger encoder, with records made with its vocab.txt
-  beambert pretrain --distill_from=bert-base-uncased --model=mini --data=records --model_dir=mini
+  beambert pretrain --recipe=tiny --model=mini --distill_from=bert-base-uncased --data=records \\
+      --model_dir=mini
 
   # end a training early with what it has learned, and go on from a finished one to more steps
-  beambert pretrain --recipe=tiny --data=records --model_dir=encoder --finish
-  beambert pretrain --recipe=tiny --data=records --model_dir=encoder --extend=30000
+  beambert pretrain --recipe=tiny --data=records/32 --model_dir=encoder --finish
+  beambert pretrain --recipe=tiny --data=records/32 --model_dir=encoder --extend=30000
 
 If the training is interrupted, the same command continues from the newest checkpoint.
 """
@@ -78,8 +79,8 @@ def build_parser(recipe: Recipe = DEFAULT_RECIPE) -> FlagParser:
         "--recipe",
         choices=RECIPES,
         default=bert_base.__name__,
-        help="recipe that sets the defaults of other flags; trainer/pretraining/recipes.py gives "
-        "the cost of each (default: %(default)s)",
+        help="recipe that sets the defaults of other flags; docs/recipes.md says which to take "
+        "(default: %(default)s)",
     )
     _add_data_flags(parser.add_argument_group("data"), recipe)
     _add_objective_flags(parser.add_argument_group("objective"), recipe)
@@ -243,8 +244,9 @@ def _add_length_flags(group: FlagGroup, recipe: Recipe) -> None:
     add(
         "--device",
         metavar="NAME",
-        help="with --dry_run: another device, such as v5e-8 or a100, whose time is estimated from "
-        "its published peak (default: this machine, measured)",
+        help="with --dry_run: another device, v2 to v6e, t4, v100, l4, a100 or h100, or several, "
+        "such as v5e-8, whose time is estimated from the published peak (default: this machine, "
+        "measured)",
     )
     add(
         "--price_per_hour",
