@@ -93,7 +93,7 @@ def _described(
         on = f"{devices.name}, {counted(devices.count, 'chip')}"
         share = f"{ASSUMED_UTILISATION:.0%} of the published peak: an estimate, nothing is measured"
         if max(rates.values()) * LEAST_TOLD_UPDATE > 1:
-            share += "; an update so short waits for its launches, so the training takes longer"
+            share += "; an update so short waits for its launches, so the true rate is lower"
     else:
         on = f"{describe_devices(strategy)}, {job.loop.dtype}"
         first = plan.data[0]
