@@ -159,12 +159,11 @@ class FlagParser(argparse.ArgumentParser):
                 raise InputError(f"{word.removesuffix('=--')}: -- is no value; see --help")
         self._given = list(args)
         flags, others = super().parse_known_args(self._given, namespace)
+        given = {word.partition("=")[0] for word in self._given}
         of_paths = {
             each.dest
             for each in self._actions
-            if each.metavar in _OF_PATHS
-            and each.option_strings
-            and getattr(flags, each.dest, None) != each.default
+            if each.metavar in _OF_PATHS and given.intersection(each.option_strings)
         }
         for name, value in vars(flags).items():
             for path in value if isinstance(value, list) else [value]:

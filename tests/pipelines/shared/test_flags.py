@@ -76,6 +76,11 @@ def refusal(command: str, *arguments: str) -> str:
             "--model_dir=: is empty; give a path",
         ),
         (
+            "data",
+            ["--input=a", "--vocab_file=v", "--output=b", "--blocklist", ""],
+            "--blocklist=: is empty; give a path",
+        ),
+        (
             "vocab",
             ["--input", "a", "gs:/bucket/b", "--output=c"],
             "--input=gs:/bucket/b: lacks a slash; write gs://",
