@@ -150,7 +150,7 @@ def _budget_of(flags: argparse.Namespace) -> Budget | None:
     if flags.budget is None:
         return None
     budget = Budget.parse(flags.budget)
-    for name in ("num_train_steps", "num_warmup_steps", "finish", "extend"):
+    for name in ("finish", "extend", "num_train_steps", "num_warmup_steps"):
         value = getattr(flags, name)
         if value is not None:
             raise InputError(

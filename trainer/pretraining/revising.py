@@ -61,12 +61,16 @@ def recorded_flags(path: str, model: str | None, init: str | None) -> dict[str, 
     Args:
       path: the model folder.
       model, init: the flags that are given, which exclude each other.
+
+    Raises:
+      InputError: the training is by time, and so has no number of steps to revise.
     """
     path = path.rstrip("/")
     if TRAINING_FILE not in tensorflow_files.list_folder(path):
         return {}
     try:
         training = parse_object(tensorflow_files.read_bytes(f"{path}/{TRAINING_FILE}"))
+        seconds = training["optimizer"].get("budget_seconds")
         found = {name: training["optimizer"][name] for name in _OPTIMIZER_FLAGS}
         found |= {name: training["loop"][name] for name in _LOOP_FLAGS}
         found["schedule"] = training["optimizer"].get("schedule", LINEAR)
@@ -81,6 +85,12 @@ def recorded_flags(path: str, model: str | None, init: str | None) -> dict[str, 
         found["generator_size"] = training.get("generator_size")
     except (ValueError, LookupError, TypeError):
         return {}  # The marker decides what is refused.
+    if seconds is not None:
+        raise InputError(
+            f"--model_dir={path}: holds a training of --budget={seconds:g}s, whose schedule no "
+            "--finish or --extend changes; give its own command to continue it, or another "
+            f"--model_dir and --init={path} to go on from its model"
+        )
     if from_init and not model:
         found["init"] = from_init
         found["init_positions"] = training.get("init_positions", KEEP)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -46,6 +47,9 @@ from beambert.trainer.pretraining.predicted_tokens import (
 )
 from beambert.trainer.pretraining.records import Records, faults_named
 from beambert.trainer.pretraining.revising import revise, with_recorded_revisions
+
+# Random weights have a loss that is so many nats above that of an even guess, at most.
+_OF_RANDOM_WEIGHTS = 0.5
 
 
 @logging_as_it_was()
@@ -134,6 +138,9 @@ def _train(
         *(trainer, phases, loop, job.output, plan.training, check_lock, spent),
         evaluates_first=plan.initial is not None,
     )
+    tokens = len(plan.data[-1].records.vocabulary)
+    if chief and (warning := divergence_warning(results, tokens)):
+        print(f"warning: {warning}", flush=True)
     if chief and (held_out := plan.data[-1].held_out) and job.objective != LTR:
         predicted = {name: predicted_tokens(data) for name, data in held_out.items()}
         results["commonest_token_accuracy"] = commonest_token_accuracy(predicted)
@@ -143,6 +150,24 @@ def _train(
         results |= losses_per_character(results, predicted, characters)
         print(describe_characters(results, held_out))
     return trainer, results
+
+
+def divergence_warning(results: Mapping[str, float], tokens: int) -> str:
+    """Returns a warning if a model predicts worse than without having learned, else "".
+
+    Args:
+      results: metrics of the held-out data; none without such data.
+      tokens: number of tokens of the vocabulary.
+    """
+    losses = (results.get(f"{name}_loss") for name in ("masked_lm", "language_model"))
+    loss = next((each for each in losses if each is not None), 0.0)
+    even = math.log(tokens)
+    if loss <= even + _OF_RANDOM_WEIGHTS:
+        return ""
+    return (
+        f"the held-out loss of {loss:.4g} is above {even:.2f}, which an even guess among the "
+        f"{tokens:,} tokens has, so the training diverged; give a lower --learning_rate"
+    )
 
 
 def make_trainer(plan: PretrainingPlan, strategy: tf.distribute.Strategy) -> Trainer:

@@ -94,6 +94,23 @@ def refusal(command: str, *arguments: str) -> str:
             ["--model_name_or_path=x", "--output_dir=y"],
             "--model_name_or_path=x: no such flag; did you mean --init?",
         ),
+        (
+            "pretrain",
+            ["--save_steps=9"],
+            "--save_steps=9: no such flag; did you mean --save_checkpoints_steps?",
+        ),
+        ("pretrain", ["--bf16"], "--bf16: no such flag; did you mean --dtype?"),
+        (
+            "pretrain",
+            ["--data=x", "--model_dir=y", "--max-seq-length=9"],
+            "--max-seq-length=9: no such flag; the records decide it; leave it out",
+        ),
+        (
+            "finetune",
+            ["--eval_batch_size=9"],
+            "--eval_batch_size=9: no such flag; evaluation has the batches of training; leave it "
+            "out",
+        ),
         ("pretrain", ["--dta=x"], "--dta=x: no such flag; did you mean --data?"),
         (
             "pretrain",

@@ -202,6 +202,9 @@ def test_the_folder_of_a_time_keeps_its_budget(timed, capsys):
     for others, what in (([], "missing"), (["--budget=20s"], "another one")):
         with pytest.raises(InputError, match=f"holds a training of --budget=15s, and .*{what}"):
             pretrain_main([*plain, *others])
+    for others in (["--finish"], ["--extend=999"], ["--finish", "--budget=15s"]):
+        with pytest.raises(InputError, match="budget=15s, whose schedule no --finish or --extend"):
+            pretrain_main([*plain, *others])
 
 
 @pytest.mark.slow

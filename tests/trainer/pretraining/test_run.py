@@ -18,6 +18,7 @@ from beambert.trainer.loop.config import SEED_LIMIT, LoopConfig
 from beambert.trainer.loop.memory import PROGRAM_BYTES
 from beambert.trainer.pretraining import cost
 from beambert.trainer.pretraining import run as pretraining_run
+from beambert.trainer.pretraining.run import divergence_warning
 from beambert.trainer.task import main
 
 STEPS = 150
@@ -175,6 +176,22 @@ def test_more_steps_than_the_schedule_are_refused(
 ):
     with pytest.raises(InputError, match=r"--num_train_steps=200: .* 150 steps; .*--extend=200"):
         pretrain_main(flags(records_folder, small_config_file, encoder_folder, num_train_steps=200))
+
+
+def test_a_loss_above_that_of_an_even_guess_is_called_diverged():
+    assert not divergence_warning({"masked_lm_loss": 9.3}, 10_000)
+    assert not divergence_warning({}, 10_000)
+    for name in ("masked_lm_loss", "language_model_loss"):
+        warning = divergence_warning({name: 12.34}, 10_000)
+        assert "loss of 12.34 is above 9.21" in warning
+        assert "--learning_rate" in warning
+
+
+@pytest.mark.slow
+def test_a_training_that_diverged_says_so(records_folder, small_config_file, tmp_path, capsys):
+    others = {"learning_rate": 300, "num_train_steps": 4}
+    pretrain_main(flags(records_folder, small_config_file, tmp_path / "m", **others))
+    assert "the training diverged" in capsys.readouterr().out
 
 
 @pytest.fixture
