@@ -1,7 +1,6 @@
 """Runs a job that makes records: checks the output, shows the progress, sums up the result."""
 
 import dataclasses
-import json
 import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -9,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import StandardOptions
 
-from beambert.pipelines.corpus.flags import describe_cleaning, describe_reading
+from beambert.pipelines.corpus.flags import describe_reading
 from beambert.pipelines.corpus.reading import sample_documents
 from beambert.pipelines.files import beam_files
 from beambert.pipelines.files.input_files import describe_links
@@ -23,8 +22,6 @@ from beambert.pipelines.jobs.running import (
     works_here,
 )
 from beambert.pipelines.pretraining_data import dataflow_cost
-from beambert.pipelines.pretraining_data.evaluation_texts import OVERLAP
-from beambert.pipelines.pretraining_data.finishing import describe_dropped
 from beambert.pipelines.pretraining_data.graph import CreatePretrainingData
 from beambert.pipelines.pretraining_data.job import PretrainingDataJob
 from beambert.pipelines.pretraining_data.plan import Plan, find_inputs, make_plan
@@ -35,16 +32,8 @@ from beambert.pipelines.pretraining_data.split_shares import (
     held_out_shares,
     share_warning,
 )
-from beambert.pipelines.records.contract import (
-    COPY,
-    INFO_FILE,
-    OVERLAPS_FILE,
-    SOP,
-    STATISTICS_FILE,
-    RecordsInfo,
-)
-from beambert.pipelines.records.figures import MadeWith, warn
-from beambert.pipelines.records.statistics import RecordStatistics
+from beambert.pipelines.pretraining_data.summary import read_warnings, summarize, waste_warnings
+from beambert.pipelines.records.contract import INFO_FILE, RecordsInfo
 from beambert.pipelines.shared.console import counted, duration, size
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.interrupts import undone_at_end
@@ -52,7 +41,6 @@ from beambert.pipelines.shared.loading import loading
 from beambert.pipelines.shared.progress import Describe
 from beambert.pipelines.storage import locks
 from beambert.pipelines.text.divided_words import divided_word_notes
-from beambert.pipelines.text.flags import describe_scrubbing
 from beambert.pipelines.text.languages import language_notes
 from beambert.pipelines.text.preparation import LINE
 from beambert.pipelines.text.segmenters import segmenter_notes
@@ -60,10 +48,6 @@ from beambert.pipelines.wordpiece.lost_marks import warn_of_lost_marks
 
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
-
-# A document of so many copies, and of such a share of the tokens, is worth a warning.
-MANY_COPIES = 100
-LARGE_SHARE = 0.01
 
 
 def create_pretraining_data(job: PretrainingDataJob, options: "PipelineOptions") -> None:
@@ -95,6 +79,7 @@ def create_pretraining_data(job: PretrainingDataJob, options: "PipelineOptions")
             warnings += filter(None, [share_warning(shares, job.eval_fraction)])
         else:
             training[folder.parameters.max_seq_length] = info
+            warnings += waste_warnings(info)
             warnings += source_warnings(info.counts, job.max_epochs_per_source)
         for warning in warnings:
             print(f"  warning: {warning}")
@@ -283,73 +268,3 @@ def describe_progress(total_bytes: int, shards: int) -> Describe:
         return line
 
     return describe
-
-
-def summarize(info: RecordsInfo, folder: str, is_eval: bool) -> str:
-    """Returns the line that sums up a finished records folder."""
-    counts = info.counts
-    documents = counts["documents"]
-    elsewhere = documents.get("in_other_split", 0)
-    left_out = describe_dropped(documents)
-    if OVERLAP in documents["dropped"]:
-        left_out += f", see {OVERLAPS_FILE}"
-    if elsewhere:
-        # Stretches of a long document may be on both sides; it is counted where its first one is.
-        where = "training" if is_eval else "what is held out"
-        if is_eval and "source" in info.parameters:
-            where = "training or in what is held out of other sources"
-        left_out += f", {elsewhere:,} {'begins' if elsewhere == 1 else 'begin'} in {where}"
-    stored = sum(file["bytes"] for file in info.files)
-    cleaned = describe_cleaning(documents.get("cleaned", {}))
-    cleaned += describe_scrubbing(documents.get("scrubbed", {}))
-    return (
-        f"{folder}: {counted(counts['instances'], 'instance')} in "
-        f"{counted(len(info.files), 'file')} ({size(stored)}) "
-        f"from {documents['used']:,} of {counted(documents['read'], 'document')} "
-        f"({left_out}{cleaned}); "
-        f"{_describe_instances(info)}, "
-        f"{counts['unknown_share']:.3%} of the documents' tokens [UNK]"
-    )
-
-
-def _describe_instances(info: RecordsInfo) -> str:
-    counts = info.counts
-    filled = f"{counts['filled_share']:.1%} of the positions filled"
-    if not info.has_label:
-        return filled
-    are = {SOP: "in order", COPY: "copies"}.get(info.parameters["pairs"], "next")
-    # An instance has three special tokens.
-    kept = counts["filled_tokens"] - 3 * counts["instances"]
-    cut = counts["truncated_tokens"]
-    return (
-        f"{counts['is_next_share']:.2%} of the instances are {are}, {filled}, "
-        f"{cut / max(cut + kept, 1):.1%} of the pairs' tokens cut off to fit"
-    )
-
-
-def read_warnings(info: RecordsInfo, folder: str) -> list[str]:
-    """Returns the warnings about a finished records folder."""
-    found = json.loads(beam_files.read_bytes(FileSystems.join(folder, STATISTICS_FILE), "--output"))
-    made_with = MadeWith.of(info, info.vocabulary["size"])
-    return [
-        *warn(RecordStatistics.from_json(found["counts"]), {}, made_with),
-        *copies_warning(info.counts),
-    ]
-
-
-def copies_warning(counts: Mapping[str, Any]) -> list[str]:
-    """Returns the warning about a document with very many copies, which all are in one shard.
-
-    Args:
-      counts: counts of info.json.
-    """
-    commonest = counts["documents"].get("commonest", {"copies": 0})
-    if commonest["copies"] < MANY_COPIES:
-        return []
-    share = commonest["tokens"] / counts["tokens"]
-    if share < LARGE_SHARE:
-        return []
-    return [
-        f"a document occurs {commonest['copies']:,} times and has {share:.1%} of the tokens, all "
-        "in one file; --duplicates=exact takes it once"
-    ]

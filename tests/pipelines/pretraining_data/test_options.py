@@ -3,6 +3,7 @@
 import hashlib
 import json
 import random
+import re
 
 import pytest
 import tensorflow as tf
@@ -16,8 +17,8 @@ from beambert.pipelines.instances.parameters import InstanceParameters
 from beambert.pipelines.pretraining_data import estimate
 from beambert.pipelines.pretraining_data.job import PretrainingDataJob
 from beambert.pipelines.pretraining_data.layout import Layout
-from beambert.pipelines.pretraining_data.run import read_warnings
 from beambert.pipelines.pretraining_data.shuffle import FILES, TOKENS_AT_A_TIME, Shuffle
+from beambert.pipelines.pretraining_data.summary import read_warnings
 from beambert.pipelines.records.contract import RecordsInfo
 from beambert.pipelines.shared.console import run_main
 from beambert.pipelines.shared.flags import read_job
@@ -373,6 +374,17 @@ def test_a_book_is_on_both_sides_of_the_split(run, tmp_path):
     dropped = documents(folder)["dropped"]
     assert used + sum(dropped.values()) == 4 and dropped["duplicates"] == 1
     assert "dropped: 1 equal to another" in printed
+
+
+def test_long_sentences_are_told_where_pairs_lose_most_of_them(run, tmp_path, corpus):
+    long = [[" ".join(document * 9)] * 3 for document in corpus]
+    source = write_lines(tmp_path / "corpus.txt", long)
+    flags = ["--sentences=line", "--format=lines", "--max_seq_length=32"]
+    folder, printed = run("pairs", source, *flags)
+    share = re.search(r"([\d.]+)% of the pairs' tokens cut off", printed)[1]
+    assert float(share) > 75
+    assert f"warning: {share}% of the pairs' tokens are cut off" in printed
+    assert "cut off" not in run("none", source, *flags, "--pairs=none")[1]
 
 
 @pytest.mark.parametrize("masks", ["span", "static"])

@@ -233,6 +233,8 @@ def test_a_folder_of_other_masks_is_refused(capsys, both, corpus_file, vocab_fil
     refused(data(capsys, vocab_file, both[1], *flags, "--masks=none"), "--masks")
     again = data(capsys, vocab_file, both[0], *flags, "--masks=none")
     assert again[0] == 0 and "already finished" in again[1]
+    told = "the 2 passes over the text wrote nearly the same records"
+    assert again[1].count(told) == (pairs == "none")
 
 
 def test_a_job_of_ones_own_with_other_masks():
