@@ -286,10 +286,16 @@ def fault_of(names: Sequence[str]) -> str:
     """Returns why a folder with these names is no model folder, and what to do; "" if it is one."""
     if TRAINING_FILE in names:
         return ""
-    is_records = any(re.fullmatch(r"part-\d+-of-\d+\.tfrecord(\.gz)?", name) for name in names)
-    what = "is a records folder" if is_records else f"not a model folder (no {TRAINING_FILE})"
+    what = (
+        "is a records folder" if is_records(names) else f"not a model folder (no {TRAINING_FILE})"
+    )
     best = f"{BEST_FOLDER} in it or " if BEST_FOLDER in names else ""
     return f"{what}; name {best}a folder that `beambert pretrain` or `finetune` makes"
+
+
+def is_records(names: Sequence[str]) -> bool:
+    """Returns whether a folder with these names holds records of `beambert data`."""
+    return any(re.fullmatch(r"part-\d+-of-\d+\.tfrecord(\.gz)?", name) for name in names)
 
 
 def describe_model(

@@ -27,7 +27,8 @@ def add_text_flags(group: FlagGroup) -> None:
         choices=[SENTENCEX, LINE],
         default=SENTENCEX,
         help="how to split documents into sentences; sentencex: with the library of that name; "
-        "line: each line is a sentence already (default: sentencex)",
+        "line: each line is a sentence already, but --format=text joins hard-wrapped lines first, "
+        "and --format=lines does not (default: sentencex)",
     )
     add(
         "--min_document_characters",

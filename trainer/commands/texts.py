@@ -22,7 +22,9 @@ def given_texts(texts: Sequence[str], path: str | None) -> list[str]:
         if not text.strip():
             raise InputError(f"{text!r}: is blank; write a text or leave it out")
     if bool(texts) == bool(path):
-        raise InputError("--input: is needed without a TEXT, and only then; name a file of texts")
+        raise InputError(
+            "--input: is needed without a TEXT, and only then; write a TEXT or name a file of texts"
+        )
     if path:
         # Editors on Windows put a byte order mark before UTF-8.
         content = tensorflow_files.read_text(path, "--input").removeprefix("\ufeff")

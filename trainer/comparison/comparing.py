@@ -29,14 +29,15 @@ class Comparison:
       settings: name -> values, for the settings that differ.
       results: name -> values.
       left_out: number of settings that are left out, as trainings of only some kinds have them.
-      has_other_held_out: whether the results are those of different held-out records.
+      held_out: names of the trainings whose results are those of the same held-out records, for
+        each of such records.
     """
 
     names: Sequence[str]
     settings: Mapping[str, Sequence[Any]]
     results: Mapping[str, Sequence[Any]]
     left_out: int = 0
-    has_other_held_out: bool = False
+    held_out: Sequence[Sequence[str]] = ()
 
 
 def compare(folders: Sequence[str], output: str | None = None) -> Comparison:
@@ -63,10 +64,17 @@ def compare(folders: Sequence[str], output: str | None = None) -> Comparison:
     runs = [read_run(folder) for folder in folders]
     settings = differing_settings(runs)
     common = shared_settings(runs, settings)
-    held_out = {sums[-1] for run in runs if (sums := _held_out(run))}
+    names = short_names(folders)
+    held_out: dict[Any, list[str]] = {}
+    for name, run in zip(names, runs, strict=True):
+        if sums := _held_out(run):
+            held_out.setdefault(sums[-1], []).append(name)
     found = Comparison(
-        *(short_names(folders), common, all_results(runs), len(settings) - len(common)),
-        has_other_held_out=len(held_out) > 1,
+        names,
+        common,
+        all_results(runs),
+        left_out=len(settings) - len(common),
+        held_out=list(held_out.values()),
     )
     if output:
         sections = [(title, text_rows(each)) for title, each in sections_of(found)]
@@ -135,8 +143,10 @@ def _held_out(run: ComparedRun) -> list[Any]:
 def notes(found: Comparison) -> list[str]:
     """Returns the sentences on what the tables do not show, and on what does not compare."""
     lines = []
-    if found.has_other_held_out:
-        lines.append("The held-out records differ, so the results on them do not compare.")
+    if len(found.held_out) > 1:
+        alike = [", ".join(names) for names in found.held_out if len(names) > 1]
+        how = f"compare only among {', or among '.join(alike)}" if alike else "do not compare"
+        lines.append(f"The held-out records differ, so the results on them {how}.")
     if found.left_out:
         left_out = counted(found.left_out, "setting")
         lines.append(f"{left_out} left out that only some kinds of training have.")

@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import os
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -25,6 +26,8 @@ from beambert.trainer.loop.settings import flat_settings
 from beambert.trainer.loop.trackers import rows_of
 from beambert.trainer.pretrained_models import objective_of
 
+# The settings that tell the steps of a training, as `flat_settings` names them.
+_GUESSED = re.compile(r"optimizer\.num_(train|warmup)_steps|phases\.\d+\.last_step")
 # A line of metrics.jsonl has these besides metrics.
 _PLACE = ("split", "step")
 
@@ -89,6 +92,9 @@ def read_run(folder: str) -> ComparedRun:
         newest = held_out[-1] if held_out else {}
         results = {name: value for name, value in newest.items() if name not in _PLACE}
     settings = flat_settings(training)
+    if settings.get("optimizer.budget_seconds") is not None:
+        # The steps are a first guess, which the rate corrected.
+        settings = {n: each for n, each in settings.items() if not _GUESSED.fullmatch(n)}
     if settings.get("kind") == PRETRAINING:
         settings["objective"] = objective_of(training)
     if CONFIG_FILE in names:

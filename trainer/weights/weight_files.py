@@ -180,6 +180,8 @@ def read_config_file(folder: str, flag: str) -> EncoderConfig:
                     f"{path}: {error}; copy the file again if it was changed, or take another model"
                 ) from error
     model_folders.refuse_graph(folder, flag)
+    if model_folders.is_records(tensorflow_files.list_folder(folder)):
+        raise InputError(f"{flag}={folder}: is a records folder; name that of an encoder")
     raise InputError(
         f"{flag}={folder}: has no {' or '.join(CONFIG_FILES)}; copy it beside the weights"
     )

@@ -128,6 +128,11 @@ def test_what_is_missing_is_said(golden, remove, message):
         open_initial(str(golden), "--init")
 
 
+def test_records_are_no_weights(records_folder):
+    with pytest.raises(InputError, match="is a records folder; name that of an encoder"):
+        open_initial(str(records_folder), "--init")
+
+
 @pytest.mark.parametrize("name", ["spm.model", "spiece.model", "vocab.json"])
 def test_a_tokenizer_in_another_form_is_named(golden, name):
     """As DeBERTa-v3 is published: its folder has spm.model and no tokenizer.json."""
