@@ -69,7 +69,8 @@ _NEEDLESS = {
 }
 # A path whose scheme has lost a slash would be a folder on this machine.
 _ONE_SLASH = re.compile(r"(gs|s3|hdfs):/(?!/)")
-# Metavars of files and folders. An empty one is mostly a variable of the shell that is not set.
+# Metavars of files and folders, and the last words of their flags' names. An empty one is mostly a
+# variable of the shell that is not set.
 _OF_PATHS = ("DIR", "FILE", "PATH")
 # Part of argparse's message about required flags.
 _MISSING = "the following arguments are required"
@@ -188,7 +189,8 @@ class FlagParser(argparse.ArgumentParser):
         of_paths = {
             each.dest
             for each in self._actions
-            if each.metavar in _OF_PATHS and given.intersection(each.option_strings)
+            if (each.metavar or each.dest.upper().rpartition("_")[2]) in _OF_PATHS
+            and given.intersection(each.option_strings)
         }
         for name, value in vars(flags).items():
             for path in value if isinstance(value, list) else [value]:

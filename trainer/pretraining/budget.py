@@ -35,8 +35,8 @@ class Budget:
         amount = float(found[1]) if found else 0.0
         if not amount:
             raise InputError(
-                f"--budget={text}: must be a time or a number of operations, such as 30min, 6h, "
-                "2d or 1e17flops"
+                f"--budget={text}: must be a time or a number of operations, such as 90s, 30min, "
+                "6h, 2d or 1e17flops"
             )
         if found[2] == _OPERATIONS:
             return cls(operations=amount)

@@ -81,6 +81,11 @@ def refusal(command: str, *arguments: str) -> str:
             "--blocklist=: is empty; give a path",
         ),
         (
+            "data",
+            ["--input=a", "--vocab_file=", "--output=b"],
+            "--vocab_file=: is empty; give a path",
+        ),
+        (
             "vocab",
             ["--input", "a", "gs:/bucket/b", "--output=c"],
             "--input=gs:/bucket/b: lacks a slash; write gs://",
