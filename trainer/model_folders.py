@@ -21,6 +21,7 @@ import tensorflow as tf
 from beambert.model.config import EncoderConfig
 from beambert.model.dropout import most_rows
 from beambert.model.families.table import FAMILIES, read_config
+from beambert.pipelines.records.contract import has_shards
 from beambert.pipelines.shared import temporary
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.json_objects import parse_object
@@ -287,15 +288,10 @@ def fault_of(names: Sequence[str]) -> str:
     if TRAINING_FILE in names:
         return ""
     what = (
-        "is a records folder" if is_records(names) else f"not a model folder (no {TRAINING_FILE})"
+        "is a records folder" if has_shards(names) else f"not a model folder (no {TRAINING_FILE})"
     )
     best = f"{BEST_FOLDER} in it or " if BEST_FOLDER in names else ""
     return f"{what}; name {best}a folder that `beambert pretrain` or `finetune` makes"
-
-
-def is_records(names: Sequence[str]) -> bool:
-    """Returns whether a folder with these names holds records of `beambert data`."""
-    return any(re.fullmatch(r"part-\d+-of-\d+\.tfrecord(\.gz)?", name) for name in names)
 
 
 def describe_model(

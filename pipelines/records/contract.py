@@ -27,6 +27,7 @@ import glob
 import json
 import math
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
@@ -107,6 +108,11 @@ def feature_shapes(
 def shard_name(index: int, count: int) -> str:
     """Returns the file name of shard `index` of `count`."""
     return f"part-{index:05d}-of-{count:05d}.tfrecord"
+
+
+def has_shards(names: Sequence[str]) -> bool:
+    """Returns whether a folder with these names has shards, compressed ones among them."""
+    return any(re.fullmatch(r"part-\d+-of-\d+\.tfrecord(\.gz)?", name) for name in names)
 
 
 @dataclasses.dataclass(frozen=True)

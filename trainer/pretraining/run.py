@@ -48,7 +48,7 @@ from beambert.trainer.pretraining.predicted_tokens import (
 from beambert.trainer.pretraining.records import Records, faults_named
 from beambert.trainer.pretraining.revising import revise, with_recorded_revisions
 
-# Random weights have a loss that is so many nats above that of an even guess, at most.
+# Nats above the loss of an even guess that still may be those of random weights.
 _OF_RANDOM_WEIGHTS = 0.5
 
 

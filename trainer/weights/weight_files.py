@@ -16,6 +16,7 @@ from beambert.model.config import EncoderConfig, parse_config
 from beambert.model.families.family import PRE_TRAINING
 from beambert.model.families.table import family_of, read_config
 from beambert.model.shapes import most_bytes, variable_shapes
+from beambert.pipelines.records.contract import has_shards
 from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.shared.json_objects import check_names
 from beambert.pipelines.storage import tensorflow_files
@@ -180,7 +181,7 @@ def read_config_file(folder: str, flag: str) -> EncoderConfig:
                     f"{path}: {error}; copy the file again if it was changed, or take another model"
                 ) from error
     model_folders.refuse_graph(folder, flag)
-    if model_folders.is_records(tensorflow_files.list_folder(folder)):
+    if has_shards(tensorflow_files.list_folder(folder)):
         raise InputError(f"{flag}={folder}: is a records folder; name that of an encoder")
     raise InputError(
         f"{flag}={folder}: has no {' or '.join(CONFIG_FILES)}; copy it beside the weights"
