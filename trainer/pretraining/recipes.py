@@ -111,8 +111,12 @@ def modern_tiny() -> Recipe:
 
 
 def modern_mini() -> Recipe:
-    """ModernBERT of the parameters of BERT mini, as `modern_tiny`; docs/recipes.md has results."""
-    return dataclasses.replace(modern_tiny(), model="mini")
+    """ModernBERT of the parameters of BERT mini, as `modern_tiny`, but for a rate that soon falls.
+
+    With 1,390 steps it has the held-out masked-LM loss of 6,000 steps of the paper's recipe in a
+    third of the time: docs/recipes.md.
+    """
+    return dataclasses.replace(modern_tiny(), model="mini", decay_share=0.9)
 
 
 def modern_small() -> Recipe:
