@@ -46,6 +46,7 @@ LANGUAGES = (
     _of("pt", _WESTERN, "o a os de e que do da em um uma para com se no na", "áâãàçéêíóôõú"),
     _of("ca", _WESTERN, "el la de i que en un una per amb es no del els les", "àçèéíïòóúü·"),
     _of("gl", _WESTERN, "o a de e que do da en un unha para con se no os", "áéíñóúü"),
+    _of("la", _WESTERN, "et in est non ad ut cum quod qui sed per ab si quae esse", "æœëï"),
     _of("nl", _WESTERN, "de het een van en in is dat op te niet zijn met voor aan", "ëïéèöü"),
     _of("sv", _WESTERN, "och att det som en av till den med inte var har de om", "åäöé"),
     _of("no", _WESTERN, "og at det som en av til den med ikke var har de om er", "æøåé"),

@@ -251,8 +251,9 @@ def _single_document_warning(made_with: MadeWith) -> str:
     if made_with.documents != 1:
         return ""
     return (
-        "all records come from 1 document, so no B comes from another one; check --format and what "
-        "separates the documents in the input"
+        "all records come from 1 document, so no B comes from another one, and sentences that need "
+        "such a B are left out; check --format and what separates the documents in the input, or "
+        "give --pairs=none, which leaves nothing out"
     )
 
 

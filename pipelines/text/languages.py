@@ -41,7 +41,7 @@ def language_notes(texts: Sequence[str], language: str) -> list[str]:
         return []
     return [
         f"sentences: split by the rules of --language={language}, but the text looks like another "
-        f"language; --language={found} ends them where that language does"
+        f"language; give --language={found}, which takes the rules for that one, or general ones"
     ]
 
 

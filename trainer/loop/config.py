@@ -11,6 +11,8 @@ from beambert.pipelines.shared.errors import InputError
 # its steps.
 LONGEST_DEFAULT_WARMUP = 10_000
 SHORT_RUN_WARMUP_SHARE = 0.1
+# More updates take years at any size.
+MOST_STEPS = 2**31 - 1
 # Every replica draws its dropout masks from its own int32 seed, so far from its neighbour's.
 REPLICA_SEED_STRIDE = 65_537
 SEED_LIMIT = 2**31 - 1024 * REPLICA_SEED_STRIDE
@@ -156,8 +158,11 @@ class OptimizerConfig:
         Raises:
           InputError: a value is out of range; the message names its flag.
         """
-        if self.num_train_steps < 1:
-            raise InputError(f"--num_train_steps={self.num_train_steps}: must be at least 1")
+        if not 1 <= self.num_train_steps <= MOST_STEPS:
+            raise InputError(
+                f"--num_train_steps={self.num_train_steps}: must be at least 1"
+                f"{f', at most {MOST_STEPS:,}' * (self.num_train_steps > MOST_STEPS)}"
+            )
         if not 0 <= self.num_warmup_steps < self.num_train_steps:
             raise InputError(
                 f"--num_warmup_steps={self.num_warmup_steps}: must be at least 0 and less than "

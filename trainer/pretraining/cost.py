@@ -15,7 +15,11 @@ from beambert.model.memory import (
 from beambert.model.objectives import LTR
 from beambert.model.unpadding import Capacity
 from beambert.pipelines.shared.errors import InputError
-from beambert.trainer.loop.config import SHORT_RUN_WARMUP_SHARE, default_warmup_steps
+from beambert.trainer.loop.config import (
+    MOST_STEPS,
+    SHORT_RUN_WARMUP_SHARE,
+    default_warmup_steps,
+)
 from beambert.trainer.loop.memory import Memory, free_bytes
 from beambert.trainer.loop.strategy import check_batch, matmul_peak, replicas_here
 from beambert.trainer.loop.workers import are_several
@@ -29,6 +33,8 @@ from beambert.trainer.pretraining.stretches import RAMP_DIVISORS
 USUAL_UTILISATION = 0.5
 # Family -> what counts the weights of its model of replaced token detection.
 _REPLACED_TOKEN_WEIGHTS = {"deberta-v2": disentangled_parameters}
+# Checkpoints that a training by a budget saves at least, by the first guess of its steps.
+CHECKPOINTS_OF_BUDGET = 10
 # With fewer steps nothing is learned and no rate is measured.
 LEAST_STEPS = 10
 
@@ -133,44 +139,81 @@ def memory_of(plan: PretrainingPlan, strategy: tf.distribute.Strategy) -> Memory
     )
 
 
-def with_steps_of_budget(job: PretrainingJob, strategy: tf.distribute.Strategy) -> PretrainingJob:
-    """Returns the job with the number of steps that its budget allows; itself if it has none.
+def _check_time(plan: PretrainingPlan, strategy: tf.distribute.Strategy) -> None:
+    """Refuses what a budget of time excludes.
 
     Raises:
-      InputError: the budget is too small, or a time is given to several machines.
+      InputError: the plan has several machines, or what changes with a share of the steps.
     """
-    if job.budget is None:
-        return job
-    seconds, operations = job.budget.seconds, job.budget.operations
-    if seconds is not None and are_several(strategy):
+    if are_several(strategy):
         raise InputError(
             "--budget: several machines cannot keep to a time; give operations, such as "
             "1e17flops, or --num_train_steps"
         )
-    plan = make_plan(job)
-    if seconds is not None and job.batch_ramp_share:
+    if plan.job.batch_ramp_share:
         raise InputError(
-            f"--batch_ramp_share={job.batch_ramp_share}: a share of the steps needs their number, "
-            "which a time doesn't have; give a --budget of operations, or --num_train_steps"
+            f"--batch_ramp_share={plan.job.batch_ramp_share}: a share of the steps needs their "
+            "number, which a time doesn't have; give a --budget of operations, or --num_train_steps"
         )
-    if seconds is not None and any(each.rules and each.rules.is_changing for each in plan.data):
+    if any(each.rules and each.rules.is_changing for each in plan.data):
         raise InputError(
             "--mask_rate: a rate that changes needs a number of steps, which a time doesn't have; "
             "give one rate, or a --budget of operations"
         )
+
+
+def _check_evaluation(last: PhaseData, flops_a_step: float, operations: float) -> None:
+    """Refuses a time that the evaluation at the end would take alone.
+
+    Args:
+      last: data of the last stretch.
+      flops_a_step: operations of an update of it.
+      operations: operations that the time is enough for.
+
+    Raises:
+      InputError: it would.
+    """
+    instances = sum(records.instances for records in last.held_out.values())
+    # A forward pass takes a third of an update.
+    if instances / last.batch_size * flops_a_step / 3 >= operations:
+        raise InputError(
+            f"--budget: the evaluation of the {instances:,} held-out instances at the end takes "
+            "longer than that; give more time, or make the records with a smaller --eval_fraction"
+        )
+
+
+def with_steps_of_budget(job: PretrainingJob, strategy: tf.distribute.Strategy) -> PretrainingJob:
+    """Returns the job with the number of steps that its budget allows; itself if it has none.
+
+    Raises:
+      InputError: the budget is too small or too large, or excludes something of the job.
+    """
+    if job.budget is None:
+        return job
+    seconds, operations = job.budget.seconds, job.budget.operations
+    plan = make_plan(job)
+    if seconds is not None:
+        _check_time(plan, strategy)
     mean_flops = total_flops(plan, strategy) / job.optimizer.num_train_steps
     if operations is None:
         peak = matmul_peak(strategy, job.loop.dtype)
         operations = seconds * USUAL_UTILISATION * peak
     steps = int(operations / mean_flops)
+    if seconds is not None:
+        steps = min(steps, MOST_STEPS)  # It is a guess.
     if steps < LEAST_STEPS:
         raise InputError(
             f"--budget: is enough for about {steps} steps of {mean_flops:.1e} operations each; "
             f"give more than {LEAST_STEPS * mean_flops:.1e}flops or a longer time, or a smaller "
             "--model or --train_batch_size"
         )
+    if steps > MOST_STEPS:
+        raise InputError(
+            f"--budget: is enough for {steps:.1e} steps, more than any training takes; give less"
+        )
     warmup = default_warmup_steps(steps)
     if seconds is not None:
+        _check_evaluation(plan.data[-1], step_flops(plan, plan.data[-1], strategy), operations)
         # A share of the updates, whose number is only guessed, so that none is too many.
         warmup = int(SHORT_RUN_WARMUP_SHARE * steps)
     optimizer = dataclasses.replace(
@@ -179,4 +222,8 @@ def with_steps_of_budget(job: PretrainingJob, strategy: tf.distribute.Strategy) 
         num_warmup_steps=warmup,
         budget_seconds=seconds,
     )
-    return dataclasses.replace(job, optimizer=optimizer)
+    # Of a process that is killed little of a short budget is lost.
+    longest = max(steps // CHECKPOINTS_OF_BUDGET, 1)
+    saved_every = min(job.loop.save_checkpoints_steps, longest)
+    loop = dataclasses.replace(job.loop, save_checkpoints_steps=saved_every)
+    return dataclasses.replace(job, optimizer=optimizer, loop=loop)

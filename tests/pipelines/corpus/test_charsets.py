@@ -135,6 +135,13 @@ MISTAKEN = [
 ]  # fmt: skip
 
 
+def test_latin_with_ligatures_is_not_taken_for_a_language_of_central_europe():
+    # E6 is a letter of Croatian in cp1250.
+    text = "Gallia est omnis divisa in partes tres. Hæ omnes linguâ et legibus inter se differunt. "
+    text += "Apud eos prœlium non est, sed quæ cum Germanis gerunt, per Cæsarem ad nos ferunt. "
+    assert decode((text * 10).encode("cp1252")) == (text * 10, "cp1252")
+
+
 @pytest.mark.parametrize(("text", "codec", "wrong"), MISTAKEN)
 def test_neighbours_are_not_mistaken(text, codec, wrong):
     raw = text.encode(codec)

@@ -22,7 +22,7 @@ THAI = "คำพิพากษาของศาลไม่อยู่ใน
 )
 def test_another_language_is_told(text, code):
     (note,) = language_notes([text] * 3, "en")
-    assert f"--language={code} " in note
+    assert f"--language={code}," in note
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """`beambert pretrain --budget` and `--dry_run`."""
 
+import contextlib
 import json
 import re
 import types
@@ -59,6 +60,7 @@ def test_other_texts_are_refused(text):
             "--mask_rate: a rate that changes needs a number of steps",
         ),
         ({"budget": "3e5flops"}, "--budget: is enough for about 0 steps"),
+        ({"budget": "1e30flops"}, "--budget: is enough for"),
     ],
 )
 def test_what_a_budget_excludes(records_folder, small_config_file, tmp_path, others, message):
@@ -67,6 +69,26 @@ def test_what_a_budget_excludes(records_folder, small_config_file, tmp_path, oth
             flags(records_folder, small_config_file, tmp_path / "m", **{"budget": "1h"} | others)
         )
     assert not (tmp_path / "m").exists()
+
+
+def test_a_time_that_the_evaluation_would_take_is_refused(
+    records_folder, small_config_file, tmp_path, monkeypatch
+):
+    held_out = json.loads((records_folder / "eval" / "info.json").read_text())
+    instances = sum(file["instances"] for file in held_out["files"])
+    # In a minute the machine does the operations of as many updates as the evaluation has batches,
+    # each of which takes a third.
+    updates = instances / 8 / 3
+    flops = shape_flops(small_config_file, records_folder)
+    monkeypatch.setattr(cost, "capacity_for", lambda *_: None)
+    monkeypatch.setattr(cost, "LEAST_STEPS", 1)
+    for share, is_refused in ((0.99, True), (1.01, False)):
+        peak = share * updates * flops / 60 / cost.USUAL_UTILISATION
+        monkeypatch.setattr(cost, "matmul_peak", lambda *_, peak=peak: peak)
+        arguments = flags(records_folder, small_config_file, tmp_path / "m", budget="1min")
+        message = f"the evaluation of the {instances:,} held-out instances"
+        with pytest.raises(InputError, match=message) if is_refused else contextlib.nullcontext():
+            pretrain_main([*arguments, "--dry_run"])
 
 
 def shape_flops(config_file, records_folder, batch: int = 8) -> float:
