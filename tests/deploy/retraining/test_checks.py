@@ -24,6 +24,10 @@ BAD = {
         "pretrain: --train_batch_size=0: must be at least 1"
     ),
     ("num_train_steps = 20", "num_train_steps = 0"): "pretrain: --num_train_steps=0: must be",
+    (
+        "num_train_steps = 20",
+        "num_train_steps = 3000000000",
+    ): "pretrain: --num_train_steps=3000000000: must be at least 1, at most 2,147,483,647",
     ("num_train_steps = 10", "learning_rate = -1.0"): "pretrain: --learning_rate=-1.0: must be",
     ("learning_rate = 0.003", "learning_rate = -1"): "finetune: --learning_rate=-1.0: must be more",
     ("num_train_epochs = 6", "num_train_epochs = 0"): "finetune: --num_train_epochs=0.0: must be",

@@ -114,6 +114,9 @@ def test_a_budget_of_operations_is_a_number_of_steps(
     settings = json.loads((tmp_path / "m" / "training.json").read_text())["optimizer"]
     assert (settings["num_train_steps"], settings["num_warmup_steps"]) == (20, 2)
     assert "budget_seconds" not in settings
+    # A tenth of the steps lies between two checkpoints.
+    saved = {path.stem for path in (tmp_path / "m" / "checkpoints").glob("*.index")}
+    assert saved >= {"ckpt-18", "ckpt-20"}
     assert not (tmp_path / "m" / "time_spent.json").exists()
     given = flags(records_folder, small_config_file, tmp_path / "n", num_train_steps=20)
     pretrain_main(given)
