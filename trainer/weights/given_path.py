@@ -40,6 +40,11 @@ def refuse_missing(
     """
     path = path.rstrip("/")
     if not is_folder(path) and not exists(f"{path}.index"):
+        if exists(path):
+            raise InputError(
+                f"{flag}={path}: is a file; name the folder of the model, or a TF1 checkpoint "
+                "without the ending .index"
+            )
         raise InputError(f"{flag}={path}: no such folder or checkpoint; {_remedy(path)}")
 
 

@@ -144,6 +144,11 @@ def test_a_tokenizer_in_another_form_is_named(golden, name):
     assert f"AutoTokenizer.from_pretrained('{golden}')" in str(caught.value)
 
 
+def test_a_file_is_not_its_folder(golden):
+    with pytest.raises(InputError, match=r"^--init=.*vocab\.txt: is a file; name the folder"):
+        open_initial(str(golden / "vocab.txt"), "--init")
+
+
 def test_nothing_there(tmp_path):
     with pytest.raises(InputError, match="no such folder or checkpoint"):
         open_initial(str(tmp_path / "none"), "--init")
