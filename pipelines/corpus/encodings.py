@@ -188,7 +188,7 @@ def describe(samples: Sequence[Sample], encodings: Encodings, sampled: int = 0) 
             )
         else:
             lines.append(
-                f"no encoding is certain for {count}, such as {name}: "
+                f"no encoding is certain from the beginning of {count}, such as {name}: "
                 f"{_around(found[0].raw)!r}; give --encoding= to decide"
             )
     return lines
