@@ -105,8 +105,8 @@ def test_a_short_text_alone_is_rejected(tmp_path):
     )
     assert documents["utf8.txt"] == [Document("Price: £5")]
     assert notes == [
-        f"no encoding is certain from the beginning of 1 file, such as {tmp_path}/short.txt: b'Price: \\xa35\\n'; "
-        "give --encoding= to decide"
+        f"no encoding is certain from the beginning of 1 file, such as {tmp_path}/short.txt: "
+        r"b'Price: \xa35\n'; give --encoding= to decide"
     ]
     _, notes, documents = read(tmp_path, "windows-1252")
     assert notes == []
