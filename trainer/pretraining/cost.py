@@ -15,6 +15,8 @@ from beambert.model.memory import (
 from beambert.model.objectives import LTR
 from beambert.model.unpadding import Capacity
 from beambert.pipelines.shared.errors import InputError
+from beambert.pipelines.storage import tensorflow_files
+from beambert.pipelines.storage.model_files import SPENT_FILE
 from beambert.trainer.loop.config import (
     MOST_STEPS,
     SHORT_RUN_WARMUP_SHARE,
@@ -213,7 +215,10 @@ def with_steps_of_budget(job: PretrainingJob, strategy: tf.distribute.Strategy) 
         )
     warmup = default_warmup_steps(steps)
     if seconds is not None:
-        _check_evaluation(plan.data[-1], step_flops(plan, plan.data[-1], strategy), operations)
+        last = plan.data[-1]
+        # A training that has begun goes on, however slow the machine is now.
+        if not tensorflow_files.exists(f"{job.output.model}/{SPENT_FILE}"):
+            _check_evaluation(last, step_flops(plan, last, strategy), operations)
         # A share of the updates, whose number is only guessed, so that none is too many.
         warmup = int(SHORT_RUN_WARMUP_SHARE * steps)
     optimizer = dataclasses.replace(

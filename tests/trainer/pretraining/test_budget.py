@@ -82,10 +82,18 @@ def test_a_time_that_the_evaluation_would_take_is_refused(
     flops = shape_flops(small_config_file, records_folder)
     monkeypatch.setattr(cost, "capacity_for", lambda *_: None)
     monkeypatch.setattr(cost, "LEAST_STEPS", 1)
-    for share, is_refused in ((0.99, True), (1.01, False)):
+    model = tmp_path / "m"
+    for share, is_begun, is_refused in (
+        (0.99, False, True),
+        (1.01, False, False),
+        (0.99, True, False),
+    ):
+        if is_begun:  # What a training has written on a faster machine.
+            model.mkdir()
+            (model / "time_spent.json").write_text('{"seconds": 30}')
         peak = share * updates * flops / 60 / cost.USUAL_UTILISATION
         monkeypatch.setattr(cost, "matmul_peak", lambda *_, peak=peak: peak)
-        arguments = flags(records_folder, small_config_file, tmp_path / "m", budget="1min")
+        arguments = flags(records_folder, small_config_file, model, budget="1min")
         message = f"the evaluation of the {instances:,} held-out instances"
         with pytest.raises(InputError, match=message) if is_refused else contextlib.nullcontext():
             pretrain_main([*arguments, "--dry_run"])
