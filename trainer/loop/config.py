@@ -160,8 +160,8 @@ class OptimizerConfig:
         """
         if not 1 <= self.num_train_steps <= MOST_STEPS:
             raise InputError(
-                f"--num_train_steps={self.num_train_steps}: must be at least 1"
-                f"{f', at most {MOST_STEPS:,}' * (self.num_train_steps > MOST_STEPS)}"
+                f"--num_train_steps={self.num_train_steps}: must be at least 1, at most "
+                f"{MOST_STEPS:,}"
             )
         if not 0 <= self.num_warmup_steps < self.num_train_steps:
             raise InputError(
