@@ -112,22 +112,15 @@ def locked(requirements: list[str], lock: str) -> list[str]:
 if (HERE / "PKG-INFO").exists():
     REQUIREMENTS = locked(REQUIREMENTS, (HERE / "requirements.lock").read_text())
 
-# The folders of the repository are the packages beambert.pipelines, beambert.model and so on: as
-# top-level packages they would clash with any model.py of a user's own.
-TOP_FOLDERS = ("pipelines", "model", "trainer", "deploy", "demo", "explore")
-PACKAGES = find_packages(include=[pattern for top in TOP_FOLDERS for pattern in (top, f"{top}.*")])
-
+# The folders of the repository are packages of `beambert` by the links beambert/pipelines, …: as
+# top-level packages they would clash with a user's own model.py.
 setup(
     name="beambert",
     version="0.1.0",
     description="Pre-training of BERT from your own text with Apache Beam and Keras",
     license="Apache-2.0",
     python_requires=">=3.11,<3.14",
-    packages=[
-        *find_packages(include=["beambert", "beambert.*"]),
-        *(f"beambert.{package}" for package in PACKAGES),
-    ],
-    package_dir={"beambert": "beambert"} | {f"beambert.{top}": top for top in TOP_FOLDERS},
+    packages=find_packages(include=["beambert", "beambert.*"]),
     # The annotations are for type checkers, too.
     package_data={"beambert": ["py.typed"], "beambert.pipelines": ["*.yaml"]},
     install_requires=REQUIREMENTS,

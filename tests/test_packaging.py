@@ -32,7 +32,7 @@ def source(tmp_path_factory) -> pathlib.Path:
     """A copy of the repository, as a build leaves files behind."""
     copy = tmp_path_factory.mktemp("packaging") / "source"
     left_out = shutil.ignore_patterns(".*", "build", "*.egg-info", "__pycache__", "tests")
-    shutil.copytree(ROOT, copy, ignore=left_out)
+    shutil.copytree(ROOT, copy, ignore=left_out, symlinks=True)
     return copy
 
 
