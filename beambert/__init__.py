@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:  # the same names as in the table below, for type checkers and editors
     from beambert.embedding.graph import Embed as Embed
     from beambert.embedding.job import EmbeddingJob as EmbeddingJob
+    from beambert.errors import InputError as InputError
     from beambert.functions import create_pretraining_data as create_pretraining_data
     from beambert.functions import create_task_features as create_task_features
     from beambert.functions import embed_files as embed_files
@@ -43,7 +44,6 @@ if TYPE_CHECKING:  # the same names as in the table below, for type checkers and
     from beambert.pipelines.pretraining_data.text_parts import ReadDocuments as ReadDocuments
     from beambert.pipelines.pretraining_data.text_parts import SplitSentences as SplitSentences
     from beambert.pipelines.pretraining_data.text_parts import Tokenize as Tokenize
-    from beambert.pipelines.shared.errors import InputError as InputError
     from beambert.pipelines.tasks.declarations import find_task as find_task
     from beambert.pipelines.verification.graph import VerifyRecords as VerifyRecords
     from beambert.pipelines.verification.job import VerificationJob as VerificationJob
@@ -79,7 +79,7 @@ _MODULES = {
     "EvaluationJob": "beambert.pipelines.evaluation.job",
     "FeaturesJob": "beambert.pipelines.features.job",
     "FinetuningJob": "beambert.trainer.finetuning.job",
-    "InputError": "beambert.pipelines.shared.errors",
+    "InputError": "beambert.errors",
     "InstanceRow": "beambert.pipelines.pretraining_data.rows",
     "LearnVocabulary": "beambert.pipelines.vocabulary_learning.graph",
     "LoopConfig": "beambert.trainer.loop.config",
@@ -130,7 +130,7 @@ if not TYPE_CHECKING:  # a type checker would take any name for one that is ther
         """Loads what is asked for, quietly."""
         if name not in _MODULES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from beambert.pipelines.shared.loading import loading
+        from beambert.loading import loading
 
         with loading():
             found = getattr(importlib.import_module(_MODULES[name]), name)

@@ -2,7 +2,7 @@
 
 import sys
 
-from beambert.pipelines.shared import interrupts
+from beambert import interrupts
 
 if __name__ == "__main__":
     interrupts.install()  # before the other imports, which take a moment

@@ -3,9 +3,9 @@
 import sys
 from collections.abc import Sequence
 
-from beambert.pipelines.shared import interrupts, temporary
-from beambert.pipelines.shared.commands import Command
-from beambert.pipelines.shared.flags import meant
+from beambert import interrupts, temporary
+from beambert.command import Command
+from beambert.flags import meant
 
 # The commands, in the order of the path from text to a served model.
 _TABLE = (

@@ -7,8 +7,8 @@ the call of a function loads its libraries.
 import importlib
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from beambert.pipelines.shared.loading import loading
-from beambert.pipelines.shared.logs import logging_as_it_was
+from beambert.loading import loading
+from beambert.logs import logging_as_it_was
 
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions

@@ -19,7 +19,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 from benchmarks import measuring
 
 FILE_BYTES = 32 << 20

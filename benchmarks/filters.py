@@ -47,8 +47,8 @@ def read_texts(patterns: Sequence[str], most: int) -> list[str]:
     from beambert.pipelines.corpus.parts import FilePart
     from beambert.pipelines.corpus.reading import ReadOptions, read_part
     from beambert.pipelines.files.input_files import match_inputs
-    from beambert.pipelines.shared.progress import ProgressTally
     from beambert.pipelines.text.cleaning import normalize_text
+    from beambert.progress import ProgressTally
 
     files, texts = match_inputs(patterns), []
     for file in files:

@@ -15,7 +15,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 from benchmarks import measuring
 
 if TYPE_CHECKING:

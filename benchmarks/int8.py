@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 from benchmarks import measuring
 
 BATCH_SIZE = 40

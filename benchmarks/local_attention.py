@@ -18,7 +18,7 @@ import sys
 import time
 from collections.abc import Sequence
 
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 from benchmarks import measuring
 
 LOCAL, GLOBAL = "local", "global"

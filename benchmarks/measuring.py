@@ -12,8 +12,8 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.shared.flags import FlagParser
+from beambert.errors import InputError
+from beambert.flags import FlagParser
 
 # Learning rate and batch size for small encoders, from the original release's README.
 SMALL_ENCODER = ("--learning_rate=3e-4", "--train_batch_size=32")

@@ -5,7 +5,7 @@ import pathlib
 import subprocess
 from typing import Any
 
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 
 
 class Peer:

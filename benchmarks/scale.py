@@ -19,7 +19,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
-from beambert.pipelines.shared.flags import FlagParser
+from beambert.flags import FlagParser
 from benchmarks import measuring
 
 # Size of the input files of the corpora that are predicted.

@@ -26,7 +26,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from beambert.deploy.serving.client import request_of
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 from benchmarks import measuring
 
 _SERVING = pathlib.Path(__file__).parent.parent / "deploy" / "serving"

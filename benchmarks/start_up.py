@@ -23,7 +23,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 from benchmarks import measuring
 
 ROOT = pathlib.Path(__file__).parents[1]

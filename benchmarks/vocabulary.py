@@ -16,7 +16,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 
-from beambert.pipelines.shared.flags import parse_bool
+from beambert.flags import parse_bool
 from benchmarks import measuring
 
 
@@ -36,8 +36,8 @@ def run_stages(paths: list[str], vocab_size: int, do_lower_case: bool) -> dict[s
     from beambert.pipelines.corpus.documents import Document
     from beambert.pipelines.corpus.parts import FilePart
     from beambert.pipelines.files import input_files
-    from beambert.pipelines.shared.progress import ProgressTally
     from beambert.pipelines.vocabulary_learning import learning, word_counts
+    from beambert.progress import ProgressTally
 
     counter = word_counts.WordCounter(do_lower_case)
     counter.add("warm up")

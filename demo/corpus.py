@@ -23,12 +23,12 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from beambert import console
+from beambert import flags as console_flags
+from beambert import flags as jobs_flags
 from beambert.demo.labelled_task import is_held_out, make_task
 from beambert.demo.prose import ModuleText, module_text
-from beambert.pipelines.shared import console
-from beambert.pipelines.shared import flags as console_flags
-from beambert.pipelines.shared import flags as jobs_flags
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 from beambert.pipelines.storage.claims import TEMPORARY_PREFIX
 
 EXCLUDED_FOLDERS = frozenset(

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence, Set
 
 from beambert.demo.prose import ModuleText, paragraph_key, reason_to_drop, stable_hash
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 
 HELD_OUT_ONE_IN = 10
 CLASSES = 8

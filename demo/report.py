@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from beambert.pipelines.shared.console import duration
-from beambert.pipelines.shared.report_page import (
+from beambert.console import duration
+from beambert.pipelines.storage.claims import BLESSED, NOT_BLESSED
+from beambert.report import (
     AMBER,
     BAD,
     BLUE,
@@ -24,7 +25,6 @@ from beambert.pipelines.shared.report_page import (
     table,
     tag,
 )
-from beambert.pipelines.storage.claims import BLESSED, NOT_BLESSED
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

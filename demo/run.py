@@ -11,11 +11,11 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from beambert.console import run_main
 from beambert.demo.steps import DemoStep, Done, judge, plan, read_json
-from beambert.pipelines.shared.console import run_main
-from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.shared.flags import FlagParser
-from beambert.pipelines.shared.interrupts import passed_on
+from beambert.errors import InputError
+from beambert.flags import FlagParser
+from beambert.interrupts import passed_on
 from beambert.pipelines.storage import locks
 from beambert.pipelines.storage.claims import BLESSED, refusal
 

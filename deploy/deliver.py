@@ -9,11 +9,11 @@ import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
+from beambert.console import run_main
+from beambert.errors import InputError
+from beambert.flags import FlagParser
+from beambert.loading import loading
 from beambert.pipelines import evaluate
-from beambert.pipelines.shared.console import run_main
-from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.shared.flags import FlagParser
-from beambert.pipelines.shared.loading import loading
 from beambert.pipelines.storage.claims import BLESSED, NOT_BLESSED
 from beambert.pipelines.storage.model_files import BEST_FOLDER, weights_sha256
 from beambert.pipelines.tasks.flags import add_task_flags, task_arguments

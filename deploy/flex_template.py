@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from beambert.commands import COMMANDS
-from beambert.pipelines.shared.flags import Flag
+from beambert.flags import Flag
 
 FOLDER = pathlib.Path(__file__).parent / "dataflow"
 TEMPLATES = ("vocab", "data", "verify")

@@ -12,9 +12,9 @@ import os
 import sys
 from collections.abc import Sequence
 
-from beambert.pipelines.shared.console import run_main
-from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.shared.flags import FlagParser
+from beambert.console import run_main
+from beambert.errors import InputError
+from beambert.flags import FlagParser
 
 
 def manifest(paths: Sequence[str], folder: str = "") -> dict[str, list[dict[str, object]]]:

@@ -15,7 +15,7 @@ import tomllib
 from collections.abc import Mapping
 from typing import Any
 
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 
 FILE = pathlib.Path(__file__).parent / "terraform" / "terraform.tfvars"
 # The label of everything that the retraining makes, so that its costs can be told from others.

@@ -18,11 +18,11 @@ import time
 from collections.abc import Sequence
 from concurrent import futures
 
+from beambert.console import duration, run_main
 from beambert.deploy.settings import FILE, Settings
 from beambert.deploy.smoke_steps import FOLDER, TEARDOWN, SmokeStep, expected_minutes, order, steps
-from beambert.pipelines.shared.console import duration, run_main
-from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.shared.flags import FlagParser
+from beambert.errors import InputError
+from beambert.flags import FlagParser
 
 
 def describe(every: Sequence[SmokeStep]) -> str:

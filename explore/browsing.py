@@ -1,5 +1,6 @@
 """Records as HTML: a page of them, one of them, and what the first ones tell."""
 
+from beambert.console import counted
 from beambert.explore.drawing import (
     IN_A,
     IN_B,
@@ -16,8 +17,6 @@ from beambert.explore.drawing import (
 )
 from beambert.explore.material import Material
 from beambert.pipelines.records.contract import label_words
-from beambert.pipelines.shared.console import counted
-from beambert.pipelines.shared.report_page import Html, join, note, table, tag
 from beambert.pipelines.wordpiece.vocabulary import (
     CLASSIFY,
     MASK,
@@ -26,6 +25,7 @@ from beambert.pipelines.wordpiece.vocabulary import (
 from beambert.pipelines.wordpiece.vocabulary import (
     UNKNOWN as UNKNOWN_TOKEN,
 )
+from beambert.report import Html, join, note, table, tag
 
 # Number of records on a page.
 PAGE = 5

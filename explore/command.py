@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
+from beambert.errors import InputError
 from beambert.explore.material import Material
-from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.shared.flags import FlagParser
+from beambert.flags import FlagParser
 
 DEFAULT_HOST, DEFAULT_PORT = "127.0.0.1", 7860
 

@@ -5,11 +5,11 @@ from typing import Any
 
 import gradio as gr
 
+from beambert.errors import InputError
 from beambert.explore import playgrounds
 from beambert.explore.drawing import refused, said, whole
 from beambert.explore.libraries import load_libraries
 from beambert.explore.material import Material
-from beambert.pipelines.shared.errors import InputError
 
 # Greatest number of characters of a typed text.
 MOST_CHARACTERS = 20_000

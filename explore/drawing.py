@@ -1,6 +1,6 @@
 """The drawings of the page as HTML: tokens, bars, strips, maps and points. Pure.
 
-Every text goes through `report_page.text` or `html.escape`, so that none is ever taken for HTML.
+Every text goes through `report.text` or `html.escape`, so that none is ever taken for HTML.
 """
 
 import html
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from beambert.pipelines.shared.report_page import Html, join, tag, text
+from beambert.report import Html, join, tag, text
 
 # The kinds of a token's box. Each has a colour and a word, as a colour alone tells some people
 # nothing.

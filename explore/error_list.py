@@ -1,10 +1,10 @@
 """The errors of an evaluation as HTML: the scores by slice, and the texts behind them."""
 
+from beambert.console import counted
 from beambert.explore.drawing import said, whole
 from beambert.explore.evaluations import Evaluation, choose
 from beambert.explore.material import Material
-from beambert.pipelines.shared.console import counted
-from beambert.pipelines.shared.report_page import Html, join, note, table, tag
+from beambert.report import Html, join, note, table, tag
 
 # Number of errors on a page, and of characters of a text or an answer there.
 PAGE, MOST_CHARACTERS = 10, 600

@@ -6,9 +6,9 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from beambert.errors import InputError
+from beambert.json_objects import parse_object
 from beambert.pipelines.evaluation.slices import slice_title
-from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.shared.json_objects import parse_object
 from beambert.pipelines.storage.claims import METRICS_FILE, MISTAKES_FILE
 
 

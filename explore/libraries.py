@@ -9,7 +9,7 @@ import contextlib
 import threading
 from collections.abc import Iterator
 
-from beambert.pipelines.shared.loading import loading
+from beambert.loading import loading
 
 _LOCK = threading.RLock()
 _loaded = threading.Event()

@@ -11,12 +11,12 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from beambert.errors import InputError
 from beambert.explore.evaluations import open_evaluation
 from beambert.explore.libraries import importing, load_libraries
+from beambert.json_objects import parse_object
 from beambert.model.config import EncoderConfig
 from beambert.model.families.table import family_of, read_config
-from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.shared.json_objects import parse_object
 from beambert.pipelines.storage.given_paths import check_folder, has_wildcard, is_local
 from beambert.pipelines.storage.model_files import CONFIG_FILE, PRETRAINING, TRAINING_FILE
 from beambert.pipelines.tasks.task import CHOICE, SPAN
@@ -298,9 +298,9 @@ class Material:
             from beambert.pipelines.corpus.documents import Document
             from beambert.pipelines.corpus.reading import ReadOptions, read_part, split_file
             from beambert.pipelines.files.input_files import match_inputs
-            from beambert.pipelines.shared.progress import ProgressTally
             from beambert.pipelines.text.preparation import TextOptions, prepare_documents
             from beambert.pipelines.text.sentences import SplitText
+            from beambert.progress import ProgressTally
         files = self._once("corpus", lambda: match_inputs(self.corpus))
         draw = random.Random(seed)
         found: list[SplitText] = []

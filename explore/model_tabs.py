@@ -2,12 +2,12 @@
 
 import gradio as gr
 
+from beambert.errors import InputError
 from beambert.explore import browsing, controls, inside
 from beambert.explore.axes import AXES
 from beambert.explore.drawing import refused
 from beambert.explore.examples import ATTENDED, HIDDEN, SENTENCES
 from beambert.explore.material import Material, short_names
-from beambert.pipelines.shared.errors import InputError
 
 
 def records(tab: gr.Tab, material: Material) -> None:

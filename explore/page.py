@@ -6,7 +6,7 @@ from beambert.explore import model_tabs, task_tab, text_tabs
 from beambert.explore.drawing import STYLE as DRAWN_STYLE
 from beambert.explore.drawing import said, whole
 from beambert.explore.material import Material
-from beambert.pipelines.shared.report_page import tag
+from beambert.report import tag
 
 TITLE = "BeamBERT: look inside"
 STYLE = DRAWN_STYLE + "footer { display: none !important; }"

@@ -6,6 +6,7 @@ HTML; none keeps anything.
 
 import math
 
+from beambert.console import counted
 from beambert.explore.drawing import (
     IN_A,
     IN_B,
@@ -35,10 +36,9 @@ from beambert.explore.masking import (
 )
 from beambert.explore.material import NO_MODEL, Material
 from beambert.explore.pairs import Pair, Segment, make_pairs
-from beambert.pipelines.shared.console import counted
-from beambert.pipelines.shared.report_page import Html, join, note, table, tag
 from beambert.pipelines.wordpiece.vocabulary import CLASSIFY, MASK, SEPARATE
 from beambert.pipelines.wordpiece.vocabulary import UNKNOWN as UNKNOWN_TOKEN
+from beambert.report import Html, join, note, table, tag
 
 # Number of tokens of a typed text that are shown.
 MOST_TOKENS = 128

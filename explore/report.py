@@ -1,14 +1,14 @@
 """What the page shows as one file to send: records, examples and curves, without a server."""
 
+from beambert.errors import InputError
 from beambert.explore import browsing, inside, playgrounds
 from beambert.explore.axes import UPDATES
 from beambert.explore.drawing import STYLE
 from beambert.explore.examples import ATTENDED, DOCUMENTS, HIDDEN, PAIR, TEXT
 from beambert.explore.masking import PAPER
 from beambert.explore.material import Material
-from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.shared.loading import loading
-from beambert.pipelines.shared.report_page import Html, note, page, section
+from beambert.loading import loading
+from beambert.report import Html, note, page, section
 
 TITLE = "A look inside"
 

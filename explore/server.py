@@ -5,10 +5,10 @@ import importlib.util
 import os
 import threading
 
+from beambert.errors import InputError
 from beambert.explore.lean_gradio import import_gradio
 from beambert.explore.material import Material
-from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.shared.loading import loading
+from beambert.loading import loading
 
 # The beginnings of the paths that the page needs. Gradio has others, which read files, take uploads
 # or fetch pages elsewhere.

@@ -2,12 +2,12 @@
 
 import gradio as gr
 
+from beambert.errors import InputError
 from beambert.explore import controls, playgrounds
 from beambert.explore.drawing import said, whole
 from beambert.explore.examples import DOCUMENTS, PAIR, TEXT
 from beambert.explore.masking import PAPER, SPANS, TOKENS, WORDS, MaskingSettings
 from beambert.explore.material import Material
-from beambert.pipelines.shared.errors import InputError
 
 # Tells which token was pressed, and gives it the focus again after it was drawn anew.
 _PRESS = """

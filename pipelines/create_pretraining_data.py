@@ -4,15 +4,15 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from beambert.console import run_main
+from beambert.errors import InputError
+from beambert.flags import FlagGroup, FlagParser, parse_bool, read_job
+from beambert.loading import loading
 from beambert.pipelines.corpus.flags import add_input_flags
 from beambert.pipelines.instances.parameters import CORPUS, MASKS, RECORDED_PAIRS, SOURCE
 from beambert.pipelines.jobs.running import BEAM_HELP, beam_options
 from beambert.pipelines.pretraining_data.job import PretrainingDataJob
 from beambert.pipelines.records.contract import EVAL_FOLDER
-from beambert.pipelines.shared.console import run_main
-from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.shared.flags import FlagGroup, FlagParser, parse_bool, read_job
-from beambert.pipelines.shared.loading import loading
 from beambert.pipelines.text.flags import add_text_flags
 from beambert.pipelines.text.segmenters import SEGMENTERS
 from beambert.pipelines.tokenizers.flags import add_tokenizer_flags

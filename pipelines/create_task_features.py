@@ -3,11 +3,11 @@
 import sys
 from collections.abc import Sequence
 
+from beambert.console import run_main
+from beambert.flags import FlagParser, read_job
+from beambert.loading import loading
 from beambert.pipelines.features.job import FeaturesJob
 from beambert.pipelines.jobs.running import BEAM_HELP, beam_options
-from beambert.pipelines.shared.console import run_main
-from beambert.pipelines.shared.flags import FlagParser, read_job
-from beambert.pipelines.shared.loading import loading
 from beambert.pipelines.tasks.flags import add_task_flags, task_of
 from beambert.pipelines.tasks.task import DEFAULT_LENGTH, DEFAULT_SPAN_LENGTH
 from beambert.pipelines.tokenizers.flags import add_tokenizer_flags

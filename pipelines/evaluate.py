@@ -21,6 +21,9 @@ import math
 import sys
 from collections.abc import Sequence
 
+from beambert import console, flags
+from beambert.errors import InputError
+from beambert.loading import loading
 from beambert.pipelines.evaluation import blessing
 from beambert.pipelines.evaluation.blessing import Threshold
 from beambert.pipelines.evaluation.job import EvaluationJob
@@ -28,9 +31,6 @@ from beambert.pipelines.evaluation.measures import metric_names
 from beambert.pipelines.evaluation.slices import MOST_VALUES, MOST_VALUES_IF_NAMED
 from beambert.pipelines.evaluation.summary import summary
 from beambert.pipelines.jobs import running
-from beambert.pipelines.shared import console, flags
-from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.shared.loading import loading
 from beambert.pipelines.storage.given_paths import FINETUNE, check_folder
 from beambert.pipelines.tasks.flags import add_task_flags, task_of
 from beambert.pipelines.tasks.task import Task

@@ -3,11 +3,11 @@
 import sys
 from collections.abc import Sequence
 
+from beambert.console import run_main
+from beambert.flags import TRUST_MODEL, FlagParser, read_job
+from beambert.loading import loading
 from beambert.pipelines.jobs.running import BEAM_HELP, beam_options
 from beambert.pipelines.prediction.job import FILE, LINE, PredictionJob
-from beambert.pipelines.shared.console import run_main
-from beambert.pipelines.shared.flags import TRUST_MODEL, FlagParser, read_job
-from beambert.pipelines.shared.loading import loading
 from beambert.pipelines.storage.given_paths import FINETUNE, check_folder
 
 EXAMPLES = """examples:

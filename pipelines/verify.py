@@ -3,10 +3,10 @@
 import sys
 from collections.abc import Sequence
 
+from beambert.console import run_main
+from beambert.flags import FlagParser, read_job
+from beambert.loading import loading
 from beambert.pipelines.jobs.running import BEAM_HELP, beam_options
-from beambert.pipelines.shared.console import run_main
-from beambert.pipelines.shared.flags import FlagParser, read_job
-from beambert.pipelines.shared.loading import loading
 from beambert.pipelines.verification.job import (
     JSON_FILE,
     OUTPUT_ENDING,

@@ -11,6 +11,7 @@ import apache_beam as beam
 import numpy as np
 from apache_beam.typehints.schemas import named_fields_from_element_type
 
+from beambert.errors import InputError
 from beambert.pipelines.features.graph import CreateTaskFeatures
 from beambert.pipelines.features.job import FeaturesJob
 from beambert.pipelines.prediction.graph import Predict
@@ -31,7 +32,6 @@ from beambert.pipelines.pretraining_data.text_parts import (
     SplitSentences,
     Tokenize,
 )
-from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.tasks.declarations import find_task
 from beambert.pipelines.verification.graph import VerifyRecords
 from beambert.pipelines.verification.job import VerificationJob

@@ -10,8 +10,8 @@ import sys
 import pytest
 
 from beambert.commands import COMMANDS, run
-from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.shared.flags import FlagParser
+from beambert.errors import InputError
+from beambert.flags import FlagParser
 
 ROOT = pathlib.Path(__file__).parents[1]
 HEAVY = ("tensorflow", "keras", "apache_beam", "tfx_bsl", "tensorflow_model_analysis", "matplotlib")

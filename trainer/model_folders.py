@@ -18,13 +18,13 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from beambert import temporary
+from beambert.errors import InputError
+from beambert.json_objects import parse_object
 from beambert.model.config import EncoderConfig
 from beambert.model.dropout import most_rows
 from beambert.model.families.table import FAMILIES, read_config
 from beambert.pipelines.records.contract import has_shards
-from beambert.pipelines.shared import temporary
-from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.shared.json_objects import parse_object
 from beambert.pipelines.storage import claims, given_paths, locks, tensorflow_files
 from beambert.pipelines.storage.claims import MARKER_FILE, UNFINISHED_FILE
 from beambert.pipelines.storage.model_files import (

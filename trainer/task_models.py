@@ -8,12 +8,12 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from beambert.errors import InputError
 from beambert.model.classifier import PLAIN_HEAD, BertClassifier, BertTokenClassifier, Head
 from beambert.model.config import EncoderConfig
 from beambert.model.pooling import Pooling
 from beambert.model.sentence_encoder import SentenceEncoder
 from beambert.model.token_encoder import TokenEncoder
-from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import claims, tensorflow_files, tensorflow_models
 from beambert.pipelines.storage.model_files import SAVED_MODEL_FOLDER, WEIGHTS_FILE
 from beambert.pipelines.tasks.entities import OUTSIDE

@@ -12,8 +12,8 @@ from typing import Any
 from google.protobuf import text_format
 from tensorflow_metadata.proto.v0 import schema_pb2
 
+from beambert.errors import InputError
 from beambert.pipelines.features.contract import feature_names
-from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.storage.model_files import SAVED_MODEL_FOLDER
 from beambert.pipelines.tasks.flags import task_of

@@ -2,18 +2,18 @@
 
 from collections.abc import Sequence
 
+from beambert.console import counted
 from beambert.embedding.job import EmbeddingJob
-from beambert.pipelines.corpus.charsets import AUTO
-from beambert.pipelines.jobs.running import beam_options
-from beambert.pipelines.shared.console import counted
-from beambert.pipelines.shared.flags import (
+from beambert.flags import (
     FlagParser,
     check_minimum,
     parse_bool,
     read_job,
     unknown_flag,
 )
-from beambert.pipelines.shared.loading import loading
+from beambert.loading import loading
+from beambert.pipelines.corpus.charsets import AUTO
+from beambert.pipelines.jobs.running import beam_options
 from beambert.trainer.weights.given_path import check_weights
 
 EXAMPLES = """examples:

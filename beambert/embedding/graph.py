@@ -9,11 +9,11 @@ from apache_beam.ml.inference.base import ModelHandler, RunInference
 from apache_beam.utils.shared import Shared
 
 from beambert.embedding.job import EmbeddingJob
+from beambert.errors import InputError
 from beambert.pipelines.jobs.running import check_reachable_from
 from beambert.pipelines.jobs.totals import Total, add_counts, total_of
-from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.shared.progress import ProgressTally
 from beambert.pipelines.storage.claims import absolute
+from beambert.progress import ProgressTally
 from beambert.trainer.embedding.embedder import Embedder
 from beambert.trainer.embedding.finished_folders import EMBEDDING
 from beambert.trainer.embedding.writing import Work, write_parts

@@ -3,8 +3,8 @@
 import dataclasses
 from typing import TYPE_CHECKING
 
+from beambert.job_fields import settle_fields
 from beambert.pipelines.corpus import charsets
-from beambert.pipelines.shared.job_fields import settle_fields
 
 if TYPE_CHECKING:
     from beambert.trainer.embedding.embedder import Embedder

@@ -6,10 +6,10 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from beambert.console import counted, duration
 from beambert.embedding.job import EmbeddingJob
-from beambert.pipelines.shared.console import counted, duration
-from beambert.pipelines.shared.progress import Describe, Pace
 from beambert.pipelines.storage import claims, tensorflow_files
+from beambert.progress import Describe, Pace
 from beambert.trainer.commands.texts import show_progress
 from beambert.trainer.embedding.text_files import match_files
 from beambert.trainer.embedding.writing import PART_TEXTS, Embedded, Work, fill_folder

@@ -72,7 +72,7 @@ def build_parser():
 def _load() -> None:
     """Imports what the commands need, and starts none of it."""
     from beambert.commands import COMMANDS
-    from beambert.pipelines.shared.console import quiet_stderr
+    from beambert.console import quiet_stderr
 
     with quiet_stderr():
         for command in COMMANDS.values():

@@ -7,8 +7,7 @@ import shutil
 import signal
 import time
 
-from beambert import commands
-from beambert.pipelines.shared import interrupts
+from beambert import commands, interrupts
 from benchmarks.attack import trials, workers
 from benchmarks.attack.material import DATA
 from benchmarks.attack.trials import Family, FoundError, Trial

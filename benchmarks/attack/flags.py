@@ -1,7 +1,7 @@
 """Flags with fitting and odd values, several at a time, for commands that begin no long work."""
 
 from beambert.commands import COMMANDS
-from beambert.pipelines.shared.flags import Flag
+from beambert.flags import Flag
 from benchmarks.attack.trials import Family, Trial
 
 VALUES = (

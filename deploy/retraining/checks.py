@@ -15,10 +15,10 @@ from beambert.deploy.retraining.runs import (
     command,
     next_run,
 )
+from beambert.errors import InputError
+from beambert.flags import read_job
 from beambert.pipelines import create_pretraining_data
 from beambert.pipelines.pretraining_data.job import PretrainingDataJob
-from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.shared.flags import read_job
 from beambert.pipelines.tasks.declarations import find_task
 from beambert.pipelines.tasks.files import split_path
 from beambert.pipelines.tasks.task import DEV, TRAIN

@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from beambert.console import counted, duration, run_main
 from beambert.deploy.retraining.planning import parse_date, plan
 from beambert.deploy.retraining.runs import (
     CLASSIFIER,
@@ -31,10 +32,9 @@ from beambert.deploy.retraining.runs import (
     command,
     is_needed,
 )
-from beambert.pipelines.shared.console import counted, duration, run_main
-from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.shared.flags import FlagParser
-from beambert.pipelines.shared.interrupts import passed_on
+from beambert.errors import InputError
+from beambert.flags import FlagParser
+from beambert.interrupts import passed_on
 from beambert.pipelines.storage import leases, locks
 from beambert.pipelines.storage.claims import BLESSED, NOT_BLESSED, REPORT_FILE
 from beambert.pipelines.storage.model_files import CHECKPOINTS_FOLDER

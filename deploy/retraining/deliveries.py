@@ -11,8 +11,8 @@ import datetime
 import os
 from collections.abc import Sequence
 
-from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.shared.json_objects import parse_object
+from beambert.errors import InputError
+from beambert.json_objects import parse_object
 from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.storage.claims import absolute
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 
 _PLACEHOLDER = re.compile(
     r"(?:gs://|/gcs/)(BUCKET)\b|\bregions/(REGION)\b|@(PROJECT)\."

@@ -5,6 +5,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+from beambert.console import counted
 from beambert.deploy.retraining.checks import check_task, check_values, check_vocabulary
 from beambert.deploy.retraining.runs import (
     BEAM_SECTIONS,
@@ -14,9 +15,8 @@ from beambert.deploy.retraining.runs import (
     beam_flags,
     next_run,
 )
-from beambert.pipelines.shared.console import counted
-from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.shared.loading import loading
+from beambert.errors import InputError
+from beambert.loading import loading
 from beambert.pipelines.storage.claims import MARKER_FILE
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from beambert.console import counted
 from beambert.deploy.retraining.runs import (
     PUBLISHED,
     RECORDS,
@@ -19,8 +20,7 @@ from beambert.deploy.retraining.runs import (
     RetrainingRun,
     markers,
 )
-from beambert.pipelines.shared.console import counted
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 from beambert.pipelines.storage import claims, tensorflow_files
 from beambert.pipelines.storage.model_files import GRAPH_FILE
 from beambert.pipelines.storage.tensorflow_files import exists, read_text

@@ -23,8 +23,8 @@ from beambert.deploy.retraining.command import PLAN, RELEASE
 from beambert.deploy.retraining.runs import BEAM_SECTIONS, ENCODER, SECTIONS, STEPS
 from beambert.deploy.settings import Deployment, Release, Settings
 from beambert.deploy.vertex import canary, jobs, registry, releases, requests
-from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.shared.flags import FlagParser
+from beambert.errors import InputError
+from beambert.flags import FlagParser
 
 
 def build_parser() -> FlagParser:

@@ -15,7 +15,7 @@ from typing import Any
 from beambert.deploy import google_cloud
 from beambert.deploy.settings import Settings
 from beambert.deploy.vertex.requests import in_region, on_demand
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 
 SECONDS_BETWEEN_LOOKS = 30.0
 # The number of spot machines that a job may lose beyond Vertex's own restarts. After that it takes

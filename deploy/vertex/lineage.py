@@ -14,8 +14,8 @@ from typing import Any
 
 from beambert.deploy.retraining import workspace
 from beambert.deploy.retraining.runs import CLASSIFIER, ENCODER, RECORDS, SERVING, RetrainingRun
+from beambert.errors import InputError
 from beambert.pipelines.records.contract import INFO_FILE, RecordsInfo
-from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.storage.claims import METRICS_FILE, REPORT_FILE
 from beambert.pipelines.storage.model_files import weights_sha256

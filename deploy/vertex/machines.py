@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from beambert.deploy.settings import FILE, Settings
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 
 
 @dataclasses.dataclass(frozen=True)

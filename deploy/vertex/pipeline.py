@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 
 from kfp import compiler, dsl
 
+from beambert.console import run_main
 from beambert.deploy.retraining.command import NEW, PLAN, RELEASE
 from beambert.deploy.retraining.runs import (
     BASELINE,
@@ -24,7 +25,6 @@ from beambert.deploy.retraining.runs import (
 )
 from beambert.deploy.vertex.lineage import CLASSES, REPORT
 from beambert.deploy.vertex.registry import REGISTER
-from beambert.pipelines.shared.console import run_main
 
 FILE = pathlib.Path(__file__).parents[1] / "retraining_pipeline.yaml"
 NAME = "beambert-retraining"

@@ -17,7 +17,7 @@ from beambert.deploy.vertex.requests import (
     model_evaluation,
     registered_folder,
 )
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 from beambert.pipelines.storage.claims import METRICS_FILE
 
 # The step of the pipeline that registers what the run before it has published.

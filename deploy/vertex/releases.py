@@ -19,7 +19,7 @@ from beambert.deploy import google_cloud
 from beambert.deploy.retraining.checks import MOUNTED, check_values
 from beambert.deploy.settings import Deployment, Release, Settings
 from beambert.deploy.vertex.requests import DISPLAY_NAME, pipeline_job, schedule
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 
 if TYPE_CHECKING:
     from beambert.deploy.retraining.runs import Retraining

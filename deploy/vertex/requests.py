@@ -14,7 +14,7 @@ from beambert.deploy.retraining.runs import (
 )
 from beambert.deploy.settings import LABELS, Deployment, Settings
 from beambert.deploy.vertex.machines import find_trainer
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 
 DISPLAY_NAME = "beambert"
 # These steps are jobs on accelerators. The others run in the pipeline's component or on Dataflow.

@@ -14,9 +14,9 @@ from itertools import chain
 
 import charset_normalizer
 
+from beambert.errors import InputError
 from beambert.pipelines.corpus.escapes import decode_escaped, escaped_encoding
 from beambert.pipelines.corpus.latin_languages import expectations, languages_of
-from beambert.pipelines.shared.errors import InputError
 
 # The four-byte marks begin with two-byte ones, so they are tried first.
 _BYTE_ORDER_MARKS = (

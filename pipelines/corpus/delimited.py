@@ -6,13 +6,13 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import BinaryIO
 
+from beambert.errors import InputError
 from beambert.pipelines.corpus import line_reading
 from beambert.pipelines.corpus.charsets import NOTHING_ASSUMED, SAMPLE_BYTES, Assumed
 from beambert.pipelines.corpus.columns import TEXT_ALONE, Columns, with_language
 from beambert.pipelines.corpus.documents import Document, Reject, Skip, decode_document
 from beambert.pipelines.corpus.format_base import LineFormat
 from beambert.pipelines.corpus.parts import FilePart
-from beambert.pipelines.shared.errors import InputError
 
 # Name of a column in a header; a sentence is longer or ends otherwise.
 _NAME = re.compile(r"[#\w](?:[^\t\n,;.!?\"]{0,38}[^\s,;.!?\"])?")

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from beambert.pipelines.shared.flags import FlagGroup
-from beambert.pipelines.shared.progress import Describe, describe_bytes
+from beambert.flags import FlagGroup
+from beambert.progress import Describe, describe_bytes
 
 
 def add_input_flags(parser: FlagGroup, *, is_required: bool = True) -> None:

@@ -8,13 +8,13 @@ import re
 from collections.abc import Callable, Iterator
 from typing import BinaryIO
 
+from beambert.file_kinds import BEGINNING_BYTES, not_text
 from beambert.pipelines.corpus.charsets import NOTHING_ASSUMED, Assumed
 from beambert.pipelines.corpus.columns import Columns
 from beambert.pipelines.corpus.documents import Reject
 from beambert.pipelines.corpus.format_base import BEFORE_TEXT, Format
 from beambert.pipelines.corpus.parts import FilePart
 from beambert.pipelines.files.compression import decompress
-from beambert.pipelines.shared.file_kinds import BEGINNING_BYTES, not_text
 
 # Elements of HTML with which a page, or a piece of one, begins (HTML standard, section 4).
 _HTML = (

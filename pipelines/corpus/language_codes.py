@@ -2,7 +2,7 @@
 
 import re
 
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 
 # The codes of ISO 639-1, each with that of ISO 639-3.
 _CODES = (

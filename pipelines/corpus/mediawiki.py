@@ -7,6 +7,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, BinaryIO
 from xml.etree import ElementTree
 
+from beambert.errors import InputError
 from beambert.pipelines.corpus.charsets import NOTHING_ASSUMED, Assumed
 from beambert.pipelines.corpus.columns import TEXT_ALONE, Columns
 from beambert.pipelines.corpus.documents import Document, Reject, Skip, undecodable
@@ -16,7 +17,6 @@ from beambert.pipelines.corpus.markup_bounds import is_tangled
 from beambert.pipelines.corpus.multistream import index_path, stream_offsets
 from beambert.pipelines.corpus.parts import FilePart, split_at
 from beambert.pipelines.files.compression import CorruptFileError, decompress
-from beambert.pipelines.shared.errors import InputError
 
 if TYPE_CHECKING:
     from beambert.pipelines.files.input_files import InputFile

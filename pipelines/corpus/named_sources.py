@@ -4,7 +4,7 @@ import functools
 import re
 from collections.abc import Sequence
 
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 
 # The names of sources become names of folders.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")

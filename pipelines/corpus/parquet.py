@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, BinaryIO
 
+from beambert.errors import InputError
 from beambert.pipelines.corpus import line_reading
 from beambert.pipelines.corpus.charsets import NOTHING_ASSUMED, Assumed
 from beambert.pipelines.corpus.columns import TEXT_ALONE, Columns, with_language
@@ -14,7 +15,6 @@ from beambert.pipelines.corpus.format_base import Format
 from beambert.pipelines.corpus.parquet_pages import Pages, pages_of
 from beambert.pipelines.corpus.parts import FilePart, split_sections
 from beambert.pipelines.files.compression import CorruptFileError
-from beambert.pipelines.shared.errors import InputError
 
 if TYPE_CHECKING:
     import pyarrow as pa

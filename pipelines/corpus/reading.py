@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import BinaryIO
 
+from beambert.console import counted
+from beambert.errors import InputError
 from beambert.pipelines.corpus import charsets, encodings, parts
 from beambert.pipelines.corpus.columns import NO_LANGUAGE, Columns
 from beambert.pipelines.corpus.documents import NO_TEXT, Document, Reject, Skip
@@ -21,9 +23,7 @@ from beambert.pipelines.corpus.line_reading import has_returns_alone
 from beambert.pipelines.corpus.parts import FilePart
 from beambert.pipelines.files.compression import CorruptFileError, decompress
 from beambert.pipelines.files.input_files import InputFile
-from beambert.pipelines.shared.console import counted
-from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.shared.progress import ProgressTally
+from beambert.progress import ProgressTally
 
 # Number of files of which texts are sampled, and of texts of each.
 _SAMPLED_TEXTS = 8

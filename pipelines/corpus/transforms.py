@@ -10,7 +10,7 @@ from beambert.pipelines.corpus.parts import FilePart
 from beambert.pipelines.corpus.reading import ReadOptions, read_part, reject_row, split_file
 from beambert.pipelines.files.input_files import InputFile
 from beambert.pipelines.files.input_list import InputList
-from beambert.pipelines.shared.progress import ProgressTally
+from beambert.progress import ProgressTally
 
 # Tags of the side outputs of the steps that read documents.
 COUNTS, REJECTS = "counts", "rejects"

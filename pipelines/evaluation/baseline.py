@@ -4,13 +4,13 @@ import dataclasses
 import pathlib
 from typing import Any
 
+from beambert.errors import InputError
 from beambert.pipelines.evaluation import predictions
 from beambert.pipelines.evaluation.blessing import Requirement, of_baseline
 from beambert.pipelines.evaluation.folder import MARKERS, PREDICTIONS_FOLDER, read_metrics
 from beambert.pipelines.evaluation.intervals import change_interval
 from beambert.pipelines.evaluation.measures import Measures, measures_of
 from beambert.pipelines.evaluation.outcomes import OUTCOMES, Outcomes
-from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import claims
 from beambert.pipelines.tasks.task import Task
 

@@ -10,7 +10,7 @@ from beambert.pipelines.evaluation.predictions import Row
 from beambert.pipelines.files.beam_files import delete_quietly
 from beambert.pipelines.files.stored_values import StoredValue, store_values
 from beambert.pipelines.jobs.running import describe_examples, run_job
-from beambert.pipelines.shared.progress import ProgressTally
+from beambert.progress import ProgressTally
 
 if TYPE_CHECKING:  # importing TFMA takes seconds, which --help avoids
     from apache_beam.options.pipeline_options import PipelineOptions

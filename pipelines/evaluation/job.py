@@ -4,9 +4,9 @@ import dataclasses
 import pathlib
 from collections.abc import Callable, Sequence
 
+from beambert.errors import InputError
+from beambert.job_fields import settle_fields
 from beambert.pipelines.evaluation.blessing import Threshold
-from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.shared.job_fields import settle_fields
 from beambert.pipelines.tasks.examples import Example, read_file
 from beambert.pipelines.tasks.files import split_path
 from beambert.pipelines.tasks.squad import Question

@@ -8,8 +8,8 @@ from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 
 from beambert.pipelines.evaluation.outcomes import NumberOutcomes
-from beambert.pipelines.shared.report_page import AMBER, BLUE, new_figure
 from beambert.pipelines.tasks.metrics import METRICS
+from beambert.report import AMBER, BLUE, new_figure
 
 # More dots would make the report larger without showing more.
 _MAX_DOTS = 1500

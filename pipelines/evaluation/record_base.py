@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from beambert.errors import InputError
 from beambert.pipelines.evaluation.outcome_base import Record
 from beambert.pipelines.prediction.saved_models import Model
-from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.tasks.task import Task
 
 # A slicing: the value of each example, and all values in the order of reports.

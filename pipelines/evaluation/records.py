@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from beambert.errors import InputError
 from beambert.pipelines.evaluation.excerpts import excerpt
 from beambert.pipelines.evaluation.multi_label_records import MultiLabelRecords
 from beambert.pipelines.evaluation.outcome_base import Record
@@ -32,7 +33,6 @@ from beambert.pipelines.evaluation.record_base import (
     text_of,
 )
 from beambert.pipelines.prediction.saved_models import Model
-from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.tasks.entities import entities
 from beambert.pipelines.tasks.examples import ChoiceExample, TaggedExample, TextExample
 from beambert.pipelines.tasks.ranking import text_id

@@ -12,7 +12,8 @@ from beambert.pipelines.evaluation.measures import written
 from beambert.pipelines.evaluation.outcomes import CosineOutcomes, NumberOutcomes, Outcomes
 from beambert.pipelines.evaluation.records import RECORDS, Mistake
 from beambert.pipelines.evaluation.slices import LENGTH, slice_title
-from beambert.pipelines.shared.report_page import (
+from beambert.pipelines.tasks.metrics import METRICS
+from beambert.report import (
     BAD,
     GOOD,
     Card,
@@ -28,7 +29,6 @@ from beambert.pipelines.shared.report_page import (
     tag,
     verdict,
 )
-from beambert.pipelines.tasks.metrics import METRICS
 
 _MAX_LABELS_IN_MATRIX = 30
 _MAX_SLICES_IN_FIGURE = 60

@@ -4,8 +4,8 @@ import dataclasses
 import math
 from collections.abc import Sequence
 
+from beambert.errors import InputError
 from beambert.pipelines.evaluation.records import RECORDS
-from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.tasks.examples import Example
 from beambert.pipelines.tasks.squad import Question
 

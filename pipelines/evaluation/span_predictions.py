@@ -7,6 +7,7 @@ import pathlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from beambert.errors import InputError
 from beambert.pipelines.evaluation import slices
 from beambert.pipelines.evaluation.outcomes import Record
 from beambert.pipelines.evaluation.predictions import Predictor, Row, encode_record
@@ -15,7 +16,6 @@ from beambert.pipelines.model_inputs.answers import DecodingParameters, SquadPre
 from beambert.pipelines.model_inputs.signatures import ID_INPUTS, WINDOWS_SIGNATURE
 from beambert.pipelines.model_inputs.windows import WindowParameters, make_windows
 from beambert.pipelines.prediction.saved_models import Model, check_signature, check_task, load
-from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage.model_files import TRAINING_FILE
 from beambert.pipelines.tasks.squad import Question
 from beambert.pipelines.tasks.squad_scoring import score

@@ -21,17 +21,17 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from beambert.errors import InputError
+from beambert.json_objects import check_names
 from beambert.pipelines.model_inputs.examples import MODEL_INPUTS
 from beambert.pipelines.model_inputs.features import TaskFeatures
 from beambert.pipelines.records.contract import INFO_FILE, FolderInfo
 from beambert.pipelines.records.lengths import check_lengths
-from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.shared.json_objects import check_names
-from beambert.pipelines.shared.ragged import ranges, starts_of
 from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.storage.claims import MARKER_FILE, describe_difference
 from beambert.pipelines.tasks.task import Task
 from beambert.pipelines.wordpiece.vocabulary import Vocabulary
+from beambert.ragged import ranges, starts_of
 
 ROW, SEQUENCE_LENGTHS = "row", "sequence_lengths"
 TOKEN_FEATURES = ("input_ids", "segment_ids")

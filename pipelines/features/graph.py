@@ -5,6 +5,7 @@ import dataclasses
 import apache_beam as beam
 from apache_beam.io.filesystems import FileSystems
 
+from beambert.errors import InputError
 from beambert.pipelines.features.contract import FLAGS_OF
 from beambert.pipelines.features.job import (
     FeaturesJob,
@@ -19,7 +20,6 @@ from beambert.pipelines.files.beginnings import check_beginning
 from beambert.pipelines.files.stored_values import StoredValue, store_values
 from beambert.pipelines.jobs.outputs import take_output
 from beambert.pipelines.jobs.running import check_reachable_from, library_versions
-from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import claims
 from beambert.pipelines.tasks.splits import TaskSplits
 from beambert.pipelines.tokenizers.folders import read_given

@@ -5,10 +5,10 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from beambert.errors import InputError
+from beambert.flags import check_minimum
+from beambert.job_fields import settle_fields
 from beambert.pipelines.records.contract import shard_name
-from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.shared.flags import check_minimum
-from beambert.pipelines.shared.job_fields import settle_fields
 from beambert.pipelines.tasks.examples import Example
 from beambert.pipelines.tasks.splits import TaskSplits, present_splits, read_splits
 from beambert.pipelines.tasks.squad import Question

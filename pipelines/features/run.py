@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from apache_beam.io.filesystems import FileSystems
 
+from beambert.loading import loading
 from beambert.pipelines.features.contract import FLAGS_OF, LOST_TOKENS, FeaturesInfo
 from beambert.pipelines.features.graph import EXAMPLES_FILE, CreateTaskFeatures, plan_features
 from beambert.pipelines.features.job import FeaturesJob, FeaturesPlan
@@ -17,7 +18,6 @@ from beambert.pipelines.jobs.running import (
     works_here,
 )
 from beambert.pipelines.records.contract import INFO_FILE
-from beambert.pipelines.shared.loading import loading
 from beambert.pipelines.storage import locks
 from beambert.pipelines.tasks.splits import TaskSplits
 

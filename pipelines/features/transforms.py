@@ -7,6 +7,7 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.io.filesystems import FileSystems
 
+from beambert.loading import loading
 from beambert.pipelines.features.contract import LOST_TOKENS, FeaturesInfo
 from beambert.pipelines.features.job import FeaturesPlan, Shard
 from beambert.pipelines.files.beam_files import (
@@ -16,10 +17,9 @@ from beambert.pipelines.files.beam_files import (
     write_bytes,
 )
 from beambert.pipelines.records.contract import INFO_FILE
-from beambert.pipelines.shared.loading import loading
-from beambert.pipelines.shared.progress import ProgressTally
 from beambert.pipelines.storage.claims import TEMPORARY_PREFIX
 from beambert.pipelines.storage.model_files import LABELS_FILE
+from beambert.progress import ProgressTally
 
 
 @dataclasses.dataclass(frozen=True)

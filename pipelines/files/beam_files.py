@@ -19,8 +19,8 @@ from google.api_core.exceptions import GoogleAPIError
 from google.auth.exceptions import GoogleAuthError
 from google.cloud.storage.exceptions import InvalidResponse
 
+from beambert.errors import InputError, LostClaimError
 from beambert.pipelines.files.ranged_files import read_gs
-from beambert.pipelines.shared.errors import InputError, LostClaimError
 from beambert.pipelines.storage import claims
 from beambert.pipelines.storage.claims import MARKER_FILE, UNFINISHED_FILE
 from beambert.pipelines.storage.given_paths import has_wildcard

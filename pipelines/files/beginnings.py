@@ -4,7 +4,7 @@ from typing import Any
 
 import apache_beam as beam
 
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 
 
 def check_beginning(given: Any, name: str) -> None:

@@ -11,11 +11,11 @@ from typing import BinaryIO
 
 from apache_beam.io.filesystems import FileSystems
 
+from beambert.console import counted
+from beambert.errors import InputError
 from beambert.pipelines.files.beam_files import STORAGE_ERRORS, open_uncompressed, reason
 from beambert.pipelines.files.compression import DECOMPRESSORS
 from beambert.pipelines.files.ranged_files import RangedFile, read_gs
-from beambert.pipelines.shared.console import counted
-from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage.claims import absolute
 
 # Number of bytes to copy at a time from what a request has brought.

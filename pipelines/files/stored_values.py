@@ -10,8 +10,8 @@ import pickle
 from collections.abc import Iterable
 from typing import Any
 
+from beambert.errors import InputError
 from beambert.pipelines.files.beam_files import create, read_range
-from beambert.pipelines.shared.errors import InputError
 
 
 @dataclasses.dataclass(frozen=True)

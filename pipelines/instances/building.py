@@ -11,6 +11,7 @@ from random import Random
 
 import numpy as np
 
+from beambert.errors import InputError
 from beambert.pipelines.instances.compact_documents import HASH_BYTES, CompactDocuments
 from beambert.pipelines.instances.copies import add_noise, build_copies
 from beambert.pipelines.instances.masking import TokenIds, assemble_rows, mask_rows, with_frame
@@ -24,7 +25,6 @@ from beambert.pipelines.records.contract import (
     PREDICTION_FEATURES,
     SOP,
 )
-from beambert.pipelines.shared.errors import InputError
 
 # Number of rows made and encoded at a time: enough for numpy to be fast, few enough for the cache.
 # Of rows of more than 512 tokens they are fewer, so that memory doesn't grow with the length.

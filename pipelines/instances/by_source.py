@@ -26,7 +26,7 @@ from beambert.pipelines.instances.packing import PackedRows, pack_documents
 from beambert.pipelines.instances.pairs import Balance, PairCounts
 from beambert.pipelines.instances.parameters import CORPUS, REFERENCE, InstanceParameters
 from beambert.pipelines.records.contract import IS_NEXT, NONE
-from beambert.pipelines.shared.ragged import ranges, starts_of
+from beambert.ragged import ranges, starts_of
 
 # Rows of a pass: int32 [pairs, 5], see `pairs.build_pairs`, or packed rows.
 Rows = np.ndarray | PackedRows

@@ -7,7 +7,7 @@ from hashlib import blake2b
 
 import numpy as np
 
-from beambert.pipelines.shared.ragged import ranges
+from beambert.ragged import ranges
 
 # Bytes of a document's hash. With 16 of them 10^12 documents do not collide.
 HASH_BYTES = 16

@@ -24,7 +24,7 @@ from beambert.pipelines.instances.pairs import (
     draw_target,
 )
 from beambert.pipelines.records.contract import IS_NEXT, RANDOM_NEXT
-from beambert.pipelines.shared.ragged import ranges, starts_of
+from beambert.ragged import ranges, starts_of
 
 # Share of the words of a copy that are left out, and of its tokens that are random ones of the
 # corpus. Hill et al. and Lample et al. drop 0.1 of the words and replace none; more noise leaves

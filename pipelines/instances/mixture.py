@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 
 # Weights add up to 1 within so much, for those that are written with few digits.
 _TOLERANCE = 1e-6

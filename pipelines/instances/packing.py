@@ -17,7 +17,7 @@ from random import Random
 import numpy as np
 
 from beambert.pipelines.instances.masking import TokenIds
-from beambert.pipelines.shared.ragged import ranges, starts_of
+from beambert.ragged import ranges, starts_of
 
 # [CLS] before the sentences, and [SEP] behind them.
 SPECIAL_TOKENS_A_RECORD = 2

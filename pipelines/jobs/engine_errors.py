@@ -5,8 +5,8 @@ import importlib.metadata
 import re
 from collections.abc import Iterator
 
-from beambert.pipelines.shared.console import input_error_in
-from beambert.pipelines.shared.errors import InputError
+from beambert.console import input_error_in
+from beambert.errors import InputError
 
 # The local runner's message when one of its worker processes has ended.
 WORKER_GONE = "Channel closed prematurely"

@@ -21,8 +21,8 @@ from apache_beam.options.pipeline_options import (
 )
 from apache_beam.runners.portability import job_server
 
-from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.shared.interrupts import undone_at_end
+from beambert.errors import InputError
+from beambert.interrupts import undone_at_end
 
 # Beam waits for five minutes, and ends with a traceback then.
 SECONDS_TO_ANSWER = 20.0

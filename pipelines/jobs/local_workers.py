@@ -19,8 +19,8 @@ from apache_beam.portability.api import endpoints_pb2
 from apache_beam.runners.portability.fn_api_runner import worker_handlers
 from google.protobuf import json_format, text_format
 
+from beambert.interrupts import undone_at_end
 from beambert.pipelines.jobs.engine_errors import WORKER_GONE
-from beambert.pipelines.shared.interrupts import undone_at_end
 
 # Time for a worker to load its libraries and connect. It takes 10 s on two busy cores.
 SECONDS_TO_CONNECT = 300.0

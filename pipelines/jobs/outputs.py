@@ -5,7 +5,7 @@ import weakref
 
 import apache_beam as beam
 
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 
 _OUTPUTS: weakref.WeakKeyDictionary[beam.Pipeline, set[str]] = weakref.WeakKeyDictionary()
 

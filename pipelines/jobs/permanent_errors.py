@@ -20,6 +20,7 @@ from apache_beam.runners.common import DoFnSignature
 from apache_beam.transforms.core import CombineValuesDoFn
 from apache_beam.typehints.typecheck import AbstractDoFnWrapper
 
+from beambert.errors import InputError, LostClaimError
 from beambert.pipelines.files.beam_files import (
     STORAGE_ERRORS,
     may_pass,
@@ -27,7 +28,6 @@ from beambert.pipelines.files.beam_files import (
     write_bytes,
 )
 from beambert.pipelines.jobs.outputs import check_visible
-from beambert.pipelines.shared.errors import InputError, LostClaimError
 from beambert.pipelines.storage.claims import aside
 
 SECONDS_BETWEEN_LOOKS = 5.0

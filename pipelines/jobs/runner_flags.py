@@ -5,7 +5,7 @@ import os
 import urllib.parse
 from typing import TYPE_CHECKING
 
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions

@@ -10,14 +10,14 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from beambert.console import duration, quiet_stderr
+from beambert.errors import InputError
+from beambert.flags import Flag, FlagParser, unknown_flag
+from beambert.loading import hidden
 from beambert.pipelines.jobs.engine_errors import plain_errors
 from beambert.pipelines.jobs.runner_flags import check_runner
-from beambert.pipelines.shared.console import duration, quiet_stderr
-from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.shared.flags import Flag, FlagParser, unknown_flag
-from beambert.pipelines.shared.loading import hidden
-from beambert.pipelines.shared.progress import Describe, Pace, ProgressDisplay
 from beambert.pipelines.storage.claims import absolute
+from beambert.progress import Describe, Pace, ProgressDisplay
 
 if TYPE_CHECKING:
     from apache_beam import Pipeline

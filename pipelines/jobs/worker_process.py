@@ -5,7 +5,7 @@ import signal
 import sys
 import threading
 
-from beambert.pipelines.shared.loading import loading
+from beambert.loading import loading
 
 
 def _end_with_parent() -> None:

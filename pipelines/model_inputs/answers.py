@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from beambert.errors import InputError
 from beambert.pipelines.model_inputs.windows import Windows, has_most_context
-from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.tasks.squad import Question
 
 # Number of questions that are decoded at a time: all pairs of starts and ends must fit in memory.

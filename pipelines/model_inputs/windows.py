@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.shared.ragged import ranges, starts_of
+from beambert.errors import InputError
 from beambert.pipelines.tasks.squad import Question
+from beambert.ragged import ranges, starts_of
 
 if TYPE_CHECKING:  # This module imports TensorFlow.
     from beambert.pipelines.tokenizers.encoding import SubwordOffsets

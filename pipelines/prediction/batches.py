@@ -8,6 +8,8 @@ from typing import Any
 
 from apache_beam.ml.inference.base import ModelHandler
 
+from beambert.errors import InputError
+from beambert.file_kinds import not_text
 from beambert.pipelines.corpus import charsets, encodings
 from beambert.pipelines.corpus.encodings import Encodings
 from beambert.pipelines.files import input_files
@@ -16,15 +18,13 @@ from beambert.pipelines.prediction import saved_models
 from beambert.pipelines.prediction.answers import ANSWERS
 from beambert.pipelines.prediction.job import FILE, PredictionJob
 from beambert.pipelines.prediction.saved_models import load
-from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.shared.file_kinds import not_text
-from beambert.pipelines.shared.progress import ProgressTally
 from beambert.pipelines.storage.tensorflow_models import call_on_texts
 from beambert.pipelines.tasks import tables
 from beambert.pipelines.tasks.examples import Example, TaggedExample
 from beambert.pipelines.tasks.squad import Question
 from beambert.pipelines.tasks.task import TAGGING
 from beambert.pipelines.tasks.word_tags import WORDS_ENDINGS, sentences_of
+from beambert.progress import ProgressTally
 
 # Greatest number of rows that a model answers at once.
 BATCH_SIZE = 64

@@ -21,8 +21,8 @@ from beambert.pipelines.prediction.batches import (
 )
 from beambert.pipelines.prediction.job import PredictionJob
 from beambert.pipelines.prediction.saved_models import Model, find_model_anywhere
-from beambert.pipelines.shared.progress import ProgressTally
 from beambert.pipelines.storage.claims import absolute
+from beambert.progress import ProgressTally
 
 
 @beam.typehints.with_input_types(str | Mapping[str, str])

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from beambert.pipelines.shared.job_fields import settle_fields
+from beambert.job_fields import settle_fields
 
 # What a text of a plain text file is.
 LINE, FILE = "line", "file"

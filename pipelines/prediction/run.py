@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import apache_beam as beam
 
+from beambert.console import counted, duration, size
+from beambert.errors import InputError
 from beambert.pipelines.files import beam_files, input_files
 from beambert.pipelines.jobs.running import check_reachable, run_job
 from beambert.pipelines.jobs.written_counts import WriteCounts, take_counts
@@ -20,12 +22,10 @@ from beambert.pipelines.prediction.batches import (
 from beambert.pipelines.prediction.graph import Predict
 from beambert.pipelines.prediction.job import LINE, PredictionJob
 from beambert.pipelines.prediction.saved_models import Model, find_model
-from beambert.pipelines.shared.console import counted, duration, size
-from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.shared.progress import Describe, Pace
 from beambert.pipelines.storage import claims, locks
 from beambert.pipelines.storage.model_files import NOT_TO_USE, model_sha256
 from beambert.pipelines.storage.tensorflow_files import local_folder
+from beambert.progress import Describe, Pace
 
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions

@@ -7,9 +7,9 @@ import pathlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from beambert.errors import InputError
+from beambert.json_objects import parse_object
 from beambert.pipelines.prediction.answers import ANSWERS
-from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.shared.json_objects import parse_object
 from beambert.pipelines.storage import known_graphs, tensorflow_models
 from beambert.pipelines.storage.claims import MARKER_FILE
 from beambert.pipelines.storage.given_paths import FINETUNE, check_folder

@@ -12,9 +12,9 @@ import uuid
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from beambert.errors import InputError
 from beambert.pipelines.jobs.running import check_reachable, has_local_workers
 from beambert.pipelines.prediction.saved_models import Model
-from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import claims, tensorflow_files
 
 if TYPE_CHECKING:

@@ -4,9 +4,9 @@ import dataclasses
 import re
 from typing import TYPE_CHECKING
 
+from beambert.console import duration
+from beambert.errors import InputError
 from beambert.pipelines.pretraining_data.job_size import JobSize
-from beambert.pipelines.shared.console import duration
-from beambert.pipelines.shared.errors import InputError
 
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions

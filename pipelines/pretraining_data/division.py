@@ -11,7 +11,7 @@ import dataclasses
 import numpy as np
 
 from beambert.pipelines.instances.compact_documents import CompactDocuments, is_held_out
-from beambert.pipelines.shared.ragged import starts_of
+from beambert.ragged import starts_of
 
 # Least number of tokens of a stretch, about two pages. A shorter document is never divided. Of 10,
 # 30 and 70 books of 50,000 tokens, 2 % are then 2.0 % ± 0.3, 0.14 and 0.09 (standard deviation).

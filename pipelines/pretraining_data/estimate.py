@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from beambert.console import counted, duration
 from beambert.pipelines.corpus.documents import Document, Reject, count_read
 from beambert.pipelines.corpus.parts import FilePart
 from beambert.pipelines.corpus.reading import ReadOptions, counts_by_reason, read_part, split_file
@@ -37,7 +38,6 @@ from beambert.pipelines.pretraining_data.tokenizing import DocumentTokenizer
 from beambert.pipelines.pretraining_data.transforms import near_duplicate_settings
 from beambert.pipelines.records.contract import NONE
 from beambert.pipelines.records.encoding import RecordWriter, encode_examples
-from beambert.pipelines.shared.console import counted, duration
 from beambert.pipelines.text.flags import describe_scrubbing
 from beambert.pipelines.text.preparation import NEAR, TextOptions, prepare_documents
 from beambert.pipelines.text.sentences import SplitText

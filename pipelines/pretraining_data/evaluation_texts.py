@@ -17,11 +17,11 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from beambert.errors import InputError
+from beambert.file_kinds import not_text
 from beambert.pipelines.corpus import charsets
 from beambert.pipelines.files.compression import CorruptFileError, decompress
 from beambert.pipelines.files.input_files import match_inputs, open_stored
-from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.shared.file_kinds import not_text
 from beambert.pipelines.tasks import tables, word_tags
 from beambert.pipelines.text.phrases import CHARACTERS_A_WORD, Match, Phrases
 

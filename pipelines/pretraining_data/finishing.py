@@ -7,6 +7,8 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.io.filesystems import FileSystems
 
+from beambert.console import counted
+from beambert.errors import InputError
 from beambert.pipelines.corpus.coverage import expected_coverage
 from beambert.pipelines.corpus.reading import check_rejects, counts_by_reason
 from beambert.pipelines.files.beam_files import (
@@ -38,8 +40,6 @@ from beambert.pipelines.records.contract import (
 from beambert.pipelines.records.figures import figures
 from beambert.pipelines.records.schema import SCHEMA_FILE, records_schema, serialize_schema
 from beambert.pipelines.records.statistics import RecordStatistics
-from beambert.pipelines.shared.console import counted
-from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage.claims import TEMPORARY_PREFIX
 
 # The counts that info.json leaves out where there are no pairs, and where there are no masks.

@@ -4,6 +4,9 @@ import dataclasses
 import math
 from collections.abc import Collection
 
+from beambert.errors import InputError
+from beambert.flags import check_minimum, check_shares
+from beambert.job_fields import settle_fields
 from beambert.pipelines.corpus.language_codes import check_language
 from beambert.pipelines.corpus.named_sources import JobInput
 from beambert.pipelines.instances.mixture import Mixture, parse_weights
@@ -17,9 +20,6 @@ from beambert.pipelines.instances.parameters import (
     InstanceParameters,
 )
 from beambert.pipelines.records.contract import LONGEST_SEQUENCE, MASK_PARAMETERS, NONE, STATIC
-from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.shared.flags import check_minimum, check_shares
-from beambert.pipelines.shared.job_fields import settle_fields
 from beambert.pipelines.text.language_identification import MIN_PROBABILITY, check_languages
 from beambert.pipelines.text.scrubbing import DEFAULT_REGIONS, check_scrubbing
 from beambert.pipelines.text.segmenters import check_segmenter

@@ -12,6 +12,7 @@ from typing import Any
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions, TestOptions
 
+from beambert.errors import InputError
 from beambert.pipelines.corpus.encodings import Encodings
 from beambert.pipelines.corpus.formats import AUTO, FORMATS
 from beambert.pipelines.corpus.reading import ReadOptions, find_encodings
@@ -34,7 +35,6 @@ from beambert.pipelines.records.contract import (
     STATISTICS_FILE,
 )
 from beambert.pipelines.records.schema import SCHEMA_FILE
-from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage.claims import TEMPORARY_PREFIX, UNFINISHED_FILE, absolute
 from beambert.pipelines.text import segmenters
 from beambert.pipelines.text.filters import FilterSettings, read_blocklist

@@ -11,6 +11,8 @@ import numpy as np
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.transforms.window import GlobalWindows
 
+from beambert.errors import InputError
+from beambert.loading import loading
 from beambert.pipelines.instances.building import (
     DocumentCounts,
     InstanceCounts,
@@ -37,8 +39,6 @@ from beambert.pipelines.pretraining_data.text_parts import count
 from beambert.pipelines.records.contract import NONE, feature_shapes
 from beambert.pipelines.records.figures import total
 from beambert.pipelines.records.statistics import FAULTS, FEATURES, VocabularyIds
-from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.shared.loading import loading
 from beambert.pipelines.storage.claims import absolute
 
 # The fields of a job that these parts follow. The parts for text have parameters of their own.

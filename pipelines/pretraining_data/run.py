@@ -8,6 +8,10 @@ from typing import TYPE_CHECKING, Any
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import StandardOptions
 
+from beambert.console import counted, duration, size
+from beambert.errors import InputError
+from beambert.interrupts import undone_at_end
+from beambert.loading import loading
 from beambert.pipelines.corpus.flags import describe_reading
 from beambert.pipelines.corpus.reading import sample_documents
 from beambert.pipelines.files import beam_files
@@ -34,17 +38,13 @@ from beambert.pipelines.pretraining_data.split_shares import (
 )
 from beambert.pipelines.pretraining_data.summary import read_warnings, summarize, waste_warnings
 from beambert.pipelines.records.contract import INFO_FILE, RecordsInfo
-from beambert.pipelines.shared.console import counted, duration, size
-from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.shared.interrupts import undone_at_end
-from beambert.pipelines.shared.loading import loading
-from beambert.pipelines.shared.progress import Describe
 from beambert.pipelines.storage import locks
 from beambert.pipelines.text.divided_words import divided_word_notes
 from beambert.pipelines.text.languages import language_notes
 from beambert.pipelines.text.preparation import LINE
 from beambert.pipelines.text.segmenters import segmenter_notes
 from beambert.pipelines.wordpiece.lost_marks import warn_of_lost_marks
+from beambert.progress import Describe
 
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions

@@ -9,6 +9,8 @@ import apache_beam as beam
 import numpy as np
 from apache_beam.metrics import Metrics
 
+from beambert.loading import loading
+from beambert.machine_memory import free_bytes
 from beambert.pipelines.files.beam_files import check_claimed
 from beambert.pipelines.instances.building import (
     DocumentCounts,
@@ -32,11 +34,9 @@ from beambert.pipelines.pretraining_data.shard_counts import FolderCounts, Shard
 from beambert.pipelines.pretraining_data.shard_files import ShardFile, open_shard_file
 from beambert.pipelines.pretraining_data.shuffle import Received, Shuffle
 from beambert.pipelines.records.statistics import VocabularyIds, count_records, restore_ids
-from beambert.pipelines.shared.loading import loading
-from beambert.pipelines.shared.machine_memory import free_bytes
-from beambert.pipelines.shared.progress import ProgressTally
 from beambert.pipelines.text.preparation import KEEP
 from beambert.pipelines.wordpiece.vocabulary import Vocabulary
+from beambert.progress import ProgressTally
 
 
 class WriteShards(beam.DoFn):

@@ -20,8 +20,8 @@ from apache_beam.io.filesystems import FileSystems
 
 from beambert.pipelines.files.beam_files import create, read_range
 from beambert.pipelines.jobs.running import SHUFFLING_RUNNERS
-from beambert.pipelines.shared.ragged import starts_of
 from beambert.pipelines.storage.claims import TEMPORARY_PREFIX
+from beambert.ragged import starts_of
 
 # Values of --shuffle.
 AUTO, RUNNER, FILES = "auto", "runner", "files"

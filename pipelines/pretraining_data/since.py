@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 
 from apache_beam.io.filesystems import FileSystems
 
+from beambert.errors import InputError
 from beambert.pipelines.files.beam_files import STORAGE_ERRORS, read_bytes
 from beambert.pipelines.files.input_files import InputFile
 from beambert.pipelines.files.input_list import INPUTS_FILE, read_list
 from beambert.pipelines.records.contract import INFO_FILE, RecordsInfo
-from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage.claims import MARKER_FILE, absolute
 
 

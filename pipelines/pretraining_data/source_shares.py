@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from beambert.console import counted
 from beambert.pipelines.instances.by_source import SourceRecords
 from beambert.pipelines.instances.mixture import Mixture
-from beambert.pipelines.shared.console import counted
 
 # A share that differs by more from the one that was asked for is named in a warning. It is one of
 # very little text, or --max_epochs_per_source stands against it.

@@ -6,6 +6,7 @@ from typing import Any
 
 from apache_beam.io.filesystems import FileSystems
 
+from beambert.console import counted, size
 from beambert.pipelines.corpus.flags import describe_cleaning
 from beambert.pipelines.files import beam_files
 from beambert.pipelines.pretraining_data.evaluation_texts import OVERLAP
@@ -19,7 +20,6 @@ from beambert.pipelines.records.contract import (
 )
 from beambert.pipelines.records.figures import MadeWith, warn
 from beambert.pipelines.records.statistics import RecordStatistics
-from beambert.pipelines.shared.console import counted, size
 from beambert.pipelines.text.flags import describe_scrubbing
 
 # A document of so many copies, and of such a share of the tokens, is worth a warning.

@@ -15,6 +15,9 @@ import numpy as np
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.metrics import Metrics
 
+from beambert.errors import InputError
+from beambert.job_fields import as_tuple
+from beambert.loading import loading
 from beambert.pipelines.corpus.documents import Document, Reject, count_read
 from beambert.pipelines.corpus.language_codes import check_language, language_of
 from beambert.pipelines.corpus.parts import FilePart
@@ -34,11 +37,6 @@ from beambert.pipelines.pretraining_data.rows import (
 )
 from beambert.pipelines.pretraining_data.sources import Sources
 from beambert.pipelines.pretraining_data.transforms import BATCH_CHARACTERS
-from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.shared.job_fields import as_tuple
-from beambert.pipelines.shared.loading import loading
-from beambert.pipelines.shared.progress import ProgressTally
-from beambert.pipelines.shared.ragged import starts_of
 from beambert.pipelines.text.filters import NO_FILTER, FilterSettings
 from beambert.pipelines.text.language_identification import MIN_PROBABILITY, check_languages
 from beambert.pipelines.text.preparation import SENTENCEX, TextOptions, prepare_documents
@@ -47,6 +45,8 @@ from beambert.pipelines.text.scrubbing import DEFAULT_REGIONS, check_scrubbing
 from beambert.pipelines.text.sentences import SplitText
 from beambert.pipelines.tokenizers.folders import read_given
 from beambert.pipelines.wordpiece.vocabulary import Vocabulary
+from beambert.progress import ProgressTally
+from beambert.ragged import starts_of
 
 
 class ReadDocuments(beam.PTransform):

@@ -10,6 +10,7 @@ from apache_beam.metrics import Metrics
 from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.windowed_value import WindowedValue
 
+from beambert.loading import loading
 from beambert.pipelines.corpus.coverage import coverage
 from beambert.pipelines.corpus.documents import Document, Reject, count_read
 from beambert.pipelines.corpus.reading import ReadOptions
@@ -33,11 +34,10 @@ from beambert.pipelines.pretraining_data.near_duplicates import (
 )
 from beambert.pipelines.pretraining_data.shuffle import Shuffle
 from beambert.pipelines.pretraining_data.sources import Sources
-from beambert.pipelines.shared.loading import loading
-from beambert.pipelines.shared.progress import ProgressTally
 from beambert.pipelines.text.preparation import KEEP, NEAR, TextOptions, prepare_documents
 from beambert.pipelines.text.sentences import SplitText
 from beambert.pipelines.wordpiece.vocabulary import Vocabulary
+from beambert.progress import ProgressTally
 
 # Number of characters to split and tokenize at a time. At this size the overhead of a call of
 # TensorFlow doesn't matter.

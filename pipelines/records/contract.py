@@ -31,8 +31,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
-from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.shared.json_objects import check_names, parse_object
+from beambert.errors import InputError
+from beambert.json_objects import check_names, parse_object
 from beambert.pipelines.storage.claims import MARKER_FILE, UNFINISHED_FILE
 
 INFO_FILE = "info.json"

@@ -13,6 +13,7 @@ import pyarrow as pa
 from tensorflow_metadata.proto.v0 import schema_pb2
 from tfx_bsl.coders import example_coder
 
+from beambert.errors import InputError
 from beambert.pipelines.records.artefacts import ArtefactCounts, TokenTable, count_artefacts
 from beambert.pipelines.records.contract import LABEL_FEATURE, PREDICTION_FEATURES
 from beambert.pipelines.records.reading import CorruptRecordsError, open_hashed, read_records
@@ -31,7 +32,6 @@ from beambert.pipelines.records.statistics import (
     count_records,
     restore_ids,
 )
-from beambert.pipelines.shared.errors import InputError
 
 # Number of positions decoded at a time: 4,096 rows of 128. More do not fit the processor's cache.
 POSITIONS_AT_A_TIME = 1 << 19

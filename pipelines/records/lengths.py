@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator
 
 import google_crc32c
 
+from beambert.errors import InputError
 from beambert.pipelines.records.contract import MOST_RECORD_BYTES
-from beambert.pipelines.shared.errors import InputError
 
 # Number of bytes of a record file, plain or gzip, that are enough to tell its first length.
 START_BYTES = 1 << 16

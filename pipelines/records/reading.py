@@ -13,8 +13,8 @@ import google_crc32c
 from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
+from beambert.errors import InputError
 from beambert.pipelines.files.beam_files import STORAGE_ERRORS
-from beambert.pipelines.shared.errors import InputError
 
 _LENGTH = struct.Struct("<QI")
 _CHECKSUM = struct.Struct("<I")

@@ -16,8 +16,8 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.shared.json_objects import parse_object
+from beambert.errors import InputError
+from beambert.json_objects import parse_object
 
 # Marks a complete folder, by the convention of Hadoop and Spark.
 MARKER_FILE = "_SUCCESS"

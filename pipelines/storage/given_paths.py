@@ -5,7 +5,7 @@ They look only at this machine; paths on other storage pass, and are looked at w
 
 import os
 
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 
 # The remedies for a folder that is missing.
 CHECK, FINETUNE = "check the path", "name a folder that `beambert finetune` finished"

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 
 # The operations of the graphs that `trainer.serving` makes, for all kinds of tasks and activations,
 # in float32 and bfloat16, and of simple functions of text like them. Each computes its outputs from

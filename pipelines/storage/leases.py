@@ -17,8 +17,8 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.shared.interrupts import set_sentence, undone_at_end
+from beambert.errors import InputError
+from beambert.interrupts import set_sentence, undone_at_end
 
 # A lease ends after this time unless its holder renews it.
 LEASE = datetime.timedelta(minutes=5)

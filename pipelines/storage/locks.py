@@ -17,8 +17,8 @@ import sys
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 
-from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.shared.interrupts import undone_at_end
+from beambert.errors import InputError
+from beambert.interrupts import undone_at_end
 from beambert.pipelines.storage import claims, leases
 from beambert.pipelines.storage.leases import BusyError
 

@@ -4,8 +4,8 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.shared.json_objects import parse_object
+from beambert.errors import InputError
+from beambert.json_objects import parse_object
 from beambert.pipelines.storage.claims import MARKER_FILE, first_difference
 
 CONFIG_FILE = "bert_config.json"

@@ -15,8 +15,8 @@ import re
 import tempfile
 from collections.abc import Collection, Iterator, Sequence
 
-from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.shared.loading import loading
+from beambert.errors import InputError
+from beambert.loading import loading
 from beambert.pipelines.storage import claims
 
 with loading():

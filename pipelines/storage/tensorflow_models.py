@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 from beambert.pipelines.storage import known_graphs
 from beambert.pipelines.storage.model_files import GRAPH_FILE
 

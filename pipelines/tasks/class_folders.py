@@ -8,10 +8,10 @@ import os
 import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 
+from beambert.errors import InputError
+from beambert.file_kinds import not_text
 from beambert.pipelines.corpus import charsets, encodings
 from beambert.pipelines.corpus.encodings import Encodings
-from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.shared.file_kinds import not_text
 from beambert.pipelines.tasks.tables import BadRow
 
 # Ending of a split's name that stands for a folder with a folder for each label.

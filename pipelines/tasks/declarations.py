@@ -4,8 +4,8 @@ A task is one entry of `TASKS`, an instance of a class in `kinds`; `examples` re
 module needs only the standard library.
 """
 
-from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.shared.flags import meant
+from beambert.errors import InputError
+from beambert.flags import meant
 from beambert.pipelines.tasks.kinds import (
     Choice,
     Classification,

@@ -9,7 +9,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 from beambert.pipelines.tasks.files import is_labelled, split_path
 from beambert.pipelines.tasks.tables import BadRow
 from beambert.pipelines.tasks.task import ExampleFile, Task

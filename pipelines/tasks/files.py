@@ -4,7 +4,7 @@ import hashlib
 import os
 import pathlib
 
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 from beambert.pipelines.tasks.class_folders import FOLDER, contents_of
 from beambert.pipelines.tasks.task import TEST, Task
 

@@ -5,9 +5,9 @@ import dataclasses
 import math
 from typing import Any
 
+from beambert.errors import InputError
+from beambert.flags import SWITCH
 from beambert.pipelines.corpus import charsets
-from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.shared.flags import SWITCH
 from beambert.pipelines.tasks.declarations import (
     OWN_TASKS,
     TASKS,

@@ -23,7 +23,7 @@ import pathlib
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 from beambert.pipelines.tasks import tables
 from beambert.pipelines.tasks.class_folders import FOLDER, LabelledText, read_folder
 from beambert.pipelines.tasks.entities import is_entity_tag

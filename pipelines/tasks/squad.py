@@ -11,7 +11,7 @@ import pathlib
 from collections.abc import Iterator
 from typing import Any
 
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 
 _TYPE_NAMES = {str: "string", list: "list", dict: "object", int: "whole number"}
 

@@ -7,7 +7,7 @@ import pathlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 from beambert.pipelines.tasks import tables
 from beambert.pipelines.tasks.class_folders import balance
 from beambert.pipelines.tasks.examples import TextExample

@@ -11,10 +11,10 @@ import json
 import pathlib
 from collections.abc import Iterator, Sequence
 
+from beambert.errors import InputError, one_line
+from beambert.file_kinds import not_text
 from beambert.pipelines.corpus import charsets
 from beambert.pipelines.corpus.charsets import Assumed
-from beambert.pipelines.shared.errors import InputError, one_line
-from beambert.pipelines.shared.file_kinds import not_text
 
 ENDINGS = (".tsv", ".csv", ".jsonl")
 

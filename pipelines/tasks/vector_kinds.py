@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from random import Random
 from typing import Any, ClassVar
 
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 from beambert.pipelines.tasks.examples import VectorExample
 from beambert.pipelines.tasks.ranking import text_id
 from beambert.pipelines.tasks.table_task import TableTask

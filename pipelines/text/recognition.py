@@ -13,7 +13,7 @@ import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 
 if TYPE_CHECKING:
     from presidio_analyzer import AnalyzerEngine

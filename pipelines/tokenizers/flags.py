@@ -2,7 +2,7 @@
 
 import argparse
 
-from beambert.pipelines.shared.flags import parse_bool
+from beambert.flags import parse_bool
 
 
 def add_tokenizer_flags(

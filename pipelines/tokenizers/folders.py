@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.shared.json_objects import parse_object
+from beambert.errors import InputError
+from beambert.json_objects import parse_object
 from beambert.pipelines.tokenizers.vocabulary import (
     TOKENIZER_CONFIG_FILE,
     TOKENIZER_FILE,

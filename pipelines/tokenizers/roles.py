@@ -8,7 +8,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 from beambert.pipelines.wordpiece.vocabulary import NO_ID, SpecialIds
 
 # Role -> its names in tokenizer_config.json, and the names that tokens of that role usually have:

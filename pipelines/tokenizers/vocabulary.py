@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.shared.json_objects import parse_object
+from beambert.errors import InputError
+from beambert.json_objects import parse_object
 from beambert.pipelines.tokenizers.pieces import BYTES, METASPACE, as_piece, characters_of, mark_of
 from beambert.pipelines.tokenizers.roles import ROLES, Frame, find_roles, frame_of
 from beambert.pipelines.wordpiece.vocabulary import (

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from apache_beam.io.filesystems import FileSystems
 
+from beambert.errors import InputError
 from beambert.pipelines.files.beam_files import STORAGE_ERRORS, read_bytes
 from beambert.pipelines.records.contract import (
     EVAL_FOLDER,
@@ -23,7 +24,6 @@ from beambert.pipelines.records.contract import (
 )
 from beambert.pipelines.records.decoding import RecordFeatures, find_features, first_record
 from beambert.pipelines.records.figures import MadeWith
-from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import claims
 from beambert.pipelines.storage.claims import MARKER_FILE, TEMPORARY_PREFIX, UNFINISHED_FILE
 from beambert.pipelines.storage.given_paths import has_wildcard

@@ -15,7 +15,6 @@ from beambert.pipelines.jobs.totals import total_of
 from beambert.pipelines.records.artefacts import TokenTable, phrase_limit
 from beambert.pipelines.records.decoding import examine_file
 from beambert.pipelines.records.statistics import VocabularyIds
-from beambert.pipelines.shared.progress import ProgressTally
 from beambert.pipelines.storage.claims import absolute
 from beambert.pipelines.verification.findings import (
     Findings,
@@ -26,6 +25,7 @@ from beambert.pipelines.verification.findings import (
 from beambert.pipelines.verification.found_folders import FoundFolder, find_folders
 from beambert.pipelines.verification.job import JSON_FILE, VerificationJob
 from beambert.pipelines.verification.output import choose_output
+from beambert.progress import ProgressTally
 
 
 @beam.typehints.with_output_types(dict[str, Any])

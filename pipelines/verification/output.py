@@ -3,8 +3,8 @@
 import os
 from collections.abc import Sequence
 
+from beambert.errors import InputError
 from beambert.pipelines.files.beam_files import list_folder
-from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage.claims import is_aside
 from beambert.pipelines.storage.given_paths import has_wildcard
 from beambert.pipelines.verification.job import JSON_FILE, OUTPUT_ENDING, PAGE_FILE

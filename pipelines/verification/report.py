@@ -8,7 +8,7 @@ import numpy as np
 from beambert.pipelines.records.artefacts import BROKEN_SHARE, PHRASE_TOKENS
 from beambert.pipelines.records.contract import label_words
 from beambert.pipelines.records.repeats import OPENING_TOKENS
-from beambert.pipelines.shared.report_page import (
+from beambert.report import (
     AMBER,
     BAD,
     BLUE,

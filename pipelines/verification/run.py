@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 from apache_beam.io.filesystems import FileSystems
 
+from beambert.console import counted, size
 from beambert.pipelines.files.beam_files import delete_quietly, read_bytes, write_bytes
 from beambert.pipelines.jobs.running import check_reachable, path_for_workers, run_job
-from beambert.pipelines.shared.console import counted, size
-from beambert.pipelines.shared.progress import Describe, describe_bytes
 from beambert.pipelines.storage import locks
 from beambert.pipelines.verification.found_folders import FoundFolder, find_folders
 from beambert.pipelines.verification.graph import VerifyRecords
 from beambert.pipelines.verification.job import JSON_FILE, PAGE_FILE, VerificationJob
 from beambert.pipelines.verification.output import choose_output
 from beambert.pipelines.verification.report import figure_rows, plural, render, sample_lines
+from beambert.progress import Describe, describe_bytes
 
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions

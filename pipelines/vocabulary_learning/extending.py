@@ -2,9 +2,9 @@
 
 from apache_beam.io.filesystems import FileSystems
 
+from beambert.errors import InputError
+from beambert.loading import loading
 from beambert.pipelines.files.beam_files import read_bytes
-from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.shared.loading import loading
 from beambert.pipelines.tokenizers.folders import read_folder
 from beambert.pipelines.tokenizers.vocabulary import TokenizerVocabulary
 from beambert.pipelines.vocabulary_learning.extension import Extension

@@ -12,7 +12,7 @@ import itertools
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 from beambert.pipelines.wordpiece.cutting import cut, longest_of
 from beambert.pipelines.wordpiece.vocabulary import CONTINUES, Vocabulary
 

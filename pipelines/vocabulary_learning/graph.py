@@ -7,6 +7,7 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.io.filesystems import FileSystems
 
+from beambert.errors import InputError
 from beambert.pipelines.corpus.encodings import Encodings
 from beambert.pipelines.corpus.reading import ReadOptions, find_encodings, first_rejects
 from beambert.pipelines.corpus.transforms import COUNTS, REJECTS, add_parts
@@ -15,7 +16,6 @@ from beambert.pipelines.files.input_list import InputList, write_list
 from beambert.pipelines.jobs.outputs import take_output
 from beambert.pipelines.jobs.running import check_reachable_from
 from beambert.pipelines.jobs.totals import add_counts, total_of
-from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage.claims import absolute
 from beambert.pipelines.vocabulary_learning import learning, word_counts
 from beambert.pipelines.vocabulary_learning.extending import read_extension

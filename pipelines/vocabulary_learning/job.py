@@ -3,10 +3,10 @@
 import dataclasses
 import posixpath
 
+from beambert.errors import InputError
+from beambert.flags import check_minimum, check_shares
+from beambert.job_fields import settle_fields
 from beambert.pipelines.corpus.named_sources import JobInput
-from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.shared.flags import check_minimum, check_shares
-from beambert.pipelines.shared.job_fields import settle_fields
 from beambert.pipelines.tokenizers.vocabulary import TOKENIZER_FILE
 
 # Values of --kind.

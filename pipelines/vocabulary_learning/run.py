@@ -8,6 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from apache_beam.io.filesystems import FileSystems
 
+from beambert.console import counted, size
+from beambert.errors import InputError
+from beambert.json_objects import parse_object
+from beambert.loading import loading
 from beambert.pipelines.corpus.flags import describe_cleaning, describe_reading
 from beambert.pipelines.corpus.reading import ReadOptions, find_encodings, sample_documents
 from beambert.pipelines.files.beam_files import delete_quietly, read_bytes, write_bytes
@@ -23,10 +27,6 @@ from beambert.pipelines.jobs.running import (
     run_job,
     works_here,
 )
-from beambert.pipelines.shared.console import counted, size
-from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.shared.json_objects import parse_object
-from beambert.pipelines.shared.loading import loading
 from beambert.pipelines.storage import claims, locks
 from beambert.pipelines.vocabulary_learning.extending import read_extension
 from beambert.pipelines.vocabulary_learning.graph import FLAGS_OF, LearnVocabulary, about_job

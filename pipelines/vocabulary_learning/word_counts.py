@@ -20,6 +20,9 @@ import apache_beam as beam
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.transforms.window import GlobalWindows
 
+from beambert.console import counted
+from beambert.errors import InputError
+from beambert.loading import loading
 from beambert.pipelines.corpus.documents import Document, Reject, count_read
 from beambert.pipelines.corpus.reading import (
     ReadOptions,
@@ -31,10 +34,6 @@ from beambert.pipelines.files.beam_files import delete_quietly, write_bytes
 from beambert.pipelines.files.input_files import InputFile, check_unchanged
 from beambert.pipelines.files.input_list import INPUTS_FILE, InputList
 from beambert.pipelines.jobs.running import library_versions
-from beambert.pipelines.shared.console import counted
-from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.shared.loading import loading
-from beambert.pipelines.shared.progress import ProgressTally
 from beambert.pipelines.vocabulary_learning.extension import Extension, tokens_of, unknown_words
 from beambert.pipelines.vocabulary_learning.job import WORDPIECE, VocabularyJob
 from beambert.pipelines.vocabulary_learning.learning import (
@@ -43,6 +42,7 @@ from beambert.pipelines.vocabulary_learning.learning import (
     learn_vocabulary,
 )
 from beambert.pipelines.wordpiece.vocabulary import Vocabulary
+from beambert.progress import ProgressTally
 
 # Number of characters of text to split at a time. Longer texts are cut at white space.
 PIECE_CHARACTERS = 1 << 20

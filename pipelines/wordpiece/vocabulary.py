@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 
 VOCABULARY_FILE = "vocab.txt"
 PADDING, UNKNOWN, CLASSIFY, SEPARATE, MASK = "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 from benchmarks import peer
 
 SCRIPTS = pathlib.Path(peer.__file__).with_name("peers")

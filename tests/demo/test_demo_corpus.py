@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beambert.demo import corpus, labelled_task, prose
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 
 NOUNS = [
     *("tensor", "matrix", "river", "sentence", "kernel", "widget", "parser", "schedule"),

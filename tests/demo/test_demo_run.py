@@ -10,7 +10,7 @@ from apache_beam.io.filesystems import FileSystems
 from beambert.commands import COMMANDS
 from beambert.demo import corpus, run, steps
 from beambert.demo.summary import answer, slices
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 
 
 def python_step(name, code, output):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from beambert.deploy.deliver import deliver
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 
 WORDS = {"good": ("river", "city"), "bad": ("war", "died")}
 

@@ -15,7 +15,7 @@ from beambert.deploy import manifest, smoke, smoke_steps
 from beambert.deploy.retraining.runs import Retraining
 from beambert.deploy.settings import Deployment, Release, Settings
 from beambert.deploy.vertex import command as vertex
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 
 ROOT = pathlib.Path(__file__).parents[2]
 SETTINGS = Settings("trial", "us-central1", "trial-bucket", "a@b", "0 3 * * *", "v5e-1")

@@ -8,9 +8,9 @@ import sys
 import pytest
 
 from beambert import commands
+from beambert.errors import InputError
 from beambert.explore import material as material_module
 from beambert.explore.material import Material, is_uncased
-from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.wordpiece.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 

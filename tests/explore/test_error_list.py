@@ -6,12 +6,12 @@ import re
 
 import pytest
 
+from beambert.errors import InputError
 from beambert.explore import error_list
 from beambert.explore.evaluations import open_evaluation
 from beambert.explore.material import Material
 from beambert.pipelines.evaluation import mistakes
 from beambert.pipelines.evaluation.record_base import Mistake
-from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.tasks.examples import TextExample
 from beambert.pipelines.tasks.task import CLASSIFICATION
 

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from support import record_files, untrained_models
 
+from beambert.errors import InputError
 from beambert.explore import browsing, drawing, inside, playgrounds, report
 from beambert.explore.masking import PAPER
 from beambert.explore.material import NO_MODEL, Material
 from beambert.model.objectives import MLM, RTD
 from beambert.pipelines.records.contract import RecordsInfo
-from beambert.pipelines.shared.errors import InputError
 
 SCRIPT = "<script>alert(1)</script> river"
 DOCUMENTS = "The river. It was a city. A house.\n\nThe band played. It won. It ended."

@@ -28,7 +28,7 @@ OPENED = """
 import sys
 from beambert.explore.material import Material
 from beambert.explore.server import open_page
-from beambert.pipelines.shared.loading import in_command
+from beambert.loading import in_command
 vocab_file, port = sys.argv[1:]
 with in_command():
     print(open_page(Material(vocab_file=vocab_file), "127.0.0.1", int(port)))

@@ -18,9 +18,9 @@ from apache_beam.typehints.decorators import IOTypeHints, TypeCheckError
 from support import stand_in_models
 from support.sample_text import WORDS
 
+from beambert.errors import InputError
 from beambert.pipelines import transforms
 from beambert.pipelines.create_pretraining_data import main as data_main
-from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.tasks.declarations import find_task
 from beambert.pipelines.transforms import (

@@ -9,9 +9,9 @@ from apache_beam.testing.util import assert_that, equal_to
 from support import stand_in_models
 from support.sample_text import WORDS
 
+from beambert.errors import InputError
 from beambert.pipelines import transforms, yaml_transforms
 from beambert.pipelines.create_pretraining_data import main as data_main
-from beambert.pipelines.shared.errors import InputError
 
 ROOT = pathlib.Path(__file__).parents[2]
 PIPELINE, PROVIDERS = ROOT / "demo" / "data.yaml", ROOT / "pipelines" / "yaml_providers.yaml"

@@ -16,9 +16,9 @@ from support import web_hdfs
 from support.data_command import SMALL, wikiextractor
 from support.sample_text import make_document
 
+from beambert.console import run_main
 from beambert.pipelines import create_pretraining_data, create_vocabulary, verify
 from beambert.pipelines.files import beam_files
-from beambert.pipelines.shared.console import run_main
 
 pytestmark = pytest.mark.storage
 

@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from beambert.console import run_main
 from beambert.pipelines.create_pretraining_data import main
 from beambert.pipelines.records.contract import feature_shapes
-from beambert.pipelines.shared.console import run_main
 from support import forked
 from support.sample_text import make_document
 

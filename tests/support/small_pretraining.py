@@ -6,7 +6,7 @@ import h5py
 import numpy as np
 import pytest
 
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 from beambert.trainer.commands.pretrain import main as pretrain_main
 from beambert.trainer.pretraining import run
 

@@ -9,8 +9,8 @@ import textwrap
 import pytest
 import tensorflow as tf
 
+from beambert.errors import InputError
 from beambert.model.config import preset
-from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import claims, tensorflow_files
 from beambert.trainer import model_folders
 from beambert.trainer.loop.trackers import open_trackers

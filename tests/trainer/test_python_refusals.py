@@ -2,7 +2,7 @@
 
 import pytest
 
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 from beambert.trainer.commands import export as export_command
 from beambert.trainer.commands import index as index_command
 from beambert.trainer.commands import search as search_command

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from support import untrained_models
 
+from beambert.errors import InputError
 from beambert.pipelines.prediction import saved_models
-from beambert.pipelines.shared.errors import InputError
 from beambert.trainer import model_folders
 from beambert.trainer.commands.export import main as export_main
 from beambert.trainer.task_models import task_model

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
+from beambert.errors import InputError
 from beambert.model.families.table import family_of
 from beambert.model.objectives import RTD
 from beambert.model.pretrainer import BertPretrainer
 from beambert.model.shapes import variable_shapes
 from beambert.pipelines.instances.masking import TokenIds
-from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.tokenizers.building import make_tokenizer
 from beambert.pipelines.tokenizers.encoding import SubwordTokenizer
 from beambert.pipelines.wordpiece.tokenization import Tokenizer

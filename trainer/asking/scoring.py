@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from beambert.errors import InputError, check_list
 from beambert.pipelines.records.contract import IS_NEXT
-from beambert.pipelines.shared.errors import InputError, check_list
 from beambert.pipelines.wordpiece.vocabulary import MASK
 from beambert.trainer.asking.encoders import (
     MASKED_LM_HEAD,

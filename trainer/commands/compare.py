@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from beambert.pipelines.shared.flags import FlagParser
-from beambert.pipelines.shared.loading import loading
+from beambert.flags import FlagParser
+from beambert.loading import loading
 from beambert.pipelines.storage.given_paths import check_folder
 
 EXAMPLES = """examples:

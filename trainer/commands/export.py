@@ -3,9 +3,9 @@
 import argparse
 from collections.abc import Sequence
 
-from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.shared.flags import SWITCH, TRUST_MODEL, FlagParser, parse_bool
-from beambert.pipelines.shared.loading import loading
+from beambert.errors import InputError
+from beambert.flags import SWITCH, TRUST_MODEL, FlagParser, parse_bool
+from beambert.loading import loading
 from beambert.pipelines.storage.given_paths import check_folder
 
 EXAMPLES = """examples:

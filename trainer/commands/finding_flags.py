@@ -2,7 +2,7 @@
 
 import argparse
 
-from beambert.pipelines.shared.flags import FlagParser
+from beambert.flags import FlagParser
 from beambert.pipelines.storage.given_paths import check_folder
 from beambert.trainer.retrieval.settings import WAYS, way_of
 from beambert.trainer.weights.given_path import check_weights

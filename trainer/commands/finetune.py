@@ -7,9 +7,9 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.shared.flags import SWITCH, FlagParser, read_job
-from beambert.pipelines.shared.loading import loading
+from beambert.errors import InputError
+from beambert.flags import SWITCH, FlagParser, read_job
+from beambert.loading import loading
 from beambert.pipelines.storage.model_files import BEST_FOLDER
 from beambert.pipelines.tasks.files import split_path
 from beambert.pipelines.tasks.flags import add_learning_flags, add_task_flags, task_of

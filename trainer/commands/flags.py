@@ -3,8 +3,8 @@
 import argparse
 import os
 
-from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.shared.flags import FlagGroup, FlagParser
+from beambert.errors import InputError
+from beambert.flags import FlagGroup, FlagParser
 from beambert.pipelines.storage.given_paths import is_local
 from beambert.trainer.loop.config import DTYPES, OPTIMIZERS, TRACKERS, LoopConfig, OptimizerConfig
 from beambert.trainer.weights.positions import KEEP, WAYS

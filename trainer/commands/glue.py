@@ -4,9 +4,9 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.shared.flags import FlagParser
-from beambert.pipelines.shared.loading import loading
+from beambert.errors import InputError
+from beambert.flags import FlagParser
+from beambert.loading import loading
 from beambert.pipelines.tasks.declarations import GLUE_TASKS, find_task
 from beambert.pipelines.tasks.flags import add_skip_bad_rows_flag
 from beambert.trainer.commands.finetune import (

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from beambert.pipelines.shared.console import counted
-from beambert.pipelines.shared.flags import FlagParser
-from beambert.pipelines.shared.loading import loading
+from beambert.console import counted
+from beambert.flags import FlagParser
+from beambert.loading import loading
 from beambert.pipelines.storage.given_paths import check_folder
 from beambert.trainer.retrieval.settings import EXACT, EXACT_MOST, HNSW, METHODS
 

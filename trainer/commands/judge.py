@@ -3,8 +3,8 @@
 import json
 from collections.abc import Sequence
 
-from beambert.pipelines.shared.flags import FlagParser
-from beambert.pipelines.shared.loading import loading
+from beambert.flags import FlagParser
+from beambert.loading import loading
 from beambert.pipelines.storage.given_paths import check_folder
 from beambert.trainer.commands.finding_flags import add_finding_flags, check_finding_flags
 

@@ -3,10 +3,10 @@
 import dataclasses
 from collections.abc import Sequence
 
-from beambert.pipelines.shared.console import counted
-from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.shared.flags import FlagParser, check_minimum
-from beambert.pipelines.shared.loading import loading
+from beambert.console import counted
+from beambert.errors import InputError
+from beambert.flags import FlagParser, check_minimum
+from beambert.loading import loading
 from beambert.pipelines.storage.given_paths import check_folder
 from beambert.pipelines.tasks.declarations import find_task
 from beambert.pipelines.tasks.files import split_path

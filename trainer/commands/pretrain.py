@@ -5,10 +5,10 @@ import math
 import time
 from collections.abc import Sequence
 
+from beambert.errors import InputError
+from beambert.flags import FlagParser, read_job
+from beambert.loading import loading
 from beambert.pipelines.records.contract import check_finished
-from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.shared.flags import FlagParser, read_job
-from beambert.pipelines.shared.loading import loading
 from beambert.pipelines.storage.given_paths import is_local
 from beambert.trainer.commands.flags import (
     check_config,

@@ -1,9 +1,9 @@
 """The flags of `beambert pretrain`."""
 
+from beambert.flags import FlagGroup, FlagParser, parse_bool
 from beambert.model.families.table import FAMILIES
 from beambert.model.objectives import GENERATOR_DEPTH, GENERATOR_SIZE, OBJECTIVES
 from beambert.pipelines.records.contract import MASKED_LM_PROB
-from beambert.pipelines.shared.flags import FlagGroup, FlagParser, parse_bool
 from beambert.trainer.commands.flags import (
     add_loop_flags,
     add_output_flags,

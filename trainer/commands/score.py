@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from beambert.pipelines.shared.console import counted
-from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.shared.flags import FlagParser
-from beambert.pipelines.shared.loading import loading
+from beambert.console import counted
+from beambert.errors import InputError
+from beambert.flags import FlagParser
+from beambert.loading import loading
 from beambert.trainer.commands.flags import add_asking_flags
 from beambert.trainer.weights.given_path import check_weights
 

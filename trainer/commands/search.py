@@ -4,9 +4,9 @@ import dataclasses
 import json
 from collections.abc import Sequence
 
-from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.shared.flags import FlagParser, check_minimum
-from beambert.pipelines.shared.loading import loading
+from beambert.errors import InputError
+from beambert.flags import FlagParser, check_minimum
+from beambert.loading import loading
 from beambert.trainer.commands.finding_flags import add_finding_flags, check_finding_flags
 from beambert.trainer.retrieval.settings import CANDIDATES, TOP
 

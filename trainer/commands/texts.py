@@ -5,10 +5,10 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from beambert.pipelines.shared.console import duration
-from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.shared.progress import SECONDS_BETWEEN_LINES, Pace, ProgressLine
+from beambert.console import duration
+from beambert.errors import InputError
 from beambert.pipelines.storage import tensorflow_files
+from beambert.progress import SECONDS_BETWEEN_LINES, Pace, ProgressLine
 from beambert.trainer.asking.encoders import Report
 
 

@@ -5,8 +5,8 @@ import importlib.util
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from beambert.pipelines.shared.console import counted
-from beambert.pipelines.shared.errors import InputError
+from beambert.console import counted
+from beambert.errors import InputError
 from beambert.pipelines.storage import claims, tensorflow_files
 from beambert.trainer.comparison.page import render
 from beambert.trainer.comparison.runs import ComparedRun, read_run, short_names

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from beambert.pipelines.shared.report_page import (
+from beambert.report import (
     AMBER,
     BLUE,
     GREY,

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from beambert.errors import InputError
+from beambert.json_objects import parse_object
 from beambert.pipelines.records.contract import INFO_FILE
-from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.shared.json_objects import parse_object
 from beambert.pipelines.storage import claims, tensorflow_files
 from beambert.pipelines.storage.claims import MARKER_FILE
 from beambert.pipelines.storage.model_files import (

@@ -11,10 +11,10 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
+from beambert.errors import InputError, check_list
 from beambert.model.encoder import Encoder
 from beambert.model.families.table import family_of
 from beambert.model.pooling import pool
-from beambert.pipelines.shared.errors import InputError, check_list
 from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.storage.model_files import PRETRAINING, TRAINING_FILE, weights_sha256
 from beambert.pipelines.tokenizers.building import make_tokenizer

@@ -4,9 +4,9 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+from beambert.errors import InputError
+from beambert.json_objects import check_names
 from beambert.model.pooling import CLS, MEAN, MODES, Pooling
-from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.shared.json_objects import check_names
 from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.storage.model_files import TRAINING_FILE
 from beambert.pipelines.tokenizers.vocabulary import TOKENIZER_CONFIG_FILE

@@ -6,7 +6,7 @@ import os
 import pathlib
 from collections.abc import Iterator, Sequence
 
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 from beambert.pipelines.storage import claims, given_paths, tensorflow_files
 from beambert.pipelines.tasks.tables import BadRow, filled, lines, read_rows, read_text
 from beambert.trainer.embedding.passages import passages

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 from beambert.pipelines.storage import outputs, tensorflow_files
 from beambert.trainer.embedding.embedder import Embedder, Report, no_report
 from beambert.trainer.embedding.finished_folders import EMBEDDING, INFO_FILE, PART, read_part

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from beambert.errors import InputError
 from beambert.pipelines.model_inputs.text_models import TextModel
-from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import tensorflow_files, tensorflow_models
 from beambert.pipelines.storage.model_files import SAVED_MODEL_FOLDER
 from beambert.pipelines.tasks.declarations import GLUE_TASKS, TASKS

@@ -12,9 +12,9 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import TYPE_CHECKING
 
-from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.shared.interrupts import passed_on
-from beambert.pipelines.shared.loading import in_command, loading
+from beambert.errors import InputError
+from beambert.interrupts import passed_on
+from beambert.loading import in_command, loading
 
 if TYPE_CHECKING:
     from beambert.trainer.finetuning.job import FinetuningJob

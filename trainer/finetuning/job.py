@@ -4,7 +4,7 @@ import dataclasses
 import math
 from typing import TYPE_CHECKING
 
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 from beambert.pipelines.tasks.task import Task
 from beambert.trainer.loop.config import (
     FINETUNING_BATCH_SIZE,

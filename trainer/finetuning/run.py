@@ -10,9 +10,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from beambert.logs import logging_as_it_was
 from beambert.model.flops import training_flops
 from beambert.model.memory import activation_bytes, parameters, state_bytes
-from beambert.pipelines.shared.logs import logging_as_it_was
 from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.storage.model_files import LABELS_FILE, RESULTS_FILE, SAVED_MODEL_FOLDER
 from beambert.pipelines.tasks.task import DEV, TRAIN

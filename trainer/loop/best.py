@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping
 
 import tensorflow as tf
 
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 from beambert.pipelines.storage import tensorflow_files
 from beambert.trainer.loop.checkpoints import CONTINUES, checkpoint_steps
 from beambert.trainer.loop.steps import Trainer

@@ -6,7 +6,7 @@ import re
 
 import tensorflow as tf
 
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 from beambert.pipelines.storage import tensorflow_files
 
 # Remedy in errors of storage that occur in the middle of a training.

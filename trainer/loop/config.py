@@ -5,7 +5,7 @@ import importlib.util
 import math
 from typing import Any
 
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 
 # The original's run_pretraining.py warms up for 10,000 steps. A short run warms up for a tenth of
 # its steps.

@@ -8,7 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.storage.model_files import SPENT_FILE
 from beambert.trainer.loop.config import OptimizerConfig

@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
-from beambert.pipelines.shared import interrupts
-from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.shared.progress import Pace, ProgressLine
+from beambert import interrupts
+from beambert.errors import InputError
+from beambert.progress import Pace, ProgressLine
 from beambert.trainer import model_folders
 from beambert.trainer.loop.best import BestWeights, best_step, is_over, needed_steps
 from beambert.trainer.loop.checkpoints import (

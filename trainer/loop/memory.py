@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import tensorflow as tf
 
-from beambert.pipelines.shared import machine_memory
-from beambert.pipelines.shared.errors import InputError
+from beambert import machine_memory
+from beambert.errors import InputError
 from beambert.pipelines.storage.tensorflow_files import reason
 
 # TensorFlow's and XLA's own programs for a training step; measured with `--model=tiny`.

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from beambert.pipelines.shared.console import duration
-from beambert.pipelines.shared.progress import Pace
+from beambert.console import duration
+from beambert.progress import Pace
 
 if TYPE_CHECKING:
     from beambert.trainer.loop.phase import Phase

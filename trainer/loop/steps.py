@@ -15,7 +15,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 from beambert.pipelines.storage import tensorflow_files
 from beambert.trainer.loop.config import REPLICA_SEED_STRIDE, OptimizerConfig
 from beambert.trainer.loop.course import Course

@@ -6,7 +6,7 @@ import time
 
 import tensorflow as tf
 
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 from beambert.pipelines.storage.tensorflow_files import reason
 from beambert.trainer.loop.config import AUTO, BFLOAT16, FLOAT32
 from beambert.trainer.loop.workers import are_several, make_multi_worker, tf_config

@@ -12,7 +12,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 from beambert.pipelines.storage.tensorflow_files import reason
 
 # The machines of a cluster start minutes apart, since each loads its image first.

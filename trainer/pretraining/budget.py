@@ -3,7 +3,7 @@
 import dataclasses
 import re
 
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 
 # Loading and compiling take most of a shorter time.
 LEAST_SECONDS = 15.0

@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from beambert.errors import InputError
 from beambert.model.objectives import RTD
-from beambert.pipelines.shared.errors import InputError
 from beambert.trainer.weights.new_tokens import PIECES
 from beambert.trainer.weights.positions import KEEP
 

@@ -4,6 +4,7 @@ import dataclasses
 
 import tensorflow as tf
 
+from beambert.errors import InputError
 from beambert.model.flops import electra_flops, training_flops
 from beambert.model.memory import (
     activation_bytes,
@@ -14,7 +15,6 @@ from beambert.model.memory import (
 )
 from beambert.model.objectives import LTR
 from beambert.model.unpadding import Capacity
-from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.storage.model_files import SPENT_FILE
 from beambert.trainer.loop.config import (

@@ -3,7 +3,7 @@
 import dataclasses
 import re
 
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 
 # Name -> (floating-point operations a second of dense bfloat16 matrix products, of float16 for t4
 # and v100, and bytes of memory), each of one chip. TPUs: docs.cloud.google.com/tpu/docs, the page

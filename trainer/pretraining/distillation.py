@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 import keras
 import tensorflow as tf
 
+from beambert.errors import InputError
 from beambert.model.config import EncoderConfig
 from beambert.model.distillation import (
     cosine_losses,
@@ -21,7 +22,6 @@ from beambert.model.objectives import MLM
 from beambert.model.pretrainer import BertPretrainer
 from beambert.model.shapes import variable_shapes
 from beambert.model.unpadding import Capacity, Packing
-from beambert.pipelines.shared.errors import InputError
 from beambert.trainer.loop.objectives import Features, Objective, Sums
 from beambert.trainer.loop.steps import dtype_policy
 from beambert.trainer.pretraining.objective import MaskedLMObjective, predicted

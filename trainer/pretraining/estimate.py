@@ -5,7 +5,7 @@ import time
 
 import tensorflow as tf
 
-from beambert.pipelines.shared.console import counted, duration
+from beambert.console import counted, duration
 from beambert.trainer.loop.memory import Memory
 from beambert.trainer.loop.steps import Trainer
 from beambert.trainer.loop.strategy import (

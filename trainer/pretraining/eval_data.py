@@ -4,7 +4,7 @@ import os
 import re
 from collections.abc import Sequence
 
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 
 # A value of --eval_data that names its source, as `beambert data --source` does.
 _NAMED = re.compile(r"([A-Za-z0-9][A-Za-z0-9_.-]*)=(.+)")

@@ -5,13 +5,13 @@ import dataclasses
 import math
 from collections.abc import Sequence
 
+from beambert.errors import InputError
 from beambert.pipelines.records.contract import (
     MASK_SHARE,
     MASKED_LM_PROB,
     RANDOM_SHARE,
     SAME_SHARE,
 )
-from beambert.pipelines.shared.errors import InputError
 
 # The flag has percentages.
 MASK_REPLACEMENTS = (100 * MASK_SHARE, 100 * RANDOM_SHARE, 100 * SAME_SHARE)

@@ -5,10 +5,10 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from beambert.errors import InputError
 from beambert.pipelines.instances.masking import TokenIds
 from beambert.pipelines.instances.parameters import REFERENCE
 from beambert.pipelines.records.contract import MASK_SHARE, MASKED_LM_PROB, RANDOM_SHARE
-from beambert.pipelines.shared.errors import InputError
 from beambert.trainer.loop.config import DYNAMIC, STATIC
 from beambert.trainer.pretraining.mask_flags import MASK_REPLACEMENTS, MaskFlags
 from beambert.trainer.pretraining.records import Records

@@ -6,12 +6,12 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from beambert.console import counted
+from beambert.errors import InputError
 from beambert.model.config import EncoderConfig
 from beambert.model.families.family import Family
 from beambert.model.families.table import FAMILIES, family_of
 from beambert.model.objectives import BERT, HEADS, LTR, MLM, OBJECTIVES, PAIR_TASKS, RTD
-from beambert.pipelines.shared.console import counted
-from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import claims
 from beambert.pipelines.storage.model_files import PRETRAINING
 from beambert.trainer import model_folders

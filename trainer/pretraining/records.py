@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import tensorflow as tf
 
+from beambert.errors import InputError
 from beambert.model.objectives import BERT, COPY, MLM, PAIR_TASKS, SOP
 from beambert.pipelines.records.contract import COPY as COPY_PAIRS
 from beambert.pipelines.records.contract import (
@@ -19,7 +20,6 @@ from beambert.pipelines.records.contract import (
 )
 from beambert.pipelines.records.contract import SOP as SOP_PAIRS
 from beambert.pipelines.records.lengths import START_BYTES, check_lengths, check_start
-from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.storage.tensorflow_files import reason
 from beambert.pipelines.tokenizers.folders import read_beside

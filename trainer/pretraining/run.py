@@ -10,10 +10,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from beambert.console import counted, duration
+from beambert.logs import logging_as_it_was
 from beambert.model.families.table import family_of
 from beambert.model.objectives import BERT, LTR
-from beambert.pipelines.shared.console import counted, duration
-from beambert.pipelines.shared.logs import logging_as_it_was
 from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.storage.model_files import RESULTS_FILE
 from beambert.trainer import model_folders

@@ -8,7 +8,7 @@ import dataclasses
 import pathlib
 from collections.abc import Collection, Iterator, Mapping
 
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 from beambert.pipelines.tasks.tables import BadRow, field, filled, lacks_column, read_rows
 
 # The query, the document and its grade.

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 from beambert.pipelines.storage import claims, outputs, tensorflow_files
 from beambert.pipelines.storage.given_paths import is_local
 from beambert.trainer.embedding.embedder import Report, no_report

@@ -4,7 +4,7 @@ import pathlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 from beambert.trainer.retrieval.beir import read_judged
 from beambert.trainer.retrieval.measures import evaluate
 from beambert.trainer.retrieval.searcher import Searcher

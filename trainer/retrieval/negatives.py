@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 from beambert.pipelines.storage import outputs
 from beambert.pipelines.tasks.examples import VectorExample, read_file
 from beambert.pipelines.tasks.files import has_split, sha256_of, split_path

@@ -16,9 +16,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from beambert.errors import InputError
 from beambert.pipelines.model_inputs.interaction import InteractionFeatures
 from beambert.pipelines.model_inputs.texts import TextFeatures
-from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.tasks.interaction import KEPT, max_sim
 from beambert.pipelines.tasks.task import LATE_INTERACTION, RERANK
 from beambert.trainer import model_folders

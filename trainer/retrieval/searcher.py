@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from beambert.pipelines.shared.errors import InputError, check_list
+from beambert.errors import InputError, check_list
 from beambert.trainer.embedding.embedder import open_embedder
 from beambert.trainer.retrieval.reranking import open_reranker
 from beambert.trainer.retrieval.searching import Hit, open_index, query_embedder

@@ -1,6 +1,6 @@
 """The settings of indexes and of searches; importing them loads nothing heavy."""
 
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 
 # How the nearest vectors are found: by a comparison with all, or by a graph of neighbours.
 EXACT, HNSW = "exact", "hnsw"

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 from beambert.pipelines.storage import claims
 from beambert.trainer.retrieval.rankings import Ranking, best_of, ranked
 from beambert.trainer.retrieval.settings import EXACT, HNSW

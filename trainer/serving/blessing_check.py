@@ -1,7 +1,7 @@
 """Checks that an evaluation blessed a model."""
 
-from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.shared.json_objects import parse_object
+from beambert.errors import InputError
+from beambert.json_objects import parse_object
 from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.storage.claims import BLESSED, METRICS_FILE, REPORT_FILE
 from beambert.pipelines.storage.model_files import model_sha256

@@ -10,10 +10,10 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from beambert import temporary
+from beambert.console import size
+from beambert.errors import InputError
 from beambert.pipelines.model_inputs.signatures import ID_INPUTS
-from beambert.pipelines.shared import temporary
-from beambert.pipelines.shared.console import size
-from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.storage.model_files import LABELS_FILE, ONNX_FILE, PRETRAINING
 from beambert.pipelines.tasks.task import EMBEDDING, LATE_INTERACTION, SIMILARITY

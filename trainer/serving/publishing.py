@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 
 import tensorflow as tf
 
-from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.shared.json_objects import parse_object
+from beambert.errors import InputError
+from beambert.json_objects import parse_object
 from beambert.pipelines.storage import claims, locks, tensorflow_files
 from beambert.pipelines.storage.leases import LEASE, BusyError
 from beambert.pipelines.storage.model_files import GRAPH_FILE

@@ -4,10 +4,10 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from beambert.errors import InputError
+from beambert.json_objects import parse_object
+from beambert.logs import logging_as_it_was
 from beambert.pipelines.model_inputs.texts import TextFeatures
-from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.shared.json_objects import parse_object
-from beambert.pipelines.shared.logs import logging_as_it_was
 from beambert.pipelines.storage import claims, locks, tensorflow_files, tensorflow_models
 from beambert.pipelines.storage.model_files import (
     CARD_FILE,

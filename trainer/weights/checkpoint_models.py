@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import tensorflow as tf
 
+from beambert.errors import InputError
 from beambert.model.pretrainer import BertPretrainer
-from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.storage.claims import MARKER_FILE
 from beambert.pipelines.storage.model_files import (

@@ -9,6 +9,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from beambert.errors import InputError
 from beambert.model.checkpoint_names import original_name
 from beambert.model.config import EncoderConfig
 from beambert.model.embedding_deltas import merged
@@ -21,7 +22,6 @@ from beambert.model.families.family import (
 )
 from beambert.model.families.table import family_of
 from beambert.model.objectives import RTD
-from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import locks, tensorflow_files
 from beambert.pipelines.storage.model_files import CARD_FILE, PRETRAINING
 from beambert.pipelines.tasks.task import (

@@ -4,7 +4,7 @@ import os
 import re
 from collections.abc import Callable
 
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 from beambert.pipelines.storage.given_paths import is_local
 
 

@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 import keras
 import numpy as np
 
+from beambert.errors import InputError
 from beambert.model.config import EncoderConfig
 from beambert.model.embedding_deltas import WORD_DELTA, for_variables
 from beambert.model.families.table import family_of
 from beambert.model.shapes import most_bytes, variable_shapes
-from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.storage.model_files import PRETRAINING, TRAINING_FILE, WEIGHTS_FILE
 from beambert.pipelines.tasks.task import EMBEDDING, LATE_INTERACTION, SIMILARITY

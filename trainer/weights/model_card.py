@@ -12,10 +12,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from beambert.errors import InputError
 from beambert.model.families.table import family_of
 from beambert.model.objectives import BERT, COPY, LTR, MLM, RTD, SOP
 from beambert.pipelines.records.contract import INFO_FILE, RecordsInfo
-from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.storage.model_files import PRETRAINING, RESULTS_FILE
 from beambert.pipelines.storage.model_files import weights_sha256 as weights_sha256_of

@@ -4,9 +4,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from beambert.errors import InputError
+from beambert.json_objects import parse_object
 from beambert.model.families.table import family_of
-from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.shared.json_objects import parse_object
 from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.storage.model_files import PRETRAINING
 from beambert.pipelines.tokenizers.folders import read_folder

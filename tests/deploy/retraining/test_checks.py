@@ -10,7 +10,7 @@ from support.stand_in_commands import Commands
 from beambert.deploy.retraining import checks, workspace
 from beambert.deploy.retraining import command as retrain
 from beambert.deploy.retraining.runs import command, next_run
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 
 # what to replace in the configuration, by what -> what the message says
 BAD = {

@@ -10,7 +10,7 @@ from support.cloud_samples import DEPLOYMENT
 from beambert.commands import COMMANDS
 from beambert.deploy.retraining import workspace
 from beambert.deploy.retraining.runs import STEPS, Retraining, command, is_needed, next_run
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 
 ROOT = pathlib.Path(__file__).parents[3]
 

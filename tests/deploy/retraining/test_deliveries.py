@@ -13,7 +13,7 @@ from support.stand_in_commands import Commands, served, taken
 from beambert.deploy.retraining import command as retrain
 from beambert.deploy.retraining import workspace
 from beambert.deploy.retraining.planning import parse_date
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from support import growing_corpus as corpus
 from beambert.deploy.retraining import command as retrain
 from beambert.deploy.retraining import live_jobs, workspace
 from beambert.deploy.retraining.runs import next_run, records_job
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 
 FLAGS = 'runner = "DataflowRunner"\nproject = "p"\nregion = "r"'
 

@@ -14,7 +14,7 @@ from support.stand_in_commands import Commands, KilledError, served
 from beambert.deploy.retraining import command as retrain
 from beambert.deploy.retraining import workspace
 from beambert.deploy.retraining.runs import STEPS, Retraining, command, next_run
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 from beambert.pipelines.storage import leases
 
 ROOT = pathlib.Path(__file__).parents[3]

@@ -10,7 +10,7 @@ from support.stand_in_commands import Commands, served, taken
 
 from beambert.deploy.retraining import command as retrain
 from beambert.deploy.retraining import workspace
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 from beambert.pipelines.storage import tensorflow_files
 from beambert.trainer.serving import publishing
 

@@ -17,11 +17,11 @@ from support import forked
 from support import growing_corpus as corpus
 
 from beambert.deploy.retraining import command, deliveries, workspace
+from beambert.errors import InputError
 from beambert.pipelines import create_pretraining_data
 from beambert.pipelines.files import beam_files, input_files
 from beambert.pipelines.pretraining_data import plan
 from beambert.pipelines.pretraining_data.since import new_inputs
-from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import leases, tensorflow_files
 from beambert.trainer import model_folders
 

@@ -15,8 +15,8 @@ from support.vertex_endpoint import Vertex
 from beambert.deploy.retraining import workspace as workspaces
 from beambert.deploy.settings import Deployment, Settings
 from beambert.deploy.vertex import canary, command, registry
+from beambert.errors import InputError
 from beambert.pipelines.files import beam_files
-from beambert.pipelines.shared.errors import InputError
 
 LABELS = ["music", "town"]
 

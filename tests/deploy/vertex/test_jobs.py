@@ -11,7 +11,7 @@ from support.cloud_samples import DEPLOYMENT, SETTINGS
 
 from beambert.deploy.settings import Deployment, Settings
 from beambert.deploy.vertex import jobs, requests
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 
 JOB = requests.job_by_hand(DEPLOYMENT, ["pretrain"], 5)
 ONE = "projects/p/locations/r/customJobs/1"

@@ -13,8 +13,8 @@ from beambert.deploy.retraining import workspace
 from beambert.deploy.retraining.runs import STEPS, next_run
 from beambert.deploy.vertex import command, lineage, pipeline
 from beambert.deploy.vertex.registry import REGISTER
+from beambert.errors import InputError
 from beambert.pipelines.records.contract import RecordsInfo
-from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import tensorflow_files
 
 SPEC = yaml.safe_load(pipeline.FILE.read_text())

@@ -13,7 +13,7 @@ from support.vertex_endpoint import MODEL, Vertex
 from beambert.deploy import google_cloud
 from beambert.deploy.settings import Settings
 from beambert.deploy.vertex import command, registry
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from support.google_services import done_with_nothing, faults
 from beambert.deploy.retraining.runs import Retraining
 from beambert.deploy.settings import Deployment, Release, Settings
 from beambert.deploy.vertex import command, pipeline, releases
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 from beambert.pipelines.storage import tensorflow_files
 
 OLD = "projects/p/locations/r/schedules/1"

@@ -16,7 +16,7 @@ from beambert.deploy.retraining import runs, workspace
 from beambert.deploy.retraining.runs import STEPS, Retraining, next_run
 from beambert.deploy.settings import Deployment, Release, Settings
 from beambert.deploy.vertex import command, machines, pipeline, requests
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 
 DEPLOY = pathlib.Path(__file__).parents[3] / "deploy"
 

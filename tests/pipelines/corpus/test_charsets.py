@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from beambert.errors import InputError
 from beambert.pipelines.corpus import charsets
 from beambert.pipelines.corpus.charsets import Assumed, decode
-from beambert.pipelines.shared.errors import InputError
 
 # ruff: noqa: E501  (a letter is wider than one place in some scripts)
 

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from beambert.errors import InputError
 from beambert.pipelines.corpus.charsets import Assumed
 from beambert.pipelines.corpus.columns import Columns
 from beambert.pipelines.corpus.documents import Document, Reject
 from beambert.pipelines.corpus.formats import FORMATS, recognise
 from beambert.pipelines.corpus.reading import ReadOptions, find_encodings, read_part, split_file
 from beambert.pipelines.files.input_files import match_inputs
-from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.shared.progress import ProgressTally
+from beambert.progress import ProgressTally
 
 exact = settings(derandomize=True, max_examples=100, deadline=None, database=None)
 texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=30)

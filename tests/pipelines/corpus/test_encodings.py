@@ -5,6 +5,7 @@ import random
 
 import pytest
 
+from beambert.errors import InputError
 from beambert.pipelines.corpus import charsets, encodings
 from beambert.pipelines.corpus.charsets import Assumed, decode
 from beambert.pipelines.corpus.documents import Document, Reject
@@ -17,7 +18,6 @@ from beambert.pipelines.corpus.reading import (
     read_part,
 )
 from beambert.pipelines.files.input_files import match_inputs
-from beambert.pipelines.shared.errors import InputError
 
 # ruff: noqa: E501
 

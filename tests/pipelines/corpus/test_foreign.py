@@ -10,7 +10,7 @@ from beambert.pipelines.corpus.documents import Reject
 from beambert.pipelines.corpus.formats import CHOICES, FORMATS, recognise
 from beambert.pipelines.corpus.reading import ReadOptions, find_encodings, read_part, split_file
 from beambert.pipelines.files.input_files import match_inputs
-from beambert.pipelines.shared.progress import ProgressTally
+from beambert.progress import ProgressTally
 
 FILES = {
     "html": [
@@ -68,7 +68,7 @@ FILES = {
         b"1\r\n00:00:01,000 --> 00:00:02,000\r\nThe ship left.\r\n",
         b"WEBVTT\n\n00:01.000 --> 00:02.000\nThe ship left.\n",
     ],
-    # tests/pipelines/shared/test_file_kinds.py has the others.
+    # tests/beambert/test_file_kinds.py has the others.
     "not_text": [b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n", bz2.compress(b"The ship left.")],
 }
 

@@ -2,8 +2,8 @@
 
 import pytest
 
+from beambert.errors import InputError
 from beambert.pipelines.corpus.language_codes import LANGUAGES, check_language, language_of
-from beambert.pipelines.shared.errors import InputError
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from beambert.errors import InputError
 from beambert.pipelines.corpus.columns import Columns
 from beambert.pipelines.corpus.documents import Document, Reject
 from beambert.pipelines.corpus.formats import FORMATS
 from beambert.pipelines.corpus.parquet import read_parquet
-from beambert.pipelines.shared.errors import InputError
 
 ROWS = [("Ein Text.", "de"), ("一个文本。", "zh-Hans"), ("เรื่อง", "tha_Thai"), ("A text.", None)]
 CODES = ["de", "zh", "th", ""]

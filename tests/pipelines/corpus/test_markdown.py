@@ -17,7 +17,7 @@ from beambert.pipelines.corpus.formats import FORMATS, recognise
 from beambert.pipelines.corpus.markdown_blocks import TangledError, clean_markdown
 from beambert.pipelines.corpus.reading import ReadOptions, read_part, split_file
 from beambert.pipelines.files.input_files import match_inputs
-from beambert.pipelines.shared.progress import ProgressTally
+from beambert.progress import ProgressTally
 
 PAGE = """\
 ---

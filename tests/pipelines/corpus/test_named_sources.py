@@ -2,8 +2,8 @@
 
 import pytest
 
+from beambert.errors import InputError
 from beambert.pipelines.corpus.named_sources import parse_sources
-from beambert.pipelines.shared.errors import InputError
 
 
 def test_sources():

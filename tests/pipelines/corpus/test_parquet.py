@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from beambert.errors import InputError
 from beambert.pipelines.corpus import parquet, parquet_pages
 from beambert.pipelines.corpus.columns import Columns
 from beambert.pipelines.corpus.documents import Document, Reject, Skip
@@ -16,7 +17,6 @@ from beambert.pipelines.corpus.parquet import read_parquet, row_group_bytes
 from beambert.pipelines.corpus.parquet_pages import pages_of
 from beambert.pipelines.corpus.wikiextractor import WikiExtractor
 from beambert.pipelines.files.compression import CorruptFileError
-from beambert.pipelines.shared.errors import InputError
 
 exact = settings(derandomize=True, max_examples=50, deadline=None, database=None)
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)

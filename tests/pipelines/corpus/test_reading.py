@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from support.sample_text import make_document
 
+from beambert.errors import InputError
 from beambert.pipelines.corpus import line_reading, parts
 from beambert.pipelines.corpus.documents import Document, Reject, Skip
 from beambert.pipelines.corpus.encodings import Encodings
@@ -20,7 +21,6 @@ from beambert.pipelines.corpus.reading import (
     split_file,
 )
 from beambert.pipelines.files.input_files import match_inputs
-from beambert.pipelines.shared.errors import InputError
 
 PART = 3000  # bytes, instead of 16 MB
 AUTO = ReadOptions()

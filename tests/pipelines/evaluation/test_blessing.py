@@ -5,9 +5,9 @@ import re
 import pytest
 from tensorflow_model_analysis.proto import validation_result_pb2
 
+from beambert.errors import InputError
 from beambert.pipelines.evaluation import blessing
 from beambert.pipelines.evaluation.blessing import Requirement, Threshold
-from beambert.pipelines.shared.errors import InputError
 
 
 def side(requirement):

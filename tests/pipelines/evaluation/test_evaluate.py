@@ -15,11 +15,11 @@ from support import small_evaluation
 from support.small_evaluation import ROWS, arguments
 from support.stand_in_models import LABELS, RULES
 
+from beambert import progress
+from beambert.errors import InputError
 from beambert.pipelines import evaluate
 from beambert.pipelines.evaluation import predictions
 from beambert.pipelines.prediction import saved_models
-from beambert.pipelines.shared import progress
-from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.tasks import declarations
 from beambert.pipelines.tasks.examples import TextExample

@@ -10,10 +10,10 @@ from support import small_evaluation
 from support.small_evaluation import arguments
 from support.stand_in_models import LABELS
 
+from beambert.errors import InputError
 from beambert.pipelines import evaluate
 from beambert.pipelines.evaluation import predictions
 from beambert.pipelines.prediction import saved_models
-from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.tasks import declarations
 
 model, pair_model = small_evaluation.model, small_evaluation.pair_model

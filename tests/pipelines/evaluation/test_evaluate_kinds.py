@@ -15,8 +15,8 @@ from support.stand_in_models import (
     save_model,
 )
 
+from beambert.errors import InputError
 from beambert.pipelines import evaluate
-from beambert.pipelines.shared.errors import InputError
 
 LENGTHS = ((5, 0.5), (12, 1), (31, 2), (40, 4.5), (3, 1))
 NUMBERS = [("x" * length, label) for length, label in LENGTHS]

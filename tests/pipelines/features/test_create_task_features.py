@@ -15,6 +15,7 @@ from google.protobuf import text_format
 from tensorflow_metadata.proto.v0 import schema_pb2
 from tfx_bsl.coders import example_coder
 
+from beambert.errors import InputError
 from beambert.pipelines.create_task_features import main
 from beambert.pipelines.features import job
 from beambert.pipelines.features.contract import made_from, open_features, read_features
@@ -25,7 +26,6 @@ from beambert.pipelines.model_inputs.texts import TextFeatures
 from beambert.pipelines.model_inputs.windows import WindowParameters, make_windows
 from beambert.pipelines.records.encoding import RecordWriter
 from beambert.pipelines.records.reading import read_records
-from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.tasks.declarations import find_task
 from beambert.pipelines.tasks.examples import read_examples
 from beambert.pipelines.tasks.splits import read_splits

@@ -14,11 +14,11 @@ from google.auth.exceptions import TransportError
 from google.cloud.storage.exceptions import InvalidResponse
 from support.emulated_storage import requests_made
 
+from beambert.errors import InputError
 from beambert.pipelines.files import beam_files
 from beambert.pipelines.files.beam_files import open_atomically
 from beambert.pipelines.files.compression import CorruptFileError, decompress
 from beambert.pipelines.files.input_files import match_inputs
-from beambert.pipelines.shared.errors import InputError
 
 COMPRESS = {
     ".gz": gzip.compress,

@@ -4,6 +4,7 @@ import os
 
 import pytest
 
+from beambert.errors import InputError
 from beambert.pipelines.files.beam_files import read_bytes
 from beambert.pipelines.files.input_files import (
     check_unchanged,
@@ -11,7 +12,6 @@ from beambert.pipelines.files.input_files import (
     match_inputs,
     match_sources,
 )
-from beambert.pipelines.shared.errors import InputError
 
 
 def names(*patterns) -> list[str]:

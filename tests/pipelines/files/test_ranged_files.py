@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from support.data_command import wikiextractor
 from support.sample_text import make_document
 
+from beambert.errors import InputError
 from beambert.pipelines.corpus import parts
 from beambert.pipelines.corpus.reading import ReadOptions, read_part, split_file
 from beambert.pipelines.files import ranged_files
 from beambert.pipelines.files.beam_files import read_range, write_bytes
 from beambert.pipelines.files.input_files import match_inputs, open_stored
 from beambert.pipelines.files.ranged_files import RangedFile
-from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.shared.progress import ProgressTally
+from beambert.progress import ProgressTally
 
 exact = settings(derandomize=True, max_examples=80, deadline=None, database=None)
 STEPS = st.lists(

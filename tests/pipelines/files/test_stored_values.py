@@ -6,8 +6,8 @@ import apache_beam as beam
 import pytest
 from apache_beam.testing.util import assert_that, equal_to
 
+from beambert.errors import InputError
 from beambert.pipelines.files.stored_values import StoredValue, store_values
-from beambert.pipelines.shared.errors import InputError
 
 VALUES = [["a"], {"b": (1, None)}, "", ["c" * 5000]]
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from beambert.errors import InputError
 from beambert.pipelines.instances import building
 from beambert.pipelines.instances.building import (
     DocumentCounts,
@@ -26,7 +27,6 @@ from beambert.pipelines.instances.compact_documents import (
 from beambert.pipelines.instances.masking import TokenIds
 from beambert.pipelines.instances.parameters import InstanceParameters
 from beambert.pipelines.records.contract import feature_shapes
-from beambert.pipelines.shared.errors import InputError
 
 PARAMETERS = InstanceParameters(max_seq_length=32, max_predictions_per_seq=5, dupe_factor=2)
 

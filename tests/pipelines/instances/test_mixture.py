@@ -2,8 +2,8 @@
 
 import pytest
 
+from beambert.errors import InputError
 from beambert.pipelines.instances.mixture import Mixture, parse_weights
-from beambert.pipelines.shared.errors import InputError
 
 NAMES = ("wiki", "books", "news")
 

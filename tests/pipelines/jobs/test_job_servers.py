@@ -9,9 +9,9 @@ import pytest
 from apache_beam.options.pipeline_options import PrismRunnerOptions, StandardOptions
 from apache_beam.runners.portability import job_server
 
+from beambert import interrupts
+from beambert.errors import InputError
 from beambert.pipelines.jobs import job_servers, running
-from beambert.pipelines.shared import interrupts
-from beambert.pipelines.shared.errors import InputError
 
 
 class Server:

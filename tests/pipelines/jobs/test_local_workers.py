@@ -10,8 +10,8 @@ import time
 import apache_beam as beam
 import pytest
 
+from beambert.errors import InputError
 from beambert.pipelines.jobs import local_workers, running
-from beambert.pipelines.shared.errors import InputError
 
 FLAGS = ["--direct_num_workers=2", "--direct_running_mode=multi_processing"]
 LISTENING = "0A"

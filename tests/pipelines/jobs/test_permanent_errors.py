@@ -9,6 +9,8 @@ import pytest
 from apache_beam.ml.inference.base import ModelHandler, RunInference
 from apache_beam.options.pipeline_options import PipelineOptions
 
+from beambert.console import input_error_in
+from beambert.errors import InputError, LostClaimError
 from beambert.pipelines.files import beam_files
 from beambert.pipelines.jobs import permanent_errors, running
 from beambert.pipelines.jobs.permanent_errors import (
@@ -17,8 +19,6 @@ from beambert.pipelines.jobs.permanent_errors import (
     error_path,
     note_errors,
 )
-from beambert.pipelines.shared.console import input_error_in
-from beambert.pipelines.shared.errors import InputError, LostClaimError
 
 
 @pytest.fixture(autouse=True)
@@ -231,6 +231,6 @@ def test_noting_bears_the_check_of_types(tmp_path):
 
 def test_a_lost_folder_is_told_by_a_runner_too():
     text = (
-        "beambert.pipelines.shared.errors.LostClaimError: --output=a: is lost [while running 'x']"
+        "beambert.errors.LostClaimError: --output=a: is lost [while running 'x']"
     )
     assert str(input_error_in(RuntimeError(text))) == "--output=a: is lost"

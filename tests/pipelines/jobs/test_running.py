@@ -11,11 +11,11 @@ import pytest
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import HadoopFileSystemOptions
 
+from beambert import progress
+from beambert.errors import InputError
 from beambert.pipelines.jobs import outputs, running
 from beambert.pipelines.jobs.engine_errors import plain_errors
-from beambert.pipelines.shared import progress
-from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.shared.progress import ProgressTally
+from beambert.progress import ProgressTally
 
 LOGGERS = ("", "apache_beam", "tensorflow", "absl")
 

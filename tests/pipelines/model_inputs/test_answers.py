@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from support.questions import GOLDEN, ask, write
 
+from beambert.errors import InputError
 from beambert.pipelines.model_inputs.answers import DecodingParameters, decode
 from beambert.pipelines.model_inputs.windows import (
     WindowParameters,
@@ -14,7 +15,6 @@ from beambert.pipelines.model_inputs.windows import (
     lost_answers,
     make_windows,
 )
-from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.tasks.squad import read_questions
 from beambert.pipelines.tasks.squad_scoring import score
 from beambert.pipelines.wordpiece.offsets import OffsetTokenizer

@@ -10,11 +10,11 @@ import pytest
 import tensorflow as tf
 from support import stand_in_models
 
+from beambert import progress
+from beambert.errors import InputError
 from beambert.pipelines.predict import main
 from beambert.pipelines.prediction.graph import Predict
 from beambert.pipelines.prediction.job import PredictionJob
-from beambert.pipelines.shared import progress
-from beambert.pipelines.shared.errors import InputError
 
 
 def model_folder(folder, model, kind, labels=(), is_pair=False, **specs):

@@ -8,9 +8,9 @@ from support import data_command
 from support.data_command import data
 from support.emulated_storage import requests_made
 
+from beambert.errors import InputError
 from beambert.pipelines.pretraining_data import dataflow_cost
 from beambert.pipelines.pretraining_data.job_size import LOOKS_PER_FILE, JobSize
-from beambert.pipelines.shared.errors import InputError
 
 corpus, vocab_file = data_command.corpus, data_command.vocab_file
 corpus_file = data_command.corpus_file

@@ -12,11 +12,11 @@ import pytest
 from support import data_command
 from support.data_command import SMALL, TWO_PROCESSES, data, info, run_process
 
+from beambert.console import run_main
+from beambert.errors import InputError
 from beambert.pipelines.create_pretraining_data import main
 from beambert.pipelines.pretraining_data import evaluation_texts, finishing
 from beambert.pipelines.pretraining_data.evaluation_texts import EvaluationTexts, texts_of
-from beambert.pipelines.shared.console import run_main
-from beambert.pipelines.shared.errors import InputError
 
 corpus, vocab_file = data_command.corpus, data_command.vocab_file
 WORDS = [f"w{n}" for n in range(500)]

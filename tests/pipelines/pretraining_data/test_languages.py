@@ -9,9 +9,9 @@ import pytest
 from support.data_command import data, info, read_records, refused
 from support.languages import ARTICLE_1
 
+from beambert.errors import InputError
 from beambert.pipelines.corpus.documents import Document
 from beambert.pipelines.pretraining_data.job import PretrainingDataJob
-from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.text.sentences import split_sentences
 from beambert.pipelines.transforms import DocumentRow, ReadDocuments, SplitSentences
 from beambert.pipelines.wordpiece.vocabulary import SPECIAL_TOKENS, Vocabulary

@@ -10,8 +10,8 @@ from support import data_command
 from support.data_command import data, info, refused
 from support.sample_text import make_document
 
+from beambert.console import run_main
 from beambert.pipelines.records.contract import feature_shapes
-from beambert.pipelines.shared.console import run_main
 from beambert.pipelines.verify import main as verify
 
 vocab_file = data_command.vocab_file

@@ -9,6 +9,8 @@ import pytest
 import tensorflow as tf
 from support.sample_text import make_document
 
+from beambert.console import run_main
+from beambert.flags import read_job
 from beambert.pipelines.corpus.reading import ReadOptions
 from beambert.pipelines.create_pretraining_data import build_parser, main
 from beambert.pipelines.files.input_files import match_inputs
@@ -20,8 +22,6 @@ from beambert.pipelines.pretraining_data.layout import Layout
 from beambert.pipelines.pretraining_data.shuffle import FILES, TOKENS_AT_A_TIME, Shuffle
 from beambert.pipelines.pretraining_data.summary import read_warnings
 from beambert.pipelines.records.contract import RecordsInfo
-from beambert.pipelines.shared.console import run_main
-from beambert.pipelines.shared.flags import read_job
 from beambert.pipelines.text.preparation import TextOptions
 from beambert.pipelines.wordpiece.vocabulary import SPECIAL_TOKENS, Vocabulary
 

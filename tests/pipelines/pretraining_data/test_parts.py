@@ -11,8 +11,8 @@ from apache_beam.transforms.window import FixedWindows, TimestampedValue
 from support import data_command
 from support.data_command import body, data, hashes, info
 
+from beambert.errors import InputError
 from beambert.pipelines.pretraining_data import record_parts, text_parts
-from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.transforms import (
     Deduplicate,
     DocumentRow,

@@ -6,9 +6,9 @@ import pytest
 from support import data_command
 from support.data_command import data, info, refused
 
+from beambert.console import run_main
 from beambert.pipelines import create_vocabulary
 from beambert.pipelines.pretraining_data import transforms
-from beambert.pipelines.shared.console import run_main
 
 vocab_file = data_command.vocab_file
 

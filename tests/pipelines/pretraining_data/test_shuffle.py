@@ -15,9 +15,9 @@ from support import data_command
 from support.data_command import data, hashes, info, temporary, wikiextractor
 from support.sample_text import make_document
 
+from beambert.errors import InputError
 from beambert.pipelines.pretraining_data import shuffle as module
 from beambert.pipelines.pretraining_data.shuffle import FILES, RUNNER, Shuffle, choose, spill_prefix
-from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage.claims import TEMPORARY_PREFIX
 
 corpus, vocab_file = data_command.corpus, data_command.vocab_file

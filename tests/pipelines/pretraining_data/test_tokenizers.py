@@ -14,10 +14,10 @@ from support.languages import ARTICLE_1
 from support.tokenizer_kinds import ALBERT, MODERNBERT, ROBERTA, train
 from tokenizers import Tokenizer
 
+from beambert.console import run_main
 from beambert.pipelines.files import beam_files
 from beambert.pipelines.pretraining_data.job import PretrainingDataJob
 from beambert.pipelines.pretraining_data.text_parts import TokenizeRows
-from beambert.pipelines.shared.console import run_main
 from beambert.pipelines.transforms import (
     Deduplicate,
     MakeBertInstances,

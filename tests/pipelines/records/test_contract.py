@@ -4,8 +4,8 @@ import hashlib
 
 import pytest
 
+from beambert.errors import InputError
 from beambert.pipelines.records.contract import RecordsInfo, shard_name
-from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.wordpiece.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 TEXT = b"".join(f"{token}\n".encode() for token in (*SPECIAL_TOKENS, "the", "##s"))

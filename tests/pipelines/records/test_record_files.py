@@ -24,10 +24,10 @@ from support.record_files import (
 from tensorflow_metadata.proto.v0 import schema_pb2
 from tfx_bsl.public import tfxio
 
+from beambert.errors import InputError
 from beambert.pipelines.records.decoding import examine_file, find_features
 from beambert.pipelines.records.schema import records_schema, serialize_schema
 from beambert.pipelines.records.statistics import FEATURES
-from beambert.pipelines.shared.errors import InputError
 
 
 @pytest.fixture(scope="module")

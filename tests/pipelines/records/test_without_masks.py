@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from support.record_files import PACKED, RECORD, changed, serialize
 
+from beambert.errors import InputError
 from beambert.pipelines.records.contract import (
     MASK_PARAMETERS,
     PREDICTION_FEATURES,
@@ -17,7 +18,6 @@ from beambert.pipelines.records.encoding import encode_examples
 from beambert.pipelines.records.figures import figures
 from beambert.pipelines.records.repeats import EVERY_HASH
 from beambert.pipelines.records.statistics import VocabularyIds
-from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.wordpiece.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 # 0 [PAD], 1 [UNK], 2 [CLS], 3 [SEP], 4 [MASK], 5 [unused0], 6 and on words

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 from beambert.pipelines.storage.claims import aside, is_aside, is_finished, serialize_job
 
 JOB = {"parameters": {"random_seed": 1, "max_seq_length": 128}, "inputs": [{"path": "a"}]}

@@ -4,8 +4,8 @@ import pytest
 import tensorflow as tf
 from support import stand_in_models
 
+from beambert.errors import InputError
 from beambert.pipelines.prediction import saved_models
-from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import known_graphs, tensorflow_models
 
 TEXT = tf.TensorSpec([None], tf.string, name="text")

@@ -198,7 +198,7 @@ def test_a_host_without_the_library_for_leases(monkeypatch, capsys):
 
 LEASED = """
 import time
-from beambert.pipelines.shared import interrupts
+from beambert import interrupts
 from beambert.pipelines.storage import locks
 interrupts.install()
 with locks.folders_held(["gs://bucket/leased"], "--output"):

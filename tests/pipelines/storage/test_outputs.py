@@ -2,7 +2,7 @@
 
 import pytest
 
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 from beambert.pipelines.storage import outputs
 
 FLAGS_OF = ({"model": "--model"},)

@@ -7,8 +7,8 @@ import pytest
 import tensorflow as tf
 from support.emulated_storage import requests_made
 
+from beambert.errors import InputError
 from beambert.pipelines.files import beam_files
-from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.storage.model_files import weights_sha256
 

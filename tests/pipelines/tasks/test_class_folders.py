@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 from beambert.pipelines.tasks import tables
 from beambert.pipelines.tasks.declarations import TASKS
 from beambert.pipelines.tasks.examples import read_file

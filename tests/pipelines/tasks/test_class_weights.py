@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 from beambert.pipelines.tasks.class_weights import loss_weights
 
 

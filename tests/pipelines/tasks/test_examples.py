@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 from beambert.pipelines.tasks import declarations, examples
 
 

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.shared.flags import FlagParser
+from beambert.errors import InputError
+from beambert.flags import FlagParser
 from beambert.pipelines.tasks.flags import (
     add_learning_flags,
     add_task_flags,

@@ -7,8 +7,8 @@ import re
 import numpy as np
 import pytest
 
+from beambert.errors import InputError
 from beambert.pipelines.evaluation.multi_label_outcomes import MultiLabelOutcomes
-from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.tasks import multi_label
 from beambert.pipelines.tasks.declarations import find_task
 from beambert.pipelines.tasks.examples import read_file

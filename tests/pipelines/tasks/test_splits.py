@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 from beambert.pipelines.tasks import tables
 from beambert.pipelines.tasks.declarations import TASKS, find_task
 from beambert.pipelines.tasks.files import has_split, split_path

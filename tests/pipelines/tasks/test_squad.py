@@ -9,17 +9,17 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from support.questions import GOLDEN, ask, write
 
+from beambert.errors import InputError
 from beambert.pipelines.model_inputs.windows import (
     WindowParameters,
     has_most_context,
     lost_answers,
     make_windows,
 )
-from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.shared.ragged import ranges, starts_of
 from beambert.pipelines.tasks.squad import Answer, Question, read_questions
 from beambert.pipelines.wordpiece.offsets import OffsetTokenizer
 from beambert.pipelines.wordpiece.vocabulary import SPECIAL_TOKENS, Vocabulary
+from beambert.ragged import ranges, starts_of
 
 
 def entry(**changes) -> dict:

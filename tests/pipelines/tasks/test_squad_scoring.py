@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from support.questions import GOLDEN, ask
 
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 from beambert.pipelines.tasks.squad import Answer, Question, read_questions
 from beambert.pipelines.tasks.squad_scoring import normalize_answer, score, score_v1, score_v2
 

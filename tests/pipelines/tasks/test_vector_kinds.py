@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 from beambert.pipelines.tasks.examples import VectorExample, read_file
 from beambert.pipelines.tasks.kinds import Embedding
 from beambert.pipelines.tasks.vector_kinds import (

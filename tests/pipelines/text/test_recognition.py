@@ -12,7 +12,7 @@ import pytest
 from support import data_command
 from support.data_command import data, info
 
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 from beambert.pipelines.text import recognition
 from beambert.pipelines.text.recognition import joined, pieces
 from beambert.pipelines.text.scrubbing import check_scrubbing, scrub

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from support.absent_packages import without
 from support.scrubbed_text import US, missed, replaced
 
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 from beambert.pipelines.text.scrubbing import PLACEHOLDERS, check_scrubbing, scrub
 
 ALL = tuple(PLACEHOLDERS)
@@ -356,7 +356,7 @@ def test_refused(names, regions, message):
 def test_a_missing_package_is_named(name, package):
     code = without({package}) + (
         "from beambert.pipelines.text.scrubbing import check_scrubbing\n"
-        "from beambert.pipelines.shared.errors import InputError\n"
+        "from beambert.errors import InputError\n"
         "check_scrubbing(['email', 'url', 'ip'], ('US',))\n"
         f"try: check_scrubbing(['{name}'], ('US',))\n"
         "except InputError as error: print(error)\n"

@@ -7,7 +7,7 @@ from unittest import mock
 import pytest
 from support.absent_packages import without
 
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 from beambert.pipelines.text import segmenters
 from beambert.pipelines.text.segmenters import (
     BEGINS,

@@ -10,7 +10,7 @@ import pytest
 from support.tokenizer_kinds import ALBERT, BERT, KINDS, MODERNBERT, ROBERTA, XLMR
 from tokenizers import Tokenizer
 
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 from beambert.pipelines.tokenizers.folders import read_beside, read_given
 from beambert.pipelines.tokenizers.pieces import BYTES, METASPACE, as_piece
 from beambert.pipelines.tokenizers.vocabulary import TokenizerVocabulary

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from beambert.errors import InputError
 from beambert.pipelines.create_vocabulary import main
-from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.vocabulary_learning.job import VocabularyJob
 from beambert.pipelines.vocabulary_learning.learning import (
     CorpusWords,

@@ -9,13 +9,13 @@ import pytest
 from apache_beam.pvalue import TaggedOutput
 from support.sample_text import make_document
 
+from beambert.console import run_main
+from beambert.errors import InputError
 from beambert.pipelines.corpus.reading import ReadOptions, split_file
 from beambert.pipelines.corpus.transforms import REJECTS
 from beambert.pipelines.create_vocabulary import main
 from beambert.pipelines.files import input_list
 from beambert.pipelines.files.input_files import InputFile, match_inputs
-from beambert.pipelines.shared.console import run_main
-from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.vocabulary_learning import run, word_counts
 from beambert.pipelines.vocabulary_learning.graph import LearnVocabulary
 from beambert.pipelines.vocabulary_learning.job import VocabularyJob

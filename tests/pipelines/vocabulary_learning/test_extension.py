@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from beambert.errors import InputError
 from beambert.pipelines.create_vocabulary import main
-from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.vocabulary_learning.extension import choose_pieces, tokens_of
 from beambert.pipelines.wordpiece.cutting import cut, cut_piece, longest_of
 from beambert.pipelines.wordpiece.tokenization import Tokenizer

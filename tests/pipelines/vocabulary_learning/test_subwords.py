@@ -10,8 +10,8 @@ from support.nasty_text import GOLDEN
 from support.sample_text import make_document
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
+from beambert.console import run_main
 from beambert.pipelines.create_vocabulary import main
-from beambert.pipelines.shared.console import run_main
 from beambert.pipelines.vocabulary_learning.subwords import empty_tokenizer, word_splitter
 from beambert.pipelines.wordpiece.vocabulary import SPECIAL_TOKENS
 

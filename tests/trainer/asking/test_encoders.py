@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from support import untrained_models
 
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 from beambert.trainer.asking import encoders
 from beambert.trainer.asking.encoders import MASKED_LM_HEAD, NEXT_SENTENCE_HEAD, open_encoder
 

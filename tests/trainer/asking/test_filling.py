@@ -7,7 +7,7 @@ import pytest
 from support import untrained_models
 
 from beambert.commands import run
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 from beambert.trainer.asking.encoders import MASKED_LM_HEAD, no_report, open_encoder
 from beambert.trainer.asking.filling import fill, fill_texts
 from beambert.trainer.asking.scoring import score

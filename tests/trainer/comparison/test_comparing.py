@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 from beambert.trainer.commands.compare import build_parser, main
 from beambert.trainer.comparison.comparing import compare, describe
 from beambert.trainer.comparison.page import MOST_POINTS, thinned

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from support import untrained_models
 
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 from beambert.trainer.embedding import embedder as embedding
 from beambert.trainer.embedding.embedder import batches_by_length, embed, open_embedder
 

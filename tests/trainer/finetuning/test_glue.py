@@ -6,7 +6,7 @@ import zipfile
 import numpy as np
 import pytest
 
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 from beambert.trainer.commands.glue import main as glue_main
 from beambert.trainer.finetuning import glue
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from beambert.errors import InputError
 from beambert.pipelines.model_inputs.examples import make_features
 from beambert.pipelines.model_inputs.texts import TextFeatures
-from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.tasks.declarations import find_task
 from beambert.pipelines.tasks.examples import read_examples
 from beambert.trainer import model_folders

@@ -9,8 +9,8 @@ import tensorflow as tf
 
 pytest.importorskip("apache_beam", reason="the features are made by Beam")
 
+from beambert.errors import InputError
 from beambert.pipelines import create_task_features
-from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage.model_files import weights_sha256
 from beambert.trainer.commands.finetune import main as finetune_main
 from beambert.trainer.tfx_module import run_fn

@@ -11,9 +11,9 @@ import pytest
 import tensorflow as tf
 from support.small_finetuning import flags, results
 
+from beambert.errors import InputError
 from beambert.model.config import BertConfig
 from beambert.model.pretrainer import BertPretrainer
-from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.tasks.declarations import TASKS, find_task
 from beambert.pipelines.tasks.metrics import METRICS
 from beambert.trainer.commands.finetune import main as finetune_main

@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
+from beambert.errors import InputError
 from beambert.pipelines.model_inputs.texts import TextFeatures
-from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.tasks.declarations import find_task
 from beambert.pipelines.tasks.squad import read_questions
 from beambert.pipelines.tasks.squad_scoring import score

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 from beambert.trainer import model_folders
 from beambert.trainer.commands.finetune import main as finetune_main
 from beambert.trainer.finetuning import isolation, sweep

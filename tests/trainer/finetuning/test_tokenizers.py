@@ -13,10 +13,10 @@ from support.sample_text import WORDS
 from support.tokenizer_kinds import MODERNBERT, ROBERTA, train
 from tokenizers import Tokenizer
 
+from beambert.errors import InputError
 from beambert.model.config import BertConfig
 from beambert.pipelines.create_pretraining_data import main as data_main
 from beambert.pipelines.prediction import saved_models
-from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import tensorflow_models
 from beambert.trainer.commands.export import main as export_main
 from beambert.trainer.commands.finetune import main as finetune_main

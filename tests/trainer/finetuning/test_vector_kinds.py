@@ -8,8 +8,8 @@ import pytest
 import tensorflow as tf
 
 from beambert.commands import run
+from beambert.errors import InputError
 from beambert.model.config import BertConfig
-from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.tasks.declarations import find_task
 from beambert.pipelines.tasks.examples import read_file
 from beambert.pipelines.tasks.vector_kinds import COSENT, COSINE

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 from support.small_training import SEED, NextSentenceObjective, Words
 
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 from beambert.trainer.loop import progress
 from beambert.trainer.loop.best import best_step, is_over, needed_steps
 from beambert.trainer.loop.config import (

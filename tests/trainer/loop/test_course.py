@@ -5,7 +5,7 @@ import json
 import pytest
 import tensorflow as tf
 
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 from beambert.trainer.loop.config import OptimizerConfig
 from beambert.trainer.loop.course import Course, TimeSpent, updates_left
 from beambert.trainer.loop.phase import Phase

@@ -9,8 +9,8 @@ import pytest
 import tensorflow as tf
 from support.small_training import SEED
 
+from beambert.errors import InputError
 from beambert.model.dropout import dropout
-from beambert.pipelines.shared.errors import InputError
 from beambert.trainer.loop.checkpoints import open_checkpoints
 from beambert.trainer.loop.config import LoopConfig, OptimizerConfig
 from beambert.trainer.loop.loop import Interrupted, train

@@ -13,8 +13,8 @@ import pytest
 import tensorflow as tf
 from support.small_training import SEED, NextSentenceObjective, Words
 
+from beambert.errors import InputError
 from beambert.model.pretrainer import BertPretrainer
-from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage.locks import BusyError
 from beambert.trainer.finetuning.objectives import TaggingObjective
 from beambert.trainer.loop import loop, progress

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from beambert.errors import InputError
 from beambert.model.config import preset
 from beambert.model.memory import activation_bytes, parameters, state_bytes
 from beambert.model.pretrainer import BertPretrainer
-from beambert.pipelines.shared.errors import InputError
 from beambert.trainer.loop.memory import PROGRAM_BYTES, Memory, memory_told
 
 GB = 10**9

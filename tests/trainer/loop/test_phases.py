@@ -7,8 +7,8 @@ import shutil
 import numpy as np
 import pytest
 
+from beambert.errors import InputError
 from beambert.model.pretrainer import BertPretrainer
-from beambert.pipelines.shared.errors import InputError
 from beambert.trainer.commands.pretrain import main as pretrain_main
 from beambert.trainer.loop.steps import Trainer
 

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 from support import forked
 
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 from beambert.trainer.loop import checkpoints
 
 ROOT = pathlib.Path(__file__).parents[3]

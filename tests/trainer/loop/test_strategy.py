@@ -6,7 +6,7 @@ from urllib.error import URLError
 import pytest
 import tensorflow as tf
 
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 from beambert.trainer.loop import strategy
 from beambert.trainer.loop.strategy import make_strategy
 

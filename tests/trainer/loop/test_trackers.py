@@ -7,7 +7,7 @@ import threading
 import pytest
 from support import tracker_libraries
 
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 from beambert.trainer.loop import services, trackers
 from beambert.trainer.loop.config import TRACKERS, LoopConfig
 from beambert.trainer.loop.settings import flat_settings

@@ -9,7 +9,7 @@ import grpc
 import pytest
 import tensorflow as tf
 
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 from beambert.trainer.loop import workers
 from beambert.trainer.loop.strategy import make_strategy
 from beambert.trainer.loop.workers import lost_worker_told, wait_for_answers

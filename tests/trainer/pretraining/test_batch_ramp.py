@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 from beambert.trainer.commands.pretrain import main as pretrain_main
 from beambert.trainer.loop.config import EXTEND, Revision
 from beambert.trainer.loop.steps import Trainer

@@ -12,7 +12,7 @@ import tensorflow as tf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 from beambert.pipelines.wordpiece.vocabulary import Vocabulary
 from beambert.trainer.pretraining import dealing
 from beambert.trainer.pretraining.batches import (

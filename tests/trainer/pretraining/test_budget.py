@@ -8,7 +8,7 @@ import types
 import pytest
 from support import small_pretraining
 
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 from beambert.trainer.commands.pretrain import main as pretrain_main
 from beambert.trainer.loop import course, loop, progress
 from beambert.trainer.loop.steps import Trainer

@@ -2,7 +2,7 @@
 
 import pytest
 
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 from beambert.trainer.commands import pretrain
 from beambert.trainer.model_folders import TrainingFolders
 from beambert.trainer.pretraining.job import PretrainingJob

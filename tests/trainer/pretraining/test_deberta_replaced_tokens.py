@@ -8,9 +8,9 @@ import safetensors.numpy
 import tensorflow as tf
 from support import small_finetuning, small_pretraining, untrained_models
 
+from beambert.errors import InputError
 from beambert.model.config import BertConfig
 from beambert.model.families.debertav2_config import DebertaV2Config
-from beambert.pipelines.shared.errors import InputError
 from beambert.trainer import model_folders
 from beambert.trainer.asking.filling import fill
 from beambert.trainer.commands.export import main as export_main

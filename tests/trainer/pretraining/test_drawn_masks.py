@@ -9,9 +9,9 @@ import tensorflow as tf
 from support import small_pretraining
 from support.small_pretraining import assert_same_weights, interrupted_and_continued
 
+from beambert.errors import InputError
 from beambert.model.flops import training_flops
 from beambert.pipelines.instances.masking import TokenIds
-from beambert.pipelines.shared.errors import InputError
 from beambert.trainer.commands.pretrain import main as pretrain_main
 from beambert.trainer.loop.config import OptimizerConfig
 from beambert.trainer.model_folders import TrainingFolders

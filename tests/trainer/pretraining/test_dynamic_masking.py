@@ -9,8 +9,8 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from beambert.errors import InputError
 from beambert.pipelines.instances.masking import TokenIds, mask_rows
-from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.wordpiece.vocabulary import SPECIAL_TOKENS, Vocabulary
 from beambert.trainer.pretraining import dealing
 from beambert.trainer.pretraining.batches import training_batches

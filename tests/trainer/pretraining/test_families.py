@@ -12,9 +12,9 @@ import tensorflow as tf
 from support import small_finetuning, small_pretraining
 from support.small_pretraining import assert_same_weights, interrupted_and_continued
 
+from beambert.errors import InputError
 from beambert.model.families.table import FAMILIES
 from beambert.model.pretrainer import BertPretrainer
-from beambert.pipelines.shared.errors import InputError
 from beambert.trainer.asking.encoders import MASKED_LM_HEAD, NEXT_SENTENCE_HEAD, open_encoder
 from beambert.trainer.commands.finetune import main as finetune_main
 from beambert.trainer.commands.pretrain import main as pretrain_main

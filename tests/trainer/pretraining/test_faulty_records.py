@@ -11,9 +11,9 @@ import pytest
 import tensorflow as tf
 from support import small_pretraining
 
+from beambert.errors import InputError
 from beambert.pipelines.records.contract import INFO_FILE
 from beambert.pipelines.records.lengths import check_lengths, check_start
-from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage import tensorflow_files
 from beambert.trainer.commands.pretrain import main as pretrain_main
 from beambert.trainer.pretraining.batches import evaluation_batches, training_batches

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 from support import small_pretraining
 
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 from beambert.trainer.commands.pretrain import main as pretrain_main
 from beambert.trainer.loop.phase import HeldOutPart
 from beambert.trainer.loop.progress import describe_metrics

@@ -10,13 +10,13 @@ import safetensors.numpy
 import tensorflow as tf
 from support import small_finetuning, small_pretraining
 
+from beambert.errors import InputError
 from beambert.model.classifier import BertClassifier
 from beambert.model.config import preset
 from beambert.model.objectives import LTR
 from beambert.model.pretrainer import BertPretrainer
 from beambert.model.unpadding import Capacity
 from beambert.pipelines.evaluate import main as evaluate_main
-from beambert.pipelines.shared.errors import InputError
 from beambert.trainer.asking.filling import fill
 from beambert.trainer.commands.export import main as export_main
 from beambert.trainer.commands.finetune import main as finetune_main

@@ -10,9 +10,9 @@ import tensorflow as tf
 from support import small_finetuning, small_pretraining
 from support.small_pretraining import STEPS
 
+from beambert.errors import InputError
 from beambert.model.objectives import MLM
 from beambert.model.pretrainer import BertPretrainer
-from beambert.pipelines.shared.errors import InputError
 from beambert.trainer.asking.filling import fill
 from beambert.trainer.asking.scoring import score, score_next
 from beambert.trainer.commands.export import main as export_main

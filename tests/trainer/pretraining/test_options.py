@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from beambert.errors import InputError
 from beambert.model.pretrainer import BertPretrainer
-from beambert.pipelines.shared.errors import InputError
 from beambert.trainer.commands.finetune import build_parser as finetuning_parser
 from beambert.trainer.commands.pretrain import build_parser as pretraining_parser
 from beambert.trainer.commands.pretrain import main as pretrain_main

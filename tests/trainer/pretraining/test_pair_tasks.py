@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from support.small_pretraining import flags
 
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 from beambert.trainer.asking.scoring import score_next
 from beambert.trainer.commands.export import main as export_main
 from beambert.trainer.commands.pretrain import main as pretrain_main

@@ -10,8 +10,8 @@ import tensorflow as tf
 from support import small_finetuning, small_pretraining
 from support.small_pretraining import STEPS
 
+from beambert.errors import InputError
 from beambert.model.replaced_tokens import ElectraPretrainer
-from beambert.pipelines.shared.errors import InputError
 from beambert.trainer.asking.filling import fill
 from beambert.trainer.commands.export import main as export_main
 from beambert.trainer.commands.finetune import main as finetune_main

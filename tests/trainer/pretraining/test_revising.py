@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from support.small_training import NextSentenceObjective, Words
 
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 from beambert.trainer.commands.pretrain import main as pretrain_main
 from beambert.trainer.loop import progress
 from beambert.trainer.loop.config import EXTEND, FINISH, OptimizerConfig, Revision

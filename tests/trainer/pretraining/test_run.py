@@ -10,8 +10,8 @@ import pytest
 import tensorflow as tf
 from support import small_pretraining
 
+from beambert.errors import InputError
 from beambert.model.pretrainer import BertPretrainer
-from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.wordpiece.vocabulary import Vocabulary
 from beambert.trainer.commands.pretrain import main as pretrain_main
 from beambert.trainer.loop.config import SEED_LIMIT, LoopConfig

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from beambert.commands import run
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 from beambert.trainer.retrieval import indexing, vectors
 from beambert.trainer.retrieval.indexing import make_index, units
 from beambert.trainer.retrieval.searching import Index, open_index

@@ -10,10 +10,10 @@ from support import untrained_models
 from support.tokenizer_kinds import ROBERTA, train
 
 from beambert.commands import run
+from beambert.errors import InputError
 from beambert.pipelines.evaluation.predictions import make_rows, read_records
 from beambert.pipelines.evaluation.vector_predictions import InteractionPredictor
 from beambert.pipelines.prediction.saved_models import find_model
-from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.tasks.declarations import find_task
 from beambert.pipelines.tasks.examples import VectorExample, read_file
 from beambert.trainer import model_folders

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 from beambert.trainer.retrieval.beir import read_documents, read_judgments
 from beambert.trainer.retrieval.measures import evaluate, ranked
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from beambert.commands import run
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 from beambert.pipelines.tasks.declarations import find_task
 from beambert.pipelines.tasks.examples import VectorExample
 from beambert.pipelines.tasks.splits import read_splits

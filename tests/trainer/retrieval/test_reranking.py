@@ -11,7 +11,7 @@ import tensorflow as tf
 from support import untrained_models
 
 from beambert.commands import run
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 from beambert.pipelines.tasks.declarations import find_task
 from beambert.pipelines.tasks.examples import read_file
 from beambert.pipelines.tasks.task import RERANK

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from beambert.commands import run
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 from beambert.trainer.embedding.passages import passages
 from beambert.trainer.retrieval.bm25 import bm25_of, open_bm25, words_of
 from beambert.trainer.retrieval.rankings import Ranking, best_of, fused

@@ -5,7 +5,7 @@ import threading
 import pytest
 from support import emulated_storage
 
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 from beambert.pipelines.storage import tensorflow_files as files
 from beambert.trainer.serving import publishing, versions
 

@@ -5,7 +5,7 @@ import shutil
 import pytest
 import safetensors.numpy
 
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 from beambert.pipelines.storage import tensorflow_files
 from beambert.trainer.commands.export import main as export_main
 from beambert.trainer.weights.initial import open_initial

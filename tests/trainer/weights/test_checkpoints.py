@@ -10,6 +10,7 @@ import safetensors.numpy
 import tensorflow as tf
 from support.golden_checkpoint import GOLDEN, load
 
+from beambert.errors import InputError
 from beambert.model.checkpoint_names import discriminator_name, generator_name, original_name
 from beambert.model.classifier import BertClassifier
 from beambert.model.config import BertConfig
@@ -17,7 +18,6 @@ from beambert.model.objectives import MLM
 from beambert.model.pretrainer import BertPretrainer
 from beambert.model.replaced_tokens import ElectraPretrainer
 from beambert.model.shapes import variable_shapes
-from beambert.pipelines.shared.errors import InputError
 from beambert.trainer import model_folders
 from beambert.trainer.commands.pretrain import main as pretrain_main
 from beambert.trainer.task import main

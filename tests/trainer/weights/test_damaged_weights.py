@@ -6,7 +6,7 @@ import pathlib
 import pytest
 from support.golden_checkpoint import GOLDEN, load
 
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 from beambert.trainer.commands.pretrain import main as pretrain_main
 from beambert.trainer.weights.initial import open_initial
 

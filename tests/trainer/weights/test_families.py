@@ -12,13 +12,13 @@ import safetensors.numpy
 import tensorflow as tf
 from support.golden_arrays import features_of
 
+from beambert.errors import InputError
 from beambert.model.families.family import PRE_TRAINING
 from beambert.model.families.table import FAMILIES, family_of, read_config
 from beambert.model.objectives import MLM, RTD, SOP
 from beambert.model.pretrainer import BertPretrainer
 from beambert.model.replaced_tokens import ElectraPretrainer
 from beambert.model.shapes import variable_shapes
-from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.tasks.task import CHOICE, CLASSIFICATION, SPAN, TAGGING
 from beambert.pipelines.wordpiece.vocabulary import Vocabulary
 from beambert.trainer import model_folders

@@ -7,7 +7,7 @@ import pytest
 from support import small_pretraining
 from tokenizers import BertWordPieceTokenizer
 
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 from beambert.pipelines.tokenizers.building import make_tokenizer
 from beambert.pipelines.wordpiece.vocabulary import Vocabulary
 from beambert.trainer.commands.export import main as export_main

@@ -7,7 +7,7 @@ import shutil
 import numpy as np
 import pytest
 
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 from beambert.trainer.finetuning import job, plan
 from beambert.trainer.weights.initial import open_initial
 from beambert.trainer.weights.positions import fill_positions

@@ -11,9 +11,9 @@ import zipfile
 import numpy as np
 import pytest
 
+from beambert.errors import InputError
 from beambert.model.config import BertConfig
 from beambert.pipelines.records.contract import RecordsInfo
-from beambert.pipelines.shared.errors import InputError
 from beambert.trainer.weights.initial import open_initial
 from beambert.trainer.weights.torch_file import read_torch_file
 

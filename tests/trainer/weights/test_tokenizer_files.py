@@ -8,9 +8,9 @@ import pytest
 from support.nasty_text import NASTY
 from tokenizers import Tokenizer
 
+from beambert.errors import InputError
 from beambert.model.config import BertConfig
 from beambert.model.families.table import FAMILIES
-from beambert.pipelines.shared.errors import InputError
 from beambert.pipelines.storage.model_files import PRETRAINING
 from beambert.pipelines.tasks.task import RERANK
 from beambert.pipelines.tokenizers.building import make_tokenizer

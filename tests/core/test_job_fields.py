@@ -5,8 +5,8 @@ import pathlib
 import pytest
 
 import beambert
-from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.shared.job_fields import as_tuple
+from beambert.errors import InputError
+from beambert.job_fields import as_tuple
 
 TASK = beambert.find_task("sst-2")
 

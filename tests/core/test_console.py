@@ -7,8 +7,8 @@ import threading
 
 import pytest
 
-from beambert.pipelines.shared.console import counted, quiet_stderr, run_main, size
-from beambert.pipelines.shared.errors import InputError
+from beambert.console import counted, quiet_stderr, run_main, size
+from beambert.errors import InputError
 
 
 def test_an_error_is_one_line_that_no_terminal_obeys(capsys):
@@ -34,7 +34,7 @@ def test_a_name_that_is_not_utf8_is_refused_by_every_command(capsys):
 def test_a_reader_that_has_seen_enough_ends_the_command_without_a_word():
     """As `beambert … | head -1` does."""
     program = (
-        "import sys; from beambert.pipelines.shared.console import run_main\n"
+        "import sys; from beambert.console import run_main\n"
         "def main(argv):\n"
         "    for number in range(100_000): print(number)\n"
         "sys.exit(run_main('fill', main, []))"

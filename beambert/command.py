@@ -4,10 +4,10 @@ import dataclasses
 import importlib
 from collections.abc import Sequence
 
-from beambert.pipelines.shared import interrupts
-from beambert.pipelines.shared.console import interruption, run_main
-from beambert.pipelines.shared.flags import FlagParser
-from beambert.pipelines.shared.loading import in_command
+from beambert import interrupts
+from beambert.console import interruption, run_main
+from beambert.flags import FlagParser
+from beambert.loading import in_command
 
 
 @dataclasses.dataclass(frozen=True)

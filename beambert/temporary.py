@@ -12,7 +12,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 
-from beambert.pipelines.shared.interrupts import undone_at_end
+from beambert.interrupts import undone_at_end
 
 _PREFIX = "beambert-run-"
 _LOCK = "lock"

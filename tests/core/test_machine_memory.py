@@ -4,7 +4,7 @@ import resource
 
 import pytest
 
-from beambert.pipelines.shared.machine_memory import free_bytes
+from beambert.machine_memory import free_bytes
 
 
 @pytest.fixture

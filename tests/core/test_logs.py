@@ -5,7 +5,7 @@ import logging
 import absl.logging
 import pytest
 
-from beambert.pipelines.shared.logs import logging_as_it_was
+from beambert.logs import logging_as_it_was
 
 
 @pytest.mark.parametrize("own", [[], [logging.NullHandler()]])

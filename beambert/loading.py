@@ -6,7 +6,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 
-from beambert.pipelines.shared.console import quiet_stderr
+from beambert.console import quiet_stderr
 
 # Keras and the client of BigQuery load these where they are installed, for galleries of pictures,
 # editors and progress bars in notebooks. Each costs half a second, and no command shows any of it.

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NoReturn, Protocol, TypeVar
 
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 
 Job = TypeVar("Job")
 

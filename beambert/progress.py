@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from beambert.pipelines.shared.console import duration
+from beambert.console import duration
 
 # Type of a function from the summed counts and the seconds so far to a line, which may be empty.
 Describe = Callable[[dict[str, int], float], str]

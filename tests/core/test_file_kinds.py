@@ -10,7 +10,7 @@ import zipfile
 
 import pytest
 
-from beambert.pipelines.shared.file_kinds import not_text
+from beambert.file_kinds import not_text
 
 
 def zipped(**files: str) -> bytes:

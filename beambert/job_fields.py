@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
-from beambert.pipelines.shared.errors import InputError
+from beambert.errors import InputError
 
 # Types of fields that a text cannot be -> what the sentence asks for.
 _NUMBERS = {"int": "a whole number", "float": "a number", "bool": "True or False"}

@@ -8,11 +8,11 @@ import warnings
 
 import pytest
 
-from beambert.pipelines.shared.loading import hidden, in_command, loading
+from beambert.loading import hidden, in_command, loading
 
 CODE = """
 import gc, sys
-from beambert.pipelines.shared.loading import in_command, loading
+from beambert.loading import in_command, loading
 with in_command(), loading():
     assert not gc.isenabled()
     import keras
@@ -32,7 +32,7 @@ def test_what_only_notebooks_show_is_not_loaded():
 
 def test_a_module_that_is_run_keeps_what_is_there_for_good(tmp_path):
     """Such as one of ours, or a worker of Beam; not a program of the user's own."""
-    code = "import gc\nfrom beambert.pipelines.shared.loading import loading\n"
+    code = "import gc\nfrom beambert.loading import loading\n"
     # Python 3.12 begins with some objects of its own there.
     code += "before = gc.get_freeze_count()\n"
     code += "with loading():\n    pass\nprint(gc.get_freeze_count() > before)\n"

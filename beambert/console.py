@@ -9,8 +9,8 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 
-from beambert.pipelines.shared import interrupts
-from beambert.pipelines.shared.errors import InputError
+from beambert import interrupts
+from beambert.errors import InputError
 
 # `beambert evaluate` of a tiny model had 4.4 GB of addresses, most of them TensorFlow's.
 _LEAST_ADDRESSES = 5_000_000_000
@@ -156,7 +156,7 @@ def input_error_in(error: BaseException) -> InputError | None:
     """Returns the `InputError` in a runner's exception, which holds it only as text, or None."""
     text = f"InputError: {error}" if isinstance(error, InputError) else str(error)
     pattern = (
-        r"^(?:beambert\.pipelines\.shared\.errors\.)?(?:InputError|LostClaimError): "
+        r"^(?:beambert\.errors\.)?(?:InputError|LostClaimError): "
         r"(.+?)(?: \[while running .*)?$"
     )
     found = re.findall(pattern, text, re.MULTILINE)

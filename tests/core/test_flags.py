@@ -5,11 +5,11 @@ import argparse
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
+from beambert import flags as shared_flags
 from beambert.commands import COMMANDS
+from beambert.errors import InputError
+from beambert.flags import FlagParser
 from beambert.pipelines.jobs.running import beam_options
-from beambert.pipelines.shared import flags as shared_flags
-from beambert.pipelines.shared.errors import InputError
-from beambert.pipelines.shared.flags import FlagParser
 
 OF_BEAM = [name for name, command in COMMANDS.items() if command.needs_beam]
 

@@ -11,7 +11,7 @@ import pytest
 # Ready when it prints; then the body runs.
 BEGIN = """
 import os, signal, subprocess, sys, threading, time
-from beambert.pipelines.shared import console, interrupts, temporary
+from beambert import console, interrupts, temporary
 interrupts.install()
 interrupts.set_sentence("beambert test: interrupted")
 def ready(*what):
@@ -233,7 +233,7 @@ def test_a_signal_while_the_process_prepares_for_it(number):
     """It comes as soon as its handler is there."""
     code = f"""
 import os, signal
-from beambert.pipelines.shared import interrupts
+from beambert import interrupts
 set_handler = signal.signal
 def set_and_meet(number, handler):
     set_handler(number, handler)

@@ -1,1 +1,0 @@
-"""Helpers of all rooms: errors, flags, messages on the screen, report pages, ragged arrays."""
