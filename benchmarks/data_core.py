@@ -63,7 +63,7 @@ def run_core(paths: list[str], vocabulary: object, folder: pathlib.Path, dupe_fa
     from beambert.pipelines.instances.masking import TokenIds
     from beambert.pipelines.records.encoding import RecordWriter, encode_examples
     from beambert.pipelines.text.sentences import split_sentences
-    from beambert.pipelines.wordpiece.tokenization import Tokenizer
+    from beambert.pipelines.tokenizers.wordpiece import Tokenizer
 
     tokenizer, ids = Tokenizer(vocabulary, do_lower_case=True), TokenIds.of(vocabulary)
     tokenizer.tokenize_batch(["warm up"])
@@ -150,7 +150,7 @@ def measure(paths: list[str], vocab_file: str, dupe_factor: int, original: str |
     Raises:
       InputError: the original script failed.
     """
-    from beambert.pipelines.wordpiece.vocabulary import Vocabulary
+    from beambert.pipelines.tokenizers.vocabulary import Vocabulary
 
     with open(vocab_file, "rb") as file:
         vocabulary = Vocabulary.parse(file.read(), vocab_file)

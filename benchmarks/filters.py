@@ -80,9 +80,8 @@ def job_seconds(texts: Sequence[str], vocab_file: str, passes: int) -> float:
     from beambert.pipelines.records.encoding import encode_examples
     from beambert.pipelines.storage import tensorflow_files
     from beambert.pipelines.text.preparation import TextOptions, prepare_documents
-    from beambert.pipelines.tokenizers.building import make_tokenizer
+    from beambert.pipelines.tokenizers.encoding import make_tokenizer, tokenize_documents
     from beambert.pipelines.tokenizers.folders import read_given
-    from beambert.pipelines.tokenizers.running_text import tokenize_documents
 
     vocabulary, lowers = read_given(
         vocab_file, None, None, tensorflow_files.read_bytes, tensorflow_files.exists

@@ -167,9 +167,9 @@ def count_differences(original: str, texts: Sequence[str]) -> dict[str, int]:
     """Returns the numbers of lines, and of those whose pieces differ from the other tokenizers'."""
     from tokenizers.implementations import BertWordPieceTokenizer
 
+    from beambert.pipelines.tokenizers.wordpiece import Tokenizer
     from beambert.pipelines.vocabulary_learning import learning
     from beambert.pipelines.vocabulary_learning.word_counts import WordCounter
-    from beambert.pipelines.wordpiece.tokenization import Tokenizer
 
     spec = importlib.util.spec_from_file_location("original_tokenization", original)
     module = importlib.util.module_from_spec(spec)

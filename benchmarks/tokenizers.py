@@ -49,7 +49,7 @@ def measure(folder: str, lines: list[str]) -> dict[str, Any]:
     from tokenizers import Tokenizer
 
     from beambert.pipelines.storage import tensorflow_files
-    from beambert.pipelines.tokenizers.building import make_tokenizer
+    from beambert.pipelines.tokenizers.encoding import make_tokenizer
     from beambert.pipelines.tokenizers.folders import read_given
 
     vocabulary, do_lower_case = read_given(

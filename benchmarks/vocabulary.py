@@ -67,8 +67,8 @@ def run_stages(paths: list[str], vocab_size: int, do_lower_case: bool) -> dict[s
 
 def judge(path: str, texts: dict[str, list[str]], do_lower_case: bool) -> dict[str, dict]:
     """Returns for each text the tokens a word and the [UNK]s a million words with a vocabulary."""
-    from beambert.pipelines.wordpiece.tokenization import Tokenizer, word_splitter
-    from beambert.pipelines.wordpiece.vocabulary import UNKNOWN, Vocabulary
+    from beambert.pipelines.tokenizers.vocabulary import UNKNOWN, Vocabulary
+    from beambert.pipelines.tokenizers.wordpiece import Tokenizer, word_splitter
 
     with open(path, "rb") as file:
         vocabulary = Vocabulary.parse(file.read(), path)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from beambert.pipelines.storage.model_files import CONFIG_FILE, RESULTS_FILE
-from beambert.pipelines.wordpiece.vocabulary import VOCABULARY_FILE
+from beambert.pipelines.tokenizers.vocabulary import VOCABULARY_FILE
 
 # As in the paper, most steps are on short sequences. On these, the tiny encoder soon learns to use
 # the neighbours of a token. The pre-training takes five minutes on two cores.

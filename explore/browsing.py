@@ -17,14 +17,8 @@ from beambert.explore.drawing import (
 )
 from beambert.explore.material import Material
 from beambert.pipelines.records.contract import label_words
-from beambert.pipelines.wordpiece.vocabulary import (
-    CLASSIFY,
-    MASK,
-    SEPARATE,
-)
-from beambert.pipelines.wordpiece.vocabulary import (
-    UNKNOWN as UNKNOWN_TOKEN,
-)
+from beambert.pipelines.tokenizers.vocabulary import CLASSIFY, MASK, SEPARATE
+from beambert.pipelines.tokenizers.vocabulary import UNKNOWN as UNKNOWN_TOKEN
 from beambert.report import Html, join, note, table, tag
 
 # Number of records on a page.

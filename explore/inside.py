@@ -17,7 +17,7 @@ from beambert.explore.drawing import (
 from beambert.explore.masking import frame
 from beambert.explore.material import Material
 from beambert.explore.playgrounds import NO_MASKED_LM_HEAD, typed_ids
-from beambert.pipelines.wordpiece.vocabulary import MASK
+from beambert.pipelines.tokenizers.vocabulary import MASK
 from beambert.report import Html, join, note, table, tag
 
 # Number of tokens in a map of attention, and of sentences among the points.

@@ -21,8 +21,7 @@ from beambert.pipelines.storage.given_paths import check_folder, has_wildcard, i
 from beambert.pipelines.storage.model_files import CONFIG_FILE, PRETRAINING, TRAINING_FILE
 from beambert.pipelines.tasks.task import CHOICE, SPAN
 from beambert.pipelines.tokenizers.folders import read_beside, read_given
-from beambert.pipelines.tokenizers.vocabulary import TOKENIZER_FILE
-from beambert.pipelines.wordpiece.vocabulary import VOCABULARY_FILE, Vocabulary
+from beambert.pipelines.tokenizers.vocabulary import TOKENIZER_FILE, VOCABULARY_FILE, Vocabulary
 
 if TYPE_CHECKING:
     from beambert.explore.answers import Explainer
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from beambert.model.replaced_tokens import ElectraPretrainer
     from beambert.pipelines.instances.masking import TokenIds
     from beambert.pipelines.records.figures import MadeWith
-    from beambert.pipelines.wordpiece.tokenization import Tokenizer
+    from beambert.pipelines.tokenizers.wordpiece import Tokenizer
 
 Thing = TypeVar("Thing")
 
@@ -171,7 +170,7 @@ class Material:
 
         def make() -> "Tokenizer":
             with importing():
-                from beambert.pipelines.tokenizers.building import make_tokenizer
+                from beambert.pipelines.tokenizers.encoding import make_tokenizer
             return make_tokenizer(language.vocabulary, language.do_lower_case)
 
         return self._once(("tokenizer", language.vocabulary.name, language.do_lower_case), make)

@@ -36,8 +36,8 @@ from beambert.explore.masking import (
 )
 from beambert.explore.material import NO_MODEL, Material
 from beambert.explore.pairs import Pair, Segment, make_pairs
-from beambert.pipelines.wordpiece.vocabulary import CLASSIFY, MASK, SEPARATE
-from beambert.pipelines.wordpiece.vocabulary import UNKNOWN as UNKNOWN_TOKEN
+from beambert.pipelines.tokenizers.vocabulary import CLASSIFY, MASK, SEPARATE
+from beambert.pipelines.tokenizers.vocabulary import UNKNOWN as UNKNOWN_TOKEN
 from beambert.report import Html, join, note, table, tag
 
 # Number of tokens of a typed text that are shown.

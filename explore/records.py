@@ -26,7 +26,7 @@ from beambert.pipelines.records.statistics import (
     count_records,
     restore_ids,
 )
-from beambert.pipelines.wordpiece.joining import join_pieces
+from beambert.pipelines.tokenizers.pieces import join_pieces
 
 # Number of records that are decoded at a time.
 ROWS_AT_A_TIME = 256

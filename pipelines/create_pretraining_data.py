@@ -15,7 +15,7 @@ from beambert.pipelines.pretraining_data.job import PretrainingDataJob
 from beambert.pipelines.records.contract import EVAL_FOLDER
 from beambert.pipelines.text.flags import add_text_flags
 from beambert.pipelines.text.segmenters import SEGMENTERS
-from beambert.pipelines.tokenizers.flags import add_tokenizer_flags
+from beambert.pipelines.tokenizers.folders import add_tokenizer_flags
 
 EXAMPLES = """examples:
   # Wikipedia from WikiExtractor, with the vocabulary and parameters of BERT's original release

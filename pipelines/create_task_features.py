@@ -10,7 +10,7 @@ from beambert.pipelines.features.job import FeaturesJob
 from beambert.pipelines.jobs.running import BEAM_HELP, beam_options
 from beambert.pipelines.tasks.flags import add_task_flags, task_of
 from beambert.pipelines.tasks.task import DEFAULT_LENGTH, DEFAULT_SPAN_LENGTH
-from beambert.pipelines.tokenizers.flags import add_tokenizer_flags
+from beambert.pipelines.tokenizers.folders import add_tokenizer_flags
 
 EXAMPLES = f"""examples:
   # GLUE's SST-2, with the vocabulary of the encoder that is to be fine-tuned

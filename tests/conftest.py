@@ -9,7 +9,7 @@ import threading
 import pytest
 from support.sample_text import WORDS
 
-from beambert.pipelines.wordpiece.vocabulary import SPECIAL_TOKENS, Vocabulary
+from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 # Until all tests are collected, what is made stays, and looking for garbage takes seconds.

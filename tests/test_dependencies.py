@@ -30,24 +30,22 @@ EXCEPTIONS = {("trainer.task", "beambert.commands")}
 PIPELINES = {
     "shared": "",
     "storage": "shared",
-    "wordpiece": "shared",
-    "tokenizers": "shared wordpiece",
+    "tokenizers": "shared",
     "tasks": "corpus.charsets corpus.encodings shared",
-    "model_inputs": "shared tasks tokenizers wordpiece",
+    "model_inputs": "shared tasks tokenizers",
     "files": "shared storage",
     "jobs": "files shared storage",
-    "records": "files shared storage wordpiece",
+    "records": "files shared storage tokenizers",
     "corpus": "files shared",
-    "instances": "records.contract shared wordpiece",
+    "instances": "records.contract shared tokenizers",
     "text": "corpus shared",
-    "vocabulary_learning": "files jobs corpus shared storage tokenizers wordpiece",
-    "verification": "files jobs records shared storage tokenizers wordpiece",
-    "pretraining_data": "files jobs corpus instances records shared storage tasks text tokenizers "
-    "wordpiece",
-    "features": "files jobs model_inputs records shared storage tasks tokenizers wordpiece",
+    "vocabulary_learning": "files jobs corpus shared storage tokenizers",
+    "verification": "files jobs records shared storage tokenizers",
+    "pretraining_data": "files jobs corpus instances records shared storage tasks text tokenizers",
+    "features": "files jobs model_inputs records shared storage tasks tokenizers",
     "prediction": "corpus.charsets corpus.encodings files jobs model_inputs shared storage tasks "
-    "tokenizers wordpiece",
-    "evaluation": "files jobs model_inputs prediction shared storage tasks tokenizers wordpiece",
+    "tokenizers",
+    "evaluation": "files jobs model_inputs prediction shared storage tasks tokenizers",
 }
 # The same of `trainer`; modules at its top count as rooms of their own.
 TRAINER = {
@@ -71,7 +69,7 @@ TRAINER = {
 # What a machine with accelerators has: none of Beam's packages. All of `model` and `trainer` work
 # there, and of `pipelines` these, which is all that `trainer` takes of it.
 BEAM = {"apache_beam", "tfx_bsl"}
-BEAM_FREE_ROOMS = {"shared", "storage", "wordpiece", "tokenizers", "tasks", "model_inputs"}
+BEAM_FREE_ROOMS = {"shared", "storage", "tokenizers", "tasks", "model_inputs"}
 BEAM_FREE_ROOMS |= {"instances"}
 BEAM_FREE_MODULES = {
     *("pipelines.records.contract", "pipelines.records.lengths"),
@@ -161,7 +159,7 @@ def test_the_scan_sees_what_is_there():
     assert "apache_beam" in tops(at_import("pipelines.pretraining_data.transforms"))
     assert "apache_beam" not in tops(at_import("pipelines.jobs.running"))
     assert "apache_beam" in tops(anywhere("pipelines.jobs.running"))
-    assert "tensorflow" in tops(closure("pipelines.wordpiece.tokenization"))
+    assert "tensorflow" in tops(closure("pipelines.tokenizers.wordpiece"))
 
 
 @pytest.mark.parametrize("package", TOPS)

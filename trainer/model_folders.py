@@ -38,7 +38,7 @@ from beambert.pipelines.storage.model_files import (
     check_unchanged,
 )
 from beambert.pipelines.tokenizers.folders import read_beside
-from beambert.pipelines.wordpiece.vocabulary import Vocabulary
+from beambert.pipelines.tokenizers.vocabulary import Vocabulary
 
 # This file marks a folder of checkpoints outside the model folder as the job's own.
 JOB_FILE = "job.json"

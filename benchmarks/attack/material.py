@@ -5,7 +5,7 @@ import os
 import pathlib
 import random
 
-from beambert.pipelines.wordpiece.vocabulary import SPECIAL_TOKENS
+from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS
 from benchmarks.attack import trials
 
 WORDS = [

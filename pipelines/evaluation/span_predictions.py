@@ -21,12 +21,11 @@ from beambert.pipelines.tasks.squad import Question
 from beambert.pipelines.tasks.squad_scoring import score
 from beambert.pipelines.tasks.task import Task
 from beambert.pipelines.tokenizers.folders import read_beside
-from beambert.pipelines.tokenizers.vocabulary import TOKENIZER_FILE
-from beambert.pipelines.wordpiece.vocabulary import VOCABULARY_FILE, Vocabulary
+from beambert.pipelines.tokenizers.vocabulary import TOKENIZER_FILE, VOCABULARY_FILE, Vocabulary
 
 if TYPE_CHECKING:  # These modules import TensorFlow.
     from beambert.pipelines.tokenizers.encoding import SubwordOffsets
-    from beambert.pipelines.wordpiece.offsets import OffsetTokenizer
+    from beambert.pipelines.tokenizers.wordpiece import OffsetTokenizer
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,7 +118,7 @@ class SpanPredictor(Predictor):
         return record
 
     def _load(self) -> _Loaded:
-        from beambert.pipelines.tokenizers.building import make_offset_tokenizer
+        from beambert.pipelines.tokenizers.encoding import make_offset_tokenizer
 
         tokenizer = make_offset_tokenizer(self._vocabulary, self._model.training["do_lower_case"])
         return _Loaded(load(self._model), tokenizer)

@@ -30,7 +30,7 @@ from beambert.pipelines.records.lengths import check_lengths
 from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.storage.claims import MARKER_FILE, describe_difference
 from beambert.pipelines.tasks.task import Task
-from beambert.pipelines.wordpiece.vocabulary import Vocabulary
+from beambert.pipelines.tokenizers.vocabulary import Vocabulary
 from beambert.ragged import ranges, starts_of
 
 ROW, SEQUENCE_LENGTHS = "row", "sequence_lengths"

@@ -14,7 +14,7 @@ from beambert.pipelines.tasks.splits import TaskSplits, present_splits, read_spl
 from beambert.pipelines.tasks.squad import Question
 from beambert.pipelines.tasks.task import SHORTEST_LENGTH, TRAIN, Task
 from beambert.pipelines.tasks.vector_kinds import VectorTask
-from beambert.pipelines.wordpiece.vocabulary import Vocabulary
+from beambert.pipelines.tokenizers.vocabulary import Vocabulary
 
 # Number of examples in a record file, which is the unit of work of a worker.
 EXAMPLES_A_SHARD = 8192

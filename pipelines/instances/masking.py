@@ -9,7 +9,7 @@ import numpy as np
 
 from beambert.pipelines.instances.spans import choose_spans, draw_lengths
 from beambert.pipelines.records.contract import MASK_SHARE, RANDOM_SHARE
-from beambert.pipelines.wordpiece.vocabulary import NO_ID, Vocabulary
+from beambert.pipelines.tokenizers.vocabulary import NO_ID, Vocabulary
 
 # The position takes 12 bits of a key of 32, so that 20 random bits are left; more in a row of more
 # than 4,095 tokens, of which 18 or 19 are left.

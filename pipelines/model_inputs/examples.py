@@ -32,10 +32,9 @@ from beambert.pipelines.tasks.task import (
     SPAN,
     TAGGING,
 )
-from beambert.pipelines.tokenizers.building import make_offset_tokenizer
-from beambert.pipelines.tokenizers.encoding import SubwordOffsets
-from beambert.pipelines.wordpiece.offsets import OffsetTokenizer
-from beambert.pipelines.wordpiece.vocabulary import Vocabulary
+from beambert.pipelines.tokenizers.encoding import SubwordOffsets, make_offset_tokenizer
+from beambert.pipelines.tokenizers.vocabulary import Vocabulary
+from beambert.pipelines.tokenizers.wordpiece import OffsetTokenizer
 
 # Number of sequences that are tokenized at a time.
 SEQUENCES_AT_A_TIME = 4096

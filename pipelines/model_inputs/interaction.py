@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from beambert.pipelines.model_inputs.texts import TextFeatures
-from beambert.pipelines.wordpiece.vocabulary import CONTINUES, Vocabulary
+from beambert.pipelines.tokenizers.vocabulary import CONTINUES, Vocabulary
 
 _UNUSED = re.compile(r"\[unused\d+\]")
 # Tokens of documents that do not count (`mask_punctuation` of ColBERT).

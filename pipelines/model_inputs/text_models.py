@@ -17,8 +17,8 @@ from beambert.pipelines.model_inputs.texts import TextFeatures
 from beambert.pipelines.model_inputs.windows import WindowParameters, Windows, make_windows
 from beambert.pipelines.tasks.squad import Question
 from beambert.pipelines.tasks.task import CHOICE, SPAN, TAGGING
-from beambert.pipelines.tokenizers.building import make_offset_tokenizer
-from beambert.pipelines.wordpiece.vocabulary import Vocabulary
+from beambert.pipelines.tokenizers.encoding import make_offset_tokenizer
+from beambert.pipelines.tokenizers.vocabulary import Vocabulary
 
 # Number of windows in a batch.
 _WINDOWS_AT_A_TIME = 32

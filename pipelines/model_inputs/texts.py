@@ -3,8 +3,8 @@
 import tensorflow as tf
 import tensorflow_text as tf_text
 
-from beambert.pipelines.tokenizers.building import make_tokenizer
-from beambert.pipelines.wordpiece.vocabulary import Vocabulary
+from beambert.pipelines.tokenizers.encoding import make_tokenizer
+from beambert.pipelines.tokenizers.vocabulary import Vocabulary
 
 
 class TextFeatures(tf.Module):

@@ -15,7 +15,7 @@ from beambert.ragged import ranges, starts_of
 
 if TYPE_CHECKING:  # This module imports TensorFlow.
     from beambert.pipelines.tokenizers.encoding import SubwordOffsets
-    from beambert.pipelines.wordpiece.offsets import OffsetPieces, OffsetTokenizer
+    from beambert.pipelines.tokenizers.wordpiece import OffsetPieces, OffsetTokenizer
 
 # Number of special tokens in a window, [CLS] and two [SEP]; see run_squad.py,
 # convert_examples_to_features. RoBERTa has one [SEP] more behind the question.

@@ -28,10 +28,10 @@ from beambert.pipelines.tasks.task import CHOICE, SPAN
 from beambert.pipelines.tokenizers.folders import read_beside
 from beambert.pipelines.tokenizers.vocabulary import (
     TOKENIZER_FILE,
+    VOCABULARY_FILE,
     TokenizerVocabulary,
     tokenizer_sha256,
 )
-from beambert.pipelines.wordpiece.vocabulary import VOCABULARY_FILE
 
 
 @dataclasses.dataclass(frozen=True)

@@ -41,7 +41,7 @@ from beambert.pipelines.records.encoding import RecordWriter, encode_examples
 from beambert.pipelines.text.flags import describe_scrubbing
 from beambert.pipelines.text.preparation import NEAR, TextOptions, prepare_documents
 from beambert.pipelines.text.sentences import SplitText
-from beambert.pipelines.wordpiece.vocabulary import Vocabulary
+from beambert.pipelines.tokenizers.vocabulary import Vocabulary
 
 # Number of places in the corpus to read at, and number of characters to read at each. These are 16
 # MB in all, which take 10 s of a processor.

@@ -41,8 +41,12 @@ from beambert.pipelines.text.filters import FilterSettings, read_blocklist
 from beambert.pipelines.text.preparation import TextOptions
 from beambert.pipelines.text.recognition import describe_model, resolved
 from beambert.pipelines.tokenizers.folders import read_given
-from beambert.pipelines.tokenizers.vocabulary import TOKENIZER_CONFIG_FILE, TOKENIZER_FILE
-from beambert.pipelines.wordpiece.vocabulary import VOCABULARY_FILE, Vocabulary
+from beambert.pipelines.tokenizers.vocabulary import (
+    TOKENIZER_CONFIG_FILE,
+    TOKENIZER_FILE,
+    VOCABULARY_FILE,
+    Vocabulary,
+)
 
 # Number of bytes of text for one shard (default of --num_shards). At dupe_factor 10 its records
 # take about 120 MB. TensorFlow's input guide advises files of 100 to 200 MB.

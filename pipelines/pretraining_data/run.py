@@ -43,7 +43,7 @@ from beambert.pipelines.text.divided_words import divided_word_notes
 from beambert.pipelines.text.languages import language_notes
 from beambert.pipelines.text.preparation import LINE
 from beambert.pipelines.text.segmenters import segmenter_notes
-from beambert.pipelines.wordpiece.lost_marks import warn_of_lost_marks
+from beambert.pipelines.tokenizers.text_warnings import warn_of_lost_marks
 from beambert.progress import Describe
 
 if TYPE_CHECKING:
@@ -207,7 +207,7 @@ def _run(plan: Plan, options: "PipelineOptions", is_alone: bool) -> None:
     if works_here(options):
         with loading():  # their import prints; do it now
             import beambert.pipelines.records.decoding
-            import beambert.pipelines.tokenizers.building  # noqa: F401
+            import beambert.pipelines.tokenizers.encoding  # noqa: F401
 
     def delete_spills() -> None:
         beam_files.delete_prefixed(output, spill_prefix(plan.run))

@@ -35,7 +35,7 @@ from beambert.pipelines.pretraining_data.shard_files import ShardFile, open_shar
 from beambert.pipelines.pretraining_data.shuffle import Received, Shuffle
 from beambert.pipelines.records.statistics import VocabularyIds, count_records, restore_ids
 from beambert.pipelines.text.preparation import KEEP
-from beambert.pipelines.wordpiece.vocabulary import Vocabulary
+from beambert.pipelines.tokenizers.vocabulary import Vocabulary
 from beambert.progress import ProgressTally
 
 

@@ -14,7 +14,7 @@ from beambert.pipelines.instances.parameters import REFERENCE, InstanceParameter
 from beambert.pipelines.pretraining_data.layout import Layout
 from beambert.pipelines.pretraining_data.shard_writing import documents_of
 from beambert.pipelines.pretraining_data.shuffle import Shuffle
-from beambert.pipelines.wordpiece.vocabulary import Vocabulary
+from beambert.pipelines.tokenizers.vocabulary import Vocabulary
 
 
 class MeasureSources(beam.DoFn):

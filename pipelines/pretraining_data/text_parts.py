@@ -44,7 +44,7 @@ from beambert.pipelines.text.recognition import resolved
 from beambert.pipelines.text.scrubbing import DEFAULT_REGIONS, check_scrubbing
 from beambert.pipelines.text.sentences import SplitText
 from beambert.pipelines.tokenizers.folders import read_given
-from beambert.pipelines.wordpiece.vocabulary import Vocabulary
+from beambert.pipelines.tokenizers.vocabulary import Vocabulary
 from beambert.progress import ProgressTally
 from beambert.ragged import starts_of
 

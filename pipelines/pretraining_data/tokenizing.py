@@ -8,11 +8,15 @@ from beambert.pipelines.instances.compact_documents import CompactDocuments, com
 from beambert.pipelines.text import segmenters
 from beambert.pipelines.text.preparation import TextOptions
 from beambert.pipelines.text.sentences import SplitText
-from beambert.pipelines.tokenizers.building import make_offset_tokenizer, make_tokenizer
-from beambert.pipelines.tokenizers.encoding import part_lengths
-from beambert.pipelines.tokenizers.running_text import running_texts, tokenize_documents
-from beambert.pipelines.wordpiece.offsets import OffsetPieces
-from beambert.pipelines.wordpiece.vocabulary import Vocabulary
+from beambert.pipelines.tokenizers.encoding import (
+    make_offset_tokenizer,
+    make_tokenizer,
+    part_lengths,
+    running_texts,
+    tokenize_documents,
+)
+from beambert.pipelines.tokenizers.vocabulary import Vocabulary
+from beambert.pipelines.tokenizers.wordpiece import OffsetPieces
 
 
 class DocumentTokenizer:

@@ -36,7 +36,7 @@ from beambert.pipelines.pretraining_data.shuffle import Shuffle
 from beambert.pipelines.pretraining_data.sources import Sources
 from beambert.pipelines.text.preparation import KEEP, NEAR, TextOptions, prepare_documents
 from beambert.pipelines.text.sentences import SplitText
-from beambert.pipelines.wordpiece.vocabulary import Vocabulary
+from beambert.pipelines.tokenizers.vocabulary import Vocabulary
 from beambert.progress import ProgressTally
 
 # Number of characters to split and tokenize at a time. At this size the overhead of a call of

@@ -16,8 +16,8 @@ from html.entities import html5
 import numpy as np
 
 from beambert.pipelines.records.repeats import HashCounts, hash_limit, hash_windows
-from beambert.pipelines.wordpiece.joining import join_pieces
-from beambert.pipelines.wordpiece.vocabulary import NO_ID, SPECIAL_TOKENS, UNKNOWN, Vocabulary
+from beambert.pipelines.tokenizers.pieces import join_pieces
+from beambert.pipelines.tokenizers.vocabulary import NO_ID, SPECIAL_TOKENS, UNKNOWN, Vocabulary
 
 # Kind of artefact -> what the records with it contain.
 ARTEFACTS = {

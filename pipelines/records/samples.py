@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from beambert.pipelines.records.contract import IS_NEXT, LABEL_FEATURE
-from beambert.pipelines.wordpiece.joining import join_pieces
-from beambert.pipelines.wordpiece.vocabulary import CLASSIFY, MASK, PADDING, SEPARATE
+from beambert.pipelines.tokenizers.pieces import join_pieces
+from beambert.pipelines.tokenizers.vocabulary import CLASSIFY, MASK, PADDING, SEPARATE
 
 # Number of records to show.
 SAMPLE_RECORDS = 10

@@ -18,7 +18,7 @@ from beambert.pipelines.records.contract import (
     PREDICTION_FEATURES,
     SEQUENCE_FEATURES,
 )
-from beambert.pipelines.wordpiece.vocabulary import Vocabulary
+from beambert.pipelines.tokenizers.vocabulary import Vocabulary
 
 FEATURES = (*SEQUENCE_FEATURES, *PREDICTION_FEATURES, LABEL_FEATURE)
 

@@ -1,1 +1,1 @@
-"""Tokenizers from tokenizer.json files (byte-level BPE, Unigram), beside BERT's word pieces."""
+"""Vocabularies and tokenizers: BERT's WordPiece, and any tokenizer.json."""

@@ -1,4 +1,8 @@
-"""Text -> ids by the rules of a tokenizer.json, with Hugging Face's `tokenizers` library."""
+"""Text -> ids with any vocabulary: makes its tokenizer, and tokenizes documents.
+
+`wordpiece` has the tokenizer of a vocab.txt. The tokenizers here follow the rules of a
+tokenizer.json, with Hugging Face's `tokenizers` library.
+"""
 
 import itertools
 from collections.abc import Iterable, Sequence
@@ -7,22 +11,25 @@ from typing import TYPE_CHECKING
 import numpy as np
 import tensorflow as tf
 
-from beambert.pipelines.tokenizers.vocabulary import TokenizerVocabulary, load
-from beambert.pipelines.wordpiece.offsets import OffsetPieces
-from beambert.pipelines.wordpiece.vocabulary import NO_ID
+from beambert.pipelines.tokenizers.vocabulary import NO_ID, TokenizerVocabulary, Vocabulary, load
+from beambert.pipelines.tokenizers.wordpiece import OffsetPieces, OffsetTokenizer, Tokenizer
 
 if TYPE_CHECKING:
     from tokenizers import Encoding
 
-# Number of texts in a call of the library: enough that the call costs nothing.
+
+# Number of texts in a call of the library: enough that the call costs next to nothing.
 _TEXTS_AT_A_TIME = 1024
+# Number of characters above which sentences without spaces between them are cut as several texts.
+# Tokenizers take much memory for a long text.
+LONGEST_RUN = 1 << 16
 
 
 class SubwordTokenizer:
     """The tokenizer of a tokenizer.json, over batches of strings.
 
-    It is called as `wordpiece.tokenization.Tokenizer`, but it runs outside of TensorFlow's graph,
-    so that no SavedModel can hold it.
+    It has the methods of `wordpiece.Tokenizer`, but it runs outside TensorFlow's graph, so a
+    SavedModel cannot hold it.
     """
 
     def __init__(self, vocabulary: TokenizerVocabulary):
@@ -32,13 +39,13 @@ class SubwordTokenizer:
         self._of_text = ids_of_text(vocabulary)
 
     def tokenize_batch(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the ids of all texts end to end, int32, and each text's number of ids, int64."""
+        """Returns the ids of all strings end to end, int32, and the ids of each, int64 [n]."""
         return self.tokenize_parts([(text,) for text in texts])
 
     def tokenize_parts(self, texts: Sequence[Sequence[str]]) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the ids of texts that are given in parts, and each part's number of ids.
+        """Returns the ids of texts that are given in parts, and the number of ids of each part.
 
-        The ids are those of the whole text, and belong to the part in which they begin.
+        The ids are those of the whole text. An id belongs to the part in which it begins.
         """
         ids: list[list[int]] = []
         lengths: list[int] = []
@@ -54,10 +61,10 @@ class SubwordTokenizer:
         return self._of_text[_flat(ids)], np.array(lengths, np.int64)
 
     def _encode(self, texts: Sequence[Sequence[str]]) -> list["Encoding"]:
-        """Returns what the library finds in texts, with the places of tokens in those of parts."""
+        """Encodes texts, with offsets for those of several parts."""
         joined = _whole_characters(map("".join, texts))
         found: list[Encoding | None] = [None] * len(texts)
-        # To find the places takes longer.
+        # Offsets take more time.
         for has_parts, encode in (
             (False, self._tokenizer.encode_batch_fast),
             (True, self._tokenizer.encode_batch),
@@ -69,10 +76,9 @@ class SubwordTokenizer:
         return found
 
     def tokenize_with_masks(self, text: str) -> np.ndarray:
-        """Returns the ids of a text, int32 [tokens], in which the mask's token is a mask.
+        """Returns the ids of a string, int32 [tokens], in which the mask's token is a mask.
 
-        As the library has it, a mask may take the space before it, which belongs to the hidden
-        word.
+        A mask may include the space before it, which belongs to the hidden word.
         """
         self._tokenizer.encode_special_tokens = False
         try:
@@ -85,7 +91,7 @@ class SubwordTokenizer:
     def tokenize(self, text: tf.Tensor) -> tf.RaggedTensor:
         """Returns the ids of strings [n] as a ragged [n, (tokens)] int32 tensor.
 
-        It may stand in the graph of an input pipeline, but not in that of a SavedModel.
+        The graph of an input pipeline may contain it, but not that of a SavedModel.
         """
 
         def run(texts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -98,10 +104,10 @@ class SubwordTokenizer:
 
 
 class SubwordOffsets:
-    """The tokenizer of a tokenizer.json, with the place that each token comes from.
+    """The tokenizer of a tokenizer.json, with the characters that each token comes from.
 
-    It is called as `wordpiece.offsets.OffsetTokenizer`. White space at the ends of a token, such as
-    the space before a word, does not count as its place.
+    It has the methods of `wordpiece.OffsetTokenizer`. White space at the ends of a token, such as
+    the space before a word, is left out of its offsets.
     """
 
     def __init__(self, vocabulary: TokenizerVocabulary):
@@ -112,17 +118,17 @@ class SubwordOffsets:
 
     def tokenize_batch(self, texts: Sequence[str]) -> OffsetPieces:
         """Returns the tokens of all texts."""
-        ids, places = [], []
+        ids, offsets = [], []
         for start in range(0, len(texts), _TEXTS_AT_A_TIME):
             some = _whole_characters(texts[start : start + _TEXTS_AT_A_TIME])
             found = self._tokenizer.encode_batch(some, add_special_tokens=False)
             ids += [each.ids for each in found]
-            places += [
-                _without_space(place, text)
+            offsets += [
+                _without_space(offset, text)
                 for text, each in zip(some, found, strict=True)
-                for place in each.offsets
+                for offset in each.offsets
             ]
-        starts, ends = np.array(places, np.int32).reshape(-1, 2).T
+        starts, ends = np.array(offsets, np.int32).reshape(-1, 2).T
         lengths = np.array([len(token_id) for token_id in ids], np.int64)
         return OffsetPieces(self._of_text[_flat(ids)], starts, ends, lengths)
 
@@ -139,7 +145,7 @@ def part_lengths(parts: Sequence[str], starts: Sequence[int] | np.ndarray) -> li
 
 
 def ids_of_text(vocabulary: TokenizerVocabulary) -> np.ndarray:
-    """Returns the id that stands for each id that the library finds in text, int32 [tokens].
+    """Returns the id to use for each id that the library finds in text, int32 [tokens].
 
     A Unigram tokenizer may spell "</s>" in a text as the separator, which would end the sequence
     there. It becomes an unknown token.
@@ -151,21 +157,96 @@ def ids_of_text(vocabulary: TokenizerVocabulary) -> np.ndarray:
     return ids
 
 
-def _without_space(place: tuple[int, int], text: str) -> tuple[int, int]:
-    """Returns first and last place of a token without the white space at its ends."""
-    start, end = place
+def _without_space(offset: tuple[int, int], text: str) -> tuple[int, int]:
+    """Returns the start and end of a token without the white space at its ends."""
+    start, end = offset
     while start < end and text[start].isspace():
         start += 1
     while start < end and text[end - 1].isspace():
         end -= 1
-    # A token of nothing but white space keeps its place.
-    return (start, end) if start < end else place
+    # A token of white space alone keeps its offset.
+    return (start, end) if start < end else offset
 
 
 def _whole_characters(texts: Iterable[str]) -> list[str]:
-    """Returns texts whose lone surrogates (half a character, of broken JSON) have become "?"."""
+    """Replaces lone surrogates (half a character, from broken JSON escapes) with "?"."""
     return [text.encode("utf-8", "replace").decode() for text in texts]
 
 
 def _flat(ids: Sequence[Sequence[int]]) -> np.ndarray:
     return np.fromiter(itertools.chain.from_iterable(ids), np.int32, sum(map(len, ids)))
+
+
+def tokenize_documents(
+    tokenizer: Tokenizer | SubwordTokenizer,
+    documents: Sequence[tuple[Sequence[str], Sequence[int]]],
+    space_before: str,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Tokenizes the sentences of documents, so that they have the tokens of the document's text.
+
+    Byte-level BPE and Unigram mark words that follow a space. A sentence after a space is tokenized
+    by itself, with the space. Sentences without a space between them are tokenized as one text, and
+    each gets the tokens that begin in it.
+
+    Args:
+      tokenizer: the tokenizer.
+      documents, space_before: see `running_texts`.
+
+    Returns:
+      the ids of all sentences end to end, int32, and the number of ids of each sentence, int64.
+    """
+    if any(unspaced for _, unspaced in documents):
+        return tokenizer.tokenize_parts(running_texts(documents, space_before))
+    return tokenizer.tokenize_batch(
+        [
+            space_before + sentence if number else sentence
+            for sentences, _ in documents
+            for number, sentence in enumerate(sentences)
+        ]
+    )
+
+
+def running_texts(
+    documents: Sequence[tuple[Sequence[str], Sequence[int]]], space_before: str
+) -> list[list[str]]:
+    """Returns the texts to tokenize, each as a list of sentences.
+
+    Args:
+      documents: for each document its sentences, and the numbers of those without a space between
+        them and the sentence before.
+      space_before: string to put before a sentence that follows a space, see `Vocabulary`.
+    """
+    texts: list[list[str]] = []
+    for sentences, unspaced in documents:
+        numbers, size = set(unspaced), 0
+        for number, sentence in enumerate(sentences):
+            is_after_space = number > 0 and number not in numbers
+            size += len(sentence)
+            if number and not is_after_space and size <= LONGEST_RUN:
+                texts[-1].append(sentence)
+            else:
+                texts.append([space_before + sentence if is_after_space else sentence])
+                size = len(sentence)
+    return texts
+
+
+def make_tokenizer(vocabulary: Vocabulary, do_lower_case: bool) -> Tokenizer | SubwordTokenizer:
+    """Returns the tokenizer of a vocabulary.
+
+    Args:
+      vocabulary: vocabulary of the ids.
+      do_lower_case: whether WordPiece lower-cases text and strips accents. Other tokenizers have
+        their own rules.
+    """
+    if isinstance(vocabulary, TokenizerVocabulary):
+        return SubwordTokenizer(vocabulary)
+    return Tokenizer(vocabulary, do_lower_case)
+
+
+def make_offset_tokenizer(
+    vocabulary: Vocabulary, do_lower_case: bool
+) -> OffsetTokenizer | SubwordOffsets:
+    """Returns the tokenizer with the offsets of tokens; see `make_tokenizer`."""
+    if isinstance(vocabulary, TokenizerVocabulary):
+        return SubwordOffsets(vocabulary)
+    return OffsetTokenizer(vocabulary, do_lower_case)

@@ -1,30 +1,34 @@
-"""Reads the vocabulary or tokenizer of a folder, or that of the flags, on any file system."""
+"""Reads the vocabulary or tokenizer of a folder, or that of flags, on any file system."""
 
+import argparse
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from beambert.errors import InputError
+from beambert.flags import parse_bool
 from beambert.json_objects import parse_object
 from beambert.pipelines.tokenizers.vocabulary import (
+    SPECIAL_TOKENS,
     TOKENIZER_CONFIG_FILE,
     TOKENIZER_FILE,
+    VOCABULARY_FILE,
     TokenizerVocabulary,
+    Vocabulary,
 )
-from beambert.pipelines.wordpiece.vocabulary import SPECIAL_TOKENS, VOCABULARY_FILE, Vocabulary
 
-# Returns the content of a file, given its path and the flag that named it, for messages.
+# Returns the content of a file, given its path and the flag that gave it, for messages.
 Read = Callable[[str, str], bytes]
 # Returns whether there is a file or a folder.
 Exists = Callable[[str], bool]
 # Settings of BertTokenizer and BertJapaneseTokenizer (transformers) -> the only value with which
-# they cut text at the same places as `wordpiece.tokenization`.
+# they cut text as `wordpiece.Tokenizer` does.
 _FIXED = {
     "tokenize_chinese_chars": True,
     "word_tokenizer_type": "basic",
     "subword_tokenizer_type": "wordpiece",
 }
 
-# Other forms of tokenizers: SentencePiece's of DeBERTa-v3, ALBERT and XLM-R, and BPE's of RoBERTa.
+# Other files of tokenizers: SentencePiece's of DeBERTa-v3, ALBERT and XLM-R, and BPE's of RoBERTa.
 _FOREIGN_FILES = ("spm.model", "spiece.model", "sentencepiece.bpe.model", "vocab.json")
 
 
@@ -47,7 +51,7 @@ def read_given(
       the vocabulary, and whether text is lower-cased.
 
     Raises:
-      InputError: both or none are given, the file cannot be used, or the text would have another
+      InputError: both or neither are given, the file cannot be used, or the text would have another
         case than the vocabulary.
     """
     check_flags(vocab_file, tokenizer, do_lower_case)
@@ -57,7 +61,7 @@ def read_given(
             return _read_tokenizer(path, f"--tokenizer={path}", read(path, "--tokenizer"), {})
         # On object storage there are no folders, but only the files in them.
         if not any(exists(f"{path}/{name}") for name in (TOKENIZER_FILE, VOCABULARY_FILE)):
-            _refuse_foreign(path, "--tokenizer", exists)
+            _refuse_other_files(path, "--tokenizer", exists)
             raise InputError(
                 f"--tokenizer={tokenizer}: has no {TOKENIZER_FILE}; name that file, or the folder "
                 "that holds it"
@@ -73,14 +77,15 @@ def read_given(
 def check_flags(
     vocab_file: str | None, tokenizer: str | None, do_lower_case: bool | None = None
 ) -> None:
-    """Refuses --vocab_file beside --tokenizer, neither, and --do_lower_case beside --tokenizer.
+    """Checks the combination of flags.
 
     Raises:
-      InputError: they do not go together.
+      InputError: --vocab_file and --tokenizer are both given or both missing, or --do_lower_case is
+        given with --tokenizer.
     """
     if vocab_file and tokenizer:
         raise InputError(
-            f"--tokenizer={tokenizer}: cannot be given beside --vocab_file; leave one of them out"
+            f"--tokenizer={tokenizer}: cannot be given with --vocab_file; leave one of them out"
         )
     if not vocab_file and not tokenizer:
         raise InputError(
@@ -89,16 +94,16 @@ def check_flags(
         )
     if tokenizer and do_lower_case is not None:
         raise InputError(
-            f"--do_lower_case={do_lower_case}: cannot be given beside --tokenizer, which has its "
+            f"--do_lower_case={do_lower_case}: cannot be given with --tokenizer, which has its "
             "own rules for the case of text; leave it out"
         )
 
 
 def read_beside(folder: str, flag: str, read: Read, exists: Exists) -> Vocabulary:
-    """Reads the vocabulary of a folder of this package: of records, features or a model.
+    """Reads the vocabulary of a folder that BeamBERT made: of records, features or a model.
 
     Raises:
-      InputError: the folder has none, or it is damaged.
+      InputError: the folder has no vocabulary, or it is damaged.
     """
     path = f"{folder}/{TOKENIZER_FILE}"
     if not exists(path):
@@ -112,7 +117,7 @@ def read_beside(folder: str, flag: str, read: Read, exists: Exists) -> Vocabular
 def read_folder(folder: str, flag: str, read: Read, exists: Exists) -> tuple[Vocabulary, bool]:
     """Reads the tokenizer of a Hugging Face folder: vocab.txt, tokenizer.json or both.
 
-    BERT's word pieces become a `Vocabulary`, whose exact tokenizer is the fastest. Every other
+    BERT's word pieces become a `Vocabulary`, whose tokenizer is the fastest. Every other
     tokenizer.json becomes a `TokenizerVocabulary`.
 
     Args:
@@ -124,8 +129,8 @@ def read_folder(folder: str, flag: str, read: Read, exists: Exists) -> tuple[Voc
       the vocabulary, and whether text must be in lower case and without accents.
 
     Raises:
-      InputError: there is no tokenizer, it is damaged, it is a program, or it is only a vocab.txt
-        with text that is normalized or cut in a way that `wordpiece.tokenization` does not support.
+      InputError: the folder has no tokenizer, it is damaged or a program, or a vocab.txt has
+        settings that `wordpiece.Tokenizer` does not support.
     """
     name = f"{flag}={folder}"
     vocab_file, tokenizer_file = f"{folder}/{VOCABULARY_FILE}", f"{folder}/{TOKENIZER_FILE}"
@@ -136,9 +141,9 @@ def read_folder(folder: str, flag: str, read: Read, exists: Exists) -> tuple[Voc
         data = read(tokenizer_file, flag)
         tokenizer = _object(data, tokenizer_file)
     if not tokenizer and not exists(vocab_file):
-        _refuse_foreign(folder, flag, exists)
+        _refuse_other_files(folder, flag, exists)
         raise InputError(
-            f"{name}: has no {VOCABULARY_FILE} or {TOKENIZER_FILE}; copy one beside the weights"
+            f"{name}: has no {VOCABULARY_FILE} or {TOKENIZER_FILE}; copy one next to the weights"
         )
     if tokenizer and not _is_bert(tokenizer):
         return _read_tokenizer(tokenizer_file, f"{flag}={tokenizer_file}", data, config)
@@ -160,7 +165,7 @@ def read_folder(folder: str, flag: str, read: Read, exists: Exists) -> tuple[Voc
     for setting, value in fixed.items():
         if settings.get(setting, value) == value:
             continue
-        if tokenizer.get("pre_tokenizer"):  # The library follows settings that we do not.
+        if tokenizer.get("pre_tokenizer"):  # The library supports more settings.
             return _read_tokenizer(tokenizer_file, f"{flag}={tokenizer_file}", data, config)
         raise InputError(
             f"{name}: its tokenizer has {setting} {settings[setting]!r}, but with "
@@ -169,8 +174,8 @@ def read_folder(folder: str, flag: str, read: Read, exists: Exists) -> tuple[Voc
     return vocabulary, do_lower_case
 
 
-def _refuse_foreign(folder: str, flag: str, exists: Exists) -> None:
-    """Names the tokenizer of a folder that has one in another form than a tokenizer.json."""
+def _refuse_other_files(folder: str, flag: str, exists: Exists) -> None:
+    """Raises InputError if the folder has a tokenizer in another form than a tokenizer.json."""
     for name in _FOREIGN_FILES:
         if exists(f"{folder}/{name}"):
             raise InputError(
@@ -192,7 +197,7 @@ def _read_tokenizer(
 
 
 def _refuse_programs(name: str, config: Mapping[str, Any]) -> None:
-    """Refuses a tokenizer that is a Python module of its own."""
+    """Raises InputError if the tokenizer is a Python module of the folder."""
     programs = config.get("auto_map")
     if isinstance(programs, dict) and "AutoTokenizer" in programs:
         raise InputError(
@@ -211,7 +216,7 @@ def _is_bert(tokenizer: Mapping[str, Any]) -> bool:
 
 
 def _is_exact(tokenizer: Mapping[str, Any]) -> bool:
-    """Returns whether a tokenizer.json cuts text where `wordpiece.tokenization` does."""
+    """Returns whether a tokenizer.json cuts text as `wordpiece.Tokenizer` does."""
     normalizer = tokenizer.get("normalizer") or {}
     lowers = normalizer.get("lowercase")
     return (
@@ -276,12 +281,37 @@ def _settings_of(tokenizer: Mapping[str, Any], path: str) -> dict[str, Any]:
 
 
 def _steps_of(normalizer: Any, path: str) -> Iterator[Mapping[str, Any]]:
-    """Yields the steps of a normalizer in their order, including those inside of sequences."""
+    """Yields the steps of a normalizer in order, including those inside sequences."""
     waiting = [] if normalizer is None else [normalizer]
     while waiting:
         step = waiting.pop()
         inner = step.get("normalizers") or [] if isinstance(step, dict) else None
         if not isinstance(inner, list):
-            raise InputError(f"{path}: its normalizer is no list of steps; copy it again")
+            raise InputError(f"{path}: its normalizer is not a list of steps; copy it again")
         yield step
         waiting += reversed(inner)
+
+
+def add_tokenizer_flags(
+    group: argparse.ArgumentParser | argparse._ArgumentGroup, condition: str = ""
+) -> None:
+    """Adds --vocab_file, --tokenizer and --do_lower_case.
+
+    Args:
+      group: parser, or group of flags in it.
+      condition: beginning of their help that says when they are given; "" for always.
+    """
+    add = group.add_argument
+    add("--vocab_file", help=f"{condition}WordPiece vocabulary, one token a line")
+    add(
+        "--tokenizer",
+        metavar="PATH",
+        help=f"{condition}tokenizer.json of another kind of tokenizer, or its folder, instead of "
+        "--vocab_file",
+    )
+    add(
+        "--do_lower_case",
+        type=parse_bool,
+        help=f"{condition}True for an uncased vocabulary, False for a cased one (default: True); "
+        "cannot be given with --tokenizer",
+    )

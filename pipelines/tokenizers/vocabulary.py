@@ -1,4 +1,7 @@
-"""A tokenizer.json of Hugging Face's `tokenizers` library as a vocabulary."""
+"""Vocabularies: BERT's vocab.txt, and the tokenizer.json of Hugging Face's `tokenizers` library.
+
+`TokenizerVocabulary` is a `Vocabulary`, so that records, features and models take either.
+"""
 
 import contextlib
 import dataclasses
@@ -6,52 +9,219 @@ import functools
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from beambert.errors import InputError
 from beambert.json_objects import parse_object
-from beambert.pipelines.tokenizers.pieces import BYTES, METASPACE, as_piece, characters_of, mark_of
-from beambert.pipelines.tokenizers.roles import ROLES, Frame, find_roles, frame_of
-from beambert.pipelines.wordpiece.vocabulary import (
-    CLASSIFY,
+from beambert.pipelines.tokenizers.pieces import (
+    BYTES,
     CONTINUES,
-    MASK,
-    MOST_TOKENS,
-    NO_ID,
-    PADDING,
-    SEPARATE,
-    UNKNOWN,
-    SpecialIds,
-    Vocabulary,
+    METASPACE,
+    as_piece,
+    characters_of,
+    mark_of,
 )
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
+VOCABULARY_FILE = "vocab.txt"
 TOKENIZER_FILE, TOKENIZER_CONFIG_FILE = "tokenizer.json", "tokenizer_config.json"
-# A number of tokens up to which an id takes two bytes on its way through the pipeline.
+PADDING, UNKNOWN, CLASSIFY, SEPARATE, MASK = "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"
+SPECIAL_TOKENS = (PADDING, UNKNOWN, CLASSIFY, SEPARATE, MASK)
+# Value of an id that a vocabulary lacks; only `unknown` may be lacking.
+NO_ID = -1
+# Many times the size of any published vocabulary (XLM-R has 250,002 tokens).
+MOST_TOKENS = 10_000_000
+# Number of tokens up to which an id takes two bytes on its way through the pipeline.
 MOST_IN_TWO_BYTES = 1 << 16
-# Role -> the token of that role among word pieces.
-_SHOWN = {
-    "padding": PADDING,
-    "unknown": UNKNOWN,
-    "classify": CLASSIFY,
-    "separate": SEPARATE,
-    "mask": MASK,
+# Role -> its names in tokenizer_config.json, and the usual tokens of that role: those of BERT, and
+# those of RoBERTa, XLM-R and T5.
+ROLES = {
+    "padding": (("pad_token",), (PADDING, "<pad>")),
+    "unknown": (("unk_token",), (UNKNOWN, "<unk>")),
+    "classify": (("cls_token", "bos_token"), (CLASSIFY, "<s>", "<cls>")),
+    "separate": (("sep_token", "eos_token"), (SEPARATE, "</s>", "<sep>")),
+    "mask": (("mask_token",), (MASK, "<mask>")),
 }
-# No tokenizer has a token for this character, so that it becomes an unknown one.
+# No tokenizer has a token for this character, so it becomes an unknown token.
 _NONCHARACTER = "\uffff"
-# Attributes that follow from the data, and take as much room in a pickle.
-_OF_DATA = frozenset(("tokens", "pieces"))
+# Attributes that follow from `data`, and would make a pickle twice as large.
+_DERIVED = frozenset(("tokens", "pieces"))
 _REMEDY = "copy it again, or learn one with `beambert vocab --kind=bpe`"
 
 
 @dataclasses.dataclass(frozen=True)
+class SpecialIds:
+    """The ids of special tokens, by their roles.
+
+    Attributes:
+      padding: id after the last token of a sequence.
+      unknown: id of a word that the vocabulary cannot spell; `NO_ID` if it spells everything.
+      classify: id before the first token of a sequence.
+      separate: id after each text of a sequence.
+      mask: id that replaces a hidden token.
+    """
+
+    padding: int
+    unknown: int
+    classify: int
+    separate: int
+    mask: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Vocabulary:
+    """A WordPiece vocabulary: its tokens in the order of their ids.
+
+    Attributes:
+      tokens: one token for each id.
+      name: path of its file, for error messages.
+      WHAT: what it is, for messages.
+      FILE: name of the file that holds the vocabulary in a folder.
+      space_before: string to put before a text that follows a space in a longer text, so that it
+        gets the tokens that it has there; "" for word pieces, which do not depend on spaces.
+      marks_spaces: whether a word has other tokens after a space than after other text.
+      separators: number of separating tokens between the texts of a pair.
+      second_segment: segment id of the second text of a pair.
+      lower_cases: whether the vocabulary's own rules lower-case text; None if it has no rules, and
+        `do_lower_case` decides.
+    """
+
+    tokens: tuple[str, ...]
+    name: str = VOCABULARY_FILE
+    WHAT: ClassVar[str] = "vocabulary"
+    FILE: ClassVar[str] = VOCABULARY_FILE
+    space_before: ClassVar[str] = ""
+    marks_spaces: ClassVar[bool] = False
+    separators: ClassVar[int] = 1
+    second_segment: ClassVar[int] = 1
+    lower_cases: ClassVar[bool | None] = None
+
+    def __post_init__(self) -> None:
+        """Checks that there are all special tokens, and no token twice."""
+        missing = [token for token in SPECIAL_TOKENS if token not in self.tokens]
+        if missing:
+            raise InputError(
+                f"{self.name}: the vocabulary lacks {', '.join(missing)}; "
+                "add one line for each, or learn a vocabulary with `beambert vocab`"
+            )
+        if len(set(self.tokens)) != len(self.tokens):
+            seen: set[str] = set()
+            twice = next(token for token in self.tokens if token in seen or seen.add(token))
+            raise InputError(f"{self.name}: the token {twice!r} is on two lines; remove one")
+
+    @classmethod
+    def parse(cls, data: bytes, name: str) -> "Vocabulary":
+        """Reads the original's vocab.txt: one token on each line; the line number is the id.
+
+        Raises:
+          InputError: the data is not UTF-8, a special token is missing, a token occurs twice, or
+            there are too many tokens.
+        """
+        try:
+            text = data.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise InputError(
+                f"{name}: the vocabulary is not UTF-8 text (byte {error.start}); convert it"
+            ) from error
+        if (lines_there := data.count(b"\n")) > MOST_TOKENS:
+            raise InputError(
+                f"{name}: has {lines_there:,} lines, and a vocabulary has at most {MOST_TOKENS:,}; "
+                "check the file"
+            )
+        # `splitlines` would also split at U+2028 and similar, which are tokens of vocabularies.
+        lines = text.removesuffix("\n").split("\n") if text else []
+        return cls(tuple(line.strip(" \t\r") for line in lines), name)
+
+    def serialize(self) -> bytes:
+        """Returns the bytes of vocab.txt."""
+        return "".join(f"{token}\n" for token in self.tokens).encode()
+
+    @functools.cached_property
+    def sha256(self) -> str:
+        """Hash of vocab.txt, by which the vocabularies of records and models are compared."""
+        return hashlib.sha256(self.serialize()).hexdigest()
+
+    def __len__(self) -> int:
+        """The number of ids."""
+        return len(self.tokens)
+
+    def id_of(self, token: str) -> int:
+        """Returns the id of a token; the token must be in the vocabulary."""
+        return self.tokens.index(token)
+
+    def files(self) -> Mapping[str, bytes]:
+        """Returns name -> content of the files that hold the vocabulary in a folder."""
+        return {self.FILE: self.serialize()}
+
+    @functools.cached_property
+    def special(self) -> SpecialIds:
+        """The ids of the special tokens."""
+        return SpecialIds(*map(self.id_of, SPECIAL_TOKENS))
+
+    @property
+    def pieces(self) -> tuple[str, ...]:
+        """The tokens as word pieces, for people: "##x" continues a word, [MASK] is a mask."""
+        return self.tokens
+
+    @property
+    def is_reserved(self) -> np.ndarray:
+        """Whether each token is special or unused, so that it stands for no text, bool [tokens]."""
+        return np.array([t in SPECIAL_TOKENS or t.startswith("[unused") for t in self.tokens])
+
+    @property
+    def is_continuation(self) -> np.ndarray:
+        """Whether each token continues the word before it, bool [tokens]."""
+        return np.array([token.startswith(CONTINUES) for token in self.tokens])
+
+    @property
+    def characters(self) -> np.ndarray:
+        """Number of characters of text that each token stands for, spaces left out, int [tokens].
+
+        Their sum over the tokens of a text is the same for every vocabulary, except for unknown
+        tokens.
+        """
+        numbers = np.array([len(self._text_of(token)) for token in self.tokens], np.int64)
+        return np.where(self.is_reserved, 0, numbers)
+
+    def _text_of(self, token: str) -> str:
+        """Returns the characters of a token that stands for text."""
+        return token.removeprefix(CONTINUES) or token
+
+    def about(self) -> dict[str, object]:
+        """Returns the description of the vocabulary in info.json of records."""
+        return {"size": len(self), "sha256": self.sha256}
+
+    def check_case(self, do_lower_case: bool) -> None:
+        """Compares the case of the vocabulary with that of the text.
+
+        Raises:
+          InputError: a cased vocabulary is given for lower-cased text, or an uncased one for cased
+            text.
+        """
+        words = [t for t in self.tokens if not (t.startswith("[") and t.endswith("]"))]
+        capitals = sum(token != token.lower() for token in words)
+        # No token of Google's uncased vocabulary has capitals, and 30 % of its cased one do.
+        if do_lower_case and capitals > 0.02 * len(words):
+            raise InputError(
+                f"{self.name}: {capitals} of its {len(words)} tokens have capitals, so it is a "
+                "cased vocabulary; pass --do_lower_case=False"
+            )
+        has_case = any(token != token.upper() for token in words)
+        if not do_lower_case and has_case and capitals == 0:
+            raise InputError(
+                f"{self.name}: none of its tokens has a capital, so it is an uncased vocabulary; "
+                "pass --do_lower_case=True"
+            )
+
+
+@dataclasses.dataclass(frozen=True)
 class TokenizerVocabulary(Vocabulary):
-    """A tokenizer of another kind than BERT's, in the place of a vocabulary.
+    """The vocabulary of a tokenizer.json.
 
     Attributes:
       tokens: one token for each id; an id that the tokenizer does not use has "[unused…]".
@@ -59,10 +229,10 @@ class TokenizerVocabulary(Vocabulary):
       data: content of tokenizer.json.
       roles: ids of the special tokens.
       reserved: ids of tokens that stand for no text.
-      mark: mark of words, see `pieces.mark_of`.
+      mark: word mark, see `pieces.mark_of`.
       space_before, marks_spaces, separators, second_segment, lower_cases: see `Vocabulary`.
-      has_frame: whether the tokenizer itself frames texts as we do. Otherwise it is told to when it
-        is exported.
+      has_frame: whether the tokenizer adds special tokens as BERT does. Otherwise the export adds
+        this to it.
     """
 
     WHAT: ClassVar[str] = "tokenizer"
@@ -79,7 +249,7 @@ class TokenizerVocabulary(Vocabulary):
     has_frame: bool = True
 
     def __post_init__(self) -> None:
-        """Checks nothing: `read` has checked the tokenizer."""
+        """Checks nothing, since `read` checks the tokenizer."""
 
     @classmethod
     def read(
@@ -90,11 +260,11 @@ class TokenizerVocabulary(Vocabulary):
         Args:
           data: content of the file.
           name: flag and path of the file, for messages.
-          config: content of the tokenizer_config.json beside it, if there is one.
+          config: content of the tokenizer_config.json next to it, if there is one.
 
         Raises:
-          InputError: the file is damaged, it lacks a role, or it marks where words end and not
-            where they begin.
+          InputError: the file is damaged, has no token for a role, or marks the ends of words
+            instead of their beginnings.
         """
         content = _parse(data, name)
         tokenizer = load(data, name)
@@ -111,7 +281,7 @@ class TokenizerVocabulary(Vocabulary):
                 f"tokens; {_REMEDY}"
             )
         tokens = _by_id(ids)
-        with _told(name):  # It may have a vocabulary that cannot spell a letter.
+        with _translate_errors(name):  # Its vocabulary may be unable to spell a letter.
             frame, space = _frame(tokenizer), _depends_on_space(tokenizer)
             tokenizer.encode(_NONCHARACTER)
         roles = find_roles(ids, frame, config or {}, name)
@@ -134,14 +304,14 @@ class TokenizerVocabulary(Vocabulary):
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        """Returns what a pickle holds: `data` once, and not the tokens that are in it.
+        """Returns the state for a pickle, without the tokens, which are in `data` too.
 
-        Dataflow takes jobs of at most 20 MB, and several steps of a job have a tokenizer.
+        Dataflow accepts jobs of at most 20 MB, and several steps of a job have a tokenizer.
         """
-        return {name: value for name, value in vars(self).items() if name not in _OF_DATA}
+        return {name: value for name, value in vars(self).items() if name not in _DERIVED}
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
-        """Takes what a pickle holds, and the tokens in it (a second for 250,000)."""
+        """Restores the tokens from `data` (a second for 250,000)."""
         ids = load(state["data"], state["name"]).get_vocab(with_added_tokens=True)
         vars(self).update(state, tokens=_by_id(ids))
 
@@ -151,7 +321,7 @@ class TokenizerVocabulary(Vocabulary):
 
     @functools.cached_property
     def sha256(self) -> str:
-        """Hash of what tokenizer.json says, by which tokenizers are compared."""
+        """Hash of the content of tokenizer.json, by which tokenizers are compared."""
         return tokenizer_sha256(self.data)
 
     def files(self) -> Mapping[str, bytes]:
@@ -173,14 +343,16 @@ class TokenizerVocabulary(Vocabulary):
         return {role: self.tokens[number] for role, number in roles.items() if number != NO_ID}
 
     def about(self) -> dict[str, object]:
-        """Returns what info.json of records says of the tokenizer."""
+        """Returns the description of the tokenizer in info.json of records."""
         token_bytes = 2 if len(self) <= MOST_IN_TWO_BYTES else 4
-        told = {"special_tokens": self.tokens_by_role(), "token_bytes": token_bytes}
-        return super().about() | told
+        return super().about() | {
+            "special_tokens": self.tokens_by_role(),
+            "token_bytes": token_bytes,
+        }
 
     @property
     def marks_spaces(self) -> bool:
-        """Whether a word has other tokens behind a space than behind other text."""
+        """Whether a word has other tokens after a space than after other text."""
         return self.mark in (BYTES, METASPACE)
 
     @property
@@ -191,7 +363,7 @@ class TokenizerVocabulary(Vocabulary):
     @functools.cached_property
     def pieces(self) -> tuple[str, ...]:
         """The tokens as word pieces, for people: "##x" continues a word, [MASK] is a mask."""
-        shown = {getattr(self.roles, role): token for role, token in _SHOWN.items()}
+        shown = {getattr(self.roles, role): usual[0] for role, (_, usual) in ROLES.items()}
         reserved = set(self.reserved)
         return tuple(
             shown.get(number) or (token if number in reserved else as_piece(token, self.mark))
@@ -200,7 +372,7 @@ class TokenizerVocabulary(Vocabulary):
 
     @property
     def is_reserved(self) -> np.ndarray:
-        """Whether each token stands for no text, bool [tokens]: special and unused tokens."""
+        """Whether each token is special or unused, so that it stands for no text, bool [tokens]."""
         found = np.zeros(len(self), bool)
         found[list(self.reserved)] = True
         return found
@@ -216,14 +388,14 @@ class TokenizerVocabulary(Vocabulary):
         return characters_of(token, self.mark)
 
     def check_case(self, do_lower_case: bool) -> None:
-        """Checks nothing: the tokenizer has its own rules for the case of text."""
+        """Checks nothing, since the tokenizer has its own rules for the case of text."""
 
 
 def tokenizer_sha256(data: bytes) -> str:
-    """Returns the hash of what a tokenizer.json says.
+    """Returns the hash of the content of a tokenizer.json.
 
-    Another program writes the same content with other white space, and with settings of truncation
-    and padding, which have no effect here. The hash of what is damaged is that of its bytes.
+    White space does not matter, nor do the settings of truncation and padding, which other programs
+    write and which have no effect here. The hash of a damaged file is that of its bytes.
     """
     with contextlib.suppress(ValueError):
         content = parse_object(data) | {"truncation": None, "padding": None}
@@ -234,16 +406,16 @@ def tokenizer_sha256(data: bytes) -> str:
 def load(data: bytes, name: str) -> "Tokenizer":
     """Returns the tokenizer of a tokenizer.json, without padding and without truncation.
 
-    Text never becomes a special token: "[SEP]" or "</s>" in a text is spelled like other text.
+    Text never becomes a special token: "[SEP]" or "</s>" in a string is spelled as other text is.
 
     Raises:
       InputError: the library cannot read it.
     """
-    # Beam and the trainer bring their own processes; threads in each would compete.
+    # Beam and the trainer start processes of their own; threads in each would compete.
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     from tokenizers import Tokenizer
 
-    with _told(name):
+    with _translate_errors(name):
         tokenizer = Tokenizer.from_str(data.decode())
     tokenizer.no_padding()
     tokenizer.no_truncation()
@@ -252,12 +424,12 @@ def load(data: bytes, name: str) -> "Tokenizer":
 
 
 @contextlib.contextmanager
-def _told(name: str) -> Iterator[None]:
-    """Turns errors of the library into an `InputError`."""
+def _translate_errors(name: str) -> Iterator[None]:
+    """Raises errors of the library as an `InputError`."""
     try:
         yield
     except BaseException as error:
-        # The library raises plain exceptions, and where it foresaw nothing, a panic of Rust.
+        # The library raises plain exceptions, and a panic of Rust where it handles no error.
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
@@ -270,7 +442,7 @@ def _parse(data: bytes, name: str) -> dict[str, Any]:
         if not isinstance(content.get("model"), dict):
             raise ValueError("it has no model")
     except ValueError as error:
-        raise InputError(f"{name}: is no tokenizer.json ({error}); {_REMEDY}") from error
+        raise InputError(f"{name}: not a tokenizer.json ({error}); {_REMEDY}") from error
     return content
 
 
@@ -282,6 +454,23 @@ def _by_id(ids: Mapping[str, int]) -> tuple[str, ...]:
     return tuple(tokens)
 
 
+@dataclasses.dataclass(frozen=True)
+class Frame:
+    """How a tokenizer makes [CLS] text [SEP] of a text and [CLS] A [SEP] … B [SEP] of a pair.
+
+    Attributes:
+      classify: id before the first text.
+      separate: id after each text.
+      separators: number of separating tokens between two texts, at least 1.
+      second_segment: segment id of the second text.
+    """
+
+    classify: int
+    separate: int
+    separators: int
+    second_segment: int
+
+
 def _frame(tokenizer: "Tokenizer") -> Frame | None:
     one, two = tokenizer.encode("a"), tokenizer.encode("a", "a")
     return frame_of(
@@ -291,11 +480,90 @@ def _frame(tokenizer: "Tokenizer") -> Frame | None:
 
 
 def _depends_on_space(tokenizer: "Tokenizer") -> bool:
-    """Returns whether a word has other tokens behind a space than at the beginning of a text."""
-    alone, behind = (tokenizer.encode(text, add_special_tokens=False) for text in ("a", " a"))
-    return alone.ids != behind.ids
+    """Returns whether a word has other tokens after a space than at the beginning of a text."""
+    alone, after = (tokenizer.encode(text, add_special_tokens=False) for text in ("a", " a"))
+    return alone.ids != after.ids
 
 
 def _lower_cases(tokenizer: "Tokenizer") -> bool:
     rules = tokenizer.normalizer
     return rules is not None and "A" not in rules.normalize_str("A")
+
+
+def frame_of(
+    one: Sequence[tuple[int, int | None]], two: Sequence[tuple[int, int | None, int]]
+) -> Frame | None:
+    """Returns the frame of two examples; None if they are framed otherwise, or not at all.
+
+    Args:
+      one: id, and number of the text that it belongs to (None for a special token), of each token
+        of a framed text.
+      two: the same of a pair of texts, and the segment id of each token.
+    """
+    alone, texts = [owner for _, owner in one], [owner for _, owner, _ in two]
+    if 0 not in alone or alone[0] is not None or alone[-1] is not None or 1 not in texts:
+        return None
+    inside = len(alone) - 2
+    last = len(texts) - 1
+    begins = texts.index(1)
+    separators = begins - 1 - inside
+    classify, separate = one[0][0], one[-1][0]
+    ids = [(number, owner) for number, owner, _ in two]
+    framed = [*one, *[(separate, None)] * (separators - 1), *ids[begins:last], (separate, None)]
+    if alone[1:-1] != [0] * inside or separators < 1 or ids != framed:
+        return None
+    segments = [segment for _, _, segment in two]
+    second = segments[begins]
+    if segments != [0] * begins + [second] * (len(segments) - begins):
+        return None
+    return Frame(classify, separate, separators, second)
+
+
+def find_roles(
+    ids: Mapping[str, int], frame: Frame | None, config: Mapping[str, Any], name: str
+) -> SpecialIds:
+    """Returns the ids of the special tokens.
+
+    They come from the tokenizer's frame, from tokenizer_config.json, or from the usual tokens.
+
+    Args:
+      ids: id of each token.
+      frame: how the tokenizer frames texts.
+      config: content of tokenizer_config.json; empty without one.
+      name: flag and path of the tokenizer, for messages.
+
+    Raises:
+      InputError: a role has no token, or two roles have the same one. A tokenizer that spells every
+        text needs none for unknown words.
+    """
+    found: dict[str, int] = {}
+    for role, (settings, usual) in ROLES.items():
+        of_frame = getattr(frame, role, None)
+        named = [
+            token for setting in settings if (token := _content(config.get(setting))) is not None
+        ]
+        tokens = named[:1] or [token for token in usual if token in ids]
+        found[role] = of_frame if of_frame is not None else ids.get(next(iter(tokens), ""), NO_ID)
+    missing = [role for role, number in found.items() if number == NO_ID and role != "unknown"]
+    if missing:
+        role = missing[0]
+        raise InputError(
+            f"{name}: has no token for the role {role}; add one such as {ROLES[role][1][0]} to the "
+            f"tokenizer, or name it as {ROLES[role][0][0]} in tokenizer_config.json"
+        )
+    needed = {role: number for role, number in found.items() if role != "unknown"}
+    if len(set(needed.values())) < len(needed):
+        numbers = list(needed.values())
+        twice = next(number for number in numbers if numbers.count(number) > 1)
+        same = " and ".join(role for role, number in needed.items() if number == twice)
+        raise InputError(
+            f"{name}: has one token for the roles {same}; give each its own token in "
+            "tokenizer_config.json"
+        )
+    return SpecialIds(**found)
+
+
+def _content(value: Any) -> str | None:
+    """Returns the token of a setting, which is a string or an object with `content`."""
+    value = value.get("content") if isinstance(value, dict) else value
+    return value if isinstance(value, str) else None

@@ -21,10 +21,9 @@ from beambert.pipelines.records.figures import (
 from beambert.pipelines.records.repeats import HashCounts, hash_limit, sum_repeats
 from beambert.pipelines.records.samples import SampledRecord, decode_record, merge_samples
 from beambert.pipelines.records.statistics import FAULTS, RecordStatistics
-from beambert.pipelines.tokenizers.vocabulary import TOKENIZER_FILE
+from beambert.pipelines.tokenizers.vocabulary import TOKENIZER_FILE, VOCABULARY_FILE
 from beambert.pipelines.verification.found_folders import FoundFolder
 from beambert.pipelines.verification.text_findings import text_figures, text_warnings
-from beambert.pipelines.wordpiece.vocabulary import VOCABULARY_FILE
 
 KIND = "beambert verification"
 HISTOGRAMS = ("filled", "predictions", "a_tokens", "b_tokens", "mask_positions")

@@ -32,9 +32,10 @@ from beambert.pipelines.tokenizers.folders import read_beside, read_given
 from beambert.pipelines.tokenizers.vocabulary import (
     TOKENIZER_CONFIG_FILE,
     TOKENIZER_FILE,
+    VOCABULARY_FILE,
     TokenizerVocabulary,
+    Vocabulary,
 )
-from beambert.pipelines.wordpiece.vocabulary import VOCABULARY_FILE, Vocabulary
 
 # The files of which one tells what the ids of records mean.
 _VOCABULARIES = frozenset((VOCABULARY_FILE, TOKENIZER_FILE))

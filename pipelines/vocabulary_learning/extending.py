@@ -6,10 +6,14 @@ from beambert.errors import InputError
 from beambert.loading import loading
 from beambert.pipelines.files.beam_files import read_bytes
 from beambert.pipelines.tokenizers.folders import read_folder
-from beambert.pipelines.tokenizers.vocabulary import TokenizerVocabulary
+from beambert.pipelines.tokenizers.vocabulary import (
+    CONTINUES,
+    VOCABULARY_FILE,
+    TokenizerVocabulary,
+    Vocabulary,
+)
 from beambert.pipelines.vocabulary_learning.extension import Extension
 from beambert.pipelines.vocabulary_learning.job import VocabularyJob
-from beambert.pipelines.wordpiece.vocabulary import CONTINUES, VOCABULARY_FILE, Vocabulary
 
 
 def read_extension(job: VocabularyJob) -> Extension | None:
@@ -52,7 +56,7 @@ def _read_pieces(path: str, vocabulary: Vocabulary, lower_cases: bool) -> tuple[
       InputError: a piece is there already, or no text is cut to it.
     """
     with loading():
-        from beambert.pipelines.wordpiece.tokenization import word_splitter
+        from beambert.pipelines.tokenizers.wordpiece import word_splitter
 
     split = word_splitter(lower_cases)
     try:

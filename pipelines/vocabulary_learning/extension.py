@@ -13,8 +13,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from beambert.errors import InputError
-from beambert.pipelines.wordpiece.cutting import cut, longest_of
-from beambert.pipelines.wordpiece.vocabulary import CONTINUES, Vocabulary
+from beambert.pipelines.tokenizers.pieces import cut, longest_of
+from beambert.pipelines.tokenizers.vocabulary import CONTINUES, Vocabulary
 
 # Greatest number of characters of a word that pieces are learned from. What is longer is no word.
 LONGEST_PIECE = 50

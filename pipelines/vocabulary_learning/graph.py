@@ -17,11 +17,11 @@ from beambert.pipelines.jobs.outputs import take_output
 from beambert.pipelines.jobs.running import check_reachable_from
 from beambert.pipelines.jobs.totals import add_counts, total_of
 from beambert.pipelines.storage.claims import absolute
+from beambert.pipelines.tokenizers.vocabulary import Vocabulary
 from beambert.pipelines.vocabulary_learning import learning, word_counts
 from beambert.pipelines.vocabulary_learning.extending import read_extension
 from beambert.pipelines.vocabulary_learning.extension import Extension
 from beambert.pipelines.vocabulary_learning.job import WORDPIECE, VocabularyJob
-from beambert.pipelines.wordpiece.vocabulary import Vocabulary
 
 _PARAMETERS = ("vocab_size", "do_lower_case", "format", "text_column", "encoding")
 # The flags behind the values of `about_job`.

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from tensorflow_text.tools.wordpiece_vocab import wordpiece_tokenizer_learner_lib as learner
 
 from beambert.errors import InputError
+from beambert.pipelines.tokenizers.vocabulary import PADDING, SPECIAL_TOKENS, Vocabulary
 from beambert.pipelines.vocabulary_learning.extension import LONGEST_PIECE
-from beambert.pipelines.wordpiece.vocabulary import PADDING, SPECIAL_TOKENS, Vocabulary
 
 # Google's vocabularies begin with [PAD], 99 unused tokens, and [UNK] [CLS] [SEP] [MASK] at the ids
 # 100 to 103. More unused tokens follow. In all they are [unused0] to [unused993] in the uncased

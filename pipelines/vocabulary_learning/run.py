@@ -28,13 +28,12 @@ from beambert.pipelines.jobs.running import (
     works_here,
 )
 from beambert.pipelines.storage import claims, locks
+from beambert.pipelines.tokenizers.text_warnings import warn_of_lost_marks, warn_of_unspaced_words
 from beambert.pipelines.vocabulary_learning.extending import read_extension
 from beambert.pipelines.vocabulary_learning.graph import FLAGS_OF, LearnVocabulary, about_job
 from beambert.pipelines.vocabulary_learning.job import WORDPIECE, VocabularyJob
 from beambert.pipelines.vocabulary_learning.learning import special_tokens
 from beambert.pipelines.vocabulary_learning.word_counts import job_file, no_words, rejects_file
-from beambert.pipelines.wordpiece.long_stretches import long_stretch_notes
-from beambert.pipelines.wordpiece.lost_marks import warn_of_lost_marks
 
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
@@ -79,12 +78,12 @@ def _create(job: VocabularyJob, inputs: Sequence[InputFile], options: "PipelineO
     if job.lower_cases and job.kind == WORDPIECE:
         notes += warn_of_lost_marks(texts)
     if job.kind == WORDPIECE and not extension:
-        notes += long_stretch_notes(texts)
+        notes += warn_of_unspaced_words(texts)
     for note in notes:
         print(note, flush=True)
     if works_here(options):
         with loading():  # its import prints; do it now
-            import beambert.pipelines.wordpiece.tokenization  # noqa: F401
+            import beambert.pipelines.tokenizers.wordpiece  # noqa: F401
 
     reading = describe_reading(total_bytes)
 

@@ -20,16 +20,16 @@ from tokenizers import (
 )
 from tokenizers.processors import TemplateProcessing
 
-from beambert.pipelines.tokenizers.vocabulary import TokenizerVocabulary
-from beambert.pipelines.vocabulary_learning.job import BPE
-from beambert.pipelines.vocabulary_learning.learning import CorpusWords, frequent_characters
-from beambert.pipelines.wordpiece.vocabulary import (
+from beambert.pipelines.tokenizers.vocabulary import (
     CLASSIFY,
     MASK,
     SEPARATE,
     SPECIAL_TOKENS,
     UNKNOWN,
+    TokenizerVocabulary,
 )
+from beambert.pipelines.vocabulary_learning.job import BPE
+from beambert.pipelines.vocabulary_learning.learning import CorpusWords, frequent_characters
 
 # Number of words that the trainer counts again, some ten seconds of work. The counts of a larger
 # corpus are divided by one number; a word that would be given less than once is given once.

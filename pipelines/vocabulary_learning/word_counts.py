@@ -34,6 +34,7 @@ from beambert.pipelines.files.beam_files import delete_quietly, write_bytes
 from beambert.pipelines.files.input_files import InputFile, check_unchanged
 from beambert.pipelines.files.input_list import INPUTS_FILE, InputList
 from beambert.pipelines.jobs.running import library_versions
+from beambert.pipelines.tokenizers.vocabulary import Vocabulary
 from beambert.pipelines.vocabulary_learning.extension import Extension, tokens_of, unknown_words
 from beambert.pipelines.vocabulary_learning.job import WORDPIECE, VocabularyJob
 from beambert.pipelines.vocabulary_learning.learning import (
@@ -41,7 +42,6 @@ from beambert.pipelines.vocabulary_learning.learning import (
     check_coverage,
     learn_vocabulary,
 )
-from beambert.pipelines.wordpiece.vocabulary import Vocabulary
 from beambert.progress import ProgressTally
 
 # Number of characters of text to split at a time. Longer texts are cut at white space.
@@ -96,7 +96,7 @@ class WordCounter:
         """Builds the word splitter of a kind of tokenizer."""
         if kind == WORDPIECE:
             with loading():
-                from beambert.pipelines.wordpiece.tokenization import word_splitter
+                from beambert.pipelines.tokenizers.wordpiece import word_splitter
 
             self._split = word_splitter(do_lower_case)
         else:

@@ -11,7 +11,7 @@ from beambert import commands
 from beambert.errors import InputError
 from beambert.explore import material as material_module
 from beambert.explore.material import Material, is_uncased
-from beambert.pipelines.wordpiece.vocabulary import SPECIAL_TOKENS, Vocabulary
+from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 
 def refusal(capsys, *arguments) -> str:

@@ -13,7 +13,7 @@ import gradio as gr
 failures, found = [], []
 threading.excepthook = lambda of: failures.append(of.exc_type.__name__)
 def first():
-    from beambert.pipelines.wordpiece.tokenization import Tokenizer
+    from beambert.pipelines.tokenizers.wordpiece import Tokenizer
     return Tokenizer.__name__
 def second():
     from beambert.explore.layers import single

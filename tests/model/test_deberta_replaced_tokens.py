@@ -14,7 +14,7 @@ from beambert.model.families.debertav2_config import DebertaV2Config
 from beambert.model.families.table import FAMILIES
 from beambert.model.memory import disentangled_parameters
 from beambert.model.unpadding import Capacity
-from beambert.pipelines.wordpiece.vocabulary import Vocabulary
+from beambert.pipelines.tokenizers.vocabulary import Vocabulary
 from beambert.trainer.pretraining.objective import ReplacedTokenObjective
 from beambert.trainer.weights.initial import open_initial
 

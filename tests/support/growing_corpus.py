@@ -4,7 +4,7 @@ import json
 import pathlib
 import random
 
-from beambert.pipelines.wordpiece.vocabulary import SPECIAL_TOKENS
+from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS
 from benchmarks.attack.material import RETRAINING
 from support.sample_text import WORDS, make_document
 

@@ -12,7 +12,7 @@ from beambert.pipelines.instances.masking import TokenIds, mask_rows
 from beambert.pipelines.pretraining_data.tokenizing import DocumentTokenizer
 from beambert.pipelines.text.preparation import TextOptions
 from beambert.pipelines.text.sentences import SplitText, split_sentences
-from beambert.pipelines.wordpiece.vocabulary import SPECIAL_TOKENS, Vocabulary
+from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS, Vocabulary
 from support.languages import ARTICLE_1
 
 SEGMENTERS = {"zh": "icu", "ja": "sudachi", "th": "icu"}

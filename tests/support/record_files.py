@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from beambert.pipelines.records.decoding import count_batch, find_features
 from beambert.pipelines.records.statistics import RecordStatistics, VocabularyIds
-from beambert.pipelines.wordpiece.vocabulary import SPECIAL_TOKENS, Vocabulary
+from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
 ORIGINAL = GOLDEN / "original.tfrecord"

@@ -23,7 +23,7 @@ from beambert.pipelines.instances.parameters import InstanceParameters
 from beambert.pipelines.records.contract import INFO_FILE, RecordsInfo, shard_name
 from beambert.pipelines.records.encoding import RecordWriter, encode_examples
 from beambert.pipelines.storage.claims import MARKER_FILE
-from beambert.pipelines.wordpiece.vocabulary import VOCABULARY_FILE, Vocabulary
+from beambert.pipelines.tokenizers.vocabulary import VOCABULARY_FILE, Vocabulary
 from beambert.trainer.commands.finetune import main as finetune_main
 from beambert.trainer.commands.pretrain import main as pretrain_main
 from beambert.trainer.loop import strategy as loop_strategy

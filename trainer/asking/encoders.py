@@ -14,10 +14,9 @@ from beambert.model.objectives import RTD
 from beambert.model.pretrainer import BertPretrainer
 from beambert.model.shapes import variable_shapes
 from beambert.pipelines.instances.masking import TokenIds
-from beambert.pipelines.tokenizers.building import make_tokenizer
-from beambert.pipelines.tokenizers.encoding import SubwordTokenizer
-from beambert.pipelines.wordpiece.tokenization import Tokenizer
-from beambert.pipelines.wordpiece.vocabulary import MASK, Vocabulary
+from beambert.pipelines.tokenizers.encoding import SubwordTokenizer, make_tokenizer
+from beambert.pipelines.tokenizers.vocabulary import MASK, Vocabulary
+from beambert.pipelines.tokenizers.wordpiece import Tokenizer
 from beambert.trainer.weights.initial import open_initial
 
 # Greatest number of tokens and of places that are computed at once: about 1 GB for BERT base.

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from beambert.errors import InputError, check_list
-from beambert.pipelines.wordpiece.vocabulary import MASK
+from beambert.pipelines.tokenizers.vocabulary import MASK
 from beambert.trainer.asking.encoders import (
     MASKED_LM_HEAD,
     AskedEncoder,

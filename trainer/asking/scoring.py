@@ -9,7 +9,7 @@ import numpy as np
 
 from beambert.errors import InputError, check_list
 from beambert.pipelines.records.contract import IS_NEXT
-from beambert.pipelines.wordpiece.vocabulary import MASK
+from beambert.pipelines.tokenizers.vocabulary import MASK
 from beambert.trainer.asking.encoders import (
     MASKED_LM_HEAD,
     NEXT_SENTENCE_HEAD,

@@ -17,10 +17,9 @@ from beambert.model.families.table import family_of
 from beambert.model.pooling import pool
 from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.storage.model_files import PRETRAINING, TRAINING_FILE, weights_sha256
-from beambert.pipelines.tokenizers.building import make_tokenizer
-from beambert.pipelines.tokenizers.encoding import SubwordTokenizer
-from beambert.pipelines.wordpiece.tokenization import Tokenizer
-from beambert.pipelines.wordpiece.vocabulary import Vocabulary
+from beambert.pipelines.tokenizers.encoding import SubwordTokenizer, make_tokenizer
+from beambert.pipelines.tokenizers.vocabulary import Vocabulary
+from beambert.pipelines.tokenizers.wordpiece import Tokenizer
 from beambert.trainer import model_folders
 from beambert.trainer.embedding.sentence_folders import (
     LEAST_LENGTH,

@@ -14,7 +14,7 @@ import tensorflow as tf
 from beambert.model.denoising import DenoisingAutoencoder
 from beambert.pipelines.model_inputs.signatures import ID_INPUTS
 from beambert.pipelines.tasks.vector_kinds import VectorTask
-from beambert.pipelines.wordpiece.vocabulary import Vocabulary
+from beambert.pipelines.tokenizers.vocabulary import Vocabulary
 from beambert.trainer.finetuning.objective_base import TaskObjective
 from beambert.trainer.finetuning.vector_data import VectorData
 from beambert.trainer.finetuning.vector_objectives import VectorObjective

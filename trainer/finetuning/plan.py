@@ -30,8 +30,7 @@ from beambert.pipelines.tasks.task import (
 )
 from beambert.pipelines.tasks.vector_kinds import TSDAE, LateInteraction, VectorTask
 from beambert.pipelines.tokenizers.folders import read_given
-from beambert.pipelines.tokenizers.vocabulary import TokenizerVocabulary
-from beambert.pipelines.wordpiece.vocabulary import Vocabulary
+from beambert.pipelines.tokenizers.vocabulary import TokenizerVocabulary, Vocabulary
 from beambert.trainer import model_folders
 from beambert.trainer.embedding.sentence_folders import prefix_notes, read_settings
 from beambert.trainer.finetuning.data import (

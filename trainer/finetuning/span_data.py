@@ -16,7 +16,7 @@ from beambert.pipelines.model_inputs.windows import (
 )
 from beambert.pipelines.tasks.squad_scoring import score
 from beambert.pipelines.tasks.task import DEV, TRAIN, Task
-from beambert.pipelines.tokenizers.building import make_offset_tokenizer
+from beambert.pipelines.tokenizers.encoding import make_offset_tokenizer
 from beambert.trainer.finetuning.data import TaskData
 
 

@@ -23,7 +23,7 @@ from beambert.pipelines.records.lengths import START_BYTES, check_lengths, check
 from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.storage.tensorflow_files import reason
 from beambert.pipelines.tokenizers.folders import read_beside
-from beambert.pipelines.wordpiece.vocabulary import Vocabulary
+from beambert.pipelines.tokenizers.vocabulary import Vocabulary
 from beambert.trainer.loop.steps import DamagedData
 
 # Objective with labels -> the value of --pairs that makes them.

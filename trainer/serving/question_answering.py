@@ -14,7 +14,7 @@ from beambert.pipelines.model_inputs.signatures import ID_INPUTS, WINDOWS_SIGNAT
 from beambert.pipelines.model_inputs.texts import TextFeatures
 from beambert.pipelines.model_inputs.windows import SPECIAL_TOKENS, WindowParameters
 from beambert.pipelines.tokenizers.vocabulary import TokenizerVocabulary
-from beambert.pipelines.wordpiece.offsets import OffsetTokenizer
+from beambert.pipelines.tokenizers.wordpiece import OffsetTokenizer
 
 # The number of windows in a batch of the model. A long context has hundreds of windows.
 _WINDOWS_AT_A_TIME = 32

@@ -19,7 +19,7 @@ from beambert.model.shapes import most_bytes, variable_shapes
 from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.storage.model_files import PRETRAINING, TRAINING_FILE, WEIGHTS_FILE
 from beambert.pipelines.tasks.task import EMBEDDING, LATE_INTERACTION, SIMILARITY
-from beambert.pipelines.wordpiece.vocabulary import Vocabulary
+from beambert.pipelines.tokenizers.vocabulary import Vocabulary
 from beambert.trainer import model_folders
 from beambert.trainer.pretrained_models import pretrained_model
 from beambert.trainer.task_models import task_model

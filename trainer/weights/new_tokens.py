@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from beambert.pipelines.wordpiece.cutting import cut_piece, longest_of
-from beambert.pipelines.wordpiece.vocabulary import Vocabulary
+from beambert.pipelines.tokenizers.pieces import cut_piece, longest_of
+from beambert.pipelines.tokenizers.vocabulary import Vocabulary
 
 # Ways to get the embeddings of new tokens.
 PIECES, AVERAGE = "pieces", "average"

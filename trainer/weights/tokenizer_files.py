@@ -11,12 +11,13 @@ from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.storage.model_files import PRETRAINING
 from beambert.pipelines.tokenizers.folders import read_folder
 from beambert.pipelines.tokenizers.vocabulary import (
+    SPECIAL_TOKENS,
     TOKENIZER_CONFIG_FILE,
     TOKENIZER_FILE,
     TokenizerVocabulary,
+    Vocabulary,
 )
-from beambert.pipelines.wordpiece.tokenization import MAX_CHARACTERS_PER_WORD
-from beambert.pipelines.wordpiece.vocabulary import SPECIAL_TOKENS, Vocabulary
+from beambert.pipelines.tokenizers.wordpiece import MAX_CHARACTERS_PER_WORD
 from beambert.trainer.model_folders import ModelFolder
 
 

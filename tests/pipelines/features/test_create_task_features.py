@@ -30,8 +30,8 @@ from beambert.pipelines.tasks.declarations import find_task
 from beambert.pipelines.tasks.examples import read_examples
 from beambert.pipelines.tasks.splits import read_splits
 from beambert.pipelines.tasks.squad import read_questions
-from beambert.pipelines.wordpiece.offsets import OffsetTokenizer
-from beambert.pipelines.wordpiece.vocabulary import Vocabulary
+from beambert.pipelines.tokenizers.vocabulary import Vocabulary
+from beambert.pipelines.tokenizers.wordpiece import OffsetTokenizer
 
 LENGTH = 12
 KINDS = ("classification", "multi_label", "regression", "choice", "tagging", "squad2.0")

@@ -6,7 +6,7 @@ import pytest
 from beambert.pipelines.instances.building import ROWS_AT_A_TIME, rows_at_a_time
 from beambert.pipelines.instances.masking import TokenIds, mask_rows, position_bits
 from beambert.pipelines.records.contract import LONGEST_SEQUENCE
-from beambert.pipelines.wordpiece.vocabulary import SPECIAL_TOKENS, Vocabulary
+from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 WORDS = [f"w{i}" for i in range(40)] + [f"##p{i}" for i in range(20)]
 VOCABULARY = Vocabulary((*SPECIAL_TOKENS, *WORDS))

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beambert.pipelines.instances.masking import TokenIds, assemble_rows, mask_rows, with_frame
-from beambert.pipelines.wordpiece.vocabulary import SPECIAL_TOKENS, Vocabulary
+from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 WORDS = tuple(f"w{i}" for i in range(90))
 # Special tokens not at the start, and unused ones in between.

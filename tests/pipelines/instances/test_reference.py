@@ -15,7 +15,7 @@ import pytest
 from beambert.pipelines.instances.masking import TokenIds, mask_rows
 from beambert.pipelines.instances.pairs import Partners, _draw_as_the_original, build_pairs
 from beambert.pipelines.records.contract import RANDOM_NEXT
-from beambert.pipelines.wordpiece.vocabulary import Vocabulary
+from beambert.pipelines.tokenizers.vocabulary import Vocabulary
 
 GOLDEN_FOLDER = pathlib.Path(__file__).parents[2] / "golden"
 MAKE_GOLDEN = runpy.run_path(str(GOLDEN_FOLDER / "make_golden.py"))

@@ -5,7 +5,7 @@ import pytest
 
 from beambert.pipelines.instances.masking import TokenIds, mask_rows
 from beambert.pipelines.instances.spans import choose_spans, draw_lengths, span_shares
-from beambert.pipelines.wordpiece.vocabulary import SPECIAL_TOKENS, Vocabulary
+from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 PIECES = [f"w{i}" for i in range(60)] + [f"##p{i}" for i in range(30)]
 VOCABULARY = Vocabulary((*SPECIAL_TOKENS, *PIECES))

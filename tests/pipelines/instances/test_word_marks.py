@@ -21,7 +21,7 @@ from beambert.pipelines.instances.compact_documents import CompactDocuments, com
 from beambert.pipelines.instances.masking import TokenIds
 from beambert.pipelines.instances.parameters import InstanceParameters
 from beambert.pipelines.pretraining_data.division import divide
-from beambert.pipelines.wordpiece.vocabulary import SPECIAL_TOKENS, Vocabulary
+from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 CHARACTERS = tuple(map(chr, range(0x4E00, 0x4E00 + 200)))
 PLAIN = Vocabulary((*SPECIAL_TOKENS, *CHARACTERS))

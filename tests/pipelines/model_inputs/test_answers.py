@@ -17,8 +17,8 @@ from beambert.pipelines.model_inputs.windows import (
 )
 from beambert.pipelines.tasks.squad import read_questions
 from beambert.pipelines.tasks.squad_scoring import score
-from beambert.pipelines.wordpiece.offsets import OffsetTokenizer
-from beambert.pipelines.wordpiece.vocabulary import Vocabulary
+from beambert.pipelines.tokenizers.vocabulary import Vocabulary
+from beambert.pipelines.tokenizers.wordpiece import OffsetTokenizer
 
 PARAMETERS = DecodingParameters(GOLDEN["n_best_size"], GOLDEN["max_answer_length"])
 

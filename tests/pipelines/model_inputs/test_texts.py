@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from beambert.pipelines.model_inputs.texts import TextFeatures
-from beambert.pipelines.wordpiece.tokenization import Tokenizer
+from beambert.pipelines.tokenizers.wordpiece import Tokenizer
 
 LENGTH = 12
 WORDS = ["river", "city", "music", "zoo", "the", "qx", "people."]

@@ -13,8 +13,8 @@ from beambert.errors import InputError
 from beambert.pipelines.corpus.documents import Document
 from beambert.pipelines.pretraining_data.job import PretrainingDataJob
 from beambert.pipelines.text.sentences import split_sentences
+from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS, Vocabulary
 from beambert.pipelines.transforms import DocumentRow, ReadDocuments, SplitSentences
-from beambert.pipelines.wordpiece.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 # Chinese words of two characters, of which no two neighbours make another word.
 WORDS = ("北京", "大学", "音乐", "咖啡", "葡萄", "蝴蝶", "图书", "火车")

@@ -23,7 +23,7 @@ from beambert.pipelines.pretraining_data.shuffle import FILES, TOKENS_AT_A_TIME,
 from beambert.pipelines.pretraining_data.summary import read_warnings
 from beambert.pipelines.records.contract import RecordsInfo
 from beambert.pipelines.text.preparation import TextOptions
-from beambert.pipelines.wordpiece.vocabulary import SPECIAL_TOKENS, Vocabulary
+from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 unpack = CompactDocuments.unpack
 SMALL = ["--max_predictions_per_seq=5", "--dupe_factor=2", "--num_shards=2"]

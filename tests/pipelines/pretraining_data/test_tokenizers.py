@@ -280,7 +280,7 @@ def test_word_pieces_need_no_spaces(vocabulary):
 @pytest.mark.parametrize(
     ("flags", "parts"),
     [
-        (["--tokenizer={}", "--vocab_file=v.txt"], ["--tokenizer=", "beside --vocab_file"]),
+        (["--tokenizer={}", "--vocab_file=v.txt"], ["--tokenizer=", "--vocab_file"]),
         (["--tokenizer={}", "--do_lower_case=True"], ["--do_lower_case=True: cannot be given"]),
         (["--tokenizer=absent"], ["--tokenizer=absent: has no tokenizer.json"]),
         (["--tokenizer=absent.json"], ["--tokenizer=absent.json: "]),

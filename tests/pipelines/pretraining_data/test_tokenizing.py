@@ -10,10 +10,10 @@ from support.languages import ARTICLE_1
 from beambert.pipelines.pretraining_data.tokenizing import DocumentTokenizer
 from beambert.pipelines.text.preparation import TextOptions
 from beambert.pipelines.text.sentences import SplitText
-from beambert.pipelines.tokenizers.building import make_tokenizer
+from beambert.pipelines.tokenizers.encoding import make_tokenizer
+from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS, Vocabulary
 from beambert.pipelines.vocabulary_learning.learning import CorpusWords
 from beambert.pipelines.vocabulary_learning.subwords import learn_tokenizer, word_splitter
-from beambert.pipelines.wordpiece.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 DOCUMENT = pathlib.Path(__file__).parents[3] / "docs" / "languages.md"
 

@@ -16,7 +16,7 @@ from beambert.pipelines.records.artefacts import (
     phrase_limit,
 )
 from beambert.pipelines.records.repeats import EVERY_HASH, hash_windows
-from beambert.pipelines.wordpiece.vocabulary import SPECIAL_TOKENS, Vocabulary
+from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 WORDS = [f"{a}{b}" for a in "bcdfgklm" for b in ("at", "en", "ol", "ub", "ir")]
 PIECES = ("&", "amp", ";", "#", "39", "x", "nb", "##sp", "br", "p", "b", *"<>/[]{}|¿½,.")

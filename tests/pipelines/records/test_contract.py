@@ -6,7 +6,7 @@ import pytest
 
 from beambert.errors import InputError
 from beambert.pipelines.records.contract import RecordsInfo, shard_name
-from beambert.pipelines.wordpiece.vocabulary import SPECIAL_TOKENS, Vocabulary
+from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 TEXT = b"".join(f"{token}\n".encode() for token in (*SPECIAL_TOKENS, "the", "##s"))
 

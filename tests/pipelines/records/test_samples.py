@@ -13,7 +13,7 @@ from beambert.pipelines.records.samples import (
     sample_rows,
 )
 from beambert.pipelines.records.statistics import restore_ids
-from beambert.pipelines.wordpiece.vocabulary import SPECIAL_TOKENS
+from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS
 
 
 def rows_of(records):

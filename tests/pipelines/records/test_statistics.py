@@ -38,7 +38,7 @@ from beambert.pipelines.records.statistics import (
     count_records,
     restore_ids,
 )
-from beambert.pipelines.wordpiece.vocabulary import Vocabulary
+from beambert.pipelines.tokenizers.vocabulary import Vocabulary
 
 exact = settings(derandomize=True, max_examples=40, deadline=None, database=None)
 

@@ -18,7 +18,7 @@ from beambert.pipelines.records.encoding import encode_examples
 from beambert.pipelines.records.figures import figures
 from beambert.pipelines.records.repeats import EVERY_HASH
 from beambert.pipelines.records.statistics import VocabularyIds
-from beambert.pipelines.wordpiece.vocabulary import SPECIAL_TOKENS, Vocabulary
+from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 # 0 [PAD], 1 [UNK], 2 [CLS], 3 [SEP], 4 [MASK], 5 [unused0], 6 and on words
 IDS = VocabularyIds.of(Vocabulary((*SPECIAL_TOKENS, "[unused0]", *map(str, range(6, 40)))))

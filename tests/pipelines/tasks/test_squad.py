@@ -17,8 +17,8 @@ from beambert.pipelines.model_inputs.windows import (
     make_windows,
 )
 from beambert.pipelines.tasks.squad import Answer, Question, read_questions
-from beambert.pipelines.wordpiece.offsets import OffsetTokenizer
-from beambert.pipelines.wordpiece.vocabulary import SPECIAL_TOKENS, Vocabulary
+from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS, Vocabulary
+from beambert.pipelines.tokenizers.wordpiece import OffsetTokenizer
 from beambert.ragged import ranges, starts_of
 
 

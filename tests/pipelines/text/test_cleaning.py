@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beambert.pipelines.text.cleaning import normalize_text, split_words
-from beambert.pipelines.wordpiece.tokenization import Tokenizer, word_splitter
-from beambert.pipelines.wordpiece.vocabulary import Vocabulary
+from beambert.pipelines.tokenizers.vocabulary import Vocabulary
+from beambert.pipelines.tokenizers.wordpiece import Tokenizer, word_splitter
 
 # The stated exception: the tokenizer drops these, cleaning breaks lines at them.
 LINE_BREAKS_THE_TOKENIZER_DROPS = "\x0b\x0c\x85"

@@ -11,12 +11,12 @@ from tokenizers import Tokenizer
 from beambert.pipelines.model_inputs.texts import TextFeatures
 from beambert.pipelines.model_inputs.windows import WindowParameters, make_windows
 from beambert.pipelines.tasks.squad import Answer, Question
-from beambert.pipelines.tokenizers.building import (
+from beambert.pipelines.tokenizers.encoding import (
     make_offset_tokenizer,
     make_tokenizer,
+    tokenize_documents,
 )
 from beambert.pipelines.tokenizers.folders import read_given
-from beambert.pipelines.tokenizers.running_text import tokenize_documents
 
 OTHERS = [kind for kind in KINDS if kind != BERT]
 

@@ -6,7 +6,7 @@ from support.tokenizer_kinds import KINDS, train
 from tokenizers import Tokenizer
 
 from beambert.pipelines.storage import tensorflow_files
-from beambert.pipelines.tokenizers.building import make_tokenizer
+from beambert.pipelines.tokenizers.encoding import make_tokenizer
 from beambert.pipelines.tokenizers.folders import read_given
 
 LINES, LEARNED = 60_000, 4_000

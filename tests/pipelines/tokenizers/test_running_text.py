@@ -14,10 +14,13 @@ from beambert.pipelines.pretraining_data.tokenizing import DocumentTokenizer
 from beambert.pipelines.text.cleaning import normalize_text
 from beambert.pipelines.text.preparation import LINE, TextOptions, prepare_documents
 from beambert.pipelines.text.sentences import SplitText
-from beambert.pipelines.tokenizers import running_text
-from beambert.pipelines.tokenizers.building import make_tokenizer
-from beambert.pipelines.tokenizers.encoding import part_lengths
-from beambert.pipelines.tokenizers.running_text import running_texts, tokenize_documents
+from beambert.pipelines.tokenizers import encoding as running_text
+from beambert.pipelines.tokenizers.encoding import (
+    make_tokenizer,
+    part_lengths,
+    running_texts,
+    tokenize_documents,
+)
 from beambert.pipelines.tokenizers.vocabulary import TokenizerVocabulary
 
 MARKING = (ROBERTA, MODERNBERT, ALBERT, XLMR)

@@ -13,8 +13,7 @@ from tokenizers import Tokenizer
 from beambert.errors import InputError
 from beambert.pipelines.tokenizers.folders import read_beside, read_given
 from beambert.pipelines.tokenizers.pieces import BYTES, METASPACE, as_piece
-from beambert.pipelines.tokenizers.vocabulary import TokenizerVocabulary
-from beambert.pipelines.wordpiece.vocabulary import SPECIAL_TOKENS, Vocabulary
+from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS, TokenizerVocabulary, Vocabulary
 
 
 def read(path: str, flag: str) -> bytes:
@@ -202,7 +201,7 @@ def test_without_a_frame_the_names_give_the_roles(changed):
         # The library's own errors: an unknown word without a token for it, and a panic.
         (without_unknown, None, r"cannot be read as a tokenizer \(.*unk"),
         (with_absent_frame, None, "cannot be read as a tokenizer"),
-        (lambda c: c.pop("model"), None, "is no tokenizer.json"),
+        (lambda c: c.pop("model"), None, "not a tokenizer.json"),
     ],
 )
 def test_tokenizers_that_cannot_be_used(changed, change, config, message):
@@ -220,9 +219,9 @@ def test_files_that_are_no_tokenizer(tmp_path, content):
 
 def test_flags_that_do_not_go_together(folders, tmp_path):
     folder = folders[ROBERTA]
-    with pytest.raises(InputError, match="--tokenizer=.*: cannot be given beside --vocab_file"):
+    with pytest.raises(InputError, match="--tokenizer=.*: cannot be given with --vocab_file"):
         given(folder, vocab_file="vocab.txt")
-    with pytest.raises(InputError, match="--do_lower_case=True: cannot be given beside --tokeni"):
+    with pytest.raises(InputError, match="--do_lower_case=True: cannot be given with --tokeni"):
         given(folder, do_lower_case=True)
     with pytest.raises(InputError, match="--vocab_file: missing"):
         read_given(None, None, None, read, exists)

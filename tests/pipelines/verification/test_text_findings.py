@@ -12,9 +12,9 @@ from beambert.pipelines.records.artefacts import ArtefactCounts
 from beambert.pipelines.records.contract import RecordsInfo
 from beambert.pipelines.records.figures import MadeWith
 from beambert.pipelines.records.repeats import HashCounts
+from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS
 from beambert.pipelines.verification.text_findings import text_figures, text_warnings
 from beambert.pipelines.verify import main
-from beambert.pipelines.wordpiece.vocabulary import SPECIAL_TOKENS
 
 CLEAN = ArtefactCounts(
     records=10_000,

@@ -15,8 +15,8 @@ from support.sample_text import make_document
 
 from beambert.console import run_main
 from beambert.pipelines.create_pretraining_data import main as data_main
+from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS
 from beambert.pipelines.verify import main
-from beambert.pipelines.wordpiece.vocabulary import SPECIAL_TOKENS
 
 
 def verify(capsys, *arguments):

@@ -16,11 +16,11 @@ from beambert.pipelines.corpus.transforms import REJECTS
 from beambert.pipelines.create_vocabulary import main
 from beambert.pipelines.files import input_list
 from beambert.pipelines.files.input_files import InputFile, match_inputs
+from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS, Vocabulary
+from beambert.pipelines.tokenizers.wordpiece import Tokenizer, word_splitter
 from beambert.pipelines.vocabulary_learning import run, word_counts
 from beambert.pipelines.vocabulary_learning.graph import LearnVocabulary
 from beambert.pipelines.vocabulary_learning.job import VocabularyJob
-from beambert.pipelines.wordpiece.tokenization import Tokenizer, word_splitter
-from beambert.pipelines.wordpiece.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 _TEXT = "river city music house people world film team game song album school north village"
 STEMS = _TEXT.split()

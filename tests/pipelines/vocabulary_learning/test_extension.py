@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from beambert.errors import InputError
 from beambert.pipelines.create_vocabulary import main
+from beambert.pipelines.tokenizers.pieces import cut, cut_piece, longest_of
+from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS, Vocabulary
+from beambert.pipelines.tokenizers.wordpiece import Tokenizer
 from beambert.pipelines.vocabulary_learning.extension import choose_pieces, tokens_of
-from beambert.pipelines.wordpiece.cutting import cut, cut_piece, longest_of
-from beambert.pipelines.wordpiece.tokenization import Tokenizer
-from beambert.pipelines.wordpiece.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 LETTERS = "abcd"
 PIECES = [*LETTERS, *(f"##{letter}" for letter in LETTERS), "ab", "##cd", "abc"]

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from support.nasty_text import NASTY, basic_words
 from tensorflow_text.tools.wordpiece_vocab import wordpiece_tokenizer_learner_lib as library
 
+from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS, Vocabulary
+from beambert.pipelines.tokenizers.wordpiece import Tokenizer
 from beambert.pipelines.vocabulary_learning import learning, word_counts
 from beambert.pipelines.vocabulary_learning.learning import (
     CorpusWords,
@@ -19,8 +21,6 @@ from beambert.pipelines.vocabulary_learning.learning import (
     special_tokens,
     words_needed,
 )
-from beambert.pipelines.wordpiece.tokenization import Tokenizer
-from beambert.pipelines.wordpiece.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 GENERATED = settings(derandomize=True, max_examples=100, deadline=None, database=None)
 

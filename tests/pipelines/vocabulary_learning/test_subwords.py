@@ -12,8 +12,8 @@ from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
 from beambert.console import run_main
 from beambert.pipelines.create_vocabulary import main
+from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS
 from beambert.pipelines.vocabulary_learning.subwords import empty_tokenizer, word_splitter
-from beambert.pipelines.wordpiece.vocabulary import SPECIAL_TOKENS
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from beambert.pipelines.wordpiece.joining import join_pieces
+from beambert.pipelines.tokenizers.pieces import join_pieces
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from beambert.pipelines.corpus.reading import ReadOptions, sample_documents
 from beambert.pipelines.files.input_files import match_inputs
-from beambert.pipelines.wordpiece.lost_marks import warn_of_lost_marks
+from beambert.pipelines.tokenizers.text_warnings import warn_of_lost_marks
 
 JAPANESE = "私はありがとうございますと言いました。名前はまだ無い。"
 
@@ -53,7 +53,7 @@ def test_what_the_original_expects_is_no_warning(text):
 
 
 def test_the_words_are_those_of_the_tokenizer():
-    from beambert.pipelines.wordpiece.tokenization import word_splitter
+    from beambert.pipelines.tokenizers.wordpiece import word_splitter
 
     (warning,) = warn_of_lost_marks(["हिन्दी पुस्तक"])
     before, after = (piece.partition("”")[0] for piece in warning.split("“")[1:])

@@ -9,9 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.nasty_text import GOLDEN, NASTY, NEW_CAPITALS, NOT_TEXT, basic_words
 
-from beambert.pipelines.wordpiece.offsets import OffsetTokenizer
-from beambert.pipelines.wordpiece.tokenization import Tokenizer
-from beambert.pipelines.wordpiece.vocabulary import SPECIAL_TOKENS, Vocabulary
+from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS, Vocabulary
+from beambert.pipelines.tokenizers.wordpiece import OffsetTokenizer, Tokenizer
 
 LONG = "a" * 201
 

@@ -20,8 +20,8 @@ from support.nasty_text import (
     basic_words,
 )
 
-from beambert.pipelines.wordpiece.tokenization import Tokenizer, word_splitter
-from beambert.pipelines.wordpiece.vocabulary import SPECIAL_TOKENS, Vocabulary
+from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS, Vocabulary
+from beambert.pipelines.tokenizers.wordpiece import Tokenizer, word_splitter
 
 
 def word_pieces(word: str, ids: dict[str, int]) -> list[int]:

@@ -12,7 +12,7 @@ from beambert.model.config import BertConfig
 from beambert.model.denoising import DenoisingAutoencoder
 from beambert.model.sentence_encoder import SentenceEncoder
 from beambert.pipelines.tasks.declarations import find_task
-from beambert.pipelines.wordpiece.vocabulary import Vocabulary
+from beambert.pipelines.tokenizers.vocabulary import Vocabulary
 from beambert.trainer.finetuning.denoising import DELETED, DenoisingObjective, with_deletions
 from beambert.trainer.loop.objectives import cross_entropy
 

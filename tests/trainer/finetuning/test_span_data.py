@@ -10,7 +10,7 @@ from beambert.pipelines.model_inputs.texts import TextFeatures
 from beambert.pipelines.tasks.declarations import find_task
 from beambert.pipelines.tasks.squad import read_questions
 from beambert.pipelines.tasks.squad_scoring import score
-from beambert.pipelines.wordpiece.vocabulary import SPECIAL_TOKENS, Vocabulary
+from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS, Vocabulary
 from beambert.trainer.commands.finetune import main as finetune_main
 from beambert.trainer.finetuning.span_data import SpanData
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beambert.errors import InputError
-from beambert.pipelines.wordpiece.vocabulary import Vocabulary
+from beambert.pipelines.tokenizers.vocabulary import Vocabulary
 from beambert.trainer.pretraining import dealing
 from beambert.trainer.pretraining.batches import (
     FILES_AT_ONCE,

@@ -15,7 +15,7 @@ from support.small_pretraining import STEPS, weights_of
 from beambert.errors import InputError
 from beambert.model.checkpoint_names import hugging_face_name
 from beambert.model.pretrainer import BertPretrainer
-from beambert.pipelines.wordpiece.vocabulary import Vocabulary
+from beambert.pipelines.tokenizers.vocabulary import Vocabulary
 from beambert.trainer.commands.export import main as export_main
 from beambert.trainer.commands.pretrain import main as pretrain_main
 from beambert.trainer.comparison.comparing import compare

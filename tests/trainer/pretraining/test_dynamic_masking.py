@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from beambert.errors import InputError
 from beambert.pipelines.instances.masking import TokenIds, mask_rows
-from beambert.pipelines.wordpiece.vocabulary import SPECIAL_TOKENS, Vocabulary
+from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS, Vocabulary
 from beambert.trainer.pretraining import dealing
 from beambert.trainer.pretraining.batches import training_batches
 from beambert.trainer.pretraining.dynamic_masking import (

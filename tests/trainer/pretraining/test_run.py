@@ -12,7 +12,7 @@ from support import small_pretraining
 
 from beambert.errors import InputError
 from beambert.model.pretrainer import BertPretrainer
-from beambert.pipelines.wordpiece.vocabulary import Vocabulary
+from beambert.pipelines.tokenizers.vocabulary import Vocabulary
 from beambert.trainer.commands.pretrain import main as pretrain_main
 from beambert.trainer.loop.config import SEED_LIMIT, LoopConfig
 from beambert.trainer.loop.memory import PROGRAM_BYTES

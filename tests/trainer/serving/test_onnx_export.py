@@ -14,7 +14,7 @@ from support import untrained_models
 from beambert.commands import run
 from beambert.errors import InputError
 from beambert.model.classifier import Head
-from beambert.pipelines.tokenizers.building import make_tokenizer
+from beambert.pipelines.tokenizers.encoding import make_tokenizer
 from beambert.trainer.commands import export
 from beambert.trainer.model_folders import open_model
 from beambert.trainer.serving import onnx_export

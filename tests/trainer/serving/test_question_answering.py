@@ -14,7 +14,7 @@ from beambert.pipelines.model_inputs.texts import TextFeatures
 from beambert.pipelines.model_inputs.windows import WindowParameters, make_windows
 from beambert.pipelines.tasks.squad import Question
 from beambert.pipelines.tasks.task import SPAN
-from beambert.pipelines.wordpiece.offsets import OffsetTokenizer
+from beambert.pipelines.tokenizers.wordpiece import OffsetTokenizer
 from beambert.trainer.finetuning.batches import PaddedBatches
 from beambert.trainer.serving import question_answering
 from beambert.trainer.serving.question_answering import AnswerModule

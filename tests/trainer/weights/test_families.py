@@ -20,7 +20,7 @@ from beambert.model.pretrainer import BertPretrainer
 from beambert.model.replaced_tokens import ElectraPretrainer
 from beambert.model.shapes import variable_shapes
 from beambert.pipelines.tasks.task import CHOICE, CLASSIFICATION, SPAN, TAGGING
-from beambert.pipelines.wordpiece.vocabulary import Vocabulary
+from beambert.pipelines.tokenizers.vocabulary import Vocabulary
 from beambert.trainer import model_folders
 from beambert.trainer.task_models import build_model
 from beambert.trainer.weights.export import HUGGING_FACE, export_hugging_face, export_tensorflow

@@ -8,8 +8,8 @@ from support import small_pretraining
 from tokenizers import BertWordPieceTokenizer
 
 from beambert.errors import InputError
-from beambert.pipelines.tokenizers.building import make_tokenizer
-from beambert.pipelines.wordpiece.vocabulary import Vocabulary
+from beambert.pipelines.tokenizers.encoding import make_tokenizer
+from beambert.pipelines.tokenizers.vocabulary import Vocabulary
 from beambert.trainer.commands.export import main as export_main
 from beambert.trainer.commands.pretrain import main as pretrain_main
 from beambert.trainer.weights.initial import open_initial

@@ -13,8 +13,8 @@ from beambert.model.config import BertConfig
 from beambert.model.families.table import FAMILIES
 from beambert.pipelines.storage.model_files import PRETRAINING
 from beambert.pipelines.tasks.task import RERANK
-from beambert.pipelines.tokenizers.building import make_tokenizer
-from beambert.pipelines.wordpiece.vocabulary import SPECIAL_TOKENS, Vocabulary
+from beambert.pipelines.tokenizers.encoding import make_tokenizer
+from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS, Vocabulary
 from beambert.trainer.model_folders import ModelFolder
 from beambert.trainer.weights.tokenizer_files import (
     exported_files,

@@ -18,7 +18,7 @@ from support.golden_arrays import features_of
 
 from beambert.model.families.table import FAMILIES
 from beambert.pipelines.tasks.task import CHOICE, CLASSIFICATION, SPAN, TAGGING
-from beambert.pipelines.wordpiece.vocabulary import Vocabulary
+from beambert.pipelines.tokenizers.vocabulary import Vocabulary
 from beambert.trainer import model_folders
 from beambert.trainer.pretrained_models import build_pretrainer
 from beambert.trainer.task_models import build_model

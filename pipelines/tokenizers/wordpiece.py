@@ -1,0 +1,292 @@
+"""Text -> WordPiece ids, as one TensorFlow graph. The ids equal those of the original release.
+
+The data pipeline (batches of sentences) and the exported model (raw strings) use the same graph, so
+training and serving cannot differ. `OffsetTokenizer` also returns the characters that each piece
+stands for.
+
+There is one difference from the original tokenization.py: TensorFlow has the tables of Unicode 13.
+It does not lower the few capitals that were added later (Vithkuqi, and five letters of Latin and
+Glagolitic).
+"""
+
+import dataclasses
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_text as tf_text
+
+from beambert.pipelines.tokenizers.vocabulary import UNKNOWN, Vocabulary
+
+# Number of characters in a call of TensorFlow: enough that the call itself costs next to nothing,
+# few enough that its memory, a multiple of the text, stays small.
+BATCH_CHARACTERS = 1 << 20
+# Number of strings in a call of `OffsetTokenizer`, for the same reasons.
+OFFSETS_AT_A_TIME = 256
+
+# tokenization.py, WordpieceTokenizer: a word of more characters is [UNK].
+MAX_CHARACTERS_PER_WORD = 200
+# The fast tokenizer counts bytes; a character has up to 4.
+MAX_BYTES_PER_WORD = 4 * MAX_CHARACTERS_PER_WORD
+
+# tokenization.py, BasicTokenizer._clean_text: NUL, U+FFFD and the control and format characters
+# (general categories Cc and Cf) are dropped; tab, line feed and carriage return are white space.
+_DROPPED = r"[\x00\x{FFFD}\x01-\x08\x0B\x0C\x0E-\x1F\x7F-\x{9F}\p{Cf}]"
+_ACCENTS = r"\p{Mn}"
+# BasicTokenizer._is_chinese_char: each such character is a word.
+_CHINESE = (
+    r"[\x{4E00}-\x{9FFF}\x{3400}-\x{4DBF}\x{20000}-\x{2A6DF}\x{2A700}-\x{2B73F}"
+    r"\x{2B740}-\x{2B81F}\x{2B820}-\x{2CEAF}\x{F900}-\x{FAFF}\x{2F800}-\x{2FA1F}]"
+)
+# tokenization.py, _is_punctuation: ASCII characters other than letters, digits and spaces are
+# punctuation.
+_PUNCTUATION = r"[!-/:-@\[-`{-~\p{P}]"
+# Python's str.split also splits at line and paragraph separators.
+_SEPARATORS = r"[\p{Zs}\x{2028}\x{2029}]"
+# Matches words of more than 200 characters in text whose punctuation and separators have spaces
+# around them, and other text that may hold such a word.
+_LONG_WORD = rf"[^\s!-/:-@\[-`{{-~]{{{MAX_CHARACTERS_PER_WORD + 1},}}"
+_RARE = rf"[\x{{2028}}\x{{2029}}]|{_LONG_WORD}"
+# No vocabulary holds this character, so a word of it becomes [UNK].
+_NONCHARACTER = "\uffff"
+
+
+def normalize(text: tf.Tensor, do_lower_case: bool) -> tf.Tensor:
+    """Cleans strings as the original's BasicTokenizer does before it splits them.
+
+    Args:
+      text: string [n], UTF-8.
+      do_lower_case: lower the case and strip the accents, as uncased vocabularies need it.
+
+    Returns:
+      string [n], without control characters, and with spaces around Chinese characters.
+    """
+    text = tf.strings.regex_replace(text, _DROPPED, "")
+    text = tf.strings.regex_replace(text, _CHINESE, r" \0 ")
+    if do_lower_case:
+        text = tf.strings.lower(text, encoding="utf-8")
+        text = tf_text.normalize_utf8(text, "NFD")
+        text = tf.strings.regex_replace(text, _ACCENTS, "")
+    return text
+
+
+def _split_words(text: tf.Tensor) -> tf.Tensor:
+    """Separates the words of normalized strings by ASCII spaces."""
+    text = tf.strings.regex_replace(text, _PUNCTUATION, r" \0 ")
+    return tf.strings.regex_replace(text, _SEPARATORS, " ")
+
+
+def words_of(text: tf.Tensor, do_lower_case: bool) -> tf.RaggedTensor:
+    """Returns the words of strings [n] that WordPiece cuts into pieces: string [n, (words)]."""
+    return tf.strings.split(_split_words(normalize(text, do_lower_case)))
+
+
+def word_splitter(do_lower_case: bool) -> Callable[[Sequence[str]], list[bytes]]:
+    """Returns a function that returns all words of strings."""
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
+    def split(text: tf.Tensor) -> tf.Tensor:
+        return words_of(text, do_lower_case).flat_values
+
+    return lambda texts: split(encode_texts(texts)).numpy().tolist()
+
+
+def encode_texts(texts: Sequence[str]) -> tf.Tensor:
+    """Returns strings as a string [n] tensor in UTF-8."""
+    # Lone surrogates (half a character, from broken JSON escapes) become "?".
+    return tf.constant([text.encode("utf-8", "replace") for text in texts], tf.string)
+
+
+def _batches(texts: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Divides strings into at least one batch of about `BATCH_CHARACTERS`."""
+    ends = np.cumsum([len(text) for text in texts])
+    cuts = np.flatnonzero(np.diff(ends // BATCH_CHARACTERS)) + 1
+    for start, end in itertools.pairwise([0, *cuts.tolist(), len(texts)]):
+        yield texts[start:end]
+
+
+class Tokenizer(tf.Module):
+    """WordPiece over batches of strings; trackable, so that a SavedModel can hold it."""
+
+    def __init__(self, vocabulary: Vocabulary, do_lower_case: bool):
+        """Builds the tokenizer's automaton (0.3 s for 30,522 tokens)."""
+        super().__init__()
+        self.do_lower_case = do_lower_case
+        self._word_pieces = tf_text.FastWordpieceTokenizer(
+            vocab=list(vocabulary.tokens),
+            suffix_indicator="##",
+            max_bytes_per_word=MAX_BYTES_PER_WORD,
+            token_out_type=tf.int32,
+            unknown_token=UNKNOWN,
+        )
+
+    def tokenize(self, text: tf.Tensor) -> tf.RaggedTensor:
+        """Returns the ids of strings [n] as a ragged [n, (tokens)] int32 tensor."""
+        return self._cut(normalize(text, self.do_lower_case))
+
+    def _cut(self, text: tf.Tensor) -> tf.RaggedTensor:
+        """Cuts normalized strings into pieces."""
+        # The fast tokenizer splits words by itself, except at rare separators and in very long
+        # words. Looking for those in a batch costs less than always splitting it here.
+        is_rare = tf.reduce_any(tf.strings.regex_full_match(text, rf"(?s).*(?:{_RARE}).*"))
+
+        def split() -> tf.Tensor:
+            return tf.strings.regex_replace(_split_words(text), _LONG_WORD, _NONCHARACTER)
+
+        return self._word_pieces.tokenize(tf.cond(is_rare, split, lambda: text))
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
+    def _normalize(self, text: tf.Tensor) -> tf.Tensor:
+        return normalize(text, self.do_lower_case)
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
+    def _cut_flat(self, text: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        ids = self._cut(text)
+        return ids.values, ids.row_lengths()
+
+    def _normalize_batch(self, texts: Sequence[str]) -> tf.Tensor:
+        """Normalizes strings. Most are printable ASCII, where only the case can change."""
+        is_plain = [text.isascii() and text.isprintable() for text in texts]
+        plain = (text.lower() for text in texts) if self.do_lower_case else texts
+        normalized = [text.encode("utf-8", "replace") for text in plain]
+        others = [index for index, plain in enumerate(is_plain) if not plain]
+        if others:
+            found = self._normalize(encode_texts([texts[index] for index in others])).numpy()
+            for index, text in zip(others, found, strict=True):
+                normalized[index] = text
+        return tf.constant(normalized, tf.string)
+
+    def tokenize_batch(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the ids of all strings end to end, int32, and the ids of each, int64 [n]."""
+        found = [self._cut_flat(self._normalize_batch(batch)) for batch in _batches(texts)]
+        values, lengths = zip(*found, strict=True)
+        return np.concatenate(values), np.concatenate(lengths)
+
+
+@dataclasses.dataclass(frozen=True)
+class OffsetPieces:
+    """The word pieces of strings, end to end.
+
+    A piece was cut from `text[start:end]`. For [UNK] that is the whole word. Stripped accents
+    belong to their letter. Where one character becomes several pieces (a Hangul syllable of three
+    letters), each piece has the whole character.
+
+    Attributes:
+      ids: int32 [pieces].
+      starts: int32 [pieces], the piece's first character in its string.
+      ends: int32 [pieces], the character after the piece's last.
+      lengths: int64 [strings], the number of pieces of each string.
+    """
+
+    ids: np.ndarray
+    starts: np.ndarray
+    ends: np.ndarray
+    lengths: np.ndarray
+
+
+class OffsetTokenizer(tf.Module):
+    """WordPiece over batches of strings, with the characters that each piece comes from.
+
+    The pieces are those of `Tokenizer`. Their characters are found by counting letters, which are
+    here the characters of the normalized text other than white space. Normalization (cleaning,
+    lower case, accents) turns a character into none, one or several letters, and their number
+    depends on that character alone, not on its neighbours.
+
+    A SavedModel can hold it, since it is a trackable.
+    """
+
+    def __init__(self, vocabulary: Vocabulary, do_lower_case: bool):
+        """Builds the tokenizer (0.3 s for 30,522 tokens)."""
+        super().__init__()
+        self.vocabulary = vocabulary
+        self.do_lower_case = do_lower_case
+        self._tokenizer = Tokenizer(vocabulary, do_lower_case)
+        self._unknown = vocabulary.id_of(UNKNOWN)
+        self._token_letters = np.array(
+            [len(token.removeprefix("##")) for token in vocabulary.tokens], np.int64
+        )
+
+    def tokenize_batch(self, texts: Sequence[str]) -> OffsetPieces:
+        """Returns the pieces of all strings."""
+        parts = [
+            self._tokenize_flat(encode_texts(texts[start : start + OFFSETS_AT_A_TIME]))
+            for start in range(0, max(len(texts), 1), OFFSETS_AT_A_TIME)
+        ]
+        return OffsetPieces(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
+    def _tokenize_flat(self, texts: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        pieces = self.tokenize(texts)
+        return *(column.flat_values for column in pieces), pieces[0].row_lengths()
+
+    def tokenize(
+        self, texts: tf.Tensor
+    ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
+        """Returns ids, starts and ends of the pieces of strings [n], each int32 [n, (pieces)]."""
+        ids, letters = self._cut(texts)
+        characters = tf.strings.unicode_decode(texts, "UTF-8")
+        letters_of_character, is_accent = self._count_letters(characters.flat_values)
+        character_of_letter = tf.repeat(
+            tf.range(tf.size(letters_of_character, tf.int64)), letters_of_character
+        )
+        past = tf.cumsum(letters)
+        tf.debugging.assert_equal(
+            tf.reduce_sum(letters),
+            tf.size(character_of_letter, tf.int64),
+            "the pieces do not have as many letters as the strings",
+        )
+        starts = tf.gather(character_of_letter, past - letters)
+        ends = _past_accents(tf.gather(character_of_letter, past - 1) + 1, is_accent)
+        text_starts, text_ends = (
+            tf.gather(each, ids.value_rowids())
+            for each in (characters.row_starts(), characters.row_limits())
+        )
+        starts, ends = starts - text_starts, tf.minimum(ends, text_ends) - text_starts
+        return ids, *(ids.with_flat_values(tf.cast(each, tf.int32)) for each in (starts, ends))
+
+    def _cut(self, texts: tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor]:
+        """Returns the ids, int32 [n, (pieces)], and each piece's number of letters, int64."""
+        words = words_of(texts, self.do_lower_case)
+        # Each distinct word is cut once, since most words of a text are repeated.
+        distinct, numbers = tf.unique(words.flat_values)
+        pieces = self._tokenizer.tokenize(distinct)
+        word_letters = tf.gather(_length(distinct), pieces.value_rowids())
+        letters = pieces.with_flat_values(
+            tf.where(
+                pieces.flat_values == self._unknown,
+                word_letters,
+                tf.gather(self._token_letters, pieces.flat_values),
+            )
+        )
+        ids, letters = (
+            words.with_flat_values(tf.gather(each, numbers)) for each in (pieces, letters)
+        )
+        return ids.merge_dims(1, 2), letters.flat_values
+
+    def _count_letters(self, characters: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns the number of letters that each code point becomes, and whether it is an accent.
+
+        An accent is a character that the uncased tokenizer drops and the cased one keeps.
+        """
+        distinct, numbers = tf.unique(characters)
+        alone = tf.strings.unicode_encode(distinct[:, None], "UTF-8")
+        letters, cased = (_letters(alone, case) for case in (self.do_lower_case, False))
+        is_accent = (letters == 0) & (cased > 0)
+        return tf.gather(letters, numbers), tf.gather(is_accent, numbers)
+
+
+def _letters(texts: tf.Tensor, do_lower_case: bool) -> tf.Tensor:
+    words = words_of(texts, do_lower_case)
+    return tf.reduce_sum(words.with_flat_values(_length(words.flat_values)), axis=1)
+
+
+def _length(texts: tf.Tensor) -> tf.Tensor:
+    return tf.cast(tf.strings.length(texts, unit="UTF8_CHAR"), tf.int64)
+
+
+def _past_accents(ends: tf.Tensor, is_accent: tf.Tensor) -> tf.Tensor:
+    """Returns the ends, moved after the accents that follow them."""
+    size = tf.size(is_accent, tf.int64)
+    others = tf.concat([tf.where(~is_accent)[:, 0], [size]], 0)
+    return tf.gather(others, tf.searchsorted(others, ends))

@@ -1,1 +1,0 @@
-"""WordPiece vocabularies, and tokenizers that give the same ids as the original release's."""
