@@ -6,7 +6,7 @@ SETUP := .venv/.installed
 FLINK_JAR := .flink/job-server.jar
 SPARK_JAR := .spark/job-server.jar
 PRISM := .prism/prism
-PRISM_VERSION = v$(shell sed -nE 's/^apache-beam(\[.*\])?==([0-9.]+).*/\2/p' requirements.lock)
+PRISM_VERSION = v$(shell sed -nE 's/^apache-beam(\[.*\])?==([0-9.]+).*/\2/p' requirements/requirements.lock)
 # TensorFlow and Beam need no network to be tested, and a laptop's GPU must not change results. Where
 # a shell forbids byte code, each of the many processes would compile all modules again. onnxruntime
 # tells its makers of each use.
@@ -36,13 +36,13 @@ $(SETUP): .venv/.requirements setup.py
 # uv doesn't read pip's settings, so it is told where pip finds packages. Of 20,000 modules, what hardly
 # anybody loads, a third of them, is compiled where it is loaded. Some packages have files that are no
 # Python.
-.venv/.requirements: requirements-uv.lock requirements.lock
+.venv/.requirements: requirements/uv.lock requirements/requirements.lock
 	$(PYTHON) -c 'import sys; v = sys.version_info[:2]; (3, 11) <= v <= (3, 13) or sys.exit(f"Python 3.11 to 3.13 is needed, $(PYTHON) is {v[0]}.{v[1]}; take another with make PYTHON=python3.12")'
 	$(PYTHON) -m venv --clear .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-uv.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/uv.lock
 	index=$${PIP_INDEX_URL:-$$($(BIN)/pip config get global.index-url 2>/dev/null)}; \
 	UV_SYSTEM_CERTS=1 $(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes \
-		$${index:+--default-index "$$index"} -r requirements.lock
+		$${index:+--default-index "$$index"} -r requirements/requirements.lock
 	$(BIN)/python -m compileall -qq -j 0 -x '/(tests?|aiplatform_v1(beta1)?)/' .venv/lib || true
 	touch $@
 
@@ -50,7 +50,7 @@ explore: .venv/.explore  ## what the page of beambert explore needs, in .venv
 
 # What is there already keeps its version. A line of the lock may hold for some Pythons only.
 .venv/.explore .venv/.recognizer: .venv/.%: $(SETUP)
-	sed -nE 's/^([a-z0-9-]+==[^\\]*[^ \\]) *\\?$$/\1/p' requirements.lock >.venv/constraints.txt
+	sed -nE 's/^([a-z0-9-]+==[^\\]*[^ \\]) *\\?$$/\1/p' requirements/requirements.lock >.venv/constraints.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation \
 		-c .venv/constraints.txt -e '.[$*]'
 	touch $@
@@ -111,17 +111,17 @@ test-runners: $(SETUP)  ## the Beam commands on Prism, Spark and Flink; needs Go
 test-storage: .storage/.installed  ## the Beam commands on s3:// and hdfs://, whose clients it installs
 	PYTHONPATH=$(abspath .storage) $(TEST_ENV) $(BIN)/python -m pytest -m storage tests/storages
 
-.storage/.installed: requirements-storage.lock $(SETUP)
+.storage/.installed: requirements/storage.lock $(SETUP)
 	rm -rf .storage
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --require-hashes --target .storage \
-		-r requirements-storage.lock
+		-r requirements/storage.lock
 	touch $@
 
 test-tpu-packages: .venv-tpu/.installed  ## the trainer's tests with exactly what a TPU host has
 	TPU_SKIP_MDS_QUERY=1 $(TEST_ENV) .venv-tpu/bin/python -m pytest -n auto --maxprocesses=4 \
 		--dist=loadfile -m "not slow and not release" tests/model tests/trainer
 
-.venv-tpu/.installed: requirements-tpu.lock
+.venv-tpu/.installed: requirements/tpu.lock
 	$(PYTHON) -m venv --clear .venv-tpu
 	.venv-tpu/bin/pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r $<
 	.venv-tpu/bin/pip install --quiet --disable-pip-version-check hypothesis pytest pytest-xdist setuptools
@@ -132,7 +132,7 @@ test-serving: .venv-serving/.installed $(SETUP)  ## a server of SavedModels, whi
 	BEAMBERT_MLSERVER=$(abspath .venv-serving/bin/mlserver) $(TEST_ENV) $(BIN)/python -m pytest -m serving \
 		tests/trainer/serving/test_server.py
 
-.venv-serving/.installed: requirements-serving.lock
+.venv-serving/.installed: requirements/serving.lock
 	$(PYTHON) -m venv --clear .venv-serving
 	.venv-serving/bin/pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r $<
 	touch $@
@@ -172,13 +172,13 @@ demo-output/vocab.txt: | $(SETUP)
 # The repository itself has no hash; it is installed after the others.
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-header --generate-hashes
 
-lock: $(SETUP)  ## resolve the newest versions into requirements.lock, and the hashes of all locks
-	$(COMPILE) --upgrade requirements-uv.in -o requirements-uv.lock
-	$(COMPILE) --upgrade --no-emit-package beambert requirements.in -o requirements.lock
-	$(COMPILE) requirements-gpu.in -o requirements-gpu.lock
-	$(COMPILE) --no-deps requirements-tpu.in -o requirements-tpu.lock
-	$(COMPILE) requirements-serving.in -o requirements-serving.lock
-	$(COMPILE) --no-deps requirements-storage.in -o requirements-storage.lock
+lock: $(SETUP)  ## resolve the newest versions into requirements/*.lock
+	$(COMPILE) --upgrade requirements/uv.in -o requirements/uv.lock
+	$(COMPILE) --upgrade --no-emit-package beambert requirements/requirements.in -o requirements/requirements.lock
+	$(COMPILE) requirements/gpu.in -o requirements/gpu.lock
+	$(COMPILE) --no-deps requirements/tpu.in -o requirements/tpu.lock
+	$(COMPILE) requirements/serving.in -o requirements/serving.lock
+	$(COMPILE) --no-deps requirements/storage.in -o requirements/storage.lock
 
 clean:  ## delete what the other targets made
 	rm -rf .venv .venv-tpu .venv-serving .flink .spark .prism .storage demo-output attack-output build dist *.egg-info .pytest_cache .ruff_cache .hypothesis

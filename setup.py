@@ -6,7 +6,7 @@ import re
 from setuptools import find_packages, setup
 
 HERE = pathlib.Path(__file__).parent
-# What workers and trainers import; the versions that are tested stand in requirements.lock.
+# What workers and trainers import; the versions that are tested stand in requirements/.
 # Beam's --setup_file installs no extras, so what a worker needs is here.
 REQUIREMENTS = [
     "apache-beam[gcp]>=2.77",  # the pipelines, Dataflow, gs://
@@ -110,7 +110,7 @@ def locked(requirements: list[str], lock: str) -> list[str]:
 # Beam makes an sdist of this folder, which its workers install. They get the versions that are
 # tested and not the newest ones, as versions that differ may read and pickle things differently.
 if (HERE / "PKG-INFO").exists():
-    REQUIREMENTS = locked(REQUIREMENTS, (HERE / "requirements.lock").read_text())
+    REQUIREMENTS = locked(REQUIREMENTS, (HERE / "requirements/requirements.lock").read_text())
 
 # The folders of the repository are packages of `beambert` by the links beambert/pipelines, …: as
 # top-level packages they would clash with a user's own model.py.

@@ -358,13 +358,13 @@ def test_image_has_the_versions_that_are_tested():
     dockerfile = (ROOT / "deploy" / "dataflow" / "Dockerfile").read_text()
     locked = dict(
         line.split(" ")[0].split("==")
-        for line in (ROOT / "requirements.lock").read_text().splitlines()
+        for line in (ROOT / "requirements/requirements.lock").read_text().splitlines()
         if re.match(r"[a-z].*==", line)
     )
     versions = dict(re.findall(r"^ARG (PYTHON|BEAM)=(.*)$", dockerfile, re.MULTILINE))
     assert versions["BEAM"] == locked["apache-beam"]
     assert f"python{versions['PYTHON'].replace('.', '')}-template-launcher" in dockerfile
-    assert "--no-deps --require-hashes -r requirements.lock" in dockerfile
+    assert "--no-deps --require-hashes -r requirements/requirements.lock" in dockerfile
 
 
 @pytest.mark.release

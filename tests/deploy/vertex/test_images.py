@@ -22,19 +22,19 @@ ROOT = pathlib.Path(__file__).parents[3]
 DEPLOY = ROOT / "deploy"
 
 
-LOCKS = sorted(path.name for path in ROOT.glob("requirements*.lock"))
+LOCKS = sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("requirements/*.lock"))
 
 
 def test_trainer_images_have_the_versions_that_are_tested():
     dockerfile = (DEPLOY / "vertex" / "Dockerfile").read_text()
-    of_others = {f"requirements-{name}.lock" for name in ("serving", "storage", "uv")}
+    of_others = {f"requirements/{name}.lock" for name in ("serving", "storage", "uv")}
     for name in set(LOCKS) - of_others:
         assert f"--no-deps --require-hashes -r {name}" in dockerfile
-    locked = _locked("requirements-tpu.lock")
+    locked = _locked("requirements/tpu.lock")
     assert locked["libtpu"] == "0.0.21"
     # It takes leases and lists shards on gs://.
     client = "google-cloud-storage"
-    assert locked[client] == _locked("requirements.lock")[client]
+    assert locked[client] == _locked("requirements/requirements.lock")[client]
 
 
 def _locked(name: str) -> dict[str, str]:
@@ -66,14 +66,14 @@ def test_nothing_is_installed_from_a_lock_without_hashes():
 
 
 def test_the_locks_of_one_image_agree():
-    tested, more = _locked("requirements.lock"), _locked("requirements-gpu.lock")
+    tested, more = _locked("requirements/requirements.lock"), _locked("requirements/gpu.lock")
     shared = tested.keys() & more.keys()
     assert "tensorflow" in shared
     assert {name: tested[name] for name in shared} == {name: more[name] for name in shared}
 
 
 def test_models_are_served_by_the_versions_that_are_tested():
-    served, tested = _locked("requirements-serving.lock"), _locked("requirements.lock")
+    served, tested = _locked("requirements/serving.lock"), _locked("requirements/requirements.lock")
     for name in served.keys() & tested.keys():
         assert served[name] == tested[name], name
     assert {"mlserver", "tensorflow", "tensorflow-text"} <= served.keys()
@@ -178,7 +178,7 @@ def test_training_steps_run_with_the_packages_of_their_image(tmp_path):
 
 @pytest.mark.slow
 def test_steps_need_no_beam_where_they_train(tmp_path):
-    locked = (ROOT / "requirements-tpu.lock").read_text()
+    locked = (ROOT / "requirements/tpu.lock").read_text()
     assert not [name for name in READERS if re.search(rf"^{name}\b", locked, re.MULTILINE)]
     config = tmp_path / "retrain.toml"
     config.write_text(DEPLOYMENT.fill_in((DEPLOY / "retrain.toml").read_text()))
