@@ -45,8 +45,8 @@ if TYPE_CHECKING:  # the same names as in the table below, for type checkers and
     from beambert.pipelines.pretraining_data.text_parts import SplitSentences as SplitSentences
     from beambert.pipelines.pretraining_data.text_parts import Tokenize as Tokenize
     from beambert.pipelines.tasks.declarations import find_task as find_task
-    from beambert.pipelines.verification.graph import VerifyRecords as VerifyRecords
     from beambert.pipelines.verification.job import VerificationJob as VerificationJob
+    from beambert.pipelines.verification.run import VerifyRecords as VerifyRecords
     from beambert.pipelines.vocabulary_learning.graph import LearnVocabulary as LearnVocabulary
     from beambert.pipelines.vocabulary_learning.job import VocabularyJob as VocabularyJob
     from beambert.trainer.asking.filling import fill as fill
@@ -99,7 +99,7 @@ _MODULES = {
     "TokenizedRow": "beambert.pipelines.pretraining_data.rows",
     "TrainingFolders": "beambert.trainer.model_folders",
     "VerificationJob": "beambert.pipelines.verification.job",
-    "VerifyRecords": "beambert.pipelines.verification.graph",
+    "VerifyRecords": "beambert.pipelines.verification.run",
     "VocabularyJob": "beambert.pipelines.vocabulary_learning.job",
     "WriteRecords": "beambert.pipelines.pretraining_data.record_parts",
     "compare": "beambert.trainer.comparison.comparing",

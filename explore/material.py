@@ -259,7 +259,7 @@ class Material:
             with importing():
                 from beambert.explore.records import RecordBrowser
                 from beambert.pipelines.records.statistics import VocabularyIds
-                from beambert.pipelines.verification.found_folders import find_folders
+                from beambert.pipelines.verification.folders import find_folders
             found = {}
             for folder in find_folders([self.records], self.vocab_file, self.tokenizer_file):
                 if folder.features is None:

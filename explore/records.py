@@ -16,15 +16,20 @@ from typing import BinaryIO
 
 import numpy as np
 
-from beambert.pipelines.records.decoding import RecordFeatures, decode_rows
 from beambert.pipelines.records.figures import MadeWith, warn
-from beambert.pipelines.records.reading import CorruptRecordsError, read_records
-from beambert.pipelines.records.samples import SampledRecord, says_next
+from beambert.pipelines.records.reading import (
+    CorruptRecordsError,
+    RecordFeatures,
+    decode_rows,
+    read_records,
+)
 from beambert.pipelines.records.statistics import (
     RecordStatistics,
+    SampledRecord,
     VocabularyIds,
     count_records,
     restore_ids,
+    says_next,
 )
 from beambert.pipelines.tokenizers.pieces import join_pieces
 

@@ -20,8 +20,8 @@ from beambert.pipelines.pretraining_data.text_parts import (
     SplitSentences,
     Tokenize,
 )
-from beambert.pipelines.verification.graph import VerifyRecords
 from beambert.pipelines.verification.job import VerificationJob
+from beambert.pipelines.verification.run import VerifyRecords
 from beambert.pipelines.vocabulary_learning.graph import LearnVocabulary
 from beambert.pipelines.vocabulary_learning.job import VocabularyJob
 

@@ -7,12 +7,7 @@ from beambert.console import run_main
 from beambert.flags import FlagParser, read_job
 from beambert.loading import loading
 from beambert.pipelines.jobs.running import BEAM_HELP, beam_options
-from beambert.pipelines.verification.job import (
-    JSON_FILE,
-    OUTPUT_ENDING,
-    PAGE_FILE,
-    VerificationJob,
-)
+from beambert.pipelines.verification.job import JSON_FILE, OUTPUT_ENDING, PAGE_FILE, VerificationJob
 
 STATUS_OF_FAULTS = 1
 
@@ -39,12 +34,12 @@ def build_parser() -> FlagParser:
         "inputs", nargs="+", metavar="DIR", help="records folder, or a pattern of record files"
     )
     parser.add_argument(
-        "--vocab_file", help="vocabulary of the records (default: vocab.txt beside them)"
+        "--vocab_file", help="vocabulary of the records (default: vocab.txt next to them)"
     )
     parser.add_argument(
         "--tokenizer",
         metavar="PATH",
-        help="tokenizer.json of the records, or its folder (default: the one beside them)",
+        help="tokenizer.json of the records, or its folder (default: the one next to them)",
     )
     parser.add_argument(
         "--output",

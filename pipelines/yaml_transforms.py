@@ -33,8 +33,8 @@ from beambert.pipelines.pretraining_data.text_parts import (
     Tokenize,
 )
 from beambert.pipelines.tasks.declarations import find_task
-from beambert.pipelines.verification.graph import VerifyRecords
 from beambert.pipelines.verification.job import VerificationJob
+from beambert.pipelines.verification.run import VerifyRecords
 from beambert.pipelines.vocabulary_learning.graph import LearnVocabulary
 from beambert.pipelines.vocabulary_learning.job import VocabularyJob
 

@@ -72,7 +72,7 @@ BEAM = {"apache_beam", "tfx_bsl"}
 BEAM_FREE_ROOMS = {"shared", "storage", "tokenizers", "tasks", "model_inputs"}
 BEAM_FREE_ROOMS |= {"instances"}
 BEAM_FREE_MODULES = {
-    *("pipelines.records.contract", "pipelines.records.lengths"),
+    *("pipelines.records.contract",),
     "pipelines.features.contract",
 }
 

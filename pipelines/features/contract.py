@@ -26,7 +26,6 @@ from beambert.json_objects import check_names
 from beambert.pipelines.model_inputs.examples import MODEL_INPUTS
 from beambert.pipelines.model_inputs.features import TaskFeatures
 from beambert.pipelines.records.contract import INFO_FILE, FolderInfo
-from beambert.pipelines.records.lengths import check_lengths
 from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.storage.claims import MARKER_FILE, describe_difference
 from beambert.pipelines.tasks.task import Task
@@ -193,7 +192,6 @@ def open_features(folder: str, flag: str) -> TaskFeatureFiles:
             raise InputError(
                 f"{flag}: {file['name']} has changed since it was written; make the features again"
             )
-        check_lengths(tensorflow_files.read_chunks(path), path)
     files = {
         split: [f"{folder}/{file['name']}" for file in one_split["files"]]
         for split, one_split in info.splits.items()

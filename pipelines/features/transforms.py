@@ -96,7 +96,7 @@ class FinishFeatures(beam.DoFn):
     def process(self, _: None, reports: Iterable[ShardReport]) -> Iterator[str]:
         """Runs once, after every shard is written."""
         from beambert.pipelines.features.schema import features_schema
-        from beambert.pipelines.records.schema import SCHEMA_FILE, serialize_schema
+        from beambert.pipelines.records.contract import SCHEMA_FILE, serialize_schema
 
         plan, reports = self._plan, list(reports)
         splits = {}

@@ -34,11 +34,13 @@ from beambert.pipelines.records.contract import (
     NONE,
     OVERLAPS_FILE,
     REJECTS_FILE,
+    SCHEMA_FILE,
     STATISTICS_FILE,
     RecordsInfo,
+    records_schema,
+    serialize_schema,
 )
 from beambert.pipelines.records.figures import figures
-from beambert.pipelines.records.schema import SCHEMA_FILE, records_schema, serialize_schema
 from beambert.pipelines.records.statistics import RecordStatistics
 from beambert.pipelines.storage.claims import TEMPORARY_PREFIX
 

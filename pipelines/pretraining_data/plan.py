@@ -32,9 +32,9 @@ from beambert.pipelines.records.contract import (
     INFO_FILE,
     OVERLAPS_FILE,
     REJECTS_FILE,
+    SCHEMA_FILE,
     STATISTICS_FILE,
 )
-from beambert.pipelines.records.schema import SCHEMA_FILE
 from beambert.pipelines.storage.claims import TEMPORARY_PREFIX, UNFINISHED_FILE, absolute
 from beambert.pipelines.text import segmenters
 from beambert.pipelines.text.filters import FilterSettings, read_blocklist

@@ -244,7 +244,7 @@ class WriteInstances(beam.DoFn):
         """
         check_visible(self._layout.folders()[0].path)
         with loading():
-            import beambert.pipelines.records.decoding  # noqa: F401  (its import prints)
+            import beambert.pipelines.records.reading  # noqa: F401  (its import prints)
 
     def process(
         self, element: tuple[int, Iterable[tuple[int, int, bytes]]]
@@ -273,7 +273,7 @@ class WriteInstances(beam.DoFn):
         yield ShardCounts({}, folders)
 
     def _write(self, examples: Sequence[bytes], folder: RecordsFolder, name: str) -> FolderCounts:
-        from beambert.pipelines.records.decoding import RecordFeatures, count_batch
+        from beambert.pipelines.records.reading import RecordFeatures, count_batch
 
         lengths = (folder.parameters.max_seq_length, folder.parameters.max_predictions_per_seq)
         has_label = folder.parameters.pairs != NONE
@@ -283,7 +283,7 @@ class WriteInstances(beam.DoFn):
             together = rows_at_a_time(lengths[0])
             for first in range(0, len(examples), together):
                 some = list(examples[first : first + together])
-                file.statistics += count_batch(some, features, self._ids, limit=None)[0]
+                file.statistics += count_batch(some, features, self._ids)
                 file.write(some)
             if file.statistics.faults:
                 fault, number = next(iter(file.statistics.faults.items()))

@@ -206,7 +206,7 @@ def _run(plan: Plan, options: "PipelineOptions", is_alone: bool) -> None:
     options, note = fit_processes(options, total_bytes)
     if works_here(options):
         with loading():  # their import prints; do it now
-            import beambert.pipelines.records.decoding
+            import beambert.pipelines.records.reading
             import beambert.pipelines.tokenizers.encoding  # noqa: F401
 
     def delete_spills() -> None:

@@ -76,7 +76,7 @@ class WriteShards(beam.DoFn):
     def setup(self) -> None:
         """Loads the encoder and creates the worker's `ProgressTally`."""
         with loading():
-            import beambert.pipelines.records.decoding  # noqa: F401  (its import prints)
+            import beambert.pipelines.records.reading  # noqa: F401  (its import prints)
 
         self._progress = ProgressTally(self._progress_folder)
         self._clock = StageClock()
@@ -149,8 +149,8 @@ class WriteShards(beam.DoFn):
         amounts: Sequence[Amount] | None,
     ) -> tuple[InstanceCounts, ShardFile, Sequence[SourceRecords]]:
         """Writes one file; returns the counts of its instances, the file, and sources' counts."""
-        from beambert.pipelines.records.decoding import check_encoded
         from beambert.pipelines.records.encoding import encode_examples
+        from beambert.pipelines.records.reading import check_encoded
 
         parameters = folder.parameters
         counts, lap = InstanceCounts(), self._clock.lap

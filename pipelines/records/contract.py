@@ -4,7 +4,8 @@ A records folder holds:
 - `part-00000-of-00008.tfrecord` …, the records;
 - `info.json`, every parameter, input and count;
 - `inputs.jsonl.gz`, the inputs if there are more than 1,000;
-- `rejects.jsonl` and `overlaps.jsonl`, what could not be read, and what evaluation files share;
+- `rejects.jsonl` and `overlaps.jsonl`, documents that could not be read, and those that share text
+  with evaluation files;
 - `vocab.txt`, the vocabulary that the records' ids belong to;
 - `schema.pbtxt` and `statistics.json`, the features and statistics of their values;
 - `_SUCCESS`, the marker, which is written last and holds the job that made the folder.
@@ -14,12 +15,12 @@ A record has the features of the original release. With `--pairs=none` it has no
 more [SEP] between two documents. All its segment ids are 0.
 
 With `--masks=none` a record has none of the `masked_lm_…` features. Its `input_ids` are the text,
-and whoever trains on it draws the masks. info.json then says `"masks": "none"`, and has neither
-`MASK_PARAMETERS` nor the counts `predictions` and `predictions_per_instance`. Where info.json says
-nothing of `masks`, the records have masks.
+and the training draws the masks. info.json then has `"masks": "none"`, and neither
+`MASK_PARAMETERS` nor the counts `predictions` and `predictions_per_instance`. Where info.json has
+no `masks`, the records have masks.
 
-This module needs only the standard library, so that a machine that trains can read a folder without
-Beam and tfx-bsl.
+Importing this module needs only the standard library, so that a machine that trains can read a
+folder without Beam and tfx-bsl.
 """
 
 import dataclasses
@@ -29,47 +30,52 @@ import math
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from beambert.errors import InputError
 from beambert.json_objects import check_names, parse_object
 from beambert.pipelines.storage.claims import MARKER_FILE, UNFINISHED_FILE
+
+if TYPE_CHECKING:
+    from tensorflow_metadata.proto.v0 import schema_pb2
+
 
 INFO_FILE = "info.json"
 REJECTS_FILE = "rejects.jsonl"
 OVERLAPS_FILE = "overlaps.jsonl"
 # Lists the files of --decontaminate if they are many.
 EVALUATION_FILES = "evaluation_files.jsonl"
-STATISTICS_FILE = "statistics.json"
+STATISTICS_FILE, SCHEMA_FILE = "statistics.json", "schema.pbtxt"
 # Folder inside the records folder, for the records that `beambert data --eval_fraction` holds out.
 EVAL_FOLDER = "eval"
 # Greatest value of `beambert data --max_seq_length`: the positions of ModernBERT (Warner et al.
 # 2024, arXiv 2412.13663), the longest of all families.
 LONGEST_SEQUENCE = 8192
-# A record of the longest sequence has less than a hundredth of this number of bytes.
+# A record of the longest sequence has less than a hundredth of this number of bytes, so that a
+# larger length is damage.
 MOST_RECORD_BYTES = 1 << 24
 # Paper, section 3.1, task 1: 15 % of the tokens are chosen. 80 % of these become [MASK], 10 % a
 # random token, and 10 % stay as they are.
 MASKED_LM_PROB = 0.15
 MASK_SHARE, RANDOM_SHARE, SAME_SHARE = 0.8, 0.1, 0.1
 # Values of next_sentence_labels, as in the original create_pretraining_data.py. With --pairs=sop
-# they say that the segments are in order or swapped, as in ALBERT's script of the same name; with
-# --pairs=copy that one is a copy of the other or of another text.
+# they mean that the segments are in order or swapped, as in ALBERT's script of the same name; with
+# --pairs=copy that one is a copy of the other, or of another text.
 IS_NEXT, RANDOM_NEXT = 0, 1
 SEQUENCE_FEATURES = ("input_ids", "input_mask", "segment_ids")
 PREDICTION_FEATURES = ("masked_lm_positions", "masked_lm_ids", "masked_lm_weights")
 LABEL_FEATURE = "next_sentence_labels"
-# Values of --pairs, and of `pairs` in info.json: of records without `LABEL_FEATURE`, of those whose
-# label tells the order of the segments (sentence-order prediction), and of those whose label tells
-# a noisy copy from another text.
+# Values of --pairs, and of `pairs` in info.json: records without `LABEL_FEATURE`, records whose
+# label is the order of the segments (sentence-order prediction), and records whose label
+# distinguishes a noisy copy from another text.
 NONE, SOP, COPY = "none", "sop", "copy"
-# Value of `pairs` -> what the labels 0 and 1 say, for people; other values have the first.
+# Value of `pairs` -> what the labels 0 and 1 mean, for people; None stands for all other values.
 _LABEL_WORDS = {
     None: ("is next", "random next"),
     SOP: ("in order", "swapped"),
     COPY: ("copy", "other text"),
 }
-# Values of --masks besides `NONE`, which also says that records have no `PREDICTION_FEATURES`.
+# Value of --masks other than `NONE`, which means that records have no `PREDICTION_FEATURES`.
 STATIC = "static"
 # The parameters of masks, which the info.json of records without masks does not have.
 MASK_PARAMETERS = frozenset(
@@ -78,7 +84,7 @@ MASK_PARAMETERS = frozenset(
 
 
 def label_words(pairs: str | None) -> tuple[str, str]:
-    """Returns what the labels 0 and 1 say, for people.
+    """Returns what the labels 0 and 1 mean, for people.
 
     Args:
       pairs: the records' parameter `pairs`; None if it is unknown.
@@ -143,8 +149,8 @@ class FolderInfo:
           name: path of the file, for error messages.
 
         Raises:
-          InputError: the file is not from such a folder, or of another format version, or has
-            values that cannot be.
+          InputError: the file is not from such a folder, has another format version, or has
+            impossible values.
         """
         try:
             fields = parse_object(text)
@@ -165,10 +171,10 @@ class FolderInfo:
         return info
 
     def fault(self) -> str:
-        """Returns what is wrong with the values, "" if nothing.
+        """Returns what is wrong with the values; "" if nothing is.
 
         Raises:
-          ValueError, KeyError, TypeError, AttributeError: the file is of something else.
+          ValueError, KeyError, TypeError, AttributeError: the file has another content.
         """
         return ""
 
@@ -209,7 +215,7 @@ class RecordsInfo(FolderInfo):
 
     @property
     def documents(self) -> int | None:
-        """Number of documents that the records are of; None where it isn't known.
+        """Number of documents that the records are made of; None where it isn't known.
 
         A divided document counts in the folder that has its beginning. Of the few in the held-out
         folder of one source, that is often another folder.
@@ -231,7 +237,7 @@ class RecordsInfo(FolderInfo):
         return math.ceil(max(over)) if over else self.parameters.get("dupe_factor")
 
     def fault(self) -> str:
-        """Returns a length, number of records, rate or kind of masks that cannot be, "" if none."""
+        """Returns an impossible length, number of records, rate or kind of masks; "" if none is."""
         for name in ("max_seq_length", "max_predictions_per_seq"):
             value = self.parameters.get(name, 1)
             if not (isinstance(value, int) and 1 <= value <= LONGEST_SEQUENCE):
@@ -258,7 +264,7 @@ def check_finished(
     exists: Callable[[str], bool] = os.path.exists,
     match: Callable[[str], list[str]] = glob.glob,
 ) -> None:
-    """Refuses a path that is no finished records folder.
+    """Checks that a path is a finished records folder.
 
     Args:
       folder: path of the folder.
@@ -280,8 +286,56 @@ def check_finished(
         found = ", ".join(path.removesuffix(f"/{MARKER_FILE}") for path in inside)
         raise InputError(f"{flag}={folder}: holds records for several lengths; name one of {found}")
     if not any(exists(f"{folder}/{name}") for name in (UNFINISHED_FILE, INFO_FILE)):
-        raise InputError(f"{flag}={folder}: is no records folder; make one with `beambert data`")
+        raise InputError(f"{flag}={folder}: is not a records folder; make one with `beambert data`")
     raise InputError(
         f"{flag}={folder}: not a finished records folder (no {MARKER_FILE}); "
         "run `beambert data` again, which completes it"
     )
+
+
+def records_schema(
+    max_seq_length: int, max_predictions_per_seq: int, vocab_size: int, has_label: bool = True
+) -> "schema_pb2.Schema":
+    """Returns the TensorFlow Metadata schema of a records folder, for TFX's tools.
+
+    Args:
+      max_seq_length: tokens of a record, padding included.
+      max_predictions_per_seq: prediction slots of a record.
+      vocab_size: number of ids.
+      has_label: whether the records have `LABEL_FEATURE`.
+
+    Returns:
+      every feature with its type, its fixed shape, and the range of its values.
+    """
+    from tensorflow_metadata.proto.v0 import schema_pb2
+
+    highest = {
+        "input_ids": vocab_size - 1,
+        "input_mask": 1,
+        "segment_ids": int(has_label),
+        "masked_lm_positions": max_seq_length - 1,
+        "masked_lm_ids": vocab_size - 1,
+        "masked_lm_weights": 1,
+        LABEL_FEATURE: 1,
+    }
+    schema = schema_pb2.Schema()
+    shapes = feature_shapes(max_seq_length, max_predictions_per_seq, has_label)
+    for name, (length, kind) in shapes.items():
+        feature = schema.feature.add(name=name)
+        feature.shape.dim.add(size=length)
+        # Every record has the feature.
+        feature.presence.min_fraction = 1.0
+        if kind == "int64":
+            feature.type = schema_pb2.INT
+            feature.int_domain.min, feature.int_domain.max = 0, highest[name]
+        else:
+            feature.type = schema_pb2.FLOAT
+            feature.float_domain.min, feature.float_domain.max = 0.0, highest[name]
+    return schema
+
+
+def serialize_schema(schema: "schema_pb2.Schema") -> bytes:
+    """Returns the bytes of schema.pbtxt."""
+    from google.protobuf import text_format
+
+    return text_format.MessageToString(schema).encode()

@@ -1,7 +1,7 @@
 """Counts of records -> figures for people, and warnings. Pure functions.
 
-A warning is one sentence with a figure and a remedy. Records with a warning are valid and can be
-trained on, but the model may be worse than hoped for.
+A warning has a figure and a remedy. Records with a warning are valid and can be trained on, but the
+model may be worse.
 """
 
 import dataclasses
@@ -21,11 +21,10 @@ from beambert.pipelines.records.contract import (
     RecordsInfo,
     label_words,
 )
-from beambert.pipelines.records.repeats import OPENING_TOKENS, HashCounts
-from beambert.pipelines.records.statistics import RecordStatistics
+from beambert.pipelines.records.statistics import OPENING_TOKENS, HashCounts, RecordStatistics
 
-# A share may differ from its expected value by so many standard errors. By chance it differs by
-# more in 1 case of 16,000.
+# Number of standard errors by which a share may differ from its expected value. By chance it
+# differs by more in 1 case of 16,000.
 STANDARD_ERRORS = 4
 # Spans of n tokens vary as if each were one draw and there were fewer: the mean of n² over that of
 # n. It is 5.5 words for SpanBERT's lengths, and few texts have twice as many tokens as words.
@@ -33,9 +32,9 @@ MOST_ALIKE = 10
 # Paper, section 3.1, task 1.
 HIDDEN_AS = {"mask": MASK_SHARE, "other": RANDOM_SHARE, "same": SAME_SHARE}
 
-# A larger share of random next has one cause: almost every document has only one sentence.
+# A larger share of random next has a single cause: almost every document has only one sentence.
 ONE_SENTENCE_SHARE = 0.9
-# The next-sentence head also learns from labels that are off balance by so much.
+# The next-sentence head learns just as well from labels whose share differs from 0.5 by this.
 BALANCE_TOLERANCE = 0.02
 # With Google's vocabularies 0.1 % of English Wikipedia's tokens are [UNK], and 10 % or more if the
 # case of the text is wrong.
@@ -46,7 +45,7 @@ MOST_LOST_PREDICTIONS = 0.02
 # Every sequence has a token to predict but for words that are longer than all predictions together.
 MOST_WITHOUT_PREDICTIONS = 0.01
 MOST_REPEATED_RECORDS = 0.05
-# The share is at most 0.1 % on Wikipedia, and 5 % if a third of the documents are there twice.
+# The share is at most 0.1 % on Wikipedia, and 5 % if a third of the documents occur twice.
 MOST_REPEATED_TEXT = 0.01
 MOST_OVERLAP = 0.02
 
@@ -77,7 +76,7 @@ class MadeWith:
 
     @classmethod
     def of(cls, info: RecordsInfo, vocab_size: int | None, has_label: bool = True) -> "MadeWith":
-        """Returns what a records folder tells.
+        """Returns the parameters of a records folder.
 
         Args:
           info: content of its info.json.
@@ -113,8 +112,8 @@ def figures(statistics: RecordStatistics, has_label: bool = True) -> dict[str, A
 
     Args:
       statistics: statistics of records.
-      has_label: whether the records have a label. Those without one have figures of documents in
-        place of figures of pairs.
+      has_label: whether the records have a label. Those without one have figures of documents
+        instead of pairs.
     """
     records, text = statistics.measured, text_tokens(statistics)
     length = len(statistics.mask_positions)
@@ -127,7 +126,7 @@ def figures(statistics: RecordStatistics, has_label: bool = True) -> dict[str, A
     masked = records if slots else 0
     of_documents = {}
     if not has_label:
-        # A record has [CLS] besides a [SEP] for each document.
+        # A record has [CLS], and a [SEP] for each document.
         documents = filled - text - records if with_vocabulary else 0
         of_documents["documents_average"] = _share(documents, records) if documents else None
     return of_documents | {
@@ -179,11 +178,11 @@ def lost_predictions_share(statistics: RecordStatistics, masked_lm_prob: float) 
 def warn(
     statistics: RecordStatistics, repeats: Mapping[str, HashCounts], made_with: MadeWith
 ) -> list[str]:
-    """Returns the warnings about a folder's records, one sentence each.
+    """Returns the warnings about a folder's records.
 
     Args:
       statistics: statistics of all records of the folder.
-      repeats: counts that `repeats.count_hashes` returned.
+      repeats: result of `statistics.count_hashes`.
       made_with: parameters that the records were made with.
     """
     if not statistics.measured:

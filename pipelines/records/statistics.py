@@ -1,28 +1,41 @@
-"""Records -> counts that add up over batches, files and workers. Pure numpy.
+"""Statistics of records: counts, repeated text, and a random sample to show. Pure numpy.
 
-The counts come from finished records alone, whoever made them. The text before masking is restored
-from the labels.
+All of them add up over batches, files and workers. They come from finished records alone, whoever
+made them. The text before masking is restored from the labels.
+
+Repeats and samples are found by 64-bit hashes. Where there are many records, only hashes below a
+limit are kept. The limit is the same for all files, so every kept text is counted in full, and
+memory is bounded.
 
 Legend: N rows, L max_seq_length, P max_predictions_per_seq (0 without masks), K predictions of all
 rows.
 """
 
 import dataclasses
-from collections.abc import Mapping
+import heapq
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from beambert.pipelines.records.contract import (
+    IS_NEXT,
     LABEL_FEATURE,
     PREDICTION_FEATURES,
     SEQUENCE_FEATURES,
 )
-from beambert.pipelines.tokenizers.vocabulary import Vocabulary
+from beambert.pipelines.tokenizers.pieces import join_pieces
+from beambert.pipelines.tokenizers.vocabulary import (
+    CLASSIFY,
+    MASK,
+    PADDING,
+    SEPARATE,
+    Vocabulary,
+)
 
 FEATURES = (*SEQUENCE_FEATURES, *PREDICTION_FEATURES, LABEL_FEATURE)
 
-# Kind of fault -> what is wrong, as the end of a sentence that begins with a number of records.
+# Kind of fault -> end of a message that begins with a number of records.
 FAULTS = {
     "not_an_example": "cannot be parsed, or have a feature of another type",
     "wrong_lengths": "lack a feature, or have one of another length than in the first record",
@@ -43,6 +56,20 @@ FAULTS = {
     "text": "have the vocabulary's [MASK] in their text, but no label of what it hides",
     "labels": "have a next_sentence_labels that is neither 0 nor 1",
 }
+# Number of hashes kept of each kind. They take 16 MB, and give shares to within 0.1 %.
+MOST_HASHES = 1 << 20
+EVERY_HASH = (1 << 64) - 1
+# Number of first tokens of A by which openings are compared: more than in common phrases.
+OPENING_TOKENS = 24
+
+# Kind of hash -> the part of a record that is hashed.
+HASH_KINDS = {
+    "records": "the tokens and what is hidden of them",
+    "sequences": "the tokens, before anything was hidden",
+    "openings": f"the first {OPENING_TOKENS} tokens of A, where A is that long",
+}
+# Number of records to show.
+SAMPLE_RECORDS = 10
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,8 +105,8 @@ class RecordStatistics:
 
     Attributes:
       instances: number of records read.
-      measured: number of records that have all features in the right lengths. All counts below are
-        of these.
+      measured: number of records that have all features in the right lengths. All other counts
+        cover only these.
       with_vocabulary: number of measured records that were compared with a vocabulary.
       random_next: number of measured records with label 1; 0 of records without a label.
       hidden_as_mask, hidden_as_other, hidden_as_same: number of predicted tokens that were replaced
@@ -169,15 +196,15 @@ def restore_ids(rows: Mapping[str, np.ndarray]) -> np.ndarray:
       rows: feature -> [N, L or P or 1], for all of `FEATURES`; records may lack the label.
     """
     restored_NL = rows["input_ids"].copy()
-    place_K, slot_K = _predictions(rows)
-    restored_NL.reshape(-1)[place_K] = rows["masked_lm_ids"].take(slot_K)
+    position_K, slot_K = _predictions(rows)
+    restored_NL.reshape(-1)[position_K] = rows["masked_lm_ids"].take(slot_K)
     return restored_NL
 
 
 def _predictions(rows: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the place and the slot of every prediction that points into its row, each [K].
+    """Returns the position and the slot of each prediction inside its row, both [K].
 
-    A place is an index into the flattened `input_ids`, and a slot into the flattened labels.
+    A position is an index into the flattened `input_ids`, a slot one into the flattened labels.
     """
     position_NP, length = rows["masked_lm_positions"], rows["input_ids"].shape[1]
     is_inside_NP = (position_NP >= 0) & (position_NP < length)
@@ -212,7 +239,7 @@ def count_records(
     text_N = a_N - 2
     if not has_label and vocabulary is not None:
         text_N = text_N - _between_documents(restored_NL, filled_N, vocabulary).sum(axis=1)
-    place_K, slot_K = _predictions(rows)
+    position_K, slot_K = _predictions(rows)
     counted = dataclasses.replace(
         empty,
         instances=count,
@@ -226,10 +253,10 @@ def count_records(
         ),
         a_tokens=np.bincount(np.maximum(text_N, 0), minlength=length + 1),
         b_tokens=np.bincount(np.maximum(b_N - 1, 0), minlength=length + 1),
-        mask_positions=np.bincount(place_K % length, minlength=length),
+        mask_positions=np.bincount(position_K % length, minlength=length),
     )
     faults = _structure_faults(rows, is_filled_NL, filled_N, a_N)
-    hidden_K, label_K = ids_NL.take(place_K), label_NP.take(slot_K)
+    hidden_K, label_K = ids_NL.take(position_K), label_NP.take(slot_K)
     padding = ids_NL != 0
     hidden: dict[str, int] = {}
     if vocabulary is not None:
@@ -245,7 +272,7 @@ def count_records(
 
 
 def _any(is_wrong: np.ndarray) -> np.ndarray:
-    """Returns whether each row has a true value, bool [N]. Mostly none has, which is soon seen."""
+    """Returns whether each row has a true value, bool [N]; it is fast where none has."""
     return is_wrong.any(axis=1) if is_wrong.any() else np.zeros(len(is_wrong), bool)
 
 
@@ -358,4 +385,236 @@ def _vocabulary_counts(
         "hidden_as_other": int(np.count_nonzero(~is_same_K & ~is_mask_K)),
         "reserved_replacements": int(vocabulary.is_reserved[other_K].sum()),
         "unknown_tokens": int(np.count_nonzero((restored_NL == vocabulary.unknown) & is_filled_NL)),
+    }
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class HashCounts:
+    """The number of occurrences of each hash; the counts of several files add up.
+
+    Attributes:
+      hashes: uint64 [H], ascending.
+      counts: int64 [H].
+    """
+
+    hashes: np.ndarray
+    counts: np.ndarray
+
+    @classmethod
+    def of(cls, hashes: np.ndarray, limit: int = EVERY_HASH) -> "HashCounts":
+        """Counts hashes (uint64 [N]) that are at most `limit`."""
+        found, counts = np.unique(hashes[hashes <= np.uint64(limit)], return_counts=True)
+        return cls(found, counts.astype(np.int64))
+
+    @classmethod
+    def sum(cls, parts: "Iterable[HashCounts]") -> "HashCounts":
+        """Returns the sum of counts."""
+        parts = [cls(np.zeros(0, np.uint64), np.zeros(0, np.int64)), *parts]
+        hashes, place = np.unique(
+            np.concatenate([part.hashes for part in parts]), return_inverse=True
+        )
+        counts = np.zeros(len(hashes), np.int64)
+        np.add.at(counts, place, np.concatenate([part.counts for part in parts]))
+        return cls(hashes, counts)
+
+    @property
+    def total(self) -> int:
+        """Number of occurrences of all hashes."""
+        return int(self.counts.sum())
+
+    def beyond(self, allowed: int) -> int:
+        """Returns the number of occurrences beyond the first `allowed` ones of each hash."""
+        return int(np.maximum(self.counts - allowed, 0).sum())
+
+    def also_in(self, other: "HashCounts") -> int:
+        """Returns the number of occurrences whose hash occurs in `other` too."""
+        return int(self.counts[np.isin(self.hashes, other.hashes, assume_unique=True)].sum())
+
+
+def hash_limit(expected_records: int, most: int = MOST_HASHES) -> int:
+    """Returns the largest hash to keep, so that about `most` of so many texts are kept."""
+    return min(EVERY_HASH, EVERY_HASH * most // max(expected_records, 1))
+
+
+def hash_records(rows: Mapping[str, np.ndarray], restored_NL: np.ndarray) -> np.ndarray:
+    """Returns a hash of the tokens of each record and of what is hidden, uint64 [N]."""
+    hidden = _hash_rows(rows["input_ids"], 1) + _hash_rows(rows["masked_lm_positions"], 2)
+    return _mix(_hash_rows(restored_NL) + hidden)
+
+
+def hash_windows(rows: np.ndarray, width: int) -> np.ndarray:
+    """Returns a hash of every `width` neighbours in each row, uint64 [N, L - width + 1]."""
+    ids = np.ascontiguousarray(rows, np.int64).view(np.uint64)
+    places = ids.shape[1] - width + 1
+    columns = (ids[:, i : i + places] * factor for i, factor in enumerate(_factors(width, 0)))
+    return _mix(sum(columns, np.zeros((len(ids), places), np.uint64)))
+
+
+def count_hashes(
+    rows: Mapping[str, np.ndarray], restored_NL: np.ndarray, limit: int
+) -> dict[str, HashCounts]:
+    """Counts the hashes of records.
+
+    Args:
+      rows: features of records, see `statistics.count_records`.
+      restored_NL: ids before masking, see `statistics.restore_ids`.
+      limit: largest hash to keep, see `hash_limit`.
+
+    Returns:
+      kind -> counts, for each of `HASH_KINDS`.
+    """
+    # [SEP] counts as a token, so the same text with another end of A is another sequence.
+    sequences = _hash_rows(restored_NL)
+    a_N = np.count_nonzero((rows["segment_ids"] == 0) & (rows["input_mask"] != 0), axis=1) - 2
+    is_long_N = a_N >= OPENING_TOKENS
+    openings = restored_NL[is_long_N, 1 : 1 + OPENING_TOKENS]
+    return {
+        "records": HashCounts.of(hash_records(rows, restored_NL), limit),
+        "sequences": HashCounts.of(_mix(sequences), limit),
+        "openings": HashCounts.of(_mix(_hash_rows(openings)), limit),
+    }
+
+
+def sum_repeats(parts: Iterable[Mapping[str, HashCounts]]) -> dict[str, HashCounts]:
+    """Adds up results of `count_hashes`, kind by kind; the sum of none is an empty dict."""
+    parts = [part for part in parts if part]
+    return {kind: HashCounts.sum(part[kind] for part in parts) for kind in HASH_KINDS if parts}
+
+
+def _hash_rows(rows: np.ndarray, stream: int = 0) -> np.ndarray:
+    """Returns a hash of each row of integers: the sum of products with fixed random odd numbers.
+
+    This is multilinear hashing (Carter and Wegman, 1979). Two different rows of ids below 2^17 have
+    the same hash with a probability of at most 2^-46.
+    """
+    return np.ascontiguousarray(rows, np.int64).view(np.uint64) @ _factors(rows.shape[1], stream)
+
+
+def _factors(count: int, stream: int) -> np.ndarray:
+    """Returns random odd numbers, uint64 [count], that are the same on every machine."""
+    random = np.random.Generator(np.random.PCG64([20181011, stream]))
+    return random.integers(0, 1 << 64, count, np.uint64) | np.uint64(1)
+
+
+def _mix(hashes: np.ndarray) -> np.ndarray:
+    """Distributes hashes over all 64 bits (the finalizer of SplitMix64, Steele et al., 2014)."""
+    hashes = (hashes ^ (hashes >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    hashes = (hashes ^ (hashes >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return hashes ^ (hashes >> np.uint64(31))
+
+
+@dataclasses.dataclass(frozen=True, order=True)
+class SampledRecord:
+    """A record to show; records are ordered by their hash.
+
+    Attributes:
+      hash: hash of the record, see `repeats.hash_records`.
+      path: path of its file.
+      number: number of the record in the file, from 1.
+      positions: number of positions, padding included.
+      ids: ids of the filled positions.
+      segments: segment of each of them.
+      predictions: position -> label, for the tokens to predict.
+      is_next: whether the label is `IS_NEXT`; None of a record without a label.
+    """
+
+    hash: int
+    path: str
+    number: int
+    positions: int
+    ids: tuple[int, ...]
+    segments: tuple[int, ...]
+    predictions: tuple[tuple[int, int], ...]
+    is_next: bool | None
+
+
+def says_next(rows: Mapping[str, np.ndarray], row: int) -> bool | None:
+    """Returns whether the label of a row is `IS_NEXT`; None without a label."""
+    return int(rows[LABEL_FEATURE][row, 0]) == IS_NEXT if LABEL_FEATURE in rows else None
+
+
+def sample_rows(
+    rows: Mapping[str, np.ndarray], hashes: np.ndarray, path: str, first: int
+) -> list[SampledRecord]:
+    """Returns the records of a file's rows with the smallest hashes.
+
+    This is a uniform sample of the distinct records. It depends on the records alone, not on files
+    or workers.
+
+    Args:
+      rows: feature -> [rows, length].
+      hashes: uint64 [rows], see `repeats.hash_records`.
+      path: path of the file.
+      first: number of the first row in the file, from 1.
+    """
+    drawn = []
+    for row in np.unique(hashes, return_index=True)[1][:SAMPLE_RECORDS].tolist():
+        filled = rows["input_mask"][row] != 0
+        used = rows["masked_lm_weights"][row] != 0
+        predicted = (rows[name][row][used] for name in ("masked_lm_positions", "masked_lm_ids"))
+        drawn.append(
+            SampledRecord(
+                int(hashes[row]),
+                path,
+                first + row,
+                len(filled),
+                tuple(rows["input_ids"][row][filled].tolist()),
+                tuple(rows["segment_ids"][row][filled].tolist()),
+                tuple(zip(*(values.tolist() for values in predicted), strict=True)),
+                says_next(rows, row),
+            )
+        )
+    return drawn
+
+
+def merge_samples(samples: Iterable[Sequence[SampledRecord]]) -> list[SampledRecord]:
+    """Returns the sample of several files from that of each; equal records count once."""
+    different: dict[int, SampledRecord] = {}
+    for record in heapq.merge(*map(sorted, samples)):
+        different.setdefault(record.hash, record)
+        if len(different) == SAMPLE_RECORDS:
+            break
+    return list(different.values())
+
+
+def decode_record(record: SampledRecord, tokens: Sequence[str] | None) -> dict[str, object]:
+    """Returns a record as text.
+
+    Args:
+      record: record to show.
+      tokens: tokens of the vocabulary by id; None shows the ids.
+
+    Returns:
+      `file`, `number`, `is_next`, `filled`, `positions`, `predictions` (their number), and `a` and
+      `b`, the text of the segments. A predicted piece is shown as `[shown→label]`. A record
+      without a label has all its text in `a`, with [SEP] between two documents.
+    """
+
+    def name(index: int) -> str:
+        return tokens[index] if tokens and 0 <= index < len(tokens) else str(index)
+
+    labels = dict(record.predictions)
+    segments: tuple[list[str], list[str]] = ([], [])
+    for position, (index, segment) in enumerate(zip(record.ids, record.segments, strict=True)):
+        piece = name(index)
+        if position in labels:
+            label = name(labels[position])
+            # The piece stays inside the word if the hidden one continued a word.
+            continues = "##" if label.startswith("##") else ""
+            shown = piece.strip("[]") if piece == MASK else piece
+            piece = f"{continues}[{shown}→{label}]"
+        elif piece in (CLASSIFY, SEPARATE, PADDING):
+            is_last = position == len(record.ids) - 1
+            if piece != SEPARATE or is_last or record.is_next is not None:
+                continue
+        segments[segment != 0].append(piece)
+    return {
+        "file": record.path,
+        "number": record.number,
+        "is_next": record.is_next,
+        "filled": len(record.ids),
+        "positions": record.positions,
+        "predictions": len(record.predictions),
+        "a": join_pieces(segments[0]),
+        "b": join_pieces(segments[1]),
     }

@@ -1,14 +1,13 @@
-"""Reports of files -> figures, faults and warnings of their folders. Pure functions."""
+"""Reads record files -> findings that add up -> figures, faults and warnings of their folders."""
 
 import dataclasses
 import functools
+import io
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from beambert.pipelines.records.artefacts import ArtefactCounts
 from beambert.pipelines.records.contract import COPY, INFO_FILE, NONE, label_words
-from beambert.pipelines.records.decoding import FileReport
 from beambert.pipelines.records.figures import (
     figures,
     lost_predictions_share,
@@ -18,23 +17,55 @@ from beambert.pipelines.records.figures import (
     total,
     warn,
 )
-from beambert.pipelines.records.repeats import HashCounts, hash_limit, sum_repeats
-from beambert.pipelines.records.samples import SampledRecord, decode_record, merge_samples
-from beambert.pipelines.records.statistics import FAULTS, RecordStatistics
+from beambert.pipelines.records.reading import (
+    CorruptRecordsError,
+    RecordFeatures,
+    count_decoded,
+    decode_rows,
+    open_hashed,
+    read_batches,
+)
+from beambert.pipelines.records.statistics import (
+    FAULTS,
+    HashCounts,
+    RecordStatistics,
+    SampledRecord,
+    VocabularyIds,
+    count_hashes,
+    decode_record,
+    hash_limit,
+    hash_records,
+    merge_samples,
+    restore_ids,
+    sample_rows,
+    sum_repeats,
+)
 from beambert.pipelines.tokenizers.vocabulary import TOKENIZER_FILE, VOCABULARY_FILE
-from beambert.pipelines.verification.found_folders import FoundFolder
-from beambert.pipelines.verification.text_findings import text_figures, text_warnings
+from beambert.pipelines.verification.artefacts import (
+    ArtefactCounts,
+    TokenTable,
+    count_artefacts,
+    text_figures,
+    text_warnings,
+)
+from beambert.pipelines.verification.folders import FoundFolder
 
 KIND = "beambert verification"
 HISTOGRAMS = ("filled", "predictions", "a_tokens", "b_tokens", "mask_positions")
+# Number of positions decoded at a time: 4,096 rows of 128. More do not fit the processor's cache.
+POSITIONS_AT_A_TIME = 1 << 19
 
 
 @dataclasses.dataclass(frozen=True)
-class FileLine:
-    """What is told of a single file.
+class FileFindings:
+    """The findings about a single file.
 
     Attributes:
-      path, bytes, sha256, records, damage: see `decoding.FileReport`.
+      path: path of the file.
+      bytes: number of bytes as stored.
+      sha256: hash of those bytes.
+      records: number of records that could be read.
+      damage: position and kind of the damage; "" if there is none.
       faults: kind -> number of records, see `statistics.FAULTS`.
     """
 
@@ -48,70 +79,95 @@ class FileLine:
 
 @dataclasses.dataclass(frozen=True)
 class Findings:
-    """The reports of some files of a folder, added up.
+    """The findings about some files of a folder, added up.
 
     Attributes:
       files: the files.
-      statistics: statistics of all records; None if no record could be read.
-      repeats: kind -> counts of all records, see `repeats.count_hashes`.
+      statistics: statistics of all records; None if no record could be decoded.
+      repeats: kind -> counts of all records, see `statistics.HASH_KINDS`.
       sample: a few of the records, to show.
       artefacts: traces of faulty input in all records; None without a vocabulary.
-      examples: kind of artefact -> path of the first file that has it, and its example there.
     """
 
-    files: tuple[FileLine, ...] = ()
+    files: tuple[FileFindings, ...] = ()
     statistics: RecordStatistics | None = None
     repeats: Mapping[str, HashCounts] = dataclasses.field(default_factory=dict)
     sample: tuple[SampledRecord, ...] = ()
     artefacts: ArtefactCounts | None = None
-    examples: Mapping[str, tuple[str, str]] = dataclasses.field(default_factory=dict)
-
-    @classmethod
-    def of(cls, report: FileReport) -> "Findings":
-        """Returns the findings of one file."""
-        line = FileLine(
-            report.path,
-            report.bytes,
-            report.sha256,
-            report.records,
-            report.damage,
-            report.statistics.faults if report.statistics else {},
-        )
-        examples = report.artefacts.examples if report.artefacts else {}
-        return cls(
-            (line,),
-            report.statistics,
-            report.repeats,
-            tuple(report.sample),
-            report.artefacts,
-            {kind: (report.path, text) for kind, text in examples.items()},
-        )
 
     @classmethod
     def total(cls, parts: Sequence["Findings"]) -> "Findings":
         """Adds up findings, given in any order."""
-        counted = [one_part.statistics for one_part in parts if one_part.statistics is not None]
-        looked_at = [one_part.artefacts for one_part in parts if one_part.artefacts is not None]
-        examples: dict[str, tuple[str, str]] = {}
-        for part in parts:
-            for kind, example in part.examples.items():
-                examples[kind] = min(example, examples.get(kind, example))
-        artefacts = functools.reduce(operator.add, looked_at) if looked_at else None
-        if artefacts:
-            texts = {kind: text for kind, (_, text) in examples.items()}
-            artefacts = dataclasses.replace(artefacts, examples=texts)
+        counted = [part.statistics for part in parts if part.statistics is not None]
+        with_artefacts = [part.artefacts for part in parts if part.artefacts is not None]
+        files = (file for part in parts for file in part.files)
         return cls(
-            tuple(
-                sorted(
-                    (line for part in parts for line in part.files), key=lambda found: found.path
-                )
-            ),
+            tuple(sorted(files, key=lambda file: file.path)),
             functools.reduce(operator.add, counted) if counted else None,
-            sum_repeats(one_part.repeats for one_part in parts),
-            tuple(merge_samples(one_part.sample for one_part in parts)),
-            artefacts,
-            examples,
+            sum_repeats(part.repeats for part in parts),
+            tuple(merge_samples(part.sample for part in parts)),
+            functools.reduce(operator.add, with_artefacts) if with_artefacts else None,
         )
+
+
+def examine_file(
+    path: str,
+    features: RecordFeatures | None,
+    vocabulary: VocabularyIds | None,
+    limit: int,
+    report: Callable[[int, int], None] = lambda new_bytes, new_records: None,
+    table: TokenTable | None = None,
+    phrase_limit: int = 0,
+) -> Findings:
+    """Reads a file from end to end.
+
+    Args:
+      path: path on any file system that Beam supports.
+      features: features of the folder's records; with None they are not decoded.
+      vocabulary: ids of the vocabulary; None leaves out the counts that need them.
+      limit: largest hash to keep, see `statistics.hash_limit`.
+      report: function that is called with the numbers of bytes and records read since its last
+        call.
+      table: table of the vocabulary; None leaves out the artefacts.
+      phrase_limit: see `artefacts.phrase_limit`.
+
+    Raises:
+      InputError: the file cannot be opened.
+    """
+    statistics, rows_at_a_time = None, POSITIONS_AT_A_TIME
+    if features is not None:
+        lengths = (features.max_seq_length, features.max_predictions_per_seq)
+        statistics = RecordStatistics.empty(*lengths)
+        rows_at_a_time = max(1, POSITIONS_AT_A_TIME // features.max_seq_length)
+    repeats: list[Mapping[str, HashCounts]] = []
+    sample: Sequence[SampledRecord] = ()
+    artefacts: ArtefactCounts | None = None
+    damage, count, reported = "", 0, 0
+    with open_hashed(path) as opened:
+        file = io.BufferedReader(opened, 1 << 20)
+        try:
+            for records in read_batches(file, rows_at_a_time):
+                if features is not None:
+                    rows, faults = decode_rows(records, features)
+                    restored = restore_ids(rows)
+                    statistics += count_decoded(rows, restored, faults, features, vocabulary)
+                    repeats.append(count_hashes(rows, restored, limit))
+                    hashes = hash_records(rows, restored)
+                    sample = merge_samples((sample, sample_rows(rows, hashes, path, count + 1)))
+                    if table is not None:
+                        found = count_artefacts(restored, hashes, table, phrase_limit, path)
+                        artefacts = found if artefacts is None else artefacts + found
+                count += len(records)
+                report(opened.bytes - reported, len(records))
+                reported = opened.bytes
+        except CorruptRecordsError as error:
+            damage = str(error)
+            while file.read(1 << 20):
+                pass  # the hash covers the bytes after the damage too
+        report(opened.bytes - reported, 0)
+        of_records = statistics.faults if statistics else {}
+        line = FileFindings(path, opened.bytes, opened.sha256, count, damage, of_records)
+    return Findings((line,), statistics, sum_repeats(repeats), tuple(sample), artefacts)
 
 
 def add_findings(parts: Sequence[Mapping[int, Findings]]) -> dict[int, Findings]:
@@ -145,7 +201,7 @@ def verify(folders: Sequence[FoundFolder], found: Mapping[int, Findings]) -> dic
 
 
 def sample_limit(folders: Sequence[FoundFolder]) -> int:
-    """Returns the largest hash to keep, the same for all folders, see `repeats`."""
+    """Returns the largest hash to keep, the same for all folders, see `statistics`."""
     return hash_limit(sum(folder.expected_records for folder in folders))
 
 
@@ -198,7 +254,7 @@ def _folder_result(
         del result["histograms"]["b_tokens"]
     if not result["figures"]["max_predictions_per_seq"]:
         del result["histograms"]["predictions"], result["histograms"]["mask_positions"]
-    if not result["faults"]:  # other faults would explain different counts
+    if not result["faults"]:  # other faults explain different counts
         result["faults"] += _count_faults(folder, statistics)
     result["faults"] += _record_faults(findings)
     result["warnings"] = warn(statistics, findings.repeats, made_with)
@@ -234,7 +290,7 @@ def _file_faults(folder: FoundFolder, findings: Findings) -> list[str]:
 
 
 def _record_faults(findings: Findings) -> list[str]:
-    """Returns a sentence for each kind of fault: the number of records and the first file."""
+    """Returns a fault for each kind: the number of records and the first file."""
     faults = []
     for kind, meaning in FAULTS.items():
         having = [file for file in findings.files if file.faults.get(kind)]
@@ -257,7 +313,7 @@ def _count_faults(folder: FoundFolder, statistics: RecordStatistics) -> list[str
     }
     counts = folder.info.counts
     if of_sources := _sources_from_info(folder).get("sources", {}).values():
-        # The sources share the records among them.
+        # The sources together have all records.
         for name in ("instances", "is_next", "record_tokens"):
             if all(name in source for source in of_sources):
                 counts = {
@@ -266,7 +322,7 @@ def _count_faults(folder: FoundFolder, statistics: RecordStatistics) -> list[str
                 }
         found["instances of all sources"] = statistics.instances
         found["is_next of all sources"] = statistics.instances - statistics.random_next
-        # The noise of copies leaves tokens out after those of the sources are counted.
+        # The noise of copies removes tokens after those of the sources are counted.
         if folder.info.has_label and folder.info.parameters.get("pairs") != COPY:
             in_segments = total(statistics.a_tokens) + total(statistics.b_tokens)
             found["record_tokens of all sources"] = in_segments
@@ -295,7 +351,7 @@ def _shares_from_info(folder: FoundFolder, statistics: RecordStatistics) -> dict
 
 
 def _not_checked(folder: FoundFolder, findings: Findings, training: Findings | None) -> list[str]:
-    """Returns a sentence for each check that was left out, with the reason."""
+    """Returns a message for each check that was left out, with the reason."""
     if findings.statistics is None:
         return ["the records: none of them could be read"]
     missing = []
@@ -303,7 +359,7 @@ def _not_checked(folder: FoundFolder, findings: Findings, training: Findings | N
         missing.append(
             "special tokens, [MASK] / another / the same, unknown tokens, the range of the ids, "
             f"markup, boilerplate and scripts: there is no {VOCABULARY_FILE} or {TOKENIZER_FILE} "
-            "beside the records; give one with --vocab_file or --tokenizer"
+            "next to the records; give one with --vocab_file or --tokenizer"
         )
     if folder.info is None:
         missing.append(

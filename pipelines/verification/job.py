@@ -6,7 +6,7 @@ from beambert.job_fields import settle_fields
 
 JSON_FILE = "verification.json"
 PAGE_FILE = "verification.html"
-# The report goes beside the records folder: nothing is written into a finished folder.
+# The report goes next to the records folder, since nothing is written into a finished folder.
 OUTPUT_ENDING = "-verification"
 
 
@@ -16,9 +16,9 @@ class VerificationJob:
 
     Attributes:
       inputs: records folders, or patterns of record files.
-      output: folder for the report; None takes one beside the records folder, or, for a file, one
-        in the working folder.
-      vocab_file, tokenizer: vocabulary or tokenizer of the records; None takes the one beside them.
+      output: folder for the report; None takes one next to the records folder, or, for a file,
+        one in the working folder.
+      vocab_file, tokenizer: vocabulary or tokenizer of the records; None takes that next to them.
     """
 
     inputs: tuple[str, ...]
@@ -27,5 +27,5 @@ class VerificationJob:
     tokenizer: str | None = None
 
     def __post_init__(self) -> None:
-        """Takes single values and paths."""
+        """Accepts single values and paths."""
         settle_fields(self)

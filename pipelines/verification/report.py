@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from beambert.pipelines.records.artefacts import BROKEN_SHARE, PHRASE_TOKENS
+from beambert.console import size
 from beambert.pipelines.records.contract import label_words
-from beambert.pipelines.records.repeats import OPENING_TOKENS
+from beambert.pipelines.records.statistics import OPENING_TOKENS
+from beambert.pipelines.verification.artefacts import BROKEN_SHARE, PHRASE_TOKENS
 from beambert.report import (
     AMBER,
     BAD,
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 # Largest number of bars in a plot. With 512 lengths a bar gathers several of them.
 _MOST_BARS = 64
+# Number of characters of a segment on the console.
+_SEGMENT_CHARACTERS = 150
 
 
 def figure_rows(figures: dict[str, Any]) -> list[tuple[str, str]]:
@@ -172,6 +175,37 @@ def _phrase(found: Mapping[str, Any] | None) -> str:
 
 def _count(value: int | None, unit: str = "") -> str:
     return _UNKNOWN if value is None else f"{value:,} {unit}".rstrip()
+
+
+def summarize(result: dict[str, Any]) -> str:
+    """Returns the lines that the command prints about verification.json."""
+    lines = []
+    for folder in result["folders"]:
+        lines += _folder_lines(folder)
+        lines += [f"  FAULT    {text}" for text in folder["faults"]]
+        lines += [f"  warning  {text}" for text in folder["warnings"]]
+        lines += [f"  not checked: {text}" for text in folder["not_checked"]]
+    # The console shows the records of one folder, and the page those of all.
+    if folder := next((folder for folder in result["folders"] if folder["sample"]), None):
+        labels = folder["figures"]["labels"]
+        lines += sample_lines(folder["sample"], labels, _SEGMENT_CHARACTERS)
+    if result["hashes_sampled"] < 1:
+        lines.append(
+            f"repeats are counted in a sample of {result['hashes_sampled']:.2%} of the texts"
+        )
+    verdict = f"{plural(result['faults'], 'fault')}, {plural(result['warnings'], 'warning')}"
+    return "\n".join([*lines, verdict])
+
+
+def _folder_lines(folder: dict[str, Any]) -> list[str]:
+    stored = sum(file["bytes"] for file in folder["files"])
+    records = sum(file["instances"] for file in folder["files"])
+    files = plural(len(folder["files"]), "file")
+    heading = f"{folder['path']}: {plural(records, 'instance')} in {files} ({size(stored)})"
+    found = folder["figures"]
+    if not found:
+        return [heading]
+    return [heading, *(f"  {name:<25}{value}" for name, value in figure_rows(found))]
 
 
 def render(result: dict[str, Any]) -> str:

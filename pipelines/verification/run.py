@@ -1,28 +1,55 @@
-"""Runs a verification: shows progress, writes the report and prints a summary."""
+"""Verifies records: the Beam transform, its run with progress, and the summary it prints."""
 
 import dataclasses
 import json
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import apache_beam as beam
 from apache_beam.io.filesystems import FileSystems
 
 from beambert.console import counted, size
-from beambert.pipelines.files.beam_files import delete_quietly, read_bytes, write_bytes
-from beambert.pipelines.jobs.running import check_reachable, path_for_workers, run_job
+from beambert.errors import InputError
+from beambert.pipelines.files.beam_files import (
+    delete_quietly,
+    list_folder,
+    read_bytes,
+    write_bytes,
+)
+from beambert.pipelines.files.beginnings import check_beginning
+from beambert.pipelines.jobs.outputs import take_output
+from beambert.pipelines.jobs.running import (
+    check_reachable,
+    check_reachable_from,
+    path_for_workers,
+    run_job,
+)
+from beambert.pipelines.jobs.totals import total_of
+from beambert.pipelines.records.statistics import VocabularyIds
 from beambert.pipelines.storage import locks
-from beambert.pipelines.verification.found_folders import FoundFolder, find_folders
-from beambert.pipelines.verification.graph import VerifyRecords
-from beambert.pipelines.verification.job import JSON_FILE, PAGE_FILE, VerificationJob
-from beambert.pipelines.verification.output import choose_output
-from beambert.pipelines.verification.report import figure_rows, plural, render, sample_lines
-from beambert.progress import Describe, describe_bytes
+from beambert.pipelines.storage.claims import absolute, is_aside
+from beambert.pipelines.storage.given_paths import has_wildcard
+from beambert.pipelines.verification.artefacts import TokenTable, phrase_limit
+from beambert.pipelines.verification.findings import (
+    Findings,
+    add_findings,
+    examine_file,
+    sample_limit,
+    verify,
+)
+from beambert.pipelines.verification.folders import FoundFolder, find_folders
+from beambert.pipelines.verification.job import (
+    JSON_FILE,
+    OUTPUT_ENDING,
+    PAGE_FILE,
+    VerificationJob,
+)
+from beambert.pipelines.verification.report import render, summarize
+from beambert.progress import ProgressTally, describe_bytes
 
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
-
-# Number of characters that the console shows of a segment.
-SEGMENT_CHARACTERS = 150
 
 
 def verify_records(job: VerificationJob, options: "PipelineOptions") -> dict[str, Any]:
@@ -58,7 +85,7 @@ def _verify(
     run_job(
         lambda pipeline, folder: pipeline | VerifyRecords(job, folder, folders),
         options,
-        describe_progress(total_bytes),
+        describe_bytes("verifying", "instances", total_bytes),
         total_bytes / 1e6,
         "MB",
         output=FileSystems.split(report)[0],
@@ -70,37 +97,149 @@ def _verify(
     return result
 
 
-def describe_progress(total_bytes: int) -> Describe:
-    """Returns a function that describes the progress of a verification; see `describe_bytes`."""
-    return describe_bytes("verifying", "instances", total_bytes)
+def choose_output(inputs: Sequence[str], output: str | None) -> str:
+    """Returns the folder for the report: next to the records folder, or in the working folder.
 
-
-def summarize(result: dict[str, Any]) -> str:
-    """Returns the lines that the command prints about verification.json."""
-    lines = []
-    for folder in result["folders"]:
-        lines += _folder_lines(folder)
-        lines += [f"  FAULT    {text}" for text in folder["faults"]]
-        lines += [f"  warning  {text}" for text in folder["warnings"]]
-        lines += [f"  not checked: {text}" for text in folder["not_checked"]]
-    # The console shows the records of one folder, and the page those of all.
-    if folder := next((folder for folder in result["folders"] if folder["sample"]), None):
-        labels = folder["figures"]["labels"]
-        lines += sample_lines(folder["sample"], labels, SEGMENT_CHARACTERS)
-    if result["hashes_sampled"] < 1:
-        lines.append(
-            f"repeats are counted in a sample of {result['hashes_sampled']:.2%} of the texts"
+    Raises:
+      InputError: --output is missing with several inputs, or the folder holds something else.
+    """
+    if output is None:
+        if len(inputs) > 1 or has_wildcard(inputs[0]):
+            raise InputError("--output: missing, with several inputs or a pattern; name a folder")
+        if os.path.isfile(inputs[0]):
+            # Next to a file, it would be in the records folder.
+            return choose_output(inputs, os.path.basename(inputs[0]) + OUTPUT_ENDING)
+        is_nameless = os.path.basename(inputs[0].rstrip("/")) in ("", ".", "..")
+        output = (os.path.abspath(inputs[0]) if is_nameless else inputs[0]).rstrip("/")
+        output += OUTPUT_ENDING
+    foreign = [
+        name
+        for name in list_folder(output)
+        if name not in (JSON_FILE, PAGE_FILE) and not is_aside(name)
+    ]
+    if foreign:
+        raise InputError(
+            f"--output={output}: already holds something else ({foreign[0]} …); name another folder"
         )
-    verdict = f"{plural(result['faults'], 'fault')}, {plural(result['warnings'], 'warning')}"
-    return "\n".join([*lines, verdict])
+    return output
 
 
-def _folder_lines(folder: dict[str, Any]) -> list[str]:
-    stored = sum(file["bytes"] for file in folder["files"])
-    records = sum(file["instances"] for file in folder["files"])
-    files = plural(len(folder["files"]), "file")
-    heading = f"{folder['path']}: {plural(records, 'instance')} in {files} ({size(stored)})"
-    found = folder["figures"]
-    if not found:
-        return [heading]
-    return [heading, *(f"  {name:<25}{value}" for name, value in figure_rows(found))]
+@beam.typehints.with_output_types(dict[str, Any])
+class VerifyRecords(beam.PTransform):
+    """Begins a pipeline: reads records again and gives the content of verification.json.
+
+    Example:
+      >>> import apache_beam as beam
+      >>> from beambert.pipelines.transforms import VerificationJob, VerifyRecords
+      >>> with beam.Pipeline(runner="FnApiRunner") as pipeline:
+      ...     faults = (
+      ...         pipeline
+      ...         | VerifyRecords(VerificationJob(("records",)))
+      ...         | beam.Map(lambda found: print(found["faults"], "faults"))
+      ...     )
+      0 faults
+    """
+
+    def __init__(
+        self,
+        job: VerificationJob,
+        progress_folder: str | None = None,
+        folders: Sequence[FoundFolder] | None = None,
+    ):
+        """Finds the folders, unless they are given.
+
+        Args:
+          job: records to verify.
+          progress_folder: folder of a `ProgressDisplay`, if there is one.
+          folders: folders that `find_folders` found for the job; None finds them here.
+
+        Raises:
+          InputError: there are no records, or the output folder holds something else.
+        """
+        super().__init__()
+        self._inputs, self._output = job.inputs, choose_output(job.inputs, job.output)
+        if folders is None:
+            self._inputs, self._output = tuple(map(absolute, job.inputs)), absolute(self._output)
+            folders = find_folders(self._inputs, job.vocab_file, job.tokenizer)
+        self._folders = folders
+        self._progress_folder = progress_folder
+
+    def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection[dict[str, Any]]:
+        """Adds the steps.
+
+        Raises:
+          InputError: it is not at the beginning of the pipeline, workers cannot reach a path, or
+            another transform of the pipeline writes there.
+        """
+        check_beginning(begin, "VerifyRecords")
+        check_reachable_from(begin.pipeline, inputs=self._inputs, output=self._output)
+        take_output(begin.pipeline, self._output)
+        folders = self._folders
+        files = [(index, file) for index, folder in enumerate(folders) for file in folder.files]
+        reports = (
+            begin
+            | "Files" >> beam.Create(files)
+            | "Spread" >> beam.Reshuffle()
+            | "Examine" >> beam.ParDo(ExamineFile(folders, self._progress_folder))
+        )
+        return (
+            begin
+            | "Once" >> beam.Create([None])
+            | "Finish"
+            >> beam.ParDo(
+                WriteFindings(folders, self._output),
+                total_of(reports, "AddFindings", add_findings),
+            )
+        )
+
+
+class ExamineFile(beam.DoFn):
+    """(Index of a folder, path of a file in it) -> index -> findings in the file."""
+
+    def __init__(self, folders: Sequence[FoundFolder], progress_folder: str | None):
+        """Takes the folders and the folder for progress, if there is one."""
+        self._folders = folders
+        self._limit = sample_limit(folders)
+        self._progress_folder = progress_folder
+
+    def setup(self) -> None:
+        """Opens the worker's tally and makes the tables of the vocabularies."""
+        self._progress = ProgressTally(self._progress_folder)
+        vocabularies = [folder.vocabulary for folder in self._folders]
+        # Most folders share one, see `find_folders`.
+        distinct = {id(each): each for each in vocabularies if each}
+        ids = {key: VocabularyIds.of(each) for key, each in distinct.items()}
+        tables = {key: TokenTable.of(each) for key, each in distinct.items()}
+        self._ids = [ids.get(id(each)) for each in vocabularies]
+        self._tables = [tables.get(id(each)) for each in vocabularies]
+
+    def process(self, element: tuple[int, str]) -> Iterator[dict[int, Findings]]:
+        """Yields the findings in one file, by the index of its folder."""
+        index, file = element
+        progress, folder = self._progress, self._folders[index]
+        found = examine_file(
+            file,
+            folder.features,
+            self._ids[index],
+            self._limit,
+            lambda new_bytes, records: progress.add(bytes=new_bytes, instances=records),
+            self._tables[index],
+            phrase_limit(folder.expected_records),
+        )
+        yield {index: found}
+
+
+class WriteFindings(beam.DoFn):
+    """The findings in all files -> verification.json; yields its content."""
+
+    def __init__(self, folders: Sequence[FoundFolder], output: str):
+        """Takes the folders and the folder to write to."""
+        self._folders = folders
+        self._output = output
+
+    def process(self, _: None, findings: Mapping[int, Findings]) -> Iterator[dict[str, Any]]:
+        """Writes the findings; it runs once, after every file is read."""
+        found = verify(self._folders, findings)
+        text = json.dumps(found, indent=1, ensure_ascii=False) + "\n"
+        write_bytes(FileSystems.join(self._output, JSON_FILE), text.encode())
+        yield found

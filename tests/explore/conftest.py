@@ -7,7 +7,7 @@ from support import record_files, untrained_models
 
 from beambert.explore.material import Material
 from beambert.explore.records import RecordBrowser
-from beambert.pipelines.records.decoding import RecordFeatures
+from beambert.pipelines.records.reading import RecordFeatures
 from beambert.pipelines.records.statistics import FEATURES, VocabularyIds
 
 SCRIPT = "<script>alert(1)</script>"

@@ -22,7 +22,7 @@ from beambert.pipelines.transforms import (
     VerifyRecords,
     WriteRecords,
 )
-from beambert.pipelines.verification.found_folders import find_folders
+from beambert.pipelines.verification.folders import find_folders
 
 # Number of made-up tokens.
 TOKENS = 50_000

@@ -4,8 +4,13 @@ import pathlib
 
 import tensorflow as tf
 
-from beambert.pipelines.records.decoding import count_batch, find_features
-from beambert.pipelines.records.statistics import RecordStatistics, VocabularyIds
+from beambert.pipelines.records.reading import count_decoded, decode_rows, find_features
+from beambert.pipelines.records.statistics import (
+    RecordStatistics,
+    VocabularyIds,
+    count_hashes,
+    restore_ids,
+)
 from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
@@ -72,10 +77,13 @@ def read(path) -> list[bytes]:
 
 
 def count(*records, vocabulary=IDS, limit=None):
-    """Counts records; the first must be well-formed."""
+    """Statistics and repeats of records; the first must be well-formed."""
     serialized = [r if isinstance(r, bytes) else serialize(r) for r in records]
     features = find_features(serialized[0], "a file")
-    return count_batch(serialized, features, vocabulary, limit)
+    rows, faults = decode_rows(serialized, features)
+    restored = restore_ids(rows)
+    counted = count_decoded(rows, restored, faults, features, vocabulary)
+    return counted, {} if limit is None else count_hashes(rows, restored, limit)
 
 
 def statistics(*records, vocabulary=IDS) -> RecordStatistics:

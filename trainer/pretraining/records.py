@@ -19,7 +19,6 @@ from beambert.pipelines.records.contract import (
     label_words,
 )
 from beambert.pipelines.records.contract import SOP as SOP_PAIRS
-from beambert.pipelines.records.lengths import START_BYTES, check_lengths, check_start
 from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.storage.tensorflow_files import reason
 from beambert.pipelines.tokenizers.folders import read_beside
@@ -118,24 +117,8 @@ def open_records(folder: str, flag: str, objective: str = BERT) -> Records:
         raise InputError(
             f"{flag}={folder}: has no records; make it again with `beambert data` from more text"
         )
-    _check_starts(records)
     _check_first(records)
     return records
-
-
-def _check_starts(records: Records) -> None:
-    """Refuses files whose first record claims an impossible length, see `check_start`.
-
-    On other machines only the first file is looked at: TensorFlow reads 64 MB of each there.
-    """
-    paths = records.files if _is_local(records) else records.files[:1]
-    for path in paths:
-        check_start(tensorflow_files.read_start(path, START_BYTES), path)
-
-
-def _is_local(records: Records) -> bool:
-    """Returns whether the records are on this machine, where reading them twice costs little."""
-    return "://" not in records.folder
 
 
 def _check_pairs(info: RecordsInfo, name: str, objective: str) -> None:
@@ -192,14 +175,9 @@ def find_fault(records: Records) -> tuple[str, str] | None:
     """Returns the path and the fault of the first record that cannot be used.
 
     It reads all records up to that one, and returns None if there is none.
-
-    Raises:
-      InputError: a record has an impossible length.
     """
     for path in records.files:
         first = 1
-        if _is_local(records):
-            check_lengths(tensorflow_files.read_chunks(path), path)
         try:
             for serialized in tf.data.TFRecordDataset(path, compression_of([path])).batch(4096):
                 if fault := _fault_in(serialized, records, first):
@@ -265,26 +243,7 @@ def check_same(records: Records, other: Records) -> None:
 def open_file(
     name: tf.Tensor, records: Records, buffer_bytes: int | None = None
 ) -> tf.data.Dataset:
-    """Returns the serialized records of a file, whose lengths are looked at before they are read.
-
-    Raises:
-      tf.errors.InvalidArgumentError: a record has an impossible length. `faults_named` names it.
-    """
-
-    sound = set()  # files are opened again in each epoch
-
-    def checked(name: bytes) -> bytes:
-        path = name.decode("utf-8", "surrogateescape")
-        try:
-            if path not in sound:
-                check_lengths(tensorflow_files.read_chunks(path), path)
-        except InputError as error:
-            raise ValueError(str(error)) from None  # TensorFlow's InvalidArgumentError
-        sound.add(path)
-        return name
-
-    if _is_local(records):
-        name = tf.ensure_shape(tf.numpy_function(checked, [name], tf.string), [])
+    """Returns the serialized records of a file."""
     return tf.data.TFRecordDataset(name, compression_of(records.files), buffer_bytes)
 
 

@@ -14,8 +14,7 @@ from beambert.pipelines.records.figures import (
     repeat_shares,
     warn,
 )
-from beambert.pipelines.records.repeats import HashCounts
-from beambert.pipelines.records.statistics import RecordStatistics
+from beambert.pipelines.records.statistics import HashCounts, RecordStatistics
 
 
 def histogram(length, **counts) -> np.ndarray:

@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 from support.record_files import PACKED, RECORD, changed, serialize
 
-from beambert.pipelines.records.decoding import decode_rows, find_features
-from beambert.pipelines.records.repeats import hash_records
-from beambert.pipelines.records.samples import (
+from beambert.pipelines.records.reading import decode_rows, find_features
+from beambert.pipelines.records.statistics import (
     SAMPLE_RECORDS,
     decode_record,
+    hash_records,
     merge_samples,
+    restore_ids,
     sample_rows,
 )
-from beambert.pipelines.records.statistics import restore_ids
 from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS
 
 

@@ -21,21 +21,23 @@ from support.record_files import (
     statistics,
 )
 
-from beambert.pipelines.records.decoding import (
+from beambert.pipelines.records.contract import records_schema
+from beambert.pipelines.records.figures import MadeWith, figures, warn
+from beambert.pipelines.records.reading import (
     check_encoded,
+    count_batch,
     decode_rows,
-    examine_file,
     find_features,
 )
-from beambert.pipelines.records.figures import MadeWith, figures, warn
-from beambert.pipelines.records.repeats import EVERY_HASH, HashCounts, hash_limit
-from beambert.pipelines.records.schema import records_schema
 from beambert.pipelines.records.statistics import (
+    EVERY_HASH,
     FAULTS,
     FEATURES,
+    HashCounts,
     RecordStatistics,
     VocabularyIds,
     count_records,
+    hash_limit,
     restore_ids,
 )
 from beambert.pipelines.tokenizers.vocabulary import Vocabulary
@@ -60,7 +62,7 @@ def golden_ids(golden):
 
 def statistics_of_original(ids):
     features = find_features(read(ORIGINAL)[0], "a file")
-    return examine_file(str(ORIGINAL), features, ids, None).statistics
+    return count_batch(read(ORIGINAL), features, ids)
 
 
 def test_what_was_encoded_is_read_back(golden_ids):

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from support.record_files import PACKED, RECORD, changed, serialize
+from support.record_files import IDS, PACKED, RECORD, changed, count, serialize
 
 from beambert.errors import InputError
 from beambert.pipelines.records.contract import (
@@ -13,33 +13,23 @@ from beambert.pipelines.records.contract import (
     RecordsInfo,
     feature_shapes,
 )
-from beambert.pipelines.records.decoding import check_encoded, count_batch, find_features
 from beambert.pipelines.records.encoding import encode_examples
 from beambert.pipelines.records.figures import figures
-from beambert.pipelines.records.repeats import EVERY_HASH
-from beambert.pipelines.records.statistics import VocabularyIds
-from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS, Vocabulary
+from beambert.pipelines.records.reading import check_encoded, find_features
+from beambert.pipelines.records.statistics import EVERY_HASH
 
-# 0 [PAD], 1 [UNK], 2 [CLS], 3 [SEP], 4 [MASK], 5 [unused0], 6 and on words
-IDS = VocabularyIds.of(Vocabulary((*SPECIAL_TOKENS, "[unused0]", *map(str, range(6, 40)))))
 GONE = dict.fromkeys(PREDICTION_FEATURES)
 # The text of `RECORD` and of `PACKED` before masking.
 PAIR = changed(RECORD, input_ids={2: 11, 6: 14, 7: 15}, **GONE)
 SENTENCES = changed(PACKED, input_ids={2: 12}, **GONE)
 
 
-def count(*records, vocabulary=IDS):
-    """Counts records; the first must be well-formed."""
-    serialized = [serialize(record) for record in records]
-    features = find_features(serialized[0], "a file")
-    return count_batch(serialized, features, vocabulary, EVERY_HASH)
-
-
 @pytest.mark.parametrize(("without", "masked"), [(PAIR, RECORD), (SENTENCES, PACKED)])
 @pytest.mark.parametrize("vocabulary", [IDS, None])
 def test_the_counts_of_the_text_are_those_of_records_with_masks(without, masked, vocabulary):
     (mine, repeats), (theirs, their_repeats) = (
-        count(record, record, vocabulary=vocabulary) for record in (without, masked)
+        count(record, record, vocabulary=vocabulary, limit=EVERY_HASH)
+        for record in (without, masked)
     )
     assert mine.faults == theirs.faults == {} and mine.measured == 2
     for name in ("filled", "a_tokens", "b_tokens", "random_next", "unknown_tokens"):

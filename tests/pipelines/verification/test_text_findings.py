@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 from support.record_files import serialize, write
 
-from beambert.pipelines.records.artefacts import ArtefactCounts
 from beambert.pipelines.records.contract import RecordsInfo
 from beambert.pipelines.records.figures import MadeWith
-from beambert.pipelines.records.repeats import HashCounts
+from beambert.pipelines.records.statistics import HashCounts
 from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS
-from beambert.pipelines.verification.text_findings import text_figures, text_warnings
+from beambert.pipelines.verification.artefacts import ArtefactCounts, text_figures, text_warnings
 from beambert.pipelines.verify import main
 
 CLEAN = ArtefactCounts(
@@ -51,7 +50,7 @@ def test_nothing_to_say_of_clean_text():
 
 @pytest.mark.parametrize("kind", ["entities", "replacements", "markup"])
 def test_artefacts(kind):
-    examples = {kind: "tom & jerry"}
+    examples = {kind: ("a file", "tom & jerry")}
     assert warnings(having={kind: 50}, examples=examples) == []
     (warning,) = warnings(having={kind: 51}, examples=examples)
     assert warning.startswith("0.5% of the records contain ") and "“tom & jerry”" in warning

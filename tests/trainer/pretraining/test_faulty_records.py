@@ -1,7 +1,6 @@
 """Records that TensorFlow would die of, or that a model would train on without a word."""
 
 import functools
-import gzip
 import json
 import shutil
 import struct
@@ -13,11 +12,9 @@ from support import small_pretraining
 
 from beambert.errors import InputError
 from beambert.pipelines.records.contract import INFO_FILE
-from beambert.pipelines.records.lengths import check_lengths, check_start
 from beambert.pipelines.storage import tensorflow_files
 from beambert.trainer.commands.pretrain import main as pretrain_main
 from beambert.trainer.pretraining.batches import evaluation_batches, training_batches
-from beambert.trainer.pretraining.predicted_tokens import predicted_tokens
 from beambert.trainer.pretraining.records import faults_named, find_fault, open_records
 
 
@@ -53,71 +50,6 @@ def change(path, number: int, feature: str, value: int) -> None:
         for record in records:
             writer.write(record)
     told(path.parent)
-
-
-@pytest.mark.parametrize("size", [2**25, 2**34, 2**62, 2**63, 2**64 - 1])
-@pytest.mark.parametrize("number", [0, 2])
-def test_a_length_that_cannot_be(folder, size, number):
-    """TensorFlow's reader ends the process at 2**62."""
-    path = sorted(folder.glob("*.tfrecord"))[number]
-    path.write_bytes(header(size) + path.read_bytes()[12:])
-    with pytest.raises(InputError, match=f"{path}: its first record claims to have .* bytes"):
-        open_records(str(folder), "--data")
-
-
-def test_a_length_in_a_compressed_file():
-    check_start(gzip.compress(header(2**20) + b"x"), "a.gz")
-    with pytest.raises(InputError, match="a.gz: its first record claims"):
-        check_start(gzip.compress(header(2**62) + b"x"), "a.gz")
-    check_start(b"no gzip", "a.gz")  # the reader says so
-    check_start(b"", "a")
-
-
-def forge(path, number: int, size: int) -> None:
-    """Gives a record, counted from 1, another length with its right checksum."""
-    opener = gzip.open if path.suffix == ".gz" else open
-    with opener(path, "rb") as file:
-        data = file.read()
-    place = 0
-    for _ in range(number - 1):
-        place += struct.unpack_from("<Q", data, place)[0] + 16
-    with opener(path, "wb") as file:
-        file.write(data[:place] + header(size) + data[place + 12 :])
-    told(path.parent)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("size", [2**25, 2**62, 2**64 - 1])
-def test_a_length_in_the_midst_of_a_file(folder, size):
-    """TensorFlow's reader ends the process at 2**62."""
-    path = sorted(folder.glob("*.tfrecord"))[1]
-    forge(path, 3, size)
-    records = open_records(str(folder), "--data")
-    match = f"{path}: record 3 claims to have {size:,} bytes, more than a record can have; copy"
-    with pytest.raises(InputError, match=match), faults_named([records]):
-        next(iter(training_batches(records, 8, 1)))
-    with pytest.raises(InputError, match=match), faults_named([records]):
-        list(evaluation_batches(records, 8))
-    with pytest.raises(InputError, match=match), faults_named([records]):
-        predicted_tokens(records)
-
-
-@pytest.mark.parametrize("chunk", [1, 7, 12, 30, 10**6])
-@pytest.mark.parametrize("ending", ["", ".gz"])
-def test_lengths_in_chunks_of_any_size(chunk, ending):
-    def chunks(data: bytes) -> list[bytes]:
-        data = gzip.compress(data[:50]) + gzip.compress(data[50:]) if ending else data
-        return [data[start : start + chunk] for start in range(0, len(data), chunk)]
-
-    sizes = [0, 1, 40, 500, 3]
-    sound = b"".join(header(size) + bytes(size + 4) for size in sizes)
-    path = f"a.tfrecord{ending}"
-    check_lengths(chunks(sound), path)
-    check_lengths(chunks(sound[:-9]), path)
-    with pytest.raises(InputError, match=f"{path}: record 6 claims to have {2**40:,} bytes"):
-        check_lengths(chunks(sound + header(2**40)), path)
-    # The reader tells a length whose checksum is wrong.
-    check_lengths(chunks(sound + header(2**40)[:8] + bytes(9)), path)
 
 
 @pytest.mark.parametrize("name", ["max_seq_length", "max_predictions_per_seq"])

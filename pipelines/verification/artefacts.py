@@ -1,9 +1,9 @@
 """Traces of faulty input in the text of records: markup, entities, boilerplate, other scripts.
 
 The counts come from finished records and their vocabulary, whoever made them. They add up over
-batches, files and workers. Pure numpy.
+batches, files and workers, and become figures and warnings. Pure.
 
-Legend: N rows, L max_seq_length, V tokens of the vocabulary, W places where a phrase can start.
+Legend: N rows, L max_seq_length, V tokens of the vocabulary, W positions where a phrase can start.
 """
 
 import dataclasses
@@ -12,10 +12,13 @@ import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from html.entities import html5
+from typing import Any
 
 import numpy as np
 
-from beambert.pipelines.records.repeats import HashCounts, hash_limit, hash_windows
+from beambert.pipelines.records.contract import SOP, RecordsInfo, label_words
+from beambert.pipelines.records.figures import MadeWith
+from beambert.pipelines.records.statistics import HashCounts, hash_limit, hash_windows
 from beambert.pipelines.tokenizers.pieces import join_pieces
 from beambert.pipelines.tokenizers.vocabulary import NO_ID, SPECIAL_TOKENS, UNKNOWN, Vocabulary
 
@@ -25,8 +28,8 @@ ARTEFACTS = {
     "replacements": "characters in place of bytes that could not be decoded",
     "markup": "HTML tags or wiki markup",
 }
-# Neighbouring tokens that no prose has: templates and tables of wikis, end tags; and the three
-# characters that U+FFFD becomes in UTF-8 that was read as Latin-1 (the first one is a letter).
+# Neighbouring tokens that do not occur in prose: templates and tables of wikis, end tags, and two
+# of the three characters of U+FFFD in UTF-8 that was read as Latin-1 (the first is a letter).
 _PAIRS = {
     **dict.fromkeys((("{", "{"), ("}", "}")), "markup"),
     **dict.fromkeys((("{", "|"), ("|", "}"), ("<", "/"), ("/", ">")), "markup"),
@@ -34,12 +37,12 @@ _PAIRS = {
 }
 # First and last token of an entity and of a tag -> largest number of tokens between them.
 _SPANS = {("&", ";"): 5, ("<", ">"): 16, ("[", "]"): 16}
-# The inside of a wiki link, after its second bracket: words and the signs of titles. The synopses
-# of commands have [[--option]] and [[user@]host], too.
+# The inside of a wiki link, after its second bracket: words and punctuation of titles. Synopses of
+# commands have [[--option]] and [[user@]host], which are not links.
 _LINK = re.compile(r"\[\s*\w[^\[\]<>=@]*")
 _NUMERIC_ENTITY = re.compile(r"#(\d+|x[0-9a-f]+);", re.IGNORECASE)
-# Elements of HTML and MediaWiki that the text of pages and dumps has. Those of one letter are left
-# out except for the commonest, because "<" and ">" also compare variables.
+# Elements of HTML and MediaWiki in the text of pages and dumps. Of those with one letter only the
+# commonest are here, because "<" and ">" also compare variables.
 _TAG = re.compile(
     r"(p|br|hr|div|span|ref|img|table|tbody|tr|td|th|ul|ol|li|dl|dt|dd|sub|sup|small|big|font|center"
     r"|em|strong|pre|code|math|nowiki|gallery|blockquote|script|style|h[1-6]|unk|!)(?![a-z0-9])",
@@ -48,30 +51,51 @@ _TAG = re.compile(
 # Number of tokens shown as an example before and after the token that an artefact begins with.
 _EXAMPLE_TOKENS = 6
 
-# A phrase is so many neighbouring tokens of A or of B, of which so many are words.
+# Number of neighbouring tokens of A or of B in a phrase, and least number of words among them.
 PHRASE_TOKENS = 8
 _PHRASE_WORDS = 5
-# Phrases are counted in about so many records of a folder. One in 1 % of them is in 82 (± 9).
+# Number of records of a folder in which phrases are counted. A phrase of 1 % is in 82 (± 9).
 _PHRASE_RECORDS = 1 << 13
 # Number of the commonest phrases whose tokens are kept.
 _PHRASES_KEPT = 16
 
-# A record has a main script if it has so many words, and is of broken words if this share of its
-# tokens continue a word.
+# Least number of words of a record with a main script, and share of the tokens that continue a word
+# in a record of broken words.
 _FEWEST_WORDS = 8
 BROKEN_SHARE = 0.4
 # The names of characters begin with the name of their script. Chinese and Japanese share theirs.
 _HAN, _KANA = "CJK", ("HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA", "IDEOGRAPHIC", "BOPOMOFO")
 NO_WORD, UNKNOWN_WORD = "(none)", "[UNK]"
 
+# WikiExtractor leaves wiki markup in 0.15 % of the records of English Wikipedia. Entities that were
+# not decoded are in 3.7 %.
+MOST_ARTEFACTS = 0.005
+# At most 0.15 % of the records of English Wikipedia are mainly of another script, or of words that
+# an English vocabulary breaks up. Of German, French or Finnish records nearly all are.
+MOST_FOREIGN = 0.01
+# The commonest phrase of Wikipedia is in 0.9 % of the records ("he competed in the 2018 winter
+# olympics") and that of novels in 0.1 %.
+MOST_OF_A_PHRASE = 0.02
+# A phrase of one document is in a record of every pass, and in those that draw their B from that
+# document. Beyond this multiple of their number there must be another reason.
+_BEYOND_CHANCE = 4
+# Number of passes if it is unknown: the original's default.
+_USUAL_PASSES = 10
+# A model that only distinguishes the sources recognizes these random next pairs. If they are 10 %,
+# it is right in 55 % of the cases, compared with 50 % by chance.
+MOST_FROM_ANOTHER_SOURCE = 0.1
+_SCRIPTS_SHOWN = 4
+# Length of the records for which `MOST_ARTEFACTS` and `MOST_OF_A_PHRASE` are given.
+_USUAL_LENGTH = 128
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class TokenTable:
-    """What the counts need to know of a vocabulary.
+    """The properties of a vocabulary that the counts need.
 
     Attributes:
       tokens: tokens by id, as word pieces.
-      unknown: id of [UNK], or of [PAD] where the vocabulary spells all words.
+      unknown: id of [UNK], or of [PAD] if the vocabulary spells all words.
       begins: bool [V], true for tokens that an artefact can begin with.
       is_special: bool [V], true for special tokens except for [UNK].
       continues: bool [V], true for pieces that continue a word.
@@ -89,7 +113,7 @@ class TokenTable:
 
     @classmethod
     def of(cls, vocabulary: Vocabulary) -> "TokenTable":
-        """Looks at every token of a vocabulary."""
+        """Returns the table of a vocabulary."""
         tokens, ids = vocabulary.pieces, vocabulary.special
         starts = {first for first, _ in (*_PAIRS, *_SPANS)}
         is_special = np.array([t in SPECIAL_TOKENS and t != UNKNOWN for t in tokens])
@@ -124,7 +148,7 @@ class ArtefactCounts:
     Attributes:
       records: number of records.
       having: kind -> number of records with that artefact, see `ARTEFACTS`.
-      examples: kind -> text around the first one.
+      examples: kind -> path of the first file with that artefact, and text around it there.
       words: script -> number of tokens that are words, or pieces of words, of that script.
       main_scripts: script -> number of records that have more words of it than of any other.
       broken: number of records most of whose tokens continue a word.
@@ -135,7 +159,7 @@ class ArtefactCounts:
 
     records: int
     having: Mapping[str, int]
-    examples: Mapping[str, str]
+    examples: Mapping[str, tuple[str, str]]
     words: Mapping[str, int]
     main_scripts: Mapping[str, int]
     broken: int
@@ -147,10 +171,13 @@ class ArtefactCounts:
         """Returns the counts of both sets of records."""
         phrases = HashCounts.sum((self.phrases, other.phrases))
         known = {**other.phrase_texts, **self.phrase_texts}
+        examples = {**other.examples, **self.examples}
+        for kind in self.examples.keys() & other.examples.keys():
+            examples[kind] = min(self.examples[kind], other.examples[kind], key=lambda e: e[0])
         return ArtefactCounts(
             self.records + other.records,
             Counter(self.having) + Counter(other.having),
-            {**other.examples, **self.examples},
+            examples,
             Counter(self.words) + Counter(other.words),
             Counter(self.main_scripts) + Counter(other.main_scripts),
             self.broken + other.broken,
@@ -164,8 +191,8 @@ class ArtefactCounts:
         key = next((key for key in _commonest(self.phrases) if key in self.phrase_texts), None)
         if key is None:
             return "", 0
-        place = np.searchsorted(self.phrases.hashes, np.uint64(key))
-        return self.phrase_texts[key], int(self.phrases.counts[place])
+        index = np.searchsorted(self.phrases.hashes, np.uint64(key))
+        return self.phrase_texts[key], int(self.phrases.counts[index])
 
 
 def _commonest(phrases: HashCounts) -> list[int]:
@@ -175,20 +202,21 @@ def _commonest(phrases: HashCounts) -> list[int]:
 
 
 def phrase_limit(expected_records: int) -> int:
-    """Returns the largest hash of the records whose phrases are counted, see `repeats`."""
+    """Returns the largest hash of the records whose phrases are counted, see `hash_limit`."""
     return hash_limit(expected_records, _PHRASE_RECORDS)
 
 
 def count_artefacts(
-    restored_NL: np.ndarray, hashes_N: np.ndarray, table: TokenTable, limit: int
+    restored_NL: np.ndarray, hashes_N: np.ndarray, table: TokenTable, limit: int, path: str = ""
 ) -> ArtefactCounts:
     """Counts artefacts in records.
 
     Args:
       restored_NL: ids before masking, see `statistics.restore_ids`.
-      hashes_N: hashes of the records, see `repeats.hash_records`.
+      hashes_N: hashes of the records, see `statistics.hash_records`.
       table: table of the vocabulary.
       limit: largest hash of the records whose phrases are counted, see `phrase_limit`.
+      path: path of the records' file.
     """
     is_known_NL = (restored_NL >= 0) & (restored_NL < len(table.tokens))
     ids_NL = np.where(is_known_NL, restored_NL, table.unknown)
@@ -207,8 +235,8 @@ def count_artefacts(
     phrases, texts = _count_phrases(sampled_NL, table)
     return ArtefactCounts(
         len(ids_NL),
-        Counter({kind: len({row for row, _ in places}) for kind, places in found.items()}),
-        {kind: _example(ids_NL, *places[0], table) for kind, places in found.items()},
+        Counter({kind: len({row for row, _ in where}) for kind, where in found.items()}),
+        {kind: (path, _example(ids_NL, *where[0], table)) for kind, where in found.items()},
         +Counter(dict(zip(named, per_record.sum(axis=0).tolist(), strict=True))),
         +Counter(dict(zip(named, main.tolist(), strict=True))),
         int(np.count_nonzero(broken_N)),
@@ -241,7 +269,7 @@ def _ids(table: TokenTable, tokens: Sequence[str]) -> list[int]:
 
 
 def artefact_at_start(tokens: Sequence[str]) -> str:
-    """Returns the kind of the artefact that tokens begin with, "" if there is none."""
+    """Returns the kind of the artefact at the beginning of tokens; "" if there is none."""
     if "\ufffd" in tokens[0]:
         return "replacements"
     if kind := _PAIRS.get(tuple(tokens[:2])):
@@ -289,3 +317,142 @@ def _count_phrases(ids_NL: np.ndarray, table: TokenTable) -> tuple[HashCounts, d
         row, start = divmod(int(np.argmax(hashes_NW == np.uint64(key))), hashes_NW.shape[1])
         texts[key] = join_pieces(table.tokens[i] for i in ids_NL[row, start:][:PHRASE_TOKENS])
     return phrases, texts
+
+
+def text_figures(counts: ArtefactCounts | None, info: RecordsInfo | None) -> dict[str, Any]:
+    """Returns name -> shares of the records; None for what is unknown."""
+    shares: dict[str, Any] = {f"{kind}_share": None for kind in ARTEFACTS}
+    shares |= dict.fromkeys(("broken_words_share", "scripts", "commonest_phrase"))
+    shares["random_next_other_source_share"] = _other_source_share(info)
+    if counts is None or not counts.records:
+        return shares
+    words = sum(counts.words.values())
+    by_size = sorted(counts.words.items(), key=lambda item: (-item[1], item[0]))
+    text, number = counts.commonest_phrase()
+    return shares | {
+        **{f"{kind}_share": _share(counts.having.get(kind, 0), counts) for kind in ARTEFACTS},
+        "broken_words_share": _share(counts.broken, counts),
+        "scripts": {name: round(n / words, 6) for name, n in by_size[:_SCRIPTS_SHOWN]},
+        "commonest_phrase": {
+            "text": text,
+            "share": round(number / max(counts.phrase_records, 1), 6),
+        },
+    }
+
+
+def _share(number: int, counts: ArtefactCounts) -> float:
+    return round(number / counts.records, 6)
+
+
+def _other_source_share(info: RecordsInfo | None) -> float | None:
+    """Returns the share of random next pairs whose B is of another source than A."""
+    counts = info.counts if info else {}
+    if "random_next_other_source" not in counts or not counts.get("random_next"):
+        return None
+    return round(counts["random_next_other_source"] / counts["random_next"], 6)
+
+
+def text_warnings(
+    counts: ArtefactCounts | None, info: RecordsInfo | None, made_with: MadeWith, length: int
+) -> list[str]:
+    """Returns the warnings about the text of a folder's records of `length` tokens."""
+    found = [_source_warning(info, made_with), _undecodable_warning(info)]
+    if counts is not None and counts.records:
+        found += [
+            *(_artefact_warning(counts, kind, length) for kind in ARTEFACTS),
+            _script_warning(counts),
+            _broken_warning(counts),
+            _phrase_warning(counts, info, made_with, length),
+        ]
+    return [text for text in found if text]
+
+
+def _in_records(share: float, length: int) -> float:
+    """Returns a share of records of the usual length as a share of longer records."""
+    return 1 - (1 - share) ** max(1.0, length / _USUAL_LENGTH)
+
+
+def _artefact_warning(counts: ArtefactCounts, kind: str, length: int) -> str:
+    share = counts.having.get(kind, 0) / counts.records
+    if share <= _in_records(MOST_ARTEFACTS, length):
+        return ""
+    return (
+        f"{share:.1%} of the records contain {ARTEFACTS[kind]} (“{counts.examples[kind][1]}”), "
+        "which the model would learn as text; check --format, or clean the input"
+    )
+
+
+def _script_warning(counts: ArtefactCounts) -> str:
+    with_words = sum(counts.main_scripts.values())
+    if not with_words:
+        return ""
+    main = max(counts.main_scripts, key=lambda name: (counts.main_scripts[name], name))
+    others = {name: n for name, n in counts.main_scripts.items() if name != main}
+    share = sum(others.values()) / with_words
+    if share <= MOST_FOREIGN:
+        return ""
+    largest = max(others, key=lambda name: (others[name], name))
+    of_them = others[largest] / with_words
+    what = "words that are [UNK]" if largest == UNKNOWN_WORD else f"{largest} words"
+    return (
+        f"{share:.1%} of the records are not mainly of {main} words as the others are "
+        f"({of_them:.1%} are of {what}); if the corpus should have one language, leave such "
+        "documents out, and otherwise check that the vocabulary was learned from all of them"
+    )
+
+
+def _broken_warning(counts: ArtefactCounts) -> str:
+    share = counts.broken / counts.records
+    if share <= MOST_FOREIGN:
+        return ""
+    return (
+        f"in {share:.1%} of the records more than {BROKEN_SHARE:.0%} of the tokens continue a "
+        "word, as text of another language than the vocabulary's does, or with a small vocabulary "
+        "that of a language with long words; leave documents of another language out, or learn a "
+        "larger vocabulary from this text with `beambert vocab --vocab_size=`"
+    )
+
+
+def _phrase_warning(
+    counts: ArtefactCounts, info: RecordsInfo | None, made_with: MadeWith, length: int
+) -> str:
+    text, number = counts.commonest_phrase()
+    share = number / max(counts.phrase_records, 1)
+    drawn = 0.0
+    if info is not None and made_with.documents:
+        # Where pairs are swapped, B is drawn only for those that had to be.
+        draws = "forced_random_next" if made_with.pairs == SOP else "random_next"
+        drawn = info.counts.get(draws, 0) / made_with.documents
+    explained = (made_with.passes or _USUAL_PASSES) + drawn
+    in_all = share * counts.records
+    most = _in_records(MOST_OF_A_PHRASE, length)
+    if share <= most or in_all <= _BEYOND_CHANCE * explained:
+        return ""
+    return (
+        f"the same {PHRASE_TOKENS} tokens (“{text}”) are in {share:.1%} of the records, more than "
+        "the passes over the corpus explain; remove boilerplate and repeated lines from the input"
+    )
+
+
+def _source_warning(info: RecordsInfo | None, made_with: MadeWith) -> str:
+    share = _other_source_share(info) or 0.0
+    is_remedied = info is not None and info.parameters.get("random_next") == "source"
+    if share <= MOST_FROM_ANOTHER_SOURCE or is_remedied:
+        return ""
+    return (
+        f"in {share:.1%} of the {label_words(made_with.pairs)[1]} pairs B is of another --input "
+        "than A, so a model that only distinguishes the sources is right in "
+        f"{0.5 + share / 2:.1%} of the cases; if their texts differ in kind, make the records with "
+        "--random_next=source"
+    )
+
+
+def _undecodable_warning(info: RecordsInfo | None) -> str:
+    documents: Mapping[str, Any] = info.counts.get("documents", {}) if info else {}
+    number, read = documents.get("with_replacement_characters", 0), documents.get("read", 0)
+    if number <= MOST_ARTEFACTS * read:
+        return ""
+    return (
+        f"{number:,} of {read:,} documents had U+FFFD in place of characters that could not be "
+        "decoded, and these were dropped from their words; fix the encoding of the input"
+    )

@@ -7,7 +7,7 @@ with TFRecord files, and files that match a pattern, are verified without an inf
 
 import dataclasses
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from apache_beam.io.filesystems import FileSystems
 
@@ -22,8 +22,8 @@ from beambert.pipelines.records.contract import (
     STATIC,
     RecordsInfo,
 )
-from beambert.pipelines.records.decoding import RecordFeatures, find_features, first_record
 from beambert.pipelines.records.figures import MadeWith
+from beambert.pipelines.records.reading import RecordFeatures, find_features, first_record
 from beambert.pipelines.storage import claims
 from beambert.pipelines.storage.claims import MARKER_FILE, TEMPORARY_PREFIX, UNFINISHED_FILE
 from beambert.pipelines.storage.given_paths import has_wildcard
@@ -37,12 +37,12 @@ from beambert.pipelines.tokenizers.vocabulary import (
     Vocabulary,
 )
 
-# The files of which one tells what the ids of records mean.
+# The files that define the ids of records; a folder has one of them.
 _VOCABULARIES = frozenset((VOCABULARY_FILE, TOKENIZER_FILE))
 
-# The names of record files contain this, ours and most others'.
+# The names of record files contain this, those of most other projects too.
 _IN_NAME = "tfrecord"
-# Names of the files that only a model folder has, or a folder of checkpoints.
+# Names of files that only a model folder or a folder of checkpoints has.
 _MODEL_FILES = frozenset((CONFIG_FILE, TRAINING_FILE, "job.json"))
 # Rough sizes of stored records. Only the size of a sample depends on them.
 _BYTES_A_POSITION = 5
@@ -60,7 +60,7 @@ class FoundFolder:
       vocabulary: vocabulary of the records; None if there is none.
       features: names and lengths of the records' features; None if no record can be read.
       training: path of the folder with the training records, if these are held out; else empty.
-      faults: faults of the folder itself, one sentence each.
+      faults: faults of the folder itself, one message each.
       expected_records: rough number of records, for the size of samples.
     """
 
@@ -90,7 +90,7 @@ def find_folders(
 
     Args:
       inputs: paths of folders, or patterns of files.
-      vocab_file, tokenizer: vocabulary or tokenizer of all records; None takes the one beside them.
+      vocab_file, tokenizer: vocabulary or tokenizer of all records; None takes that next to them.
 
     Raises:
       InputError: a path does not exist, or a folder holds no records.
@@ -130,9 +130,9 @@ def find_folders(
 
 
 def _with_shared_vocabularies(folders: Iterable[FoundFolder]) -> list[FoundFolder]:
-    """Returns folders of which those with the same vocabulary have one object.
+    """Makes folders with the same vocabulary share one object.
 
-    A pipeline sends each object to the workers, and Dataflow takes 20 MB.
+    A pipeline sends each object to the workers, and Dataflow accepts jobs of at most 20 MB.
     """
     first: dict[tuple[tuple[str, bytes], ...], Vocabulary] = {}
 
@@ -143,14 +143,14 @@ def _with_shared_vocabularies(folders: Iterable[FoundFolder]) -> list[FoundFolde
 
 
 def _refuse_model(path: str, names: Iterable[str]) -> None:
-    """Refuses a folder of `beambert pretrain` or `finetune`, which has a marker as records have.
+    """Checks that a folder is not of `beambert pretrain` or `finetune`, which has a marker too.
 
     Raises:
       InputError: it is a model folder, finished or not.
     """
     is_model = not _MODEL_FILES.isdisjoint(names)
     if not is_model and UNFINISHED_FILE in names:
-        # The marker of an unfinished folder holds its job. That of a training has a loop.
+        # The marker of an unfinished folder holds its job, and that of a training has `loop`.
         marker = _join(path, UNFINISHED_FILE)
         is_model = b'"loop":' in read_bytes(marker, "--output")
     if is_model and INFO_FILE not in names:
@@ -169,13 +169,17 @@ def _list_tree(path: str) -> dict[str, dict[str, int]] | None:
 
     Returns None if the path is not a folder.
     """
-    # The given folder may be that of the held-out records.
-    whole = path.rstrip("/") if "://" in path else os.path.abspath(path)
-    outer = EVAL_FOLDER if whole.rpartition("/")[2] == EVAL_FOLDER else ""
     if "://" not in path:
         if not os.path.isdir(path):
             return None
-        sizes = dict(_walk(path, outer))
+        # The size is that of a link itself, which may lead nowhere; reading it reports that.
+        sizes = {
+            os.path.relpath(os.path.join(folder, name), path): os.lstat(
+                os.path.join(folder, name)
+            ).st_size
+            for folder, _, names in os.walk(path)
+            for name in names
+        }
     elif has_wildcard(path):
         return None
     else:
@@ -183,29 +187,16 @@ def _list_tree(path: str) -> dict[str, dict[str, int]] | None:
         sizes = {m.path.removeprefix(start): m.size_in_bytes for m in _match(start + "**")}
         if not sizes:
             return None
+    # The given folder may be that of the held-out records.
+    whole = path.rstrip("/") if "://" in path else os.path.abspath(path)
+    outer = f"{EVAL_FOLDER}/" if whole.rpartition("/")[2] == EVAL_FOLDER else ""
     tree: dict[str, dict[str, int]] = {"": {}}
     for name, size in sorted(sizes.items()):
         inner, _, name = name.rpartition("/")
-        if _may_hold_records(_join(outer, inner) if outer else inner) and not name.startswith(
-            TEMPORARY_PREFIX
-        ):
+        is_temporary = name.startswith(TEMPORARY_PREFIX)
+        if _may_hold_records(f"{outer}{inner}".strip("/")) and not is_temporary:
             tree.setdefault(inner, {})[name] = size
     return tree
-
-
-def _walk(path: str, outer: str) -> Iterator[tuple[str, int]]:
-    """Yields name and bytes of the files in a local folder and in its `eval/`, `128/` and so on.
-
-    `outer` is `EVAL_FOLDER` if the folder is that of held-out records, else "".
-    """
-    for folder, inner, names in os.walk(path):
-        relative = os.path.relpath(folder, path)
-        prefix = "" if relative == "." else relative + "/"
-        before = f"{outer}/{prefix}" if outer else prefix
-        inner[:] = [name for name in inner if _may_hold_records(before + name)]
-        for name in names:
-            # A link to nowhere has a size, too; whoever reads it says what it is.
-            yield prefix + name, os.lstat(os.path.join(folder, name)).st_size
 
 
 def _may_hold_records(inner: str) -> bool:
@@ -230,9 +221,9 @@ def _loose_files(pattern: str, given: Vocabulary | None) -> FoundFolder:
     if not files:
         raise InputError(f"{pattern}: no such file or folder; check the path")
     if given is None:
-        beside = FileSystems.split(next(iter(files)))[0]
-        if any(FileSystems.exists(FileSystems.join(beside, name)) for name in _VOCABULARIES):
-            given = _read_beside(beside)
+        folder = FileSystems.split(next(iter(files)))[0]
+        if any(FileSystems.exists(FileSystems.join(folder, name)) for name in _VOCABULARIES):
+            given = _read_beside(folder)
     found = _records_folder(pattern, files, vocabulary=given)
     if found.features is None and not any(_IN_NAME in name for name in files):
         raise InputError(f"{pattern}: holds no TFRecords; name a records folder, or its files")
@@ -269,10 +260,10 @@ def _folder(
         faults.append(
             f"{vocabulary.name} is not the {vocabulary.WHAT} that the records were made with"
         )
-    said = (info.vocabulary.get("special_tokens") if info else None) or {}
-    if info and (needed := TOKENIZER_FILE if said else VOCABULARY_FILE) not in names:
+    special = (info.vocabulary.get("special_tokens") if info else None) or {}
+    if info and (needed := TOKENIZER_FILE if special else VOCABULARY_FILE) not in names:
         faults.append(f"{_join(folder, needed)} is missing")
-    if isinstance(vocabulary, TokenizerVocabulary) and said not in (
+    if isinstance(vocabulary, TokenizerVocabulary) and special not in (
         {},
         vocabulary.tokens_by_role(),
     ):
@@ -282,28 +273,32 @@ def _folder(
         )
     made = _records_folder(folder, files, info=info, vocabulary=vocabulary, training=training)
     if info and made.features:
-        has_other_masks = info.has_masks != made.features.has_masks
-        if has_other_masks:
-            said = info.parameters.get("masks", STATIC)
-            there = "have" if made.features.has_masks else "lack"
-            faults.append(
-                f"{folder}: {INFO_FILE} says masks is {said}, but the records {there} "
-                f"{PREDICTION_FEATURES[0]}"
-            )
-        for name in ("max_seq_length", "max_predictions_per_seq"):
-            said, there = info.parameters.get(name), getattr(made.features, name)
-            if isinstance(said, int) and said != there and not has_other_masks:
-                faults.append(
-                    f"{folder}: {INFO_FILE} says {name} is {said}, but the records have {there}"
-                )
-        if info.has_label != made.features.has_label:
-            said = info.parameters.get("pairs")
-            there = "have" if made.features.has_label else "lack"
-            faults.append(
-                f"{folder}: {INFO_FILE} says pairs is {said}, but the records {there} "
-                f"{LABEL_FEATURE}"
-            )
+        faults += _differences(folder, info, made.features)
     return dataclasses.replace(made, faults=tuple(faults))
+
+
+def _differences(folder: str, info: RecordsInfo, features: RecordFeatures) -> list[str]:
+    """Returns a fault for every property of the records that differs from info.json."""
+    parameters, faults = info.parameters, []
+    properties = [("pairs", LABEL_FEATURE, info.has_label, features.has_label)]
+    if info.has_masks != features.has_masks:
+        masks = ("masks", PREDICTION_FEATURES[0], info.has_masks, features.has_masks)
+        properties.insert(0, masks)
+    else:  # The length of predictions is 0 without masks.
+        for name in ("max_seq_length", "max_predictions_per_seq"):
+            listed, found = parameters.get(name), getattr(features, name)
+            if isinstance(listed, int) and listed != found:
+                faults.append(
+                    f"{folder}: {INFO_FILE} says {name} is {listed}, but the records have {found}"
+                )
+    for name, feature, is_listed, is_found in properties:
+        if is_listed != is_found:
+            value = parameters.get(name, STATIC if name == "masks" else None)
+            faults.append(
+                f"{folder}: {INFO_FILE} says {name} is {value}, but the records "
+                f"{'have' if is_found else 'lack'} {feature}"
+            )
+    return faults
 
 
 def _records_folder(
@@ -335,10 +330,10 @@ def _records_folder(
 
 
 def _check_files(paths: Iterable[str]) -> None:
-    """Refuses files on this machine that have no end or nobody may read.
+    """Checks that local files are regular and readable.
 
     Raises:
-      InputError: there is such a file.
+      InputError: a file is a device or a pipe, or may not be read.
     """
     for path in paths:
         if "://" in path:
@@ -348,7 +343,7 @@ def _check_files(paths: Iterable[str]) -> None:
             with open(path, "rb"):
                 pass
         except OSError as error:
-            remedy = "mend that or leave the file out"
+            remedy = "fix that or leave the file out"
             raise claims.refusal(path, "read", error.strerror or str(error), remedy) from error
 
 
