@@ -193,7 +193,7 @@ def test_a_missing_folder_is_refused_before_libraries_load(
 def test_records_that_cannot_be_used_are_refused_before_libraries_load(tmp_path, monkeypatch):
     module = importlib.import_module(COMMANDS["pretrain"].module)
     monkeypatch.setattr(module, "loading", lambda: pytest.fail("loads"))
-    with pytest.raises(InputError, match="is no records folder"):
+    with pytest.raises(InputError, match="is not a records folder"):
         module.main([f"--data={tmp_path}", "--model_dir=m"])
     (tmp_path / "info.json").touch()
     with pytest.raises(InputError, match="not a finished records folder"):

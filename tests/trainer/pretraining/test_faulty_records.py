@@ -12,7 +12,6 @@ from support import small_pretraining
 
 from beambert.errors import InputError
 from beambert.pipelines.records.contract import INFO_FILE
-from beambert.pipelines.storage import tensorflow_files
 from beambert.trainer.commands.pretrain import main as pretrain_main
 from beambert.trainer.pretraining.batches import evaluation_batches, training_batches
 from beambert.trainer.pretraining.records import faults_named, find_fault, open_records
@@ -68,24 +67,6 @@ def test_a_mask_rate_in_info_json(folder, value):
     (folder / INFO_FILE).write_text(json.dumps(info))
     match = f"{INFO_FILE}: says masked_lm_prob is .*, which must be from 0 to 1"
     with pytest.raises(InputError, match=match):
-        open_records(str(folder), "--data")
-
-
-def test_a_file_that_must_not_be_read(folder, monkeypatch):
-    class Forbidden:
-        def __init__(self, path, mode):
-            self.path, self.mode = path, mode
-            if path.endswith("2-of-00003.tfrecord"):
-                raise tf.errors.PermissionDeniedError(None, None, f"{path}; Permission denied")
-
-    real = tf.io.gfile.GFile
-
-    def opened(path, mode="r"):
-        Forbidden(path, mode)
-        return real(path, mode)
-
-    monkeypatch.setattr(tensorflow_files.tf.io.gfile, "GFile", opened)
-    with pytest.raises(InputError, match="00002-of-00003.tfrecord: cannot be read .*denied"):
         open_records(str(folder), "--data")
 
 
