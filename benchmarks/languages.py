@@ -169,7 +169,7 @@ def count_differences(original: str, texts: Sequence[str]) -> dict[str, int]:
 
     from beambert.pipelines.tokenizers.wordpiece import Tokenizer
     from beambert.pipelines.vocabulary_learning import learning
-    from beambert.pipelines.vocabulary_learning.word_counts import WordCounter
+    from beambert.pipelines.vocabulary_learning.graph import WordCounter
 
     spec = importlib.util.spec_from_file_location("original_tokenization", original)
     module = importlib.util.module_from_spec(spec)

@@ -36,7 +36,8 @@ def run_stages(paths: list[str], vocab_size: int, do_lower_case: bool) -> dict[s
     from beambert.pipelines.corpus.documents import Document
     from beambert.pipelines.corpus.parts import FilePart
     from beambert.pipelines.files import input_files
-    from beambert.pipelines.vocabulary_learning import learning, word_counts
+    from beambert.pipelines.vocabulary_learning import graph as word_counts
+    from beambert.pipelines.vocabulary_learning import learning
     from beambert.progress import ProgressTally
 
     counter = word_counts.WordCounter(do_lower_case)

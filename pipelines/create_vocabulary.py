@@ -28,10 +28,10 @@ EXAMPLES = """examples:
   beambert vocab --input=ja.jsonl --output=vocab.txt --do_lower_case=False \\
       --character_coverage=0.9995
 
-  # a byte-level BPE as RoBERTa has, in the place of word pieces
+  # a byte-level BPE as RoBERTa has, instead of word pieces
   beambert vocab --input=law.jsonl --kind=bpe --vocab_size=32000 --output=tokenizer/tokenizer.json
 
-The file vocab.txt.json beside vocab.txt holds its parameters, inputs and counts.
+The file vocab.txt.json next to vocab.txt has its parameters, inputs and counts.
 """
 
 
@@ -49,8 +49,8 @@ def build_parser() -> FlagParser:
         action="append",
         default=[],
         metavar="NAME=GLOB[,GLOB]",
-        help="in place of --input: a source of the text and its files, as `beambert data` takes "
-        "them; give the flag once for each source. All text counts as often as it is there",
+        help="instead of --input: a source of the text and its files, as `beambert data` takes "
+        "them; give the flag once for each source. All text counts as often as it occurs",
     )
     add(
         "--output",
@@ -90,7 +90,7 @@ def build_parser() -> FlagParser:
     add(
         "--add_pieces",
         metavar="FILE",
-        help="with --extend: list of the new pieces, one a line, in place of --add",
+        help="with --extend: list of the new pieces, one a line, instead of --add",
     )
     add(
         "--do_lower_case",

@@ -1,28 +1,87 @@
-"""The Beam transform that learns a vocabulary from documents."""
+"""The Beam transform that learns a vocabulary from documents, and its steps.
+
+A worker counts up to `MOST_WORDS` words before it sends them on. Words are sent in packed form, so
+that a runner holds about 12 bytes for each. Only the most frequent words reach the last step.
+
+Between these steps a worker sums the counts of one partition of the words, and holds its distinct
+words in memory, with about 250 bytes for each. The number of partitions grows with the files, so
+that a crawl of 2 TB with a billion distinct words has 130,000 of them in a partition. The size of a
+pipeline's own documents is unknown, and a billion distinct words of those are a million in a
+partition.
+"""
 
 import dataclasses
-from collections.abc import Sequence
+import json
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import apache_beam as beam
 from apache_beam.io.filesystems import FileSystems
+from apache_beam.transforms.window import GlobalWindows
 
+from beambert.console import counted
 from beambert.errors import InputError
+from beambert.loading import loading
+from beambert.pipelines.corpus.documents import Document, Reject, count_read
 from beambert.pipelines.corpus.encodings import Encodings
-from beambert.pipelines.corpus.reading import ReadOptions, find_encodings, first_rejects
-from beambert.pipelines.corpus.transforms import COUNTS, REJECTS, add_parts
-from beambert.pipelines.files.input_files import InputFile, match_inputs
-from beambert.pipelines.files.input_list import InputList, write_list
+from beambert.pipelines.corpus.reading import (
+    ReadOptions,
+    check_rejects,
+    counts_by_reason,
+    find_encodings,
+    first_rejects,
+)
+from beambert.pipelines.corpus.transforms import (
+    COUNTS,
+    REJECTS,
+    Part,
+    RejectLists,
+    add_parts,
+    read_documents,
+)
+from beambert.pipelines.files.beam_files import delete_quietly, read_bytes, write_bytes
+from beambert.pipelines.files.input_files import InputFile, check_unchanged, match_inputs
+from beambert.pipelines.files.input_list import INPUTS_FILE, InputList, write_list
 from beambert.pipelines.jobs.outputs import take_output
-from beambert.pipelines.jobs.running import check_reachable_from
+from beambert.pipelines.jobs.running import check_reachable_from, library_versions
 from beambert.pipelines.jobs.totals import add_counts, total_of
 from beambert.pipelines.storage.claims import absolute
-from beambert.pipelines.tokenizers.vocabulary import Vocabulary
-from beambert.pipelines.vocabulary_learning import learning, word_counts
-from beambert.pipelines.vocabulary_learning.extending import read_extension
-from beambert.pipelines.vocabulary_learning.extension import Extension
+from beambert.pipelines.tokenizers.folders import read_folder
+from beambert.pipelines.tokenizers.vocabulary import (
+    CONTINUES,
+    VOCABULARY_FILE,
+    TokenizerVocabulary,
+    Vocabulary,
+)
 from beambert.pipelines.vocabulary_learning.job import WORDPIECE, VocabularyJob
+from beambert.pipelines.vocabulary_learning.learning import (
+    CorpusWords,
+    Extension,
+    check_coverage,
+    choose_characters,
+    learn_tokenizer,
+    learn_vocabulary,
+    subword_splitter,
+    tokens_of,
+    unknown_words,
+    words_needed,
+)
+from beambert.progress import ProgressTally
 
+# Number of characters of text to split at a time. Longer texts are cut at white space.
+PIECE_CHARACTERS = 1 << 20
+# Number of characters of text whose strings between spaces are counted before they are split.
+BATCH_CHARACTERS = 16 << 20
+# Number of words that a worker counts before it sends them on; they take about 150 MB.
+MOST_WORDS = 1_000_000
+# Number of partitions in which the counts of a small corpus are summed. A larger one has a
+# partition for so many bytes of its files, which take 1 GB if one of ten words is nowhere else.
+FEWEST_PARTITIONS = 64
+BYTES_PER_PARTITION = 256 << 20
+# Number of partitions for the documents of a pipeline, as for files of 256 GB.
+PARTITIONS_OF_DOCUMENTS = 1024
 _PARAMETERS = ("vocab_size", "do_lower_case", "format", "text_column", "encoding")
 # The flags behind the values of `about_job`.
 FLAGS_OF = (
@@ -46,7 +105,7 @@ def about_job(
     """Returns the values that decide the output; two jobs with the same values are the same."""
     parameters = {name: getattr(job, name) for name in _PARAMETERS}
     parameters["do_lower_case"] = job.lower_cases
-    if job.kind != WORDPIECE:  # The files of older versions do not name the kind.
+    if job.kind != WORDPIECE:
         parameters["kind"] = job.kind
     if job.character_coverage is not None:
         parameters["character_coverage"] = job.character_coverage
@@ -61,8 +120,91 @@ def about_job(
 
 
 def list_inputs(job: VocabularyJob, inputs: Sequence[InputFile]) -> InputList:
-    """Returns the list of the inputs. If they are many, a file beside the vocabulary has it."""
-    return InputList.of(inputs, word_counts.inputs_file(job.output))
+    """Returns the list of the inputs. A file next to the vocabulary has long ones."""
+    return InputList.of(inputs, inputs_file(job.output))
+
+
+def job_file(output: str) -> str:
+    """Returns the path of the file with the parameters, inputs and counts of a vocabulary."""
+    return output + ".json"
+
+
+def rejects_file(output: str) -> str:
+    """Returns the path of the file that lists the rejected documents of a vocabulary."""
+    return f"{output}-rejects.jsonl"
+
+
+def inputs_file(output: str) -> str:
+    """Returns the path of the file that lists the inputs of a vocabulary, if they are many."""
+    return f"{output}-{INPUTS_FILE}"
+
+
+def read_extension(job: VocabularyJob) -> Extension | None:
+    """Returns the extension of a job; None if it learns a new vocabulary.
+
+    Raises:
+      InputError: the vocabulary or the list of pieces cannot be read or used.
+    """
+    if job.extend is None:
+        return None
+    vocabulary = _read_old(job.extend.rstrip("/"))
+    vocabulary.check_case(job.lower_cases)
+    if job.add_pieces is None:
+        return Extension(vocabulary, job.add)
+    return Extension(vocabulary, given=_read_pieces(job.add_pieces, vocabulary, job.lower_cases))
+
+
+def _read_old(path: str) -> Vocabulary:
+    flag = "--extend"
+    if path.endswith(".txt"):
+        return Vocabulary.parse(read_bytes(path, flag), f"{flag}={path}")
+    if not FileSystems.exists(path):
+        raise InputError(
+            f"{flag}={path}: no such file or folder; name a {VOCABULARY_FILE}, or the folder of a "
+            "model that has one"
+        )
+    vocabulary, _ = read_folder(path, flag, read_bytes, FileSystems.exists)
+    if isinstance(vocabulary, TokenizerVocabulary):
+        raise InputError(
+            f"{flag}={path}: is another kind of tokenizer than WordPiece, which alone can be "
+            "extended; learn a new one with --kind"
+        )
+    return vocabulary
+
+
+def _read_pieces(path: str, vocabulary: Vocabulary, lower_cases: bool) -> tuple[str, ...]:
+    """Returns the pieces of a list, after checking that text can be cut to each of them.
+
+    Raises:
+      InputError: a piece is there already, or no text is cut to it.
+    """
+    with loading():
+        from beambert.pipelines.tokenizers.wordpiece import word_splitter
+
+    split = word_splitter(lower_cases)
+    try:
+        lines = read_bytes(path, "--add_pieces").decode("utf-8-sig").splitlines()
+    except UnicodeDecodeError as error:
+        raise InputError(f"--add_pieces={path}: is not UTF-8 text; convert it") from error
+    known, found = set(vocabulary.tokens), []
+    for number, piece in enumerate((line.strip() for line in lines), 1):
+        if not piece:
+            continue
+        where = f"line {number}, {piece!r},"
+        if piece in known:
+            raise InputError(f"--add_pieces={path}: {where} is a piece already; remove the line")
+        word = piece.removeprefix(CONTINUES)
+        if not word or split([word]) != [word.encode()]:
+            raise InputError(
+                f"--add_pieces={path}: {where} cannot be reached, since text is "
+                f"{'lower-cased and ' * lower_cases}cut at spaces and punctuation; write one word "
+                "as it is then"
+            )
+        known.add(piece)
+        found.append(piece)
+    if not found:
+        raise InputError(f"--add_pieces={path}: has no pieces; write one a line")
+    return tuple(found)
 
 
 @beam.typehints.with_input_types(str)
@@ -140,38 +282,37 @@ class LearnVocabulary(beam.PTransform):
         job, size, do_lower_case = self._job, self._job.vocab_size, self._job.lower_cases
         if extension := self._extension:
             size = len(extension.vocabulary) + (extension.number or len(extension.given))
-        most = learning.words_needed(size)
+        most = words_needed(size)
         options = ReadOptions(job.format, job.text_column, self._progress_folder, self._encodings)
         inputs = list_inputs(job, self._inputs)
         if inputs.path:
             write_list(inputs.path, self._inputs)
-        partitions = word_counts.PARTITIONS_OF_DOCUMENTS
+        partitions = PARTITIONS_OF_DOCUMENTS
         if reads_files:
-            partitions = word_counts.partitions_of(self._inputs)
+            partitions = partitions_of(self._inputs)
         counted = add_parts(documents, inputs, options) | "CountWords" >> beam.ParDo(
-            word_counts.CountWords(do_lower_case, options, partitions, job.kind)
+            CountWords(do_lower_case, options, partitions, job.kind)
         ).with_outputs(COUNTS, REJECTS, main="words")
         words = (
             counted.words
             | "Partition" >> beam.GroupByKey()
-            | "SumPartition" >> beam.Map(word_counts.sum_partition, most)
-            | "Sum" >> beam.CombineGlobally(learning.CorpusWords.merge, most)
+            | "SumPartition" >> beam.Map(sum_partition, most)
+            | "Sum" >> beam.CombineGlobally(CorpusWords.merge, most)
         )
         if job.kind == WORDPIECE and not extension:
             characters = words | "Characters" >> beam.Map(
-                learning.choose_characters, size, do_lower_case, job.character_coverage
+                choose_characters, size, do_lower_case, job.character_coverage
             )
             uncovered = (
                 counted.words
-                | "Uncovered"
-                >> beam.Map(word_counts.count_uncovered, beam.pvalue.AsSingleton(characters))
+                | "Uncovered" >> beam.Map(count_uncovered, beam.pvalue.AsSingleton(characters))
                 | "SumUncovered" >> beam.CombineGlobally(sum)
             )
             of_characters = [beam.pvalue.AsSingleton(each) for each in (characters, uncovered)]
-        else:  # They are there already, or the trainers choose them.
+        else:  # The vocabulary has them already, or the trainers choose them.
             of_characters = [(), 0]
         return words | "Learn" >> beam.ParDo(
-            word_counts.WriteVocabulary(
+            WriteVocabulary(
                 job,
                 inputs,
                 about_job(job, self._inputs, self._encodings, extension),
@@ -181,3 +322,298 @@ class LearnVocabulary(beam.PTransform):
             total_of(counted[COUNTS], "SumCounts", add_counts),
             total_of(counted[REJECTS], "FirstRejects", first_rejects),
         )
+
+
+def cut_text(text: str, size: int = PIECE_CHARACTERS) -> Iterator[str]:
+    """Yields pieces of up to `size` characters, cut at white space where possible."""
+    start = 0
+    while len(text) - start > size:
+        end = start + size
+        space = max(text.rfind(" ", start + 1, end), text.rfind("\n", start + 1, end))
+        end = space if space > 0 else end
+        yield text[start:end]
+        start = end
+    yield text[start:]
+
+
+class WordCounter:
+    """Counts the words of texts.
+
+    No word contains a space. So the strings between spaces are counted first, in Python. Only the
+    distinct ones, about a fifth, are normalized and split by TensorFlow.
+    """
+
+    def __init__(self, do_lower_case: bool, kind: str = WORDPIECE):
+        """Builds the word splitter of a kind of tokenizer."""
+        if kind == WORDPIECE:
+            with loading():
+                from beambert.pipelines.tokenizers.wordpiece import word_splitter
+
+            self._split = word_splitter(do_lower_case)
+        else:
+            self._split = subword_splitter(kind, do_lower_case)
+        self._strings: Counter[str] = Counter()
+        self._characters = 0
+        self._words: Counter[bytes] = Counter()
+
+    def add(self, text: str) -> None:
+        """Counts the words of a text."""
+        for piece in cut_text(text):
+            self._strings.update(piece.replace("\n", " ").split(" "))
+            self._characters += len(piece)
+            if self._characters >= BATCH_CHARACTERS:
+                self._split_strings()
+
+    def _split_strings(self) -> None:
+        # The counts are handled one binary digit at a time. All strings whose count has the digit
+        # are split together, and their words are weighted with the digit's value. So no word has to
+        # be traced back to its string.
+        digit, counts = 0, list(self._strings.items())
+        while counts:
+            having = [string for string, count in counts if count & 1]
+            counts = [(string, count >> 1) for string, count in counts if count > 1]
+            for word, count in self._split_all(having).items():
+                self._words[word] += count << digit
+            digit += 1
+        self._strings.clear()
+        self._characters = 0
+
+    def _split_all(self, strings: Sequence[str]) -> Counter[bytes]:
+        """Returns the word counts of strings, split about `PIECE_CHARACTERS` at a time."""
+        words: Counter[bytes] = Counter()
+        first, characters = 0, 0
+        for end, string in enumerate(strings, 1):
+            characters += len(string)
+            if characters >= PIECE_CHARACTERS or end == len(strings):
+                words.update(self._split(strings[first:end]))
+                first, characters = end, 0
+        return words
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the counts should be taken before more texts are added."""
+        return len(self._words) >= MOST_WORDS
+
+    def take(self) -> Counter[bytes]:
+        """Returns the counts so far and resets them."""
+        self._split_strings()
+        words, self._words = self._words, Counter()
+        return words
+
+
+def partitions_of(inputs: Sequence[InputFile]) -> int:
+    """Returns the number of partitions in which the counts of files are summed."""
+    return max(FEWEST_PARTITIONS, sum(file.bytes for file in inputs) // BYTES_PER_PARTITION)
+
+
+def pack_counts(words: Counter[bytes], partitions: int) -> Iterator[tuple[int, bytes]]:
+    """Yields (partition, packed words and counts); a word always has the same partition."""
+    packed: dict[int, list[bytes]] = {}
+    for word, count in words.items():
+        key = zlib.crc32(word) % partitions
+        packed.setdefault(key, []).append(b"%b %d" % (word, count))
+    for key, lines in packed.items():
+        yield key, b"\n".join(lines)
+
+
+def unpack_counts(packed: bytes) -> Iterator[tuple[str, int]]:
+    """Yields the words and counts that `pack_counts` packed."""
+    for line in packed.decode().split("\n"):
+        word, count = line.split(" ")
+        yield word, int(count)
+
+
+def sum_partition(element: tuple[int, Iterable[bytes]], most: int) -> CorpusWords:
+    """Returns the sum of a partition's packed counts, with the `most` most frequent words."""
+    words: Counter[str] = Counter()
+    for packed in element[1]:
+        for word, count in unpack_counts(packed):
+            words[word] += count
+    return CorpusWords.of(words, most)
+
+
+def count_uncovered(element: tuple[int, bytes], characters: Sequence[str]) -> int:
+    """Returns the number of words with a character outside of `characters`, which become [UNK]."""
+    alphabet = {piece[-1] for piece in characters}
+    counts = unpack_counts(element[1])
+    return sum(count for word, count in counts if not alphabet.issuperset(word))
+
+
+def no_words(number: int, noun: str) -> str:
+    """Returns the error message about documents or files from which nothing can be learned."""
+    return (
+        f"--input: has no words in {counted(number, noun)}; check --format and that the files hold "
+        "text"
+    )
+
+
+class CountWords(beam.DoFn):
+    """Turns parts of files into (partition, packed counts), a bundle at a time.
+
+    The side outputs are the counts of documents and the rejects.
+    """
+
+    def __init__(
+        self,
+        do_lower_case: bool,
+        options: ReadOptions,
+        partitions: int,
+        kind: str = WORDPIECE,
+    ):
+        """Stores the options for cutting words and reading files.
+
+        `partitions` is the number of partitions in which the counts are summed.
+        """
+        self._do_lower_case = do_lower_case
+        self._partitions = partitions
+        self._kind = kind
+        self._options = options
+
+    def setup(self) -> None:
+        """Builds the word splitter, once in each worker."""
+        self._words = WordCounter(self._do_lower_case, self._kind)
+        self._progress = ProgressTally(self._options.progress_folder)
+
+    def start_bundle(self) -> None:
+        """Discards the counts that a failed bundle may have left."""
+        self._words.take()
+
+    def process(self, part: Part) -> Iterator[Any]:
+        """Counts the words of one part, and yields the counts when there are enough."""
+        counts: Counter[str] = Counter()
+        rejects = RejectLists(part)
+        for document in read_documents(part, self._options, self._progress):
+            count_read(document, counts)
+            self._progress.add(documents=1)
+            if isinstance(document, Document):
+                self._words.add(document.text)
+                if self._words.is_full:
+                    yield from pack_counts(self._words.take(), self._partitions)
+            elif isinstance(document, Reject):
+                yield from rejects.add(document)
+        yield from rejects.rest()
+        yield beam.pvalue.TaggedOutput(COUNTS, counts)
+
+    def finish_bundle(self) -> Iterator[Any]:
+        """Yields the remaining counts."""
+        self._progress.flush()
+        for packed in pack_counts(self._words.take(), self._partitions):
+            yield GlobalWindows.windowed_value(packed)
+
+
+class WriteVocabulary(beam.DoFn):
+    """Learns the vocabulary from all word counts, writes it and its job file, and returns it."""
+
+    def __init__(
+        self,
+        job: VocabularyJob,
+        inputs: InputList,
+        about: Mapping[str, Any],
+        extension: Extension | None = None,
+    ):
+        """Stores what the vocabulary is made from.
+
+        Args:
+          job, inputs: the job and its files.
+          about: values for the file next to vocab.txt.
+          extension: the vocabulary to extend, if there is one.
+        """
+        self._extension = extension
+        self._job = job
+        self._inputs = inputs
+        self._about = about
+
+    def process(
+        self,
+        words: CorpusWords,
+        characters: Sequence[str],
+        uncovered: int,
+        read: Counter[str],
+        rejects: Sequence[str],
+    ) -> Iterator[Vocabulary]:
+        """Runs once, after all words are counted.
+
+        Raises:
+          InputError: an input was changed, too many documents were rejected, or there were no
+            words.
+        """
+        yield self._write(words, characters, uncovered, read, rejects)
+
+    def _write(
+        self,
+        words: CorpusWords,
+        characters: Sequence[str],
+        uncovered: int,
+        read: Counter[str],
+        rejects: Sequence[str],
+    ) -> Vocabulary:
+        job = self._job
+        remedy = "wait until nothing writes to it, then give the same command again"
+        check_unchanged(self._inputs.files(), job.patterns, remedy)
+        self._list_rejects(rejects, read)
+        if not words.distinct:
+            raise InputError(no_words(read["read"], "document"))
+        of_extension = {}
+        if self._extension:
+            counted = dict(words.most_frequent)
+            vocabulary = self._extension.extended(counted)
+            pieces = self._extension.vocabulary.tokens
+            of_extension = {
+                "new_tokens": len(vocabulary) - len(pieces),
+                "counted_words": sum(counted.values()),
+                "tokens_before": tokens_of(pieces, counted),
+                "tokens_after": tokens_of(vocabulary.tokens, counted),
+                "unknown_words": unknown_words(vocabulary.tokens, counted),
+            }
+        elif job.kind == WORDPIECE:
+            if job.character_coverage is not None:
+                check_coverage(words, characters, job.vocab_size, job.character_coverage)
+            vocabulary = learn_vocabulary(words, characters, job.vocab_size, job.lower_cases)
+        else:
+            vocabulary = learn_tokenizer(
+                words, job.kind, job.vocab_size, job.lower_cases, job.character_coverage
+            )
+        skipped, rejected = _total(read, "dropped "), _total(read, "rejected ")
+        counts = {
+            "documents": read["read"] - skipped - rejected,
+            "skipped": skipped,
+            "rejected": rejected,
+            "encodings": counts_by_reason(read, "encoding "),
+            "cleaned": counts_by_reason(read, "cleaned "),
+            "words": words.occurrences,
+            "distinct_words": words.distinct,
+            "words_with_rare_characters": uncovered,
+            "tokens": len(vocabulary),
+            "character_tokens": len(characters),
+            "unused_tokens": sum(token.startswith("[unused") for token in vocabulary.tokens),
+            **of_extension,
+        }
+        about = dict(self._about) | {
+            "versions": library_versions(),
+            "sha256": vocabulary.sha256,
+            "counts": counts,
+        }
+        write_bytes(job_file(job.output), (json.dumps(about, indent=1) + "\n").encode())
+        folder = FileSystems.split(job.output)[0]
+        for name, data in vocabulary.files().items():
+            if name != vocabulary.FILE:
+                write_bytes(FileSystems.join(folder, name), data)
+        write_bytes(job.output, vocabulary.serialize())
+        return vocabulary
+
+    def _list_rejects(self, rejects: Sequence[str], read: Counter[str]) -> None:
+        """Writes the rejects next to the vocabulary; raises InputError if they are too many."""
+        path = rejects_file(self._job.output)
+        if not rejects:
+            delete_quietly([path])  # an earlier job's that failed
+            return
+        write_bytes(path, "".join(row + "\n" for row in rejects).encode())
+        rejected = _total(read, "rejected ")
+        listed = "all" if len(rejects) == rejected else f"the first {len(rejects):,}"
+        remedy = f"fix them ({listed} are in {path})"
+        check_rejects(rejects, rejected, read["read"], self._job.max_reject_fraction, remedy)
+
+
+def _total(read: Counter[str], prefix: str) -> int:
+    """Returns the sum of the counts of all reasons, see `counts_by_reason`."""
+    return sum(counts_by_reason(read, prefix).values())

@@ -22,7 +22,7 @@ class VocabularyJob(JobInput):
 
     Attributes:
       output: path of the vocab.txt or tokenizer.json to write; the parameters and counts go into a
-        file beside it.
+        file next to it.
       input: patterns of the files to read; none if a pipeline provides the documents, or if
         `source` has them.
       vocab_size: number of tokens. The default is that of the original release's uncased English
@@ -34,14 +34,14 @@ class VocabularyJob(JobInput):
       encoding: encoding of text that isn't UTF-8, or "auto".
       max_reject_fraction: share of the documents that may be unreadable.
       extend: path of a vocab.txt, or of a folder that has one, whose tokens keep their ids; None to
-        learn a vocabulary of its own.
+        learn a new vocabulary.
       add: number of pieces to add to `extend`: those that save most tokens of the text.
       add_pieces: path of a list of pieces to add instead, one a line.
       character_coverage: share of the characters' occurrences that tokens cover; None to choose
-        characters by the room that there is.
+        as many characters as fit.
       kind: "wordpiece"; "bpe" for a byte-level BPE as RoBERTa's; "unigram" as ALBERT's.
-      source: sources of the files to read, each a text "NAME=PATTERN,PATTERN". All text counts as
-        often as it is there, whatever the source.
+      source: sources of the files to read, each as "NAME=PATTERN,PATTERN". All text counts as
+        often as it occurs, whatever the source.
 
     Raises:
       InputError: a value is out of range.
@@ -80,7 +80,7 @@ class VocabularyJob(JobInput):
         if self.kind != WORDPIECE and posixpath.basename(self.output) != TOKENIZER_FILE:
             raise InputError(
                 f"--output={self.output}: --kind={self.kind} makes a {TOKENIZER_FILE}; name a file "
-                "of that name, in a folder of its own"
+                "of that name, in a folder for itself"
             )
         if self.kind == WORDPIECE and posixpath.basename(self.output) == TOKENIZER_FILE:
             raise InputError(
@@ -102,7 +102,7 @@ class VocabularyJob(JobInput):
             )
         if self.extend is not None:
             raise InputError(
-                f"{flag}: cannot be given beside --extend, whose characters all stay; leave it out"
+                f"{flag}: cannot be given with --extend, whose characters all stay; leave it out"
             )
 
     def _check_extension(self) -> None:
@@ -125,7 +125,7 @@ class VocabularyJob(JobInput):
         check_minimum(self, 1, "add")
         if self.vocab_size != VocabularyJob.vocab_size:
             raise InputError(
-                f"--vocab_size={self.vocab_size}: cannot be given beside --extend, whose tokens "
+                f"--vocab_size={self.vocab_size}: cannot be given with --extend, whose tokens "
                 "all stay; give --add, the number of new ones"
             )
 

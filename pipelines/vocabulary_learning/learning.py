@@ -1,17 +1,44 @@
-"""Learns a WordPiece vocabulary of exactly the given size from word counts. Pure."""
+"""Learns vocabularies and tokenizers from word counts. Pure.
+
+A WordPiece vocabulary has exactly the given size. An extension adds the pieces that save most
+tokens of a corpus to an existing vocabulary. Byte-level BPE and Unigram are learned by the trainers
+of Hugging Face's `tokenizers` library.
+"""
 
 import dataclasses
+import heapq
 import itertools
+import json
 import string
 import unicodedata
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from tensorflow_text.tools.wordpiece_vocab import wordpiece_tokenizer_learner_lib as learner
+from tokenizers import (
+    AddedToken,
+    Tokenizer,
+    decoders,
+    models,
+    normalizers,
+    pre_tokenizers,
+    trainers,
+)
+from tokenizers.processors import TemplateProcessing
 
 from beambert.errors import InputError
-from beambert.pipelines.tokenizers.vocabulary import PADDING, SPECIAL_TOKENS, Vocabulary
-from beambert.pipelines.vocabulary_learning.extension import LONGEST_PIECE
+from beambert.pipelines.tokenizers.pieces import CONTINUES, cut, longest_of
+from beambert.pipelines.tokenizers.vocabulary import (
+    CLASSIFY,
+    MASK,
+    PADDING,
+    SEPARATE,
+    SPECIAL_TOKENS,
+    UNKNOWN,
+    TokenizerVocabulary,
+    Vocabulary,
+)
+from beambert.pipelines.vocabulary_learning.job import BPE
 
 # Google's vocabularies begin with [PAD], 99 unused tokens, and [UNK] [CLS] [SEP] [MASK] at the ids
 # 100 to 103. More unused tokens follow. In all they are [unused0] to [unused993] in the uncased
@@ -20,15 +47,15 @@ LEADING_UNUSED = 99
 # Number of the unused tokens, and number of the first one, by do_lower_case.
 UNUSED_TOKENS = {True: 994, False: 101}
 FIRST_UNUSED = {True: 0, False: 1}
-# Greatest share of unused tokens in the vocabulary. It is also the share that single characters may
+# Largest share of unused tokens in the vocabulary. It is also the share that single characters may
 # take regardless of their frequency. Google's uncased vocabulary has 994 and 997 of them in 30,522.
 RESERVED_SHARE = 1 / 30
-# Number of characters that also a small vocabulary holds, but in at most a quarter of its tokens.
+# Number of characters that a small vocabulary has, too, but in at most a quarter of its tokens.
 FEWEST_CHARACTERS = 100
 # First bytes in EUC-JP of rows 1 and 2 of JIS X 0208, which hold its symbols.
 _JIS_SYMBOL_ROWS = (0xA1, 0xA2)
 
-# Number of words to learn from: some for each token, and a constant number on top, which a small
+# Number of words to learn from: some for each token, and a constant number more, which a small
 # vocabulary needs for the pieces of rare words. The learner's time is proportional to it.
 WORDS_PER_TOKEN = 3
 MORE_WORDS = 20_000
@@ -37,8 +64,8 @@ MORE_WORDS = 20_000
 # size of 8,000, and by 0.02 % at 30,522.
 ITERATIONS = 3
 # First count threshold of the search for pieces, as a multiple of the count of the last word that
-# there is room for. The search ends at 1.25 on 105 MB of English. It starts a little lower, because
-# surplus pieces can be cut but missing ones cannot be filled in.
+# fits. The search ends at 1.25 on 105 MB of English. It starts a little lower, because surplus
+# pieces can be removed but missing ones cannot be added.
 FIRST_THRESHOLD = 1.2
 # Greatest surplus of pieces at which the search ends. A surplus of 14 % makes a text up to 0.1 %
 # longer in tokens.
@@ -46,15 +73,28 @@ SURPLUS = 0.15
 # The number of pieces is about proportional to this negative power of the threshold; measured were
 # 0.6 at a vocabulary size of 30,522 and 0.9 at 8,000.
 THRESHOLD_POWER = 0.75
-# Number of thresholds that are estimated so; most searches end after three. Where no threshold
-# gives the wanted number, as for a handful of pieces, estimates would go on by ones, so the search
-# halves its bounds from there.
+# Number of thresholds that are estimated in this way; most searches end after three. Where no
+# threshold gives the wanted number, as for a handful of pieces, estimates would move by 1, so the
+# search bisects from then on.
 ESTIMATES = 8
+# Largest number of characters of a word that pieces are learned from. Longer ones are not words.
+LONGEST_PIECE = 50
+# The trainers take texts, so each word is given as often as it occurs. This is the number of words
+# that they count again, some ten seconds of work. The counts of a larger corpus are divided by one
+# number; a word that would be given less than once is given once.
+MOST_OCCURRENCES = 20_000_000
+# Number of copies of a word in one text for the trainer.
+_COPIES_AT_A_TIME = 1000
+# Number of decimals of a Unigram score that are kept. The trainer adds up the words in a random
+# order, so the last digits differ between runs.
+_DECIMALS = 3
+# The trainer gives rare characters the lowest score plus a multiple of this, in a random order.
+_CHARACTER_STEP = 1e-4
 
 
 @dataclasses.dataclass(frozen=True)
 class CorpusWords:
-    """The word counts of a corpus, as far as a vocabulary needs them.
+    """The word counts of a corpus that a vocabulary is learned from.
 
     Attributes:
       most_frequent: words and their counts, sorted by falling count, then by word.
@@ -169,7 +209,7 @@ def frequent_characters(words: CorpusWords, coverage: float) -> set[str]:
 def check_coverage(
     words: CorpusWords, characters: Sequence[str], vocab_size: int, coverage: float
 ) -> None:
-    """Refuses a vocabulary that has no room for the characters that are wanted.
+    """Checks that a vocabulary has room for the characters that are wanted.
 
     Args:
       words: counts of words.
@@ -295,3 +335,237 @@ def _pieces_from(words: list[tuple[str, int]], threshold: int) -> list[str]:
         max_unique_chars=len(words) * LONGEST_PIECE,  # No limit: they are chosen already.
     )
     return [piece for piece in learned if len(piece.removeprefix("##")) > 1]
+
+
+@dataclasses.dataclass(frozen=True)
+class Extension:
+    """A vocabulary and the pieces to add to it.
+
+    A word is cut from left to right, and each piece is the longest one that fits (Wu et al. 2016,
+    arXiv 1609.08144, section 4.1). So a new piece that joins neighbouring pieces of a word is found
+    where the first of them began, the pieces after it stay, and it saves one token less than the
+    number of pieces it joins.
+
+    Attributes:
+      vocabulary: the vocabulary, whose tokens keep their ids.
+      number: number of pieces to choose; 0 if they are given.
+      given: pieces that are given.
+    """
+
+    vocabulary: Vocabulary
+    number: int = 0
+    given: tuple[str, ...] = ()
+
+    def extended(self, words: Mapping[str, int]) -> Vocabulary:
+        """Returns the vocabulary with its new pieces after the old ones.
+
+        Args:
+          words: word -> its count in the corpus.
+
+        Raises:
+          InputError: the corpus has too few words that the vocabulary cuts.
+        """
+        tokens = self.vocabulary.tokens
+        new = self.given or choose_pieces(tokens, words, self.number)
+        if len(new) < self.number:
+            raise InputError(
+                f"--add={self.number}: only {len(new):,} new pieces would save a token of this "
+                "text; add fewer, or give more text"
+            )
+        return Vocabulary((*tokens, *new))
+
+
+def choose_pieces(pieces: Sequence[str], words: Mapping[str, int], number: int) -> list[str]:
+    """Returns new pieces, each the one that saves most tokens after those before it are added.
+
+    Args:
+      pieces: the pieces of the vocabulary.
+      words: word -> its count in the corpus.
+      number: greatest number of pieces; there are fewer if no more would save a token.
+    """
+    known = set(pieces)
+    longest = longest_of(known)
+    usual = (word for word in words if len(word) <= LONGEST_PIECE)
+    cuts = {word: found for word in usual if (found := cut(word, known, longest))}
+    saved: defaultdict[str, int] = defaultdict(int)
+    holders: defaultdict[str, set[str]] = defaultdict(set)
+    for word in cuts:
+        for joined, tokens in _joined(cuts[word]):
+            saved[joined] += tokens * words[word]
+            holders[joined].add(word)
+    # Entries with an outdated number stay in the heap until they are popped.
+    heap = [(-tokens, joined) for joined, tokens in saved.items()]
+    heapq.heapify(heap)
+    chosen: list[str] = []
+    while heap and len(chosen) < number:
+        tokens, joined = heapq.heappop(heap)
+        if -tokens != saved[joined] or not tokens:
+            continue
+        chosen.append(joined)
+        known.add(joined)
+        longest = max(longest, len(joined.removeprefix(CONTINUES)))
+        for word in sorted(holders[joined]):
+            changed = dict.fromkeys(each for each, _ in _joined(cuts[word]))
+            for each, tokens in _joined(cuts[word]):
+                saved[each] -= tokens * words[word]
+                holders[each].discard(word)
+            cuts[word] = cut(word, known, longest)
+            for each, tokens in _joined(cuts[word]):
+                saved[each] += tokens * words[word]
+                holders[each].add(word)
+            for each in changed:
+                heapq.heappush(heap, (-saved[each], each))
+    return chosen
+
+
+def _joined(pieces: Sequence[str]) -> Iterator[tuple[str, int]]:
+    """Yields each join of neighbouring pieces, and the number of tokens that it saves."""
+    ends: dict[str, int] = {}
+    for first, end in itertools.combinations(range(len(pieces) + 1), 2):
+        if end - first < 2:
+            continue
+        rest = (piece.removeprefix(CONTINUES) for piece in pieces[first + 1 : end])
+        joined = pieces[first] + "".join(rest)
+        # A piece that begins inside the same piece is not found there.
+        if first >= ends.get(joined, 0):
+            ends[joined] = end
+            yield joined, end - first - 1
+
+
+def unknown_words(pieces: Sequence[str], words: Mapping[str, int]) -> int:
+    """Returns how many of the words become [UNK], since no pieces spell them."""
+    known = set(pieces)
+    longest = longest_of(known)
+    return sum(times for word, times in words.items() if not cut(word, known, longest))
+
+
+def tokens_of(pieces: Sequence[str], words: Mapping[str, int]) -> int:
+    """Returns the number of tokens that words take; a word that cannot be spelled takes one."""
+    known = set(pieces)
+    longest = longest_of(known)
+    return sum(times * len(cut(word, known, longest) or [word]) for word, times in words.items())
+
+
+def empty_tokenizer(kind: str, do_lower_case: bool) -> Tokenizer:
+    """Returns a tokenizer that has all steps but no tokens.
+
+    BPE cuts text where GPT-2 and RoBERTa do, after the normalization of ModernBERT. Unigram cuts at
+    white space, after the normalization of ALBERT if text is lower-cased, and otherwise nearly that
+    of XLM-R.
+    """
+    if kind == BPE:
+        tokenizer = Tokenizer(models.BPE())
+        lower = [normalizers.Lowercase()] if do_lower_case else []
+        tokenizer.normalizer = normalizers.Sequence([normalizers.NFC(), *lower])
+        tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        tokenizer.decoder = decoders.ByteLevel()
+        return tokenizer
+    tokenizer = Tokenizer(models.Unigram())
+    lower = [normalizers.NFKD(), normalizers.StripAccents(), normalizers.Lowercase()]
+    tokenizer.normalizer = normalizers.Sequence(lower if do_lower_case else [normalizers.NFKC()])
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace(prepend_scheme="always")]
+    )
+    tokenizer.decoder = decoders.Metaspace()
+    return tokenizer
+
+
+def subword_splitter(kind: str, do_lower_case: bool) -> Callable[[Sequence[str]], list[bytes]]:
+    """Returns a function from strings between spaces to all words that a tokenizer cuts.
+
+    A word has the mark of the space before it, "Ġ" or "▁".
+    """
+    empty = empty_tokenizer(kind, do_lower_case)
+    normalizer, pre_tokenizer = empty.normalizer, empty.pre_tokenizer
+
+    def split(strings: Sequence[str]) -> list[bytes]:
+        found: list[bytes] = []
+        for each in strings:
+            if text := each.encode("utf-8", "replace").decode().strip():
+                pieces = pre_tokenizer.pre_tokenize_str(" " + normalizer.normalize_str(text))
+                found += [piece.encode() for piece, _ in pieces]
+        return found
+
+    return split
+
+
+def learn_tokenizer(
+    words: CorpusWords,
+    kind: str,
+    vocab_size: int,
+    do_lower_case: bool,
+    coverage: float | None = None,
+) -> TokenizerVocabulary:
+    """Returns a tokenizer of at most `vocab_size` tokens; the special ones come first.
+
+    Args:
+      words: counts of words, cut by `subword_splitter`.
+      kind: "bpe" or "unigram".
+      vocab_size: number of tokens.
+      do_lower_case: whether text is lower-cased.
+      coverage: share of the characters' occurrences to cover. Words are learned from in parts
+        without the other ones, which become [UNK]. None covers all.
+    """
+    given = words.most_frequent
+    if coverage is not None:
+        given = _covered(given, frequent_characters(words, coverage))
+    tokenizer = empty_tokenizer(kind, do_lower_case)
+    learner = Tokenizer(type(tokenizer.model)())
+    learner.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    settings = {"vocab_size": vocab_size, "special_tokens": list(SPECIAL_TOKENS)}
+    settings["show_progress"] = False
+    if kind == BPE:
+        alphabet = pre_tokenizers.ByteLevel.alphabet()
+        trainer = trainers.BpeTrainer(initial_alphabet=alphabet, **settings)
+    else:
+        trainer = trainers.UnigramTrainer(unk_token=UNKNOWN, **settings)
+    learner.train_from_iterator(_texts(given), trainer)
+    tokenizer.model = learner.model
+    # A mask includes the space before it, as in the published tokenizers, since it hides both.
+    mask = AddedToken(MASK, lstrip=True, special=True)
+    tokenizer.add_special_tokens([*(each for each in SPECIAL_TOKENS if each != MASK), mask])
+    first, last = ((name, tokenizer.token_to_id(name)) for name in (CLASSIFY, SEPARATE))
+    tokenizer.post_processor = TemplateProcessing(
+        single=f"{CLASSIFY} $A {SEPARATE}",
+        pair=f"{CLASSIFY} $A {SEPARATE} $B:1 {SEPARATE}:1",
+        special_tokens=[first, last],
+    )
+    content = json.loads(tokenizer.to_str())
+    if kind != BPE:
+        content["model"]["vocab"] = _rounded(content["model"]["vocab"])
+    data = json.dumps(content, ensure_ascii=False, indent=1) + "\n"
+    return TokenizerVocabulary.read(data.encode(), f"--kind={kind}")
+
+
+def _covered(counts: Sequence[tuple[str, int]], alphabet: Collection[str]) -> list[tuple[str, int]]:
+    """Returns the longest parts of words that have characters of an alphabet alone."""
+    parts: Counter[str] = Counter()
+    for word, count in counts:
+        for is_covered, characters in itertools.groupby(word, alphabet.__contains__):
+            if is_covered:
+                parts["".join(characters)] += count
+    return sorted(parts.items(), key=lambda item: (-item[1], item[0]))
+
+
+def _texts(counts: Sequence[tuple[str, int]]) -> Iterator[str]:
+    """Yields each word as often as it occurs, several in a text."""
+    share = min(1.0, MOST_OCCURRENCES / max(sum(count for _, count in counts), 1))
+    for word, count in counts:
+        left = max(1, round(count * share))
+        while left > 0:
+            yield " ".join([word] * min(left, _COPIES_AT_A_TIME))
+            left -= _COPIES_AT_A_TIME
+
+
+def _rounded(tokens: Sequence[tuple[str, float]]) -> list[tuple[str, float]]:
+    """Returns tokens and scores that do not depend on the order in which the trainer took words."""
+    special = [(token, score) for token, score in tokens if token in SPECIAL_TOKENS]
+    others = [(token, score) for token, score in tokens if token not in SPECIAL_TOKENS]
+    lowest = min((score for _, score in others), default=0.0)
+    characters = sum(len(token) == 1 for token, _ in others)
+    rare = lowest + characters * _CHARACTER_STEP
+    scored = [
+        (token, round(lowest if len(token) == 1 and score <= rare else score, _DECIMALS))
+        for token, score in others
+    ]
+    return special + sorted(scored, key=lambda item: (-item[1], item[0]))

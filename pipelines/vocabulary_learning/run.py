@@ -29,16 +29,22 @@ from beambert.pipelines.jobs.running import (
 )
 from beambert.pipelines.storage import claims, locks
 from beambert.pipelines.tokenizers.text_warnings import warn_of_lost_marks, warn_of_unspaced_words
-from beambert.pipelines.vocabulary_learning.extending import read_extension
-from beambert.pipelines.vocabulary_learning.graph import FLAGS_OF, LearnVocabulary, about_job
+from beambert.pipelines.vocabulary_learning.graph import (
+    FLAGS_OF,
+    LearnVocabulary,
+    about_job,
+    job_file,
+    no_words,
+    read_extension,
+    rejects_file,
+)
 from beambert.pipelines.vocabulary_learning.job import WORDPIECE, VocabularyJob
 from beambert.pipelines.vocabulary_learning.learning import special_tokens
-from beambert.pipelines.vocabulary_learning.word_counts import job_file, no_words, rejects_file
 
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
 
-# Share of words without pieces from which on an extended vocabulary is warned of.
+# Share of words without pieces above which there is a warning about an extended vocabulary.
 _MANY_UNKNOWN = 0.01
 
 
@@ -60,7 +66,7 @@ def _create(job: VocabularyJob, inputs: Sequence[InputFile], options: "PipelineO
     if not total_bytes:
         raise InputError(no_words(len(inputs), "file"))
     if not FileSystems.exists(job.output):
-        # This shows at once whether the output can be written.
+        # This fails at once if the output cannot be written.
         write_bytes(job_file(job.output), b"{}\n")
         delete_quietly([job_file(job.output)])
     encodings, notes = find_encodings(inputs, job.format, job.encoding)
@@ -152,7 +158,7 @@ def _summarize_extension(output: str, counts: dict[str, int]) -> str:
     )
     line = (
         f"{output}: {counts['tokens']:,} tokens, {counts['new_tokens']:,} of them new; "
-        f"{after / words:.3f} tokens a word in place of {before / words:.3f}, "
+        f"{after / words:.3f} tokens a word instead of {before / words:.3f}, "
         f"{1 - after / before:.1%} fewer"
     )
     unknown = counts["unknown_words"] / words

@@ -12,8 +12,11 @@ from beambert.pipelines.text.preparation import TextOptions
 from beambert.pipelines.text.sentences import SplitText
 from beambert.pipelines.tokenizers.encoding import make_tokenizer
 from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS, Vocabulary
-from beambert.pipelines.vocabulary_learning.learning import CorpusWords
-from beambert.pipelines.vocabulary_learning.subwords import learn_tokenizer, word_splitter
+from beambert.pipelines.vocabulary_learning.learning import (
+    CorpusWords,
+    learn_tokenizer,
+    subword_splitter,
+)
 
 DOCUMENT = pathlib.Path(__file__).parents[3] / "docs" / "languages.md"
 
@@ -70,7 +73,7 @@ def test_a_piece_that_crosses_words_joins_them():
 def learned(kind: str):
     texts = [*ARTICLE_1.values()] * 3
     counts = {}
-    for word in word_splitter(kind, False)([part for text in texts for part in text.split()]):
+    for word in subword_splitter(kind, False)([part for text in texts for part in text.split()]):
         counts[word.decode()] = counts.get(word.decode(), 0) + 1
     return learn_tokenizer(CorpusWords.of(counts, 10_000), kind, 400, False)
 

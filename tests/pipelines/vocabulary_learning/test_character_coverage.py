@@ -70,7 +70,7 @@ def test_a_vocabulary_that_is_too_small_is_refused():
         ),
         (
             {"character_coverage": 0.9, "extend": "vocab.txt", "add": 5},
-            "--character_coverage=0.9: cannot be given beside --extend",
+            "--character_coverage=0.9: cannot be given with --extend",
         ),
     ],
 )

@@ -18,7 +18,8 @@ from beambert.pipelines.files import input_list
 from beambert.pipelines.files.input_files import InputFile, match_inputs
 from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS, Vocabulary
 from beambert.pipelines.tokenizers.wordpiece import Tokenizer, word_splitter
-from beambert.pipelines.vocabulary_learning import run, word_counts
+from beambert.pipelines.vocabulary_learning import graph as word_counts
+from beambert.pipelines.vocabulary_learning import run
 from beambert.pipelines.vocabulary_learning.graph import LearnVocabulary
 from beambert.pipelines.vocabulary_learning.job import VocabularyJob
 

@@ -14,7 +14,7 @@ from beambert.pipelines.create_vocabulary import main
 from beambert.pipelines.tokenizers.pieces import cut, cut_piece, longest_of
 from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS, Vocabulary
 from beambert.pipelines.tokenizers.wordpiece import Tokenizer
-from beambert.pipelines.vocabulary_learning.extension import choose_pieces, tokens_of
+from beambert.pipelines.vocabulary_learning.learning import choose_pieces, tokens_of
 
 LETTERS = "abcd"
 PIECES = [*LETTERS, *(f"##{letter}" for letter in LETTERS), "ab", "##cd", "abc"]
@@ -99,7 +99,7 @@ def test_old_tokens_stay_and_new_ones_save_what_is_said(old, capsys):
         ids, _ = Tokenizer(Vocabulary(tuple(tokens)), True).tokenize_batch([TEXT])
         assert len(ids) == said[name]
     assert said["counted_words"] == 13
-    assert f"3 of them new; {said['tokens_after'] / 13:.3f} tokens a word in place of" in told
+    assert f"3 of them new; {said['tokens_after'] / 13:.3f} tokens a word instead of" in told
     main(flags(old, add=3))
     assert "already finished by the same command" in capsys.readouterr().out
     with pytest.raises(InputError, match="--add there 3, here 4"):
@@ -149,7 +149,7 @@ def test_pieces_that_are_of_no_use(old, piece, message):
         ({"add": 0}, "--add=0: must be at least 1"),
         ({"add": 2, "extend": None}, "--add=2: needs --extend"),
         ({"add": 2, "kind": "bpe"}, "only word pieces can be extended"),
-        ({"add": 2, "vocab_size": 900}, "--vocab_size=900: cannot be given beside --extend"),
+        ({"add": 2, "vocab_size": 900}, "--vocab_size=900: cannot be given with --extend"),
         ({"add": 2, "extend": "missing"}, "--extend=missing: no such file or folder"),
         ({"add": 900}, "--add=900: only .* new pieces would save a token of this text"),
     ],

@@ -12,7 +12,8 @@ from tensorflow_text.tools.wordpiece_vocab import wordpiece_tokenizer_learner_li
 
 from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS, Vocabulary
 from beambert.pipelines.tokenizers.wordpiece import Tokenizer
-from beambert.pipelines.vocabulary_learning import learning, word_counts
+from beambert.pipelines.vocabulary_learning import graph as word_counts
+from beambert.pipelines.vocabulary_learning import learning
 from beambert.pipelines.vocabulary_learning.learning import (
     CorpusWords,
     choose_characters,

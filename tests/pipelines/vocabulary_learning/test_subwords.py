@@ -13,7 +13,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 from beambert.console import run_main
 from beambert.pipelines.create_vocabulary import main
 from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS
-from beambert.pipelines.vocabulary_learning.subwords import empty_tokenizer, word_splitter
+from beambert.pipelines.vocabulary_learning.learning import empty_tokenizer, subword_splitter
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +64,7 @@ def test_a_learned_bpe_is_the_library_s(capsys, tmp_path, corpus_file, lines):
 def test_words_are_those_that_the_tokenizer_cuts(kind):
     texts = [case["text"] for case in GOLDEN["cases"]]
     for lower in (False, True):
-        empty, split = empty_tokenizer(kind, lower), word_splitter(kind, lower)
+        empty, split = empty_tokenizer(kind, lower), subword_splitter(kind, lower)
         for stretch in {stretch for text in texts for stretch in text.split(" ")}:
             found = [word.decode() for word in split([stretch])]
             whole = empty.normalizer.normalize_str(f" {stretch.strip()}")
