@@ -10,7 +10,6 @@ HERE = pathlib.Path(__file__).parent
 # Beam's --setup_file installs no extras, so what a worker needs is here.
 REQUIREMENTS = [
     "apache-beam[gcp]>=2.77",  # the pipelines, Dataflow, gs://
-    "charset-normalizer>=3.4",  # encodings of text files other than UTF-8
     "datasketch>=2",  # MinHash, for near duplicates
     "google-cloud-storage>=3",  # Beam's gs:// file system stands on it
     "google-crc32c",  # checksums of the TFRecord framing

@@ -1,5 +1,6 @@
-"""Files that are no text, recognised by their first bytes, with advice. Pure."""
+"""Files that are not plain text: known by their first bytes, with advice. Pure."""
 
+import re
 from collections.abc import Sequence
 
 # Number of first bytes that `not_text` looks at: the name of a TAR archive's format ends at 262.
@@ -18,13 +19,10 @@ _KINDS: Sequence[tuple[bytes, str, str]] = (
     (b"\xff\xd8\xff", "a picture (JPEG)", "give its text"),
     (b"GIF87a", "a picture (GIF)", "give its text"),
     (b"GIF89a", "a picture (GIF)", "give its text"),
-    (b"II*\x00", "a picture (TIFF)", "give its text"),
-    (b"MM\x00*", "a picture (TIFF)", "give its text"),
+    (b"PAR1", "a Parquet file", "export its text column as CSV or JSON Lines (`data` reads it)"),
+    (b"ARROW1\x00\x00", "an Arrow (Feather) file", "write it as Parquet or JSON Lines"),
     (b"SQLite format 3\x00", "an SQLite database", "export its text column as CSV or JSON Lines"),
     (b"\x7fELF", "a program", "leave it out"),
-    (b'.\\"', "a page of troff", "print it to a file with man -P cat"),
-    (b"'\\\"", "a page of troff", "print it to a file with man -P cat"),
-    (b".TH ", "a page of troff", "print it to a file with man -P cat"),
     (b"7z\xbc\xaf\x27\x1c", "a 7z archive", _UNPACK),
     (b"Rar!\x1a\x07", "a RAR archive", _UNPACK),
     (b"\xfd7zXZ\x00", "compressed with xz", _UNPACK),
@@ -46,9 +44,82 @@ _TAR, _TAR_AT = b"ustar", 257
 # Compressed text of bzip2 has this after the level, which is a digit.
 _BZIP2_BLOCK = b"1AY&SY"
 
+# Comments of HTML. The group is atomic: several comments could otherwise be one long comment in
+# many ways, and all would be tried.
+_COMMENTS = rb"(?>(?:<!--.{0,20000}?-->\s*|<\?xml\b[^<>]*>\s*)*)"
+# Comments, lines of one tag and blank lines among lines of columns.
+_BETWEEN_COLUMNS = rb"(?>(?:#[^\r\n]*\r?\n|<\w+>[ \t]*\r?\n|\s+)*)"
+# Five lines of words in columns, the last of which has the label of a word (Tjong Kim Sang and De
+# Meulder 2003).
+_LABELLED = (
+    rb"(?:" + _BETWEEN_COLUMNS + rb"\S+(?:[ \t]+\S+)*[ \t]+(?:O|[BIES]-[\w-]+)[ \t]*\r?\n){5}"
+)
+# The first word of a sentence in the ten columns of CoNLL-X and CoNLL-U, of which the seventh is
+# the number of its head (universaldependencies.org, "CoNLL-U Format").
+_WORD_OF_TREE = (
+    rb"(?:1(?:-\d+)?|0\.1)\t(?:[^\t\r\n]+\t){5}(?:\d+|_)\t(?:[^\t\r\n]+\t){2}[^\t\r\n]+\r?\n"
+)
+# Text whose markup would be learned as words: name, regular expression of its beginning, and what
+# it is with the advice. Byte order marks and white space may stand before it.
+TEXT_KINDS: Sequence[tuple[str, bytes, str]] = (
+    (
+        "html",
+        _COMMENTS + rb"<(?:!doctype\s+html|html\b|(?:head|body|div|p|span|a|h[1-6]|ul"
+        rb"|ol|table|br|pre|section|article|main)\b[^<>]*>.*</[a-z])",
+        "is HTML; take the text out of it with a tool such as trafilatura",
+    ),
+    (
+        "xml",
+        # A chat log may begin with a name in such brackets, but it closes none.
+        rb"(?:<\?xml\b|<!doctype\s|<[a-z][\w:.-]*\b[^<>]*>.*</[a-z])",
+        "is XML and not a MediaWiki dump; take the text out of it",
+    ),
+    (
+        "warc",
+        rb"WARC/1\.\d\r?\n",
+        "is a web archive (WARC or WET); take the text out of it with a tool such as warcio or "
+        "trafilatura, and write it as JSON Lines",
+    ),
+    (
+        "conll",
+        rb"(?:#[ \t]*global\.columns[ \t]*=|"
+        + _BETWEEN_COLUMNS
+        + rb"(?:"
+        + _WORD_OF_TREE
+        + rb"|"
+        + _LABELLED
+        + rb"))",
+        "has words in columns with labels, for a task; take its words out of it",
+    ),
+    (
+        "mail",
+        # Three fields of RFC 5322, of which one is common, perhaps behind mbox's "From " line.
+        rb"(?:From \S+[^\n]*\n)?(?=(?:[^\n]+\n){0,9}(?:From|Message-ID|Received|Path|Xref):)"
+        rb"(?:[A-Z][\w-]*:[ \t][^\n]*\n(?:[ \t]+\S[^\n]*\n)*){3}",
+        "is mail; take the text out of its messages",
+    ),
+    (
+        "latex",
+        rb"(?:%[^\n]*\n\s*)*\\(?:document(?:class|style)|begin\{document\})",
+        "is LaTeX; take the text out of it with a tool such as pandoc",
+    ),
+    (
+        "subtitles",
+        rb"(?:WEBVTT\b|\d+\s*\r?\n(?:\d+:)?\d\d:\d\d[,.]\d{3}[ \t]+-->)",
+        "has subtitles; take the text out of it",
+    ),
+)
+# The group is atomic, so that no text with much white space is looked at many times.
+_BEFORE_TEXT = rb"(?>(?:\xef\xbb\xbf)*\s*)"
+
+
+def text_kind_pattern(beginning: bytes) -> re.Pattern[bytes]:
+    """Returns the compiled regular expression of an entry of `TEXT_KINDS`."""
+    return re.compile(_BEFORE_TEXT + rb"(?:" + beginning + rb")", re.IGNORECASE | re.DOTALL)
+
 
 def not_text(beginning: bytes) -> str:
-    """Returns what a file is and what to do, if it is certainly no text; else "".
+    """Returns what a file is and what to do, if it is certainly not text; else "".
 
     Args:
       beginning: at least the first `BEGINNING_BYTES` bytes, or the whole file.

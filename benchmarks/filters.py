@@ -43,8 +43,8 @@ def seconds_of(call: Callable[[], object], repeats: int) -> float:
 
 def read_texts(patterns: Sequence[str], most: int) -> list[str]:
     """Returns normalized documents, about as many characters of each file, `most` in all."""
+    from beambert.pipelines.corpus.base import FilePart
     from beambert.pipelines.corpus.documents import Document
-    from beambert.pipelines.corpus.parts import FilePart
     from beambert.pipelines.corpus.reading import ReadOptions, read_part
     from beambert.pipelines.files.input_files import match_inputs
     from beambert.pipelines.text.cleaning import normalize_text

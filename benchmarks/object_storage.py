@@ -83,7 +83,7 @@ def measure(read: Callable[[], Iterator[bytes]], traffic: Traffic) -> dict[str, 
 
 def lines_in(path: str, opened: BinaryIO, end: int) -> Iterator[bytes]:
     """Yields the lines of an open file that start before a position, decompressed."""
-    from beambert.pipelines.corpus.line_reading import lines_of
+    from beambert.pipelines.corpus.base import lines_of
     from beambert.pipelines.files.compression import decompress
 
     position = 0

@@ -108,7 +108,7 @@ def batched(elements: Iterator[object]) -> Iterator[list[object]]:
 
 def expected(inputs: Sequence) -> int:
     """Returns the coverage of all inputs."""
-    from beambert.pipelines.corpus.coverage import expected_coverage
+    from beambert.pipelines.corpus.base import expected_coverage
 
     return expected_coverage(inputs)
 

@@ -8,7 +8,7 @@ from beambert.console import run_main
 from beambert.errors import InputError
 from beambert.flags import FlagGroup, FlagParser, parse_bool, read_job
 from beambert.loading import loading
-from beambert.pipelines.corpus.flags import add_input_flags
+from beambert.pipelines.corpus.sources import add_input_flags
 from beambert.pipelines.instances.parameters import CORPUS, MASKS, RECORDED_PAIRS, SOURCE
 from beambert.pipelines.jobs.running import BEAM_HELP, beam_options
 from beambert.pipelines.pretraining_data.job import PretrainingDataJob

@@ -7,7 +7,7 @@ from beambert.console import run_main
 from beambert.errors import InputError
 from beambert.flags import FlagParser, parse_bool, read_job
 from beambert.loading import loading
-from beambert.pipelines.corpus.flags import add_input_flags
+from beambert.pipelines.corpus.sources import add_input_flags
 from beambert.pipelines.jobs.running import BEAM_HELP, beam_options
 from beambert.pipelines.vocabulary_learning.job import KINDS, WORDPIECE, VocabularyJob
 

@@ -54,10 +54,10 @@ def build_parser() -> FlagParser:
     )
     add(
         "--encoding",
-        default="auto",
-        metavar="NAME",
-        help="encoding of files that are not UTF-8, such as windows-1252 (default: auto, which "
-        "takes what the files of a folder show, and rejects text where nothing is certain)",
+        default="utf-8",
+        metavar="NAME[,NAME]",
+        help="encodings of the files; each is read in the first one that fits the whole file, as "
+        "in utf-8,windows-1252 (default: %(default)s; a byte order mark decides for its file)",
     )
     add(
         "--unit",

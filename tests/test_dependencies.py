@@ -31,7 +31,7 @@ PIPELINES = {
     "shared": "",
     "storage": "shared",
     "tokenizers": "shared",
-    "tasks": "corpus.charsets corpus.encodings shared",
+    "tasks": "corpus.encodings shared",
     "model_inputs": "shared tasks tokenizers",
     "files": "shared storage",
     "jobs": "files shared storage",
@@ -43,7 +43,7 @@ PIPELINES = {
     "verification": "files jobs records shared storage tokenizers",
     "pretraining_data": "files jobs corpus instances records shared storage tasks text tokenizers",
     "features": "files jobs model_inputs records shared storage tasks tokenizers",
-    "prediction": "corpus.charsets corpus.encodings files jobs model_inputs shared storage tasks "
+    "prediction": "corpus.encodings files jobs model_inputs shared storage tasks "
     "tokenizers",
     "evaluation": "files jobs model_inputs prediction shared storage tasks tokenizers",
 }

@@ -12,7 +12,7 @@ from beambert.flags import (
     unknown_flag,
 )
 from beambert.loading import loading
-from beambert.pipelines.corpus.charsets import AUTO
+from beambert.pipelines.corpus.encodings import DEFAULT_ENCODING
 from beambert.pipelines.jobs.running import beam_options
 from beambert.trainer.weights.given_path import check_weights
 
@@ -82,10 +82,10 @@ def build_parser() -> FlagParser:
     )
     add(
         "--encoding",
-        default=AUTO,
-        metavar="NAME",
-        help="encoding of files that are not UTF-8, such as windows-1252 (default: %(default)s, "
-        "which takes what their content shows)",
+        default=DEFAULT_ENCODING,
+        metavar="NAME[,NAME]",
+        help="encodings of the files; each is read in the first one that fits the whole file, as "
+        "in utf-8,windows-1252 (default: %(default)s; a byte order mark decides for its file)",
     )
     add(
         "--unit",

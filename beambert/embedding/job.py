@@ -4,7 +4,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from beambert.job_fields import settle_fields
-from beambert.pipelines.corpus import charsets
+from beambert.pipelines.corpus.encodings import DEFAULT_ENCODING, parse_encodings
 
 if TYPE_CHECKING:
     from beambert.trainer.embedding.embedder import Embedder
@@ -23,8 +23,7 @@ class EmbeddingJob:
       text_column: column of the texts in tables, and in mappings.
       id_column: column of the identifiers in tables; "" for none.
       title_column: column of the titles in tables, which stand before the texts; "" for none.
-      encoding: encoding of files that are not UTF-8, by any of its names; "auto" to decide by their
-        content.
+      encoding: encodings of the files, see `corpus.encodings.parse_encodings`.
       unit: text of a plain text file, each `line` or the whole `file`.
       passage_words: greatest number of words of a passage of a file; 0 to leave texts whole.
       keep_text: whether the texts are written beside their embeddings.
@@ -45,7 +44,7 @@ class EmbeddingJob:
     text_column: str = "text"
     id_column: str = ""
     title_column: str = ""
-    encoding: str = charsets.AUTO
+    encoding: str = DEFAULT_ENCODING
     unit: str = "line"
     passage_words: int = 0
     keep_text: bool = True
@@ -56,9 +55,9 @@ class EmbeddingJob:
     max_seq_length: int | None = None
 
     def __post_init__(self) -> None:
-        """Refuses an encoding that is not known."""
+        """Raises InputError if an encoding is not known."""
         settle_fields(self)
-        charsets.check_encoding(self.encoding)
+        parse_encodings(self.encoding)
 
     def open(self) -> "Embedder":
         """Opens the encoder.
@@ -83,6 +82,4 @@ class EmbeddingJob:
         from beambert.trainer.embedding.text_files import TextReading
 
         given = {field.name: getattr(self, field.name) for field in dataclasses.fields(TextReading)}
-        is_given = self.encoding != charsets.AUTO
-        given["encoding"] = charsets.python_name(self.encoding) if is_given else ""
         return TextReading(**given)

@@ -19,7 +19,7 @@ from beambert.commands import COMMANDS
 from beambert.deploy.retraining.placeholders import check_filled_in
 from beambert.errors import InputError
 from beambert.pipelines import evaluate
-from beambert.pipelines.corpus.named_sources import parse_sources
+from beambert.pipelines.corpus.sources import parse_sources
 from beambert.pipelines.instances.mixture import parse_weights
 from beambert.pipelines.storage.claims import BLESSED, MARKER_FILE, NOT_BLESSED
 from beambert.pipelines.storage.model_files import CHECKPOINTS_FOLDER

@@ -1,14 +1,45 @@
-"""The results of reading: documents, skipped ones, and rejects with their reasons. Pure."""
+"""The results of reading (documents, skipped parts, rejects), and codes of languages. Pure."""
 
 import dataclasses
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 
-from beambert.pipelines.corpus import charsets
-from beambert.pipelines.corpus.charsets import NOTHING_ASSUMED, Assumed
+from beambert.errors import InputError
+from beambert.pipelines.corpus.encodings import wrong_encoding
 
 # Reason of a row without the column of texts.
 NO_TEXT = "no_text"
+# Reason of a document that isn't UTF-8.
+NOT_UTF8 = "not_utf8"
+# The codes of ISO 639-1, each with that of ISO 639-3.
+_CODES = (
+    "aa:aar ab:abk ae:ave af:afr ak:aka am:amh an:arg ar:ara as:asm av:ava ay:aym az:aze ba:bak "
+    "be:bel bg:bul bi:bis bm:bam bn:ben bo:bod br:bre bs:bos ca:cat ce:che ch:cha co:cos cr:cre "
+    "cs:ces cu:chu cv:chv cy:cym da:dan de:deu dv:div dz:dzo ee:ewe el:ell en:eng eo:epo es:spa "
+    "et:est eu:eus fa:fas ff:ful fi:fin fj:fij fo:fao fr:fra fy:fry ga:gle gd:gla gl:glg gn:grn "
+    "gu:guj gv:glv ha:hau he:heb hi:hin ho:hmo hr:hrv ht:hat hu:hun hy:hye hz:her ia:ina id:ind "
+    "ie:ile ig:ibo ii:iii ik:ipk io:ido is:isl it:ita iu:iku ja:jpn jv:jav ka:kat kg:kon ki:kik "
+    "kj:kua kk:kaz kl:kal km:khm kn:kan ko:kor kr:kau ks:kas ku:kur kv:kom kw:cor ky:kir la:lat "
+    "lb:ltz lg:lug li:lim ln:lin lo:lao lt:lit lu:lub lv:lav mg:mlg mh:mah mi:mri mk:mkd ml:mal "
+    "mn:mon mr:mar ms:msa mt:mlt my:mya na:nau nb:nob nd:nde ne:nep ng:ndo nl:nld nn:nno no:nor "
+    "nr:nbl nv:nav ny:nya oc:oci oj:oji om:orm or:ori os:oss pa:pan pi:pli pl:pol ps:pus pt:por "
+    "qu:que rm:roh rn:run ro:ron ru:rus rw:kin sa:san sc:srd sd:snd se:sme sg:sag si:sin sk:slk "
+    "sl:slv sm:smo sn:sna so:som sq:sqi sr:srp ss:ssw st:sot su:sun sv:swe sw:swa ta:tam te:tel "
+    "tg:tgk th:tha ti:tir tk:tuk tl:tgl tn:tsn to:ton tr:tur ts:tso tt:tat tw:twi ty:tah ug:uig "
+    "uk:ukr ur:urd uz:uzb ve:ven vi:vie vo:vol wa:wln wo:wol xh:xho yi:yid yo:yor za:zha zh:zho "
+    "zu:zul"
+)
+_LONG_CODES = {long: short for short, long in (pair.split(":") for pair in _CODES.split())}
+LANGUAGES = frozenset(_LONG_CODES.values())
+# Codes of ISO 639-3 for the standard form of a language, which corpora of the web use in its place.
+_LONG_CODES |= {
+    **{"arb": "ar", "azj": "az", "cmn": "zh", "ekk": "et", "khk": "mn", "lvs": "lv", "npi": "ne"},
+    **{"ory": "or", "pes": "fa", "swh": "sw", "uzn": "uz", "yue": "zh", "zsm": "ms"},
+}
+DEFAULT_LANGUAGE = "en"
+# A tag of BCP 47, such as zh-Hant-TW, also with underscores, as in eng_Latn.
+_TAG = re.compile(r"([a-z]{2,3})(?:[-_][a-z0-9]{1,8})*", re.IGNORECASE)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,8 +50,8 @@ class Document:
       text: paragraphs (or, if `is_split`, sentences) separated by line feeds.
       is_split: True if each line is one sentence already.
       encoding: encoding of the file's bytes.
-      cleaned: number of remains that were removed from the text, by reason.
-      language: code of its language, see `language_codes.language_of`; "" if the file names none.
+      cleaned: number of pieces of markup that were removed from the text, by reason.
+      language: code of its language, see `language_of`; "" if the file names none.
     """
 
     text: str
@@ -39,7 +70,7 @@ class Document:
 
 @dataclasses.dataclass(frozen=True)
 class Skip:
-    """A readable part of a file that is no document to learn from, such as a redirect.
+    """A readable part of a file that is not a document to learn from, such as a redirect.
 
     Attributes:
       reason: a word or two, under which info.json counts it.
@@ -55,7 +86,7 @@ class Reject:
     Attributes:
       line: number of its first line in the file, from 1.
       reason: a word or two, under which info.json counts it.
-      detail: message that helps a person to mend it.
+      detail: message that helps a person to fix it.
     """
 
     line: int
@@ -70,7 +101,7 @@ def count_read(row: Document | Skip | Reject, counts: Counter[str]) -> None:
       row: the result.
       counts: counts to add to. Each result adds 1 to "read". A skipped part adds 1 to "dropped "
         and its reason, and a reject to "rejected " and its reason. A document adds 1 to "encoding "
-        and the name of its encoding, and its removed remains to "cleaned " and their reasons.
+        and the name of its encoding, and its removed markup to "cleaned " and their reasons.
     """
     counts["read"] += 1
     if isinstance(row, Reject):
@@ -83,70 +114,44 @@ def count_read(row: Document | Skip | Reject, counts: Counter[str]) -> None:
             counts["cleaned " + reason] += count
 
 
-def undecodable(
-    raw: bytes,
-    line: int,
-    error: UnicodeDecodeError,
-    assumed: Assumed = NOTHING_ASSUMED,
-    is_file: bool = False,
-) -> Reject:
-    """Returns the reject for bytes that cannot be decoded; they start on line `line`.
+def decode_document(
+    raw: bytes, line: int, is_split: bool = False, unit: str = "line"
+) -> Document | Reject:
+    """Returns the document in UTF-8 bytes that start on line `line` of a file, or a reject.
 
     Args:
       raw: the bytes.
-      line: number of their first line.
-      error: the exception of decoding them as UTF-8.
-      assumed: what was assumed for them.
-      is_file: True if they are a whole file, in which other encodings were looked for.
+      line: number of the line.
+      is_split: whether each line of the document is one sentence.
+      unit: what the bytes are a part of, for messages: a "line", or the "field" of a table.
     """
-    bad_line = line + raw.count(b"\n", 0, error.start)
-    detail = f"byte 0x{raw[error.start]:02x} on line {bad_line} is not {error.encoding.upper()}"
-    if mixed := charsets.utf8_lines_of_mixed(raw):
-        detail += (
-            f", but {mixed:,} lines with letters beyond ASCII are: the text mixes encodings, or is "
-            "damaged; convert its lines to UTF-8"
+    try:
+        return Document(raw.decode("utf-8"), is_split)
+    except UnicodeDecodeError as error:
+        found = wrong_encoding(error, line, unit=unit)
+        return Reject(found.line, NOT_UTF8, str(found))
+
+
+def language_of(tag: str) -> str:
+    """Returns the code of a tag's language; "" if the tag names none.
+
+    The code is that of ISO 639-1 where the language has one. Any other code of three letters is
+    returned as it is, since there are some 7,000 of them.
+
+    Args:
+      tag: tag of BCP 47, such as "de", "zh-Hant", "pt_BR" or "tha_Thai".
+    """
+    found = _TAG.fullmatch(tag.strip())
+    code = found[1].lower() if found else ""
+    if len(code) == 2:
+        return code if code in LANGUAGES else ""
+    return _LONG_CODES.get(code, code)
+
+
+def check_language(language: str) -> None:
+    """Raises InputError unless a value is an ISO 639-1 code ("us" is a country, not a language)."""
+    if language not in LANGUAGES:
+        raise InputError(
+            f"--language={language}: is not an ISO 639-1 code; give that of the text's language, "
+            "such as en or zh, or of a related language"
         )
-    elif assumed.encoding:
-        name = charsets.web_name(assumed.encoding)
-        if not charsets.can_decode(raw, assumed.encoding):
-            detail += f" or {name}"
-        elif charsets.is_damaged_utf8(raw):
-            detail += ", as most others are"
-        else:
-            detail += (
-                f", and no other encoding is certain (the files beside it are {name}); give "
-                "--encoding="
-            )
-    elif is_file:
-        detail += ", and no other encoding is certain; give --encoding="
-    return Reject(bad_line, "not_utf8", detail)
-
-
-def decode_file(raw: bytes, assumed: Assumed = NOTHING_ASSUMED) -> Document | Reject:
-    """Returns the text of a file that is one document, or a reject if no encoding is certain.
-
-    An encoding other than UTF-8 is used if the text shows it, or if it is assumed.
-    """
-    try:
-        text, encoding = charsets.decode(raw, assumed)
-        return Document(text, encoding=encoding)
-    except UnicodeDecodeError as error:
-        return undecodable(raw, 1, error, assumed, is_file=True)
-
-
-def decode_document(
-    raw: bytes, line: int, is_split: bool = False, assumed: Assumed = NOTHING_ASSUMED
-) -> Document | Reject:
-    """Returns the document in bytes that start on line `line`, or a reject if none is certain.
-
-    A document of a larger file is UTF-8 or in the encoding that is assumed for the file. It may be
-    too short to show any other.
-    """
-    try:
-        text, encoding = charsets.decode_utf8(raw, assumed)
-        return Document(text, is_split, encoding)
-    except UnicodeDecodeError as error:
-        is_legacy = assumed.is_given or not charsets.is_damaged_utf8(raw)
-        if assumed.encoding and is_legacy and charsets.can_decode(raw, assumed.encoding):
-            return Document(raw.decode(assumed.encoding), is_split, assumed.encoding)
-        return undecodable(raw, line, error, assumed)

@@ -1,200 +1,262 @@
-"""Decides for a corpus how text that isn't UTF-8 is decoded, from samples of its files.
+"""Decodes text files in the encodings that the user declares with --encoding. Pure.
 
-One file may have too few bytes beyond ASCII to tell its encoding: a single pound sign, say. The
-files in its folder tell it then. The decision is made before a pipeline starts and sent to all
-workers, so that they agree.
+The flag lists encodings, `utf-8` by default. A byte order mark decides the encoding of its file.
+Any other file has the first listed encoding in which all of its bytes are text. So each file is
+read in one encoding, and none is guessed from the content: a wrong guess would teach wrong letters.
 """
 
 import codecs
-import dataclasses
-import posixpath
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+import re
+from collections.abc import Callable, Iterable, Sequence
 
-from beambert.pipelines.corpus import charsets
-from beambert.pipelines.corpus.charsets import Assumed
-from beambert.pipelines.corpus.escapes import escaped_encoding
+from beambert.errors import InputError
 
-if TYPE_CHECKING:  # A machine that trains has no Beam.
-    from beambert.pipelines.files.input_files import InputFile
+# Default of --encoding, and the same as a result of `parse_encodings`.
+DEFAULT_ENCODING = "utf-8"
+UTF8 = (DEFAULT_ENCODING,)
+# The four-byte marks begin with two-byte ones, so they are tried first.
+_BYTE_ORDER_MARKS = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+# Python's names of encodings -> those of the web, where they differ (WHATWG, "Encoding").
+_WEB_NAMES = {
+    "cp932": "shift_jis",
+    "cp949": "euc-kr",
+    "tis_620": "windows-874",
+    "mac_roman": "macintosh",
+}
+# The encoding that a message suggests for text that isn't UTF-8: most of it on the web is in this
+# one (w3techs.com, "Usage statistics of character encodings").
+_COMMONEST = "cp1252"
+# A part of the message about text that could be in that encoding.
+READS_AS_WINDOWS = "windows-1252 would read it as"
+# Number of bytes on either side of the first wrong one that a message shows.
+_SHOWN_BYTES = 25
+# Number of bytes at the beginning of a file that show its encoding and its format.
+SAMPLE_BYTES = 1 << 16
+# UTF-16 has a zero byte in each space and line end, more than this share of all bytes. As UTF-8 it
+# is the character NUL, which `normalize_text` removes.
+_MOST_ZEROS = 0.02
+_FEWEST_ZEROS = 4
+# The switches between character sets in ISO-2022-JP (RFC 1468), all of whose bytes are ASCII.
+_JAPANESE_SWITCH = re.compile(rb"\x1b\$[@B].*?\x1b\([BJ]", re.DOTALL)
+_ASCII = bytes(range(0x80))
+# Name of the error handler of `HALF_PAIR`.
+MARK_ERRORS = "beambert_mark_errors"
+# Half of a surrogate pair: UTF-8 cannot have it, so that its document is rejected.
+HALF_PAIR = "\ud800"
 
-# Greatest number of files to sample on this machine and elsewhere. A file elsewhere takes a request
-# of up to 16 MiB.
-SAMPLED_FILES = 1000
-SAMPLED_FILES_ELSEWHERE = 64
-# Share of a folder's files with a certain encoding that must have the same one.
-_AGREEMENT = 0.9
-# Stands for the encoding of text that has UTF-8 and another one.
-_MIXED = "mixed"
-
-
-@dataclasses.dataclass(frozen=True)
-class Encodings:
-    """How text that isn't UTF-8 is decoded.
-
-    Attributes:
-      given: encoding that the user names; "" if it is decided.
-      by_folder: folder -> the encoding that is assumed for its files.
-      elsewhere: the encoding that is assumed in other folders; "" for none.
-    """
-
-    given: str = ""
-    by_folder: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    elsewhere: str = ""
-
-    def of(self, path: str) -> Assumed:
-        """Returns what is assumed for a file."""
-        if self.given:
-            return Assumed(self.given, is_given=True)
-        return Assumed(self.by_folder.get(posixpath.dirname(path), self.elsewhere))
-
-    def to_json(self) -> dict[str, str]:
-        """Returns what is assumed, by folder; "*" stands for all others."""
-        return dict(self.by_folder) | ({"*": self.elsewhere} if self.elsewhere else {})
+codecs.register_error(MARK_ERRORS, lambda error: (HALF_PAIR, error.end))
 
 
-@dataclasses.dataclass(frozen=True)
-class Sample:
-    """The beginning of a file that isn't UTF-8.
+class WrongEncodingError(Exception):
+    """Text is in none of the declared encodings. The message names the line and the byte.
 
     Attributes:
-      path: path of the file.
-      raw: its first bytes, up to the end of a line if possible.
-      encoding: the encoding that it shows; "" if none is certain.
+      line: number of the line, from 1.
     """
 
-    path: str
-    raw: bytes
-    encoding: str
+    def __init__(self, line: int, detail: str):
+        """Takes the number of the line, and the message."""
+        super().__init__(detail)
+        self.line = line
 
 
-def choose_files(files: "Sequence[InputFile]", most: int) -> "list[InputFile]":
-    """Returns the files to sample, spread evenly over all files."""
-    step = max(1.0, len(files) / most)
-    return [files[int(n * step)] for n in range(min(most, len(files)))]
+def parse_encodings(given: str) -> tuple[str, ...]:
+    """Returns Python's names of the encodings in a value of --encoding, such as "utf-8,cp1252".
+
+    The web's names mean what they mean on the web: shift_jis is the encoding that Python calls
+    cp932.
+
+    Raises:
+      InputError: an encoding is not known.
+    """
+    found = []
+    by_web_name = {name.replace("_", "-"): encoding for encoding, name in _WEB_NAMES.items()}
+    for name in given.split(","):
+        plain = name.strip().lower().replace("_", "-").removeprefix("x-")
+        try:
+            codec = codecs.lookup(by_web_name.get(plain, plain))
+            "".encode(codec.name)  # It fails for codecs that are no encodings, such as base64.
+        except (LookupError, ValueError) as error:
+            raise InputError(
+                f"--encoding={given}: {name!r} is not known; name encodings such as utf-8, "
+                "windows-1252, shift_jis or utf-16-le, with commas between them"
+            ) from error
+        found.append(codec.name.removesuffix("-sig"))  # A mark is removed in any case.
+    return tuple(dict.fromkeys(found))
 
 
-def sample_of(path: str, raw: bytes) -> Sample | None:
-    """Returns the sample of a file, given its first bytes; None if it is UTF-8 or damaged UTF-8."""
-    if charsets.find_mark(raw) or charsets.wide_encoding(raw, charsets.NOTHING_ASSUMED):
-        return None
-    if raw.isascii():
-        raw = raw[: raw.rfind(b"\n") + 1] or raw  # The last character may be cut.
-        return Sample(path, raw, escaped) if (escaped := escaped_encoding(raw)) else None
+def web_name(encoding: str) -> str:
+    """Returns the name of an encoding as the web has it, such as windows-1252."""
+    if (plain := encoding.replace("-", "_")) in _WEB_NAMES:
+        return _WEB_NAMES[plain]
+    if encoding == DEFAULT_ENCODING:
+        return "UTF-8"
+    is_windows = encoding.startswith("cp125")
+    return encoding.replace("cp", "windows-", 1) if is_windows else encoding.replace("_", "-")
+
+
+def find_mark(beginning: bytes) -> str | None:
+    """Returns the encoding that a byte order mark at the beginning of a file shows, or None."""
+    return next((name for mark, name in _BYTE_ORDER_MARKS if beginning.startswith(mark)), None)
+
+
+def decode(raw: bytes, encodings: Sequence[str] = UTF8) -> tuple[str, str]:
+    """Returns a file's text without a byte order mark, and the name of its encoding.
+
+    Args:
+      raw: the whole file.
+      encodings: see `parse_encodings`.
+
+    Raises:
+      WrongEncodingError: the file is in none of the encodings.
+    """
+    encoding = find_mark(raw) or choose_encoding(lambda: [raw], encodings)
+    check_beginning(raw[:SAMPLE_BYTES], encoding)
     try:
-        codecs.getincrementaldecoder("utf-8")().decode(raw)  # The last character may be cut.
-    except UnicodeDecodeError:
-        if not charsets.is_damaged_utf8(raw):
-            whole_lines = raw[: raw.rfind(b"\n") + 1]
-            raw = raw if whole_lines.isascii() else whole_lines
-            return Sample(path, raw, charsets.detect_encoding(raw) or "")
+        text = raw.decode(encoding)
+    except UnicodeDecodeError as error:
+        raise wrong_encoding(error, 1, encodings) from error
+    return text.lstrip("\ufeff"), encoding.removesuffix("-sig")
+
+
+def choose_encoding(open_pieces: Callable[[], Iterable[bytes]], encodings: Sequence[str]) -> str:
+    """Returns the first of some encodings in which all bytes of a file are text.
+
+    A single encoding is returned without a look at the file. A file of which most bytes beyond
+    ASCII are UTF-8 is damaged UTF-8, rather than text in another encoding with strange letters.
+
+    Args:
+      open_pieces: function that returns the bytes of the file, in pieces, from the beginning.
+      encodings: see `parse_encodings`.
+
+    Raises:
+      WrongEncodingError: there is none.
+    """
+    if len(encodings) == 1:
+        return encodings[0]
+    first: WrongEncodingError | None = None
+    for encoding in encodings:
+        error = _find_error(open_pieces(), encoding, encodings)
+        if error is None:
+            return encoding
+        if encoding == DEFAULT_ENCODING and _is_damaged_utf8(open_pieces()):
+            return encoding
+        first = first or error
+    assert first
+    raise first
+
+
+def encoding_of_beginning(beginning: bytes, encodings: Sequence[str]) -> str:
+    """Returns the encoding in which a file's format is recognised.
+
+    Args:
+      beginning: the first bytes of the file, the last character of which may be cut.
+      encodings: see `parse_encodings`.
+    """
+    if mark := find_mark(beginning):
+        return mark
+    for encoding in encodings if len(encodings) > 1 else ():
+        try:
+            codecs.getincrementaldecoder(encoding)().decode(beginning)
+            return encoding
+        except UnicodeDecodeError:
+            pass
+    return encodings[0]
+
+
+def check_beginning(beginning: bytes, encoding: str) -> None:
+    """Checks that a file isn't in an encoding whose bytes pass as those of the declared one.
+
+    Args:
+      beginning: the first bytes of the file.
+      encoding: its encoding, by a byte order mark or as declared.
+
+    Raises:
+      WrongEncodingError: it looks like UTF-16 or ISO-2022-JP.
+    """
+    zeros = 0 if encoding.startswith(("utf-16", "utf-32")) else beginning.count(0)
+    if zeros >= max(_FEWEST_ZEROS, _MOST_ZEROS * len(beginning)):
+        line = beginning.count(b"\n", 0, beginning.index(0)) + 1
+        raise WrongEncodingError(
+            line,
+            f"line {line} has zero bytes, as UTF-16 without a byte order mark has; if it is that, "
+            "give --encoding=utf-16-le or --encoding=utf-16-be",
+        )
+    if encoding == DEFAULT_ENCODING and (found := _JAPANESE_SWITCH.search(beginning)):
+        line = beginning.count(b"\n", 0, found.start()) + 1
+        raise WrongEncodingError(
+            line, f"line {line} is in ISO-2022-JP; give --encoding=iso2022_jp,utf-8"
+        )
+
+
+def wrong_encoding(
+    error: UnicodeDecodeError, first_line: int, encodings: Sequence[str] = UTF8, unit: str = "line"
+) -> WrongEncodingError:
+    """Returns the error about bytes that cannot be decoded, with their line as windows-1252 has it.
+
+    Args:
+      error: the error of decoding some bytes.
+      first_line: number of the line on which these bytes begin.
+      encodings: the encodings that were tried on the file.
+      unit: what these bytes are a part of: a "line", or the "field" of a table.
+    """
+    raw, at = error.object, error.start
+    line = first_line + raw.count(b"\n", 0, at)
+    column = at - (raw.rfind(b"\n", 0, at) + 1) + 1
+    return _wrong_encoding(raw, at, line, f"byte {column:,} of the {unit}", encodings)
+
+
+def _wrong_encoding(
+    raw: bytes, at: int, line: int, position: str, encodings: Sequence[str]
+) -> WrongEncodingError:
+    names = " or ".join(map(web_name, encodings))
+    detail = f"byte 0x{raw[at]:02x} on line {line} is not {names} ({position})"
+    if _COMMONEST not in encodings:
+        end = raw.find(b"\n", at)
+        start = max(raw.rfind(b"\n", 0, at) + 1, at - _SHOWN_BYTES)
+        around = raw[start : min(end if end >= 0 else len(raw), at + _SHOWN_BYTES)]
+        shown = " ".join(around.decode(_COMMONEST, "replace").split())
+        listed = ",".join(map(web_name, [*encodings, _COMMONEST])).replace("UTF-8", "utf-8")
+        detail += f"; {READS_AS_WINDOWS} “{shown}”: if that is right, give --encoding={listed}"
+    return WrongEncodingError(line, detail)
+
+
+def _find_error(
+    pieces: Iterable[bytes], encoding: str, encodings: Sequence[str]
+) -> WrongEncodingError | None:
+    """Returns the error about the first bytes that are no text in an encoding, or None."""
+    decoder = codecs.getincrementaldecoder(encoding)()
+    lines, column, piece = 0, 0, b""  # before the piece
+    try:
+        for piece in pieces:
+            decoder.decode(piece)
+            lines += piece.count(b"\n")
+            last = piece.rfind(b"\n")
+            column = len(piece) - last - 1 if last >= 0 else column + len(piece)
+        piece = b""
+        decoder.decode(b"", final=True)
+    except UnicodeDecodeError as error:
+        raw, at = error.object, error.start
+        # The decoder holds the first bytes of a character that the piece before has cut.
+        held = len(raw) - len(piece)
+        lines += raw.count(b"\n", 0, at)
+        last = raw.rfind(b"\n", 0, at)
+        column = at - last if last >= 0 else column - held + at + 1
+        return _wrong_encoding(raw, at, lines + 1, f"byte {column:,} of the line", encodings)
     return None
 
 
-def assume(samples: Sequence[Sample]) -> Encodings:
-    """Returns what is assumed for each folder whose encoding is certain.
-
-    A folder's encoding is that of nearly all its files whose own encoding is certain. If there is
-    no such file, all samples of the folder are judged as one text, and then the other folders are
-    asked.
-    """
-    folders: dict[str, list[Sample]] = {}
-    for sample in samples:
-        folders.setdefault(posixpath.dirname(sample.path), []).append(sample)
-    everywhere = _agreed(samples)
-    found = {}
-    for folder, inside in folders.items():
-        if any(sample.encoding for sample in inside):
-            found[folder] = _agreed(inside)
-        else:
-            joined = b"\n".join(sample.raw for sample in inside)
-            found[folder] = charsets.detect_encoding(joined) or everywhere
-    # A folder whose files disagree has none, whatever the others have.
-    told = {folder: found[folder] for folder in sorted(found) if found[folder] or everywhere}
-    return Encodings("", told, everywhere)
-
-
-def _agreed(samples: Iterable[Sample]) -> str:
-    """Returns the encoding of nearly all samples that show one, or ""."""
-    votes = Counter(sample.encoding for sample in samples if sample.encoding)
-    if not votes:
-        return ""
-    (encoding, most) = votes.most_common(1)[0]
-    return encoding if most >= _AGREEMENT * votes.total() else ""
-
-
-def sample_files(
-    files: "Sequence[InputFile]", begin: "Callable[[InputFile], bytes]"
-) -> tuple[list[Sample], int]:
-    """Returns the samples of those of some files that aren't UTF-8, and the number looked at.
-
-    Args:
-      files: the files of the corpus.
-      begin: function that returns the first bytes of a file, or b"" if its format is always UTF-8.
-    """
-    is_here = all("://" not in file.path for file in files)
-    chosen = choose_files(files, SAMPLED_FILES if is_here else SAMPLED_FILES_ELSEWHERE)
-    # Files elsewhere take most of the time to wait for them.
-    with ThreadPoolExecutor(16) as pool:
-        found = pool.map(lambda file: sample_of(file.path, begin(file)), chosen)
-        return [sample for sample in found if sample], len(chosen)
-
-
-def decide(
-    files: "Sequence[InputFile]", begin: "Callable[[InputFile], bytes]"
-) -> tuple[Encodings, list[str]]:
-    """Returns how files that aren't UTF-8 are decoded, and the lines that say what is assumed.
-
-    Args:
-      files, begin: see `sample_files`.
-    """
-    samples, sampled = sample_files(files, begin)
-    found = assume(samples)
-    return found, describe(samples, found, sampled if sampled < len(files) else 0)
-
-
-def describe(samples: Sequence[Sample], encodings: Encodings, sampled: int = 0) -> list[str]:
-    """Returns the lines that say what is assumed, each with an example.
-
-    Args:
-      samples: samples of the files that aren't UTF-8.
-      encodings: what is assumed.
-      sampled: number of files that were looked at; 0 if these were all.
-    """
-    of_all = f" of {sampled:,} sampled" if sampled else ""
-    by_encoding: dict[str, list[Sample]] = {}
-    for sample in samples:
-        encoding = charsets.choose_encoding(sample.raw, encodings.of(sample.path))
-        if not encoding and charsets.utf8_lines_of_mixed(sample.raw):
-            encoding = _MIXED
-        by_encoding.setdefault(encoding, []).append(sample)
-    lines = []
-    for encoding, found in sorted(by_encoding.items(), key=lambda item: -len(item[1])):
-        count = f"{len(found):,}{of_all} file{'' if max(len(found), sampled) == 1 else 's'}"
-        name = found[0].path
-        if encoding == _MIXED:
-            numbered = enumerate(found[0].raw.splitlines(), 1)
-            bad = next(at for at, line in numbered if not charsets.can_decode(line, "utf-8"))
-            lines.append(
-                f"encodings are mixed in {count}, such as {name}: line {bad} is not UTF-8, but "
-                "others are; convert its lines to UTF-8"
-            )
-        elif encoding:
-            lines.append(
-                f"assumed {charsets.web_name(encoding)} for {count}, such as {name}: "
-                f"“{charsets.example(found[0].raw, encoding)}”; give --encoding= to decide"
-            )
-        else:
-            lines.append(
-                f"no encoding is certain from the beginning of {count}, such as {name}: "
-                f"{_around(found[0].raw)!r}; give --encoding= to decide"
-            )
-    return lines
-
-
-def _around(raw: bytes) -> bytes:
-    """Returns the bytes around the first byte beyond ASCII."""
-    at = next(at for at, byte in enumerate(raw) if byte >= 0x80)
-    return raw[max(0, at - charsets.EXAMPLE_CHARACTERS) : at + charsets.EXAMPLE_CHARACTERS]
+def _is_damaged_utf8(pieces: Iterable[bytes]) -> bool:
+    """Returns whether most bytes beyond ASCII are UTF-8, which other encodings hardly ever form."""
+    decoder = codecs.getincrementaldecoder("utf-8")("ignore")
+    beyond = utf8_bytes = 0
+    for piece in pieces:
+        beyond += len(piece.translate(None, _ASCII))
+        utf8_bytes += len(decoder.decode(piece).encode().translate(None, _ASCII))
+    return 2 * utf8_bytes > beyond

@@ -1,7 +1,7 @@
 """The formats of a corpus, and how a file's format is recognised. Pure.
 
-To add a format, say EPUB, write a module `epub.py` with a subclass of `format_base.Format`, or of
-`LineFormat` if its documents consist of lines:
+To add a format, say EPUB, write a subclass of `base.Format`, or of `base.LineFormat` if its
+documents consist of lines:
 
 - `name` is the value of --format;
 - `beginning` or `recognises` recognises its files by their first bytes;
@@ -11,31 +11,102 @@ To add a format, say EPUB, write a module `epub.py` with a subclass of `format_b
 Then add an instance of the class to `_TRIED`.
 """
 
-from beambert.pipelines.corpus import charsets
-from beambert.pipelines.corpus.charsets import NOTHING_ASSUMED, Assumed
-from beambert.pipelines.corpus.delimited import Csv, Tsv
-from beambert.pipelines.corpus.foreign import FOREIGN, JSON, Foreign
-from beambert.pipelines.corpus.format_base import Format
-from beambert.pipelines.corpus.jsonl import JsonLines
-from beambert.pipelines.corpus.line_reading import has_returns_alone
-from beambert.pipelines.corpus.markdown import Markdown
-from beambert.pipelines.corpus.mediawiki import MediaWiki
-from beambert.pipelines.corpus.parquet import Parquet
-from beambert.pipelines.corpus.plain_text import PlainText
-from beambert.pipelines.corpus.sentence_lines import SentenceLines
-from beambert.pipelines.corpus.wikiextractor import WikiExtractor
-from beambert.pipelines.corpus.wikitext import WikiText
-from beambert.pipelines.files.compression import plain_name
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import BinaryIO
 
+from beambert.file_kinds import BEGINNING_BYTES, TEXT_KINDS, not_text, text_kind_pattern
+from beambert.pipelines.corpus.base import (
+    BEFORE_TEXT,
+    Columns,
+    FilePart,
+    Format,
+    has_returns_alone,
+)
+from beambert.pipelines.corpus.documents import Reject
+from beambert.pipelines.corpus.encodings import DEFAULT_ENCODING, UTF8, encoding_of_beginning
+from beambert.pipelines.corpus.tables import Csv, JsonLines, Parquet, Tsv
+from beambert.pipelines.corpus.text_files import Markdown, PlainText, SentenceLines
+from beambert.pipelines.corpus.wiki_files import MediaWiki, WikiExtractor, WikiText
+from beambert.pipelines.files.compression import decompress, plain_name
+
+
+class Foreign(Format):
+    """A format whose files are recognised only to be rejected with advice.
+
+    Without these, --format=auto would take the tags of a page for words to learn. They are not
+    values of --format: a format that is named there reads such a file as it is.
+    """
+
+    def __init__(self, name: str, beginning: re.Pattern[bytes], detail: str):
+        """Takes the attributes, and what the files are and what to do."""
+        self.name = name
+        self.beginning = beginning
+        self._detail = detail
+
+    def read(
+        self,
+        part: FilePart,
+        stored: BinaryIO,
+        columns: Columns,
+        tell: Callable[[int], None],
+        encodings: Sequence[str] = UTF8,
+    ) -> Iterator[Reject]:
+        """Yields the reject of the whole file."""
+        yield Reject(1, self.name, self._detail)
+
+
+class NotText(Foreign):
+    """Files that `not_text` names, such as PDF documents and archives."""
+
+    def __init__(self) -> None:
+        """Takes nothing: the first bytes of each file say what it is."""
+        self.name = "not_text"
+
+    def recognises(self, sample: bytes) -> bool:
+        """Returns whether a file is not text, by its first (decompressed) bytes."""
+        return not_text(sample) != ""
+
+    def read(
+        self,
+        part: FilePart,
+        stored: BinaryIO,
+        columns: Columns,
+        tell: Callable[[int], None],
+        encodings: Sequence[str] = UTF8,
+    ) -> Iterator[Reject]:
+        """Yields the reject of the whole file, with its kind."""
+        beginning = decompress(part.file.path, stored).read(BEGINNING_BYTES)
+        yield Reject(1, self.name, not_text(beginning))
+
+
+_JSON = Foreign(
+    "json",
+    re.compile(
+        BEFORE_TEXT
+        + rb'(?:\[\s*\{\s*"|\[\s*"(?:[^"\\]|\\.)*"\s*(?:,\s*"|\]\s*\Z)|\{[ \t]*\r?\n\s*")',
+        re.DOTALL,
+    ),
+    "is JSON, but not JSON Lines; write each object on a line of its own (jq -c '.[]' does it for "
+    "an array, jq -c . for an object)",
+)
+_FOREIGN = (
+    *(
+        Foreign(name, text_kind_pattern(beginning), f"{what}, or learn its markup: --format=text")
+        for name, beginning, what in TEXT_KINDS
+    ),
+    NotText(),
+)
 # The formats in the order in which they are tried on a file. The last one recognises any file.
+# JSON is tried before JSON Lines, which may begin in the same way.
 _TRIED: tuple[Format, ...] = (
     Parquet(),
     WikiExtractor(),
     MediaWiki(),
     WikiText(),
-    JSON,
+    _JSON,
     JsonLines(),
-    *FOREIGN,
+    *_FOREIGN,
     Csv(),
     Tsv(),
     Markdown(),
@@ -46,26 +117,32 @@ _TRIED: tuple[Format, ...] = (
 FORMATS = {found.name: found for found in _TRIED}
 # The values of --format that name one.
 CHOICES = [found.name for found in _TRIED if not isinstance(found, Foreign)]
-# Formats that are said even if all files have them.
-TO_TELL = {"csv", "tsv", *(found.name for found in _TRIED if isinstance(found, Foreign))}
+# Formats that are reported even if all files have them.
+TO_REPORT = {"csv", "tsv", *(found.name for found in _TRIED if isinstance(found, Foreign))}
 # The value of --format that has each file's format recognised.
 AUTO = "auto"
 
 
-def recognise(sample: bytes, assumed: Assumed = NOTHING_ASSUMED, path: str = "") -> Format:
+def recognise(sample: bytes, encodings: Sequence[str] = UTF8, path: str = "") -> Format:
     """Returns the format of a file.
 
     Args:
-      sample: its first `charsets.SAMPLE_BYTES` bytes; the last character may be cut.
-      assumed: encoding of text that isn't UTF-8.
+      sample: its first `SAMPLE_BYTES` bytes; the last character may be cut.
+      encodings: encodings that the user declares.
       path: path of the file, whose ending counts where the content shows plain text.
     """
-    encoding = charsets.find_mark(sample) or charsets.wide_encoding(sample, assumed)
-    if encoding:
-        sample = sample.decode(encoding, "ignore").encode()
+    sample = to_utf8(sample, encodings)
     if has_returns_alone(sample):
         sample = sample.replace(b"\r", b"\n")
     found = next(found for found in FORMATS.values() if found.recognises(sample))
     name = plain_name(path).lower()
     by_name = (other for other in FORMATS.values() if name.endswith(other.endings))
     return next((other for other in by_name if found.name in other.weaker), found)
+
+
+def to_utf8(sample: bytes, encodings: Sequence[str]) -> bytes:
+    """Returns the first bytes of a file, converted to UTF-8 if they are in another encoding."""
+    encoding = encoding_of_beginning(sample, encodings)
+    if encoding == DEFAULT_ENCODING:
+        return sample
+    return sample.decode(encoding, "ignore").encode()

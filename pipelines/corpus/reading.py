@@ -7,20 +7,25 @@ import io
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from itertools import chain, islice
 from typing import BinaryIO
 
 from beambert.console import counted
 from beambert.errors import InputError
-from beambert.pipelines.corpus import charsets, encodings, parts
-from beambert.pipelines.corpus.columns import NO_LANGUAGE, Columns
+from beambert.pipelines.corpus import base
+from beambert.pipelines.corpus.base import Columns, FilePart, Format, LineFormat
 from beambert.pipelines.corpus.documents import NO_TEXT, Document, Reject, Skip
-from beambert.pipelines.corpus.encodings import Encodings
-from beambert.pipelines.corpus.foreign import Foreign
-from beambert.pipelines.corpus.format_base import Format, LineFormat
-from beambert.pipelines.corpus.formats import AUTO, FORMATS, TO_TELL, recognise
-from beambert.pipelines.corpus.line_reading import has_returns_alone
-from beambert.pipelines.corpus.parts import FilePart
+from beambert.pipelines.corpus.encodings import READS_AS_WINDOWS, SAMPLE_BYTES, UTF8
+from beambert.pipelines.corpus.formats import (
+    AUTO,
+    FORMATS,
+    TO_REPORT,
+    Foreign,
+    recognise,
+    to_utf8,
+)
+from beambert.pipelines.corpus.tables import NO_LANGUAGE
 from beambert.pipelines.files.compression import CorruptFileError, decompress
 from beambert.pipelines.files.input_files import InputFile
 from beambert.progress import ProgressTally
@@ -28,10 +33,16 @@ from beambert.progress import ProgressTally
 # Number of files of which texts are sampled, and of texts of each.
 _SAMPLED_TEXTS = 8
 _TEXTS_OF_A_FILE = 100
+# Greatest number of files whose formats are looked at before a job, on this machine and elsewhere.
+# A file elsewhere takes a request of up to 16 MiB.
+_RECOGNISED_FILES = 1000
+_RECOGNISED_FILES_ELSEWHERE = 64
 # Number of bytes in which a file's first `SAMPLE_BYTES` bytes are found, also if it is compressed.
 BEGINNING_BYTES = 1 << 19
 # Number of rejects that a job lists. All are counted.
 MOST_REJECTS = 10_000
+# Number of files that a message lists.
+_LISTED_FILES = 5
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,13 +54,13 @@ class ReadOptions:
       text_column: column that holds the documents, in formats that have columns.
       language_column: column that names the language of each, in these formats; "" for none.
       progress_folder: folder of a `ProgressDisplay`, or None.
-      encodings: how text that isn't UTF-8 is decoded.
+      encodings: encodings of text files, see `encodings.parse_encodings`.
     """
 
     format: str = AUTO
     text_column: str = "text"
     progress_folder: str | None = None
-    encodings: Encodings = Encodings()
+    encodings: tuple[str, ...] = UTF8
     language_column: str = ""
 
     @property
@@ -64,49 +75,35 @@ def split_file(file: InputFile, options: ReadOptions) -> list[FilePart]:
     Raises:
       InputError: the file, or another file that belongs to it, cannot be used.
     """
-    if file.bytes < 2 * parts.part_bytes(file):
+    if file.bytes < 2 * base.part_bytes(file):
         return [FilePart(file, options.format)]
     beginning = _beginning(file)
-    assumed = options.encodings.of(file.path)
     found = _format_of(file, beginning, options)
-    if charsets.wide_encoding(beginning, assumed) or has_returns_alone(beginning):
-        return [FilePart(file, found.name)]
-    return found.split(file, options.columns)
+    return found.split(file, options.columns, beginning, options.encodings)
 
 
-def find_encodings(
-    files: Sequence[InputFile], format_name: str, given: str
-) -> tuple[Encodings, list[str]]:
-    """Returns how text that isn't UTF-8 is decoded, and the lines that say what is assumed.
-
-    It reads the beginnings of a limited number of files.
-
-    Args:
-      files: all files of the corpus.
-      format_name: see `ReadOptions`.
-      given: the value of --encoding.
+def read_part(
+    part: FilePart, options: ReadOptions, progress: ProgressTally
+) -> Iterator[Document | Skip | Reject]:
+    """Yields the documents of a part. If the file is corrupt, the last result is a reject.
 
     Raises:
-      InputError: there is no such encoding, or a file cannot be opened.
+      InputError: the file cannot be opened or used.
     """
-    charsets.check_encoding(given)
-    if given != charsets.AUTO:
-        return Encodings(charsets.python_name(given)), []
-    if format_name != AUTO and FORMATS[format_name].is_utf8:
-        return Encodings(), []
+    reported = 0
 
-    options = ReadOptions(format_name)
-    recognised: dict[str, str] = {}
+    def tell(done: int) -> None:
+        nonlocal reported
+        done = max(reported, min(done, part.bytes))
+        progress.add(bytes=done - reported)
+        reported = done
 
-    def begin(file: InputFile) -> bytes:
-        beginning = _beginning(file)
-        format_ = _format_of(file, beginning, options)
-        recognised[file.path] = format_.name
-        return b"" if format_.is_utf8 else beginning
-
-    found, notes = encodings.decide(files, begin)
-    looked_at = len(recognised) if len(recognised) < len(files) else 0
-    return found, [*describe_formats(recognised, looked_at), *notes]
+    with part.file.open(part.end) as stored:
+        beginning = _sample(part.file.path, stored) if part.format == AUTO else b""
+        stored.seek(0)
+        found = _format_of(part.file, beginning, dataclasses.replace(options, format=part.format))
+        yield from found.read(part, stored, options.columns, tell, options.encodings)
+    tell(part.bytes)
 
 
 def sample_documents(files: Sequence[InputFile], options: ReadOptions) -> list[Document]:
@@ -120,7 +117,7 @@ def sample_documents(files: Sequence[InputFile], options: ReadOptions) -> list[D
       InputError: there are rows, and none has the column of texts.
     """
     documents, without_text = [], []
-    for file in encodings.choose_files(files, _SAMPLED_TEXTS):
+    for file in _spread(files, _SAMPLED_TEXTS):
         # What else cannot be read is met again by the reader.
         with contextlib.suppress(InputError, CorruptFileError):
             for row in islice(_first_rows(file, options), _TEXTS_OF_A_FILE):
@@ -136,16 +133,43 @@ def sample_documents(files: Sequence[InputFile], options: ReadOptions) -> list[D
 def _first_rows(file: InputFile, options: ReadOptions) -> Iterator[Document | Skip | Reject]:
     beginning = _beginning(file)
     found = _format_of(file, beginning, options)
-    assumed = options.encodings.of(file.path)
     if not isinstance(found, LineFormat):
         with file.open() as stored:
             part = FilePart(file, found.name)
-            yield from found.read(part, stored, options.columns, lambda _: None, assumed)
+            yield from found.read(part, stored, options.columns, lambda _: None)
         return
-    if wide := charsets.find_mark(beginning) or charsets.wide_encoding(beginning, assumed):
-        beginning = beginning.decode(wide, "ignore").encode()
+    beginning = to_utf8(beginning, UTF8 if found.is_utf8 else options.encodings)
     whole_lines = beginning[: beginning.rfind(b"\n") + 1] or beginning
-    yield from found.read_lines(io.BytesIO(whole_lines), options.columns, assumed)
+    yield from found.read_lines(io.BytesIO(whole_lines), options.columns)
+
+
+def _spread(files: Sequence[InputFile], most: int) -> list[InputFile]:
+    """Returns some of the files, spread evenly over all of them."""
+    step = max(1.0, len(files) / most)
+    return [files[int(n * step)] for n in range(min(most, len(files)))]
+
+
+def recognise_formats(files: Sequence[InputFile], options: ReadOptions) -> list[str]:
+    """Returns the lines about the formats of the files; none if a format is named.
+
+    It reads the beginnings of a limited number of files.
+
+    Args:
+      files: all files of the corpus.
+      options: how files become documents.
+
+    Raises:
+      InputError: a file cannot be opened.
+    """
+    if options.format != AUTO:
+        return []
+    is_here = all("://" not in file.path for file in files)
+    chosen = _spread(files, _RECOGNISED_FILES if is_here else _RECOGNISED_FILES_ELSEWHERE)
+    # Most of the time is spent waiting for files elsewhere.
+    with ThreadPoolExecutor(16) as pool:
+        found = pool.map(lambda file: _format_of(file, _beginning(file), options).name, chosen)
+        recognised = dict(zip((file.path for file in chosen), found, strict=True))
+    return describe_formats(recognised, len(recognised) if len(recognised) < len(files) else 0)
 
 
 def describe_formats(recognised: Mapping[str, str], looked_at: int = 0) -> list[str]:
@@ -158,7 +182,7 @@ def describe_formats(recognised: Mapping[str, str], looked_at: int = 0) -> list[
       looked_at: number of files that were looked at; 0 if these were all.
     """
     counts = Counter(recognised.values()).most_common()
-    if len(counts) < 2 and not any(name in TO_TELL for name, _ in counts):
+    if len(counts) < 2 and not any(name in TO_REPORT for name, _ in counts):
         return []
     parts = []
     for name, count in counts:
@@ -170,18 +194,18 @@ def describe_formats(recognised: Mapping[str, str], looked_at: int = 0) -> list[
 
 
 def _beginning(file: InputFile) -> bytes:
-    """Returns the first `charsets.SAMPLE_BYTES` bytes of a file, decompressed."""
+    """Returns the first `SAMPLE_BYTES` bytes of a file, decompressed."""
     with file.open(end=BEGINNING_BYTES) as stored:
         return _sample(file.path, stored)
 
 
 def _sample(path: str, stored: BinaryIO) -> bytes:
-    """Returns the first `charsets.SAMPLE_BYTES` bytes of an open file, decompressed."""
+    """Returns the first `SAMPLE_BYTES` bytes of an open file, decompressed."""
     sample = b""
     opened = decompress(path, stored)
     # Damage is ignored here. The reader meets it again and rejects it.
     with contextlib.suppress(CorruptFileError):
-        while len(sample) < charsets.SAMPLE_BYTES and (chunk := opened.read(4096)):
+        while len(sample) < SAMPLE_BYTES and (chunk := opened.read(4096)):
             sample += chunk
     return sample
 
@@ -190,32 +214,7 @@ def _format_of(file: InputFile, beginning: bytes, options: ReadOptions) -> Forma
     """Returns the format that is named; with `AUTO`, that of the file by its beginning."""
     if options.format != AUTO:
         return FORMATS[options.format]
-    return recognise(beginning, options.encodings.of(file.path), file.path)
-
-
-def read_part(
-    part: FilePart, options: ReadOptions, progress: ProgressTally
-) -> Iterator[Document | Skip | Reject]:
-    """Yields the documents of a part. If the file is corrupt, the last result is a reject.
-
-    Raises:
-      InputError: the file cannot be opened or used.
-    """
-    told = 0
-
-    def tell(done: int) -> None:
-        nonlocal told
-        done = max(told, min(done, part.bytes))
-        progress.add(bytes=done - told)
-        told = done
-
-    assumed = options.encodings.of(part.file.path)
-    with part.file.open(part.end) as stored:
-        beginning = _sample(part.file.path, stored) if part.format == AUTO else b""
-        stored.seek(0)
-        found = _format_of(part.file, beginning, dataclasses.replace(options, format=part.format))
-        yield from found.read(part, stored, options.columns, tell, assumed)
-    tell(part.bytes)
+    return recognise(beginning, options.encodings, file.path)
 
 
 def reject_row(part: FilePart, reject: Reject) -> str:
@@ -239,7 +238,7 @@ def first_rejects(parts: Iterable[Sequence[str]]) -> list[str]:
 
 
 def check_rejects(rows: Sequence[str], rejected: int, read: int, limit: float, remedy: str) -> None:
-    """Fails the job if it rejected too many documents.
+    """Raises InputError if a job rejected too many documents.
 
     Args:
       rows: some of the rejects, see `reject_row`.
@@ -254,6 +253,16 @@ def check_rejects(rows: Sequence[str], rejected: int, read: int, limit: float, r
     if rejected > limit * read:
         row = json.loads(rows[0])
         share = f"{rejected:,} of {read:,} documents cannot be read"
+        if files := _files_in_another_encoding(rows):
+            listed = ", ".join(files[:_LISTED_FILES])
+            more = f" and {len(files) - _LISTED_FILES:,} more" if files[_LISTED_FILES:] else ""
+            share += f"; not in the encoding of --encoding: {listed}{more}"
         if rejected < read:
             remedy += ", or allow a share with --max_reject_fraction"
         raise InputError(f"{row['file']}: {row['detail']} ({share}); {remedy}")
+
+
+def _files_in_another_encoding(rows: Iterable[str]) -> list[str]:
+    """Returns the names of the files with text that windows-1252 would read, from their rejects."""
+    found = (json.loads(row) for row in rows if READS_AS_WINDOWS in row)
+    return list(dict.fromkeys(row["file"] for row in found))

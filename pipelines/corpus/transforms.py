@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import apache_beam as beam
 from apache_beam.transforms.window import GlobalWindows
 
+from beambert.pipelines.corpus.base import FilePart
 from beambert.pipelines.corpus.documents import Document, Reject, Skip
-from beambert.pipelines.corpus.parts import FilePart
 from beambert.pipelines.corpus.reading import ReadOptions, read_part, reject_row, split_file
 from beambert.pipelines.files.input_files import InputFile
 from beambert.pipelines.files.input_list import InputList
@@ -59,10 +59,10 @@ def add_parts(
     inputs: InputList,
     options: ReadOptions,
 ) -> beam.PCollection[Part]:
-    """Adds what documents are read from: the given texts, or else the parts of the input files.
+    """Adds the inputs of reading: the given documents, or else the parts of the input files.
 
     Args:
-      given: texts of documents, or the beginning of a pipeline.
+      given: the documents' text, or the beginning of a pipeline.
       inputs: files to read if `given` is the beginning of a pipeline.
       options: options for reading files.
     """

@@ -1,6 +1,5 @@
 """Turns rows of files into examples, and batches of examples into a fine-tuned model's answers."""
 
-import contextlib
 import dataclasses
 import pathlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,9 +8,7 @@ from typing import Any
 from apache_beam.ml.inference.base import ModelHandler
 
 from beambert.errors import InputError
-from beambert.file_kinds import not_text
-from beambert.pipelines.corpus import charsets, encodings
-from beambert.pipelines.corpus.encodings import Encodings
+from beambert.pipelines.corpus.encodings import DEFAULT_ENCODING, parse_encodings
 from beambert.pipelines.files import input_files
 from beambert.pipelines.files.compression import CorruptFileError, decompress, plain_name
 from beambert.pipelines.prediction import saved_models
@@ -55,14 +52,14 @@ class RowReading:
       text_columns: column of the text or, for pairs, the columns of both texts.
       choice_columns: columns of the endings of a choice.
       unit: what a text of a plain text file is, see `PredictionJob`.
-      encodings: how files that are not UTF-8 are decoded.
+      encoding: value of --encoding, see `corpus.encodings.parse_encodings`.
     """
 
     kind: str
     text_columns: Sequence[str]
     choice_columns: Sequence[str]
     unit: str
-    encodings: Encodings = Encodings()
+    encoding: str = DEFAULT_ENCODING
 
     def other_columns(self, fields: Mapping[str, str]) -> dict[str, str]:
         """Returns the fields of a row that are no texts, such as its id."""
@@ -75,7 +72,7 @@ def reading_of(job: PredictionJob, model: saved_models.Model) -> RowReading:
 
     Raises:
       InputError: the job names one text column and the model takes two, or the reverse; or it
-        takes whole files as sentences.
+        takes whole files as sentences; or the encoding is not known.
     """
     training = model.training
     if job.unit == FILE and training["kind"] == TAGGING:
@@ -90,31 +87,10 @@ def reading_of(job: PredictionJob, model: saved_models.Model) -> RowReading:
             f"--text_columns={','.join(columns)}: --model={job.model} takes "
             f"{'two texts' if training['is_pair'] else 'one text'}; name as many"
         )
-    return RowReading(training["kind"], columns, answers.choice_columns(training), job.unit)
-
-
-def find_encodings(
-    files: Sequence[input_files.InputFile], given: str
-) -> tuple[Encodings, list[str]]:
-    """Returns how files that are not UTF-8 are decoded, and the lines that say what is assumed.
-
-    It reads the beginnings of a limited number of files.
-
-    Raises:
-      InputError: there is no such encoding.
-    """
-    charsets.check_encoding(given)
-    if given != charsets.AUTO:
-        return Encodings(charsets.python_name(given)), []
-
-    def begin(file: input_files.InputFile) -> bytes:
-        # Whatever cannot be read is met again when its rows are read, and is rejected.
-        with contextlib.suppress(InputError):
-            beginning = _read(file.path, charsets.SAMPLE_BYTES)
-            return b"" if not_text(beginning) else beginning
-        return b""
-
-    return encodings.decide(files, begin)
+    parse_encodings(job.encoding)  # It fails before any file is read.
+    return RowReading(
+        training["kind"], columns, answers.choice_columns(training), job.unit, job.encoding
+    )
 
 
 def read_rows(
@@ -172,7 +148,7 @@ def _rows(
     text that is a whole file has line 0.
     """
     path = _plain_path(file.path)
-    text, _ = tables.decode(path, _read(file.path), reading.encodings.of(file.path))
+    text = tables.decode(path, _read(file.path), reading.encoding)
     if is_table(file.path):
         of_file = tables.rows_of(path, text)
         rows = enumerate(_with_columns(file.path, of_file, reading), start=1)
@@ -220,10 +196,10 @@ def _plain_path(path: str) -> pathlib.PurePosixPath:
     return pathlib.PurePosixPath(plain_name(path))
 
 
-def _read(file: str, most: int = -1) -> bytes:
+def _read(file: str) -> bytes:
     with input_files.open_stored(file) as stored:
         try:
-            return decompress(file, stored).read(most)
+            return decompress(file, stored).read()
         except CorruptFileError as error:
             raise InputError(f"{file}: cannot be read ({error}); copy it again") from error
 

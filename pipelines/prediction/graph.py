@@ -1,20 +1,17 @@
 """The Beam transform that answers texts with a fine-tuned model."""
 
-import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import apache_beam as beam
 from apache_beam.ml.inference.base import RunInference
 
-from beambert.pipelines.corpus.encodings import Encodings
 from beambert.pipelines.files.input_files import InputFile, match_inputs
 from beambert.pipelines.jobs.running import SHUFFLING_RUNNERS, check_reachable_from
 from beambert.pipelines.prediction.batches import (
     InputRow,
     RowReading,
     SavedModelHandler,
-    find_encodings,
     read_rows,
     reading_of,
     row_of,
@@ -53,7 +50,6 @@ class Predict(beam.PTransform):
         job: PredictionJob,
         progress_folder: str | None = None,
         model: Model | None = None,
-        encodings: Encodings | None = None,
     ):
         """Checks the model and lists the files to read.
 
@@ -61,7 +57,6 @@ class Predict(beam.PTransform):
           job: the texts to answer and the model.
           progress_folder: folder of a `ProgressDisplay`, if there is one.
           model: result of `find_model_anywhere` for the job, if it was called before.
-          encodings: result of `find_encodings` for the job, if it was called before.
 
         Raises:
           InputError: the model cannot be used, or a pattern matches no file.
@@ -69,8 +64,7 @@ class Predict(beam.PTransform):
         super().__init__()
         self._model = model or find_model_anywhere(absolute(job.model), job.trust_model)
         self._inputs = match_inputs(job.input)
-        found = encodings or find_encodings(self._inputs, job.encoding)[0]
-        self._reading = dataclasses.replace(reading_of(job, self._model), encodings=found)
+        self._reading = reading_of(job, self._model)
         self._progress_folder = progress_folder
 
     @property

@@ -17,7 +17,7 @@ class PredictionJob:
       input: patterns of the files to read; empty if a pipeline provides the texts.
       output: folder to make; empty if a pipeline takes the answers.
       text_columns: columns of the texts in tables; None for those that the model was trained on.
-      encoding: encoding of files that are not UTF-8; "auto" takes what the files of a folder show.
+      encoding: encodings of the files, see `corpus.encodings.parse_encodings`.
       unit: `LINE` if each line of a plain text file is a text, `FILE` if the whole file is one.
       trust_model: whether the model's graph may do anything, see `storage.known_graphs`.
     """
@@ -26,7 +26,7 @@ class PredictionJob:
     input: tuple[str, ...] = ()
     output: str = ""
     text_columns: tuple[str, ...] | None = None
-    encoding: str = "auto"
+    encoding: str = "utf-8"
     unit: str = LINE
     trust_model: bool = False
 

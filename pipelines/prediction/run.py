@@ -15,7 +15,6 @@ from beambert.pipelines.jobs.written_counts import WriteCounts, take_counts
 from beambert.pipelines.prediction import worker_folder
 from beambert.pipelines.prediction.batches import (
     WHOLE_FILE,
-    find_encodings,
     is_table,
     reading_of,
 )
@@ -93,14 +92,11 @@ def _answer(
     print(f"{counted(len(inputs), 'file')}, {size(total_bytes)} -> {output}", flush=True)
     if job.unit == LINE and not all(is_table(file.path) for file in inputs):
         print("each line of a text file is answered; --unit=file answers each file", flush=True)
-    encodings, notes = find_encodings(inputs, job.encoding)
-    for note in notes:
-        print(note, flush=True)
     with worker_folder.worker_folder(options) as sent:
         reachable = worker_folder.send_model(model, sent)
         run_job(
             lambda pipeline, folder: write_answers(
-                pipeline | Predict(job, folder, reachable, encodings), output
+                pipeline | Predict(job, folder, reachable), output
             ),
             options,
             describe_progress(total_bytes),

@@ -19,7 +19,7 @@ from typing import Any
 
 from beambert.errors import InputError
 from beambert.file_kinds import not_text
-from beambert.pipelines.corpus import charsets
+from beambert.pipelines.corpus.encodings import WrongEncodingError, decode
 from beambert.pipelines.files.compression import CorruptFileError, decompress
 from beambert.pipelines.files.input_files import match_inputs, open_stored
 from beambert.pipelines.tasks import tables, word_tags
@@ -141,13 +141,11 @@ def texts_of(path: str, content: bytes) -> Iterator[str]:
     if problem := not_text(content):
         raise InputError(f"--decontaminate: {path}: {problem}")
     try:
-        text, _ = charsets.decode(content)
-    except UnicodeDecodeError as error:
-        # The corpus's --encoding says nothing of these files.
-        raise InputError(
-            f"--decontaminate: {path} is not UTF-8 (byte {error.start}), and no other encoding is "
-            "certain; convert it to UTF-8"
-        ) from error
+        # The corpus's --encoding says nothing about these files.
+        text, _ = decode(content)
+    except WrongEncodingError as error:
+        problem, _, _ = str(error).partition("; ")
+        raise InputError(f"--decontaminate: {path}: {problem}; convert it to UTF-8") from error
     try:
         if name.suffix == ".json":
             yield from _strings(json.loads(text))

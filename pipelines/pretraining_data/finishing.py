@@ -9,7 +9,7 @@ from apache_beam.io.filesystems import FileSystems
 
 from beambert.console import counted
 from beambert.errors import InputError
-from beambert.pipelines.corpus.coverage import expected_coverage
+from beambert.pipelines.corpus.base import expected_coverage
 from beambert.pipelines.corpus.reading import check_rejects, counts_by_reason
 from beambert.pipelines.files.beam_files import (
     check_claimed,

@@ -7,8 +7,8 @@ from collections.abc import Collection
 from beambert.errors import InputError
 from beambert.flags import check_minimum, check_shares
 from beambert.job_fields import settle_fields
-from beambert.pipelines.corpus.language_codes import check_language
-from beambert.pipelines.corpus.named_sources import JobInput
+from beambert.pipelines.corpus.documents import check_language
+from beambert.pipelines.corpus.sources import JobInput
 from beambert.pipelines.instances.mixture import Mixture, parse_weights
 from beambert.pipelines.instances.parameters import (
     CORPUS,
@@ -46,7 +46,7 @@ class PretrainingDataJob(JobInput):
       weights: share of the records' tokens of each source, "NAME=0.3,NAME=0.7"; "" for none.
       temperature, max_epochs_per_source: see `mixture.Mixture`; None for none.
       format, text_column: see `reading.ReadOptions`.
-      encoding: encoding of text that isn't UTF-8, or "auto".
+      encoding: encodings of text files, see `corpus.encodings.parse_encodings`.
       max_reject_fraction: share of the documents that may be unreadable.
       since: patterns of records folders whose files are left out.
       leave_out: path of a text file with the paths of input files to leave out; "" for none.
@@ -86,7 +86,7 @@ class PretrainingDataJob(JobInput):
     max_epochs_per_source: float | None = None
     format: str = "auto"
     text_column: str = "text"
-    encoding: str = "auto"
+    encoding: str = "utf-8"
     max_reject_fraction: float = 0.0
     since: tuple[str, ...] = ()
     leave_out: str = ""

@@ -6,7 +6,7 @@
 import dataclasses
 import math
 
-from beambert.pipelines.corpus.parts import STORED_PART_BYTES
+from beambert.pipelines.corpus.base import STORED_PART_BYTES
 from beambert.pipelines.files.ranged_files import REQUEST_BYTES
 
 # Bytes of the header of an element of the shuffle, see `Shuffle.send`. Where shards are many, an

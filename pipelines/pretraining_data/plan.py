@@ -13,9 +13,9 @@ from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions, TestOptions
 
 from beambert.errors import InputError
-from beambert.pipelines.corpus.encodings import Encodings
+from beambert.pipelines.corpus.encodings import UTF8, parse_encodings
 from beambert.pipelines.corpus.formats import AUTO, FORMATS
-from beambert.pipelines.corpus.reading import ReadOptions, find_encodings
+from beambert.pipelines.corpus.reading import ReadOptions, recognise_formats
 from beambert.pipelines.files import beam_files
 from beambert.pipelines.files.input_files import InputFile, match_inputs, match_sources
 from beambert.pipelines.files.input_list import INPUTS_FILE, InputList, write_list
@@ -144,7 +144,7 @@ class Plan:
       layout: folders and shards.
       run: unique name of this run, for temporary files.
       inputs: the input files, which workers find in the manifest.
-      encodings: how text that isn't UTF-8 is decoded.
+      encodings: encodings of text files, see `parse_encodings`.
       notes: lines that say what is assumed about the files.
       blocklist: phrases of --blocklist.
     """
@@ -154,7 +154,7 @@ class Plan:
     layout: Layout
     run: str
     inputs: Sequence[InputFile]
-    encodings: Encodings = Encodings()
+    encodings: tuple[str, ...] = UTF8
     notes: Sequence[str] = ()
     blocklist: tuple[str, ...] = ()
 
@@ -340,7 +340,8 @@ def make_plan(
         raise InputError(
             "--num_shards: must be given, because the size of a pipeline's documents is unknown"
         )
-    encodings, notes = find_encodings(everything, job.format, job.encoding)
+    encodings = parse_encodings(job.encoding)
+    notes = recognise_formats(inputs, ReadOptions(job.format, encodings=encodings))
     if job.source and job.since:
         job, more_notes = _of_new_files(job, inputs)
         notes = [*notes, *more_notes]
@@ -372,7 +373,7 @@ def make_plan(
     evaluation = EvaluationTexts.of(job.decontaminate) if job.decontaminate else None
     parameters |= _given_parameters(job, blocklist, evaluation)
     manifest = Manifest(
-        parameters=parameters | {"assumed_encodings": encodings.to_json()},
+        parameters=parameters,
         vocabulary=vocabulary,
         inputs=InputList.of(inputs, FileSystems.join(layout.folders()[0].path, INPUTS_FILE)),
         sources=sources,

@@ -12,8 +12,8 @@ from beambert.console import counted, duration, size
 from beambert.errors import InputError
 from beambert.interrupts import undone_at_end
 from beambert.loading import loading
-from beambert.pipelines.corpus.flags import describe_reading
 from beambert.pipelines.corpus.reading import sample_documents
+from beambert.pipelines.corpus.sources import describe_reading
 from beambert.pipelines.files import beam_files
 from beambert.pipelines.files.input_files import describe_links
 from beambert.pipelines.jobs.clock import describe_stages

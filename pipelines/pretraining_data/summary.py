@@ -7,7 +7,7 @@ from typing import Any
 from apache_beam.io.filesystems import FileSystems
 
 from beambert.console import counted, size
-from beambert.pipelines.corpus.flags import describe_cleaning
+from beambert.pipelines.corpus.sources import describe_cleaning
 from beambert.pipelines.files import beam_files
 from beambert.pipelines.pretraining_data.evaluation_texts import OVERLAP
 from beambert.pipelines.pretraining_data.finishing import describe_dropped

@@ -18,10 +18,16 @@ from apache_beam.metrics import Metrics
 from beambert.errors import InputError
 from beambert.job_fields import as_tuple
 from beambert.loading import loading
-from beambert.pipelines.corpus.documents import Document, Reject, count_read
-from beambert.pipelines.corpus.language_codes import check_language, language_of
-from beambert.pipelines.corpus.parts import FilePart
-from beambert.pipelines.corpus.reading import ReadOptions, find_encodings, reject_row
+from beambert.pipelines.corpus.base import FilePart
+from beambert.pipelines.corpus.documents import (
+    Document,
+    Reject,
+    check_language,
+    count_read,
+    language_of,
+)
+from beambert.pipelines.corpus.encodings import parse_encodings
+from beambert.pipelines.corpus.reading import ReadOptions, reject_row
 from beambert.pipelines.corpus.transforms import REJECTS, add_parts, read_documents
 from beambert.pipelines.files.beam_files import read_bytes
 from beambert.pipelines.files.beginnings import check_beginning
@@ -73,22 +79,22 @@ class ReadDocuments(beam.PTransform):
         format: str = "auto",
         text_column: str = "text",
         language_column: str = "",
-        encoding: str = "auto",
+        encoding: str = "utf-8",
     ):
-        """Lists the files, and decides how text is decoded that isn't UTF-8.
+        """Lists the files.
 
         Args:
           input: pattern of the files, or several.
           format, text_column, language_column, encoding: see `PretrainingDataJob`.
 
         Raises:
-          InputError: a pattern matches nothing, or a file or the encoding cannot be used.
+          InputError: a pattern matches nothing, or the encoding is not known.
         """
         super().__init__()
         patterns = as_tuple(input)
         self._patterns = patterns
         files = match_inputs(patterns)
-        encodings, _ = find_encodings(files, format, encoding)
+        encodings = parse_encodings(encoding)
         self._files = InputList(tuple(files))
         self._sources = Sources.of(patterns)
         self._options = ReadOptions(format, text_column, None, encodings, language_column)

@@ -11,7 +11,7 @@ from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.windowed_value import WindowedValue
 
 from beambert.loading import loading
-from beambert.pipelines.corpus.coverage import coverage
+from beambert.pipelines.corpus.base import coverage
 from beambert.pipelines.corpus.documents import Document, Reject, count_read
 from beambert.pipelines.corpus.reading import ReadOptions
 from beambert.pipelines.corpus.transforms import COUNTS, Part, RejectLists, read_documents

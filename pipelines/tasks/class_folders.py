@@ -10,8 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from beambert.errors import InputError
 from beambert.file_kinds import not_text
-from beambert.pipelines.corpus import charsets, encodings
-from beambert.pipelines.corpus.encodings import Encodings
+from beambert.pipelines.corpus.encodings import WrongEncodingError, decode, parse_encodings
 from beambert.pipelines.tasks.tables import BadRow
 
 # Ending of a split's name that stands for a folder with a folder for each label.
@@ -47,8 +46,7 @@ def read_folder(
     Args:
       folder: folder of the split.
       labels: labels whose folders are read; None for all folders.
-      encoding: Python's name of the encoding of files that are not UTF-8; "" to decide by the
-        content of all files.
+      encoding: value of --encoding, see `corpus.encodings.parse_encodings`.
 
     Raises:
       InputError: there is no folder of a label, or a folder or file cannot be read.
@@ -65,16 +63,14 @@ def read_folder(
             f"{folder}: has no folders with texts; put the texts of each label in a folder of its "
             "name"
         )
-    decided, said = _encodings(contents, encoding)
     texts = [
         LabelledText(path, _printable(path.relative_to(folder)), label, text)
         for label, one_path in paths.items()
         for path in one_path
-        for text in [_text(path, contents[path], decided)]
+        for text in [_text(path, contents[path], encoding)]
     ]
     return texts, [
         *notes,
-        *said,
         balance(folder, {name: len(one_path) for name, one_path in paths.items()}),
     ]
 
@@ -120,35 +116,15 @@ def _inside(folder: pathlib.Path) -> list[pathlib.Path]:
     return sorted(path for path in folder.iterdir() if not path.name.startswith("."))
 
 
-def _encodings(contents: Mapping[pathlib.Path, bytes], given: str) -> tuple[Encodings, list[str]]:
-    """Returns how texts that are not UTF-8 are decoded, and the lines that say what is assumed."""
-    if given:
-        return Encodings(given), []
-    found = (
-        encodings.sample_of(_printable(path), content[: charsets.SAMPLE_BYTES])
-        for path, content in contents.items()
-        if not not_text(content)
-    )
-    samples = [sample for sample in found if sample]
-    decided = encodings.assume(samples)
-    return decided, encodings.describe(samples, decided)
-
-
-def _text(path: pathlib.Path, content: bytes, decided: Encodings) -> str | BadRow:
-    assumed = decided.of(_printable(path))
+def _text(path: pathlib.Path, content: bytes, encoding: str) -> str | BadRow:
     if problem := not_text(content):
         reason, _, remedy = problem.partition("; ")
         return BadRow(path, 1, reason, remedy)
     try:
-        return charsets.decode(content, assumed)[0]
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        other = "no other encoding is certain"
-        if assumed.is_given:
-            other = f"not {charsets.web_name(assumed.encoding)}"
-        reason = f"is not UTF-8, and {other}"
-        remedy = "convert the file to UTF-8, or name its encoding with --encoding="
-        return BadRow(path, line, reason, remedy)
+        return decode(content, parse_encodings(encoding))[0]
+    except WrongEncodingError as error:
+        reason, _, advice = str(error).partition("; ")
+        return BadRow(path, error.line, reason, advice or "convert the file to UTF-8")
 
 
 def balance(path: pathlib.Path, counts: Mapping[str, int]) -> str:

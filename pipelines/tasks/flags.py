@@ -7,7 +7,7 @@ from typing import Any
 
 from beambert.errors import InputError
 from beambert.flags import SWITCH
-from beambert.pipelines.corpus import charsets
+from beambert.pipelines.corpus.encodings import DEFAULT_ENCODING, parse_encodings
 from beambert.pipelines.tasks.declarations import (
     OWN_TASKS,
     TASKS,
@@ -78,10 +78,10 @@ def add_task_flags(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--encoding",
-        default=charsets.AUTO,
-        metavar="NAME",
-        help="encoding of files that are not UTF-8, such as windows-1252 (default: auto, which "
-        "takes what a file's text shows where that is certain)",
+        default=DEFAULT_ENCODING,
+        metavar="NAME[,NAME]",
+        help="encodings of the files; each is read in the first one that fits the whole file, as "
+        "in utf-8,windows-1252 (default: %(default)s; a byte order mark decides for its file)",
     )
     add_skip_bad_rows_flag(parser)
 
@@ -202,9 +202,8 @@ def task_of(flags: argparse.Namespace) -> Task:
         given["text_b_is_optional"] = task.text_b_is_optional and isinstance(task, VectorTask)
     if given.get("label_separator") == "":
         raise InputError("--label_separator: is empty; give at least one character")
-    charsets.check_encoding(flags.encoding)
-    if flags.encoding != charsets.AUTO:
-        given["encoding"] = charsets.python_name(flags.encoding)
+    parse_encodings(flags.encoding)  # It fails before any file is read.
+    given["encoding"] = flags.encoding
     given |= _learning_flags(flags, task)
     labels = given.get("labels")
     if labels is not None and (len(labels) < 2 or len({*labels, ""}) <= len(labels)):
@@ -283,7 +282,7 @@ def task_arguments(flags: argparse.Namespace) -> list[str]:
     arguments = []
     for name in ("task", "data_dir", *_COLUMN_FLAGS, "encoding"):
         value = getattr(flags, name)
-        if value not in (None, charsets.AUTO):
+        if value not in (None, DEFAULT_ENCODING):
             arguments.append(f"--{name}={','.join(value) if isinstance(value, tuple) else value}")
     return [*arguments, "--skip_bad_rows"] if flags.skip_bad_rows else arguments
 

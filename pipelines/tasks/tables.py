@@ -5,7 +5,6 @@ A line that is not a row gives an error that names the file and the line.
 
 import collections
 import csv
-import functools
 import io
 import json
 import pathlib
@@ -13,8 +12,12 @@ from collections.abc import Iterator, Sequence
 
 from beambert.errors import InputError, one_line
 from beambert.file_kinds import not_text
-from beambert.pipelines.corpus import charsets
-from beambert.pipelines.corpus.charsets import Assumed
+from beambert.pipelines.corpus import encodings
+from beambert.pipelines.corpus.encodings import (
+    DEFAULT_ENCODING,
+    WrongEncodingError,
+    parse_encodings,
+)
 
 ENDINGS = (".tsv", ".csv", ".jsonl")
 
@@ -90,7 +93,7 @@ Row = tuple[int, dict[str, str] | BadRow]
 
 
 def read_rows(
-    path: pathlib.Path, headerless_columns: tuple[str, ...] = (), encoding: str = ""
+    path: pathlib.Path, headerless_columns: tuple[str, ...] = (), encoding: str = DEFAULT_ENCODING
 ) -> Iterator[Row]:
     """Yields the rows of a file: (line number, fields by column or the error about the row).
 
@@ -100,7 +103,7 @@ def read_rows(
       encoding: see `read_text`.
 
     Raises:
-      InputError: the file has no header line, is in no encoding that is certain, or is not CSV.
+      InputError: the file has no header line, is in none of the encodings, or is not CSV.
     """
     yield from rows_of(path, read_text(path, encoding), headerless_columns)
 
@@ -143,54 +146,41 @@ def rows_of(
             yield number, BadRow(path, number, reason, "correct the row")
 
 
-def read_text(path: pathlib.Path, encoding: str = "") -> str:
-    """Returns a file's text without a byte order mark, and says which encoding is assumed.
+def read_text(path: pathlib.Path, encoding: str = DEFAULT_ENCODING) -> str:
+    """Returns a file's text without a byte order mark.
 
     Args:
       path: path of the file.
-      encoding: Python's name of its encoding if it is not UTF-8; "" to decide by the content.
+      encoding: value of --encoding, see `parse_encodings`.
 
     Raises:
-      InputError: the file cannot be read, or is in no encoding that is certain.
+      InputError: the file cannot be read, or is in none of the encodings.
     """
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror}); mend that") from error
-    text, found = decode(path, content, Assumed(encoding, is_given=bool(encoding)))
-    if found != "utf-8" and not encoding and not charsets.find_mark(content):
-        _say_once(
-            f"{path}: assumed {charsets.web_name(found)}, such as "
-            f"“{charsets.example(content, found)}”; give --encoding= to decide"
-        )
-    return text
+        raise InputError(f"{path}: cannot be read ({error.strerror}); fix that") from error
+    return decode(path, content, encoding)
 
 
-@functools.cache
-def _say_once(line: str) -> None:
-    """Prints a line, but not again for a file that is read again."""
-    print(line, flush=True)
+def decode(path: pathlib.PurePath, content: bytes, encoding: str = DEFAULT_ENCODING) -> str:
+    """Returns a file's content as text without a byte order mark.
 
-
-def decode(path: pathlib.PurePath, content: bytes, assumed: Assumed) -> tuple[str, str]:
-    """Returns a file's content as text, and its encoding, see `charsets.decode`.
+    Args:
+      path: path of the file, for messages.
+      content: the whole file.
+      encoding: value of --encoding, see `parse_encodings`.
 
     Raises:
-      InputError: the content is no text, or in no encoding that is certain.
+      InputError: the content is not text, or in none of the encodings.
     """
     if problem := not_text(content):
         raise InputError(f"{path}: {problem}")
     try:
-        return charsets.decode(content, assumed)
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        what = "no other encoding is certain"
-        if assumed.is_given:
-            what = f"not {charsets.web_name(assumed.encoding)}"
-        raise InputError(
-            f"{path}, line {line}, byte {error.start}: not UTF-8, and {what}; convert the file to "
-            "UTF-8, or name its encoding with --encoding= where the command has that flag"
-        ) from error
+        text, _ = encodings.decode(content, parse_encodings(encoding))
+    except WrongEncodingError as error:
+        raise InputError(f"{path}: {error}; or convert the file to UTF-8") from error
+    return text
 
 
 def lines(text: str) -> Iterator[tuple[int, str]]:

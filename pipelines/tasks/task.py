@@ -73,8 +73,8 @@ class Task(abc.ABC):
       metrics: names of metrics, keys of `metrics.METRICS`; a sweep and a threshold use the first.
       positive_label: label whose precision, recall and F1 are computed, for tasks with F1.
       allows_no_answer: whether a question may have no answer; the right prediction is then "".
-      encoding: Python's name of the encoding of files that are not UTF-8; "" to decide by each
-        file's content. SQuAD's files are UTF-8.
+      encoding: value of --encoding, see `corpus.encodings.parse_encodings`. SQuAD's files are
+        UTF-8.
       title: name of the task in the files for GLUE's leaderboard; None for other tasks.
     """
 
@@ -110,7 +110,7 @@ class Task(abc.ABC):
     metrics: tuple[str, ...] = ()
     positive_label: str | None = None
     allows_no_answer: bool = False
-    encoding: str = ""
+    encoding: str = "utf-8"
     title: str | None = None
 
     @abc.abstractmethod

@@ -4,6 +4,7 @@ import pathlib
 import re
 from collections.abc import Iterator, Sequence
 
+from beambert.pipelines.corpus.encodings import DEFAULT_ENCODING
 from beambert.pipelines.tasks import tables
 from beambert.pipelines.tasks.examples import TaggedExample
 from beambert.pipelines.tasks.tables import BadRow
@@ -25,7 +26,7 @@ _TREE_COLUMNS, _TREE_WORD_AND_UPOS = 10, (1, 3)
 
 
 def read_sentences(
-    path: pathlib.Path, labels: Sequence[str] | None, encoding: str = ""
+    path: pathlib.Path, labels: Sequence[str] | None, encoding: str = DEFAULT_ENCODING
 ) -> Iterator[TaggedExample | BadRow]:
     """Yields the sentences of a file whose first column is the word and whose last is its tag.
 

@@ -5,8 +5,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 
-from beambert.pipelines.corpus.language_codes import DEFAULT_LANGUAGE
-from beambert.pipelines.corpus.latin_languages import languages_of
+from beambert.pipelines.corpus.documents import DEFAULT_LANGUAGE
 
 # Least share of the texts that tell their language in which the same one must be found.
 _MOST_TEXTS = 0.6
@@ -58,5 +57,4 @@ def _language_of(text: str) -> str:
     script, count = next(iter(beyond.most_common(1)), ("", 0))
     if count > letters / 2:
         return _OF_SCRIPT.get(script, "")
-    found = languages_of(text.encode())
-    return max(found, key=lambda language: language[1])[0].code if found else ""
+    return DEFAULT_LANGUAGE

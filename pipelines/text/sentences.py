@@ -3,8 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from beambert.pipelines.corpus.documents import Document
-from beambert.pipelines.corpus.language_codes import DEFAULT_LANGUAGE
+from beambert.pipelines.corpus.documents import DEFAULT_LANGUAGE, Document
 from beambert.pipelines.text.language_rules import split_clauses, stand_in
 
 # Number of characters to split at a time. The splitter needs many times the memory of its text.

@@ -25,12 +25,11 @@ from beambert.console import counted
 from beambert.errors import InputError
 from beambert.loading import loading
 from beambert.pipelines.corpus.documents import Document, Reject, count_read
-from beambert.pipelines.corpus.encodings import Encodings
+from beambert.pipelines.corpus.encodings import parse_encodings
 from beambert.pipelines.corpus.reading import (
     ReadOptions,
     check_rejects,
     counts_by_reason,
-    find_encodings,
     first_rejects,
 )
 from beambert.pipelines.corpus.transforms import (
@@ -99,7 +98,6 @@ FLAGS_OF = (
 def about_job(
     job: VocabularyJob,
     inputs: Sequence[InputFile],
-    encodings: Encodings,
     extension: Extension | None = None,
 ) -> dict[str, Any]:
     """Returns the values that decide the output; two jobs with the same values are the same."""
@@ -114,7 +112,7 @@ def about_job(
         parameters["extend"] = extension.vocabulary.sha256
         parameters |= {"add": job.add} if job.add else {"add_pieces": list(extension.given)}
     return {
-        "parameters": parameters | {"assumed_encodings": encodings.to_json()},
+        "parameters": parameters,
         "inputs": list_inputs(job, inputs).to_json(),
     }
 
@@ -235,7 +233,6 @@ class LearnVocabulary(beam.PTransform):
         job: VocabularyJob,
         progress_folder: str | None = None,
         inputs: Sequence[InputFile] | None = None,
-        encodings: Encodings | None = None,
         extension: Extension | None = None,
     ):
         """Lists the files to read.
@@ -244,20 +241,17 @@ class LearnVocabulary(beam.PTransform):
           job: the vocabulary to learn.
           progress_folder: folder of a `ProgressDisplay`, or None.
           inputs: files that match the patterns of the job, if they are listed already.
-          encodings: result of `find_encodings` for the inputs, if it exists already.
           extension: result of `read_extension` for the job, if it exists already.
 
         Raises:
-          InputError: a pattern matches no file.
+          InputError: a pattern matches no file, or the encoding is not known.
         """
         super().__init__()
         if inputs is None:
             job = dataclasses.replace(job, output=absolute(job.output))
             inputs = match_inputs(job.patterns)
         self._job, self._inputs = job, inputs
-        self._encodings = encodings
-        if encodings is None:
-            self._encodings, _ = find_encodings(self._inputs, job.format, job.encoding)
+        self._encodings = parse_encodings(job.encoding)
         self._progress_folder = progress_folder
         self._extension = extension or read_extension(job)
 
@@ -315,7 +309,7 @@ class LearnVocabulary(beam.PTransform):
             WriteVocabulary(
                 job,
                 inputs,
-                about_job(job, self._inputs, self._encodings, extension),
+                about_job(job, self._inputs, extension),
                 extension,
             ),
             *of_characters,

@@ -6,7 +6,7 @@ import posixpath
 from beambert.errors import InputError
 from beambert.flags import check_minimum, check_shares
 from beambert.job_fields import settle_fields
-from beambert.pipelines.corpus.named_sources import JobInput
+from beambert.pipelines.corpus.sources import JobInput
 from beambert.pipelines.tokenizers.vocabulary import TOKENIZER_FILE
 
 # Values of --kind.
@@ -31,7 +31,7 @@ class VocabularyJob(JobInput):
         kind, which is True for word pieces and False for the others.
       format: format of the files, a key of `formats.FORMATS` or `formats.AUTO`.
       text_column: column of JSON Lines and Parquet that holds the documents.
-      encoding: encoding of text that isn't UTF-8, or "auto".
+      encoding: encodings of text files, see `corpus.encodings.parse_encodings`.
       max_reject_fraction: share of the documents that may be unreadable.
       extend: path of a vocab.txt, or of a folder that has one, whose tokens keep their ids; None to
         learn a new vocabulary.
@@ -53,7 +53,7 @@ class VocabularyJob(JobInput):
     do_lower_case: bool | None = None
     format: str = "auto"
     text_column: str = "text"
-    encoding: str = "auto"
+    encoding: str = "utf-8"
     max_reject_fraction: float = 0.0
     kind: str = WORDPIECE
     extend: str | None = None

@@ -12,8 +12,9 @@ from beambert.console import counted, size
 from beambert.errors import InputError
 from beambert.json_objects import parse_object
 from beambert.loading import loading
-from beambert.pipelines.corpus.flags import describe_cleaning, describe_reading
-from beambert.pipelines.corpus.reading import ReadOptions, find_encodings, sample_documents
+from beambert.pipelines.corpus.encodings import parse_encodings
+from beambert.pipelines.corpus.reading import ReadOptions, recognise_formats, sample_documents
+from beambert.pipelines.corpus.sources import describe_cleaning, describe_reading
 from beambert.pipelines.files.beam_files import delete_quietly, read_bytes, write_bytes
 from beambert.pipelines.files.input_files import (
     InputFile,
@@ -69,13 +70,14 @@ def _create(job: VocabularyJob, inputs: Sequence[InputFile], options: "PipelineO
         # This fails at once if the output cannot be written.
         write_bytes(job_file(job.output), b"{}\n")
         delete_quietly([job_file(job.output)])
-    encodings, notes = find_encodings(inputs, job.format, job.encoding)
+    encodings = parse_encodings(job.encoding)
+    options_of_reading = ReadOptions(job.format, job.text_column, encodings=encodings)
+    notes = recognise_formats(inputs, options_of_reading)
     extension = read_extension(job)
-    about = about_job(job, inputs, encodings, extension)
+    about = about_job(job, inputs, extension)
     if is_finished(job.output, about):
         print(f"{job.output}: already finished by the same command, nothing to do")
         return
-    options_of_reading = ReadOptions(job.format, job.text_column, encodings=encodings)
     documents = sample_documents(inputs, options_of_reading)
     write_bytes(job_file(job.output), (json.dumps(about, indent=1) + "\n").encode())
     print(f"{counted(len(inputs), 'file')}, {size(total_bytes)} -> {job.output}", flush=True)
@@ -101,9 +103,7 @@ def _create(job: VocabularyJob, inputs: Sequence[InputFile], options: "PipelineO
 
     try:
         run_job(
-            lambda pipeline, folder: (
-                pipeline | LearnVocabulary(job, folder, inputs, encodings, extension)
-            ),
+            lambda pipeline, folder: pipeline | LearnVocabulary(job, folder, inputs, extension),
             options,
             describe,
             total_bytes / 1e6,

@@ -62,6 +62,8 @@ def document() -> bytes:
         (tarred(), "is a TAR archive; unpack it"),
         (database(), "is an SQLite database; export"),
         (picture(), "is a picture (PNG)"),
+        (b"ARROW1\0\0\xff", "is an Arrow (Feather) file; write it as Parquet"),
+        (b"PAR1\x15", "is a Parquet file; export"),
         (document(), "is a PDF document; export it as text"),
         (
             gzip.compress(b"abc", mtime=0),
@@ -73,8 +75,6 @@ def document() -> bytes:
             "name ends in .bz2)",
         ),
         (lzma.compress(b"abc"), "is compressed with xz; unpack it"),
-        (b'.\\" A comment\n.TH LS 1\n', "is a page of troff; print it to a file with man"),
-        (b".TH LS 1\n", "is a page of troff"),
     ],
 )
 def test_a_kind_is_named_with_advice(content, told):
@@ -86,7 +86,7 @@ def test_a_kind_is_named_with_advice(content, told):
     [
         *(b"", b"PK is a pub.", b"BZh is no word.", b"%PD", "\ufeffText".encode("utf-16")),
         *("Grüße".encode("latin-1"), b"Rar! said the crow.", b"GIF is a format.", b"{rtf}"),
-        *(b".TH", b"...", b"'\"Yes\", she said.'"),
+        *(b".TH", b"...", b"ARROW1 is a name.", b"PAR is not a word."),
     ],
 )
 def test_text_is_text(content):

@@ -44,7 +44,7 @@ class TextReading:
       text_column: column of the texts in tables.
       id_column: column of the identifiers in tables; "" for none.
       title_column: column of the titles in tables, which stand before the texts; "" for none.
-      encoding: encoding of files that are not UTF-8; "" to decide by their content.
+      encoding: value of --encoding, see `pipelines.corpus.encodings.parse_encodings`.
       unit: what is a text in files that are no tables, `LINE` or `FILE`.
       passage_words: greatest number of words of a passage; 0 to leave texts whole.
     """
@@ -52,7 +52,7 @@ class TextReading:
     text_column: str = TEXT_COLUMN
     id_column: str = ""
     title_column: str = ""
-    encoding: str = ""
+    encoding: str = "utf-8"
     unit: str = LINE
     passage_words: int = 0
 

@@ -5,8 +5,14 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beambert.pipelines.corpus.coverage import coverage, expected_coverage
-from beambert.pipelines.corpus.parts import FilePart, split_at, split_evenly, split_sections
+from beambert.pipelines.corpus.base import (
+    FilePart,
+    coverage,
+    expected_coverage,
+    split_at,
+    split_evenly,
+    split_sections,
+)
 from beambert.pipelines.files.input_files import InputFile
 
 exact = settings(derandomize=True, max_examples=60, deadline=None, database=None)

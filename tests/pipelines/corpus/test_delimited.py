@@ -8,11 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beambert.errors import InputError
-from beambert.pipelines.corpus.charsets import Assumed
-from beambert.pipelines.corpus.columns import Columns
+from beambert.pipelines.corpus.base import Columns
 from beambert.pipelines.corpus.documents import Document, Reject
 from beambert.pipelines.corpus.formats import FORMATS, recognise
-from beambert.pipelines.corpus.reading import ReadOptions, find_encodings, read_part, split_file
+from beambert.pipelines.corpus.reading import ReadOptions, read_part, recognise_formats, split_file
 from beambert.pipelines.files.input_files import match_inputs
 from beambert.progress import ProgressTally
 
@@ -20,8 +19,8 @@ exact = settings(derandomize=True, max_examples=100, deadline=None, database=Non
 texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=30)
 
 
-def read(name: str, data: bytes, column: str = "text", **options) -> list[Document | Reject]:
-    return list(FORMATS[name].read_lines(io.BytesIO(data), Columns(column), **options))
+def read(name: str, data: bytes, column: str = "text") -> list[Document | Reject]:
+    return list(FORMATS[name].read_lines(io.BytesIO(data), Columns(column)))
 
 
 @exact
@@ -68,12 +67,6 @@ def test_a_quote_without_end_is_one_reject_that_says_where():
 def test_the_separator_that_excel_states():
     (found, reject) = read("csv", b'sep=|\r\nid|text\r\n1|"a, b; c"\r\n2\r\n')
     assert found.text == "a, b; c" and reject.line == 4
-
-
-def test_other_encodings():
-    data = "id;text\n1;Größe und Maß\n".encode("cp1252")
-    (found,) = read("csv", data, assumed=Assumed("cp1252"))
-    assert (found.text, found.encoding) == ("Größe und Maß", "cp1252")
 
 
 @pytest.mark.parametrize(
@@ -148,5 +141,5 @@ def test_real_tables(shared_data):
 
 def test_it_is_said_that_a_file_is_a_table(tmp_path):
     (tmp_path / "a.txt").write_text("id,text,label\n" + ROWS)
-    _, notes = find_encodings(match_inputs([str(tmp_path / "a.txt")]), "auto", "auto")
+    notes = recognise_formats(match_inputs([str(tmp_path / "a.txt")]), ReadOptions())
     assert notes == [f"assumed formats: 1 csv, such as {tmp_path}/a.txt; give --format= to decide"]

@@ -1,312 +1,292 @@
-"""Corpora that are not UTF-8: what their folders show is decided before anything is read."""
+"""Text files are read in the encodings that the user declares, each file in one of them."""
 
+import bz2
 import codecs
-import random
+import gzip
+import io
+import json
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from beambert.errors import InputError
-from beambert.pipelines.corpus import charsets, encodings
-from beambert.pipelines.corpus.charsets import Assumed, decode
+from beambert.pipelines.corpus import base
+from beambert.pipelines.corpus.base import utf8_lines
 from beambert.pipelines.corpus.documents import Document, Reject
-from beambert.pipelines.corpus.parts import FilePart
-from beambert.pipelines.corpus.plain_text import PlainText
-from beambert.pipelines.corpus.reading import (
-    ReadOptions,
-    describe_formats,
-    find_encodings,
-    read_part,
+from beambert.pipelines.corpus.encodings import (
+    WrongEncodingError,
+    choose_encoding,
+    decode,
+    parse_encodings,
+    web_name,
 )
+from beambert.pipelines.corpus.reading import ReadOptions, check_rejects, read_part, reject_row
+from beambert.pipelines.corpus.reading import split_file as split
 from beambert.pipelines.files.input_files import match_inputs
+from beambert.progress import ProgressTally
 
-# ruff: noqa: E501
-
-ENGLISH = (
-    "The company said on Monday that it was to sell the plant and that the work of the staff is "
-    "safe for the year.\n\nAnalysts in the city had expected it, and the shares of the firm rose.\n"
-)
-# A few paragraphs of each, in the words of everyday prose.
-PARAGRAPHS = {
-    ("Russian", "cp1251"): "Утром он вышел из дома и пошёл к реке, где его ждали друзья. Погода была ясная, и солнце уже поднялось над лесом.\n\nОни долго говорили о том, что случилось вчера, и решили больше никогда не возвращаться к этому разговору.\n",
-    ("Japanese", "cp932"): "朝早く家を出て、川のほとりまで歩いて行った。友達はもうそこで待っていて、空はすっかり晴れていた。\n\n私たちは昨日のことについて長いあいだ話し合い、もう二度とその話はしないと決めた。\n",
-    ("Chinese", "gb18030"): "清晨他离开家，走到河边，朋友们已经在那里等他。天气晴朗，太阳刚刚升到树林的上方。\n\n他们谈了很久昨天发生的事情，最后决定以后再也不提起这件事，然后一起回到城里去工作。\n",
-    ("Korean", "euc-kr"): "아침에 그는 집을 나와 강가로 걸어갔다. 친구들은 이미 그곳에서 그를 기다리고 있었고 하늘은 맑았다.\n\n그들은 어제 있었던 일에 대해 오랫동안 이야기했고 다시는 그 이야기를 하지 않기로 했다.\n",
-    ("Polish", "cp1250"): "Rano wyszedł z domu i poszedł nad rzekę, gdzie czekali na niego przyjaciele. Pogoda była piękna, a słońce wzeszło już nad lasem.\n\nDługo rozmawiali o tym, co się stało wczoraj, i postanowili, że do tej rozmowy nie będą już wracać.\n",
-    ("Hungarian", "cp1250"): "Reggel kilépett a házból, és elindult a folyó felé, ahol a barátai már vártak rá. Az idő szép volt, és a nap már az erdő fölé emelkedett.\n\nSokáig beszélgettek arról, hogy mi történt tegnap, és úgy döntöttek, hogy ezt a beszélgetést nem folytatják többé, mert nem volt értelme.\n",
-    ("French", "cp1252"): "Le matin, il sortit de la maison et marcha jusqu’à la rivière, où ses amis l’attendaient déjà. Le temps était beau et le soleil s’était levé sur la forêt.\n\nIls parlèrent longtemps de ce qui était arrivé la veille et décidèrent de ne plus revenir sur le sujet.\n",
-    ("English", "cp1252"): ENGLISH + "“It’s a good price,” said Ms Jones — “£5 a share.”\n",
-}  # fmt: skip
-
-
-class NoTally:
-    def add(self, **counts):
-        pass
-
-
-def read(folder, given="auto", format_name="auto"):
-    """What is assumed, the lines about it, and what each file gives by its name."""
-    files = match_inputs([f"{folder}/*"])
-    found, notes = find_encodings(files, format_name, given)
-    options = ReadOptions(format_name, encodings=found)
-    documents = {
-        file.path.rpartition("/")[2]: list(read_part(FilePart(file, "auto"), options, NoTally()))
-        for file in files
-    }
-    return found, notes, documents
-
-
-@pytest.mark.parametrize(("language", "codec"), PARAGRAPHS)
-def test_a_few_paragraphs_show_their_encoding(language, codec):
-    text = PARAGRAPHS[language, codec]
-    found, encoding = decode(text.encode(codec))
-    assert found == text
-    # Japanese and Korean have supersets of the encodings' official names.
-    assert codecs.lookup(encoding).name in {codecs.lookup(codec).name, "cp949"}
-
-
-def news(number: int, sentence: str) -> str:
-    generator = random.Random(number)
-    return ENGLISH + f"\nIt is the {generator.randint(1, 99)}th of {sentence}.\n"
-
-
-SIGNS = ["£{} for it", "the café", "“his” £{}", "it’s {}", "Zoë", "a {}° turn", "½ of it", "Peña"]
-
-
-def test_pounds_in_english_are_no_japanese(tmp_path):
-    """One byte beyond ASCII in a file, as in a collection of news."""
-    texts = {f"{n:03d}.txt": news(n, SIGNS[n % 8].format(n)) for n in range(80)}
-    for name, text in texts.items():
-        (tmp_path / name).write_bytes(text.encode("cp1252"))
-    (tmp_path / "short.txt").write_bytes(b"Price: \xa35\n")
-    found, notes, documents = read(tmp_path)
-    assert found.of(f"{tmp_path}/any.txt") == Assumed("cp1252")
-    for name, text in texts.items():
-        (document,) = documents[name]
-        assert document.text.split() == text.split(), name
-        assert document.encoding == "cp1252"
-    assert documents["short.txt"] == [Document("Price: £5", encoding="cp1252")]
-    assert len(notes) == 1
-    assert notes[0].startswith(
-        f"assumed windows-1252 for 81 files, such as {tmp_path}/000.txt: “… "
-    )
-    assert "£0" in notes[0] and notes[0].endswith("give --encoding= to decide")
-
-
-def test_a_short_text_alone_is_rejected(tmp_path):
-    (tmp_path / "short.txt").write_bytes(b"Price: \xa35\n")
-    (tmp_path / "utf8.txt").write_text("Price: £5\n")
-    found, notes, documents = read(tmp_path)
-    assert not found.to_json()
-    (reject,) = documents["short.txt"]
-    assert reject == Reject(
-        1,
-        "not_utf8",
-        "byte 0xa3 on line 1 is not UTF-8, and no other encoding is certain; give --encoding=",
-    )
-    assert documents["utf8.txt"] == [Document("Price: £5")]
-    assert notes == [
-        f"no encoding is certain from the beginning of 1 file, such as {tmp_path}/short.txt: "
-        r"b'Price: \xa35\n'; give --encoding= to decide"
-    ]
-    _, notes, documents = read(tmp_path, "windows-1252")
-    assert notes == []
-    assert documents["short.txt"] == [Document("Price: £5", encoding="cp1252")]
-    assert documents["utf8.txt"] == [Document("Price: £5")]
-
-
-def test_folders_are_decided_apart_and_strong_evidence_wins(tmp_path):
-    russian, french = PARAGRAPHS["Russian", "cp1251"], PARAGRAPHS["French", "cp1252"]
-    for name, text, codec in (("ru", russian, "cp1251"), ("fr", french, "cp1252")):
-        (tmp_path / name).mkdir()
-        for n in range(12):
-            (tmp_path / name / f"{n}.txt").write_bytes(text.encode(codec))
-    (tmp_path / "fr" / "guest.txt").write_bytes(russian.encode("cp1251"))
-    (tmp_path / "ru" / "short.txt").write_bytes("№ 5".encode("cp1251"))
-    files = match_inputs([f"{tmp_path}/*/*"])
-    found, notes = find_encodings(files, "auto", "auto")
-    assert found.of(f"{tmp_path}/fr/1.txt") == Assumed("cp1252")
-    assert found.of(f"{tmp_path}/ru/1.txt") == Assumed("cp1251")
-    assert found.of(f"{tmp_path}/else/1.txt") == Assumed("")
-    assert len(notes) == 2
-    options = ReadOptions(encodings=found)
-    texts = {}
-    for file in files:
-        (document,) = read_part(FilePart(file, "auto"), options, NoTally())
-        texts[file.path.removeprefix(f"{tmp_path}/")] = document.text
-    assert texts["fr/guest.txt"].split() == russian.split()
-    assert texts["fr/3.txt"].split() == french.split()
-    assert texts["ru/short.txt"] == "№ 5"
-
-
-def test_the_samples_of_a_folder_are_judged_together(tmp_path):
-    """No file is long enough to show a language; all are."""
-    for n in range(40):
-        sentence = PARAGRAPHS["French", "cp1252"].split(" ")[n % 5 :: 5]
-        (tmp_path / f"{n:02d}.txt").write_bytes(" ".join(sentence).encode("cp1252") + b"\n")
-    found, _, documents = read(tmp_path)
-    assert found.of(f"{tmp_path}/00.txt") == Assumed("cp1252")
-    assert all(isinstance(document, Document) for (document,) in documents.values())
-
-
-def test_sentence_lines_take_what_is_assumed(tmp_path):
-    text = "He paid £5.\nIt was the end of it.\n\nThe café is in the city.\nIt is open.\n"
-    text = "\n".join([text] * 3)
-    (tmp_path / "a.txt").write_bytes(text.encode("cp1252"))
-    _, _, documents = read(tmp_path)
-    assert len(documents["a.txt"]) == 6
-    assert documents["a.txt"][0].text == "He paid £5.\nIt was the end of it.\n"
-    assert documents["a.txt"][0].is_split
-
-
-def test_damage_in_utf8_is_no_other_encoding(tmp_path):
-    for n in range(5):
-        (tmp_path / f"{n}.txt").write_bytes(PARAGRAPHS["French", "cp1252"].encode("cp1252"))
-    (tmp_path / "damaged.txt").write_bytes(PARAGRAPHS["French", "cp1252"].encode() + b"\xff\n")
-    _, _, documents = read(tmp_path)
-    (reject,) = documents["damaged.txt"]
-    assert reject.reason == "not_utf8"
-
-
-@pytest.mark.parametrize("format_name", ["jsonl", "wikiextractor", "wikitext"])
-def test_formats_of_programs_are_utf8_unless_the_user_says_otherwise(tmp_path, format_name):
-    data = {
-        "jsonl": b'{"text": "caf\xe9"}\n',
-        "wikiextractor": b'<doc id="1" title="T">\nT\n\ncaf\xe9\n</doc>\n',
-        "wikitext": b" = A = \n\n caf\xe9\n",
-    }[format_name]
-    (tmp_path / "a").write_bytes(data)
-    (tmp_path / "b").write_bytes(PARAGRAPHS["French", "cp1252"].encode("cp1252"))
-    assert [type(each) for each in read(tmp_path)[2]["a"]] == [Reject]
-    (document,) = read(tmp_path, "latin-1")[2]["a"]
-    assert (document.text.strip(), document.encoding) == ("café", "iso8859-1")
-
-
-def test_the_number_of_files_and_bytes_is_limited(tmp_path, monkeypatch):
-    monkeypatch.setattr(encodings, "SAMPLED_FILES", 10)
-    for n in range(95):
-        (tmp_path / f"{n:02d}.txt").write_bytes(news(n, "£5").encode("cp1252"))
-    opened = []
-    monkeypatch.setattr(encodings, "sample_of", lambda file, raw: opened.append(len(raw)))
-    assert read(tmp_path)[1] == []
-    assert len(opened) == 10
-    (tmp_path / "00.txt").write_bytes(b"A line of text.\n" * 100_000)
-    read(tmp_path)
-    assert max(opened) == 1 << 16
-
-
-def test_unknown_encoding():
-    with pytest.raises(InputError, match=r"^--encoding=latin-0: not known; name one such as"):
-        find_encodings([], "auto", "latin-0")
-
-
-def test_files_of_several_formats_are_said(tmp_path):
-    """A text that is cut into lines becomes many documents, which nobody would notice."""
-    (tmp_path / "a.txt").write_text(ENGLISH)
-    (tmp_path / "b.jsonl").write_text('{"text": "the river is wide"}\n')
-    (tmp_path / "c.jsonl").write_text('{"text": "the town is old"}\n')
-    files = match_inputs([str(tmp_path / "*")])
-    _, notes = find_encodings(files, "auto", "auto")
-    (note,) = notes
-    assert note.startswith(f"assumed formats: 2 jsonl, such as {tmp_path}/b.jsonl; 1 ")
-    assert note.endswith("/a.txt; give --format= to decide")
-    assert find_encodings(files[1:], "auto", "auto")[1] == []
-
-
-CZECH = "Ráno vyšel z domu a šel k řece, kde na něj už čekali přátelé. Počasí bylo krásné a slunce už vystoupilo nad les.\n\nDlouho mluvili o tom, co se stalo včera, a rozhodli se, že se k tomu rozhovoru už nikdy nevrátí.\n"
-SHORT = {
-    ("iso8859_2", CZECH): ENGLISH + "\nHe went to Plzeň in May.\n",
-    ("cp949", PARAGRAPHS["Korean", "euc-kr"]): "걸어갔다 걸어갔다 " * 9 + "\n",
+exact = settings(derandomize=True, max_examples=100, deadline=None, database=None)
+WITH_WINDOWS = ("utf-8", "cp1252")
+FRENCH = "Le café est noir.\nOn a payé 5 €.\n"
+# format -> text of a file with two documents, the second of which isn't ASCII
+FILES = {
+    "text": "One.\n\n" + FRENCH,
+    "markdown": "One.\n\n" + FRENCH,
+    "lines": "One.\nTwo.\n\n" + FRENCH,
+    "jsonl": '{"text": "One."}\n{"text": "Le café 5 €."}\n',
+    "csv": "id,text\n1,One.\n2,Le café 5 €.\n",
+    "tsv": "id\ttext\n1\tOne.\n2\tLe café 5 €.\n",
+    "wikiextractor": '<doc title="A">\nOne.\n</doc>\n<doc title="B">\ncafé €\n</doc>\n',
+    "wikitext": " = A = \n\n One.\n = B = \n\n café €\n",
 }
 
 
-@pytest.mark.parametrize(("codec", "text"), SHORT)
-def test_an_uncertain_file_takes_the_encoding_of_its_folder(tmp_path, codec, text):
-    """A name in English shows another encoding by chance, and short Korean words are UTF-8."""
-    for n in range(11):
-        (tmp_path / f"{n:02d}.txt").write_bytes(text.encode(codec))
-    odd = SHORT[codec, text]
-    (tmp_path / "odd.txt").write_bytes(odd.encode(codec))
-    assert charsets.choose_encoding(odd.encode(codec), Assumed()) != codec
-    _, _, documents = read(tmp_path)
-    (document,) = documents["odd.txt"]
-    assert (document.text.split(), document.encoding) == (odd.split(), codec)
+def read(path, *encodings, format_name="auto"):
+    """The documents and rejects of a file, read in its parts."""
+    options = ReadOptions(format_name, encodings=encodings or ("utf-8",))
+    (file,) = match_inputs([str(path)])
+    tally = ProgressTally(None)
+    return [row for part in split(file, options) for row in read_part(part, options, tally)]
 
 
+def texts(rows) -> list[str]:
+    return [" ".join(row.text.split()) for row in rows if isinstance(row, Document)]
+
+
+@pytest.fixture(params=[False, True], ids=["whole", "parts"])
+def in_parts(request, monkeypatch):
+    """Small files are read as a whole, or divided as large ones are."""
+    if request.param:
+        monkeypatch.setattr(base, "PART_BYTES", 10)
+    return request.param
+
+
+class TestNames:
+    @pytest.mark.parametrize(
+        ("given", "names"),
+        [
+            ("utf-8", ("utf-8",)),
+            ("UTF8,windows-1252", ("utf-8", "cp1252")),
+            ("utf-8, cp1252, utf8", ("utf-8", "cp1252")),
+            ("utf-8-sig", ("utf-8",)),
+            # The web's names mean what they mean on the web (WHATWG, "Encoding").
+            ("shift_jis,euc-kr", ("cp932", "cp949")),
+            ("x-sjis", ("shift_jis",)),
+            ("macintosh", ("mac-roman",)),
+            ("utf_16_le", ("utf-16-le",)),
+        ],
+    )
+    def test_known(self, given, names):
+        assert parse_encodings(given) == names
+
+    @pytest.mark.parametrize("given", ["latin-0", "utf-8,", "base64", "auto", "", "utf-8;cp1252"])
+    def test_unknown(self, given):
+        with pytest.raises(InputError, match=f"^--encoding={given}: "):
+            parse_encodings(given)
+
+    def test_names_of_the_web_are_read_again(self):
+        for encoding in ("utf-8", "cp1252", "cp932", "cp949", "mac-roman", "koi8-r", "utf-16-le"):
+            assert parse_encodings(web_name(encoding)) == (encoding,)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_utf8_by_default(tmp_path, name, in_parts):
+    path = tmp_path / "a"
+    path.write_bytes(FILES[name].encode())
+    found = read(path, format_name=name)
+    assert all(row.encoding == "utf-8" for row in found)
+    assert "café" in texts(found)[-1]
+    path.write_bytes(codecs.BOM_UTF8 + FILES[name].encode())
+    assert read(path, format_name=name) == found
+
+
+@pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize(
-    ("raw", "reason"),
+    ("mark", "encoding"),
     [
-        (
-            b"at \xe1\x01 home\n",
-            "is not UTF-8, and no other encoding is certain (the files beside ",
-        ),
-        ("čekali přátelé".encode() + b"\xe1", "is not UTF-8, as most others are"),
+        (codecs.BOM_UTF16_LE, "utf-16-le"),
+        (codecs.BOM_UTF16_BE, "utf-16-be"),
+        (codecs.BOM_UTF32_LE, "utf-32-le"),
+        (codecs.BOM_UTF32_BE, "utf-32-be"),
     ],
 )
-def test_the_reason_is_true_where_the_bytes_could_be_decoded(raw, reason):
-    (reject,) = PlainText().read_lines([raw], assumed=Assumed("iso8859_2"))
-    assert f"byte 0xe1 on line 1 {reason}" in reject.detail
-    (reject,) = PlainText().read_lines([b"\xe1"], assumed=Assumed("cp949"))
-    assert reject.detail == "byte 0xe1 on line 1 is not UTF-8 or euc-kr"
+def test_byte_order_marks_decide(tmp_path, name, mark, encoding, in_parts):
+    path = tmp_path / "a"
+    path.write_text(FILES[name], encoding="utf-8")
+    expected = texts(read(path, format_name=name))
+    path.write_bytes(mark + FILES[name].encode(encoding))
+    found = read(path, "cp1252", format_name=name)
+    assert texts(found) == expected
+    assert {row.encoding for row in found} == {encoding[:6]}
+    # Without the mark the encoding can be declared.
+    path.write_bytes(FILES[name].encode(encoding))
+    assert texts(read(path, encoding, format_name=name)) == expected
 
 
-CZECH = "Řekli, že přátelé čekali, až přijde řidič číslo {}, který už dávno není na světě."
-
-
-def czech(utf8_lines: int, others: int, encoding: str = "cp1250") -> bytes:
-    lines = [CZECH.format(n).encode("utf-8" if n < utf8_lines else encoding) for n in range(60)]
-    return b"\n".join(lines[: utf8_lines + others]) + b"\n"
-
-
-@pytest.mark.parametrize("counts", [(30, 30), (6, 54), (54, 6)])
-def test_a_file_that_mixes_encodings_is_told_so(tmp_path, counts):
-    (tmp_path / "a.txt").write_bytes(czech(*counts))
-    line = counts[0] + 1
-    _, notes, documents = read(tmp_path)
-    (reject,) = documents["a.txt"]
-    assert (reject.line, reject.reason) == (line, "not_utf8")
-    assert reject.detail == (
-        f"byte 0xd8 on line {line} is not UTF-8, but {counts[0]} lines with letters beyond ASCII "
-        "are: the text mixes encodings, or is damaged; convert its lines to UTF-8"
+@pytest.mark.parametrize("name", FILES)
+def test_windows_1252_is_rejected_with_its_line_and_the_flag(tmp_path, name, in_parts):
+    path = tmp_path / "a.txt"
+    path.write_bytes(FILES[name].encode("cp1252"))
+    options = ReadOptions(name)
+    rows = []
+    for part in split(match_inputs([str(path)])[0], options):
+        rows += [(part, row) for row in read_part(part, options, ProgressTally(None))]
+    part, reject = rows[-1]
+    # Each document is ASCII, or rejected: none has wrong letters.
+    assert texts(row for _, row in rows) == (
+        [] if name in ("text", "markdown") else ["One. Two." if name == "lines" else "One."]
     )
-    assert all("give --encoding" not in note for note in notes)
-    # The same is said where the user has followed older advice.
-    given = Assumed("cp1250", is_given=True)
-    (again,) = PlainText().read_lines([czech(*counts)], assumed=given)
-    assert again == reject
+    assert isinstance(reject, Reject) and reject.reason == "not_utf8"
+    assert f"byte 0xe9 on line {reject.line} is not UTF-8 (byte " in reject.detail
+    if not in_parts:
+        raw_line = path.read_bytes().split(b"\n")[reject.line - 1]
+        if name in ("csv", "tsv"):
+            raw_line = raw_line.replace(b"\t", b",").partition(b",")[2]
+        assert f"(byte {raw_line.index(0xE9) + 1} of the " in reject.detail
+    assert "windows-1252 would read it as “" in reject.detail and "café" in reject.detail
+    assert reject.detail.endswith("give --encoding=utf-8,windows-1252")
+    # The command fails with the name of the file and the flag, unless the rejects are allowed.
+    row = reject_row(part, reject)
+    with pytest.raises(InputError) as failed:
+        check_rejects([row], 1, 2, 0.0, "fix them")
+    for told in (str(path), "--encoding=utf-8,windows-1252", "--max_reject_fraction"):
+        assert told in str(failed.value)
+    check_rejects([row], 1, 2, 0.5, "fix them")
 
 
-def test_the_note_on_mixed_encodings(tmp_path):
-    (tmp_path / "a.txt").write_bytes(czech(6, 54))
-    _, notes, _ = read(tmp_path)
-    assert notes == [
-        f"encodings are mixed in 1 file, such as {tmp_path}/a.txt: line 7 is not UTF-8, but others "
-        "are; convert its lines to UTF-8"
-    ]
+@pytest.mark.parametrize("name", FILES)
+def test_a_list_is_tried_in_order_on_each_file(tmp_path, name, in_parts):
+    path = tmp_path / "a"
+    path.write_bytes(FILES[name].encode())
+    expected = read(path, *WITH_WINDOWS, format_name=name)
+    assert {row.encoding for row in expected} == {"utf-8"}
+    for encodings in (WITH_WINDOWS, ("cp1252",), ("ascii", "utf-8", "cp1252")):
+        path.write_bytes(FILES[name].encode("cp1252"))
+        found = read(path, *encodings, format_name=name)
+        assert texts(found) == texts(expected)
+        assert {row.encoding for row in found} == {"cp1252"}
 
 
-@pytest.mark.parametrize(
-    "raw",
-    [
-        czech(1, 0),
-        czech(30, 0),
-        czech(0, 30),
-        czech(1, 59),
-        b"a\nb\xe1\n",
-        czech(0, 50, "iso8859_2"),
-    ],
-)
-def test_other_texts_mix_none(raw):
-    assert charsets.utf8_lines_of_mixed(raw) == 0
+def test_a_large_file_is_read_in_one_encoding(tmp_path, monkeypatch):
+    """Its first bytes, and most of its parts, are ASCII; the last line decides."""
+    monkeypatch.setattr(base, "PART_BYTES", 1000)
+    path = tmp_path / "a.jsonl"
+    # These bytes are "Ã©" in windows-1252 and "é" in UTF-8.
+    lines = [json.dumps({"text": "The ship left."}).encode()] * 500
+    lines += [b'{"text": "caf\xc3\xa9"}', b'{"text": "caf\xe9 5 \x80"}', b'{"text": "\xe9t\xe9"}']
+    path.write_bytes(b"\n".join(lines) + b"\n")
+    (file,) = match_inputs([str(path)])
+    (part,) = split(file, ReadOptions(encodings=WITH_WINDOWS))
+    assert part.encoding == "cp1252"
+    found = texts(read(path, *WITH_WINDOWS))
+    assert len(found) == 503 and found[-3:] == ["cafÃ©", "café 5 €", "été"]
+    path.write_bytes(b"\n".join(lines[:-2]) + b"\n")
+    parts = split(file, ReadOptions(encodings=WITH_WINDOWS))
+    assert len(parts) > 5 and {part.encoding for part in parts} == {"utf-8"}
 
 
-def test_short_words_of_korean_are_not_mixed():
-    """The three commonest words of four bytes that are UTF-8 by chance, among many others."""
-    words = ["가나", "다라", "마바", "사아", "자차", "카타", "파하", "학교", "선생", "사람", "나라"]
-    raw = "\n".join(first + second for first in words for second in words).encode("cp949")
-    assert charsets.utf8_lines_of_mixed(raw) == 0
+def test_a_file_that_fits_no_encoding_is_one_reject(tmp_path, in_parts):
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b'{"text": "One."}\n{"text": "\xe9t\xe9 \x81"}\n')  # 0x81 is free in cp1252
+    (reject,) = read(path, *WITH_WINDOWS)
+    assert (reject.line, reject.reason) == (2, "not_utf8_or_cp1252")
+    assert "byte 0xe9 on line 2 is not UTF-8 or windows-1252" in reject.detail
 
 
-def test_a_sample_of_the_files_is_said():
-    assert describe_formats({"a": "text", "b": "jsonl"}, 2)[0].startswith(
-        "assumed formats of the 2 files looked at: 1 "
-    )
+def test_damaged_utf8_is_not_read_in_another_encoding(tmp_path, in_parts):
+    """A broken byte would else turn all letters of a file into others."""
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"text": "Le café."}\n{"text": "L\'été."}\n{"text": "+"}\n', "utf-8")
+    path.write_bytes(path.read_bytes().replace(b"+", b"\xff"))
+    first, second, reject = read(path, *WITH_WINDOWS)
+    assert (first.text, second.text) == ("Le café.", "L'été.")
+    assert reject.reason == "not_utf8"
+
+
+@pytest.mark.parametrize("pack", [gzip, bz2])
+def test_compressed_files(tmp_path, pack):
+    path = tmp_path / ("a.txt.gz" if pack is gzip else "a.txt.bz2")
+    path.write_bytes(pack.compress(FRENCH.encode("cp1252")))
+    (found,) = read(path, *WITH_WINDOWS)
+    assert (found.encoding, "café" in found.text) == ("cp1252", True)
+    (reject,) = read(path)
+    assert reject.reason == "not_utf8" and "line 1" in reject.detail
+    path.write_bytes(pack.compress(codecs.BOM_UTF16_LE + FRENCH.encode("utf-16-le")))
+    assert "payé" in texts(read(path))[0]
+    path.write_bytes(pack.compress(FRENCH.encode("cp1252"))[:-3])
+    assert read(path, *WITH_WINDOWS)[-1].reason == "corrupt_file"
+
+
+def test_dumps_are_always_utf8(tmp_path):
+    page = "<mediawiki>\n<page><ns>0</ns><text>Le café.</text></page>\n</mediawiki>\n"
+    path = tmp_path / "a.xml"
+    path.write_text(page, "utf-8")
+    assert texts(read(path, "cp1252")) == ["Le café."]
+    path.write_bytes(page.encode("cp1252"))
+    assert [row.reason for row in read(path)] == ["not_utf8"]
+
+
+@pytest.mark.parametrize("name", ["lines", "text"])
+def test_a_byte_that_forms_no_character_rejects_its_document(tmp_path, name):
+    path = tmp_path / "a"
+    path.write_bytes("One.\nTwo.\n\n猫は黒い。\n".encode("cp932") + b"\x81\n\nLast.\nEnd.\n")
+    found = read(path, "cp932", format_name=name)
+    (reject,) = [row for row in found if isinstance(row, Reject)]
+    assert (reject.line, reject.reason) == (5, "not_cp932")
+    assert texts(found) == ([] if name == "text" else ["One. Two.", "Last. End."])
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32-le"])
+@pytest.mark.parametrize("text", ["The ship left the town.\n" * 3, "Утром он вышел из дома.\n" * 3])
+def test_wide_text_without_a_mark_does_not_pass_as_utf8(tmp_path, encoding, text):
+    """As UTF-8 its letters would be others, between zeros that cleaning removes."""
+    path = tmp_path / "a.txt"
+    path.write_bytes(text.encode(encoding))
+    (reject,) = read(path, format_name="text")
+    assert reject.reason == "not_utf8" and "--encoding=utf-16-le" in reject.detail
+    assert texts(read(path, encoding)) == [" ".join(text.split())]
+
+
+def test_japanese_mail_does_not_pass_as_utf8(tmp_path):
+    """Its bytes are ASCII."""
+    path = tmp_path / "a.txt"
+    path.write_bytes("Mail.\n朝早く家を出た。\n".encode("iso2022_jp"))
+    (reject,) = read(path)
+    assert reject.line == 2 and "--encoding=iso2022_jp,utf-8" in reject.detail
+    assert texts(read(path, "iso2022_jp", "utf-8")) == ["Mail. 朝早く家を出た。"]
+
+
+def test_macintosh_files_have_returns(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_bytes("Un.\rDeux.\r\rL’été.\rCafé.\r".encode("mac_roman"))
+    assert texts(read(path, "mac-roman")) == ["Un. Deux.", "L’été. Café."]
+
+
+@exact
+@given(st.text(st.characters(exclude_categories=["Cs"]), max_size=50))
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-32", "gb18030"])
+def test_what_is_encoded_is_decoded(encoding, text):
+    text = text.replace("\0", "").lstrip("\ufeff")
+    raw = text.encode(encoding)
+    if not raw.startswith((b"\xff\xfe", b"\xfe\xff", b"\xef\xbb\xbf")) or encoding != "gb18030":
+        assert decode(raw, (encoding,))[0] == text
+    lines = list(utf8_lines(io.BytesIO(raw), encoding))
+    assert b"".join(lines).decode().removesuffix("\n") == text.removesuffix("\n")
+
+
+@exact
+@given(st.binary(max_size=40), st.lists(st.integers(0, 40), max_size=4), st.data())
+def test_a_file_in_pieces_has_the_encoding_of_the_whole(raw, cuts, data):
+    """And the message names the same line and byte."""
+    encodings = data.draw(st.permutations(["utf-8", "cp1252", "cp932"]))
+    ends = sorted(min(cut, len(raw)) for cut in cuts)
+    pieces = [raw[a:b] for a, b in zip([0, *ends], [*ends, len(raw)], strict=True)]
+
+    def chosen(pieces):
+        try:
+            return choose_encoding(lambda: pieces, encodings)
+        except WrongEncodingError as error:
+            return str(error).partition(";")[0]
+
+    assert chosen(pieces) == chosen([raw])

@@ -4,9 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beambert.pipelines.corpus.charsets import decode
-from beambert.pipelines.corpus.gutenberg import strip_gutenberg
-from beambert.pipelines.corpus.plain_text import PlainText
+from beambert.pipelines.corpus.encodings import decode
+from beambert.pipelines.corpus.text_files import PlainText, strip_gutenberg
 
 exact = settings(derandomize=True, max_examples=100, deadline=None, database=None)
 BOOK = "CHAPTER I\n\nIt was so.\n"
@@ -102,7 +101,7 @@ def test_real_files(shared_data):
     """Of all the books one has such a mark, at its end."""
     for folder in ("gutenberg_mixed_encodings", "novels"):
         for path in sorted((shared_data / folder).iterdir()):
-            text, _ = decode(path.read_bytes())
+            text, _ = decode(path.read_bytes(), ("utf-8", "cp1252"))
             text = "\n".join(text.splitlines())
             stripped = strip_gutenberg(text)
             if path.name == "chesterton-ball.txt":

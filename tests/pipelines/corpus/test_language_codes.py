@@ -3,7 +3,7 @@
 import pytest
 
 from beambert.errors import InputError
-from beambert.pipelines.corpus.language_codes import LANGUAGES, check_language, language_of
+from beambert.pipelines.corpus.documents import LANGUAGES, check_language, language_of
 
 
 @pytest.mark.parametrize(
@@ -39,5 +39,5 @@ def test_every_language_has_a_code_of_its_own():
 
 @pytest.mark.parametrize("language", ["us", "english", "zh-Hant", "deu", ""])
 def test_the_flag_takes_codes_alone(language):
-    with pytest.raises(InputError, match=f"^--language={language}: is no ISO 639-1 code; name"):
+    with pytest.raises(InputError, match=f"^--language={language}: is not an ISO 639-1 code; give"):
         check_language(language)

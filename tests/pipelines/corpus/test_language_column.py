@@ -8,10 +8,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from beambert.errors import InputError
-from beambert.pipelines.corpus.columns import Columns
+from beambert.pipelines.corpus.base import Columns
 from beambert.pipelines.corpus.documents import Document, Reject
 from beambert.pipelines.corpus.formats import FORMATS
-from beambert.pipelines.corpus.parquet import read_parquet
+from beambert.pipelines.corpus.tables import read_parquet
 
 ROWS = [("Ein Text.", "de"), ("一个文本。", "zh-Hans"), ("เรื่อง", "tha_Thai"), ("A text.", None)]
 CODES = ["de", "zh", "th", ""]

@@ -7,8 +7,8 @@ import time
 import pytest
 
 from beambert.pipelines.corpus.documents import Document, Reject
-from beambert.pipelines.corpus.markup_bounds import count_unclosed, is_tangled
-from beambert.pipelines.corpus.mediawiki import MediaWiki
+from beambert.pipelines.corpus.wiki_files import MediaWiki
+from beambert.pipelines.corpus.wiki_markup import count_unclosed, is_tangled
 
 # ruff: noqa: E501
 

@@ -6,8 +6,7 @@ import re
 
 import pytest
 
-from beambert.pipelines.corpus.mediawiki import MediaWiki
-from beambert.pipelines.corpus.multistream import index_path, stream_offsets
+from beambert.pipelines.corpus.wiki_files import MediaWiki, index_path, stream_offsets
 
 
 @pytest.mark.parametrize(

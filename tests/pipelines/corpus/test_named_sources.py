@@ -3,7 +3,7 @@
 import pytest
 
 from beambert.errors import InputError
-from beambert.pipelines.corpus.named_sources import parse_sources
+from beambert.pipelines.corpus.sources import parse_sources
 
 
 def test_sources():

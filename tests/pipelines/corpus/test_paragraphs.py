@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beambert.pipelines.corpus.charsets import decode
-from beambert.pipelines.corpus.paragraphs import unwrap
+from beambert.pipelines.corpus.encodings import decode
+from beambert.pipelines.corpus.text_files import unwrap
 
 exact = settings(derandomize=True, max_examples=100, deadline=None, database=None)
 words = st.lists(st.sampled_from(["a", "the", "river", "of", "well-known", "Emma"]), min_size=1)
@@ -91,7 +91,7 @@ def test_real_books_are_not_cut_within_sentences(shared_data):
     started, lines = 0, 0
     for folder in ("gutenberg_mixed_encodings", "novels"):
         for path in sorted((shared_data / folder).iterdir()):
-            raw = "\n".join(decode(path.read_bytes())[0].splitlines())
+            raw = "\n".join(decode(path.read_bytes(), ("utf-8", "cp1252"))[0].splitlines())
             if max(map(len, raw.split("\n"))) > 200:
                 continue
             found = unwrap(raw).split("\n")

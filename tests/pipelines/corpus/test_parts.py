@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from beambert.pipelines.corpus.base import LineFormat
 from beambert.pipelines.corpus.documents import Document, Reject, Skip
-from beambert.pipelines.corpus.format_base import LineFormat
 from beambert.pipelines.corpus.formats import FORMATS
 
 exact = settings(derandomize=True, max_examples=150, deadline=None, database=None)

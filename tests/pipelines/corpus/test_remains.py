@@ -6,13 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beambert.pipelines.corpus.remains import (
-    clean_book,
+from beambert.pipelines.corpus.text_files import clean_book, drop_headings
+from beambert.pipelines.corpus.wiki_files import (
+    WikiExtractor,
     clean_wikiextractor,
     clean_wikitext,
-    drop_headings,
 )
-from beambert.pipelines.corpus.wikiextractor import WikiExtractor
 
 exact = settings(derandomize=True, max_examples=200, deadline=None, database=None)
 

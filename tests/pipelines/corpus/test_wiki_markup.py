@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mwparserfromhell.nodes import ExternalLink, HTMLEntity, Tag, Text, Wikilink
 
-from beambert.pipelines.corpus import mediawiki, wiki_markup
+from beambert.pipelines.corpus import wiki_files, wiki_markup
 from beambert.pipelines.corpus.documents import Document
 from beambert.pipelines.corpus.wiki_markup import DROPPED_TAGS, strip_markup
 
@@ -100,7 +100,7 @@ def test_the_same_words_as_of_the_tree(wikitext):
 @pytest.mark.slow
 def test_real_dump_has_no_markup_left(shared_data):
     (path,) = (shared_data / "wiki_xml").glob("*.bz2")
-    found = list(mediawiki.MediaWiki().read_lines(io.BytesIO(bz2.decompress(path.read_bytes()))))
+    found = list(wiki_files.MediaWiki().read_lines(io.BytesIO(bz2.decompress(path.read_bytes()))))
     assert len(found) == 206  # as the data's own description says
     text = "\n".join(d.text for d in found if isinstance(d, Document))
     assert len(text) > 2_000_000

@@ -13,7 +13,7 @@ from support.data_command import wikiextractor
 from support.sample_text import make_document
 
 from beambert.errors import InputError
-from beambert.pipelines.corpus import parts
+from beambert.pipelines.corpus import base as parts
 from beambert.pipelines.corpus.reading import ReadOptions, read_part, split_file
 from beambert.pipelines.files import ranged_files
 from beambert.pipelines.files.beam_files import read_range, write_bytes

@@ -172,7 +172,7 @@ def test_a_part_read_twice_for_another_is_noticed(capsys, tmp_path, vocab_file, 
 
     documents = [["The river began.", "The city ended."]] * 300
     (tmp_path / "wiki").write_text(wikiextractor(documents))
-    monkeypatch.setattr("beambert.pipelines.corpus.parts.PART_BYTES", 2000)
+    monkeypatch.setattr("beambert.pipelines.corpus.base.PART_BYTES", 2000)
     split = transforms.split_file
 
     def twice(*of):

@@ -95,11 +95,11 @@ def test_a_damaged_page_is_told():
 @pytest.mark.parametrize(
     "content, part",
     [
-        (b"caf\xe9\t1\n", "is not UTF-8 (byte 3), and no other encoding is certain; convert it"),
+        (b"caf\xe9\t1\n", "byte 0xe9 on line 1 is not UTF-8 (byte 4 of the line); convert it"),
         (b"%PDF-1.4\n%\xe2\xe3", "a.tsv: "),
     ],
 )
-def test_an_encoding_that_is_not_certain(content, part):
+def test_a_file_that_is_not_utf8(content, part):
     """--encoding is that of the corpus, so that it is no remedy."""
     with pytest.raises(InputError, match=re.escape(part)) as refused:
         list(texts_of("a.tsv", content))

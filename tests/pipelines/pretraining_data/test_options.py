@@ -149,7 +149,7 @@ def test_many_spills_and_parts_give_the_same_bytes(run, source, monkeypatch):
     whole, _ = run("whole", source)
     monkeypatch.setitem(TOKENS_AT_A_TIME, FILES, 50)
     monkeypatch.setattr("beambert.pipelines.pretraining_data.transforms.BATCH_CHARACTERS", 500)
-    monkeypatch.setattr("beambert.pipelines.corpus.parts.PART_BYTES", 2000)
+    monkeypatch.setattr("beambert.pipelines.corpus.base.PART_BYTES", 2000)
     spilled, _ = run("spilled", source)
     assert hashes(spilled) == hashes(whole)
     assert {path.name for path in spilled.iterdir()} == {path.name for path in whole.iterdir()}

@@ -19,29 +19,28 @@ NEWS = (
 
 
 @pytest.mark.slow
-def test_encodings_are_told_and_counted(capsys, tmp_path, vocab_file):
+def test_declared_encodings_are_counted(capsys, tmp_path, vocab_file):
     texts = tmp_path / "texts"
     texts.mkdir()
     for number in range(6):
         (texts / f"{number}.txt").write_bytes((NEWS + f"It is _{number}_.\n").encode("cp1252"))
-    status, out, err = data(capsys, vocab_file, tmp_path / "out", f"--input={texts}/*")
+    (texts / "7.txt").write_text(NEWS, "utf-8")
+    files, declared = f"--input={texts}/*", "--encoding=utf-8,windows-1252"
+    result = data(capsys, vocab_file, tmp_path / "utf8", files)
+    refused(result, "0.txt: byte 0xa3", "6 of 7", "4.txt and 1 more", declared)
+    status, out, err = data(capsys, vocab_file, tmp_path / "out", files, declared)
     assert (status, err) == (0, "")
-    assert f"assumed windows-1252 for 6 files, such as {texts}/0.txt: “…" in out
     assert "; cleaned: emphasis 6)" in out
     made = info(tmp_path / "out")
-    assert made["counts"]["documents"]["encodings"] == {"cp1252": 6}
+    assert made["counts"]["documents"]["encodings"] == {"cp1252": 6, "utf-8": 1}
     assert made["counts"]["documents"]["cleaned"] == {"emphasis": 6}
-    assert made["parameters"]["encoding"] == "auto"
-    assert made["parameters"]["assumed_encodings"] == {str(texts): "cp1252", "*": "cp1252"}
-    # The user's word counts more, also where it is wrong.
-    flags = [f"--input={texts}/*", "--encoding=utf-8"]
-    refused(data(capsys, vocab_file, tmp_path / "utf8", *flags), "0.txt: byte 0xa3", "6 of 6")
+    assert made["parameters"]["encoding"] == "utf-8,windows-1252"
+    refused(data(capsys, vocab_file, tmp_path / "x", files, "--encoding=ut8"), "--encoding=ut8")
     output = tmp_path / "vocab.txt"
-    flags = [f"--input={texts}/*", f"--output={output}", "--vocab_size=120"]
+    flags = [files, declared, f"--output={output}", "--vocab_size=120"]
     assert run_main("vocab", create_vocabulary.main, flags) == 0
-    assert "assumed windows-1252 for 6 files" in capsys.readouterr().out
     about = json.loads((tmp_path / "vocab.txt.json").read_text())
-    assert about["counts"]["encodings"] == {"cp1252": 6}
+    assert about["counts"]["encodings"] == {"cp1252": 6, "utf-8": 1}
     assert "£" in output.read_text()
 
 

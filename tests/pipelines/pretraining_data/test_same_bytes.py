@@ -66,7 +66,7 @@ class TestSameBytes:
         from beambert.pipelines.corpus import transforms as corpus_transforms
         from beambert.pipelines.pretraining_data import shuffle
 
-        monkeypatch.setattr("beambert.pipelines.corpus.parts.PART_BYTES", 300)
+        monkeypatch.setattr("beambert.pipelines.corpus.base.PART_BYTES", 300)
         monkeypatch.setattr("beambert.pipelines.pretraining_data.transforms.BATCH_CHARACTERS", 400)
         monkeypatch.setitem(shuffle.TOKENS_AT_A_TIME, shuffle.FILES, 200)
         read_part = mock.Mock(wraps=reading.read_part)

@@ -1,5 +1,6 @@
 """Texts in folders that are named by their labels."""
 
+import dataclasses
 import os
 
 import pytest
@@ -90,15 +91,15 @@ def test_a_label_of_dev_alone_is_refused(data):
         read_splits(TASK, str(data), ("train", "dev"), False)
 
 
-def test_encodings_are_those_of_the_folder(data):
-    """A short text alone shows none."""
+def test_other_encodings_are_declared(data):
     pos = data / "train" / "pos"
     (pos / "0_7.txt").write_bytes((GERMAN * 3).encode("cp1252"))
-    (pos / "1_7.txt").write_bytes("Schön!".encode("cp1252"))
-    read = train(data)
+    (pos / "1_7.txt").write_bytes("Schön!".encode("utf-8-sig"))
+    with pytest.raises(InputError, match=f"^{pos}/0_7.txt, line 1: .*=utf-8,windows-1252"):
+        train(data)
+    task = dataclasses.replace(TASK, encoding="utf-8,windows-1252")
+    read = train(data, task)
     assert [e.text for e in read.examples if e.label == "pos"][:2] == [GERMAN * 3, "Schön!"]
-    (said,) = [note for note in read.notes if "assumed" in note]
-    assert said.startswith(f"assumed windows-1252 for 2 files, such as {pos}/0_7.txt: “… ")
 
 
 def test_files_that_are_no_text_are_named(data):
@@ -110,10 +111,10 @@ def test_files_that_are_no_text_are_named(data):
     assert len(train(data, skip_bad_rows=True).examples) == 5
 
 
-def test_a_text_in_no_certain_encoding(data):
+def test_a_text_that_is_not_utf8(data):
     path = data / "train" / "pos" / "0_7.txt"
     path.write_bytes(b"\xff\xfd\x80")
-    with pytest.raises(InputError, match=f"^{path}, line 1: is not UTF-8, .*; convert the file"):
+    with pytest.raises(InputError, match=f"^{path}, line 1: .* is not UTF-8.*--encoding="):
         train(data)
     read = train(data, skip_bad_rows=True)
     assert (len(read.examples), len(read.bad_rows)) == (5, 1)
@@ -170,7 +171,7 @@ def test_other_tasks_take_files_alone(data, name):
 
 
 def test_a_file_that_cannot_be_read(data):
-    with pytest.raises(InputError, match=r"train: cannot be read \(Is a directory\); mend that"):
+    with pytest.raises(InputError, match=r"train: cannot be read \(Is a directory\); fix that"):
         tables.read_text(data / "train")
 
 

@@ -314,7 +314,7 @@ def test_what_shows_at_once_is_refused_before_any_file_is_read(capsys, tmp_path,
     def read(*_):
         raise AssertionError("read before the checks")
 
-    monkeypatch.setattr(run, "find_encodings", read)
+    monkeypatch.setattr(run, "recognise_formats", read)
     (tmp_path / "file").write_text("mine")
     (tmp_path / "empty.txt").write_text("")
     output = tmp_path / "file" / "v.txt"

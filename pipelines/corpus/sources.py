@@ -1,0 +1,128 @@
+"""Which files a command reads: the flags --input, --source and those of their formats."""
+
+import functools
+import re
+from collections.abc import Mapping, Sequence
+
+from beambert.errors import InputError
+from beambert.flags import FlagGroup
+from beambert.progress import Describe, describe_bytes
+
+# The names of sources become names of folders.
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+
+
+def add_input_flags(parser: FlagGroup, *, is_required: bool = True) -> None:
+    """Adds the flags for the input files and their format.
+
+    Args:
+      parser: parser of a command.
+      is_required: whether there is no other flag for the files than --input.
+    """
+    # Only the commands that read a corpus have to load its formats.
+    from beambert.pipelines.corpus.encodings import DEFAULT_ENCODING
+    from beambert.pipelines.corpus.formats import AUTO, CHOICES
+
+    parser.add_argument(
+        "--input",
+        nargs="+",
+        action="extend",
+        default=[],
+        required=is_required,
+        metavar="GLOB",
+        help="files to read, which may be compressed (.gz, .bz2, .zst)",
+    )
+    parser.add_argument(
+        "--format",
+        default=AUTO,
+        choices=[AUTO, *CHOICES],
+        help="format of the files (default: auto)",
+    )
+    parser.add_argument(
+        "--text_column",
+        default="text",
+        help="column of JSON Lines, Parquet, CSV and TSV that holds the documents (default: text)",
+    )
+    parser.add_argument(
+        "--encoding",
+        default=DEFAULT_ENCODING,
+        metavar="NAME[,NAME]",
+        help="encodings of the text files; each file is read in the first one that fits the whole "
+        "file, as in utf-8,windows-1252 (default: utf-8; a byte order mark decides for its file)",
+    )
+    parser.add_argument(
+        "--max_reject_fraction",
+        type=float,
+        default=0.0,
+        help="share of the documents that may be unreadable before the job fails (default: 0)",
+    )
+
+
+def parse_sources(given: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Returns name -> patterns of values such as "books=books/*.txt,more/*.txt".
+
+    Raises:
+      InputError: a value lacks a name or a pattern, or a name is there twice.
+    """
+    found: dict[str, tuple[str, ...]] = {}
+    for text in given:
+        name, _, patterns = text.partition("=")
+        if not _NAME.fullmatch(name):
+            raise InputError(
+                f"--source={text}: must begin with a name of letters, digits, _, - and ., and then "
+                "=, as in --source=books='books/*.txt'"
+            )
+        if name in found:
+            raise InputError(
+                f"--source={text}: {name} is the name of another source; give all its patterns "
+                "behind one name, with commas between them, or choose another name"
+            )
+        found[name] = tuple(patterns.split(","))
+        if not all(found[name]):
+            raise InputError(f"--source={text}: has an empty pattern; name the files to read")
+    return found
+
+
+class JobInput:
+    """The files of a job that reads --input or --source; a base for the job's dataclass.
+
+    Attributes:
+      input: patterns of the files to read.
+      source: sources of the files to read, each a string "NAME=PATTERN,PATTERN".
+    """
+
+    input: tuple[str, ...]
+    source: tuple[str, ...]
+
+    @functools.cached_property
+    def sources(self) -> dict[str, tuple[str, ...]]:
+        """Name -> patterns of each source of `source`."""
+        return parse_sources(self.source)
+
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        """The patterns of all files to read."""
+        return self.input or tuple(text for source in self.sources.values() for text in source)
+
+    def check_input(self) -> None:
+        """Checks that only one of `input` and `source` is given.
+
+        Raises:
+          InputError: both are, or a source isn't one.
+        """
+        if self.sources and self.input:
+            raise InputError(
+                f"--input={self.input[0]}: cannot be given with --source; make it a source, or "
+                "leave it out"
+            )
+
+
+def describe_reading(total_bytes: int) -> Describe:
+    """Returns a function that describes the progress of reading a corpus; see `describe_bytes`."""
+    return describe_bytes("reading", "documents", total_bytes)
+
+
+def describe_cleaning(cleaned: Mapping[str, int]) -> str:
+    """Returns the part of a summary about the markup that was removed, by reason; "" if none."""
+    counts = (f"{name.replace('_', ' ')} {count:,}" for name, count in cleaned.items())
+    return f"; cleaned: {', '.join(counts)}" if cleaned else ""

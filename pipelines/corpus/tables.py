@@ -1,0 +1,495 @@
+"""Reads documents from a column of a table: JSON Lines, CSV, tab-separated values and Parquet."""
+
+import contextlib
+import csv
+import dataclasses
+import itertools
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from beambert.errors import InputError
+from beambert.pipelines.corpus import base
+from beambert.pipelines.corpus.base import (
+    BEFORE_TEXT,
+    TEXT_ALONE,
+    Columns,
+    FilePart,
+    Format,
+    LineFormat,
+    split_sections,
+)
+from beambert.pipelines.corpus.documents import (
+    NO_TEXT,
+    NOT_UTF8,
+    Document,
+    Reject,
+    Skip,
+    decode_document,
+    language_of,
+)
+from beambert.pipelines.corpus.encodings import SAMPLE_BYTES, UTF8
+from beambert.pipelines.files.compression import CorruptFileError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from beambert.pipelines.files.input_files import InputFile
+
+# Reasons of rows whose language is missing, and of those whose value is not a language.
+NO_LANGUAGE, UNKNOWN_LANGUAGE = "no_language", "unknown_language"
+# Number of characters of a value, and of column names, that a message shows.
+_SHOWN, _LISTED = 40, 20
+_SURROGATE = re.compile("[\ud800-\udfff]")
+# Name of a column in a header; a sentence is longer or ends otherwise.
+_NAME = re.compile(r"[#\w](?:[^\t\n,;.!?\"]{0,38}[^\s,;.!?\"])?")
+# Excel takes the separator from such a first line.
+_STATED_SEPARATOR = re.compile(r"sep=([,;\t|])\r?\n")
+# Fewest rows, with the header, that show a table in a file whose name doesn't.
+_FEWEST_ROWS = 3
+# The fields of a row, or what is wrong with it.
+Row = list[str] | csv.Error
+# Greatest number of rows and of their bytes to decode from Parquet at a time.
+_BATCH_ROWS = 1000
+_BATCH_BYTES = 16 << 20
+
+
+def with_language(
+    found: Document | Skip | Reject, value: Any, unit: str, number: int, columns: Columns
+) -> Document | Skip | Reject:
+    """Returns a row's document with its language, or a reject if the value is not a language.
+
+    A null and an empty string leave the language open.
+
+    Args:
+      found: what was read in the column of texts.
+      value: value in the column of languages.
+      unit: what the number counts, for a message: "line" or "row".
+      number: number of the row.
+      columns: the columns.
+    """
+    if not isinstance(found, Document) or value is None or value == "":
+        return found
+    language = language_of(value) if isinstance(value, str) else ""
+    if not language:
+        shown = repr(value)[:_SHOWN]
+        detail = f"{unit} {number} has {shown} under {columns.language!r} (--language_column)"
+        detail += ", which is not a language; give its code, such as en, zh-Hant or tha"
+        return Reject(number, UNKNOWN_LANGUAGE, detail)
+    return dataclasses.replace(found, language=language)
+
+
+class JsonLines(LineFormat):
+    """JSON Lines: one object a line, with its document under the key `columns.text`."""
+
+    name = "jsonl"
+    has_columns = True
+    beginning = re.compile(BEFORE_TEXT + rb'\{\s*"')
+
+    def starts_document(self, line: bytes) -> bool:
+        """Returns True, because every line is a document."""
+        return True
+
+    def read_lines(
+        self, lines: Iterable[bytes], columns: Columns = TEXT_ALONE
+    ) -> Iterator[Document | Skip | Reject]:
+        """Yields the documents of the objects; a null is skipped."""
+        for number, line in enumerate(lines, 1):
+            if not line.strip():
+                continue
+            # Given bytes, `loads` would also accept UTF-16 and halves of surrogate pairs.
+            decoded = decode_document(line, number)
+            if isinstance(decoded, Reject):
+                yield decoded
+                continue
+            try:
+                row = json.loads(decoded.text)
+            except (ValueError, RecursionError) as error:
+                yield Reject(number, "not_json", f"line {number} is not JSON ({error})")
+            else:
+                yield _json_document(row, number, columns)
+
+
+def _json_document(row: Any, number: int, columns: Columns) -> Document | Skip | Reject:
+    found = _json_text(row, number, columns.text)
+    if not columns.language or isinstance(found, Reject):
+        return found
+    if columns.language not in row:
+        return _lacks(row, number, NO_LANGUAGE, columns.language, "--language_column")
+    return with_language(found, row[columns.language], "line", number, columns)
+
+
+def _json_text(row: Any, number: int, text_column: str) -> Document | Skip | Reject:
+    text = row.get(text_column) if isinstance(row, dict) else None
+    if isinstance(text, str):
+        if _SURROGATE.search(text):
+            detail = f"line {number} has an escape that is half of a surrogate pair"
+            return Reject(number, NOT_UTF8, detail)
+        return Document(text)
+    if isinstance(row, dict) and text_column in row and text is None:
+        return Skip("null_text")
+    return _lacks(row, number, NO_TEXT, text_column, "--text_column")
+
+
+def _lacks(row: Any, number: int, reason: str, column: str, flag: str) -> Reject:
+    detail = f'line {number} has no string under "{column}" ({flag})'
+    if isinstance(row, dict):
+        detail += f"; its columns are {', '.join(list(row)[:_LISTED]) or 'none'}"
+    return Reject(number, reason, detail)
+
+
+class _Table(LineFormat):
+    """A table with a header, one row a document. A row may have several lines."""
+
+    is_divisible = False
+    has_columns = True
+
+    def recognises(self, sample: bytes) -> bool:
+        """Returns whether a file is a table: a header of names, and rows of as many fields."""
+        lines = sample.removeprefix(b"\xef\xbb\xbf").splitlines(keepends=True)
+        found = [row for _, row in self._rows(map(_readable, lines))]
+        if len(sample) >= SAMPLE_BYTES:
+            found = found[:-1]  # It may be cut.
+        rows = [row for row in found if isinstance(row, list) and any(row)]
+        if len(rows) < _FEWEST_ROWS or any(isinstance(row, csv.Error) for row in found):
+            return False
+        header = rows[0]
+        return (
+            len({len(row) for row in rows}) == 1
+            and len(header) > 1
+            and len({*header}) == len(header)
+            and all(self._is_name(name, at) for at, name in enumerate(header))
+            and not self._is_prose(rows[1:])
+        )
+
+    def _rows(self, lines: Iterable[str]) -> Iterator[tuple[int, Row]]:
+        """Yields (number of a row's first line, its fields or the error about it)."""
+        raise NotImplementedError
+
+    def _is_name(self, field: str, at: int) -> bool:
+        """Returns whether a field may be the name of a column."""
+        return bool(_NAME.fullmatch(field)) and not field.isdecimal()
+
+    def _is_prose(self, rows: list[list[str]]) -> bool:
+        """Returns whether the separators are those of prose."""
+        return False
+
+    def read(
+        self,
+        part: FilePart,
+        stored: BinaryIO,
+        columns: Columns,
+        tell: Callable[[int], None],
+        encodings: Sequence[str] = UTF8,
+    ) -> Iterator[Document | Skip | Reject]:
+        """Yields the documents of a file.
+
+        Raises:
+          InputError: the file has no such column, or two of them.
+        """
+        with _naming(part.file):
+            yield from super().read(part, stored, columns, tell, encodings)
+
+    def read_lines(
+        self, lines: Iterable[bytes], columns: Columns = TEXT_ALONE
+    ) -> Iterator[Document | Skip | Reject]:
+        """Yields the documents of the rows.
+
+        Raises:
+          InputError: there is no such column, or there are two.
+        """
+        rows = self._rows(map(_readable, lines))
+        names: list[str] = []
+        for number, row in rows:
+            if isinstance(row, csv.Error):
+                yield _not_csv(number, row)
+                return
+            if any(row):
+                names = [_bytes(name).decode("utf-8", "replace") for name in row]
+                break
+        else:
+            return
+        at = self._find(names, columns.text, "--text_column")
+        of_language = None
+        if columns.language:
+            of_language = self._find(names, columns.language, "--language_column")
+        for number, row in rows:
+            if isinstance(row, csv.Error):
+                yield _not_csv(number, row)
+            elif len(row) == len(names):
+                found = decode_document(_bytes(row[at]), number, unit="field")
+                if of_language is not None:
+                    found = with_language(found, row[of_language], "line", number, columns)
+                yield found
+            elif row:
+                detail = f"line {number} has {len(row)} fields, and the header has {len(names)}"
+                yield Reject(number, "wrong_fields", detail)
+
+    def _find(self, names: list[str], column: str, flag: str) -> int:
+        """Returns the number of a column.
+
+        Raises:
+          InputError: there is no such column, or there are two.
+        """
+        if names.count(column) != 1:
+            has = "two columns have that name; rename one"
+            if column not in names:
+                listed = ", ".join(names[:_LISTED]) + ", …" * (len(names) > _LISTED)
+                has = f"no such column; name one of {listed}, or give --format=text"
+                if self.name == "csv" and len(names) == 1 and "\t" in names[0]:
+                    has = "no such column; the first line has tabs: give --format=tsv or text"
+            raise InputError(f"{flag}={column}: {has}")
+        return names.index(column)
+
+
+class Csv(_Table):
+    """CSV with a header: fields between commas or semicolons, in double quotes if need be."""
+
+    name = "csv"
+    endings = (".csv",)
+
+    def _rows(self, lines: Iterable[str]) -> Iterator[tuple[int, Row]]:
+        csv.field_size_limit(base.MOST_DOCUMENT_BYTES)
+        lines = iter(lines)
+        header, skipped = next(lines, ""), 0
+        delimiter = ";" if header.count(";") > header.count(",") else ","
+        if stated := _STATED_SEPARATOR.fullmatch(header):
+            header, skipped, delimiter = next(lines, ""), 1, stated[1]
+        reader = csv.reader(itertools.chain([header], lines), delimiter=delimiter, strict=True)
+        while True:
+            number = skipped + reader.line_num + 1
+            try:
+                yield number, next(reader)
+            except StopIteration:
+                return
+            except csv.Error as error:
+                yield number, error
+
+    def _is_name(self, field: str, at: int) -> bool:
+        # pandas leaves the name of its index empty.
+        return super()._is_name(field, at) or not (field or at)
+
+    def _is_prose(self, rows: list[list[str]]) -> bool:
+        fields = [field for row in rows for field in row[1:]]
+        return 2 * sum(field.startswith(" ") for field in fields) > len(fields)
+
+
+class Tsv(_Table):
+    """Tab-separated values with a header. Quotes are literal, and a row is a line."""
+
+    name = "tsv"
+    endings = (".tsv", ".tab")
+
+    def _rows(self, lines: Iterable[str]) -> Iterator[tuple[int, Row]]:
+        for number, line in enumerate(lines, 1):
+            plain = line.rstrip("\r\n")
+            yield number, plain.split("\t") if plain else []
+
+
+def _not_csv(line: int, error: csv.Error) -> Reject:
+    return Reject(line, "not_csv", f"the row that begins on line {line} is not CSV ({error})")
+
+
+def _readable(line: bytes) -> str:
+    """Returns a line as text, also if it isn't UTF-8; `_bytes` gives the bytes again."""
+    return line.decode("utf-8", "surrogateescape")
+
+
+def _bytes(field: str) -> bytes:
+    return field.encode("utf-8", "surrogateescape")
+
+
+@contextlib.contextmanager
+def _naming(file: "InputFile") -> Iterator[None]:
+    """Adds the name of the file to the message of an `InputError`."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{file.path}: {error}") from error
+
+
+class Parquet(Format):
+    """Parquet: a table with the documents in one column. Its row groups are the sections."""
+
+    name = "parquet"
+    has_columns = True
+    is_utf8 = True
+    beginning = re.compile(rb"PAR1")
+
+    def split(
+        self, file: "InputFile", columns: Columns, beginning: bytes, encodings: Sequence[str] = UTF8
+    ) -> list[FilePart]:
+        """Divides a file between row groups.
+
+        Raises:
+          InputError: the file has no such column, or the column holds no text.
+        """
+        sizes: list[int] = []
+        # Damage is ignored here. The reader meets it again and rejects it.
+        with file.open() as stored, contextlib.suppress(CorruptFileError), _naming(file):
+            sizes = row_group_bytes(stored, columns)
+        return split_sections(file, self.name, sizes)
+
+    def read(
+        self,
+        part: FilePart,
+        stored: BinaryIO,
+        columns: Columns,
+        tell: Callable[[int], None],
+        encodings: Sequence[str] = UTF8,
+    ) -> Iterator[Document | Skip | Reject]:
+        """Yields the documents of a part's row groups, see `read_parquet`."""
+        rows = count_rows(stored, part.sections)
+        with _naming(part.file):
+            for number, found in enumerate(read_parquet(stored, columns, part.sections), 1):
+                tell(part.bytes * number // max(rows, number))
+                yield found
+
+
+def read_parquet(
+    file: BinaryIO, columns: Columns = TEXT_ALONE, row_groups: range | None = None
+) -> Iterator[Document | Skip | Reject]:
+    """Yields the documents in a file's row groups; a null is skipped.
+
+    The line of a reject is the number of its row in the file, from 1.
+
+    Args:
+      file: the open file, seekable.
+      columns: columns of the documents.
+      row_groups: numbers of the row groups to read, from 0; None for all.
+
+    Raises:
+      InputError: the file has no such column, or the column holds no text.
+    """
+    row = 0
+    try:
+        with _opened(file) as parquet:
+            _check_columns(parquet, columns)
+            metadata = parquet.metadata
+            groups = range(metadata.num_row_groups) if row_groups is None else row_groups
+            row = sum(metadata.row_group(group).num_rows for group in range(groups.start))
+            for group in groups:
+                size = _rows_at_once(metadata, group, columns)
+                for batch in parquet.iter_batches(size, [group], columns.names()):
+                    for value, language in _values(batch, columns):
+                        row += 1
+                        found = _row_document(value, row)
+                        if columns.language:
+                            found = with_language(found, _text(language), "row", row, columns)
+                        yield found
+    except CorruptFileError as error:
+        yield Reject(row + 1, "corrupt_file", f"unreadable after row {row} ({error})")
+
+
+@contextlib.contextmanager
+def _opened(file: BinaryIO) -> Iterator["pq.ParquetFile"]:
+    """Opens a Parquet file for reading.
+
+    Raises:
+      CorruptFileError: the file is damaged or cut off, here or in the body of the `with`.
+    """
+    # pyarrow is slow to load.
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        # The buffer keeps a row group from being read as a whole.
+        with pq.ParquetFile(file, pre_buffer=False, buffer_size=1 << 20) as parquet:
+            yield parquet
+    except (pa.ArrowException, OSError) as error:
+        raise CorruptFileError(str(error)) from error
+
+
+def row_group_bytes(file: BinaryIO, columns: Columns = TEXT_ALONE) -> list[int]:
+    """Returns the number of compressed bytes that the texts of each row group take.
+
+    Raises:
+      InputError: the file has no such column, or the column holds no text.
+      CorruptFileError: the file is damaged or cut off.
+    """
+    with _opened(file) as parquet:
+        _check_columns(parquet, columns)
+        groups = range(parquet.num_row_groups)
+        found = (_chunks(parquet.metadata, group, [columns.text]) for group in groups)
+        return [sum(chunk.total_compressed_size for chunk in chunks) for chunks in found]
+
+
+def _rows_at_once(metadata: "pq.FileMetaData", group: int, columns: Columns) -> int:
+    """Returns the number of rows of a row group whose texts fit in memory."""
+    chunks = _chunks(metadata, group, columns.names())
+    size = sum(chunk.total_uncompressed_size for chunk in chunks)
+    a_row = size // max(metadata.row_group(group).num_rows, 1)
+    return max(1, min(_BATCH_ROWS, _BATCH_BYTES // max(a_row, 1)))
+
+
+def _chunks(
+    metadata: "pq.FileMetaData", group: int, names: Sequence[str]
+) -> list["pq.ColumnChunkMetaData"]:
+    """Returns the parts of some columns that a row group has."""
+    chunks = map(metadata.row_group(group).column, range(metadata.num_columns))
+    return [chunk for chunk in chunks if chunk.path_in_schema in names]
+
+
+def _values(
+    batch: "pa.RecordBatch", columns: Columns
+) -> Iterator[tuple["pa.Scalar", "pa.Scalar | None"]]:
+    """Yields the text and the language of each row."""
+    languages = batch.column(columns.language) if columns.language else itertools.repeat(None)
+    return zip(batch.column(columns.text), languages, strict=False)
+
+
+def _text(value: "pa.Scalar") -> str | None:
+    """Returns the text of a value; "?", which is not a language, if it isn't UTF-8."""
+    try:
+        return value.as_py()
+    except UnicodeDecodeError:
+        return "?"
+
+
+def count_rows(file: BinaryIO, row_groups: range | None = None) -> int:
+    """Returns the number of rows in some row groups (None for all); 0 if the file is damaged."""
+    try:
+        with _opened(file) as parquet:
+            groups = range(parquet.num_row_groups) if row_groups is None else row_groups
+            return sum(parquet.metadata.row_group(group).num_rows for group in groups)
+    except CorruptFileError:
+        return 0
+
+
+def _check_columns(parquet: "pq.ParquetFile", columns: Columns) -> None:
+    _check_column(parquet, columns.text, "--text_column")
+    if columns.language:
+        _check_column(parquet, columns.language, "--language_column")
+
+
+def _check_column(parquet: "pq.ParquetFile", column: str, flag: str) -> None:
+    import pyarrow as pa
+
+    schema = parquet.schema_arrow
+    if column not in schema.names:
+        listed = ", ".join(schema.names)
+        raise InputError(f"{flag}={column}: no such column; name one of {listed}")
+    if schema.names.count(column) > 1:
+        raise InputError(f"{flag}={column}: two columns have that name; rename one")
+    kind = schema.field(column).type
+    value = kind.value_type if pa.types.is_dictionary(kind) else kind
+    is_text = pa.types.is_string(value) or pa.types.is_large_string(value)
+    if not (is_text or pa.types.is_string_view(value)):
+        raise InputError(f"{flag}={column}: holds {kind}, not text; name another")
+
+
+def _row_document(value: "pa.Scalar", row: int) -> Document | Skip | Reject:
+    try:
+        text = value.as_py()
+    except UnicodeDecodeError as error:
+        byte = error.object[error.start]
+        return Reject(row, NOT_UTF8, f"byte 0x{byte:02x} in row {row} is not UTF-8")
+    if text is None:
+        return Skip("null_text")
+    if len(text) > base.MOST_DOCUMENT_BYTES:
+        most = base.MOST_DOCUMENT_BYTES
+        detail = f"the document in row {row} has over {most:,} characters"
+        return Reject(row, "too_large", detail)
+    return Document(text)
