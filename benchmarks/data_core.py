@@ -55,8 +55,8 @@ class Stopwatch:
 
 def run_core(paths: list[str], vocabulary: object, folder: pathlib.Path, dupe_factor: int) -> dict:
     """Runs the pure functions without Beam; returns seconds, instances and the sentences read."""
-    from beambert.pipelines.corpus.encodings import SAMPLE_BYTES
     from beambert.pipelines.corpus.documents import Document
+    from beambert.pipelines.corpus.encodings import SAMPLE_BYTES
     from beambert.pipelines.corpus.formats import recognise
     from beambert.pipelines.instances import building, compact_documents
     from beambert.pipelines.instances import parameters as shards_parameters

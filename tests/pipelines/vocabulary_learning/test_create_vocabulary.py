@@ -354,7 +354,7 @@ def test_sources_are_the_files_of_all(capsys, tmp_path, documents):
     same = (f"--input={tmp_path}/wiki/*", f"--input={tmp_path}/law/*", "--vocab_size=300")
     status, printed, _ = vocab(capsys, tmp_path / "vocab.txt", *same)
     assert status == 0 and "already finished" in printed
-    refused(vocab(capsys, tmp_path / "v.txt", *given, *same), "--input=", "beside --source")
+    refused(vocab(capsys, tmp_path / "v.txt", *given, *same), "--input=", "--source")
     refused(vocab(capsys, tmp_path / "v.txt"), "--input: missing", "or give --source")
     refused(vocab(capsys, tmp_path / "v.txt", "--source=law"), "--source=law: ")
 
