@@ -51,7 +51,7 @@ def main(argv: Sequence[str]) -> None:
     from beambert.trainer.finetuning.objectives import OBJECTIVES
     from beambert.trainer.loop.config import OptimizerConfig
     from beambert.trainer.loop.steps import Trainer
-    from beambert.trainer.task_models import build_model
+    from beambert.trainer.models import build_model
     from beambert.trainer.weights.export import export_hugging_face
     from beambert.trainer.weights.initial import open_initial
 

@@ -40,7 +40,7 @@ def measure(kind: str, length: int, tokens: int, width: int, repeats: int) -> di
     import numpy as np
     import tensorflow as tf
 
-    from beambert.model.families.modernbert_config import ModernBertConfig
+    from beambert.model.families.modernbert import ModernBertConfig
     from beambert.model.modernbert_encoder import ModernBertAttention
 
     config = ModernBertConfig(

@@ -81,8 +81,8 @@ def ours(
     from beambert.model.unpadding import Capacity
     from beambert.trainer.loop.config import OptimizerConfig
     from beambert.trainer.loop.steps import Trainer
-    from beambert.trainer.pretrained_models import build_pretrainer
-    from beambert.trainer.pretraining.capacity import ROWS_MULTIPLE
+    from beambert.trainer.models import build_pretrainer
+    from beambert.trainer.pretraining.cost import ROWS_MULTIPLE
     from beambert.trainer.pretraining.objective import make_objective
 
     capacities = {}
@@ -129,8 +129,8 @@ def main(argv: Sequence[str]) -> None:
     import tensorflow as tf
 
     from beambert.model.config import preset
+    from beambert.model.families.family import generator_config
     from beambert.model.flops import electra_flops, training_flops
-    from beambert.model.generator_sizes import generator_config
     from beambert.trainer.loop.strategy import measure_matmul_peak
 
     config = dataclasses.replace(

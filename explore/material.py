@@ -16,7 +16,7 @@ from beambert.explore.evaluations import open_evaluation
 from beambert.explore.libraries import importing, load_libraries
 from beambert.json_objects import parse_object
 from beambert.model.config import EncoderConfig
-from beambert.model.families.table import family_of, read_config
+from beambert.model.families import family_of, read_config
 from beambert.pipelines.storage.given_paths import check_folder, has_wildcard, is_local
 from beambert.pipelines.storage.model_files import CONFIG_FILE, PRETRAINING, TRAINING_FILE
 from beambert.pipelines.tasks.task import CHOICE, SPAN
@@ -196,7 +196,7 @@ class Material:
         def make() -> "BertPretrainer | ElectraPretrainer":
             with importing():
                 from beambert.trainer import model_folders
-                from beambert.trainer.pretrained_models import pretrained_model
+                from beambert.trainer.models import pretrained_model
             return pretrained_model(model_folders.open_model(self.models[name].path, "--model"))
 
         return self._once(("model", name), make)
@@ -232,7 +232,7 @@ class Material:
                 from beambert.explore.answers import Explainer
                 from beambert.pipelines.model_inputs.texts import TextFeatures
                 from beambert.trainer import model_folders
-                from beambert.trainer.task_models import task_model
+                from beambert.trainer.models import task_model
             found = model_folders.open_model(self.models[name].path, "--model")
             length = found.training["max_seq_length"]
             features = TextFeatures(found.vocabulary, found.do_lower_case, length)

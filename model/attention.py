@@ -7,8 +7,7 @@ positions of a block, W positions that a block sees.
 import numpy as np
 from keras import ops
 
-from beambert.model.dropout import dropout
-from beambert.model.layers import MASKED_SCORE, other_document_bias, score_bias
+from beambert.model.layers import MASKED_SCORE, dropout, other_document_bias, score_bias
 
 # Queries whose scores are held at once in long sequences. Parts of 512 and 1,024 took more time and
 # memory (benchmarks/local_attention.py).

@@ -12,12 +12,12 @@ import keras
 from keras import ops
 
 from beambert.model.config import EncoderConfig
-from beambert.model.families.table import family_of
-from beambert.model.initialization import fold_seed
+from beambert.model.families import family_of
 from beambert.model.layers import (
     SITES_OF_LAYER,
     BertDense,
     BertSublayerOutput,
+    fold_seed,
     score_bias,
 )
 from beambert.model.sentence_encoder import SentenceEncoder

@@ -15,15 +15,16 @@ import keras
 from keras import ops
 
 from beambert.model.config import EncoderConfig
-from beambert.model.dropout import dropout
-from beambert.model.initialization import fold_seed, truncated_normal
 from beambert.model.layers import (
     SITES_OF_LAYER,
     BertDense,
     BertLayer,
     bert_layer_norm,
+    dropout,
+    fold_seed,
     look_up,
     score_bias,
+    truncated_normal,
 )
 from beambert.model.unpadding import Packing
 

@@ -11,12 +11,18 @@ import keras
 from keras import ops
 
 from beambert.model.attention import attend, attend_in_parts, attend_locally, rotated
-from beambert.model.dropout import dropout
 from beambert.model.encoder import Encoder
-from beambert.model.families.modernbert_config import MEAN, ModernBertConfig
-from beambert.model.heads import tied_logits
-from beambert.model.initialization import fold_seed, truncated_normal
-from beambert.model.layers import ACTIVATIONS, SITES_OF_LAYER, WordEmbeddings, score_bias
+from beambert.model.families.modernbert import MEAN, ModernBertConfig
+from beambert.model.layers import (
+    ACTIVATIONS,
+    SITES_OF_LAYER,
+    WordEmbeddings,
+    dropout,
+    fold_seed,
+    score_bias,
+    truncated_normal,
+)
+from beambert.model.pretrainer import tied_logits
 from beambert.model.unpadding import Packing
 
 

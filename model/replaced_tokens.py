@@ -15,13 +15,19 @@ import keras
 from keras import ops
 
 from beambert.model.config import EncoderConfig
-from beambert.model.dropout import finalize, random_bits
-from beambert.model.families.table import family_of
-from beambert.model.generator_sizes import generator_config
-from beambert.model.heads import flat_positions, tied_logits
-from beambert.model.initialization import fold_seed
-from beambert.model.layers import BertDense, BertLayer, bert_layer_norm, score_bias
+from beambert.model.families import family_of
+from beambert.model.families.family import generator_config
+from beambert.model.layers import (
+    BertDense,
+    BertLayer,
+    bert_layer_norm,
+    finalize,
+    fold_seed,
+    random_bits,
+    score_bias,
+)
 from beambert.model.objectives import GENERATOR_SIZE
+from beambert.model.pretrainer import flat_positions, tied_logits
 from beambert.model.unpadding import Capacity, Packing
 
 # The sites of draws in a model count dropouts from 0, far below this one.

@@ -22,8 +22,8 @@ from beambert import temporary
 from beambert.errors import InputError
 from beambert.json_objects import parse_object
 from beambert.model.config import EncoderConfig
-from beambert.model.dropout import most_rows
-from beambert.model.families.table import FAMILIES, read_config
+from beambert.model.families import FAMILIES, read_config
+from beambert.model.layers import most_rows
 from beambert.pipelines.records.contract import has_shards
 from beambert.pipelines.storage import claims, given_paths, locks, tensorflow_files
 from beambert.pipelines.storage.claims import MARKER_FILE, UNFINISHED_FILE

@@ -1,8 +1,9 @@
-"""What a family of encoders is: the base class says it for BERT.
+"""The base class of the families of encoders, which describes BERT.
 
 A family is described without Keras; its methods load the network when they are called.
 """
 
+import dataclasses
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
@@ -16,17 +17,33 @@ from beambert.model.checkpoint_names import (
     hugging_face_name,
 )
 from beambert.model.config import BERT_SIZES, BertConfig, EncoderConfig
-from beambert.model.generator_sizes import generator_config
-from beambert.model.objectives import (
-    BERT,
-    COPY,
-    GENERATOR_SIZE,
-    LTR,
-    MLM,
-    OBJECTIVES,
-    RTD,
-    SOP,
-)
+from beambert.model.objectives import BERT, COPY, GENERATOR_SIZE, LTR, MLM, OBJECTIVES, RTD, SOP
+
+# Width of an attention head of the generator (`get_generator_config` of the original).
+_HEAD_WIDTH = 64
+
+
+def generator_config(config: EncoderConfig, size: float) -> EncoderConfig:
+    """Returns the configuration of the generator: as many layers, narrower ones.
+
+    The embeddings are the discriminator's; only the layers have the generator's width
+    (`get_generator_config` of the original's run_pretraining.py).
+
+    Args:
+      config: configuration of the discriminator.
+      size: width of the generator as a share of the discriminator's.
+
+    Raises:
+      ValueError: no generator has that size.
+    """
+    width = round(config.hidden_size * size)
+    return dataclasses.replace(
+        config,
+        hidden_size=width,
+        intermediate_size=4 * width,
+        num_attention_heads=max(1, width // _HEAD_WIDTH),
+    )
+
 
 # Endings of the names of Hugging Face's classes.
 PRE_TRAINING, MASKED_LM = "ForPreTraining", "ForMaskedLM"
@@ -119,7 +136,7 @@ class Family:
 
     def masked_lm_head(self, config: Any, seed: int) -> Any:
         """Returns the masked-LM head without its variables, see `MaskedLMHead`."""
-        from beambert.model.heads import MaskedLMHead
+        from beambert.model.pretrainer import MaskedLMHead
 
         return MaskedLMHead(config, seed)
 

@@ -7,7 +7,7 @@ import tensorflow as tf
 from beambert.explore import answers
 from beambert.pipelines.model_inputs.texts import TextFeatures
 from beambert.trainer import model_folders
-from beambert.trainer.task_models import task_model
+from beambert.trainer.models import task_model
 
 
 @pytest.fixture(scope="module")

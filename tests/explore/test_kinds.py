@@ -22,7 +22,7 @@ from beambert.pipelines.tasks.task import (
     SPAN,
     TAGGING,
 )
-from beambert.trainer.task_models import build_model
+from beambert.trainer.models import build_model
 
 CONTEXT = QUESTION[1]
 

@@ -6,8 +6,8 @@ import tensorflow as tf
 
 from beambert.model import attention
 from beambert.model.attention import attend_locally, rotated
-from beambert.model.families import modernbert_config
-from beambert.model.families.modernbert_config import ModernBertConfig
+from beambert.model.families import modernbert
+from beambert.model.families.modernbert import ModernBertConfig
 from beambert.model.flops import forward_flops
 from beambert.model.layers import score_bias
 from beambert.model.modernbert_encoder import ModernBertEncoder
@@ -75,7 +75,7 @@ def test_a_model_reads_a_long_sequence_in_parts(monkeypatch):
     config = ModernBertConfig(50, 16, 4, 2, 24, local_attention=4)
     encoder = ModernBertEncoder(config, seed=1)
     whole = encoder.encode(ids, mask, ids).numpy()
-    monkeypatch.setattr(modernbert_config, "WHOLE_SCORES", 20)
+    monkeypatch.setattr(modernbert, "WHOLE_SCORES", 20)
     monkeypatch.setattr(attention, "QUERIES", 8)
     assert config.held_scores(23) == 2 * 6 / 4 and config.attended(23) == (2 * 23 + 2 * 6) / 4
     is_token = mask.reshape(-1) > 0

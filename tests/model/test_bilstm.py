@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from beambert.model.bilstm import BiLstm
-from beambert.model.classifier import BertClassifier, BertTokenClassifier, Head
+from beambert.model.classifier import BertClassifier, BertTokenClassifier, BiLstm, Head
 from beambert.model.config import BertConfig
 
 CONFIG = BertConfig(50, 16, 2, 2, 32)

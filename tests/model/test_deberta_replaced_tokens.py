@@ -7,11 +7,9 @@ import pytest
 import tensorflow as tf
 from support.golden_arrays import features_of
 
-from beambert.model.deberta_encoder import DebertaEncoder
-from beambert.model.deberta_replaced_tokens import DebertaReplacedTokenPretrainer
-from beambert.model.embedding_deltas import for_variables, merged
-from beambert.model.families.debertav2_config import DebertaV2Config
-from beambert.model.families.table import FAMILIES
+from beambert.model.deberta import DebertaEncoder, DebertaReplacedTokenPretrainer
+from beambert.model.families import FAMILIES
+from beambert.model.families.debertav2 import DebertaV2Config, for_variables, merged
 from beambert.model.memory import disentangled_parameters
 from beambert.model.unpadding import Capacity
 from beambert.pipelines.tokenizers.vocabulary import Vocabulary

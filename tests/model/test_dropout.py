@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from beambert.model.classifier import BertClassifier
 from beambert.model.config import BertConfig
-from beambert.model.dropout import dropout
+from beambert.model.layers import dropout
 from beambert.trainer.loop.strategy import has_xla
 
 SIZE = 1 << 18

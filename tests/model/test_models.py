@@ -10,11 +10,10 @@ import tensorflow as tf
 from beambert.model.classifier import BertClassifier, Head
 from beambert.model.config import BertConfig, preset
 from beambert.model.encoder import BertEncoder
-from beambert.model.families.debertav2_config import DebertaV2Config
-from beambert.model.heads import flat_positions
-from beambert.model.initialization import fold_seed, truncated_normal
+from beambert.model.families.debertav2 import DebertaV2Config
+from beambert.model.layers import fold_seed, truncated_normal
 from beambert.model.objectives import BERT, MLM
-from beambert.model.pretrainer import BertPretrainer
+from beambert.model.pretrainer import BertPretrainer, flat_positions
 
 CONFIG = BertConfig(60, 32, 2, 4, 64, max_position_embeddings=20)
 

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from beambert.model import relative_positions
+from beambert.model import deberta
 from beambert.model.config import preset
-from beambert.model.families.debertav2_config import DebertaV2Config
+from beambert.model.deberta import Distances, bucket_of, relative_scores
+from beambert.model.families.debertav2 import DebertaV2Config
 from beambert.model.flops import forward_flops
-from beambert.model.relative_positions import Distances, bucket_of, relative_scores
 
 # make_log_bucket_position of transformers 5.23, for 256 buckets and 512 positions.
 BUCKETS = {1: 1, 128: 128, 129: 129, 130: 130, 200: 169, 201: 170, 300: 207, 510: 255, 511: 255}
@@ -33,7 +33,7 @@ def arrays(length: int, rows: int):
     ("length", "buckets", "positions"), [(1, 4, 9), (2, 2, 9), (9, 4, 9), (6, 8, 7), (23, 6, 31)]
 )
 def test_each_score_is_the_sum_of_two_products(length, buckets, positions, block, monkeypatch):
-    monkeypatch.setattr(relative_positions, "BLOCK", block)
+    monkeypatch.setattr(deberta, "BLOCK", block)
     distances = Distances.of(length, buckets, positions)
     query, key, query_of, key_of = arrays(length, distances.end - distances.first)
     found = relative_scores(*(tf.constant(x) for x in (query, key, query_of, key_of)), distances)

@@ -11,9 +11,9 @@ from support.golden_arrays import features_of
 
 from beambert.model.checkpoint_names import discriminator_name, generator_name
 from beambert.model.config import BertConfig, preset
-from beambert.model.dropout import random_bits
 from beambert.model.families.electra import ElectraConfig
 from beambert.model.flops import electra_flops, training_flops
+from beambert.model.layers import random_bits
 from beambert.model.memory import electra_parameters
 from beambert.model.replaced_tokens import (
     ElectraPretrainer,

@@ -6,11 +6,11 @@ import tensorflow as tf
 
 from beambert.model import attention
 from beambert.model.config import BertConfig
-from beambert.model.deberta_encoder import DebertaEncoder
+from beambert.model.deberta import DebertaEncoder
 from beambert.model.encoder import BertEncoder
-from beambert.model.families import modernbert_config
-from beambert.model.families.debertav2_config import DebertaV2Config
-from beambert.model.families.modernbert_config import ModernBertConfig
+from beambert.model.families import modernbert
+from beambert.model.families.debertav2 import DebertaV2Config
+from beambert.model.families.modernbert import ModernBertConfig
 from beambert.model.modernbert_encoder import ModernBertEncoder
 from beambert.model.unpadding import Packing
 from beambert.trainer.loop.strategy import has_xla
@@ -37,7 +37,7 @@ def random_rows():
 def modern_encoder(monkeypatch, in_parts: bool) -> ModernBertEncoder:
     """Returns an encoder whose layers have global and local attention, one each."""
     if in_parts:
-        monkeypatch.setattr(modernbert_config, "WHOLE_SCORES", LENGTH - 1)
+        monkeypatch.setattr(modernbert, "WHOLE_SCORES", LENGTH - 1)
         monkeypatch.setattr(attention, "QUERIES", 16)
     config = ModernBertConfig(
         50, 16, 2, 2, 24, local_attention=8, global_attn_every_n_layers=2, initializer_range=0.3

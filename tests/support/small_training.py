@@ -3,7 +3,7 @@
 import keras
 import tensorflow as tf
 
-from beambert.model.dropout import dropout
+from beambert.model.layers import dropout
 from beambert.trainer.finetuning.objectives import ClassificationObjective
 
 SEED = 7

@@ -11,9 +11,8 @@ from beambert.pipelines.model_inputs.texts import TextFeatures
 from beambert.pipelines.storage.model_files import PRETRAINING
 from beambert.pipelines.tasks.task import CLASSIFICATION, LATE_INTERACTION
 from beambert.trainer import model_folders
-from beambert.trainer.pretrained_models import build_pretrainer
+from beambert.trainer.models import build_model, build_pretrainer
 from beambert.trainer.serving.saved_model import save_task_model
-from beambert.trainer.task_models import build_model
 
 LENGTH = 16
 LABELS = ["negative", "positive"]

@@ -13,7 +13,7 @@ from beambert.errors import InputError
 from beambert.pipelines.prediction import saved_models
 from beambert.trainer import model_folders
 from beambert.trainer.commands.export import main as export_main
-from beambert.trainer.task_models import task_model
+from beambert.trainer.models import task_model
 from beambert.trainer.weights.initial import open_initial
 
 

@@ -5,9 +5,12 @@ import os
 
 from beambert.errors import InputError
 from beambert.flags import FlagGroup, FlagParser
-from beambert.pipelines.storage.given_paths import is_local
+from beambert.pipelines.storage.given_paths import check_folder, is_local
 from beambert.trainer.loop.config import DTYPES, OPTIMIZERS, TRACKERS, LoopConfig, OptimizerConfig
-from beambert.trainer.weights.positions import KEEP, WAYS
+from beambert.trainer.retrieval.settings import WAYS, way_of
+from beambert.trainer.weights.given_path import check_weights
+from beambert.trainer.weights.positions import KEEP
+from beambert.trainer.weights.positions import WAYS as POSITION_WAYS
 
 
 def add_loop_flags(
@@ -94,7 +97,7 @@ def add_positions_flag(parser: FlagGroup) -> None:
     """Adds the flag about positions on which the encoder of `--init` was not trained."""
     parser.add_argument(
         "--init_positions",
-        choices=WAYS,
+        choices=POSITION_WAYS,
         default=KEEP,
         help="what to do with positions on which the encoder of --init was not trained: keep its "
         "values, tile (repeat the trained ones) or interpolate (stretch them); the last two also "
@@ -171,3 +174,35 @@ def check_config(model: str | None) -> None:
     """
     if model and model.endswith(".json") and is_local(model) and not os.path.exists(model):
         raise InputError(f"--model={model}: no such file; check the path, or name a size")
+
+
+def add_finding_flags(parser: FlagParser) -> None:
+    """Adds the flags that say in which index passages are found, and how."""
+    add = parser.add_argument
+    add("--index", required=True, metavar="DIR", help="folder that `beambert index` finished")
+    add("--model", metavar="DIR", help="model that made the embeddings")
+    add(
+        "--by",
+        choices=WAYS,
+        help="what passages are found by (default: both with --model, or else words; vectors if "
+        "the index has no words)",
+    )
+    add(
+        "--reranker",
+        metavar="DIR",
+        help="model of --task=rerank or late_interaction that compares the tokens of the query "
+        "with those of the best passages, and ranks them again",
+    )
+    add("--prefix", help="what is put before each query (default: what was put before the texts)")
+
+
+def check_finding_flags(flags: argparse.Namespace) -> None:
+    """Checks what can be seen of the flags before TensorFlow is loaded.
+
+    Raises:
+      InputError: one of them cannot be used.
+    """
+    way_of(flags.by, flags.model)
+    check_folder(flags.index, f"--index={flags.index}")
+    if flags.model:
+        check_weights(flags.model, "--model")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from beambert.flags import FlagParser
 from beambert.loading import loading
 from beambert.pipelines.storage.given_paths import check_folder
-from beambert.trainer.commands.finding_flags import add_finding_flags, check_finding_flags
+from beambert.trainer.commands.flags import add_finding_flags, check_finding_flags
 
 EXAMPLES = """examples:
   # a collection in the form of BEIR: its documents with their titles, their index, the judgment

@@ -1,4 +1,4 @@
-"""The command `beambert pretrain`."""
+"""The command `beambert pretrain` and its flags."""
 
 import argparse
 import math
@@ -6,17 +6,25 @@ import time
 from collections.abc import Sequence
 
 from beambert.errors import InputError
-from beambert.flags import FlagParser, read_job
+from beambert.flags import FlagGroup, FlagParser, parse_bool, read_job
 from beambert.loading import loading
-from beambert.pipelines.records.contract import check_finished
+from beambert.model.families import FAMILIES
+from beambert.model.objectives import GENERATOR_DEPTH, GENERATOR_SIZE, OBJECTIVES
+from beambert.pipelines.records.contract import MASKED_LM_PROB, check_finished
 from beambert.pipelines.storage.given_paths import is_local
 from beambert.trainer.commands.flags import (
+    add_loop_flags,
+    add_output_flags,
+    add_positions_flag,
     check_config,
     loop_config,
 )
-from beambert.trainer.commands.pretrain_flags import DEFAULT_RECIPE, build_parser
 from beambert.trainer.loop.config import (
+    DYNAMIC,
+    FINISHING_SHARE,
     RANDOM,
+    SCHEDULES,
+    STATIC,
     TRAPEZOID,
     LoopConfig,
     OptimizerConfig,
@@ -25,8 +33,320 @@ from beambert.trainer.loop.config import (
 from beambert.trainer.pretraining.budget import Budget
 from beambert.trainer.pretraining.combinations import check_combinations
 from beambert.trainer.pretraining.eval_data import parse_eval_data
+from beambert.trainer.pretraining.mask_flags import (
+    MASK_REPLACEMENTS,
+    parse_rates,
+    parse_replacements,
+    replacements_text,
+)
 from beambert.trainer.pretraining.recipes import RECIPES, Recipe, bert_base
+from beambert.trainer.weights import new_tokens
 from beambert.trainer.weights.given_path import check_weights
+
+DEFAULT_RECIPE = bert_base()
+EXAMPLES = """examples:
+  # pre-train a small encoder on this machine, and evaluate it on records/eval
+  beambert pretrain --data=records --model=tiny --model_dir=encoder --num_train_steps=1000 \\
+      --train_batch_size=64 --learning_rate=1e-3
+
+  # follow the paper's recipe on a TPU: 90 % of the steps at 128 tokens, the rest at 512
+  beambert data --max_seq_length=128,512 --input='gs://bucket/text/*' --vocab_file=vocab.txt \\
+      --output=gs://bucket/records
+  beambert pretrain --recipe=bert_base --data=gs://bucket/records/128 \\
+      --long_data=gs://bucket/records/512 --model_dir=gs://bucket/base --tpu=local --dtype=bfloat16
+
+  # use this machine for half an hour, whatever number of steps that is
+  beambert pretrain --recipe=tiny --data=records/32 --model_dir=encoder --budget=30min
+
+  # what it would take, on this machine and on eight chips of a TPU
+  beambert pretrain --recipe=tiny --data=records/32 --model_dir=encoder --dry_run
+  beambert pretrain --data=records --model_dir=base --dry_run --device=v5e-8 --price_per_hour=9.6
+
+  # continue from a published encoder on your own text, with records made with its vocab.txt
+  beambert pretrain --init=bert-base-uncased --data=records --model_dir=legal \\
+      --num_train_steps=50000 --learning_rate=5e-5
+
+  # a ModernBERT from random weights, of the parameters of BERT tiny
+  beambert pretrain --recipe=modern_tiny --data=records/32 --model_dir=modern --budget=45min
+
+  # learn by replaced token detection, as ELECTRA
+  beambert pretrain --objective=rtd --recipe=tiny --data=records/32 --model_dir=encoder
+
+  # learn also from a larger encoder, with records made with its vocab.txt
+  beambert pretrain --recipe=tiny --model=mini --distill_from=bert-base-uncased --data=records \\
+      --model_dir=mini
+
+  # end a training early with what it has learned, and go on from a finished one to more steps
+  beambert pretrain --recipe=tiny --data=records/32 --model_dir=encoder --finish
+  beambert pretrain --recipe=tiny --data=records/32 --model_dir=encoder --extend=30000
+
+If the training is interrupted, the same command continues from the newest checkpoint.
+"""
+
+
+def build_parser(recipe: Recipe = DEFAULT_RECIPE) -> FlagParser:
+    """Returns the parser of the flags of `pretrain`, with the defaults of a recipe."""
+    parser = FlagParser(
+        prog="beambert pretrain",
+        description="Pre-trains BERT on records by masked LM and next sentence prediction, or by "
+        "another --objective.",
+        examples=EXAMPLES,
+    )
+    parser.add_argument(
+        "--recipe",
+        choices=RECIPES,
+        default=bert_base.__name__,
+        help="recipe that sets the defaults of other flags; docs/recipes.md says which to take "
+        "(default: %(default)s)",
+    )
+    _add_data_flags(parser.add_argument_group("data"), recipe)
+    _add_objective_flags(parser.add_argument_group("objective"), recipe)
+    _add_encoder_flags(parser.add_argument_group("encoder"), recipe)
+    add_output_flags(parser.add_argument_group("output"))
+    _add_length_flags(parser.add_argument_group("length and cost"), recipe)
+    _add_optimizer_flags(parser.add_argument_group("optimization"), recipe)
+    return parser
+
+
+def _add_data_flags(group: FlagGroup, recipe: Recipe) -> None:
+    add = group.add_argument
+    add("--data", required=True, metavar="DIR", help="records folder made by `beambert data`")
+    add(
+        "--eval_data",
+        action="append",
+        metavar="[NAME=]DIR",
+        help="held-out records; give the flag once for each source, as NAME=DIR, to see the loss "
+        "of each (default: eval in --data, if it exists, or the folder of each source in it)",
+    )
+    add(
+        "--long_data",
+        metavar="DIR",
+        help="records of longer sequences for the last steps; its folder eval is held-out data",
+    )
+    add(
+        "--long_data_share",
+        type=float,
+        default=recipe.long_data_share,
+        help="share of the steps on --long_data (default: %(default)s)",
+    )
+
+
+def _add_objective_flags(group: FlagGroup, recipe: Recipe) -> None:
+    add = group.add_argument
+    add(
+        "--objective",
+        choices=OBJECTIVES,
+        default=recipe.objective,
+        help="bert: masked LM and next sentence prediction; mlm: masked LM alone, as RoBERTa; sop: "
+        "masked LM and sentence-order prediction, as ALBERT, on records of --pairs=sop; copy: "
+        "masked LM and recognition of noisy copies, on records of --pairs=copy; rtd: "
+        "replaced token detection, as ELECTRA and DeBERTa-v3; ltr: a left-to-right language model "
+        "without next sentence prediction, the paper's ablation; mlm, rtd and ltr also on records "
+        "without pairs "
+        "(default: %(default)s)",
+    )
+    add(
+        "--generator_size",
+        type=float,
+        help="width of the generator of --objective=rtd as a share of the encoder's (default: "
+        f"{GENERATOR_SIZE}); with --family=deberta-v2 its depth (default: {GENERATOR_DEPTH})",
+    )
+    add(
+        "--masking",
+        choices=(STATIC, DYNAMIC),
+        help="static: masks of the records; dynamic: new ones in each epoch (default: static; "
+        "dynamic on records without masks)",
+    )
+    add(
+        "--mask_rate",
+        type=parse_rates,
+        metavar="RATE[:RATE]",
+        help="with drawn masks: share of the tokens to predict, or shares at the first step and at "
+        "the last, between which it changes linearly (default: masked_lm_prob of the records; "
+        f"{MASKED_LM_PROB} on records without masks)",
+    )
+    add(
+        "--mask_replacements",
+        type=parse_replacements,
+        default=replacements_text(MASK_REPLACEMENTS),
+        metavar="N,N,N",
+        help="with drawn masks: percentages of the chosen tokens that become [MASK], become a "
+        "random token, and stay (default: %(default)s)",
+    )
+    add(
+        "--do_whole_word_mask",
+        type=parse_bool,
+        help="with drawn masks: whether to mask either all pieces of a word or none (default: as "
+        "the records were masked; False on records without masks)",
+    )
+    add(
+        "--attend_within_documents",
+        action="store_true",
+        help="let a token attend to its own document only, where records of `beambert data "
+        "--pairs=none` have sentences of several; needs --objective=mlm",
+    )
+    add(
+        "--distill_from",
+        metavar="PATH",
+        help="teacher of the encoder, with the vocabulary of the records: any path that --init "
+        "takes; its masked-LM distribution and hidden states are learned beside --objective, or "
+        "the relations in its last layer if it has no masked-LM head (default: no teacher)",
+    )
+
+
+def _add_encoder_flags(group: FlagGroup, recipe: Recipe) -> None:
+    add = group.add_argument
+    add(
+        "--family",
+        choices=FAMILIES,
+        help=f"family of the encoder that --model names a size of (default: {recipe.family}, or "
+        "that of --init)",
+    )
+    add(
+        "--model",
+        help="size of the encoder (tiny … large, L-2_H-128 …) or a bert_config.json (default: "
+        f"{recipe.model}, or that of --init)",
+    )
+    add(
+        "--init",
+        metavar="PATH",
+        help="weights to start from: a model folder, a TF1 checkpoint or a Hugging Face folder "
+        "(default: random weights)",
+    )
+    add_positions_flag(group)
+    add(
+        "--init_tokens",
+        choices=new_tokens.WAYS,
+        default=new_tokens.PIECES,
+        help="how the embeddings of tokens begin that the records' vocabulary has beside that of "
+        "--init (see `beambert vocab --extend`): as the mean of the pieces that a token takes the "
+        "place of, or as the average of all (default: %(default)s)",
+    )
+    add(
+        "--dropout",
+        type=float,
+        metavar="RATE",
+        default=recipe.dropout,
+        help="dropout of the layers and of attention "
+        f"(default: {_or_model(recipe.dropout, 'that of the model, 0.1')})",
+    )
+    add(
+        "--initializer_range",
+        type=float,
+        help="standard deviation of the random weights "
+        f"(default: {_or_model(recipe.initializer_range, 'that of the model, 0.02')})",
+    )
+
+
+def _add_length_flags(group: FlagGroup, recipe: Recipe) -> None:
+    add = group.add_argument
+    add(
+        "--num_train_steps",
+        type=int,
+        help=f"number of steps (default: {recipe.num_train_steps})",
+    )
+    add(
+        "--budget",
+        metavar="AMOUNT",
+        help="time (90s, 30min, 6h, 2d) or operations (1e17flops) of the training, in place of "
+        "--num_train_steps; the learning rate falls to 0 when it is spent. Time counts from the "
+        "beginning to the finished model, and what an interrupted training has spent counts",
+    )
+    add(
+        "--dry_run",
+        action="store_true",
+        help="say what the training would take: steps, operations, memory, and the time, which a "
+        "few seconds of training measure; writes nothing",
+    )
+    add(
+        "--device",
+        metavar="NAME",
+        help="with --dry_run: another device, v2 to v6e, t4, v100, l4, a100 or h100, or several, "
+        "such as v5e-8, whose time is estimated from the published peak (default: this machine, "
+        "measured)",
+    )
+    add(
+        "--price_per_hour",
+        type=float,
+        help="with --dry_run: price of an hour of all devices, for the price of the training",
+    )
+    add(
+        "--finish",
+        nargs="?",
+        type=float,
+        const=FINISHING_SHARE,
+        metavar="SHARE",
+        help="end the interrupted training in --model_dir early: take the learning rate to 0 in "
+        f"this share of the steps that are done ({FINISHING_SHARE} if no value is given); 0 takes "
+        "the newest checkpoint as it is",
+    )
+    add(
+        "--extend",
+        type=int,
+        metavar="STEPS",
+        help="go on from the finished training in --model_dir to this number of steps in all, "
+        "those that it has included; as with --finish, flags that aren't given stay those of the "
+        "training, but for those of the data",
+    )
+    add(
+        "--eval_steps",
+        type=int,
+        default=LoopConfig.eval_steps,
+        help="number of steps between evaluations on held-out data (default: %(default)s)",
+    )
+
+
+def _add_optimizer_flags(group: FlagGroup, recipe: Recipe) -> None:
+    add = group.add_argument
+    add_loop_flags(
+        group,
+        batch_size=recipe.train_batch_size,
+        learning_rate=recipe.learning_rate,
+        optimizer=recipe.optimizer,
+    )
+    add(
+        "--num_warmup_steps",
+        type=int,
+        help=f"number of steps in which the learning rate rises (default: "
+        f"{recipe.num_warmup_steps}; with --num_train_steps, a tenth of them, at most 10,000)",
+    )
+    add(
+        "--batch_ramp_share",
+        type=float,
+        default=0.0,
+        help="share of the steps in which the batch grows to --train_batch_size: it begins with an "
+        "eighth and doubles three times (default: %(default)s, no ramp)",
+    )
+    add(
+        "--beta_1",
+        type=float,
+        default=OptimizerConfig.beta_1,
+        help="decay rate of the gradient's mean (default: %(default)s)",
+    )
+    add(
+        "--beta_2",
+        type=float,
+        default=recipe.beta_2,
+        help="decay rate of the squared gradient's mean (default: %(default)s)",
+    )
+    add(
+        "--schedule",
+        choices=SCHEDULES,
+        default=recipe.schedule,
+        help="how the learning rate falls after the warm-up: linear; cosine; trapezoid, which "
+        "stays at the peak and falls linearly at the end (default: %(default)s)",
+    )
+    add(
+        "--decay_share",
+        type=float,
+        default=recipe.decay_share,
+        help="with --schedule=trapezoid: share of the steps in which the learning rate falls "
+        "(default: %(default)s)",
+    )
+
+
+def _or_model(value: float | None, of_model: str) -> str:
+    return of_model if value is None else f"{value:g}"
 
 
 def main(argv: Sequence[str]) -> None:

@@ -22,9 +22,8 @@ from beambert.pipelines.storage.model_files import (
     TRAINING_FILE,
 )
 from beambert.trainer import model_folders
-from beambert.trainer.loop.settings import flat_settings
-from beambert.trainer.loop.trackers import rows_of
-from beambert.trainer.pretrained_models import objective_of
+from beambert.trainer.loop.trackers import flat_settings, rows_of
+from beambert.trainer.models import objective_of
 
 # The settings that tell the steps of a training, as `flat_settings` names them.
 _GUESSED = re.compile(r"optimizer\.num_(train|warmup)_steps|phases\.\d+\.last_step")

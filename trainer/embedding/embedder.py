@@ -13,8 +13,8 @@ from keras import ops
 
 from beambert.errors import InputError, check_list
 from beambert.model.encoder import Encoder
-from beambert.model.families.table import family_of
-from beambert.model.pooling import pool
+from beambert.model.families import family_of
+from beambert.model.sentence_encoder import pool
 from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.storage.model_files import PRETRAINING, TRAINING_FILE, weights_sha256
 from beambert.pipelines.tokenizers.encoding import SubwordTokenizer, make_tokenizer
@@ -26,7 +26,7 @@ from beambert.trainer.embedding.sentence_folders import (
     SentenceSettings,
     read_settings,
 )
-from beambert.trainer.task_models import task_model
+from beambert.trainer.models import task_model
 from beambert.trainer.weights.initial import open_initial
 
 # Greatest number of tokens that are computed at once. Of 512, 1,024, 2,048 and 4,096, the third was

@@ -1,7 +1,7 @@
 """Encoders -> folders that sentence-transformers loads."""
 
 from beambert.errors import InputError
-from beambert.model.pooling import Pooling
+from beambert.model.sentence_encoder import Pooling
 from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.storage.model_files import PRETRAINING
 from beambert.pipelines.tasks.task import EMBEDDING, LATE_INTERACTION, RERANK, SIMILARITY

@@ -6,7 +6,7 @@ from typing import Any
 
 from beambert.errors import InputError
 from beambert.json_objects import check_names
-from beambert.model.pooling import CLS, MEAN, MODES, Pooling
+from beambert.model.sentence_encoder import CLS, MEAN, MODES, Pooling
 from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.storage.model_files import TRAINING_FILE
 from beambert.pipelines.tokenizers.vocabulary import TOKENIZER_CONFIG_FILE

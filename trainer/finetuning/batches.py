@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 from beambert.pipelines.model_inputs.features import NO_LABEL, TaskFeatures
-from beambert.trainer.loop.batches import fill_up
+from beambert.trainer.loop.objectives import fill_up
 
 # The number of lengths, and so of programs that XLA compiles. More would spare little padding.
 MOST_LENGTHS = 4

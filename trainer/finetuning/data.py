@@ -21,7 +21,7 @@ from beambert.pipelines.tasks.ranking import random_order_scores, relevance_scor
 from beambert.pipelines.tasks.splits import read_splits
 from beambert.pipelines.tasks.task import DEV, TRAIN, Task
 from beambert.trainer.finetuning.batches import LISTS
-from beambert.trainer.task_models import outside_index
+from beambert.trainer.models import outside_index
 
 
 class TaskData(abc.ABC):

@@ -32,18 +32,19 @@ from beambert.trainer.finetuning.objectives import OBJECTIVES
 from beambert.trainer.finetuning.plan import FLAGS_OF, FinetuningPlan, make_plan
 from beambert.trainer.loop.loop import train
 from beambert.trainer.loop.memory import Memory, free_bytes, memory_told
-from beambert.trainer.loop.phase import Phase
+from beambert.trainer.loop.phases import Phase
 from beambert.trainer.loop.progress import describe_name
 from beambert.trainer.loop.steps import Trainer
 from beambert.trainer.loop.strategy import (
     check_batch,
+    is_chief,
+    lost_worker_told,
     make_strategy,
     replicas_here,
     resolve_dtype,
 )
-from beambert.trainer.loop.workers import is_chief, lost_worker_told
+from beambert.trainer.models import build_model
 from beambert.trainer.serving.saved_model import save_task_model
-from beambert.trainer.task_models import build_model
 
 # The number of floating-point operations that take as long as XLA takes to compile a training step
 # on the slowest machines: some ten seconds on two cores. Faster machines do more in that time.

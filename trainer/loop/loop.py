@@ -11,9 +11,12 @@ from beambert import interrupts
 from beambert.errors import InputError
 from beambert.progress import Pace, ProgressLine
 from beambert.trainer import model_folders
-from beambert.trainer.loop.best import BestWeights, best_step, is_over, needed_steps
 from beambert.trainer.loop.checkpoints import (
+    BestWeights,
+    best_step,
     checkpoint_steps,
+    is_over,
+    needed_steps,
     open_checkpoints,
     restore_newest,
     save,
@@ -21,8 +24,7 @@ from beambert.trainer.loop.checkpoints import (
     wait,
 )
 from beambert.trainer.loop.config import LoopConfig
-from beambert.trainer.loop.course import TimeSpent, updates_left
-from beambert.trainer.loop.phase import Phase
+from beambert.trainer.loop.phases import Phase, TimeSpent, updates_left
 from beambert.trainer.loop.progress import (
     EvaluationProgress,
     Meter,
@@ -30,14 +32,13 @@ from beambert.trainer.loop.progress import (
     describe_name,
 )
 from beambert.trainer.loop.steps import NotFinite, Trainer
-from beambert.trainer.loop.strategy import matmul_peak
+from beambert.trainer.loop.strategy import agree, check_same_step, is_chief, matmul_peak
 from beambert.trainer.loop.trackers import (
     Trackers,
     open_trackers,
     recorded_evaluations,
     rounded,
 )
-from beambert.trainer.loop.workers import agree, check_same_step, is_chief
 
 # A training by time that ends before this share of its schedule is told to have ended early; the
 # rate is measured too roughly to tell more.

@@ -2,6 +2,7 @@
 
 import abc
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -93,3 +94,14 @@ def is_correct(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
     is_later = tf.range(tf.shape(logits)[-1]) >= labels
     is_below = (logits < of_label) | ((logits == of_label) & is_later)
     return tf.cast(tf.reduce_all(is_below, axis=-1), tf.float32)
+
+
+def fill_up(features: dict[str, tf.Tensor], batch_size: int) -> dict[str, Any]:
+    """Adds empty rows up to a static batch size, and `example_weights`, which is 0 for those."""
+    rows = tf.shape(next(iter(features.values())))[0]
+    features = features | {"example_weights": tf.ones([rows], tf.float32)}
+    filled = {}
+    for name, value in features.items():
+        paddings = [[0, batch_size - rows]] + [[0, 0]] * (value.shape.rank - 1)
+        filled[name] = tf.ensure_shape(tf.pad(value, paddings), [batch_size, *value.shape[1:]])
+    return filled

@@ -10,7 +10,7 @@ from beambert.console import duration
 from beambert.progress import Pace
 
 if TYPE_CHECKING:
-    from beambert.trainer.loop.phase import Phase
+    from beambert.trainer.loop.phases import Phase
 
 # A graph call does as many updates as take about so many seconds. A signal waits for its end.
 SECONDS_A_CALL = 2.5

@@ -18,13 +18,10 @@ import tensorflow as tf
 from beambert.errors import InputError
 from beambert.pipelines.storage import tensorflow_files
 from beambert.trainer.loop.config import REPLICA_SEED_STRIDE, OptimizerConfig
-from beambert.trainer.loop.course import Course
 from beambert.trainer.loop.objectives import Objective, means
-from beambert.trainer.loop.optimization import Optimizer
-from beambert.trainer.loop.phase import HeldOutPart
-from beambert.trainer.loop.schedule import learning_rate_at
-from beambert.trainer.loop.strategy import must_compile
-from beambert.trainer.loop.workers import are_several
+from beambert.trainer.loop.optimization import Optimizer, learning_rate_at
+from beambert.trainer.loop.phases import Course, HeldOutPart
+from beambert.trainer.loop.strategy import are_several, must_compile
 
 
 class Trainer:

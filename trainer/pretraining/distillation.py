@@ -15,7 +15,7 @@ from beambert.model.distillation import (
     soft_target_losses,
 )
 from beambert.model.encoder import Encoder
-from beambert.model.families.table import family_of
+from beambert.model.families import family_of
 from beambert.model.flops import forward_flops, relation_flops
 from beambert.model.memory import activation_bytes, relation_bytes, teacher_bytes
 from beambert.model.objectives import MLM

@@ -2,7 +2,8 @@
 
 import contextlib
 import dataclasses
-from collections.abc import Iterable, Iterator
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -11,6 +12,7 @@ from beambert.errors import InputError
 from beambert.model.objectives import BERT, COPY, MLM, PAIR_TASKS, SOP
 from beambert.pipelines.records.contract import COPY as COPY_PAIRS
 from beambert.pipelines.records.contract import (
+    EVAL_FOLDER,
     INFO_FILE,
     LABEL_FEATURE,
     RecordsInfo,
@@ -24,6 +26,7 @@ from beambert.pipelines.storage.tensorflow_files import reason
 from beambert.pipelines.tokenizers.folders import read_beside
 from beambert.pipelines.tokenizers.vocabulary import Vocabulary
 from beambert.trainer.loop.steps import DamagedData
+from beambert.trainer.pretraining.eval_data import parse_eval_data
 
 # Objective with labels -> the value of --pairs that makes them.
 _PAIRS_OF = {BERT: "next", SOP: SOP_PAIRS, COPY: COPY_PAIRS}
@@ -290,3 +293,38 @@ def _limits(records: Records) -> dict[str, int]:
 def compression_of(files: list[str]) -> str:
     """Returns TensorFlow's name of the compression of a folder's files."""
     return "GZIP" if files[0].endswith(".gz") else ""
+
+
+def open_held_out(
+    records: Records, given: str | Sequence[str] | None, objective: str
+) -> Mapping[str, Records]:
+    """Returns name of the source -> held-out records; "" is the name of those of all text.
+
+    Args:
+      records: training records.
+      given: values of --eval_data; None takes what `beambert data` has left in the folder eval of
+        the training records, if that exists.
+      objective: objective of the training.
+
+    Raises:
+      InputError: records cannot be used.
+    """
+    given = [given] if isinstance(given, str) else given
+    folders = _beside(records.folder) if given is None else parse_eval_data(given)
+    found = {}
+    for name, folder in folders.items():
+        found[name] = open_records(folder, "--eval_data", objective)
+        check_same(records, found[name])
+    return found
+
+
+def _beside(folder: str) -> dict[str, str]:
+    """Returns name -> folder of the held-out records in a folder of training records."""
+    held_out = f"{folder}/{EVAL_FOLDER}"
+    if not tensorflow_files.exists(held_out):
+        return {}
+    if not tensorflow_files.exists(f"{held_out}/{INFO_FILE}"):
+        infos = tensorflow_files.match(f"{held_out}/*/{INFO_FILE}")
+        if of_sources := sorted(os.path.dirname(path) for path in infos):
+            return {os.path.basename(path): path for path in of_sources}
+    return {"": held_out}

@@ -25,7 +25,7 @@ from beambert.trainer.loop.config import (
     Revision,
     default_warmup_steps,
 )
-from beambert.trainer.pretrained_models import objective_of
+from beambert.trainer.models import objective_of
 from beambert.trainer.pretraining.job import FLAGS_OF, PretrainingJob
 from beambert.trainer.pretraining.plan import PretrainingPlan, make_plan
 from beambert.trainer.weights.new_tokens import PIECES

@@ -3,7 +3,7 @@
 import dataclasses
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import keras
@@ -12,21 +12,26 @@ import tensorflow as tf
 
 from beambert.console import counted, duration
 from beambert.logs import logging_as_it_was
-from beambert.model.families.table import family_of
+from beambert.model.families import family_of
 from beambert.model.objectives import BERT, LTR
 from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.storage.model_files import RESULTS_FILE
 from beambert.trainer import model_folders
 from beambert.trainer.loop.config import FINISH
-from beambert.trainer.loop.course import TimeSpent
 from beambert.trainer.loop.loop import train
 from beambert.trainer.loop.memory import memory_told
-from beambert.trainer.loop.phase import HeldOutPart, Phase
+from beambert.trainer.loop.phases import HeldOutPart, Phase, TimeSpent
 from beambert.trainer.loop.steps import Trainer
-from beambert.trainer.loop.strategy import describe_devices, make_strategy, resolve_dtype
-from beambert.trainer.loop.workers import is_chief, lost_worker_told, wait_for_all
-from beambert.trainer.pretrained_models import build_pretrainer
-from beambert.trainer.pretraining.batches import evaluation_batches, training_batches
+from beambert.trainer.loop.strategy import (
+    describe_devices,
+    is_chief,
+    lost_worker_told,
+    make_strategy,
+    resolve_dtype,
+    wait_for_all,
+)
+from beambert.trainer.models import build_pretrainer
+from beambert.trainer.pretraining.batches import evaluation_batches, records_dealt, training_batches
 from beambert.trainer.pretraining.cost import (
     capacities_of,
     check_batches,
@@ -35,18 +40,81 @@ from beambert.trainer.pretraining.cost import (
     step_flops,
     with_steps_of_budget,
 )
-from beambert.trainer.pretraining.dealing import records_dealt
 from beambert.trainer.pretraining.job import FLAGS_OF, PretrainingJob
 from beambert.trainer.pretraining.objective import make_objective
 from beambert.trainer.pretraining.plan import PhaseData, PretrainingPlan, make_plan
-from beambert.trainer.pretraining.predicted_tokens import (
-    commonest_token_accuracy,
-    describe_characters,
-    losses_per_character,
-    predicted_tokens,
-)
 from beambert.trainer.pretraining.records import Records, faults_named
 from beambert.trainer.pretraining.revising import revise, with_recorded_revisions
+
+CHARACTERS, LOSS_PER_CHARACTER = "characters_per_token", "masked_lm_loss_per_character"
+# Records that are read at once.
+_BATCH_SIZE = 4096
+
+
+def predicted_tokens(records: Records) -> np.ndarray:
+    """Returns how often each token is to be predicted, int64 [tokens of the vocabulary]."""
+    counts = np.zeros(len(records.vocabulary), np.int64)
+    for features in evaluation_batches(records, _BATCH_SIZE):
+        ids, weights = features["masked_lm_ids"].numpy(), features["masked_lm_weights"].numpy()
+        counts += np.bincount(ids[weights > 0], minlength=len(counts))
+    return counts
+
+
+def commonest_token_accuracy(predicted: Mapping[str, np.ndarray]) -> float:
+    """Returns the share of the predictions whose label is the commonest one.
+
+    It is the best accuracy without looking at the text, so a masked LM has to beat it.
+
+    Args:
+      predicted: name of the source -> see `predicted_tokens`.
+    """
+    counts = sum(predicted.values())
+    return float(counts.max() / max(counts.sum(), 1))
+
+
+def losses_per_character(
+    results: Mapping[str, float], predicted: Mapping[str, np.ndarray], characters: np.ndarray
+) -> dict[str, float]:
+    """Returns the masked LM losses in nats for each character, and the characters of a token.
+
+    The sum of the losses of all predictions is divided by the characters of their tokens.
+
+    Args:
+      results: metrics of the held-out data; those of a source as "NAME/metric".
+      predicted: name of the source -> see `predicted_tokens`; "" is the name of all text.
+      characters: number of characters of each token, int [tokens].
+    """
+    found = {}
+    named = {f"{name}/": counts for name, counts in predicted.items() if name}
+    for prefix, counts in {"": sum(predicted.values()), **named}.items():
+        of_all = int(counts @ characters)
+        if not of_all:
+            continue
+        found[prefix + CHARACTERS] = of_all / int(counts.sum())
+        loss = results[f"{prefix}masked_lm_loss"]
+        found[prefix + LOSS_PER_CHARACTER] = loss / found[prefix + CHARACTERS]
+    return found
+
+
+def describe_characters(results: Mapping[str, float], names: Iterable[str]) -> str:
+    """Returns the line that tells the losses per character of all held-out data and each source.
+
+    Args:
+      results: see `losses_per_character`.
+      names: names of the sources.
+    """
+
+    def told(prefix: str) -> str:
+        return (
+            f"{results[prefix + LOSS_PER_CHARACTER]:.3f} "
+            f"({results[prefix + CHARACTERS]:.2f} characters a token)"
+        )
+
+    if CHARACTERS not in results:
+        return "masked lm loss per character: none, as no token that is predicted has one"
+    parts = [f"{name} {told(name + '/')}" for name in names if f"{name}/{CHARACTERS}" in results]
+    return "; ".join([f"masked lm loss per character: {told('')}", *parts])
+
 
 # Nats above the loss of an even guess that still may be those of random weights.
 _OF_RANDOM_WEIGHTS = 0.5

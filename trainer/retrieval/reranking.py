@@ -22,8 +22,8 @@ from beambert.pipelines.model_inputs.texts import TextFeatures
 from beambert.pipelines.tasks.interaction import KEPT, max_sim
 from beambert.pipelines.tasks.task import LATE_INTERACTION, RERANK
 from beambert.trainer import model_folders
+from beambert.trainer.models import task_model
 from beambert.trainer.retrieval.searching import Hit
-from beambert.trainer.task_models import task_model
 
 # Number of sequences that are read at once.
 _SEQUENCES_AT_A_TIME = 32

@@ -18,8 +18,7 @@ from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.storage.model_files import LABELS_FILE, ONNX_FILE, PRETRAINING
 from beambert.pipelines.tasks.task import EMBEDDING, LATE_INTERACTION, SIMILARITY
 from beambert.trainer import model_folders
-from beambert.trainer.pretrained_models import pretrained_model
-from beambert.trainer.task_models import task_model
+from beambert.trainer.models import pretrained_model, task_model
 from beambert.trainer.weights.export import check_new, write_whole
 from beambert.trainer.weights.tokenizer_files import exported_files
 

@@ -31,8 +31,8 @@ from beambert.pipelines.tasks.task import (
     TAGGING,
 )
 from beambert.pipelines.tokenizers.vocabulary import TokenizerVocabulary
+from beambert.trainer.models import outside_index
 from beambert.trainer.serving.question_answering import AnswerModule
-from beambert.trainer.task_models import outside_index
 
 _TEXT = tf.TensorSpec([None], tf.string, name="text")
 _TEXT_B = tf.TensorSpec([None], tf.string, name="text_b")

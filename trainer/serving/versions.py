@@ -19,7 +19,7 @@ from beambert.pipelines.storage.model_files import (
 from beambert.pipelines.tasks.task import CLASSIFICATION, MULTI_LABEL
 from beambert.pipelines.tokenizers.vocabulary import TOKENIZER_FILE, TokenizerVocabulary
 from beambert.trainer import model_folders
-from beambert.trainer.pretrained_models import pretrained_model
+from beambert.trainer.models import pretrained_model, task_model
 from beambert.trainer.serving.card import served_card
 from beambert.trainer.serving.publishing import (
     EXTRA_ASSETS,
@@ -29,7 +29,6 @@ from beambert.trainer.serving.publishing import (
     publish,
 )
 from beambert.trainer.serving.saved_model import EncoderModule, save_module
-from beambert.trainer.task_models import task_model
 
 
 def check_number(number: int | None, form: str = "savedmodel") -> None:

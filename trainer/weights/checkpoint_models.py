@@ -17,7 +17,7 @@ from beambert.pipelines.storage.model_files import (
     TRAINING_FILE,
 )
 from beambert.trainer import model_folders
-from beambert.trainer.pretrained_models import build_pretrainer
+from beambert.trainer.models import build_pretrainer
 
 
 @contextlib.contextmanager

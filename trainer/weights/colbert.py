@@ -6,7 +6,7 @@ beside them are those of the encoder, and `linear.weight`.
 
 from typing import Any
 
-from beambert.model.token_encoder import DIMENSIONS
+from beambert.model.sentence_encoder import DIMENSIONS
 from beambert.pipelines.model_inputs.interaction import Markers
 from beambert.trainer.model_folders import ModelFolder
 

@@ -12,7 +12,8 @@ import tensorflow as tf
 from beambert.errors import InputError
 from beambert.model.checkpoint_names import original_name
 from beambert.model.config import EncoderConfig
-from beambert.model.embedding_deltas import merged
+from beambert.model.families import family_of
+from beambert.model.families.debertav2 import merged
 from beambert.model.families.family import (
     ENCODER,
     MULTIPLE_CHOICE,
@@ -20,7 +21,6 @@ from beambert.model.families.family import (
     SEQUENCE_CLASSIFICATION,
     TOKEN_CLASSIFICATION,
 )
-from beambert.model.families.table import family_of
 from beambert.model.objectives import RTD
 from beambert.pipelines.storage import locks, tensorflow_files
 from beambert.pipelines.storage.model_files import CARD_FILE, PRETRAINING
@@ -37,8 +37,7 @@ from beambert.pipelines.tasks.task import (
     TAGGING,
 )
 from beambert.trainer import model_folders
-from beambert.trainer.pretrained_models import objective_of, pretrained_model
-from beambert.trainer.task_models import task_model
+from beambert.trainer.models import objective_of, pretrained_model, task_model
 from beambert.trainer.weights.colbert import COLBERT_FILE, colbert_settings
 from beambert.trainer.weights.initial import GENERATOR_FOLDER
 from beambert.trainer.weights.model_card import model_card

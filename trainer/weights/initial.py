@@ -13,16 +13,15 @@ import numpy as np
 
 from beambert.errors import InputError
 from beambert.model.config import EncoderConfig
-from beambert.model.embedding_deltas import WORD_DELTA, for_variables
-from beambert.model.families.table import family_of
+from beambert.model.families import family_of
+from beambert.model.families.debertav2 import WORD_DELTA, for_variables
 from beambert.model.shapes import most_bytes, variable_shapes
 from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.storage.model_files import PRETRAINING, TRAINING_FILE, WEIGHTS_FILE
 from beambert.pipelines.tasks.task import EMBEDDING, LATE_INTERACTION, SIMILARITY
 from beambert.pipelines.tokenizers.vocabulary import Vocabulary
 from beambert.trainer import model_folders
-from beambert.trainer.pretrained_models import pretrained_model
-from beambert.trainer.task_models import task_model
+from beambert.trainer.models import pretrained_model, task_model
 from beambert.trainer.weights.given_path import refuse_missing
 from beambert.trainer.weights.new_tokens import fill_tokens, replaced_ids
 from beambert.trainer.weights.positions import INTERPOLATE, KEEP, TILE, fill_positions

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from beambert.errors import InputError
-from beambert.model.families.table import family_of
+from beambert.model.families import family_of
 from beambert.model.objectives import BERT, COPY, LTR, MLM, RTD, SOP
 from beambert.pipelines.records.contract import INFO_FILE, RecordsInfo
 from beambert.pipelines.storage import tensorflow_files
@@ -32,7 +32,7 @@ from beambert.pipelines.tasks.task import (
     TAGGING,
 )
 from beambert.trainer import model_folders
-from beambert.trainer.pretrained_models import objective_of
+from beambert.trainer.models import objective_of
 
 # Objective or kind of model -> the Hub's name of what it does (huggingface.co/tasks).
 _PIPELINES = {

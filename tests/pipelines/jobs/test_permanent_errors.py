@@ -230,7 +230,5 @@ def test_noting_bears_the_check_of_types(tmp_path):
 
 
 def test_a_lost_folder_is_told_by_a_runner_too():
-    text = (
-        "beambert.errors.LostClaimError: --output=a: is lost [while running 'x']"
-    )
+    text = "beambert.errors.LostClaimError: --output=a: is lost [while running 'x']"
     assert str(input_error_in(RuntimeError(text))) == "--output=a: is lost"

@@ -81,7 +81,7 @@ def test_a_fine_tuned_model_gives_its_encoder(tmp_path, vocabulary):
     folder = str(untrained_models.save_classifier(tmp_path / "classifier", vocabulary))
     vectors = embed(folder, ["the river", "a village of the north"], pooling="cls")
     from beambert.trainer import model_folders
-    from beambert.trainer.task_models import task_model
+    from beambert.trainer.models import task_model
 
     model = task_model(model_folders.open_model(folder, "--model"))
     ids = np.array([[2, *(vocabulary.id_of(word) for word in ("the", "river")), 3]], np.int32)

@@ -8,7 +8,7 @@ import pytest
 import safetensors.numpy
 import tensorflow as tf
 
-from beambert.model.token_encoder import TokenEncoder
+from beambert.model.sentence_encoder import TokenEncoder
 from beambert.pipelines.model_inputs.examples import count_cut, make_features
 from beambert.pipelines.model_inputs.interaction import InteractionFeatures, Markers
 from beambert.pipelines.tasks import interaction

@@ -17,8 +17,8 @@ from beambert.pipelines.tasks.examples import read_examples
 from beambert.trainer import model_folders
 from beambert.trainer.commands.finetune import main as finetune_main
 from beambert.trainer.finetuning.batches import PaddedBatches
+from beambert.trainer.models import task_model
 from beambert.trainer.serving.versions import export
-from beambert.trainer.task_models import task_model
 from beambert.trainer.weights.export import export_hugging_face
 
 LENGTH, WINDOWS = 12, 3

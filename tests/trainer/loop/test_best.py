@@ -11,7 +11,7 @@ from support.small_training import SEED, NextSentenceObjective, Words
 
 from beambert.errors import InputError
 from beambert.trainer.loop import progress
-from beambert.trainer.loop.best import best_step, is_over, needed_steps
+from beambert.trainer.loop.checkpoints import best_step, is_over, needed_steps
 from beambert.trainer.loop.config import (
     LoopConfig,
     OptimizerConfig,
@@ -19,7 +19,7 @@ from beambert.trainer.loop.config import (
     default_learning_rate,
 )
 from beambert.trainer.loop.loop import Interrupted, train
-from beambert.trainer.loop.phase import Phase
+from beambert.trainer.loop.phases import Phase
 from beambert.trainer.loop.steps import Trainer
 from beambert.trainer.model_folders import TrainingFolders
 from beambert.trainer.pretraining.batches import training_batches

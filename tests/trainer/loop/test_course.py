@@ -7,8 +7,7 @@ import tensorflow as tf
 
 from beambert.errors import InputError
 from beambert.trainer.loop.config import OptimizerConfig
-from beambert.trainer.loop.course import Course, TimeSpent, updates_left
-from beambert.trainer.loop.phase import Phase
+from beambert.trainer.loop.phases import Course, Phase, TimeSpent, updates_left
 
 SCHEDULE = OptimizerConfig(1e-3, 1000, 100, budget_seconds=60.0)
 

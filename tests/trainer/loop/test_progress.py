@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from beambert.trainer.loop import progress
-from beambert.trainer.loop.phase import Phase
+from beambert.trainer.loop.phases import Phase
 
 
 @pytest.mark.parametrize(("peak", "share"), [(1e9, 0.5), (1e8, 1.0)])

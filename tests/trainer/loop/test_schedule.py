@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from beambert.trainer.loop.config import OptimizerConfig
-from beambert.trainer.loop.schedule import learning_rate_at
+from beambert.trainer.loop.optimization import learning_rate_at
 
 
 @pytest.mark.parametrize("optimizer", ["adamw_corrected", "lamb"])

@@ -8,10 +8,9 @@ import pytest
 from support import tracker_libraries
 
 from beambert.errors import InputError
-from beambert.trainer.loop import services, trackers
+from beambert.trainer.loop import trackers
 from beambert.trainer.loop.config import TRACKERS, LoopConfig
-from beambert.trainer.loop.settings import flat_settings
-from beambert.trainer.loop.trackers import open_trackers, rows_of
+from beambert.trainer.loop.trackers import flat_settings, open_trackers, rows_of
 from beambert.trainer.model_folders import TrainingFolders
 
 CONFIGURATION = {"kind": "pretraining", "loop": {"dtype": "float32"}, "data": ["/records"]}
@@ -151,8 +150,8 @@ def test_a_service_that_does_not_answer_holds_up_no_training(tmp_path, capsys, m
 
 
 def test_services_are_those_of_the_flag():
-    assert tuple(services.SERVICES) == TRACKERS
-    for tracker in (trackers.MetricsFile, trackers.TensorBoard, *services.SERVICES.values()):
+    assert tuple(trackers.SERVICES) == TRACKERS
+    for tracker in (trackers.MetricsFile, trackers.TensorBoard, *trackers.SERVICES.values()):
         assert all(callable(getattr(tracker, each)) for each in ("start", "log", "save", "finish"))
 
 

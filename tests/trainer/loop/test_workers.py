@@ -10,9 +10,8 @@ import pytest
 import tensorflow as tf
 
 from beambert.errors import InputError
-from beambert.trainer.loop import workers
-from beambert.trainer.loop.strategy import make_strategy
-from beambert.trainer.loop.workers import lost_worker_told, wait_for_answers
+from beambert.trainer.loop import strategy
+from beambert.trainer.loop.strategy import lost_worker_told, make_strategy, wait_for_answers
 
 SOON = 0.2 / 60  # minutes
 
@@ -27,7 +26,7 @@ def closed_address():
 
 def test_a_leader_whom_nobody_started_is_named(closed_address, monkeypatch):
     """TensorFlow isn't asked: it would wait for an hour, without taking Ctrl-C."""
-    monkeypatch.setattr(workers.wait_for_answers, "__defaults__", (SOON,))
+    monkeypatch.setattr(strategy.wait_for_answers, "__defaults__", (SOON,))
     monkeypatch.setattr(tf.distribute, "MultiWorkerMirroredStrategy", None)
     cluster = {"worker": [closed_address, "127.0.0.1:2"]}
     config = {"cluster": cluster, "task": {"type": "worker", "index": 1}}
@@ -58,7 +57,7 @@ def test_sigterm_is_pythons_again():
     received = []
     before = signal.signal(signal.SIGTERM, lambda *_: received.append(1))
     try:
-        workers._take_back_sigterm()
+        strategy._take_back_sigterm()
         signal.raise_signal(signal.SIGTERM)
     finally:
         signal.signal(signal.SIGTERM, before)

@@ -11,11 +11,10 @@ from beambert.errors import InputError
 from beambert.trainer.commands.pretrain import main as pretrain_main
 from beambert.trainer.loop.config import EXTEND, Revision
 from beambert.trainer.loop.steps import Trainer
-from beambert.trainer.pretraining import dealing
-from beambert.trainer.pretraining.batches import training_batches
-from beambert.trainer.pretraining.dealing import records_dealt
+from beambert.trainer.pretraining import batches as batching
+from beambert.trainer.pretraining.batches import records_dealt, training_batches
+from beambert.trainer.pretraining.plan import Stretch, stretches
 from beambert.trainer.pretraining.records import open_records
-from beambert.trainer.pretraining.stretches import Stretch, stretches
 
 
 def sizes(found: list[Stretch]) -> list[tuple[bool, int, int, int]]:
@@ -50,7 +49,7 @@ def test_an_extension_goes_on_with_the_whole_batch_where_its_data_ended():
 
 def test_no_record_is_read_twice_in_an_epoch(records_folder, monkeypatch):
     """The batches of a size go on behind those of the smaller ones."""
-    monkeypatch.setattr(dealing, "SEQUENCES_DEALT", 6)
+    monkeypatch.setattr(batching, "SEQUENCES_DEALT", 6)
     records = open_records(str(records_folder), "--data", "bert")
     seen, before = [], 0
     for size, steps in ((1, 5), (2, 4), (4, 3)):

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from beambert.errors import InputError
 from beambert.pipelines.tokenizers.vocabulary import Vocabulary
-from beambert.trainer.pretraining import dealing
+from beambert.trainer.pretraining import batches as batching
 from beambert.trainer.pretraining.batches import (
     FILES_AT_ONCE,
     _in_turn,
@@ -85,7 +85,7 @@ def plain_fingerprints(rows) -> list[bytes]:
 
 @pytest.mark.slow
 def test_every_epoch_covers_every_record_once(records, records_folder, read_rows, monkeypatch):
-    monkeypatch.setattr(dealing, "SEQUENCES_DEALT", records.instances)
+    monkeypatch.setattr(batching, "SEQUENCES_DEALT", records.instances)
     expected = collections.Counter(plain_fingerprints(read_rows(records_folder)))
     count = records.instances
     assert sum(expected.values()) == count
@@ -165,7 +165,7 @@ def test_a_far_step_opens_no_file_that_is_done(records, tmp_path):
 
 @pytest.mark.slow
 def test_four_hosts_of_two_replicas_share_the_batches_of_one(many_files, monkeypatch):
-    monkeypatch.setattr(dealing, "SEQUENCES_DEALT", 16)  # dealing would mix the steps
+    monkeypatch.setattr(batching, "SEQUENCES_DEALT", 16)  # dealing would mix the steps
     contexts = [tf.distribute.InputContext(4, host, 8) for host in range(4)]
     parts = [take(training_batches(many_files, 16, SEED, 3, context), 12) for context in contexts]
     for step, whole in enumerate(take(training_batches(many_files, 16, SEED, 3), 6)):
@@ -196,7 +196,7 @@ def halves(make) -> list[list[dict[str, np.ndarray]]]:
 
 @pytest.mark.slow
 def test_two_input_pipelines_share_the_batches_of_one(records, monkeypatch):
-    monkeypatch.setattr(dealing, "SEQUENCES_DEALT", BATCH)  # dealing would mix the steps
+    monkeypatch.setattr(batching, "SEQUENCES_DEALT", BATCH)  # dealing would mix the steps
     count = records.instances // BATCH + 2
     parts = halves(
         lambda context: take(
@@ -212,7 +212,7 @@ def test_two_input_pipelines_share_the_batches_of_one(records, monkeypatch):
 
 @pytest.mark.slow
 def test_two_input_pipelines_deal_the_batches_that_one_deals(records):
-    steps = dealing.steps_dealt(BATCH)
+    steps = batching.steps_dealt(BATCH)
     parts = halves(
         lambda context: take(training_batches(records, BATCH, SEED, context=context), steps)
     )
@@ -226,7 +226,7 @@ def test_two_input_pipelines_deal_the_batches_that_one_deals(records):
 def test_batches_and_their_parts_have_equally_many_tokens(records, replicas, parts):
     rows = BATCH // replicas
     context = tf.distribute.InputContext(1, 0, replicas)
-    steps = dealing.steps_dealt(BATCH)
+    steps = batching.steps_dealt(BATCH)
     batches = take(
         training_batches(records, BATCH, SEED, 0, context, gradient_accumulation_steps=parts),
         steps * replicas,

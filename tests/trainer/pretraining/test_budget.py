@@ -10,7 +10,7 @@ from support import small_pretraining
 
 from beambert.errors import InputError
 from beambert.trainer.commands.pretrain import main as pretrain_main
-from beambert.trainer.loop import course, loop, progress
+from beambert.trainer.loop import loop, phases, progress
 from beambert.trainer.loop.steps import Trainer
 from beambert.trainer.pretraining import cost, estimate
 from beambert.trainer.pretraining import run as pretraining_run
@@ -146,11 +146,11 @@ class Clock(types.SimpleNamespace):
     def monotonic(self) -> float:
         return self.seconds
 
-    def spent(self) -> type[course.TimeSpent]:
+    def spent(self) -> type[phases.TimeSpent]:
         """A class that counts the time of a training by this clock."""
         clock = self
 
-        class Spent(course.TimeSpent):
+        class Spent(phases.TimeSpent):
             def __init__(self, folder, started):
                 super().__init__(folder, clock=clock.monotonic)
 
@@ -313,7 +313,7 @@ def test_a_time_that_is_over_is_told(
     monkeypatch.setattr(
         pretraining_run,
         "TimeSpent",
-        lambda folder, started: course.TimeSpent(folder, started - 1000),
+        lambda folder, started: phases.TimeSpent(folder, started - 1000),
     )
     monkeypatch.setattr(progress, "SECONDS_A_REPORT", 0.1)
     monkeypatch.setattr(progress, "SECONDS_A_CALL", 0.05)

@@ -6,7 +6,7 @@ import tensorflow as tf
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from beambert.trainer.pretraining.dealing import deal, shares_of, steps_dealt
+from beambert.trainer.pretraining.batches import deal, shares_of, steps_dealt
 
 exact = settings(derandomize=True, max_examples=25, deadline=None, database=None)
 LONGEST = 40

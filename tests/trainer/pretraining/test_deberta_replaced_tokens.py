@@ -10,13 +10,13 @@ from support import small_finetuning, small_pretraining, untrained_models
 
 from beambert.errors import InputError
 from beambert.model.config import BertConfig
-from beambert.model.families.debertav2_config import DebertaV2Config
+from beambert.model.families.debertav2 import DebertaV2Config
 from beambert.trainer import model_folders
 from beambert.trainer.asking.filling import fill
 from beambert.trainer.commands.export import main as export_main
 from beambert.trainer.commands.finetune import main as finetune_main
 from beambert.trainer.commands.pretrain import main as pretrain_main
-from beambert.trainer.pretrained_models import pretrained_model
+from beambert.trainer.models import pretrained_model
 from beambert.trainer.weights.initial import open_initial
 
 TABLE = "deberta-v2/embeddings/word_embeddings"

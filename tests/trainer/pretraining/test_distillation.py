@@ -22,7 +22,7 @@ from beambert.trainer.comparison.comparing import compare
 from beambert.trainer.loop.config import OptimizerConfig
 from beambert.trainer.loop.steps import Trainer
 from beambert.trainer.pretraining.batches import training_batches
-from beambert.trainer.pretraining.capacity import capacity_for
+from beambert.trainer.pretraining.cost import capacity_for
 from beambert.trainer.pretraining.distillation import Teacher
 from beambert.trainer.pretraining.objective import MaskedLMObjective, PretrainingObjective
 from beambert.trainer.pretraining.records import open_records

@@ -19,8 +19,7 @@ from beambert.trainer.pretraining import batches as batches_module
 from beambert.trainer.pretraining import cost
 from beambert.trainer.pretraining import run as pretraining
 from beambert.trainer.pretraining.batches import evaluation_batches, training_batches
-from beambert.trainer.pretraining.capacity import capacity_for
-from beambert.trainer.pretraining.dynamic_masking import rates_at
+from beambert.trainer.pretraining.cost import capacity_for
 from beambert.trainer.pretraining.job import PretrainingJob
 from beambert.trainer.pretraining.mask_flags import (
     parse_rates,
@@ -28,13 +27,13 @@ from beambert.trainer.pretraining.mask_flags import (
     rates_text,
     replacements_text,
 )
-from beambert.trainer.pretraining.masks import MaskingRules, slots_for
+from beambert.trainer.pretraining.masks import MaskingRules, rates_at, slots_for
 from beambert.trainer.pretraining.plan import make_plan
-from beambert.trainer.pretraining.predicted_tokens import (
+from beambert.trainer.pretraining.records import open_records
+from beambert.trainer.pretraining.run import (
     commonest_token_accuracy,
     predicted_tokens,
 )
-from beambert.trainer.pretraining.records import open_records
 
 SEED, BATCH, LENGTH = 7, 8, 32
 SHARDS = (60, 60, 60)

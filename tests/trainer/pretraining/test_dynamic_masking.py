@@ -12,16 +12,16 @@ from hypothesis import strategies as st
 from beambert.errors import InputError
 from beambert.pipelines.instances.masking import TokenIds, mask_rows
 from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS, Vocabulary
-from beambert.trainer.pretraining import dealing
+from beambert.trainer.pretraining import batches as batching
 from beambert.trainer.pretraining.batches import training_batches
-from beambert.trainer.pretraining.dynamic_masking import (
+from beambert.trainer.pretraining.masks import (
+    MaskingRules,
     choose_tokens,
     choose_words,
     draw_bits,
     redraw_masks,
     restore_ids,
 )
-from beambert.trainer.pretraining.masks import MaskingRules
 from beambert.trainer.pretraining.records import open_records
 
 LENGTH, PREDICTIONS, ROWS, SEED = 64, 10, 4096, 7
@@ -365,7 +365,7 @@ def test_the_seed_decides_the_masks(records):
 @pytest.mark.slow
 def test_hosts_share_the_masks_of_one(records):
     """The same rows with the same masks, dealt to the steps in another order."""
-    steps = dealing.steps_dealt(8)
+    steps = batching.steps_dealt(8)
     contexts = [tf.distribute.InputContext(2, host, 4) for host in range(2)]
     parts = [take(records, 2 * steps, context=context) for context in contexts]
     rows = [

@@ -13,7 +13,7 @@ from support import small_finetuning, small_pretraining
 from support.small_pretraining import assert_same_weights, interrupted_and_continued
 
 from beambert.errors import InputError
-from beambert.model.families.table import FAMILIES
+from beambert.model.families import FAMILIES
 from beambert.model.pretrainer import BertPretrainer
 from beambert.trainer.asking.encoders import MASKED_LM_HEAD, NEXT_SENTENCE_HEAD, open_encoder
 from beambert.trainer.commands.finetune import main as finetune_main

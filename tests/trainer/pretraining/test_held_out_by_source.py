@@ -10,12 +10,11 @@ from support import small_pretraining
 
 from beambert.errors import InputError
 from beambert.trainer.commands.pretrain import main as pretrain_main
-from beambert.trainer.loop.phase import HeldOutPart
+from beambert.trainer.loop.phases import HeldOutPart
 from beambert.trainer.loop.progress import describe_metrics
 from beambert.trainer.loop.steps import Trainer
 from beambert.trainer.pretraining.eval_data import parse_eval_data
-from beambert.trainer.pretraining.held_out import open_held_out
-from beambert.trainer.pretraining.records import open_records
+from beambert.trainer.pretraining.records import open_held_out, open_records
 
 
 def test_values(tmp_path, monkeypatch):

@@ -14,10 +14,10 @@ from beambert.model.pretrainer import BertPretrainer
 from beambert.trainer.commands.pretrain import main as pretrain_main
 from beambert.trainer.loop.config import OptimizerConfig
 from beambert.trainer.loop.steps import Trainer
-from beambert.trainer.pretrained_models import build_pretrainer
+from beambert.trainer.models import build_pretrainer
 from beambert.trainer.pretraining import run as pretraining_run
 from beambert.trainer.pretraining.batches import training_batches
-from beambert.trainer.pretraining.capacity import capacity_for
+from beambert.trainer.pretraining.cost import capacity_for
 from beambert.trainer.pretraining.objective import PretrainingObjective, make_objective
 from beambert.trainer.pretraining.records import open_records
 

@@ -13,7 +13,7 @@ from beambert.trainer.asking.scoring import score_next
 from beambert.trainer.commands.export import main as export_main
 from beambert.trainer.commands.pretrain import main as pretrain_main
 from beambert.trainer.model_folders import open_model
-from beambert.trainer.pretrained_models import pretrained_model
+from beambert.trainer.models import pretrained_model
 from beambert.trainer.weights.initial import open_initial
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from beambert.trainer.pretraining.predicted_tokens import (
+from beambert.trainer.pretraining.run import (
     commonest_token_accuracy,
     describe_characters,
     losses_per_character,

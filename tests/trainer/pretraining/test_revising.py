@@ -15,11 +15,11 @@ from beambert.trainer.commands.pretrain import main as pretrain_main
 from beambert.trainer.loop import progress
 from beambert.trainer.loop.config import EXTEND, FINISH, OptimizerConfig, Revision
 from beambert.trainer.loop.loop import Interrupted
-from beambert.trainer.loop.schedule import learning_rate_at
+from beambert.trainer.loop.optimization import learning_rate_at
 from beambert.trainer.loop.steps import Trainer
 from beambert.trainer.pretraining import run as pretraining_run
+from beambert.trainer.pretraining.plan import Stretch, stretches
 from beambert.trainer.pretraining.revising import extension, finishing
-from beambert.trainer.pretraining.stretches import Stretch, stretches
 
 PLANNED = 20
 

@@ -17,9 +17,9 @@ from beambert.pipelines.prediction.saved_models import find_model
 from beambert.pipelines.tasks.declarations import find_task
 from beambert.pipelines.tasks.examples import VectorExample, read_file
 from beambert.trainer import model_folders
+from beambert.trainer.models import task_model
 from beambert.trainer.retrieval import reranking
 from beambert.trainer.retrieval.reranking import open_reranker
-from beambert.trainer.task_models import task_model
 from beambert.trainer.weights.initial import open_initial
 
 # A word of a question and the words of its answer.

@@ -6,12 +6,12 @@ import pytest
 import tensorflow as tf
 
 from beambert.model.classifier import Head
-from beambert.model.families.table import FAMILIES
+from beambert.model.families import FAMILIES
 from beambert.pipelines.model_inputs.texts import TextFeatures
 from beambert.pipelines.storage import known_graphs, tensorflow_models
 from beambert.pipelines.tasks.task import CLASSIFICATION
+from beambert.trainer.models import build_model
 from beambert.trainer.serving.saved_model import save_task_model
-from beambert.trainer.task_models import build_model
 
 INPUTS = ("input_ids", "input_mask", "segment_ids")
 # Local attention has blocks of its own above 192 tokens; whole attention has parts above 2,048.

@@ -17,9 +17,9 @@ from beambert.model.classifier import Head
 from beambert.pipelines.tokenizers.encoding import make_tokenizer
 from beambert.trainer.commands import export
 from beambert.trainer.model_folders import open_model
+from beambert.trainer.models import MODELS, build_model, task_model
 from beambert.trainer.serving import onnx_export
 from beambert.trainer.serving.onnx_export import int8_of, onnx_of
-from beambert.trainer.task_models import MODELS, build_model, task_model
 from beambert.trainer.weights.initial import open_initial
 
 pytest.importorskip("tf2onnx", reason="tf2onnx is not installed (the extra onnx)")
@@ -75,7 +75,7 @@ def test_a_bilstm(vocabulary):
 )
 def test_every_family(family):
     initial = open_initial(str(FAMILIES / family), "--model")
-    from beambert.model.families.table import family_of
+    from beambert.model.families import family_of
 
     encoder = family_of(initial.config).encoder(initial.config, has_pooler=False)
     initial.load_into(encoder, "--model")

@@ -20,8 +20,8 @@ from beambert.pipelines.tasks.task import (
     SPAN,
     TAGGING,
 )
+from beambert.trainer.models import build_model
 from beambert.trainer.serving.saved_model import save_task_model
-from beambert.trainer.task_models import build_model
 
 LENGTH = 16
 INPUTS = ("input_ids", "input_mask", "segment_ids")

@@ -16,10 +16,10 @@ from beambert.pipelines.tasks.squad import Question
 from beambert.pipelines.tasks.task import SPAN
 from beambert.pipelines.tokenizers.wordpiece import OffsetTokenizer
 from beambert.trainer.finetuning.batches import PaddedBatches
+from beambert.trainer.models import build_model
 from beambert.trainer.serving import question_answering
 from beambert.trainer.serving.question_answering import AnswerModule
 from beambert.trainer.serving.saved_model import save_task_model
-from beambert.trainer.task_models import build_model
 
 # Windows of 24 tokens: of a question up to 8 pieces, of a context 13 to 20, 8 pieces apart.
 LENGTH = 24

@@ -13,8 +13,8 @@ import tensorflow as tf
 from support.golden_arrays import features_of
 
 from beambert.errors import InputError
+from beambert.model.families import FAMILIES, family_of, read_config
 from beambert.model.families.family import PRE_TRAINING
-from beambert.model.families.table import FAMILIES, family_of, read_config
 from beambert.model.objectives import MLM, RTD, SOP
 from beambert.model.pretrainer import BertPretrainer
 from beambert.model.replaced_tokens import ElectraPretrainer
@@ -22,7 +22,7 @@ from beambert.model.shapes import variable_shapes
 from beambert.pipelines.tasks.task import CHOICE, CLASSIFICATION, SPAN, TAGGING
 from beambert.pipelines.tokenizers.vocabulary import Vocabulary
 from beambert.trainer import model_folders
-from beambert.trainer.task_models import build_model
+from beambert.trainer.models import build_model
 from beambert.trainer.weights.export import HUGGING_FACE, export_hugging_face, export_tensorflow
 from beambert.trainer.weights.initial import open_initial
 

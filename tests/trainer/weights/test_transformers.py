@@ -16,12 +16,11 @@ import pytest
 import tensorflow as tf
 from support.golden_arrays import features_of
 
-from beambert.model.families.table import FAMILIES
+from beambert.model.families import FAMILIES
 from beambert.pipelines.tasks.task import CHOICE, CLASSIFICATION, SPAN, TAGGING
 from beambert.pipelines.tokenizers.vocabulary import Vocabulary
 from beambert.trainer import model_folders
-from beambert.trainer.pretrained_models import build_pretrainer
-from beambert.trainer.task_models import build_model
+from beambert.trainer.models import build_model, build_pretrainer
 from beambert.trainer.weights.export import export_hugging_face
 
 PYTHON = os.environ.get("BEAMBERT_TRANSFORMERS")

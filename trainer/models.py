@@ -1,8 +1,9 @@
-"""The Keras model for each kind of task."""
+"""The Keras model of each pre-training objective and of each kind of task."""
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import keras
 import numpy as np
@@ -11,9 +12,11 @@ import tensorflow as tf
 from beambert.errors import InputError
 from beambert.model.classifier import PLAIN_HEAD, BertClassifier, BertTokenClassifier, Head
 from beambert.model.config import EncoderConfig
-from beambert.model.pooling import Pooling
-from beambert.model.sentence_encoder import SentenceEncoder
-from beambert.model.token_encoder import TokenEncoder
+from beambert.model.deberta import DebertaReplacedTokenPretrainer
+from beambert.model.objectives import BERT, RTD
+from beambert.model.pretrainer import BertPretrainer
+from beambert.model.replaced_tokens import ElectraPretrainer, ReplacedTokenPretrainer
+from beambert.model.sentence_encoder import Pooling, SentenceEncoder, TokenEncoder
 from beambert.pipelines.storage import claims, tensorflow_files, tensorflow_models
 from beambert.pipelines.storage.model_files import SAVED_MODEL_FOLDER, WEIGHTS_FILE
 from beambert.pipelines.tasks.entities import OUTSIDE
@@ -30,6 +33,46 @@ from beambert.pipelines.tasks.task import (
     TAGGING,
 )
 from beambert.trainer import model_folders
+
+# Family -> its model of replaced token detection; that of the others has layers of BERT.
+_REPLACED_TOKENS = {"deberta-v2": DebertaReplacedTokenPretrainer}
+
+
+def objective_of(training: Mapping[str, Any]) -> str:
+    """Returns the objective of a pre-training.
+
+    Args:
+      training: content of training.json, which names every objective but BERT's own.
+    """
+    return training.get("objective", BERT)
+
+
+def build_pretrainer(
+    training: Mapping[str, Any], config: EncoderConfig, seed: int = 0
+) -> BertPretrainer | ReplacedTokenPretrainer:
+    """Returns the model of a pre-training with initial weights.
+
+    Args:
+      training: content of training.json.
+      config: configuration of the encoder.
+      seed: seed of every initial weight.
+    """
+    objective = objective_of(training)
+    if objective == RTD:
+        pretrainer = _REPLACED_TOKENS.get(config.family, ElectraPretrainer)
+        return pretrainer(config, training["generator_size"], seed)
+    return BertPretrainer(config, seed, objective)
+
+
+def pretrained_model(found: model_folders.ModelFolder) -> BertPretrainer | ReplacedTokenPretrainer:
+    """Returns the pre-trained model of a folder, with its weights.
+
+    Raises:
+      InputError: the weights cannot be read.
+    """
+    model = build_pretrainer(found.training, found.config)
+    model_folders.load_weights(model, found.path)
+    return model
 
 
 def _classifier(config: EncoderConfig, num_labels: int, seed: int, head: Head) -> keras.Model:

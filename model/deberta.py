@@ -1,0 +1,438 @@
+"""DeBERTa-v3: disentangled attention, the encoder, and its replaced token detection.
+
+He et al. 2020 (arXiv 2006.03654, section 3.1) with the buckets of the second version, and He et al.
+2021 (arXiv 2111.09543, section 3; DeBERTa/apps/tasks/rtd_task.py and
+DeBERTa/apps/models/replaced_token_detection_model.py of the original). In replaced token detection
+the generator is a DeBERTa-v3 as wide as the discriminator and half as deep. Both have their own
+distance embeddings and layer norms; they share the word embeddings E. Only masked LM trains E. The
+discriminator reads E + delta, and only delta gets the gradient of its loss.
+
+Shape suffixes: B batch, L sequence length, T = B * L tokens (with a packing the rows of tokens
+without padding), H hidden size, N attention heads, D = H / N head size, C positions of a block,
+S buckets of distances, R distances, or rows of tokens in replaced token detection, V vocabulary
+size.
+"""
+
+import dataclasses
+from collections.abc import Callable
+
+import keras
+import numpy as np
+from keras import ops
+
+from beambert.model.attention import attend
+from beambert.model.encoder import Encoder
+from beambert.model.families.debertav2 import BLOCK, SUFFIX, DebertaV2Config
+from beambert.model.layers import (
+    SITES_OF_LAYER,
+    BertDense,
+    BertSelfAttention,
+    BertSublayerOutput,
+    WordEmbeddings,
+    bert_layer_norm,
+    dropout,
+    fold_seed,
+    look_up,
+    score_bias,
+    truncated_normal,
+)
+from beambert.model.pretrainer import MaskedLMHead
+from beambert.model.replaced_tokens import ReplacedTokenPretrainer
+from beambert.model.unpadding import Packing
+
+
+def bucket_of(distances: np.ndarray, buckets: int, positions: int) -> np.ndarray:
+    """Returns the buckets of distances, integers with the signs of these.
+
+    Up to half of the buckets each distance has one to itself, and those beyond are logarithmic
+    (`make_log_bucket_position` of the original's disentangled_attention.py).
+
+    Args:
+      distances: integers between -positions and positions.
+      buckets: number of buckets to each side, at least 2.
+      positions: number of positions, whose greatest distance has the last bucket.
+    """
+    near, size = buckets // 2, np.abs(distances)
+    if size.max() <= near:
+        return distances
+    share = np.log(np.maximum(size, near) / near) / np.log((positions - 1) / near)
+    far = near + np.ceil(share * (near - 1)).astype(np.int64)
+    return np.where(size <= near, distances, np.sign(distances) * far)
+
+
+@dataclasses.dataclass(frozen=True)
+class Distances:
+    """The distances within a sequence, from L - 1 down to 1 - L, in the table of the buckets.
+
+    Attributes:
+      first, end: the part of the table that has all of their buckets.
+      row_R: int32 [R], their rows in that part. The last one is there twice, so that R is 2 L.
+    """
+
+    first: int
+    end: int
+    row_R: np.ndarray
+
+    @classmethod
+    def of(cls, length: int, buckets: int, positions: int) -> "Distances":
+        """Returns the distances of a length; the table has twice as many rows as buckets.
+
+        Args:
+          length: tokens of a sequence, at most `positions`.
+          buckets, positions: see `bucket_of`.
+        """
+        distances = np.maximum(np.arange(length - 1, -length - 1, -1), 1 - length)
+        row_R = bucket_of(distances, buckets, positions) + buckets
+        row_R = np.clip(row_R, 0, 2 * buckets - 1).astype(np.int32)
+        first, end = int(row_R.min()), int(row_R.max()) + 1
+        return cls(first, end, row_R - first)
+
+    @property
+    def reversed_R(self) -> np.ndarray:
+        """The rows of the distances from 1 - L up to L - 1, and another one."""
+        return np.roll(self.row_R[::-1], -1)
+
+
+def relative_scores(query_BNLD, key_BNLD, query_SH, key_SH, distances: Distances):
+    """Returns the scores of contents with distances, [B, N, L, L].
+
+    They are the products of queries with the keys of the distances, and those of keys with the
+    queries of the distances (equation 4 of the paper).
+
+    Args:
+      query_BNLD, key_BNLD: float tensors with a static L.
+      query_SH, key_SH: queries and keys of the buckets, heads side by side.
+      distances: the rows of the buckets.
+    """
+    heads, width = query_BNLD.shape[1], query_BNLD.shape[3]
+
+    def heads_of(x_SH, row_R):
+        return ops.reshape(look_up(x_SH, row_R[None]), (len(row_R), heads, width))
+
+    # A row of the second has one key and all queries, whose distances are in the other order.
+    to_position = _by_distance(query_BNLD, heads_of(key_SH, distances.row_R))
+    from_position = _by_distance(key_BNLD, heads_of(query_SH, distances.reversed_R))
+    return to_position + ops.swapaxes(from_position, -1, -2)
+
+
+def _by_distance(x_BNLD, y_RND):
+    """Returns [B, N, L, L], the products of each position with the distances to all others.
+
+    Element (i, j) is the product of position i with row j - i + L - 1. A block of C positions is
+    multiplied with the L + C rows that it needs. No element is picked by an index, whose gradient
+    would add elements one by one: rows of another length bring a block's elements to their places
+    (Dai et al. 2019, arXiv 1901.02860, appendix B).
+    """
+    heads, length = x_BNLD.shape[1:3]
+    blocks = []
+    for first in range(0, length, BLOCK):
+        block = x_BNLD[:, :, first : first + BLOCK]
+        count = block.shape[2]
+        rows = y_RND[length - first - count : 2 * length - first]
+        product_NBCR = ops.einsum("bncd,rnd->nbcr", block, rows)
+        # Element (i, j - i + C - 1) stands at i * (L + C - 1) + j + C - 1 of the flat array.
+        flat = ops.reshape(product_NBCR, (heads, -1, count * (length + count)))
+        shorter = length + count - 1
+        flat = flat[:, :, count - 1 : count - 1 + count * shorter]
+        blocks.append(ops.reshape(flat, (heads, -1, count, shorter))[..., :length])
+    return ops.transpose(ops.concatenate(blocks, axis=2), (1, 0, 2, 3))
+
+
+class RelativeEmbeddings(keras.layers.Layer):
+    """Embeddings of the buckets of distances, normalized; all layers read them."""
+
+    def __init__(self, config: DebertaV2Config, seed: int, name: str = "encoder"):
+        """Creates the layer without its variables."""
+        super().__init__(name=name)
+        self.config = config
+        self.seed = fold_seed(fold_seed(seed, name), "rel_embeddings")
+        self.layer_norm = bert_layer_norm(config)
+
+    def build(self, input_shape: tuple | None = None) -> None:
+        """Creates the table and the layer norm."""
+        config = self.config
+        self.embeddings = self.add_weight(
+            name="rel_embeddings",
+            shape=(2 * config.position_buckets, config.hidden_size),
+            initializer=truncated_normal(config.initializer_range, self.seed),
+            autocast=False,
+        )
+        self.layer_norm.build((None, config.hidden_size))
+
+    def call(self, distances: Distances):
+        """Returns the normalized rows of the buckets that distances have, [S, H]."""
+        return self.layer_norm(self.embeddings[distances.first : distances.end])
+
+
+class DebertaSelfAttention(BertSelfAttention):
+    """Attention of contents to contents, of contents to distances and of distances to contents."""
+
+    def __init__(self, config: DebertaV2Config, seed: int, index: int):
+        """Creates the layer for the attention of layer `index`."""
+        super().__init__(config, seed, 1 + SITES_OF_LAYER * index)
+        # The sites of all other dropouts are smaller, also that of a classifier.
+        self.site_of_positions = SITES_OF_LAYER * config.num_hidden_layers + 2 + index
+
+    def call(self, x_TH, score_bias, relative_SH, distances, dropout_seed=None, packing=None):
+        """Returns the weighted values, heads side by side, as [T, H].
+
+        Args:
+          x_TH: output of the layer before.
+          score_bias: see `score_bias`.
+          relative_SH: embeddings of the buckets, whose queries and keys are made as those of x_TH.
+          distances: their rows.
+          dropout_seed: see `dropout`.
+          packing: see `Encoder.encode`.
+        """
+        config, length = self.config, score_bias.shape[-1]
+        relative_SH = dropout(
+            relative_SH, config.hidden_dropout_prob, dropout_seed, self.site_of_positions
+        )
+        query_BNLD, key_BNLD, value_BNLD = (
+            self._heads(project(x_TH), length, packing)
+            for project in (self.query, self.key, self.value)
+        )
+        # A score is the sum of three products, so that it is divided by sqrt(3 D), of which
+        # `attend` does sqrt(D).
+        query_BNLD, query_SH = query_BNLD * 3**-0.5, self.query(relative_SH) * 3**-0.5
+        score_BNLL = relative_scores(
+            query_BNLD, key_BNLD, query_SH, self.key(relative_SH), distances
+        )
+        # In float32 under every policy, as in `BertSelfAttention.attention_weights`.
+        score_BNLL = ops.cast(score_BNLL, "float32") * query_BNLD.shape[-1] ** -0.5
+        bias = ops.cast(score_bias, "float32") + score_BNLL
+        rate = config.attention_probs_dropout_prob
+        context_BNLD = attend(query_BNLD, key_BNLD, value_BNLD, bias, rate, dropout_seed, self.site)
+        context_TH = ops.reshape(
+            ops.transpose(context_BNLD, (0, 2, 1, 3)), (-1, config.hidden_size)
+        )
+        return packing.pack(context_TH) if packing else context_TH
+
+
+class DebertaLayer(keras.layers.Layer):
+    """One layer: attention, then the feed-forward network, with the variables of BERT's."""
+
+    def __init__(self, config: DebertaV2Config, seed: int, index: int):
+        """Creates layer `index`, counted from 0."""
+        name = f"layer_{index}"
+        super().__init__(name=name)
+        self.config = config
+        seed, rate = fold_seed(seed, name), config.hidden_dropout_prob
+        of_attention, site = fold_seed(seed, "attention"), 1 + SITES_OF_LAYER * index
+        self.self_attention = DebertaSelfAttention(config, of_attention, index)
+        self.attention_output = BertSublayerOutput(
+            config, of_attention, site + 1, config.hidden_size, rate
+        )
+        self.intermediate = BertDense(
+            config.intermediate_size,
+            config,
+            fold_seed(seed, "intermediate"),
+            name="dense",
+            activation=config.hidden_act,
+        )
+        self.sublayer_output = BertSublayerOutput(
+            config, seed, site + 2, config.intermediate_size, rate
+        )
+
+    def build(self, input_shape: tuple | None = None) -> None:
+        """Creates the variables of the parts."""
+        with keras.name_scope("attention"):
+            self.self_attention.build()
+            self.attention_output.build()
+        with keras.name_scope("intermediate"):
+            self.intermediate.build((None, self.config.hidden_size))
+        self.sublayer_output.build()
+
+    def call(self, x_TH, score_bias, relative_SH, distances, dropout_seed=None, packing=None):
+        """Returns x_TH after the layer; see `DebertaSelfAttention.call`."""
+        context_TH = self.self_attention(
+            x_TH,
+            score_bias,
+            relative_SH,
+            distances=distances,
+            dropout_seed=dropout_seed,
+            packing=packing,
+        )
+        x_TH = self.attention_output(context_TH, x_TH, dropout_seed=dropout_seed)
+        x_TF = self.intermediate(x_TH)
+        return self.sublayer_output(x_TF, x_TH, dropout_seed=dropout_seed)
+
+
+class DebertaEncoder(Encoder):
+    """The encoder of DeBERTa-v3 and its pooler."""
+
+    def __init__(
+        self,
+        config: DebertaV2Config,
+        seed: int = 0,
+        has_pooler: bool = True,
+        embeddings: WordEmbeddings | None = None,
+        name: str | None = None,
+    ):
+        """Creates the encoder and its variables.
+
+        Args:
+          config, seed, has_pooler: see `BertEncoder`.
+          embeddings: embeddings without their variables; None for a table of its own.
+          name: name of the encoder; None for that of the family.
+        """
+        super().__init__(name=name or config.family)
+        self.config = config
+        self.embeddings = embeddings or WordEmbeddings(
+            config, seed, bert_layer_norm(config), config.hidden_dropout_prob
+        )
+        self.relative_embeddings = RelativeEmbeddings(config, seed)
+        encoder_seed = fold_seed(seed, "encoder")
+        self.encoder_layers = [
+            DebertaLayer(config, encoder_seed, index) for index in range(config.num_hidden_layers)
+        ]
+        self.pooler = self._make_pooler(config, seed) if has_pooler else None
+        self.build()
+
+    def build(self, input_shape: tuple | None = None) -> None:
+        """Creates the variables; the constructor calls it."""
+        self.embeddings.build()
+        self.relative_embeddings.build()
+        with keras.name_scope("encoder"):
+            for layer in self.encoder_layers:
+                layer.build()
+        if self.pooler:
+            with keras.name_scope("pooler"):
+                self.pooler.build((None, self.config.hidden_size))
+
+    def projected(self, name: str, x_RH):
+        """Returns the queries, keys or values of the last layer, which reads x_RH."""
+        return getattr(self.encoder_layers[-1].self_attention, name)(x_RH)
+
+    def _outputs(
+        self, x, input_mask, dropout_seed, packing: Packing | None, document_BL=None
+    ) -> list:
+        config, length = self.config, input_mask.shape[1]
+        bias = score_bias(input_mask, length, document_BL=document_BL)
+        distances = Distances.of(length, config.position_buckets, config.max_position_embeddings)
+        relative_SH = self.relative_embeddings(distances=distances)
+        outputs = [x]
+        for layer in self.encoder_layers:
+            outputs.append(
+                layer(
+                    outputs[-1],
+                    bias,
+                    relative_SH,
+                    distances=distances,
+                    dropout_seed=dropout_seed,
+                    packing=packing,
+                )
+            )
+        return outputs
+
+
+class DisentangledEmbeddings(WordEmbeddings):
+    """Word embeddings E + delta of the discriminator, through which no gradient reaches E."""
+
+    def build(self, input_shape: tuple | None = None) -> None:
+        """Creates E, the delta, which is zero, and the layer norm."""
+        super().build()
+        self.delta_VH = self.add_weight(
+            name=f"word_embeddings{SUFFIX}",
+            shape=self.word_embeddings_VH.shape,
+            initializer="zeros",
+            autocast=False,
+        )
+
+    def _rows(self, input_ids_BL):
+        table_VH = ops.cast(self.word_embeddings_VH, "float32")
+        own_BLH = look_up(ops.cast(self.delta_VH, "float32"), input_ids_BL)
+        return ops.stop_gradient(ops.take(table_VH, input_ids_BL, axis=0)) + own_BLH
+
+
+class GeneratorEmbeddings(WordEmbeddings):
+    """Word embeddings of the generator: another layer's table E, and a layer norm of its own."""
+
+    def __init__(self, config: DebertaV2Config, table: Callable[[], keras.Variable]):
+        """Creates the layer without its variables; `table` returns E."""
+        super().__init__(config, 0, bert_layer_norm(config), config.hidden_dropout_prob)
+        # A function, so that Keras doesn't count E among this layer's variables.
+        self._shared = table
+
+    @property
+    def word_embeddings_VH(self) -> keras.Variable:
+        """The table E."""
+        return self._shared()
+
+    def build(self, input_shape: tuple | None = None) -> None:
+        """Creates the layer norm."""
+        self.layer_norm.build((None, self.config.hidden_size))
+
+
+class DebertaReplacedTokenHead(keras.layers.Layer):
+    """Scores every token beside the first one of its sequence: the more, the likelier replaced.
+
+    It is LMMaskPredictionHead of the original, and has its names.
+    """
+
+    def __init__(self, config: DebertaV2Config, seed: int, name: str = "mask_predictions"):
+        """Creates the layer without its variables."""
+        super().__init__(name=name)
+        seed, self.width = fold_seed(seed, name), config.hidden_size
+        self.layer_norm = bert_layer_norm(config)
+        self.dense = BertDense(self.width, config, seed, "dense", activation=config.hidden_act)
+        self.classifier = BertDense(1, config, seed, "classifier")
+
+    def build(self, input_shape: tuple | None = None) -> None:
+        """Creates the three layers."""
+        for layer in (self.layer_norm, self.dense, self.classifier):
+            layer.build((None, self.width))
+
+    def call(self, x_RH, first_RH):
+        """Returns float32 logits [R].
+
+        Args:
+          x_RH: output of the discriminator.
+          first_RH: for each row the output of the first token of its sequence.
+        """
+        x_RH = self.dense(self.layer_norm(first_RH + x_RH))
+        return ops.cast(self.classifier(x_RH)[:, 0], "float32")
+
+
+class DebertaReplacedTokenPretrainer(ReplacedTokenPretrainer):
+    """The pre-training model; the constructor creates every variable."""
+
+    def __init__(self, config: DebertaV2Config, generator_size: float, seed: int = 0):
+        """Creates the model and its variables.
+
+        Args:
+          config: configuration of the discriminator.
+          generator_size: depth of the generator as a share of the discriminator's.
+          seed: seed of every initial weight; the encoder computes what `DebertaEncoder(config,
+            seed)` does, until delta is trained.
+        """
+        super().__init__(name="deberta_replaced_token_pretrainer")
+        self.config = config
+        rate = config.hidden_dropout_prob
+        embeddings = DisentangledEmbeddings(config, seed, bert_layer_norm(config), rate)
+        self.encoder = DebertaEncoder(config, seed, has_pooler=False, embeddings=embeddings)
+        of_generator = config.shallower(generator_size)
+        self.generator = DebertaEncoder(
+            of_generator,
+            fold_seed(seed, "generator"),
+            has_pooler=False,
+            embeddings=GeneratorEmbeddings(of_generator, lambda: embeddings.word_embeddings_VH),
+            name="generator",
+        )
+        self.generator_head = MaskedLMHead(of_generator, seed, "generator_predictions")
+        self.replaced_token_head = DebertaReplacedTokenHead(config, seed)
+        # In `build` the variables' paths would start with this model's name.
+        self.generator_head.build()
+        self.replaced_token_head.build()
+        self.built = True
+
+    def _generated(self, ids_BL, mask_BL, segments_BL, dropout_seed, packing):
+        return self.generator.encode(ids_BL, mask_BL, segments_BL, dropout_seed, packing)
+
+    def _detected(self, x_RH, length: int, packing):
+        if packing:
+            starts_R = packing.positions_C // length * length
+            rows_R = ops.take(packing.rows_T, starts_R)
+        else:
+            rows_R = ops.arange(x_RH.shape[0], dtype="int32") // length * length
+        return self.replaced_token_head(x_RH, ops.take(x_RH, rows_R, axis=0))
