@@ -58,8 +58,8 @@ if TYPE_CHECKING:  # the same names as in the table below, for type checkers and
     from beambert.trainer.finetuning.run import finetune as finetune
     from beambert.trainer.loop.config import LoopConfig as LoopConfig
     from beambert.trainer.loop.config import OptimizerConfig as OptimizerConfig
-    from beambert.trainer.model_folders import TrainingFolders as TrainingFolders
-    from beambert.trainer.pretraining.budget import Budget as Budget
+    from beambert.trainer.loop.config import TrainingFolders as TrainingFolders
+    from beambert.trainer.pretraining.job import Budget as Budget
     from beambert.trainer.pretraining.job import PretrainingJob as PretrainingJob
     from beambert.trainer.pretraining.run import pretrain as pretrain
     from beambert.trainer.retrieval.indexing import make_index as make_index
@@ -69,7 +69,7 @@ if TYPE_CHECKING:  # the same names as in the table below, for type checkers and
 
 # name -> the module that has it
 _MODULES = {
-    "Budget": "beambert.trainer.pretraining.budget",
+    "Budget": "beambert.trainer.pretraining.job",
     "CreatePretrainingData": "beambert.pipelines.pretraining_data.graph",
     "CreateTaskFeatures": "beambert.pipelines.features.graph",
     "Deduplicate": "beambert.pipelines.pretraining_data.text_parts",
@@ -97,7 +97,7 @@ _MODULES = {
     "Threshold": "beambert.pipelines.evaluation.blessing",
     "Tokenize": "beambert.pipelines.pretraining_data.text_parts",
     "TokenizedRow": "beambert.pipelines.pretraining_data.rows",
-    "TrainingFolders": "beambert.trainer.model_folders",
+    "TrainingFolders": "beambert.trainer.loop.config",
     "VerificationJob": "beambert.pipelines.verification.job",
     "VerifyRecords": "beambert.pipelines.verification.run",
     "VocabularyJob": "beambert.pipelines.vocabulary_learning.job",

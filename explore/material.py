@@ -16,7 +16,7 @@ from beambert.explore.evaluations import open_evaluation
 from beambert.explore.libraries import importing, load_libraries
 from beambert.json_objects import parse_object
 from beambert.model.config import EncoderConfig
-from beambert.model.families import family_of, read_config
+from beambert.model.families.table import family_of, read_config
 from beambert.pipelines.storage.given_paths import check_folder, has_wildcard, is_local
 from beambert.pipelines.storage.model_files import CONFIG_FILE, PRETRAINING, TRAINING_FILE
 from beambert.pipelines.tasks.task import CHOICE, SPAN

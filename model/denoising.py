@@ -12,7 +12,7 @@ import keras
 from keras import ops
 
 from beambert.model.config import EncoderConfig
-from beambert.model.families import family_of
+from beambert.model.families.table import family_of
 from beambert.model.layers import (
     SITES_OF_LAYER,
     BertDense,

@@ -9,7 +9,7 @@ import keras
 from keras import ops
 
 from beambert.model.config import EncoderConfig
-from beambert.model.families import family_of
+from beambert.model.families.table import family_of
 from beambert.model.layers import BertDense, bert_layer_norm, fold_seed
 from beambert.model.objectives import BERT, PAIR_TASKS
 from beambert.model.unpadding import Capacity, Packing

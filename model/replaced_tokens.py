@@ -15,8 +15,8 @@ import keras
 from keras import ops
 
 from beambert.model.config import EncoderConfig
-from beambert.model.families import family_of
 from beambert.model.families.family import generator_config
+from beambert.model.families.table import family_of
 from beambert.model.layers import (
     BertDense,
     BertLayer,

@@ -13,7 +13,7 @@ import keras
 from keras import ops
 
 from beambert.model.config import EncoderConfig
-from beambert.model.families import family_of
+from beambert.model.families.table import family_of
 from beambert.model.layers import fold_seed, truncated_normal
 
 # The mean of all tokens, [CLS] and [SEP] included, or the output of [CLS] alone (Reimers and

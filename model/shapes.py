@@ -5,7 +5,7 @@ import functools
 import math
 
 from beambert.model.config import EncoderConfig
-from beambert.model.families import family_of
+from beambert.model.families.table import family_of
 from beambert.model.objectives import RTD
 from beambert.model.pretrainer import BertPretrainer
 from beambert.model.replaced_tokens import ReplacedTokenHead

@@ -22,9 +22,6 @@ FORBIDDEN = {
     "demo": {"deploy", "explore"},
     "explore": {"beambert", "deploy", "demo"},
 }
-# But for this: the table of commands names their modules as text, so that Vertex's entry point can
-# take its part of it.
-EXCEPTIONS = {("trainer.task", "beambert.commands")}
 # room of `pipelines` -> the rooms that it may import, besides its own modules. The command modules
 # at the top of `pipelines` may import every room.
 PIPELINES = {
@@ -49,22 +46,19 @@ PIPELINES = {
 }
 # The same of `trainer`; modules at its top count as rooms of their own.
 TRAINER = {
-    "model_folders": "",
-    "pretrained_models": "model_folders",
-    "task_models": "model_folders",
-    "loop": "model_folders",
-    "weights": "model_folders pretrained_models task_models",
-    "serving": "model_folders pretrained_models task_models weights",
-    "pretraining": "loop model_folders pretrained_models weights",
-    "finetuning": "embedding loop model_folders serving task_models weights",
-    "comparison": "loop model_folders pretrained_models",
+    "loop": "",
+    "model_folders": "loop",
+    "models": "model_folders",
+    "weights": "model_folders models",
+    "serving": "model_folders models weights",
+    "pretraining": "loop model_folders models weights",
+    "finetuning": "embedding loop model_folders models serving weights",
+    "comparison": "loop model_folders models",
     "asking": "weights",
-    "embedding": "model_folders task_models weights",
-    "retrieval": "embedding model_folders task_models",
+    "embedding": "model_folders models weights",
+    "retrieval": "embedding model_folders models",
     "commands": "asking comparison embedding finetuning loop model_folders pretraining retrieval "
     "serving weights",
-    "task": "",
-    "tfx_module": "commands",
 }
 # What a machine with accelerators has: none of Beam's packages. All of `model` and `trainer` work
 # there, and of `pipelines` these, which is all that `trainer` takes of it.
@@ -170,7 +164,6 @@ def test_packages(package):
         if module.split(".")[0] == package
         for name in own(anywhere(module)) - {"beambert"}
         if name.split(".")[0] in FORBIDDEN[package]
-        if not any(module == who and what.startswith(name) for who, what in EXCEPTIONS)
     }
     assert found == set()
 
@@ -296,7 +289,7 @@ def test_importing_a_package_loads_nothing_heavy():
 @pytest.mark.slow
 def test_trainer_without_beam():
     """As on a machine where neither Beam nor tfx-bsl is installed."""
-    modules = ("task", "pretraining.job", "finetuning.job", "serving.versions", "tfx_module")
+    modules = ("commands.pretrain", "pretraining.job", "finetuning.job", "serving.versions")
     imports = "\n".join(f"    import beambert.trainer.{name}" for name in modules)
     code = f"""{without(BEAM_PACKAGES)}
 try:

@@ -17,7 +17,7 @@ OFFLINE = ("--no-deps", "--no-build-isolation")
 HOSTILE = ("model", "pipelines", "trainer", "deploy", "demo", "explore")
 WHERE = """
 import beambert.deploy, beambert.demo, beambert.explore, beambert.model, beambert.pipelines
-import beambert.embedding.command, beambert.trainer.task
+import beambert.embedding.command, beambert.trainer.commands.pretrain
 import sys
 for name, module in sys.modules.items():
     if name.startswith("beambert") and module.__file__:
@@ -116,8 +116,7 @@ def test_modules_are_those_of_the_installation(installed, tmp_path):
 def test_help(installed, tmp_path):
     script = str(installed / "bin" / "beambert")
     assert "usage: beambert COMMAND" in run_hostile(installed, tmp_path, script, "--help")
-    module = (sys.executable, "-m", "beambert.trainer.task", "pretrain", "--help")
-    assert "--num_train_steps" in run_hostile(installed, tmp_path, *module)
+    assert "--num_train_steps" in run_hostile(installed, tmp_path, script, "pretrain", "--help")
 
 
 def test_records_are_made(installed, tmp_path):

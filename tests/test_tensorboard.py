@@ -6,8 +6,8 @@ import tensorflow as tf
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.program import TensorBoard
 
+from beambert.trainer.loop.config import TrainingFolders
 from beambert.trainer.loop.trackers import open_trackers
-from beambert.trainer.model_folders import TrainingFolders
 
 
 def test_tensorboard_reads_the_events_of_a_training(tmp_path):

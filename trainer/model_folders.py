@@ -22,23 +22,22 @@ from beambert import temporary
 from beambert.errors import InputError
 from beambert.json_objects import parse_object
 from beambert.model.config import EncoderConfig
-from beambert.model.families import FAMILIES, read_config
+from beambert.model.families.table import FAMILIES, read_config
 from beambert.model.layers import most_rows
 from beambert.pipelines.records.contract import has_shards
 from beambert.pipelines.storage import claims, given_paths, locks, tensorflow_files
 from beambert.pipelines.storage.claims import MARKER_FILE, UNFINISHED_FILE
 from beambert.pipelines.storage.model_files import (
     BEST_FOLDER,
-    CHECKPOINTS_FOLDER,
     CONFIG_FILE,
     ONNX_FILE,
-    TENSORBOARD_FOLDER,
     TRAINING_FILE,
     WEIGHTS_FILE,
     check_unchanged,
 )
 from beambert.pipelines.tokenizers.folders import read_beside
 from beambert.pipelines.tokenizers.vocabulary import Vocabulary
+from beambert.trainer.loop.config import DECISIVE_SETTINGS, TrainingFolders
 
 # This file marks a folder of checkpoints outside the model folder as the job's own.
 JOB_FILE = "job.json"
@@ -47,15 +46,6 @@ JOB_FILE = "job.json"
 _CUT_CHECKPOINT = re.compile(r"^ckpt-\d+_temp$|\.tempstate\d+$|^checkpoint\.tmp")
 # The advice for weights that cannot be loaded.
 _OTHER_WEIGHTS = "copy the folder again or train again"
-# The settings of a loop that decide the result.
-_DECISIVE = ("train_batch_size", "random_seed", "gradient_accumulation_steps", "dtype")
-# The flags behind the values of `job_identity` that all trainings have.
-TRAINING_FLAGS = {f"loop.{name}": f"--{name}" for name in _DECISIVE} | {
-    "init_sha256": "--init",
-    "init_positions": "--init_positions",
-    "optimizer.optimizer": "--optimizer",
-    "optimizer.weight_decay_rate": "--weight_decay_rate",
-}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,36 +70,6 @@ class ModelFolder:
         return self.training["do_lower_case"]
 
 
-@dataclasses.dataclass(frozen=True)
-class TrainingFolders:
-    """The folders that a training writes to.
-
-    Attributes:
-      model: the model folder.
-      checkpoints: folder of the checkpoints (default: `model`/checkpoints).
-      tensorboard: folder of TensorBoard's logs (default: `model`/tensorboard).
-    """
-
-    model: str
-    checkpoints: str
-    tensorboard: str
-
-    @property
-    def best_weights(self) -> str:
-        """Folder of the best weights on held-out data so far."""
-        return f"{self.checkpoints}/best"
-
-    @classmethod
-    def of(
-        cls, model: str, checkpoints: str | None = None, tensorboard: str | None = None
-    ) -> "TrainingFolders":
-        """Returns the folders, with defaults for those that are None."""
-        model = model.rstrip("/")
-        checkpoints = (checkpoints or f"{model}/{CHECKPOINTS_FOLDER}").rstrip("/")
-        tensorboard = (tensorboard or f"{model}/{TENSORBOARD_FOLDER}").rstrip("/")
-        return cls(model, checkpoints, tensorboard)
-
-
 def job_identity(training: Mapping[str, Any], config: EncoderConfig) -> dict[str, Any]:
     """Returns the settings that decide a training's result.
 
@@ -122,7 +82,7 @@ def job_identity(training: Mapping[str, Any], config: EncoderConfig) -> dict[str
     # Inputs are compared by their SHA-256, so that they may be moved to other paths.
     paths = ("data", "data_dir", "init", "distill_from")
     job = {name: value for name, value in training.items() if name not in paths}
-    loop = {name: training["loop"][name] for name in _DECISIVE}
+    loop = {name: training["loop"][name] for name in DECISIVE_SETTINGS}
     patience = training["loop"].get("patience")
     # Named only where it decides the result.
     job |= {"patience": patience} if patience else {}
@@ -229,18 +189,6 @@ def finish(path: str, job: Mapping[str, Any]) -> None:
     tensorflow_files.write_bytes(f"{path}/{MARKER_FILE}", claims.serialize_job(job))
     for left in (f"{path}/{UNFINISHED_FILE}", *tensorflow_files.leftovers(path)):
         tensorflow_files.delete(left)
-
-
-def reopen(output: TrainingFolders, job: Mapping[str, Any]) -> None:
-    """Marks the folders of a training as unfinished ones of a job that goes on from it.
-
-    If it is killed in between, the model folder is as it was, and the same call completes it.
-    """
-    content = claims.serialize_job(job)
-    if tensorflow_files.exists(f"{output.checkpoints}/{JOB_FILE}"):
-        tensorflow_files.write_bytes(f"{output.checkpoints}/{JOB_FILE}", content)
-    tensorflow_files.write_bytes(f"{output.model}/{UNFINISHED_FILE}", content)
-    tensorflow_files.delete(f"{output.model}/{MARKER_FILE}")
 
 
 def open_model(path: str, flag: str) -> ModelFolder:

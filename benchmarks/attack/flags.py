@@ -31,7 +31,7 @@ FITTING = {
     **{"vcpu_hour_price": ("0", "0.05"), "text_columns": ("text",), "label_column": ("label",)},
     **{"labels": ("music,town", "town,music"), "label_separator": (",", "|")},
     **{"budget": ("1s", "1e6flops"), "mask_rate": ("0.3", "0.3:0.15"), "device": ("v5e-1",)},
-    **{"mask_replacements": ("100,0,0", "80,10,10"), "price_per_hour": ("1.2",)},
+    **{"mask_replacements": ("100,0,0", "80,10,10")},
     **{"version": ("1", "12"), "text": ("a river",)},
 }
 # Stands between values that are words of their own.

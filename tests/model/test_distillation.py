@@ -1,6 +1,5 @@
 """The losses of a student beside an implementation in PyTorch."""
 
-import json
 import pathlib
 
 import numpy as np
@@ -117,7 +116,7 @@ def test_relation_heads_divide_both_widths(student, teacher, heads):
     assert relation_heads(student, teacher) == heads
 
 
-def test_operations_and_memory_count_the_teacher():
+def test_operations_count_the_teacher():
     weights = open_initial(str(GOLDEN / "relations"), "--distill_from")
     teacher = Teacher.of(weights, preset("tiny", 58), length=10, segments=2)
     capacity = Capacity(21, 6)
@@ -129,8 +128,3 @@ def test_operations_and_memory_count_the_teacher():
     assert relation_flops(preset("tiny", 58), weights.config, 3, 10) == relations
     forward = forward_flops(preset("tiny"), 4, 10, 2)
     assert training_flops(preset("tiny"), 4, 10, 2) == 3 * forward
-    arrays = json.loads((GOLDEN / "relations" / "config.json").read_text())
-    state, of_sequence = teacher.memory(10, 3)
-    encoder = sum(value.size for value in weights.read().values())
-    assert encoder * 4 < state < 2 * encoder * 4
-    assert of_sequence > 3 * 2 * 4 * 2 * 10 * 10 + 20 * 4 * 10 * arrays["hidden_size"]

@@ -14,7 +14,6 @@ from beambert.model.config import BertConfig, preset
 from beambert.model.families.electra import ElectraConfig
 from beambert.model.flops import electra_flops, training_flops
 from beambert.model.layers import random_bits
-from beambert.model.memory import electra_parameters
 from beambert.model.replaced_tokens import (
     ElectraPretrainer,
     generator_config,
@@ -216,12 +215,9 @@ def test_the_generator_is_as_deep_and_narrower():
 
 
 @pytest.mark.parametrize("size", [0.25, 1.0])
-def test_parameters_and_operations_are_counted(size):
+def test_operations_are_counted(size):
     config = BertConfig(58, 16, 2, 2, 24, max_position_embeddings=12)
-    model = ElectraPretrainer(config, size)
     generator = generator_config(config, size)
-    weights = sum(int(np.prod(variable.shape)) for variable in model.trainable_variables)
-    assert electra_parameters(config, generator) == weights
     layers = [training_flops(each, 4, 10, 0) for each in (config, generator)]
     width = generator.hidden_size
     rest = 40 * (16 * 16 + (16 * width if width != 16 else 0)) + 8 * (16 * width + 16 * 58)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from beambert.errors import InputError
-from beambert.model.families import family_of
+from beambert.model.families.table import family_of
 from beambert.model.objectives import RTD
 from beambert.model.pretrainer import BertPretrainer
 from beambert.model.shapes import variable_shapes

@@ -34,6 +34,7 @@ from beambert.trainer.loop.config import (
     WIDEST_LEARNING_RATE,
     LoopConfig,
     OptimizerConfig,
+    TrainingFolders,
 )
 from beambert.trainer.weights.given_path import check_weights
 
@@ -207,7 +208,6 @@ def make_job(
     check_config(flags.model)
     with loading():
         from beambert.pipelines.features.contract import open_features
-        from beambert.trainer.model_folders import TrainingFolders
     return read_job(
         FinetuningJob,
         flags,

@@ -1,14 +1,13 @@
 """The command `beambert pretrain` and its flags."""
 
 import argparse
-import math
 import time
 from collections.abc import Sequence
 
 from beambert.errors import InputError
 from beambert.flags import FlagGroup, FlagParser, parse_bool, read_job
 from beambert.loading import loading
-from beambert.model.families import FAMILIES
+from beambert.model.families.table import FAMILIES
 from beambert.model.objectives import GENERATOR_DEPTH, GENERATOR_SIZE, OBJECTIVES
 from beambert.pipelines.records.contract import MASKED_LM_PROB, check_finished
 from beambert.pipelines.storage.given_paths import is_local
@@ -21,20 +20,21 @@ from beambert.trainer.commands.flags import (
 )
 from beambert.trainer.loop.config import (
     DYNAMIC,
-    FINISHING_SHARE,
     RANDOM,
     SCHEDULES,
     STATIC,
     TRAPEZOID,
     LoopConfig,
     OptimizerConfig,
+    TrainingFolders,
     default_warmup_steps,
 )
-from beambert.trainer.pretraining.budget import Budget
-from beambert.trainer.pretraining.combinations import check_combinations
-from beambert.trainer.pretraining.eval_data import parse_eval_data
-from beambert.trainer.pretraining.mask_flags import (
+from beambert.trainer.pretraining.job import (
     MASK_REPLACEMENTS,
+    Budget,
+    PretrainingJob,
+    check_combinations,
+    parse_eval_data,
     parse_rates,
     parse_replacements,
     replacements_text,
@@ -58,9 +58,8 @@ EXAMPLES = """examples:
   # use this machine for half an hour, whatever number of steps that is
   beambert pretrain --recipe=tiny --data=records/32 --model_dir=encoder --budget=30min
 
-  # what it would take, on this machine and on eight chips of a TPU
+  # what it would take on this machine
   beambert pretrain --recipe=tiny --data=records/32 --model_dir=encoder --dry_run
-  beambert pretrain --data=records --model_dir=base --dry_run --device=v5e-8 --price_per_hour=9.6
 
   # continue from a published encoder on your own text, with records made with its vocab.txt
   beambert pretrain --init=bert-base-uncased --data=records --model_dir=legal \\
@@ -75,10 +74,6 @@ EXAMPLES = """examples:
   # learn also from a larger encoder, with records made with its vocab.txt
   beambert pretrain --recipe=tiny --model=mini --distill_from=bert-base-uncased --data=records \\
       --model_dir=mini
-
-  # end a training early with what it has learned, and go on from a finished one to more steps
-  beambert pretrain --recipe=tiny --data=records/32 --model_dir=encoder --finish
-  beambert pretrain --recipe=tiny --data=records/32 --model_dir=encoder --extend=30000
 
 If the training is interrupted, the same command continues from the newest checkpoint.
 """
@@ -255,38 +250,8 @@ def _add_length_flags(group: FlagGroup, recipe: Recipe) -> None:
     add(
         "--dry_run",
         action="store_true",
-        help="say what the training would take: steps, operations, memory, and the time, which a "
+        help="print the steps, operations and time that the training would take, at a rate that a "
         "few seconds of training measure; writes nothing",
-    )
-    add(
-        "--device",
-        metavar="NAME",
-        help="with --dry_run: another device, v2 to v6e, t4, v100, l4, a100 or h100, or several, "
-        "such as v5e-8, whose time is estimated from the published peak (default: this machine, "
-        "measured)",
-    )
-    add(
-        "--price_per_hour",
-        type=float,
-        help="with --dry_run: price of an hour of all devices, for the price of the training",
-    )
-    add(
-        "--finish",
-        nargs="?",
-        type=float,
-        const=FINISHING_SHARE,
-        metavar="SHARE",
-        help="end the interrupted training in --model_dir early: take the learning rate to 0 in "
-        f"this share of the steps that are done ({FINISHING_SHARE} if no value is given); 0 takes "
-        "the newest checkpoint as it is",
-    )
-    add(
-        "--extend",
-        type=int,
-        metavar="STEPS",
-        help="go on from the finished training in --model_dir to this number of steps in all, "
-        "those that it has included; as with --finish, flags that aren't given stay those of the "
-        "training, but for those of the data",
     )
     add(
         "--eval_steps",
@@ -359,17 +324,10 @@ def main(argv: Sequence[str]) -> None:
     recipe = _recipe_of(argv)
     parser = build_parser(recipe)
     flags = parser.parse_args(list(argv))
-    if flags.finish is not None or flags.extend is not None:
-        with loading():
-            from beambert.trainer.pretraining.revising import recorded_flags
-        parser.set_defaults(**recorded_flags(flags.model_dir, flags.model, flags.init))
-        flags = parser.parse_args(list(argv))
-    budget, optimizer, loop = _course_of(flags, recipe)
+    budget, optimizer, loop = _schedule_of(flags, recipe)
     _check_paths(flags)
     with loading():
         from beambert.trainer.loop.strategy import make_strategy
-        from beambert.trainer.model_folders import TrainingFolders
-        from beambert.trainer.pretraining.job import PretrainingJob
         from beambert.trainer.pretraining.run import pretrain
     job = read_job(
         PretrainingJob,
@@ -388,8 +346,7 @@ def main(argv: Sequence[str]) -> None:
     if flags.dry_run:
         with loading():
             from beambert.trainer.pretraining.estimate import estimate
-        lines = estimate(job, strategy, device=flags.device, price_per_hour=flags.price_per_hour)
-        print("\n".join(lines))
+        print("\n".join(estimate(job, strategy)))
     else:
         pretrain(job, strategy, started)
 
@@ -404,13 +361,13 @@ def check_values(argv: Sequence[str]) -> None:
       InputError: a flag cannot be used.
     """
     recipe = _recipe_of(argv)
-    _course_of(build_parser(recipe).parse_args(list(argv)), recipe)
+    _schedule_of(build_parser(recipe).parse_args(list(argv)), recipe)
 
 
-def _course_of(
+def _schedule_of(
     flags: argparse.Namespace, recipe: Recipe
 ) -> tuple[Budget | None, OptimizerConfig, LoopConfig]:
-    """Returns what decides the course of the training: budget, optimizer and loop.
+    """Returns the budget, the optimizer and the loop.
 
     Raises:
       InputError: a flag cannot be used.
@@ -423,7 +380,6 @@ def _course_of(
     check_combinations(flags)
     _check_without_effect(flags, recipe)
     budget = _budget_of(flags)
-    _check_dry_run(flags)
     steps, warmup = flags.num_train_steps, flags.num_warmup_steps
     if warmup is None:
         warmup = recipe.num_warmup_steps if steps is None else default_warmup_steps(steps)
@@ -470,7 +426,7 @@ def _budget_of(flags: argparse.Namespace) -> Budget | None:
     if flags.budget is None:
         return None
     budget = Budget.parse(flags.budget)
-    for name in ("finish", "extend", "num_train_steps", "num_warmup_steps"):
+    for name in ("num_train_steps", "num_warmup_steps"):
         value = getattr(flags, name)
         if value is not None:
             raise InputError(
@@ -478,23 +434,6 @@ def _budget_of(flags: argparse.Namespace) -> Budget | None:
                 "of them out"
             )
     return budget
-
-
-def _check_dry_run(flags: argparse.Namespace) -> None:
-    """Refuses flags that belong to a dry run alone, or that it cannot serve.
-
-    Raises:
-      InputError: there is such a flag.
-    """
-    for name in ("device", "price_per_hour"):
-        value = getattr(flags, name)
-        if value is not None and not flags.dry_run:
-            raise InputError(f"--{name}={value}: needs --dry_run; leave it out")
-    if flags.price_per_hour is not None and not 0 < flags.price_per_hour < math.inf:
-        raise InputError(f"--price_per_hour={flags.price_per_hour}: must be more than 0")
-    for name in ("finish", "extend"):
-        if flags.dry_run and getattr(flags, name) is not None:
-            raise InputError(f"--{name}: excludes --dry_run; leave one of them out")
 
 
 def _check_paths(flags: argparse.Namespace) -> None:

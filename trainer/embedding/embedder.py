@@ -13,7 +13,7 @@ from keras import ops
 
 from beambert.errors import InputError, check_list
 from beambert.model.encoder import Encoder
-from beambert.model.families import family_of
+from beambert.model.families.table import family_of
 from beambert.model.sentence_encoder import pool
 from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.storage.model_files import PRETRAINING, TRAINING_FILE, weights_sha256

@@ -17,7 +17,7 @@ from beambert.trainer.weights.positions import KEEP
 
 if TYPE_CHECKING:  # These modules import TensorFlow.
     from beambert.pipelines.features.contract import TaskFeatureFiles
-    from beambert.trainer.model_folders import TrainingFolders
+    from beambert.trainer.loop.config import TrainingFolders
 
 
 def check_course(num_train_epochs: float | None, warmup_proportion: float) -> None:

@@ -48,6 +48,7 @@ from beambert.trainer.finetuning.vector_data import InteractionData, ScoredVecto
 from beambert.trainer.loop.config import (
     FINETUNING_PATIENCE,
     RANDOM,
+    TRAINING_FLAGS,
     LoopConfig,
     OptimizerConfig,
     default_epochs,
@@ -94,7 +95,7 @@ FLAGS_OF = (
         "gradient_cache_batch_size": "--gradient_cache_batch_size",
         "freeze_encoder": "--freeze_encoder",
         "num_bilstm_layers": "--num_bilstm_layers",
-        **model_folders.TRAINING_FLAGS,
+        **TRAINING_FLAGS,
     },
     {
         "model": "--model",

@@ -12,7 +12,6 @@ import tensorflow as tf
 
 from beambert.logs import logging_as_it_was
 from beambert.model.flops import training_flops
-from beambert.model.memory import activation_bytes, parameters, state_bytes
 from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.storage.model_files import LABELS_FILE, RESULTS_FILE, SAVED_MODEL_FOLDER
 from beambert.pipelines.tasks.task import DEV, TRAIN
@@ -31,7 +30,6 @@ from beambert.trainer.finetuning.job import FinetuningJob
 from beambert.trainer.finetuning.objectives import OBJECTIVES
 from beambert.trainer.finetuning.plan import FLAGS_OF, FinetuningPlan, make_plan
 from beambert.trainer.loop.loop import train
-from beambert.trainer.loop.memory import Memory, free_bytes, memory_told
 from beambert.trainer.loop.phases import Phase
 from beambert.trainer.loop.progress import describe_name
 from beambert.trainer.loop.steps import Trainer
@@ -40,8 +38,8 @@ from beambert.trainer.loop.strategy import (
     is_chief,
     lost_worker_told,
     make_strategy,
-    replicas_here,
     resolve_dtype,
+    translate_out_of_memory,
 )
 from beambert.trainer.models import build_model
 from beambert.trainer.serving.saved_model import save_task_model
@@ -85,15 +83,15 @@ def _finetune(job: FinetuningJob, strategy: tf.distribute.Strategy) -> dict[str,
     rows = (min(plan.data.cached, math.prod(rows)), 1, 1) if plan.data.cached else rows
     model_folders.check_rows(plan.config, length, *rows)
     chief, model_dir, identity = is_chief(strategy), job.output.model, plan.identity
-    memory, sizes = _memory(plan, strategy), (loop.train_batch_size, parts // replicas)
-    with model_folders.held(model_dir, chief) as check_lock, memory_told(memory, *sizes):
+    with (
+        model_folders.held(model_dir, chief) as check_lock,
+        translate_out_of_memory(loop.train_batch_size, parts // replicas),
+    ):
         if model_folders.claim(job.output, identity, chief, FLAGS_OF):
             print(f"{model_dir}: already finished by the same command, nothing to do")
             return json.loads(tensorflow_files.read_bytes(f"{model_dir}/{RESULTS_FILE}"))
         if chief:
             _describe(plan)
-            if warning := memory.warning(*sizes):
-                print(f"warning: {warning}", flush=True)
         data = plan.data
         data.tokenize(plan.text_features, job.features)
         run = _Finetuning(plan, strategy)
@@ -109,22 +107,6 @@ def _finetune(job: FinetuningJob, strategy: tf.distribute.Strategy) -> dict[str,
             _finish(run.model, plan, results)
             print(f"{model_dir}: {describe_results(data, results)}", flush=True)
         return results
-
-
-def _memory(plan: FinetuningPlan, strategy: tf.distribute.Strategy) -> Memory:
-    here, longest = replicas_here(strategy), plan.text_features.longest
-    sequences = plan.data.sequences * plan.data.task.windows
-    if plan.data.cached:
-        texts = sequences * plan.loop.train_batch_size // strategy.num_replicas_in_sync
-        sequences *= min(plan.data.cached / texts, 1)
-    return Memory(
-        here * state_bytes(parameters(plan.config)),
-        here * state_bytes(parameters(plan.config), parts=2),
-        int(sequences * activation_bytes(plan.config, longest, predictions=0)),
-        strategy.num_replicas_in_sync,
-        here,
-        free_bytes(),
-    )
 
 
 def describe_results(data: TaskData, results: dict[str, float]) -> str:

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from beambert.errors import InputError
+from beambert.pipelines.storage.model_files import CHECKPOINTS_FOLDER, TENSORBOARD_FOLDER
 
 # The original's run_pretraining.py warms up for 10,000 steps. A short run warms up for a tenth of
 # its steps.
@@ -58,35 +59,45 @@ DTYPES = (FLOAT32, BFLOAT16, AUTO)
 # extra of setup.py that installs it.
 MLFLOW, WANDB = "mlflow", "wandb"
 TRACKERS = (MLFLOW, WANDB)
-
-
-# Share of the steps done in which `--finish` takes the rate to 0: a choice of this project, at the
-# short end of the cooldowns that `Revision` cites.
-FINISHING_SHARE = 0.05
-# The two revisions of a schedule, named as the flags of `beambert pretrain`.
-FINISH, EXTEND = "finish", "extend"
+# The settings of a loop that decide the result.
+DECISIVE_SETTINGS = ("train_batch_size", "random_seed", "gradient_accumulation_steps", "dtype")
+# The flags behind the values of `model_folders.job_identity` that all trainings have.
+TRAINING_FLAGS = {f"loop.{name}": f"--{name}" for name in DECISIVE_SETTINGS} | {
+    "init_sha256": "--init",
+    "init_positions": "--init_positions",
+    "optimizer.optimizer": "--optimizer",
+    "optimizer.weight_decay_rate": "--weight_decay_rate",
+}
 
 
 @dataclasses.dataclass(frozen=True)
-class Revision:
-    """A change of the schedule of a training that has begun.
-
-    "finish" takes the rate linearly from where it is to 0, the cooldown of Hägele et al. 2024
-    (arXiv 2405.18392). "extend" follows the schedule of a training that was planned for the new
-    number of updates, after another warm-up to its rate; without one the loss would jump
-    (Ibrahim et al. 2024, arXiv 2403.08763).
+class TrainingFolders:
+    """The folders that a training writes to.
 
     Attributes:
-      kind: "finish" or "extend".
-      first_step: number of updates that were done when the schedule changed.
-      last_step: number of updates of the whole training until the rate is 0.
-      num_warmup_steps: number of updates in which "extend" takes the rate up from 0.
+      model: the model folder.
+      checkpoints: folder of the checkpoints (default: `model`/checkpoints).
+      tensorboard: folder of TensorBoard's logs (default: `model`/tensorboard).
     """
 
-    kind: str
-    first_step: int
-    last_step: int
-    num_warmup_steps: int = 0
+    model: str
+    checkpoints: str
+    tensorboard: str
+
+    @property
+    def best_weights(self) -> str:
+        """Folder of the best weights on held-out data so far."""
+        return f"{self.checkpoints}/best"
+
+    @classmethod
+    def of(
+        cls, model: str, checkpoints: str | None = None, tensorboard: str | None = None
+    ) -> "TrainingFolders":
+        """Returns the folders, with defaults for those that are None."""
+        model = model.rstrip("/")
+        checkpoints = (checkpoints or f"{model}/{CHECKPOINTS_FOLDER}").rstrip("/")
+        tensorboard = (tensorboard or f"{model}/{TENSORBOARD_FOLDER}").rstrip("/")
+        return cls(model, checkpoints, tensorboard)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,7 +126,6 @@ class OptimizerConfig:
         linearly in the last steps (Hägele et al. 2024, arXiv 2405.18392).
       decay_share: share of the steps in which the rate of "trapezoid" falls; section 3.1 of
         Hägele et al. takes 0.2.
-      revisions: later changes of the schedule, in their order.
       budget_seconds: time of the whole training; `num_train_steps` is then an estimate, and the
         loop goes through the schedule as fast as the time asks for. None for the given number.
     """
@@ -131,19 +141,11 @@ class OptimizerConfig:
     optimizer: str = ADAMW
     schedule: str = LINEAR
     decay_share: float = 0.2
-    revisions: tuple[Revision, ...] = ()
     budget_seconds: float | None = None
-
-    @property
-    def last_step(self) -> int:
-        """Number of updates after the last revision."""
-        return self.revisions[-1].last_step if self.revisions else self.num_train_steps
 
     def settings(self) -> dict[str, Any]:
         """Returns the values of the fields; what changes nothing is not named."""
         values = dataclasses.asdict(self)
-        if not self.revisions:
-            del values["revisions"]
         if self.budget_seconds is None:
             del values["budget_seconds"]
         if self.schedule != TRAPEZOID:

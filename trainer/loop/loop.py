@@ -10,7 +10,6 @@ from typing import Any, NoReturn
 from beambert import interrupts
 from beambert.errors import InputError
 from beambert.progress import Pace, ProgressLine
-from beambert.trainer import model_folders
 from beambert.trainer.loop.checkpoints import (
     BestWeights,
     best_step,
@@ -23,7 +22,7 @@ from beambert.trainer.loop.checkpoints import (
     saves_aside,
     wait,
 )
-from beambert.trainer.loop.config import LoopConfig
+from beambert.trainer.loop.config import LoopConfig, TrainingFolders
 from beambert.trainer.loop.phases import Phase, TimeSpent, updates_left
 from beambert.trainer.loop.progress import (
     EvaluationProgress,
@@ -95,7 +94,7 @@ def train(
     trainer: Trainer,
     phases: Sequence[Phase],
     config: LoopConfig,
-    output: model_folders.TrainingFolders,
+    output: TrainingFolders,
     configuration: Mapping[str, Any] | None = None,
     check_lock: Callable[[], None] = lambda: None,
     spent: TimeSpent | None = None,
@@ -143,7 +142,7 @@ class _Training:
         trainer: Trainer,
         phases: Sequence[Phase],
         config: LoopConfig,
-        output: model_folders.TrainingFolders,
+        output: TrainingFolders,
         check_lock: Callable[[], None],
         spent: TimeSpent | None,
     ):

@@ -214,6 +214,8 @@ def _gathered(strategy: tf.distribute.Strategy, mine: tf.Tensor) -> tf.Tensor:
 BFLOAT16_CAPABILITY = (8, 0)
 # TensorFlow's words for a machine without a TPU.
 _NO_TPU = "TPUs not found in the cluster"
+# Words of libraries about memory, in errors of other types.
+_OUT_OF_MEMORY = re.compile("bad_alloc|out of memory|RESOURCE_EXHAUSTED", re.IGNORECASE)
 STRATEGIES = ("auto", "one_device", "mirrored", "multi_worker", "tpu")
 
 
@@ -387,8 +389,25 @@ def measure_matmul_peak(strategy: tf.distribute.Strategy, dtype: str) -> float:
     return strategy.num_replicas_in_sync * products * 2 * width**3 / min(seconds)
 
 
-def replicas_here(strategy: tf.distribute.Strategy) -> int:
-    """Returns the number of replicas on this machine."""
-    if are_several(strategy):
-        return len(strategy.extended.worker_devices)
-    return strategy.num_replicas_in_sync
+@contextlib.contextmanager
+def translate_out_of_memory(batch_size: int, parts: int) -> Iterator[None]:
+    """Turns errors about exhausted memory into an `InputError`.
+
+    Args:
+      batch_size: number of examples in an update.
+      parts: number of parts in which a replica computes its batch.
+
+    Raises:
+      InputError: the memory is not enough.
+    """
+    try:
+        yield
+    except (MemoryError, RuntimeError, tf.errors.OpError) as error:
+        is_memory = isinstance(error, MemoryError | tf.errors.ResourceExhaustedError)
+        if not is_memory and not _OUT_OF_MEMORY.search(str(error)):
+            raise
+        raise InputError(
+            f"--train_batch_size={batch_size}: the memory is not enough ({reason(error)}); give "
+            f"--gradient_accumulation_steps={2 * parts}, which computes the same in smaller parts, "
+            "or a smaller --train_batch_size"
+        ) from error

@@ -21,9 +21,8 @@ import tensorflow as tf
 
 from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.storage.model_files import CURVES_FILE
-from beambert.trainer import model_folders
 from beambert.trainer.loop.checkpoints import CONTINUES
-from beambert.trainer.loop.config import MLFLOW, WANDB
+from beambert.trainer.loop.config import MLFLOW, WANDB, TrainingFolders
 
 # The ids of a training's runs by service, in its model folder.
 RUNS_FILE = "tracker.json"
@@ -369,7 +368,7 @@ class Trackers:
             tracker.finish(kind is None)
 
 
-def open_trackers(output: model_folders.TrainingFolders, service: str | None) -> Trackers:
+def open_trackers(output: TrainingFolders, service: str | None) -> Trackers:
     """Returns the trackers of a training.
 
     Args:

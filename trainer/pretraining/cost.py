@@ -6,23 +6,16 @@ import math
 import tensorflow as tf
 
 from beambert.errors import InputError
+from beambert.json_objects import parse_object
 from beambert.model.flops import electra_flops, training_flops
-from beambert.model.memory import (
-    activation_bytes,
-    disentangled_parameters,
-    electra_parameters,
-    parameters,
-    state_bytes,
-)
 from beambert.model.objectives import LTR
 from beambert.model.unpadding import Capacity
 from beambert.pipelines.storage import tensorflow_files
-from beambert.pipelines.storage.model_files import SPENT_FILE
+from beambert.pipelines.storage.claims import MARKER_FILE, UNFINISHED_FILE
 from beambert.trainer.loop.config import MOST_STEPS, SHORT_RUN_WARMUP_SHARE, default_warmup_steps
-from beambert.trainer.loop.memory import Memory, free_bytes
-from beambert.trainer.loop.strategy import are_several, check_batch, matmul_peak, replicas_here
+from beambert.trainer.loop.strategy import are_several, check_batch, matmul_peak
 from beambert.trainer.pretraining.batches import SEQUENCES_DEALT
-from beambert.trainer.pretraining.job import PretrainingJob
+from beambert.trainer.pretraining.job import Budget, PretrainingJob
 from beambert.trainer.pretraining.masks import MaskingRules, own_rates
 from beambert.trainer.pretraining.plan import RAMP_DIVISORS, PhaseData, PretrainingPlan, make_plan
 from beambert.trainer.pretraining.records import Records
@@ -75,8 +68,6 @@ def _rows(mean: float, most: int, batch_size: int) -> int:
 # The share of the peak of matrix products that a training reaches, for the first guess of the
 # number of steps in a time; tiny reaches half of it on two cores. The rate then corrects the guess.
 USUAL_UTILISATION = 0.5
-# Family -> what counts the weights of its model of replaced token detection.
-_REPLACED_TOKEN_WEIGHTS = {"deberta-v2": disentangled_parameters}
 # Checkpoints that a training by a budget saves at least, by the first guess of its steps.
 CHECKPOINTS_OF_BUDGET = 10
 # With fewer steps nothing is learned and no rate is measured.
@@ -118,7 +109,7 @@ def _predictions(plan: PretrainingPlan, data: PhaseData) -> int:
 
 
 def step_flops(plan: PretrainingPlan, data: PhaseData, strategy: tf.distribute.Strategy) -> float:
-    """Returns the floating-point operations of an update of a stretch of the plan."""
+    """Returns the floating-point operations of an update of an interval of the plan."""
     rows, length = _part_shape(plan, data, strategy)
     parts = parts_of(plan, strategy)
     capacity = capacities_of(plan, strategy).get((rows, length))
@@ -150,39 +141,6 @@ def check_batches(job: PretrainingJob, strategy: tf.distribute.Strategy) -> None
         )
 
 
-def weights_of(plan: PretrainingPlan) -> int:
-    """Returns the number of weights that are trained."""
-    if plan.generator:
-        count = _REPLACED_TOKEN_WEIGHTS.get(plan.config.family, electra_parameters)
-        return count(plan.config, plan.generator)
-    return parameters(plan.config)
-
-
-def memory_of(plan: PretrainingPlan, strategy: tf.distribute.Strategy) -> Memory:
-    """Returns the memory that a training takes and has."""
-    longest = max(plan.data, key=lambda data: data.records.max_seq_length)
-    length, predictions = longest.records.max_seq_length, _predictions(plan, longest)
-    here = replicas_here(strategy)
-    weights = weights_of(plan)
-    if plan.generator:
-        of_sequence = activation_bytes(plan.config, length, 0)
-        of_sequence += activation_bytes(plan.generator, length, predictions)
-    else:
-        of_sequence = activation_bytes(plan.config, length, predictions)
-    of_teacher = 0
-    if plan.teacher:
-        of_teacher, of_taught = plan.teacher.memory(length, predictions)
-        of_sequence += of_taught
-    return Memory(
-        here * (state_bytes(weights) + of_teacher),
-        here * (state_bytes(weights, parts=2) + of_teacher),
-        of_sequence,
-        strategy.num_replicas_in_sync,
-        here,
-        free_bytes(),
-    )
-
-
 def _check_time(plan: PretrainingPlan, strategy: tf.distribute.Strategy) -> None:
     """Refuses what a budget of time excludes.
 
@@ -210,7 +168,7 @@ def _check_evaluation(last: PhaseData, flops_a_step: float, operations: float) -
     """Refuses a time that the evaluation at the end would take alone.
 
     Args:
-      last: data of the last stretch.
+      last: data of the last interval.
       flops_a_step: operations of an update of it.
       operations: operations that the time is enough for.
 
@@ -226,25 +184,44 @@ def _check_evaluation(last: PhaseData, flops_a_step: float, operations: float) -
         )
 
 
-def with_steps_of_budget(job: PretrainingJob, strategy: tf.distribute.Strategy) -> PretrainingJob:
-    """Returns the job with the number of steps that its budget allows; itself if it has none.
+def _recorded_schedule(job: PretrainingJob) -> tuple[int, int] | None:
+    """Returns the steps and warm-up steps of the same budget's training in the job's folder.
+
+    They were guessed when it began, and it goes on with them, however fast the machine is now. None
+    if the folder has no such training.
+    """
+    path = job.output.model
+    for name in (MARKER_FILE, UNFINISHED_FILE):
+        if tensorflow_files.exists(f"{path}/{name}"):
+            try:
+                found = parse_object(tensorflow_files.read_bytes(f"{path}/{name}", "--model_dir"))
+                optimizer = found["optimizer"]
+                if optimizer["budget_seconds"] == job.budget.seconds:
+                    return optimizer["num_train_steps"], optimizer["num_warmup_steps"]
+            except (ValueError, LookupError, TypeError):
+                pass  # `claims.is_finished` refuses what is not this training.
+            return None
+    return None
+
+
+def _guess_schedule(
+    budget: Budget, plan: PretrainingPlan, strategy: tf.distribute.Strategy
+) -> tuple[int, int]:
+    """Returns the numbers of steps and of warm-up steps that a budget allows.
+
+    Those of a budget of time are a guess from the measured peak of matrix products.
 
     Raises:
-      InputError: the budget is too small or too large, or excludes something of the job.
+      InputError: the budget is too small or too large.
     """
-    if job.budget is None:
-        return job
-    seconds, operations = job.budget.seconds, job.budget.operations
-    plan = make_plan(job)
-    if seconds is not None:
-        _check_time(plan, strategy)
-    mean_flops = total_flops(plan, strategy) / job.optimizer.num_train_steps
+    mean_flops = total_flops(plan, strategy) / plan.job.optimizer.num_train_steps
+    seconds, operations = budget.seconds, budget.operations
     if operations is None:
-        peak = matmul_peak(strategy, job.loop.dtype)
+        peak = matmul_peak(strategy, plan.job.loop.dtype)
         operations = seconds * USUAL_UTILISATION * peak
     steps = int(operations / mean_flops)
     if seconds is not None:
-        steps = min(steps, MOST_STEPS)  # It is a guess.
+        steps = min(steps, MOST_STEPS)
     if steps < LEAST_STEPS:
         raise InputError(
             f"--budget: is enough for about {steps} steps of {mean_flops:.1e} operations each; "
@@ -255,19 +232,30 @@ def with_steps_of_budget(job: PretrainingJob, strategy: tf.distribute.Strategy) 
         raise InputError(
             f"--budget: is enough for {steps:.1e} steps, more than any training takes; give less"
         )
-    warmup = default_warmup_steps(steps)
+    if seconds is None:
+        return steps, default_warmup_steps(steps)
+    last = plan.data[-1]
+    _check_evaluation(last, step_flops(plan, last, strategy), operations)
+    # A share of the steps, whose number is only guessed, so that none is too many.
+    return steps, int(SHORT_RUN_WARMUP_SHARE * steps)
+
+
+def with_steps_of_budget(job: PretrainingJob, strategy: tf.distribute.Strategy) -> PretrainingJob:
+    """Returns the job with the number of steps that its budget allows; itself if it has none.
+
+    Raises:
+      InputError: the budget is too small or too large, or excludes something of the job.
+    """
+    if job.budget is None:
+        return job
+    seconds = job.budget.seconds
+    plan = make_plan(job)
     if seconds is not None:
-        last = plan.data[-1]
-        # A training that has begun goes on, however slow the machine is now.
-        if not tensorflow_files.exists(f"{job.output.model}/{SPENT_FILE}"):
-            _check_evaluation(last, step_flops(plan, last, strategy), operations)
-        # A share of the updates, whose number is only guessed, so that none is too many.
-        warmup = int(SHORT_RUN_WARMUP_SHARE * steps)
+        _check_time(plan, strategy)
+    recorded = _recorded_schedule(job) if seconds is not None else None
+    steps, warmup = recorded or _guess_schedule(job.budget, plan, strategy)
     optimizer = dataclasses.replace(
-        job.optimizer,
-        num_train_steps=steps,
-        num_warmup_steps=warmup,
-        budget_seconds=seconds,
+        job.optimizer, num_train_steps=steps, num_warmup_steps=warmup, budget_seconds=seconds
     )
     # Of a process that is killed little of a short budget is lost.
     longest = max(steps // CHECKPOINTS_OF_BUDGET, 1)

@@ -15,9 +15,8 @@ from beambert.model.distillation import (
     soft_target_losses,
 )
 from beambert.model.encoder import Encoder
-from beambert.model.families import family_of
+from beambert.model.families.table import family_of
 from beambert.model.flops import forward_flops, relation_flops
-from beambert.model.memory import activation_bytes, relation_bytes, teacher_bytes
 from beambert.model.objectives import MLM
 from beambert.model.pretrainer import BertPretrainer
 from beambert.model.shapes import variable_shapes
@@ -120,15 +119,6 @@ class Teacher:
         rows = Capacity(capacity.tokens, 0) if capacity else None
         relations = relation_flops(self.student, self.config, sequences, length)
         return forward_flops(self.config, sequences, length, 0, rows) + relations
-
-    def memory(self, length: int, predictions: int) -> tuple[int, int]:
-        """Returns the bytes that it adds to the state, and to each sequence of a batch."""
-        # No backward pass needs its layers, so that one after the other has the same memory.
-        layer = dataclasses.replace(self.config, num_hidden_layers=1)
-        of_sequence = activation_bytes(layer, length, predictions if self.has_head else 0)
-        if not self.has_head:
-            of_sequence += relation_bytes(self.relation_heads, length)
-        return teacher_bytes(self.config), of_sequence
 
     def model(self, strategy: tf.distribute.Strategy, dtype: str) -> keras.Model:
         """Returns the model: a `BertPretrainer` if there is a head, else an `Encoder`."""

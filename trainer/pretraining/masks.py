@@ -20,7 +20,7 @@ from beambert.pipelines.instances.masking import TokenIds
 from beambert.pipelines.instances.parameters import REFERENCE
 from beambert.pipelines.records.contract import MASK_SHARE, MASKED_LM_PROB, RANDOM_SHARE
 from beambert.trainer.loop.config import DYNAMIC, STATIC
-from beambert.trainer.pretraining.mask_flags import MASK_REPLACEMENTS, MaskFlags
+from beambert.trainer.pretraining.job import MASK_REPLACEMENTS, PretrainingJob
 from beambert.trainer.pretraining.records import Records
 
 
@@ -112,12 +112,12 @@ def slots_for(rate: float, length: int) -> int:
 
 
 def rules_for(
-    flags: MaskFlags, folders: Sequence[Records], steps: int
+    job: PretrainingJob, folders: Sequence[Records], steps: int
 ) -> list[MaskingRules] | list[None]:
     """Returns the rules by which the masks of each folder's records are drawn; None if they aren't.
 
     Args:
-      flags: what is asked for.
+      job: what is asked for.
       folders: all folders that the training reads.
       steps: number of steps in which the rate changes.
 
@@ -125,20 +125,20 @@ def rules_for(
       InputError: a value is out of range or has no effect, the masks of records that have none are
         asked for, or records hide spans.
     """
-    flags.check()
+    job.check_masks()
     without = [folder.folder for folder in folders if not folder.info.has_masks]
-    is_drawn = flags.masking == DYNAMIC
-    is_drawn |= flags.masking is None and len(without) == len(folders)
+    is_drawn = job.masking == DYNAMIC
+    is_drawn |= job.masking is None and len(without) == len(folders)
     if without and not is_drawn:
-        flag = f"--masking={flags.masking}" if flags.masking else "--masking"
+        flag = f"--masking={job.masking}" if job.masking else "--masking"
         raise InputError(
             f"{flag}: the records in {without[0]} have no masks; give --masking=dynamic, or make "
             "records with `beambert data --masks=static`"
         )
     if is_drawn:
-        given = flags.mask_rate, flags.mask_replacements, flags.do_whole_word_mask
+        given = job.mask_rate, job.mask_replacements, job.do_whole_word_mask
         return [MaskingRules.of(each, *given, steps) for each in folders]
-    for name, text in flags.of_drawn().items():
+    for name, text in job.drawn_mask_flags().items():
         raise InputError(
             f"--{name}={text}: the masks are those of the records; give --masking=dynamic too, or "
             "leave it out"
@@ -146,22 +146,22 @@ def rules_for(
     return [None] * len(folders)
 
 
-def mask_settings(flags: MaskFlags, folders: Sequence[Records]) -> dict[str, Any]:
+def mask_settings(job: PretrainingJob, folders: Sequence[Records]) -> dict[str, Any]:
     """Returns the settings of the masks for training.json; those at their defaults are left out.
 
     Args:
-      flags: what is asked for.
+      job: what is asked for.
       folders: all folders that the training reads.
     """
     has_masks = any(folder.info.has_masks for folder in folders)
-    found = flags.of_drawn()
+    found = job.drawn_mask_flags()
     # With the rate that they were masked at, records with masks keep their slots only if no rate is
     # given.
-    if not has_masks and flags.mask_rate == (MASKED_LM_PROB, MASKED_LM_PROB):
+    if not has_masks and job.mask_rate == (MASKED_LM_PROB, MASKED_LM_PROB):
         del found["mask_rate"]
-    if all(flags.do_whole_word_mask == own_words(folder) for folder in folders):
+    if all(job.do_whole_word_mask == own_words(folder) for folder in folders):
         del found["do_whole_word_mask"]
-    is_drawn = flags.masking == DYNAMIC or not has_masks
+    is_drawn = job.masking == DYNAMIC or not has_masks
     return {"masking": DYNAMIC if is_drawn else STATIC, **found}
 
 

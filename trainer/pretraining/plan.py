@@ -9,17 +9,16 @@ from typing import Any
 from beambert.console import counted
 from beambert.errors import InputError
 from beambert.model.config import EncoderConfig
-from beambert.model.families import FAMILIES, family_of
 from beambert.model.families.family import Family
+from beambert.model.families.table import FAMILIES, family_of
 from beambert.model.objectives import BERT, HEADS, LTR, MLM, OBJECTIVES, PAIR_TASKS, RTD
 from beambert.pipelines.storage import claims
 from beambert.pipelines.storage.model_files import PRETRAINING
 from beambert.trainer import model_folders
-from beambert.trainer.loop.config import DYNAMIC, EXTEND, Revision
+from beambert.trainer.loop.config import DYNAMIC
 from beambert.trainer.model_folders import model_config
 from beambert.trainer.pretraining import distillation, recipes
-from beambert.trainer.pretraining.job import PretrainingJob
-from beambert.trainer.pretraining.mask_flags import MASK_REPLACEMENTS
+from beambert.trainer.pretraining.job import MASK_REPLACEMENTS, PretrainingJob
 from beambert.trainer.pretraining.masks import MaskingRules, mask_settings, rules_for
 from beambert.trainer.pretraining.records import Records, open_held_out, open_records
 from beambert.trainer.weights.initial import GENERATOR_FOLDER, InitialWeights, open_initial
@@ -33,77 +32,52 @@ RAMP_DIVISORS = (8, 4, 2)
 
 
 @dataclasses.dataclass(frozen=True)
-class Stretch:
-    """Steps on data of one length, in batches of one size.
+class Interval:
+    """Successive steps on sequences of one length, in batches of one size.
 
     Attributes:
       is_long: whether they take the long sequences.
       first_step: number of steps of the whole training that come before.
       last_step: number of steps of the whole training at its end.
-      batches_before: number of batches of this size that earlier stretches took from the same
-        data.
-      batch_divisor: the batch of the training has so many times the sequences of these.
-      steps_of_smaller: divisor -> number of the batches that were smaller than these, which earlier
-        stretches took from the same data.
+      batch_divisor: the batch size of the training is this many times that of the interval.
+      steps_of_smaller: pairs of a divisor and a number of batches: the smaller batches that earlier
+        intervals took from the same data.
     """
 
     is_long: bool
     first_step: int
     last_step: int
-    batches_before: int
     batch_divisor: int = 1
     steps_of_smaller: tuple[tuple[int, int], ...] = ()
 
 
-def stretches(
-    num_train_steps: int,
-    long_share: float | None,
-    revisions: Sequence[Revision] = (),
-    ramp_share: float = 0.0,
-) -> list[Stretch]:
-    """Returns the stretches of a training, none of them empty, in their order.
-
-    The long sequences take the last share of the planned steps and of the steps of an extension.
-    They take all steps in which a training is finished early, since those are its last.
+def intervals(
+    num_train_steps: int, long_share: float | None, ramp_share: float = 0.0
+) -> list[Interval]:
+    """Returns the intervals of a training in their order, none of them empty.
 
     Args:
-      num_train_steps: number of steps that were planned at the beginning.
-      long_share: share of the steps on long sequences; None if there are none.
-      revisions: changes of the schedule, in their order.
-      ramp_share: share of the planned steps in which the batch grows, see `RAMP_DIVISORS`.
+      num_train_steps: number of steps.
+      long_share: share of the steps, at the end, on long sequences; None if there are none.
+      ramp_share: share of the steps in which the batch grows, see `RAMP_DIVISORS`.
     """
-    ends = _divided(0, num_train_steps, long_share)
-    for revision in revisions:
-        first, last = revision.first_step, revision.last_step
-        share = long_share if revision.kind == EXTEND else long_share and 1.0
-        ends = [(is_long, min(end, first)) for is_long, end in ends]
-        ends += _divided(first, last, share)
+    ends = [(False, num_train_steps)]
+    if long_share is not None:
+        short = num_train_steps - round(num_train_steps * long_share)
+        ends = [(False, short), (True, num_train_steps)]
     ramp = ramp_share * num_train_steps / len(RAMP_DIVISORS)
     ramp_ends = [(round(ramp * (i + 1)), divisor) for i, divisor in enumerate(RAMP_DIVISORS)]
-    found: list[Stretch] = []
-    done, taken = 0, {False: {}, True: {}}
+    found: list[Interval] = []
+    done = 0
     for is_long, last in ends:
+        smaller: list[tuple[int, int]] = []
         for ramp_end, divisor in (*ramp_ends, (last, 1)):
             end = min(ramp_end, last)
-            if end <= done:
-                continue
-            before = taken[is_long]
-            steps_before = before.get(divisor, 0)
-            if found and (found[-1].is_long, found[-1].batch_divisor) == (is_long, divisor):
-                found[-1] = dataclasses.replace(found[-1], last_step=end)
-            else:
-                smaller = tuple(item for item in before.items() if item[0] > divisor)
-                found.append(Stretch(is_long, done, end, steps_before, divisor, smaller))
-            before[divisor] = steps_before + end - done
-            done = end
+            if end > done:
+                found.append(Interval(is_long, done, end, divisor, tuple(smaller)))
+                smaller.append((divisor, end - done))
+                done = end
     return found
-
-
-def _divided(first: int, last: int, long_share: float | None) -> list[tuple[bool, int]]:
-    """Returns whether a part of the steps is long, and the step that ends it, for each part."""
-    if long_share is None:
-        return [(False, last)]
-    return [(False, last - round((last - first) * long_share)), (True, last)]
 
 
 # A record has two segments, sentence A and sentence B.
@@ -121,26 +95,26 @@ _TAUGHT = (*PAIR_TASKS, MLM)
 
 @dataclasses.dataclass(frozen=True)
 class PhaseData:
-    """The records of a stretch of the training, and its held-out records.
+    """The records of an interval of the training, and its held-out records.
 
     Attributes:
       records: the records.
       held_out: name of the source -> held-out records, see `held_out.open_held_out`.
-      stretch: the stretch.
+      interval: the steps.
       batch_size: number of sequences in an update, over all replicas.
       rules: rules by which masks are drawn; None for those of the records.
     """
 
     records: Records
     held_out: Mapping[str, Records]
-    stretch: Stretch
+    interval: Interval
     batch_size: int
     rules: MaskingRules | None = None
 
     @property
     def steps(self) -> int:
-        """Number of steps of the stretch."""
-        return self.stretch.last_step - self.stretch.first_step
+        """Number of steps of the interval."""
+        return self.interval.last_step - self.interval.first_step
 
     @property
     def batch_shape(self) -> tuple[int, int]:
@@ -223,12 +197,12 @@ def make_plan(job: PretrainingJob) -> PretrainingPlan:
 
 def _open_data(job: PretrainingJob) -> list[PhaseData]:
     """Opens the records of each phase."""
-    steps, revisions = job.optimizer.num_train_steps, job.optimizer.revisions
+    steps = job.optimizer.num_train_steps
     ramp_share, batch = job.batch_ramp_share, job.loop.train_batch_size
     records = open_records(job.data, "--data", job.objective)
     held_out = open_held_out(records, job.eval_data, job.objective)
     if job.long_data is None:
-        planned = stretches(steps, None, revisions, ramp_share)
+        planned = intervals(steps, None, ramp_share)
         return [PhaseData(records, held_out, each, batch // each.batch_divisor) for each in planned]
     long_records = open_records(job.long_data, "--long_data", job.objective)
     for name, short, long in (
@@ -252,7 +226,7 @@ def _open_data(job: PretrainingJob) -> list[PhaseData]:
             f"that of --data={job.data} is {records.max_seq_length}; {remedy}, or leave "
             "--long_data out"
         )
-    if len(stretches(steps, job.long_data_share)) < 2:
+    if len(intervals(steps, job.long_data_share)) < 2:
         raise InputError(
             f"--long_data_share={job.long_data_share}: leaves no step of --num_train_steps={steps} "
             "for --data or for --long_data; choose another share"
@@ -263,7 +237,7 @@ def _open_data(job: PretrainingJob) -> list[PhaseData]:
     }
     return [
         PhaseData(*sources[each.is_long], each, batch // each.batch_divisor)
-        for each in stretches(steps, job.long_data_share, revisions, ramp_share)
+        for each in intervals(steps, job.long_data_share, ramp_share)
     ]
 
 
@@ -272,11 +246,11 @@ def _with_masks(job: PretrainingJob, data: Sequence[PhaseData]) -> list[PhaseDat
     rules = rules_for(job, [each.records for each in data], job.optimizer.num_train_steps)
     if job.objective == RTD and job.mask_replacements != MASK_REPLACEMENTS:
         raise InputError(
-            f"--mask_replacements={job.of_drawn()['mask_replacements']}: has no effect on "
+            f"--mask_replacements={job.drawn_mask_flags()['mask_replacements']}: has no effect on "
             f"--objective={RTD}, whose generator reads [MASK] at all chosen positions; leave it out"
         )
-    if job.objective == LTR and (job.masking == DYNAMIC or job.of_drawn()):
-        flag = next(iter(job.of_drawn()), "masking")
+    if job.objective == LTR and (job.masking == DYNAMIC or job.drawn_mask_flags()):
+        flag = next(iter(job.drawn_mask_flags()), "masking")
         raise InputError(
             f"--{flag}: has no effect on --objective={LTR}, which reads text without masks; leave "
             "it out"
@@ -464,7 +438,7 @@ def _training(
         "data": [claims.absolute(each.records.folder) for each in data],
         "phases": [
             {
-                "last_step": each.stretch.last_step,
+                "last_step": each.interval.last_step,
                 "max_seq_length": each.records.max_seq_length,
                 "records_sha256": _sha256(each.records),
                 "eval_records_sha256": [

@@ -26,7 +26,7 @@ from beambert.pipelines.storage.tensorflow_files import reason
 from beambert.pipelines.tokenizers.folders import read_beside
 from beambert.pipelines.tokenizers.vocabulary import Vocabulary
 from beambert.trainer.loop.steps import DamagedData
-from beambert.trainer.pretraining.eval_data import parse_eval_data
+from beambert.trainer.pretraining.job import parse_eval_data
 
 # Objective with labels -> the value of --pairs that makes them.
 _PAIRS_OF = {BERT: "next", SOP: SOP_PAIRS, COPY: COPY_PAIRS}

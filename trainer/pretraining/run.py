@@ -12,14 +12,12 @@ import tensorflow as tf
 
 from beambert.console import counted, duration
 from beambert.logs import logging_as_it_was
-from beambert.model.families import family_of
+from beambert.model.families.table import family_of
 from beambert.model.objectives import BERT, LTR
 from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.storage.model_files import RESULTS_FILE
 from beambert.trainer import model_folders
-from beambert.trainer.loop.config import FINISH
 from beambert.trainer.loop.loop import train
-from beambert.trainer.loop.memory import memory_told
 from beambert.trainer.loop.phases import HeldOutPart, Phase, TimeSpent
 from beambert.trainer.loop.steps import Trainer
 from beambert.trainer.loop.strategy import (
@@ -28,14 +26,13 @@ from beambert.trainer.loop.strategy import (
     lost_worker_told,
     make_strategy,
     resolve_dtype,
-    wait_for_all,
+    translate_out_of_memory,
 )
 from beambert.trainer.models import build_pretrainer
 from beambert.trainer.pretraining.batches import evaluation_batches, records_dealt, training_batches
 from beambert.trainer.pretraining.cost import (
     capacities_of,
     check_batches,
-    memory_of,
     parts_of,
     step_flops,
     with_steps_of_budget,
@@ -44,7 +41,6 @@ from beambert.trainer.pretraining.job import FLAGS_OF, PretrainingJob
 from beambert.trainer.pretraining.objective import make_objective
 from beambert.trainer.pretraining.plan import PhaseData, PretrainingPlan, make_plan
 from beambert.trainer.pretraining.records import Records, faults_named
-from beambert.trainer.pretraining.revising import revise, with_recorded_revisions
 
 CHARACTERS, LOSS_PER_CHARACTER = "characters_per_token", "masked_lm_loss_per_character"
 # Records that are read at once.
@@ -148,12 +144,10 @@ def _pretrain(job: PretrainingJob, strategy: tf.distribute.Strategy, started: fl
     check_batches(job, strategy)
     by_time = job.budget is not None and job.budget.seconds is not None
     spent = TimeSpent(job.output.model, started) if by_time else None
-    plan = make_plan(with_recorded_revisions(with_steps_of_budget(job, strategy)))
+    plan = make_plan(with_steps_of_budget(job, strategy))
     parts = parts_of(plan, strategy)
     longest = max(each.records.max_seq_length for each in plan.data)
     model_folders.check_rows(plan.config, longest, loop.train_batch_size, parts)
-    if job.finish is not None or job.extend is not None:
-        plan = revise(plan, chief, lambda: wait_for_all(strategy))
     model_dir, identity = job.output.model, plan.identity
     with model_folders.held(model_dir, chief) as check_lock:
         if model_folders.claim(job.output, identity, chief, FLAGS_OF):
@@ -164,11 +158,8 @@ def _pretrain(job: PretrainingJob, strategy: tf.distribute.Strategy, started: fl
             model_folders.describe_model(model_dir, plan.config, vocabulary, plan.training)
         folders = [each.records for each in plan.data]
         folders += [held_out for each in plan.data for held_out in each.held_out.values()]
-        memory = memory_of(plan, strategy)
         sizes = loop.train_batch_size, loop.gradient_accumulation_steps
-        if chief and (warning := memory.warning(*sizes)):
-            print(f"warning: {warning}", flush=True)
-        with faults_named(folders), memory_told(memory, *sizes):
+        with faults_named(folders), translate_out_of_memory(*sizes):
             trainer, results = _train(plan, strategy, check_lock, spent)
         if not chief:
             return
@@ -266,11 +257,11 @@ def make_trainer(plan: PretrainingPlan, strategy: tf.distribute.Strategy) -> Tra
 
 
 def make_phase(data: PhaseData, plan: PretrainingPlan, strategy: tf.distribute.Strategy) -> Phase:
-    """Returns the phase of the training for a stretch of a plan."""
+    """Returns the phase of the training for an interval of a plan."""
     job, loop = plan.job, plan.job.loop
     batch_size, seed = loop.train_batch_size, loop.random_seed
-    records, stretch = data.records, data.stretch
-    of_smaller = ((steps, batch_size // divisor) for divisor, steps in stretch.steps_of_smaller)
+    records, interval = data.records, data.interval
+    of_smaller = ((steps, batch_size // divisor) for divisor, steps in interval.steps_of_smaller)
     records_before = sum(records_dealt(*smaller) for smaller in of_smaller)
     by_time = job.optimizer.budget_seconds is not None
 
@@ -280,12 +271,12 @@ def make_phase(data: PhaseData, plan: PretrainingPlan, strategy: tf.distribute.S
                 records,
                 data.batch_size,
                 seed,
-                # A budget moves the beginnings of stretches.
-                step if by_time else stretch.batches_before + step - stretch.first_step,
+                # A budget of time moves the beginnings of intervals.
+                step if by_time else step - interval.first_step,
                 context,
                 gradient_accumulation_steps=loop.gradient_accumulation_steps,
                 rules=data.rules,
-                steps_before=0 if by_time else stretch.first_step - stretch.batches_before,
+                steps_before=0 if by_time else interval.first_step,
                 records_before=records_before,
             )
         )
@@ -305,7 +296,7 @@ def make_phase(data: PhaseData, plan: PretrainingPlan, strategy: tf.distribute.S
         ]
 
     return Phase(
-        stretch.last_step,
+        interval.last_step,
         batches_from,
         evaluation if data.held_out else None,
         data.batch_size,
@@ -365,7 +356,4 @@ def introduction(plan: PretrainingPlan, trainer: Trainer) -> list[str]:
         words = "whole words" if rules.do_whole_word_mask else "tokens"
         rates = dict.fromkeys(f"{100 * rate:g} %" for rate in rules.rates)
         lines.append(f"masks are drawn: {' to '.join(rates)} of the {words}")
-    for each in job.optimizer.revisions:
-        what = "the rate falls to 0 by" if each.kind == FINISH else "the training goes on to"
-        lines.append(f"from step {each.first_step:,} on {what} step {each.last_step:,}")
     return lines

@@ -12,7 +12,6 @@ import tensorflow as tf
 from beambert.errors import InputError
 from beambert.model.checkpoint_names import original_name
 from beambert.model.config import EncoderConfig
-from beambert.model.families import family_of
 from beambert.model.families.debertav2 import merged
 from beambert.model.families.family import (
     ENCODER,
@@ -21,6 +20,7 @@ from beambert.model.families.family import (
     SEQUENCE_CLASSIFICATION,
     TOKEN_CLASSIFICATION,
 )
+from beambert.model.families.table import family_of
 from beambert.model.objectives import RTD
 from beambert.pipelines.storage import locks, tensorflow_files
 from beambert.pipelines.storage.model_files import CARD_FILE, PRETRAINING

@@ -13,8 +13,8 @@ import numpy as np
 
 from beambert.errors import InputError
 from beambert.model.config import EncoderConfig
-from beambert.model.families import family_of
 from beambert.model.families.debertav2 import WORD_DELTA, for_variables
+from beambert.model.families.table import family_of
 from beambert.model.shapes import most_bytes, variable_shapes
 from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.storage.model_files import PRETRAINING, TRAINING_FILE, WEIGHTS_FILE

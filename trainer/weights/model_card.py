@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from beambert.errors import InputError
-from beambert.model.families import family_of
+from beambert.model.families.table import family_of
 from beambert.model.objectives import BERT, COPY, LTR, MLM, RTD, SOP
 from beambert.pipelines.records.contract import INFO_FILE, RecordsInfo
 from beambert.pipelines.storage import tensorflow_files

@@ -6,7 +6,7 @@ from typing import Any
 
 from beambert.errors import InputError
 from beambert.json_objects import parse_object
-from beambert.model.families import family_of
+from beambert.model.families.table import family_of
 from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.storage.model_files import PRETRAINING
 from beambert.pipelines.tokenizers.folders import read_folder

@@ -15,8 +15,8 @@ from beambert.errors import InputError
 from beambert.json_objects import check_names
 from beambert.model.checkpoint_names import is_of_no_model, original_name, plain_hugging_face_name
 from beambert.model.config import EncoderConfig, parse_config
-from beambert.model.families import family_of, read_config
 from beambert.model.families.family import PRE_TRAINING
+from beambert.model.families.table import family_of, read_config
 from beambert.model.shapes import most_bytes, variable_shapes
 from beambert.pipelines.records.contract import has_shards
 from beambert.pipelines.storage import tensorflow_files

@@ -1,11 +1,9 @@
-"""Fine-tuning on features that `beambert features` made: bit for bit the same; and TFX's run_fn."""
+"""Fine-tuning on features that `beambert features` made: bit for bit the same."""
 
 import json
-import types
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 pytest.importorskip("apache_beam", reason="the features are made by Beam")
 
@@ -13,7 +11,6 @@ from beambert.errors import InputError
 from beambert.pipelines import create_task_features
 from beambert.pipelines.storage.model_files import weights_sha256
 from beambert.trainer.commands.finetune import main as finetune_main
-from beambert.trainer.tfx_module import run_fn
 
 WORDS = ("river", "city", "war", "house", "music")
 LENGTH = 16
@@ -107,10 +104,11 @@ def without_features(flags, tmp_path_factory):
 
 
 @pytest.mark.release
-def test_same_model_and_results(features, flags, without_features, tmp_path):
-    """Questions, whose dev windows are made here all the same; for tags see test_run_fn."""
-    model = finetune(tmp_path / "model", flags("squad2.0", features=features("squad2.0")))
-    assert_same_models(model, without_features("squad2.0"))
+@pytest.mark.parametrize("task", ["tagging", "squad2.0"])
+def test_same_model_and_results(features, flags, without_features, tmp_path, task):
+    """The windows of questions on dev are made here all the same."""
+    model = finetune(tmp_path / "model", flags(task, features=features(task)))
+    assert_same_models(model, without_features(task))
 
 
 @pytest.mark.release
@@ -138,49 +136,3 @@ def test_other_features_are_refused(features, flags, tmp_path):
         with pytest.raises(InputError, match=message):
             finetune(tmp_path / "model", given)
     assert not (tmp_path / "model").exists()
-
-
-@pytest.mark.release
-def test_run_fn(features, flags, without_features, tmp_path, monkeypatch):
-    """What TFX's Trainer would give: strings and patterns, folders that are to be filled."""
-    expected = without_features("tagging")
-
-    def refuse(*_):
-        raise AssertionError("tokenized here")
-
-    monkeypatch.setattr("beambert.trainer.finetuning.data.make_features", refuse)
-    folder = features("tagging")
-    config = flags("tagging", features=folder)
-    run_fn(
-        types.SimpleNamespace(
-            train_files=[f"{folder}/train/*"],
-            eval_files=[f"{folder}/dev/*"],
-            schema_path=f"{folder}/schema.pbtxt",
-            custom_config={name: str(value) for name, value in config.items()}
-            | {"skip_bad_rows": False, "freeze_encoder": False, "tpu": None},
-            serving_model_dir=str(tmp_path / "serving"),
-            model_run_dir=str(tmp_path / "run"),
-        )
-    )
-    assert_same_models(tmp_path / "run", expected)
-    assert list((tmp_path / "run" / "tensorboard").rglob("events*"))
-    answer = tf.saved_model.load(tmp_path / "serving").signatures["serving_default"]
-    assert answer(text=tf.constant(["the river"]))["tags"].shape == (1, 2)
-
-
-@pytest.mark.slow
-def test_run_fn_refuses_another_schema(features, flags, tmp_path):
-    config = flags("tagging", features=features("tagging"))
-    arguments = types.SimpleNamespace(
-        train_files=["nowhere/*"],
-        eval_files=["nowhere/*"],
-        schema_path=f"{features('squad2.0')}/schema.pbtxt",
-        custom_config=config,
-        serving_model_dir=str(tmp_path / "serving"),
-        model_run_dir=str(tmp_path / "run"),
-    )
-    with pytest.raises(InputError, match="schema_path=.* is not the schema of a tagging task"):
-        run_fn(arguments)
-    arguments.schema_path = f"{features('tagging')}/schema.pbtxt"
-    with pytest.raises(InputError, match=r"nowhere/\* match no file"):
-        run_fn(arguments)

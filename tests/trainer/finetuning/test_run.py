@@ -8,7 +8,6 @@ import types
 
 import numpy as np
 import pytest
-import tensorflow as tf
 from support.small_finetuning import flags, results
 
 from beambert.errors import InputError
@@ -20,7 +19,7 @@ from beambert.trainer.commands.finetune import main as finetune_main
 from beambert.trainer.finetuning import job, plan
 from beambert.trainer.finetuning import run as finetuning_run
 from beambert.trainer.finetuning.data import ClassData
-from beambert.trainer.model_folders import TrainingFolders
+from beambert.trainer.loop.config import TrainingFolders
 
 # As a user trains.
 WITH_XLA = True
@@ -38,24 +37,6 @@ def test_learns_pairs_from_random_weights(pair_classifier_folder):
     training = json.loads((pair_classifier_folder / "training.json").read_text())
     assert training["is_pair"] and training["init"] == "random"
     assert training["labels"] == ["bad", "good", "odd"]
-
-
-def test_the_memory_of_an_example_with_endings(small_config):
-    """A pattern such as ending* is one column flag, and stands for as many endings as there are."""
-    task = types.SimpleNamespace(windows=1, choice_columns=("ending*",))
-    texts = types.SimpleNamespace(longest=32)
-    sequence = [
-        finetuning_run._memory(
-            types.SimpleNamespace(
-                config=small_config,
-                text_features=texts,
-                data=types.SimpleNamespace(task=task, sequences=sequences, cached=0),
-            ),
-            tf.distribute.get_strategy(),
-        ).sequence
-        for sequences in (1, 4)
-    ]
-    assert sequence[1] == 4 * sequence[0]
 
 
 @pytest.mark.parametrize(

@@ -15,13 +15,13 @@ from beambert.trainer.loop.checkpoints import best_step, is_over, needed_steps
 from beambert.trainer.loop.config import (
     LoopConfig,
     OptimizerConfig,
+    TrainingFolders,
     default_epochs,
     default_learning_rate,
 )
 from beambert.trainer.loop.loop import Interrupted, train
 from beambert.trainer.loop.phases import Phase
 from beambert.trainer.loop.steps import Trainer
-from beambert.trainer.model_folders import TrainingFolders
 from beambert.trainer.pretraining.batches import training_batches
 from beambert.trainer.pretraining.records import open_records
 

@@ -12,12 +12,11 @@ from support.small_training import SEED
 from beambert.errors import InputError
 from beambert.model.layers import dropout
 from beambert.trainer.loop.checkpoints import open_checkpoints
-from beambert.trainer.loop.config import LoopConfig, OptimizerConfig
+from beambert.trainer.loop.config import LoopConfig, OptimizerConfig, TrainingFolders
 from beambert.trainer.loop.loop import Interrupted, train
 from beambert.trainer.loop.objectives import Objective
 from beambert.trainer.loop.phases import Phase
 from beambert.trainer.loop.steps import Trainer
-from beambert.trainer.model_folders import TrainingFolders
 
 # A test looks at what is compiled.
 WITH_XLA = True

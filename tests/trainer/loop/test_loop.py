@@ -18,12 +18,11 @@ from beambert.model.pretrainer import BertPretrainer
 from beambert.pipelines.storage.locks import BusyError
 from beambert.trainer.finetuning.objectives import TaggingObjective
 from beambert.trainer.loop import loop, progress
-from beambert.trainer.loop.config import LoopConfig, OptimizerConfig
+from beambert.trainer.loop.config import LoopConfig, OptimizerConfig, TrainingFolders
 from beambert.trainer.loop.loop import Interrupted, train
 from beambert.trainer.loop.objectives import fill_up
 from beambert.trainer.loop.phases import Phase
 from beambert.trainer.loop.steps import Trainer
-from beambert.trainer.model_folders import TrainingFolders
 from beambert.trainer.pretraining.batches import evaluation_batches, training_batches
 from beambert.trainer.pretraining.objective import PretrainingObjective
 from beambert.trainer.pretraining.records import open_records

@@ -9,9 +9,8 @@ from support import tracker_libraries
 
 from beambert.errors import InputError
 from beambert.trainer.loop import trackers
-from beambert.trainer.loop.config import TRACKERS, LoopConfig
+from beambert.trainer.loop.config import TRACKERS, LoopConfig, TrainingFolders
 from beambert.trainer.loop.trackers import flat_settings, open_trackers, rows_of
-from beambert.trainer.model_folders import TrainingFolders
 
 CONFIGURATION = {"kind": "pretraining", "loop": {"dtype": "float32"}, "data": ["/records"]}
 LOGGED = [

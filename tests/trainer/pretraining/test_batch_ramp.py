@@ -9,20 +9,19 @@ import pytest
 
 from beambert.errors import InputError
 from beambert.trainer.commands.pretrain import main as pretrain_main
-from beambert.trainer.loop.config import EXTEND, Revision
 from beambert.trainer.loop.steps import Trainer
 from beambert.trainer.pretraining import batches as batching
 from beambert.trainer.pretraining.batches import records_dealt, training_batches
-from beambert.trainer.pretraining.plan import Stretch, stretches
+from beambert.trainer.pretraining.plan import Interval, intervals
 from beambert.trainer.pretraining.records import open_records
 
 
-def sizes(found: list[Stretch]) -> list[tuple[bool, int, int, int]]:
+def sizes(found: list[Interval]) -> list[tuple[bool, int, int, int]]:
     return [(s.is_long, s.first_step, s.last_step, s.batch_divisor) for s in found]
 
 
 def test_the_batch_doubles_three_times_in_equal_parts_of_the_ramp():
-    assert sizes(stretches(100, None, (), 0.6)) == [
+    assert sizes(intervals(100, None, 0.6)) == [
         (False, 0, 20, 8),
         (False, 20, 40, 4),
         (False, 40, 60, 2),
@@ -31,7 +30,7 @@ def test_the_batch_doubles_three_times_in_equal_parts_of_the_ramp():
 
 
 def test_long_sequences_may_begin_on_the_ramp():
-    found = stretches(100, 0.7, (), 0.6)
+    found = intervals(100, 0.7, 0.6)
     assert sizes(found) == [
         (False, 0, 20, 8),
         (False, 20, 30, 4),
@@ -43,8 +42,8 @@ def test_long_sequences_may_begin_on_the_ramp():
 
 
 def test_an_extension_goes_on_with_the_whole_batch_where_its_data_ended():
-    last = stretches(100, None, [Revision(EXTEND, 100, 200)], 0.6)[-1]
-    assert last == Stretch(False, 60, 200, 0, 1, ((8, 20), (4, 20), (2, 20)))
+    last = intervals(100, None, 0.6)[-1]
+    assert last == Interval(False, 60, 100, 1, ((8, 20), (4, 20), (2, 20)))
 
 
 def test_no_record_is_read_twice_in_an_epoch(records_folder, monkeypatch):

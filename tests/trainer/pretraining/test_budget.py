@@ -9,13 +9,13 @@ import pytest
 from support import small_pretraining
 
 from beambert.errors import InputError
+from beambert.pipelines.storage.claims import UNFINISHED_FILE
 from beambert.trainer.commands.pretrain import main as pretrain_main
 from beambert.trainer.loop import loop, phases, progress
 from beambert.trainer.loop.steps import Trainer
 from beambert.trainer.pretraining import cost, estimate
 from beambert.trainer.pretraining import run as pretraining_run
-from beambert.trainer.pretraining.budget import Budget
-from beambert.trainer.pretraining.devices import find_devices
+from beambert.trainer.pretraining.job import Budget
 
 
 def flags(records, config, model_dir, **others) -> list[str]:
@@ -51,10 +51,6 @@ def test_other_texts_are_refused(text):
     [
         ({"num_train_steps": 5}, "--num_train_steps=5: --budget=1h decides the number of steps"),
         ({"num_warmup_steps": 5}, "--num_warmup_steps=5: --budget=1h decides"),
-        ({"finish": 0.1}, "--finish=0.1: --budget=1h decides"),
-        ({"extend": 9}, "--extend=9: --budget=1h decides"),
-        ({"device": "v5e-8"}, "--device=v5e-8: needs --dry_run"),
-        ({"price_per_hour": 2}, "--price_per_hour=2.0: needs --dry_run"),
         (
             {"masking": "dynamic", "mask_rate": "0.3:0.15"},
             "--mask_rate: a rate that changes needs a number of steps",
@@ -90,7 +86,8 @@ def test_a_time_that_the_evaluation_would_take_is_refused(
     ):
         if is_begun:  # What a training has written on a faster machine.
             model.mkdir()
-            (model / "time_spent.json").write_text('{"seconds": 30}')
+            settings = {"budget_seconds": 60, "num_train_steps": 99, "num_warmup_steps": 9}
+            (model / UNFINISHED_FILE).write_text(json.dumps({"optimizer": settings}))
         peak = share * updates * flops / 60 / cost.USUAL_UTILISATION
         monkeypatch.setattr(cost, "matmul_peak", lambda *_, peak=peak: peak)
         arguments = flags(records_folder, small_config_file, model, budget="1min")
@@ -232,11 +229,8 @@ def test_the_folder_of_a_time_keeps_its_budget(timed, capsys):
     pretrain_main(arguments)
     assert "already finished" in capsys.readouterr().out
     plain = [each for each in arguments if "budget" not in each]
-    for others, what in (([], "missing"), (["--budget=20s"], "another one")):
-        with pytest.raises(InputError, match=f"holds a training of --budget=15s, and .*{what}"):
-            pretrain_main([*plain, *others])
-    for others in (["--finish"], ["--extend=999"], ["--finish", "--budget=15s"]):
-        with pytest.raises(InputError, match="budget=15s, whose schedule no --finish or --extend"):
+    for others in ([], ["--budget=20s"]):
+        with pytest.raises(InputError, match=r"already holds .* of another job \(--budget"):
             pretrain_main([*plain, *others])
 
 
@@ -250,19 +244,13 @@ def test_a_dry_run_says_what_a_training_would_take(
         records_folder, small_config_file, tmp_path / "m", num_train_steps=1000, dry_run=""
     )
     arguments = [each.removesuffix("=") for each in arguments]
-    pretrain_main([*arguments, "--price_per_hour=3600"])
+    pretrain_main(arguments)
     lines = dict(line.split(": ", 1) for line in capsys.readouterr().out.splitlines())
     assert not (tmp_path / "m").exists()
     flops = shape_flops(small_config_file, records_folder)
     assert float(lines["operations"]) == pytest.approx(1000 * flops, rel=0.01)
     rate = float(re.match(r"([\d.e+,]+) steps/s", lines["rate"])[1].replace(",", ""))
-    # A second costs 1.
-    assert float(lines["price"].replace(",", "")) == pytest.approx(1000 / rate, rel=0.02)
-    pretrain_main([*arguments, "--device=v5e-8"])
-    lines = dict(line.split(": ", 1) for line in capsys.readouterr().out.splitlines())
-    rate = float(re.match(r"([\d.e+,]+) steps/s", lines["rate"])[1].replace(",", ""))
-    assert rate == pytest.approx(0.4 * 8 * 197e12 / flops, rel=0.01)
-    assert "an estimate" in lines["rate"] and "the true rate is lower" in lines["rate"]
+    assert rate > 0 and "measured" in lines["rate"]
 
 
 @pytest.fixture
@@ -319,11 +307,3 @@ def test_a_time_that_is_over_is_told(
     monkeypatch.setattr(progress, "SECONDS_A_CALL", 0.05)
     pretrain_main(flags(records_folder, small_config_file, tmp_path / "m", budget="15s"))
     assert capsys.readouterr().out.count("--budget: no time is left beside the evaluation") == 1
-
-
-def test_devices_are_named():
-    assert (find_devices("a100").count, find_devices("v5e-16").count) == (1, 16)
-    assert find_devices("v5e-16").peak == 16 * 197e12
-    for name in ("a1000", "v5e-0", "v5e-", "8xa100", ""):
-        with pytest.raises(InputError, match=f"--device={name}: is unknown"):
-            find_devices(name)

@@ -13,15 +13,14 @@ from beambert.errors import InputError
 from beambert.model.flops import training_flops
 from beambert.pipelines.instances.masking import TokenIds
 from beambert.trainer.commands.pretrain import main as pretrain_main
-from beambert.trainer.loop.config import OptimizerConfig
-from beambert.trainer.model_folders import TrainingFolders
+from beambert.trainer.loop.config import OptimizerConfig, TrainingFolders
 from beambert.trainer.pretraining import batches as batches_module
 from beambert.trainer.pretraining import cost
 from beambert.trainer.pretraining import run as pretraining
 from beambert.trainer.pretraining.batches import evaluation_batches, training_batches
 from beambert.trainer.pretraining.cost import capacity_for
-from beambert.trainer.pretraining.job import PretrainingJob
-from beambert.trainer.pretraining.mask_flags import (
+from beambert.trainer.pretraining.job import (
+    PretrainingJob,
     parse_rates,
     parse_replacements,
     rates_text,

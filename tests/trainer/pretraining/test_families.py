@@ -13,13 +13,14 @@ from support import small_finetuning, small_pretraining
 from support.small_pretraining import assert_same_weights, interrupted_and_continued
 
 from beambert.errors import InputError
-from beambert.model.families import FAMILIES
+from beambert.model.families.table import FAMILIES
 from beambert.model.pretrainer import BertPretrainer
 from beambert.trainer.asking.encoders import MASKED_LM_HEAD, NEXT_SENTENCE_HEAD, open_encoder
 from beambert.trainer.commands.finetune import main as finetune_main
 from beambert.trainer.commands.pretrain import main as pretrain_main
+from beambert.trainer.loop.config import TrainingFolders
 from beambert.trainer.loop.optimization import is_hidden_matrix, uses_weight_decay
-from beambert.trainer.model_folders import TrainingFolders, model_config
+from beambert.trainer.model_folders import model_config
 from beambert.trainer.pretraining.job import PretrainingJob
 from beambert.trainer.pretraining.plan import make_plan
 from beambert.trainer.weights.initial import open_initial

@@ -13,7 +13,7 @@ from beambert.trainer.commands.pretrain import main as pretrain_main
 from beambert.trainer.loop.phases import HeldOutPart
 from beambert.trainer.loop.progress import describe_metrics
 from beambert.trainer.loop.steps import Trainer
-from beambert.trainer.pretraining.eval_data import parse_eval_data
+from beambert.trainer.pretraining.job import parse_eval_data
 from beambert.trainer.pretraining.records import open_held_out, open_records
 
 

@@ -24,7 +24,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 def start(data, config, model_dir, *more: str, **environment: str) -> forked.Popen:
     """The command in a process of its own."""
     command = [
-        *(sys.executable, "-m", "beambert.trainer.task", "pretrain"),
+        *(sys.executable, "-m", "beambert", "pretrain"),
         *(f"--data={data}", f"--model={config}", f"--model_dir={model_dir}"),
         *("--num_train_steps=60", "--train_batch_size=8", "--learning_rate=0.003"),
         *("--save_checkpoints_steps=3", "--eval_steps=30", *more),

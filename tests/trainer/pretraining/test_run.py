@@ -10,16 +10,14 @@ import pytest
 import tensorflow as tf
 from support import small_pretraining
 
+from beambert.__main__ import main
 from beambert.errors import InputError
 from beambert.model.pretrainer import BertPretrainer
 from beambert.pipelines.tokenizers.vocabulary import Vocabulary
 from beambert.trainer.commands.pretrain import main as pretrain_main
 from beambert.trainer.loop.config import SEED_LIMIT, LoopConfig
-from beambert.trainer.loop.memory import PROGRAM_BYTES
-from beambert.trainer.pretraining import cost
 from beambert.trainer.pretraining import run as pretraining_run
 from beambert.trainer.pretraining.run import divergence_warning
-from beambert.trainer.task import main
 
 STEPS = 150
 
@@ -91,19 +89,13 @@ def test_results_are_those_of_the_saved_weights(
     )
 
 
-def test_too_little_memory_is_foreseen_and_told(
-    records_folder, small_config_file, monkeypatch, tmp_path, capsys
-):
+def test_too_little_memory_is_one_message(records_folder, small_config_file, monkeypatch, tmp_path):
     def fail(*_, **__):
         raise tf.errors.ResourceExhaustedError(None, None, "OOM when allocating tensor")
 
-    monkeypatch.setattr(cost, "free_bytes", lambda: PROGRAM_BYTES + 1_000_000)
     monkeypatch.setattr(pretraining_run, "train", fail)
-    with pytest.raises(InputError, match=r"size=16: the memory is not enough .OOM .*_steps=\d"):
+    with pytest.raises(InputError, match=r"size=16: the memory is not enough .OOM .*_steps=2"):
         pretrain_main(flags(records_folder, small_config_file, tmp_path / "model"))
-    said = capsys.readouterr().out
-    assert "warning: --train_batch_size=16: the training takes about " in said
-    assert "give --gradient_accumulation_steps=" in said
 
 
 def test_a_record_out_of_range_is_named(
@@ -322,14 +314,6 @@ def test_wrong_flags_are_one_line_and_status_2(command, arguments, capsys, monke
     captured = capsys.readouterr()
     assert captured.out == "" and len(captured.err.splitlines()) == 1
     assert f"beambert {command}: " in captured.err and "--help" in captured.err
-
-
-def test_help_lists_the_commands(capsys):
-    assert main(["--help"]) == 0
-    captured = capsys.readouterr()
-    first, last = "{pretrain,finetune,glue,fill,score,embed,index,", ",search,judge,compare,export}"
-    assert captured.err == "" and first in captured.out and last in captured.out
-    assert main([]) == main(["nonsense"]) == 2
 
 
 def test_vertex_says_where_the_model_goes(monkeypatch, tmp_path):

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from beambert.model.classifier import Head
-from beambert.model.families import FAMILIES
+from beambert.model.families.table import FAMILIES
 from beambert.pipelines.model_inputs.texts import TextFeatures
 from beambert.pipelines.storage import known_graphs, tensorflow_models
 from beambert.pipelines.tasks.task import CLASSIFICATION

@@ -75,7 +75,7 @@ def test_a_bilstm(vocabulary):
 )
 def test_every_family(family):
     initial = open_initial(str(FAMILIES / family), "--model")
-    from beambert.model.families import family_of
+    from beambert.model.families.table import family_of
 
     encoder = family_of(initial.config).encoder(initial.config, has_pooler=False)
     initial.load_into(encoder, "--model")

@@ -10,6 +10,7 @@ import safetensors.numpy
 import tensorflow as tf
 from support.golden_checkpoint import GOLDEN, load
 
+from beambert.__main__ import main
 from beambert.errors import InputError
 from beambert.model.checkpoint_names import discriminator_name, generator_name, original_name
 from beambert.model.classifier import BertClassifier
@@ -20,7 +21,6 @@ from beambert.model.replaced_tokens import ElectraPretrainer
 from beambert.model.shapes import variable_shapes
 from beambert.trainer import model_folders
 from beambert.trainer.commands.pretrain import main as pretrain_main
-from beambert.trainer.task import main
 from beambert.trainer.weights.export import export_hugging_face, export_tensorflow
 from beambert.trainer.weights.initial import open_initial
 

@@ -13,8 +13,8 @@ import tensorflow as tf
 from support.golden_arrays import features_of
 
 from beambert.errors import InputError
-from beambert.model.families import FAMILIES, family_of, read_config
 from beambert.model.families.family import PRE_TRAINING
+from beambert.model.families.table import FAMILIES, family_of, read_config
 from beambert.model.objectives import MLM, RTD, SOP
 from beambert.model.pretrainer import BertPretrainer
 from beambert.model.replaced_tokens import ElectraPretrainer

@@ -10,7 +10,7 @@ from tokenizers import Tokenizer
 
 from beambert.errors import InputError
 from beambert.model.config import BertConfig
-from beambert.model.families import FAMILIES
+from beambert.model.families.table import FAMILIES
 from beambert.pipelines.storage.model_files import PRETRAINING
 from beambert.pipelines.tasks.task import RERANK
 from beambert.pipelines.tokenizers.encoding import make_tokenizer

@@ -16,7 +16,7 @@ import pytest
 import tensorflow as tf
 from support.golden_arrays import features_of
 
-from beambert.model.families import FAMILIES
+from beambert.model.families.table import FAMILIES
 from beambert.pipelines.tasks.task import CHOICE, CLASSIFICATION, SPAN, TAGGING
 from beambert.pipelines.tokenizers.vocabulary import Vocabulary
 from beambert.trainer import model_folders
