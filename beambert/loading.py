@@ -12,7 +12,7 @@ from beambert.console import quiet_stderr
 # editors and progress bars in notebooks. Each costs half a second, and no command shows any of it.
 # Who draws imports matplotlib after this.
 _NOT_SHOWN = ("matplotlib", "IPython")
-# A process that began as a module of these packages is ours: `python -m beambert.trainer.task`, or
+# A process that began as a module of these packages is ours: `python -m beambert`, or
 # a worker of Beam in a process of its own, here or elsewhere.
 _OWN_PROCESSES = ("beambert.", "apache_beam.runners.worker.")
 
