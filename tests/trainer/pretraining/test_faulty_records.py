@@ -15,7 +15,6 @@ from beambert.pipelines.records.contract import INFO_FILE
 from beambert.trainer.commands.pretrain import main as pretrain_main
 from beambert.trainer.pretraining.batches import evaluation_batches, training_batches
 from beambert.trainer.pretraining.records import faults_named, find_fault, open_records
-from beambert.trainer.pretraining.run import predicted_tokens
 
 
 def header(size: int) -> bytes:
