@@ -3,7 +3,7 @@
 Every training writes metrics.jsonl and TensorBoard's events. `--tracker` adds a service, MLflow or
 Weights & Biases, which its own environment variables configure. The id of its run is kept in the
 model folder, so that a training that is continued goes on in the same run. Another service is a
-class with the methods of `Tracker` and a line in `SERVICES`.
+subclass of `Tracker` and a line in `SERVICES`.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import tensorflow as tf
 
@@ -28,159 +28,17 @@ from beambert.trainer.loop.config import MLFLOW, WANDB, TrainingFolders
 RUNS_FILE = "tracker.json"
 # The project or experiment of a run if no variable names one.
 DEFAULT_PROJECT = "beambert"
-
-
-class _RunId:
-    """The id of a training's run at a service, in a file of the model folder."""
-
-    def __init__(self, folder: str, service: str):
-        self._path = f"{folder}/{RUNS_FILE}"
-        self._service = service
-
-    def _all(self) -> dict[str, str]:
-        is_there = tensorflow_files.exists(self._path)
-        return json.loads(tensorflow_files.read_bytes(self._path)) if is_there else {}
-
-    def read(self) -> str | None:
-        return self._all().get(self._service)
-
-    def write(self, run_id: str) -> None:
-        ids = self._all() | {self._service: run_id}
-        tensorflow_files.write_bytes(self._path, json.dumps(ids).encode())
-
-
-class Mlflow:
-    """A run of MLflow; see `trackers.Tracker` for the methods.
-
-    It uses MLflow's client, not its functions: these would take a run of the user's own for ours.
-    """
-
-    def __init__(self, folder: str):
-        """Takes the model folder."""
-        self._folder = folder
-        self._id = _RunId(folder, MLFLOW)
-
-    def start(self, configuration: Mapping[str, Any], step: int) -> None:
-        """Starts the run, or continues it."""
-        from mlflow import MlflowClient
-        from mlflow.entities import Param
-
-        self._client = MlflowClient()
-        if known := self._id.read():
-            self._run_id = known
-            self._client.update_run(known, status="RUNNING")
-            return  # MLflow refuses to change the parameters of a run.
-        name = os.path.basename(self._folder)
-        self._run_id = self._client.create_run(self._experiment(), run_name=name).info.run_id
-        self._id.write(self._run_id)
-        settings = flat_settings(configuration).items()
-        self._client.log_batch(self._run_id, params=[Param(n, str(value)) for n, value in settings])
-
-    def _experiment(self) -> str:
-        """Returns the id of the experiment that MLflow's variables name; makes it if need be."""
-        if given := os.environ.get("MLFLOW_EXPERIMENT_ID"):
-            return given
-        name = os.environ.get("MLFLOW_EXPERIMENT_NAME", DEFAULT_PROJECT)
-        found = self._client.get_experiment_by_name(name)
-        return found.experiment_id if found else self._client.create_experiment(name)
-
-    def log(self, step: int, split: str, values: Mapping[str, float]) -> None:
-        """Sends the metrics of a step."""
-        from mlflow.entities import Metric
-
-        now = int(1000 * time.time())  # milliseconds, as MLflow counts
-        named = _with_split(split, values).items()
-        self._client.log_batch(self._run_id, [Metric(n, value, now, step) for n, value in named])
-
-    def save(self) -> None:
-        """Does nothing; everything is sent."""
-
-    def finish(self, is_complete: bool) -> None:
-        """Ends the run."""
-        self._client.set_terminated(self._run_id, "FINISHED" if is_complete else "KILLED")
-
-
-class Wandb:
-    """A run of Weights & Biases; see `trackers.Tracker` for the methods."""
-
-    def __init__(self, folder: str):
-        """Takes the model folder."""
-        self._folder = folder
-        self._id = _RunId(folder, WANDB)
-
-    def start(self, configuration: Mapping[str, Any], step: int) -> None:
-        """Starts the run, or continues it."""
-        import wandb
-
-        hooks = sys.excepthook, sys.exit
-        try:
-            self._run = wandb.init(
-                project=os.environ.get("WANDB_PROJECT", DEFAULT_PROJECT),
-                name=os.environ.get("WANDB_NAME", os.path.basename(self._folder)),
-                id=self._id.read(),
-                resume="allow",
-                config=dict(configuration),
-                allow_val_change=True,
-                reinit="create_new",  # a program's own run goes on beside this one
-            )
-        finally:
-            # It hooks into these to learn how the process ends, and would leave the hooks there.
-            sys.excepthook, sys.exit = hooks
-        self._id.write(self._run.id)
-
-    def log(self, step: int, split: str, values: Mapping[str, float]) -> None:
-        """Sends the metrics of a step."""
-        self._run.log(_with_split(split, values), step=step)
-
-    def save(self) -> None:
-        """Does nothing; everything is sent."""
-
-    def finish(self, is_complete: bool) -> None:
-        """Ends the run."""
-        self._run.finish(exit_code=0 if is_complete else 1)
-
-
-def _with_split(split: str, values: Mapping[str, float]) -> dict[str, float]:
-    """Returns the metrics by the names that both services show in groups: train/loss."""
-    return {f"{split}/{name}": value for name, value in values.items()}
-
-
-# value of `--tracker` -> the class, which takes the model folder
-SERVICES: dict[str, Callable[[str], Mlflow | Wandb]] = {MLFLOW: Mlflow, WANDB: Wandb}
-
-
-def flat_settings(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Returns nested settings in one level: `loop.dtype` for "dtype" in "loop".
-
-    Args:
-      settings: settings such as those of training.json. In place of the SHA-256 sums of files stand
-        the first twelve digits of a sum over them.
-      prefix: text before each name.
-    """
-    flat: dict[str, Any] = {}
-    for name, value in settings.items():
-        if name.endswith("sha256") and value:
-            flat[f"{prefix}{name}"] = hashlib.sha256(json.dumps(value).encode()).hexdigest()[:12]
-        elif isinstance(value, Mapping):
-            flat |= flat_settings(value, f"{prefix}{name}.")
-        elif isinstance(value, list) and value and isinstance(value[0], Mapping):
-            numbered = {str(number): entry for number, entry in enumerate(value)}
-            flat |= flat_settings(numbered, f"{prefix}{name}.")
-        else:
-            flat[f"{prefix}{name}"] = value
-    return flat
-
-
-# The end of a training waits so long for a service that has not taken all metrics yet. A machine
+# The end of a training waits this long for a service that has not taken all metrics yet. A machine
 # that is taken away leaves about as much time.
 SECONDS_TO_FINISH = 30.0
-# Largest number of characters of a metric's name in a line that isn't damaged. A plot with a longer
-# title takes minutes.
-_LONGEST_NAME = 200
+# tf.summary.scalar would need TensorBoard to be installed.
+_SCALARS = tf.compat.v1.SummaryMetadata(
+    plugin_data=tf.compat.v1.SummaryMetadata.PluginData(plugin_name="scalars")
+)
 
 
-class Tracker(Protocol):
-    """Takes the metrics of a training, by these calls in this order."""
+class Tracker:
+    """Takes the metrics of a training, by these calls in this order. It does nothing with them."""
 
     def start(self, configuration: Mapping[str, Any], step: int) -> None:
         """Begins, or continues what an interrupted training began.
@@ -194,13 +52,17 @@ class Tracker(Protocol):
         """Takes the metrics of a step; `split` is "train" or "eval"."""
 
     def save(self) -> None:
-        """Makes the metrics so far last, since a checkpoint is about to be written."""
+        """Makes the metrics so far last, since a checkpoint is about to be written.
+
+        Raises:
+          InputError: they cannot be written.
+        """
 
     def finish(self, is_complete: bool) -> None:
         """Ends; `is_complete` is False if the training was interrupted or failed."""
 
 
-class MetricsFile:
+class MetricsFile(Tracker):
     """metrics.jsonl, with a line for every logged step.
 
     A resumed run drops the lines of the steps that it repeats.
@@ -220,19 +82,12 @@ class MetricsFile:
         self._rows[split, step] = {"split": split, "step": step, **values}
 
     def save(self) -> None:
-        """Writes the whole file, since object stores cannot append.
-
-        Raises:
-          InputError: the file cannot be written.
-        """
+        """Writes the whole file, since object stores cannot append."""
         lines = [json.dumps(row) + "\n" for row in self._rows.values()]
         tensorflow_files.write_bytes(self._path, "".join(lines).encode())
 
-    def finish(self, is_complete: bool) -> None:
-        """Does nothing; everything is written."""
 
-
-class TensorBoard:
+class TensorBoard(Tracker):
     """TensorBoard's events. Of a step that is repeated TensorBoard shows the newer ones."""
 
     def __init__(self, folder: str):
@@ -241,22 +96,15 @@ class TensorBoard:
         self._writers: dict[str, tf.summary.SummaryWriter] = {}
         self._unwritten: list[tuple[int, str, Mapping[str, float]]] = []
 
-    def start(self, configuration: Mapping[str, Any], step: int) -> None:
-        """Does nothing; the first events make the files."""
-
     def log(self, step: int, split: str, values: Mapping[str, float]) -> None:
         """Keeps the metrics until `save`."""
         self._unwritten.append((step, split, values))
 
     def save(self) -> None:
-        """Writes the new events.
-
-        Raises:
-          InputError: they cannot be written.
-        """
+        """Writes the new events."""
         with tensorflow_files.told(self._folder, "written", CONTINUES):
             for step, split, values in self._unwritten:
-                # Each split is a run of its own, so that their curves are in one plot.
+                # Each split is a separate run, so that their curves are in one plot.
                 if split not in self._writers:
                     path = f"{self._folder}/{split}"
                     self._writers[split] = tf.summary.create_file_writer(path)
@@ -274,16 +122,133 @@ class TensorBoard:
                 writer.close()
 
 
-# tf.summary.scalar would need TensorBoard to be installed.
-_SCALARS = tf.compat.v1.SummaryMetadata(
-    plugin_data=tf.compat.v1.SummaryMetadata.PluginData(plugin_name="scalars")
-)
+class Mlflow(Tracker):
+    """A run of MLflow.
+
+    It uses MLflow's client, not its functions: these would take another run of the user's program
+    for this one.
+    """
+
+    def __init__(self, folder: str):
+        """Takes the model folder."""
+        self._folder = folder
+
+    def start(self, configuration: Mapping[str, Any], step: int) -> None:
+        """Starts the run, or continues it."""
+        from mlflow import MlflowClient
+        from mlflow.entities import Param
+
+        self._client = MlflowClient()
+        if known := _run_ids(self._folder).get(MLFLOW):
+            self._run_id = known
+            self._client.update_run(known, status="RUNNING")
+            return  # MLflow refuses to change the parameters of a run.
+        experiment = os.environ.get("MLFLOW_EXPERIMENT_ID")
+        if not experiment:
+            name = os.environ.get("MLFLOW_EXPERIMENT_NAME", DEFAULT_PROJECT)
+            found = self._client.get_experiment_by_name(name)
+            experiment = found.experiment_id if found else self._client.create_experiment(name)
+        run = self._client.create_run(experiment, run_name=os.path.basename(self._folder))
+        self._run_id = run.info.run_id
+        _keep_run_id(self._folder, MLFLOW, self._run_id)
+        params = [Param(name, str(v)) for name, v in flat_settings(configuration).items()]
+        self._client.log_batch(self._run_id, params=params)
+
+    def log(self, step: int, split: str, values: Mapping[str, float]) -> None:
+        """Sends the metrics of a step."""
+        from mlflow.entities import Metric
+
+        now = int(1000 * time.time())  # milliseconds, as MLflow counts
+        named = _with_split(split, values).items()
+        self._client.log_batch(self._run_id, [Metric(n, value, now, step) for n, value in named])
+
+    def finish(self, is_complete: bool) -> None:
+        """Ends the run."""
+        self._client.set_terminated(self._run_id, "FINISHED" if is_complete else "KILLED")
 
 
-class Service:
+class Wandb(Tracker):
+    """A run of Weights & Biases."""
+
+    def __init__(self, folder: str):
+        """Takes the model folder."""
+        self._folder = folder
+
+    def start(self, configuration: Mapping[str, Any], step: int) -> None:
+        """Starts the run, or continues it."""
+        import wandb
+
+        hooks = sys.excepthook, sys.exit
+        try:
+            self._run = wandb.init(
+                project=os.environ.get("WANDB_PROJECT", DEFAULT_PROJECT),
+                name=os.environ.get("WANDB_NAME", os.path.basename(self._folder)),
+                id=_run_ids(self._folder).get(WANDB),
+                resume="allow",
+                config=dict(configuration),
+                allow_val_change=True,
+                reinit="create_new",  # leaves another run of the user's program alone
+            )
+        finally:
+            # It replaces these to see how the process ends, and would leave them replaced.
+            sys.excepthook, sys.exit = hooks
+        _keep_run_id(self._folder, WANDB, self._run.id)
+
+    def log(self, step: int, split: str, values: Mapping[str, float]) -> None:
+        """Sends the metrics of a step."""
+        self._run.log(_with_split(split, values), step=step)
+
+    def finish(self, is_complete: bool) -> None:
+        """Ends the run."""
+        self._run.finish(exit_code=0 if is_complete else 1)
+
+
+# value of `--tracker` -> the class, which takes the model folder
+SERVICES: dict[str, Callable[[str], Tracker]] = {MLFLOW: Mlflow, WANDB: Wandb}
+
+
+def _run_ids(folder: str) -> dict[str, str]:
+    """Returns service -> id of the run of the training in a model folder."""
+    path = f"{folder}/{RUNS_FILE}"
+    return json.loads(tensorflow_files.read_bytes(path)) if tensorflow_files.exists(path) else {}
+
+
+def _keep_run_id(folder: str, service: str, run_id: str) -> None:
+    content = json.dumps(_run_ids(folder) | {service: run_id})
+    tensorflow_files.write_bytes(f"{folder}/{RUNS_FILE}", content.encode())
+
+
+def _with_split(split: str, values: Mapping[str, float]) -> dict[str, float]:
+    """Returns the metrics by the names that both services show in groups: train/loss."""
+    return {f"{split}/{name}": value for name, value in values.items()}
+
+
+def flat_settings(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Returns nested settings in one level: `loop.dtype` for "dtype" in "loop".
+
+    Args:
+      settings: settings such as those of training.json. The SHA-256 sums of files are replaced by
+        the first twelve digits of a sum over them.
+      prefix: put before each name.
+    """
+    flat: dict[str, Any] = {}
+    for name, value in settings.items():
+        if name.endswith("sha256") and value:
+            flat[f"{prefix}{name}"] = hashlib.sha256(json.dumps(value).encode()).hexdigest()[:12]
+        elif isinstance(value, Mapping):
+            flat |= flat_settings(value, f"{prefix}{name}.")
+        elif isinstance(value, list) and value and isinstance(value[0], Mapping):
+            numbered = {str(number): entry for number, entry in enumerate(value)}
+            flat |= flat_settings(numbered, f"{prefix}{name}.")
+        else:
+            flat[f"{prefix}{name}"] = value
+    return flat
+
+
+class Service(Tracker):
     """A tracker outside of this machine, which neither ends a training nor makes it wait.
 
-    A thread of its own makes the calls, since a service without a network may take minutes to fail.
+    A separate thread makes the calls, since a service without a network may take minutes to fail.
     """
 
     def __init__(self, name: str, tracker: Tracker):
@@ -302,17 +267,13 @@ class Service:
         """See `Tracker`."""
         self._put(self._tracker.log, step, split, values)
 
-    def save(self) -> None:
-        """See `Tracker`."""
-        self._put(self._tracker.save)
-
     def finish(self, is_complete: bool) -> None:
-        """See `Tracker`; waits a little for what isn't sent yet."""
+        """See `Tracker`; waits up to `SECONDS_TO_FINISH` for what isn't sent yet."""
         self._put(self._tracker.finish, is_complete)
         self._calls.put(None)
         self._thread.join(SECONDS_TO_FINISH)
         if self._thread.is_alive():
-            self._say("does not answer, so the last metrics are not there")
+            self._print("does not answer, so the last metrics are missing there")
 
     def _put(self, *call: object) -> None:
         if self._thread.is_alive():  # until the service fails
@@ -323,13 +284,13 @@ class Service:
             function, *given = call
             try:
                 function(*given)
-            except Exception as error:  # Each service has exceptions of its own.
+            except Exception as error:  # Each service has its own exceptions.
                 reason = tensorflow_files.reason(error).rstrip(".")
-                self._say(f"{reason}; the training goes on without it")
+                self._print(f"{reason}; the training goes on without it")
                 return
 
-    def _say(self, text: str) -> None:
-        print(f"--tracker={self._name}: {text}", flush=True)
+    def _print(self, message: str) -> None:
+        print(f"--tracker={self._name}: {message}", flush=True)
 
 
 class Trackers:
@@ -350,11 +311,7 @@ class Trackers:
             tracker.log(step, split, rounded(values))
 
     def save(self) -> None:
-        """See `Tracker`.
-
-        Raises:
-          InputError: the files or the events cannot be written.
-        """
+        """See `Tracker`."""
         for tracker in self._trackers:
             tracker.save()
 
@@ -398,22 +355,14 @@ def _rows_until(path: str, step: int) -> list[dict[str, Any]]:
     return [row for row in rows_of(data) if row["step"] <= step]
 
 
-def _is_row(row: Any) -> bool:
-    return (
-        isinstance(row, dict)
-        and isinstance(row.get("split"), str)
-        and isinstance(row.get("step"), int)
-        and all(len(name) <= _LONGEST_NAME for name in row)
-    )
-
-
 def rows_of(data: bytes) -> list[dict[str, Any]]:
     """Returns the lines of metrics.jsonl up to a damaged one, which must not end a training."""
     rows = []
     with contextlib.suppress(ValueError):
         for line in data.splitlines():
             row = json.loads(line)
-            if not _is_row(row):
+            is_row = isinstance(row, dict) and isinstance(row.get("split"), str)
+            if not is_row or not isinstance(row.get("step"), int):
                 break
             rows.append(row)
     return rows
