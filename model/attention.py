@@ -179,7 +179,7 @@ def attend_locally(
         return attend(query_BNLD, key_BNLD, value_BNLD, bias, *settings)
     blocks = -(-length // reach)
     end = blocks * reach - length
-    # A block of padding stands at both ends, for the neighbours of the first and the last block.
+    # A block of padding is at both ends, for the neighbours of the first and the last block.
     sides = [[0, 0], [0, 0], [reach, end + reach], [0, 0]]
     query_BNSCD = ops.reshape(
         ops.pad(query_BNLD, [[0, 0], [0, 0], [0, end], [0, 0]]), (-1, heads, blocks, reach, width)
@@ -204,7 +204,7 @@ def attend_locally(
 
 
 def _neighbours(blocks, axis: int = 3):
-    """Returns each block between its neighbours, side by side; blocks stand on axis 2."""
+    """Returns each block between its neighbours, side by side; blocks are on axis 2."""
     return ops.concatenate([blocks[:, :, :-2], blocks[:, :, 1:-1], blocks[:, :, 2:]], axis=axis)
 
 

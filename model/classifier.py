@@ -93,15 +93,16 @@ FEATURE_LAYERS = 4
 
 @dataclasses.dataclass(frozen=True)
 class Head:
-    """What stands on top of the encoder, before the layer that gives the logits.
+    """What is on top of the encoder, before the layer that gives the logits.
 
     Attributes:
       freeze_encoder: whether to train only the head. Its input is then the outputs of the encoder's
         last layers.
       num_bilstm_layers: number of layers of bidirectional LSTM (sections 5.1 and 5.3).
-      window_length: number of tokens in a window of a text; None if each text is one sequence.
-      pooling: what is taken of the tokens for the vector of a text, `mean` or `cls`; other models
-        do not read it.
+      window_length: number of tokens in a window of a document; None if each document is one
+        sequence.
+      pooling: what is taken of the tokens for the vector of a document, `mean` or `cls`; other
+        models do not read it.
     """
 
     freeze_encoder: bool = False
@@ -164,7 +165,7 @@ class BertClassifier(_TaskModel):
 
     With one label, the logit is the value of a regression or the score of a choice (section 4.4).
 
-    A text may stand in several windows. Its logits are then the mean of theirs, which is the layer
+    A document may have several windows. Its logits are then the mean of theirs, which is the layer
     on top of the mean of their pooled outputs: the hierarchical method with mean pooling of Sun et
     al. 2019 (How to fine-tune BERT for text classification, arXiv 1905.05583).
     """
@@ -182,7 +183,7 @@ class BertClassifier(_TaskModel):
           config: sizes, activation and dropout rates.
           num_labels: number of logits C.
           seed: seed of every initial weight; the encoder is as `BertEncoder(config, seed)`.
-          head: what stands on top of the encoder. A BiLSTM takes the place of the pooler: its last
+          head: what is on top of the encoder. A BiLSTM takes the place of the pooler: its last
             states are classified.
         """
         super().__init__("bert_classifier", config, num_labels, seed, head)
@@ -193,9 +194,9 @@ class BertClassifier(_TaskModel):
 
         Args:
           features: `input_ids`, `input_mask` and `segment_ids`, int32 or int64 [B, L], as in
-            `BertEncoder`; other keys are ignored. With a window length, the windows of a text
-            stand end to end in its row, all but the last full. L that is not static must be a
-            multiple of the window length.
+            `BertEncoder`; other keys are ignored. With a window length, the windows of a
+            document are end to end in its row, all but the last full. L that is not static must be
+            a multiple of the window length.
           dropout_seed: integer [2], another for every step and replica; None switches dropout off.
 
         Returns:
@@ -207,13 +208,13 @@ class BertClassifier(_TaskModel):
             return self._logits_of_sequences(inputs, dropout_seed)
         if length is not None and length % width:
             inputs = [ops.pad(x, [[0, 0], [0, -length % width]]) for x in inputs]
-        # W is the number of windows of all texts.
+        # W is the number of windows of all documents.
         folded = [ops.reshape(x, (-1, width)) for x in inputs]
         logits_WC = self._logits_of_sequences(folded, dropout_seed)
         is_window = ops.cast(ops.any(folded[1] > 0, axis=1), "float32")
-        texts = ops.shape(inputs[0])[0]
-        weights = ops.reshape(is_window, (texts, -1, 1))
-        logits = ops.reshape(logits_WC, (texts, -1, logits_WC.shape[-1]))
+        documents = ops.shape(inputs[0])[0]
+        weights = ops.reshape(is_window, (documents, -1, 1))
+        logits = ops.reshape(logits_WC, (documents, -1, logits_WC.shape[-1]))
         return ops.sum(weights * logits, axis=1) / ops.maximum(ops.sum(weights, axis=1), 1.0)
 
     def _logits_of_sequences(self, inputs, dropout_seed):

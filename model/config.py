@@ -59,7 +59,7 @@ class EncoderConfig:
     first_position: ClassVar[int] = 0
     # Whether each position has an embedding.
     has_position_table: ClassVar[bool] = True
-    # Number of segments that the encoder tells apart. One that tells none apart reads any.
+    # Number of segments that the encoder distinguishes. One that distinguishes none reads any.
     segments: ClassVar[int | None] = None
     # Whether a dense layer takes the embeddings to the width of the layers.
     projects_embeddings: ClassVar[bool] = False
@@ -144,7 +144,7 @@ class EncoderConfig:
         return dataclasses.replace(self, **dict.fromkeys(rates, rate))
 
     def identity(self) -> dict[str, Any]:
-        """Returns the values that tell this configuration from all others."""
+        """Returns the values that distinguish this configuration from all others."""
         values = dataclasses.asdict(self)
         return values if self.family == "bert" else values | {"model_type": self.family}
 
@@ -154,9 +154,9 @@ class EncoderConfig:
 
     @classmethod
     def from_json(cls, text: str) -> "EncoderConfig":
-        """Reads the text of a `bert_config.json` or of a Hugging Face `config.json`.
+        """Reads the content of a `bert_config.json` or of a Hugging Face `config.json`.
 
-        Fields that the text leaves out get their defaults. Unknown keys are ignored unless they
+        Fields that it leaves out get their defaults. Unknown keys are ignored unless they
         ask for arithmetic that this package lacks, such as relative positions.
 
         Args:
@@ -166,7 +166,7 @@ class EncoderConfig:
           The configuration.
 
         Raises:
-          ValueError: the text is not a JSON object, lacks `vocab_size`, asks for arithmetic that is
+          ValueError: it is not a JSON object, lacks `vocab_size`, asks for arithmetic that is
             not the family's, or has a value that the family refuses.
         """
         return cls.from_values(parse_config(text))
@@ -189,7 +189,7 @@ class EncoderConfig:
         return cls(**{ours: values[name] for ours, name in fields.items() if name in values})
 
     def to_json(self) -> str:
-        """Returns JSON text for `from_json`, in the original release's layout."""
+        """Returns JSON for `from_json`, in the original release's layout."""
         return json.dumps(self.to_values(), indent=2, sort_keys=True) + "\n"
 
 
@@ -197,7 +197,7 @@ def parse_config(text: str) -> dict[str, Any]:
     """Returns the content of a configuration file.
 
     Raises:
-      ValueError: the text is not a JSON object.
+      ValueError: it is not a JSON object.
     """
     try:
         values = json.loads(text, object_pairs_hook=_object)
@@ -213,11 +213,11 @@ def parse_config(text: str) -> dict[str, Any]:
 
 
 class SegmentedConfig(EncoderConfig):
-    """What families have in common that tell segments apart, `type_vocab_size` of them."""
+    """What families that distinguish segments have in common, `type_vocab_size` of them."""
 
     @property
     def segments(self) -> int:
-        """Number of segments that the encoder tells apart."""
+        """Number of segments that the encoder distinguishes."""
         return self.type_vocab_size
 
 
@@ -245,9 +245,9 @@ class BertConfig(SegmentedConfig):
             raise ValueError(f"is_decoder must be true or false, but is {shown(self.is_decoder)}")
 
     def identity(self) -> dict[str, Any]:
-        """Returns the values that tell this configuration from all others.
+        """Returns the values that distinguish this configuration from all others.
 
-        The original release has no `is_decoder`, so it stands there only if it is true.
+        The original release has no `is_decoder`, so it is there only if it is true.
         """
         values = super().identity()
         return values if self.is_decoder else {n: v for n, v in values.items() if n != "is_decoder"}
@@ -301,13 +301,13 @@ def _require_positive_integer(field: str, value: Any) -> None:
 
 
 def require_number(field: str, value: Any) -> None:
-    """Refuses what is no number."""
+    """Raises ValueError unless the value is a number."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ValueError(f"{field} must be a number, but is {shown(value)}")
 
 
 def require_id(field: str, value: Any) -> None:
-    """Refuses what is no id of a token."""
+    """Raises ValueError unless the value is the id of a token."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise ValueError(f"{field} must be an integer from 0 on, but is {shown(value)}")
 

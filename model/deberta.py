@@ -130,7 +130,7 @@ def _by_distance(x_BNLD, y_RND):
         count = block.shape[2]
         rows = y_RND[length - first - count : 2 * length - first]
         product_NBCR = ops.einsum("bncd,rnd->nbcr", block, rows)
-        # Element (i, j - i + C - 1) stands at i * (L + C - 1) + j + C - 1 of the flat array.
+        # Element (i, j - i + C - 1) is at i * (L + C - 1) + j + C - 1 of the flat array.
         flat = ops.reshape(product_NBCR, (heads, -1, count * (length + count)))
         shorter = length + count - 1
         flat = flat[:, :, count - 1 : count - 1 + count * shorter]
@@ -273,7 +273,7 @@ class DebertaEncoder(Encoder):
 
         Args:
           config, seed, has_pooler: see `BertEncoder`.
-          embeddings: embeddings without their variables; None for a table of its own.
+          embeddings: embeddings without their variables; None for a separate table.
           name: name of the encoder; None for that of the family.
         """
         super().__init__(name=name or config.family)
@@ -346,7 +346,7 @@ class DisentangledEmbeddings(WordEmbeddings):
 
 
 class GeneratorEmbeddings(WordEmbeddings):
-    """Word embeddings of the generator: another layer's table E, and a layer norm of its own."""
+    """Word embeddings of the generator: another layer's table E, and a separate layer norm."""
 
     def __init__(self, config: DebertaV2Config, table: Callable[[], keras.Variable]):
         """Creates the layer without its variables; `table` returns E."""
@@ -365,7 +365,7 @@ class GeneratorEmbeddings(WordEmbeddings):
 
 
 class DebertaReplacedTokenHead(keras.layers.Layer):
-    """Scores every token beside the first one of its sequence: the more, the likelier replaced.
+    """Scores every token with the first one of its sequence; greater if more likely replaced.
 
     It is LMMaskPredictionHead of the original, and has its names.
     """

@@ -1,7 +1,7 @@
-"""An autoencoder that learns vectors of texts: TSDAE (Wang et al. 2021, arXiv 2104.06979).
+"""An autoencoder that learns vectors of documents: TSDAE (Wang et al. 2021, arXiv 2104.06979).
 
-A decoder must write a text again, of which it sees nothing but the vector that the encoder made of
-some of its words. Its layers and embeddings are the encoder's.
+A decoder must write a document again, of which it sees nothing but the vector that the encoder made
+of some of its words. Its layers and embeddings are the encoder's.
 
 Shape suffixes: B batch, L sequence length, T = B * L, H hidden size, V vocabulary size.
 """
@@ -51,7 +51,7 @@ class SentenceAttention(keras.layers.Layer):
         self.sublayer_output.build()
 
     def call(self, x_TH, vectors_BH, length: int, dropout_seed=None):
-        """Returns x_TH after the attention of each token to the vector of its text."""
+        """Returns x_TH after the attention of each token to the vector of its document."""
         context_TH = ops.repeat(self.value(vectors_BH), length, axis=0)
         return self.sublayer_output(context_TH, x_TH, dropout_seed=dropout_seed)
 
@@ -73,7 +73,7 @@ class DenoisingAutoencoder(keras.Model):
         super().__init__(name="denoising_autoencoder")
         config = sentence_encoder.config
         self.sentence_encoder = sentence_encoder
-        # The length of a vector may tell the decoder something; see `SentenceEncoder.vectors`.
+        # The length of a vector may give the decoder information; see `SentenceEncoder.vectors`.
         self.pooling = dataclasses.replace(sentence_encoder.pooling, is_normalized=False)
         layers = range(config.num_hidden_layers)
         self.attentions = [SentenceAttention(config, seed, index) for index in layers]
@@ -87,16 +87,16 @@ class DenoisingAutoencoder(keras.Model):
         self.built = True
 
     def call(self, features, dropout_seed=None):
-        """Returns the vectors of texts, float32 [B, H], see `SentenceEncoder`."""
+        """Returns the vectors of documents, float32 [B, H], see `SentenceEncoder`."""
         return self.sentence_encoder(features, dropout_seed=dropout_seed)
 
     def logits(self, noisy, features, dropout_seed=None):
         """Returns the logits of the token behind each position, float32 [B, L, V].
 
         Args:
-          noisy: features of what is left of the texts, which the encoder reads.
-          features: `input_ids`, `input_mask` and `segment_ids` of the whole texts, int32 [B, L]; at
-            each position the decoder has read the tokens up to it.
+          noisy: features of what is left of the documents, which the encoder reads.
+          features: `input_ids`, `input_mask` and `segment_ids` of the whole documents, int32 [B,
+            L]; at each position the decoder has read the tokens up to it.
           dropout_seed: integer [2], another for every step and replica; None switches dropout off.
         """
         encoder = self.sentence_encoder.encoder

@@ -24,7 +24,7 @@ def soft_target_losses(student_KV, teacher_KV, temperature: float):
     """Returns T² times the divergence of the softened distributions, in nats, float32 [K].
 
     It is the loss of the soft targets without the entropy of the teacher, which teaches nothing: 0
-    where both say the same. T² keeps the size of its gradients (Hinton et al. 2015, arXiv
+    where both agree. T² keeps the size of its gradients (Hinton et al. 2015, arXiv
     1503.02531, section 2).
 
     Args:

@@ -1,6 +1,6 @@
 """The encoders: what all have, and BERT's embeddings and pooler around its layers.
 
-RoBERTa, DistilBERT, ALBERT and ELECTRA are made of the same parts, as their configurations say.
+RoBERTa, DistilBERT, ALBERT and ELECTRA are made of the same parts, as their configurations define.
 
 Shape suffixes: B batch, L sequence length, T = B * L tokens, H hidden size, F intermediate size,
 N attention heads, D = H / N head size, S segment types, V vocabulary size, E width of embeddings.
@@ -85,7 +85,7 @@ class Encoder(keras.Model):
     """What the encoders of all families have; the constructor creates every variable.
 
     A family's encoder sets `config`, `embeddings`, `encoder_layers` and `pooler`, which is None
-    without one, and says how its layers follow each other.
+    without one, and defines how its layers follow each other.
 
     Attributes:
       separator: id of the token behind each document of a row, across which no token attends; None,
@@ -133,7 +133,7 @@ class Encoder(keras.Model):
         return self.pooler(self.summary(sequence_BLH, input_mask_BL))
 
     def summary(self, x_BLF, input_mask_BL):
-        """Returns the outputs of the tokens that stand for their sequences, [B, F].
+        """Returns the outputs of the tokens that represent their sequences, [B, F].
 
         They are the first ones, [CLS]. In a decoder, where [CLS] sees nothing else, they are the
         last ones (Radford et al. 2018, Improving language understanding by generative pre-training,
@@ -245,7 +245,7 @@ class BertEncoder(Encoder):
 
     @property
     def _distinct_layers(self) -> int:
-        """Number of layers with variables of their own."""
+        """Number of layers with separate variables."""
         return self.config.num_hidden_layers
 
     def build(self, input_shape: tuple | None = None) -> None:

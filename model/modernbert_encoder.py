@@ -1,8 +1,8 @@
 """The network of ModernBERT (Warner et al. 2024, arXiv 2412.13663, section 2.1).
 
 Shape suffixes: B batch, L sequence length, T = B * L tokens, H hidden size, F intermediate size,
-N attention heads, D = H / N head size, V vocabulary size; with a packing, T stands for the rows of
-tokens without padding.
+N attention heads, D = H / N head size, V vocabulary size; with a packing, T is the number of rows
+of tokens without padding.
 """
 
 import math
@@ -275,5 +275,5 @@ class ModernBertMaskedLMHead(keras.layers.Layer):
         )
 
     def call(self, x_KH, word_embeddings_VH):
-        """Returns float32 logits [K, V] of what the encoder's head says at predicted positions."""
+        """Returns float32 logits [K, V] of the encoder's head at predicted positions."""
         return tied_logits(self, x_KH, word_embeddings_VH)

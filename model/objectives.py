@@ -17,7 +17,7 @@ OBJECTIVES = (BERT, MLM, SOP, COPY, RTD, LTR)
 # Objective with a label of a record's two segments -> the name of what is predicted, in metrics and
 # logits.
 PAIR_TASKS = {BERT: "next_sentence", SOP: "sentence_order", COPY: "copy"}
-# Objective -> what its model predicts beside, or in place of, masked tokens.
+# Objective -> what its model predicts besides masked tokens, or instead of them.
 HEADS = {
     BERT: "next sentence prediction",
     MLM: "masked LM",

@@ -1,4 +1,4 @@
-"""ELECTRA: a discriminator that says which tokens a small generator has replaced.
+"""ELECTRA: a discriminator that finds the tokens that a small generator has replaced.
 
 Clark et al. 2020 (arXiv 2003.10555). The discriminator is a `BertEncoder`, so it serves wherever
 one does. The generator reads the discriminator's embeddings, as in the original's
@@ -176,7 +176,7 @@ def put(values_T, positions_K, new_K, is_used_K):
 class ReplacedTokenPretrainer(keras.Model):
     """The generator's and the discriminator's logits.
 
-    Subclasses create `encoder`, `generator_head` and `replaced_token_head`, and say how the
+    Subclasses create `encoder`, `generator_head` and `replaced_token_head`, and define how the
     generator reads a batch.
 
     Attributes:
@@ -231,7 +231,7 @@ class ReplacedTokenPretrainer(keras.Model):
         sampling_seed = _seed_of_batch(ids_BL) if generator_seed is None else generator_seed
         sampled_K = self.sample(logits_KV, sampling_seed)
         ids_T = put(ops.reshape(ids_BL, (-1,)), positions_K, sampled_K, is_used_K)
-        # A draw of the token itself is no replacement (section 2 of the paper).
+        # A draw of the token itself is not a replacement (section 2 of the paper).
         is_other_K = ops.logical_and(is_used_K, sampled_K != labels_K)
         is_replaced_T = put(ops.zeros_like(ids_T), positions_K, 1, is_other_K)
 
@@ -303,7 +303,7 @@ class ElectraPretrainer(ReplacedTokenPretrainer):
 def seed_of_generator(dropout_seed: keras.KerasTensor) -> keras.KerasTensor:
     """Returns the seed, int32 [2], of the generator's dropout and of its draws.
 
-    Seeds of dropout have no negative numbers, so it is no other step's. Only the first number meets
+    Seeds of dropout have no negative numbers, so no other step has it. Only the first number meets
     the sites of dropout, and could be that of another site, if it were negative.
 
     Args:

@@ -42,7 +42,7 @@ _LEAST_LENGTH = 1e-12
 
 
 def pool(states_BLKH, input_mask_BL, pooling: Pooling):
-    """Returns the vector of each text, float32 [B, H].
+    """Returns the vector of each document, float32 [B, H].
 
     Args:
       states_BLKH: outputs of the last layers, float32 [B, L, K, H].
@@ -64,7 +64,7 @@ def pool(states_BLKH, input_mask_BL, pooling: Pooling):
 
 
 class SentenceEncoder(keras.Model):
-    """Vectors of texts; the constructor creates every variable."""
+    """Vectors of documents; the constructor creates every variable."""
 
     def __init__(self, config: EncoderConfig, seed: int = 0, pooling: Pooling | None = None):
         """Creates the encoder, which has no pooler.

@@ -10,7 +10,7 @@ from beambert.model.objectives import RTD
 from beambert.model.pretrainer import BertPretrainer
 from beambert.model.replaced_tokens import ReplacedTokenHead
 
-# Sizes of a small model. Each is another one, so that it shows which size stands in a shape.
+# Sizes of a small model. All differ, so that a shape shows which size is in it.
 _SMALL = {
     "vocab_size": 101,
     "hidden_size": 14,
@@ -29,7 +29,7 @@ def variable_shapes(config: EncoderConfig) -> dict[str, tuple[int, ...]]:
     The model has the heads of the family's first objective; that of ELECTRA has the masked-LM head
     of a generator, too.
     """
-    # A small model has the same variables. Its second layer stands for all further ones.
+    # A small model has the same variables. Its second layer represents all further ones.
     names = {field.name for field in dataclasses.fields(config)} & _SMALL.keys()
     small = dataclasses.replace(
         config,
@@ -41,7 +41,7 @@ def variable_shapes(config: EncoderConfig) -> dict[str, tuple[int, ...]]:
     if config.embedding_width == config.hidden_size and not config.projects_embeddings:
         small, names = _as_wide(small), names - {"embedding_size"}
     sizes = {getattr(small, name): getattr(config, name) for name in names}
-    # Some variables stand side by side in one array.
+    # Some variables are side by side in one array.
     sizes |= {3 * small.hidden_size: 3 * config.hidden_size}
     sizes |= {2 * small.intermediate_size: 2 * config.intermediate_size}
     if "position_buckets" in names:

@@ -66,7 +66,7 @@ class ModelFolder:
 
     @property
     def do_lower_case(self) -> bool:
-        """Whether text was lower-cased and stripped of accents."""
+        """Whether the input is lower-cased and stripped of accents."""
         return self.training["do_lower_case"]
 
 
@@ -232,7 +232,7 @@ def open_model(path: str, flag: str) -> ModelFolder:
 
 
 def fault_of(names: Sequence[str]) -> str:
-    """Returns why a folder with these names is no model folder, and what to do; "" if it is one."""
+    """Returns why a folder with these names is not a model folder; "" if it is one."""
     if TRAINING_FILE in names:
         return ""
     what = (
@@ -285,7 +285,7 @@ def load_weights(model: keras.Model, path: str) -> None:
 
     Raises:
       InputError: the file is missing or damaged, holds the weights of another model, or has a
-        weight that is no finite number.
+        weight that is not finite.
     """
     stored = f"{path}/{WEIGHTS_FILE}"
     tensorflow_files.check_regular(stored)
@@ -296,7 +296,7 @@ def load_weights(model: keras.Model, path: str) -> None:
             _check_arrays(file, model)
             model.load_weights(file)
             if not all(np.isfinite(variable.numpy()).all() for variable in model.weights):
-                raise ValueError("it has weights that are no finite numbers")
+                raise ValueError("it has weights that are not finite")
         except Exception as error:  # A damaged file may raise any exception.
             reason = tensorflow_files.reason(error)
             raise claims.refusal(stored, "loaded", reason, _OTHER_WEIGHTS) from error
@@ -334,7 +334,7 @@ def _check_arrays(file: str, model: keras.Model) -> None:
             lambda name, link: None if isinstance(link, h5py.HardLink) else links.append(name)
         )
     if links:
-        raise ValueError(f"{links[0]} stands for an array elsewhere")
+        raise ValueError(f"{links[0]} is a link to an array elsewhere")
     wanted = [tuple(variable.shape) for variable in model.weights]
     if sorted(shapes) != sorted(wanted):
         raise ValueError(
@@ -356,7 +356,7 @@ def model_config(name: str, vocabulary: Vocabulary, family: str | None = None) -
       family: name of the family; None for BERT, or for that of a configuration file.
 
     Raises:
-      InputError: there is no such size or file, or the vocabulary has more tokens than the model.
+      InputError: the size or the file does not exist, or the vocabulary is larger than the model's.
     """
     described, vocab_size = FAMILIES[family or "bert"], len(vocabulary)
     if name.endswith(".json"):  # may be on gs://

@@ -92,7 +92,7 @@ def _finder(config: EncoderConfig, num_labels: int, seed: int, head: Head) -> ke
 
 
 def _embedder(config: EncoderConfig, num_labels: int, seed: int, head: Head) -> keras.Model:
-    # The losses compare cosines, so that vectors have no length of their own.
+    # The losses compare cosines, so that the length of a vector has no meaning.
     return SentenceEncoder(config, seed, Pooling(head.pooling, is_normalized=True))
 
 
@@ -124,7 +124,7 @@ def build_model(
 def outside_index(labels: Sequence[str]) -> int:
     """Returns the index of the label for words that were cut off a sequence.
 
-    This is the label of words outside entities, or the first label if there is no such one.
+    This is the label of words outside entities, or the first label if there is none.
     """
     return labels.index(OUTSIDE) if OUTSIDE in labels else 0
 

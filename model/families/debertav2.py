@@ -28,7 +28,7 @@ from beambert.model.objectives import GENERATOR_DEPTH, MLM, RTD
 # less time than with all of them at once (tiny, two busy cores).
 BLOCK = 128
 
-# These are the values of transformers where a file says nothing: the second version differs from
+# These are the values of transformers where a file has no value: the second version differs from
 # the third in them.
 _UNSAID = {
     "relative_attention": False,
@@ -92,7 +92,7 @@ class DebertaV2Config(EncoderConfig):
         return dataclasses.replace(self, num_hidden_layers=layers)
 
     def to_values(self) -> dict[str, Any]:
-        """Returns the content of a configuration file, which says what makes it version 3."""
+        """Returns the content of a configuration file, with what makes it version 3."""
         return super().to_values() | self.fixed
 
     @classmethod
@@ -224,7 +224,7 @@ class DebertaV2(Family):
         return config.shallower(size)
 
     def described_as_pair(self, config: DebertaV2Config) -> dict[str, Any]:
-        """Returns nothing: the encoder's values say it all."""
+        """Returns nothing: the encoder's values are complete."""
         return {}
 
     def discriminator_name(self, path: str) -> tuple[str, bool] | None:

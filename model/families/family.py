@@ -110,7 +110,7 @@ class Family:
 
     @property
     def exports_pairs(self) -> bool:
-        """Whether a discriminator of its own classes may stand beside a generator."""
+        """Whether a discriminator of the family may be exported with a generator."""
         return self.discriminator_class.startswith(self.class_prefix)
 
     @property
@@ -153,7 +153,7 @@ class Family:
         return generator_config(config, size)
 
     def described_as_pair(self, config: Any) -> dict[str, Any]:
-        """Returns what the two exported configurations say beside the encoder's values.
+        """Returns what the two exported configurations have besides the encoder's values.
 
         Args:
           config: configuration of the discriminator.

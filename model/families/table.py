@@ -27,18 +27,18 @@ def family_of(config: EncoderConfig) -> Family:
 
 
 def read_config(text: str) -> EncoderConfig:
-    """Reads the text of a configuration file of any family, which its `model_type` names.
+    """Reads the content of a configuration file of any family, which its `model_type` names.
 
     A `bert_config.json` of the original release names none, and is BERT's.
 
     Raises:
-      ValueError: there is no such family, or `EncoderConfig.from_json` refuses the text.
+      ValueError: the family is unknown, or `EncoderConfig.from_json` refuses the content.
     """
     values = parse_config(text)
     name = values.get("model_type", "bert")
     if not isinstance(name, str) or name not in FAMILIES:
         raise ValueError(
-            f"its model_type {shown(name)} is no family of encoders here; they are "
+            f"its model_type {shown(name)} is not a family of encoders here; they are "
             f"{', '.join(FAMILIES)}"
         )
     try:

@@ -106,7 +106,7 @@ def add_positions_flag(parser: FlagGroup) -> None:
 
 
 def add_asking_flags(parser: FlagParser, texts: str, results: str) -> None:
-    """Adds the flags of an encoder, the texts that it is asked about, and the file of its answers.
+    """Adds the flags of an encoder, its inputs, and the file of its answers.
 
     Args:
       parser: parser of the command.
@@ -170,7 +170,7 @@ def check_config(model: str | None) -> None:
     """Refuses a local bert_config.json that does not exist; sizes and None pass.
 
     Raises:
-      InputError: there is no such file.
+      InputError: the file does not exist.
     """
     if model and model.endswith(".json") and is_local(model) and not os.path.exists(model):
         raise InputError(f"--model={model}: no such file; check the path, or name a size")

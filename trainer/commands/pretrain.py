@@ -91,7 +91,7 @@ def build_parser(recipe: Recipe = DEFAULT_RECIPE) -> FlagParser:
         "--recipe",
         choices=RECIPES,
         default=bert_base.__name__,
-        help="recipe that sets the defaults of other flags; docs/recipes.md says which to take "
+        help="recipe that sets the defaults of other flags; docs/recipes.md compares them "
         "(default: %(default)s)",
     )
     _add_data_flags(parser.add_argument_group("data"), recipe)
@@ -184,7 +184,7 @@ def _add_objective_flags(group: FlagGroup, recipe: Recipe) -> None:
         "--distill_from",
         metavar="PATH",
         help="teacher of the encoder, with the vocabulary of the records: any path that --init "
-        "takes; its masked-LM distribution and hidden states are learned beside --objective, or "
+        "takes; its masked-LM distribution and hidden states are learned besides --objective, or "
         "the relations in its last layer if it has no masked-LM head (default: no teacher)",
     )
 
@@ -213,7 +213,7 @@ def _add_encoder_flags(group: FlagGroup, recipe: Recipe) -> None:
         "--init_tokens",
         choices=new_tokens.WAYS,
         default=new_tokens.PIECES,
-        help="how the embeddings of tokens begin that the records' vocabulary has beside that of "
+        help="how the embeddings of tokens begin that the records' vocabulary has besides those of "
         "--init (see `beambert vocab --extend`): as the mean of the pieces that a token takes the "
         "place of, or as the average of all (default: %(default)s)",
     )
@@ -398,10 +398,10 @@ def _schedule_of(
 
 
 def _check_without_effect(flags: argparse.Namespace, recipe: Recipe) -> None:
-    """Refuses shares that have no effect beside the other flags.
+    """Refuses shares that have no effect with the other flags.
 
     Raises:
-      InputError: there is such a flag.
+      InputError: a flag has no effect.
     """
     for name, needs, is_met in (
         ("decay_share", f"--schedule={TRAPEZOID}", flags.schedule == TRAPEZOID),
@@ -421,7 +421,7 @@ def _budget_of(flags: argparse.Namespace) -> Budget | None:
     """Returns the budget that is given; None for none. Refuses flags that it takes the place of.
 
     Raises:
-      InputError: such a flag is given, or the budget is none.
+      InputError: such a flag is given, or the budget is invalid.
     """
     if flags.budget is None:
         return None
@@ -440,7 +440,7 @@ def _check_paths(flags: argparse.Namespace) -> None:
     """Refuses local paths that cannot be used before TensorFlow is imported, which takes seconds.
 
     Raises:
-      InputError: a folder or a file does not exist, or is no finished records folder.
+      InputError: a folder or a file does not exist, or is not a finished records folder.
     """
     given = [("data", flags.data), ("long_data", flags.long_data)]
     given += [("eval_data", folder) for folder in parse_eval_data(flags.eval_data or ()).values()]

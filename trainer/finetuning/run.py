@@ -36,8 +36,8 @@ from beambert.trainer.loop.steps import Trainer
 from beambert.trainer.loop.strategy import (
     check_batch,
     is_chief,
-    lost_worker_told,
     make_strategy,
+    raise_on_lost_worker,
     resolve_dtype,
     translate_out_of_memory,
 )
@@ -65,7 +65,7 @@ def finetune(
       InputError: a setting or the data cannot be used, or another worker is gone.
     """
     strategy = strategy or make_strategy("auto")
-    with lost_worker_told(strategy):
+    with raise_on_lost_worker(strategy):
         return _finetune(job, strategy)
 
 

@@ -13,7 +13,7 @@ from beambert.pipelines.storage import tensorflow_files
 from beambert.trainer.loop.steps import Trainer
 
 # Remedy in errors of storage that occur in the middle of a training.
-CONTINUES = "mend that and run the same command again, which continues"
+CONTINUES = "fix that and run the same command again, which continues"
 
 
 def open_checkpoints(
@@ -44,7 +44,7 @@ def open_checkpoints(
             f"{directory}/checkpoint: cannot be read; found {len(steps)} checkpoints by name",
             flush=True,
         )
-        # CheckpointState of tensorflow/python/training/checkpoint_state.proto, as text.
+        # CheckpointState of tensorflow/python/training/checkpoint_state.proto, in text format.
         lines = [f'model_checkpoint_path: "ckpt-{steps[-1]}"']
         lines += [f'all_model_checkpoint_paths: "ckpt-{step}"' for step in steps]
         # A checkpoint without a timestamp would be kept for ever.
@@ -172,9 +172,9 @@ def needed_steps(evaluations: Evaluations, metric: str, resumable: Collection[in
 
 
 class BestWeights:
-    """The weights of the best evaluation, without the optimizer's state, in a folder of their own.
+    """The weights of the best evaluation, without the optimizer's state, in a separate folder.
 
-    TensorFlow writes a checkpoint aside and renames it.
+    TensorFlow writes a checkpoint under a temporary name and renames it.
     """
 
     def __init__(self, trainer: Trainer, folder: str):
@@ -192,7 +192,7 @@ class BestWeights:
             tf.io.gfile.makedirs(self._folder)
             self._checkpoint.write(f"{self._folder}/ckpt-{step}")
         for old in set(checkpoint_steps(self._folder)) - {step, *needed}:
-            # The index goes first, so that nobody takes what is left for a checkpoint.
+            # The index goes first, so that what is left is not taken for a checkpoint.
             for path in reversed(tensorflow_files.match(f"{self._folder}/ckpt-{old}.*")):
                 tensorflow_files.delete(path)
 

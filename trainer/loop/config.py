@@ -33,7 +33,7 @@ STATIC, DYNAMIC = "static", "dynamic"
 FINETUNING_BATCH_SIZE = 32
 FINETUNING_EPOCHS = 3.0
 # On few examples three passes are too few updates (Mosbach et al. 2021, arXiv 2006.04884, section
-# 6). The user's own tasks take so many updates by default, in at most so many passes; measured,
+# 6). The user's own tasks take this many updates by default, in at most this many passes; measured,
 # docs/tasks.md.
 OWN_TASK_UPDATES, OWN_TASK_EPOCHS = 300, 30.0
 FINETUNING_WARMUP_PROPORTION = 0.1
@@ -249,7 +249,7 @@ class LoopConfig:
 
 
 def _is_installed(library: str) -> bool:
-    """Returns whether a library can be imported; a folder of its name is no library."""
+    """Returns whether a library can be imported; a folder with its name does not count."""
     found = importlib.util.find_spec(library)
     return found is not None and found.origin is not None
 

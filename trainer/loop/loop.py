@@ -39,8 +39,8 @@ from beambert.trainer.loop.trackers import (
     rounded,
 )
 
-# A training by time that ends before this share of its schedule is told to have ended early; the
-# rate is measured too roughly to tell more.
+# A training by time that ends before this share of its schedule is reported as ended early. The
+# rate is measured too roughly for a larger share.
 LEAST_SHARE_OF_SCHEDULE = 0.9
 
 
@@ -212,7 +212,7 @@ class _Training:
     def evaluate_at_the_end(self) -> dict[str, float]:
         """Returns the metrics on all held-out data; sets the best weights if they are kept."""
         phase, step = self._phases[-1], self._trainer.steps_done
-        progress = EvaluationProgress(phase.evaluation_batches, self._say)
+        progress = EvaluationProgress(phase.evaluation_batches, self._print)
         metrics = (
             self._trainer.evaluate(phase.evaluation(None), progress.update, phase.score)
             if phase.evaluation
@@ -220,7 +220,7 @@ class _Training:
         )
         if metrics:
             self._log_evaluation(step, metrics)
-            self._say(f"held out at the end: {describe_metrics(metrics)}")
+            self._print(f"held out at the end: {describe_metrics(metrics)}")
         if self._chief:
             self._check_lock()
         self.log.save()
@@ -237,7 +237,7 @@ class _Training:
         phase = self._phases[-1]
         found = self._trainer.evaluate(phase.evaluation(None), score=phase.score)
         name = describe_name(self._config.best_metric)
-        self._say(f"best {name} on held-out data: step {best:,}, {describe_metrics(found)}")
+        self._print(f"best {name} on held-out data: step {best:,}, {describe_metrics(found)}")
         return found
 
     def _is_over(self) -> bool:
@@ -246,11 +246,11 @@ class _Training:
         return patience is not None and is_over(self._evaluations, metric, patience)
 
     def _stops_early(self, step: int) -> bool:
-        """Says and returns whether the training is over before its last step."""
+        """Prints and returns whether the training is over before its last step."""
         if not self._is_over():
             return False
         metric = self._config.best_metric
-        self._say(
+        self._print(
             f"stopped early at step {step:,} of {self._last:,}: none of the "
             f"{self._config.patience} evaluations after step "
             f"{best_step(self._evaluations, metric):,} has a better {describe_name(metric)}"
@@ -276,23 +276,23 @@ class _Training:
         rate = self._pace.of(step, time.monotonic() - self._seconds_evaluating)
         left = self._trainer.optimizer_config.budget_seconds - self._spent.seconds
         if rate and step < course.last:
-            seconds = left - self._seconds_besides(step, rate, left)
+            seconds = left - self._seconds_for_others(step, rate, left)
             if seconds < 1 / rate:
-                self._tell_early_end(course.position(step) / course.end)
+                self._report_early_end(course.position(step) / course.end)
             course.change(step, updates_left(course, step, self._phases, 1 / rate, seconds))
         self._meter.plan(course.last, max(left, 0.0))
 
-    def _tell_early_end(self, share: float) -> None:
-        """Says that the time is over, unless this share of the schedule is near its end."""
+    def _report_early_end(self, share: float) -> None:
+        """Prints that the time is over, unless this share of the schedule is near its end."""
         if share < LEAST_SHARE_OF_SCHEDULE:
             is_evaluated = bool(self._phases[-1].evaluation)
-            self._say(
-                f"--budget: no time is left{' beside the evaluation at the end' * is_evaluated}; "
+            self._print(
+                f"--budget: no time is left{' besides the evaluation at the end' * is_evaluated}; "
                 f"the training ends at {share:.0%} of its schedule, with a learning rate that has "
                 f"not fallen to 0; give more time{', or fewer held-out records' * is_evaluated}"
             )
 
-    def _seconds_besides(self, step: int, rate: float, left: float) -> float:
+    def _seconds_for_others(self, step: int, rate: float, left: float) -> float:
         """Returns the time that evaluations and compiling will still take.
 
         Args:
@@ -324,7 +324,7 @@ class _Training:
         )
         return Meter(self._last, phase, tokens_later, self._peak)
 
-    def _say(self, line: str) -> None:
+    def _print(self, line: str) -> None:
         if self._chief:
             print(line, flush=True)
 
@@ -341,7 +341,7 @@ class _Training:
         if self._chief:
             self._save(step)
         self._await_saved(step)
-        self._say(
+        self._print(
             f"stopped at step {step:,} of {self._last:,} and saved in {self._output.model}; "
             "the same command continues"
         )
@@ -350,7 +350,7 @@ class _Training:
     def _train_steps(self, iterator: Any, step: int, steps: int) -> None:
         """Runs one graph call from a step on and logs its metrics."""
         if not self._meter.has_compiled:
-            self._say("compiling the training step …")
+            self._print("compiling the training step …")
         self._meter.restart()
         try:
             metrics = self._trainer.train_steps(iterator, steps)
@@ -407,7 +407,7 @@ class _Training:
         self._evaluated.append(phase)
         self._seconds_evaluating += time.monotonic() - started
         self._log_evaluation(step, held_out)
-        self._say(f"held out at step {step:,}: {describe_metrics(held_out)}")
+        self._print(f"held out at step {step:,}: {describe_metrics(held_out)}")
 
     def _keep_if_best(self, step: int) -> None:
         metric = self._config.best_metric

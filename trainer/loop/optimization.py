@@ -157,7 +157,7 @@ class Optimizer:
           gradients: this replica's share of the global gradient. The shares are summed over the
             replicas, and the sum is clipped.
           step: number of this update, counted from 0.
-          scheduled: step of the schedule at which the update stands; None for its number.
+          scheduled: position of the update in the schedule; None for its number.
 
         Returns:
           The norm of the global gradient before clipping.

@@ -63,11 +63,11 @@ _SECONDS = "seconds"
 
 
 class Course:
-    """At which step of its schedule a training stands at each update.
+    """The step of its schedule at which a training is at each update.
 
-    From the update `first` on, when it stood at the step `position`, it goes evenly to the end of
+    From the update `first` on, when it was at the step `position`, it goes evenly to the end of
     the schedule, which it reaches after the update `last`. The three numbers are in a variable, so
-    that a checkpoint has them and a new course compiles nothing anew.
+    that a checkpoint has them and a new plan compiles nothing anew.
     """
 
     def __init__(self, optimizer: OptimizerConfig):
@@ -97,14 +97,14 @@ class Course:
         return int(self.variable.numpy()[2])
 
     def step_at(self, position: float) -> int:
-        """Returns the first update at which the training stands at a step of the schedule."""
+        """Returns the first update at which the training is at a step of the schedule."""
         first, then, last = self.variable.numpy().tolist()
         share = (position - then) / (self.end - then)
         # Numbers of 32 bits end a little before or behind the step.
         return min(math.ceil(first + share * (last - first) - 1e-3), int(last))
 
     def change(self, step: int, updates: int) -> None:
-        """Goes evenly to the end of the schedule in so many updates from a step on."""
+        """Goes evenly to the end of the schedule in a number of updates from a step on."""
         self.variable.assign([float(step), self.position(step), float(step + updates)])
 
 
@@ -114,7 +114,7 @@ def updates_left(
     """Returns the number of updates to the end of the schedule, at least 1, that a time allows.
 
     Args:
-      course: the place of the training in its schedule.
+      course: the position of the training in its schedule.
       step: number of updates that are done.
       phases: phases of the training by steps of the schedule. Their updates take times that are
         proportional to their operations.
@@ -146,7 +146,7 @@ class TimeSpent:
 
         Args:
           folder: the model folder.
-          started: what the clock said when this process began; None for now.
+          started: time of the clock when this process began; None for now.
           clock: returns the seconds since any fixed moment.
         """
         self._path = f"{folder}/{SPENT_FILE}"

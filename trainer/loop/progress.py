@@ -12,17 +12,17 @@ from beambert.progress import Pace
 if TYPE_CHECKING:
     from beambert.trainer.loop.phases import Phase
 
-# A graph call does as many updates as take about so many seconds. A signal waits for its end.
+# A graph call does as many updates as take about this many seconds. A signal waits for its end.
 SECONDS_A_CALL = 2.5
 MOST_STEPS_A_CALL = 1000
-# A training and an evaluation print a line after so many seconds each.
+# A training and an evaluation print a line every this many seconds.
 SECONDS_A_REPORT = 10.0
 
 
 def describe_metrics(metrics: Mapping[str, float]) -> str:
     """Formats metrics for a person: accuracies in percent, losses in nats.
 
-    Those of a source, "NAME/metric", stand on a line of their own.
+    Those of a source, "NAME/metric", are on a separate line.
     """
     lines: dict[str, list[str]] = {}
     for name, value in metrics.items():
@@ -143,15 +143,15 @@ class Meter:
 class EvaluationProgress:
     """Reports the progress of a long evaluation, so that no command is silent for minutes."""
 
-    def __init__(self, batches: int, say: Callable[[str], None]):
+    def __init__(self, batches: int, report: Callable[[str], None]):
         """Starts the clock.
 
         Args:
           batches: number of batches that will be evaluated.
-          say: prints a line.
+          report: prints a line.
         """
         self._batches = batches
-        self._say = say
+        self._report = report
         self._pace = Pace()  # The first batch compiles.
         self._reported = time.monotonic()
 
@@ -165,4 +165,4 @@ class EvaluationProgress:
         line = f"evaluating: {done:,} of {self._batches:,} batches"
         if rate:
             line += f", {duration((self._batches - done) / rate)} left"
-        self._say(line)
+        self._report(line)

@@ -61,7 +61,7 @@ class Trainer:
             self._optimizer = Optimizer(paths, self._variables, optimizer)
             self.step = tf.Variable(0, dtype=tf.int64, trainable=False, name="global_step")
             self.course = Course(optimizer) if optimizer.budget_seconds is not None else None
-        # Variables are saved by name rather than by place in a list, so that other programs can
+        # Variables are saved by name rather than by position in a list, so that other programs can
         # read a checkpoint.
         self.checkpoint = tf.train.Checkpoint(
             step=self.step,
@@ -90,7 +90,7 @@ class Trainer:
         ]
 
     def _by_way(self, functions: Sequence[Callable[..., Any]], features: Any, *others: Any) -> Any:
-        """Calls the cheapest of the functions for a batch, as the objective's `way` says."""
+        """Calls the cheapest of the functions for a batch, which the objective's `way` selects."""
         way = self.objective.way(features)
         if way is None:
             return functions[0](features, *others)
@@ -329,7 +329,7 @@ _STORAGE_ERRORS = (
 
 
 class DamagedData(InputError):
-    """A file of the data is damaged; TensorFlow doesn't say which."""
+    """A file of the data is damaged; TensorFlow does not report which."""
 
 
 class NotFinite(Exception):
@@ -360,7 +360,7 @@ def _reading(strategy: tf.distribute.Strategy) -> Iterator[None]:
             "which continues"
         ) from error
     except tf.errors.UnavailableError as error:
-        # Under several workers it is mostly another one that is gone, see `lost_worker_told`.
+        # Under several workers it is mostly another one that is gone, see `raise_on_lost_worker`.
         if are_several(strategy):
             raise
         raise InputError(

@@ -19,8 +19,8 @@ from beambert.trainer.loop.config import AUTO, BFLOAT16, FLOAT32
 
 # The machines of a cluster start minutes apart, since each loads its image first.
 MINUTES_TO_START = 10
-# A wait that is longer than this is told.
-_SECONDS_UNTOLD = 5.0
+# A longer wait is reported.
+_SECONDS_UNREPORTED = 5.0
 # gRPC waits longer after each attempt, by default up to two minutes.
 _CHANNEL_OPTIONS = [("grpc.max_reconnect_backoff_ms", 2000)]
 # The errors that TensorFlow raises in a process when another one is gone.
@@ -45,7 +45,7 @@ def tf_config() -> dict[str, Any]:
         if isinstance(config, dict) and isinstance(config.get("cluster") or {}, dict):
             return config
     raise InputError(
-        f"TF_CONFIG={text}: must be a JSON object with a cluster and a task; mend it or unset it"
+        f"TF_CONFIG={text}: must be a JSON object with a cluster and a task; fix it or unset it"
     )
 
 
@@ -102,7 +102,7 @@ def wait_for_answers(addresses: Sequence[str], minutes: float = MINUTES_TO_START
       minutes: longest time to wait.
 
     Raises:
-      InputError: nobody answers at one of the addresses in that time.
+      InputError: one of the addresses does not answer in that time.
     """
     import grpc
 
@@ -111,7 +111,7 @@ def wait_for_answers(addresses: Sequence[str], minutes: float = MINUTES_TO_START
         with grpc.insecure_channel(address, _CHANNEL_OPTIONS) as channel:
             ready = grpc.channel_ready_future(channel)
             with contextlib.suppress(grpc.FutureTimeoutError):
-                ready.result(min(_SECONDS_UNTOLD, 60 * minutes))
+                ready.result(min(_SECONDS_UNREPORTED, 60 * minutes))
                 continue
             print(f"waiting for the worker at {address} …", flush=True)
             left = 60 * minutes - (time.monotonic() - begun)
@@ -120,7 +120,7 @@ def wait_for_answers(addresses: Sequence[str], minutes: float = MINUTES_TO_START
             except grpc.FutureTimeoutError as error:
                 raise InputError(
                     f"TF_CONFIG: no worker has answered at {address} for {minutes:g} minutes; run "
-                    "the same command there as well, or mend the address"
+                    "the same command there as well, or fix the address"
                 ) from error
 
 
@@ -132,13 +132,13 @@ def _take_back_sigterm() -> None:
 
 
 def are_several(strategy: tf.distribute.Strategy) -> bool:
-    """Returns whether the devices are those of several machines, each with a process of its own."""
+    """Returns whether the devices are those of several machines, each with its own process."""
     return isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
 
 
 @contextlib.contextmanager
-def lost_worker_told(strategy: tf.distribute.Strategy) -> Iterator[None]:
-    """Turns the errors about a worker that is gone into a sentence.
+def raise_on_lost_worker(strategy: tf.distribute.Strategy) -> Iterator[None]:
+    """Turns errors about a worker that is gone into an `InputError`.
 
     Raises:
       InputError: another worker is gone.
@@ -228,7 +228,7 @@ def make_strategy(name: str, tpu: str | None = None) -> tf.distribute.Strategy:
       tpu: name or address of a TPU, or "local" on a TPU VM.
 
     Raises:
-      InputError: there is no such strategy, the TPU cannot be used, TF_CONFIG is not valid,
+      InputError: the name is unknown, the TPU cannot be used, TF_CONFIG is not valid,
         or a worker that it names does not answer.
     """
     if name not in STRATEGIES:

@@ -18,9 +18,10 @@ from beambert.trainer.pretraining.records import Records, open_file, parse_batch
 # Number of sequences that are dealt to batches at a time, over all hosts. Their mean length differs
 # from the mean of all sequences by a few tokens at most.
 SEQUENCES_DEALT = 4096
-# A share gives a batch at least so many rows. With fewer, batches would differ too much in tokens.
+# A share gives a batch at least this many rows. With fewer, batches would differ too much in
+# tokens.
 LEAST_ROWS = 4
-# Largest number of shares, a power of two. Up to so many hosts can read a share each.
+# Largest number of shares, a power of two. Up to this many hosts can read a share each.
 MOST_SHARES = 16
 
 
@@ -93,11 +94,11 @@ def _deal(order: tf.Tensor, piles: int) -> tf.Tensor:
     return tf.linalg.matrix_transpose(tf.where(is_back, rounds[..., ::-1], rounds))
 
 
-# So many files are read at once, a record from each in turn, which mixes the shards in a batch.
+# This many files are read at once, a record from each in turn, which mixes the shards in a batch.
 FILES_AT_ONCE = 16
 # Number of bytes that are read from a file at a time.
 READ_BUFFER = 1 << 20
-# The masks of held-out records without masks are drawn for so many at once, and with this seed in
+# The masks of held-out records without masks are drawn for this many at once, and with this seed in
 # all trainings, so that their losses compare.
 EVALUATION_ROWS, EVALUATION_SEED = 1024, 0
 # The random bits of a row, among its features.
@@ -252,7 +253,7 @@ def evaluation_batches(
     """Returns all records once, or the first `max_batches` batches, in the order of the files.
 
     Records without masks get the paper's: 15 % of the tokens, of which 80 % become [MASK], 10 % a
-    random token, and 10 % stay. They follow from a record's place in its folder.
+    random token, and 10 % stay. They follow from a record's position in its folder.
 
     The last batch is filled up with empty rows, whose `example_weights` [batch] are 0.
     """
@@ -276,7 +277,7 @@ def evaluation_batches(
 
 
 def _with_masks(dataset: tf.data.Dataset, records: Records) -> tf.data.Dataset:
-    """Returns the features of serialized records without masks, each with masks of its own."""
+    """Returns the features of serialized records without masks, each with its own masks."""
     rules = MaskingRules.of(records)
 
     def masked(number: tf.Tensor, serialized: tf.Tensor) -> dict[str, tf.Tensor]:

@@ -20,8 +20,8 @@ from beambert.trainer.pretraining.masks import MaskingRules, own_rates
 from beambert.trainer.pretraining.plan import RAMP_DIVISORS, PhaseData, PretrainingPlan, make_plan
 from beambert.trainer.pretraining.records import Records
 
-# There are rows for the mean number of tokens plus so many standard errors. A batch that needs more
-# rows is computed with its padding.
+# There are rows for the mean number of tokens plus this many standard errors. A batch that needs
+# more rows is computed with its padding.
 STANDARD_ERRORS = 2
 # So many hosts may share the sequences that are dealt together. With more hosts, more batches need
 # more rows than there are.

@@ -1,4 +1,4 @@
-"""Distillation: a student learns beside masked LM what a teacher answers or how it attends."""
+"""Distillation: besides masked LM, a student learns what a teacher answers or how it attends."""
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
@@ -62,7 +62,7 @@ class Teacher:
           segments: number of segments of a sequence.
 
         Raises:
-          InputError: it cannot read what the student reads, or cannot say what the student says.
+          InputError: its positions, segments or vocabulary do not fit those of the student.
         """
         theirs = weights.config
         head = [path for path in variable_shapes(theirs) if path.startswith(_HEAD)]
@@ -70,7 +70,7 @@ class Teacher:
         given = f"{FLAG}={weights.path}"
         if theirs.is_decoder:
             raise InputError(
-                f"{given}: reads from left to right, so it says nothing of masked tokens; choose "
+                f"{given}: reads from left to right, so it does not predict masked tokens; choose "
                 "another teacher"
             )
         there = theirs.longest_sequence
@@ -149,8 +149,8 @@ class Teacher:
 class DistillationObjective(Objective):
     """A student's own losses, and those of what its teacher shows it.
 
-    Subclasses say what that is. The teacher computes without dropout, and no gradient reaches it.
-    It is no part of the model, so neither checkpoints nor the model folder have it.
+    Subclasses compute the latter. The teacher computes without dropout, and no gradient reaches it.
+    It is not part of the model, so neither checkpoints nor the model folder have it.
     """
 
     def __init__(

@@ -50,25 +50,25 @@ class Budget:
     operations: float | None = None
 
     @classmethod
-    def parse(cls, text: str) -> "Budget":
-        """Returns the budget that a text such as "30min", "6h" or "1e17flops" names.
+    def parse(cls, value: str) -> "Budget":
+        """Returns the budget for a value such as "30min", "6h" or "1e17flops" names.
 
         Raises:
-          InputError: the text names none.
+          InputError: the value is not a budget.
         """
         units = (*_SECONDS, _OPERATIONS)
-        found = re.fullmatch(rf"(\d+(?:\.\d*)?(?:e\+?\d\d?)?)({'|'.join(units)})", text)
+        found = re.fullmatch(rf"(\d+(?:\.\d*)?(?:e\+?\d\d?)?)({'|'.join(units)})", value)
         amount = float(found[1]) if found else 0.0
         if not amount:
             raise InputError(
-                f"--budget={text}: must be a time or a number of operations, such as 90s, 30min, "
+                f"--budget={value}: must be a time or a number of operations, such as 90s, 30min, "
                 "6h, 2d or 1e17flops"
             )
         if found[2] == _OPERATIONS:
             return cls(operations=amount)
         seconds = amount * _SECONDS[found[2]]
         if seconds < LEAST_SECONDS:
-            raise InputError(f"--budget={text}: must be at least {LEAST_SECONDS:g}s")
+            raise InputError(f"--budget={value}: must be at least {LEAST_SECONDS:g}s")
         return cls(seconds=seconds)
 
 
@@ -76,7 +76,7 @@ def parse_rates(text: str) -> tuple[float, float]:
     """Returns the rates at the first step and at the last, from "0.3:0.15" or "0.15".
 
     Raises:
-      ArgumentTypeError: the text is neither; argparse names the flag.
+      ArgumentTypeError: the value is neither; argparse names the flag.
     """
     first, colon, last = text.partition(":")
     try:
@@ -87,26 +87,26 @@ def parse_rates(text: str) -> tuple[float, float]:
 
 
 def rates_text(rates: tuple[float, float]) -> str:
-    """Returns the text that `parse_rates` reads."""
+    """Returns the string that `parse_rates` reads."""
     first, last = rates
     return f"{first!r}" if first == last else f"{first!r}:{last!r}"
 
 
 def parse_replacements(text: str) -> tuple[float, ...]:
-    """Returns the percentages in a text such as "80,10,10".
+    """Returns the percentages in a value such as "80,10,10".
 
     Raises:
-      ArgumentTypeError: the text is no such list; argparse names the flag.
+      ArgumentTypeError: the value is not a list of numbers; argparse names the flag.
     """
     try:
         return tuple(float(number) for number in text.split(","))
     except ValueError as error:
-        message = f"{text!r} are not three numbers with commas between them"
+        message = f"{text!r} is not three numbers with commas between them"
         raise argparse.ArgumentTypeError(message) from error
 
 
 def replacements_text(replacements: Sequence[float]) -> str:
-    """Returns the text that `parse_replacements` reads."""
+    """Returns the string that `parse_replacements` reads."""
     return ",".join(f"{percent:.15g}" for percent in replacements)
 
 
@@ -205,7 +205,7 @@ class PretrainingJob:
       init: weights to start from, see `initial.open_initial`; None starts from random ones.
       init_positions: what to do with positions on which the encoder of `init` was not trained, one
         of `positions.WAYS`.
-      init_tokens: how the embeddings of tokens begin that the vocabulary of the records has beside
+      init_tokens: how the embeddings of tokens begin that the vocabulary of the records has besides
         that of `init`, one of `new_tokens.WAYS`.
       distill_from: teacher, anything that `init` may be; None for none.
       attend_within_documents: whether a token attends to its own document only, where a record has
@@ -219,7 +219,7 @@ class PretrainingJob:
         that of `optimizer`.
 
     Raises:
-      InputError: a value cannot be used, or not beside another.
+      InputError: a value cannot be used, or not together with another.
     """
 
     data: str
@@ -254,7 +254,7 @@ class PretrainingJob:
         check_combinations(self)
 
     def drawn_mask_flags(self) -> dict[str, str]:
-        """Returns name -> text of the flags besides `masking` that are not their defaults."""
+        """Returns name -> value of the flags besides `masking` that are not their defaults."""
         found = {}
         if self.mask_rate:
             found["mask_rate"] = rates_text(self.mask_rate)

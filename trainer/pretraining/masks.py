@@ -138,9 +138,9 @@ def rules_for(
     if is_drawn:
         given = job.mask_rate, job.mask_replacements, job.do_whole_word_mask
         return [MaskingRules.of(each, *given, steps) for each in folders]
-    for name, text in job.drawn_mask_flags().items():
+    for name, value in job.drawn_mask_flags().items():
         raise InputError(
-            f"--{name}={text}: the masks are those of the records; give --masking=dynamic too, or "
+            f"--{name}={value}: the masks are those of the records; give --masking=dynamic too, or "
             "leave it out"
         )
     return [None] * len(folders)
@@ -297,7 +297,7 @@ def choose_words(
     Args:
       key_NL: int32 [N, L], random.
       is_continuation_NL: bool [N, L], true for pieces that continue the word before them.
-      fixed_NL: bool [N, L], true for tokens that may not be chosen; each is a word of its own.
+      fixed_NL: bool [N, L], true for tokens that may not be chosen; each is a separate word.
       wanted_N: int32 [N], largest number of tokens to choose, at most S.
       slots: S.
 
@@ -305,7 +305,7 @@ def choose_words(
       int32 [N, S], the chosen positions in ascending order, filled up with L.
     """
     rows, length = key_NL.shape
-    # A piece behind a fixed token starts a word too: the text was cut inside a word there.
+    # A piece after a fixed token starts a word too: the document was cut inside a word there.
     follows_fixed_NL = tf.pad(fixed_NL, [[0, 0], [1, 0]], constant_values=True)[:, :-1]
     is_start_NL = ~is_continuation_NL | fixed_NL | follows_fixed_NL
     word_NL = tf.cumsum(tf.cast(is_start_NL, tf.int32), axis=1) - 1
@@ -330,37 +330,37 @@ def choose_words(
     return length - tf.math.top_k(distance_NL, slots).values
 
 
-def _take_fitting(size_NW: tf.Tensor, is_free_NW: tf.Tensor, room_N: tf.Tensor) -> tf.Tensor:
+def _take_fitting(size_NW: tf.Tensor, is_free_NW: tf.Tensor, left_N: tf.Tensor) -> tf.Tensor:
     """Goes through each row's words in turn and takes every word that still fits.
 
-    A turn takes all words up to the first that does not fit. The room that is left is then smaller
-    than that word. So there is at most one turn more than the longest word has pieces.
+    A turn takes all words up to the first that does not fit. The number that is left is then
+    smaller than that word. So there is at most one turn more than the longest word has pieces.
 
     Args:
       size_NW: int32 [N, W], number of tokens of each word.
       is_free_NW: bool [N, W], true for words that may be taken.
-      room_N: int32 [N], largest number of tokens of all words taken.
+      left_N: int32 [N], largest number of tokens of all words taken.
 
     Returns:
       bool [N, W], true for the words taken.
     """
 
-    def fitting(free_NW: tf.Tensor, room_N: tf.Tensor) -> tf.Tensor:
-        return free_NW & (size_NW <= room_N[:, None])
+    def fitting(free_NW: tf.Tensor, left_N: tf.Tensor) -> tf.Tensor:
+        return free_NW & (size_NW <= left_N[:, None])
 
     def turn(
-        free_NW: tf.Tensor, taken_NW: tf.Tensor, room_N: tf.Tensor
+        free_NW: tf.Tensor, taken_NW: tf.Tensor, left_N: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        fits_NW = fitting(free_NW, room_N)
+        fits_NW = fitting(free_NW, left_N)
         sizes_NW = tf.where(fits_NW, size_NW, 0)
-        new_NW = fits_NW & (tf.cumsum(sizes_NW, axis=1) <= room_N[:, None])
-        room_N -= tf.reduce_sum(tf.where(new_NW, size_NW, 0), axis=1)
-        return fits_NW & ~new_NW, taken_NW | new_NW, room_N
+        new_NW = fits_NW & (tf.cumsum(sizes_NW, axis=1) <= left_N[:, None])
+        left_N -= tf.reduce_sum(tf.where(new_NW, size_NW, 0), axis=1)
+        return fits_NW & ~new_NW, taken_NW | new_NW, left_N
 
     _, taken_NW, _ = tf.while_loop(
-        lambda free_NW, _, room_N: tf.reduce_any(fitting(free_NW, room_N)),
+        lambda free_NW, _, left_N: tf.reduce_any(fitting(free_NW, left_N)),
         turn,
-        (is_free_NW, tf.zeros_like(is_free_NW), room_N),
+        (is_free_NW, tf.zeros_like(is_free_NW), left_N),
     )
     return taken_NW
 

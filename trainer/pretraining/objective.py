@@ -198,8 +198,8 @@ class ReplacedTokenObjective(MaskedLMObjective):
 class LeftToRightObjective(MaskedLMObjective):
     """The mean loss of predicting each token from those before it.
 
-    This is "LTR & No NSP" of Devlin et al. 2019, section 5.1. It reads the text of a record without
-    its masks.
+    This is "LTR & No NSP" of Devlin et al. 2019, section 5.1. It reads a record without its
+    masks.
     """
 
     losses = ("language_model_loss",)
@@ -232,7 +232,7 @@ class LeftToRightObjective(MaskedLMObjective):
 
 
 def next_tokens(features: Features) -> dict[str, tf.Tensor]:
-    """Returns features whose predictions are the next tokens, of the text without its masks.
+    """Returns features whose predictions are the next tokens of the unmasked sequence.
 
     Args:
       features: features of a batch; `masked_lm_ids` [B, P] are the tokens before masking.
@@ -243,15 +243,15 @@ def next_tokens(features: Features) -> dict[str, tf.Tensor]:
     """
     ids_BL, mask_BL = features["input_ids"], features["input_mask"]
     length = ids_BL.shape[1]
-    is_chosen_BPL = _chosen_places(features)
+    is_chosen_BPL = _chosen_positions(features)
     chosen_BPL = tf.cast(is_chosen_BPL, tf.int32) * features["masked_lm_ids"][..., None]
     original_BL = tf.reduce_sum(chosen_BPL, axis=1)
     ids_BL = tf.where(tf.reduce_any(is_chosen_BPL, axis=1), original_BL, ids_BL)
-    places_BL = tf.range(length - 1) + tf.zeros_like(ids_BL[:, :1])
+    positions_BL = tf.range(length - 1) + tf.zeros_like(ids_BL[:, :1])
     return {
         **features,
         "input_ids": ids_BL,
-        "masked_lm_positions": places_BL,
+        "masked_lm_positions": positions_BL,
         "masked_lm_ids": ids_BL[:, 1:],
         "masked_lm_weights": tf.cast(mask_BL[:, 1:], tf.float32),
     }
@@ -278,15 +278,15 @@ def with_masks(features: Features, mask_id: int) -> tf.Tensor:
 
     BERT's records have the token itself or a random one at a fifth of them.
     """
-    is_chosen_BL = tf.reduce_any(_chosen_places(features), axis=1)
+    is_chosen_BL = tf.reduce_any(_chosen_positions(features), axis=1)
     return tf.where(is_chosen_BL, mask_id, features["input_ids"])
 
 
-def _chosen_places(features: Features) -> tf.Tensor:
-    """Returns whether each prediction slot stands for each position, bool [B, P, L]."""
-    places_L = tf.range(features["input_ids"].shape[1])
+def _chosen_positions(features: Features) -> tf.Tensor:
+    """Returns whether each prediction slot refers to each position, bool [B, P, L]."""
+    positions_L = tf.range(features["input_ids"].shape[1])
     is_used_BP = features["masked_lm_weights"] > 0
-    return (features["masked_lm_positions"][..., None] == places_L) & is_used_BP[..., None]
+    return (features["masked_lm_positions"][..., None] == positions_L) & is_used_BP[..., None]
 
 
 def make_objective(

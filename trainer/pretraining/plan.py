@@ -89,7 +89,7 @@ _GENERATOR_NORM = "generator/encoder/layer_{}/output/layer_norm/gamma"
 # These values of its configuration don't show in the shapes of its weights.
 _OF_GENERATOR = ("hidden_act", "layer_norm_eps", "num_attention_heads", "position_buckets")
 _BASE = recipes.bert_base()
-# The objectives that a teacher may stand beside: those with masked LM by the encoder itself.
+# The objectives that may have a teacher: those with masked LM by the encoder itself.
 _TAUGHT = (*PAIR_TASKS, MLM)
 
 
@@ -252,8 +252,8 @@ def _with_masks(job: PretrainingJob, data: Sequence[PhaseData]) -> list[PhaseDat
     if job.objective == LTR and (job.masking == DYNAMIC or job.drawn_mask_flags()):
         flag = next(iter(job.drawn_mask_flags()), "masking")
         raise InputError(
-            f"--{flag}: has no effect on --objective={LTR}, which reads text without masks; leave "
-            "it out"
+            f"--{flag}: has no effect on --objective={LTR}, which reads records without masks; "
+            "leave it out"
         )
     return [
         dataclasses.replace(one_each, rules=by) for one_each, by in zip(data, rules, strict=True)
@@ -273,7 +273,7 @@ def _open_weights(
     elif flag == "--init" and job.init_tokens != PIECES:
         raise InputError(
             f"--init_tokens={job.init_tokens}: the vocabulary of --data={job.data} has no new "
-            f"tokens beside that of --init={path}; leave it out"
+            f"tokens compared with that of --init={path}; leave it out"
         )
     what, own = records.vocabulary.WHAT, initial.vocabulary
     remedy = f"its {own.FILE}" + ("" if own.lower_cases is not None else " and --do_lower_case")
@@ -378,7 +378,7 @@ def _check_documents(job: PretrainingJob, data: Sequence[PhaseData]) -> None:
     flag = "--attend_within_documents"
     if job.objective != MLM or job.distill_from:
         other = distillation.FLAG if job.distill_from else f"--objective={job.objective}"
-        raise InputError(f"{flag}: cannot be beside {other}; give --objective={MLM} alone")
+        raise InputError(f"{flag}: excludes {other}; give --objective={MLM} alone")
     for each in data:
         if each.records.info.has_label:
             raise InputError(
@@ -449,8 +449,8 @@ def _training(
             }
             for each in data
         ],
-        # Named only where they tell more than the rest.
-        **{name: value for name, (value, is_told) in further.items() if is_told},
+        # Named only where they differ from the defaults.
+        **{name: value for name, (value, is_named) in further.items() if is_named},
     }
 
 

@@ -100,19 +100,19 @@ def open_records(folder: str, flag: str, objective: str = BERT) -> Records:
     if vocabulary.sha256 != info.vocabulary["sha256"]:
         raise InputError(
             f"{vocabulary.name}: not the {vocabulary.WHAT} of the records (its SHA-256 is "
-            f"{vocabulary.sha256[:12]}, {INFO_FILE} says {info.vocabulary['sha256'][:12]}); copy "
+            f"{vocabulary.sha256[:12]}, {INFO_FILE} has {info.vocabulary['sha256'][:12]}); copy "
             "the folder again or make it again with `beambert data`"
         )
     of_masks = ("max_predictions_per_seq",) if info.has_masks else ()
     needed = ("max_seq_length", *of_masks, "do_lower_case")
     if missing := [name for name in needed if name not in info.parameters]:
-        raise InputError(f"{info_path}: says nothing of {missing[0]}; {_REMEDY}")
+        raise InputError(f"{info_path}: lacks {missing[0]}; {_REMEDY}")
     sizes = tensorflow_files.sizes(folder, [file["name"] for file in info.files])
     for file, size in zip(info.files, sizes, strict=True):
         if size != file["bytes"]:
             has = "is missing" if size is None else f"has {size} bytes"
             raise InputError(
-                f"{folder}/{file['name']}: {has}, but {INFO_FILE} says {file['bytes']}; {_REMEDY}"
+                f"{folder}/{file['name']}: {has}, but {INFO_FILE} has {file['bytes']}; {_REMEDY}"
             )
     _check_pairs(info, f"{flag}={folder}", objective)
     records = Records(folder, info, vocabulary, has_labels=objective in PAIR_TASKS)
@@ -139,7 +139,7 @@ def _check_pairs(info: RecordsInfo, name: str, objective: str) -> None:
     of_records = next(each for each in PAIR_TASKS if label_words(_PAIRS_OF[each]) == words)
     if objective != of_records:
         raise InputError(
-            f"{name}: the labels of its records say {words[0]!r} or {words[1]!r}; give "
+            f"{name}: the labels of its records mean {words[0]!r} or {words[1]!r}; give "
             f"--objective={of_records}, or make the records with `beambert data --pairs={wanted}`"
         )
 
@@ -208,7 +208,7 @@ def _fault_in(serialized: tf.Tensor, records: Records, first: int = 1) -> str | 
             found = (_fault_in(serialized[i : i + 1], records, first + i) for i in each)
             return next(filter(None, found), None)
         if isinstance(error, UnicodeDecodeError):
-            return f"record {first} is damaged: it is no tf.train.Example"
+            return f"record {first} is damaged: it is not a tf.train.Example"
         return f"record {first} cannot be read as {INFO_FILE} describes it ({reason(error)})"
     for name, limit in _limits(records).items():
         values = parsed[name].numpy()

@@ -23,8 +23,8 @@ from beambert.trainer.loop.steps import Trainer
 from beambert.trainer.loop.strategy import (
     describe_devices,
     is_chief,
-    lost_worker_told,
     make_strategy,
+    raise_on_lost_worker,
     resolve_dtype,
     translate_out_of_memory,
 )
@@ -59,7 +59,7 @@ def predicted_tokens(records: Records) -> np.ndarray:
 def commonest_token_accuracy(predicted: Mapping[str, np.ndarray]) -> float:
     """Returns the share of the predictions whose label is the commonest one.
 
-    It is the best accuracy without looking at the text, so a masked LM has to beat it.
+    It is the best accuracy without reading the input, so a masked LM has to beat it.
 
     Args:
       predicted: name of the source -> see `predicted_tokens`.
@@ -93,14 +93,14 @@ def losses_per_character(
 
 
 def describe_characters(results: Mapping[str, float], names: Iterable[str]) -> str:
-    """Returns the line that tells the losses per character of all held-out data and each source.
+    """Returns the line about the losses per character of all held-out data and each source.
 
     Args:
       results: see `losses_per_character`.
       names: names of the sources.
     """
 
-    def told(prefix: str) -> str:
+    def describe(prefix: str) -> str:
         return (
             f"{results[prefix + LOSS_PER_CHARACTER]:.3f} "
             f"({results[prefix + CHARACTERS]:.2f} characters a token)"
@@ -108,11 +108,13 @@ def describe_characters(results: Mapping[str, float], names: Iterable[str]) -> s
 
     if CHARACTERS not in results:
         return "masked lm loss per character: none, as no token that is predicted has one"
-    parts = [f"{name} {told(name + '/')}" for name in names if f"{name}/{CHARACTERS}" in results]
-    return "; ".join([f"masked lm loss per character: {told('')}", *parts])
+    parts = [
+        f"{name} {describe(name + '/')}" for name in names if f"{name}/{CHARACTERS}" in results
+    ]
+    return "; ".join([f"masked lm loss per character: {describe('')}", *parts])
 
 
-# Nats above the loss of an even guess that still may be those of random weights.
+# Nats above the loss of a uniform guess that random weights may still have.
 _OF_RANDOM_WEIGHTS = 0.5
 
 
@@ -133,7 +135,7 @@ def pretrain(
       InputError: a parameter or the data cannot be used, or another worker is gone.
     """
     strategy = strategy or make_strategy("auto")
-    with lost_worker_told(strategy):
+    with raise_on_lost_worker(strategy):
         _pretrain(job, strategy, started)
 
 
@@ -169,10 +171,10 @@ def _pretrain(job: PretrainingJob, strategy: tf.distribute.Strategy, started: fl
             f"{model_dir}/{RESULTS_FILE}", json.dumps(results, indent=1).encode()
         )
         model_folders.finish(model_dir, identity)
-        print(f"{model_dir}: finished{_told(spent, trainer, plan.job)}", flush=True)
+        print(f"{model_dir}: finished{_time_spent(spent, trainer, plan.job)}", flush=True)
 
 
-def _told(spent: TimeSpent | None, trainer: Trainer, job: PretrainingJob) -> str:
+def _time_spent(spent: TimeSpent | None, trainer: Trainer, job: PretrainingJob) -> str:
     if not spent:
         return ""
     spent.save()

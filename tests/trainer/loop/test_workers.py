@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from beambert.errors import InputError
 from beambert.trainer.loop import strategy
-from beambert.trainer.loop.strategy import lost_worker_told, make_strategy, wait_for_answers
+from beambert.trainer.loop.strategy import make_strategy, raise_on_lost_worker, wait_for_answers
 
 SOON = 0.2 / 60  # minutes
 
@@ -88,10 +88,10 @@ _STOPPED = "Collective ops is aborted by: Deadline Exceeded\n\nRPC: /tensorflow.
 def test_a_worker_that_is_gone_is_told(kind, text, cause, monkeypatch):
     one = tf.distribute.get_strategy()
     error = kind(None, None, text)
-    with pytest.raises(kind), lost_worker_told(one):
+    with pytest.raises(kind), raise_on_lost_worker(one):
         raise error
     monkeypatch.setattr(tf.distribute, "MultiWorkerMirroredStrategy", type(one))
-    with pytest.raises(InputError) as caught, lost_worker_told(one):
+    with pytest.raises(InputError) as caught, raise_on_lost_worker(one):
         raise error
     assert str(caught.value) == (
         f"TF_CONFIG: another worker of the training is gone ({cause}); run the same command again "
