@@ -125,9 +125,9 @@ def raw_file(arrays):
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (infinite, "no finite numbers"),
-        (another_file, "stands for an array elsewhere"),
-        (raw_file, "stands for an array elsewhere"),
+        (infinite, "not finite"),
+        (another_file, "is a link to an array elsewhere"),
+        (raw_file, "is a link to an array elsewhere"),
     ],
 )
 def test_weights_that_cannot_be_used_are_refused(encoder, change, reason):

@@ -39,7 +39,7 @@ def test_a_server_that_is_no_worker_is_no_answer():
     """As one of another program, or of a worker that stands still."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"127.0.0.1:{server.getsockname()[1]}"
-        with pytest.raises(InputError, match=f"{address} .*mend the address"):
+        with pytest.raises(InputError, match=f"{address} .*fix the address"):
             wait_for_answers([address], SOON)
 
 

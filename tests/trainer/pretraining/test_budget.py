@@ -306,4 +306,4 @@ def test_a_time_that_is_over_is_told(
     monkeypatch.setattr(progress, "SECONDS_A_REPORT", 0.1)
     monkeypatch.setattr(progress, "SECONDS_A_CALL", 0.05)
     pretrain_main(flags(records_folder, small_config_file, tmp_path / "m", budget="15s"))
-    assert capsys.readouterr().out.count("--budget: no time is left beside the evaluation") == 1
+    assert capsys.readouterr().out.count("--budget: no time is left besides the evaluation") == 1

@@ -235,7 +235,7 @@ def test_an_extended_training_keeps_its_teacher(student_folder, records_folder, 
             "it has 16 trained positions, but the max_seq_leng",
         ),
         ({"type_vocab_size": 1}, {}, "its type_vocab_size is 1, but the records have 2 segments"),
-        ({"is_decoder": True}, {}, "reads from left to right, so it says nothing of masked tokens"),
+        ({"is_decoder": True}, {}, "reads from left to right, so it does not predict masked tokens"),
         ({"vocab_size": 500}, {}, "its vocab_size is 500, but the student's is .*; give --model a"),
         (
             {},

@@ -284,7 +284,7 @@ def changed(name, folder, **values) -> str:
         ("roberta", {"pad_token_id": 13}, "max_position_embeddings 14 leaves no position behind"),
         ("roberta", {"pad_token_id": None}, "pad_token_id must be an integer from 0 on"),
         ("electra", {"embedding_size": 0}, "embedding_size must be a positive integer"),
-        ("roberta", {"model_type": "xlnet"}, "model_type 'xlnet' is no family of encoders here"),
+        ("roberta", {"model_type": "xlnet"}, "model_type 'xlnet' is not a family of encoders here"),
         ("roberta", {"vocab_size": 50}, "its vocabulary has 58 tokens, but its configuration says"),
         (
             "modernbert",

@@ -173,8 +173,8 @@ def test_documents_can_be_kept_apart_in_full_sentences_only(
             {},
             f"the records in {records_folder} are pairs.*; make them with --pairs",
         ),
-        (unpaired_folder, {"objective": "rtd"}, "cannot be beside --objective=rtd; give --obje"),
-        (unpaired_folder, {"distill_from": encoder_folder}, "cannot be beside --distill_from;"),
+        (unpaired_folder, {"objective": "rtd"}, "excludes --objective=rtd; give --obje"),
+        (unpaired_folder, {"distill_from": encoder_folder}, "excludes --distill_from;"),
     ):
         with pytest.raises(InputError, match=f"^{flag}: {message}"):
             pretrain_main([*flags(records, small_config_file, tmp_path / "m", **others), flag])
