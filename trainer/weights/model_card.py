@@ -220,12 +220,8 @@ def _describe(found: model_folders.ModelFolder) -> str:
 def _settings(training: Mapping[str, Any]) -> list[tuple[str, Any]]:
     loop = training.get("loop", {})
     rows = [("objective", objective_of(training))] if training["kind"] == PRETRAINING else []
-    optimizer = dict(training.get("optimizer", {}))
-    if revisions := optimizer.get("revisions"):
-        # It was finished early, or extended.
-        optimizer["num_train_steps"] = revisions[-1]["last_step"]
     rows += [(name, training[name]) for name in _OF_MASKING if name in training]
-    rows += optimizer.items()
+    rows += training.get("optimizer", {}).items()
     rows += [(name, loop[name]) for name in ("train_batch_size", "random_seed") if name in loop]
     rows += [(f"examples ({part})", n) for part, n in training.get("examples", {}).items()]
     return [(name, value) for name, value in rows if isinstance(value, str | int | float)]

@@ -41,11 +41,6 @@ def test_long_sequences_may_begin_on_the_ramp():
     assert found[3].steps_of_smaller == ((4, 10),), "the short ones are other data"
 
 
-def test_an_extension_goes_on_with_the_whole_batch_where_its_data_ended():
-    last = intervals(100, None, 0.6)[-1]
-    assert last == Interval(False, 60, 100, 1, ((8, 20), (4, 20), (2, 20)))
-
-
 def test_no_record_is_read_twice_in_an_epoch(records_folder, monkeypatch):
     """The batches of a size go on behind those of the smaller ones."""
     monkeypatch.setattr(batching, "SEQUENCES_DEALT", 6)

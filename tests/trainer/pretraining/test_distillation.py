@@ -10,7 +10,7 @@ import pytest
 import safetensors.numpy
 import tensorflow as tf
 from support import small_pretraining
-from support.small_pretraining import STEPS, weights_of
+from support.small_pretraining import weights_of
 
 from beambert.errors import InputError
 from beambert.model.checkpoint_names import hugging_face_name
@@ -218,14 +218,6 @@ def test_the_teacher_belongs_to_the_training(
     assert "distill_from" not in json.loads((encoder_folder / "training.json").read_text())
 
 
-@pytest.mark.release
-def test_an_extended_training_keeps_its_teacher(student_folder, records_folder, tmp_path, capsys):
-    folder = shutil.copytree(student_folder, tmp_path / "encoder")
-    pretrain_main([f"--data={records_folder}", f"--model_dir={folder}", f"--extend={STEPS + 1}"])
-    said = capsys.readouterr().out
-    assert f"continuing from step {STEPS}" in said and "its masked-LM distribution and hidd" in said
-
-
 @pytest.mark.parametrize(
     ("sizes", "others", "message"),
     [
@@ -235,7 +227,11 @@ def test_an_extended_training_keeps_its_teacher(student_folder, records_folder, 
             "it has 16 trained positions, but the max_seq_leng",
         ),
         ({"type_vocab_size": 1}, {}, "its type_vocab_size is 1, but the records have 2 segments"),
-        ({"is_decoder": True}, {}, "reads from left to right, so it does not predict masked tokens"),
+        (
+            {"is_decoder": True},
+            {},
+            "reads from left to right, so it does not predict masked tokens",
+        ),
         ({"vocab_size": 500}, {}, "its vocab_size is 500, but the student's is .*; give --model a"),
         (
             {},

@@ -133,17 +133,6 @@ def test_the_objective_belongs_to_the_training(
         pretrain_main(flags(records_folder, small_config_file, masked_lm_folder, objective=None))
 
 
-@pytest.mark.slow
-def test_an_extended_training_keeps_its_objective(
-    masked_lm_folder, unpaired_folder, tmp_path, capsys
-):
-    folder = shutil.copytree(masked_lm_folder, tmp_path / "encoder")
-    pretrain_main([f"--data={unpaired_folder}", f"--model_dir={folder}", f"--extend={STEPS + 2}"])
-    said = capsys.readouterr().out
-    assert "--objective=mlm" in said and f"continuing from step {STEPS}" in said
-    assert json.loads((folder / "results.json").read_text())["masked_lm_loss"] > 0
-
-
 @pytest.mark.release
 def test_documents_are_kept_apart(
     masked_lm_folder, unpaired_folder, small_config_file, tmp_path, monkeypatch, capsys

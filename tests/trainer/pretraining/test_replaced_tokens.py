@@ -141,14 +141,6 @@ def test_the_settings_belong_to_the_training(
     assert found.settings["generator_size"] == [SIZE, None]
 
 
-@pytest.mark.release
-def test_an_extended_training_keeps_its_generator(electra_folder, records_folder, tmp_path, capsys):
-    folder = shutil.copytree(electra_folder, tmp_path / "encoder")
-    pretrain_main([f"--data={records_folder}", f"--model_dir={folder}", f"--extend={STEPS + 1}"])
-    said = capsys.readouterr().out
-    assert f"continuing from step {STEPS}" in said and "generator of width 16" in said
-
-
 @pytest.mark.parametrize(
     ("others", "message"),
     [

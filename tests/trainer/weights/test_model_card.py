@@ -131,13 +131,6 @@ def test_an_encoder_that_fills_no_masks_does_not_say_so(tmp_path, vocabulary):
         assert f'pipeline_tag: "{expected}"' in card
 
 
-def test_the_steps_of_a_training_that_was_extended(tmp_path, encoder):
-    """The last step of all is told, and not that which the training began with."""
-    revisions = [{"kind": "extend", "last_step": 1500}, {"kind": "finish", "last_step": 1234}]
-    edit(encoder / "training.json", lambda values: values["optimizer"].update(revisions=revisions))
-    assert rows(exported(encoder, tmp_path / "out"))["num_train_steps"] == "1,234"
-
-
 def test_what_was_held_out_replaced_and_left_out(tmp_path, encoder):
     """All documents that were read are told, and of evaluation files no folder of the machine."""
 
