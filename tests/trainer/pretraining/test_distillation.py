@@ -230,7 +230,7 @@ def test_the_teacher_belongs_to_the_training(
         (
             {"is_decoder": True},
             {},
-            "reads from left to right, so it does not predict masked tokens",
+            "reads from left to right, so it does not predict",
         ),
         ({"vocab_size": 500}, {}, "its vocab_size is 500, but the student's is .*; give --model a"),
         (
