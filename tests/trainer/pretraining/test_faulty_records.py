@@ -109,9 +109,7 @@ def test_a_record_whose_bytes_are_no_text(folder):
             writer.write(record)
     told(folder)
     opened = open_records(str(folder), "--data")
-    match = (
-        rf"{path}: record 7 (is damaged: it is not a|cannot be read as info.json)"
-    )
+    match = rf"{path}: record 7 (is damaged: it is not a|cannot be read as info.json)"
     for batches in (lambda: training_batches(opened, 8, 1), lambda: evaluation_batches(opened, 8)):
         with pytest.raises(InputError, match=match), faults_named([opened]):
             for _ in batches().take(100):

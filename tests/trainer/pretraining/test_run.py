@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 from support import small_pretraining
 
-from beambert.__main__ import main
+from beambert.commands import run as main
 from beambert.errors import InputError
 from beambert.model.pretrainer import BertPretrainer
 from beambert.pipelines.tokenizers.vocabulary import Vocabulary
@@ -160,14 +160,9 @@ def test_other_parameters_are_refused(encoder_folder, records_folder, small_conf
     before = snapshot(encoder_folder)
     with pytest.raises(InputError, match=r"--model_dir=.*learning_rate there 0\.005, here 0\.01"):
         pretrain_main(flags(records_folder, small_config_file, encoder_folder, learning_rate=0.01))
-    assert snapshot(encoder_folder) == before
-
-
-def test_more_steps_than_the_schedule_are_refused(
-    encoder_folder, records_folder, small_config_file
-):
-    with pytest.raises(InputError, match=r"--num_train_steps=200: .* 150 steps; .*--extend=200"):
+    with pytest.raises(InputError, match="--num_train_steps there 150, here 200"):
         pretrain_main(flags(records_folder, small_config_file, encoder_folder, num_train_steps=200))
+    assert snapshot(encoder_folder) == before
 
 
 def test_a_loss_above_that_of_an_even_guess_is_called_diverged():
