@@ -10,9 +10,9 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 
-from beambert.explore import browsing, examples, inside, playgrounds
-from beambert.explore.axes import UPDATES
-from beambert.explore.masking import PAPER
+from beambert.explore import browsing, inside, playgrounds
+from beambert.explore import playgrounds as examples
+from beambert.explore.instances import PAPER
 from beambert.explore.material import Material
 from benchmarks import measuring
 
@@ -32,7 +32,6 @@ def actions(material: Material) -> dict[str, Callable[[int], object]]:
         "Next sentence": lambda n: playgrounds.show_pairs(
             material, name, documents, 48, 0.1, n, playgrounds.ANY, 1
         ),
-        "Quiz": lambda n: playgrounds.quiz_pair(material, name, documents, 48, 1, n),
         "Input representation": lambda n: playgrounds.show_inputs(
             material, name, *examples.PAIR, n
         ),
@@ -47,11 +46,9 @@ def actions(material: Material) -> dict[str, Callable[[int], object]]:
         ),
         "Statistics": lambda n: browsing.show_survey(material, folder),
         "Attention": lambda n: inside.show_attention(
-            material, name, examples.ATTENDED, 1 + n % 2, 1, inside.MAP
+            material, name, examples.ATTENDED, 1 + n % 2, 1
         ),
         "Layers": lambda n: inside.show_lens(material, name, examples.ATTENDED, 1 + n % 5),
-        "Two dimensions": lambda n: inside.show_points(material, name, examples.SENTENCES),
-        "Runs": lambda n: inside.show_runs(material, UPDATES),
     }
     for task in material.finetuned:
         found[f"Ask {task}"] = lambda n, task=task: inside.show_answer(

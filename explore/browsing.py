@@ -1,4 +1,4 @@
-"""Records as HTML: a page of them, one of them, and what the first ones tell."""
+"""Records as HTML: a page of them, and the statistics of the first ones."""
 
 from beambert.console import counted
 from beambert.explore.drawing import (
@@ -28,12 +28,12 @@ FIRST, SECOND = "is next, or in order (0)", "random next, or swapped (1)"
 _LABELS = {ANY: None, FIRST: True, SECOND: False}
 
 _KEY = key(
-    *((IN_A, "segment A"), (IN_B, "segment B"), (SPECIAL, "what frames them")),
+    *((IN_A, "segment A"), (IN_B, "segment B"), (SPECIAL, "special tokens")),
     *((MASKED, "hidden as [MASK]"), (OTHER, "hidden as a random token")),
     *((SAME, "to predict, though not hidden"), (UNKNOWN, "[UNK]")),
 )
 
-Place = tuple[int, int]
+Position = tuple[int, int]
 
 
 def show_records(
@@ -44,9 +44,9 @@ def show_records(
     most: int,
     has_unknown: bool,
     text: str,
-    at: Place,
-) -> tuple[Html, Place | None]:
-    """Returns a page of records from a place on, and the place where the next page begins.
+    at: Position,
+) -> tuple[Html, Position | None]:
+    """Returns a page of records from a position on, and the position of the next page.
 
     Args:
       material: what the page shows.
@@ -54,7 +54,7 @@ def show_records(
       label: one of `ANY`, `FIRST` and `SECOND`.
       least, most: number of filled positions.
       has_unknown: whether only records with [UNK] are shown.
-      text: words that must stand in a record; "" for any.
+      text: words that must occur in a record; "" for any.
       at: number of the file and of the record in it, from 0.
     """
     from beambert.explore.records import Filter
@@ -84,11 +84,11 @@ def _record(record, tokens, pairs: str | None) -> Html:
 
     labels = dict(record.predictions)
     boxes = []
-    for place, (index, segment) in enumerate(zip(record.ids, record.segments, strict=True)):
+    for position, (index, segment) in enumerate(zip(record.ids, record.segments, strict=True)):
         shown = name(index)
         kind, under = (IN_A, IN_B)[segment != 0], ""
-        if place in labels:
-            label = name(labels[place])
+        if position in labels:
+            label = name(labels[position])
             kind = MASKED if shown == MASK else SAME if label == shown else OTHER
             under = f"predict {label}"
         elif shown in (CLASSIFY, SEPARATE):
@@ -127,7 +127,7 @@ def show_survey(material: Material, folder: str) -> Html:
     ]
     parts += [said(f"Warning: {text}", is_wrong=True) for text in found.warnings]
     for kind, count in statistics.faults.items():
-        path, number = found.behind[kind]
+        path, number = found.examples[kind]
         file = path.rpartition("/")[2]
         where = f"the first is record {number:,} of {file}"
         parts.append(said(f"Fault: {count:,} records {FAULTS[kind]}; {where}", is_wrong=True))

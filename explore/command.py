@@ -1,10 +1,20 @@
 """`beambert explore`: a local page on records, models and how BERT reads a text."""
 
+import contextlib
+import importlib.util
+import os
+import threading
 from collections.abc import Sequence
 
 from beambert.errors import InputError
+from beambert.explore import browsing, inside, playgrounds
+from beambert.explore.drawing import STYLE
+from beambert.explore.instances import PAPER
 from beambert.explore.material import Material
+from beambert.explore.playgrounds import ATTENDED, DOCUMENTS, HIDDEN, PAIR, TEXT
 from beambert.flags import FlagParser
+from beambert.loading import loading
+from beambert.report import Html, note, page, section
 
 DEFAULT_HOST, DEFAULT_PORT = "127.0.0.1", 7860
 
@@ -16,12 +26,37 @@ EXAMPLES = """examples:
   beambert explore --records=records/128 --model encoder sentiment --corpus 'books/*.txt' \
     --evaluation evaluation
 
-  # records, an example and curves as one file to send
+  # records and an example as one file to send
   beambert explore --records=records/128 --model encoder --output=page.html
 
-The page is on this machine alone unless --host says otherwise. It sends nothing elsewhere, and
-reads only what the flags name. Ctrl-C ends it.
+The page is only on this machine unless --host names another address. It sends nothing elsewhere,
+and reads only what the flags name. Ctrl-C ends it.
 """
+# The beginnings of the paths that the page needs. Gradio has others, which read files, take uploads
+# or fetch pages elsewhere.
+_SERVED = (
+    *("/config", "/assets/", "/static/", "/theme.css", "/favicon.ico", "/svelte/"),
+    *("/gradio_api/queue/", "/gradio_api/heartbeat/", "/gradio_api/startup-events"),
+    *("/gradio_api/app_id", "/gradio_api/reset", "/gradio_api/cancel", "/gradio_api/info"),
+)
+# Number of people whose changes of one control are answered at once.
+_AT_ONCE = 8
+# Time that a browser takes to show the page.
+SECONDS_OF_A_BROWSER = 2.0
+# Colours of a light page, and those of a dark one.
+_COLOURS = {
+    "body_text_color_subdued": "#4b5563",
+    "body_text_color_subdued_dark": "#c3c8d0",
+    "block_info_text_color": "#4b5563",
+    "block_info_text_color_dark": "#c3c8d0",
+    "block_label_text_color": "#374151",
+    "block_title_text_color": "#1f2937",
+    "input_placeholder_color": "#4b5563",
+    "color_accent": "#1d4ed8",
+    "button_primary_background_fill": "#1d4ed8",
+    "slider_color": "#1d4ed8",
+}
+TITLE = "A look inside"
 
 
 def build_parser() -> FlagParser:
@@ -51,7 +86,7 @@ def build_parser() -> FlagParser:
     parser.add_argument(
         "--tokenizer",
         metavar="PATH",
-        help="tokenizer.json, or its folder, in place of --vocab_file",
+        help="tokenizer.json, or its folder, instead of --vocab_file",
     )
     parser.add_argument(
         "--corpus",
@@ -78,7 +113,7 @@ def build_parser() -> FlagParser:
     parser.add_argument(
         "--output",
         metavar="FILE",
-        help="file that gets what the page shows, without a server; the command then ends",
+        help="file to write the contents of the page to, instead of serving it",
     )
     return parser
 
@@ -91,7 +126,7 @@ def main(argv: Sequence[str]) -> None:
     """
     flags = build_parser().parse_args(list(argv))
     if not 1 <= flags.port <= 65535:
-        raise InputError(f"--port={flags.port}: is no port; name one from 1 to 65535")
+        raise InputError(f"--port={flags.port}: must be from 1 to 65535")
     if not flags.host:
         raise InputError("--host=: is empty; name an address of this machine")
     for pattern in flags.corpus:
@@ -106,10 +141,157 @@ def main(argv: Sequence[str]) -> None:
         flags.tokenizer,
     )
     if flags.output is not None:
-        from beambert.explore.report import write_report
-
         write_report(material, flags.output)
         return
-    from beambert.explore.server import serve
-
     serve(material, flags.host, flags.port)
+
+
+class OnlyThePage:
+    """Middleware that answers 404 to every path that the page doesn't need."""
+
+    def __init__(self, app):
+        """Stores the application that serves the page."""
+        self._app = app
+
+    async def __call__(self, scope, receive, send) -> None:
+        """Passes on what the page needs."""
+        path = scope.get("path", "")
+        if scope["type"] == "lifespan" or path == "/" or path.startswith(_SERVED):
+            await self._app(scope, receive, send)
+        elif scope["type"] == "http":
+            await send({"type": "http.response.start", "status": 404, "headers": []})
+            await send({"type": "http.response.body", "body": b""})
+
+
+def open_page(material: Material, host: str, port: int) -> str:
+    """Starts the server in another thread and returns the page's address.
+
+    Raises:
+      InputError: Gradio isn't installed, or the port is in use.
+    """
+    if importlib.util.find_spec("gradio") is None:
+        raise InputError(
+            "--port: the page needs Gradio; run `make explore`, or pip install 'beambert[explore]'"
+        )
+    # Gradio reads these when it is imported or builds a page. With them it contacts no server.
+    os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
+    os.environ["HF_HUB_OFFLINE"] = "1"
+    os.environ["GRADIO_DEFAULT_CONCURRENCY_LIMIT"] = str(_AT_ONCE)
+    try:
+        # Gradio asks IPython whether this is a notebook, and prints to both streams.
+        with (
+            loading(),
+            open(os.devnull, "w") as nowhere,
+            contextlib.redirect_stdout(nowhere),
+        ):
+            return _launch(material, host, port)
+    except OSError as error:
+        raise InputError(
+            f"--port={port}: cannot be used on {host}, perhaps it is in use; name another port"
+        ) from error
+
+
+def _launch(material: Material, host: str, port: int) -> str:
+    """Does the work of `open_page`.
+
+    Raises:
+      OSError: the port is in use.
+    """
+    import gradio
+    from starlette.middleware import Middleware
+
+    from beambert.explore.page import STYLE as PAGE_STYLE
+    from beambert.explore.page import build_page
+
+    built = build_page(material)
+    fonts = {"font": ["system-ui", "sans-serif"], "font_mono": ["monospace"]}
+    # Gradio's own greys and its orange are too light to be read on white.
+    theme = gradio.themes.Default(primary_hue="blue", **fonts).set(**_COLOURS)
+    _, address, _ = built.launch(
+        server_name=host,
+        server_port=port,
+        share=False,
+        prevent_thread_lock=True,
+        quiet=True,
+        show_error=False,
+        footer_links=[],
+        ssr_mode=False,
+        mcp_server=False,
+        enable_monitoring=False,
+        css=PAGE_STYLE,
+        theme=theme,
+        app_kwargs={"middleware": [Middleware(OnlyThePage)]},
+    )
+    return address
+
+
+def serve(material: Material, host: str, port: int) -> None:
+    """Shows the page until the command is ended.
+
+    Raises:
+      InputError: see `open_page`.
+    """
+    print(f"page: {open_page(material, host, port)} (Ctrl-C ends it)", flush=True)
+    # Libraries and models are loaded while the user reads, after the browser has shown the page.
+    waiting = threading.Timer(SECONDS_OF_A_BROWSER, _warm_up, args=(material,))
+    waiting.daemon = True
+    waiting.start()
+    threading.Event().wait()
+
+
+def _warm_up(material: Material) -> None:
+    # The page shows the error when it needs the model.
+    with contextlib.suppress(InputError):
+        material.warm_up()
+
+
+def write_report(material: Material, path: str) -> None:
+    """Writes the file and prints its path.
+
+    Raises:
+      InputError: something that the page shows cannot be read, or the file cannot be written.
+    """
+    if not path:
+        raise InputError("--output=: is empty; name an HTML file")
+    with loading():
+        from beambert.pipelines.storage import tensorflow_files
+    tensorflow_files.write_bytes(path, render(material).encode())
+    print(f"page: {path}")
+
+
+def render(material: Material) -> str:
+    """Returns the page: one file that needs nothing but a browser.
+
+    Raises:
+      InputError: something that it shows cannot be read.
+    """
+    name = playgrounds.all_names(material)[0]
+    parts = [
+        section("Masking", playgrounds.show_masking(material, name, TEXT, PAPER)),
+        section(
+            "Next sentence",
+            *(
+                playgrounds.show_pairs(material, name, DOCUMENTS, 48, 0.1, 1, wanted, 1)
+                for wanted in (playgrounds.IS_NEXT_ONLY, playgrounds.RANDOM_ONLY)
+            ),
+        ),
+        section("Input representation", playgrounds.show_inputs(material, name, *PAIR, 3)),
+    ]
+    if material.records is not None:
+        parts += _records(material)
+    if material.pretrained:
+        attention = inside.show_attention(material, name, ATTENDED, 1, 1)
+        lens = inside.show_lens(material, name, HIDDEN, 1)
+        parts.append(section("Attention and layers", attention, lens))
+    folders = [material.records or "", *material.models]
+    return page(TITLE, ", ".join(filter(None, folders)), [Html(f"<style>{STYLE}</style>"), *parts])
+
+
+def _records(material: Material) -> list[Html]:
+    found = []
+    for folder in material.browsers():
+        of_any = (browsing.ANY, 0, 1 << 20, False, "")
+        shown, _ = browsing.show_records(material, folder, *of_any, (0, 0))
+        survey = browsing.show_survey(material, folder)
+        found.append(section("Records", note(folder), survey, shown))
+    return found

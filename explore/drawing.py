@@ -1,6 +1,6 @@
-"""The drawings of the page as HTML: tokens, bars, strips, maps and points. Pure.
+"""The drawings of the page as HTML: tokens, bars, strips and maps of attention. Pure.
 
-Every text goes through `report.text` or `html.escape`, so that none is ever taken for HTML.
+Every string goes through `report.text` or `html.escape`, so none is ever read as HTML.
 """
 
 import html
@@ -9,19 +9,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from beambert.report import Html, join, tag, text
+from beambert.report import Html, tag, text
 
-# The kinds of a token's box. Each has a colour and a word, as a colour alone tells some people
-# nothing.
+# The kinds of a token's box. Each has a colour and a word, since not everybody sees colours.
 PLAIN, SPECIAL, MASKED, OTHER, SAME, IN_A, IN_B, UNKNOWN = (
     *("plain", "special", "masked", "other", "same", "in-a", "in-b", "unknown"),
 )
-# Colours of points and lines, legible on light and dark pages; dots also differ in shape.
-COLOURS = ("#2f6db5", "#b5651d", "#2e7d4f", "#8e44ad", "#b0304a", "#157a75")
 # Attention weights below this aren't drawn.
 LEAST_WEIGHT = 0.01
-# Number of labels of an axis.
-_TICKS = 5
 
 STYLE = """
 .bb { color: var(--body-text-color, inherit); overflow-wrap: anywhere; }
@@ -58,11 +53,6 @@ STYLE = """
   background: var(--background-fill-secondary, var(--card)); }
 .bb .wrong { border-left-color: #b3261e; } .bb h1 { font-size: 1.4rem; margin: 0; }
 .bb h3 { font-size: 1.05rem; margin: 1rem 0 .3rem; }
-.bb .figures { display: flex; flex-wrap: wrap; gap: 1rem; } .bb figure { margin: 0; }
-.bb .legend { list-style: none; margin: 0; padding: 0; font-size: .85rem; display: flex;
-  flex-wrap: wrap; gap: 0 1rem; }
-.bb .legend li::before { content: ""; display: inline-block; width: 1.4rem; height: .25rem;
-  margin-right: .4rem; vertical-align: middle; background: var(--line); }
 .bb .error { border: 1px solid #8a8f98; border-radius: .35rem; padding: .4rem .8rem;
   margin: .6rem 0; white-space: pre-line; } .bb .error p { margin: .2rem 0; }
 @media (max-width: 600px) { .bb .piece small { max-width: 5.5rem; } }
@@ -92,7 +82,7 @@ def whole(*parts: object) -> Html:
 
 
 def said(*parts: object, is_wrong: bool = False) -> Html:
-    """Returns a sentence that stands out."""
+    """Returns a highlighted message."""
     return tag("p", *parts, kind="said wrong" if is_wrong else "said")
 
 
@@ -106,7 +96,7 @@ def pieces(tokens: Sequence[Piece], can_press: bool = False) -> Html:
 
     Args:
       tokens: the tokens and their kinds.
-      can_press: whether each box is a button that tells its position in `data-position`.
+      can_press: whether each box is a button with its position in `data-position`.
     """
     boxes = []
     for position, piece in enumerate(tokens):
@@ -128,7 +118,7 @@ def pieces(tokens: Sequence[Piece], can_press: bool = False) -> Html:
 
 
 def key(*meanings: tuple[str, str]) -> Html:
-    """Returns what the colours of boxes mean, from (kind, meaning)."""
+    """Returns the legend of the colours of boxes, from (kind, meaning)."""
     boxes = (
         tag("li", Html(f'<i class="piece {kind}" aria-hidden="true"></i>'), " ", said_of)
         for kind, said_of in meanings
@@ -139,7 +129,7 @@ def key(*meanings: tuple[str, str]) -> Html:
 def bars(
     answers: Sequence[tuple[str, float]], right: str | None = None, form: str = "{:.1%}"
 ) -> Html:
-    """Returns names with bars of numbers from 0 to 1; the right one is green and says so.
+    """Returns names with bars of numbers from 0 to 1; the right one is green and has a check mark.
 
     Args:
       answers: names and numbers.
@@ -169,7 +159,7 @@ def strip(values: np.ndarray, largest: float, label: str) -> Html:
     Args:
       values: float [H].
       largest: absolute value that has the full colour.
-      label: what the strip shows, for readers who cannot see it.
+      label: description of the strip, for screen readers.
     """
     shares = np.clip(values / max(largest, 1e-12), -1, 1)
     ends = np.linspace(0, 100, len(values) + 1)
@@ -186,14 +176,6 @@ def _shade(share: float) -> str:
     red, green, blue = (217, 119, 6) if share > 0 else (37, 99, 200)
     part = abs(share)
     return "#" + "".join(f"{round(255 + (c - 255) * part):02x}" for c in (red, green, blue))
-
-
-def _drawing(width: float, height: float, label: str, *parts: str) -> Html:
-    name = html.escape(label, quote=True)
-    return Html(
-        f'<svg role="img" aria-label="{name}" viewBox="0 0 {width:.0f} {height:.0f}" '
-        f'width="{width:.0f}" height="{height:.0f}" font-size="12">{"".join(parts)}</svg>'
-    )
 
 
 def _label(x: float, y: float, value: str, anchor: str = "start", turned: bool = False) -> str:
@@ -221,111 +203,10 @@ def attention_map(tokens: Sequence[str], weights: np.ndarray) -> Html:
             if weight >= LEAST_WEIGHT
         ]
     size = len(tokens) * side
-    outline = (
+    width, height = left + size + 50, top + size + 4
+    return Html(
+        '<svg role="img" aria-label="attention map: rows look at columns" '
+        f'viewBox="0 0 {width} {height}" width="{width}" height="{height}" font-size="12">'
         f'<rect x="{left}" y="{top}" width="{size}" height="{size}" fill="none" stroke="#8a8f98"/>'
+        f"{''.join(parts)}</svg>"
     )
-    label = "attention map: rows look at columns"
-    return _drawing(left + size + 50, top + size + 4, label, outline, *parts)
-
-
-def attention_lines(tokens: Sequence[str], weights: np.ndarray, colour: str = COLOURS[0]) -> Html:
-    """Returns attention as lines, from the tokens that look to those that they look at."""
-    step, left, right = 20, 110, 310
-    parts = []
-    for i, token in enumerate(tokens):
-        y = 14 + i * step
-        parts += [_label(left - 6, y + 4, token[:14], "end"), _label(right + 6, y + 4, token[:14])]
-    for i, j in np.argwhere(weights >= 5 * LEAST_WEIGHT).tolist():
-        parts.append(
-            f'<line x1="{left}" y1="{14 + i * step}" x2="{right}" y2="{14 + j * step}" '
-            f'stroke="{colour}" stroke-width="2" stroke-opacity="{weights[i, j]:.2f}"/>'
-        )
-    label = "attention lines: the left token looks at the right one"
-    return _drawing(right + 110, len(tokens) * step + 10, label, *parts)
-
-
-def curves(
-    names: Sequence[str],
-    drawn: Sequence[tuple[np.ndarray, np.ndarray] | None],
-    title: str,
-    x_label: str,
-) -> Html:
-    """Returns curves on common axes, with a legend; None is a curve that is missing.
-
-    Args:
-      names: name of each curve.
-      drawn: places and values of each curve, of which there is at least one.
-      title: what the values are.
-      x_label: what the places are.
-    """
-    width, height, left, bottom, top = 480, 290, 78, 44, 26
-    there = [(number, curve) for number, curve in enumerate(drawn) if curve is not None]
-    x_low, x_high = _range(np.concatenate([x for _, (x, _) in there]))
-    y_low, y_high = _range(np.concatenate([y for _, (_, y) in there]))
-    parts = [_label(left, 14, title), _label(width, height - 4, x_label, "end")]
-    for share in np.linspace(0, 1, _TICKS).tolist():
-        x, y = left + share * (width - left - 20), height - bottom - share * (height - bottom - top)
-        parts.append(
-            f'<line x1="{left}" y1="{y:.1f}" x2="{width - 20}" y2="{y:.1f}" stroke="#8a8f98" '
-            'stroke-opacity="0.35"/>'
-        )
-        parts.append(_label(left - 6, y + 4, f"{y_low + share * (y_high - y_low):.3g}", "end"))
-        tick = f"{x_low + share * (x_high - x_low):.3g}"
-        parts.append(_label(x, height - bottom + 16, tick, "middle"))
-    for number, (xs, ys) in there:
-        at = left + (xs - x_low) / (x_high - x_low) * (width - left - 20)
-        up = height - bottom - (ys - y_low) / (y_high - y_low) * (height - bottom - top)
-        line = " ".join(f"{x:.1f},{y:.1f}" for x, y in zip(at, up, strict=True))
-        style = f'stroke="{COLOURS[number % len(COLOURS)]}" stroke-width="2"'
-        style += ' stroke-dasharray="6 4"' if number >= len(COLOURS) else ""
-        parts.append(f'<polyline points="{line}" fill="none" {style}/>')
-        if len(at) == 1:  # a line needs two points
-            colour = COLOURS[number % len(COLOURS)]
-            parts.append(f'<circle cx="{at[0]:.1f}" cy="{up[0]:.1f}" r="4" fill="{colour}"/>')
-    legend = (
-        Html(f'<li style="--line:{COLOURS[number % len(COLOURS)]}">{text(names[number])}</li>')
-        for number, _ in there
-    )
-    return tag(
-        "figure",
-        _drawing(width, height, f"{title} by {x_label}", *parts),
-        tag("ul", *legend, kind="legend"),
-    )
-
-
-def _range(values: np.ndarray) -> tuple[float, float]:
-    """Returns the limits of an axis; they differ."""
-    low, high = float(values.min()), float(values.max())
-    if high > low:
-        return low, high
-    margin = abs(low) / 10 or 1.0
-    return low - margin, high + margin
-
-
-def points(places: np.ndarray, names: Sequence[str], labels: Sequence[str]) -> Html:
-    """Returns points in two dimensions with their numbers, coloured by label, and a legend.
-
-    Args:
-      places: float [points, 2].
-      names: text of each point.
-      labels: label of each point; "" for none.
-    """
-    width, height, edge = 560, 360, 30
-    low, high = places.min(axis=0), places.max(axis=0)
-    shares = (places - low) / np.maximum(high - low, 1e-9)
-    kinds = sorted(set(labels))
-    parts = [f'<rect width="{width}" height="{height}" fill="none" stroke="#8a8f98"/>']
-    for number, ((x, y), label) in enumerate(zip(shares.tolist(), labels, strict=True), 1):
-        colour = COLOURS[kinds.index(label) % len(COLOURS)]
-        x, y = edge + x * (width - 2 * edge), height - edge - y * (height - 2 * edge)
-        parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="6" fill="{colour}"/>')
-        side, anchor = (-8, "end") if x > width / 2 else (8, "start")
-        parts.append(_label(x + side, y + 4, f"{number} {label}".strip(), anchor))
-    listed = tag(
-        "ol",
-        *(
-            tag("li", f"{label}: " if label else "", n)
-            for n, label in zip(names, labels, strict=True)
-        ),
-    )
-    return join(_drawing(width, height, "sentences in two dimensions", *parts), listed)

@@ -1,20 +1,21 @@
-"""What the page shows: the records, models, vocabulary and corpus that the command names.
+"""The records, models, vocabulary and corpus that the command names.
 
 Everything is checked when the command starts and loaded when it is first needed. Only what was
-named can be reached: the page gives names and numbers, never paths.
+named can be reached: the page sends names and numbers, never paths.
 """
 
+import contextlib
 import dataclasses
 import os
 import random
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from beambert.errors import InputError
 from beambert.explore.evaluations import open_evaluation
-from beambert.explore.libraries import importing, load_libraries
 from beambert.json_objects import parse_object
+from beambert.loading import loading
 from beambert.model.config import EncoderConfig
 from beambert.model.families.table import family_of, read_config
 from beambert.pipelines.storage.given_paths import check_folder, has_wildcard, is_local
@@ -24,13 +25,14 @@ from beambert.pipelines.tokenizers.folders import read_beside, read_given
 from beambert.pipelines.tokenizers.vocabulary import TOKENIZER_FILE, VOCABULARY_FILE, Vocabulary
 
 if TYPE_CHECKING:
-    from beambert.explore.answers import Explainer
+    from beambert.explore.layers import Explainer
     from beambert.explore.records import RecordBrowser
     from beambert.model.pretrainer import BertPretrainer
     from beambert.model.replaced_tokens import ElectraPretrainer
     from beambert.pipelines.instances.masking import TokenIds
     from beambert.pipelines.records.figures import MadeWith
     from beambert.pipelines.tokenizers.wordpiece import Tokenizer
+
 
 Thing = TypeVar("Thing")
 
@@ -40,6 +42,28 @@ NO_MODEL = "no model"
 DRAWN_DOCUMENTS, DRAWN_SENTENCES = 4, 12
 # Number of documents at the beginning of a part of a file, of which some are drawn.
 _READ_DOCUMENTS = 64
+_LOCK = threading.RLock()
+_loaded = threading.Event()
+
+
+@contextlib.contextmanager
+def importing() -> Iterator[None]:
+    """Lets one thread at a time import large libraries, which belong inside.
+
+    TensorFlow's and Keras's modules import each other in circles. Two threads that import them at
+    the same time can wait for each other; Python ends that with an error, after which a part of the
+    modules stays unusable.
+    """
+    with _LOCK, loading():
+        yield
+
+
+def load_libraries() -> None:
+    """Loads TensorFlow and Keras, before the first answer of any tab."""
+    if not _loaded.is_set():
+        with importing():
+            from beambert.explore import layers  # noqa: F401
+        _loaded.set()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -229,7 +253,7 @@ class Material:
 
         def make() -> "Explainer":
             with importing():
-                from beambert.explore.answers import Explainer
+                from beambert.explore.layers import Explainer
                 from beambert.pipelines.model_inputs.texts import TextFeatures
                 from beambert.trainer import model_folders
                 from beambert.trainer.models import task_model

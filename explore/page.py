@@ -1,15 +1,47 @@
-"""The page and its tabs."""
+"""The page: its tabs, their controls, and the function that each change calls."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import gradio as gr
 
-from beambert.explore import model_tabs, task_tab, text_tabs
+from beambert.errors import InputError
+from beambert.explore import browsing, evaluations, inside, playgrounds
 from beambert.explore.drawing import STYLE as DRAWN_STYLE
-from beambert.explore.drawing import said, whole
-from beambert.explore.material import Material
+from beambert.explore.drawing import refused, said, whole
+from beambert.explore.instances import PAPER, SPANS, TOKENS, WORDS, MaskingSettings
+from beambert.explore.material import Material, load_libraries, short_names
+from beambert.explore.playgrounds import (
+    ATTENDED,
+    DOCUMENTS,
+    ENDINGS,
+    HIDDEN,
+    NAMES,
+    OPINION,
+    PAIR,
+    QUESTION,
+    TEXT,
+    TWO_TEXTS,
+)
+from beambert.pipelines.tasks.task import SPAN, TAGGING
 from beambert.report import tag
 
 TITLE = "BeamBERT: look inside"
 STYLE = DRAWN_STYLE + "footer { display: none !important; }"
+# Largest number of characters of a typed text.
+MOST_CHARACTERS = 20_000
+# Sends the position of the pressed token, and restores its focus after it is drawn again.
+_PRESS = """
+let pressed = null;
+element.addEventListener('click', event => {
+  const button = event.target.closest('[data-position]');
+  if (button) { pressed = button.dataset.position; trigger('click', {position: Number(pressed)}); }
+});
+new MutationObserver(() => {
+  const button = pressed && element.querySelector(`[data-position="${pressed}"]`);
+  if (button && document.activeElement === document.body) button.focus();
+}).observe(element, {childList: true, subtree: true});
+"""
 
 
 def build_page(material: Material) -> gr.Blocks:
@@ -27,25 +59,466 @@ def build_page(material: Material) -> gr.Blocks:
         )
         with gr.Tabs():
             with gr.Tab("Masking"):
-                text_tabs.masking(page, material)
+                _masking_tab(page, material)
             with gr.Tab("Next sentence") as tab:
-                text_tabs.next_sentence(tab, material)
+                _next_sentence_tab(tab, material)
             with gr.Tab("Input representation") as tab:
-                text_tabs.input_representation(tab, material)
+                _input_representation_tab(tab, material)
             if material.records is not None:
                 with gr.Tab("Records") as tab:
-                    model_tabs.records(tab, material)
+                    _records_tab(tab, material)
             if material.pretrained:
                 with gr.Tab("Attention and layers") as tab:
-                    model_tabs.layers(tab, material)
+                    _layers_tab(tab, material)
             asked = material.finetuned
             if asked or material.evaluations:
                 with gr.Tab("Ask the task") as tab:
                     if asked:
-                        task_tab.task(tab, material, asked)
+                        _task_tab(tab, material, asked)
                     if material.evaluations:
-                        task_tab.errors(tab, material)
-            if material.models:
-                with gr.Tab("Runs") as tab:
-                    model_tabs.runs(tab, material)
+                        _errors_tab(tab, material)
     return page
+
+
+def connect(
+    triggers: list, function: Callable, inputs: list, output: Any, progress: str = "hidden"
+) -> Callable:
+    """Calls a function after each change, and shows its HTML or the message of its error.
+
+    Returns the function that does so, for events that follow others.
+
+    Args:
+      triggers: events of the page.
+      function: function from the values of the inputs to HTML, or to pieces of HTML of which each
+        replaces the one before.
+      inputs: controls.
+      output: element for the HTML.
+      progress: "minimal" to show a clock meanwhile, where something large may be loaded.
+    """
+
+    def guarded(*values: Any) -> Iterator[str]:
+        if any(value is None for value in values):
+            yield whole(said("Give every field a value."))
+            return
+        load_libraries()
+        try:
+            found = function(*values)
+            yield from [found] if isinstance(found, str) else found
+        except InputError as error:
+            yield refused(error)
+        except Exception:
+            yield whole(said("This could not be computed; the command's console says why."))
+            raise
+
+    gr.on(
+        triggers,
+        guarded,
+        inputs,
+        output,
+        show_progress=progress,
+        trigger_mode="always_last",
+        api_visibility="private",
+    )
+    return guarded
+
+
+def placeholder(script: str | None = None) -> gr.HTML:
+    """Returns an element for HTML, with a message until the first answer.
+
+    Args:
+      script: JavaScript for the browser, see `js_on_load` of Gradio.
+    """
+    waiting = whole(said("Loading; the first answer takes a few seconds."))
+    return gr.HTML(waiting, js_on_load=script)
+
+
+def text_field(label: str, value: str, info: str, lines: int = 3) -> gr.Textbox:
+    """Returns a field for a text."""
+    return gr.Textbox(value, label=label, info=info, lines=lines, max_length=MOST_CHARACTERS)
+
+
+def model_choice(material: Material) -> gr.Dropdown:
+    """Returns the choice of a pre-trained model, hidden where there is none."""
+    names = playgrounds.all_names(material)
+    return gr.Dropdown(
+        names,
+        value=names[0],
+        label="Model",
+        info="whose answers are shown (folders of --model with the heads of pre-training)",
+        visible=len(names) > 1,
+    )
+
+
+def seed_field() -> gr.Number:
+    """Returns the field for the seed of the draws."""
+    return gr.Number(
+        1,
+        label="Seed",
+        info="another number gives other draws (random_seed)",
+        precision=0,
+    )
+
+
+def whole_number(value: float | None, least: int = 0) -> int:
+    """Returns the value of a field for numbers; the least for an empty one or a smaller value."""
+    return least if value is None else max(least, int(value))
+
+
+def _pressed(event: gr.EventData) -> int:
+    position = event._data.get("position") if isinstance(event._data, dict) else None
+    return position if type(position) is int and 0 <= position < playgrounds.MOST_TOKENS else 0
+
+
+def _masking_tab(page: gr.Blocks, material: Material) -> None:
+    """Adds the tab of masks."""
+    typed = text_field("Text", TEXT, "any text; the data job cuts it into tokens (WordPiece)")
+    with gr.Row():
+        model = model_choice(material)
+        seed = seed_field()
+        unit = gr.Radio(
+            [TOKENS, WORDS, SPANS],
+            value=TOKENS,
+            label="What is chosen",
+            info="tokens (paper), all pieces of a word or none (whole word masking), or 1 to 10 "
+            "words in a row (SpanBERT)",
+        )
+    with gr.Row():
+        rate = gr.Slider(
+            0.01,
+            0.9,
+            PAPER.rate,
+            step=0.01,
+            label="Mask rate",
+            info="share of the tokens to predict (masked_lm_prob; paper: 0.15)",
+        )
+        as_mask = gr.Slider(
+            0,
+            1,
+            PAPER.mask_share,
+            step=0.05,
+            label="Becomes [MASK]",
+            info="share of the chosen tokens (paper: 0.8)",
+        )
+        as_random = gr.Slider(
+            0,
+            1,
+            PAPER.random_share,
+            step=0.05,
+            label="Becomes a random token",
+            info="share of the chosen tokens (paper: 0.1); the rest stays the same",
+        )
+    shown = placeholder()
+
+    def show(name, text, rate, as_mask, as_random, unit, seed):
+        settings = MaskingSettings(rate, as_mask, as_random, unit, whole_number(seed))
+        if not material.is_loaded(name):
+            yield playgrounds.show_masking(material, name, text, settings, has_answers=False)
+        yield playgrounds.show_masking(material, name, text, settings)
+
+    inputs = [model, typed, rate, as_mask, as_random, unit, seed]
+    connect([page.load, *(control.change for control in inputs)], show, inputs, shown)
+
+
+def _next_sentence_tab(tab: gr.Tab, material: Material) -> None:
+    """Adds the tab of sentence pairs."""
+    typed = text_field(
+        "Documents", DOCUMENTS, "two or more, with an empty line between them", lines=8
+    )
+    with gr.Row():
+        model = model_choice(material)
+        seed = seed_field()
+        length = gr.Slider(
+            8,
+            128,
+            48,
+            step=1,
+            label="Tokens of a pair",
+            info="[CLS] and both [SEP] included (max_seq_length)",
+        )
+    with gr.Row():
+        short = gr.Slider(
+            0,
+            1,
+            0.1,
+            step=0.05,
+            label="Shorter pairs",
+            info="share of documents whose pairs aim at a random shorter length (short_seq_prob; "
+            "original: 0.1)",
+        )
+        wanted = gr.Radio(
+            [playgrounds.ANY, playgrounds.IS_NEXT_ONLY, playgrounds.RANDOM_ONLY],
+            value=playgrounds.ANY,
+            label="Label",
+            info="which pairs to show",
+        )
+        number = gr.Number(1, label="Pair", info="number of the pair to show", precision=0)
+    if material.corpus:
+        drawn = gr.Button("Draw documents from the corpus")
+
+        def draw(seed):
+            try:
+                documents = material.draw_documents(whole_number(seed))
+            except InputError as error:
+                raise gr.Error(str(error), print_exception=False) from error
+            return "\n\n".join("\n".join(sentences) for sentences in documents)
+
+        drawn.click(draw, [seed], typed, api_visibility="private")
+    shown = placeholder()
+
+    def show(name, text, length, short, seed, wanted, number):
+        numbers = (
+            whole_number(length, 8),
+            short,
+            whole_number(seed),
+            wanted,
+            whole_number(number, 1),
+        )
+        return playgrounds.show_pairs(material, name, text, *numbers)
+
+    inputs = [model, typed, length, short, seed, wanted, number]
+    connect([tab.select, *(control.change for control in inputs)], show, inputs, shown)
+
+
+def _input_representation_tab(tab: gr.Tab, material: Material) -> None:
+    """Adds the tab of embeddings."""
+    with gr.Row():
+        first = text_field("Sentence A", PAIR[0], "the first segment", 1)
+        second = text_field("Sentence B", PAIR[1], "the second segment; may be empty", 1)
+    with gr.Row():
+        model = model_choice(material)
+        place = gr.Slider(
+            0,
+            playgrounds.MOST_TOKENS - 1,
+            3,
+            step=1,
+            label="Position",
+            info="the token whose embeddings are shown; or press a token below",
+        )
+    shown = placeholder(_PRESS)
+    shown.click(_pressed, None, place, show_progress="hidden", api_visibility="private")
+
+    def show(name, first, second, place):
+        return playgrounds.show_inputs(material, name, first, second, int(place), can_press=True)
+
+    inputs = [model, first, second, place]
+    connect([tab.select, *(control.change for control in inputs)], show, inputs, shown)
+
+
+def _records_tab(tab: gr.Tab, material: Material) -> None:
+    """Adds the tab of records."""
+    with gr.Row():
+        folder = gr.Dropdown(
+            [], label="Folder", info="the records folders in --records", allow_custom_value=True
+        )
+        label = gr.Radio(
+            [browsing.ANY, browsing.FIRST, browsing.SECOND],
+            value=browsing.ANY,
+            label="Label",
+            info="IsNext or NotNext in the paper, the order in ALBERT's (next_sentence_labels)",
+        )
+    with gr.Row():
+        least = gr.Number(0, label="Fewest tokens", info="filled positions", precision=0)
+        most = gr.Number(4096, label="Most tokens", info="filled positions", precision=0)
+        unknown = gr.Checkbox(False, label="With [UNK]", info="words that the vocabulary lacks")
+        text = gr.Textbox("", label="Text", info="words that occur in the record", max_length=200)
+    with gr.Row():
+        file = gr.Number(1, label="File", info="number of the file to begin with", precision=0)
+        number = gr.Number(1, label="Record", info="number of the record there", precision=0)
+        following = gr.Button("Next", variant="primary")
+    shown = placeholder()
+    then = gr.State(None)
+    filters = [folder, label, least, most, unknown, text]
+
+    def search(folder, label, least, most, unknown, text, at):
+        limits = (whole_number(least), whole_number(most, 1))
+        try:
+            folders = material.browsers()
+            folder = folder if folder in folders else next(iter(folders))
+            return browsing.show_records(material, folder, label, *limits, unknown, text or "", at)
+        except InputError as error:
+            return refused(error), None
+
+    def begin(*values):
+        *choices, file, number = values
+        at = (whole_number(file, 1) - 1, whole_number(number, 1) - 1)
+        return search(*choices, at)
+
+    def go_on(*values):
+        *choices, at = values
+        return search(*choices, at or (0, 0))
+
+    def names():
+        try:
+            folders = list(material.browsers())
+        except InputError as error:
+            return gr.Dropdown(), refused(error)
+        choices = list(zip(short_names(folders, "--records"), folders, strict=True))
+        return gr.Dropdown(choices, value=folders[0]), gr.HTML()
+
+    private = {"api_visibility": "private", "show_progress": "hidden"}
+    tab.select(names, None, [folder, shown], **private)
+    changes = [control.change for control in (*filters, file, number)]
+    gr.on(
+        changes,
+        begin,
+        [*filters, file, number],
+        [shown, then],
+        trigger_mode="always_last",
+        **private,
+    )
+    following.click(go_on, [*filters, then], [shown, then], **private)
+    with gr.Accordion("Statistics, warnings and faults of the first records", open=False):
+        count = gr.Button("Count")
+        survey = gr.HTML()
+
+        def tell(folder):
+            folders = material.browsers()
+            return browsing.show_survey(
+                material, folder if folder in folders else next(iter(folders))
+            )
+
+        connect([count.click], tell, [folder], survey)
+
+
+def _layers_tab(tab: gr.Tab, material: Material) -> None:
+    """Adds the tab of attention and layers."""
+    models = gr.Dropdown(
+        material.pretrained,
+        value=material.pretrained[0],
+        label="Model",
+        info="folders of --model with the heads of pre-training",
+    )
+    configs = [material.models[name].config for name in material.pretrained]
+    # A slider has at least two positions.
+    most = [
+        max(2, *(getattr(config, name) for config in configs))
+        for name in ("num_hidden_layers", "num_attention_heads")
+    ]
+    with gr.Accordion("Attention"):
+        typed = text_field("Text", ATTENDED, "at most 40 tokens are shown", 1)
+        with gr.Row():
+            layer = gr.Slider(
+                1, most[0], 1, step=1, label="Layer", info="from 1, the first after the embeddings"
+            )
+            head = gr.Slider(
+                1, most[1], 1, step=1, label="Head", info="from 1 (multi-head attention)"
+            )
+        drawn = placeholder()
+    inputs = [models, typed, layer, head]
+    connect(
+        [tab.select, *(control.change for control in inputs)],
+        lambda *values: inside.show_attention(material, *values),
+        inputs,
+        drawn,
+    )
+    with gr.Accordion("What each layer would answer"):
+        with gr.Row():
+            masked = text_field("Text with [MASK]", HIDDEN, "or a position below", 1)
+            place = gr.Slider(
+                1, 38, 2, step=1, label="Position", info="token to mask if the text has no [MASK]"
+            )
+        lens = gr.HTML()
+    inputs = [models, masked, place]
+    connect(
+        [tab.select, *(control.change for control in inputs)],
+        lambda *values: inside.show_lens(material, *values),
+        inputs,
+        lens,
+    )
+
+
+def _fields(material: Material, name: str) -> tuple[tuple[str, str], tuple[str, str]]:
+    """Returns the labels of a model's two fields, and the texts with which they begin."""
+    model = material.models[name]
+    if model.training["kind"] == SPAN:
+        return ("Question", "Context"), QUESTION
+    if model.takes_endings:
+        texts = ENDINGS[:2] if model.takes_two else (" ".join(ENDINGS[:2]), "")
+        return ("Text", "Beginning of every ending"), texts
+    if model.takes_two:
+        return ("First text", "Second text"), TWO_TEXTS
+    text = NAMES if model.training["kind"] == TAGGING else OPINION
+    return ("Text", "Second text"), (text, "")
+
+
+def _task_tab(tab: gr.Tab, material: Material, names: list[str]) -> None:
+    """Adds the tab of fine-tuned models."""
+    model = gr.Dropdown(names, value=names[0], label="Model", info="folders of --model with a task")
+    labels, examples = _fields(material, names[0])
+    first = text_field(labels[0], examples[0], "what the model is asked", 2)
+    second = text_field(labels[1], examples[1], "what it reads with it", 4)
+    second.visible = material.models[names[0]].takes_two
+    endings = text_field("Endings", ENDINGS[2], "what may follow; each on its own line", 4)
+    endings.visible = material.models[names[0]].takes_endings
+    button = gr.Button("Ask", variant="primary")
+    shown = placeholder()
+
+    def fit(name, typed, typed_too):
+        """Names the fields as the model's task does, and keeps what was typed."""
+        labels, texts = _fields(material, name)
+        known = [_fields(material, other)[1] for other in names]
+        if (typed, typed_too) not in known:
+            texts = typed, typed_too
+        has_two = material.models[name].takes_two
+        return (
+            gr.Textbox(texts[0], label=labels[0]),
+            gr.Textbox(texts[1], label=labels[1], visible=has_two),
+            gr.Textbox(visible=material.models[name].takes_endings),
+        )
+
+    inputs = [model, first, second, endings]
+    answer = connect(
+        [tab.select, button.click, first.submit],
+        lambda *values: inside.show_answer(material, *values),
+        inputs,
+        shown,
+        progress="minimal",
+    )
+    private = {"show_progress": "hidden", "api_visibility": "private"}
+    fields = [first, second, endings]
+    model.change(fit, inputs[:3], fields, **private).then(answer, inputs, shown, **private)
+
+
+def _errors_tab(tab: gr.Tab, material: Material) -> None:
+    """Adds the errors of evaluations to the tab."""
+    names = list(material.evaluations)
+    choices = {
+        name: evaluations.slice_names(evaluation)
+        for name, evaluation in material.evaluations.items()
+    }
+    with gr.Accordion("Errors of an evaluation"):
+        with gr.Row():
+            name = gr.Dropdown(
+                names, value=names[0], label="Evaluation", info="folders of --evaluation"
+            )
+            part = gr.Dropdown(
+                choices[names[0]],
+                value=evaluations.ALL,
+                label="Slice",
+                info="examples that have something in common",
+            )
+        with gr.Row():
+            text = gr.Textbox(
+                "", label="With the words", info="in the text or an answer", max_length=200
+            )
+            page = gr.Number(
+                1, label="Page", info=f"{evaluations.PAGE} errors each", precision=0, minimum=1
+            )
+        shown = placeholder()
+    name.change(
+        lambda name: (gr.Dropdown(choices[name], value=evaluations.ALL), 1),
+        [name],
+        [part, page],
+        show_progress="hidden",
+        api_visibility="private",
+    )
+    for control in (part, text):
+        control.change(lambda: 1, None, page, show_progress="hidden", api_visibility="private")
+    connect(
+        [tab.select, *(control.change for control in (name, part, text, page))],
+        lambda name, part, text, page: evaluations.show_errors(
+            material, name, part, text, whole_number(page, 1)
+        ),
+        [name, part, text, page],
+        shown,
+    )

@@ -1,7 +1,6 @@
 """The three playgrounds as HTML: masking, next sentence, input representation.
 
-Each function takes what was typed and chosen, computes with the project's own functions and returns
-HTML; none keeps anything.
+Each function takes typed text and choices and returns HTML. None keeps a state.
 """
 
 import math
@@ -24,31 +23,62 @@ from beambert.explore.drawing import (
     strip,
     whole,
 )
-from beambert.explore.masking import (
+from beambert.explore.instances import (
     AS_MASK,
     AS_OTHER,
     AS_SAME,
     DRAWS,
     MaskingSettings,
+    Pair,
+    Segment,
     frame,
+    make_pairs,
     mask_text,
     mean_counts,
 )
 from beambert.explore.material import NO_MODEL, Material
-from beambert.explore.pairs import Pair, Segment, make_pairs
 from beambert.pipelines.tokenizers.vocabulary import CLASSIFY, MASK, SEPARATE
 from beambert.pipelines.tokenizers.vocabulary import UNKNOWN as UNKNOWN_TOKEN
 from beambert.report import Html, join, note, table, tag
 
+# The texts with which the page begins.
+TEXT = (
+    "The river rises in the mountains and flows through the old town. "
+    "In spring the melting snow makes it overflow its banks."
+)
+DOCUMENTS = """The river rises in the mountains. It flows through the old town. In spring the \
+melting snow makes it overflow. People built a wall in 1901. The wall was raised twice.
+
+The band began in a small school. Three of its members played the guitar. Their first album sold \
+well. They won a prize for the second one. After ten years they parted.
+
+The war began in the north. The king sent an army of ten thousand. It lost the first battle. \
+Winter came early in that year. Both sides made peace in the spring."""
+PAIR = ("The playwright overestimated the river.", "It was flooding.")
+ATTENDED, HIDDEN = "The river rises in the mountains.", "The river [MASK] in the mountains."
+OPINION, NAMES = "A joy from start to end.", "Anna Weber flew from Hamburg to Rome ."
+TWO_TEXTS = ("The river flooded the town.", "The town was under water.")
+ENDINGS = (
+    "The river flooded the town.",
+    "The people",
+    """built a wall.
+went on.
+sang about it.
+did nothing.""",
+)
+QUESTION = (
+    "When was the wall built?",
+    "The river rises in the mountains. People built a wall in 1901. It was raised twice.",
+)
 # Number of tokens of a typed text that are shown.
 MOST_TOKENS = 128
 # Number of words of the vocabulary that are shown as neighbours.
 NEIGHBOURS = 8
 _KINDS = {AS_MASK: MASKED, AS_OTHER: OTHER, AS_SAME: SAME}
 _WORDS = {AS_MASK: "becomes [MASK]", AS_OTHER: "becomes a random token", AS_SAME: "stays the same"}
-# The word that stands below a chosen token, before the one to predict.
+# Text below a chosen token, before the token to predict.
 _UNDER = {AS_MASK: "", AS_OTHER: "random: ", AS_SAME: "unchanged: "}
-# What is said of a model that fills in no masks, and of one that has no opinion about pairs.
+# Messages about a model without the head of masked LM, and one without that of pairs.
 NO_MASKED_LM_HEAD = (
     "This model has no head for masked LM: it was pre-trained with --objective=rtd, to find tokens "
     "that were replaced."
@@ -91,7 +121,7 @@ def show_masking(
       name: name of a model, or `NO_MODEL`.
       typed: the text.
       settings: how tokens are chosen and hidden.
-      has_answers: whether the model is asked; else a sentence says that it is being loaded.
+      has_answers: whether the model is asked; otherwise a message says that it is being loaded.
     """
     (tokens,) = typed_ids(material, name, typed)
     if not tokens:
@@ -181,7 +211,7 @@ def _model_answers(material: Material, name: str, masked, names) -> Html:
 
 
 def split_typed(material: Material, typed: str) -> list[list[str]]:
-    """Returns the sentences of documents that stand apart by empty lines."""
+    """Returns the sentences of documents that are separated by empty lines."""
     from beambert.pipelines.corpus.documents import Document
     from beambert.pipelines.text.sentences import split_sentences
 
@@ -306,29 +336,6 @@ def _described(segment: Segment) -> str:
     return said_of
 
 
-def quiz_pair(
-    material: Material, name: str, typed: str, length: int, seed: int, number: int
-) -> tuple[Html, bool | None, bool | None]:
-    """Returns a pair without its label, the label, and whether the model says "is next".
-
-    The last two are None where there is no pair or no model with a head for it.
-    """
-    sentences, pairs, _ = pairs_of(material, name, typed, length, 0.1, seed)
-    if len(sentences) < 2 or not pairs:
-        return (
-            whole(said("Type at least two documents, with an empty line between them.")),
-            None,
-            None,
-        )
-    pair = pairs[(number * 7) % len(pairs)]
-    model, shown = material.model(name), pair_pieces(material, name, pair)
-    if model is None:
-        return whole(shown), pair.is_next, None
-    if model.pair_task != "next_sentence":
-        return whole(shown, said(_NO_HEAD)), pair.is_next, None
-    return whole(shown), pair.is_next, _next_share(model, pair) >= 0.5
-
-
 def show_inputs(
     material: Material, name: str, first: str, second: str, place: int, can_press: bool = False
 ) -> Html:
@@ -379,7 +386,7 @@ def show_inputs(
 def _embeddings(material: Material, name: str, row: list[int], segments, place: int) -> Html:
     import numpy as np
 
-    from beambert.explore.embeddings import compose, nearest
+    from beambert.explore.layers import compose, nearest
 
     encoder = material.model(name).encoder
     names = material.language_of(name).vocabulary.pieces

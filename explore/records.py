@@ -1,7 +1,7 @@
 """Browses record files by the offsets of their records. No file is read whole.
 
-The index of a file grows as far as records are asked for: from a record's length follows where the
-next one begins, so that its content is not read. A gzip file has no such offsets and is read from
+The index of a file grows with the records that are asked for: the length of a record gives the
+offset of the next one, so its content is not read. A gzip file has no such offsets and is read from
 its beginning.
 """
 
@@ -27,6 +27,7 @@ from beambert.pipelines.records.statistics import (
     RecordStatistics,
     SampledRecord,
     VocabularyIds,
+    as_record,
     count_records,
     restore_ids,
     says_next,
@@ -35,7 +36,7 @@ from beambert.pipelines.tokenizers.pieces import join_pieces
 
 # Number of records that are decoded at a time.
 ROWS_AT_A_TIME = 256
-# A search ends after so many seconds and can be continued.
+# Number of seconds after which a search ends; it can be continued.
 SECONDS_A_SEARCH = 0.2
 # Numbers of records and of files that the survey of a folder counts at most.
 SURVEYED, SURVEYED_FILES = 1024, 32
@@ -78,12 +79,8 @@ class RecordFile:
             file.seek(start)
             return list(itertools.islice(read_records(file), count))
 
-    def indexed(self) -> int:
-        """Returns the number of records whose place is known."""
-        return len(self._starts)
-
     def _start(self, file: BinaryIO, number: int) -> int | None:
-        """Returns the place of a record in the open file; None if there are not so many."""
+        """Returns the offset of a record in the open file; None after the last record."""
         size = os.fstat(file.fileno()).st_size
         with self._lock:
             starts = self._starts
@@ -100,13 +97,13 @@ class RecordFile:
 
 @dataclasses.dataclass(frozen=True)
 class Filter:
-    """What a record must have to be shown.
+    """Conditions for a record to be shown.
 
     Attributes:
-      is_next: whether its label says that B follows A; None for any, also for none.
+      is_next: whether its label is `IS_NEXT`; None for any label or none.
       least, most: its number of filled positions.
       has_unknown: whether it must have an [UNK].
-      text: words that must stand in it, in any case; "" for any.
+      text: words that must occur in it, in any case; "" for any.
     """
 
     is_next: bool | None = None
@@ -124,7 +121,7 @@ class Found:
       records: the records that were found.
       looked_at: number of records that were looked at.
       then: numbers of the file and of the record to go on with; None at the end.
-      damage: sentence about a damaged file; "" if none was met.
+      damage: message about a damaged file; "" if there is none.
     """
 
     records: list[SampledRecord]
@@ -157,7 +154,7 @@ class RecordBrowser:
         self.ids = ids
 
     def search(self, wanted: Filter, at: tuple[int, int], count: int) -> Found:
-        """Looks for records from a place on, for at most `SECONDS_A_SEARCH`.
+        """Searches for records from a position on, for at most `SECONDS_A_SEARCH`.
 
         Args:
           wanted: what the records must have.
@@ -173,12 +170,12 @@ class RecordBrowser:
                 records = file.read(first, ROWS_AT_A_TIME)
             except CorruptRecordsError as error:
                 return Found(found, looked_at, (number + 1, 0), f"{file.path}: {error}")
-            rows, places = self._decode(records)
+            rows, indices = self._decode(records)
             for row in self._matching(rows, wanted):
-                found.append(as_record(rows, row, file.path, first + places[row] + 1))
+                found.append(as_record(rows, row, file.path, first + indices[row] + 1))
                 if len(found) == count:
-                    looked_at += places[row] + 1
-                    return Found(found, looked_at, (number, first + places[row] + 1))
+                    looked_at += indices[row] + 1
+                    return Found(found, looked_at, (number, first + indices[row] + 1))
             looked_at += len(records)
             first += len(records)
             if len(records) < ROWS_AT_A_TIME:
@@ -186,19 +183,19 @@ class RecordBrowser:
         return Found(found, looked_at, (number, first) if number < len(self.files) else None)
 
     def _decode(self, records: list[bytes]) -> tuple[dict[str, np.ndarray], list[int]]:
-        """Returns the rows of the records that can be decoded, and the place of each."""
+        """Returns the rows of the records that can be decoded, and the index of each."""
         rows, faults = decode_rows(records, self.features)
         if not faults:
             return rows, list(range(len(records)))
-        places = [
-            place
-            for place, record in enumerate(records)
+        indices = [
+            index
+            for index, record in enumerate(records)
             if not decode_rows([record], self.features)[1]
         ]
-        return rows, places
+        return rows, indices
 
     def _matching(self, rows: Mapping[str, np.ndarray], wanted: Filter) -> Iterator[int]:
-        """Yields the numbers of the rows that have what is wanted."""
+        """Yields the numbers of the rows that meet the conditions."""
         filled = (rows["input_mask"] != 0).sum(axis=1)
         fits = (filled >= wanted.least) & (filled <= wanted.most)
         if wanted.is_next is not None:
@@ -224,7 +221,7 @@ class RecordBrowser:
         statistics = RecordStatistics.empty(
             self.features.max_seq_length, self.features.max_predictions_per_seq
         )
-        behind: dict[str, tuple[str, int]] = {}
+        examples: dict[str, tuple[str, int]] = {}
         for file in files:
             try:
                 rows, _ = decode_rows(file.read(0, each), self.features)
@@ -232,43 +229,26 @@ class RecordBrowser:
                 continue
             counted = count_records(rows, restore_ids(rows), self.ids)
             statistics += counted
-            for kind in counted.faults.keys() - behind.keys():
-                behind[kind] = (file.path, first_fault(rows, self.ids, kind) + 1)
-        return Survey(statistics, warn(statistics, {}, made_with), behind, len(files))
+            for kind in counted.faults.keys() - examples.keys():
+                examples[kind] = (file.path, first_fault(rows, self.ids, kind) + 1)
+        return Survey(statistics, warn(statistics, {}, made_with), examples, len(files))
 
 
 @dataclasses.dataclass(frozen=True)
 class Survey:
-    """What the first records of a folder's files tell.
+    """Statistics of the first records of a folder's files.
 
     Attributes:
       statistics: statistics of the records.
       warnings: the warnings of `beambert verify` that these records give.
-      behind: kind of fault -> path of a file and number of the first record there that has it.
+      examples: kind of fault -> path of a file and number of the first record there that has it.
       files: number of the files.
     """
 
     statistics: RecordStatistics
     warnings: list[str]
-    behind: Mapping[str, tuple[str, int]]
+    examples: Mapping[str, tuple[str, int]]
     files: int
-
-
-def as_record(rows: Mapping[str, np.ndarray], row: int, path: str, number: int) -> SampledRecord:
-    """Returns one of the rows as a record to show."""
-    filled = rows["input_mask"][row] != 0
-    used = rows["masked_lm_weights"][row] != 0
-    predicted = (rows[name][row][used] for name in ("masked_lm_positions", "masked_lm_ids"))
-    return SampledRecord(
-        0,
-        path,
-        number,
-        len(filled),
-        tuple(rows["input_ids"][row][filled].tolist()),
-        tuple(rows["segment_ids"][row][filled].tolist()),
-        tuple(zip(*(values.tolist() for values in predicted), strict=True)),
-        says_next(rows, row),
-    )
 
 
 def first_fault(rows: Mapping[str, np.ndarray], ids: VocabularyIds | None, kind: str) -> int:

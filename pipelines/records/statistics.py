@@ -547,24 +547,35 @@ def sample_rows(
       path: path of the file.
       first: number of the first row in the file, from 1.
     """
-    drawn = []
-    for row in np.unique(hashes, return_index=True)[1][:SAMPLE_RECORDS].tolist():
-        filled = rows["input_mask"][row] != 0
-        used = rows["masked_lm_weights"][row] != 0
-        predicted = (rows[name][row][used] for name in ("masked_lm_positions", "masked_lm_ids"))
-        drawn.append(
-            SampledRecord(
-                int(hashes[row]),
-                path,
-                first + row,
-                len(filled),
-                tuple(rows["input_ids"][row][filled].tolist()),
-                tuple(rows["segment_ids"][row][filled].tolist()),
-                tuple(zip(*(values.tolist() for values in predicted), strict=True)),
-                says_next(rows, row),
-            )
-        )
-    return drawn
+    smallest = np.unique(hashes, return_index=True)[1][:SAMPLE_RECORDS].tolist()
+    return [as_record(rows, row, path, first + row, int(hashes[row])) for row in smallest]
+
+
+def as_record(
+    rows: Mapping[str, np.ndarray], row: int, path: str, number: int, record_hash: int = 0
+) -> SampledRecord:
+    """Returns a row as a record to show.
+
+    Args:
+      rows: feature -> [rows, length].
+      row: index of the row.
+      path: path of its file.
+      number: number of the record in the file, from 1.
+      record_hash: hash of the record, if it is known.
+    """
+    filled = rows["input_mask"][row] != 0
+    used = rows["masked_lm_weights"][row] != 0
+    predicted = (rows[name][row][used] for name in ("masked_lm_positions", "masked_lm_ids"))
+    return SampledRecord(
+        record_hash,
+        path,
+        number,
+        len(filled),
+        tuple(rows["input_ids"][row][filled].tolist()),
+        tuple(rows["segment_ids"][row][filled].tolist()),
+        tuple(zip(*(values.tolist() for values in predicted), strict=True)),
+        says_next(rows, row),
+    )
 
 
 def merge_samples(samples: Iterable[Sequence[SampledRecord]]) -> list[SampledRecord]:

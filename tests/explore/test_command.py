@@ -22,7 +22,9 @@ def refusal(capsys, *arguments) -> str:
 def test_refusals(folders, capsys, tmp_path):
     records = folders / "records"
     assert "--vocab_file: missing" in refusal(capsys)
-    assert "--port=0: is no port" in refusal(capsys, f"--records={records}", "--port=0")
+    assert "--port=0: must be from 1 to 65535" in refusal(
+        capsys, f"--records={records}", "--port=0"
+    )
     assert f"--records={tmp_path}/none: no such folder" in refusal(
         capsys, f"--records={tmp_path}/none"
     )
@@ -41,9 +43,9 @@ def test_refusals(folders, capsys, tmp_path):
 
 
 def test_a_page_without_gradio_says_what_to_install(folders, capsys, monkeypatch):
-    from beambert.explore import server
+    from beambert.explore import command
 
-    monkeypatch.setattr(server.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(command.importlib.util, "find_spec", lambda name: None)
     assert "pip install 'beambert[explore]'" in refusal(capsys, "--model", folders / "encoder")
 
 
@@ -82,7 +84,7 @@ def test_nothing_large_is_loaded_before_the_page(folders):
     """The modules behind the page import no TensorFlow at their top."""
 
     code = (
-        "import sys; from beambert.explore import browsing, command, inside, playgrounds, server\n"
+        "import sys; from beambert.explore import browsing, command, inside, playgrounds\n"
         "print(*sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from beambert.errors import InputError
-from beambert.explore import error_list
+from beambert.explore import evaluations as error_list
 from beambert.explore.evaluations import open_evaluation
 from beambert.explore.material import Material
 from beambert.pipelines.evaluation import mistakes

@@ -9,9 +9,9 @@ import tensorflow as tf
 from support import stand_in_models, untrained_models
 
 from beambert.explore import inside
-from beambert.explore.answers import Explainer
-from beambert.explore.examples import QUESTION
+from beambert.explore.layers import Explainer
 from beambert.explore.material import NamedModel, Tokenization
+from beambert.explore.playgrounds import QUESTION
 from beambert.pipelines.model_inputs.texts import TextFeatures
 from beambert.pipelines.prediction.saved_models import Model
 from beambert.pipelines.tasks.task import (
@@ -91,7 +91,7 @@ def test_an_ending(of_model, is_pair):
     assert "mattered" not in said
     for endings in ("", "rises", "a\nb\nc"):
         assert shown(material, "The river", "It", endings).endswith(
-            "Type 2 endings, each on a line of its own."
+            "Type 2 endings, each on its own line."
         )
 
 

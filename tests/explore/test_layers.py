@@ -3,14 +3,13 @@
 import numpy as np
 import pytest
 
-from beambert.explore.embeddings import compose, nearest
 from beambert.explore.layers import (
-    in_two_dimensions,
+    compose,
     layer_answers,
     masked_answers,
+    nearest,
     next_probability,
     read_layers,
-    sentence_vectors,
     single,
 )
 
@@ -82,20 +81,3 @@ def test_the_nearest_are_others(model):
         lengths = np.linalg.norm(table[12]) * np.linalg.norm(table[index])
         assert cosine == pytest.approx(table[12] @ table[index] / lengths, abs=1e-5)
     assert [c for _, c in found] == sorted((c for _, c in found), reverse=True)
-
-
-def test_padding_does_not_move_a_sentence(model):
-    short, long = IDS[:5], np.tile(IDS[1:4], 4)
-    together = sentence_vectors(model.encoder, [short, long], padding=0)
-    alone = sentence_vectors(model.encoder, [short], padding=0)
-    np.testing.assert_allclose(together[0], alone[0], atol=1e-5)
-
-
-def test_two_dimensions_keep_distances_of_a_plane():
-    random = np.random.default_rng(1)
-    plane = random.normal(size=(9, 2)) @ random.normal(size=(2, 8))
-    found = in_two_dimensions(plane)
-    before = np.linalg.norm(plane[:, None] - plane[None], axis=-1)
-    after = np.linalg.norm(found[:, None] - found[None], axis=-1)
-    np.testing.assert_allclose(before, after, atol=1e-9)
-    assert in_two_dimensions(np.ones((3, 8))).shape == (3, 2)

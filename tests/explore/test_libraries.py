@@ -8,7 +8,7 @@ import pytest
 # Two answers that are asked for in the moment in which the page appears; see the page's handlers.
 _TWO_AT_ONCE = """
 import sys, threading
-from beambert.explore import controls
+from beambert.explore.page import connect
 import gradio as gr
 failures, found = [], []
 threading.excepthook = lambda of: failures.append(of.exc_type.__name__)
@@ -19,7 +19,7 @@ def second():
     from beambert.explore.layers import single
     return single.__name__
 with gr.Blocks() as page:
-    asked = [controls.shows([page.load], function, [], gr.HTML()) for function in (first, second)]
+    asked = [connect([page.load], function, [], gr.HTML()) for function in (first, second)]
 threads = [threading.Thread(target=lambda of=of: found.extend(of())) for of in asked]
 for thread in threads:
     thread.start()

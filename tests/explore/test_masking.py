@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from beambert.explore.masking import (
+from beambert.explore.instances import (
     PAPER,
     SPANS,
     TOKENS,

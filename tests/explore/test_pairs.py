@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from beambert.explore.pairs import make_pairs
+from beambert.explore.instances import make_pairs
 from beambert.pipelines.instances.masking import TokenIds
 
 

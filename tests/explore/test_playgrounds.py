@@ -1,17 +1,15 @@
 """What the tabs show, as HTML without a browser."""
 
 import html
-import json
 import pathlib
 import re
 
-import numpy as np
 import pytest
 from support import record_files, untrained_models
 
 from beambert.errors import InputError
-from beambert.explore import browsing, drawing, inside, playgrounds, report
-from beambert.explore.masking import PAPER
+from beambert.explore import browsing, command, drawing, inside, playgrounds
+from beambert.explore.instances import PAPER
 from beambert.explore.material import NO_MODEL, Material
 from beambert.model.objectives import MLM, RTD
 from beambert.pipelines.records.contract import RecordsInfo
@@ -50,13 +48,6 @@ def test_pairs_tell_where_they_come_from(material):
     assert "at least two documents" in text_of(alone)
 
 
-def test_the_quiz_hides_the_label(material):
-    shown, label, guess = playgrounds.quiz_pair(material, "encoder", DOCUMENTS, 16, 1, 0)
-    assert label in (True, False) and guess in (True, False)
-    assert "Label" not in text_of(shown)
-    assert playgrounds.quiz_pair(material, NO_MODEL, "One.", 16, 1, 0)[1:] == (None, None)
-
-
 def test_a_model_without_the_head_says_so(tmp_path, vocabulary):
     """Masked LM alone: everything else on the page works."""
     (tmp_path / "mlm").mkdir()
@@ -65,10 +56,8 @@ def test_a_model_without_the_head_says_so(tmp_path, vocabulary):
     told = "This model has no head for next sentence prediction"
     said = text_of(playgrounds.show_pairs(material, "mlm", DOCUMENTS, 16, 0.0, 1, "any", 1))
     assert told in said and "Label" in said and "The model is" not in said
-    shown, label, guess = playgrounds.quiz_pair(material, "mlm", DOCUMENTS, 16, 1, 0)
-    assert told in text_of(shown) and label in (True, False) and guess is None
     assert "mean loss" in text_of(playgrounds.show_masking(material, "mlm", "the river", PAPER))
-    assert told in text_of(report.render(material))
+    assert told in text_of(command.render(material))
 
 
 def test_a_discriminator_fills_no_masks(tmp_path, vocabulary):
@@ -79,10 +68,10 @@ def test_a_discriminator_fills_no_masks(tmp_path, vocabulary):
     said = text_of(playgrounds.show_masking(material, "rtd", "the river", PAPER))
     assert told in said and "to predict" in said
     assert told in text_of(inside.show_lens(material, "rtd", "the [MASK] city", 1))
-    shown = inside.show_attention(material, "rtd", "the river", 1, 1, inside.MAP)
+    shown = inside.show_attention(material, "rtd", "the river", 1, 1)
     assert "Layer 1 of 2" in text_of(shown)
     assert "layer norm of the sum" in text_of(playgrounds.show_inputs(material, "rtd", "a", "b", 1))
-    assert told in text_of(report.render(material))
+    assert told in text_of(command.render(material))
 
 
 def test_inputs_show_segments_positions_and_embeddings(material):
@@ -103,18 +92,12 @@ def test_pieces_of_a_word_touch(material):
     assert shown.count("joined") == 2  # x ##y ##z
 
 
-def test_attention_layers_and_points(material):
-    for way in (inside.MAP, inside.LINES):
-        shown = inside.show_attention(material, "encoder", "the river", 99, 99, way)
-        assert "Layer 2 of 2, head 2 of 2" in text_of(shown)
+def test_attention_and_layers(material):
+    shown = inside.show_attention(material, "encoder", "the river", 99, 99)
+    assert "Layer 2 of 2, head 2 of 2" in text_of(shown)
     said = text_of(inside.show_lens(material, "encoder", "the [MASK] city", 1))
     assert "embeddings" in said and "layer 2" in said and "position 2 ([MASK])" in said
     assert "position 1 (the)" in text_of(inside.show_lens(material, "encoder", "the city", 1))
-    lines = "water | the river\nmusic | a song\nplain"
-    shown = inside.show_points(material, "encoder", lines)
-    assert shown.count("<circle") == 3 and "three" in text_of(
-        inside.show_points(material, "encoder", "a")
-    )
 
 
 def test_records_are_browsed_and_counted(material):
@@ -174,11 +157,9 @@ def shown_with(material, typed):
     for name in ("encoder", NO_MODEL):
         yield playgrounds.show_masking(material, name, typed, PAPER)
         yield playgrounds.show_pairs(material, name, documents, 16, 0.1, 1, "any", 1)
-        yield playgrounds.quiz_pair(material, name, documents, 16, 1, 0)[0]
         yield playgrounds.show_inputs(material, name, typed, typed, 2)
-    yield inside.show_attention(material, "encoder", typed, 1, 1, inside.MAP)
+    yield inside.show_attention(material, "encoder", typed, 1, 1)
     yield inside.show_lens(material, "encoder", typed, 1)
-    yield inside.show_points(material, "encoder", "\n".join([f"{typed} | {typed}"] * 3))
     yield inside.show_answer(material, "classifier", typed, typed)
     yield browsing.show_records(material, folder, browsing.ANY, 0, 99, False, typed, (0, 0))[0]
     yield browsing.show_survey(material, folder)
@@ -203,37 +184,12 @@ def test_tokens_of_a_vocabulary_are_never_html(tmp_path, vocabulary):
     assert "<script" not in shown and "script" in shown
 
 
-def test_a_curve_is_drawn_where_its_values_are():
-    """The ends of the axes are the extremes of all curves."""
-    falling = (np.array([0.0, 10.0]), np.array([4.0, 2.0]))
-    single = (np.array([5.0]), np.array([3.0]))
-    shown = drawing.curves(["a", "b", "<i>"], [falling, None, single], "loss", "updates")
-    (line,) = re.findall(r'<polyline points="([^" ]+ [^" ]+)"', shown)
-    (x0, y0), (x1, y1) = (map(float, point.split(",")) for point in line.split())
-    (at,) = re.findall(r'<circle cx="([\d.]+)" cy="([\d.]+)"', shown)
-    assert float(at[0]) == pytest.approx((x0 + x1) / 2, abs=0.1)
-    assert float(at[1]) == pytest.approx((y0 + y1) / 2, abs=0.1)
-    assert y0 < y1 and x0 < x1 and "<i>" not in shown and "&lt;i&gt;" in shown
-
-
-def test_runs_are_compared(material, folders):
-    rows = [
-        {"split": "train", "step": step, "loss": 9 / step, "seconds_per_step": 0.5}
-        for step in (10, 20)
-    ]
-    lines = "".join(json.dumps(row) + "\n" for row in rows)
-    (folders / "encoder" / "metrics.jsonl").write_text(lines)
-    said = text_of(inside.show_runs(material, "minutes"))
-    assert "loss (training data)" in said and "0.167" in said  # 20 updates of half a second
-    assert "Without curves by minutes: classifier." in said and "Results" in said
-
-
 def test_the_page_to_send_is_one_file(material, tmp_path, capsys):
-    report.write_report(material, str(tmp_path / "new" / "page.html"))
+    command.write_report(material, str(tmp_path / "new" / "page.html"))
     content = (tmp_path / "new" / "page.html").read_text()
     assert not re.search(r"<script|(src|href)=|url\(", content)
-    for title in ("Masking", "Next sentence", "Records", "Attention and layers", "Runs"):
+    for title in ("Masking", "Next sentence", "Records", "Attention and layers"):
         assert f"<h2>{title}</h2>" in content
     assert "page.html" in capsys.readouterr().out
     with pytest.raises(InputError, match="--output=: is empty"):
-        report.write_report(material, "")
+        command.write_report(material, "")
