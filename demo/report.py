@@ -2,12 +2,17 @@
 
 import dataclasses
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from beambert.console import duration
-from beambert.pipelines.storage.claims import BLESSED, NOT_BLESSED
+from beambert.demo.corpus import FINISHED_FILE
+from beambert.demo.run import LONG_LENGTH, SENTENCE, SHORT_LENGTH, Done, read_json
+from beambert.pipelines.records.contract import INFO_FILE
+from beambert.pipelines.storage.claims import BLESSED, METRICS_FILE, NOT_BLESSED
+from beambert.pipelines.storage.model_files import CURVES_FILE, RESULTS_FILE, TRAINING_FILE
 from beambert.report import (
     AMBER,
     BAD,
@@ -28,6 +33,7 @@ from beambert.report import (
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
 
 TEXT_WIDTH = 100
 # The text and the state of each verdict on the page.
@@ -59,18 +65,11 @@ class DemoSummary:
 
     Attributes:
       steps: steps in their order.
-      machine: facts about the machine, such as {"cores": "2", "Python": "3.11.7"}.
-      corpus: facts about the corpus, by name.
-      vocabulary_size: number of tokens in the vocabulary.
       lengths: lengths in tokens of the short and the long sequences of the pre-training.
       last_short_step: last pre-training step on short sequences.
-      instances: number of pre-training instances of the short length.
-      is_next_share: share of those instances whose second segment follows the first.
-      fill: share of the positions in those instances that hold a token.
       pretraining: lines of the pre-training's metrics.jsonl.
       commonest_token_accuracy: masked-token accuracy on long sequences of always predicting the
         most common token.
-      seconds_per_step: median time of a pre-training step on short sequences.
       finetuning_pretrained: lines of metrics.jsonl, starting from the pre-trained encoder.
       finetuning_random: lines of metrics.jsonl, starting from random weights.
       pretrained_accuracy: held-out task accuracy, starting from the pre-trained encoder.
@@ -84,17 +83,10 @@ class DemoSummary:
     """
 
     steps: Sequence[ShownStep]
-    machine: Mapping[str, str]
-    corpus: Mapping[str, str]
-    vocabulary_size: int
     lengths: tuple[int, int]
     last_short_step: int
-    instances: int
-    is_next_share: float
-    fill: float
     pretraining: Sequence[Mapping[str, object]]
     commonest_token_accuracy: float
-    seconds_per_step: float
     finetuning_pretrained: Sequence[Mapping[str, object]]
     finetuning_random: Sequence[Mapping[str, object]]
     pretrained_accuracy: float
@@ -161,21 +153,6 @@ def key_results(summary: DemoSummary) -> list[tuple[str, str, str]]:
             summary.verdict,
             f"held-out loss of pre-training: {decimal(final.get('loss'))}",
         ),
-    ]
-
-
-def facts(summary: DemoSummary) -> list[tuple[str, str]]:
-    """Returns (name, value) pairs on the machine, the corpus, the records and the speed."""
-    of_short = f"of {summary.lengths[0]} tokens"
-    return [
-        *summary.machine.items(),
-        *((f"corpus: {name}", value) for name, value in summary.corpus.items()),
-        ("vocabulary", f"{summary.vocabulary_size:,} entries"),
-        (f"pre-training instances {of_short}", f"{summary.instances:,}"),
-        ("share of IsNext in them", percent(summary.is_next_share)),
-        ("share of positions with a token", percent(summary.fill)),
-        (f"pre-training step {of_short}", f"{summary.seconds_per_step:.3f} s"),
-        ("total time", duration(summary.seconds)),
     ]
 
 
@@ -251,9 +228,9 @@ def finetuning_figures(summary: DemoSummary) -> "list[Figure]":
 def render_html(summary: DemoSummary) -> str:
     """Returns the HTML page, which loads no other files."""
     results = []
-    for name, value, beside in key_results(summary):
+    for name, value, comparison in key_results(summary):
         value, state = VERDICTS.get(value, (value, ""))
-        results.append(Card(value, name, beside, state))
+        results.append(Card(value, name, comparison, state))
     slices = [(name, f"{count:,}", percent(share)) for name, count, share in summary.slices]
     answer = [(label, bar(share), percent(share)) for label, share in summary.answer]
     sections = [
@@ -270,7 +247,6 @@ def render_html(summary: DemoSummary) -> str:
             table((), answer, ("name", "bar", "number")),
         ),
         section("Steps", _steps(summary.steps)),
-        section("Facts", table((), facts(summary), ("name", ""))),
     ]
     about = f"From text to an evaluated encoder on this machine in {duration(summary.seconds)}"
     return page("BeamBERT demonstration", about, sections)
@@ -296,16 +272,92 @@ def text_table(rows: Sequence[Sequence[str]], indent: str = "  ") -> list[str]:
 def render_text(summary: DemoSummary) -> str:
     """Returns the summary for a terminal, at most TEXT_WIDTH columns wide."""
     slices = [(name, f"{count:,}", percent(share)) for name, count, share in summary.slices]
-    answer = [(label, percent(probability)) for label, probability in summary.answer]
     sections = (
         ("Results", key_results(summary)),
         ("Steps", [(step.name, duration(step.seconds), step.output) for step in summary.steps]),
         ("Results of the steps", [(step.name, step.result) for step in summary.steps]),
         ("Evaluation by slice", slices),
-        (f"Answer to “{summary.sentence}”", answer),
-        ("Facts", facts(summary)),
     )
     lines = []
     for title, rows in sections:
         lines += ["", *text_table([(" ".join(title.split()),)], indent=""), *text_table(rows)]
     return "\n".join(lines[1:]) + "\n"
+
+
+def gather(folder: Path, done: Sequence[Done]) -> DemoSummary:
+    """Returns the summary of the finished steps."""
+    corpus = read_json(folder / "corpus" / FINISHED_FILE)
+    records, long_records = (
+        read_json(folder / "records" / str(length) / INFO_FILE)
+        for length in (SHORT_LENGTH, LONG_LENGTH)
+    )
+    pretraining = read_json(folder / "encoder" / RESULTS_FILE)
+    phases = read_json(folder / "encoder" / TRAINING_FILE)["phases"]
+    pretrained = read_json(folder / "classifier" / RESULTS_FILE)
+    random = read_json(folder / "classifier-random" / RESULTS_FILE)
+    evaluation = read_json(folder / "evaluation" / METRICS_FILE)
+    counts = records["counts"]
+    results = {
+        "corpus": f"{corpus['documents']:,} documents, {corpus['bytes_after'] / 1e6:.1f} MB",
+        "vocabulary": f"{records['vocabulary']['size']:,} word pieces",
+        "records": (
+            f"{counts['instances']:,} instances of {SHORT_LENGTH} tokens, "
+            f"{long_records['counts']['instances']:,} of {LONG_LENGTH}; "
+            f"IsNext in {counts['is_next_share']:.1%} of the short ones"
+        ),
+        "pre-training": (
+            f"masked LM {pretraining['masked_lm_accuracy']:.1%}, "
+            f"next sentence {pretraining['next_sentence_accuracy']:.1%} held out, "
+            f"at {LONG_LENGTH} tokens"
+        ),
+        "fine-tuning": f"accuracy {pretrained['accuracy']:.1%}",
+        "fine-tuning, random weights": f"accuracy {random['accuracy']:.1%}",
+        "evaluation": verdict(evaluation),
+        "export": "a SavedModel that takes raw text",
+    }
+    return DemoSummary(
+        steps=[
+            ShownStep(
+                name=step.command.name,
+                command=step.command.line,
+                seconds=step.seconds,
+                output=str(step.command.output),
+                result=results[step.command.name],
+            )
+            for step in done
+        ],
+        lengths=(SHORT_LENGTH, LONG_LENGTH),
+        last_short_step=phases[0]["last_step"],
+        pretraining=read_metrics(folder / "encoder" / CURVES_FILE),
+        commonest_token_accuracy=pretraining["commonest_token_accuracy"],
+        finetuning_pretrained=read_metrics(folder / "classifier" / CURVES_FILE),
+        finetuning_random=read_metrics(folder / "classifier-random" / CURVES_FILE),
+        pretrained_accuracy=pretrained["accuracy"],
+        random_accuracy=random["accuracy"],
+        majority_accuracy=pretrained["baseline_accuracy"],
+        verdict=verdict(evaluation),
+        slices=slices(evaluation),
+        sentence=SENTENCE,
+        answer=answer(done),
+        seconds=sum(step.seconds for step in done),
+    )
+
+
+def slices(evaluation: Mapping[str, Any]) -> list[tuple[str, int, float]]:
+    """Returns (slice, examples, accuracy) from an evaluation's metrics.json, overall first."""
+    parts = {"overall": evaluation["overall"]}
+    for column, values in evaluation["slices"].items():
+        parts |= {f"{column} {value}": part for value, part in values.items()}
+    return [(name, part["example_count"], part["accuracy"]) for name, part in parts.items()]
+
+
+def verdict(evaluation: Mapping[str, Any]) -> str:
+    """Returns BLESSED or NOT_BLESSED, the name of the evaluation's marker file."""
+    return BLESSED if evaluation["blessed"] else NOT_BLESSED
+
+
+def answer(done: Sequence[Done]) -> list[tuple[str, float]]:
+    """Returns (label, probability) pairs that the step `export` printed; none if it did not run."""
+    printed = [line for step in done if step.command.name == "export" for line in step.printed]
+    found = (re.fullmatch(r" +([0-9.]+)%  (.+)", line) for line in printed)
+    return [(match[2], float(match[1]) / 100) for match in found if match]

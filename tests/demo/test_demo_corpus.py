@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beambert.demo import corpus, labelled_task, prose
+from beambert.demo import corpus, prose
 from beambert.errors import InputError
 
 NOUNS = [
@@ -140,13 +140,13 @@ def test_task_is_balanced_and_leak_free(made):
         counts = {label: labels.count(label) for label in info.classes}
         assert counts == {label: count[split] for label, count in info.classes.items()}
         assert len(set(counts.values())) == 1 and set(counts) == {"alphalib", "betakit"}
-    assert not any(labelled_task.is_held_out(name) for name in documents)
+    assert not any(corpus.is_held_out(name) for name in documents)
     everything = " ".join(documents.values())
     assert not any(text in everything for text, _ in dev)
     keys = [prose.paragraph_key(text) for text, _ in train + dev]
     assert len(keys) == len(set(keys))
-    runs = set().union(*(labelled_task.word_runs(text) for text, _ in train))
-    assert all(runs.isdisjoint(labelled_task.word_runs(text)) for text, _ in dev)
+    runs = set().union(*(corpus.word_runs(text) for text, _ in train))
+    assert all(runs.isdisjoint(corpus.word_runs(text)) for text, _ in dev)
 
 
 def test_names_are_removed_from_the_task(made):
@@ -182,19 +182,13 @@ def test_too_little_text_is_one_sentence(tmp_path, monkeypatch):
     (tmp_path / "empty").mkdir()
     monkeypatch.setattr(corpus, "installed_roots", lambda: [tmp_path / "empty"])
     with pytest.raises(InputError, match="fewer than two installed packages"):
-        corpus.main([f"--output={tmp_path / 'out'}", "--workers=1"])
+        corpus.main([f"--output={tmp_path / 'out'}"])
     assert not (tmp_path / "out" / "corpus").exists()
-
-
-@pytest.mark.parametrize("flag", ["--train_examples=0", "--dev_examples=0", "--workers=0"])
-def test_numbers_below_one_are_refused(tmp_path, flag):
-    with pytest.raises(InputError, match=f"{flag}: must be at least 1"):
-        corpus.main([f"--output={tmp_path / 'out'}", flag])
 
 
 def test_copies_of_a_class_are_passed_over():
     ranked = [("one", set(range(100))), ("copy", set(range(90))), ("two", set(range(200, 280)))]
-    chosen, considered = labelled_task.choose_classes(ranked, 2, minimum=10)
+    chosen, considered = corpus.choose_classes(ranked, 2, minimum=10)
     assert chosen == ["one", "two"]
     assert considered == ["one", "copy", "two"]
 
@@ -211,13 +205,13 @@ def test_any_docstring_gives_clean_paragraphs(docstring):
     st.lists(st.sampled_from(["NumPy", "np", "numpy", "inp", "_", ".", " ", "x", "-", "\t", "1"]))
 )
 def test_no_name_is_left(pieces):
-    text = labelled_task.remove_names("".join(pieces), ["np", "numpy"])
+    text = corpus.remove_names("".join(pieces), ["np", "numpy"])
     assert not re.search(r"numpy|(?<![a-z])np(?![a-z])", text, re.IGNORECASE)
     assert text == " ".join(text.split())
 
 
 def test_short_names_count_only_as_words():
-    text = labelled_task.remove_names(
+    text = corpus.remove_names(
         "Use np.array (or NumPy's own) as input, with tf_keras.", ["np", "numpy", "tf"]
     )
     assert text == "Use (or 's own) as input, with."
