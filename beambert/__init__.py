@@ -10,8 +10,8 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # the same names as in the table below, for type checkers and editors
-    from beambert.embedding.graph import Embed as Embed
-    from beambert.embedding.job import EmbeddingJob as EmbeddingJob
+    from beambert.embedding_in_beam import Embed as Embed
+    from beambert.embedding_job import EmbeddingJob as EmbeddingJob
     from beambert.errors import InputError as InputError
     from beambert.functions import create_pretraining_data as create_pretraining_data
     from beambert.functions import create_task_features as create_task_features
@@ -21,12 +21,8 @@ if TYPE_CHECKING:  # the same names as in the table below, for type checkers and
     from beambert.functions import predict as predict
     from beambert.functions import verify_records as verify_records
     from beambert.pipelines.evaluation.blessing import Threshold as Threshold
-    from beambert.pipelines.evaluation.job import EvaluationJob as EvaluationJob
-    from beambert.pipelines.features.contract import open_features as open_features
-    from beambert.pipelines.features.graph import CreateTaskFeatures as CreateTaskFeatures
-    from beambert.pipelines.features.job import FeaturesJob as FeaturesJob
-    from beambert.pipelines.prediction.graph import Predict as Predict
-    from beambert.pipelines.prediction.job import PredictionJob as PredictionJob
+    from beambert.pipelines.features import CreateTaskFeatures as CreateTaskFeatures
+    from beambert.pipelines.prediction import Predict as Predict
     from beambert.pipelines.pretraining_data.graph import (
         CreatePretrainingData as CreatePretrainingData,
     )
@@ -44,7 +40,11 @@ if TYPE_CHECKING:  # the same names as in the table below, for type checkers and
     from beambert.pipelines.pretraining_data.text_parts import ReadDocuments as ReadDocuments
     from beambert.pipelines.pretraining_data.text_parts import SplitSentences as SplitSentences
     from beambert.pipelines.pretraining_data.text_parts import Tokenize as Tokenize
+    from beambert.pipelines.task_jobs import EvaluationJob as EvaluationJob
+    from beambert.pipelines.task_jobs import FeaturesJob as FeaturesJob
+    from beambert.pipelines.task_jobs import PredictionJob as PredictionJob
     from beambert.pipelines.tasks.declarations import find_task as find_task
+    from beambert.pipelines.tasks.feature_folder import open_features as open_features
     from beambert.pipelines.verification.job import VerificationJob as VerificationJob
     from beambert.pipelines.verification.run import VerifyRecords as VerifyRecords
     from beambert.pipelines.vocabulary_learning.graph import LearnVocabulary as LearnVocabulary
@@ -71,13 +71,13 @@ if TYPE_CHECKING:  # the same names as in the table below, for type checkers and
 _MODULES = {
     "Budget": "beambert.trainer.pretraining.job",
     "CreatePretrainingData": "beambert.pipelines.pretraining_data.graph",
-    "CreateTaskFeatures": "beambert.pipelines.features.graph",
+    "CreateTaskFeatures": "beambert.pipelines.features",
     "Deduplicate": "beambert.pipelines.pretraining_data.text_parts",
     "DocumentRow": "beambert.pipelines.pretraining_data.rows",
-    "Embed": "beambert.embedding.graph",
-    "EmbeddingJob": "beambert.embedding.job",
-    "EvaluationJob": "beambert.pipelines.evaluation.job",
-    "FeaturesJob": "beambert.pipelines.features.job",
+    "Embed": "beambert.embedding_in_beam",
+    "EmbeddingJob": "beambert.embedding_job",
+    "EvaluationJob": "beambert.pipelines.task_jobs",
+    "FeaturesJob": "beambert.pipelines.task_jobs",
     "FinetuningJob": "beambert.trainer.finetuning.job",
     "InputError": "beambert.errors",
     "InstanceRow": "beambert.pipelines.pretraining_data.rows",
@@ -85,8 +85,8 @@ _MODULES = {
     "LoopConfig": "beambert.trainer.loop.config",
     "MakeBertInstances": "beambert.pipelines.pretraining_data.record_parts",
     "OptimizerConfig": "beambert.trainer.loop.config",
-    "Predict": "beambert.pipelines.prediction.graph",
-    "PredictionJob": "beambert.pipelines.prediction.job",
+    "Predict": "beambert.pipelines.prediction",
+    "PredictionJob": "beambert.pipelines.task_jobs",
     "PretrainingDataJob": "beambert.pipelines.pretraining_data.job",
     "PretrainingJob": "beambert.trainer.pretraining.job",
     "ReadDocuments": "beambert.pipelines.pretraining_data.text_parts",
@@ -115,7 +115,7 @@ _MODULES = {
     "judge": "beambert.trainer.retrieval.judging",
     "learn_vocabulary": "beambert.functions",
     "make_index": "beambert.trainer.retrieval.indexing",
-    "open_features": "beambert.pipelines.features.contract",
+    "open_features": "beambert.pipelines.tasks.feature_folder",
     "predict": "beambert.functions",
     "pretrain": "beambert.trainer.pretraining.run",
     "score": "beambert.trainer.asking.scoring",

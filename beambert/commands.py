@@ -60,7 +60,7 @@ _TABLE = (
     Command(
         "embed",
         "encoder + texts -> embeddings in Parquet files",
-        "beambert.embedding.command",
+        "beambert.embedding",
         resumes=True,
     ),
     Command(

@@ -13,11 +13,9 @@ from beambert.logs import logging_as_it_was
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
 
-    from beambert.embedding.job import EmbeddingJob
-    from beambert.pipelines.evaluation.job import EvaluationJob
-    from beambert.pipelines.features.job import FeaturesJob
-    from beambert.pipelines.prediction.job import PredictionJob
+    from beambert.embedding_job import EmbeddingJob
     from beambert.pipelines.pretraining_data.job import PretrainingDataJob
+    from beambert.pipelines.task_jobs import EvaluationJob, FeaturesJob, PredictionJob
     from beambert.pipelines.verification.job import VerificationJob
     from beambert.pipelines.vocabulary_learning.job import VocabularyJob
     from beambert.trainer.embedding.writing import Embedded
@@ -85,7 +83,7 @@ def create_task_features(job: "FeaturesJob", options: "PipelineOptions | None" =
     Raises:
       InputError: the folder holds something else, or a file cannot be used.
     """
-    _run("features.run", "create_task_features", job, options)
+    _run("features", "create_task_features", job, options)
 
 
 @logging_as_it_was()
@@ -123,7 +121,7 @@ def predict(job: "PredictionJob", options: "PipelineOptions | None" = None) -> d
     Raises:
       InputError: the model, a file or the output folder cannot be used.
     """
-    return _run("prediction.run", "predict", job, options)
+    return _run("prediction", "predict", job, options)
 
 
 @logging_as_it_was()
@@ -138,8 +136,8 @@ def embed_files(job: "EmbeddingJob", options: "PipelineOptions | None" = None) -
       InputError: the model, a file or the output folder cannot be used.
     """
     with loading():
-        from beambert.embedding import run
-    return run.embed_files(job, options and _with_runner(options))
+        from beambert import embedding
+    return embedding.embed_files(job, options and _with_runner(options))
 
 
 def _run(module: str, name: str, job: Job, options: "PipelineOptions | None") -> Any:

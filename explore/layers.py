@@ -14,7 +14,7 @@ from beambert.model.layers import score_bias
 from beambert.model.pretrainer import BertPretrainer
 from beambert.pipelines.model_inputs.texts import TextFeatures
 from beambert.pipelines.prediction import answers
-from beambert.pipelines.prediction.saved_models import Model
+from beambert.pipelines.tasks.saved_models import Model
 from beambert.pipelines.tasks.task import CLASSIFICATION, MULTI_LABEL, REGRESSION, RERANK
 
 # Number of answers to show at a masked position.

@@ -238,7 +238,7 @@ class Material:
 
         def make() -> tuple[Any, Any]:
             with importing():
-                from beambert.pipelines.prediction import saved_models
+                from beambert.pipelines.tasks import saved_models
             found = saved_models.find_model(self.models[name].path)
             return found, saved_models.load(found)
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from beambert.console import run_main
 from beambert.flags import FlagParser, read_job
 from beambert.loading import loading
-from beambert.pipelines.features.job import FeaturesJob
 from beambert.pipelines.jobs.running import BEAM_HELP, beam_options
+from beambert.pipelines.task_jobs import FeaturesJob
 from beambert.pipelines.tasks.flags import add_task_flags, task_of
 from beambert.pipelines.tasks.task import DEFAULT_LENGTH, DEFAULT_SPAN_LENGTH
 from beambert.pipelines.tokenizers.folders import add_tokenizer_flags
@@ -57,7 +57,7 @@ def main(argv: Sequence[str]) -> None:
     job = read_job(FeaturesJob, flags)
     with loading():
         options = beam_options(beam_flags, parser.flags)
-        from beambert.pipelines.features.run import create_task_features
+        from beambert.pipelines.features import create_task_features
     create_task_features(job, options)
 
 

@@ -18,26 +18,33 @@ checks the thresholds. The output folder holds
 
 import argparse
 import math
+import os
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 from beambert import console, flags
 from beambert.errors import InputError
 from beambert.loading import loading
 from beambert.pipelines.evaluation import blessing
 from beambert.pipelines.evaluation.blessing import Threshold
-from beambert.pipelines.evaluation.job import EvaluationJob
-from beambert.pipelines.evaluation.measures import metric_names
-from beambert.pipelines.evaluation.slices import MOST_VALUES, MOST_VALUES_IF_NAMED
-from beambert.pipelines.evaluation.summary import summary
+from beambert.pipelines.evaluation.measures import (
+    MOST_VALUES,
+    MOST_VALUES_IF_NAMED,
+    metric_names,
+    slice_title,
+    written,
+)
 from beambert.pipelines.jobs import running
+from beambert.pipelines.storage.claims import BLESSED, NOT_BLESSED, REPORT_FILE
 from beambert.pipelines.storage.given_paths import FINETUNE, check_folder
+from beambert.pipelines.task_jobs import EvaluationJob
 from beambert.pipelines.tasks.flags import add_task_flags, task_of
+from beambert.pipelines.tasks.metrics import METRICS
 from beambert.pipelines.tasks.task import Task
 
 # Exit status for a model that is not blessed, with --exit_status.
 STATUS_OF_REFUSAL = 3
-
 EXAMPLES = """examples:
   # the dev split of SST-2, with a threshold on the accuracy
   beambert evaluate --task=sst-2 --data_dir=glue/SST-2 --model=models/sst-2 \\
@@ -173,6 +180,42 @@ def main(argv: Sequence[str]) -> None:
     print(summary(metrics, job.output))
     if arguments.exit_status and not metrics["blessed"]:
         raise SystemExit(STATUS_OF_REFUSAL)
+
+
+def summary(metrics: dict[str, Any], output: str) -> str:
+    """Returns the table and the verdict that the command prints."""
+    names = metrics["metrics"]
+    widths = {name: max(10, len(METRICS[name].title) + 2) for name in names}
+    titles = [f"{METRICS[name].title:>{width}}" for name, width in widths.items()]
+    titles.insert(1, f"{'95 % interval':>20}")
+    lines = [f"{'':<32}{'examples':>9}" + "".join(titles)]
+    lines.append(_summary_line("overall", metrics["overall"], widths))
+    for name, parts in metrics["slices"].items():
+        lines += [_summary_line(slice_title(name, v), part, widths) for v, part in parts.items()]
+    constant = metrics["constant_answers"][names[0]]
+    is_constant = constant.get("is_constant", True)
+    always = f"always {constant['answer']!r}" if is_constant else constant["answer"]
+    score = f"{constant['score']:>{widths[names[0]]}.4f}"
+    lines += [
+        f"{always:<32.32}{metrics['examples']:>9}{score}",
+        f"The best answer to these examples without a model is {always}.",
+        "",
+    ]
+    verdict = BLESSED if metrics["blessed"] else NOT_BLESSED
+    lines += [
+        f"{verdict}: {threshold['reason']}"
+        if threshold["passed"] == metrics["blessed"]
+        else f"  but {threshold['reason']}"
+        for threshold in metrics["thresholds"]
+    ]
+    return "\n".join([*lines, f"Report: {os.path.join(output, REPORT_FILE)}"])
+
+
+def _summary_line(name: str, part: dict[str, Any], widths: dict[str, int]) -> str:
+    scores = [f"{written(part[name]):>{width}}" for name, width in widths.items()]
+    interval = part["intervals_95"][next(iter(widths))]
+    scores.insert(1, f"{' - '.join(map(written, interval or [])):>20}")
+    return f"{name:<32.32}{part['example_count']:>9}" + "".join(scores)
 
 
 if __name__ == "__main__":

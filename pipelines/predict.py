@@ -7,8 +7,8 @@ from beambert.console import run_main
 from beambert.flags import TRUST_MODEL, FlagParser, read_job
 from beambert.loading import loading
 from beambert.pipelines.jobs.running import BEAM_HELP, beam_options
-from beambert.pipelines.prediction.job import FILE, LINE, PredictionJob
 from beambert.pipelines.storage.given_paths import FINETUNE, check_folder
+from beambert.pipelines.task_jobs import FILE, LINE, PredictionJob
 
 EXAMPLES = """examples:
   # text files with a text on each line; or each file is one text
@@ -84,7 +84,7 @@ def main(argv: Sequence[str]) -> None:
         options = beam_options(beam_flags, parser.flags)
         import tensorflow  # noqa: F401  (its import prints notices)
 
-        from beambert.pipelines.prediction.run import predict
+        from beambert.pipelines.prediction import predict
     counts = predict(job, options)
     why = ""
     if files := counts["files"]:

@@ -1,9 +1,7 @@
 """The Beam transforms of the project and their jobs, for pipelines of one's own."""
 
-from beambert.pipelines.features.graph import CreateTaskFeatures
-from beambert.pipelines.features.job import FeaturesJob
-from beambert.pipelines.prediction.graph import Predict
-from beambert.pipelines.prediction.job import PredictionJob
+from beambert.pipelines.features import CreateTaskFeatures
+from beambert.pipelines.prediction import Predict
 from beambert.pipelines.pretraining_data.graph import CreatePretrainingData
 from beambert.pipelines.pretraining_data.job import PretrainingDataJob
 from beambert.pipelines.pretraining_data.record_parts import MakeBertInstances, WriteRecords
@@ -20,6 +18,7 @@ from beambert.pipelines.pretraining_data.text_parts import (
     SplitSentences,
     Tokenize,
 )
+from beambert.pipelines.task_jobs import FeaturesJob, PredictionJob
 from beambert.pipelines.verification.job import VerificationJob
 from beambert.pipelines.verification.run import VerifyRecords
 from beambert.pipelines.vocabulary_learning.graph import LearnVocabulary

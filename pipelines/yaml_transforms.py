@@ -12,10 +12,8 @@ import numpy as np
 from apache_beam.typehints.schemas import named_fields_from_element_type
 
 from beambert.errors import InputError
-from beambert.pipelines.features.graph import CreateTaskFeatures
-from beambert.pipelines.features.job import FeaturesJob
-from beambert.pipelines.prediction.graph import Predict
-from beambert.pipelines.prediction.job import PredictionJob
+from beambert.pipelines.features import CreateTaskFeatures
+from beambert.pipelines.prediction import Predict
 from beambert.pipelines.pretraining_data.graph import CreatePretrainingData
 from beambert.pipelines.pretraining_data.job import PretrainingDataJob
 from beambert.pipelines.pretraining_data.record_parts import MakeBertInstances, WriteRecords
@@ -32,6 +30,7 @@ from beambert.pipelines.pretraining_data.text_parts import (
     SplitSentences,
     Tokenize,
 )
+from beambert.pipelines.task_jobs import FeaturesJob, PredictionJob
 from beambert.pipelines.tasks.declarations import find_task
 from beambert.pipelines.verification.job import VerificationJob
 from beambert.pipelines.verification.run import VerifyRecords

@@ -40,8 +40,7 @@ PIPELINES = {
     "verification": "files jobs records shared storage tokenizers",
     "pretraining_data": "files jobs corpus instances records shared storage tasks text tokenizers",
     "features": "files jobs model_inputs records shared storage tasks tokenizers",
-    "prediction": "corpus.encodings files jobs model_inputs shared storage tasks "
-    "tokenizers",
+    "prediction": "corpus.encodings files jobs model_inputs shared storage tasks tokenizers",
     "evaluation": "files jobs model_inputs prediction shared storage tasks tokenizers",
 }
 # The same of `trainer`; modules at its top count as rooms of their own.
@@ -67,7 +66,7 @@ BEAM_FREE_ROOMS = {"shared", "storage", "tokenizers", "tasks", "model_inputs"}
 BEAM_FREE_ROOMS |= {"instances"}
 BEAM_FREE_MODULES = {
     *("pipelines.records.contract",),
-    "pipelines.features.contract",
+    "pipelines.tasks.feature_folder",
 }
 
 

@@ -20,9 +20,10 @@ from support import untrained_models
 from support.absent_packages import BEAM_PACKAGES, without
 
 import beambert
+from beambert import embedding as run
+from beambert import embedding_in_beam as graph
 from beambert.commands import run as run_command
-from beambert.embedding import graph, run
-from beambert.pipelines.prediction import worker_folder
+from beambert.pipelines.tasks import saved_models
 from beambert.trainer.embedding import embedder, writing
 from beambert.trainer.embedding.embedder import Embedder, embed
 from beambert.trainer.weights.export import export_tensorflow
@@ -216,7 +217,7 @@ def test_workers_elsewhere_read_a_copy_of_the_model(
     monkeypatch.setattr(
         embedder, "open_initial", lambda where, *of: (opened.append(where), read(where, *of))[1]
     )
-    monkeypatch.setattr(worker_folder, "has_local_workers", lambda _: False)
+    monkeypatch.setattr(saved_models, "has_local_workers", lambda _: False)
     shared = tmp_path / "shared"
     flags = [*IN_BEAM, f"--temp_location={shared}"]
     assert command(tmp_path / "there", corpus, *flags, model=model) == 0

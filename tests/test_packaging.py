@@ -17,7 +17,7 @@ OFFLINE = ("--no-deps", "--no-build-isolation")
 HOSTILE = ("model", "pipelines", "trainer", "deploy", "demo", "explore")
 WHERE = """
 import beambert.deploy, beambert.demo, beambert.explore, beambert.model, beambert.pipelines
-import beambert.embedding.command, beambert.trainer.commands.pretrain
+import beambert.embedding, beambert.trainer.commands.pretrain
 import sys
 for name, module in sys.modules.items():
     if name.startswith("beambert") and module.__file__:

@@ -48,7 +48,7 @@ _NAMES = re.compile(r"'[^']*'|\"[^\"]*\"|=\S+|\S*[/\d]\S*")
 # Modules that the commands import, loaded once before processes are forked.
 _LOADED = (
     "pipelines.vocabulary_learning.run", "pipelines.pretraining_data.run",
-    "pipelines.verification.run", "pipelines.features.run", "pipelines.prediction.run",
+    "pipelines.verification.run", "pipelines.features", "pipelines.prediction",
     "trainer.pretraining.run", "trainer.finetuning.run",
     "trainer.serving.versions", "trainer.comparison.comparing", "deploy.retraining.workspace",
 )  # fmt: skip

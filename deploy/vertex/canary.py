@@ -20,7 +20,7 @@ from beambert.deploy.retraining.runs import Retraining
 from beambert.deploy.settings import Settings
 from beambert.deploy.vertex import registry
 from beambert.errors import InputError
-from beambert.pipelines.evaluation.folder import PREDICTIONS_FOLDER
+from beambert.pipelines.evaluation.measures import PREDICTIONS_FOLDER
 from beambert.pipelines.storage.claims import METRICS_FILE
 
 # The file in the run's folder with the outcome.

@@ -1,15 +1,39 @@
 """The metrics that an evaluation reports, and what else it computes from the predictions."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from beambert.errors import InputError
 from beambert.pipelines.evaluation.outcomes import OUTCOMES, Outcomes, best_constants
+from beambert.pipelines.evaluation.records import RECORDS
+from beambert.pipelines.tasks.examples import Example
 from beambert.pipelines.tasks.metrics import METRICS
+from beambert.pipelines.tasks.squad import Question
 from beambert.pipelines.tasks.task import Task
+
+# Folder of the records of predictions in the output of an evaluation.
+PREDICTIONS_FOLDER = "predictions"
+BINS = 10
+# Numbers of bootstrap samples. They are large enough that other samples would move the ends only by
+# a small part of the interval. More than 10,000 examples get fewer, as their intervals are narrow.
+_MOST_RESAMPLES, _LEAST_RESAMPLES = 1000, 200
+_ROWS_TO_DRAW = 10_000_000
+_SEED = 1
+# The 97.5 % quantile of the normal distribution.
+_Z = 1.959964
+# Greatest numbers of values of a column that makes slices by itself, and of one that is named. Each
+# slice has its own bootstrap, which takes time.
+MOST_VALUES, MOST_VALUES_IF_NAMED = 20, 200
+_LENGTH_BUCKETS = (
+    *((8, "1-8"), (16, "9-16"), (32, "17-32"), (64, "33-64"), (128, "65-128"), (256, "129-256")),
+    (math.inf, "257+"),
+)
+LENGTH, LABEL, PREDICTION = "length", "label", "prediction"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,9 +125,6 @@ def written(score: float | None) -> str:
     return "-" if score is None else f"{score:.4f}"
 
 
-BINS = 10
-
-
 def calibration(probability: NDArray[np.float64], right: NDArray[np.bool_]) -> dict[str, Any]:
     """Compares the probability of the given answers with the share that is right.
 
@@ -131,3 +152,154 @@ def calibration(probability: NDArray[np.float64], right: NDArray[np.bool_]) -> d
             error += abs(mean - share) * inside.mean()
         bins.append(found)
     return {"expected_calibration_error": round(float(error), 6), "bins": bins}
+
+
+def intervals(
+    outcomes: Outcomes, names: Sequence[str], positive: int
+) -> dict[str, tuple[float, float]]:
+    """Returns the 95 % interval of each metric; (0, 0) if there are no outcomes."""
+    if not len(outcomes):
+        return dict.fromkeys(names, (0.0, 0.0))
+    found = {}
+    shares = [name for name in names if name in outcomes.SHARES]
+    for name, score in outcomes.scores(shares, positive).items():
+        found[name] = wilson_interval(score, len(outcomes))
+    others = [name for name in names if name not in outcomes.SHARES]
+    if others:
+        drawn = [outcomes.take(rows).scores(others, positive) for rows in _resamples(len(outcomes))]
+        for name in others:
+            found[name] = _percentiles([scores[name] for scores in drawn])
+    return found
+
+
+def change_interval(
+    old: Outcomes, new: Outcomes, name: str, positive: tuple[int, int]
+) -> tuple[float, float]:
+    """Returns the 95 % interval of the change in a metric from old to new outcomes.
+
+    Args:
+      old: old outcomes of some examples.
+      new: new outcomes of the same examples in the same order; both are resampled together.
+      name: name of the metric.
+      positive: ids of the class whose F1 is computed, in the old and in the new outcomes.
+    """
+    return _percentiles(
+        [
+            new.take(rows).scores([name], positive[1])[name]
+            - old.take(rows).scores([name], positive[0])[name]
+            for rows in _resamples(len(new))
+        ]
+    )
+
+
+def wilson_interval(share: float, count: int) -> tuple[float, float]:
+    """Returns the 95 % interval of a share of `count` examples (Wilson, 1927)."""
+    centre = share + _Z * _Z / (2 * count)
+    margin = _Z * math.sqrt(share * (1 - share) / count + _Z * _Z / (4 * count * count))
+    scale = 1 + _Z * _Z / count
+    return max(0.0, (centre - margin) / scale), min(1.0, (centre + margin) / scale)
+
+
+def _resamples(count: int) -> Iterator[NDArray[np.int64]]:
+    generator = np.random.default_rng(_SEED)
+    for _ in range(max(_LEAST_RESAMPLES, min(_MOST_RESAMPLES, _ROWS_TO_DRAW // count))):
+        yield generator.integers(0, count, count)
+
+
+def _percentiles(drawn: Sequence[float]) -> tuple[float, float]:
+    low, high = np.percentile(drawn, [2.5, 97.5])
+    return float(low), float(high)
+
+
+@dataclasses.dataclass(frozen=True)
+class Slicing:
+    """One way to divide the examples into slices.
+
+    Attributes:
+      name: name of the feature that holds the value.
+      values: value of each example.
+      order: all values in the order of reports.
+    """
+
+    name: str
+    values: tuple[str, ...]
+    order: tuple[str, ...]
+
+
+def slicings(
+    kind: str,
+    examples: Sequence[Example | Question],
+    labels: Sequence[str],
+    taken: Sequence[str],
+    named: Sequence[str] | None = None,
+) -> list[Slicing]:
+    """Returns the slicings of examples except that by prediction, which is not known yet.
+
+    Args:
+      kind: kind of the task.
+      examples: examples with labels.
+      labels: labels in index order.
+      taken: names of other features; a column with such a name is called `column NAME`.
+      named: names of the slicings that the user wants; None for all.
+    """
+    most = MOST_VALUES if named is None else MOST_VALUES_IF_NAMED
+    queries = [RECORDS[kind].query(example) for example in examples]
+    lengths = tuple(
+        length_bucket(example) if query is None else _bucket(len(query.split()))
+        for example, query in zip(examples, queries, strict=True)
+    )
+    found = [Slicing(LENGTH, lengths, tuple(name for _, name in _LENGTH_BUCKETS))]
+    by_label = RECORDS[kind].label_slices(examples, labels)
+    if by_label:
+        found.append(Slicing(LABEL, *by_label))
+    common = [name for name in examples[0].columns if all(name in e.columns for e in examples)]
+    for column in common:
+        values = tuple(example.columns[column] for example in examples)
+        # A slice with some of a query's candidates alone would have another ranking.
+        tears = None not in queries and len({*zip(queries, values, strict=True)}) > len({*queries})
+        # A column with one value would repeat the overall metrics.
+        if 2 <= len(set(values)) <= most and not tears:
+            name = f"column {column}" if column in (*taken, LENGTH, LABEL, PREDICTION) else column
+            found.append(Slicing(name, values, tuple(sorted(set(values)))))
+    return found
+
+
+def check_names(named: Sequence[str], found: Sequence[str]) -> None:
+    """Refuses names of slicings that there are not.
+
+    Args:
+      named: names that the user wants.
+      found: names of all slicings.
+
+    Raises:
+      InputError: one is not among them.
+    """
+    for name in named:
+        if name not in found:
+            raise InputError(
+                f"--slices={','.join(named)}: {name!r} is none of the slices of this file, which "
+                f"are {', '.join(found)}; name one of them (a column that is named needs 2 to "
+                f"{MOST_VALUES_IF_NAMED} values, and one for each query of a reranking)"
+            )
+
+
+def length_bucket(example: Example | Question) -> str:
+    """Returns the bucket of an example's number of words.
+
+    The words of both texts of a pair, or of a question and its context, count together. Among
+    several endings, the longest counts. `slicings` counts the words of a query alone.
+    """
+    words = sum(
+        len(text.split()) if isinstance(text, str) else max(len(part.split()) for part in text)
+        for text in example.texts().values()
+    )
+    return _bucket(words)
+
+
+def _bucket(words: int) -> str:
+    return next(name for most, name in _LENGTH_BUCKETS if words <= most)
+
+
+def slice_title(name: str, value: str) -> str:
+    """Returns the title of a slice; a value that begins or ends with a space is quoted."""
+    return f"{name} = {value if value and value == value.strip() else repr(value)}"

@@ -12,9 +12,9 @@ from beambert.pipelines.evaluation.record_base import (
     check_finite,
     text_of,
 )
-from beambert.pipelines.prediction.saved_models import Model
 from beambert.pipelines.tasks.examples import MultiLabelExample
 from beambert.pipelines.tasks.multi_label import THRESHOLD
+from beambert.pipelines.tasks.saved_models import Model
 
 
 class MultiLabelRecords(PredictionRecords):

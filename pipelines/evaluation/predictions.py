@@ -2,18 +2,35 @@
 
 import dataclasses
 import pathlib
-from collections.abc import Sequence
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from beambert.pipelines.evaluation import slices
-from beambert.pipelines.evaluation.folder import PREDICTIONS_FOLDER
+import apache_beam as beam
+from apache_beam.io.filesystems import FileSystems
+
+from beambert.pipelines.evaluation.measures import (
+    PREDICTION,
+    PREDICTIONS_FOLDER,
+    check_names,
+    slicings,
+)
 from beambert.pipelines.evaluation.outcomes import Record
 from beambert.pipelines.evaluation.records import OWN_FEATURES, RECORDS
-from beambert.pipelines.prediction.saved_models import Model, check_signature, load
+from beambert.pipelines.files.beam_files import delete_quietly
+from beambert.pipelines.files.stored_values import StoredValue, store_values
+from beambert.pipelines.jobs.running import describe_examples, run_job
 from beambert.pipelines.storage.tensorflow_models import call_on_texts
 from beambert.pipelines.tasks.examples import Example
+from beambert.pipelines.tasks.saved_models import Model, check_signature, load
 from beambert.pipelines.tasks.squad import Question
 from beambert.pipelines.tasks.task import Task
+from beambert.progress import ProgressTally
+
+if TYPE_CHECKING:
+    from apache_beam.options.pipeline_options import PipelineOptions
+    from tensorflow_model_analysis.proto import config_pb2
+
+_BATCH_SIZE = 64
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,18 +63,18 @@ def make_rows(
     Raises:
       InputError: there is no slicing of a name.
     """
-    slicings = slices.slicings(task.kind, examples, labels, OWN_FEATURES, named)
+    found = slicings(task.kind, examples, labels, OWN_FEATURES, named)
     kind, rows = RECORDS[task.kind], []
     for number, example in enumerate(examples):
         record: dict[str, list[Any]] = {"row": [number], **kind.truth(example, labels)}
-        record |= {slicing.name: [slicing.values[number].encode()] for slicing in slicings}
+        record |= {slicing.name: [slicing.values[number].encode()] for slicing in found}
         rows.append(Row(example, record))
-    orders = {slicing.name: slicing.order for slicing in slicings}
+    orders = {slicing.name: slicing.order for slicing in found}
     order = kind.predictions(task, labels)
     if order:
-        orders[slices.PREDICTION] = order
+        orders[PREDICTION] = order
     if named is not None:
-        slices.check_names(named, list(orders))
+        check_names(named, list(orders))
         orders = {name: order for name, order in orders.items() if name in named}
     return rows, orders
 
@@ -177,3 +194,122 @@ def check_records(kind: str, records: Sequence[Record], count: int, model: Model
         raise RuntimeError(f"{count} examples gave {len(records)} predictions")
     for record in records:
         RECORDS[kind].check(record, model)
+
+
+PredictRows = Callable[[Sequence[Row]], list[bytes]]
+
+
+class PredictBatch(beam.DoFn):
+    """Turns batches of rows into serialized predictions."""
+
+    def __init__(self, predictor: PredictRows, progress_folder: str | None):
+        """Takes the predictor, and the folder of a `ProgressDisplay`, if there is one."""
+        self._predictor = predictor
+        self._progress_folder = progress_folder
+
+    def setup(self) -> None:
+        """Opens the worker's tally."""
+        self._progress = ProgressTally(self._progress_folder)
+
+    def process(self, rows: Sequence[Row]) -> Iterator[bytes]:
+        """Predicts one batch."""
+        yield from self._predictor(rows)
+        self._progress.add(examples=len(rows))
+
+    def finish_bundle(self) -> None:
+        """Reports the last batches."""
+        self._progress.flush()
+
+
+def predict(
+    predictor: PredictRows,
+    rows: Sequence[Row],
+    rows_path: str,
+    folder: str,
+    options: "PipelineOptions",
+) -> None:
+    """Writes the predictions of the rows as TFRecords to a folder.
+
+    Args:
+      predictor: function that makes the predictions of a batch.
+      rows: the rows.
+      rows_path: path of a file to make, from which the workers read the rows. It is deleted.
+      folder: folder to write to.
+      options: options of the Beam pipeline.
+
+    Raises:
+      InputError: a worker raised it.
+    """
+
+    def build(pipeline: beam.Pipeline, progress_folder: str | None) -> None:
+        _ = (
+            pipeline
+            | "Batches" >> beam.Create(places)
+            | "Spread" >> beam.Reshuffle()
+            | "Rows" >> beam.Map(StoredValue.read)
+            | "Predict"
+            >> beam.ParDo(PredictBatch(predictor, progress_folder)).with_output_types(bytes)
+            | "Write" >> beam.io.WriteToTFRecord(f"{folder}/part", file_name_suffix=".tfrecord")
+        )
+
+    places = store_values(rows_path, _batches(rows))
+    try:
+        run_job(
+            build,
+            options,
+            describe_examples(len(rows)),
+            len(rows),
+            "examples",
+            "predicted",
+            output=FileSystems.split(rows_path)[0],
+        )
+    finally:
+        delete_quietly([rows_path])
+
+
+def analyse(
+    config: "config_pb2.EvalConfig",
+    predictions: str,
+    folder: str,
+    options: "PipelineOptions",
+    examples: int,
+) -> None:
+    """Lets TFMA read the predictions and write its results to a folder.
+
+    Args:
+      config: configuration of TFMA.
+      predictions: folder of the predictions.
+      folder: folder to write to.
+      options: options of the Beam pipeline.
+      examples: number of examples, for the progress line.
+
+    Raises:
+      InputError: a worker raised it.
+    """
+    import tensorflow_model_analysis as tfma
+    from tfx_bsl.tfxio import tf_example_record
+
+    records = tf_example_record.TFExampleRecord(
+        file_pattern=f"{predictions}/*",
+        telemetry_descriptors=["BeamBERT"],
+        raw_record_column_name=tfma.ARROW_INPUT_COLUMN,
+    )
+
+    def build(pipeline: beam.Pipeline, _: str | None) -> None:
+        _ = (
+            pipeline
+            | "Read" >> records.BeamSource()
+            | "Analyse"
+            >> tfma.ExtractEvaluateAndWriteResults(eval_config=config, output_path=folder)
+        )
+
+    def describe(_: dict[str, int], seconds: float) -> str:
+        return f"computing the metrics of {examples:,} examples, {seconds:.0f} s so far"
+
+    run_job(build, options, describe, examples, "examples", "scored")
+
+
+def _batches(rows: Sequence[Row]) -> list[list[Row]]:
+    # Rows are sorted by length, so that batches have little padding.
+    by_length = sorted(rows, key=lambda row: row.characters)
+    return [by_length[i : i + _BATCH_SIZE] for i in range(0, len(by_length), _BATCH_SIZE)]

@@ -3,12 +3,16 @@
 from collections.abc import Sequence
 from typing import Any
 
-from beambert.pipelines.evaluation.excerpts import excerpt
 from beambert.pipelines.evaluation.outcome_base import Record
-from beambert.pipelines.evaluation.record_base import Mistake, PredictionRecords, check_finite
-from beambert.pipelines.prediction.saved_models import Model
+from beambert.pipelines.evaluation.record_base import (
+    Mistake,
+    PredictionRecords,
+    check_finite,
+    excerpt,
+)
 from beambert.pipelines.tasks.examples import VectorExample
 from beambert.pipelines.tasks.ranking import text_id
+from beambert.pipelines.tasks.saved_models import Model
 
 # Greatest number of characters of a text in a report.
 _MOST_OF_TEXT = 280

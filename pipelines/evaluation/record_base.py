@@ -10,7 +10,7 @@ import numpy as np
 
 from beambert.errors import InputError
 from beambert.pipelines.evaluation.outcome_base import Record
-from beambert.pipelines.prediction.saved_models import Model
+from beambert.pipelines.tasks.saved_models import Model
 from beambert.pipelines.tasks.task import Task
 
 # A slicing: the value of each example, and all values in the order of reports.
@@ -113,3 +113,25 @@ def check_finite(record: Record, name: str, model: Model) -> None:
 def text_of(example: Any) -> str:
     """Returns the text of an example, or both of a pair, below each other."""
     return example.text if example.text_b is None else f"{example.text}\n{example.text_b}"
+
+
+def excerpt(text: str, most: int, start: int = 0) -> str:
+    """Returns at most some characters of a text, with `…` where words are left out.
+
+    Args:
+      text: the text.
+      most: greatest number of characters without the marks.
+      start: position at or behind which the excerpt begins, if the text is longer than that.
+    """
+    text = text.strip()
+    if len(text) <= most:
+        return text
+    start = min(start, len(text) - most)
+    if start > 0:  # the excerpt begins and ends with a whole word where it can
+        space = text.find(" ", start, start + most // 2)
+        start = start if space < 0 else space + 1
+    end = min(start + most, len(text))
+    if end < len(text):
+        space = text.rfind(" ", start + most // 2, end + 1)
+        end = end if space < 0 else space
+    return ("… " if start > 0 else "") + text[start:end] + (" …" if end < len(text) else "")

@@ -21,7 +21,6 @@ from typing import Any
 import numpy as np
 
 from beambert.errors import InputError
-from beambert.pipelines.evaluation.excerpts import excerpt
 from beambert.pipelines.evaluation.multi_label_records import MultiLabelRecords
 from beambert.pipelines.evaluation.outcome_base import Record
 from beambert.pipelines.evaluation.ranking_records import RankingRecords
@@ -30,12 +29,13 @@ from beambert.pipelines.evaluation.record_base import (
     PredictionRecords,
     Slices,
     check_finite,
+    excerpt,
     text_of,
 )
-from beambert.pipelines.prediction.saved_models import Model
 from beambert.pipelines.tasks.entities import entities
 from beambert.pipelines.tasks.examples import ChoiceExample, TaggedExample, TextExample
 from beambert.pipelines.tasks.ranking import text_id
+from beambert.pipelines.tasks.saved_models import Model
 from beambert.pipelines.tasks.squad import Question
 from beambert.pipelines.tasks.task import (
     CHOICE,

@@ -1,25 +1,24 @@
 """Evaluates a model: makes its predictions, scores them, writes the report and the blessing."""
 
+import collections
 import contextlib
 import dataclasses
 import json
 import pathlib
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from beambert.pipelines.evaluation import blessing, graph, lookup, mistakes, predictions
-from beambert.pipelines.evaluation import folder as evaluation_folder
-from beambert.pipelines.evaluation.baseline import Baseline, open_baseline
-from beambert.pipelines.evaluation.folder import (
-    OFFICIAL,
-    PREDICTIONS_FOLDER,
-    TFMA_FOLDER,
-)
-from beambert.pipelines.evaluation.job import EvaluationJob, read_labelled
+from beambert.errors import InputError
+from beambert.json_objects import parse_object
+from beambert.pipelines.evaluation import blessing, predictions
+from beambert.pipelines.evaluation.blessing import Requirement, of_baseline
 from beambert.pipelines.evaluation.measures import (
+    PREDICTIONS_FOLDER,
     Measures,
     by_slice,
+    change_interval,
     constant_answers,
     details,
     measures_of,
@@ -29,61 +28,305 @@ from beambert.pipelines.evaluation.predictors import PREDICTORS
 from beambert.pipelines.evaluation.records import Mistake
 from beambert.pipelines.jobs import running
 from beambert.pipelines.jobs.engine_errors import plain_errors
-from beambert.pipelines.prediction import saved_models, worker_folder
-from beambert.pipelines.storage import claims, locks
-from beambert.pipelines.storage.claims import METRICS_FILE, MISTAKES_FILE, REPORT_FILE
+from beambert.pipelines.storage import claims, locks, tensorflow_files
+from beambert.pipelines.storage.claims import (
+    BLESSED,
+    METRICS_FILE,
+    MISTAKES_FILE,
+    NOT_BLESSED,
+    REPORT_FILE,
+)
 from beambert.pipelines.storage.model_files import NOT_TO_USE, model_sha256, weights_sha256
 from beambert.pipelines.storage.tensorflow_files import local_folder
-from beambert.pipelines.tasks.files import sha256_of
-from beambert.pipelines.tasks.task import Task
-
-# File from which workers read the rows, while they predict.
-ROWS_FILE = "rows"
+from beambert.pipelines.task_jobs import EvaluationJob
+from beambert.pipelines.tasks.examples import Example, TaggedExample, read_file
+from beambert.pipelines.tasks.files import has_split, sha256_of
+from beambert.pipelines.tasks.saved_models import (
+    Model,
+    fetch,
+    find_model,
+    send_model,
+    worker_folder,
+)
+from beambert.pipelines.tasks.squad import Question
+from beambert.pipelines.tasks.task import TAGGING, TRAIN, Task
 
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
 
+# File from which workers read the rows, while they predict.
+ROWS_FILE = "rows"
+KIND = "beambert evaluation"
+MARKERS = (BLESSED, NOT_BLESSED)
+# Part of the name of the folder where the results are made.
+_WORK = "evaluation"
+TFMA_FOLDER = "tfma"
+# Folder of the files that an official scorer reads, for the tasks that have one.
+OFFICIAL = "official"
+# The results in the order in which they are published. By metrics.json a folder is recognised, also
+# if the publication was interrupted.
+_RESULTS = (
+    *(METRICS_FILE, PREDICTIONS_FOLDER, OFFICIAL, TFMA_FOLDER),
+    *(REPORT_FILE, MISTAKES_FILE),
+)
 
-def evaluate(job: EvaluationJob, options: "PipelineOptions") -> dict[str, Any]:
-    """Evaluates a model and writes the output folder.
 
-    Args:
-      job: the evaluation.
-      options: options of the Beam pipelines.
-
-    Returns:
-      The content of metrics.json.
+def read_metrics(folder: str) -> dict[str, Any] | None:
+    """Returns the metrics.json of an evaluation; None if the folder holds none.
 
     Raises:
-      InputError: the data, the model, the baseline or the output folder cannot be used. An earlier
-        evaluation in `output` is left unchanged.
+      InputError: the file cannot be read.
     """
-    job = dataclasses.replace(job, output=job.output.rstrip("/") or "/")
-    with plain_errors():
-        evaluation_folder.check_output(job.output)
-        with (
-            locks.folders_held([job.output], "--output"),
-            _on_this_machine(job) as here,
-            contextlib.ExitStack() as stack,
-        ):
-            return _evaluate(job, here, options, stack)
+    path = f"{folder}/{METRICS_FILE}"
+    if not tensorflow_files.exists(path):
+        return None
+    try:
+        metrics = parse_object(tensorflow_files.read_bytes(path))
+    except ValueError:
+        return None
+    return metrics if metrics.get("kind") == KIND else None
+
+
+def check_output(output: str) -> None:
+    """Refuses an output folder that holds something else than an evaluation.
+
+    Raises:
+      InputError: it does, or it is a file.
+    """
+    if tensorflow_files.exists(output) and not tensorflow_files.is_folder(output):
+        raise InputError(f"--output={output}: is a file; name a folder")
+    names = tensorflow_files.list_folder(output)
+    names = [name for name in names if not name.startswith(claims.LOCK_PREFIX)]
+    unfinished = [name for name in names if claims.is_aside(name, _WORK)]
+    foreign = set(names) - {*_RESULTS, *MARKERS, *unfinished}
+    if foreign or (names and not unfinished and read_metrics(output) is None):
+        raise InputError(
+            f"--output={output}: already holds something else ({min(foreign or names)}); choose "
+            "another folder or delete it"
+        )
 
 
 @contextlib.contextmanager
-def _on_this_machine(job: EvaluationJob) -> Iterator[EvaluationJob]:
-    """Yields the job with copies on this machine of the folders that it reads.
+def work_folder(output: str) -> Iterator[pathlib.Path]:
+    """Yields a folder on this machine in which the results are made.
+
+    It lies in the output folder if that is on this machine, too.
 
     Raises:
-      InputError: a folder cannot be copied.
+      InputError: it cannot be made.
     """
-    with contextlib.ExitStack() as stack:
-        here = {
-            "data_dir": stack.enter_context(local_folder(job.data_dir)),
-            "model": stack.enter_context(local_folder(job.model, NOT_TO_USE)),
+    if "://" in output:
+        with tempfile.TemporaryDirectory(prefix="beambert-") as folder:
+            yield pathlib.Path(folder)
+        return
+    for left in tensorflow_files.leftovers(output, _WORK):  # left by a command that was killed
+        tensorflow_files.delete(left)
+    tensorflow_files.make_folder(output, "--output")
+    folder = claims.aside(f"{output}/{_WORK}")
+    try:
+        tensorflow_files.make_folder(folder)
+        yield pathlib.Path(folder)
+    finally:
+        with contextlib.suppress(InputError):  # it must not hide what went wrong before
+            tensorflow_files.delete(folder)
+
+
+def publish(made: pathlib.Path, output: str, metrics: dict[str, Any]) -> None:
+    """Replaces the old results by the new ones; the marker is written last.
+
+    Raises:
+      InputError: the results cannot be written.
+    """
+    for marker in MARKERS:
+        tensorflow_files.delete(f"{output}/{marker}")
+    for name in _RESULTS:
+        if (made / name).exists():
+            tensorflow_files.move(str(made / name), f"{output}/{name}")
+        else:
+            tensorflow_files.delete(f"{output}/{name}")
+    # A model that is refused may have reached other thresholds, which are no reason to refuse it.
+    reasons = "".join(
+        f"{verdict['reason']}\n"
+        for verdict in metrics["thresholds"]
+        if verdict["passed"] == metrics["blessed"]
+    )
+    marker = BLESSED if metrics["blessed"] else NOT_BLESSED
+    tensorflow_files.write_bytes(f"{output}/{marker}", reasons.encode())
+
+
+@dataclasses.dataclass(frozen=True)
+class Baseline:
+    """The model of an earlier evaluation on the same examples.
+
+    Attributes:
+      folder: folder of the evaluation.
+      model: absolute path of the model.
+      weights_sha256: SHA-256 of the model's weights.
+      measures: metrics by which its predictions are scored.
+      outcomes: outcomes of its predictions, in the order of the examples.
+    """
+
+    folder: str
+    model: str
+    weights_sha256: str
+    measures: Measures
+    outcomes: Outcomes
+
+    def requirement(self, metric: str, min_change: float) -> Requirement:
+        """Returns the requirement that a metric is better than this model's by `min_change`."""
+        return of_baseline(metric, self.measures.scores(self.outcomes)[metric], min_change)
+
+    def describe(self, measures: Measures, outcomes: Outcomes) -> dict[str, Any]:
+        """Returns the scores of this model and their changes in a new one, rounded.
+
+        Args:
+          measures: metrics by which the new model is scored.
+          outcomes: outcomes of the new model.
+        """
+        old, new = self.measures.scores(self.outcomes), measures.scores(outcomes)
+        low, high = change_interval(
+            self.outcomes,
+            outcomes,
+            measures.names[0],
+            (self.measures.positive, measures.positive),
+        )
+        return {
+            "evaluation": claims.absolute(self.folder),
+            "model": self.model,
+            "weights_sha256": self.weights_sha256,
+            "scores": {name: round(score, 6) for name, score in old.items()},
+            "changes": {name: round(new[name] - old[name], 6) for name in old},
+            # The interval is that of the first metric, over the same examples.
+            "change_interval_95": [round(low, 6), round(high, 6)],
         }
-        if job.baseline:
-            here["baseline"] = stack.enter_context(local_folder(job.baseline))
-        yield dataclasses.replace(job, **here)
+
+
+def open_baseline(path: str, task: Task, data_sha256: str, examples: int) -> Baseline:
+    """Reads an earlier evaluation.
+
+    Args:
+      path: its folder, on this machine.
+      task: task of the new evaluation.
+      data_sha256: SHA-256 of the file that the new evaluation reads.
+      examples: number of examples in the new evaluation.
+
+    Raises:
+      InputError: the folder holds no finished evaluation, or one on another task or on other
+        examples.
+    """
+    folder = pathlib.Path(path)
+    metrics = read_metrics(path)
+    if metrics is None or not any((folder / marker).exists() for marker in MARKERS):
+        raise InputError(
+            f"--baseline={path}: holds no finished evaluation; name the --output of `beambert "
+            "evaluate` of the model to compare with"
+        )
+    if metrics["task"] != task.name:
+        raise InputError(
+            f"--baseline={path}: evaluated the task {metrics['task']}, not {task.name}; name an "
+            f"evaluation on {task.name}"
+        )
+    if (metrics.get("data_sha256"), metrics["examples"]) != (data_sha256, examples):
+        raise InputError(
+            f"--baseline={path}: evaluated other examples than these; evaluate that model "
+            f"({metrics['model']}) on the same file first"
+        )
+    try:
+        records = predictions.read_records(folder / PREDICTIONS_FOLDER)
+    except Exception as error:  # from TensorFlow if a file is damaged, an OSError if it is missing
+        raise InputError(
+            f"--baseline={path}: its predictions cannot be read; evaluate that model "
+            f"({metrics['model']}) again"
+        ) from error
+    if len(records) != examples:
+        raise InputError(
+            f"--baseline={path}: has {len(records)} predictions for {examples} examples; evaluate "
+            f"that model ({metrics['model']}) again"
+        )
+    return Baseline(
+        path,
+        metrics["model"],
+        metrics["weights_sha256"],
+        measures_of(task, metrics["labels"]),
+        OUTCOMES[task.kind].of_records(records),
+    )
+
+
+USUAL_TAGS = "each word's usual tag in train"
+
+
+def answers_of_train(job: EvaluationJob, examples: Sequence[TaggedExample]) -> dict[str, Outcomes]:
+    """Returns the outcomes of the answers that the training file gives without a model, by name.
+
+    There are none for kinds other than tagging, without a training file, or on the training file.
+
+    Args:
+      job: the evaluation, with a local folder of data.
+      examples: the examples of the split.
+
+    Raises:
+      InputError: the training file cannot be read.
+    """
+    task = job.task
+    if task.kind != TAGGING or job.split == TRAIN or not has_split(task, job.data_dir, TRAIN):
+        return {}
+    train = read_file(task, job.data_dir, TRAIN, skip_bad_rows=True).examples
+    if any(example.tags is None for example in train):
+        return {}
+    tag_of = usual_tags(train)
+    usual = usual_tag(tag for example in train for tag in example.tags)
+    records = [
+        {
+            "tags": example.tags,
+            "predicted_tags": [tag_of.get(word, usual) for word in example.words],
+        }
+        for example in examples
+    ]
+    return {USUAL_TAGS: OUTCOMES[TAGGING].of_records(records)}
+
+
+def usual_tags(train: Iterable[TaggedExample]) -> Mapping[str, str]:
+    """Returns word -> its commonest tag; the first in the alphabet among equally common ones."""
+    tags = collections.defaultdict(list)
+    for example in train:
+        for word, tag in zip(example.words, example.tags, strict=True):
+            tags[word].append(tag)
+    return {word: usual_tag(of_word) for word, of_word in tags.items()}
+
+
+def usual_tag(tags: Iterable[str]) -> str:
+    """Returns the commonest tag; the first in the alphabet among equally common ones."""
+    counts = collections.Counter(tags)
+    return min(counts, key=lambda tag: (-counts[tag], tag))
+
+
+def read_labelled(
+    job: EvaluationJob, labels: Sequence[str], tell: Callable[[object], None]
+) -> list[Example] | list[Question]:
+    """Reads the examples of the split, which must have labels.
+
+    Args:
+      job: the evaluation, with a local folder of data.
+      labels: labels of the model.
+      tell: function that is called with each row that is left out and each note on the file.
+
+    Raises:
+      InputError: `examples.read_file` refuses the file, it has no labels, or the task has other
+        labels than the model.
+    """
+    task, file = job.task, job.data_file()
+    if task.labels is not None and set(task.labels) != set(labels):
+        raise InputError(
+            f"--model: has the labels {', '.join(labels)} but task {task.name} has "
+            f"{', '.join(task.labels)}; name a model that was fine-tuned on {task.name}"
+        )
+    read = read_file(task, job.data_dir, job.split, labels or None, job.skip_bad_rows)
+    for sentence in (*read.bad_rows, *read.notes):
+        tell(sentence)
+    if any(example.truth is None for example in read.examples):
+        raise InputError(f"{file}: has no labels to compare with; choose another --split")
+    task.check_choices(file, read.examples, labels)
+    return list(read.examples)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,7 +344,7 @@ class _Subject:
       baseline: the model to compare with; None without one.
     """
 
-    model: saved_models.Model
+    model: Model
     weights_sha256: str
     model_sha256: str
     examples: Sequence[Any]
@@ -131,8 +374,50 @@ class _Place:
 
     def fetched(self, name: str) -> pathlib.Path:
         """Returns the same folder on this machine, after the workers have written it."""
-        worker_folder.fetch(self.sent, name, self.unfinished)
+        fetch(self.sent, name, self.unfinished)
         return self.unfinished / name
+
+
+def evaluate(job: EvaluationJob, options: "PipelineOptions") -> dict[str, Any]:
+    """Evaluates a model and writes the output folder.
+
+    Args:
+      job: the evaluation.
+      options: options of the Beam pipelines.
+
+    Returns:
+      The content of metrics.json.
+
+    Raises:
+      InputError: the data, the model, the baseline or the output folder cannot be used. An earlier
+        evaluation in `output` is left unchanged.
+    """
+    job = dataclasses.replace(job, output=job.output.rstrip("/") or "/")
+    with plain_errors():
+        check_output(job.output)
+        with (
+            locks.folders_held([job.output], "--output"),
+            _on_this_machine(job) as here,
+            contextlib.ExitStack() as stack,
+        ):
+            return _evaluate(job, here, options, stack)
+
+
+@contextlib.contextmanager
+def _on_this_machine(job: EvaluationJob) -> Iterator[EvaluationJob]:
+    """Yields the job with copies on this machine of the folders that it reads.
+
+    Raises:
+      InputError: a folder cannot be copied.
+    """
+    with contextlib.ExitStack() as stack:
+        here = {
+            "data_dir": stack.enter_context(local_folder(job.data_dir)),
+            "model": stack.enter_context(local_folder(job.model, NOT_TO_USE)),
+        }
+        if job.baseline:
+            here["baseline"] = stack.enter_context(local_folder(job.baseline))
+        yield dataclasses.replace(job, **here)
 
 
 def _evaluate(
@@ -154,13 +439,11 @@ def _evaluate(
     examples, labels = subject.examples, subject.model.labels
     rows, orders = predictions.make_rows(task, examples, labels, job.slices)
     print(f"Evaluating {job.model} on {len(examples):,} examples of {task.name} …", flush=True)
-    unfinished = stack.enter_context(evaluation_folder.work_folder(job.output))
-    sent = stack.enter_context(worker_folder.worker_folder(options))
+    unfinished = stack.enter_context(work_folder(job.output))
+    sent = stack.enter_context(worker_folder(options))
     place = _Place(unfinished, sent, options)
     with running.quiet_libraries():
-        predictor = PREDICTORS[task.kind].of_task(
-            task, worker_folder.send_model(subject.model, place.sent)
-        )
+        predictor = PREDICTORS[task.kind].of_task(task, send_model(subject.model, place.sent))
         records = _predict(subject, predictor, rows, place, task)
         outcomes = OUTCOMES[task.kind].of_records(records)
         constants = constant_answers(outcomes, subject.measures, labels, subject.others)
@@ -184,9 +467,11 @@ def _evaluate(
     if official := predictor.official(task, examples, records):
         metrics["details"][OFFICIAL], texts = official
         _write_texts(unfinished / OFFICIAL, texts)
-    worst = mistakes.worst_mistakes(task.kind, records, examples, orders)
+    from beambert.pipelines.evaluation.report import worst_mistakes
+
+    worst = worst_mistakes(task.kind, records, examples, orders)
     _write_results(unfinished, metrics, outcomes, worst)
-    evaluation_folder.publish(unfinished, job.output, metrics)
+    publish(unfinished, job.output, metrics)
     return metrics
 
 
@@ -197,7 +482,7 @@ def _read(job: EvaluationJob, here: EvaluationJob) -> _Subject:
       InputError: one of them cannot be used.
     """
     task = job.task
-    model = saved_models.find_model(here.model, task.kind, job.trust_model)
+    model = find_model(here.model, task.kind, job.trust_model)
     examples = read_labelled(
         here, model.labels, lambda text: print(str(text).replace(here.data_dir, job.data_dir))
     )
@@ -215,7 +500,7 @@ def _read(job: EvaluationJob, here: EvaluationJob) -> _Subject:
             examples,
             data_sha256,
             measures_of(task, model.labels),
-            lookup.answers_of_train(here, examples),
+            answers_of_train(here, examples),
             baseline,
         )
 
@@ -233,7 +518,7 @@ def _predict(
       InputError: the model's answers cannot be used.
     """
     folder, rows_path = place.of_workers(predictor.FOLDER), place.of_workers(ROWS_FILE)
-    graph.predict(predictor, rows, rows_path, folder, place.options)
+    predictions.predict(predictor, rows, rows_path, folder, place.options)
     records = predictions.read_records(place.fetched(predictor.FOLDER))
     if predictor.FOLDER != PREDICTIONS_FOLDER:
         shutil.rmtree(place.unfinished / predictor.FOLDER)
@@ -254,7 +539,7 @@ def _analyse(
     from beambert.pipelines.evaluation import tfma_metric
 
     count = len(subject.examples)
-    graph.analyse(
+    predictions.analyse(
         tfma_metric.eval_config(subject.measures, requirements, orders),
         place.of_workers(PREDICTIONS_FOLDER),
         place.of_workers(TFMA_FOLDER),
@@ -278,7 +563,7 @@ def _analyse(
 def _describe(job: EvaluationJob, subject: _Subject) -> dict[str, Any]:
     """Returns what was evaluated, as metrics.json begins."""
     return {
-        "kind": evaluation_folder.KIND,
+        "kind": KIND,
         "task": job.task.name,
         "task_kind": job.task.kind,
         "split": job.split,
@@ -296,11 +581,11 @@ def _describe(job: EvaluationJob, subject: _Subject) -> dict[str, Any]:
 def _write_results(
     folder: pathlib.Path, metrics: dict[str, Any], outcomes: Outcomes, worst: Sequence[Mistake]
 ) -> None:
-    from beambert.pipelines.evaluation import report
+    from beambert.pipelines.evaluation.report import render, to_json_lines
 
-    page = report.render(metrics, outcomes, worst)
+    page = render(metrics, outcomes, worst)
     text = json.dumps(metrics, indent=2, ensure_ascii=False) + "\n"
-    errors = mistakes.to_json_lines(worst)
+    errors = to_json_lines(worst)
     _write_texts(folder, {METRICS_FILE: text, REPORT_FILE: page, MISTAKES_FILE: errors})
 
 

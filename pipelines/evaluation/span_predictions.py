@@ -8,15 +8,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from beambert.errors import InputError
-from beambert.pipelines.evaluation import slices
+from beambert.pipelines.evaluation.measures import PREDICTION
 from beambert.pipelines.evaluation.outcomes import Record
 from beambert.pipelines.evaluation.predictions import Predictor, Row, encode_record
 from beambert.pipelines.evaluation.records import ANSWER, NO_ANSWER
 from beambert.pipelines.model_inputs.answers import DecodingParameters, SquadPredictions, decode
 from beambert.pipelines.model_inputs.signatures import ID_INPUTS, WINDOWS_SIGNATURE
 from beambert.pipelines.model_inputs.windows import WindowParameters, make_windows
-from beambert.pipelines.prediction.saved_models import Model, check_signature, check_task, load
 from beambert.pipelines.storage.model_files import TRAINING_FILE
+from beambert.pipelines.tasks.saved_models import Model, check_signature, check_task, load
 from beambert.pipelines.tasks.squad import Question
 from beambert.pipelines.tasks.squad_scoring import score
 from beambert.pipelines.tasks.task import Task
@@ -113,7 +113,7 @@ class SpanPredictor(Predictor):
             given = ANSWER if answer else NO_ANSWER
             record |= {
                 "null_odds": [found.null_odds[question.id]],
-                slices.PREDICTION: [given.encode()],
+                PREDICTION: [given.encode()],
             }
         return record
 

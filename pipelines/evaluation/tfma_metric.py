@@ -12,8 +12,7 @@ from tensorflow_model_analysis.metrics import metric_types
 from tensorflow_model_analysis.proto import config_pb2
 
 from beambert.pipelines.evaluation.blessing import Requirement
-from beambert.pipelines.evaluation.intervals import intervals
-from beambert.pipelines.evaluation.measures import Measures
+from beambert.pipelines.evaluation.measures import Measures, intervals
 from beambert.pipelines.evaluation.outcomes import OUTCOMES, Record
 
 _COUNT, _LOW, _HIGH = "example_count", "_low_95", "_high_95"

@@ -21,7 +21,7 @@ from beambert.commands import COMMANDS
 from beambert.commands import run as run_command
 from beambert.deploy import flex_template
 from beambert.pipelines.files import beam_files
-from beambert.pipelines.prediction import worker_folder
+from beambert.pipelines.tasks import saved_models
 
 ROOT = pathlib.Path(__file__).parents[2]
 ENCODER = ROOT / "tests" / "trainer" / "golden_sentences" / "mean"
@@ -174,8 +174,8 @@ def test_every_pipeline_translates(translated, root, request, command):
 
 @pytest.mark.slow
 def test_the_second_pipeline_of_an_evaluation_translates(gs, jobs):
-    from beambert.pipelines.evaluation import graph, tfma_metric
     from beambert.pipelines.evaluation import measures as evaluation
+    from beambert.pipelines.evaluation import predictions, tfma_metric
     from beambert.pipelines.tasks.declarations import TASKS
 
     measures = evaluation.measures_of(TASKS["sst-2"], ("0", "1"))
@@ -183,7 +183,7 @@ def test_the_second_pipeline_of_an_evaluation_translates(gs, jobs):
     options = pipeline_options.PipelineOptions(BEAM_FLAGS)
     beam_files.write_bytes(f"{gs}/in/part", b"")
     with pytest.raises(Translated):
-        graph.analyse(config, "gs://bucket/in", "gs://bucket/out", options, 1)
+        predictions.analyse(config, "gs://bucket/in", "gs://bucket/out", options, 1)
     ((job, _),) = jobs
     transforms = job.proto_pipeline.components.transforms.values()
     assert {"Read", "Analyse"} <= {transform.unique_name for transform in transforms}
@@ -201,7 +201,7 @@ def test_workers_on_other_machines(gs, root, classifier, monkeypatch, tmp_path):
     for place in ("here", "there"):
         loaded = []
         monkeypatch.setattr(
-            worker_folder, "has_local_workers", lambda _, place=place: place == "here"
+            saved_models, "has_local_workers", lambda _, place=place: place == "here"
         )
         with monkeypatch.context() as patch:
             patch.setattr(

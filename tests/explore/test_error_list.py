@@ -10,7 +10,7 @@ from beambert.errors import InputError
 from beambert.explore import evaluations as error_list
 from beambert.explore.evaluations import open_evaluation
 from beambert.explore.material import Material
-from beambert.pipelines.evaluation import mistakes
+from beambert.pipelines.evaluation import report
 from beambert.pipelines.evaluation.record_base import Mistake
 from beambert.pipelines.tasks.examples import TextExample
 from beambert.pipelines.tasks.task import CLASSIFICATION
@@ -81,8 +81,8 @@ def test_an_evaluation_writes_what_the_page_reads():
         )
     ]
     examples = [TextExample(f"text {i}", None, "negative", {}) for i in range(3)]
-    found = mistakes.worst_mistakes(CLASSIFICATION, records, examples, ["source", "prediction"])
+    found = report.worst_mistakes(CLASSIFICATION, records, examples, ["source", "prediction"])
     slices = {"source": "Zürich", "prediction": "positive"}
     assert found[0] == Mistake("text 2", "negative", "positive", 0.9, 2, slices)
-    lines = [json.loads(line) for line in mistakes.to_json_lines(found).splitlines()]
+    lines = [json.loads(line) for line in report.to_json_lines(found).splitlines()]
     assert [line["row"] for line in lines] == [2, 0] and lines[0]["slices"] == slices

@@ -13,7 +13,7 @@ from beambert.explore.layers import Explainer
 from beambert.explore.material import NamedModel, Tokenization
 from beambert.explore.playgrounds import QUESTION
 from beambert.pipelines.model_inputs.texts import TextFeatures
-from beambert.pipelines.prediction.saved_models import Model
+from beambert.pipelines.tasks.saved_models import Model
 from beambert.pipelines.tasks.task import (
     CHOICE,
     CLASSIFICATION,

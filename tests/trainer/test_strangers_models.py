@@ -10,7 +10,7 @@ import pytest
 from support import untrained_models
 
 from beambert.errors import InputError
-from beambert.pipelines.prediction import saved_models
+from beambert.pipelines.tasks import saved_models
 from beambert.trainer import model_folders
 from beambert.trainer.commands.export import main as export_main
 from beambert.trainer.models import task_model

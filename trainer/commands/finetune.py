@@ -207,7 +207,7 @@ def make_job(
         check_weights(flags.init, "--init")
     check_config(flags.model)
     with loading():
-        from beambert.pipelines.features.contract import open_features
+        from beambert.pipelines.tasks.feature_folder import open_features
     return read_job(
         FinetuningJob,
         flags,

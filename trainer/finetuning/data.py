@@ -8,13 +8,13 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from beambert.pipelines.features.contract import TaskFeatureFiles
 from beambert.pipelines.model_inputs.examples import count_cut, first_pieces, make_features
 from beambert.pipelines.model_inputs.features import TaskFeatures
 from beambert.pipelines.model_inputs.texts import TextFeatures
 from beambert.pipelines.tasks import multi_label
 from beambert.pipelines.tasks.class_weights import loss_weights
 from beambert.pipelines.tasks.entities import entity_scores
+from beambert.pipelines.tasks.feature_folder import TaskFeatureFiles
 from beambert.pipelines.tasks.kinds import LISTWISE
 from beambert.pipelines.tasks.metrics import scores
 from beambert.pipelines.tasks.ranking import random_order_scores, relevance_scores, text_id

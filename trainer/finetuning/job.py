@@ -16,7 +16,7 @@ from beambert.trainer.loop.config import (
 from beambert.trainer.weights.positions import KEEP
 
 if TYPE_CHECKING:  # These modules import TensorFlow.
-    from beambert.pipelines.features.contract import TaskFeatureFiles
+    from beambert.pipelines.tasks.feature_folder import TaskFeatureFiles
     from beambert.trainer.loop.config import TrainingFolders
 
 

@@ -8,12 +8,12 @@ from typing import Any
 from beambert.errors import InputError
 from beambert.model.classifier import PLAIN_HEAD, Head
 from beambert.model.config import EncoderConfig
-from beambert.pipelines.features.contract import made_from
 from beambert.pipelines.model_inputs.interaction import InteractionFeatures
 from beambert.pipelines.model_inputs.texts import TextFeatures
 from beambert.pipelines.storage import claims, tensorflow_files
 from beambert.pipelines.tasks.class_weights import check_names
 from beambert.pipelines.tasks.declarations import OWN_TASKS
+from beambert.pipelines.tasks.feature_folder import made_from
 from beambert.pipelines.tasks.task import (
     CHOICE,
     CLASSIFICATION,

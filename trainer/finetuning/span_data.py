@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from beambert.pipelines.features.contract import TaskFeatureFiles
 from beambert.pipelines.model_inputs.answers import DecodingParameters, SquadPredictions, decode
 from beambert.pipelines.model_inputs.features import TaskFeatures, span_features
 from beambert.pipelines.model_inputs.texts import TextFeatures
@@ -14,6 +13,7 @@ from beambert.pipelines.model_inputs.windows import (
     lost_answers,
     make_windows,
 )
+from beambert.pipelines.tasks.feature_folder import TaskFeatureFiles
 from beambert.pipelines.tasks.squad_scoring import score
 from beambert.pipelines.tasks.task import DEV, TRAIN, Task
 from beambert.pipelines.tokenizers.encoding import make_offset_tokenizer

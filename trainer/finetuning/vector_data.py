@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from beambert.errors import InputError
-from beambert.pipelines.features.contract import TaskFeatureFiles
 from beambert.pipelines.model_inputs.texts import TextFeatures
+from beambert.pipelines.tasks.feature_folder import TaskFeatureFiles
 from beambert.pipelines.tasks.interaction import best_by_interaction
 from beambert.pipelines.tasks.metrics import scores
 from beambert.pipelines.tasks.ranking import (

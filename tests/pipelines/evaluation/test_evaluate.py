@@ -19,9 +19,8 @@ from beambert import progress
 from beambert.errors import InputError
 from beambert.pipelines import evaluate
 from beambert.pipelines.evaluation import predictions
-from beambert.pipelines.prediction import saved_models
 from beambert.pipelines.storage import tensorflow_files
-from beambert.pipelines.tasks import declarations
+from beambert.pipelines.tasks import declarations, saved_models
 from beambert.pipelines.tasks.examples import TextExample
 
 model, pair_model = small_evaluation.model, small_evaluation.pair_model

@@ -13,8 +13,7 @@ from support.stand_in_models import LABELS
 from beambert.errors import InputError
 from beambert.pipelines import evaluate
 from beambert.pipelines.evaluation import predictions
-from beambert.pipelines.prediction import saved_models
-from beambert.pipelines.tasks import declarations
+from beambert.pipelines.tasks import declarations, saved_models
 
 model, pair_model = small_evaluation.model, small_evaluation.pair_model
 data = small_evaluation.data

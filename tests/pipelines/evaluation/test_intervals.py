@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from beambert.pipelines.evaluation import intervals, outcomes
+from beambert.pipelines.evaluation import measures, outcomes
 
 POSITIVE = 1
 
@@ -67,7 +67,7 @@ def test_intervals_equal_scipys_bootstrap(found, name):
         method="percentile",
         rng=np.random.default_rng(3),
     )
-    low, high = intervals.intervals(found, [name], POSITIVE)[name]
+    low, high = measures.intervals(found, [name], POSITIVE)[name]
     # The standard error of a 2.5 % percentile of 1,000 normal draws is 0.084 of their deviation.
     tolerance = 4 * 0.1 * expected.standard_error
     assert low == pytest.approx(expected.confidence_interval.low, abs=tolerance)
@@ -81,7 +81,7 @@ def test_shares_of_examples_have_wilson_intervals():
         right = np.arange(count) < correct
         score = right.astype(float)
         answers = outcomes.AnswerOutcomes(score, score, right * 0, score)
-        for end in intervals.intervals(answers, ["exact_match"], POSITIVE)["exact_match"]:
+        for end in measures.intervals(answers, ["exact_match"], POSITIVE)["exact_match"]:
             distance = abs(correct / count - end)
             assert distance == pytest.approx(
                 1.959964 * math.sqrt(end * (1 - end) / count + 1e-18), abs=1e-8
@@ -95,11 +95,11 @@ def test_changes_are_of_the_same_draws():
     predictions = old.predictions.copy()
     predictions[wrong] = old.labels[wrong]
     new = outcomes.ClassOutcomes(old.labels, predictions, old.probabilities)
-    low, high = intervals.change_interval(old, new, "accuracy", (1, 1))
+    low, high = measures.change_interval(old, new, "accuracy", (1, 1))
     # The change is the mean of 20 ones and 180 zeros.
     expected = scipy.stats.binom.ppf([0.025, 0.975], 200, 0.1) / 200
     assert [low, high] == pytest.approx(expected, abs=0.0101)
-    assert intervals.change_interval(old, old, "accuracy", (1, 1)) == (0, 0)
+    assert measures.change_interval(old, old, "accuracy", (1, 1)) == (0, 0)
 
 
 @pytest.mark.parametrize(
@@ -113,15 +113,15 @@ def test_changes_are_of_the_same_draws():
 )
 def test_shares_as_newcombe_published_them(right, count, low, high):
     """Newcombe (1998), "Two-sided confidence intervals for the single proportion", method 3."""
-    found = intervals.wilson_interval(right / count, count)
+    found = measures.wilson_interval(right / count, count)
     assert found == pytest.approx((low, high), abs=5.1e-5)
 
 
 def test_shares_stay_between_none_and_all():
     """Rounding must not give an accuracy of more than 1."""
     for count in range(1, 3000):
-        assert 0 <= intervals.wilson_interval(0.0, count)[0] < 1e-9
-        assert 1 - 1e-9 < intervals.wilson_interval(1.0, count)[1] <= 1
+        assert 0 <= measures.wilson_interval(0.0, count)[0] < 1e-9
+        assert 1 - 1e-9 < measures.wilson_interval(1.0, count)[1] <= 1
 
 
 class Numbered:
@@ -147,7 +147,7 @@ class Numbered:
 def test_a_fortieth_of_the_draws_lies_on_either_side():
     """Of 1 to 1,000, the 2.5 % and 97.5 % quantiles; every example can be drawn."""
     drawn = Numbered(10)
-    found = intervals.intervals(drawn, ["a", "b"], POSITIVE)
+    found = measures.intervals(drawn, ["a", "b"], POSITIVE)
     assert found["a"] == found["b"] == pytest.approx((25.975, 975.025))
     assert np.bincount(np.concatenate(drawn.draws)) == pytest.approx([1000] * 10, abs=150)
 
@@ -158,7 +158,7 @@ def test_a_fortieth_of_the_draws_lies_on_either_side():
 def test_fewer_draws_of_many_examples(examples, draws):
     """Ten million rows in all, and 200 draws at the least."""
     drawn = Numbered(examples)
-    intervals.intervals(drawn, ["a"], POSITIVE)
+    measures.intervals(drawn, ["a"], POSITIVE)
     assert len(drawn.draws) == draws
 
 
@@ -166,18 +166,18 @@ def test_the_class_that_f1_is_of_may_have_another_number_in_each_model():
     """Two models that say the same with their classes in another order differ by nothing."""
     old = class_outcomes(classes=2)
     new = outcomes.ClassOutcomes(1 - old.labels, 1 - old.predictions, old.probabilities[:, ::-1])
-    assert intervals.change_interval(old, new, "f1", (1, 0)) == (0, 0)
-    assert intervals.change_interval(old, new, "f1", (0, 1)) == (0, 0)
+    assert measures.change_interval(old, new, "f1", (1, 0)) == (0, 0)
+    assert measures.change_interval(old, new, "f1", (0, 1)) == (0, 0)
 
 
 def test_each_metric_has_the_interval_of_its_kind():
     """Shares of the examples a closed form, others a bootstrap, whatever is asked for first."""
     found = class_outcomes()
-    both = intervals.intervals(found, ["macro_f1", "accuracy"], POSITIVE)
+    both = measures.intervals(found, ["macro_f1", "accuracy"], POSITIVE)
     score = found.scores(["accuracy"], POSITIVE)["accuracy"]
-    assert both["accuracy"] == intervals.wilson_interval(score, len(found))
-    assert both == intervals.intervals(found, ["accuracy", "macro_f1"], POSITIVE)
-    assert intervals.intervals(found, ["accuracy"], POSITIVE) == {"accuracy": both["accuracy"]}
+    assert both["accuracy"] == measures.wilson_interval(score, len(found))
+    assert both == measures.intervals(found, ["accuracy", "macro_f1"], POSITIVE)
+    assert measures.intervals(found, ["accuracy"], POSITIVE) == {"accuracy": both["accuracy"]}
 
 
 def test_a_slice_without_a_relevant_candidate_has_no_interval():
@@ -185,5 +185,5 @@ def test_a_slice_without_a_relevant_candidate_has_no_interval():
     records = [{"query_id": [i // 2], "number": [0.0], "score": [i / 4]} for i in range(4)]
     found = outcomes.RelevanceOutcomes.of_records(records)
     assert len(found) == 0
-    assert intervals.intervals(found, ["ndcg_at_10"], POSITIVE) == {"ndcg_at_10": (0, 0)}
+    assert measures.intervals(found, ["ndcg_at_10"], POSITIVE) == {"ndcg_at_10": (0, 0)}
     assert found.undefined() == {"ndcg_at_10", "mrr_at_10"}

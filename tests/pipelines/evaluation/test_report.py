@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from beambert.pipelines.evaluation import intervals, outcomes, report
 from beambert.pipelines.evaluation import measures as evaluation
-from beambert.pipelines.evaluation.mistakes import worst_mistakes
+from beambert.pipelines.evaluation import outcomes, report
+from beambert.pipelines.evaluation.report import worst_mistakes
 from beambert.pipelines.tasks import declarations
 from beambert.pipelines.tasks.examples import VectorExample
 from beambert.pipelines.tasks.kinds import KINDS
@@ -17,7 +17,7 @@ def metrics_of(found, kind, labels, slices):
     part = {
         "example_count": len(found),
         **measures.scores(found),
-        "intervals_95": intervals.intervals(found, measures.names, measures.positive),
+        "intervals_95": evaluation.intervals(found, measures.names, measures.positive),
     }
     return {
         "task": "own",

@@ -6,7 +6,7 @@ import pytest
 
 from beambert.errors import InputError
 from beambert.pipelines import evaluate
-from beambert.pipelines.evaluation import slices
+from beambert.pipelines.evaluation import measures as slices
 from beambert.pipelines.tasks import declarations
 from beambert.pipelines.tasks.examples import ChoiceExample, TaggedExample, TextExample
 from beambert.pipelines.tasks.squad import Question

@@ -5,8 +5,8 @@ import tensorflow as tf
 from support import stand_in_models
 
 from beambert.errors import InputError
-from beambert.pipelines.prediction import saved_models
 from beambert.pipelines.storage import known_graphs, tensorflow_models
+from beambert.pipelines.tasks import saved_models
 
 TEXT = tf.TensorSpec([None], tf.string, name="text")
 

@@ -16,8 +16,8 @@ from tokenizers import Tokenizer
 from beambert.errors import InputError
 from beambert.model.config import BertConfig
 from beambert.pipelines.create_pretraining_data import main as data_main
-from beambert.pipelines.prediction import saved_models
 from beambert.pipelines.storage import tensorflow_models
+from beambert.pipelines.tasks import saved_models
 from beambert.trainer.commands.export import main as export_main
 from beambert.trainer.commands.finetune import main as finetune_main
 from beambert.trainer.commands.pretrain import main as pretrain_main

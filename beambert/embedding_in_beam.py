@@ -8,7 +8,7 @@ import apache_beam as beam
 from apache_beam.ml.inference.base import ModelHandler, RunInference
 from apache_beam.utils.shared import Shared
 
-from beambert.embedding.job import EmbeddingJob
+from beambert.embedding_job import EmbeddingJob
 from beambert.errors import InputError
 from beambert.pipelines.jobs.running import check_reachable_from
 from beambert.pipelines.jobs.totals import Total, add_counts, total_of
@@ -22,7 +22,6 @@ from beambert.trainer.embedding.writing import Work, write_parts
 SORTED_TEXTS = 1024
 # Greatest number of stretches of parts. A file is read again for each stretch that begins in it.
 MOST_STRETCHES = 256
-
 Row = Mapping[str, Any]
 
 

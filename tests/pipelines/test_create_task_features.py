@@ -16,10 +16,9 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 from tfx_bsl.coders import example_coder
 
 from beambert.errors import InputError
+from beambert.pipelines import features as job
 from beambert.pipelines.create_task_features import main
-from beambert.pipelines.features import job
-from beambert.pipelines.features.contract import made_from, open_features, read_features
-from beambert.pipelines.features.graph import EXAMPLES_FILE, CreateTaskFeatures
+from beambert.pipelines.features import EXAMPLES_FILE, CreateTaskFeatures
 from beambert.pipelines.model_inputs.examples import make_features
 from beambert.pipelines.model_inputs.features import TaskFeatures, span_features
 from beambert.pipelines.model_inputs.texts import TextFeatures
@@ -28,6 +27,7 @@ from beambert.pipelines.records.encoding import RecordWriter
 from beambert.pipelines.records.reading import read_records
 from beambert.pipelines.tasks.declarations import find_task
 from beambert.pipelines.tasks.examples import read_examples
+from beambert.pipelines.tasks.feature_folder import made_from, open_features, read_features
 from beambert.pipelines.tasks.splits import read_splits
 from beambert.pipelines.tasks.squad import read_questions
 from beambert.pipelines.tokenizers.vocabulary import Vocabulary

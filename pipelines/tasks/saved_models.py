@@ -1,16 +1,18 @@
-"""Finds a fine-tuned SavedModel and checks it before use."""
+"""Finds, checks and loads fine-tuned SavedModels."""
 
+import contextlib
 import dataclasses
 import hashlib
 import os
 import pathlib
-from collections.abc import Iterable, Mapping
-from typing import Any
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 from beambert.errors import InputError
 from beambert.json_objects import parse_object
-from beambert.pipelines.prediction.answers import ANSWERS
-from beambert.pipelines.storage import known_graphs, tensorflow_models
+from beambert.pipelines.jobs.running import check_reachable, has_local_workers
+from beambert.pipelines.storage import claims, known_graphs, tensorflow_models
 from beambert.pipelines.storage.claims import MARKER_FILE
 from beambert.pipelines.storage.given_paths import FINETUNE, check_folder
 from beambert.pipelines.storage.model_files import (
@@ -22,6 +24,7 @@ from beambert.pipelines.storage.model_files import (
     WEIGHTS_FILE,
     check_unchanged,
 )
+from beambert.pipelines.tasks.answers import ANSWERS
 from beambert.pipelines.tasks.declarations import find_task
 from beambert.pipelines.tasks.kinds import KINDS
 from beambert.pipelines.tasks.task import CHOICE, SPAN
@@ -32,6 +35,9 @@ from beambert.pipelines.tokenizers.vocabulary import (
     TokenizerVocabulary,
     tokenizer_sha256,
 )
+
+if TYPE_CHECKING:
+    from apache_beam.options.pipeline_options import PipelineOptions
 
 
 @dataclasses.dataclass(frozen=True)
@@ -251,3 +257,50 @@ def load(model: Model) -> Any:
 
 def _read(path: str, flag: str) -> bytes:
     return pathlib.Path(path).read_bytes()
+
+
+@contextlib.contextmanager
+def worker_folder(options: "PipelineOptions") -> Iterator[str | None]:
+    """Yields a folder for this job, deleted afterwards; None if the workers are on this machine.
+
+    Raises:
+      InputError: there is no --temp_location.
+    """
+    from apache_beam.options.pipeline_options import GoogleCloudOptions
+
+    from beambert.pipelines.storage import tensorflow_files
+
+    if has_local_workers(options):
+        yield None
+        return
+    root = options.view_as(GoogleCloudOptions).temp_location
+    if not root:
+        raise InputError(
+            "--temp_location: must be given for workers on other machines; name a gs:// folder, or "
+            "one that all workers share"
+        )
+    check_reachable(options, temp_location=root)
+    folder = f"{claims.absolute(root)}/beambert-{uuid.uuid4().hex[:8]}"
+    try:
+        yield folder
+    finally:
+        with contextlib.suppress(InputError):  # it must not hide what went wrong before
+            tensorflow_files.delete(folder)
+
+
+def send_model(model: Model, folder: str | None) -> Model:
+    """Returns the model with a copy in the folder that workers can load."""
+    if folder is None:
+        return model
+    from beambert.pipelines.storage import tensorflow_files
+
+    tensorflow_files.copy(str(model.path), f"{folder}/model")
+    return dataclasses.replace(model, sent_to=f"{folder}/model")
+
+
+def fetch(folder: str | None, name: str, target: pathlib.Path) -> None:
+    """Copies the folder `name` that workers on other machines made to the folder `target`."""
+    from beambert.pipelines.storage import tensorflow_files
+
+    if folder is not None:
+        tensorflow_files.copy(f"{folder}/{name}", str(target / name))

@@ -13,8 +13,8 @@ from support import stand_in_models
 from beambert import progress
 from beambert.errors import InputError
 from beambert.pipelines.predict import main
-from beambert.pipelines.prediction.graph import Predict
-from beambert.pipelines.prediction.job import PredictionJob
+from beambert.pipelines.prediction import Predict
+from beambert.pipelines.task_jobs import PredictionJob
 
 
 def model_folder(folder, model, kind, labels=(), is_pair=False, **specs):

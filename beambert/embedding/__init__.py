@@ -1,1 +1,0 @@
-"""Embeddings in Beam pipelines, and the command `beambert embed`, which also works without Beam."""

@@ -1,1 +1,0 @@
-"""The Beam job from a task's examples to features on disk, and their contract."""

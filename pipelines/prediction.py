@@ -1,0 +1,536 @@
+"""Answers texts with a fine-tuned model: reads rows of files, runs the model, writes answers."""
+
+import dataclasses
+import json
+import pathlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import apache_beam as beam
+from apache_beam.ml.inference.base import ModelHandler, RunInference
+
+from beambert.console import counted, duration, size
+from beambert.errors import InputError
+from beambert.pipelines.corpus.encodings import DEFAULT_ENCODING, parse_encodings
+from beambert.pipelines.files import beam_files, input_files
+from beambert.pipelines.files.compression import CorruptFileError, decompress, plain_name
+from beambert.pipelines.files.input_files import InputFile, match_inputs
+from beambert.pipelines.jobs.running import (
+    SHUFFLING_RUNNERS,
+    check_reachable,
+    check_reachable_from,
+    run_job,
+)
+from beambert.pipelines.jobs.written_counts import WriteCounts, take_counts
+from beambert.pipelines.storage import claims, locks
+from beambert.pipelines.storage.claims import absolute
+from beambert.pipelines.storage.model_files import NOT_TO_USE, model_sha256
+from beambert.pipelines.storage.tensorflow_files import local_folder
+from beambert.pipelines.storage.tensorflow_models import call_on_texts
+from beambert.pipelines.task_jobs import FILE, LINE, PredictionJob
+from beambert.pipelines.tasks import tables
+from beambert.pipelines.tasks.answers import ANSWERS
+from beambert.pipelines.tasks.examples import Example, TaggedExample
+from beambert.pipelines.tasks.saved_models import (
+    Model,
+    find_model,
+    find_model_anywhere,
+    load,
+    send_model,
+    worker_folder,
+)
+from beambert.pipelines.tasks.squad import Question
+from beambert.pipelines.tasks.task import TAGGING
+from beambert.pipelines.tasks.word_tags import WORDS_ENDINGS, sentences_of
+from beambert.progress import Describe, Pace, ProgressTally
+
+if TYPE_CHECKING:
+    from apache_beam.options.pipeline_options import PipelineOptions
+
+# Greatest number of rows that a model answers at once.
+BATCH_SIZE = 64
+# The line in the place of a whole file.
+WHOLE_FILE = 0
+PART, REJECTS = "part", "rejects"
+# Rejects that are whole files, or the rest of a file that cannot be read to its end.
+FILES = "files"
+INFO_FILE = "info.json"
+# The flags behind the values that decide the answers.
+FLAGS_OF = (
+    {
+        "model_sha256": "--model",
+        "input": "--input",
+        "text_columns": "--text_columns",
+        "unit": "--unit",
+        "encoding": "--encoding",
+    },
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class InputRow:
+    """A row to answer.
+
+    Attributes:
+      place: fields that identify the row in the answer: the file, the line, and for a table the row
+        and its other columns; or the texts themselves.
+      example: the example for the model.
+    """
+
+    place: Mapping[str, Any]
+    example: Example | Question
+
+
+@dataclasses.dataclass(frozen=True)
+class RowReading:
+    """How the fields of a row become an example.
+
+    Attributes:
+      kind: kind of the model's task.
+      text_columns: column of the text or, for pairs, the columns of both texts.
+      choice_columns: columns of the endings of a choice.
+      unit: what a text of a plain text file is, see `PredictionJob`.
+      encoding: value of --encoding, see `corpus.encodings.parse_encodings`.
+    """
+
+    kind: str
+    text_columns: Sequence[str]
+    choice_columns: Sequence[str]
+    unit: str
+    encoding: str = DEFAULT_ENCODING
+
+    def other_columns(self, fields: Mapping[str, str]) -> dict[str, str]:
+        """Returns the fields of a row that are no texts, such as its id."""
+        used = {*self.text_columns, *self.choice_columns}
+        return {name: field for name, field in fields.items() if name not in used}
+
+
+def reading_of(job: PredictionJob, model: Model) -> RowReading:
+    """Returns how rows become examples for a model.
+
+    Raises:
+      InputError: the job names one text column and the model takes two, or the reverse; or it
+        takes whole files as sentences; or the encoding is not known.
+    """
+    training = model.training
+    if job.unit == FILE and training["kind"] == TAGGING:
+        raise InputError(
+            f"--unit={job.unit}: a tagging model takes sentences; put each on a line of its own "
+            "and leave the flag out"
+        )
+    answers = ANSWERS[training["kind"]]
+    columns = list(job.text_columns or answers.text_columns(training))
+    if len(columns) != 1 + training["is_pair"]:
+        raise InputError(
+            f"--text_columns={','.join(columns)}: --model={job.model} takes "
+            f"{'two texts' if training['is_pair'] else 'one text'}; name as many"
+        )
+    parse_encodings(job.encoding)  # It fails before any file is read.
+    return RowReading(
+        training["kind"], columns, answers.choice_columns(training), job.unit, job.encoding
+    )
+
+
+def read_rows(
+    file: input_files.InputFile, reading: RowReading, progress: ProgressTally
+) -> Iterator[InputRow | dict[str, Any]]:
+    """Yields the rows of a file, or for a row that cannot be read its place and the reason.
+
+    Line 0 stands for a whole file, or for the rest of one that cannot be read.
+
+    Args:
+      file: a .csv, .tsv or .jsonl file with named columns, or for a tagging a .conll or .conllu
+        file with the words of sentences in a column; any other has a text on each line, or is one
+        text.
+      reading: how the fields become examples.
+      progress: tally of the rows and bytes that were read.
+    """
+    try:
+        text, rows = _rows(file, reading)
+        lines, told = text.count("\n") + 1, 0
+        for place, fields in rows:
+            line = place.get("line")
+            done = file.bytes * min(line or lines, lines) // lines
+            progress.add(rows=1, bytes=done - told)
+            told = done
+            where = f"{file.path}, line {line}" if line else file.path
+            if "row" in place and not isinstance(fields, tables.BadRow):
+                place["columns"] = reading.other_columns(fields)
+            place = {"file": file.path} | place
+            try:
+                if "row" not in place:
+                    _check_text(where, fields)
+                yield InputRow(place, _example(where, fields, reading))
+            except InputError as error:
+                yield place | {"reason": str(error)}
+        progress.add(bytes=file.bytes - told)
+    except InputError as error:
+        yield {"file": file.path, "line": WHOLE_FILE, "reason": str(error)}
+
+
+def row_of(text: str | Mapping[str, str], reading: RowReading) -> InputRow | dict[str, Any]:
+    """Returns the row of a text or of named fields, or the fields with the reason against them."""
+    fields = {reading.text_columns[0]: text} if isinstance(text, str) else dict(text)
+    try:
+        return InputRow(fields, _example("a row", fields, reading))
+    except InputError as error:
+        return fields | {"reason": str(error)}
+
+
+def _rows(
+    file: input_files.InputFile, reading: RowReading
+) -> tuple[str, Iterator[tuple[dict[str, Any], dict[str, str] | tables.BadRow]]]:
+    """Returns the whole text of a file, and its rows with their places in it.
+
+    A place has the `line` and, in a table, the `row`, both counted from 1. The header is no row. A
+    text that is a whole file has line 0.
+    """
+    path = _plain_path(file.path)
+    text = tables.decode(path, _read(file.path), reading.encoding)
+    if is_table(file.path):
+        of_file = tables.rows_of(path, text)
+        rows = enumerate(_with_columns(file.path, of_file, reading), start=1)
+        return text, (({"line": line, "row": row}, fields) for row, (line, fields) in rows)
+    column = reading.text_columns[0]
+    if reading.kind == TAGGING and path.suffix in WORDS_ENDINGS:
+        sentences = sentences_of(path, text, None)
+        return text, (({"line": line}, _words(column, found)) for line, found in sentences)
+    if reading.unit == FILE:
+        return text, iter([({"line": WHOLE_FILE}, {column: text})])
+    return text, (({"line": line}, {column: one}) for line, one in tables.lines(text))
+
+
+def _with_columns(
+    file: str, rows: Iterator[tables.Row], reading: RowReading
+) -> Iterator[tables.Row]:
+    """Refuses a table whose header lacks a column; only in JSON Lines each row has its own."""
+    is_checked = _plain_path(file).suffix == ".jsonl"
+    for line, fields in rows:
+        if not is_checked and not isinstance(fields, tables.BadRow):
+            _check_columns(file, fields, reading)
+            is_checked = True
+        yield line, fields
+
+
+def _check_columns(where: str, fields: dict[str, str], reading: RowReading) -> None:
+    for name in (*reading.text_columns, *reading.choice_columns):
+        if name not in fields:
+            raise InputError(
+                f"{where}: has no column {name!r} (it has {', '.join(fields) or 'none'}); name "
+                "the columns with --text_columns"
+            )
+
+
+def _words(column: str, found: TaggedExample | tables.BadRow) -> dict[str, str] | tables.BadRow:
+    return found if isinstance(found, tables.BadRow) else {column: " ".join(found.words)}
+
+
+def is_table(path: str) -> bool:
+    """Whether a file is a table with named columns, by the ending of its name."""
+    return _plain_path(path).suffix in tables.ENDINGS
+
+
+def _plain_path(path: str) -> pathlib.PurePosixPath:
+    return pathlib.PurePosixPath(plain_name(path))
+
+
+def _read(file: str) -> bytes:
+    with input_files.open_stored(file) as stored:
+        try:
+            return decompress(file, stored).read()
+        except CorruptFileError as error:
+            raise InputError(f"{file}: cannot be read ({error}); copy it again") from error
+
+
+def _check_text(where: str, fields: dict[str, str] | tables.BadRow) -> None:
+    """Refuses a text of a plain text file that is empty; it has no column to be named."""
+    if not isinstance(fields, tables.BadRow) and not any(map(str.strip, fields.values())):
+        raise InputError(f"{where}: is empty; fill it in")
+
+
+def _example(
+    where: str, fields: dict[str, str] | tables.BadRow, reading: RowReading
+) -> Example | Question:
+    if isinstance(fields, tables.BadRow):
+        raise fields
+    _check_columns(where, fields, reading)
+    for name in (*reading.text_columns, *reading.choice_columns):
+        if isinstance(fields[name], tables.JsonText):
+            raise InputError(f"{where}: has a list or an object in {name!r}; write one text")
+        if not fields[name].strip():
+            raise InputError(f"{where}: has an empty {name!r}; fill it in")
+    texts = [fields[name] for name in reading.text_columns]
+    choices = [fields[name] for name in reading.choice_columns]
+    return ANSWERS[reading.kind].example(texts, choices)
+
+
+class SavedModelHandler(ModelHandler):
+    """Answers batches of rows with a SavedModel; each worker process loads it once."""
+
+    def __init__(self, model: Model, kind: str):
+        """Takes the model and its kind."""
+        self._model = model
+        self._kind = kind
+
+    def load_model(self) -> Any:
+        """Loads the SavedModel."""
+        return load(self._model)
+
+    def run_inference(
+        self, batch: Sequence[InputRow], model: Any, inference_args: dict[str, Any] | None = None
+    ) -> list[dict[str, Any]]:
+        """Returns the place and the answer of each row."""
+        outputs = call_on_texts(model, [row.example.texts() for row in batch])
+        answer_of = ANSWERS[self._kind].answer
+        return [
+            dict(row.place) | answer_of(self._model.labels, row.example, outputs, i)
+            for i, row in enumerate(batch)
+        ]
+
+    def batch_elements_kwargs(self) -> dict[str, int]:
+        """Returns the greatest size of a batch."""
+        return {"max_batch_size": BATCH_SIZE}
+
+
+@beam.typehints.with_input_types(str | Mapping[str, str])
+@beam.typehints.with_output_types(dict[str, Any])
+class Predict(beam.PTransform):
+    """Answers texts with a fine-tuned model.
+
+    It takes texts or, for models of several texts, mappings from column names to texts. At the
+    beginning of a pipeline it reads the files of the job instead. It yields a dictionary for each
+    text: the text (or its file and line) with the answer, or with the `reason` why there is none.
+    The model's folder may be on gs://. Workers must have access to it.
+
+    Example:
+      >>> import apache_beam as beam
+      >>> from beambert.pipelines.transforms import Predict, PredictionJob
+      >>> with beam.Pipeline(runner="FnApiRunner") as pipeline:
+      ...     answers = (
+      ...         pipeline
+      ...         | beam.Create(["so good"])
+      ...         | Predict(PredictionJob("model"))
+      ...         | beam.Map(lambda answer: print(answer["text"], "->", answer["label"]))
+      ...     )
+      so good -> positive
+    """
+
+    def __init__(
+        self,
+        job: PredictionJob,
+        progress_folder: str | None = None,
+        model: Model | None = None,
+    ):
+        """Checks the model and lists the files to read.
+
+        Args:
+          job: the texts to answer and the model.
+          progress_folder: folder of a `ProgressDisplay`, if there is one.
+          model: result of `find_model_anywhere` for the job, if it was called before.
+
+        Raises:
+          InputError: the model cannot be used, or a pattern matches no file.
+        """
+        super().__init__()
+        self._model = model or find_model_anywhere(absolute(job.model), job.trust_model)
+        self._inputs = match_inputs(job.input)
+        self._reading = reading_of(job, self._model)
+        self._progress_folder = progress_folder
+
+    @property
+    def text_columns(self) -> tuple[str, ...]:
+        """The columns of the model's texts; a text that is no mapping belongs to the first."""
+        return tuple(self._reading.text_columns)
+
+    # Beam takes no union as a hint, but it takes the beginning of a pipeline for any collection.
+    def expand(
+        self, texts: beam.PCollection[str | Mapping[str, str]]
+    ) -> beam.PCollection[dict[str, Any]]:
+        """Adds the steps.
+
+        Raises:
+          InputError: workers don't see the model or the files.
+        """
+        model, begins = self._model, isinstance(texts, beam.pvalue.PBegin)
+        check_reachable_from(
+            texts.pipeline,
+            model=model.sent_to or str(model.path),
+            input=[file.path for file in self._inputs] if begins else (),
+        )
+        if begins:
+            rows = (
+                texts
+                | "Files" >> beam.Create(self._inputs)
+                | "Spread" >> beam.Reshuffle()
+                | "Read" >> beam.ParDo(ReadRows(self._reading, self._progress_folder))
+            )
+            # Reading a file is one worker's work, answering its rows is not. Other runners would
+            # hold all rows in memory.
+            if type(texts.pipeline.runner).__name__ in SHUFFLING_RUNNERS:
+                rows |= "SpreadRows" >> beam.Reshuffle()
+        else:
+            rows = texts | "Read" >> beam.Map(row_of, self._reading)
+        answers = (
+            rows
+            | "Rows" >> beam.Filter(lambda row: isinstance(row, InputRow))
+            | "Answer" >> RunInference(SavedModelHandler(self._model, self._reading.kind))
+        )
+        rejects = rows | "Rejects" >> beam.Filter(lambda row: not isinstance(row, InputRow))
+        return (answers, rejects) | beam.Flatten()
+
+
+class ReadRows(beam.DoFn):
+    """Reads the rows of each file; yields a dictionary for a row that cannot be read."""
+
+    def __init__(self, reading: RowReading, progress_folder: str | None):
+        """Takes how to read, and the folder of a `ProgressDisplay`, if there is one."""
+        self._reading = reading
+        self._progress_folder = progress_folder
+
+    def setup(self) -> None:
+        """Opens the worker's tally."""
+        self._progress = ProgressTally(self._progress_folder)
+
+    def process(self, file: InputFile) -> Iterator[InputRow | dict[str, Any]]:
+        """Reads one file."""
+        yield from read_rows(file, self._reading, self._progress)
+
+    def finish_bundle(self) -> None:
+        """Reports the last rows."""
+        self._progress.flush()
+
+
+def predict(job: PredictionJob, options: "PipelineOptions") -> dict[str, int]:
+    """Writes the answers of a model; returns the numbers of `answers`, `rejects` and `files`.
+
+    The `files` are those of the rejects that are whole files, or the rest of one.
+
+    Raises:
+      InputError: the model, a file or the output folder cannot be used.
+    """
+    with local_folder(job.model, NOT_TO_USE) as here:
+        return _predict(dataclasses.replace(job, model=here), options)
+
+
+def _predict(job: PredictionJob, options: "PipelineOptions") -> dict[str, int]:
+    """Does the work of `predict` with a model on this machine."""
+    model = find_model(job.model, trusts=job.trust_model)
+    columns = reading_of(job, model).text_columns
+    inputs = input_files.match_inputs(job.input)
+    identity = {
+        "model_sha256": model_sha256(job.model),
+        "text_columns": list(columns),
+        "unit": job.unit,
+        "encoding": job.encoding,
+        "input": [dataclasses.asdict(file) for file in inputs],
+    }
+    check_reachable(options, input=job.input, output=job.output)
+    output = claims.absolute(job.output)
+    with locks.folders_held([output], "--output"):
+        return _answer(job, model, inputs, identity, output, options)
+
+
+def _answer(
+    job: PredictionJob,
+    model: Model,
+    inputs: Sequence[input_files.InputFile],
+    identity: dict[str, Any],
+    output: str,
+    options: "PipelineOptions",
+) -> dict[str, int]:
+    if beam_files.claim_output(output, identity, FLAGS_OF):
+        print(f"{output}: already finished by the same command, nothing to do")
+        return json.loads(beam_files.read_bytes(f"{output}/{INFO_FILE}", "--output"))
+    for prefix in (f"{PART}-", f"{REJECTS}-"):  # left by a run that was killed
+        beam_files.delete_prefixed(output, prefix)
+    total_bytes = sum(file.bytes for file in inputs)
+    print(f"{counted(len(inputs), 'file')}, {size(total_bytes)} -> {output}", flush=True)
+    if job.unit == LINE and not all(is_table(file.path) for file in inputs):
+        print("each line of a text file is answered; --unit=file answers each file", flush=True)
+    with worker_folder(options) as sent:
+        reachable = send_model(model, sent)
+        run_job(
+            lambda pipeline, folder: write_answers(
+                pipeline | Predict(job, folder, reachable), output
+            ),
+            options,
+            describe_progress(total_bytes),
+            total_bytes / 1e6,
+            "MB",
+            output=output,
+        )
+    remedy = "wait until nothing writes to it, then delete --output or choose another"
+    input_files.check_unchanged(inputs, job.input, remedy)
+    found = take_counts(output)
+    files = found.get(FILES, 0)
+    rejects = found.get(REJECTS, 0) + files
+    counts = {"answers": found.get(PART, 0), "rejects": rejects, FILES: files}
+    if not counts["answers"]:
+        _refuse_nothing(job, output, counts["rejects"])
+    beam_files.write_bytes(
+        f"{output}/{INFO_FILE}", json.dumps(identity | counts, indent=1).encode()
+    )
+    beam_files.finish_output(output, identity)
+    return counts
+
+
+def _refuse_nothing(job: PredictionJob, output: str, rejects: int) -> None:
+    """Refuses a prediction without answers, and makes its folder free for a corrected command.
+
+    Raises:
+      InputError: always, with the first reason.
+    """
+    reason = f"there is no text in {' '.join(job.input)}"
+    if rejects:
+        names = [name for name in beam_files.list_folder(output) if name.startswith(f"{REJECTS}-")]
+        lines = (beam_files.read_bytes(f"{output}/{name}", "--output") for name in sorted(names))
+        first = json.loads(next(filter(None, b"".join(lines).split(b"\n"))))
+        reason = f"none of {rejects:,} rows could be answered ({first['reason']})"
+    for prefix in (f"{PART}-", f"{REJECTS}-", claims.UNFINISHED_FILE):
+        beam_files.delete_prefixed(output, prefix)
+    raise InputError(f"--input: {reason}; correct the files or the flags")
+
+
+def write_answers(answers: beam.PCollection[dict[str, Any]], output: str) -> None:
+    """Adds the steps that write answers and rejects to separate files, and how many there are."""
+    for name, is_reject in ((PART, False), (REJECTS, True)):
+        _ = (
+            answers
+            | f"Choose {name}"
+            >> beam.Filter(lambda row, is_reject=is_reject: ("reason" in row) == is_reject)
+            | f"Text of {name}" >> beam.Map(lambda row: json.dumps(row, ensure_ascii=False))
+            | f"Write {name}" >> beam.io.WriteToText(f"{output}/{name}", file_name_suffix=".jsonl")
+        )
+    _ = (
+        answers
+        | "Kinds" >> beam.Map(_kind_of)
+        | "Count" >> beam.combiners.Count.PerElement()
+        | "Counts" >> beam.combiners.ToDict()
+        | "Write counts" >> WriteCounts(output)
+    )
+
+
+def _kind_of(row: dict[str, Any]) -> str:
+    if "reason" not in row:
+        return PART
+    return FILES if row.get("line") == WHOLE_FILE else REJECTS
+
+
+def describe_progress(total_bytes: int) -> Describe:
+    """Returns a function that describes the progress of a prediction; see `ProgressDisplay`."""
+    rows_pace, bytes_pace = Pace(), Pace()
+
+    def describe(counts: dict[str, int], seconds: float) -> str:
+        done = counts.get("bytes", 0)
+        if not done:
+            return ""
+        rows = counts.get("rows", 0)  # The first file may have none.
+        line = f"answering: {rows:,} rows, "
+        if rate := rows_pace.of(rows, seconds):
+            line += f"{rate:,.0f}/s, "
+        line += f"{done / 1e6:.1f} of {total_bytes / 1e6:.1f} MB"
+        if rate := bytes_pace.of(done, seconds):
+            line += f", {duration((total_bytes - done) / rate)} left"
+        return line
+
+    return describe

@@ -1,1 +1,0 @@
-"""Answers of fine-tuned SavedModels to texts, in batches."""
