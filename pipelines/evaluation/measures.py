@@ -18,6 +18,8 @@ from beambert.pipelines.tasks.task import Task
 
 # Folder of the records of predictions in the output of an evaluation.
 PREDICTIONS_FOLDER = "predictions"
+# Folder of the files that an official scorer reads, for the tasks that have one.
+OFFICIAL = "official"
 BINS = 10
 # Numbers of bootstrap samples. They are large enough that other samples would move the ends only by
 # a small part of the interval. More than 10,000 examples get fewer, as their intervals are narrow.

@@ -15,7 +15,7 @@ from beambert.pipelines.evaluation.measures import LENGTH, slice_title, written
 from beambert.pipelines.evaluation.outcomes import CosineOutcomes, NumberOutcomes, Outcomes, Record
 from beambert.pipelines.evaluation.record_base import excerpt
 from beambert.pipelines.evaluation.records import RECORDS, Mistake
-from beambert.pipelines.evaluation.run import OFFICIAL
+from beambert.pipelines.evaluation.measures import OFFICIAL
 from beambert.pipelines.tasks.metrics import METRICS
 from beambert.report import (
     AMBER,

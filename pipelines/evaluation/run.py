@@ -15,6 +15,7 @@ from beambert.json_objects import parse_object
 from beambert.pipelines.evaluation import blessing, predictions
 from beambert.pipelines.evaluation.blessing import Requirement, of_baseline
 from beambert.pipelines.evaluation.measures import (
+    OFFICIAL,
     PREDICTIONS_FOLDER,
     Measures,
     by_slice,
@@ -61,8 +62,6 @@ MARKERS = (BLESSED, NOT_BLESSED)
 # Part of the name of the folder where the results are made.
 _WORK = "evaluation"
 TFMA_FOLDER = "tfma"
-# Folder of the files that an official scorer reads, for the tasks that have one.
-OFFICIAL = "official"
 # The results in the order in which they are published. By metrics.json a folder is recognised, also
 # if the publication was interrupted.
 _RESULTS = (
