@@ -11,11 +11,10 @@ from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 
 from beambert.pipelines.evaluation.blessing import without_model
-from beambert.pipelines.evaluation.measures import LENGTH, slice_title, written
+from beambert.pipelines.evaluation.measures import LENGTH, OFFICIAL, slice_title, written
 from beambert.pipelines.evaluation.outcomes import CosineOutcomes, NumberOutcomes, Outcomes, Record
 from beambert.pipelines.evaluation.record_base import excerpt
 from beambert.pipelines.evaluation.records import RECORDS, Mistake
-from beambert.pipelines.evaluation.measures import OFFICIAL
 from beambert.pipelines.tasks.metrics import METRICS
 from beambert.report import (
     AMBER,
