@@ -16,7 +16,7 @@ TESTS = {
     "pipelines/instances/building": ["tests/pipelines/instances/test_building.py"],
     "pipelines/instances/compact_documents": ["tests/pipelines/instances/test_building.py"],
     "pipelines/text/filters": ["tests/pipelines/text/test_filters.py"],
-    "pipelines/text/gopher": ["tests/pipelines/text/test_filters.py"],
+    "pipelines/text/filters": ["tests/pipelines/text/test_filters.py"],
     "pipelines/text/cleaning": ["tests/pipelines/text/test_cleaning.py"],
     "pipelines/tasks/metrics": ["tests/pipelines/tasks/test_metrics.py"],
     "pipelines/tasks/entities": ["tests/pipelines/tasks/test_entities.py"],
@@ -74,7 +74,7 @@ EQUIVALENT: dict[str, dict[str, str]] = {
     "pipelines/instances/compact_documents": {
         "hashes.view('<u8')[1::2] < np.uint64(eval_fraction * 2 ** 64) -> hashes.view('<u8')[1::2] <= np.uint64(eval_fraction * 2 ** 64)": "No hash of 64 bits equals the bound.",
     },
-    "pipelines/text/gopher": {
+    "pipelines/text/filters": {
         "np.uint64(11400714819323198485) -> np.uint64(11400714819323198486)": "Hashes of short n-grams lose a few of 64 bits; the further collisions are too rare to see.",
         "sizes.max(initial=1) -> sizes.max(initial=2)": "An n-gram has at least two characters.",
         "return 0 -> return 1": "One character is below every limit.",

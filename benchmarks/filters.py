@@ -114,7 +114,7 @@ def filters_of(
 
     def dropping(settings: filters.FilterSettings) -> Callable[[Sequence[str]], int]:
         return lambda texts: sum(
-            filters.why_dropped(one_text, settings) is not None for one_text in texts
+            filters.drop_reason(one_text, settings) is not None for one_text in texts
         )
 
     def scrubbing_of(*names: str) -> Callable[[Sequence[str]], int]:
@@ -172,7 +172,7 @@ def measure_languages(files: Sequence[tuple[str, str]]) -> dict[str, Any]:
     Args:
       files: code of the language and path of a file.
     """
-    from beambert.pipelines.text.language_identification import (
+    from beambert.pipelines.text.languages import (
         MIN_PROBABILITY,
         language_probability,
     )

@@ -134,7 +134,7 @@ def measure_words(
     language: str, sentences: Sequence[tuple[bool, str, list[str]]]
 ) -> dict[str, dict[str, float]]:
     """Returns the F1 score of words and the speed in MB/s of each segmenter of the language."""
-    from beambert.pipelines.text.segmenters import CONTINUES, mark_words
+    from beambert.pipelines.text.sentences import CONTINUES, mark_words
 
     found = {}
     texts = [text for _, text, _ in sentences]

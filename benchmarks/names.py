@@ -80,7 +80,7 @@ def _read_tree(tree: str, line: str, offset: int, document: Annotated) -> None:
 
 def measure(documents: Sequence[Annotated], model: str) -> dict[str, Any]:
     """Returns the shares of the names that are hidden, what else is replaced, and the speed."""
-    from beambert.pipelines.text.recognition import recognize
+    from beambert.pipelines.text.scrubbing import recognize
 
     recognize("It begins.", [*TYPES.values()], model)  # The model is loaded once.
     there, hidden, last_hidden = Counter(), Counter(), Counter()
@@ -128,7 +128,7 @@ def main(argv: Sequence[str]) -> None:
     Raises:
       InputError: a file or the model is missing or cannot be used.
     """
-    from beambert.pipelines.text.recognition import check_recognition, describe_model
+    from beambert.pipelines.text.scrubbing import check_recognition, describe_model
 
     parser = measuring.flag_parser("names", __doc__)
     parser.add_argument("--scrub_model", required=True, metavar="NAME", help="as in data")

@@ -13,8 +13,8 @@ from beambert.pipelines.instances.parameters import CORPUS, MASKS, RECORDED_PAIR
 from beambert.pipelines.jobs.running import BEAM_HELP, beam_options
 from beambert.pipelines.pretraining_data.job import PretrainingDataJob
 from beambert.pipelines.records.contract import EVAL_FOLDER
-from beambert.pipelines.text.flags import add_text_flags
-from beambert.pipelines.text.segmenters import SEGMENTERS
+from beambert.pipelines.text.preparation import add_text_flags
+from beambert.pipelines.text.sentences import SEGMENTERS
 from beambert.pipelines.tokenizers.folders import add_tokenizer_flags
 
 EXAMPLES = """examples:

@@ -38,8 +38,12 @@ from beambert.pipelines.pretraining_data.tokenizing import DocumentTokenizer
 from beambert.pipelines.pretraining_data.transforms import near_duplicate_settings
 from beambert.pipelines.records.contract import NONE
 from beambert.pipelines.records.encoding import RecordWriter, encode_examples
-from beambert.pipelines.text.flags import describe_scrubbing
-from beambert.pipelines.text.preparation import NEAR, TextOptions, prepare_documents
+from beambert.pipelines.text.preparation import (
+    NEAR,
+    TextOptions,
+    describe_scrubbing,
+    prepare_documents,
+)
 from beambert.pipelines.text.sentences import SplitText
 from beambert.pipelines.tokenizers.vocabulary import Vocabulary
 

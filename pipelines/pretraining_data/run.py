@@ -39,10 +39,9 @@ from beambert.pipelines.pretraining_data.split_shares import (
 from beambert.pipelines.pretraining_data.summary import read_warnings, summarize, waste_warnings
 from beambert.pipelines.records.contract import INFO_FILE, RecordsInfo
 from beambert.pipelines.storage import locks
-from beambert.pipelines.text.divided_words import divided_word_notes
 from beambert.pipelines.text.languages import language_notes
 from beambert.pipelines.text.preparation import LINE
-from beambert.pipelines.text.segmenters import segmenter_notes
+from beambert.pipelines.text.sentences import divided_word_notes, segmenter_notes
 from beambert.pipelines.tokenizers.text_warnings import warn_of_lost_marks
 from beambert.progress import Describe
 

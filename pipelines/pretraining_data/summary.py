@@ -20,7 +20,7 @@ from beambert.pipelines.records.contract import (
 )
 from beambert.pipelines.records.figures import MadeWith, warn
 from beambert.pipelines.records.statistics import RecordStatistics
-from beambert.pipelines.text.flags import describe_scrubbing
+from beambert.pipelines.text.preparation import describe_scrubbing
 
 # A document of so many copies, and of such a share of the tokens, is worth a warning.
 MANY_COPIES = 100

@@ -44,10 +44,9 @@ from beambert.pipelines.pretraining_data.rows import (
 from beambert.pipelines.pretraining_data.sources import Sources
 from beambert.pipelines.pretraining_data.transforms import BATCH_CHARACTERS
 from beambert.pipelines.text.filters import NO_FILTER, FilterSettings
-from beambert.pipelines.text.language_identification import MIN_PROBABILITY, check_languages
+from beambert.pipelines.text.languages import MIN_PROBABILITY, check_languages
 from beambert.pipelines.text.preparation import SENTENCEX, TextOptions, prepare_documents
-from beambert.pipelines.text.recognition import resolved
-from beambert.pipelines.text.scrubbing import DEFAULT_REGIONS, check_scrubbing
+from beambert.pipelines.text.scrubbing import DEFAULT_REGIONS, check_scrubbing, resolved
 from beambert.pipelines.text.sentences import SplitText
 from beambert.pipelines.tokenizers.folders import read_given
 from beambert.pipelines.tokenizers.vocabulary import Vocabulary

@@ -5,9 +5,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from beambert.pipelines.instances.compact_documents import CompactDocuments, compact_documents
-from beambert.pipelines.text import segmenters
 from beambert.pipelines.text.preparation import TextOptions
-from beambert.pipelines.text.sentences import SplitText
+from beambert.pipelines.text.sentences import (
+    BEGINS,
+    BY_VOCABULARY,
+    NO_SEGMENTER,
+    SplitText,
+    mark_words,
+)
 from beambert.pipelines.tokenizers.encoding import (
     make_offset_tokenizer,
     make_tokenizer,
@@ -28,7 +33,7 @@ class DocumentTokenizer:
         self._segmenter = options.segmenter
         make = (
             make_tokenizer
-            if options.segmenter == segmenters.NO_SEGMENTER
+            if options.segmenter == NO_SEGMENTER
             else make_offset_tokenizer
         )
         self._tokenizer = make(vocabulary, options.do_lower_case)
@@ -44,7 +49,7 @@ class DocumentTokenizer:
         """
         vocabulary, begins_word = self._vocabulary, None
         space_before = vocabulary.space_before
-        if self._segmenter == segmenters.NO_SEGMENTER:
+        if self._segmenter == NO_SEGMENTER:
             tokens, lengths = tokenize_documents(self._tokenizer, documents, space_before)
         else:
             texts = running_texts(documents, space_before)
@@ -83,14 +88,14 @@ def word_starts(
     Args:
       pieces: tokens of the texts.
       texts: the texts, each in its sentences, see `running_texts`.
-      segmenter: name of the segmenter, see `segmenters`.
+      segmenter: name of the segmenter, see `sentences.mark_words`.
       is_continuation: bool [tokens], what the vocabulary says.
     """
-    codes = segmenters.mark_words([text for one_text in texts for text in one_text], segmenter)
+    codes = mark_words([text for one_text in texts for text in one_text], segmenter)
     characters = np.array([sum(map(len, one_text)) for one_text in texts], np.int64)
     firsts = np.repeat(np.cumsum(characters) - characters, pieces.lengths)
     places = firsts + pieces.starts
     code = codes[places]
     # Tokens of one character, such as its bytes, are of one word.
-    begins = (code == segmenters.BEGINS) & (np.diff(places, prepend=-1) != 0)
-    return np.where(code == segmenters.BY_VOCABULARY, ~is_continuation, begins)
+    begins = (code == BEGINS) & (np.diff(places, prepend=-1) != 0)
+    return np.where(code == BY_VOCABULARY, ~is_continuation, begins)

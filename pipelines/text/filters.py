@@ -1,6 +1,6 @@
 """Decides which documents are dropped, and why. Pure; works on one document at a time.
 
-To add a filter, write a function, here or in a module of its own. Its argument is the text of a
+To add a filter, write a function. Its argument is the text of a
 document after `cleaning.normalize_text`. It returns the reason to drop the document (a word or two,
 under which info.json counts it) or None. Then add it to `QUALITY_FILTERS` under a name, which
 becomes a value of --quality_filter.
@@ -8,19 +8,227 @@ becomes a value of --quality_filter.
 
 import dataclasses
 import functools
+import re
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
 from beambert.errors import InputError
-from beambert.pipelines.text import gopher
-from beambert.pipelines.text.language_identification import MIN_PROBABILITY, language_probability
+from beambert.pipelines.text.cleaning import UNSPACED_CHARACTER, split_words
+from beambert.pipelines.text.languages import MIN_PROBABILITY, language_probability
 from beambert.pipelines.text.phrases import Phrases
 
 # The value of --quality_filter that means no filter.
 NO_FILTER = "none"
+# Number of characters that count as a word in scripts without spaces; see above.
+UNSPACED_CHARACTERS_PER_WORD = 4
+_LETTER = re.compile(r"[^\W\d_]")
+_ELLIPSES = ("...", "…")
+# Dashes are missing here, because in many languages they open the lines of a dialogue.
+_BULLETS = ("•", "‣", "◦", "▪", "●", "*", "- ")
+# Multiplier of the hash. It is odd, so that no bit is lost. As the fraction of the golden ratio it
+# spreads small numbers.
+_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+
+
+@dataclasses.dataclass(frozen=True)
+class QualityThresholds:
+    """Thresholds of the rules, from Rae et al. 2021, A.1.1 and Table A1, except where noted.
+
+    Attributes:
+      min_words: A.1.1, "between 50 and 100,000 words". Shorter documents are not judged here.
+      Longer
+        ones are kept, because they are books.
+      min_mean_word_length, max_mean_word_length: A.1.1 has 3 and 10 characters for English. Here it
+        is 2 because Korean words are short, and 16 from FineWeb-2's configuration for Greenlandic
+        (huggingface/fineweb-2, configs/kal_Latn.yml). Scripts without spaces are exempt.
+      max_symbols_per_word: A.1.1, "symbol-to-word ratio greater than 0.1 for either the hash
+        symbol or the ellipsis".
+      max_bullet_lines: A.1.1, "more than 90% of lines starting with a bullet point".
+      max_ellipsis_lines: A.1.1, "more than 30% ending with an ellipsis".
+      min_alphabetic_words: A.1.1, "80% of words in a document contain at least one alphabetic
+        character", here of any alphabet.
+      max_repeated_lines: Table A1, duplicate line (and paragraph) fraction.
+      max_repeated_line_characters: Table A1, duplicate line (and paragraph) character fraction.
+      max_top_ngram: Table A1, top 2-, 3- and 4-gram character fraction.
+      max_repeated_ngrams: Table A1, duplicate 5- to 10-gram character fraction.
+    """
+
+    min_words: int = 50
+    min_mean_word_length: float = 2
+    max_mean_word_length: float = 16
+    max_symbols_per_word: float = 0.1
+    max_bullet_lines: float = 0.9
+    max_ellipsis_lines: float = 0.3
+    min_alphabetic_words: float = 0.8
+    max_repeated_lines: float = 0.3
+    max_repeated_line_characters: float = 0.2
+    max_top_ngram: Sequence[tuple[int, float]] = ((2, 0.20), (3, 0.18), (4, 0.16))
+    max_repeated_ngrams: Sequence[tuple[int, float]] = (
+        (5, 0.15),
+        (6, 0.14),
+        (7, 0.13),
+        (8, 0.12),
+        (9, 0.11),
+        (10, 0.10),
+    )
+
+
+def reject_reason(text: str, limits: QualityThresholds = QualityThresholds()) -> str | None:
+    """Returns the rule of Gopher's corpus MassiveText that a document breaks first, or None.
+
+    They are from Rae et al. 2021, "Scaling Language Models: Methods, Analysis & Insights from
+    Training Gopher", appendix A.1.1. The rules for English only (stop words) and for web pages only
+    are left out. The rules drop lists of symbols, cut-off teasers, menus and text that repeats
+    itself. Documents of fewer than 50 words are not judged, because shares of so few words say
+    little. Another flag limits the length of documents.
+
+    Words are separated by white space. In scripts written without spaces (Chinese, Japanese, Thai
+    …), four characters count as a word. Thai words are about that long and Chinese words are
+    shorter, so the rules are a little milder there.
+
+    Args:
+      text: a document after `cleaning.normalize_text`; line feeds separate paragraphs or sentences.
+      limits: thresholds of the rules.
+
+    Returns:
+      The name of the rule: word_length, symbols, bullets, ellipses, not_words, repeated_lines,
+      repeated_phrase or repeated_passages.
+    """
+    words = split_words(text)
+    spaced = words if text.isascii() else text.split()
+    starts = np.zeros(len(words) + 1, np.int64)
+    np.fromiter(map(len, words), np.int64, len(words)).cumsum(out=starts[1:])
+    characters = int(starts[-1])
+    is_unspaced = False
+    # Only then do two characters of such a script stand side by side.
+    if len(words) > len(spaced):
+        is_unspaced = len(UNSPACED_CHARACTER.findall(text)) > characters / 2
+    size = UNSPACED_CHARACTERS_PER_WORD if is_unspaced else 1
+    if len(words) < limits.min_words * size:
+        return None
+    mean_length = characters / len(spaced)
+    if not is_unspaced and not (
+        limits.min_mean_word_length <= mean_length <= limits.max_mean_word_length
+    ):
+        return "word_length"
+    most_symbols = limits.max_symbols_per_word * len(words) / size
+    if text.count("#") > most_symbols or sum(map(text.count, _ELLIPSES)) > most_symbols:
+        return "symbols"
+    lines = [line for line in text.split("\n") if line]
+    if sum(line.startswith(_BULLETS) for line in lines) > limits.max_bullet_lines * len(lines):
+        return "bullets"
+    if sum(line.endswith(_ELLIPSES) for line in lines) > limits.max_ellipsis_lines * len(lines):
+        return "ellipses"
+    odd = [word for word in spaced if not word.isalpha()]
+    if len(spaced) - len(odd) < limits.min_alphabetic_words * len(spaced):
+        # Punctuation that stands alone, as in tokenized corpora, counts as no word.
+        punctuation = sum(len(word) == 1 and not word.isalnum() for word in odd)
+        without_letter = sum(not _LETTER.search(word) for word in odd) - punctuation
+        judged = len(spaced) - punctuation
+        if judged - without_letter < limits.min_alphabetic_words * judged:
+            return "not_words"
+    distinct = set(lines)
+    repeated = sum(map(len, lines)) - sum(map(len, distinct))
+    if (
+        len(lines) - len(distinct) > limits.max_repeated_lines * len(lines)
+        or repeated > limits.max_repeated_line_characters * characters
+    ):
+        return "repeated_lines"
+    return _repetition_reason(words, starts, size, limits)
+
+
+def _repetition_reason(
+    words: list[str], starts: np.ndarray, size: int, limits: QualityThresholds
+) -> str | None:
+    """Returns the rule for repeated n-grams that a document breaks first, or None.
+
+    Args:
+      words: words of the document; in scripts without spaces, its characters.
+      starts: int64 [words + 1], number of characters before each word.
+      size: number of items in `words` that count as a word.
+      limits: thresholds of the rules.
+    """
+    number = {word: index for index, word in enumerate(dict.fromkeys(words))}
+    ids = np.fromiter(map(number.__getitem__, words), np.uint64, len(words))
+    characters = int(starts[-1])
+    ngrams, n = ids, 1
+    for length, share in limits.max_top_ngram:
+        ngrams, n = _lengthen(ngrams, n, ids, length * size), length * size
+        most = share * characters
+        if _top_ngram_characters(ngrams, starts, n, most) > most:
+            return "repeated_phrase"
+    # A repeated n-gram also repeats all shorter n-grams in it. So the number of repeated characters
+    # falls with n, and the search can end early.
+    least = min(share for _, share in limits.max_repeated_ngrams) * characters
+    for length, share in limits.max_repeated_ngrams:
+        ngrams, n = _lengthen(ngrams, n, ids, length * size), length * size
+        repeated = _repeated_characters(ngrams, starts, n, least)
+        if repeated > share * characters:
+            return "repeated_passages"
+        if repeated <= least:
+            break
+    return None
+
+
+def _lengthen(ngrams: np.ndarray, n: int, ids: np.ndarray, length: int) -> np.ndarray:
+    """Returns the hashes of all n-grams of `length` words, uint64 [words - length + 1].
+
+    Args:
+      ngrams: uint64 [words - n + 1], hashes of the n-grams of n words.
+      n: number of words in each of `ngrams`.
+      ids: uint64 [words], a number for each word.
+      length: number of words in each n-gram of the result.
+    """
+    for last in range(n, length):
+        ngrams = ngrams[:-1] * _MULTIPLIER + ids[last:]
+    return ngrams
+
+
+def _top_ngram_characters(ngrams: np.ndarray, starts: np.ndarray, n: int, enough: float) -> int:
+    """Returns the characters of the most frequent n-gram, times its count.
+
+    Args:
+      ngrams: uint64 [n-grams], a hash of each n-gram.
+      starts: int64 [words + 1], number of characters before each word.
+      n: number of words in an n-gram.
+      enough: the result is 0 if it cannot be greater than this, which is much faster.
+    """
+    sizes = starts[n:] - starts[:-n]
+    # For a result above `enough` an n-gram must occur in at least so many other places.
+    others = max(1, int(enough / sizes.max(initial=1)))
+    ordered = np.sort(ngrams)
+    if not (ordered[others:] == ordered[:-others]).any():
+        return 0
+    _, first, counts = np.unique(ngrams, return_index=True, return_counts=True)
+    # Among several equally frequent n-grams the longest counts.
+    return int(counts.max() * sizes[first[counts == counts.max()]].max())
+
+
+def _repeated_characters(ngrams: np.ndarray, starts: np.ndarray, n: int, enough: float) -> int:
+    """Returns the number of characters in n-grams that occurred before, each counted once.
+
+    The arguments are those of `_top_ngram_characters`.
+    """
+    longest = (starts[n:] - starts[:-n]).max(initial=0)
+    ordered = np.sort(ngrams)
+    if np.count_nonzero(ordered[1:] == ordered[:-1]) * longest <= enough:
+        return 0
+    _, first = np.unique(ngrams, return_index=True)
+    is_repeat = np.zeros(len(starts), bool)
+    is_repeat[: len(ngrams)] = True
+    is_repeat[first] = False
+    # A word is covered if a repeat starts at it or at one of the n - 1 words before it.
+    repeats = np.cumsum(is_repeat)
+    covered = repeats.copy()
+    covered[n:] -= repeats[:-n]
+    return int(np.diff(starts)[covered[:-1] > 0].sum())
+
+
 # The filters by the value of --quality_filter. A filter returns the reason to drop a text, or None.
 QUALITY_FILTERS: dict[str, Callable[[str], str | None]] = {
     NO_FILTER: lambda text: None,
-    "gopher": gopher.why_poor,
+    "gopher": reject_reason,
 }
 
 
@@ -44,7 +252,7 @@ class FilterSettings:
     blocklist: tuple[str, ...] = ()
 
 
-def why_dropped(text: str, settings: FilterSettings) -> str | None:
+def drop_reason(text: str, settings: FilterSettings) -> str | None:
     """Returns the reason to drop a document, or None.
 
     Args:

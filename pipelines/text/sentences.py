@@ -1,10 +1,24 @@
-"""Splits documents into sentences. Pure."""
+"""Splits documents into sentences, and sentences of scripts without spaces into words.
 
-from collections.abc import Iterable, Iterator, Sequence
+The library sentencex splits sentences. The rules for some languages here correct it where it
+differs from sentences that people set apart (treebanks of Universal Dependencies), or from the
+grammar of the script. docs/languages.md has the figures. English has no rule here.
+
+Of the libraries that find words, ICU (the package icu4py) knows Chinese, Japanese, Thai, Lao, Khmer
+and Burmese, and chooses its dictionary by the script. Sudachi (SudachiPy and a dictionary) knows
+Japanese better, with its inflected forms. docs/languages.md compares both with treebanks.
+"""
+
+import functools
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+import numpy as np
+
+from beambert.errors import InputError
 from beambert.pipelines.corpus.documents import DEFAULT_LANGUAGE, Document
-from beambert.pipelines.text.language_rules import split_clauses, stand_in
+from beambert.pipelines.text.cleaning import UNSPACED, UNSPACED_CHARACTER
 
 # Number of characters to split at a time. The splitter needs many times the memory of its text.
 WINDOW = 1 << 20
@@ -18,6 +32,72 @@ LONGEST_QUOTATION = 500
 _WITHOUT_QUOTATION = str.maketrans(
     dict.fromkeys("()[]{}<>\"'`“”„‟‘’‚‛«»‹›「」『』《》〈〉（）【】", " ")
 )
+
+# Rules for languages.
+# Marks that end a sentence of Chinese and Japanese, and what may close a quotation behind them.
+_END = "。！？｡"
+_CLOSING = "”’」』）》"
+# A letter that ends no sentence, and a mark that always ends one.
+_LETTER, _STOP = "字", "。"
+# No sentence begins with a small letter: "и др. литературу" goes on.
+_CYRILLIC = (re.compile(r"\.(?=,| [а-яёіїєґўјљњћђџ])"), ",")
+# Language -> characters that the splitter mistakes, as regular expressions, and a character that it
+# takes rightly. Text and stand-in have the same length.
+_STAND_INS: Mapping[str, tuple[tuple[re.Pattern[str], str], ...]] = {
+    # The splitter ends no sentence before a digit: "…结束。2009年…" is one to it.
+    "zh": ((re.compile(rf"(?<=[{_END}])[0-9０-９]|(?<=[{_END}][{_CLOSING}])[0-9０-９]"), _LETTER),),
+    # A quotation is a part of its sentence where と or って follows.
+    "ja": (
+        (re.compile(rf"(?<=[{_END}])[0-9０-９]|(?<=[{_END}][{_CLOSING}])[0-9０-９]"), _LETTER),
+        (re.compile(rf"[{_END}](?=[」』](?:と|って|、))"), _LETTER),
+    ),
+    # ASCII quotation marks stand for gershayim inside of words: או"ם is the United Nations.
+    "he": ((re.compile(r"(?<=[א-ת])\"(?=[א-ת])"), "״"), (re.compile(r"(?<=[א-ת])'(?=[א-ת])"), "׳")),
+    # A single letter is an abbreviation: د. is "Dr", ص. is "page".
+    "ar": ((re.compile(r"(?<=\b[\u0621-\u064a])\.(?=\s?\w)"), "،"),),
+    # "Dr", "Prof", "Pandit", "the late", "rupees", and the parts of "BC".
+    "hi": ((re.compile(r"(?:(?<=\bडॉ)|(?<=\bप्रो)|(?<=\bपं)|(?<=\bस्व)|(?<=\bरु)|(?<=\bई))\."), ","),),
+    **dict.fromkeys(("ru", "uk", "be", "bg", "sr", "mk"), (_CYRILLIC,)),
+    # The khan ends a sentence, the bariyoosan a text.
+    "km": ((re.compile("[។៕]"), _STOP),),
+}
+# Thai has no mark for the end of a sentence. A space stands between sentences, and also inside of
+# them: around numbers, foreign words and quotations, and between clauses.
+_THAI_SPACE = re.compile(
+    r"(?<=[\u0e00-\u0e7f”\")])[ ]+(?=[\u0e01-\u0e2e\u0e40-\u0e44])"
+    # A clause goes on with: and, or, but, which, that, in order to, from, because, such as, when,
+    # until, with, by, of, in.
+    r"(?!และ|หรือ|แต่|ที่|ซึ่ง|ว่า|เพื่อ|จาก|เพราะ|เช่น|เมื่อ|จน|กับ|โดย|ของ|ใน)"
+)
+# Least number of characters of a Thai sentence; of the lengths 1, 20, 30 … 80 the one that agrees
+# best with the training set of UD Thai-TUD.
+SHORTEST_THAI = 20
+
+# Words that are divided at the ends of lines.
+# A part of a word before a hyphen at a line's end (or, where lines were joined, a space), and the
+# rest. In "two- or three-year" and "Haupt- und Nebensatz", the hyphen stands for a later word.
+_DIVIDED = re.compile(
+    r"\b[^\W\d_]{2,}-[ \n](?!(?:and|or|to|und|oder|bis|et|ou|en|of|och)\b)[a-zß-ÿ]{2,}"
+)
+# Least share of the words that are divided, to tell. Scanned pages of 10 words a line, of which
+# each tenth ends within a word, have 1 %.
+_LEAST_SHARE = 0.001
+_LEAST_COUNT = 5
+
+# Words of scripts without spaces.
+# Values of --segmenter.
+NO_SEGMENTER, ICU, SUDACHI = "none", "icu", "sudachi"
+# Segmenter -> the languages whose words it finds.
+LANGUAGES_OF = {ICU: ("zh", "ja", "th", "lo", "km", "my"), SUDACHI: ("ja",)}
+SEGMENTERS = (NO_SEGMENTER, *LANGUAGES_OF)
+# Segmenter -> the packages whose versions decide the words.
+PACKAGES = {NO_SEGMENTER: (), ICU: ("icu4py",), SUDACHI: ("sudachipy", "sudachidict-small")}
+# Codes of a character: whether it begins a word is told by the vocabulary, or here.
+BY_VOCABULARY, CONTINUES, BEGINS = range(3)
+# Number of characters for one call of Sudachi, which takes up to 49,149 bytes.
+_CHARACTERS_AT_A_TIME = 10_000
+# Finds where the words of a text begin, in characters from its first.
+Segmenter = Callable[[str], Iterable[int]]
 
 
 class SplitText(NamedTuple):
@@ -152,3 +232,182 @@ def _cut(text: str, start: int, end: int) -> int:
     if at < 0:
         at = text.rfind(" ", low, end)
     return end if at < 0 else at + 1
+
+
+def stand_in(text: str, language: str) -> str:
+    """Returns a text of the same length, whose sentences the splitter ends where `text` has them.
+
+    Args:
+      text: paragraphs.
+      language: code of ISO 639-1.
+    """
+    for pattern, character in _STAND_INS.get(language, ()):
+        text = pattern.sub(character, text)
+    return text
+
+
+def split_clauses(sentence: str, language: str) -> list[str]:
+    """Returns a sentence, or in Thai its parts between spaces that may end a sentence.
+
+    A part has `SHORTEST_THAI` characters or more, except for the last one.
+    """
+    if language != "th":
+        return [sentence]
+    start, parts = 0, []
+    for space in _THAI_SPACE.finditer(sentence):
+        if space.start() - start >= SHORTEST_THAI:
+            parts.append(sentence[start : space.start()])
+            start = space.end()
+    return [*parts, sentence[start:]]
+
+
+def divided_word_notes(texts: Iterable[str]) -> list[str]:
+    """Returns the warning about texts whose words are divided at the ends of lines; else none."""
+    count, words, example = 0, 0, ""
+    for text in texts:
+        found = _DIVIDED.findall(text)
+        count, words = count + len(found), words + text.count(" ") + text.count("\n")
+        example = example or next(iter(found), "").replace("\n", " ")
+    if count < max(_LEAST_COUNT, _LEAST_SHARE * words):
+        return []
+    return [
+        f"warning: hyphens divide {count:,} words of a sample at the ends of lines, such as "
+        f"“{example}”, whose parts become words; join them before, for example with "
+        r"perl -CSD -0777 -pe 's/(\p{L})-\R(\p{Ll})/$1$2/g'"
+    ]
+
+
+def check_segmenter(name: str, language: str, language_column: str, hides_words: bool) -> None:
+    """Refuses a segmenter that has no effect, knows not the language, or isn't installed.
+
+    Args:
+      name: value of --segmenter.
+      language: value of --language.
+      language_column: value of --language_column; "" for none.
+      hides_words: whether the masks hide whole words.
+
+    Raises:
+      InputError: it is refused.
+    """
+    if name == NO_SEGMENTER:
+        return
+    flag = f"--segmenter={name}"
+    if name not in SEGMENTERS:
+        raise InputError(f"{flag}: must be one of {', '.join(SEGMENTERS)}")
+    if not hides_words:
+        raise InputError(
+            f"{flag}: has an effect only on the masks of whole words; add --masks=whole_word or "
+            "--masks=span, or leave it out"
+        )
+    known = LANGUAGES_OF[name]
+    if name == SUDACHI and language_column:
+        raise InputError(
+            f"{flag}: knows Japanese alone, and cannot be given beside "
+            f"--language_column={language_column}; give --segmenter={ICU}, which goes by the script"
+        )
+    if language not in known and not language_column:
+        raise InputError(
+            f"{flag}: knows the words of {', '.join(known)}, and --language={language} is none of "
+            "these; name the language of the text, or leave --segmenter out"
+        )
+    _make(name)
+
+
+def mark_words(texts: Sequence[str], name: str) -> np.ndarray:
+    """Returns the code of each character of texts, end to end, uint8 [characters].
+
+    Args:
+      texts: sentences.
+      name: segmenter, a key of `LANGUAGES_OF`.
+    """
+    joined = "".join(texts)
+    codes = np.frombuffer(joined.encode("utf-32-le", "surrogatepass"), "<u4")
+    is_unspaced = _unspaced()[codes]
+    begins = np.zeros(len(codes), bool)
+    segmenter, start = _make(name), 0
+    for text in texts:
+        if is_unspaced[start : start + len(text)].any():
+            # Half of a character of broken JSON is no text to a library.
+            whole = text.encode("utf-8", "replace").decode()
+            begins[[start + place for place in segmenter(whole)]] = True
+        start += len(text)
+    of_words = np.where(begins, np.uint8(BEGINS), np.uint8(CONTINUES))
+    return np.where(is_unspaced, of_words, np.uint8(BY_VOCABULARY))
+
+
+def segmenter_notes(texts: Iterable[str], name: str, hides_words: bool) -> list[str]:
+    """Returns the line about masks of whole words in scripts whose words nobody finds; else none.
+
+    Args:
+      texts: texts from the corpus.
+      name: value of --segmenter.
+      hides_words: whether the masks hide whole words.
+    """
+    if name != NO_SEGMENTER or not hides_words:
+        return []
+    letters = unspaced = 0
+    for text in texts:
+        letters += sum(map(str.isalpha, text))
+        unspaced += len(UNSPACED_CHARACTER.findall(text))
+    if 2 * unspaced <= letters or not letters:
+        return []
+    return [
+        "masks: no spaces separate the words of this text, so that a single Chinese character and "
+        "a whole stretch of kana or Thai count as words; --segmenter finds the words"
+    ]
+
+
+@functools.cache
+def _make(name: str) -> Segmenter:
+    return {ICU: _icu, SUDACHI: _sudachi}[name]()
+
+
+def _icu() -> Segmenter:
+    try:
+        from icu4py.breakers import WordBreaker
+    except ImportError as error:
+        raise _missing(ICU, "icu4py") from error
+
+    def starts(text: str) -> Iterable[int]:
+        places = [start for start, _ in WordBreaker(text, "und").segments()]
+        # ICU counts in halves of UTF-16, of which rare characters and emoji have two.
+        if max(text) <= "\uffff":
+            return places
+        halves = np.cumsum([0, *(1 + (character > "\uffff") for character in text)])
+        return np.searchsorted(halves, places)
+
+    return starts
+
+
+def _sudachi() -> Segmenter:
+    try:
+        import sudachidict_small  # noqa: F401  (SudachiPy finds the dictionary by its name)
+        from sudachipy import Dictionary
+    except ImportError as error:
+        raise _missing(SUDACHI, "SudachiPy and sudachidict-small") from error
+    tokenizer = Dictionary(dict="small").tokenizer()
+
+    def starts(text: str) -> Iterable[int]:
+        for first in range(0, len(text), _CHARACTERS_AT_A_TIME):
+            part = text[first : first + _CHARACTERS_AT_A_TIME]
+            yield from (first + word.begin() for word in tokenizer.tokenize(part))
+
+    return starts
+
+
+def _missing(name: str, packages: str) -> InputError:
+    return InputError(
+        f"--segmenter={name}: needs {packages}; install it with `pip install "
+        "'beambert[segmenters]'`, also for workers elsewhere"
+    )
+
+
+@functools.cache
+def _unspaced() -> np.ndarray:
+    """Returns whether each character is of a script without spaces, bool [0x110000]."""
+    found = np.zeros(0x110000, bool)
+    ranges = UNSPACED.split("-")
+    # "a-bc-d" is written for a to b and c to d.
+    for first, last in zip(ranges[:-1], ranges[1:], strict=True):
+        found[ord(first[-1]) : ord(last[0]) + 1] = True
+    return found

@@ -2,7 +2,7 @@
 
 import pytest
 
-from beambert.pipelines.text import recognition
+from beambert.pipelines.text import scrubbing
 from benchmarks import filters, names
 
 
@@ -68,7 +68,7 @@ def test_what_is_hidden(monkeypatch):
         return sorted(((at, at + len(word)), name) for at, word, name in spans)
 
     told = {"Ann Lee": "person", "Leeds Town": "location", "They": "person"}
-    monkeypatch.setattr(recognition, "recognize", stand_in)
+    monkeypatch.setattr(scrubbing, "recognize", stand_in)
     found = names.measure([*names.read_documents(CONTENT)], "m")
     assert found["names"] == {
         "person": {"number": 1, "hidden": 0.0, "last_word_hidden": 1.0},

@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from beambert.pipelines.text.divided_words import divided_word_notes
+from beambert.pipelines.text.sentences import divided_word_notes
 
 SCANNED = "The ship came to the moun-\ntains of ice, and its cap-\ntain stood on the deck.\n"
 

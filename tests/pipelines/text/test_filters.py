@@ -12,8 +12,12 @@ from hypothesis import strategies as st
 from beambert.pipelines.corpus.documents import Document
 from beambert.pipelines.corpus.formats import FORMATS
 from beambert.pipelines.text.cleaning import normalize_text
-from beambert.pipelines.text.filters import FilterSettings, why_dropped
-from beambert.pipelines.text.gopher import QualityThresholds, why_poor
+from beambert.pipelines.text.filters import (
+    FilterSettings,
+    QualityThresholds,
+    drop_reason,
+    reject_reason,
+)
 
 QUALITY = FilterSettings(quality="gopher")
 # The preamble of the Universal Declaration of Human Rights, in the public domain.
@@ -39,10 +43,10 @@ def lines(count: int, length: int = 12) -> list[str]:
 @pytest.mark.parametrize("language", PREAMBLES)
 def test_prose_of_any_language_stays_and_its_repetition_goes(language):
     text = PREAMBLES[language]
-    assert why_dropped(text, QUALITY) is None
+    assert drop_reason(text, QUALITY) is None
     # Judged at all: the same text twice is half repetition.
-    assert why_dropped(text + "\n" + text, QUALITY) == "repeated_lines"
-    assert why_dropped(text + " " + text, QUALITY) == "repeated_passages"
+    assert drop_reason(text + "\n" + text, QUALITY) == "repeated_lines"
+    assert drop_reason(text + " " + text, QUALITY) == "repeated_passages"
 
 
 BREAKS = {
@@ -59,8 +63,8 @@ BREAKS = {
 
 @pytest.mark.parametrize("reason", BREAKS)
 def test_each_rule(reason):
-    assert why_dropped(BREAKS[reason], QUALITY) == reason
-    assert why_dropped(BREAKS[reason], FilterSettings()) is None
+    assert drop_reason(BREAKS[reason], QUALITY) == reason
+    assert drop_reason(BREAKS[reason], FilterSettings()) is None
 
 
 @pytest.mark.parametrize(
@@ -76,29 +80,29 @@ def test_each_rule(reason):
     ],
 )
 def test_stays(text):
-    assert why_dropped(text, QUALITY) is None
+    assert drop_reason(text, QUALITY) is None
 
 
 def test_a_book_stays():
-    assert why_dropped(" ".join(words(200_000)), QUALITY) is None
+    assert drop_reason(" ".join(words(200_000)), QUALITY) is None
 
 
 def test_one_character_for_ever():
-    assert why_dropped("哈" * 10_000, QUALITY) == "repeated_phrase"
-    assert why_dropped("ha " * 10_000, QUALITY) == "repeated_phrase"
-    assert why_dropped("a" * 10_000, QUALITY) is None  # one word; the tokenizer makes it [UNK]
+    assert drop_reason("哈" * 10_000, QUALITY) == "repeated_phrase"
+    assert drop_reason("ha " * 10_000, QUALITY) == "repeated_phrase"
+    assert drop_reason("a" * 10_000, QUALITY) is None  # one word; the tokenizer makes it [UNK]
 
 
 def test_a_name_in_a_script_without_spaces_may_come_up_often():
     draw = random.Random(6)
     clauses = ("".join(chr(draw.randrange(0x4E00, 0x9000)) for _ in range(12)) for _ in range(60))
-    assert why_dropped("".join(clause + "联合国教科文" for clause in clauses), QUALITY) is None
+    assert drop_reason("".join(clause + "联合国教科文" for clause in clauses), QUALITY) is None
 
 
 def test_length():
     settings = FilterSettings(min_characters=10)
-    assert why_dropped("123456789", settings) == "too_short"
-    assert why_dropped("1234567890", settings) is None
+    assert drop_reason("123456789", settings) == "too_short"
+    assert drop_reason("1234567890", settings) is None
 
 
 def spread(pieces: list[str], count: int) -> str:
@@ -135,8 +139,8 @@ THRESHOLDS = {
 def test_each_threshold_is_allowed_itself(reason):
     """A document just within a rule stays; one word or line more, and it goes."""
     within, beyond = THRESHOLDS[reason]
-    assert why_dropped(within, QUALITY) != reason
-    assert why_dropped(beyond, QUALITY) == reason
+    assert drop_reason(within, QUALITY) != reason
+    assert drop_reason(beyond, QUALITY) == reason
 
 
 def test_thresholds_are_those_of_rae_et_al():
@@ -154,18 +158,18 @@ def test_short_words_are_no_prose():
     """Two characters on average will do, as in Korean; fewer are a list of letters."""
     draw = random.Random(3)
     pairs = ["".join(draw.choices("abcdefghijklmnopqrstuvwxyz", k=2)) for _ in range(60)]
-    assert why_dropped(" ".join(pairs), QUALITY) is None
-    assert why_dropped(" ".join([*pairs[1:], "a"]), QUALITY) == "word_length"
+    assert drop_reason(" ".join(pairs), QUALITY) is None
+    assert drop_reason(" ".join([*pairs[1:], "a"]), QUALITY) == "word_length"
     chinese = [chr(draw.randrange(0x4E00, 0x9000)) for _ in range(60)]
-    assert why_dropped(" ".join(chinese), QUALITY) == "word_length"
+    assert drop_reason(" ".join(chinese), QUALITY) == "word_length"
 
 
 def test_fewer_than_fifty_words_are_not_judged():
     """In a script without spaces, fewer than 200 characters."""
-    assert why_dropped(" ".join(["#"] * 49), QUALITY) is None
-    assert why_dropped(" ".join(["#"] * 50), QUALITY) == "word_length"
-    assert why_dropped("哈" * 199, QUALITY) is None
-    assert why_dropped("哈" * 200, QUALITY) == "repeated_phrase"
+    assert drop_reason(" ".join(["#"] * 49), QUALITY) is None
+    assert drop_reason(" ".join(["#"] * 50), QUALITY) == "word_length"
+    assert drop_reason("哈" * 199, QUALITY) is None
+    assert drop_reason("哈" * 200, QUALITY) == "repeated_phrase"
 
 
 def test_a_text_is_of_the_script_that_most_of_its_characters_are_of():
@@ -173,17 +177,17 @@ def test_a_text_is_of_the_script_that_most_of_its_characters_are_of():
     draw = random.Random(4)
     long = ["".join(draw.choices("abcdefghijkl", k=20)) for _ in range(60)]
     chinese = "".join(chr(draw.randrange(0x4E00, 0x9000)) for _ in range(1201))
-    assert why_dropped(" ".join(long) + " " + chinese, QUALITY) is None
-    assert why_dropped(" ".join(long) + " " + chinese[:1200], QUALITY) == "word_length"
-    assert why_dropped(" ".join(long) + chinese[:1], QUALITY) == "word_length"
+    assert drop_reason(" ".join(long) + " " + chinese, QUALITY) is None
+    assert drop_reason(" ".join(long) + " " + chinese[:1200], QUALITY) == "word_length"
+    assert drop_reason(" ".join(long) + chinese[:1], QUALITY) == "word_length"
 
 
 def test_both_symbols_count_alone():
     """Of 60 words six hashes and six ellipses may be; of two ellipses' kinds, six in all."""
     mixed = [*(f"#{i}x" for i in range(6)), *(f"x{i}..." for i in range(6))]
-    assert why_dropped(spread(mixed, 60), QUALITY) != "symbols"
+    assert drop_reason(spread(mixed, 60), QUALITY) != "symbols"
     ellipses = [*(f"x{i}…y" for i in range(4)), *(f"x{i}...y" for i in range(4))]
-    assert why_dropped(spread(ellipses, 60), QUALITY) == "symbols"
+    assert drop_reason(spread(ellipses, 60), QUALITY) == "symbols"
 
 
 def test_symbols_without_spaces_are_judged_by_four_characters_a_word():
@@ -193,7 +197,7 @@ def test_symbols_without_spaces_are_judged_by_four_characters_a_word():
         chinese = [chr(draw.randrange(0x4E00, 0x9000)) for _ in range(400 - symbols)]
         for place in range(symbols):
             chinese.insert(30 * (place + 1), "#")
-        assert why_dropped("".join(chinese), QUALITY) == reason
+        assert drop_reason("".join(chinese), QUALITY) == reason
 
 
 def numbered(count: int, letters: int) -> list[str]:
@@ -209,7 +213,7 @@ def test_a_fifth_of_the_characters_may_be_repeated_lines():
     others = numbered(40, 7)
     for last, is_refused in (("abcdefghijkl", False), ("abcdefghijk", True)):
         rows = [" ".join(others[i : i + 5]) for i in range(0, 40, 5)] + [last]
-        reason = why_dropped("\n".join([line, *rows, line, line]), QUALITY)
+        reason = drop_reason("\n".join([line, *rows, line, line]), QUALITY)
         assert (reason == "repeated_lines") == is_refused
 
 
@@ -218,7 +222,7 @@ def test_a_fifth_of_the_characters_may_be_one_phrase():
     others = numbered(64, 5)
     for last, is_refused in (("abcde", False), ("abcd", True)):
         pieces = [w for i in range(8) for w in ("river", "north", *others[8 * i : 8 * i + 8])]
-        reason = why_dropped(" ".join([*pieces[:-1], last[::-1]]), QUALITY)
+        reason = drop_reason(" ".join([*pieces[:-1], last[::-1]]), QUALITY)
         assert (reason == "repeated_phrase") == is_refused
 
 
@@ -226,7 +230,7 @@ def test_punctuation_that_stands_alone_is_no_word():
     """Of 100 words and 100 commas, 20 numbers are within the rule and 21 beyond it."""
     for numbers, reason in ((20, None), (21, "not_words")):
         text = spread([str(i * 37) for i in range(numbers)], 100).split(" ")
-        assert why_dropped(" , ".join(text), QUALITY) == reason
+        assert drop_reason(" , ".join(text), QUALITY) == reason
 
 
 def test_lines_that_repeat_by_their_length():
@@ -235,8 +239,8 @@ def test_lines_that_repeat_by_their_length():
     text = "\n".join([one, *others, one, one])
     repeated, all_characters = 2 * len(one), sum(map(len, text.split()))
     assert 0.2 * all_characters < repeated
-    assert why_dropped(text, QUALITY) == "repeated_lines"
-    assert why_dropped("\n".join([one, *others, one]), QUALITY) != "repeated_lines"
+    assert drop_reason(text, QUALITY) == "repeated_lines"
+    assert drop_reason("\n".join([one, *others, one]), QUALITY) != "repeated_lines"
 
 
 def plain_ngram_reason(text: str, limits: QualityThresholds) -> str | None:
@@ -272,7 +276,7 @@ def test_repetition_equals_plain_counting(phrases, seed, single_words):
     random.Random(seed).shuffle(pieces)
     text = " ".join(word for piece in pieces for word in piece)
     limits = QualityThresholds(min_words=10)
-    assert why_poor(text, limits) == plain_ngram_reason(text, limits)
+    assert reject_reason(text, limits) == plain_ngram_reason(text, limits)
 
 
 def reasons(paths, format_name: str) -> collections.Counter:
@@ -281,7 +285,7 @@ def reasons(paths, format_name: str) -> collections.Counter:
         with open(path, "rb") as file:
             for document in FORMATS[format_name].read_lines(file):
                 if isinstance(document, Document) and document.text.strip():
-                    counts[why_dropped(normalize_text(document.text), QUALITY)] += 1
+                    counts[drop_reason(normalize_text(document.text), QUALITY)] += 1
     return counts
 
 

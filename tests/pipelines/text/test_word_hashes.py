@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beambert.pipelines.text import phrases
-from beambert.pipelines.text.phrases import Phrases
-from beambert.pipelines.text.word_hashes import compose, find_words, ngram_hashes
+from beambert.pipelines.text.phrases import Phrases, compose, find_words, ngram_hashes
 
 CHARACTERS = "aBé.-_ \n1Ωß'’东日り\u200b\u00ad\u0301ż٣कि"
 
