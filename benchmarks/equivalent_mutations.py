@@ -16,7 +16,6 @@ TESTS = {
     "pipelines/instances/building": ["tests/pipelines/instances/test_building.py"],
     "pipelines/instances/compact_documents": ["tests/pipelines/instances/test_building.py"],
     "pipelines/text/filters": ["tests/pipelines/text/test_filters.py"],
-    "pipelines/text/filters": ["tests/pipelines/text/test_filters.py"],
     "pipelines/text/cleaning": ["tests/pipelines/text/test_cleaning.py"],
     "pipelines/tasks/metrics": ["tests/pipelines/tasks/test_metrics.py"],
     "pipelines/tasks/entities": ["tests/pipelines/tasks/test_entities.py"],

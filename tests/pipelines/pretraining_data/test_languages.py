@@ -137,7 +137,7 @@ def test_each_document_is_split_by_its_language(capsys, tmp_path, vocab_file):
 @pytest.mark.parametrize(
     ("flags", "parts"),
     [
-        (["--language=klingon"], ["--language=klingon: is no ISO 639-1 code"]),
+        (["--language=klingon"], ["--language=klingon: is not an ISO 639-1 code"]),
         (["--segmenter=icu"], ["--segmenter=icu: has an effect only on", "--masks=whole_word"]),
         (
             ["--segmenter=icu", "--masks=whole_word", "--language=de"],

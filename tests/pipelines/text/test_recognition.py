@@ -124,7 +124,7 @@ def test_places_in_later_pieces(stand_in):
 @pytest.mark.parametrize(
     "names, model, message",
     [
-        (("person",), "", "name a model of spaCy's with --scrub_model"),
+        (("person",), "", "name a model of spaCy with --scrub_model"),
         (("email",), "m", "--scrub_model=m: has no effect without a name such as person"),
         ((), "m", "--scrub_model=m: has no effect"),
         (("email", "persom"), "m", "--scrub=persom: neither a rule nor --scrub_model=m finds it"),
