@@ -12,7 +12,8 @@ FAST = {
 }
 SLOW = {
     "vocabularies": ("cased", "covering", "unigram", "extended"),
-    "records": tuple(set(frozen.JOBS) - set(FAST["records"])),
+    "records": tuple(set(frozen.JOBS) - set(FAST["records"]) - {"sources, two processes"}),
+    "weights": ("bert", "deberta-v3"),
 }
 
 
