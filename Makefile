@@ -20,9 +20,7 @@ PYTEST := $(TEST_ENV) $(XLA_CACHE) $(BIN)/python -m pytest -n auto --maxprocesse
 	--dist=loadfile --no-loadscope-reorder
 
 .PHONY: help setup explore demo test test-slow test-release test-explore test-recognizer test-flink \
-	test-cluster test-runners test-storage test-tpu-packages test-serving attack deploy-files \
-	smoke-cloud lint bench \
-	lock clean
+	test-runners test-storage test-tpu-packages lint bench lock clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## / - /'
@@ -59,7 +57,7 @@ demo: $(SETUP)  ## the whole path from text to a served model, in demo-output/
 	$(BIN)/beambert demo --output=demo-output
 
 test: $(SETUP)  ## the fast tests, offline
-	$(PYTEST) -m "not slow and not release and not flink and not runners and not storage and not explore and not serving"
+	$(PYTEST) -m "not slow and not release and not flink and not runners and not storage and not explore"
 
 # These wait for other processes half of the time, so that one more than there are processors gains.
 test-slow: $(SETUP)  ## those that take longer: trainings, several processes
@@ -80,17 +78,12 @@ test-explore: .venv/.explore  ## the page of beambert explore in a browser; need
 test-recognizer: .venv/.recognizer  ## names that presidio finds, with a model that the test trains
 	$(TEST_ENV) $(BIN)/python -m pytest tests/pipelines/text/test_recognition.py
 
-test-flink: FLINK_TESTS := tests/flink/test_flink.py
-test-flink: $(SETUP)  ## the data command on a real Flink; needs Java 17 and Maven
-test-cluster: FLINK_TESTS := tests/flink/test_cluster.py
-test-cluster: $(SETUP)  ## the same on a Flink of several processes, of which some are killed
-
-test-flink test-cluster:
+test-flink: $(SETUP)  ## the data command on Flink, also with killed processes; needs Java 17, Maven
 	@if ! command -v java >/dev/null || ! command -v mvn >/dev/null; then \
 		echo "skipped: Java 17 and Maven are needed to fetch and run Flink"; \
 	else \
 		$(MAKE) --no-print-directory $(FLINK_JAR) && \
-		BEAMBERT_FLINK_JAR=$(abspath $(FLINK_JAR)) $(TEST_ENV) $(BIN)/python -m pytest -m flink $(FLINK_TESTS); \
+		BEAMBERT_FLINK_JAR=$(abspath $(FLINK_JAR)) $(TEST_ENV) $(BIN)/python -m pytest -m flink tests/flink; \
 	fi
 
 # What is missing is said; pytest skips the runners that it would fetch.
@@ -128,18 +121,6 @@ test-tpu-packages: .venv-tpu/.installed  ## the trainer's tests with exactly wha
 	.venv-tpu/bin/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	touch $@
 
-test-serving: .venv-serving/.installed $(SETUP)  ## a server of SavedModels, which it installs
-	BEAMBERT_MLSERVER=$(abspath .venv-serving/bin/mlserver) $(TEST_ENV) $(BIN)/python -m pytest -m serving \
-		tests/trainer/serving/test_server.py
-
-.venv-serving/.installed: requirements/serving.lock
-	$(PYTHON) -m venv --clear .venv-serving
-	.venv-serving/bin/pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r $<
-	touch $@
-
-attack: $(SETUP)  ## 3,000 seeded attempts to break the commands; one family with FLAGS=--only=corpora
-	$(BIN)/python -m benchmarks.attack $(FLAGS)
-
 # Maven fails on any file whose checksum is not the published one.
 $(FLINK_JAR): tests/flink/pom.xml
 $(SPARK_JAR): tests/runners/pom.xml
@@ -149,13 +130,6 @@ $(FLINK_JAR) $(SPARK_JAR):
 
 $(PRISM):
 	GOBIN=$(abspath $(@D)) go install github.com/apache/beam/sdks/v2/go/cmd/prism@$(PRISM_VERSION)
-
-deploy-files: $(SETUP)  ## what deploy/ generates: template metadata, the pipeline
-	$(BIN)/python -m beambert.deploy.flex_template
-	$(BIN)/python -m beambert.deploy.vertex.pipeline
-
-smoke-cloud: $(SETUP)  ## everything live on Google Cloud; PROJECT=… and ARGUMENTS=--dry_run
-	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m beambert.deploy.smoke --project=$(PROJECT) $(ARGUMENTS)
 
 lint: $(SETUP)  ## style and common mistakes
 	$(BIN)/ruff check .
@@ -177,8 +151,7 @@ lock: $(SETUP)  ## resolve the newest versions into requirements/*.lock
 	$(COMPILE) --upgrade --no-emit-package beambert requirements/requirements.in -o requirements/requirements.lock
 	$(COMPILE) requirements/gpu.in -o requirements/gpu.lock
 	$(COMPILE) --no-deps requirements/tpu.in -o requirements/tpu.lock
-	$(COMPILE) requirements/serving.in -o requirements/serving.lock
 	$(COMPILE) --no-deps requirements/storage.in -o requirements/storage.lock
 
 clean:  ## delete what the other targets made
-	rm -rf .venv .venv-tpu .venv-serving .flink .spark .prism .storage demo-output attack-output build dist *.egg-info .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-tpu .flink .spark .prism .storage demo-output build dist *.egg-info .pytest_cache .ruff_cache .hypothesis

@@ -1,17 +1,17 @@
 """Dataflow Flex Templates of the Beam commands. Their parameters are the flags of the commands.
 
-python -m beambert.deploy.flex_template      writes all deploy/dataflow/COMMAND.json
+python -m beambert.deploy.flex_template FOLDER     writes FOLDER/COMMAND.json of each
 """
 
 import json
 import pathlib
+import sys
 from collections.abc import Sequence
 from typing import Any
 
 from beambert.commands import COMMANDS
 from beambert.flags import Flag
 
-FOLDER = pathlib.Path(__file__).parent / "dataflow"
 TEMPLATES = ("vocab", "data", "verify")
 # Flags without a parameter: they end the command before it starts a job.
 LEFT_OUT = ("dry_run", "vcpu_hour_price")
@@ -80,11 +80,7 @@ def to_arguments(command: str, given: Sequence[str]) -> list[str]:
     return [command, *positional, *arguments]
 
 
-def serialize(value: dict[str, Any]) -> str:
-    """Returns the text of a metadata file."""
-    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
-
-
 if __name__ == "__main__":
     for name in TEMPLATES:
-        (FOLDER / f"{name}.json").write_text(serialize(metadata(name)), encoding="utf-8")
+        path = pathlib.Path(sys.argv[1], f"{name}.json")
+        path.write_text(json.dumps(metadata(name), indent=2, ensure_ascii=False), encoding="utf-8")

@@ -8,7 +8,6 @@ from the configuration's bucket.
 
 import dataclasses
 import json
-import math
 import pathlib
 import re
 import tomllib
@@ -20,9 +19,8 @@ from beambert.errors import InputError
 FILE = pathlib.Path(__file__).parent / "terraform" / "terraform.tfvars"
 # The label of everything that the retraining makes, so that its costs can be told from others.
 LABELS = {"app": "beambert"}
-# Name of a setting that is a number -> its least and its greatest value. A canary leaves requests
-# to the version before it.
-_RANGES = {"canary_share": (0, 99), "records_days": (1, math.inf)}
+# Display name of what the retraining makes on Vertex AI.
+DISPLAY_NAME = "beambert"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,9 +36,6 @@ class Settings:
     deliverers: tuple[str, ...] = ()
     operators: tuple[str, ...] = ()
     approvers: tuple[str, ...] = ()
-    training_regions: tuple[str, ...] = ()
-    tensorboard: str = ""
-    canary_share: int = 0
     kms_key: str = ""
     records_days: int = 180
     billing_account: str = ""
@@ -70,36 +65,10 @@ class Settings:
             _check_setting(path, field, found[field.name])
         return cls(**found)
 
-    def __post_init__(self):
-        """Refuses settings that don't go together.
-
-        Raises:
-          InputError: a key or a TensorBoard is of another region than what uses it.
-        """
-        if self.tensorboard and f"/locations/{self.region}/" not in self.tensorboard:
-            raise InputError(
-                f"{FILE}: tensorboard: is not in {self.region}, whose jobs it must show; name "
-                f"projects/…/locations/{self.region}/tensorboards/…"
-            )
-        if self.kms_key and self.training_regions:
-            raise InputError(
-                f"{FILE}: training_regions: kms_key is a key of {self.region}, which jobs in other "
-                "regions cannot use; leave one of the two empty"
-            )
-
-    @property
-    def regions(self) -> tuple[str, ...]:
-        """The regions in which a training job looks for a machine, in their order."""
-        return (self.region, *self.training_regions)
-
     @property
     def parent(self) -> str:
         """Name of the project and region in Vertex AI's API."""
-        return self.parent_in(self.region)
-
-    def parent_in(self, region: str) -> str:
-        """Returns the name of the project and of any region in Vertex AI's API."""
-        return f"projects/{self.project}/locations/{region}"
+        return f"projects/{self.project}/locations/{self.region}"
 
     def account(self, name: str) -> str:
         """Returns the address of a service account that deploy/terraform makes."""
@@ -122,28 +91,25 @@ class Settings:
 
     @property
     def pipeline(self) -> str:
-        """Path of the pipeline that deploy/terraform/arrival.yaml starts."""
+        """Path of the pipeline in use."""
         return f"{self.configured}/retraining_pipeline.json"
 
 
 def _check_setting(path: pathlib.Path, field: dataclasses.Field, value: Any) -> None:
-    """Refuses a value of the wrong type, or a number out of its range.
+    """Checks the type of a setting; of a string instead of a list, each letter would be one.
 
     Raises:
-      InputError: the setting is wrong.
+      InputError: the type is wrong, or a number is negative.
     """
-    name = field.name
     if field.type is str:
-        is_right, what = isinstance(value, str), "a text in quotes"
+        is_right, what = isinstance(value, str), "a string"
     elif field.type is int:
-        least, most = _RANGES.get(name, (0, math.inf))
-        is_right = type(value) is int and least <= value <= most
-        what = f"a whole number from {least}" + (f" to {most}" if most < math.inf else " on")
+        is_right, what = type(value) is int and value >= 0, "a whole number from 0 on"
     else:
         is_right = isinstance(value, list) and all(isinstance(each, str) for each in value)
-        what = "a list of texts in quotes"
+        what = "a list of strings"
     if not is_right:
-        raise InputError(f"{path}: {name} = {json.dumps(value, default=str)}: must be {what}")
+        raise InputError(f"{path}: {field.name} = {json.dumps(value, default=str)}: must be {what}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -209,7 +175,7 @@ class Deployment:
         return f"{path}@{digests[name]}"
 
     def fill_in(self, text: str) -> str:
-        """Returns a text with the placeholders of deploy/retrain.toml and the pipeline replaced.
+        """Returns a text with the placeholders of deploy/retrain.toml replaced.
 
         A line with a key for encryption is left out if there is none.
         """
@@ -218,8 +184,6 @@ class Deployment:
             "PROJECT": self.settings.project,
             "REGION": self.settings.region,
             "BEAM_IMAGE": self.image("beam"),
-            "CONFIG_FILE": self.config,
-            "DEPLOYMENT_FILE": self.file,
             "KMS_KEY": self.settings.kms_key,
         }
         if not self.settings.kms_key:
@@ -235,10 +199,10 @@ class Deployment:
         """Returns the deployment in a file that `to_json` made.
 
         Raises:
-          InputError: the text is no deployment.
+          InputError: the text is not a deployment.
         """
         try:
             found: dict[str, Any] = json.loads(text)
             return cls(Settings(**found["settings"]), Release(**found["release"]))
         except (ValueError, KeyError, TypeError) as error:
-            raise InputError(f"{path}: is no deployment ({error}); deploy it again") from error
+            raise InputError(f"{path}: is not a deployment ({error}); deploy it again") from error

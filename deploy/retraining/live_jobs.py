@@ -72,9 +72,14 @@ def is_over(holder: str) -> bool:
     found = re.fullmatch(r"projects/[^/]+/locations/([^/]+)/pipelineJobs/[^/]+", holder)
     if not found:
         return False
+    from google.api_core.exceptions import NotFound
+
     with google_cloud.service_errors(
         holder, "Vertex AI doesn't tell whether this pipeline is over"
     ):
         client = google_cloud.vertex_client("PipelineService", found[1])
-        state = client.get_pipeline_job(name=holder).state.name
+        try:
+            state = client.get_pipeline_job(name=holder).state.name
+        except NotFound:  # it was deleted
+            return True
     return state.removeprefix("PIPELINE_STATE_") in ("SUCCEEDED", "FAILED", "CANCELLED")

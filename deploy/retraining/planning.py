@@ -1,26 +1,238 @@
-"""Decides what the next run is: an unfinished one, or a new one for what has been delivered."""
+"""Decides what the next run is: an unfinished one, or a new one for what has been delivered.
 
+First come the checks of what a step would refuse, before anything is spent; then the deliveries;
+then the plan. A delivery is a set of files of text and its manifest, which is written last:
+`{"files": [{"path": …, "bytes": …}, …]}`. Its paths are full, or relative to its folder. A run
+takes the files that correct manifests name. It reports a wrong manifest and leaves its files out,
+so that one bad delivery doesn't stop the others.
+"""
+
+import dataclasses
 import datetime
+import os
 import sys
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from beambert.console import counted
-from beambert.deploy.retraining.checks import check_task, check_values, check_vocabulary
 from beambert.deploy.retraining.runs import (
     BEAM_SECTIONS,
+    CLASSIFIER,
+    ENCODER,
+    FIRST,
+    FURTHER,
     RECORDS,
     Retraining,
     RetrainingRun,
     beam_flags,
+    command,
     next_run,
 )
 from beambert.errors import InputError
+from beambert.flags import read_job
+from beambert.json_objects import parse_object
 from beambert.loading import loading
-from beambert.pipelines.storage.claims import MARKER_FILE
+from beambert.pipelines import create_pretraining_data
+from beambert.pipelines.pretraining_data.job import PretrainingDataJob
+from beambert.pipelines.storage import tensorflow_files
+from beambert.pipelines.storage.claims import MARKER_FILE, absolute
+from beambert.pipelines.tasks.declarations import find_task
+from beambert.pipelines.tasks.files import split_path
+from beambert.pipelines.tasks.task import DEV, TRAIN
+from beambert.trainer.commands import finetune, pretrain
 
-if TYPE_CHECKING:
-    from beambert.deploy.retraining.deliveries import Deliveries
+# The folder under which Vertex AI mounts buckets.
+MOUNTED = "/gcs/"
+# Flags after which a run could not go on: (section, flag) -> what the flag does.
+_UNFIT = {
+    ("pretrain", "dry_run"): "trains no encoder",
+    ("pretrain", "finish"): "ends a training that a run has not begun",
+    ("pretrain", "extend"): "extends a training that a run has not begun",
+    ("finetune", "sweep"): "makes several models in the place of one",
+    ("evaluate", "exit_status"): "makes an error of a model that is refused",
+}
+# Only the machines that train have the package of a tracker.
+_OF_TRAINERS = "--tracker="
+
+
+def check_values(config: Retraining) -> None:
+    """Refuses flags that a step would refuse, or after which the run could not go on.
+
+    Raises:
+      InputError: a value cannot be used; the message names its section.
+    """
+    pretrain_tables = (config.pretrain, *(config.pretrain.get(p, {}) for p in (FIRST, FURTHER)))
+    for (section, name), what in _UNFIT.items():
+        tables = pretrain_tables if section == "pretrain" else (getattr(config, section),)
+        if any(name in table for table in tables):
+            raise InputError(f"--config: {section}.{name}: {what}; leave it out")
+    if "init" in config.pretrain or "init" in config.pretrain.get(FURTHER, {}):
+        # It would stand in the place of the published encoder, and each run forget the others.
+        raise InputError(
+            "--config: pretrain.init: further runs continue from the published encoder; move it to "
+            "[pretrain.first]"
+        )
+    earlier = f"{config.workspace}/runs/000001"
+    for run in (next_run(config, (), 1, 1), next_run(config, [earlier], 2, 1)):
+        arguments = {
+            step: [each for each in command(step, config, run)[1:] if _is_checked(each)]
+            for step in (RECORDS, ENCODER, CLASSIFIER)
+        }
+        try:
+            section = "data"
+            parser = create_pretraining_data.build_parser()
+            read_job(PretrainingDataJob, parser.parse_known_args(arguments[RECORDS])[0])
+            section = "pretrain"
+            pretrain.check_values(arguments[ENCODER])
+            section = "finetune"
+            finetune.check_values(arguments[CLASSIFIER])
+        except InputError as error:
+            raise InputError(f"--config: {section}: {error}") from error
+
+
+def _is_checked(argument: str) -> bool:
+    return not argument.startswith(_OF_TRAINERS)
+
+
+def check_vocabulary(config: Retraining, is_dry: bool) -> None:
+    """Refuses a vocabulary or tokenizer that is not there.
+
+    Raises:
+      InputError: there is no such file.
+    """
+    from beambert.pipelines.storage.tensorflow_files import exists
+
+    name = "tokenizer" if config.tokenizer else "vocab_file"
+    path = getattr(config, name)
+    if not _is_elsewhere(path, is_dry) and not exists(path):
+        raise InputError(
+            f"--config: {name}: {path}: no such file; make it with `beambert vocab`, or correct "
+            "the path"
+        )
+
+
+def check_task(config: Retraining, is_dry: bool) -> None:
+    """Refuses a task without its examples before the encoder is trained, which takes days.
+
+    Raises:
+      InputError: a file of the task is missing.
+    """
+    folder = str(config.finetune["data_dir"])
+    if _is_elsewhere(folder, is_dry):
+        return
+    for split in (TRAIN, config.evaluate.get("split", DEV)):
+        try:
+            split_path(find_task(config.finetune["task"]), folder, split)
+        except InputError as error:
+            raise InputError(f"--config: finetune: {error}") from error
+
+
+def _is_elsewhere(path: str, is_dry: bool) -> bool:
+    """A machine that prints the steps of a cloud project lacks its mounted buckets."""
+    return is_dry and path.startswith(MOUNTED) and not os.path.isdir(MOUNTED)
+
+
+# The clocks of two machines may differ by so many seconds.
+CLOCK_DIFFERENCE = 300.0
+# The form of a manifest, for messages.
+FORM = '{"files": [{"path": …, "bytes": …}, …]}'
+
+
+@dataclasses.dataclass(frozen=True)
+class Deliveries:
+    """What the manifests of a corpus say.
+
+    Attributes:
+      files: paths that correct manifests name.
+      count: number of correct manifests.
+      newest: time at which the newest one was written, in seconds since 1970.
+      faults: a sentence for each manifest that is wrong.
+    """
+
+    files: frozenset[str] = frozenset()
+    count: int = 0
+    newest: float = 0.0
+    faults: tuple[str, ...] = ()
+
+
+def read_deliveries(
+    patterns: Sequence[str], left_out: frozenset[str], now: float, until: float | None = None
+) -> Deliveries:
+    """Reads and checks the manifests of a corpus.
+
+    Args:
+      patterns: globs of the manifests.
+      left_out: paths of manifests and files that are left out.
+      now: present time in seconds since 1970.
+      until: time from which on manifests are left out; None to take all.
+
+    Raises:
+      InputError: the manifests cannot be listed.
+    """
+    files: set[str] = set()
+    faults, count, newest = [], 0, 0.0
+    for path in (path for pattern in patterns for path in tensorflow_files.match(pattern)):
+        if absolute(path) in left_out:
+            continue
+        try:
+            written = tensorflow_files.modified(path)
+            if until is not None and written >= until:
+                continue
+            named, fault = _check(path, left_out, written, now)
+        except InputError as error:
+            fault = (
+                f"manifest, or a file that it names, cannot be read ({error}); mend that, or "
+                "delete the manifest and its files"
+            )
+        if fault:
+            faults.append(f"{path}: {fault}")
+        else:
+            files |= named
+            count, newest = count + 1, max(newest, written)
+    return Deliveries(frozenset(files), count, newest, tuple(faults))
+
+
+def _check(
+    path: str, left_out: frozenset[str], written: float, now: float
+) -> tuple[set[str], str | None]:
+    """Returns the files that a manifest names, and what is wrong with it."""
+    if written > now + CLOCK_DIFFERENCE:
+        date = f"{datetime.datetime.fromtimestamp(written, datetime.UTC):%Y-%m-%d %H:%M} UTC"
+        return set(), f"manifest is of the future ({date}); mend the clock and write it again"
+    try:
+        found = parse_object(tensorflow_files.read_bytes(path))["files"]
+        listed = [(os.fspath(each["path"]), int(each["bytes"])) for each in found]
+    except (ValueError, KeyError, TypeError, OverflowError) as error:
+        what = f"manifest is half-written or none ({error})"
+        return set(), f"{what}; write it again as {FORM}, or delete it and its files"
+    if not listed:
+        return set(), "manifest names no file; write it again with its files, or delete it"
+    named = set()
+    for name, size in listed:
+        file = name if "://" in name else os.path.join(os.path.dirname(path), name)
+        if absolute(file) in left_out:
+            continue
+        there = tensorflow_files.size(file)
+        if there != size and tensorflow_files.is_folder(file):
+            return set(), f"manifest names {file}, which is a folder; name its files"
+        if there != size:
+            what = "is missing" if there is None else f"has {there} bytes"
+            return set(), (
+                f"manifest names {file}, which {what}; it should have {size} bytes; "
+                "complete the delivery or correct the manifest"
+            )
+        named.add(absolute(file))
+    return named, None
+
+
+def find_left_out(patterns: Sequence[str]) -> frozenset[str]:
+    """Returns the paths that the configuration's `leave_out` names.
+
+    Raises:
+      InputError: the storage doesn't answer.
+    """
+    found = {path for pattern in patterns for path in tensorflow_files.match(pattern)}
+    return frozenset(map(absolute, found))
 
 
 def plan(
@@ -44,7 +256,7 @@ def plan(
         cannot be listed, a manifest is wrong and there is nothing else, or the served versions are
         not as runs leave them.
     """
-    from beambert.deploy.retraining import deliveries, live_jobs, workspace
+    from beambert.deploy.retraining import live_jobs, workspace
     from beambert.pipelines.storage.tensorflow_files import exists
 
     check_values(config)
@@ -57,8 +269,8 @@ def plan(
     if history.open and workspace.is_done(RECORDS, history.open):
         check_task(config, is_dry)
         return history.open
-    left_out = deliveries.find_left_out(config.leave_out)
-    found = deliveries.read_deliveries(config.manifests, left_out, time.time(), until)
+    left_out = find_left_out(config.leave_out)
+    found = read_deliveries(config.manifests, left_out, time.time(), until)
     if not _are_complete(config, found, until):
         return None
     with loading():
@@ -104,7 +316,7 @@ def plan(
     return run
 
 
-def _are_complete(config: Retraining, found: "Deliveries", until: float | None) -> bool:
+def _are_complete(config: Retraining, found: Deliveries, until: float | None) -> bool:
     """Reports wrong manifests, and returns whether there are deliveries to take.
 
     Raises:

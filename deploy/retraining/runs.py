@@ -11,12 +11,12 @@ All functions here are pure. A workspace is a folder, local or on gs://:
 import dataclasses
 import hashlib
 import math
+import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from beambert.commands import COMMANDS
-from beambert.deploy.retraining.placeholders import check_filled_in
 from beambert.errors import InputError
 from beambert.pipelines import evaluate
 from beambert.pipelines.corpus.sources import parse_sources
@@ -54,6 +54,13 @@ SECTIONS = {
 BEAM_SECTIONS = ("data", "evaluate")
 # The tables of [pretrain] with flags for the first run only, and for all further runs.
 FIRST, FURTHER = "first", "further"
+
+# The placeholders of deploy/retrain.toml. Names in Google Cloud have no capital letters, so that no
+# value matches.
+_PLACEHOLDER = re.compile(
+    r"(?:gs://|/gcs/)(BUCKET)\b|\bregions/(REGION)\b|@(PROJECT)\."
+    r"|^(PROJECT|REGION|BEAM_IMAGE|KMS_KEY)$"
+)
 
 Flags = Mapping[str, Any]
 # The keys that are times, in minutes or days.
@@ -142,6 +149,37 @@ class Retraining:
         """Name -> globs of each source of `data.source`; empty if `input` has the corpus."""
         given = self.data.get("source", [])
         return parse_sources([given] if isinstance(given, str) else [*map(str, given)])
+
+
+def check_filled_in(found: Mapping[str, Any]) -> None:
+    """Refuses a configuration in which a placeholder stands as it was shipped.
+
+    Args:
+      found: content of the configuration file.
+
+    Raises:
+      InputError: there is a placeholder; the message names its key.
+    """
+    for key, text in _texts("", found):
+        placeholder = _PLACEHOLDER.search(text)
+        if placeholder:
+            raise InputError(
+                f"{key} = {text}: has the placeholder {placeholder[placeholder.lastindex]}; write "
+                "a value of your own, or leave out what only Dataflow needs; `python -m "
+                "beambert.deploy.vertex deploy` fills in those of a cloud project"
+            )
+
+
+def _texts(key: str, value: Any) -> Iterator[tuple[str, str]]:
+    """Yields the dotted key and the text of each text in a value, also in lists and tables."""
+    if isinstance(value, str):
+        yield key, value
+    elif isinstance(value, list):
+        for each in value:
+            yield from _texts(key, each)
+    elif isinstance(value, dict):
+        for name, each in value.items():
+            yield from _texts(f"{key}.{name}" if key else name, each)
 
 
 def _check_type(name: str, value: Any) -> None:

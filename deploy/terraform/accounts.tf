@@ -5,8 +5,7 @@ locals {
     beambert-build    = "Builds images and templates."
     beambert-pipeline = "Runs the retraining's components."
     beambert-worker   = "Dataflow's workers."
-    beambert-trainer  = "Training jobs and TPU machines."
-    beambert-arrival  = "Starts the pipeline when a delivery arrives."
+    beambert-trainer  = "Training jobs."
   }
   project_roles = {
     beambert-build = [
@@ -22,16 +21,8 @@ locals {
       "roles/dataflow.worker",
       "roles/logging.logWriter",
     ]
-    # Only a trainer with a TensorBoard of Vertex AI sends anything to Vertex AI.
-    beambert-trainer = concat(
-      ["roles/logging.logWriter"],
-      var.tensorboard == "" ? [] : ["roles/aiplatform.user"],
-    )
-    beambert-arrival = [
-      "roles/aiplatform.user",
-      "roles/eventarc.eventReceiver",
+    beambert-trainer = [
       "roles/logging.logWriter",
-      "roles/workflows.invoker",
     ]
   }
   # TensorFlow reads the bucket itself, to make a folder at its top and to look for one, which the other
@@ -44,7 +35,7 @@ locals {
       beambert-worker   = local.reads
     }
     config = {
-      beambert-arrival  = ["roles/storage.objectViewer"]
+      beambert-build    = local.reads # gcloud lists a destination before it writes
       beambert-pipeline = local.reads
       beambert-worker   = local.reads
       beambert-trainer  = local.reads
@@ -60,7 +51,6 @@ locals {
   acts_as = {
     pipeline-worker  = ["beambert-pipeline", "beambert-worker"]
     pipeline-trainer = ["beambert-pipeline", "beambert-trainer"]
-    arrival-pipeline = ["beambert-arrival", "beambert-pipeline"]
   }
   member = {
     for name, account in google_service_account.of : name => "serviceAccount:${account.email}"

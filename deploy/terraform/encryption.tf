@@ -4,11 +4,8 @@
 locals {
   # Services that make their account when they are asked to.
   identities = var.kms_key == "" ? [] : [
-    "aiplatform.googleapis.com",
     "artifactregistry.googleapis.com",
     "dataflow.googleapis.com",
-    "pubsub.googleapis.com",
-    "workflows.googleapis.com",
   ]
   kms_key = var.kms_key == "" ? null : var.kms_key
   # Dataflow's workers are machines of Compute Engine.
@@ -16,10 +13,23 @@ locals {
   kms_users = var.kms_key == "" ? {} : merge(
     { for service, identity in google_project_service_identity.encrypting : service => identity.member },
     {
+      "aiplatform.googleapis.com" = google_project_service_identity.vertex.member
       "storage.googleapis.com" = data.google_storage_project_service_account.storage.member
       "compute.googleapis.com" = local.compute
     },
   )
+}
+
+data "google_storage_project_service_account" "storage" {
+  depends_on = [google_project_service.needed]
+}
+
+# Vertex AI's own account runs the components, also without a key.
+resource "google_project_service_identity" "vertex" {
+  provider   = google-beta
+  project    = var.project
+  service    = "aiplatform.googleapis.com"
+  depends_on = [google_project_service.needed]
 }
 
 data "google_project" "this" {

@@ -12,10 +12,6 @@ terraform {
       source  = "hashicorp/google-beta"
       version = "~> 7.0"
     }
-    time = {
-      source  = "hashicorp/time"
-      version = "~> 0.13"
-    }
   }
   # The state has a bucket of its own, which README.md makes before: terraform init -backend-config=…
   backend "gcs" {
@@ -42,16 +38,10 @@ resource "google_project_service" "needed" {
     "cloudresourcemanager.googleapis.com",
     "compute.googleapis.com",
     "dataflow.googleapis.com",
-    "eventarc.googleapis.com",
     "iam.googleapis.com",
-    "iap.googleapis.com",
     "logging.googleapis.com",
     "monitoring.googleapis.com",
-    "pubsub.googleapis.com",
     "storage.googleapis.com",
-    "tpu.googleapis.com",
-    "workflowexecutions.googleapis.com",
-    "workflows.googleapis.com",
   ])
   service            = each.value
   disable_on_destroy = false

@@ -1,4 +1,4 @@
-# The network of Dataflow's workers and of TPU VMs. They have private addresses only, and reach Google's
+# The network of Dataflow's workers. They have private addresses only, and reach Google's
 # services through Private Google Access. Vertex AI's components and training jobs run in Google's own
 # network.
 
@@ -29,16 +29,5 @@ resource "google_compute_firewall" "workers" {
   allow {
     protocol = "tcp"
     ports    = ["12345-12346"]
-  }
-}
-
-# Identity-Aware Proxy carries ssh to a TPU VM: https://cloud.google.com/iap/docs/using-tcp-forwarding
-resource "google_compute_firewall" "ssh" {
-  name          = "beambert-ssh"
-  network       = google_compute_network.beambert.id
-  source_ranges = ["35.235.240.0/20"]
-  allow {
-    protocol = "tcp"
-    ports    = ["22"]
   }
 }

@@ -1,4 +1,4 @@
-# What people may do: deliverers add text, operators watch, cancel and start runs, approvers decide what
+# What people may do: deliverers add text, operators watch and cancel runs, approvers decide what
 # runs and what is served. docs/cloud.md says it in words.
 
 locals {
@@ -10,12 +10,10 @@ locals {
   people_project_roles = {
     deliverer = []
     operator = [
-      "roles/aiplatform.user",
+      google_project_iam_custom_role.operator.name,
       "roles/dataflow.developer",
       "roles/logging.viewer",
       "roles/monitoring.viewer",
-      "roles/workflows.invoker",
-      "roles/workflows.viewer",
     ]
     approver = [
       "roles/aiplatform.user",
@@ -23,6 +21,7 @@ locals {
       "roles/compute.viewer", # Dataflow looks up machine types
       "roles/dataflow.developer",
       "roles/logging.viewer",
+      "roles/serviceusage.serviceUsageConsumer", # builds are asked for in the project's name
     ]
   }
   # A deliverer can add an object and cannot replace or delete one.
@@ -34,11 +33,32 @@ locals {
       work   = ["roles/storage.objectUser"]
     }
     approver = {
-      text   = ["roles/storage.objectViewer"]
-      config = ["roles/storage.objectUser"]
-      work   = ["roles/storage.objectUser"]
+      text   = local.reads
+      config = local.writes
+      work   = local.writes # gcloud looks at the bucket that it stages a build's sources in
     }
   }
+}
+
+# roles/aiplatform.user could deploy any model, and run a job as an account of Vertex AI.
+resource "google_project_iam_custom_role" "operator" {
+  role_id     = "beambertOperator"
+  title       = "BeamBERT operator"
+  description = "Watches and cancels pipelines and training jobs."
+  permissions = [
+    "aiplatform.customJobs.cancel",
+    "aiplatform.customJobs.get",
+    "aiplatform.customJobs.list",
+    "aiplatform.endpoints.get",
+    "aiplatform.endpoints.list",
+    "aiplatform.models.get",
+    "aiplatform.models.list",
+    "aiplatform.pipelineJobs.cancel",
+    "aiplatform.pipelineJobs.get",
+    "aiplatform.pipelineJobs.list",
+    "aiplatform.schedules.get",
+    "aiplatform.schedules.list",
+  ]
 }
 
 resource "google_project_iam_member" "people" {

@@ -40,14 +40,6 @@ variable "kms_key" {
   }
 }
 
-variable "tensorboard" {
-  type = string
-  validation {
-    condition     = var.tensorboard == "" || can(regex("^projects/[^/]+/locations/[^/]+/tensorboards/[^/]+$", var.tensorboard))
-    error_message = "Must be empty, or projects/…/locations/…/tensorboards/…."
-  }
-}
-
 variable "records_days" {
   type = number
 }
@@ -67,12 +59,4 @@ variable "schedule" {
 
 variable "trainer" {
   type = string
-}
-
-variable "canary_share" {
-  type = number
-}
-
-variable "training_regions" {
-  type = list(string)
 }

@@ -1,100 +1,196 @@
-"""Runs training jobs on Vertex AI: one at a time of a name, cancelled with the command, watched.
-
-A job goes to the first region of the settings that has a machine for it.
-"""
+"""Training jobs on Vertex AI: the machines, the requests, and running a job to its end."""
 
 import dataclasses
 import datetime
-import itertools
+import hashlib
+import re
 import signal
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from beambert.deploy import google_cloud
-from beambert.deploy.settings import Settings
-from beambert.deploy.vertex.requests import in_region, on_demand
+from beambert.deploy.retraining.runs import (
+    CLASSIFIER,
+    ENCODER,
+    Retraining,
+    RetrainingRun,
+    workspace_hash,
+)
+from beambert.deploy.settings import DISPLAY_NAME, FILE, LABELS, Deployment, Settings
 from beambert.errors import InputError
 
+# These steps are jobs on accelerators. The others run in the pipeline's component or on Dataflow.
+ON_ACCELERATORS = (ENCODER, CLASSIFIER)
+# The longest time of a job in hours. Pre-training base takes 11 to 17 (docs/cloud.md), and
+# fine-tuning minutes. A job that takes longer makes no progress, or continues when started again.
+HOURS = {ENCODER: 72, CLASSIFIER: 6}
 SECONDS_BETWEEN_LOOKS = 30.0
+# A job that has waited longer for its machine is cancelled.
+QUEUE_LIMIT = datetime.timedelta(hours=24)
 # The number of spot machines that a job may lose beyond Vertex's own restarts. After that it takes
-# a machine that isn't taken back.
+# an on-demand machine.
 SPOT_LOSSES = 3
-# Status codes of https://grpc.io/docs/guides/status-codes: the machine was lost, or there was none.
-# Vertex reports a program that fails as INVALID_ARGUMENT and names its "non-zero status".
-NO_MACHINE = 8
-LOST = {
-    NO_MACHINE: "no machine is free",
-    10: "aborted",
-    13: "Vertex failed",
-    14: "the machine is gone",
-}
-# A job that waits longer for its machine is reported, which alerts.tf sends on.
-QUEUE_LIMIT = datetime.timedelta(hours=4)
+# Status codes of https://grpc.io/docs/guides/status-codes for a machine that was lost or not found:
+# RESOURCE_EXHAUSTED, ABORTED, INTERNAL, UNAVAILABLE. Vertex reports a program that fails as
+# INVALID_ARGUMENT and names its "non-zero status".
+LOST = (8, 10, 13, 14)
 ENDS = ("SUCCEEDED", "FAILED", "CANCELLED", "EXPIRED", "PARTIALLY_SUCCEEDED")
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainingMachine:
+    """A machine to train on.
+
+    Attributes:
+      machine: Vertex's `machine_spec`.
+      image: target of deploy/vertex/Dockerfile, tpu or gpu.
+      spot: whether it is a spot machine. It costs about a third, but Vertex may take it back at any
+        time; the job is then started again and continues from its last checkpoint.
+    """
+
+    machine: Mapping[str, Any]
+    image: str
+    spot: bool = False
+
+
+def _tpu(machine_type: str, topology: str, spot: bool = False) -> TrainingMachine:
+    spec = {"machine_type": machine_type, "tpu_topology": topology}
+    return TrainingMachine(spec, "tpu", spot)
+
+
+def _gpu(machine_type: str, kind: str, count: int, spot: bool = False) -> TrainingMachine:
+    spec = {"machine_type": machine_type, "accelerator_type": kind, "accelerator_count": count}
+    return TrainingMachine(spec, "gpu", spot)
+
+
+# Each machine is one host, because `--tpu=local` uses the chips of its own host only. Vertex has
+# TensorFlow for v5e, not for v6e. https://cloud.google.com/vertex-ai/docs/training/configure-compute
+TRAINERS = {
+    "v5e-1": _tpu("ct5lp-hightpu-1t", "1x1"),
+    "v5e-4": _tpu("ct5lp-hightpu-4t", "2x2"),
+    "v5e-8": _tpu("ct5lp-hightpu-8t", "2x4"),
+    "v5e-8-spot": _tpu("ct5lp-hightpu-8t", "2x4", spot=True),
+    "l4": _gpu("g2-standard-12", "NVIDIA_L4", 1),
+    "l4-spot": _gpu("g2-standard-12", "NVIDIA_L4", 1, spot=True),
+    "a100-8": _gpu("a2-highgpu-8g", "NVIDIA_TESLA_A100", 8),
+    "h100-8-spot": _gpu("a3-highgpu-8g", "NVIDIA_H100_80GB", 8, spot=True),
+}
+
+
+def custom_job(
+    deployment: Deployment,
+    name: str,
+    arguments: Sequence[str],
+    hours: int,
+    labels: Mapping[str, str] = LABELS,
+) -> dict[str, Any]:
+    """Returns a CustomJob that runs `beambert` with some arguments on the training machine.
+
+    Args:
+      deployment: the settings and images.
+      name: display name of the job.
+      arguments: the command with its flags.
+      hours: longest time of the job in hours.
+      labels: labels of the job.
+
+    Raises:
+      InputError: there is no trainer of the name in the settings.
+    """
+    settings = deployment.settings
+    if settings.trainer not in TRAINERS:
+        raise InputError(
+            f"{FILE}: there is no trainer {settings.trainer}; choose one of {', '.join(TRAINERS)}"
+        )
+    trainer = TRAINERS[settings.trainer]
+    pool = {
+        "machine_spec": dict(trainer.machine),
+        "replica_count": 1,
+        "container_spec": {
+            "image_uri": deployment.image(f"trainer-{trainer.image}"),
+            "args": list(arguments),
+        },
+    }
+    spec = {
+        "worker_pool_specs": [pool],
+        "scheduling": {
+            "timeout": f"{3600 * hours}s",
+            "strategy": "SPOT" if trainer.spot else "STANDARD",
+            "restart_job_on_worker_restart": trainer.spot,
+        },
+        "service_account": settings.account("beambert-trainer"),
+    }
+    return {"display_name": name, "labels": dict(labels), "job_spec": spec, **settings.encryption}
+
+
+def job_by_hand(deployment: Deployment, arguments: Sequence[str], hours: int) -> dict[str, Any]:
+    """Returns the CustomJob of a command; the same command again has the same name."""
+    digest = hashlib.sha256("\0".join(arguments).encode()).hexdigest()[:8]
+    name = re.sub("[^a-z0-9-]", "-", f"{DISPLAY_NAME}-{arguments[0]}-{digest}".lower())
+    return custom_job(deployment, name, arguments, hours, LABELS | {"step": arguments[0]})
+
+
+def step_job(
+    deployment: Deployment, config: Retraining, run: RetrainingRun, step: str
+) -> dict[str, Any]:
+    """Returns the CustomJob of a step of a run; no other run's job has its name."""
+    workspace = workspace_hash(config)
+    labels = LABELS | {"run": run.number, "step": step, "workspace": workspace}
+    name = f"{DISPLAY_NAME}-{step}-{run.number}-{workspace}"
+    arguments = step_arguments(deployment.config, step)
+    return custom_job(deployment, name, arguments, HOURS[step], labels)
+
+
+def step_arguments(config_file: str, step: str) -> list[str]:
+    """Returns the arguments of `beambert` for a step of the retraining."""
+    return ["retrain", f"--config={config_file}", f"--step={step}"]
+
+
+def _on_demand(job: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a CustomJob on a machine that isn't taken back."""
+    scheduling = job["job_spec"]["scheduling"]
+    scheduling = scheduling | {"strategy": "STANDARD", "restart_job_on_worker_restart": False}
+    return {**job, "job_spec": {**job["job_spec"], "scheduling": scheduling}}
 
 
 def run_to_end(settings: Settings, job: Mapping[str, Any]) -> None:
     """Runs a job to its end, or waits for a running job of the same name.
 
-    A job without a machine goes on in the next region. A spot job that has lost its machine several
-    times, or found none, goes on with a machine that isn't taken back.
+    A spot job that has lost its machine several times, or found none, continues on demand. SIGTERM,
+    which a cancelled pipeline sends to its component, cancels the job: accelerators that nobody
+    waits for would be paid for. After Ctrl-C the job continues.
 
     Raises:
-      InputError: the job failed, or no region has a machine for it.
-      SystemExit: SIGTERM, see `_watch`.
+      InputError: the job failed, or Vertex AI refuses it.
+      SystemExit: SIGTERM.
     """
-    places = itertools.cycle(settings.regions)
-    region, losses = next(places), 0
-    untried = len(settings.regions) - 1  # the regions that may have a machine of the kind
-    while True:
-        ended = _attempt(settings, in_region(job, settings, region), region)
-        if ended.is_done:
-            return
-        is_spot = job["job_spec"]["scheduling"]["strategy"] == "SPOT"
-        moves = ended.lacked_machine and untried > 0
-        if not moves and not (is_spot and ended.is_lost):
-            raise InputError(
-                f"{ended.name}: {ended.why}; its log is on Vertex's page of custom jobs"
-            )
-        losses += is_spot
-        kind = "another"
-        if is_spot and losses >= max(SPOT_LOSSES, len(settings.regions)):
-            job, kind, untried = on_demand(job), "an on-demand", len(settings.regions)
-        if ended.lacked_machine:
-            region, untried = next(places), untried - 1
-        print(f"{ended.name}: {ended.why}; goes on with {kind} machine in {region}", flush=True)
-
-
-@dataclasses.dataclass(frozen=True)
-class _Ended:
-    """The end of a job: its name, why it ended, and what that says of its machine."""
-
-    name: str
-    why: str
-    is_done: bool = False
-    is_lost: bool = False
-    lacked_machine: bool = False
-
-
-def _attempt(settings: Settings, job: Mapping[str, Any], region: str) -> _Ended:
-    """Runs a job in a region, see `_watch`.
-
-    Raises:
-      InputError: Vertex AI refuses, for another reason than the quota.
-    """
-    from google.api_core.exceptions import ResourceExhausted
-
-    with google_cloud.service_errors(job["display_name"], "the job cannot be started and watched"):
-        try:
-            found = _watch(settings, job, region)
-        except ResourceExhausted as error:
-            why = f"{region} has no quota left ({error})"
-            return _Ended(job["display_name"], why, lacked_machine=True)
-    why = f"{found.state.name} ({found.error.message})"
-    is_done = found.state.name == "JOB_STATE_SUCCEEDED"
-    return _Ended(found.name, why, is_done, _is_lost(found), found.error.code == NO_MACHINE)
+    name, losses = job["display_name"], 0
+    previous = signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    try:
+        with google_cloud.service_errors(name, "the job cannot be started and watched"):
+            client = google_cloud.vertex_client("JobService", settings.region)
+            while True:
+                ended = _run_once(client, settings, job)
+                if ended.state.name == "JOB_STATE_SUCCEEDED":
+                    return
+                why = f"{ended.name}: {ended.state.name} ({ended.error.message})"
+                is_spot = job["job_spec"]["scheduling"]["strategy"] == "SPOT"
+                if not (is_spot and _is_lost(ended)):
+                    raise InputError(f"{why}; its log is on Vertex's page of custom jobs")
+                losses += 1
+                if losses >= SPOT_LOSSES:
+                    job = _on_demand(job)
+                kind = "an on-demand" if losses >= SPOT_LOSSES else "another"
+                print(f"{why}; continues on {kind} machine", flush=True)
+    except SystemExit:
+        cancel(settings, name)
+        raise
+    except KeyboardInterrupt:
+        print(f"{name}: continues; cancel it on Vertex's page of custom jobs", file=sys.stderr)
+        raise
+    finally:
+        signal.signal(signal.SIGTERM, previous)
 
 
 def _is_lost(job: Any) -> bool:
@@ -103,65 +199,37 @@ def _is_lost(job: Any) -> bool:
     return failed and job.error.code in LOST and "non-zero status" not in job.error.message
 
 
-def _watch(settings: Settings, job: Mapping[str, Any], region: str) -> Any:
-    """Starts a job unless one of its name is at work anywhere, and returns it at its end.
-
-    SIGTERM cancels the job. A pipeline that is cancelled sends it to its component, and
-    accelerators that nobody waits for would be paid for. After Ctrl-C the job goes on.
+def _run_once(client: Any, settings: Settings, job: Mapping[str, Any]) -> Any:
+    """Starts a job unless one of its name is at work, and returns it at its end.
 
     Raises:
-      SystemExit: SIGTERM.
+      InputError: it has waited for its machine for `QUEUE_LIMIT`.
     """
-    stopped = []
-
-    def stop(number: int, _: object) -> None:
-        stopped.append(number)  # No exception: the request that creates the job must be answered.
-
-    previous = signal.signal(signal.SIGTERM, stop)
-    name = None
-    try:
-        at_work = _at_work(settings, job["display_name"])
-        client, found = at_work[0] if at_work else (_client(region), None)
-        if found is None and not stopped:
-            found = client.create_custom_job(parent=settings.parent_in(region), custom_job=job)
-        if found is not None:
-            name = found.name
-            print(f"{name}: {'waiting' if at_work else 'started'}", flush=True)
-        queued = _Queue()
-        while not stopped and not _is_over(found):
-            _sleep(stopped)
-            if not stopped:
-                found = client.get_custom_job(name=name)
-                queued.look(found)
-        if stopped:
-            raise SystemExit(128 + stopped[0])
-        return found
-    except SystemExit:
-        if name:
-            client.cancel_custom_job(name=name)
-            told = f"{name}: cancelled, as SIGTERM ended the wait for it"
-            print(told, file=sys.stderr, flush=True)
-        raise
-    except KeyboardInterrupt:
-        print(f"{name}: goes on; cancel it on Vertex's page of custom jobs", file=sys.stderr)
-        raise
-    finally:
-        signal.signal(signal.SIGTERM, previous)
+    found = next(iter(_at_work(client, settings, job["display_name"])), None)
+    print(f"{job['display_name']}: {'waiting for' if found else 'starting'} the job", flush=True)
+    found = found or client.create_custom_job(parent=settings.parent, custom_job=job)
+    while not _is_over(found):
+        time.sleep(SECONDS_BETWEEN_LOOKS)
+        found = client.get_custom_job(name=found.name)
+        is_queued = found.state.name in ("JOB_STATE_QUEUED", "JOB_STATE_PENDING")
+        now = datetime.datetime.now(datetime.UTC)
+        if is_queued and now - found.create_time > QUEUE_LIMIT:
+            client.cancel_custom_job(name=found.name)
+            raise InputError(
+                f"{found.name}: no machine was free for {QUEUE_LIMIT}; check the quota of "
+                f"{settings.trainer}, or choose another trainer in {FILE}, and start again"
+            )
+    return found
 
 
-def _client(region: str) -> Any:
-    return google_cloud.vertex_client("JobService", region)
+def _is_over(job: Any) -> bool:
+    return job.state.name.removeprefix("JOB_STATE_") in ENDS
 
 
-def _at_work(settings: Settings, name: str) -> list[tuple[Any, Any]]:
-    """Returns the jobs of a display name that are at work or wait for it, each with its client."""
-    jobs = []
-    for region in settings.regions:
-        client = _client(region)
-        request = {"parent": settings.parent_in(region), "filter": f'display_name="{name}"'}
-        found = client.list_custom_jobs(request=request)
-        jobs += [(client, job) for job in found if not _is_over(job)]
-    return jobs
+def _at_work(client: Any, settings: Settings, name: str) -> list[Any]:
+    """Returns the jobs of a display name that are at work or wait for their machine."""
+    request = {"parent": settings.parent, "filter": f'display_name="{name}"'}
+    return [job for job in client.list_custom_jobs(request=request) if not _is_over(job)]
 
 
 def cancel(settings: Settings, name: str) -> None:
@@ -171,33 +239,7 @@ def cancel(settings: Settings, name: str) -> None:
       InputError: Vertex AI refuses.
     """
     with google_cloud.service_errors(name, "the job cannot be cancelled"):
-        for client, job in _at_work(settings, name):
+        client = google_cloud.vertex_client("JobService", settings.region)
+        for job in _at_work(client, settings, name):
             client.cancel_custom_job(name=job.name)
-            print(f"{job.name}: cancelled, as its pipeline has ended", file=sys.stderr, flush=True)
-
-
-def _sleep(stopped: list[int]) -> None:
-    """Sleeps between two looks, but for at most a second after SIGTERM."""
-    end = time.monotonic() + SECONDS_BETWEEN_LOOKS
-    while not stopped and (left := end - time.monotonic()) > 0:
-        time.sleep(min(left, 1.0))
-
-
-class _Queue:
-    """Reports a job that waits for its machine, once for each `QUEUE_LIMIT`."""
-
-    def __init__(self):
-        self._limit = QUEUE_LIMIT
-
-    def look(self, job: Any) -> None:
-        if job.state.name not in ("JOB_STATE_QUEUED", "JOB_STATE_PENDING"):
-            return
-        waited = datetime.datetime.now(datetime.UTC) - job.create_time
-        if waited >= self._limit:
-            hours = waited.total_seconds() / 3600
-            print(f"{job.name}: has been queued for {hours:.0f} hours", file=sys.stderr, flush=True)
-            self._limit = waited + QUEUE_LIMIT
-
-
-def _is_over(job: Any) -> bool:
-    return job.state.name.removeprefix("JOB_STATE_") in ENDS
+            print(f"{job.name}: cancelled, as nothing waits for it", file=sys.stderr, flush=True)

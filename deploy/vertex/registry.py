@@ -1,24 +1,15 @@
-"""Vertex AI's model registry and endpoint: registers a published model, and gives it its share.
+"""Vertex AI's model registry and endpoint: registers a published model and deploys it.
 
-A new model first gets a small share of the requests (a canary), then all of them. The model before
-it stays deployed, so that one command gives it all requests again.
+A new model first gets a small share of the requests, then all of them. The model before it stays
+deployed, so that one command gives it all requests again.
 """
 
-import dataclasses
-import json
 from collections.abc import Mapping
 from typing import Any
 
 from beambert.deploy import google_cloud
-from beambert.deploy.settings import LABELS, Deployment, Settings
-from beambert.deploy.vertex.requests import (
-    DISPLAY_NAME,
-    model,
-    model_evaluation,
-    registered_folder,
-)
+from beambert.deploy.settings import DISPLAY_NAME, LABELS, Deployment, Settings
 from beambert.errors import InputError
-from beambert.pipelines.storage.claims import METRICS_FILE
 
 # The step of the pipeline that registers what the run before it has published.
 REGISTER = "register"
@@ -26,8 +17,52 @@ SERVING_MACHINE = "n2-standard-4"
 NAMED = {"filter": f'display_name="{DISPLAY_NAME}"'}
 
 
-def upload(deployment: Deployment, run: str, show: bool) -> None:
-    """Registers a published model and its evaluation in Vertex's model registry.
+def registered_folder(run: str) -> str:
+    """Returns the folder of a run that TensorFlow Serving serves: it has the run's version alone.
+
+    Of the folder of all versions it would serve the highest, whichever run was registered.
+    """
+    return f"{run}/registered"
+
+
+def model(deployment: Deployment, run: str, result: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a Model for the version that a run published, served by TensorFlow Serving.
+
+    Args:
+      deployment: the settings and images.
+      run: folder of the run.
+      result: content of the run's result.json.
+
+    Raises:
+      InputError: the run published nothing.
+    """
+    if result.get("version") is None:
+        raise InputError(f"{run}: published nothing ({'; '.join(result['reasons'])})")
+    path = f"/v1/models/{DISPLAY_NAME}"
+    number = run.rpartition("/")[2]
+    return {
+        "display_name": DISPLAY_NAME,
+        "version_description": "; ".join(result["reasons"]),
+        "artifact_uri": registered_folder(run),
+        "version_aliases": [f"run-{number}"],
+        "labels": LABELS | {"run": number, "version": str(result["version"])},
+        "container_spec": {
+            "image_uri": deployment.image("serving"),
+            "args": [
+                f"--model_name={DISPLAY_NAME}",
+                "--model_base_path=$(AIP_STORAGE_URI)",
+                "--rest_api_port=8080",
+            ],
+            "ports": [{"container_port": 8080}],
+            "predict_route": f"{path}:predict",
+            "health_route": path,
+        },
+        **deployment.settings.encryption,
+    }
+
+
+def upload(deployment: Deployment, run: str) -> None:
+    """Registers a published model in Vertex's model registry, unless it is registered already.
 
     The models of all runs are versions of one model of the registry.
 
@@ -41,41 +76,24 @@ def upload(deployment: Deployment, run: str, show: bool) -> None:
     settings = deployment.settings
     result = workspace.read_json(f"{run}/{workspace.RESULT_FILE}")
     request = model(deployment, run, result)
-    evaluation = model_evaluation(workspace.read_json(f"{run}/evaluation/{METRICS_FILE}"))
-    if show:
-        print(json.dumps([request, evaluation], indent=1))
-        return
     version = result["version"]
-    served = f"{run.rpartition('/runs/')[0]}/serving/{version}"
     with google_cloud.service_errors(run, "cannot be registered"):
         client = google_cloud.vertex_client("ModelService", settings.region)
         parent = _parent_model(client, settings)
-        name = _version_of(client, parent, run) if parent else None
-        if name:
+        if parent and _version_of(client, parent, run):
             print(f"{run}: is registered already, as a version of {parent}")
-        else:
-            tensorflow_files.copy(served, f"{registered_folder(run)}/{version}")
-            upload = {"parent": settings.parent, "model": request}
-            if parent:
-                upload["parent_model"] = parent
-            uploaded = client.upload_model(request=upload).result()
-            name = f"{uploaded.model}@{uploaded.model_version_id}"
-            print(f"{name}: uploaded")
-        # An earlier try may have been lost between the two.
-        if evaluation and not list(client.list_model_evaluations(parent=name)):
-            client.import_model_evaluation(parent=name, model_evaluation=evaluation)
+            return
+        served = f"{run.rpartition('/runs/')[0]}/serving/{version}"
+        tensorflow_files.copy(served, f"{registered_folder(run)}/{version}")
+        sent = {"parent": settings.parent, "model": request}
+        if parent:
+            sent["parent_model"] = parent
+        uploaded = client.upload_model(request=sent).result()
+        print(f"{uploaded.model}@{uploaded.model_version_id}: uploaded")
 
 
-def register_last(deployment: Deployment, workspace_folder: str, show: bool) -> str | None:
+def register_last(deployment: Deployment, workspace_folder: str) -> None:
     """Registers the model of the last run, if it has published one.
-
-    Args:
-      deployment: the settings and images.
-      workspace_folder: folder of all runs.
-      show: True to print the request and do nothing.
-
-    Returns:
-      the folder of the run; None if it has published nothing.
 
     Raises:
       InputError: the last run has no result, or see `upload`.
@@ -85,12 +103,11 @@ def register_last(deployment: Deployment, workspace_folder: str, show: bool) -> 
     history = workspace.read_history(workspace_folder)
     run = f"{workspace_folder}/runs/{history.last:06d}"
     if run in history.published:
-        upload(deployment, run, show)
-        return run
-    if run in history.refused:
+        upload(deployment, run)
+    elif run in history.refused:
         print(f"{run}: published nothing, so there is nothing to register")
-        return None
-    raise InputError(f"--step={REGISTER}: no run of {workspace_folder} has ended; do one first")
+    else:
+        raise InputError(f"--step={REGISTER}: no run of {workspace_folder} has ended; do one first")
 
 
 def _parent_model(client: Any, settings: Settings) -> str | None:
@@ -101,7 +118,7 @@ def _parent_model(client: Any, settings: Settings) -> str | None:
 
 def _version_of(client: Any, parent: str, run: str) -> str | None:
     """Returns the name of a run's version in the registry, such as projects/…/models/5@2."""
-    number = run.rstrip("/").rpartition("/")[2]
+    number = run.rpartition("/")[2]
     for found in client.list_model_versions(request={"name": parent}):
         if found.labels.get("run") == number and found.artifact_uri == registered_folder(run):
             return f"{parent}@{found.version_id}"
@@ -134,59 +151,7 @@ def share_out(before: Mapping[str, int], mine: str, share: int) -> dict[str, int
     return dict.fromkeys(before, 0) | split | {mine: share}
 
 
-@dataclasses.dataclass(frozen=True)
-class Served:
-    """The endpoint as a run's version finds it.
-
-    Attributes:
-      endpoint: name of the endpoint; None before the first version is served.
-      mine: identifier of the run's version there; None if it isn't deployed.
-      others: identifiers of the other models that get requests.
-    """
-
-    endpoint: str | None
-    mine: str | None
-    others: tuple[str, ...]
-
-
-def find_served(settings: Settings, run: str) -> Served:
-    """Returns what the endpoint serves, for the registered version of a run.
-
-    Raises:
-      InputError: the run isn't registered, or Vertex AI refuses.
-    """
-    with google_cloud.service_errors(run, "cannot be served"):
-        version = _registered(settings, run.rstrip("/"))
-        client = google_cloud.vertex_client("EndpointService", settings.region)
-        found = list(client.list_endpoints(request={"parent": settings.parent, **NAMED}))
-    if not found:
-        return Served(None, None, ())
-    mine, split = _deployed_id(found[0], version), found[0].traffic_split
-    return Served(found[0].name, mine, tuple(n for n, part in split.items() if part and n != mine))
-
-
-def _registered(settings: Settings, run: str) -> str:
-    """Returns the name of a run's version in the registry.
-
-    Raises:
-      InputError: it isn't there.
-    """
-    client = google_cloud.vertex_client("ModelService", settings.region)
-    parent = _parent_model(client, settings)
-    version = parent and _version_of(client, parent, run)
-    if not version:
-        raise InputError(f"{run}: isn't in the registry; register it with `upload {run}`")
-    return version
-
-
-def _deployed_id(endpoint: Any, version: str) -> str | None:
-    """Returns the identifier of a version on an endpoint; None if it isn't deployed there."""
-    number = version.rpartition("@")[2]
-    deployed = (d.id for d in endpoint.deployed_models if d.model_version_id == number)
-    return next(deployed, None)
-
-
-def serve(settings: Settings, run: str, share: int, show: bool = False) -> None:
+def serve(settings: Settings, run: str, share: int) -> None:
     """Gives a registered model a share of the requests to the endpoint.
 
     The endpoint is made by the first call, and the model deployed if it isn't yet. With a share of
@@ -196,30 +161,37 @@ def serve(settings: Settings, run: str, share: int, show: bool = False) -> None:
       settings: the settings.
       run: folder of the run.
       share: share of the requests in percent.
-      show: True to print the shares that there would be and change nothing.
 
     Raises:
       InputError: the run isn't registered, or no other model can take the rest of the requests.
     """
     run = run.rstrip("/")
     with google_cloud.service_errors(run, "cannot be served"):
-        version = _registered(settings, run)
+        models = google_cloud.vertex_client("ModelService", settings.region)
+        parent = _parent_model(models, settings)
+        version = parent and _version_of(models, parent, run)
+        if not version:
+            raise InputError(f"{run}: isn't in the registry; register it with `upload {run}`")
         client = google_cloud.vertex_client("EndpointService", settings.region)
-        if show:
-            _show_shares(client, settings, version, share)
-            return
         endpoint = _endpoint(client, settings)
-        before = {
-            each.id: endpoint.traffic_split.get(each.id, 0) for each in endpoint.deployed_models
-        }
-        mine = _deployed_id(endpoint, version)
+        deployed = endpoint.deployed_models
+        before = {each.id: endpoint.traffic_split.get(each.id, 0) for each in deployed}
+        number = version.rpartition("@")[2]
+        mine = next((each.id for each in deployed if each.model_version_id == number), None)
         if mine is None and share:
-            split = share_out(before, "0", share)  # "0" stands for the model of this request
-            deployed = _deployed_model(version, run)
             request = {
                 "endpoint": endpoint.name,
-                "deployed_model": deployed,
-                "traffic_split": split,
+                "deployed_model": {
+                    "model": version,
+                    "display_name": f"{DISPLAY_NAME}-{run.rpartition('/')[2]}",
+                    "dedicated_resources": {
+                        "machine_spec": {"machine_type": SERVING_MACHINE},
+                        "min_replica_count": 1,
+                        "max_replica_count": 2,
+                    },
+                },
+                # "0" stands for the model of this request.
+                "traffic_split": share_out(before, "0", share),
             }
             client.deploy_model(request=request).result()
         elif mine is not None:
@@ -232,28 +204,18 @@ def serve(settings: Settings, run: str, share: int, show: bool = False) -> None:
     print(f"{endpoint.name}: {version} has {share} % of the requests")
 
 
-def _show_shares(client: Any, settings: Settings, version: str, share: int) -> None:
-    """Prints the endpoint and the shares of the requests that `serve` would leave."""
+def _endpoint(client: Any, settings: Settings) -> Any:
     found = list(client.list_endpoints(request={"parent": settings.parent, **NAMED}))
-    deployed = found[0].deployed_models if found else []
-    names = {each.id: f"{each.model}@{each.model_version_id}" for each in deployed}
-    before = {each.id: found[0].traffic_split.get(each.id, 0) for each in deployed}
-    mine = next((number for number, name in names.items() if name == version), version)
-    is_last = mine in before and len(before) == 1 and not share
-    split = {mine: 0} if is_last else share_out(before, mine, share)
-    shares = {names.get(number, version): part for number, part in split.items()}
-    where = found[0].name if found else f"a new endpoint {DISPLAY_NAME}"
-    print(json.dumps({"endpoint": where, "traffic_split": shares}, indent=1))
+    if found:
+        return found[0]
+    made = {"display_name": DISPLAY_NAME, "labels": LABELS, **settings.encryption}
+    return client.create_endpoint(parent=settings.parent, endpoint=made).result()
 
 
-def delete_endpoint(settings: Settings, show: bool) -> None:
+def delete_endpoint(settings: Settings) -> None:
     """Takes all models from the endpoint and deletes it, which ends its costs.
 
     The models stay in the registry, and `serve` makes the endpoint again.
-
-    Args:
-      settings: the settings.
-      show: True to print what would be deleted and delete nothing.
 
     Raises:
       InputError: Vertex AI refuses.
@@ -261,9 +223,6 @@ def delete_endpoint(settings: Settings, show: bool) -> None:
     with google_cloud.service_errors(DISPLAY_NAME, "the endpoint cannot be deleted"):
         client = google_cloud.vertex_client("EndpointService", settings.region)
         for endpoint in client.list_endpoints(request={"parent": settings.parent, **NAMED}):
-            if show:
-                print(f"{endpoint.name}: would be deleted")
-                continue
             deployed = [each.id for each in endpoint.deployed_models]
             while deployed:
                 # A model goes only without requests, which one of the others takes meanwhile.
@@ -273,24 +232,3 @@ def delete_endpoint(settings: Settings, show: bool) -> None:
                 client.undeploy_model(request=request).result()
             client.delete_endpoint(name=endpoint.name).result()
             print(f"{endpoint.name}: deleted")
-
-
-def _endpoint(client: Any, settings: Settings) -> Any:
-    found = list(client.list_endpoints(request={"parent": settings.parent, **NAMED}))
-    if found:
-        return found[0]
-    made = {"display_name": DISPLAY_NAME, "labels": LABELS, **settings.encryption}
-    return client.create_endpoint(parent=settings.parent, endpoint=made).result()
-
-
-def _deployed_model(version: str, run: str) -> dict[str, Any]:
-    """Returns the DeployedModel of a version in the registry."""
-    return {
-        "model": version,
-        "display_name": f"{DISPLAY_NAME}-{run.rpartition('/')[2]}",
-        "dedicated_resources": {
-            "machine_spec": {"machine_type": SERVING_MACHINE},
-            "min_replica_count": 1,
-            "max_replica_count": 2,
-        },
-    }

@@ -7,22 +7,19 @@ deployment, so an earlier one can be taken again as it was:
     releases/COMMIT/retrain.toml       configuration of the retraining
     releases/COMMIT/deployment.json    settings and digests, for the steps of the pipeline
     releases/COMMIT/pipeline.json      the pipeline, as Vertex AI takes it
-    retraining_pipeline.json           the pipeline of the release in use, for arrivals
+    retraining_pipeline.json           the pipeline of the release in use
 """
 
 import json
 import pathlib
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from beambert.deploy import google_cloud
-from beambert.deploy.retraining.checks import MOUNTED, check_values
-from beambert.deploy.settings import Deployment, Release, Settings
-from beambert.deploy.vertex.requests import DISPLAY_NAME, pipeline_job, schedule
+from beambert.deploy.retraining.planning import MOUNTED, check_values
+from beambert.deploy.retraining.runs import Retraining
+from beambert.deploy.settings import DISPLAY_NAME, LABELS, Deployment, Release, Settings
 from beambert.errors import InputError
-
-if TYPE_CHECKING:
-    from beambert.deploy.retraining.runs import Retraining
 
 FOLDER = pathlib.Path(__file__).parents[1]
 
@@ -48,17 +45,49 @@ def find(settings: Settings, tag: str) -> Deployment:
 
 
 def in_use(settings: Settings) -> Deployment:
-    """Returns the deployment whose pipeline arrivals start.
+    """Returns the deployment that the schedule starts.
 
     Raises:
       InputError: nothing is deployed.
     """
+    return find(settings, _pipeline_in_use(settings)["labels"]["release"])
+
+
+def _pipeline_in_use(settings: Settings) -> dict[str, Any]:
     from beambert.pipelines.storage import tensorflow_files
 
     if not tensorflow_files.exists(settings.pipeline):
         raise InputError(f"{settings.pipeline}: is missing; deploy a release first")
-    found = json.loads(tensorflow_files.read_text(settings.pipeline))
-    return find(settings, found["labels"]["release"])
+    return json.loads(tensorflow_files.read_text(settings.pipeline))
+
+
+def pipeline_job(deployment: Deployment, pipeline: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a PipelineJob of a compiled pipeline."""
+    return {
+        "display_name": DISPLAY_NAME,
+        "labels": LABELS | {"release": deployment.release.tag[:63]},
+        "pipeline_spec": dict(pipeline),
+        "runtime_config": {
+            "gcs_output_directory": f"{deployment.settings.work}/pipeline",
+            "failure_policy": "PIPELINE_FAILURE_POLICY_FAIL_FAST",
+        },
+        "service_account": deployment.settings.account("beambert-pipeline"),
+        **deployment.settings.encryption,
+    }
+
+
+def schedule(deployment: Deployment, job: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a Schedule of a pipeline's job; a start during another run is left out."""
+    return {
+        "display_name": DISPLAY_NAME,
+        "cron": f"TZ=UTC {deployment.settings.schedule}",
+        "max_concurrent_run_count": 1,
+        "allow_queueing": False,
+        "create_pipeline_job_request": {
+            "parent": deployment.settings.parent,
+            "pipeline_job": dict(job),
+        },
+    }
 
 
 def deploy(deployment: Deployment, config_file: pathlib.Path, show: bool) -> None:
@@ -72,9 +101,7 @@ def deploy(deployment: Deployment, config_file: pathlib.Path, show: bool) -> Non
     Raises:
       InputError: the configuration is wrong, or a file cannot be written.
     """
-    import yaml
-
-    from beambert.deploy.retraining.runs import Retraining
+    from beambert.deploy.vertex.pipeline import compile_pipeline
     from beambert.pipelines.storage import tensorflow_files
 
     try:
@@ -82,49 +109,33 @@ def deploy(deployment: Deployment, config_file: pathlib.Path, show: bool) -> Non
     except OSError as error:
         raise InputError(f"--config={config_file}: cannot be read ({error.strerror})") from error
     retraining = Retraining.from_toml(config, str(config_file))
-    _check_places(retraining, config_file)
-    check_values(retraining)
-    compiled = (FOLDER / "retraining_pipeline.yaml").read_text("utf-8")
-    job = pipeline_job(deployment, yaml.safe_load(deployment.fill_in(compiled)))
-    if show:
-        print(json.dumps(schedule(deployment, job), indent=1))
-        return
-    from google.cloud import aiplatform_v1
-
-    sent = aiplatform_v1.PipelineJob.to_json(
-        aiplatform_v1.PipelineJob(job), always_print_fields_with_no_presence=False
-    )
-    tensorflow_files.write_bytes(deployment.config, config.encode())
-    tensorflow_files.write_bytes(deployment.file, deployment.to_json().encode())
-    tensorflow_files.write_bytes(deployment.pipeline, sent.encode())
-    _use(deployment, job, sent)
-
-
-def _check_places(config: "Retraining", config_file: pathlib.Path) -> None:
-    """Refuses folders that the machines of the steps would not find.
-
-    Raises:
-      InputError: a folder is on this machine.
-    """
-    places = {
-        "workspace": (config.workspace, "gs://"),
-        "finetune.data_dir": (str(config.finetune["data_dir"]), MOUNTED),
+    folders = {
+        "workspace": (retraining.workspace, "gs://"),
+        "finetune.data_dir": (str(retraining.finetune["data_dir"]), MOUNTED),
     }
-    for name, (folder, root) in places.items():
+    for name, (folder, root) in folders.items():
         if not folder.startswith(root):
             raise InputError(
                 f"--config={config_file}: {name}: {folder}: is on this machine, and each step runs "
                 f"on another; give one under {root}"
             )
+    check_values(retraining)
+    job = pipeline_job(deployment, compile_pipeline(deployment))
+    if show:
+        print(json.dumps(schedule(deployment, job), indent=1))
+        return
+    tensorflow_files.write_bytes(deployment.config, config.encode())
+    tensorflow_files.write_bytes(deployment.file, deployment.to_json().encode())
+    tensorflow_files.write_bytes(deployment.pipeline, json.dumps(job).encode())
+    _use(deployment, job)
 
 
-def rollback(settings: Settings, tag: str, show: bool) -> None:
+def rollback(settings: Settings, tag: str) -> None:
     """Puts an earlier deployment to use again, with the configuration that it had.
 
     Args:
       settings: the settings.
       tag: the release's commit.
-      show: True to print the request and do nothing.
 
     Raises:
       InputError: the release was never deployed.
@@ -135,47 +146,58 @@ def rollback(settings: Settings, tag: str, show: bool) -> None:
     if not tensorflow_files.exists(path):
         raise InputError(f"{tag}: was never deployed ({path} is missing); name an earlier release")
     deployment = Deployment.from_json(tensorflow_files.read_text(path), path)
-    sent = tensorflow_files.read_text(deployment.pipeline)
-    from google.cloud import aiplatform_v1
-
-    if show:
-        print(json.dumps(schedule(deployment, json.loads(sent)), indent=1))
-        return
-    job = aiplatform_v1.PipelineJob.to_dict(aiplatform_v1.PipelineJob.from_json(sent))
-    _use(deployment, job, sent)
+    _use(deployment, json.loads(tensorflow_files.read_text(deployment.pipeline)))
 
 
-def _use(deployment: Deployment, job: Mapping[str, Any], sent: str) -> None:
-    """Makes a pipeline the one that the schedule and arrivals start."""
+def _use(deployment: Deployment, job: Mapping[str, Any]) -> None:
+    """Makes a pipeline the one that the schedule and `start` start."""
     from beambert.pipelines.storage import tensorflow_files
 
     settings = deployment.settings
     request = schedule(deployment, job)
     with google_cloud.service_errors(DISPLAY_NAME, "the schedule cannot be made"):
         client = google_cloud.vertex_client("ScheduleService", settings.region)
-        wanted = {"parent": settings.parent, "filter": f'display_name="{DISPLAY_NAME}"'}
-        old = list(client.list_schedules(request=wanted))
+        old = _schedules(client, settings)
         created = client.create_schedule(parent=settings.parent, schedule=request)
-        tensorflow_files.write_bytes(settings.pipeline, sent.encode())
+        tensorflow_files.write_bytes(settings.pipeline, json.dumps(job).encode())
         for each in old:
             client.delete_schedule(name=each.name)
     print(f"{created.name}: {request['cron']}, release {deployment.release.tag}")
 
 
-def stop(settings: Settings, show: bool) -> None:
-    """Deletes the schedule; a later `deploy` makes it again.
+def _schedules(client: Any, settings: Settings) -> list[Any]:
+    wanted = {"parent": settings.parent, "filter": f'display_name="{DISPLAY_NAME}"'}
+    return list(client.list_schedules(request=wanted))
 
-    Args:
-      settings: the settings.
-      show: True to print what would be deleted and delete nothing.
+
+def start(settings: Settings) -> None:
+    """Starts the pipeline in use once, besides its schedule.
+
+    Raises:
+      InputError: nothing is deployed, or Vertex AI refuses.
+    """
+    with google_cloud.service_errors(DISPLAY_NAME, "the pipeline cannot be started"):
+        client = google_cloud.vertex_client("PipelineService", settings.region)
+        job = _pipeline_in_use(settings)
+        print(client.create_pipeline_job(parent=settings.parent, pipeline_job=job).name)
+
+
+def stop(settings: Settings) -> None:
+    """Deletes the schedule, and cancels pipelines at work; a later `deploy` makes it again.
+
+    A cancelled pipeline cancels its training job and releases its lock.
 
     Raises:
       InputError: Vertex AI refuses.
     """
     with google_cloud.service_errors(DISPLAY_NAME, "the schedule cannot be deleted"):
         client = google_cloud.vertex_client("ScheduleService", settings.region)
-        wanted = {"parent": settings.parent, "filter": f'display_name="{DISPLAY_NAME}"'}
-        for each in list(client.list_schedules(request=wanted)):
-            if not show:
-                client.delete_schedule(name=each.name)
-            print(f"{each.name}: {'would be ' if show else ''}deleted")
+        for each in _schedules(client, settings):
+            client.delete_schedule(name=each.name)
+            print(f"{each.name}: deleted")
+        pipelines = google_cloud.vertex_client("PipelineService", settings.region)
+        running = f'display_name="{DISPLAY_NAME}" AND state="PIPELINE_STATE_RUNNING"'
+        request = {"parent": settings.parent, "filter": running}
+        for each in pipelines.list_pipeline_jobs(request=request):
+            pipelines.cancel_pipeline_job(name=each.name)
+            print(f"{each.name}: cancelled")

@@ -17,7 +17,7 @@ from support.sample_text import WORDS, make_document
 from benchmarks import recipes, start_up
 
 ROOT = pathlib.Path(__file__).parents[2]
-SHARED = {"__init__", "equivalent_mutations", "measuring", "peer"}
+SHARED = {"__init__", "measuring", "peer"}
 NAMES = sorted(p.stem for p in (ROOT / "benchmarks").glob("*.py") if p.stem not in SHARED)
 # In the place of an interpreter that has another system: it looks at what it is given, and answers.
 STAND_IN = """#!{python}

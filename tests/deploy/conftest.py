@@ -1,28 +1,62 @@
 """Google Cloud's services for the tests of deploy/."""
 
+import types
+from typing import Any
+
 import pytest
+
+
+class Services:
+    """Clients of Vertex AI and Dataflow that keep requests and answer from a table.
+
+    A request is made of its real message, which refuses fields and enumerators that the protocol
+    lacks.
+
+    Attributes:
+      requests: (name of the method, request) in the order in which they came.
+      answers: name of a method -> its answer, an exception, or a function of the request.
+    """
+
+    def __init__(self):
+        self.requests: list[tuple[str, Any]] = []
+        self.answers: dict[str, Any] = {}
+
+    def client(self, *_: str) -> "Services":
+        return self
+
+    def sent(self, method: str) -> list[Any]:
+        return [request for name, request in self.requests if name == method]
+
+    def __getattr__(self, method: str) -> Any:
+        from google.cloud import aiplatform_v1, dataflow_v1beta3
+
+        name = f"{method.title().replace('_', '')}Request"
+        package = dataflow_v1beta3 if name == "ListJobsRequest" else aiplatform_v1
+
+        def call(request: Any = None, **fields: Any) -> Any:
+            made = getattr(package, name)(fields if request is None else request)
+            self.requests.append((method, made))
+            answer = self.answers[method]
+            answer = answer(made) if callable(answer) else answer
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+
+        return call
+
+
+def done(result: Any = None) -> Any:
+    """Returns the finished operation of a request that takes its time."""
+    return types.SimpleNamespace(result=lambda: result)
 
 
 @pytest.fixture
 def services(monkeypatch):
-    """Vertex AI and Dataflow on this machine, for the real clients; see `Services`."""
-    from google.cloud import aiplatform_v1, dataflow_v1beta3
-    from support.google_services import Services
-
     from beambert.deploy import google_cloud
-    from beambert.deploy.vertex import jobs
+    from beambert.deploy.retraining import live_jobs
 
     services = Services()
-    monkeypatch.setattr(
-        google_cloud,
-        "vertex_client",
-        lambda name, region: services.client(getattr(aiplatform_v1, f"{name}Client")),
-    )
-    monkeypatch.setattr(
-        google_cloud,
-        "dataflow_client",
-        lambda: services.client(dataflow_v1beta3.JobsV1Beta3Client),
-    )
-    monkeypatch.setattr(jobs, "SECONDS_BETWEEN_LOOKS", 0)
-    yield services
-    services.stop()
+    monkeypatch.setattr(google_cloud, "vertex_client", services.client)
+    monkeypatch.setattr(google_cloud, "dataflow_client", services.client)
+    monkeypatch.setattr(live_jobs, "SECONDS_BETWEEN_LOOKS", 0)
+    return services

@@ -1,6 +1,6 @@
 """The data command on a cluster of Flink that loses a machine or a worker in the middle of it.
 
-`make test-cluster` fetches Flink and runs this; it is no part of `make test`.
+`make test-flink` fetches Flink and runs this; it is no part of `make test`.
 """
 
 import bz2

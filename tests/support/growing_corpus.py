@@ -5,9 +5,35 @@ import pathlib
 import random
 
 from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS
-from benchmarks.attack.material import RETRAINING
 from support.sample_text import WORDS, make_document
 
+RETRAINING = """\
+workspace = "{root}/workspace"
+input = ["{root}/text/*.jsonl"]
+vocab_file = "{root}/vocab.txt"
+{more}
+[data]
+max_seq_length = 32
+dupe_factor = 1
+num_shards = 1
+{data}
+[pretrain]
+recipe = "tiny"
+train_batch_size = 8
+[pretrain.first]
+model = "{root}/bert_config.json"
+num_train_steps = 20
+[pretrain.further]
+num_train_steps = 10
+[finetune]
+task = "classification"
+data_dir = "{root}/task"
+max_seq_length = 24
+train_batch_size = 8
+learning_rate = {learning_rate}
+num_train_epochs = {epochs}
+[evaluate]
+"""
 SENTENCE_OF_A_CLASS = {
     "music": ["song", "album", "music", "played"],
     "town": ["river", "village", "church", "school"],

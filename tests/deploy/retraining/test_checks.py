@@ -7,8 +7,8 @@ import pytest
 from support import growing_corpus as corpus
 from support.stand_in_commands import Commands
 
-from beambert.deploy.retraining import checks, workspace
 from beambert.deploy.retraining import command as retrain
+from beambert.deploy.retraining import planning, workspace
 from beambert.deploy.retraining.runs import command, next_run
 from beambert.errors import InputError
 
@@ -65,7 +65,7 @@ def test_a_first_encoder_is_that_of_the_first_run_only(tmp_path):
     model = re.search(r"model = .*\n", path.read_text())[0]
     path.write_text(path.read_text().replace(model, "init = 'published'\n"))
     config = workspace.read_config(str(path))
-    checks.check_values(config)
+    planning.check_values(config)
     first, further = (
         [word for word in command("encoder", config, run) if word.startswith("--init=")]
         for run in (next_run(config, (), 1, 1), next_run(config, ("w/runs/000001",), 2, 1))
@@ -77,7 +77,7 @@ def test_a_tracker_that_only_the_trainers_have(tmp_path, monkeypatch):
     monkeypatch.setattr("beambert.trainer.loop.config._is_installed", lambda name: False)
     path = corpus.write_config(tmp_path)
     path.write_text(path.read_text().replace("[finetune]\n", '[finetune]\ntracker = "wandb"\n'))
-    checks.check_values(workspace.read_config(str(path)))
+    planning.check_values(workspace.read_config(str(path)))
 
 
 def test_a_vocabulary_that_is_not_there(tmp_path):

@@ -1,7 +1,5 @@
 """The components of the compiled pipeline as processes, with all that they share in a bucket."""
 
-import functools
-import json
 import os
 import pathlib
 import re
@@ -12,20 +10,14 @@ import time
 
 import pytest
 import tensorflow as tf
-import yaml
 from support import emulated_storage, forked
 from support import growing_corpus as corpus
-from support.google_services import Services
-from support.vertex_endpoint import Vertex
 
 from beambert.deploy.retraining import workspace
 from beambert.deploy.retraining.runs import STEPS
 from beambert.deploy.settings import Deployment, Release, Settings
-from beambert.deploy.vertex import requests
-from beambert.deploy.vertex.pipeline import FILE
-from beambert.deploy.vertex.registry import REGISTER
+from beambert.deploy.vertex import jobs
 from beambert.pipelines.files import beam_files
-from beambert.pipelines.storage import tensorflow_files
 
 pytestmark = pytest.mark.release
 ROOT = pathlib.Path(__file__).parents[3]
@@ -33,7 +25,7 @@ HOLDER = "projects/1/locations/r/pipelineJobs/beambert-1"
 SETTINGS = Settings("my-project", "us-central1", "bucket", "a@b", "0 3 * * *", "v5e-8-spot")
 DEPLOYMENT = Deployment(SETTINGS, Release("commit"))
 WORKSPACE = "gs://bucket/all/workspace"
-TASKS = ("plan", *STEPS, REGISTER, "release")
+TASKS = ("plan", *STEPS, "release")
 # The request that each component is refused or killed in. A part of its work is done then.
 MOMENTS = {
     "plan": r"POST .*/runs/\d+/run\.json.*",
@@ -43,53 +35,26 @@ MOMENTS = {
     "baseline": r"POST .*/baseline/metrics\.json.*",
     "evaluation": r"POST .*/evaluation/metrics\.json.*",
     "serving": r"POST .*/serving/\d+/saved_model\.pb.*",
-    "register": r"POST .*/registered/\d+/saved_model\.pb.*",
     "release": r"DELETE .*/LOCK",
 }
-# The module of a component, with Vertex AI on this machine.
-WITH_VERTEX = """
-import runpy, sys
-sys.path.append("tests")
-from google.cloud import aiplatform_v1
-from support.google_services import client_at
-from beambert.deploy import google_cloud
-google_cloud.vertex_client = lambda name, _: client_at(
-    PORT, getattr(aiplatform_v1, name + "Client")
-)
-runpy.run_module("beambert.deploy.vertex", run_name="__main__")
-"""
 SECONDS = 900  # a component takes some, and minutes on a machine that others share
 
 
-def component(task, outputs, port):
-    """Returns what a pipeline's component runs, its parameters in their places.
+def component(task, outputs):
+    """Returns what a pipeline's component runs.
 
     Of those that wait for a custom job, what the job's container runs.
     """
-    if task in requests.ON_ACCELERATORS:
-        return [sys.executable, "-m", "beambert", *requests.step_arguments(DEPLOYMENT.config, task)]
-    spec = yaml.safe_load(DEPLOYMENT.fill_in(FILE.read_text()))
-    container = spec["deploymentSpec"]["executors"][f"exec-{task}"]["container"]
-    words = [sys.executable, *container["command"][1:], *container["args"]]
-    values = {"{{$.inputs.parameters['holder']}}": HOLDER}
-    values["{{$.outputs.parameters['outcome'].output_file}}"] = str(outputs / "outcome")
-    values["{{$}}"] = json.dumps(
-        {
-            "outputs": {
-                "outputFile": f"{outputs}/{task}.json",
-                "artifacts": {"made": {"artifacts": [{"name": "made"}]}},
-            }
-        }
-    )
-    if task == REGISTER:
-        assert words[1:3] == ["-m", "beambert.deploy.vertex"]
-        words[1:3] = ["-c", WITH_VERTEX.replace("PORT", str(port))]
-    return [functools.reduce(lambda w, v: w.replace(*v), values.items(), w) for w in words]
+    if task in jobs.ON_ACCELERATORS:
+        return [sys.executable, "-m", "beambert", *jobs.step_arguments(DEPLOYMENT.config, task)]
+    words = ["-m", "beambert.deploy.vertex", f"--deployment={DEPLOYMENT.file}", "step"]
+    outcome = ["--outcome_file", str(outputs / "outcome")] if task == "plan" else []
+    return [sys.executable, *words, f"--step={task}", f"--holder={HOLDER}", *outcome]
 
 
-def start(task, outputs, environment, vertex):
+def start(task, outputs, environment):
     return forked.Popen(
-        component(task, outputs, vertex.services.port),
+        component(task, outputs),
         cwd=ROOT,
         env=os.environ | environment | {"CUDA_VISIBLE_DEVICES": "-1"},
         stdout=subprocess.PIPE,
@@ -103,8 +68,6 @@ def run(task, *places):
     outputs, process = places[0], start(task, *places)
     printed, _ = process.communicate(timeout=SECONDS)
     assert process.returncode == 0, printed
-    if task in STEPS and task not in requests.ON_ACCELERATORS:
-        assert (outputs / f"{task}.json").exists()
     assert (outputs / "outcome").read_text() == "new"
     held = "LOCK" in beam_files.list_folder(WORKSPACE)
     assert held == (task != "release")
@@ -147,18 +110,11 @@ def answer(version):
 
 
 @pytest.fixture(scope="module")
-def vertex():
-    services = Services()
-    yield Vertex(services)
-    services.stop()
-
-
-@pytest.fixture(scope="module")
 def outputs(tmp_path_factory):
     return tmp_path_factory.mktemp("outputs")
 
 
-def test_each_component_is_refused_once(gs, storage_environment, outputs, vertex):
+def test_each_component_is_refused_once(gs, storage_environment, outputs):
     """A permission is revoked in the middle of each; once it is back, the first version is made."""
     corpus.make(outputs)
     text = corpus.write_config(outputs).read_text()
@@ -174,33 +130,24 @@ def test_each_component_is_refused_once(gs, storage_environment, outputs, vertex
     printed = {}
     for task in TASKS:
         if task != "baseline":  # the first run has none
-            print(task, refuse(task, outputs, storage_environment, vertex))
-        printed[task] = run(task, outputs, storage_environment, vertex)
+            print(task, refuse(task, outputs, storage_environment))
+        printed[task] = run(task, outputs, storage_environment)
     assert "continuing from step 4" in printed["encoder"]
     assert answer(1) == [b"music"]
-    assert [model.labels["version"] for model in vertex.versions] == ["1"]
 
 
-def test_each_component_is_killed_once(gs, storage_environment, outputs, vertex):
+def test_each_component_is_killed_once(gs, storage_environment, outputs):
     """The pipeline that goes on from the version of the test above serves the next one."""
     beam_files.write_bytes(f"{gs}/all/text/2.jsonl", corpus.deliver(outputs, 2).read_bytes())
     printed = {}
     for task in TASKS:
-        (outputs / f"{task}.json").unlink(missing_ok=True)
-        kill(task, outputs, storage_environment, vertex)
-        printed[task] = run(task, outputs, storage_environment, vertex)
+        kill(task, outputs, storage_environment)
+        printed[task] = run(task, outputs, storage_environment)
     # What was killed goes on, and no other step is done again.
     assert "continuing from step 4" in printed["encoder"]
     assert not [step for step in STEPS if printed[step].count("] $") != 1]
     assert answer(2) == [b"music"]
     history = workspace.read_history(WORKSPACE)
     assert len(history.published) == history.greatest == 2 and history.open is None
-    # Each version is registered once, with its own files and its evaluation.
-    assert [model.labels["version"] for model in vertex.versions] == ["1", "2"]
-    assert [len(found) for found in vertex.evaluations.values()] == [1, 1]
-    registered = vertex.versions[-1].artifact_uri
-    assert tensorflow_files.list_folder(registered) == ["2"]
-    served = tensorflow_files.list_folder(f"{WORKSPACE}/serving/2")
-    assert tensorflow_files.list_folder(f"{registered}/2") == served
-    process = start("plan", outputs, storage_environment, vertex)
+    process = start("plan", outputs, storage_environment)
     assert "nothing new" in process.communicate(timeout=SECONDS)[0] and process.returncode == 0

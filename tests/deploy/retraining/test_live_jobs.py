@@ -2,8 +2,8 @@
 
 import pathlib
 
-import grpc
 import pytest
+from google.api_core.exceptions import NotFound, PermissionDenied, ServiceUnavailable
 from google.cloud import dataflow_v1beta3 as dataflow
 from support import growing_corpus as corpus
 
@@ -37,25 +37,20 @@ class Job:
 
     def __init__(self, services, name, looks, at_end=lambda: None):
         self.name, self.looks, self.at_end = name, looks, at_end
-        services.answers["ListJobs"] = self
+        services.answers["list_jobs"] = self
 
     def __call__(self, request):
         assert request.filter == dataflow.ListJobsRequest.Filter.ACTIVE
         assert (request.project_id, request.location) == ("p", "r")
         if request.name != self.name or not self.looks:
-            return dataflow.ListJobsResponse()
+            return []
         self.looks -= 1
         if not self.looks:
             self.at_end()
-        return dataflow.ListJobsResponse(jobs=[dataflow.Job(id="2026-1", name=self.name)])
+        return [dataflow.Job(id="2026-1", name=self.name)]
 
 
-@pytest.fixture
-def quick(monkeypatch):
-    monkeypatch.setattr(live_jobs, "SECONDS_BETWEEN_LOOKS", 0)
-
-
-def test_what_a_live_job_makes_counts(config, open_run, services, quick, capsys):
+def test_what_a_live_job_makes_counts(config, open_run, services, capsys):
     """Nothing is deleted under it; after its end the run goes on with its records."""
     run, shard = open_run
 
@@ -71,7 +66,7 @@ def test_what_a_live_job_makes_counts(config, open_run, services, quick, capsys)
     assert printed.count("waits for the Dataflow job 2026-1") == 1
 
 
-def test_a_live_job_that_fails_is_begun_again(config, open_run, services, quick):
+def test_a_live_job_that_fails_is_begun_again(config, open_run, services):
     run, shard = open_run
     Job(services, records_job(config, run).name, 2, lambda: None)
     retrain.begin(retrain.plan(config))
@@ -79,7 +74,7 @@ def test_a_live_job_that_fails_is_begun_again(config, open_run, services, quick)
 
 
 def test_a_component_that_is_tried_again_sends_no_second_job(
-    config, open_run, services, quick, monkeypatch
+    config, open_run, services, monkeypatch
 ):
     run, shard = open_run
     sent = []
@@ -97,10 +92,10 @@ def test_jobs_of_others_are_not_awaited(config, open_run, services):
     assert live_jobs.live_records(config, run) == []
 
 
-@pytest.mark.parametrize("status", [grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.NOT_FOUND])
+@pytest.mark.parametrize("status", [PermissionDenied("no"), NotFound("no")])
 def test_a_look_that_fails_changes_nothing(config, open_run, services, status):
     run, shard = open_run
-    services.answers["ListJobs"] = status
+    services.answers["list_jobs"] = status
     for start in (
         lambda: retrain.begin(retrain.plan(config)),
         lambda: retrain.run_step("records", config, run),
@@ -124,7 +119,7 @@ def test_no_account_is_a_sentence(config, open_run, monkeypatch):
 
 
 def test_a_dry_run_waits_for_nothing(config, open_run, services):
-    services.answers["ListJobs"] = grpc.StatusCode.UNAVAILABLE
+    services.answers["list_jobs"] = ServiceUnavailable("no")
     assert retrain.plan(config, is_dry=True).number == "000001"
     assert not services.requests
 

@@ -16,7 +16,7 @@ import tensorflow as tf
 from support import forked
 from support import growing_corpus as corpus
 
-from beambert.deploy.retraining import command, deliveries, workspace
+from beambert.deploy.retraining import command, planning, workspace
 from beambert.errors import InputError
 from beambert.pipelines import create_pretraining_data
 from beambert.pipelines.files import beam_files, input_files
@@ -233,7 +233,7 @@ def test_a_bucket_without_permission(gs, tmp_path):
     with pytest.raises(InputError, match="forbidden/runs: cannot be listed .*403"):
         workspace.read_history(f"{gs}/forbidden")  # it must not seem to be empty
     with pytest.raises(InputError, match="forbidden/.: cannot be listed .*403"):
-        deliveries.read_deliveries([f"{gs}/forbidden/*"], frozenset(), 0.0)
+        planning.read_deliveries([f"{gs}/forbidden/*"], frozenset(), 0.0)
     with pytest.raises(InputError, match="--vocab_file=gs://bucket/forbidden/v: cannot be read"):
         beam_files.read_bytes(f"{gs}/forbidden/v", "--vocab_file")
     with pytest.raises(InputError, match="^gs://bucket/forbidden/a: cannot be read .*403"):
@@ -281,17 +281,18 @@ def test_a_plan_on_a_bucket(gs, tmp_path, capsys):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("state", "outcome"),
-    [("CANCELLED", "new"), ("FAILED", "new"), ("RUNNING", "busy"), ("PAUSED", "busy")],
+    [("CANCELLED", "new"), ("FAILED", "new"), ("RUNNING", "busy"), ("", "new")],
 )
 def test_the_lock_of_a_pipeline_that_is_over(gs, tmp_path, services, state, outcome):
     """A cancelled pipeline may have had no time to release it, and the lease lasts a week."""
+    from google.api_core.exceptions import NotFound
     from google.cloud import aiplatform_v1
 
     root, before = f"{gs}/{tmp_path.name}", HOLDER.replace("-1", "-0")
     put_in(root, tmp_path)
     leases.Lease(f"{root}/workspace/LOCK").acquire(before, leases.PIPELINE_LEASE)
-    found = aiplatform_v1.PipelineJob(name=before, state=f"PIPELINE_STATE_{state}")
-    services.answers["GetPipelineJob"] = found
+    found = state and aiplatform_v1.PipelineJob(name=before, state=f"PIPELINE_STATE_{state}")
+    services.answers["get_pipeline_job"] = found or NotFound("it was deleted")
     flags = [f"--config={root}/retrain.toml", "--step=plan", f"--holder={HOLDER}"]
     command.main([*flags, f"--outcome_file={tmp_path}/outcome"])
     assert (tmp_path / "outcome").read_text() == outcome

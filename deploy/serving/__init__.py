@@ -1,1 +1,0 @@
-"""A server of SavedModels: MLServer, its settings and a client."""

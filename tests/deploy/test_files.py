@@ -1,0 +1,128 @@
+"""The images, their locks, Terraform's variables and the script of the smoke test."""
+
+import json
+import os
+import pathlib
+import re
+import subprocess
+
+import pytest
+import yaml
+from support.absent_packages import BEAM_PACKAGES, without
+from support.cloud_samples import DEPLOYMENT
+
+from beambert.deploy import manifest
+from beambert.errors import InputError
+
+ROOT = pathlib.Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy"
+LOCKS = ROOT / "requirements"
+
+
+def locked(name: str) -> dict[str, str]:
+    """Returns the packages of a lock and their versions."""
+    lines = (LOCKS / name).read_text().splitlines()
+    pins = [line.removesuffix("\\").split(";")[0].strip() for line in lines if line[:1].isalnum()]
+    return {package: version for package, _, version in (pin.partition("==") for pin in pins)}
+
+
+def test_the_locks_agree():
+    """Images are built of several of them, and a trainer's models are read by the others."""
+    tested, gpu, tpu = (locked(f"{name}.lock") for name in ("requirements", "gpu", "tpu"))
+    assert {name: tested[name] for name in tested.keys() & gpu.keys()} == {
+        name: gpu[name] for name in tested.keys() & gpu.keys()
+    }
+    # 0.0.51, which tensorflow-tpu asks for, aborts at its start.
+    assert tpu["libtpu"] == "0.0.21"
+    assert tpu["google-cloud-storage"] == tested["google-cloud-storage"]
+    dockerfile = (DEPLOY / "dataflow" / "Dockerfile").read_text()
+    assert f"ARG BEAM={tested['apache-beam']}\n" in dockerfile
+
+
+@pytest.mark.slow
+def test_training_steps_need_no_beam(tmp_path, run_python):
+    config = tmp_path / "retrain.toml"
+    config.write_text(DEPLOYMENT.fill_in((DEPLOY / "retrain.toml").read_text()))
+    readers = ("datasketch", "mwparserfromhell", "pyarrow", "sentencex", "zstandard", "matplotlib")
+    assert not set(readers) & locked("tpu.lock").keys()
+    code = (
+        without((*BEAM_PACKAGES, *readers, "kfp"))
+        + f"""
+import beambert.deploy.retraining.command
+from beambert.deploy.retraining import workspace
+workspace.read_config("{config}")  # with the parsers of all commands
+print("read")
+"""
+    )
+    assert run_python(code) == "read"
+
+
+@pytest.fixture
+def run_python():
+    import sys
+
+    def run(code: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    return run
+
+
+def test_the_build_writes_the_digests_that_deploying_reads(tmp_path):
+    """Those of this registry, also of an image that is known under another name, too."""
+    steps = yaml.safe_load((DEPLOY / "cloudbuild.yaml").read_text())["steps"]
+    (script,) = (step["script"] for step in steps if step["id"] == "digests")
+    docker = tmp_path / "docker"
+    docker.write_text(
+        """#!/bin/sh
+name=$(echo "$3" | sed 's|.*/||; s|:.*||')
+echo "tensorflow/$name@sha256:other"
+echo "r-docker.pkg.dev/p/beambert/$name@sha256:of-$name"
+"""
+    )
+    docker.chmod(0o755)
+    environment = {"_REGISTRY": "r-docker.pkg.dev/p/beambert", "_COMMIT": "abc"}
+    environment["PATH"] = f"{tmp_path}:/usr/bin:/bin"
+    subprocess.run(["bash", "-c", script], cwd=tmp_path, env=environment, check=True)
+    digests = json.loads((tmp_path / "images.json").read_text())
+    assert set(digests) == {"beam", "trainer-tpu", "trainer-gpu", "serving"}
+    assert all(value == f"sha256:of-{name}" for name, value in digests.items())
+
+
+def test_every_variable_and_value_of_terraform_is_declared():
+    text = "".join(path.read_text() for path in (DEPLOY / "terraform").glob("*.tf"))
+    declared = set(re.findall(r'^variable "(\w+)"', text, re.MULTILINE))
+    assert set(re.findall(r"\bvar\.(\w+)", text)) <= declared
+    values = (DEPLOY / "terraform" / "terraform.tfvars").read_text()
+    assert set(re.findall(r"^(\w+) *=", values, re.MULTILINE)) == declared
+    for name in set(re.findall(r"(?<!data\.)\b((?:google|data\.google)_\w+\.\w+)", text)):
+        kind, _, label = name.rpartition(".")
+        assert f'"{kind.removeprefix("data.")}" "{label}"' in text, name
+    for name in set(re.findall(r"\blocal\.(\w+)", text)):
+        assert re.search(rf"^  {name} *=", text, re.MULTILINE), name
+
+
+def test_the_smoke_test_prints_its_calls(tmp_path):
+    done = subprocess.run(
+        ["bash", str(DEPLOY / "smoke.sh")],
+        env=os.environ | {"DRY_RUN": "1", "COMMIT": "abc"},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert "terraform -chdir=deploy/terraform apply" in done.stdout
+    assert "deploy.vertex --release=abc deploy --config=deploy/smoke.toml" in done.stdout
+    assert done.stdout.rstrip().endswith("destroy -auto-approve")
+
+
+def test_a_manifest_of_files(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("b.jsonl", "a.jsonl"):
+        (tmp_path / name).write_text(name)
+    manifest.main(["--folder=gs://b-text", "b.jsonl", "a.jsonl"])
+    found = json.loads(capsys.readouterr().out)
+    paths = ["gs://b-text/a.jsonl", "gs://b-text/b.jsonl"]
+    assert found == {"files": [{"path": path, "bytes": 7} for path in paths]}
+    with pytest.raises(InputError, match="c.jsonl"):
+        manifest.main(["c.jsonl"])

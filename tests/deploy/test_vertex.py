@@ -1,0 +1,388 @@
+"""Requests to Vertex AI against its own protocol: jobs, releases, the pipeline, the registry."""
+
+import dataclasses
+import datetime
+import json
+import os
+import re
+import signal
+import types
+
+import pytest
+from google.api_core.exceptions import PermissionDenied
+from google.cloud import aiplatform_v1 as aiplatform
+from support import growing_corpus as corpus
+from support.cloud_samples import COMMIT, DEPLOYMENT, RELEASE, SETTINGS
+
+from beambert.deploy.retraining import workspace
+from beambert.deploy.retraining.runs import STEPS, Retraining, next_run
+from beambert.deploy.settings import FILE, Deployment, Release, Settings
+from beambert.deploy.vertex import __main__ as command
+from beambert.deploy.vertex import jobs, registry, releases
+from beambert.errors import InputError
+from beambert.pipelines.storage import tensorflow_files
+
+JOB = jobs.job_by_hand(DEPLOYMENT, ["pretrain"], 5)
+ONE = "projects/p/locations/r/customJobs/1"
+
+
+def custom_job(state, code=0, message=""):
+    error = {"code": code, "message": message}
+    now = datetime.datetime.now(datetime.UTC)
+    return aiplatform.CustomJob(name=ONE, state=f"JOB_STATE_{state}", error=error, create_time=now)
+
+
+def done(result=None):
+    return types.SimpleNamespace(result=lambda: result)
+
+
+@pytest.fixture
+def vertex(services, monkeypatch):
+    """Vertex without a job, whose jobs succeed, and without a schedule, a model or an endpoint."""
+    monkeypatch.setattr(jobs, "SECONDS_BETWEEN_LOOKS", 0)
+    services.answers = {
+        "list_custom_jobs": [],
+        "create_custom_job": custom_job("PENDING"),
+        "get_custom_job": custom_job("SUCCEEDED"),
+        "cancel_custom_job": None,
+        "list_schedules": [aiplatform.Schedule(name="old")],
+        "create_schedule": aiplatform.Schedule(name="new"),
+        "delete_schedule": None,
+    }
+    return services
+
+
+@pytest.fixture
+def bucket(monkeypatch):
+    """The bucket of the configuration: path -> content."""
+    files = {}
+    monkeypatch.setattr(tensorflow_files, "exists", files.__contains__)
+    monkeypatch.setattr(tensorflow_files, "read_text", lambda path, *_: files[path].decode())
+    monkeypatch.setattr(tensorflow_files, "write_bytes", files.__setitem__)
+    monkeypatch.setattr(Settings, "read", lambda: SETTINGS)
+    return files
+
+
+@pytest.mark.parametrize("trainer", jobs.TRAINERS)
+def test_jobs_are_what_vertex_takes(trainer):
+    deployment = Deployment(dataclasses.replace(SETTINGS, trainer=trainer), RELEASE)
+    job = aiplatform.CustomJob(jobs.custom_job(deployment, "encoder", ["retrain"], 1))
+    (pool,) = job.job_spec.worker_pool_specs
+    is_tpu = trainer.startswith("v5e")
+    assert (pool.machine_spec.accelerator_count == 0) == is_tpu
+    assert ("/trainer-tpu@sha256:" in pool.container_spec.image_uri) == is_tpu
+    spot = aiplatform.Scheduling.Strategy.SPOT
+    assert (job.job_spec.scheduling.strategy == spot) == trainer.endswith("spot")
+    if is_tpu:  # ct5lp-hightpu-Nt is a host with N chips
+        rows, columns = map(int, pool.machine_spec.tpu_topology.split("x"))
+        assert f"-{rows * columns}t" in pool.machine_spec.machine_type
+
+
+def test_unknown_trainer():
+    settings = dataclasses.replace(SETTINGS, trainer="v6e")
+    with pytest.raises(InputError, match="trainer v6e"):
+        jobs.custom_job(Deployment(settings, RELEASE), "x", [], 1)
+
+
+def test_jobs_of_runs_steps_and_workspaces_have_different_names(tmp_path):
+    one = workspace.read_config(str(corpus.write_config(tmp_path)))
+    other = Retraining(**vars(one) | {"workspace": "elsewhere"})
+    names = [
+        aiplatform.CustomJob(jobs.step_job(DEPLOYMENT, config, run, step)).display_name
+        for config in (one, other)
+        for run in (next_run(config, (), number, 1) for number in (1, 2))
+        for step in jobs.ON_ACCELERATORS
+    ]
+    assert len(set(names)) == len(names)
+
+
+def test_a_job_runs_to_its_end(vertex):
+    jobs.run_to_end(SETTINGS, JOB)
+    (created,) = vertex.sent("create_custom_job")
+    assert created.parent == "projects/my-project/locations/us-central1"
+    assert created.custom_job == aiplatform.CustomJob(JOB)
+
+
+def test_a_repeated_step_waits_for_the_job_at_work(vertex):
+    vertex.answers["list_custom_jobs"] = [custom_job("FAILED"), custom_job("RUNNING")]
+    jobs.run_to_end(SETTINGS, JOB)
+    assert not vertex.sent("create_custom_job") and vertex.sent("get_custom_job")
+
+
+@pytest.mark.parametrize("failing", ["list_custom_jobs", "create_custom_job", "get_custom_job"])
+def test_a_service_that_refuses(vertex, failing):
+    """If the list can't be read, nothing is started: a job may be at work."""
+    vertex.answers[failing] = PermissionDenied("no")
+    with pytest.raises(InputError, match=JOB["display_name"]):
+        jobs.run_to_end(SETTINGS, JOB)
+    assert len(vertex.sent("create_custom_job")) == (failing != "list_custom_jobs")
+
+
+def test_sigterm_leaves_no_accelerators_at_work(vertex):
+    def terminate(_):
+        vertex.answers["list_custom_jobs"] = [custom_job("SUCCEEDED"), custom_job("RUNNING")]
+        os.kill(os.getpid(), signal.SIGTERM)
+        return custom_job("RUNNING")
+
+    vertex.answers["get_custom_job"] = terminate
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(SystemExit) as ended:
+        jobs.run_to_end(SETTINGS, JOB)
+    assert ended.value.code == 143 and signal.getsignal(signal.SIGTERM) == before
+    assert [request.name for request in vertex.sent("cancel_custom_job")] == [ONE]
+
+
+@pytest.mark.parametrize(
+    ("code", "message"), [(3, "exited with a non-zero status of 2."), (7, "no quota")]
+)
+def test_a_job_that_fails_is_not_repeated(vertex, code, message):
+    vertex.answers["get_custom_job"] = custom_job("FAILED", code, message)
+    with pytest.raises(InputError, match=message):
+        jobs.run_to_end(SETTINGS, JOB)
+    assert len(vertex.sent("create_custom_job")) == 1
+
+
+def test_spot_first_then_on_demand(vertex):
+    """The command continues from its last checkpoint, so no machine's work is lost."""
+    ends = iter([custom_job("FAILED", code, "gone") for code in (14, 14, 8)])
+    vertex.answers["get_custom_job"] = lambda _: next(ends, custom_job("SUCCEEDED"))
+    jobs.run_to_end(SETTINGS, JOB)
+    sent = [r.custom_job.job_spec.scheduling for r in vertex.sent("create_custom_job")]
+    assert [each.strategy.name for each in sent] == ["SPOT"] * 3 + ["STANDARD"]
+    assert not sent[-1].restart_job_on_worker_restart
+    on_demand = sent[-1]
+    vertex.answers["get_custom_job"] = custom_job("FAILED", 14, "gone")
+    with pytest.raises(InputError, match="gone"):
+        jobs.run_to_end(SETTINGS, jobs._on_demand(JOB))
+    assert vertex.sent("create_custom_job")[-1].custom_job.job_spec.scheduling == on_demand
+
+
+def test_no_machine_for_a_day(vertex):
+    job = custom_job("PENDING")
+    job.create_time = datetime.datetime.now(datetime.UTC) - 2 * jobs.QUEUE_LIMIT
+    vertex.answers["get_custom_job"] = job
+    with pytest.raises(InputError, match="no machine was free"):
+        jobs.run_to_end(SETTINGS, JOB)
+    assert len(vertex.sent("cancel_custom_job")) == 1
+
+
+@pytest.mark.slow
+def test_releases_and_rollback(bucket, vertex, capsys):
+    """What is deployed can be taken again as it was; `start` sends what is in use."""
+    first = {}
+    for tag in ("aaaa", "bbbb"):
+        digests = dict.fromkeys(RELEASE.digests, f"sha256:{tag}")
+        bucket[f"gs://my-bucket-config/builds/{tag}.json"] = json.dumps(digests).encode()
+        command.main([f"--release={tag}", "deploy"])
+        first = first or dict(bucket)
+    assert releases.in_use(SETTINGS).release.tag == "bbbb"
+    command.main(["rollback", "aaaa"])
+    assert releases.in_use(SETTINGS).release.tag == "aaaa"
+    assert bucket[SETTINGS.pipeline] == first[SETTINGS.pipeline]
+    one, _, three = (request.schedule for request in vertex.sent("create_schedule"))
+    assert one == three and one.cron == "TZ=UTC 0 * * * *" and one.max_concurrent_run_count == 1
+    assert [request.name for request in vertex.sent("delete_schedule")] == ["old"] * 3
+    vertex.answers["create_schedule"] = PermissionDenied("no")
+    with pytest.raises(InputError, match="the schedule cannot be made"):
+        command.main(["rollback", "bbbb"])
+    assert releases.in_use(SETTINGS).release.tag == "aaaa"
+    vertex.answers["create_pipeline_job"] = aiplatform.PipelineJob(name="started")
+    command.main(["start"])
+    (started,) = vertex.sent("create_pipeline_job")
+    assert started.pipeline_job == one.create_pipeline_job_request.pipeline_job
+    capsys.readouterr()
+    sent, before = len(vertex.requests), dict(bucket)
+    command.main(["--show", "--release=cccc", "deploy"])
+    shown = aiplatform.Schedule(json.loads(capsys.readouterr().out))
+    assert "beam:cccc" in str(shown)
+    assert len(vertex.requests) == sent and bucket == before
+
+
+@pytest.mark.slow
+def test_the_pipeline_runs_the_steps_in_their_order():
+    from beambert.deploy.vertex.pipeline import compile_pipeline
+
+    spec = compile_pipeline(DEPLOYMENT)
+    for executor in spec["deploymentSpec"]["executors"].values():
+        container = executor["container"]
+        assert container["image"] == DEPLOYMENT.image("beam")
+        words = [*container["command"], *container["args"]]
+        parsed = [re.sub(r"\{\{.*'name'\]\}\}", "records", word) for word in words[3:]]
+        flags = command.build_parser().parse_args(parsed)
+        assert flags.kind == "step" and flags.deployment == DEPLOYMENT.file and flags.holder
+    tasks = spec["components"]["comp-condition-2"]["dag"]["tasks"]
+    names = {
+        key: task["inputs"]["parameters"]["name"]["runtimeValue"]["constant"]
+        for key, task in tasks.items()
+    }
+    assert list(names.values()) == [*STEPS, registry.REGISTER]
+    for key, before in zip([*names][1:], names, strict=False):
+        assert tasks[key]["dependentTasks"] == [before]
+        assert "retryPolicy" not in tasks[key]
+    assert "== 'new'" in json.dumps(spec)
+    root = spec["root"]["dag"]["tasks"]
+    (ends,) = [task for task in root.values() if "triggerPolicy" in task]
+    assert ends["triggerPolicy"]["strategy"] == "ALL_UPSTREAM_TASKS_COMPLETED"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--release=cccc", "deploy"], "--release=cccc: .*cccc.json is missing"),
+        (["deploy"], "--release"),
+        (["rollback", "cccc"], "cccc: was never deployed"),
+        (["start"], "retraining_pipeline.json: is missing"),
+        (["job", "--", "pretrian", "--data=x"], "pretrian"),
+        (["job", "--", "pretrain", "--data=x", "--model_dir=y", "--dtpye=z"], "--dtpye=z"),
+        (["job", "--hours=0", "--", "explore"], "--hours=0"),
+        (["serve", "runs/000001", "--share=101"], "--share=101"),
+        (["upload", "runs/000001"], "^runs/000001: is on this machine"),
+        (["--show", "start"], "--show"),
+    ],
+)
+def test_what_would_fail_on_a_machine_that_costs(bucket, vertex, arguments, message):
+    with pytest.raises(InputError, match=message):
+        command.main(arguments)
+    assert not vertex.requests and not bucket
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("gs://BUCKET-work/retraining", "/srv/runs", "workspace: /srv/runs: is on this machine"),
+        ("/gcs/BUCKET-config/glue", "glue", "finetune.data_dir: glue/SST-2: is on this machine"),
+        ("= 20000", "= -2", "pretrain: --num_train_steps=-2: must be"),
+    ],
+)
+def test_a_configuration_that_could_not_run_is_not_deployed(
+    bucket, vertex, tmp_path, old, new, message
+):
+    config = tmp_path / "my.toml"
+    config.write_text((releases.FOLDER / "retrain.toml").read_text().replace(old, new))
+    with pytest.raises(InputError, match=f"--config.*: {message}"):
+        command.main(["--show", f"--release={COMMIT}", "deploy", f"--config={config}"])
+
+
+@pytest.fixture
+def run(tmp_path):
+    """A run that has published version 3."""
+    run = tmp_path / "runs" / "000002"
+    run.mkdir(parents=True)
+    result = {"outcome": "published", "version": 3, "reasons": ["accuracy 0.9"]}
+    (run / "result.json").write_text(json.dumps(result))
+    (tmp_path / "serving" / "3").mkdir(parents=True)
+    (tmp_path / "serving" / "3" / "saved_model.pb").write_text("graph")
+    return run
+
+
+def test_a_published_model_is_registered_once(vertex, run):
+    vertex.answers |= {
+        "list_models": [aiplatform.Model(name="m/5")],
+        "list_model_versions": [],
+        "upload_model": done(types.SimpleNamespace(model="m/5", model_version_id="2")),
+    }
+    registry.upload(DEPLOYMENT, f"{run}/")
+    (sent,) = vertex.sent("upload_model")
+    assert sent.parent_model == "m/5" and sent.model.artifact_uri == f"{run}/registered"
+    assert dict(sent.model.labels) == {"app": "beambert", "run": "000002", "version": "3"}
+    # Serving takes the highest number in its folder, so it has the version of this run alone.
+    assert [path.name for path in (run / "registered").iterdir()] == ["3"]
+    version = aiplatform.Model(
+        labels={"run": "000002"}, artifact_uri=f"{run}/registered", version_id="2"
+    )
+    vertex.answers["list_model_versions"] = [version]
+    registry.upload(DEPLOYMENT, str(run))
+    assert len(vertex.sent("upload_model")) == 1
+
+
+def test_a_refused_model_is_not_uploaded(run):
+    (run / "result.json").write_text('{"version": null, "reasons": ["worse"]}')
+    with pytest.raises(InputError, match="worse"):
+        registry.upload(DEPLOYMENT, str(run))
+
+
+@pytest.mark.parametrize(
+    ("before", "share", "after"),
+    [
+        ({}, 100, {"new": 100}),
+        ({"a": 100}, 10, {"a": 90, "new": 10}),
+        ({"a": 60, "b": 40}, 33, {"a": 41, "b": 26, "new": 33}),
+        ({"a": 90, "new": 10}, 100, {"a": 0, "new": 100}),
+        ({"a": 0, "b": 90, "new": 10}, 0, {"a": 0, "b": 100, "new": 0}),
+    ],
+)
+def test_shares(before, share, after):
+    assert registry.share_out(before, "new", share) == after
+
+
+def test_nobody_to_take_the_rest():
+    with pytest.raises(InputError, match="--share=10"):
+        registry.share_out({}, "new", 10)
+
+
+def test_a_version_gets_its_share_and_loses_it(vertex, run):
+    version = aiplatform.Model(
+        labels={"run": "000002"}, artifact_uri=f"{run}/registered", version_id="2"
+    )
+    old = aiplatform.DeployedModel(id="1", model_version_id="1")
+    new = aiplatform.DeployedModel(id="2", model_version_id="2")
+    vertex.answers |= {
+        "list_models": [aiplatform.Model(name="m/5")],
+        "list_model_versions": [version],
+        "list_endpoints": [
+            aiplatform.Endpoint(name="e", deployed_models=[old], traffic_split={"1": 100})
+        ],
+        **{"deploy_model": done(), "update_endpoint": None, "undeploy_model": done()},
+        "delete_endpoint": done(),
+    }
+    registry.serve(SETTINGS, str(run), 10)
+    (sent,) = vertex.sent("deploy_model")
+    assert dict(sent.traffic_split) == {"1": 90, "0": 10} and sent.deployed_model.model == "m/5@2"
+    vertex.answers["list_endpoints"] = [
+        aiplatform.Endpoint(name="e", deployed_models=[old, new], traffic_split={"1": 90, "2": 10})
+    ]
+    registry.serve(SETTINGS, str(run), 0)
+    (changed,) = vertex.sent("update_endpoint")
+    assert dict(changed.endpoint.traffic_split) == {"1": 100, "2": 0}
+    assert vertex.sent("undeploy_model")[0].deployed_model_id == "2"
+    registry.delete_endpoint(SETTINGS)
+    assert [r.deployed_model_id for r in vertex.sent("undeploy_model")[1:]] == ["2", "1"]
+    assert vertex.sent("delete_endpoint")
+
+
+def test_stop_leaves_nothing_at_work(bucket, vertex):
+    vertex.answers |= {
+        "list_pipeline_jobs": [aiplatform.PipelineJob(name="p")],
+        "cancel_pipeline_job": None,
+    }
+    command.main(["stop"])
+    assert [r.name for r in vertex.sent("delete_schedule")] == ["old"]
+    assert [r.name for r in vertex.sent("cancel_pipeline_job")] == ["p"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("records_days = 180", "records_days = -1", "records_days"),
+        ("records_days = 180", "records_days = true", "records_days"),
+        ("deliverers = []", 'deliverers = "group:x"', "deliverers .* must be a list"),
+        ('kms_key = ""', "kms_key = 2026-11-21", "kms_key"),
+        ("project =", "projekt =", "correct project, projekt"),
+        ("project =", "\udcff =", "cannot be read"),
+    ],
+)
+def test_a_wrong_setting(tmp_path, old, new, message):
+    path = tmp_path / "terraform.tfvars"
+    text = FILE.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new), errors="surrogateescape")
+    with pytest.raises(InputError, match=message):
+        Settings.read(path)
+
+
+def test_a_deployment_is_read_as_it_was_written():
+    assert Deployment.from_json(DEPLOYMENT.to_json(), "x").image("beam") == DEPLOYMENT.image("beam")
+    with pytest.raises(InputError, match="x: is not a deployment"):
+        Deployment.from_json("[]", "x")
+    with pytest.raises(InputError, match="has no image beam"):
+        Deployment(SETTINGS, Release(COMMIT, {"serving": "sha256:a"})).image("beam")
