@@ -104,19 +104,10 @@ def stand_in(tmp_path) -> pathlib.Path:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
-def test_help_says_what_is_asked_and_how(name):
-    done = run(name, "--help", process=subprocess.run)
+def test_help_has_the_command(name):
+    done = run(name, "--help")
     assert done.returncode == 0, done.stderr
-    assert "?" in done.stdout
     assert f"python -m benchmarks.{name}" in done.stdout.split("examples:")[1]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", NAMES)
-def test_a_wrong_flag_is_one_sentence(name):
-    done = run(name, "--nonsense=1", process=subprocess.run)
-    assert done.returncode == 1
-    assert done.stderr.startswith(f"{name}: ") and done.stderr.count("\n") == 1
 
 
 @pytest.mark.release
