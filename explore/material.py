@@ -425,15 +425,18 @@ def _check_here(path: str, flag: str) -> None:
 
 
 def short_names(paths: Sequence[str], flag: str) -> list[str]:
-    """Returns names that tell folders apart.
+    """Returns distinct names of folders: as many of the last parts of their paths as needed.
 
     Raises:
       InputError: a folder is named twice.
     """
-    from beambert.trainer.comparison import runs
-
     absolute = [os.path.abspath(path) for path in paths]
     if len(set(absolute)) < len(absolute):
         twice = next(path for i, path in enumerate(paths) if absolute[i] in absolute[:i])
         raise InputError(f"{flag}={twice}: is named twice; name each folder once")
-    return runs.short_names(paths) if paths else []
+    divided = [path.split("/") for path in absolute]
+    for parts in range(1, max(map(len, divided), default=0) + 1):
+        names = ["/".join(path[-parts:]) for path in divided]
+        if len(set(names)) == len(names):
+            return names
+    return []

@@ -1,14 +1,9 @@
-"""What the accent stripping of uncased vocabularies does to the letters of other scripts."""
+"""Warnings about lost marks and about scripts without spaces."""
 
-import json
-
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
+from support.languages import ARTICLE_1
 
-from beambert.pipelines.corpus.reading import ReadOptions, sample_documents
-from beambert.pipelines.files.input_files import match_inputs
-from beambert.pipelines.tokenizers.text_warnings import warn_of_lost_marks
+from beambert.pipelines.tokenizers.text_warnings import warn_of_lost_marks, warn_of_unspaced_words
 
 JAPANESE = "私はありがとうございますと言いました。名前はまだ無い。"
 
@@ -60,42 +55,13 @@ def test_the_words_are_those_of_the_tokenizer():
     assert b"".join(word_splitter(True)([before])).decode() == after
 
 
-def write(folder, name):
-    path = folder / f"a.{name}"
-    match name:
-        case "parquet":
-            pq.write_table(pa.table({"text": [JAPANESE] * 9}), path)
-        case "jsonl":
-            path.write_text(json.dumps({"text": JAPANESE}) + "\n")
-        case "utf-16":
-            path.write_text(JAPANESE, encoding="utf-16")
-        case "sjis":
-            path.write_text(JAPANESE * 9, encoding="cp932")
-        case _:
-            path.write_text(JAPANESE + "\n")
-    return path
+@pytest.mark.parametrize("language", ARTICLE_1)
+def test_only_thai_has_no_spaces(language):
+    notes = warn_of_unspaced_words([ARTICLE_1[language]] * 2)
+    assert len(notes) == (language == "th") and all("--kind=unigram" in note for note in notes)
 
 
-def sampled_texts(files):
-    return [document.text for document in sample_documents(files, ReadOptions())]
-
-
-@pytest.mark.parametrize("name", ["parquet", "jsonl", "txt", "utf-16"])
-def test_texts_are_sampled_in_any_format(tmp_path, name):
-    files = match_inputs([str(write(tmp_path, name))])
-    assert warn_of_lost_marks(sampled_texts(files))
-
-
-def test_only_a_few_files_are_sampled(tmp_path):
-    for number in range(50):
-        (tmp_path / f"{number}.txt").write_text("The river.")
-    texts = sampled_texts(match_inputs([str(tmp_path / "*")]))
-    assert texts == ["The river."] * 8
-
-
-def test_files_that_cannot_be_read_are_left_to_the_reader(tmp_path):
-    (tmp_path / "a.csv").write_text("id,body\n")
-    (tmp_path / "b.gz").write_text("no gzip")
-    (tmp_path / "c.parquet").write_text("PAR1")
-    (tmp_path / "d.txt").write_bytes(b"\xff\x80")
-    assert sampled_texts(match_inputs([str(tmp_path / "*")])) in ([], [""])
+@pytest.mark.parametrize("text", ["ខ្ញុំទៅផ្សារ", "ຂ້ອຍໄປຕະຫຼາດ", "ကျွန်တော်သွားတယ်"])
+def test_khmer_lao_and_burmese(text):
+    assert warn_of_unspaced_words([text]) and not warn_of_unspaced_words([text, "A text. " * 20])
+    assert warn_of_unspaced_words([]) == []

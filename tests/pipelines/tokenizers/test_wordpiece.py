@@ -1,0 +1,367 @@
+"""Words, word pieces and their offsets against the original's own output and its description.
+
+`BasicWords` and `word_pieces` are written from the description of the original's tokenizer (clean,
+set Chinese characters apart, lower and strip accents, split punctuation, greedy longest match),
+on Python's own Unicode tables.
+"""
+
+import json
+import unicodedata
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.nasty_text import (
+    GOLDEN,
+    NASTY,
+    NEW_CAPITALS,
+    NOT_TEXT,
+    basic_words,
+)
+
+from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS, Vocabulary
+from beambert.pipelines.tokenizers.wordpiece import OffsetTokenizer, Tokenizer, word_splitter
+
+
+def word_pieces(word: str, ids: dict[str, int]) -> list[int]:
+    unknown = [ids["[UNK]"]]
+    if len(word) > 200:
+        return unknown
+    found, rest, prefix = [], word, ""
+    while rest:
+        size = next((n for n in range(len(rest), 0, -1) if prefix + rest[:n] in ids), 0)
+        if not size:
+            return unknown
+        found.append(ids[prefix + rest[:size]])
+        rest, prefix = rest[size:], "##"
+    return found
+
+
+def reference_ids(text: str, ids: dict[str, int], lower: bool) -> list[int]:
+    return [i for word in basic_words(text, lower) for i in word_pieces(word, ids)]
+
+
+def tokenize(tokenizer: Tokenizer, texts: list[str]) -> list[list[int]]:
+    ids, lengths = tokenizer.tokenize_batch(texts)
+    return [row.tolist() for row in np.split(ids, np.cumsum(lengths)[:-1])]
+
+
+def index(vocabulary: Vocabulary) -> dict[str, int]:
+    return {token: i for i, token in enumerate(vocabulary.tokens)}
+
+
+@pytest.fixture(scope="module")
+def small():
+    return Vocabulary(tuple(GOLDEN["vocabulary"]))
+
+
+@pytest.fixture(scope="module")
+def tokenizers(small):
+    return {lower: Tokenizer(small, lower) for lower in (True, False)}
+
+
+@pytest.fixture(scope="module")
+def splitters():
+    return {lower: word_splitter(lower) for lower in (True, False)}
+
+
+@pytest.mark.parametrize("lower", [True, False])
+class TestOriginal:
+    """`golden/tokenization.json` holds what the original's code gave (see make_golden.py)."""
+
+    key = staticmethod(lambda lower: "uncased" if lower else "cased")
+
+    def test_pieces(self, lower, small, tokenizers):
+        cases = GOLDEN["cases"]
+        found = tokenize(tokenizers[lower], [case["text"] for case in cases])
+        for case, ids in zip(cases, found, strict=True):
+            pieces = [small.tokens[i] for i in ids]
+            assert pieces == case[self.key(lower)]["pieces"], ascii(case["text"])
+
+    def test_one_text_at_a_time_gives_the_same(self, lower, tokenizers):
+        texts = [case["text"] for case in GOLDEN["cases"]]
+        together = tokenize(tokenizers[lower], texts)
+        assert [tokenize(tokenizers[lower], [text])[0] for text in texts] == together
+
+    def test_words(self, lower, splitters):
+        for case in GOLDEN["cases"]:
+            found = [word.decode() for word in splitters[lower]([case["text"]])]
+            assert found == case[self.key(lower)]["words"], ascii(case["text"])
+
+    def test_the_reference_of_these_tests(self, lower, small):
+        for case in GOLDEN["cases"]:
+            expected = [small.id_of(piece) for piece in case[self.key(lower)]["pieces"]]
+            assert reference_ids(case["text"], index(small), lower) == expected
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lower", [True, False])
+def test_every_character(lower):
+    """Each assigned character between two letters: dropped, a space, a word, or part of one."""
+    vocabulary = Vocabulary((*SPECIAL_TOKENS, "a", "##a", "b", "##b", "A", "##A"))
+    characters = [
+        chr(code) for code in range(0x110000) if unicodedata.category(chr(code)) not in NOT_TEXT
+    ]
+    found = tokenize(Tokenizer(vocabulary, lower), [f"a{c}b" for c in characters])
+    ids = index(vocabulary)
+    different = [
+        hex(ord(c))
+        for c, row in zip(characters, found, strict=True)
+        if row != reference_ids(f"a{c}b", ids, lower)
+    ]
+    assert different == []
+
+
+def test_every_character_is_lowered():
+    """The exception that the module's docstring states, and no other."""
+    split = word_splitter(True)
+    characters = [
+        chr(code)
+        for code in range(0x110000)
+        if unicodedata.category(chr(code)) not in NOT_TEXT
+        and (chr(code).lower() != chr(code) or unicodedata.decomposition(chr(code)))
+    ]
+    # The digit ends each character's words.
+    found = b" ".join(split([f"a{c}b 0" for c in characters])).decode().split(" 0")
+    different = {
+        ord(c)
+        for c, words in zip(characters, found, strict=False)
+        if words.split() != basic_words(f"a{c}b", True)
+    }
+    assert len(characters) == len(found) - 1
+    assert different <= NEW_CAPITALS
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lower", [True, False])
+@settings(derandomize=True, max_examples=300, deadline=None, database=None)
+@given(
+    st.text(
+        st.sampled_from(NASTY)
+        | st.characters(
+            exclude_categories=NOT_TEXT, exclude_characters="".join(map(chr, NEW_CAPITALS))
+        ),
+        max_size=60,
+    )
+)
+def test_generated_text(lower, small, tokenizers, splitters, text):
+    words = basic_words(text, lower)
+    assert [word.decode() for word in splitters[lower]([text])] == words
+    assert tokenize(tokenizers[lower], [text]) == [reference_ids(text, index(small), lower)]
+
+
+def test_lone_surrogates_are_question_marks(tokenizers, small):
+    broken = json.loads('"a \\ud83d b"')
+    (ids,) = tokenize(tokenizers[True], [broken])
+    assert [small.tokens[i] for i in ids] == ["a", "?", "b"]
+    assert word_splitter(True)([broken]) == [b"a", b"?", b"b"]
+
+
+def test_no_texts(tokenizers):
+    ids, lengths = tokenizers[True].tokenize_batch([])
+    assert len(ids) == len(lengths) == 0
+
+
+def load_vocabulary(shared_data, name):
+    return Vocabulary.parse((shared_data / "vocab" / name).read_bytes(), name)
+
+
+def test_public_cases(shared_data):
+    folder = shared_data / "tokenizer_golden"
+    read = lambda ending: (folder / f"ggml-vocab-bert-bge.gguf.{ending}").read_text("utf-8")  # noqa: E731
+    texts = read("inp").split("\n__ggml_vocab_test__\n")[:-1]
+    expected = [[int(i) for i in line.split()] for line in read("out").split("\n")[: len(texts)]]
+    tokenizer = Tokenizer(load_vocabulary(shared_data, "bert-base-uncased-vocab.txt"), True)
+    assert len(texts) == 46
+    assert tokenize(tokenizer, texts) == expected
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "lower"), [("bert-base-uncased-vocab.txt", True), ("bert-base-cased-vocab.txt", False)]
+)
+def test_wikipedia(shared_data, name, lower):
+    """Every 12th line of three files: 0 differ."""
+    vocabulary = load_vocabulary(shared_data, name)
+    lines = []
+    for file in ("wiki_00", "wiki_20", "wiki_40"):
+        text = (shared_data / "wiki_extracted" / file).read_text("utf-8")
+        lines += [line for line in text.split("\n") if line][::12]
+    found = tokenize(Tokenizer(vocabulary, lower), lines)
+    ids = index(vocabulary)
+    expected = [reference_ids(line, ids, lower) for line in lines]
+    assert len(lines) > 500
+    assert sum(a != b for a, b in zip(found, expected, strict=True)) == 0
+
+
+LONG = "a" * 201
+
+
+@pytest.fixture(scope="module")
+def offset_tokenizers(small):
+    return {lower: OffsetTokenizer(small, lower) for lower in (True, False)}
+
+
+def cut_offsets(tokenizer: OffsetTokenizer, text: str) -> list[tuple[str, str]]:
+    """Each piece with what it was cut from."""
+    found = tokenizer.tokenize_batch([text])
+    tokens = [tokenizer.vocabulary.tokens[i] for i in found.ids]
+    spans = zip(found.starts, found.ends, strict=True)
+    return list(zip(tokens, (text[start:end] for start, end in spans), strict=True))
+
+
+def check_offsets(found, texts: list[str], tokenizer: OffsetTokenizer, plain: Tokenizer) -> int:
+    """Checks what holds of any text; returns how many pieces were compared with their text."""
+    ids, lengths = plain.tokenize_batch(texts)
+    np.testing.assert_array_equal(found.ids, ids)
+    np.testing.assert_array_equal(found.lengths, lengths)
+    tokens, compared, first = tokenizer.vocabulary.tokens, 0, 0
+    for text, length in zip(texts, lengths.tolist(), strict=True):
+        starts, ends, pieces = (
+            column[first : first + length].tolist()
+            for column in (found.starts, found.ends, found.ids)
+        )
+        first += length
+        assert all(0 <= start < end <= len(text) for start, end in zip(starts, ends, strict=True))
+        for number, piece in enumerate(pieces):
+            start, end = starts[number], ends[number]
+            if number and ends[number - 1] > start:
+                # Pieces of one character, and nothing else, overlap.
+                assert starts[number - 1] < ends[number - 1] == start + 1
+                continue
+            if number + 1 < length and starts[number + 1] < end:
+                assert end - starts[number + 1] == 1
+                continue
+            (word,) = basic_words(text[start:end], tokenizer.do_lower_case)
+            if tokens[piece] != "[UNK]":
+                # Whether a sigma is final depends on what stands around it.
+                normalized = tokens[piece].removeprefix("##").replace("ς", "σ")
+                assert word.replace("ς", "σ") == normalized, (text, number)
+            # What is left out between pieces has no letters, nor accents of the piece before.
+            between = text[end : starts[number + 1] if number + 1 < length else len(text)]
+            assert basic_words(between, tokenizer.do_lower_case) == []
+            if tokenizer.do_lower_case and between:
+                assert unicodedata.category(between[0]) != "Mn"
+            compared += 1
+    return compared
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lower", [True, False])
+def test_offsets_of_original_cases(lower, offset_tokenizers, tokenizers):
+    """On texts whose pieces the original release's code gave."""
+    texts = [case["text"] for case in GOLDEN["cases"]]
+    found = offset_tokenizers[lower].tokenize_batch(texts)
+    pieces = [offset_tokenizers[lower].vocabulary.tokens[i] for i in found.ids]
+    key = "uncased" if lower else "cased"
+    assert pieces == [piece for case in GOLDEN["cases"] for piece in case[key]["pieces"]]
+    assert check_offsets(found, texts, offset_tokenizers[lower], tokenizers[lower]) > 300
+
+
+CASES = [
+    ("The unaffable", [("the", "The"), ("un", "un"), ("##aff", "aff"), ("##able", "able")]),
+    # Composed and decomposed accents, and one that follows white space.
+    ("Café Cafe\u0301!", [("cafe", "Café"), ("cafe", "Cafe\u0301"), ("!", "!")]),
+    ("a \u0301b", [("a", "a"), ("b", "b")]),
+    ("İ\u0307a", [("i", "İ\u0307"), ("##a", "a")]),
+    # Controls are inside what they stand in, and not at its ends.
+    ("\u200bun\u200baff\u00adable\u200b.", [
+        ("un", "un"), ("##aff", "aff"), ("##able", "able"), (".", "."),
+    ]),
+    ("\u200bh\u200bello", [("hello", "h\u200bello")]),
+    # Three letters in one character.
+    ("한국", [("[UNK]", "한국")]),
+    ("中文x", [("中", "中"), ("文", "文"), ("x", "x")]),
+    ("(☃☃e\u0301)", [("(", "("), ("[UNK]", "☃☃e\u0301"), (")", ")")]),
+    (f"a {LONG}.", [("a", "a"), ("[UNK]", LONG), (".", ".")]),
+    # "Not equal" decomposes to a punctuation character and a stroke.
+    ("b≠c", [("b", "b"), ("[UNK]", "≠"), ("c", "c")]),
+    ("\ud83d?", [("?", "\ud83d"), ("?", "?")]),
+    ("", []),
+    (" \u200b\n", []),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "expected"), CASES)
+def test_offsets_by_hand(text, expected, offset_tokenizers):
+    assert cut_offsets(offset_tokenizers[True], text) == expected
+
+
+def test_several_pieces_of_one_character():
+    vocabulary = Vocabulary((*SPECIAL_TOKENS, "ᄒ", "##ᅡ", "##ᆫ", "x", "##x"))
+    tokenizer = OffsetTokenizer(vocabulary, True)
+    assert cut_offsets(tokenizer, "한x") == [("ᄒ", "한"), ("##ᅡ", "한"), ("##ᆫ", "한"), ("##x", "x")]
+
+
+def test_accents_of_the_next_text_are_its_own(offset_tokenizers):
+    found = offset_tokenizers[True].tokenize_batch(["e\u0301e", "\u0301a", ""])
+    assert found.ends.tolist() == [3, 2]
+    assert found.lengths.tolist() == [1, 1, 0]
+
+
+def test_offsets_of_no_texts(offset_tokenizers):
+    found = offset_tokenizers[True].tokenize_batch([])
+    assert [len(column) for column in (found.ids, found.starts, found.ends, found.lengths)] == [
+        0
+    ] * 4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lower", [True, False])
+def test_offsets_of_every_character(lower):
+    """Each assigned character between two letters, of the scripts without case every 20th."""
+    vocabulary = Vocabulary((*SPECIAL_TOKENS, "a", "##a", "b", "##b", "A", "##A"))
+    characters = [
+        chr(code)
+        for code in range(0x30000)
+        if unicodedata.category(chr(code)) not in NOT_TEXT and code not in NEW_CAPITALS
+        if unicodedata.category(chr(code)) != "Lo" or code % 20 == 0
+    ]
+    texts = ["a" + "b a".join(some) + "b" for some in np.array_split(characters, 500)]
+    tokenizer = OffsetTokenizer(vocabulary, lower)
+    found = tokenizer.tokenize_batch(texts)
+    assert check_offsets(found, texts, tokenizer, Tokenizer(vocabulary, lower)) > 20_000
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lower", [True, False])
+@settings(derandomize=True, max_examples=200, deadline=None, database=None)
+@given(
+    st.lists(
+        st.text(
+            st.sampled_from(NASTY)
+            | st.characters(
+                exclude_categories=NOT_TEXT, exclude_characters="".join(map(chr, NEW_CAPITALS))
+            ),
+            max_size=30,
+        ),
+        max_size=4,
+    )
+)
+def test_offsets_of_generated_text(lower, offset_tokenizers, tokenizers, texts):
+    tokenizer = offset_tokenizers[lower]
+    check_offsets(tokenizer.tokenize_batch(texts), texts, tokenizer, tokenizers[lower])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("file", ["dev-v1.1.reconstructed.json", "dev-v2.0.reconstructed.json"])
+@pytest.mark.parametrize(
+    ("name", "lower"), [("bert-base-uncased-vocab.txt", True), ("bert-base-cased-vocab.txt", False)]
+)
+def test_squad(shared_data, file, name, lower):
+    """All contexts and questions."""
+    vocabulary = Vocabulary.parse((shared_data / "vocab" / name).read_bytes(), name)
+    tokenizer = OffsetTokenizer(vocabulary, lower)
+    texts = []
+    for article in json.loads((shared_data / "squad" / file).read_text("utf-8-sig"))["data"]:
+        for paragraph in article["paragraphs"]:
+            texts += [paragraph["context"], *(qa["question"] for qa in paragraph["qas"])]
+    found = tokenizer.tokenize_batch(texts)
+    ids, lengths = Tokenizer(vocabulary, lower).tokenize_batch(texts)
+    np.testing.assert_array_equal(found.ids, ids)
+    np.testing.assert_array_equal(found.lengths, lengths)
+    some = texts[::20]
+    plain = Tokenizer(vocabulary, lower)
+    compared = check_offsets(tokenizer.tokenize_batch(some), some, tokenizer, plain)
+    assert compared > 10_000
