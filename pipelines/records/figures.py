@@ -217,31 +217,23 @@ def _label_warning(statistics: RecordStatistics, made_with: MadeWith) -> str:
             "sentence, as if a blank line followed every sentence; put blank lines between "
             "documents only"
         )
-    is_ours = made_with.documents is not None or made_with.pairs == SOP
-    if share > 0.5 + tolerance and is_ours:
-        remedy = "raise --max_seq_length or --dupe_factor, or give longer documents"
-        if made_with.pairs == "reference":
-            remedy = "leave --pairs=reference out, which labels every such chunk so"
-        return (
-            f"{share:.1%} of the labels are {second}, because too many chunks have one sentence "
-            f"only, and a model that always predicts {second} would be right so often; {remedy}"
-        )
     if share > 0.5 + tolerance:
         return (
-            f"{share:.1%} of the labels are random next, as the original script labels every chunk "
-            "of one sentence, and a model that always predicts random next would be right so "
-            "often; make the records with `beambert data`, or give the script longer documents"
-        )
-    if share < 0.5 - tolerance and made_with.pairs == SOP:
-        return (
-            f"only {share:.1%} of the labels are {second}, and a model that always predicts "
-            f"{first} would be right about all others; make the records again with `beambert data`"
+            f"{share:.1%} of the labels are {second}, because too many chunks have only one "
+            f"sentence, and a model that always predicts {second} would be right so often; make "
+            "the records with `beambert data` without --pairs=reference, raise --max_seq_length "
+            "or --dupe_factor, or give longer documents"
         )
     if share < 0.5 - tolerance:
+        remedy = "make the records again with `beambert data`"
+        if made_with.pairs != SOP:
+            remedy = (
+                "check that --format separates the documents, give more of them, or lower "
+                "--num_shards, since B comes from A's shard"
+            )
         return (
-            f"only {share:.1%} of the labels are random next, as if there were too few documents "
-            "to take a B from; check that --format separates the documents, give more of them, or "
-            "lower --num_shards, since B comes from A's shard"
+            f"only {share:.1%} of the labels are {second}, and a model that always predicts "
+            f"{first} would be right about all others; {remedy}"
         )
     return ""
 

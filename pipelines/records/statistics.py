@@ -442,14 +442,6 @@ def hash_records(rows: Mapping[str, np.ndarray], restored_NL: np.ndarray) -> np.
     return _mix(_hash_rows(restored_NL) + hidden)
 
 
-def hash_windows(rows: np.ndarray, width: int) -> np.ndarray:
-    """Returns a hash of every `width` neighbours in each row, uint64 [N, L - width + 1]."""
-    ids = np.ascontiguousarray(rows, np.int64).view(np.uint64)
-    places = ids.shape[1] - width + 1
-    columns = (ids[:, i : i + places] * factor for i, factor in enumerate(_factors(width, 0)))
-    return _mix(sum(columns, np.zeros((len(ids), places), np.uint64)))
-
-
 def count_hashes(
     rows: Mapping[str, np.ndarray], restored_NL: np.ndarray, limit: int
 ) -> dict[str, HashCounts]:

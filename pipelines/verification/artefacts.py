@@ -1,9 +1,9 @@
-"""Traces of faulty input in the text of records: markup, entities, boilerplate, other scripts.
+"""Traces of faulty input in the text of records: markup, entities, other scripts.
 
 The counts come from finished records and their vocabulary, whoever made them. They add up over
 batches, files and workers, and become figures and warnings. Pure.
 
-Legend: N rows, L max_seq_length, V tokens of the vocabulary, W positions where a phrase can start.
+Legend: N rows, L max_seq_length, V tokens of the vocabulary.
 """
 
 import dataclasses
@@ -16,9 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from beambert.pipelines.records.contract import SOP, RecordsInfo, label_words
+from beambert.pipelines.records.contract import RecordsInfo, label_words
 from beambert.pipelines.records.figures import MadeWith
-from beambert.pipelines.records.statistics import HashCounts, hash_limit, hash_windows
 from beambert.pipelines.tokenizers.pieces import join_pieces
 from beambert.pipelines.tokenizers.vocabulary import NO_ID, SPECIAL_TOKENS, UNKNOWN, Vocabulary
 
@@ -51,14 +50,6 @@ _TAG = re.compile(
 # Number of tokens shown as an example before and after the token that an artefact begins with.
 _EXAMPLE_TOKENS = 6
 
-# Number of neighbouring tokens of A or of B in a phrase, and least number of words among them.
-PHRASE_TOKENS = 8
-_PHRASE_WORDS = 5
-# Number of records of a folder in which phrases are counted. A phrase of 1 % is in 82 (± 9).
-_PHRASE_RECORDS = 1 << 13
-# Number of the commonest phrases whose tokens are kept.
-_PHRASES_KEPT = 16
-
 # Least number of words of a record with a main script, and share of the tokens that continue a word
 # in a record of broken words.
 _FEWEST_WORDS = 8
@@ -73,19 +64,11 @@ MOST_ARTEFACTS = 0.005
 # At most 0.15 % of the records of English Wikipedia are mainly of another script, or of words that
 # an English vocabulary breaks up. Of German, French or Finnish records nearly all are.
 MOST_FOREIGN = 0.01
-# The commonest phrase of Wikipedia is in 0.9 % of the records ("he competed in the 2018 winter
-# olympics") and that of novels in 0.1 %.
-MOST_OF_A_PHRASE = 0.02
-# A phrase of one document is in a record of every pass, and in those that draw their B from that
-# document. Beyond this multiple of their number there must be another reason.
-_BEYOND_CHANCE = 4
-# Number of passes if it is unknown: the original's default.
-_USUAL_PASSES = 10
 # A model that only distinguishes the sources recognizes these random next pairs. If they are 10 %,
 # it is right in 55 % of the cases, compared with 50 % by chance.
 MOST_FROM_ANOTHER_SOURCE = 0.1
 _SCRIPTS_SHOWN = 4
-# Length of the records for which `MOST_ARTEFACTS` and `MOST_OF_A_PHRASE` are given.
+# Length of the records for which `MOST_ARTEFACTS` is given.
 _USUAL_LENGTH = 128
 
 
@@ -152,9 +135,6 @@ class ArtefactCounts:
       words: script -> number of tokens that are words, or pieces of words, of that script.
       main_scripts: script -> number of records that have more words of it than of any other.
       broken: number of records most of whose tokens continue a word.
-      phrase_records: number of records whose phrases were counted.
-      phrases: number of those records that each phrase is in.
-      phrase_texts: hash -> tokens of the commonest phrases.
     """
 
     records: int
@@ -163,14 +143,9 @@ class ArtefactCounts:
     words: Mapping[str, int]
     main_scripts: Mapping[str, int]
     broken: int
-    phrase_records: int
-    phrases: HashCounts
-    phrase_texts: Mapping[int, str]
 
     def __add__(self, other: "ArtefactCounts") -> "ArtefactCounts":
         """Returns the counts of both sets of records."""
-        phrases = HashCounts.sum((self.phrases, other.phrases))
-        known = {**other.phrase_texts, **self.phrase_texts}
         examples = {**other.examples, **self.examples}
         for kind in self.examples.keys() & other.examples.keys():
             examples[kind] = min(self.examples[kind], other.examples[kind], key=lambda e: e[0])
@@ -181,41 +156,15 @@ class ArtefactCounts:
             Counter(self.words) + Counter(other.words),
             Counter(self.main_scripts) + Counter(other.main_scripts),
             self.broken + other.broken,
-            self.phrase_records + other.phrase_records,
-            phrases,
-            {key: known[key] for key in _commonest(phrases) if key in known},
         )
 
-    def commonest_phrase(self) -> tuple[str, int]:
-        """Returns the text of the commonest phrase, and the number of records with it."""
-        key = next((key for key in _commonest(self.phrases) if key in self.phrase_texts), None)
-        if key is None:
-            return "", 0
-        index = np.searchsorted(self.phrases.hashes, np.uint64(key))
-        return self.phrase_texts[key], int(self.phrases.counts[index])
 
-
-def _commonest(phrases: HashCounts) -> list[int]:
-    """Returns the hashes of the commonest phrases, the commonest first."""
-    order = np.lexsort((phrases.hashes, -phrases.counts))[:_PHRASES_KEPT]
-    return phrases.hashes[order].tolist()
-
-
-def phrase_limit(expected_records: int) -> int:
-    """Returns the largest hash of the records whose phrases are counted, see `hash_limit`."""
-    return hash_limit(expected_records, _PHRASE_RECORDS)
-
-
-def count_artefacts(
-    restored_NL: np.ndarray, hashes_N: np.ndarray, table: TokenTable, limit: int, path: str = ""
-) -> ArtefactCounts:
+def count_artefacts(restored_NL: np.ndarray, table: TokenTable, path: str = "") -> ArtefactCounts:
     """Counts artefacts in records.
 
     Args:
       restored_NL: ids before masking, see `statistics.restore_ids`.
-      hashes_N: hashes of the records, see `statistics.hash_records`.
       table: table of the vocabulary.
-      limit: largest hash of the records whose phrases are counted, see `phrase_limit`.
       path: path of the records' file.
     """
     is_known_NL = (restored_NL >= 0) & (restored_NL < len(table.tokens))
@@ -231,8 +180,6 @@ def count_artefacts(
     tokens_N = np.count_nonzero(~table.is_special[ids_NL], axis=1)
     broken_N = np.count_nonzero(table.continues[ids_NL], axis=1) > BROKEN_SHARE * tokens_N
     found = _find_artefacts(ids_NL, table)
-    sampled_NL = ids_NL[hashes_N <= np.uint64(limit)]
-    phrases, texts = _count_phrases(sampled_NL, table)
     return ArtefactCounts(
         len(ids_NL),
         Counter({kind: len({row for row, _ in where}) for kind, where in found.items()}),
@@ -240,9 +187,6 @@ def count_artefacts(
         +Counter(dict(zip(named, per_record.sum(axis=0).tolist(), strict=True))),
         +Counter(dict(zip(named, main.tolist(), strict=True))),
         int(np.count_nonzero(broken_N)),
-        len(sampled_NL),
-        phrases,
-        texts,
     )
 
 
@@ -300,43 +244,19 @@ def _example(ids_NL: np.ndarray, row: int, position: int, table: TokenTable) -> 
     return join_pieces(table.tokens[i] for i in around if not table.is_special[i])
 
 
-def _count_phrases(ids_NL: np.ndarray, table: TokenTable) -> tuple[HashCounts, dict[int, str]]:
-    """Returns the number of records that each phrase is in, and texts of the commonest."""
-    nothing = HashCounts.sum(())
-    if ids_NL.shape[1] < PHRASE_TOKENS or not len(ids_NL):
-        return nothing, {}
-    hashes_NW = hash_windows(ids_NL, PHRASE_TOKENS)
-    windows = np.lib.stride_tricks.sliding_window_view
-    words_NW = windows(table.script[ids_NL] > 0, PHRASE_TOKENS, axis=1).sum(axis=2)
-    special_NW = windows(table.is_special[ids_NL], PHRASE_TOKENS, axis=1).any(axis=2)
-    is_phrase_NW = (words_NW >= _PHRASE_WORDS) & ~special_NW
-    found = [np.unique(h[is_phrase]) for h, is_phrase in zip(hashes_NW, is_phrase_NW, strict=True)]
-    phrases = HashCounts.of(np.concatenate(found))
-    texts = {}
-    for key in _commonest(phrases):
-        row, start = divmod(int(np.argmax(hashes_NW == np.uint64(key))), hashes_NW.shape[1])
-        texts[key] = join_pieces(table.tokens[i] for i in ids_NL[row, start:][:PHRASE_TOKENS])
-    return phrases, texts
-
-
 def text_figures(counts: ArtefactCounts | None, info: RecordsInfo | None) -> dict[str, Any]:
     """Returns name -> shares of the records; None for what is unknown."""
     shares: dict[str, Any] = {f"{kind}_share": None for kind in ARTEFACTS}
-    shares |= dict.fromkeys(("broken_words_share", "scripts", "commonest_phrase"))
+    shares |= dict.fromkeys(("broken_words_share", "scripts"))
     shares["random_next_other_source_share"] = _other_source_share(info)
     if counts is None or not counts.records:
         return shares
     words = sum(counts.words.values())
     by_size = sorted(counts.words.items(), key=lambda item: (-item[1], item[0]))
-    text, number = counts.commonest_phrase()
     return shares | {
         **{f"{kind}_share": _share(counts.having.get(kind, 0), counts) for kind in ARTEFACTS},
         "broken_words_share": _share(counts.broken, counts),
         "scripts": {name: round(n / words, 6) for name, n in by_size[:_SCRIPTS_SHOWN]},
-        "commonest_phrase": {
-            "text": text,
-            "share": round(number / max(counts.phrase_records, 1), 6),
-        },
     }
 
 
@@ -362,7 +282,6 @@ def text_warnings(
             *(_artefact_warning(counts, kind, length) for kind in ARTEFACTS),
             _script_warning(counts),
             _broken_warning(counts),
-            _phrase_warning(counts, info, made_with, length),
         ]
     return [text for text in found if text]
 
@@ -410,27 +329,6 @@ def _broken_warning(counts: ArtefactCounts) -> str:
         "word, as text of another language than the vocabulary's does, or with a small vocabulary "
         "that of a language with long words; leave documents of another language out, or learn a "
         "larger vocabulary from this text with `beambert vocab --vocab_size=`"
-    )
-
-
-def _phrase_warning(
-    counts: ArtefactCounts, info: RecordsInfo | None, made_with: MadeWith, length: int
-) -> str:
-    text, number = counts.commonest_phrase()
-    share = number / max(counts.phrase_records, 1)
-    drawn = 0.0
-    if info is not None and made_with.documents:
-        # Where pairs are swapped, B is drawn only for those that had to be.
-        draws = "forced_random_next" if made_with.pairs == SOP else "random_next"
-        drawn = info.counts.get(draws, 0) / made_with.documents
-    explained = (made_with.passes or _USUAL_PASSES) + drawn
-    in_all = share * counts.records
-    most = _in_records(MOST_OF_A_PHRASE, length)
-    if share <= most or in_all <= _BEYOND_CHANCE * explained:
-        return ""
-    return (
-        f"the same {PHRASE_TOKENS} tokens (“{text}”) are in {share:.1%} of the records, more than "
-        "the passes over the corpus explain; remove boilerplate and repeated lines from the input"
     )
 
 

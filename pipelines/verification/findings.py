@@ -117,7 +117,6 @@ def examine_file(
     limit: int,
     report: Callable[[int, int], None] = lambda new_bytes, new_records: None,
     table: TokenTable | None = None,
-    phrase_limit: int = 0,
 ) -> Findings:
     """Reads a file from end to end.
 
@@ -129,7 +128,6 @@ def examine_file(
       report: function that is called with the numbers of bytes and records read since its last
         call.
       table: table of the vocabulary; None leaves out the artefacts.
-      phrase_limit: see `artefacts.phrase_limit`.
 
     Raises:
       InputError: the file cannot be opened.
@@ -155,7 +153,7 @@ def examine_file(
                     hashes = hash_records(rows, restored)
                     sample = merge_samples((sample, sample_rows(rows, hashes, path, count + 1)))
                     if table is not None:
-                        found = count_artefacts(restored, hashes, table, phrase_limit, path)
+                        found = count_artefacts(restored, table, path)
                         artefacts = found if artefacts is None else artefacts + found
                 count += len(records)
                 report(opened.bytes - reported, len(records))

@@ -27,7 +27,6 @@ from beambert.pipelines.records.reading import RecordFeatures, find_features, fi
 from beambert.pipelines.storage import claims
 from beambert.pipelines.storage.claims import MARKER_FILE, TEMPORARY_PREFIX, UNFINISHED_FILE
 from beambert.pipelines.storage.given_paths import has_wildcard
-from beambert.pipelines.storage.model_files import CONFIG_FILE, TRAINING_FILE
 from beambert.pipelines.tokenizers.folders import read_beside, read_given
 from beambert.pipelines.tokenizers.vocabulary import (
     TOKENIZER_CONFIG_FILE,
@@ -42,8 +41,6 @@ _VOCABULARIES = frozenset((VOCABULARY_FILE, TOKENIZER_FILE))
 
 # The names of record files contain this, those of most other projects too.
 _IN_NAME = "tfrecord"
-# Names of files that only a model folder or a folder of checkpoints has.
-_MODEL_FILES = frozenset((CONFIG_FILE, TRAINING_FILE, "job.json"))
 # Rough sizes of stored records. Only the size of a sample depends on them.
 _BYTES_A_POSITION = 5
 _GZIP_RATIO = 6
@@ -102,7 +99,6 @@ def find_folders(
         if tree is None:
             found[path] = _loose_files(path, given)
             continue
-        _refuse_model(path, tree[""])
         folders = {
             inner: names
             for inner, names in tree.items()
@@ -140,24 +136,6 @@ def _with_shared_vocabularies(folders: Iterable[FoundFolder]) -> list[FoundFolde
         return vocabulary and first.setdefault(tuple(vocabulary.files().items()), vocabulary)
 
     return [dataclasses.replace(folder, vocabulary=shared(folder.vocabulary)) for folder in folders]
-
-
-def _refuse_model(path: str, names: Iterable[str]) -> None:
-    """Checks that a folder is not of `beambert pretrain` or `finetune`, which has a marker too.
-
-    Raises:
-      InputError: it is a model folder, finished or not.
-    """
-    is_model = not _MODEL_FILES.isdisjoint(names)
-    if not is_model and UNFINISHED_FILE in names:
-        # The marker of an unfinished folder holds its job, and that of a training has `loop`.
-        marker = _join(path, UNFINISHED_FILE)
-        is_model = b'"loop":' in read_bytes(marker, "--output")
-    if is_model and INFO_FILE not in names:
-        raise InputError(
-            f"{path}: is a model folder, and holds no records; name the records folder that "
-            "`beambert data` made"
-        )
 
 
 def _join(path: str, *names: str) -> str:

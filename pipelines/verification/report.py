@@ -8,16 +8,14 @@ import numpy as np
 from beambert.console import size
 from beambert.pipelines.records.contract import label_words
 from beambert.pipelines.records.statistics import OPENING_TOKENS
-from beambert.pipelines.verification.artefacts import BROKEN_SHARE, PHRASE_TOKENS
+from beambert.pipelines.verification.artefacts import BROKEN_SHARE
 from beambert.report import (
     AMBER,
     BAD,
     BLUE,
     GOOD,
     WARNING,
-    Card,
     Html,
-    cards,
     figures,
     join,
     new_figure,
@@ -38,115 +36,129 @@ _MOST_BARS = 64
 _SEGMENT_CHARACTERS = 150
 
 
-def figure_rows(figures: dict[str, Any]) -> list[tuple[str, str]]:
-    """Returns name and value of a folder's figures, for people; unknown ones are left out.
+_UNKNOWN = "unknown"
+
+
+def figure_rows(figures: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """Returns name, value and meaning of a folder's figures; unknown ones are left out.
 
     Args:
       figures: figures of a folder, from verification.json.
     """
     length, most = figures["max_seq_length"], figures["max_predictions_per_seq"]
-    shares = [figures[f"hidden_as_{name}_share"] for name in ("mask", "other", "same")]
     first, second = figures["labels"] or label_words(None)
+    a, b = figures["a_tokens_average"], figures["b_tokens_average"]
+
+    def percent(name: str, digits: int = 2) -> str:
+        return _percent(figures.get(name), digits)
+
     rows = [
-        (first, _percent(figures["is_next_share"], 2)),
-        (second, _percent(figures["random_next_share"], 2)),
-        (f"{second}, forced", _percent(figures["forced_random_next_share"], 2)),
-        ("filled", f"{_percent(figures['filled_share'], 1)} of {length} positions"),
-        ("documents in a record", _number(figures.get("documents_average"))),
-        *_token_rows(figures),
-        ("truncated", _count(figures["truncated_tokens"], "tokens")),
-        ("masks", _UNKNOWN if most else "none; whoever trains on the records draws them"),
+        (first, percent("is_next_share"), ""),
+        (second, percent("random_next_share"), ""),
+        (
+            f"{second}, forced",
+            percent("forced_random_next_share"),
+            "pairs from chunks of one sentence, whose B is of another document",
+        ),
+        ("filled", f"{percent('filled_share', 1)} of {length} positions", ""),
+        ("documents in a record", _number(figures.get("documents_average")), "average"),
+        (
+            "tokens of the text" if b is None else "tokens of A and B",
+            _number(a) if b is None else f"{_number(a)} and {_number(b)}",
+            "average, without [CLS] and [SEP]",
+        ),
+        ("truncated", _count(figures["truncated_tokens"], "tokens"), "cut off to fit the length"),
+        ("masks", _UNKNOWN if most else "none; the training draws them", ""),
         (
             "predictions",
             f"{_number(figures['predictions_average'])} a record, at most {most}; "
-            f"{_percent(figures['predictions_at_maximum_share'], 1)} of the records have {most}; "
-            f"{_percent(figures['lost_predictions_share'], 1)} of the wanted ones do not fit",
+            f"{percent('predictions_at_maximum_share', 1)} of the records have {most}; "
+            f"{percent('lost_predictions_share', 1)} of the wanted ones do not fit",
+            "",
         ),
         (
             "predicted",
-            f"{_percent(figures['predictions_per_filled_position'], 2)} of filled positions, "
-            f"{_percent(figures['predictions_per_text_token'], 2)} of text tokens",
+            f"{percent('predictions_per_filled_position')} of filled positions, "
+            f"{percent('predictions_per_text_token')} of text tokens",
+            "",
         ),
         (
             "hidden",
-            " / ".join(_percent(share, 2) for share in shares) + " as [MASK] / another / the same",
+            " / ".join(percent(f"hidden_as_{name}_share") for name in ("mask", "other", "same"))
+            + " as [MASK] / another / the same",
+            "the paper's shares are 80 / 10 / 10",
         ),
-        ("reserved replacements", _percent(figures["reserved_replacement_share"], 2)),
-        ("unknown tokens", _percent(figures["unknown_share"], 3)),
-        ("ids", f"{_count(figures['lowest_id'])} to {_count(figures['highest_id'])}"),
-        ("repeated records", _percent(figures["repeated_records_share"], 2)),
-        ("repeated sequences", _percent(figures["repeated_sequences_share"], 2)),
-        ("repeated text, at least", _percent(figures["repeated_text_share"], 2)),
-        *_source_rows(figures.get("sources", {})),
-        ("B of another source", _percent(figures["random_next_other_source_share"], 2)),
-        ("HTML entities", _percent(figures["entities_share"], 2)),
-        ("markup", _percent(figures["markup_share"], 2)),
-        ("undecodable", _percent(figures["replacements_share"], 2)),
-        ("broken words", _percent(figures["broken_words_share"], 2)),
-        ("scripts", _scripts(figures["scripts"])),
-        ("commonest phrase", _phrase(figures["commonest_phrase"])),
-    ]
-    if "sequences_also_in_training" in figures:
-        rows += [
-            ("whole, in training", _percent(figures["sequences_also_in_training"], 2)),
-            ("opening, in training", _percent(figures["openings_also_in_training"], 2)),
-        ]
-    return [(name, value) for name, value in rows if not value.startswith(_UNKNOWN)]
-
-
-def _source_rows(sources: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Returns a row for each source of --source."""
-    rows = []
-    for name, source in sources.items():
-        asked = f" ({source['asked_share']:.2%} asked)" if "asked_share" in source else ""
-        rows.append(
+        (
+            "reserved replacements",
+            percent("reserved_replacement_share"),
+            "special and unused tokens among the replacements by another token",
+        ),
+        ("unknown tokens", percent("unknown_share", 3), "[UNK] in the text before masking"),
+        ("ids", f"{_count(figures['lowest_id'])} to {_count(figures['highest_id'])}", ""),
+        (
+            "repeated records",
+            percent("repeated_records_share"),
+            "records that equal an earlier one in tokens and masks",
+        ),
+        (
+            "repeated sequences",
+            percent("repeated_sequences_share"),
+            "records that equal an earlier one before masking; several passes over the corpus make "
+            "some",
+        ),
+        (
+            "repeated text, at least",
+            percent("repeated_text_share"),
+            f"records whose first {OPENING_TOKENS} tokens of A occur more often than the passes "
+            "over the corpus explain",
+        ),
+        *(
             (
                 f"source {name}",
-                f"{source['share']:.2%} of the tokens{asked}, {source['passes']:.2f} passes "
-                f"over its text, {source['instances']:,} records",
+                f"{source['share']:.2%} of the tokens"
+                + (f" ({source['asked_share']:.2%} asked)" if "asked_share" in source else "")
+                + f", {source['passes']:.2f} passes over its text, {source['instances']:,} records",
+                "",
             )
-        )
-    return rows
-
-
-def _token_rows(figures: Mapping[str, Any]) -> list[tuple[str, str]]:
-    a, b = figures["a_tokens_average"], figures["b_tokens_average"]
-    if b is None:
-        return [("tokens of the text", _number(a))]
-    return [("tokens of A and B", _average(a, b))]
-
-
-_UNKNOWN = "unknown"
-
-# Name of a row of `figure_rows` -> its meaning, where the name does not say it.
-_MEANINGS = {
-    "random next, forced": "pairs from chunks of one sentence, which has no following B",
-    "swapped, forced": "pairs from chunks of one sentence; their B is of another document",
-    "documents in a record": "average number of documents that a record has sentences of",
-    "tokens of A and B": "averages, without [CLS] and [SEP]",
-    "tokens of the text": "average, without [CLS] and [SEP]",
-    "truncated": "tokens cut off to fit the length",
-    "hidden": "the paper's shares are 80 / 10 / 10",
-    "reserved replacements": "special and unused tokens among the replacements by another token",
-    "unknown tokens": "[UNK] in the text before masking",
-    "repeated records": "records that equal an earlier one in tokens and masks",
-    "repeated sequences": "records that equal an earlier one before masking; several passes over "
-    "the corpus make some",
-    "repeated text, at least": f"records whose first {OPENING_TOKENS} tokens of A occur more often "
-    "than the passes over the corpus explain",
-    "B of another source": "random next or swapped pairs whose B is of another --source, or "
-    "pattern of --input, than A",
-    "HTML entities": "records with an entity that was not decoded",
-    "markup": "records with HTML tags or wiki markup",
-    "undecodable": "records with characters in place of bytes that could not be decoded",
-    "broken words": f"records in which more than {BROKEN_SHARE:.0%} of the tokens continue a word, "
-    "as in another language than the vocabulary's",
-    "scripts": "shares of the words",
-    "commonest phrase": f"{PHRASE_TOKENS} tokens, and the share of the records that have them",
-    "whole, in training": "held-out records that equal a training record before masking",
-    "opening, in training": f"held-out records whose first {OPENING_TOKENS} tokens of A begin a "
-    "training record's A",
-}
+            for name, source in figures.get("sources", {}).items()
+        ),
+        (
+            "B of another source",
+            percent("random_next_other_source_share"),
+            "random next or swapped pairs whose B is of another --source, or pattern of --input, "
+            "than A",
+        ),
+        ("HTML entities", percent("entities_share"), "records with an entity"),
+        ("markup", percent("markup_share"), "records with HTML tags or wiki markup"),
+        (
+            "undecodable",
+            percent("replacements_share"),
+            "records with characters in place of bytes that could not be decoded",
+        ),
+        (
+            "broken words",
+            percent("broken_words_share"),
+            f"records in which more than {BROKEN_SHARE:.0%} of the tokens continue a word, as in "
+            "another language than the vocabulary's",
+        ),
+        (
+            "scripts",
+            ", ".join(f"{name} {_percent(n, 2)}" for name, n in (figures["scripts"] or {}).items())
+            or _UNKNOWN,
+            "shares of the words",
+        ),
+        (
+            "whole, in training",
+            percent("sequences_also_in_training"),
+            "held-out records that equal a training record before masking",
+        ),
+        (
+            "opening, in training",
+            percent("openings_also_in_training"),
+            f"held-out records whose first {OPENING_TOKENS} tokens of A begin a training record",
+        ),
+    ]
+    return [row for row in rows if not row[1].startswith(_UNKNOWN)]
 
 
 def _percent(share: float | None, digits: int) -> str:
@@ -155,22 +167,6 @@ def _percent(share: float | None, digits: int) -> str:
 
 def _number(value: float | None) -> str:
     return _UNKNOWN if value is None else f"{value:.2f}"
-
-
-def _average(one: float | None, other: float | None) -> str:
-    return f"{_number(one)} and {_number(other)}"
-
-
-def _scripts(shares: Mapping[str, float] | None) -> str:
-    if not shares:
-        return _UNKNOWN
-    return ", ".join(f"{name} {_percent(share, 2)}" for name, share in shares.items())
-
-
-def _phrase(found: Mapping[str, Any] | None) -> str:
-    if not found or not found["text"]:
-        return _UNKNOWN
-    return f"“{found['text']}”, {_percent(found['share'], 2)}"
 
 
 def _count(value: int | None, unit: str = "") -> str:
@@ -205,7 +201,7 @@ def _folder_lines(folder: dict[str, Any]) -> list[str]:
     found = folder["figures"]
     if not found:
         return [heading]
-    return [heading, *(f"  {name:<25}{value}" for name, value in figure_rows(found))]
+    return [heading, *(f"  {name:<25}{value}" for name, value, _ in figure_rows(found))]
 
 
 def render(result: dict[str, Any]) -> str:
@@ -226,7 +222,13 @@ def render(result: dict[str, Any]) -> str:
 def _folder(folder: dict[str, Any]) -> Html:
     role = f", held out of {folder['held_out_of']}" if folder["held_out_of"] else ""
     found = folder["figures"]
-    drawn = [_cards(found), figures(*_plots(folder)), _table(found)] if found else []
+    drawn = []
+    if found:
+        rows = [
+            (name, value, tag("span", meaning, kind="soft"))
+            for name, value, meaning in figure_rows(found)
+        ]
+        drawn = [figures(*_plots(folder)), table((), rows, ("name", "", ""))]
     sample = [_sample(folder["sample"], found["labels"])] if folder["sample"] else []
     files = _files(folder["files"])
     return section(folder["path"] + role, _findings(folder), *drawn, *sample, files)
@@ -252,44 +254,12 @@ def _list(heading: str, items: Sequence[str]) -> Html:
     return tag("div", tag("strong", heading), listed)
 
 
-def _cards(figures: dict[str, Any]) -> Html:
-    of_masks = ()
-    if most := figures["max_predictions_per_seq"]:
-        of_masks = (
-            Card(_number(figures["predictions_average"]), f"predictions, at most {most}"),
-            Card(_percent(figures["hidden_as_mask_share"], 1), "of them [MASK]"),
-        )
-    return cards(
-        (
-            Card(f"{figures['instances']:,}", "instances"),
-            _pairs_card(figures),
-            Card(_percent(figures["filled_share"], 1), f"of {figures['max_seq_length']} filled"),
-            *of_masks,
-            Card(_percent(figures["unknown_share"], 3), "unknown tokens"),
-        )
-    )
-
-
-def _pairs_card(figures: Mapping[str, Any]) -> Card:
-    if (share := figures["is_next_share"]) is not None:
-        return Card(_percent(share, 2), figures["labels"][0])
-    return Card(_number(figures.get("documents_average")), "documents in a record")
-
-
-def _table(figures: dict[str, Any]) -> Html:
-    rows = [
-        (name, value, tag("span", _MEANINGS.get(name, ""), kind="soft"))
-        for name, value in figure_rows(figures)
-    ]
-    return table((), rows, ("name", "", ""))
-
-
-# How a predicted token is shown, see `samples.decode_record`.
+# How a predicted token is shown, see `statistics.decode_record`.
 _NOTATION = "[shown→label] is a predicted piece: what the model sees, and what it has to predict"
 
 
 def _drawn(sample: Sequence[Mapping[str, Any]]) -> str:
-    """Returns the sentences about the records that are shown."""
+    """Returns the line about the records that are shown."""
     notation = f" {_NOTATION}." if any(record["predictions"] for record in sample) else ""
     return f"{plural(len(sample), 'record')}, drawn at random.{notation}"
 
@@ -301,8 +271,8 @@ def sample_lines(
 
     Args:
       sample: records of verification.json.
-      labels: what the labels 0 and 1 say; None if there are none.
-      width: number of characters of a segment; the rest is left to the page.
+      labels: meanings of the labels 0 and 1; None if there are none.
+      width: number of characters of a segment; the page shows the rest.
     """
     lines = [f"  {_drawn(sample)}"]
     for number, record in enumerate(sample, 1):

@@ -30,7 +30,7 @@ from beambert.pipelines.records.statistics import VocabularyIds
 from beambert.pipelines.storage import locks
 from beambert.pipelines.storage.claims import absolute, is_aside
 from beambert.pipelines.storage.given_paths import has_wildcard
-from beambert.pipelines.verification.artefacts import TokenTable, phrase_limit
+from beambert.pipelines.verification.artefacts import TokenTable
 from beambert.pipelines.verification.findings import (
     Findings,
     add_findings,
@@ -224,7 +224,6 @@ class ExamineFile(beam.DoFn):
             self._limit,
             lambda new_bytes, records: progress.add(bytes=new_bytes, instances=records),
             self._tables[index],
-            phrase_limit(folder.expected_records),
         )
         yield {index: found}
 

@@ -107,7 +107,7 @@ class TestWarnings:
             ({"random_next": 5_410}, {}, ["54.1%", "one sentence"]),
             # Of our own records nobody should be told to make them with our command.
             ({"random_next": 5_600}, {"documents": 9}, ["56.0%", "--dupe_factor"]),
-            ({"random_next": 5_600}, {"documents": 9, "pairs": "reference"}, ["leave --pairs"]),
+            ({"random_next": 5_600}, {"documents": 9, "pairs": "reference"}, ["--pairs=reference"]),
             ({"random_next": 3_000}, {}, ["30.0%", "documents", "--num_shards"]),
             ({"random_next": 4_590}, {}, ["45.9%", "documents", "--num_shards"]),
             ({}, {"documents": 1}, ["1 document"]),

@@ -8,14 +8,11 @@ import random
 import numpy as np
 import pytest
 
-from beambert.pipelines.records.statistics import EVERY_HASH, hash_windows
 from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS, Vocabulary
 from beambert.pipelines.verification.artefacts import (
-    PHRASE_TOKENS,
     TokenTable,
     artefact_at_start,
     count_artefacts,
-    phrase_limit,
 )
 
 WORDS = [f"{a}{b}" for a in "bcdfgklm" for b in ("at", "en", "ol", "ub", "ir")]
@@ -34,9 +31,8 @@ def rows(*texts) -> np.ndarray:
     return ids
 
 
-def count(ids, limit=EVERY_HASH):
-    hashes = np.arange(len(ids), dtype=np.uint64) << np.uint64(40)
-    return count_artefacts(ids, hashes, TABLE, limit)
+def count(ids):
+    return count_artefacts(ids, TABLE)
 
 
 def prose(generator, words=12) -> str:
@@ -104,37 +100,15 @@ def test_scripts_and_broken_words():
     assert found.broken == 1
 
 
-def test_commonest_phrase():
-    generator = random.Random(0)
-    boilerplate = prose(generator, PHRASE_TOKENS)
-    texts = [prose(generator, 16) for _ in range(60)]
-    texts += [f"{prose(generator, 4)} {boilerplate}" for _ in range(12)]
-    # Twice in a record is one record. Punctuation is no phrase.
-    texts += [f"{boilerplate} , {boilerplate}"] + [". , " * 8] * 20
-    found = count(rows(*texts))
-    assert found.commonest_phrase() == (boilerplate, 13)
-    assert found.phrase_records == 93
-    assert count(rows("bat ben")).commonest_phrase() == ("", 0)
-
-
-def test_only_some_records_are_searched_for_phrases():
-    generator = random.Random(1)
-    found = count(rows(*[prose(generator) for _ in range(64)]), limit=15 << 40)
-    assert found.phrase_records == 16
-    assert phrase_limit(100) == EVERY_HASH > phrase_limit(1 << 20) > phrase_limit(1 << 24) > 0
-
-
 def test_sums_are_the_counts_of_all():
     generator = random.Random(2)
-    boilerplate = prose(generator, PHRASE_TOKENS)
-    texts = [f"{prose(generator, 5)} {boilerplate} & amp ;" for _ in range(9)]
+    texts = [f"{prose(generator, 13)} & amp ;" for _ in range(9)]
     texts += [prose(generator) for _ in range(21)] + ["слово " * 9] * 3
     whole = count(rows(*texts))
     parts = functools.reduce(
         operator.add, (count(rows(*texts[i : i + 8])) for i in range(0, 33, 8))
     )
-    assert parts.commonest_phrase() == whole.commonest_phrase() == (boilerplate, 9)
-    for name in ("records", "having", "examples", "words", "main_scripts", "phrase_records"):
+    for name in ("records", "having", "examples", "words", "main_scripts"):
         assert getattr(parts, name) == getattr(whole, name), name
 
 
@@ -142,13 +116,3 @@ def test_an_id_beyond_the_vocabulary_is_unknown():
     ids = rows("bat " * 9)
     ids[0, 1:10] = (len(TOKENS), -1, *[10**6] * 7)
     assert dict(count(ids).main_scripts) == {"[UNK]": 1}
-
-
-def test_hashes_of_windows():
-    """Equal windows have equal hashes wherever they stand, and others have not."""
-    ids = np.array([[1, 2, 3, 4, 1, 2, 3], [9, 1, 2, 3, 3, 2, 1]])
-    hashes = hash_windows(ids, 3)
-    assert hashes.shape == (2, 5)
-    assert hashes[0, 0] == hashes[0, 4] == hashes[1, 1]
-    windows = {tuple(ids[row, i : i + 3]) for row in range(2) for i in range(5)}
-    assert len(np.unique(hashes)) == len(windows)

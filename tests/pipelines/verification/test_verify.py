@@ -393,17 +393,3 @@ class TestBadInput:
         for text in parts:
             assert text in error
         assert not (tmp_path / "original-verification").exists()
-
-
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [("training.json", "{}"), ("_UNFINISHED", json.dumps({"loop": {"seed": 1}}, indent=1))],
-)
-def test_a_model_folder_is_no_records(capsys, tmp_path, name, content):
-    """Finished, and as a training leaves it that was interrupted before its first checkpoint."""
-    (tmp_path / "model").mkdir()
-    (tmp_path / "model" / name).write_text(content)
-    status, out, err = verify(capsys, tmp_path / "model")
-    assert (status, out) == (2, "")
-    assert err.startswith(f"beambert verify: {tmp_path}/model: is a model folder")
-    assert [path.name for path in tmp_path.iterdir()] == ["model"]
