@@ -13,7 +13,7 @@ from beambert.model.encoder import BertEncoder
 from beambert.model.layers import score_bias
 from beambert.model.pretrainer import BertPretrainer
 from beambert.pipelines.model_inputs.texts import TextFeatures
-from beambert.pipelines.prediction import answers
+from beambert.pipelines.tasks import answers
 from beambert.pipelines.tasks.saved_models import Model
 from beambert.pipelines.tasks.task import CLASSIFICATION, MULTI_LABEL, REGRESSION, RERANK
 
