@@ -1,4 +1,4 @@
-"""Clients of Google Cloud's services, and their errors told in one sentence."""
+"""Clients of Google Cloud's services, and their errors as one message."""
 
 import contextlib
 from collections.abc import Iterator

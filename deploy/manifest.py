@@ -4,7 +4,7 @@ python -m beambert.deploy.manifest --folder=gs://BUCKET-text 2026-11-21-*.jsonl.
     > 2026-11-21.manifest.json
 
 The files must lie in one folder here. They are copied to the folder that --folder names, and the
-manifest then to the folder of manifests. Without --folder, the manifest belongs beside its files.
+manifest then to the folder of manifests. Without --folder, the manifest belongs next to its files.
 """
 
 import json
@@ -22,7 +22,7 @@ def manifest(paths: Sequence[str], folder: str = "") -> dict[str, list[dict[str,
 
     Args:
       paths: paths of the files.
-      folder: folder that they are copied to; "" if the manifest will lie beside them.
+      folder: folder that they are copied to; "" if the manifest will lie next to them.
 
     Raises:
       InputError: a file cannot be read, or they lie in several folders.

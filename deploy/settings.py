@@ -17,7 +17,7 @@ from typing import Any
 from beambert.errors import InputError
 
 FILE = pathlib.Path(__file__).parent / "terraform" / "terraform.tfvars"
-# The label of everything that the retraining makes, so that its costs can be told from others.
+# The label of everything that the retraining makes, so that its costs can be distinguished.
 LABELS = {"app": "beambert"}
 # Display name of what the retraining makes on Vertex AI.
 DISPLAY_NAME = "beambert"

@@ -43,7 +43,7 @@ def live_records(config: Retraining, run: RetrainingRun) -> list[str]:
     wanted = records_job(config, run)
     if wanted is None:
         return []
-    remedy = "nothing was changed; mend the access and start again"
+    remedy = "nothing was changed; correct the access and start again"
     what = f"Dataflow doesn't tell whether the job {wanted.name} is still at work"
     with google_cloud.service_errors(run.path, what, remedy):
         found = _list(wanted.project, wanted.region, wanted.name)

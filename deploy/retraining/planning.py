@@ -181,7 +181,7 @@ def read_deliveries(
             named, fault = _check(path, left_out, written, now)
         except InputError as error:
             fault = (
-                f"manifest, or a file that it names, cannot be read ({error}); mend that, or "
+                f"manifest, or a file that it names, cannot be read ({error}); correct that, or "
                 "delete the manifest and its files"
             )
         if fault:
@@ -198,7 +198,7 @@ def _check(
     """Returns the files that a manifest names, and what is wrong with it."""
     if written > now + CLOCK_DIFFERENCE:
         date = f"{datetime.datetime.fromtimestamp(written, datetime.UTC):%Y-%m-%d %H:%M} UTC"
-        return set(), f"manifest is of the future ({date}); mend the clock and write it again"
+        return set(), f"manifest is of the future ({date}); correct the clock and write it again"
     try:
         found = parse_object(tensorflow_files.read_bytes(path))["files"]
         listed = [(os.fspath(each["path"]), int(each["bytes"])) for each in found]
@@ -357,8 +357,8 @@ def _report_silence(config: Retraining, ended: str) -> None:
         return
     age = datetime.datetime.now(datetime.UTC) - datetime.datetime.fromisoformat(ended)
     if age.total_seconds() > 24 * 3600 * config.alert_days:
-        told = f"{config.workspace}: no run has ended since {ended}, {age.days} days ago"
-        print(f"{told}; look for a delivery or a run that fails", file=sys.stderr, flush=True)
+        message = f"{config.workspace}: no run has ended since {ended}, {age.days} days ago"
+        print(f"{message}; look for a delivery or a run that fails", file=sys.stderr, flush=True)
 
 
 def parse_date(text: str) -> float:

@@ -76,8 +76,8 @@ class Retraining:
     Attributes:
       workspace: folder of all runs, local or on gs://.
       input: globs of the growing corpus; empty if `data` has sources.
-      vocab_file: vocabulary of all runs; "" beside `tokenizer`.
-      tokenizer: tokenizer.json of all runs, or its folder; "" beside `vocab_file`.
+      vocab_file: vocabulary of all runs; "" with `tokenizer`.
+      tokenizer: tokenizer.json of all runs, or its folder; "" with `vocab_file`.
       manifests: globs of the files that list the objects of a delivery; empty to take all files of
         `input`.
       settle_minutes: least age in minutes of the newest manifest, so that a run takes several
@@ -234,7 +234,7 @@ def _check_section(section: str, flags: Flags) -> None:
 def _check_corpus(config: Retraining) -> None:
     """Refuses a configuration without a corpus or with two, and weights of other sources."""
     if config.input and config.sources:
-        raise InputError("data.source: stands beside input; leave one of them out")
+        raise InputError("data.source: is given with input; leave one of them out")
     if not (config.input or config.sources):
         raise InputError("data.source: neither it nor input names the text; give one of them")
     for name in ("weights", "temperature", "max_epochs_per_source"):

@@ -119,8 +119,8 @@ def check_serving(workspace: str, history: History) -> None:
     for name in tensorflow_files.list_folder(serving):
         if not (name.isdecimal() or claims.is_aside(name)):
             raise InputError(
-                f"{serving}/{name}: is no served version, and no version is added beside it; move "
-                "it elsewhere"
+                f"{serving}/{name}: is not a served version, and no version is added next to it; "
+                "move it elsewhere"
             )
     newest = _newest(serving)
     if newest and not is_as_exported(f"{serving}/{newest}"):

@@ -52,7 +52,7 @@ BAD = {
     ("vocab_file =", "settle_minutes = -5\nvocab_file ="): "settle_minutes = -5: must be a number",
     ("vocab_file =", "settle_minutes = nan\nvocab_file ="): "settle_minutes = nan: must be a num",
     ("vocab_file =", "leave_out = 'x'\nvocab_file ="): "leave_out: must be a list of paths",
-    ("dupe_factor", "source = ['a=x']\ndupe_factor"): "data.source: stands beside input",
+    ("dupe_factor", "source = ['a=x']\ndupe_factor"): "data.source: is given with input",
     ("dupe_factor", "temperature = 0.5\ndupe_factor"): "data.temperature: needs data.source",
     ("input =", "# input ="): "data.source: neither it nor input",
     ("dupe_factor", "leave_out = 'x'\ndupe_factor"): "data.leave_out: is set by each run",

@@ -92,7 +92,7 @@ def test_a_manifest_that_cannot_be_read_stops_nothing_else(
     make = {"folder": manifest.mkdir, "pipe": lambda: os.mkfifo(manifest)}
     make.get(kind, lambda: manifest.symlink_to("nowhere"))()
     told = f"{manifest}: manifest, or a file that it names, cannot be read"
-    with pytest.raises(InputError, match=f"{told} .*mend that, or delete"):
+    with pytest.raises(InputError, match=f"{told} .*correct that, or delete"):
         retrain.retrain(config)
     deliver(tmp_path, 1)
     retrain.retrain(config)
@@ -135,7 +135,7 @@ def test_a_manifest_of_the_future(tmp_path, configure, commands, capsys):
     """It doesn't keep the others waiting for ever."""
     config = configure("settle_minutes = 10")
     deliver(tmp_path, 1, minutes=-60 * 24)
-    with pytest.raises(InputError, match="manifest is of the future .*mend the clock"):
+    with pytest.raises(InputError, match="manifest is of the future .*correct the clock"):
         retrain.retrain(config)
     deliver(tmp_path, 2)
     retrain.retrain(config)
