@@ -310,6 +310,7 @@ TRAININGS: dict[str, tuple[str, list[str]]] = {
         [
             *("--schedule=trapezoid", "--decay_share=0.5", "--num_warmup_steps=20"),
             *("--batch_ramp_share=0.4", "--gradient_accumulation_steps=2"),
+            "--train_batch_size=16",
         ],
     ),
     "cosine": ("next_by_source", ["--schedule=cosine", "--initializer_range=0.05", SHORT]),
@@ -430,9 +431,12 @@ def output_case(name: str) -> dict[str, Any]:
     texts = new_folder()
     texts.write_text("".join(f"{text}\n" for text in TEXTS))
     of, found = ["--model", random_encoder(name), "--input", texts], {}
+    layers = 1 if name == "distilbert" else 2
     for pooling in ("cls", "mean"):
         output = new_folder()
-        beambert("embed", *of, "--output", output, f"--pooling={pooling}", "--last_layers=2")
+        beambert(
+            "embed", *of, "--output", output, f"--pooling={pooling}", f"--last_layers={layers}"
+        )
         (made,) = output.rglob("*.parquet")
         rows = pyarrow.parquet.read_table(made)["embedding"].to_pylist()
         found[pooling] = [rounded(row[:8]) for row in rows]
@@ -526,7 +530,7 @@ TASKS: dict[str, tuple[str, dict[str, str], list[str]]] = {
         table("text", lambda g: texts(g, 1)) | {"dev.tsv": SCORED["dev.tsv"]},
         ["--single_texts=tsdae"],
     ),
-    "similarity": ("similarity", SCORED, ["--matryoshka_dims=32,64"]),
+    "similarity": ("similarity", SCORED, ["--matryoshka_dims=8,16"]),
     "rerank": ("rerank", SCORED, ["--loss=listwise"]),
     "late_interaction": (
         "late_interaction",
@@ -547,7 +551,11 @@ def task_case(name: str) -> dict[str, Any]:
     for file, text in files.items():
         (data / file).write_text(text.removeprefix("\n"))
     of = [f"--task={task}", f"--data_dir={data}"]
-    start = ["--init=random", "--model=tiny", f"--vocab_file={tokenizer('uncased')}"]
+    config = {"vocab_size": 400, "hidden_size": 32, "num_hidden_layers": 1}
+    config |= {"num_attention_heads": 2, "intermediate_size": 64, "max_position_embeddings": 64}
+    (data / "bert_config.json").write_text(json.dumps(config))
+    start = ["--init=random", f"--model={data}/bert_config.json"]
+    start.append(f"--vocab_file={tokenizer('uncased')}")
     steps = ["--num_train_epochs=2", "--train_batch_size=8", "--learning_rate=1e-3"]
     given = ["--max_seq_length=48", *flags]
     beambert("finetune", *of, f"--model_dir={model}", *start, *steps, *given)
