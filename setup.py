@@ -124,5 +124,5 @@ setup(
     package_data={"beambert": ["py.typed"], "beambert.pipelines": ["*.yaml"]},
     install_requires=REQUIREMENTS,
     extras_require=EXTRAS,
-    entry_points={"console_scripts": ["beambert=beambert.commands:main"]},
+    entry_points={"console_scripts": ["beambert=beambert.cli:main"]},
 )

@@ -130,7 +130,7 @@ if not TYPE_CHECKING:  # a type checker would take any name for one that is ther
         """Loads what is asked for, quietly."""
         if name not in _MODULES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from beambert.loading import loading
+        from beambert.process import loading
 
         with loading():
             found = getattr(importlib.import_module(_MODULES[name]), name)

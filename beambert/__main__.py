@@ -2,12 +2,12 @@
 
 import sys
 
-from beambert import interrupts
+from beambert import process
 
 if __name__ == "__main__":
-    interrupts.install()  # before the other imports, which take a moment
+    process.install()  # before the other imports, which take a moment
 
-from beambert.commands import main
+from beambert.cli import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -1,166 +1,21 @@
-"""What commands print: errors on one line, durations, and no notices of loading libraries."""
+"""What commands print: counts, sizes, durations, and a line about the progress of a job."""
 
 import contextlib
+import json
 import os
-import re
-import resource
-import select
 import sys
+import tempfile
 import threading
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
-from beambert import interrupts
-from beambert.errors import InputError
+# Type of a function from the summed counts and the seconds so far to a line, which may be empty.
+Describe = Callable[[dict[str, int], float], str]
 
-# `beambert evaluate` of a tiny model had 4.4 GB of addresses, most of them TensorFlow's.
-_LEAST_ADDRESSES = 5_000_000_000
-# The status that a shell gives a program that SIGPIPE has ended.
-_READER_GONE = 141
-
-
-class _Quiet:
-    """Counts the threads that hide stderr right now; all threads share the process's one stderr.
-
-    The first thread saves the descriptor and the last one puts it back. No thread waits for the
-    work of another.
-    """
-
-    lock = threading.Lock()
-    depth = 0
-    saved = -1
-
-
-_quiet = _Quiet()
-
-
-def interruption(command: str, resumes: bool) -> str:
-    """Returns the sentence about a command that a signal has ended."""
-    again = "continues it" if resumes else "begins it anew"
-    return f"beambert {command}: interrupted; the same command {again}"
-
-
-def run_main(
-    command: str,
-    main: Callable[[Sequence[str]], None],
-    argv: Sequence[str],
-    resumes: bool = False,
-) -> int:
-    """Runs a command's `main` and returns its exit status.
-
-    An `InputError` becomes one line on stderr and status 2, and so does memory that is used up. An
-    interrupt becomes status 130. If nobody reads the output any more, the command ends without a
-    word and with status 141. Any other exception is a fault of the program and keeps its traceback.
-
-    Args:
-      command: name of the command.
-      main: function that runs it.
-      argv: arguments of the command.
-      resumes: see `Command.resumes`.
-    """
-    if main.__module__ == "__main__":  # by `python -m` with the module of the command
-        interrupts.install()
-        interrupts.set_sentence(interruption(command, resumes))
-    limit = memory_limit()
-    if limit and not {"-h", "--help"}.intersection(argv):
-        # Native libraries end a process without a message when its memory is used up.
-        print(f"beambert {command}: {limit}", file=sys.stderr, flush=True)
-    try:
-        _check_words(argv)
-        main(argv)
-    except InputError as error:
-        print(f"beambert {command}: {error}", file=sys.stderr)
-        return 2
-    except (MemoryError, ImportError) as error:
-        # A library that doesn't fit raises the second.
-        if not isinstance(error, MemoryError) and "map segment" not in str(error):
-            raise
-        print(f"beambert {command}: the memory is used up; give it more", file=sys.stderr)
-        return 2
-    except BrokenPipeError:
-        if not _reader_is_gone():
-            raise
-        return _READER_GONE
-    except KeyboardInterrupt:
-        print(interruption(command, resumes), file=sys.stderr)
-        return 130
-    except interrupts.Terminated as end:
-        print(interruption(command, resumes), file=sys.stderr)
-        return end.code
-    return 0
-
-
-def _reader_is_gone() -> bool:
-    """Returns whether nobody reads stdout any more, as in `beambert … | head`, and lets it be."""
-    stdout = sys.stdout.fileno()
-    poll = select.poll()
-    poll.register(stdout, select.POLLOUT)
-    if not any(event & select.POLLERR for _, event in poll.poll(0)):
-        return False
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, stdout)  # Python flushes it once more at its end.
-    os.close(nowhere)
-    return True
-
-
-def _check_words(argv: Sequence[str]) -> None:
-    """Refuses names that no JSON file and no storage could hold.
-
-    Raises:
-      InputError: an argument has a byte that is not UTF-8.
-    """
-    for word in argv:
-        try:
-            word.encode()
-        except UnicodeEncodeError as error:
-            raise InputError(f"{word}: the name is not UTF-8; rename the file") from error
-
-
-def memory_limit() -> str:
-    """Returns the sentence about a limit that is too small for the libraries; "" without one."""
-    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
-    if limit == resource.RLIM_INFINITY or limit >= _LEAST_ADDRESSES:
-        return ""
-    return (
-        f"this process may have {limit / 1e9:.1f} GB of addresses (ulimit -v), and its libraries "
-        f"take up to {_LEAST_ADDRESSES / 1e9:.0f} GB; raise the limit with `ulimit -v unlimited`"
-    )
-
-
-@contextlib.contextmanager
-def quiet_stderr() -> Iterator[None]:
-    """Hides what native libraries print while they load. Put heavy imports inside.
-
-    TensorFlow logs its probes for CUDA before any log level applies. A failing import still
-    raises its exception, so nothing important is hidden.
-    """
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    sys.stderr.flush()
-    with _quiet.lock:
-        _quiet.depth += 1
-        if _quiet.depth == 1:
-            _quiet.saved = os.dup(2)
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, 2)
-            os.close(nowhere)
-    try:
-        yield
-    finally:
-        with _quiet.lock:
-            _quiet.depth -= 1
-            if _quiet.depth == 0:
-                os.dup2(_quiet.saved, 2)
-                os.close(_quiet.saved)
-
-
-def input_error_in(error: BaseException) -> InputError | None:
-    """Returns the `InputError` in a runner's exception, which holds it only as text, or None."""
-    text = f"InputError: {error}" if isinstance(error, InputError) else str(error)
-    pattern = (
-        r"^(?:beambert\.errors\.)?(?:InputError|LostClaimError): "
-        r"(.+?)(?: \[while running .*)?$"
-    )
-    found = re.findall(pattern, text, re.MULTILINE)
-    return InputError(found[-1]) if found else None
+SECONDS_BETWEEN_LINES = 5.0
+SECONDS_BETWEEN_TALLIES = 0.5
 
 
 def counted(count: int, noun: str) -> str:
@@ -183,3 +38,149 @@ def duration(seconds: float) -> str:
     if seconds < 3600:
         return f"{seconds // 60} min {seconds % 60:02d} s"
     return f"{seconds // 3600} h {seconds % 3600 // 60:02d} min"
+
+
+class Pace:
+    """The rate of a job since its first progress was seen.
+
+    What came before, such as loading a model and compiling it, is not repeated.
+    """
+
+    def __init__(self) -> None:
+        """Has seen no progress yet."""
+        self._first: tuple[float, float] | None = None
+
+    def of(self, done: float, seconds: float) -> float | None:
+        """Returns the amount a second; None until there is more than the first progress.
+
+        Args:
+          done: amount that is done, more than 0.
+          seconds: time since any fixed moment.
+        """
+        if self._first is None:
+            self._first = done, seconds
+        before, then = self._first
+        return (done - before) / (seconds - then) if done > before and seconds > then else None
+
+
+class ProgressTally:
+    """The counts of one worker, in a small file that the `ProgressDisplay` reads.
+
+    It is a file because local workers may be threads or processes. Without a folder it does
+    nothing: workers on other machines have none, and the runner's own page shows counters there.
+    """
+
+    def __init__(self, folder: str | None):
+        """Takes the folder of the display, or None."""
+        worker = f"{os.getpid()}-{threading.get_ident()}-{id(self)}"
+        self._path = Path(folder, worker) if folder else None
+        self._counts: dict[str, int] = {}
+        self._last_written = 0.0
+
+    def add(self, **counts: int) -> None:
+        """Adds to this worker's counts; the display shows them a few seconds later."""
+        if self._path is None:
+            return
+        for name, count in counts.items():
+            self._counts[name] = self._counts.get(name, 0) + count
+        if time.monotonic() - self._last_written > SECONDS_BETWEEN_TALLIES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Writes the counts to the file that the display reads."""
+        if self._path is not None:
+            with contextlib.suppress(OSError):  # A full disk must not stop the work.
+                self._path.write_text(json.dumps(self._counts))
+            self._last_written = time.monotonic()
+
+
+class ProgressLine:
+    """A line about the progress of a job: each is printed, or in a notebook replaces the last."""
+
+    def __init__(self) -> None:
+        """Shows nothing yet."""
+        self._shown: Any = None
+
+    def show(self, line: str) -> None:
+        """Shows a line."""
+        if not _in_notebook():
+            print(line, flush=True)
+            return
+        from IPython.display import display
+
+        as_text = {"text/plain": line}
+        if self._shown is None:
+            self._shown = display(as_text, raw=True, display_id=True)
+        else:
+            self._shown.update(as_text, raw=True)
+
+
+def _in_notebook() -> bool:
+    """Returns whether this process is a notebook's kernel, which has loaded IPython itself."""
+    get_shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)
+    return hasattr(get_shell(), "kernel")
+
+
+def describe_bytes(verb: str, things: str, total_bytes: int) -> Describe:
+    """Returns a function that describes the progress through bytes; see `ProgressDisplay`.
+
+    Its counts are those of the things and of the "bytes" (as stored) so far.
+
+    Args:
+      verb: what is done, as a participle.
+      things: name of the count of what the bytes hold, in the plural.
+      total_bytes: size of all, as stored.
+    """
+    pace = Pace()
+
+    def describe(counts: dict[str, int], seconds: float) -> str:
+        done = counts.get("bytes", 0)
+        if not done:
+            return ""
+        line = f"{verb}: {counts.get(things, 0):,} {things}, {done / 1e6:.1f} of "
+        line += f"{total_bytes / 1e6:.1f} MB"
+        if rate := pace.of(done, seconds):
+            line += f", {rate / 1e6:.2f} MB/s, {duration((total_bytes - done) / rate)} left"
+        return line
+
+    return describe
+
+
+class ProgressDisplay:
+    """Shows a line about the workers' counts every few seconds; a context manager."""
+
+    def __init__(self, describe: Describe):
+        """Takes the function that makes the line from the summed counts and the seconds so far."""
+        self._describe = describe
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._loop, daemon=True)
+        self._folder = tempfile.TemporaryDirectory(prefix="beambert-progress-")
+        self.folder = self._folder.name
+
+    def _loop(self) -> None:
+        started = time.monotonic()
+        shown, last = ProgressLine(), ""
+        while not self._stop.wait(SECONDS_BETWEEN_LINES):
+            line = self._describe(self._sum(), time.monotonic() - started)
+            if line and line != last:
+                shown.show(line)
+                last = line
+
+    def _sum(self) -> dict[str, int]:
+        total: dict[str, int] = {}
+        for path in Path(self.folder).iterdir():
+            with contextlib.suppress(OSError, ValueError):  # A worker is rewriting the file.
+                for name, count in json.loads(path.read_text()).items():
+                    total[name] = total.get(name, 0) + count
+        return total
+
+    def __enter__(self) -> "ProgressDisplay":
+        """Starts showing lines."""
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stops showing lines."""
+        self._stop.set()
+        self._thread.join()
+        self._folder.cleanup()

@@ -6,7 +6,8 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from beambert.console import counted, duration
+from beambert import storage
+from beambert.console import Describe, Pace, counted, duration
 from beambert.embedding_job import EmbeddingJob
 from beambert.flags import (
     FlagParser,
@@ -15,11 +16,9 @@ from beambert.flags import (
     read_job,
     unknown_flag,
 )
-from beambert.loading import loading
 from beambert.pipelines.corpus.encodings import DEFAULT_ENCODING
-from beambert.pipelines.jobs.running import beam_options
-from beambert.pipelines.storage import claims, tensorflow_files
-from beambert.progress import Describe, Pace
+from beambert.pipelines.running import beam_options
+from beambert.process import loading
 from beambert.trainer.commands.texts import show_progress
 from beambert.trainer.embedding.text_files import match_files
 from beambert.trainer.embedding.writing import PART_TEXTS, Embedded, Work, fill_folder
@@ -51,21 +50,23 @@ def embed_files(job: EmbeddingJob, options: "PipelineOptions | None" = None) -> 
         report = show_progress("texts")
         return embed_files_here(embedder, paths, output, job.reading, job.keep_text, report)
 
-    from beambert.pipelines.jobs.running import check_reachable, has_local_workers
+    from beambert.pipelines.running import check_reachable, has_local_workers
 
     check_reachable(options, input=job.input, output=output)
     home = "" if has_local_workers(options) else os.getcwd()
-    work = Work(tuple(paths), claims.absolute(output), job.reading, job.keep_text, PART_TEXTS, home)
+    work = Work(
+        tuple(paths), storage.absolute(output), job.reading, job.keep_text, PART_TEXTS, home
+    )
     return fill_folder(embedder, work, lambda work: _run(job, work, options))
 
 
 def _run(job: EmbeddingJob, work: Work, options: "PipelineOptions") -> tuple[int, int]:
     """Writes the parts of a work with a pipeline; returns the numbers of texts and of cut ones."""
     from beambert.embedding_in_beam import WriteEmbeddings
-    from beambert.pipelines.jobs.running import run_job
-    from beambert.pipelines.jobs.written_counts import WriteCounts, take_counts
+    from beambert.pipelines.metrics import WriteCounts, take_counts
+    from beambert.pipelines.running import run_job
 
-    total_bytes = sum(tensorflow_files.size(path) or 0 for path in work.paths)
+    total_bytes = sum(storage.size(path) or 0 for path in work.paths)
     with _model_for_workers(job, options) as reachable:
         run_job(
             lambda pipeline, folder: (
@@ -77,7 +78,6 @@ def _run(job: EmbeddingJob, work: Work, options: "PipelineOptions") -> tuple[int
             describe_progress(),
             total_bytes / 1e3,
             "kB",
-            output=work.output,
         )
     found = take_counts(work.output)
     return found["texts"], found["cut"]
@@ -95,7 +95,7 @@ def _model_for_workers(job: EmbeddingJob, options: "PipelineOptions") -> Iterato
         # A TF1 checkpoint is several files of one name, beside those that describe it.
         path = job.model.rstrip("/")
         where, name = (path, "") if os.path.isdir(path) else os.path.split(path)
-        tensorflow_files.copy(where or ".", f"{folder}/model")
+        storage.copy(where or ".", f"{folder}/model")
         yield dataclasses.replace(job, model=f"{folder}/model/{name}".rstrip("/"))
 
 

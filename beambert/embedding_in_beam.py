@@ -8,12 +8,12 @@ import apache_beam as beam
 from apache_beam.ml.inference.base import ModelHandler, RunInference
 from apache_beam.utils.shared import Shared
 
+from beambert.console import ProgressTally
 from beambert.embedding_job import EmbeddingJob
 from beambert.errors import InputError
-from beambert.pipelines.jobs.running import check_reachable_from
-from beambert.pipelines.jobs.totals import Total, add_counts, total_of
-from beambert.pipelines.storage.claims import absolute
-from beambert.progress import ProgressTally
+from beambert.pipelines.metrics import Total, add_counts, total_of
+from beambert.pipelines.running import check_reachable_from
+from beambert.storage import absolute
 from beambert.trainer.embedding.embedder import Embedder
 from beambert.trainer.embedding.finished_folders import EMBEDDING
 from beambert.trainer.embedding.writing import Work, write_parts

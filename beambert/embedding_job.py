@@ -3,7 +3,7 @@
 import dataclasses
 from typing import TYPE_CHECKING
 
-from beambert.job_fields import settle_fields
+from beambert.flags import settle_fields
 from beambert.pipelines.corpus.encodings import DEFAULT_ENCODING, parse_encodings
 
 if TYPE_CHECKING:

@@ -1,5 +1,6 @@
 """The exception whose message is written for users."""
 
+import re
 import unicodedata
 
 # Greatest numbers of characters that a message keeps of its beginning, which names the file or
@@ -49,3 +50,14 @@ class InputError(Exception):
 
 class LostClaimError(InputError):
     """A folder isn't the job's any more, since its command has ended: nobody waits for the job."""
+
+
+def input_error_in(error: BaseException) -> InputError | None:
+    """Returns the `InputError` in a runner's exception, which holds it only as text, or None."""
+    text = f"InputError: {error}" if isinstance(error, InputError) else str(error)
+    pattern = (
+        r"^(?:beambert\.errors\.)?(?:InputError|LostClaimError): "
+        r"(.+?)(?: \[while running .*)?$"
+    )
+    found = re.findall(pattern, text, re.MULTILINE)
+    return InputError(found[-1]) if found else None

@@ -7,8 +7,7 @@ the call of a function loads its libraries.
 import importlib
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from beambert.loading import loading
-from beambert.logs import logging_as_it_was
+from beambert.process import loading, logging_restored
 
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 Job = TypeVar("Job")
 
 
-@logging_as_it_was()
+@logging_restored()
 def learn_vocabulary(job: "VocabularyJob", options: "PipelineOptions | None" = None) -> None:
     """Learns a vocabulary from the files of `job.input`, as `beambert vocab` does.
 
@@ -37,7 +36,7 @@ def learn_vocabulary(job: "VocabularyJob", options: "PipelineOptions | None" = N
     _run("vocabulary_learning.run", "create_vocabulary", job, options)
 
 
-@logging_as_it_was()
+@logging_restored()
 def create_pretraining_data(
     job: "PretrainingDataJob", options: "PipelineOptions | None" = None
 ) -> None:
@@ -53,7 +52,7 @@ def create_pretraining_data(
     _run("pretraining_data.run", "create_pretraining_data", job, options)
 
 
-@logging_as_it_was()
+@logging_restored()
 def verify_records(
     job: "VerificationJob", options: "PipelineOptions | None" = None
 ) -> dict[str, Any]:
@@ -72,7 +71,7 @@ def verify_records(
     return _run("verification.run", "verify_records", job, options)
 
 
-@logging_as_it_was()
+@logging_restored()
 def create_task_features(job: "FeaturesJob", options: "PipelineOptions | None" = None) -> None:
     """Makes features of a task, as `beambert features` does.
 
@@ -86,7 +85,7 @@ def create_task_features(job: "FeaturesJob", options: "PipelineOptions | None" =
     _run("features", "create_task_features", job, options)
 
 
-@logging_as_it_was()
+@logging_restored()
 def evaluate(job: "EvaluationJob", options: "PipelineOptions | None" = None) -> dict[str, Any]:
     """Evaluates a fine-tuned model and decides its blessing, as `beambert evaluate` does.
 
@@ -107,7 +106,7 @@ def evaluate(job: "EvaluationJob", options: "PipelineOptions | None" = None) -> 
     return _run("evaluation.run", "evaluate", job, options)
 
 
-@logging_as_it_was()
+@logging_restored()
 def predict(job: "PredictionJob", options: "PipelineOptions | None" = None) -> dict[str, int]:
     """Answers the texts of the files of `job.input`, as `beambert predict` does.
 
@@ -124,7 +123,7 @@ def predict(job: "PredictionJob", options: "PipelineOptions | None" = None) -> d
     return _run("prediction", "predict", job, options)
 
 
-@logging_as_it_was()
+@logging_restored()
 def embed_files(job: "EmbeddingJob", options: "PipelineOptions | None" = None) -> "Embedded":
     """Writes embeddings of the texts of the files of `job.input`, as `beambert embed` does.
 
@@ -149,7 +148,7 @@ def _run(module: str, name: str, job: Job, options: "PipelineOptions | None") ->
 
 def _with_runner(options: "PipelineOptions | None") -> "PipelineOptions":
     """Returns options that name a runner: this process if nobody named another one."""
-    from beambert.pipelines.jobs.running import beam_options
+    from beambert.pipelines.running import beam_options
 
     if options is None:
         return beam_options([])

@@ -43,12 +43,12 @@ def seconds_of(call: Callable[[], object], repeats: int) -> float:
 
 def read_texts(patterns: Sequence[str], most: int) -> list[str]:
     """Returns normalized documents, about as many characters of each file, `most` in all."""
+    from beambert.console import ProgressTally
     from beambert.pipelines.corpus.base import FilePart
     from beambert.pipelines.corpus.documents import Document
     from beambert.pipelines.corpus.reading import ReadOptions, read_part
-    from beambert.pipelines.files.input_files import match_inputs
+    from beambert.pipelines.input_files import match_inputs
     from beambert.pipelines.text.cleaning import normalize_text
-    from beambert.progress import ProgressTally
 
     files, texts = match_inputs(patterns), []
     for file in files:
@@ -66,6 +66,7 @@ def job_seconds(texts: Sequence[str], vocab_file: str, passes: int) -> float:
     """Returns the time of the job without filters and without Beam, in seconds."""
     from collections import Counter
 
+    from beambert import storage
     from beambert.pipelines.corpus.documents import Document
     from beambert.pipelines.instances.building import (
         DocumentCounts,
@@ -78,14 +79,11 @@ def job_seconds(texts: Sequence[str], vocab_file: str, passes: int) -> float:
     from beambert.pipelines.instances.masking import TokenIds
     from beambert.pipelines.instances.parameters import InstanceParameters
     from beambert.pipelines.records.encoding import encode_examples
-    from beambert.pipelines.storage import tensorflow_files
     from beambert.pipelines.text.preparation import TextOptions, prepare_documents
     from beambert.pipelines.tokenizers.encoding import make_tokenizer, tokenize_documents
     from beambert.pipelines.tokenizers.folders import read_given
 
-    vocabulary, lowers = read_given(
-        vocab_file, None, None, tensorflow_files.read_bytes, tensorflow_files.exists
-    )
+    vocabulary, lowers = read_given(vocab_file, None, None, storage.read_bytes, storage.exists)
     tokenizer = make_tokenizer(vocabulary, lowers)
     tokenizer.tokenize_batch(["first"])
     ids, parameters = TokenIds.of(vocabulary), InstanceParameters(dupe_factor=passes)

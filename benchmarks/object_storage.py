@@ -83,8 +83,8 @@ def measure(read: Callable[[], Iterator[bytes]], traffic: Traffic) -> dict[str, 
 
 def lines_in(path: str, opened: BinaryIO, end: int) -> Iterator[bytes]:
     """Yields the lines of an open file that start before a position, decompressed."""
+    from beambert.compression import decompress
     from beambert.pipelines.corpus.base import lines_of
-    from beambert.pipelines.files.compression import decompress
 
     position = 0
     for line in lines_of(decompress(path, opened)):
@@ -96,8 +96,8 @@ def lines_in(path: str, opened: BinaryIO, end: int) -> Iterator[bytes]:
 
 def compare(folder: str, megabytes: float) -> dict[str, dict]:
     """Writes two objects, reads each with both readers, and returns the figures."""
-    from beambert.pipelines.files.beam_files import open_uncompressed, write_bytes
-    from beambert.pipelines.files.input_files import match_inputs
+    from beambert.pipelines.input_files import match_inputs
+    from beambert.storage import open_file, write_bytes
 
     traffic, text, result = Traffic(), make_text(megabytes), {}
     for name, content in (("text.txt", text), ("text.gz", gzip.compress(text, 6))):
@@ -107,7 +107,7 @@ def compare(folder: str, megabytes: float) -> dict[str, dict]:
         part = min(len(text), BEAM_PART_BYTES) if name == "text.txt" else len(text)
 
         def read_beam(path: str = path, part: int = part) -> Iterator[bytes]:
-            with open_uncompressed(path) as opened:
+            with open_file(path) as opened:
                 yield from lines_in(path, opened, part)
 
         def read_ours(path: str = path, file: object = file) -> Iterator[bytes]:

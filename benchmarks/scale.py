@@ -39,12 +39,12 @@ def timed(work: Callable[[], object]) -> float:
 
 def measure_serial(count: int, vocab_file: str, folder: pathlib.Path) -> dict[str, float]:
     """Returns the seconds of the serial parts for so many inputs, and as many shards."""
-    from beambert.pipelines.files import beam_files
+    from beambert import storage
     from beambert.pipelines.pretraining_data.finishing import FinishFolders
     from beambert.pipelines.pretraining_data.job import PretrainingDataJob
     from beambert.pipelines.pretraining_data.plan import find_inputs, make_plan
     from beambert.pipelines.pretraining_data.shard_counts import add_shards
-    from beambert.pipelines.storage.claims import TEMPORARY_PREFIX
+    from beambert.storage import TEMPORARY_PREFIX
 
     for number in range(count):
         path = folder / "text" / f"{number // 1000}" / f"{number}.txt"
@@ -71,13 +71,13 @@ def measure_serial(count: int, vocab_file: str, folder: pathlib.Path) -> dict[st
 
     def rename() -> None:
         for number in range(count):
-            beam_files.write_bytes(f"{folder}/renamed/part-{number}", b"")
+            storage.write_bytes(f"{folder}/renamed/part-{number}", b"")
 
     seconds["rename"] = timed(rename)
     for number in range(count):
         (folder / "renamed" / f"{TEMPORARY_PREFIX}{number}").write_bytes(b"")
     seconds["delete"] = timed(
-        lambda: beam_files.delete_prefixed(f"{folder}/renamed", TEMPORARY_PREFIX)
+        lambda: storage.delete_prefixed(f"{folder}/renamed", TEMPORARY_PREFIX)
     )
     return {
         "files": count,
@@ -134,7 +134,7 @@ def made_shards(layout: object) -> Iterator[object]:
 
 def predict(paths: list[str], vocab_file: str, gigabytes: float, workers: int) -> dict:
     """Returns what a corpus of so many gigabytes would take, by a sample of some files."""
-    from beambert.pipelines.files.input_files import InputFile
+    from beambert.pipelines.input_files import InputFile
     from beambert.pipelines.pretraining_data import dataflow_cost, estimate
     from beambert.pipelines.pretraining_data.job import PretrainingDataJob
     from beambert.pipelines.pretraining_data.plan import default_num_shards, find_inputs, make_plan

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from beambert.pipelines.storage.claims import MARKER_FILE
+from beambert.folders import MARKER_FILE
 from benchmarks import measuring
 
 # Number of random centres, the dimensions of the space that they lie in, and the share of their

@@ -32,13 +32,13 @@ def run_command(paths: list[str], output: str, vocab_size: int, do_lower_case: b
 
 def run_stages(paths: list[str], vocab_size: int, do_lower_case: bool) -> dict[str, float]:
     """Runs the functions of `beambert vocab` without Beam; returns the seconds of each stage."""
+    from beambert.console import ProgressTally
+    from beambert.pipelines import input_files
     from beambert.pipelines.corpus import reading
     from beambert.pipelines.corpus.base import FilePart
     from beambert.pipelines.corpus.documents import Document
-    from beambert.pipelines.files import input_files
     from beambert.pipelines.vocabulary_learning import graph as word_counts
     from beambert.pipelines.vocabulary_learning import learning
-    from beambert.progress import ProgressTally
 
     counter = word_counts.WordCounter(do_lower_case)
     counter.add("warm up")

@@ -25,11 +25,11 @@ import time
 from collections.abc import Iterable, Mapping, Sequence, Set
 from pathlib import Path
 
-from beambert import console
+from beambert import cli
 from beambert.demo.prose import ModuleText, module_text, paragraph_key, reason_to_drop, stable_hash
 from beambert.errors import InputError
 from beambert.flags import FlagParser
-from beambert.pipelines.storage.claims import TEMPORARY_PREFIX
+from beambert.storage import TEMPORARY_PREFIX
 
 HELD_OUT_ONE_IN = 10
 CLASSES = 8
@@ -439,4 +439,4 @@ def main(argv: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(console.run_main("corpus", main, sys.argv[1:]))
+    sys.exit(cli.run_main("corpus", main, sys.argv[1:]))

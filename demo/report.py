@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from beambert.console import duration
 from beambert.demo.corpus import FINISHED_FILE
 from beambert.demo.run import LONG_LENGTH, SENTENCE, SHORT_LENGTH, Done, read_json
+from beambert.folders import BLESSED, METRICS_FILE, NOT_BLESSED
+from beambert.model_files import CURVES_FILE, RESULTS_FILE, TRAINING_FILE
 from beambert.pipelines.records.contract import INFO_FILE
-from beambert.pipelines.storage.claims import BLESSED, METRICS_FILE, NOT_BLESSED
-from beambert.pipelines.storage.model_files import CURVES_FILE, RESULTS_FILE, TRAINING_FILE
 from beambert.report import (
     AMBER,
     BAD,

@@ -14,14 +14,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from beambert.console import run_main
+from beambert import locks
+from beambert.cli import run_main
 from beambert.errors import InputError
 from beambert.flags import FlagParser
-from beambert.interrupts import passed_on
-from beambert.pipelines.storage import locks
-from beambert.pipelines.storage.claims import BLESSED, refusal
-from beambert.pipelines.storage.model_files import CONFIG_FILE, RESULTS_FILE
+from beambert.folders import BLESSED
+from beambert.model_files import CONFIG_FILE, RESULTS_FILE
 from beambert.pipelines.tokenizers.vocabulary import VOCABULARY_FILE
+from beambert.process import passed_on
+from beambert.storage import refusal
 
 # As in the paper, most steps are on short sequences. On these, the tiny encoder soon learns to use
 # the neighbours of a token. The pre-training takes five minutes on two cores.
@@ -221,7 +222,7 @@ class Journal:
 
     def _write(self) -> None:
         """Writes the record as a whole, so that an interruption cannot damage it."""
-        from beambert.pipelines.files.beam_files import write_bytes
+        from beambert.storage import write_bytes
 
         write_bytes(str(self._path), json.dumps(self._steps, indent=1).encode())
 

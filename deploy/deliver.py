@@ -9,14 +9,14 @@ import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
-from beambert.console import run_main
+from beambert.cli import run_main
 from beambert.errors import InputError
 from beambert.flags import FlagParser
-from beambert.loading import loading
+from beambert.folders import BLESSED, NOT_BLESSED
+from beambert.model_files import BEST_FOLDER, weights_sha256
 from beambert.pipelines import evaluate
-from beambert.pipelines.storage.claims import BLESSED, NOT_BLESSED
-from beambert.pipelines.storage.model_files import BEST_FOLDER, weights_sha256
 from beambert.pipelines.tasks.flags import add_task_flags, task_arguments
+from beambert.process import loading
 from beambert.trainer.commands import export, finetune
 
 MODEL, BASELINE, EVALUATION = "model", "baseline", "evaluation"
@@ -65,7 +65,7 @@ def deliver(argv: Sequence[str]) -> bool:
     model, of_task = f"{output}/{MODEL}", task_arguments(flags)
     bounds = [f"--{name}={value}" for name in _THRESHOLDS for value in _values(flags, name)]
     with loading():
-        from beambert.pipelines.storage import tensorflow_files
+        from beambert import storage
         from beambert.trainer.serving import versions
     # The flags are checked before anything is computed.
     served = versions.served_model(serving)
@@ -74,7 +74,7 @@ def deliver(argv: Sequence[str]) -> bool:
     if served:
         _check_source(*served)
     _run("finetune", finetune.main, [*of_task, *others, f"--model_dir={model}"])
-    if tensorflow_files.is_folder(f"{model}/{BEST_FOLDER}"):  # the model of a sweep
+    if storage.is_folder(f"{model}/{BEST_FOLDER}"):  # the model of a sweep
         model = f"{model}/{BEST_FOLDER}"
     if served and served[1]["weights_sha256"] == weights_sha256(model):
         print(f"{served[0]}: already serves {model}, nothing to do")
@@ -85,8 +85,8 @@ def deliver(argv: Sequence[str]) -> bool:
     else:  # no served model to compare with
         bounds = [bound for bound in bounds if not bound.startswith("--min_change=")]
     _evaluate(of_task, model, f"{output}/{EVALUATION}", bounds)
-    if not tensorflow_files.exists(f"{output}/{EVALUATION}/{BLESSED}"):
-        reasons = tensorflow_files.read_text(f"{output}/{EVALUATION}/{NOT_BLESSED}").splitlines()
+    if not storage.exists(f"{output}/{EVALUATION}/{BLESSED}"):
+        reasons = storage.read_text(f"{output}/{EVALUATION}/{NOT_BLESSED}").splitlines()
         print(f"refused ({'; '.join(reasons)}); {serving} is unchanged")
         return False
     arguments = [f"--model={model}", f"--evaluation={output}/{EVALUATION}"]
@@ -100,10 +100,10 @@ def _check_source(version: str, source: Mapping[str, str]) -> None:
     Raises:
       InputError: the model is gone, or has been trained again.
     """
-    from beambert.pipelines.storage import tensorflow_files
+    from beambert import storage
 
     model = source["model"]
-    if not tensorflow_files.is_folder(model) or weights_sha256(model) != source["weights_sha256"]:
+    if not storage.is_folder(model) or weights_sha256(model) != source["weights_sha256"]:
         raise InputError(
             f"{version}: the model that it was made from, {model}, is gone or has other weights "
             "now, so no model can be compared with it; restore it, or serve from another folder"

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from beambert.commands import COMMANDS
+from beambert.cli import COMMANDS
 from beambert.flags import Flag
 
 TEMPLATES = ("vocab", "data", "verify")

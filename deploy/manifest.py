@@ -12,7 +12,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from beambert.console import run_main
+from beambert.cli import run_main
 from beambert.errors import InputError
 from beambert.flags import FlagParser
 

@@ -13,7 +13,7 @@ from beambert.explore.instances import PAPER
 from beambert.explore.material import Material
 from beambert.explore.playgrounds import ATTENDED, DOCUMENTS, HIDDEN, PAIR, TEXT
 from beambert.flags import FlagParser
-from beambert.loading import loading
+from beambert.process import loading
 from beambert.report import Html, note, page, section
 
 DEFAULT_HOST, DEFAULT_PORT = "127.0.0.1", 7860
@@ -254,8 +254,8 @@ def write_report(material: Material, path: str) -> None:
     if not path:
         raise InputError("--output=: is empty; name an HTML file")
     with loading():
-        from beambert.pipelines.storage import tensorflow_files
-    tensorflow_files.write_bytes(path, render(material).encode())
+        from beambert import storage
+    storage.write_bytes(path, render(material).encode())
     print(f"page: {path}")
 
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from beambert.console import counted
 from beambert.errors import InputError
 from beambert.explore.drawing import said, whole
-from beambert.json_objects import parse_object
+from beambert.folders import METRICS_FILE, MISTAKES_FILE
 from beambert.pipelines.evaluation.measures import slice_title
-from beambert.pipelines.storage.claims import METRICS_FILE, MISTAKES_FILE
 from beambert.report import Html, join, note, table, tag
+from beambert.storage import parse_object
 
 
 @dataclasses.dataclass(frozen=True)

@@ -14,15 +14,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from beambert.errors import InputError
 from beambert.explore.evaluations import open_evaluation
-from beambert.json_objects import parse_object
-from beambert.loading import loading
 from beambert.model.config import EncoderConfig
 from beambert.model.families.table import family_of, read_config
-from beambert.pipelines.storage.given_paths import check_folder, has_wildcard, is_local
-from beambert.pipelines.storage.model_files import CONFIG_FILE, PRETRAINING, TRAINING_FILE
+from beambert.model_files import CONFIG_FILE, PRETRAINING, TRAINING_FILE
 from beambert.pipelines.tasks.task import CHOICE, SPAN
 from beambert.pipelines.tokenizers.folders import read_beside, read_given
 from beambert.pipelines.tokenizers.vocabulary import TOKENIZER_FILE, VOCABULARY_FILE, Vocabulary
+from beambert.process import loading
+from beambert.storage import check_folder, has_wildcard, is_local, parse_object
 
 if TYPE_CHECKING:
     from beambert.explore.layers import Explainer
@@ -318,12 +317,12 @@ class Material:
             from collections import Counter
             from itertools import islice
 
+            from beambert.console import ProgressTally
             from beambert.pipelines.corpus.documents import Document
             from beambert.pipelines.corpus.reading import ReadOptions, read_part, split_file
-            from beambert.pipelines.files.input_files import match_inputs
+            from beambert.pipelines.input_files import match_inputs
             from beambert.pipelines.text.preparation import TextOptions, prepare_documents
             from beambert.pipelines.text.sentences import SplitText
-            from beambert.progress import ProgressTally
         files = self._once("corpus", lambda: match_inputs(self.corpus))
         draw = random.Random(seed)
         found: list[SplitText] = []

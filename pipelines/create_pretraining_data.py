@@ -4,18 +4,18 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from beambert.console import run_main
+from beambert.cli import run_main
 from beambert.errors import InputError
 from beambert.flags import FlagGroup, FlagParser, parse_bool, read_job
-from beambert.loading import loading
 from beambert.pipelines.corpus.sources import add_input_flags
 from beambert.pipelines.instances.parameters import CORPUS, MASKS, RECORDED_PAIRS, SOURCE
-from beambert.pipelines.jobs.running import BEAM_HELP, beam_options
 from beambert.pipelines.pretraining_data.job import PretrainingDataJob
 from beambert.pipelines.records.contract import EVAL_FOLDER
+from beambert.pipelines.running import BEAM_HELP, beam_options
 from beambert.pipelines.text.preparation import add_text_flags
 from beambert.pipelines.text.sentences import SEGMENTERS
 from beambert.pipelines.tokenizers.folders import add_tokenizer_flags
+from beambert.process import loading
 
 EXAMPLES = """examples:
   # Wikipedia from WikiExtractor, with the vocabulary and parameters of BERT's original release

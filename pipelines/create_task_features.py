@@ -3,14 +3,14 @@
 import sys
 from collections.abc import Sequence
 
-from beambert.console import run_main
+from beambert.cli import run_main
 from beambert.flags import FlagParser, read_job
-from beambert.loading import loading
-from beambert.pipelines.jobs.running import BEAM_HELP, beam_options
+from beambert.pipelines.running import BEAM_HELP, beam_options
 from beambert.pipelines.task_jobs import FeaturesJob
 from beambert.pipelines.tasks.flags import add_task_flags, task_of
 from beambert.pipelines.tasks.task import DEFAULT_LENGTH, DEFAULT_SPAN_LENGTH
 from beambert.pipelines.tokenizers.folders import add_tokenizer_flags
+from beambert.process import loading
 
 EXAMPLES = f"""examples:
   # GLUE's SST-2, with the vocabulary of the encoder that is to be fine-tuned

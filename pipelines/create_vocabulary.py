@@ -3,13 +3,13 @@
 import sys
 from collections.abc import Sequence
 
-from beambert.console import run_main
+from beambert.cli import run_main
 from beambert.errors import InputError
 from beambert.flags import FlagParser, parse_bool, read_job
-from beambert.loading import loading
 from beambert.pipelines.corpus.sources import add_input_flags
-from beambert.pipelines.jobs.running import BEAM_HELP, beam_options
+from beambert.pipelines.running import BEAM_HELP, beam_options
 from beambert.pipelines.vocabulary_learning.job import KINDS, WORDPIECE, VocabularyJob
+from beambert.process import loading
 
 EXAMPLES = """examples:
   # an uncased vocabulary of the same size as that of BERT's original release

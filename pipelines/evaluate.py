@@ -23,9 +23,10 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from beambert import console, flags
+from beambert import cli, flags
 from beambert.errors import InputError
-from beambert.loading import loading
+from beambert.folders import BLESSED, NOT_BLESSED, REPORT_FILE
+from beambert.pipelines import running
 from beambert.pipelines.evaluation import blessing
 from beambert.pipelines.evaluation.blessing import Threshold
 from beambert.pipelines.evaluation.measures import (
@@ -35,13 +36,12 @@ from beambert.pipelines.evaluation.measures import (
     slice_title,
     written,
 )
-from beambert.pipelines.jobs import running
-from beambert.pipelines.storage.claims import BLESSED, NOT_BLESSED, REPORT_FILE
-from beambert.pipelines.storage.given_paths import FINETUNE, check_folder
 from beambert.pipelines.task_jobs import EvaluationJob
 from beambert.pipelines.tasks.flags import add_task_flags, task_of
 from beambert.pipelines.tasks.metrics import METRICS
 from beambert.pipelines.tasks.task import Task
+from beambert.process import loading
+from beambert.storage import FINETUNE, check_folder
 
 # Exit status for a model that is not blessed, with --exit_status.
 STATUS_OF_REFUSAL = 3
@@ -219,4 +219,4 @@ def _summary_line(name: str, part: dict[str, Any], widths: dict[str, int]) -> st
 
 
 if __name__ == "__main__":
-    sys.exit(console.run_main("evaluate", main, sys.argv[1:]))
+    sys.exit(cli.run_main("evaluate", main, sys.argv[1:]))

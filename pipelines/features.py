@@ -11,33 +11,26 @@ import pyarrow as pa
 import tensorflow as tf
 from apache_beam.io.filesystems import FileSystems
 
+from beambert import folders, locks, storage
+from beambert.console import ProgressTally
 from beambert.errors import InputError
-from beambert.loading import loading
-from beambert.pipelines.files import beam_files
-from beambert.pipelines.files.beam_files import (
-    delete_prefixed,
-    finish_output,
-    open_atomically,
-    write_bytes,
-)
-from beambert.pipelines.files.beginnings import check_beginning
-from beambert.pipelines.files.stored_values import StoredValue, store_values
-from beambert.pipelines.jobs.outputs import take_output
-from beambert.pipelines.jobs.running import (
+from beambert.folders import finish_output
+from beambert.model_files import LABELS_FILE
+from beambert.pipelines.input_files import StoredValue, store_values
+from beambert.pipelines.model_inputs.examples import MODEL_INPUTS
+from beambert.pipelines.model_inputs.features import NO_LABEL, TaskFeatures
+from beambert.pipelines.records.contract import INFO_FILE, shard_name
+from beambert.pipelines.running import (
+    check_beginning,
     check_reachable,
     check_reachable_from,
     describe_examples,
     library_versions,
     path_for_workers,
     run_job,
+    take_output,
     works_here,
 )
-from beambert.pipelines.model_inputs.examples import MODEL_INPUTS
-from beambert.pipelines.model_inputs.features import NO_LABEL, TaskFeatures
-from beambert.pipelines.records.contract import INFO_FILE, shard_name
-from beambert.pipelines.storage import claims, locks
-from beambert.pipelines.storage.claims import TEMPORARY_PREFIX
-from beambert.pipelines.storage.model_files import LABELS_FILE
 from beambert.pipelines.task_jobs import FeaturesJob
 from beambert.pipelines.tasks.examples import Example
 from beambert.pipelines.tasks.feature_folder import (
@@ -53,7 +46,8 @@ from beambert.pipelines.tasks.squad import Question
 from beambert.pipelines.tasks.task import TRAIN, Task
 from beambert.pipelines.tokenizers.folders import read_given
 from beambert.pipelines.tokenizers.vocabulary import Vocabulary
-from beambert.progress import ProgressTally
+from beambert.process import loading
+from beambert.storage import TEMPORARY_PREFIX, delete_prefixed, open_atomically, write_bytes
 
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
@@ -62,7 +56,7 @@ if TYPE_CHECKING:
 # Number of examples in a record file, which is the unit of work of a worker.
 EXAMPLES_A_SHARD = 8192
 # File in the output folder from which workers read the examples. The last step deletes it.
-EXAMPLES_FILE = f"{claims.TEMPORARY_PREFIX}examples"
+EXAMPLES_FILE = f"{storage.TEMPORARY_PREFIX}examples"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -455,7 +449,7 @@ class CreateTaskFeatures(beam.PTransform):
         plan = self._plan
         check_reachable_from(begin.pipeline, output=plan.output)
         take_output(begin.pipeline, plan.output)
-        if beam_files.claim_output(plan.output, plan.identity(), FLAGS_OF):
+        if folders.claim_output(plan.output, plan.identity(), FLAGS_OF):
             raise InputError(
                 f"--output={plan.output}: is finished already; choose another folder or delete it"
             )
@@ -481,10 +475,10 @@ def plan_features(job: FeaturesJob) -> tuple[FeaturesPlan, TaskSplits]:
       InputError: a file cannot be used.
     """
     vocabulary, do_lower_case = read_given(
-        job.vocab_file, job.tokenizer, job.do_lower_case, beam_files.read_bytes, FileSystems.exists
+        job.vocab_file, job.tokenizer, job.do_lower_case, storage.read_bytes, FileSystems.exists
     )
     inputs = read_inputs(job.task, job.data_dir, job.skip_bad_rows)
-    output = claims.absolute(job.output)
+    output = storage.absolute(job.output)
     job = dataclasses.replace(job, output=output, do_lower_case=do_lower_case)
     return make_plan(job, inputs, vocabulary, library_versions()), inputs
 
@@ -499,7 +493,7 @@ def create_task_features(job: FeaturesJob, options: "PipelineOptions") -> None:
     job = dataclasses.replace(job, output=path_for_workers(job.output, options))
     plan, inputs = plan_features(job)
     with locks.folders_held([plan.output], "--output"):
-        if beam_files.claim_output(plan.output, plan.identity(), FLAGS_OF):
+        if folders.claim_output(plan.output, plan.identity(), FLAGS_OF):
             print(f"{plan.output}: already finished by the same command, nothing to do")
         else:
             _run(plan, inputs, job, options)
@@ -521,17 +515,16 @@ def _run(
             describe_examples(sum(len(example) for example in inputs.examples.values())),
             sum(path.stat().st_size for path in inputs.files.values()) / 1e6,
             "MB",
-            output=plan.output,
         )
     except BaseException:
-        beam_files.delete_quietly([FileSystems.join(plan.output, EXAMPLES_FILE)])
+        storage.delete_quietly([FileSystems.join(plan.output, EXAMPLES_FILE)])
         raise
 
 
 def summarize(output: str) -> str:
     """Returns a summary of a finished features folder: examples, sequences and tokens by split."""
     path = f"{output}/{INFO_FILE}"
-    info = FeaturesInfo.from_json(beam_files.read_bytes(path, "--output").decode(), path)
+    info = FeaturesInfo.from_json(storage.read_bytes(path, "--output").decode(), path)
     lines = [output]
     for split, counts in info.splits.items():
         lines.append(

@@ -3,12 +3,12 @@
 import sys
 from collections.abc import Sequence
 
-from beambert.console import run_main
+from beambert.cli import run_main
 from beambert.flags import TRUST_MODEL, FlagParser, read_job
-from beambert.loading import loading
-from beambert.pipelines.jobs.running import BEAM_HELP, beam_options
-from beambert.pipelines.storage.given_paths import FINETUNE, check_folder
+from beambert.pipelines.running import BEAM_HELP, beam_options
 from beambert.pipelines.task_jobs import FILE, LINE, PredictionJob
+from beambert.process import loading
+from beambert.storage import FINETUNE, check_folder
 
 EXAMPLES = """examples:
   # text files with a text on each line; or each file is one text

@@ -9,24 +9,21 @@ from typing import TYPE_CHECKING, Any
 import apache_beam as beam
 from apache_beam.ml.inference.base import ModelHandler, RunInference
 
-from beambert.console import counted, duration, size
+from beambert import folders, locks, storage
+from beambert.compression import CorruptFileError, decompress, plain_name
+from beambert.console import Describe, Pace, ProgressTally, counted, duration, size
 from beambert.errors import InputError
+from beambert.model_files import NOT_TO_USE, model_sha256
+from beambert.pipelines import input_files
 from beambert.pipelines.corpus.encodings import DEFAULT_ENCODING, parse_encodings
-from beambert.pipelines.files import beam_files, input_files
-from beambert.pipelines.files.compression import CorruptFileError, decompress, plain_name
-from beambert.pipelines.files.input_files import InputFile, match_inputs
-from beambert.pipelines.jobs.running import (
+from beambert.pipelines.input_files import InputFile, match_inputs
+from beambert.pipelines.metrics import WriteCounts, take_counts
+from beambert.pipelines.running import (
     SHUFFLING_RUNNERS,
     check_reachable,
     check_reachable_from,
     run_job,
 )
-from beambert.pipelines.jobs.written_counts import WriteCounts, take_counts
-from beambert.pipelines.storage import claims, locks
-from beambert.pipelines.storage.claims import absolute
-from beambert.pipelines.storage.model_files import NOT_TO_USE, model_sha256
-from beambert.pipelines.storage.tensorflow_files import local_folder
-from beambert.pipelines.storage.tensorflow_models import call_on_texts
 from beambert.pipelines.task_jobs import FILE, LINE, PredictionJob
 from beambert.pipelines.tasks import tables
 from beambert.pipelines.tasks.answers import ANSWERS
@@ -42,7 +39,8 @@ from beambert.pipelines.tasks.saved_models import (
 from beambert.pipelines.tasks.squad import Question
 from beambert.pipelines.tasks.task import TAGGING
 from beambert.pipelines.tasks.word_tags import WORDS_ENDINGS, sentences_of
-from beambert.progress import Describe, Pace, ProgressTally
+from beambert.saved_models import call_on_texts
+from beambert.storage import absolute, local_copy
 
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
@@ -408,7 +406,7 @@ def predict(job: PredictionJob, options: "PipelineOptions") -> dict[str, int]:
     Raises:
       InputError: the model, a file or the output folder cannot be used.
     """
-    with local_folder(job.model, NOT_TO_USE) as here:
+    with local_copy(job.model, NOT_TO_USE) as here:
         return _predict(dataclasses.replace(job, model=here), options)
 
 
@@ -425,7 +423,7 @@ def _predict(job: PredictionJob, options: "PipelineOptions") -> dict[str, int]:
         "input": [dataclasses.asdict(file) for file in inputs],
     }
     check_reachable(options, input=job.input, output=job.output)
-    output = claims.absolute(job.output)
+    output = storage.absolute(job.output)
     with locks.folders_held([output], "--output"):
         return _answer(job, model, inputs, identity, output, options)
 
@@ -438,11 +436,11 @@ def _answer(
     output: str,
     options: "PipelineOptions",
 ) -> dict[str, int]:
-    if beam_files.claim_output(output, identity, FLAGS_OF):
+    if folders.claim_output(output, identity, FLAGS_OF):
         print(f"{output}: already finished by the same command, nothing to do")
-        return json.loads(beam_files.read_bytes(f"{output}/{INFO_FILE}", "--output"))
+        return json.loads(storage.read_bytes(f"{output}/{INFO_FILE}", "--output"))
     for prefix in (f"{PART}-", f"{REJECTS}-"):  # left by a run that was killed
-        beam_files.delete_prefixed(output, prefix)
+        storage.delete_prefixed(output, prefix)
     total_bytes = sum(file.bytes for file in inputs)
     print(f"{counted(len(inputs), 'file')}, {size(total_bytes)} -> {output}", flush=True)
     if job.unit == LINE and not all(is_table(file.path) for file in inputs):
@@ -457,7 +455,6 @@ def _answer(
             describe_progress(total_bytes),
             total_bytes / 1e6,
             "MB",
-            output=output,
         )
     remedy = "wait until nothing writes to it, then delete --output or choose another"
     input_files.check_unchanged(inputs, job.input, remedy)
@@ -467,10 +464,8 @@ def _answer(
     counts = {"answers": found.get(PART, 0), "rejects": rejects, FILES: files}
     if not counts["answers"]:
         _refuse_nothing(job, output, counts["rejects"])
-    beam_files.write_bytes(
-        f"{output}/{INFO_FILE}", json.dumps(identity | counts, indent=1).encode()
-    )
-    beam_files.finish_output(output, identity)
+    storage.write_bytes(f"{output}/{INFO_FILE}", json.dumps(identity | counts, indent=1).encode())
+    folders.finish_output(output, identity)
     return counts
 
 
@@ -482,12 +477,12 @@ def _refuse_nothing(job: PredictionJob, output: str, rejects: int) -> None:
     """
     reason = f"there is no text in {' '.join(job.input)}"
     if rejects:
-        names = [name for name in beam_files.list_folder(output) if name.startswith(f"{REJECTS}-")]
-        lines = (beam_files.read_bytes(f"{output}/{name}", "--output") for name in sorted(names))
+        names = [name for name in storage.list_folder(output) if name.startswith(f"{REJECTS}-")]
+        lines = (storage.read_bytes(f"{output}/{name}", "--output") for name in sorted(names))
         first = json.loads(next(filter(None, b"".join(lines).split(b"\n"))))
         reason = f"none of {rejects:,} rows could be answered ({first['reason']})"
-    for prefix in (f"{PART}-", f"{REJECTS}-", claims.UNFINISHED_FILE):
-        beam_files.delete_prefixed(output, prefix)
+    for prefix in (f"{PART}-", f"{REJECTS}-", folders.UNFINISHED_FILE):
+        storage.delete_prefixed(output, prefix)
     raise InputError(f"--input: {reason}; correct the files or the flags")
 
 

@@ -4,8 +4,7 @@ import dataclasses
 import pathlib
 
 from beambert.errors import InputError
-from beambert.flags import check_minimum
-from beambert.job_fields import settle_fields
+from beambert.flags import check_minimum, settle_fields
 from beambert.pipelines.evaluation.blessing import Threshold
 from beambert.pipelines.tasks.files import split_path
 from beambert.pipelines.tasks.task import DEV, SHORTEST_LENGTH, Task
@@ -31,7 +30,7 @@ class EvaluationJob:
       min_change: least improvement of the task's first metric over the baseline.
       skip_bad_rows: whether to leave out and list rows that cannot be used.
       slices: names of the slicings to score; None for all.
-      trust_model: whether the model's graph may do anything, see `storage.known_graphs`.
+      trust_model: whether the model's graph may do anything, see `saved_models.check_graph`.
     """
 
     task: Task
@@ -72,7 +71,7 @@ class PredictionJob:
       text_columns: columns of the texts in tables; None for those that the model was trained on.
       encoding: encodings of the files, see `corpus.encodings.parse_encodings`.
       unit: `LINE` if each line of a plain text file is a text, `FILE` if the whole file is one.
-      trust_model: whether the model's graph may do anything, see `storage.known_graphs`.
+      trust_model: whether the model's graph may do anything, see `saved_models.check_graph`.
     """
 
     model: str

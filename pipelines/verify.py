@@ -3,11 +3,11 @@
 import sys
 from collections.abc import Sequence
 
-from beambert.console import run_main
+from beambert.cli import run_main
 from beambert.flags import FlagParser, read_job
-from beambert.loading import loading
-from beambert.pipelines.jobs.running import BEAM_HELP, beam_options
+from beambert.pipelines.running import BEAM_HELP, beam_options
 from beambert.pipelines.verification.job import JSON_FILE, OUTPUT_ENDING, PAGE_FILE, VerificationJob
+from beambert.process import loading
 
 STATUS_OF_FAULTS = 1
 

@@ -98,9 +98,10 @@ def storage_environment(tmp_path_factory):
 @pytest.fixture
 def gs(storage_environment, monkeypatch):
     """gs://bucket in this process."""
-    from beambert.pipelines.files import ranged_files
+    from beambert import storage
 
-    monkeypatch.setattr(ranged_files, "_OF_THREAD", threading.local())  # an emulator each module
+    # Each module has an emulator of its own.
+    monkeypatch.setattr(storage._GOOGLE_STORAGE, "_of_thread", threading.local())
     for name, value in storage_environment.items():
         monkeypatch.setenv(name, value)
     return "gs://bucket"

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from beambert.commands import COMMANDS, run
+from beambert.cli import COMMANDS, run
 from beambert.errors import InputError
 from beambert.flags import FlagParser
 

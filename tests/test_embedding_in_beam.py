@@ -22,7 +22,7 @@ from support.absent_packages import BEAM_PACKAGES, without
 import beambert
 from beambert import embedding as run
 from beambert import embedding_in_beam as graph
-from beambert.commands import run as run_command
+from beambert.cli import run as run_command
 from beambert.pipelines.tasks import saved_models
 from beambert.trainer.embedding import embedder, writing
 from beambert.trainer.embedding.embedder import Embedder, embed
@@ -140,7 +140,7 @@ def test_where_beam_is_not_installed(tmp_path):
     (tmp_path / "a.txt").write_text("a river\n")
     given = ["embed", f"--model={MODEL}", f"--input={tmp_path}/a.txt", f"--output={tmp_path}/out"]
     code = f"""{without(BEAM_PACKAGES)}
-from beambert.commands import run
+from beambert.cli import run
 print(run({given!r} + ["--runner=FnApiRunner"]), run({given!r}))"""
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "2 0"

@@ -19,7 +19,7 @@ import pytest
 from support import forked, growing_corpus
 from support.data_command import BEAMBERT_IN_PROCESSES, TWO_PROCESSES
 
-from beambert.commands import COMMANDS
+from beambert.cli import COMMANDS
 
 ROOT = pathlib.Path(__file__).parents[1]
 MOMENTS = int(os.environ.get("BEAMBERT_INTERRUPTIONS", "1"))

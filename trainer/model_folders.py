@@ -1,7 +1,7 @@
 """Model folders: reads and writes them on any file system that TensorFlow knows.
 
-A model folder holds the files that `pipelines.storage.model_files` names, vocab.txt or
-tokenizer.json, and the markers of `pipelines.storage.claims`.
+A model folder holds the files that `beambert.model_files` names, vocab.txt or
+tokenizer.json, and the markers of `beambert.folders`.
 """
 
 import contextlib
@@ -18,16 +18,13 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from beambert import temporary
+from beambert import folders, locks, process, storage
 from beambert.errors import InputError
-from beambert.json_objects import parse_object
+from beambert.folders import MARKER_FILE, UNFINISHED_FILE
 from beambert.model.config import EncoderConfig
 from beambert.model.families.table import FAMILIES, read_config
 from beambert.model.layers import most_rows
-from beambert.pipelines.records.contract import has_shards
-from beambert.pipelines.storage import claims, given_paths, locks, tensorflow_files
-from beambert.pipelines.storage.claims import MARKER_FILE, UNFINISHED_FILE
-from beambert.pipelines.storage.model_files import (
+from beambert.model_files import (
     BEST_FOLDER,
     CONFIG_FILE,
     ONNX_FILE,
@@ -35,8 +32,10 @@ from beambert.pipelines.storage.model_files import (
     WEIGHTS_FILE,
     check_unchanged,
 )
+from beambert.pipelines.records.contract import has_shards
 from beambert.pipelines.tokenizers.folders import read_beside
 from beambert.pipelines.tokenizers.vocabulary import Vocabulary
+from beambert.storage import parse_object
 from beambert.trainer.loop.config import DECISIVE_SETTINGS, TrainingFolders
 
 # This file marks a folder of checkpoints outside the model folder as the job's own.
@@ -114,7 +113,7 @@ def check_rows(
 
 
 def claim(
-    output: TrainingFolders, job: Mapping[str, Any], chief: bool, flags_of: claims.FlagsOf = ()
+    output: TrainingFolders, job: Mapping[str, Any], chief: bool, flags_of: folders.FlagsOf = ()
 ) -> bool:
     """Reserves the output folders for a job before any work; see `claims.is_finished`.
 
@@ -127,43 +126,43 @@ def claim(
       InputError: a folder holds something else, or cannot be made.
     """
     path = output.model
-    names = tensorflow_files.list_folder(path)
+    names = storage.list_folder(path)
 
     def read(name: str) -> bytes:
-        return tensorflow_files.read_bytes(f"{path}/{name}", "--model_dir")
+        return storage.read_bytes(f"{path}/{name}", "--model_dir")
 
-    if claims.is_finished(path, names, read, job, "--model_dir", flags_of):
+    if folders.is_finished(path, names, read, job, "--model_dir", flags_of):
         return True
-    tensorflow_files.make_folder(path, "--model_dir")
+    storage.make_folder(path, "--model_dir")
     if not output.checkpoints.startswith(f"{path}/"):
         _claim_checkpoints(output.checkpoints, job, chief)
     if chief:
         for folder in (output.checkpoints, output.best_weights):
             _delete_cut_checkpoints(folder)
-        tensorflow_files.write_bytes(f"{path}/{UNFINISHED_FILE}", claims.serialize_job(job))
-        tensorflow_files.make_folder(output.tensorboard, "--tensorboard_dir")
+        storage.write_bytes(f"{path}/{UNFINISHED_FILE}", folders.serialize_job(job))
+        storage.make_folder(output.tensorboard, "--tensorboard_dir")
     return False
 
 
 def _delete_cut_checkpoints(path: str) -> None:
     """Deletes what TensorFlow was writing when a run was killed; call it under the lock."""
-    for name in tensorflow_files.list_folder(path):
+    for name in storage.list_folder(path):
         if _CUT_CHECKPOINT.search(name):
-            tensorflow_files.delete(f"{path}/{name}")
+            storage.delete(f"{path}/{name}")
 
 
 def _claim_checkpoints(path: str, job: Mapping[str, Any], chief: bool) -> None:
     """Refuses a folder with the checkpoints of another job, which this job would continue."""
-    file, mine = f"{path}/{JOB_FILE}", claims.serialize_job(job)
-    if tensorflow_files.exists(file):
-        if tensorflow_files.read_bytes(file) != mine:
+    file, mine = f"{path}/{JOB_FILE}", folders.serialize_job(job)
+    if storage.exists(file):
+        if storage.read_bytes(file) != mine:
             raise InputError(
                 f"--checkpoint_dir={path}: holds checkpoints of another job; choose another folder "
                 "or delete it"
             )
     elif chief:
-        tensorflow_files.make_folder(path, "--checkpoint_dir")
-        tensorflow_files.write_bytes(file, mine)
+        storage.make_folder(path, "--checkpoint_dir")
+        storage.write_bytes(file, mine)
 
 
 @contextlib.contextmanager
@@ -186,9 +185,9 @@ def held(path: str, chief: bool = True) -> Iterator[Callable[[], None]]:
 
 def finish(path: str, job: Mapping[str, Any]) -> None:
     """Marks a folder as complete, and deletes the temporary files of killed runs."""
-    tensorflow_files.write_bytes(f"{path}/{MARKER_FILE}", claims.serialize_job(job))
-    for left in (f"{path}/{UNFINISHED_FILE}", *tensorflow_files.leftovers(path)):
-        tensorflow_files.delete(left)
+    storage.write_bytes(f"{path}/{MARKER_FILE}", folders.serialize_job(job))
+    for left in (f"{path}/{UNFINISHED_FILE}", *storage.leftovers(path)):
+        storage.delete(left)
 
 
 def open_model(path: str, flag: str) -> ModelFolder:
@@ -199,10 +198,10 @@ def open_model(path: str, flag: str) -> ModelFolder:
         its training.
     """
     path = path.rstrip("/")
-    if not tensorflow_files.is_folder(path):
-        raise InputError(f"{flag}={path}: no such folder; {given_paths.CHECK}")
-    if not tensorflow_files.exists(f"{path}/{MARKER_FILE}"):
-        if tensorflow_files.exists(f"{path}/config.json"):
+    if not storage.is_folder(path):
+        raise InputError(f"{flag}={path}: no such folder; {storage.CHECK}")
+    if not storage.exists(f"{path}/{MARKER_FILE}"):
+        if storage.exists(f"{path}/config.json"):
             raise InputError(
                 f"{flag}={path}: is a folder of Hugging Face, and not of `beambert pretrain` or "
                 f"`finetune`; train from it with --init={path}"
@@ -213,20 +212,20 @@ def open_model(path: str, flag: str) -> ModelFolder:
             "or `finetune`; check the path, or run the command that makes it again, which "
             "continues it"
         )
-    if fault := fault_of(tensorflow_files.list_folder(path)):
+    if fault := fault_of(storage.list_folder(path)):
         raise InputError(f"{flag}={path}: {fault}")
     try:
-        config = read_config(tensorflow_files.read_text(f"{path}/{CONFIG_FILE}"))
-        training = parse_object(tensorflow_files.read_bytes(f"{path}/{TRAINING_FILE}"))
+        config = read_config(storage.read_text(f"{path}/{CONFIG_FILE}"))
+        training = parse_object(storage.read_bytes(f"{path}/{TRAINING_FILE}"))
         if missing := {"kind", "max_seq_length", "do_lower_case"} - training.keys():
             raise ValueError(f"its {TRAINING_FILE} lacks {min(missing)}")
     except ValueError as error:
         raise InputError(f"{flag}={path}: {error}; copy the folder again") from error
-    vocabulary = read_beside(path, flag, tensorflow_files.read_bytes, tensorflow_files.exists)
+    vocabulary = read_beside(path, flag, storage.read_bytes, storage.exists)
     described = training | {"model": config.identity()}
     if "vocabulary_sha256" in training:
         described["vocabulary_sha256"] = vocabulary.sha256
-    marker = tensorflow_files.read_bytes(f"{path}/{MARKER_FILE}")
+    marker = storage.read_bytes(f"{path}/{MARKER_FILE}")
     check_unchanged(f"{flag}={path}", marker, described)
     return ModelFolder(path, config, vocabulary, training)
 
@@ -249,9 +248,9 @@ def describe_model(
     for name, data in (
         (CONFIG_FILE, config.to_json().encode()),
         *vocabulary.files().items(),
-        (TRAINING_FILE, claims.serialize_job(training)),
+        (TRAINING_FILE, folders.serialize_job(training)),
     ):
-        tensorflow_files.write_bytes(f"{path}/{name}", data)
+        storage.write_bytes(f"{path}/{name}", data)
 
 
 def save_weights(model: keras.Model, path: str) -> None:
@@ -261,7 +260,7 @@ def save_weights(model: keras.Model, path: str) -> None:
       InputError: the weights cannot be written.
     """
     target = f"{path}/{WEIGHTS_FILE}"
-    with tempfile.TemporaryDirectory() as local, tensorflow_files.told(target, "written"):
+    with tempfile.TemporaryDirectory() as local, storage.translate_errors(target, "written"):
         file = os.path.join(local, WEIGHTS_FILE)
         model.save_weights(file)
         tf.io.gfile.copy(file, target, overwrite=True)
@@ -273,7 +272,7 @@ def refuse_graph(path: str, flag: str) -> None:
     Raises:
       InputError: it is one.
     """
-    if tensorflow_files.exists(f"{path}/{ONNX_FILE}"):
+    if storage.exists(f"{path}/{ONNX_FILE}"):
         raise InputError(
             f"{flag}={path}: has a graph for onnxruntime and no weights; give the model folder "
             "that it was exported from"
@@ -288,7 +287,7 @@ def load_weights(model: keras.Model, path: str) -> None:
         weight that is not finite.
     """
     stored = f"{path}/{WEIGHTS_FILE}"
-    tensorflow_files.check_regular(stored)
+    storage.check_regular(stored)
     with tempfile.TemporaryDirectory() as local:
         file = os.path.join(local, WEIGHTS_FILE)
         _copy_here(stored, file)
@@ -298,8 +297,8 @@ def load_weights(model: keras.Model, path: str) -> None:
             if not all(np.isfinite(variable.numpy()).all() for variable in model.weights):
                 raise ValueError("it has weights that are not finite")
         except Exception as error:  # A damaged file may raise any exception.
-            reason = tensorflow_files.reason(error)
-            raise claims.refusal(stored, "loaded", reason, _OTHER_WEIGHTS) from error
+            reason = storage.reason(error)
+            raise storage.refusal(stored, "loaded", reason, _OTHER_WEIGHTS) from error
 
 
 def _copy_here(stored: str, file: str) -> None:
@@ -307,8 +306,8 @@ def _copy_here(stored: str, file: str) -> None:
         tf.io.gfile.copy(stored, file)
     except tf.errors.OpError as error:
         is_full = isinstance(error, tf.errors.ResourceExhaustedError)
-        remedy = temporary.more_room() if is_full else _OTHER_WEIGHTS
-        raise claims.refusal(stored, "loaded", tensorflow_files.reason(error), remedy) from error
+        remedy = process.more_space() if is_full else _OTHER_WEIGHTS
+        raise storage.refusal(stored, "loaded", storage.reason(error), remedy) from error
 
 
 def _check_arrays(file: str, model: keras.Model) -> None:
@@ -361,7 +360,7 @@ def model_config(name: str, vocabulary: Vocabulary, family: str | None = None) -
     described, vocab_size = FAMILIES[family or "bert"], len(vocabulary)
     if name.endswith(".json"):  # may be on gs://
         try:
-            config = read_config(tensorflow_files.read_text(name, "--model"))
+            config = read_config(storage.read_text(name, "--model"))
         except ValueError as error:
             raise InputError(f"--model={name}: {error}; correct the file") from error
     elif name in described.size_names:

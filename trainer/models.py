@@ -9,6 +9,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from beambert import saved_models, storage
 from beambert.errors import InputError
 from beambert.model.classifier import PLAIN_HEAD, BertClassifier, BertTokenClassifier, Head
 from beambert.model.config import EncoderConfig
@@ -17,8 +18,7 @@ from beambert.model.objectives import BERT, RTD
 from beambert.model.pretrainer import BertPretrainer
 from beambert.model.replaced_tokens import ElectraPretrainer, ReplacedTokenPretrainer
 from beambert.model.sentence_encoder import Pooling, SentenceEncoder, TokenEncoder
-from beambert.pipelines.storage import claims, tensorflow_files, tensorflow_models
-from beambert.pipelines.storage.model_files import SAVED_MODEL_FOLDER, WEIGHTS_FILE
+from beambert.model_files import SAVED_MODEL_FOLDER, WEIGHTS_FILE
 from beambert.pipelines.tasks.entities import OUTSIDE
 from beambert.pipelines.tasks.task import (
     CHOICE,
@@ -158,12 +158,12 @@ def _check_saved_model(model: keras.Model, path: str) -> None:
       InputError: they differ.
     """
     saved_model = f"{path}/{SAVED_MODEL_FOLDER}"
-    if not tensorflow_files.exists(saved_model):
+    if not storage.exists(saved_model):
         return
     try:
-        served = Counter(_digest(value) for _, value in tensorflow_models.variables(saved_model))
+        served = Counter(_digest(value) for _, value in saved_models.variables(saved_model))
     except (tf.errors.OpError, ValueError) as error:
-        raise claims.refusal(saved_model, "read", tensorflow_files.reason(error)) from error
+        raise storage.refusal(saved_model, "read", storage.reason(error)) from error
     if served != Counter(_digest(variable.numpy()) for variable in model.weights):
         raise InputError(
             f"{saved_model}: has other weights than {WEIGHTS_FILE} beside it; copy the folder "

@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from apache_beam.runners.dataflow.dataflow_runner import DataflowRunner
 
-from beambert.commands import main as run_command
+from beambert.cli import main as run_command
 from beambert.deploy.flex_template import to_arguments
 
 

@@ -16,7 +16,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from beambert.console import counted, duration, run_main
+from beambert import locks
+from beambert.cli import run_main
+from beambert.console import counted, duration
 from beambert.deploy.retraining.planning import parse_date, plan
 from beambert.deploy.retraining.runs import (
     CLASSIFIER,
@@ -34,10 +36,9 @@ from beambert.deploy.retraining.runs import (
 )
 from beambert.errors import InputError
 from beambert.flags import FlagParser
-from beambert.interrupts import passed_on
-from beambert.pipelines.storage import leases, locks
-from beambert.pipelines.storage.claims import BLESSED, NOT_BLESSED, REPORT_FILE
-from beambert.pipelines.storage.model_files import CHECKPOINTS_FOLDER
+from beambert.folders import BLESSED, NOT_BLESSED, REPORT_FILE
+from beambert.model_files import CHECKPOINTS_FOLDER
+from beambert.process import passed_on
 
 LOCK_FILE = "LOCK"
 PLAN, RELEASE = "plan", "release"
@@ -145,17 +146,17 @@ def run_step(
 
 def _publish(config: Retraining, run: RetrainingRun, descriptors: tuple[int, ...]) -> None:
     """Exports a blessed model, and writes the result of the run."""
+    from beambert import storage
     from beambert.deploy.retraining import workspace
-    from beambert.pipelines.storage import tensorflow_files
 
     evaluation = run.folder(EVALUATION)
-    is_blessed = tensorflow_files.exists(f"{evaluation}/{BLESSED}")
-    reasons = tensorflow_files.read_text(f"{evaluation}/{BLESSED if is_blessed else NOT_BLESSED}")
+    is_blessed = storage.exists(f"{evaluation}/{BLESSED}")
+    reasons = storage.read_text(f"{evaluation}/{BLESSED if is_blessed else NOT_BLESSED}")
     version = None
     if is_blessed:
         greatest = workspace.read_history(config.workspace).greatest
         version = workspace.choose_version(f"{config.workspace}/{SERVING}", run, greatest)
-        if not tensorflow_files.exists(f"{config.workspace}/{SERVING}/{version}"):
+        if not storage.exists(f"{config.workspace}/{SERVING}/{version}"):
             _run(SERVING, [*command(SERVING, config, run), f"--version={version}"], descriptors)
     result = {
         "outcome": REFUSED if version is None else PUBLISHED,
@@ -165,7 +166,7 @@ def _publish(config: Retraining, run: RetrainingRun, descriptors: tuple[int, ...
     }
     workspace.write_json(f"{run.path}/{workspace.RESULT_FILE}", result)
     for step in (ENCODER, CLASSIFIER):  # Later runs go on from the models, not from checkpoints.
-        tensorflow_files.delete(f"{run.folder(step)}/{CHECKPOINTS_FOLDER}")
+        storage.delete(f"{run.folder(step)}/{CHECKPOINTS_FOLDER}")
     print(f"{run.path}: {result['outcome']}: {'; '.join(result['reasons'])}")
     if version is None:
         print(f"the served model is unchanged; see {evaluation}/{REPORT_FILE}")
@@ -281,7 +282,7 @@ def _do_step(
     is_leased = holder and config.workspace.startswith("gs://")
     if step == RELEASE:
         if is_leased:
-            leases.release(_lock_path(config), holder)
+            locks.release(_lock_path(config), holder)
         return None
     try:
         if is_leased:  # again in every step, as another run may have it by now
@@ -312,16 +313,16 @@ def is_held(config: Retraining, holder: str | None) -> bool:
     Raises:
       InputError: the lock cannot be read.
     """
+    from beambert import storage
     from beambert.deploy.retraining import workspace
-    from beambert.pipelines.storage import tensorflow_files
 
     path = _lock_path(config)
-    is_leased = holder and path.startswith("gs://") and tensorflow_files.exists(path)
+    is_leased = holder and path.startswith("gs://") and storage.exists(path)
     return bool(is_leased) and _holder(workspace.read_json(path)) == holder
 
 
 def _holder(lock: Mapping[str, Any]) -> str:
-    return leases.Holder.from_json(json.dumps(lock)).name
+    return locks.read_holder(json.dumps(lock))[0]
 
 
 def _take_lease(path: str, holder: str) -> None:
@@ -333,16 +334,16 @@ def _take_lease(path: str, holder: str) -> None:
     """
     from beambert.deploy.retraining import live_jobs, workspace
 
-    lease = leases.Lease(path)
+    lease = locks.Lease(path)
     try:
-        lease.acquire(holder, leases.PIPELINE_LEASE)
+        lease.acquire(holder, locks.PIPELINE_LEASE)
     except locks.BusyError:
         before = _holder(workspace.read_json(path))
         if not live_jobs.is_over(before):
             raise
         print(f"{path}: {before} is over and has left its lock, which is taken")
-        leases.release(path, before)
-        lease.acquire(holder, leases.PIPELINE_LEASE)
+        locks.release(path, before)
+        lease.acquire(holder, locks.PIPELINE_LEASE)
 
 
 def _write_outcome(path: Path, outcome: str) -> None:

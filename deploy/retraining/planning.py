@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Sequence
 
+from beambert import storage
 from beambert.console import counted
 from beambert.deploy.retraining.runs import (
     BEAM_SECTIONS,
@@ -30,15 +31,14 @@ from beambert.deploy.retraining.runs import (
 )
 from beambert.errors import InputError
 from beambert.flags import read_job
-from beambert.json_objects import parse_object
-from beambert.loading import loading
+from beambert.folders import MARKER_FILE
 from beambert.pipelines import create_pretraining_data
 from beambert.pipelines.pretraining_data.job import PretrainingDataJob
-from beambert.pipelines.storage import tensorflow_files
-from beambert.pipelines.storage.claims import MARKER_FILE, absolute
 from beambert.pipelines.tasks.declarations import find_task
 from beambert.pipelines.tasks.files import split_path
 from beambert.pipelines.tasks.task import DEV, TRAIN
+from beambert.process import loading
+from beambert.storage import absolute, parse_object
 from beambert.trainer.commands import finetune, pretrain
 
 # The folder under which Vertex AI mounts buckets.
@@ -100,7 +100,7 @@ def check_vocabulary(config: Retraining, is_dry: bool) -> None:
     Raises:
       InputError: there is no such file.
     """
-    from beambert.pipelines.storage.tensorflow_files import exists
+    from beambert.storage import exists
 
     name = "tokenizer" if config.tokenizer else "vocab_file"
     path = getattr(config, name)
@@ -171,11 +171,11 @@ def read_deliveries(
     """
     files: set[str] = set()
     faults, count, newest = [], 0, 0.0
-    for path in (path for pattern in patterns for path in tensorflow_files.match(pattern)):
+    for path in (path for pattern in patterns for path in storage.match(pattern)):
         if absolute(path) in left_out:
             continue
         try:
-            written = tensorflow_files.modified(path)
+            written = storage.modified(path)
             if until is not None and written >= until:
                 continue
             named, fault = _check(path, left_out, written, now)
@@ -200,7 +200,7 @@ def _check(
         date = f"{datetime.datetime.fromtimestamp(written, datetime.UTC):%Y-%m-%d %H:%M} UTC"
         return set(), f"manifest is of the future ({date}); correct the clock and write it again"
     try:
-        found = parse_object(tensorflow_files.read_bytes(path))["files"]
+        found = parse_object(storage.read_bytes(path))["files"]
         listed = [(os.fspath(each["path"]), int(each["bytes"])) for each in found]
     except (ValueError, KeyError, TypeError, OverflowError) as error:
         what = f"manifest is half-written or none ({error})"
@@ -212,8 +212,8 @@ def _check(
         file = name if "://" in name else os.path.join(os.path.dirname(path), name)
         if absolute(file) in left_out:
             continue
-        there = tensorflow_files.size(file)
-        if there != size and tensorflow_files.is_folder(file):
+        there = storage.size(file)
+        if there != size and storage.is_folder(file):
             return set(), f"manifest names {file}, which is a folder; name its files"
         if there != size:
             what = "is missing" if there is None else f"has {there} bytes"
@@ -231,7 +231,7 @@ def find_left_out(patterns: Sequence[str]) -> frozenset[str]:
     Raises:
       InputError: the storage doesn't answer.
     """
-    found = {path for pattern in patterns for path in tensorflow_files.match(pattern)}
+    found = {path for pattern in patterns for path in storage.match(pattern)}
     return frozenset(map(absolute, found))
 
 
@@ -257,7 +257,7 @@ def plan(
         not as runs leave them.
     """
     from beambert.deploy.retraining import live_jobs, workspace
-    from beambert.pipelines.storage.tensorflow_files import exists
+    from beambert.storage import exists
 
     check_values(config)
     check_vocabulary(config, is_dry)
@@ -274,9 +274,9 @@ def plan(
     if not _are_complete(config, found, until):
         return None
     with loading():
-        from beambert.pipelines.files.input_files import match_inputs, match_sources
-        from beambert.pipelines.jobs.running import beam_options
+        from beambert.pipelines.input_files import match_inputs, match_sources
         from beambert.pipelines.pretraining_data.since import new_inputs
+        from beambert.pipelines.running import beam_options
     for section in BEAM_SECTIONS:
         try:
             beam_options(beam_flags(section, getattr(config, section)))  # refuses unknown flags

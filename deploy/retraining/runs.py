@@ -16,13 +16,13 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from beambert.commands import COMMANDS
+from beambert.cli import COMMANDS
 from beambert.errors import InputError
+from beambert.folders import BLESSED, MARKER_FILE, NOT_BLESSED
+from beambert.model_files import CHECKPOINTS_FOLDER
 from beambert.pipelines import evaluate
 from beambert.pipelines.corpus.sources import parse_sources
 from beambert.pipelines.instances.mixture import parse_weights
-from beambert.pipelines.storage.claims import BLESSED, MARKER_FILE, NOT_BLESSED
-from beambert.pipelines.storage.model_files import CHECKPOINTS_FOLDER
 from beambert.pipelines.tasks.flags import task_of
 
 PUBLISHED = "published"

@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from beambert import storage
 from beambert.console import counted
 from beambert.deploy.retraining.runs import (
     PUBLISHED,
@@ -21,9 +22,8 @@ from beambert.deploy.retraining.runs import (
     markers,
 )
 from beambert.errors import InputError
-from beambert.pipelines.storage import claims, tensorflow_files
-from beambert.pipelines.storage.model_files import GRAPH_FILE
-from beambert.pipelines.storage.tensorflow_files import exists, read_text
+from beambert.model_files import GRAPH_FILE
+from beambert.storage import exists, read_text
 from beambert.trainer.serving.publishing import is_as_exported
 
 RUN_FILE = "run.json"
@@ -116,8 +116,8 @@ def check_serving(workspace: str, history: History) -> None:
         changed, or the folder cannot be read.
     """
     serving = f"{workspace}/{SERVING}"
-    for name in tensorflow_files.list_folder(serving):
-        if not (name.isdecimal() or claims.is_aside(name)):
+    for name in storage.list_folder(serving):
+        if not (name.isdecimal() or storage.is_temporary(name)):
             raise InputError(
                 f"{serving}/{name}: is not a served version, and no version is added next to it; "
                 "move it elsewhere"
@@ -154,7 +154,7 @@ def _newest(serving: str) -> int:
 
 def _numbers_in(folder: str) -> list[int]:
     """Returns the names in a folder that are numbers, sorted; none if the folder is missing."""
-    return sorted(int(n) for n in tensorflow_files.list_folder(folder) if n.isdecimal())
+    return sorted(int(n) for n in storage.list_folder(folder) if n.isdecimal())
 
 
 def is_done(step: str, run: RetrainingRun) -> bool:
@@ -165,11 +165,11 @@ def is_done(step: str, run: RetrainingRun) -> bool:
 def begin(run: RetrainingRun) -> None:
     """Writes run.json, after deleting the files of a run that was killed in its first step."""
     file, records = f"{run.path}/{RUN_FILE}", run.folder(RECORDS)
-    tensorflow_files.delete(file)  # first, as a folder without it is no run
-    tensorflow_files.delete(records)
+    storage.delete(file)  # first, as a folder without it is no run
+    storage.delete(records)
     if run.left_out:
         text = "".join(f"{path}\n" for path in run.left_out)
-        tensorflow_files.write_bytes(run.left_out_file, text.encode())
+        storage.write_bytes(run.left_out_file, text.encode())
     write_json(file, dataclasses.asdict(run))
 
 
@@ -192,7 +192,7 @@ def choose_version(serving: str, run: RetrainingRun, greatest: int = 0) -> int:
     # On gs:// a version appears file by file. One that was interrupted in that is made again.
     made = f"{serving}/{version}"
     if exists(made) and not exists(f"{made}/{GRAPH_FILE}"):
-        tensorflow_files.delete(made)
+        storage.delete(made)
     return version
 
 
@@ -222,7 +222,7 @@ def withdraw(workspace: str) -> tuple[str, int, int]:
         if result.get("version") == version:
             # It is recorded first, as the version's folder is what a second call begins with.
             write_json(file, result | {"outcome": WITHDRAWN})
-            tensorflow_files.delete(f"{serving}/{version}")
+            storage.delete(f"{serving}/{version}")
             return run, version, before
     raise InputError(
         f"{serving}/{version}: no run has published it; delete it by hand if it must go"
@@ -245,7 +245,7 @@ def write_json(path: str, value: Any) -> None:
     Raises:
       InputError: the file cannot be written.
     """
-    tensorflow_files.write_bytes(path, f"{json.dumps(value, indent=1)}\n".encode())
+    storage.write_bytes(path, f"{json.dumps(value, indent=1)}\n".encode())
 
 
 @contextlib.contextmanager

@@ -18,8 +18,7 @@ import pathlib
 import sys
 from collections.abc import Sequence
 
-from beambert.commands import COMMANDS
-from beambert.console import run_main
+from beambert.cli import COMMANDS, run_main
 from beambert.deploy.retraining.command import PLAN, RELEASE
 from beambert.deploy.retraining.runs import BEAM_SECTIONS, ENCODER, SECTIONS, STEPS
 from beambert.deploy.settings import Deployment, Release, Settings
@@ -118,7 +117,7 @@ def read_deployment(flags: argparse.Namespace) -> Deployment:
       InputError: it cannot be read.
     """
     if flags.deployment:
-        from beambert.pipelines.storage.tensorflow_files import read_text
+        from beambert.storage import read_text
 
         text = read_text(flags.deployment, "--deployment")
         return Deployment.from_json(text, f"--deployment={flags.deployment}")

@@ -69,8 +69,8 @@ def upload(deployment: Deployment, run: str) -> None:
     Raises:
       InputError: the run published nothing, or its files cannot be read or copied.
     """
+    from beambert import storage
     from beambert.deploy.retraining import workspace
-    from beambert.pipelines.storage import tensorflow_files
 
     run = run.rstrip("/")
     settings = deployment.settings
@@ -84,7 +84,7 @@ def upload(deployment: Deployment, run: str) -> None:
             print(f"{run}: is registered already, as a version of {parent}")
             return
         served = f"{run.rpartition('/runs/')[0]}/serving/{version}"
-        tensorflow_files.copy(served, f"{registered_folder(run)}/{version}")
+        storage.copy(served, f"{registered_folder(run)}/{version}")
         sent = {"parent": settings.parent, "model": request}
         if parent:
             sent["parent_model"] = parent

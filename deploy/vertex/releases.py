@@ -30,15 +30,15 @@ def find(settings: Settings, tag: str) -> Deployment:
     Raises:
       InputError: the release was not built.
     """
-    from beambert.pipelines.storage import tensorflow_files
+    from beambert import storage
 
     path = Deployment(settings, Release(tag)).build
-    if not tensorflow_files.exists(path):
+    if not storage.exists(path):
         raise InputError(
             f"--release={tag}: {path} is missing; build it with deploy/cloudbuild.yaml"
         )
     try:
-        digests = dict(json.loads(tensorflow_files.read_text(path)))
+        digests = dict(json.loads(storage.read_text(path)))
     except (ValueError, TypeError) as error:
         raise InputError(f"{path}: is damaged ({error}); build the release again") from error
     return Deployment(settings, Release(tag, digests))
@@ -54,11 +54,11 @@ def in_use(settings: Settings) -> Deployment:
 
 
 def _pipeline_in_use(settings: Settings) -> dict[str, Any]:
-    from beambert.pipelines.storage import tensorflow_files
+    from beambert import storage
 
-    if not tensorflow_files.exists(settings.pipeline):
+    if not storage.exists(settings.pipeline):
         raise InputError(f"{settings.pipeline}: is missing; deploy a release first")
-    return json.loads(tensorflow_files.read_text(settings.pipeline))
+    return json.loads(storage.read_text(settings.pipeline))
 
 
 def pipeline_job(deployment: Deployment, pipeline: Mapping[str, Any]) -> dict[str, Any]:
@@ -101,8 +101,8 @@ def deploy(deployment: Deployment, config_file: pathlib.Path, show: bool) -> Non
     Raises:
       InputError: the configuration is wrong, or a file cannot be written.
     """
+    from beambert import storage
     from beambert.deploy.vertex.pipeline import compile_pipeline
-    from beambert.pipelines.storage import tensorflow_files
 
     try:
         config = deployment.fill_in(config_file.read_text("utf-8"))
@@ -124,9 +124,9 @@ def deploy(deployment: Deployment, config_file: pathlib.Path, show: bool) -> Non
     if show:
         print(json.dumps(schedule(deployment, job), indent=1))
         return
-    tensorflow_files.write_bytes(deployment.config, config.encode())
-    tensorflow_files.write_bytes(deployment.file, deployment.to_json().encode())
-    tensorflow_files.write_bytes(deployment.pipeline, json.dumps(job).encode())
+    storage.write_bytes(deployment.config, config.encode())
+    storage.write_bytes(deployment.file, deployment.to_json().encode())
+    storage.write_bytes(deployment.pipeline, json.dumps(job).encode())
     _use(deployment, job)
 
 
@@ -140,18 +140,18 @@ def rollback(settings: Settings, tag: str) -> None:
     Raises:
       InputError: the release was never deployed.
     """
-    from beambert.pipelines.storage import tensorflow_files
+    from beambert import storage
 
     path = Deployment(settings, Release(tag)).file
-    if not tensorflow_files.exists(path):
+    if not storage.exists(path):
         raise InputError(f"{tag}: was never deployed ({path} is missing); name an earlier release")
-    deployment = Deployment.from_json(tensorflow_files.read_text(path), path)
-    _use(deployment, json.loads(tensorflow_files.read_text(deployment.pipeline)))
+    deployment = Deployment.from_json(storage.read_text(path), path)
+    _use(deployment, json.loads(storage.read_text(deployment.pipeline)))
 
 
 def _use(deployment: Deployment, job: Mapping[str, Any]) -> None:
     """Makes a pipeline the one that the schedule and `start` start."""
-    from beambert.pipelines.storage import tensorflow_files
+    from beambert import storage
 
     settings = deployment.settings
     request = schedule(deployment, job)
@@ -159,7 +159,7 @@ def _use(deployment: Deployment, job: Mapping[str, Any]) -> None:
         client = google_cloud.vertex_client("ScheduleService", settings.region)
         old = _schedules(client, settings)
         created = client.create_schedule(parent=settings.parent, schedule=request)
-        tensorflow_files.write_bytes(settings.pipeline, json.dumps(job).encode())
+        storage.write_bytes(settings.pipeline, json.dumps(job).encode())
         for each in old:
             client.delete_schedule(name=each.name)
     print(f"{created.name}: {request['cron']}, release {deployment.release.tag}")

@@ -16,6 +16,7 @@ from hashlib import blake2b
 from itertools import accumulate, chain
 from typing import TYPE_CHECKING, BinaryIO
 
+from beambert.compression import CorruptFileError, decompress
 from beambert.pipelines.corpus.documents import Document, Reject, Skip
 from beambert.pipelines.corpus.encodings import (
     DEFAULT_ENCODING,
@@ -29,10 +30,9 @@ from beambert.pipelines.corpus.encodings import (
     find_mark,
     web_name,
 )
-from beambert.pipelines.files.compression import CorruptFileError, decompress
 
 if TYPE_CHECKING:
-    from beambert.pipelines.files.input_files import InputFile
+    from beambert.pipelines.input_files import InputFile
 
 # Size of a part in bytes. Parts are small enough that a few files keep all workers equally busy,
 # and large enough that opening a file and finding the first document take little of the time. On

@@ -15,6 +15,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import BinaryIO
 
+from beambert.compression import decompress, plain_name
 from beambert.file_kinds import BEGINNING_BYTES, TEXT_KINDS, not_text, text_kind_pattern
 from beambert.pipelines.corpus.base import (
     BEFORE_TEXT,
@@ -28,7 +29,6 @@ from beambert.pipelines.corpus.encodings import DEFAULT_ENCODING, UTF8, encoding
 from beambert.pipelines.corpus.tables import Csv, JsonLines, Parquet, Tsv
 from beambert.pipelines.corpus.text_files import Markdown, PlainText, SentenceLines
 from beambert.pipelines.corpus.wiki_files import MediaWiki, WikiExtractor, WikiText
-from beambert.pipelines.files.compression import decompress, plain_name
 
 
 class Foreign(Format):

@@ -11,7 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import chain, islice
 from typing import BinaryIO
 
-from beambert.console import counted
+from beambert.compression import CorruptFileError, decompress
+from beambert.console import ProgressTally, counted
 from beambert.errors import InputError
 from beambert.pipelines.corpus import base
 from beambert.pipelines.corpus.base import Columns, FilePart, Format, LineFormat
@@ -26,9 +27,7 @@ from beambert.pipelines.corpus.formats import (
     to_utf8,
 )
 from beambert.pipelines.corpus.tables import NO_LANGUAGE
-from beambert.pipelines.files.compression import CorruptFileError, decompress
-from beambert.pipelines.files.input_files import InputFile
-from beambert.progress import ProgressTally
+from beambert.pipelines.input_files import InputFile
 
 # Number of files of which texts are sampled, and of texts of each.
 _SAMPLED_TEXTS = 8

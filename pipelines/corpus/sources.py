@@ -4,9 +4,9 @@ import functools
 import re
 from collections.abc import Mapping, Sequence
 
+from beambert.console import Describe, describe_bytes
 from beambert.errors import InputError
 from beambert.flags import FlagGroup
-from beambert.progress import Describe, describe_bytes
 
 # The names of sources become names of folders.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from beambert.compression import CorruptFileError
 from beambert.errors import InputError
 from beambert.pipelines.corpus import base
 from beambert.pipelines.corpus.base import (
@@ -30,13 +31,12 @@ from beambert.pipelines.corpus.documents import (
     language_of,
 )
 from beambert.pipelines.corpus.encodings import SAMPLE_BYTES, UTF8
-from beambert.pipelines.files.compression import CorruptFileError
 
 if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from beambert.pipelines.files.input_files import InputFile
+    from beambert.pipelines.input_files import InputFile
 
 # Reasons of rows whose language is missing, and of those whose value is not a language.
 NO_LANGUAGE, UNKNOWN_LANGUAGE = "no_language", "unknown_language"

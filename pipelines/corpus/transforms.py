@@ -5,12 +5,11 @@ from collections.abc import Iterator
 import apache_beam as beam
 from apache_beam.transforms.window import GlobalWindows
 
+from beambert.console import ProgressTally
 from beambert.pipelines.corpus.base import FilePart
 from beambert.pipelines.corpus.documents import Document, Reject, Skip
 from beambert.pipelines.corpus.reading import ReadOptions, read_part, reject_row, split_file
-from beambert.pipelines.files.input_files import InputFile
-from beambert.pipelines.files.input_list import InputList
-from beambert.progress import ProgressTally
+from beambert.pipelines.input_files import InputFile, InputList
 
 # Tags of the side outputs of the steps that read documents.
 COUNTS, REJECTS = "counts", "rejects"

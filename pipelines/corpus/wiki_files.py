@@ -14,6 +14,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, BinaryIO
 from xml.etree import ElementTree
 
+from beambert.compression import CorruptFileError, decompress
 from beambert.errors import InputError
 from beambert.pipelines.corpus.base import (
     BEFORE_TEXT,
@@ -26,10 +27,9 @@ from beambert.pipelines.corpus.base import (
 )
 from beambert.pipelines.corpus.documents import Document, Reject, Skip, decode_document
 from beambert.pipelines.corpus.text_files import GAP, close_gaps, substitute
-from beambert.pipelines.files.compression import CorruptFileError, decompress
 
 if TYPE_CHECKING:
-    from beambert.pipelines.files.input_files import InputFile
+    from beambert.pipelines.input_files import InputFile
 
 # Numbers of the namespaces that every wiki has (mediawiki.org, Manual:Namespace, "Built-in
 # namespaces").

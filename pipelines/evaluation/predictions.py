@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import apache_beam as beam
-from apache_beam.io.filesystems import FileSystems
 
+from beambert.console import ProgressTally
 from beambert.pipelines.evaluation.measures import (
     PREDICTION,
     PREDICTIONS_FOLDER,
@@ -16,15 +16,14 @@ from beambert.pipelines.evaluation.measures import (
 )
 from beambert.pipelines.evaluation.outcomes import Record
 from beambert.pipelines.evaluation.records import OWN_FEATURES, RECORDS
-from beambert.pipelines.files.beam_files import delete_quietly
-from beambert.pipelines.files.stored_values import StoredValue, store_values
-from beambert.pipelines.jobs.running import describe_examples, run_job
-from beambert.pipelines.storage.tensorflow_models import call_on_texts
+from beambert.pipelines.input_files import StoredValue, store_values
+from beambert.pipelines.running import describe_examples, run_job
 from beambert.pipelines.tasks.examples import Example
 from beambert.pipelines.tasks.saved_models import Model, check_signature, load
 from beambert.pipelines.tasks.squad import Question
 from beambert.pipelines.tasks.task import Task
-from beambert.progress import ProgressTally
+from beambert.saved_models import call_on_texts
+from beambert.storage import delete_quietly
 
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
@@ -261,7 +260,6 @@ def predict(
             len(rows),
             "examples",
             "predicted",
-            output=FileSystems.split(rows_path)[0],
         )
     finally:
         delete_quietly([rows_path])

@@ -10,8 +10,11 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from beambert import locks, storage
 from beambert.errors import InputError
-from beambert.json_objects import parse_object
+from beambert.folders import BLESSED, METRICS_FILE, MISTAKES_FILE, NOT_BLESSED, REPORT_FILE
+from beambert.model_files import NOT_TO_USE, model_sha256, weights_sha256
+from beambert.pipelines import running
 from beambert.pipelines.evaluation import blessing, predictions
 from beambert.pipelines.evaluation.blessing import Requirement, of_baseline
 from beambert.pipelines.evaluation.measures import (
@@ -27,18 +30,7 @@ from beambert.pipelines.evaluation.measures import (
 from beambert.pipelines.evaluation.outcomes import OUTCOMES, Outcomes, Record
 from beambert.pipelines.evaluation.predictors import PREDICTORS
 from beambert.pipelines.evaluation.records import Mistake
-from beambert.pipelines.jobs import running
-from beambert.pipelines.jobs.engine_errors import plain_errors
-from beambert.pipelines.storage import claims, locks, tensorflow_files
-from beambert.pipelines.storage.claims import (
-    BLESSED,
-    METRICS_FILE,
-    MISTAKES_FILE,
-    NOT_BLESSED,
-    REPORT_FILE,
-)
-from beambert.pipelines.storage.model_files import NOT_TO_USE, model_sha256, weights_sha256
-from beambert.pipelines.storage.tensorflow_files import local_folder
+from beambert.pipelines.running import plain_errors
 from beambert.pipelines.task_jobs import EvaluationJob
 from beambert.pipelines.tasks.examples import Example, TaggedExample, read_file
 from beambert.pipelines.tasks.files import has_split, sha256_of
@@ -51,6 +43,7 @@ from beambert.pipelines.tasks.saved_models import (
 )
 from beambert.pipelines.tasks.squad import Question
 from beambert.pipelines.tasks.task import TAGGING, TRAIN, Task
+from beambert.storage import local_copy, parse_object
 
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
@@ -77,10 +70,10 @@ def read_metrics(folder: str) -> dict[str, Any] | None:
       InputError: the file cannot be read.
     """
     path = f"{folder}/{METRICS_FILE}"
-    if not tensorflow_files.exists(path):
+    if not storage.exists(path):
         return None
     try:
-        metrics = parse_object(tensorflow_files.read_bytes(path))
+        metrics = parse_object(storage.read_bytes(path))
     except ValueError:
         return None
     return metrics if metrics.get("kind") == KIND else None
@@ -92,11 +85,11 @@ def check_output(output: str) -> None:
     Raises:
       InputError: it does, or it is a file.
     """
-    if tensorflow_files.exists(output) and not tensorflow_files.is_folder(output):
+    if storage.exists(output) and not storage.is_folder(output):
         raise InputError(f"--output={output}: is a file; name a folder")
-    names = tensorflow_files.list_folder(output)
-    names = [name for name in names if not name.startswith(claims.LOCK_PREFIX)]
-    unfinished = [name for name in names if claims.is_aside(name, _WORK)]
+    names = storage.list_folder(output)
+    names = [name for name in names if not name.startswith(storage.LOCK_PREFIX)]
+    unfinished = [name for name in names if storage.is_temporary(name, _WORK)]
     foreign = set(names) - {*_RESULTS, *MARKERS, *unfinished}
     if foreign or (names and not unfinished and read_metrics(output) is None):
         raise InputError(
@@ -118,16 +111,16 @@ def work_folder(output: str) -> Iterator[pathlib.Path]:
         with tempfile.TemporaryDirectory(prefix="beambert-") as folder:
             yield pathlib.Path(folder)
         return
-    for left in tensorflow_files.leftovers(output, _WORK):  # left by a command that was killed
-        tensorflow_files.delete(left)
-    tensorflow_files.make_folder(output, "--output")
-    folder = claims.aside(f"{output}/{_WORK}")
+    for left in storage.leftovers(output, _WORK):  # left by a command that was killed
+        storage.delete(left)
+    storage.make_folder(output, "--output")
+    folder = storage.temporary_name(f"{output}/{_WORK}")
     try:
-        tensorflow_files.make_folder(folder)
+        storage.make_folder(folder)
         yield pathlib.Path(folder)
     finally:
         with contextlib.suppress(InputError):  # it must not hide what went wrong before
-            tensorflow_files.delete(folder)
+            storage.delete(folder)
 
 
 def publish(made: pathlib.Path, output: str, metrics: dict[str, Any]) -> None:
@@ -137,12 +130,12 @@ def publish(made: pathlib.Path, output: str, metrics: dict[str, Any]) -> None:
       InputError: the results cannot be written.
     """
     for marker in MARKERS:
-        tensorflow_files.delete(f"{output}/{marker}")
+        storage.delete(f"{output}/{marker}")
     for name in _RESULTS:
         if (made / name).exists():
-            tensorflow_files.move(str(made / name), f"{output}/{name}")
+            storage.move(str(made / name), f"{output}/{name}")
         else:
-            tensorflow_files.delete(f"{output}/{name}")
+            storage.delete(f"{output}/{name}")
     # A model that is refused may have reached other thresholds, which are no reason to refuse it.
     reasons = "".join(
         f"{verdict['reason']}\n"
@@ -150,7 +143,7 @@ def publish(made: pathlib.Path, output: str, metrics: dict[str, Any]) -> None:
         if verdict["passed"] == metrics["blessed"]
     )
     marker = BLESSED if metrics["blessed"] else NOT_BLESSED
-    tensorflow_files.write_bytes(f"{output}/{marker}", reasons.encode())
+    storage.write_bytes(f"{output}/{marker}", reasons.encode())
 
 
 @dataclasses.dataclass(frozen=True)
@@ -190,7 +183,7 @@ class Baseline:
             (self.measures.positive, measures.positive),
         )
         return {
-            "evaluation": claims.absolute(self.folder),
+            "evaluation": storage.absolute(self.folder),
             "model": self.model,
             "weights_sha256": self.weights_sha256,
             "scores": {name: round(score, 6) for name, score in old.items()},
@@ -411,11 +404,11 @@ def _on_this_machine(job: EvaluationJob) -> Iterator[EvaluationJob]:
     """
     with contextlib.ExitStack() as stack:
         here = {
-            "data_dir": stack.enter_context(local_folder(job.data_dir)),
-            "model": stack.enter_context(local_folder(job.model, NOT_TO_USE)),
+            "data_dir": stack.enter_context(local_copy(job.data_dir)),
+            "model": stack.enter_context(local_copy(job.model, NOT_TO_USE)),
         }
         if job.baseline:
-            here["baseline"] = stack.enter_context(local_folder(job.baseline))
+            here["baseline"] = stack.enter_context(local_copy(job.baseline))
         yield dataclasses.replace(job, **here)
 
 
@@ -568,7 +561,7 @@ def _describe(job: EvaluationJob, subject: _Subject) -> dict[str, Any]:
         "split": job.split,
         "data_dir": str(job.data_dir),
         "data_sha256": subject.data_sha256,
-        "model": claims.absolute(job.model),
+        "model": storage.absolute(job.model),
         "weights_sha256": subject.weights_sha256,
         "model_sha256": subject.model_sha256,
         "labels": list(subject.model.labels),

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from beambert.errors import InputError
+from beambert.model_files import TRAINING_FILE
 from beambert.pipelines.evaluation.measures import PREDICTION
 from beambert.pipelines.evaluation.outcomes import Record
 from beambert.pipelines.evaluation.predictions import Predictor, Row, encode_record
@@ -15,7 +16,6 @@ from beambert.pipelines.evaluation.records import ANSWER, NO_ANSWER
 from beambert.pipelines.model_inputs.answers import DecodingParameters, SquadPredictions, decode
 from beambert.pipelines.model_inputs.signatures import ID_INPUTS, WINDOWS_SIGNATURE
 from beambert.pipelines.model_inputs.windows import WindowParameters, make_windows
-from beambert.pipelines.storage.model_files import TRAINING_FILE
 from beambert.pipelines.tasks.saved_models import Model, check_signature, check_task, load
 from beambert.pipelines.tasks.squad import Question
 from beambert.pipelines.tasks.squad_scoring import score

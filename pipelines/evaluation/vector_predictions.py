@@ -8,11 +8,11 @@ import numpy as np
 from beambert.errors import InputError
 from beambert.pipelines.evaluation.outcomes import Record
 from beambert.pipelines.evaluation.predictions import Predictor, Row, encode_record
-from beambert.pipelines.storage.tensorflow_models import call, call_on_texts
 from beambert.pipelines.tasks.interaction import DOCUMENTS, KEPT, QUERIES, best_by_interaction
 from beambert.pipelines.tasks.ranking import best_by_vectors, retrieval_scores
 from beambert.pipelines.tasks.saved_models import Model, check_signature, load
 from beambert.pipelines.tasks.task import Task
+from beambert.saved_models import call, call_on_texts
 
 
 class _VectorPredictor(Predictor):

@@ -12,7 +12,7 @@ from beambert.console import counted, duration
 from beambert.pipelines.corpus.base import FilePart
 from beambert.pipelines.corpus.documents import Document, Reject, count_read
 from beambert.pipelines.corpus.reading import ReadOptions, counts_by_reason, read_part, split_file
-from beambert.pipelines.files.input_files import InputFile
+from beambert.pipelines.input_files import InputFile
 from beambert.pipelines.instances.building import (
     DocumentCounts,
     InstanceCounts,

@@ -17,11 +17,11 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from beambert.compression import CorruptFileError, decompress
 from beambert.errors import InputError
 from beambert.file_kinds import not_text
 from beambert.pipelines.corpus.encodings import WrongEncodingError, decode
-from beambert.pipelines.files.compression import CorruptFileError, decompress
-from beambert.pipelines.files.input_files import match_inputs, open_stored
+from beambert.pipelines.input_files import match_inputs, open_stored
 from beambert.pipelines.tasks import tables, word_tags
 from beambert.pipelines.text.phrases import CHARACTERS_A_WORD, Match, Phrases
 

@@ -9,20 +9,19 @@ from apache_beam.io.filesystems import FileSystems
 
 from beambert.console import counted
 from beambert.errors import InputError
+from beambert.folders import check_claimed, finish_output
 from beambert.pipelines.corpus.base import expected_coverage
 from beambert.pipelines.corpus.reading import check_rejects, counts_by_reason
-from beambert.pipelines.files.beam_files import (
-    check_claimed,
-    delete_prefixed,
-    delete_quietly,
-    finish_output,
-    write_bytes,
+from beambert.pipelines.input_files import (
+    INPUTS_FILE,
+    InputFile,
+    check_unchanged,
+    count_files,
+    write_list,
 )
-from beambert.pipelines.files.input_files import InputFile, check_unchanged, count_files
-from beambert.pipelines.files.input_list import INPUTS_FILE, write_list
 from beambert.pipelines.instances.mixture import SourceSizes
 from beambert.pipelines.instances.pairs import PairCounts
-from beambert.pipelines.jobs.totals import add_counts
+from beambert.pipelines.metrics import add_counts
 from beambert.pipelines.pretraining_data.evaluation_texts import MOST_LISTED, OVERLAP
 from beambert.pipelines.pretraining_data.layout import Layout, RecordsFolder
 from beambert.pipelines.pretraining_data.plan import Manifest
@@ -42,7 +41,7 @@ from beambert.pipelines.records.contract import (
 )
 from beambert.pipelines.records.figures import figures
 from beambert.pipelines.records.statistics import RecordStatistics
-from beambert.pipelines.storage.claims import TEMPORARY_PREFIX
+from beambert.storage import TEMPORARY_PREFIX, delete_prefixed, delete_quietly, write_bytes
 
 # The counts that info.json leaves out where there are no pairs, and where there are no masks.
 COUNTS_OF_PAIRS = frozenset(PairCounts.__dataclass_fields__)

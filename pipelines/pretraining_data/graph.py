@@ -6,9 +6,7 @@ import apache_beam as beam
 
 from beambert.pipelines.corpus.reading import first_rejects
 from beambert.pipelines.corpus.transforms import COUNTS, REJECTS, add_parts
-from beambert.pipelines.jobs.outputs import take_output
-from beambert.pipelines.jobs.running import check_reachable_from
-from beambert.pipelines.jobs.totals import add_counts, total_of
+from beambert.pipelines.metrics import add_counts, total_of
 from beambert.pipelines.pretraining_data import shard_writing, transforms
 from beambert.pipelines.pretraining_data.finishing import FinishFolders
 from beambert.pipelines.pretraining_data.job import PretrainingDataJob
@@ -16,8 +14,9 @@ from beambert.pipelines.pretraining_data.plan import Plan, find_inputs, make_pla
 from beambert.pipelines.pretraining_data.shard_counts import ShardCounts, add_shards
 from beambert.pipelines.pretraining_data.shuffle import Shuffle, choose
 from beambert.pipelines.pretraining_data.source_sizes import MeasureSources, add_sizes
-from beambert.pipelines.storage.claims import absolute
+from beambert.pipelines.running import check_reachable_from, take_output
 from beambert.pipelines.text.preparation import NEAR
+from beambert.storage import absolute
 
 
 @beam.typehints.with_input_types(str)

@@ -5,8 +5,7 @@ import math
 from collections.abc import Collection
 
 from beambert.errors import InputError
-from beambert.flags import check_minimum, check_shares
-from beambert.job_fields import settle_fields
+from beambert.flags import check_minimum, check_shares, settle_fields
 from beambert.pipelines.corpus.documents import check_language
 from beambert.pipelines.corpus.sources import JobInput
 from beambert.pipelines.instances.mixture import Mixture, parse_weights

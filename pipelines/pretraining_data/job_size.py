@@ -7,7 +7,7 @@ import dataclasses
 import math
 
 from beambert.pipelines.corpus.base import STORED_PART_BYTES
-from beambert.pipelines.files.ranged_files import REQUEST_BYTES
+from beambert.storage import REQUEST_BYTES
 
 # Bytes of the header of an element of the shuffle, see `Shuffle.send`. Where shards are many, an
 # element has one document or one row of a band. Where they are few, headers are fewer than told.

@@ -12,16 +12,22 @@ from typing import Any
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions, TestOptions
 
+from beambert import folders, storage
 from beambert.errors import InputError
+from beambert.folders import UNFINISHED_FILE
 from beambert.pipelines.corpus.encodings import UTF8, parse_encodings
 from beambert.pipelines.corpus.formats import AUTO, FORMATS
 from beambert.pipelines.corpus.reading import ReadOptions, recognise_formats
-from beambert.pipelines.files import beam_files
-from beambert.pipelines.files.input_files import InputFile, match_inputs, match_sources
-from beambert.pipelines.files.input_list import INPUTS_FILE, InputList, write_list
+from beambert.pipelines.input_files import (
+    INPUTS_FILE,
+    InputFile,
+    InputList,
+    match_inputs,
+    match_sources,
+    write_list,
+)
 from beambert.pipelines.instances.mixture import Mixture
 from beambert.pipelines.instances.parameters import InstanceParameters
-from beambert.pipelines.jobs.running import library_versions
 from beambert.pipelines.pretraining_data.evaluation_texts import EvaluationTexts
 from beambert.pipelines.pretraining_data.job import PretrainingDataJob
 from beambert.pipelines.pretraining_data.layout import Layout, RecordsFolder
@@ -35,7 +41,7 @@ from beambert.pipelines.records.contract import (
     SCHEMA_FILE,
     STATISTICS_FILE,
 )
-from beambert.pipelines.storage.claims import TEMPORARY_PREFIX, UNFINISHED_FILE, absolute
+from beambert.pipelines.running import library_versions
 from beambert.pipelines.text import sentences
 from beambert.pipelines.text.filters import FilterSettings, read_blocklist
 from beambert.pipelines.text.preparation import TextOptions
@@ -47,6 +53,7 @@ from beambert.pipelines.tokenizers.vocabulary import (
     VOCABULARY_FILE,
     Vocabulary,
 )
+from beambert.storage import TEMPORARY_PREFIX, absolute
 
 # Number of bytes of text for one shard (default of --num_shards). At dupe_factor 10 its records
 # take about 120 MB. TensorFlow's input guide advises files of 100 to 200 MB.
@@ -216,22 +223,22 @@ class Plan:
         layout, manifest = self.layout, self.manifest
         if len(layout.lengths) > 1:
             lengths = {str(parameters.max_seq_length) for parameters in layout.lengths}
-            beam_files.refuse_others(layout.output, lengths)
-        folders = layout.folders()
+            folders.refuse_others(layout.output, lengths)
+        to_fill = layout.folders()
         # All folders are claimed before anything is written to one.
         is_finished = [
-            beam_files.claim_output(
+            folders.claim_output(
                 one_folder.path,
                 manifest.job(one_folder),
                 FLAGS_OF,
                 self._folders_in(one_folder.path),
             )
-            for one_folder in folders
+            for one_folder in to_fill
         ]
         if not all(is_finished):
-            for folder, finished in zip(folders, is_finished, strict=True):
+            for folder, finished in zip(to_fill, is_finished, strict=True):
                 if finished:
-                    beam_files.reopen_output(folder.path, manifest.job(folder))
+                    folders.reopen_output(folder.path, manifest.job(folder))
             # The same job may have written it before.
             if manifest.inputs.path and not FileSystems.exists(manifest.inputs.path):
                 write_list(manifest.inputs.path, self.inputs)
@@ -260,7 +267,7 @@ class Plan:
         If a folder of the job was finished before, all stay as they are: the same job repairs them.
         """
         folders = self.layout.folders()
-        there = {folder.path: beam_files.list_folder(folder.path) for folder in folders}
+        there = {folder.path: storage.list_folder(folder.path) for folder in folders}
         if any(INFO_FILE in names for names in there.values()):
             return
         shards: dict[str, list[str]] = {}
@@ -270,10 +277,10 @@ class Plan:
         for folder in reversed(folders):  # The held-out folder stands inside the other one.
             ours = {*shards[folder.path], *SMALL_FILES}
             mine = [name for name in there[folder.path] if name in ours]
-            beam_files.delete_prefixed(folder.path, TEMPORARY_PREFIX)
+            storage.delete_prefixed(folder.path, TEMPORARY_PREFIX)
             # The mark goes last: if the deletion is cut off, the folder is still the job's.
             for names in (mine, [UNFINISHED_FILE]):
-                beam_files.delete_quietly([FileSystems.join(folder.path, name) for name in names])
+                storage.delete_quietly([FileSystems.join(folder.path, name) for name in names])
             _delete_if_empty(folder.path)
             if folder.source is not None:
                 _delete_if_empty(os.path.dirname(folder.path))
@@ -305,9 +312,7 @@ def _listed(job: PretrainingDataJob) -> list[InputFile]:
     inputs = match_sources(job.sources) if job.source else match_inputs(job.input)
     if not job.leave_out:
         return inputs
-    lines = (
-        beam_files.read_bytes(job.leave_out, "--leave_out").decode(errors="replace").splitlines()
-    )
+    lines = storage.read_bytes(job.leave_out, "--leave_out").decode(errors="replace").splitlines()
     named = {absolute(line) for line in lines if line}
     return [file for file in inputs if file.path not in named]
 
@@ -333,7 +338,7 @@ def make_plan(
             "it out, and give --language"
         )
     vocabulary, do_lower_case = read_given(
-        job.vocab_file, job.tokenizer, job.do_lower_case, beam_files.read_bytes, FileSystems.exists
+        job.vocab_file, job.tokenizer, job.do_lower_case, storage.read_bytes, FileSystems.exists
     )
     job = dataclasses.replace(job, do_lower_case=do_lower_case)
     if not (job.patterns or job.num_shards):
@@ -367,9 +372,7 @@ def make_plan(
     parameters["num_shards"] = num_shards
     blocklist: tuple[str, ...] = ()
     if job.blocklist:
-        blocklist = read_blocklist(
-            beam_files.read_bytes(job.blocklist, "--blocklist"), job.blocklist
-        )
+        blocklist = read_blocklist(storage.read_bytes(job.blocklist, "--blocklist"), job.blocklist)
     evaluation = EvaluationTexts.of(job.decontaminate) if job.decontaminate else None
     parameters |= _given_parameters(job, blocklist, evaluation)
     manifest = Manifest(

@@ -12,7 +12,6 @@ from apache_beam.io.filesystems import FileSystems
 from apache_beam.transforms.window import GlobalWindows
 
 from beambert.errors import InputError
-from beambert.loading import loading
 from beambert.pipelines.instances.building import (
     DocumentCounts,
     InstanceCounts,
@@ -23,9 +22,7 @@ from beambert.pipelines.instances.building import (
 from beambert.pipelines.instances.compact_documents import HASH_BYTES, CompactDocuments
 from beambert.pipelines.instances.masking import TokenIds
 from beambert.pipelines.instances.parameters import REFERENCE, InstanceParameters
-from beambert.pipelines.jobs.outputs import check_visible, take_output
-from beambert.pipelines.jobs.running import check_reachable_from
-from beambert.pipelines.jobs.totals import total_of
+from beambert.pipelines.metrics import total_of
 from beambert.pipelines.pretraining_data.division import divide
 from beambert.pipelines.pretraining_data.finishing import check_shards, finish_folder, records_info
 from beambert.pipelines.pretraining_data.job import PretrainingDataJob
@@ -39,7 +36,9 @@ from beambert.pipelines.pretraining_data.text_parts import count
 from beambert.pipelines.records.contract import NONE, feature_shapes
 from beambert.pipelines.records.figures import total
 from beambert.pipelines.records.statistics import FAULTS, FEATURES, VocabularyIds
-from beambert.pipelines.storage.claims import absolute
+from beambert.pipelines.running import check_reachable_from, check_visible, take_output
+from beambert.process import loading
+from beambert.storage import absolute
 
 # The fields of a job that these parts follow. The parts for text have parameters of their own.
 FOLLOWED = {

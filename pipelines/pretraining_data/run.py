@@ -8,23 +8,13 @@ from typing import TYPE_CHECKING, Any
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import StandardOptions
 
-from beambert.console import counted, duration, size
+from beambert import locks, storage
+from beambert.console import Describe, counted, duration, size
 from beambert.errors import InputError
-from beambert.interrupts import undone_at_end
-from beambert.loading import loading
 from beambert.pipelines.corpus.reading import sample_documents
 from beambert.pipelines.corpus.sources import describe_reading
-from beambert.pipelines.files import beam_files
-from beambert.pipelines.files.input_files import describe_links
-from beambert.pipelines.jobs.clock import describe_stages
-from beambert.pipelines.jobs.running import (
-    check_reachable,
-    fit_processes,
-    path_for_workers,
-    run_job,
-    translate_job,
-    works_here,
-)
+from beambert.pipelines.input_files import describe_links
+from beambert.pipelines.metrics import describe_stages
 from beambert.pipelines.pretraining_data import dataflow_cost
 from beambert.pipelines.pretraining_data.graph import CreatePretrainingData
 from beambert.pipelines.pretraining_data.job import PretrainingDataJob
@@ -38,12 +28,19 @@ from beambert.pipelines.pretraining_data.split_shares import (
 )
 from beambert.pipelines.pretraining_data.summary import read_warnings, summarize, waste_warnings
 from beambert.pipelines.records.contract import INFO_FILE, RecordsInfo
-from beambert.pipelines.storage import locks
+from beambert.pipelines.running import (
+    check_reachable,
+    fit_processes,
+    path_for_workers,
+    run_job,
+    translate_job,
+    works_here,
+)
 from beambert.pipelines.text.languages import language_notes
 from beambert.pipelines.text.preparation import LINE
 from beambert.pipelines.text.sentences import divided_word_notes, segmenter_notes
 from beambert.pipelines.tokenizers.text_warnings import warn_of_lost_marks
-from beambert.progress import Describe
+from beambert.process import loading, undone_at_end
 
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
@@ -66,7 +63,7 @@ def create_pretraining_data(job: PretrainingDataJob, options: "PipelineOptions")
     training: dict[int, RecordsInfo] = {}
     for folder in plan.layout.folders():
         path = FileSystems.join(folder.path, INFO_FILE)
-        info = RecordsInfo.from_json(beam_files.read_bytes(path, "--output").decode(), path)
+        info = RecordsInfo.from_json(storage.read_bytes(path, "--output").decode(), path)
         print(summarize(info, folder.path, folder.is_eval))
         warnings = read_warnings(info, folder.path)
         for line in describe_sources(info.counts):
@@ -209,7 +206,7 @@ def _run(plan: Plan, options: "PipelineOptions", is_alone: bool) -> None:
             import beambert.pipelines.tokenizers.encoding  # noqa: F401
 
     def delete_spills() -> None:
-        beam_files.delete_prefixed(output, spill_prefix(plan.run))
+        storage.delete_prefixed(output, spill_prefix(plan.run))
 
     try:
         notes = [*filter(None, [note]), *_notes(plan)]
@@ -227,7 +224,6 @@ def _run(plan: Plan, options: "PipelineOptions", is_alone: bool) -> None:
                 describe_progress(total_bytes, shards),
                 total_bytes / 1e6,
                 "MB",
-                output=output,
             )
     except BaseException as error:
         delete_spills()

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from beambert.pipelines.instances.by_source import SourceRecords
-from beambert.pipelines.jobs.totals import add_counts
+from beambert.pipelines.metrics import add_counts
 from beambert.pipelines.records.statistics import RecordStatistics
 
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from apache_beam.io.filesystems import FileSystems
 
-from beambert.pipelines.files.beam_files import open_atomically
 from beambert.pipelines.pretraining_data.layout import RecordsFolder
 from beambert.pipelines.records.statistics import RecordStatistics
+from beambert.storage import open_atomically
 
 if TYPE_CHECKING:
     from beambert.pipelines.records.encoding import RecordWriter

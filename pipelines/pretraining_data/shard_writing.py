@@ -9,9 +9,8 @@ import apache_beam as beam
 import numpy as np
 from apache_beam.metrics import Metrics
 
-from beambert.loading import loading
-from beambert.machine_memory import free_bytes
-from beambert.pipelines.files.beam_files import check_claimed
+from beambert.console import ProgressTally
+from beambert.folders import check_claimed
 from beambert.pipelines.instances.building import (
     DocumentCounts,
     InstanceCounts,
@@ -28,7 +27,7 @@ from beambert.pipelines.instances.compact_documents import CompactDocuments
 from beambert.pipelines.instances.masking import TokenIds
 from beambert.pipelines.instances.mixture import Amount, Mixture, SourceSizes
 from beambert.pipelines.instances.parameters import REFERENCE, SOURCE
-from beambert.pipelines.jobs.clock import StageClock
+from beambert.pipelines.metrics import StageClock
 from beambert.pipelines.pretraining_data.layout import Layout, RecordsFolder
 from beambert.pipelines.pretraining_data.shard_counts import FolderCounts, ShardCounts
 from beambert.pipelines.pretraining_data.shard_files import ShardFile, open_shard_file
@@ -36,7 +35,7 @@ from beambert.pipelines.pretraining_data.shuffle import Received, Shuffle
 from beambert.pipelines.records.statistics import VocabularyIds, count_records, restore_ids
 from beambert.pipelines.text.preparation import KEEP
 from beambert.pipelines.tokenizers.vocabulary import Vocabulary
-from beambert.progress import ProgressTally
+from beambert.process import free_bytes, loading
 
 
 class WriteShards(beam.DoFn):

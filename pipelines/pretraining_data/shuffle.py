@@ -18,10 +18,9 @@ from itertools import pairwise
 import numpy as np
 from apache_beam.io.filesystems import FileSystems
 
-from beambert.pipelines.files.beam_files import create, read_range
-from beambert.pipelines.jobs.running import SHUFFLING_RUNNERS
-from beambert.pipelines.storage.claims import TEMPORARY_PREFIX
+from beambert.pipelines.running import SHUFFLING_RUNNERS
 from beambert.ragged import starts_of
+from beambert.storage import TEMPORARY_PREFIX, create, read_range
 
 # Values of --shuffle.
 AUTO, RUNNER, FILES = "auto", "runner", "files"

@@ -5,11 +5,10 @@ from collections.abc import Mapping, Sequence
 from apache_beam.io.filesystems import FileSystems
 
 from beambert.errors import InputError
-from beambert.pipelines.files.beam_files import STORAGE_ERRORS, read_bytes
-from beambert.pipelines.files.input_files import InputFile
-from beambert.pipelines.files.input_list import INPUTS_FILE, read_list
+from beambert.folders import MARKER_FILE
+from beambert.pipelines.input_files import INPUTS_FILE, InputFile, read_list
 from beambert.pipelines.records.contract import INFO_FILE, RecordsInfo
-from beambert.pipelines.storage.claims import MARKER_FILE, absolute
+from beambert.storage import absolute, read_bytes, storage_errors
 
 
 def new_inputs(inputs: Sequence[InputFile], since: Sequence[str], output: str) -> list[InputFile]:
@@ -60,7 +59,7 @@ def _finished_infos(pattern: str) -> list[tuple[str, RecordsInfo]]:
     for below in ("", "/*"):
         try:
             (result,) = FileSystems.match([f"{pattern}{below}/{INFO_FILE}"])
-        except (*STORAGE_ERRORS, ValueError) as error:
+        except (*storage_errors(), ValueError) as error:
             raise InputError(
                 f"--since={pattern}: cannot be listed ({error}); check the path and your access"
             ) from error

@@ -14,8 +14,7 @@ from collections.abc import Mapping, Sequence
 from apache_beam.io.filesystem import FileSystem
 
 from beambert.errors import InputError
-from beambert.pipelines.storage.claims import absolute
-from beambert.pipelines.storage.given_paths import has_wildcard
+from beambert.storage import absolute, has_wildcard
 
 
 @dataclasses.dataclass(frozen=True)

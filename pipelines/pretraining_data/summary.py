@@ -6,9 +6,9 @@ from typing import Any
 
 from apache_beam.io.filesystems import FileSystems
 
+from beambert import storage
 from beambert.console import counted, size
 from beambert.pipelines.corpus.sources import describe_cleaning
-from beambert.pipelines.files import beam_files
 from beambert.pipelines.pretraining_data.evaluation_texts import OVERLAP
 from beambert.pipelines.pretraining_data.finishing import describe_dropped
 from beambert.pipelines.records.contract import (
@@ -77,7 +77,7 @@ def _cut_share(counts: Mapping[str, Any]) -> float:
 
 def read_warnings(info: RecordsInfo, folder: str) -> list[str]:
     """Returns the warnings about a finished records folder."""
-    found = json.loads(beam_files.read_bytes(FileSystems.join(folder, STATISTICS_FILE), "--output"))
+    found = json.loads(storage.read_bytes(FileSystems.join(folder, STATISTICS_FILE), "--output"))
     made_with = MadeWith.of(info, info.vocabulary["size"])
     return [
         *warn(RecordStatistics.from_json(found["counts"]), {}, made_with),

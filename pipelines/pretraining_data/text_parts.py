@@ -15,9 +15,9 @@ import numpy as np
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.metrics import Metrics
 
+from beambert.console import ProgressTally
 from beambert.errors import InputError
-from beambert.job_fields import as_tuple
-from beambert.loading import loading
+from beambert.flags import as_tuple
 from beambert.pipelines.corpus.base import FilePart
 from beambert.pipelines.corpus.documents import (
     Document,
@@ -29,12 +29,8 @@ from beambert.pipelines.corpus.documents import (
 from beambert.pipelines.corpus.encodings import parse_encodings
 from beambert.pipelines.corpus.reading import ReadOptions, reject_row
 from beambert.pipelines.corpus.transforms import REJECTS, add_parts, read_documents
-from beambert.pipelines.files.beam_files import read_bytes
-from beambert.pipelines.files.beginnings import check_beginning
-from beambert.pipelines.files.input_files import match_inputs
-from beambert.pipelines.files.input_list import InputList
+from beambert.pipelines.input_files import InputList, match_inputs
 from beambert.pipelines.instances.compact_documents import document_hash
-from beambert.pipelines.jobs.running import check_reachable_from
 from beambert.pipelines.pretraining_data.rows import (
     DocumentRow,
     RejectRow,
@@ -43,6 +39,7 @@ from beambert.pipelines.pretraining_data.rows import (
 )
 from beambert.pipelines.pretraining_data.sources import Sources
 from beambert.pipelines.pretraining_data.transforms import BATCH_CHARACTERS
+from beambert.pipelines.running import check_beginning, check_reachable_from
 from beambert.pipelines.text.filters import NO_FILTER, FilterSettings
 from beambert.pipelines.text.languages import MIN_PROBABILITY, check_languages
 from beambert.pipelines.text.preparation import SENTENCEX, TextOptions, prepare_documents
@@ -50,8 +47,9 @@ from beambert.pipelines.text.scrubbing import DEFAULT_REGIONS, check_scrubbing, 
 from beambert.pipelines.text.sentences import SplitText
 from beambert.pipelines.tokenizers.folders import read_given
 from beambert.pipelines.tokenizers.vocabulary import Vocabulary
-from beambert.progress import ProgressTally
+from beambert.process import loading
 from beambert.ragged import starts_of
+from beambert.storage import read_bytes
 
 
 class ReadDocuments(beam.PTransform):

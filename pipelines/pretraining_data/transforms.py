@@ -10,14 +10,13 @@ from apache_beam.metrics import Metrics
 from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.windowed_value import WindowedValue
 
-from beambert.loading import loading
+from beambert.console import ProgressTally
 from beambert.pipelines.corpus.base import coverage
 from beambert.pipelines.corpus.documents import Document, Reject, count_read
 from beambert.pipelines.corpus.reading import ReadOptions
 from beambert.pipelines.corpus.transforms import COUNTS, Part, RejectLists, read_documents
 from beambert.pipelines.instances.compact_documents import CompactDocuments
-from beambert.pipelines.jobs.clock import StageClock
-from beambert.pipelines.jobs.outputs import check_visible
+from beambert.pipelines.metrics import StageClock
 from beambert.pipelines.pretraining_data.division import divide
 from beambert.pipelines.pretraining_data.evaluation_texts import (
     OVERLAP,
@@ -34,10 +33,11 @@ from beambert.pipelines.pretraining_data.near_duplicates import (
 )
 from beambert.pipelines.pretraining_data.shuffle import Shuffle
 from beambert.pipelines.pretraining_data.sources import Sources
+from beambert.pipelines.running import check_visible
 from beambert.pipelines.text.preparation import KEEP, NEAR, TextOptions, prepare_documents
 from beambert.pipelines.text.sentences import SplitText
 from beambert.pipelines.tokenizers.vocabulary import Vocabulary
-from beambert.progress import ProgressTally
+from beambert.process import loading
 
 # Number of characters to split and tokenize at a time. At this size the overhead of a call of
 # TensorFlow doesn't matter.

@@ -33,8 +33,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from beambert.errors import InputError
-from beambert.json_objects import check_names, parse_object
-from beambert.pipelines.storage.claims import MARKER_FILE, UNFINISHED_FILE
+from beambert.folders import MARKER_FILE, UNFINISHED_FILE
+from beambert.storage import check_names, parse_object
 
 if TYPE_CHECKING:
     from tensorflow_metadata.proto.v0 import schema_pb2

@@ -22,7 +22,6 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 from tfx_bsl.coders import example_coder
 
 from beambert.errors import InputError
-from beambert.pipelines.files.beam_files import STORAGE_ERRORS
 from beambert.pipelines.records.contract import (
     LABEL_FEATURE,
     MOST_RECORD_BYTES,
@@ -36,6 +35,7 @@ from beambert.pipelines.records.statistics import (
     count_records,
     restore_ids,
 )
+from beambert.storage import storage_errors
 
 _LENGTH = struct.Struct("<QI")
 _CHECKSUM = struct.Struct("<I")
@@ -91,7 +91,7 @@ def open_hashed(path: str) -> HashedFile:
     """
     try:
         return HashedFile(FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED))
-    except (*STORAGE_ERRORS, ValueError) as error:
+    except (*storage_errors(), ValueError) as error:
         raise InputError(f"{path}: cannot be read; check the path and permissions") from error
 
 

@@ -21,16 +21,16 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from beambert import storage
 from beambert.errors import InputError
-from beambert.json_objects import check_names
+from beambert.folders import MARKER_FILE, describe_difference
 from beambert.pipelines.model_inputs.examples import MODEL_INPUTS
 from beambert.pipelines.model_inputs.features import TaskFeatures
 from beambert.pipelines.records.contract import INFO_FILE, FolderInfo
-from beambert.pipelines.storage import tensorflow_files
-from beambert.pipelines.storage.claims import MARKER_FILE, describe_difference
 from beambert.pipelines.tasks.task import Task
 from beambert.pipelines.tokenizers.vocabulary import Vocabulary
 from beambert.ragged import ranges, starts_of
+from beambert.storage import check_names
 
 ROW, SEQUENCE_LENGTHS = "row", "sequence_lengths"
 TOKEN_FEATURES = ("input_ids", "segment_ids")
@@ -178,15 +178,15 @@ def open_features(folder: str, flag: str) -> TaskFeatureFiles:
       InputError: the folder is not a finished features folder, or one of its files has changed.
     """
     folder, flag = folder.rstrip("/"), f"{flag}={folder}"
-    if not tensorflow_files.exists(f"{folder}/{MARKER_FILE}"):
+    if not storage.exists(f"{folder}/{MARKER_FILE}"):
         raise InputError(
             f"{flag}: not a finished features folder; make one with `beambert features`"
         )
     name = f"{folder}/{INFO_FILE}"
-    info = FeaturesInfo.from_json(tensorflow_files.read_text(name), name)
+    info = FeaturesInfo.from_json(storage.read_text(name), name)
     for file in (file for split in info.splits.values() for file in split["files"]):
         digest, path = hashlib.sha256(), f"{folder}/{file['name']}"
-        for chunk in tensorflow_files.read_chunks(path):
+        for chunk in storage.read_chunks(path):
             digest.update(chunk)
         if digest.hexdigest() != file["sha256"]:
             raise InputError(

@@ -9,13 +9,10 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from beambert import saved_models
 from beambert.errors import InputError
-from beambert.json_objects import parse_object
-from beambert.pipelines.jobs.running import check_reachable, has_local_workers
-from beambert.pipelines.storage import claims, known_graphs, tensorflow_models
-from beambert.pipelines.storage.claims import MARKER_FILE
-from beambert.pipelines.storage.given_paths import FINETUNE, check_folder
-from beambert.pipelines.storage.model_files import (
+from beambert.folders import MARKER_FILE
+from beambert.model_files import (
     GRAPH_FILE,
     LABELS_FILE,
     NOT_TO_USE,
@@ -24,6 +21,7 @@ from beambert.pipelines.storage.model_files import (
     WEIGHTS_FILE,
     check_unchanged,
 )
+from beambert.pipelines.running import check_reachable, has_local_workers
 from beambert.pipelines.tasks.answers import ANSWERS
 from beambert.pipelines.tasks.declarations import find_task
 from beambert.pipelines.tasks.kinds import KINDS
@@ -35,6 +33,7 @@ from beambert.pipelines.tokenizers.vocabulary import (
     TokenizerVocabulary,
     tokenizer_sha256,
 )
+from beambert.storage import FINETUNE, check_folder, parse_object
 
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
@@ -49,7 +48,7 @@ class Model:
       labels: names of its outputs in order; empty for a number or a span.
       training: content of its training.json; empty if there is none.
       sent_to: path of a copy for workers on other machines; None without one.
-      is_trusted: whether its graph may do anything, see `storage.known_graphs`.
+      is_trusted: whether its graph may do anything, see `saved_models.check_graph`.
       vocabulary: tokenizer of a model that takes ids; None if its graph takes texts.
     """
 
@@ -68,7 +67,7 @@ def find_model(model_dir: str, kind: str | None = None, trusts: bool = False) ->
       model_dir: folder on this machine that `beambert finetune` finished, or that holds a
         SavedModel and, if the kind has labels, labels.txt.
       kind: kind of the task; None for the kind in training.json.
-      trusts: whether the graph may do anything, see `storage.known_graphs`.
+      trusts: whether the graph may do anything, see `saved_models.check_graph`.
 
     Raises:
       InputError: a file is missing or was changed, the model has another kind, its training is not
@@ -97,8 +96,8 @@ def find_model(model_dir: str, kind: str | None = None, trusts: bool = False) ->
             "`beambert finetune` finished"
         )
     if not trusts:
-        known_graphs.check(tensorflow_models.read_graph(str(path)), f"--model={model_dir}")
-    tensorflow_models.check_weights(str(path), f"--model={model_dir}")
+        saved_models.check_graph(saved_models.read_graph(str(path)), f"--model={model_dir}")
+    saved_models.check_weights(str(path), f"--model={model_dir}")
     labels = _read_labels(folder, model_dir) if KINDS[kind].HAS_LABELS else ()
     if labels and list(labels) != training.get("labels", list(labels)):
         raise InputError(
@@ -118,9 +117,9 @@ def find_model_anywhere(model_dir: str, trusts: bool = False) -> Model:
       InputError: see `find_model`, or the folder cannot be read.
     """
     # Commands import this module for their --help, which must not load TensorFlow.
-    from beambert.pipelines.storage.tensorflow_files import local_folder
+    from beambert.storage import local_copy
 
-    with local_folder(model_dir, (*NOT_TO_USE, WEIGHTS_FILE)) as here:
+    with local_copy(model_dir, (*NOT_TO_USE, WEIGHTS_FILE)) as here:
         model = find_model(here, trusts=trusts)
         if here == model_dir:
             return model
@@ -137,10 +136,10 @@ def _read_training(folder: pathlib.Path, model_dir: str) -> dict[str, Any]:
             f"--model={model_dir}: is not finished (no {MARKER_FILE}); repeat the command that "
             "makes it, which continues it"
         )
-    from beambert.pipelines.storage import tensorflow_files
+    from beambert import storage
 
     try:
-        training = parse_object(tensorflow_files.read_text(str(file)))
+        training = parse_object(storage.read_text(str(file)))
         if "kind" not in training:
             raise ValueError("it names no kind")
     except ValueError as error:
@@ -151,9 +150,9 @@ def _read_training(folder: pathlib.Path, model_dir: str) -> dict[str, Any]:
         (folder / TOKENIZER_FILE, tokenizer_sha256),
     ):
         if "vocabulary_sha256" in training and vocabulary.exists():
-            data = tensorflow_files.read_bytes(str(vocabulary))
+            data = storage.read_bytes(str(vocabulary))
             described["vocabulary_sha256"] = hash_of(data)
-    marker = tensorflow_files.read_bytes(str(folder / MARKER_FILE))
+    marker = storage.read_bytes(str(folder / MARKER_FILE))
     check_unchanged(f"--model={model_dir}", marker, described)
     return training
 
@@ -165,9 +164,9 @@ def _read_labels(folder: pathlib.Path, model_dir: str) -> tuple[str, ...]:
             f"--model={model_dir}: has no {file.name}; write the labels there, one a line, in the "
             "order of the model's outputs"
         )
-    from beambert.pipelines.storage import tensorflow_files
+    from beambert import storage
 
-    labels = tuple(tensorflow_files.read_text(str(file)).removesuffix("\n").split("\n"))
+    labels = tuple(storage.read_text(str(file)).removesuffix("\n").split("\n"))
     if len(labels) < 2 or len(set(labels)) != len(labels) or "" in labels:
         raise InputError(
             f"{file}: does not list two or more different labels; write one a line, in the order "
@@ -206,7 +205,7 @@ def check_signature(
     Raises:
       InputError: the inputs or outputs differ, or the SavedModel is damaged.
     """
-    signature = tensorflow_models.read_graph(str(model.path)).meta_graphs[0].signature_def[name]
+    signature = saved_models.read_graph(str(model.path)).meta_graphs[0].signature_def[name]
     if model.vocabulary and name == "serving_default":
         is_pair = {"text_b"} if model.training["is_pair"] and kind != CHOICE else set()
         if is_pair != set(inputs) & {"text_b"} and kind != CHOICE:
@@ -245,7 +244,7 @@ def load(model: Model) -> Any:
       InputError: it cannot be loaded.
     """
     path = model.sent_to or str(model.path)
-    loaded = tensorflow_models.load(path, f"--model={model.path}", model.is_trusted)
+    loaded = saved_models.load(path, f"--model={model.path}", model.is_trusted)
     if model.vocabulary is None:
         return loaded
     from beambert.pipelines.model_inputs.text_models import TextModel
@@ -268,7 +267,7 @@ def worker_folder(options: "PipelineOptions") -> Iterator[str | None]:
     """
     from apache_beam.options.pipeline_options import GoogleCloudOptions
 
-    from beambert.pipelines.storage import tensorflow_files
+    from beambert import storage
 
     if has_local_workers(options):
         yield None
@@ -280,27 +279,27 @@ def worker_folder(options: "PipelineOptions") -> Iterator[str | None]:
             "one that all workers share"
         )
     check_reachable(options, temp_location=root)
-    folder = f"{claims.absolute(root)}/beambert-{uuid.uuid4().hex[:8]}"
+    folder = f"{storage.absolute(root)}/beambert-{uuid.uuid4().hex[:8]}"
     try:
         yield folder
     finally:
         with contextlib.suppress(InputError):  # it must not hide what went wrong before
-            tensorflow_files.delete(folder)
+            storage.delete(folder)
 
 
 def send_model(model: Model, folder: str | None) -> Model:
     """Returns the model with a copy in the folder that workers can load."""
     if folder is None:
         return model
-    from beambert.pipelines.storage import tensorflow_files
+    from beambert import storage
 
-    tensorflow_files.copy(str(model.path), f"{folder}/model")
+    storage.copy(str(model.path), f"{folder}/model")
     return dataclasses.replace(model, sent_to=f"{folder}/model")
 
 
 def fetch(folder: str | None, name: str, target: pathlib.Path) -> None:
     """Copies the folder `name` that workers on other machines made to the folder `target`."""
-    from beambert.pipelines.storage import tensorflow_files
+    from beambert import storage
 
     if folder is not None:
-        tensorflow_files.copy(f"{folder}/{name}", str(target / name))
+        storage.copy(f"{folder}/{name}", str(target / name))

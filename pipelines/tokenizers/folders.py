@@ -6,7 +6,6 @@ from typing import Any
 
 from beambert.errors import InputError
 from beambert.flags import parse_bool
-from beambert.json_objects import parse_object
 from beambert.pipelines.tokenizers.vocabulary import (
     SPECIAL_TOKENS,
     TOKENIZER_CONFIG_FILE,
@@ -15,6 +14,7 @@ from beambert.pipelines.tokenizers.vocabulary import (
     TokenizerVocabulary,
     Vocabulary,
 )
+from beambert.storage import parse_object
 
 # Returns the content of a file, given its path and the flag that gave it, for messages.
 Read = Callable[[str, str], bytes]

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from beambert.errors import InputError
-from beambert.json_objects import parse_object
 from beambert.pipelines.tokenizers.pieces import (
     BYTES,
     CONTINUES,
@@ -24,6 +23,7 @@ from beambert.pipelines.tokenizers.pieces import (
     characters_of,
     mark_of,
 )
+from beambert.storage import parse_object
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

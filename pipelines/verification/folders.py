@@ -11,8 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from apache_beam.io.filesystems import FileSystems
 
+from beambert import storage
 from beambert.errors import InputError
-from beambert.pipelines.files.beam_files import STORAGE_ERRORS, read_bytes
+from beambert.folders import MARKER_FILE, UNFINISHED_FILE
 from beambert.pipelines.records.contract import (
     EVAL_FOLDER,
     INFO_FILE,
@@ -24,9 +25,6 @@ from beambert.pipelines.records.contract import (
 )
 from beambert.pipelines.records.figures import MadeWith
 from beambert.pipelines.records.reading import RecordFeatures, find_features, first_record
-from beambert.pipelines.storage import claims
-from beambert.pipelines.storage.claims import MARKER_FILE, TEMPORARY_PREFIX, UNFINISHED_FILE
-from beambert.pipelines.storage.given_paths import has_wildcard
 from beambert.pipelines.tokenizers.folders import read_beside, read_given
 from beambert.pipelines.tokenizers.vocabulary import (
     TOKENIZER_CONFIG_FILE,
@@ -35,6 +33,7 @@ from beambert.pipelines.tokenizers.vocabulary import (
     TokenizerVocabulary,
     Vocabulary,
 )
+from beambert.storage import TEMPORARY_PREFIX, has_wildcard, read_bytes, storage_errors
 
 # The files that define the ids of records; a folder has one of them.
 _VOCABULARIES = frozenset((VOCABULARY_FILE, TOKENIZER_FILE))
@@ -190,7 +189,7 @@ def _match(pattern: str) -> list:
     try:
         (result,) = FileSystems.match([pattern])
         return [m for m in result.metadata_list if m.size_in_bytes is not None]
-    except (*STORAGE_ERRORS, ValueError) as error:
+    except (*storage_errors(), ValueError) as error:
         raise InputError(f"{pattern}: cannot be listed ({error})") from error
 
 
@@ -316,13 +315,13 @@ def _check_files(paths: Iterable[str]) -> None:
     for path in paths:
         if "://" in path:
             continue
-        claims.check_regular(path, remedy="leave it out")
+        storage.check_regular(path, remedy="leave it out")
         try:
             with open(path, "rb"):
                 pass
         except OSError as error:
             remedy = "fix that or leave the file out"
-            raise claims.refusal(path, "read", error.strerror or str(error), remedy) from error
+            raise storage.refusal(path, "read", error.strerror or str(error), remedy) from error
 
 
 def _read_given(vocab_file: str | None, tokenizer: str | None) -> Vocabulary:

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from beambert.job_fields import settle_fields
+from beambert.flags import settle_fields
 
 JSON_FILE = "verification.json"
 PAGE_FILE = "verification.html"

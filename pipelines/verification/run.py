@@ -9,27 +9,19 @@ from typing import TYPE_CHECKING, Any
 import apache_beam as beam
 from apache_beam.io.filesystems import FileSystems
 
-from beambert.console import counted, size
+from beambert import locks
+from beambert.console import ProgressTally, counted, describe_bytes, size
 from beambert.errors import InputError
-from beambert.pipelines.files.beam_files import (
-    delete_quietly,
-    list_folder,
-    read_bytes,
-    write_bytes,
-)
-from beambert.pipelines.files.beginnings import check_beginning
-from beambert.pipelines.jobs.outputs import take_output
-from beambert.pipelines.jobs.running import (
+from beambert.pipelines.metrics import total_of
+from beambert.pipelines.records.statistics import VocabularyIds
+from beambert.pipelines.running import (
+    check_beginning,
     check_reachable,
     check_reachable_from,
     path_for_workers,
     run_job,
+    take_output,
 )
-from beambert.pipelines.jobs.totals import total_of
-from beambert.pipelines.records.statistics import VocabularyIds
-from beambert.pipelines.storage import locks
-from beambert.pipelines.storage.claims import absolute, is_aside
-from beambert.pipelines.storage.given_paths import has_wildcard
 from beambert.pipelines.verification.artefacts import TokenTable
 from beambert.pipelines.verification.findings import (
     Findings,
@@ -46,7 +38,15 @@ from beambert.pipelines.verification.job import (
     VerificationJob,
 )
 from beambert.pipelines.verification.report import render, summarize
-from beambert.progress import ProgressTally, describe_bytes
+from beambert.storage import (
+    absolute,
+    delete_quietly,
+    has_wildcard,
+    is_temporary,
+    list_folder,
+    read_bytes,
+    write_bytes,
+)
 
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
@@ -88,7 +88,6 @@ def _verify(
         describe_bytes("verifying", "instances", total_bytes),
         total_bytes / 1e6,
         "MB",
-        output=FileSystems.split(report)[0],
     )
     result = json.loads(read_bytes(report, "--output"))
     write_bytes(page, render(result).encode())
@@ -115,7 +114,7 @@ def choose_output(inputs: Sequence[str], output: str | None) -> str:
     foreign = [
         name
         for name in list_folder(output)
-        if name not in (JSON_FILE, PAGE_FILE) and not is_aside(name)
+        if name not in (JSON_FILE, PAGE_FILE) and not is_temporary(name)
     ]
     if foreign:
         raise InputError(

@@ -21,9 +21,8 @@ import apache_beam as beam
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.transforms.window import GlobalWindows
 
-from beambert.console import counted
+from beambert.console import ProgressTally, counted
 from beambert.errors import InputError
-from beambert.loading import loading
 from beambert.pipelines.corpus.documents import Document, Reject, count_read
 from beambert.pipelines.corpus.encodings import parse_encodings
 from beambert.pipelines.corpus.reading import (
@@ -40,13 +39,16 @@ from beambert.pipelines.corpus.transforms import (
     add_parts,
     read_documents,
 )
-from beambert.pipelines.files.beam_files import delete_quietly, read_bytes, write_bytes
-from beambert.pipelines.files.input_files import InputFile, check_unchanged, match_inputs
-from beambert.pipelines.files.input_list import INPUTS_FILE, InputList, write_list
-from beambert.pipelines.jobs.outputs import take_output
-from beambert.pipelines.jobs.running import check_reachable_from, library_versions
-from beambert.pipelines.jobs.totals import add_counts, total_of
-from beambert.pipelines.storage.claims import absolute
+from beambert.pipelines.input_files import (
+    INPUTS_FILE,
+    InputFile,
+    InputList,
+    check_unchanged,
+    match_inputs,
+    write_list,
+)
+from beambert.pipelines.metrics import add_counts, total_of
+from beambert.pipelines.running import check_reachable_from, library_versions, take_output
 from beambert.pipelines.tokenizers.folders import read_folder
 from beambert.pipelines.tokenizers.vocabulary import (
     CONTINUES,
@@ -67,7 +69,8 @@ from beambert.pipelines.vocabulary_learning.learning import (
     unknown_words,
     words_needed,
 )
-from beambert.progress import ProgressTally
+from beambert.process import loading
+from beambert.storage import absolute, delete_quietly, read_bytes, write_bytes
 
 # Number of characters of text to split at a time. Longer texts are cut at white space.
 PIECE_CHARACTERS = 1 << 20

@@ -4,8 +4,7 @@ import dataclasses
 import posixpath
 
 from beambert.errors import InputError
-from beambert.flags import check_minimum, check_shares
-from beambert.job_fields import settle_fields
+from beambert.flags import check_minimum, check_shares, settle_fields
 from beambert.pipelines.corpus.sources import JobInput
 from beambert.pipelines.tokenizers.vocabulary import TOKENIZER_FILE
 

@@ -8,27 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from apache_beam.io.filesystems import FileSystems
 
+from beambert import folders, locks
 from beambert.console import counted, size
 from beambert.errors import InputError
-from beambert.json_objects import parse_object
-from beambert.loading import loading
 from beambert.pipelines.corpus.encodings import parse_encodings
 from beambert.pipelines.corpus.reading import ReadOptions, recognise_formats, sample_documents
 from beambert.pipelines.corpus.sources import describe_cleaning, describe_reading
-from beambert.pipelines.files.beam_files import delete_quietly, read_bytes, write_bytes
-from beambert.pipelines.files.input_files import (
-    InputFile,
-    describe_links,
-    match_inputs,
-    match_sources,
-)
-from beambert.pipelines.jobs.running import (
-    check_reachable,
-    path_for_workers,
-    run_job,
-    works_here,
-)
-from beambert.pipelines.storage import claims, locks
+from beambert.pipelines.input_files import InputFile, describe_links, match_inputs, match_sources
+from beambert.pipelines.running import check_reachable, path_for_workers, run_job, works_here
 from beambert.pipelines.tokenizers.text_warnings import warn_of_lost_marks, warn_of_unspaced_words
 from beambert.pipelines.vocabulary_learning.graph import (
     FLAGS_OF,
@@ -41,6 +28,8 @@ from beambert.pipelines.vocabulary_learning.graph import (
 )
 from beambert.pipelines.vocabulary_learning.job import WORDPIECE, VocabularyJob
 from beambert.pipelines.vocabulary_learning.learning import special_tokens
+from beambert.process import loading
+from beambert.storage import delete_quietly, parse_object, read_bytes, write_bytes
 
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
@@ -108,7 +97,6 @@ def _create(job: VocabularyJob, inputs: Sequence[InputFile], options: "PipelineO
             describe,
             total_bytes / 1e6,
             "MB",
-            output=FileSystems.split(job.output)[0],
         )
     except Exception:
         delete_quietly([job_file(job.output)])  # Nothing is left of a job that failed.
@@ -183,7 +171,7 @@ def is_finished(output: str, about: dict[str, Any]) -> bool:
         with contextlib.suppress(ValueError):
             made_by = parse_object(read_bytes(job_file(output), "--output"))
             made_by = {name: made_by.get(name) for name in about}
-            difference = claims.describe_difference(made_by, about, FLAGS_OF)
+            difference = folders.describe_difference(made_by, about, FLAGS_OF)
             if not difference:
                 return True
             raise InputError(

@@ -7,8 +7,10 @@ import threading
 
 import pytest
 
-from beambert.console import counted, quiet_stderr, run_main, size
+from beambert.cli import run_main
+from beambert.console import counted, size
 from beambert.errors import InputError
+from beambert.process import quiet_stderr
 
 
 def test_an_error_is_one_line_that_no_terminal_obeys(capsys):
@@ -34,7 +36,7 @@ def test_a_name_that_is_not_utf8_is_refused_by_every_command(capsys):
 def test_a_reader_that_has_seen_enough_ends_the_command_without_a_word():
     """As `beambert … | head -1` does."""
     program = (
-        "import sys; from beambert.console import run_main\n"
+        "import sys; from beambert.cli import run_main\n"
         "def main(argv):\n"
         "    for number in range(100_000): print(number)\n"
         "sys.exit(run_main('fill', main, []))"
@@ -109,16 +111,6 @@ def test_memory_that_is_used_up_is_one_sentence(error, capsys, monkeypatch):
     monkeypatch.setattr("resource.getrlimit", lambda _: (-1, -1))
     assert run_main("data", main, []) == 2
     assert capsys.readouterr().err == "beambert data: the memory is used up; give it more\n"
-
-
-def test_too_few_addresses_are_told_before_anything_can_abort(capsys, monkeypatch):
-    monkeypatch.setattr("resource.getrlimit", lambda _: (2_560_000_000, -1))
-    assert run_main("data", lambda _: None, []) == 0
-    said = capsys.readouterr().err
-    assert said.startswith("beambert data: this process may have 2.6 GB of addresses (ulimit -v)")
-    assert "`ulimit -v unlimited`" in said and said.count("\n") == 1
-    assert run_main("data", lambda _: None, ["--help"]) == 0
-    assert capsys.readouterr().err == ""
 
 
 def test_a_library_that_is_missing_is_no_matter_of_memory():

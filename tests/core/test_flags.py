@@ -6,10 +6,10 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from beambert import flags as shared_flags
-from beambert.commands import COMMANDS
+from beambert.cli import COMMANDS
 from beambert.errors import InputError
 from beambert.flags import FlagParser
-from beambert.pipelines.jobs.running import beam_options
+from beambert.pipelines.running import beam_options
 
 OF_BEAM = [name for name, command in COMMANDS.items() if command.needs_beam]
 

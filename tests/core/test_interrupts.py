@@ -11,9 +11,9 @@ import pytest
 # Ready when it prints; then the body runs.
 BEGIN = """
 import os, signal, subprocess, sys, threading, time
-from beambert import console, interrupts, temporary
-interrupts.install()
-interrupts.set_sentence("beambert test: interrupted")
+from beambert import console, process
+process.install()
+process.set_message("beambert test: interrupted")
 def ready(*what):
     print("ready", *what, flush=True)
 """
@@ -26,7 +26,7 @@ while True:
         print("caught", flush=True)
 """
 HIDES_STDERR = """
-with console.quiet_stderr():
+with process.quiet_stderr():
     ready()
     time.sleep(60)
 """
@@ -94,10 +94,10 @@ def test_what_must_not_stay_is_undone_and_what_was_printed_is_not_lost(tmp_path)
 def note(text):
     with open({str(tmp_path / "undone")!r}, "a") as file:
         file.write(text)
-with interrupts.undone_at_end(lambda: note("over")):
+with process.undone_at_end(lambda: note("over")):
     pass
-with interrupts.undone_at_end(lambda: note("1")), interrupts.undone_at_end(lambda: 1 / 0):
-    with interrupts.undone_at_end(lambda: note("2")):
+with process.undone_at_end(lambda: note("1")), process.undone_at_end(lambda: 1 / 0):
+    with process.undone_at_end(lambda: note("2")):
         ready()
         sys.stdout.write("in the buffer")
         os.kill(os.getpid(), signal.SIGTERM)
@@ -111,8 +111,8 @@ with interrupts.undone_at_end(lambda: note("1")), interrupts.undone_at_end(lambd
 
 def test_what_cannot_be_undone_does_not_keep_the_process():
     body = """
-interrupts.SECONDS_TO_UNDO = 0.5
-with interrupts.undone_at_end(lambda: time.sleep(60)):
+process.SECONDS_TO_UNDO = 0.5
+with process.undone_at_end(lambda: time.sleep(60)):
     ready()
     time.sleep(60)
 """
@@ -149,10 +149,10 @@ def test_an_ignored_signal_stays_ignored(number):
 
 def test_a_thread_of_a_library_does_not_keep_a_finished_process():
     body = """
-interrupts.SECONDS_TO_FINISH = 0.5
+process.SECONDS_TO_FINISH = 0.5
 threading.Thread(target=time.sleep, args=(60,)).start()
 ready()
-interrupts.finish(3)
+process.finish(3)
 """
     process, _ = start(body)
     started = time.monotonic()
@@ -179,7 +179,7 @@ time.sleep(60)
 def main(_):
     child = subprocess.Popen([sys.executable, "-c", {child!r}], stdout=subprocess.PIPE)
     child.stdout.readline()
-    with interrupts.passed_on(child.terminate):
+    with process.passed_on(child.terminate):
         ready()
         child.wait()
 sys.exit(console.run_main("test", main, []))
@@ -192,7 +192,7 @@ sys.exit(console.run_main("test", main, []))
 
 IN_OWN_FOLDER = """
 import tempfile
-with temporary.own_folder():
+with process.temporary_folder():
     ready(tempfile.mkdtemp())
     sys.stdin.read()
 """
@@ -206,26 +206,13 @@ def own_folder(tmp_path):
 
 
 def test_no_temporary_folder_stays(tmp_path):
-    """Of a process that has ended, that a signal has ended, and at last of one that was killed."""
+    """Of a process that has ended, and of one that a signal has ended."""
     living, inside = own_folder(tmp_path)
-    killed, left = own_folder(tmp_path)
-    killed.kill()
-    killed.communicate()
-    assert os.path.isdir(left)
     interrupted, _ = own_folder(tmp_path)
-    assert not os.path.isdir(left)
     assert end(interrupted, signal.SIGINT)[0] == 130
     assert os.path.isdir(inside)  # it is in use
     living.communicate("")
     assert list(tmp_path.iterdir()) == []
-
-
-def test_the_folder_of_another_program_stays(tmp_path):
-    other = tmp_path / "beambert-run-x"
-    other.mkdir()  # without a lock, so whose it is and whether it is in use is not known
-    process, _ = own_folder(tmp_path)
-    process.communicate("")
-    assert list(tmp_path.iterdir()) == [other]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -233,14 +220,14 @@ def test_a_signal_while_the_process_prepares_for_it(number):
     """It comes as soon as its handler is there."""
     code = f"""
 import os, signal
-from beambert import interrupts
+from beambert import process
 set_handler = signal.signal
 def set_and_meet(number, handler):
     set_handler(number, handler)
     if number == {int(number)}:
         os.kill(os.getpid(), number)
 signal.signal = set_and_meet
-interrupts.install()
+process.install()
 """
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
@@ -256,7 +243,7 @@ terminal, output = pty.openpty()
 os.dup2(output, 1)
 os.close(output)
 os.close(terminal)
-interrupts.leave_terminal()
+process.leave_terminal()
 print("lost", flush=True)
 print("kept", file=sys.stderr)
 """

@@ -6,7 +6,7 @@ import pytest
 
 import beambert
 from beambert.errors import InputError
-from beambert.job_fields import as_tuple
+from beambert.flags import as_tuple
 
 TASK = beambert.find_task("sst-2")
 

@@ -5,7 +5,7 @@ import logging
 import absl.logging
 import pytest
 
-from beambert.logs import logging_as_it_was
+from beambert.process import logging_restored
 
 
 @pytest.mark.parametrize("own", [[], [logging.NullHandler()]])
@@ -13,7 +13,7 @@ def test_handlers_and_levels_are_put_back(own, monkeypatch, capsys):
     monkeypatch.setattr(logging.root, "handlers", list(own))
     verbosity, level = absl.logging.get_verbosity(), logging.getLogger("absl").level
 
-    @logging_as_it_was()
+    @logging_restored()
     def work():
         absl.logging.set_verbosity(absl.logging.ERROR)
         absl.logging.error("adds a handler to a root logger without one")

@@ -6,7 +6,7 @@ import signal
 import pytest
 from apache_beam.io.filesystems import FileSystems
 
-from beambert.commands import COMMANDS
+from beambert.cli import COMMANDS
 from beambert.demo import run
 from beambert.demo.report import answer, slices
 from beambert.errors import InputError

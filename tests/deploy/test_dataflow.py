@@ -12,14 +12,14 @@ from apache_beam.options import pipeline_options
 from apache_beam.options.pipeline_options import GoogleCloudOptions, WorkerOptions
 from apache_beam.runners.dataflow.dataflow_runner import DataflowRunner
 from google.cloud import dataflow_v1beta3 as dataflow
-from support import emulated_storage as storage
+from support import emulated_storage
 from support import growing_corpus as corpus
 from support.absent_packages import without
 
-from beambert.commands import COMMANDS
-from beambert.commands import run as run_command
+from beambert import storage
+from beambert.cli import COMMANDS
+from beambert.cli import run as run_command
 from beambert.deploy import flex_template
-from beambert.pipelines.files import beam_files
 from beambert.pipelines.tasks import saved_models
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -101,7 +101,7 @@ def root(gs, tmp_path):
     corpus.make(tmp_path)
     golden = ROOT / "tests" / "golden" / "original.tfrecord"
     for name, path in (("text/1.jsonl", tmp_path / "text" / "1.jsonl"), ("golden/a", golden)):
-        beam_files.write_bytes(f"{gs}/corpus/{name}", path.read_bytes())
+        storage.write_bytes(f"{gs}/corpus/{name}", path.read_bytes())
     return tmp_path
 
 
@@ -168,7 +168,7 @@ def test_every_pipeline_translates(translated, root, request, command):
     # Whatever a DoFn holds travels in the job: no corpus, model or vocabulary may blow it up.
     assert job.proto_pipeline.ByteSize() < 2_000_000
     # What workers were sent for the job goes with it.
-    assert not [name for name in beam_files.list_folder("gs://bucket/tmp") if "beambert" in name]
+    assert not [name for name in storage.list_folder("gs://bucket/tmp") if "beambert" in name]
 
 
 @pytest.mark.slow
@@ -180,7 +180,7 @@ def test_the_second_pipeline_of_an_evaluation_translates(gs, jobs):
     measures = evaluation.measures_of(TASKS["sst-2"], ("0", "1"))
     config = tfma_metric.eval_config(measures, [], {})
     options = pipeline_options.PipelineOptions(BEAM_FLAGS)
-    beam_files.write_bytes(f"{gs}/in/part", b"")
+    storage.write_bytes(f"{gs}/in/part", b"")
     with pytest.raises(Translated):
         predictions.analyse(config, "gs://bucket/in", "gs://bucket/out", options, 1)
     ((job, _),) = jobs
@@ -218,7 +218,7 @@ def test_workers_on_other_machines(gs, root, classifier, monkeypatch, tmp_path):
         metrics = json.loads((tmp_path / place / "evaluation" / "metrics.json").read_text())
         results[place] = [[answer.read_text() for answer in answers], metrics["overall"]]
     assert results["here"] == results["there"]
-    assert not [name for name in beam_files.list_folder(f"{gs}/tmp") if "beambert" in name]
+    assert not [name for name in storage.list_folder(f"{gs}/tmp") if "beambert" in name]
 
 
 @pytest.mark.parametrize(
@@ -247,13 +247,13 @@ def test_dry_run(gs, root, capsys):
     assert {"Spread", "GroupByKey", "Bands"} <= shuffling and "Tokenize" not in shuffling
     assert re.search(r"vCPU hours .*: \$0\.\d\d at \$0\.051 each \(FlexRS, list prices", printed)
     assert re.search(r"\d+ s on 50 n2-highmem-4, 1 of their vCPUs at work", printed)
-    assert beam_files.list_folder(f"{gs}/dry/records") == []
+    assert storage.list_folder(f"{gs}/dry/records") == []
 
 
 @pytest.mark.slow
 def test_dry_run_of_sources_that_are_measured(gs, root, capsys):
     """The model of the cost knows that the documents are read once more."""
-    beam_files.write_bytes(f"{gs}/corpus/more/1.jsonl", (root / "text" / "1.jsonl").read_bytes())
+    storage.write_bytes(f"{gs}/corpus/more/1.jsonl", (root / "text" / "1.jsonl").read_bytes())
     command, _, *arguments = [*commands(root, "", "dry")["data"], *BEAM_FLAGS, "--dry_run"]
     sources = [f"--source=a={gs}/corpus/text/*", f"--source=b={gs}/corpus/more/*"]
     told = "GB through the shuffle, written and read, the documents again to measure the sources: $"
@@ -277,7 +277,7 @@ def test_submission(gs, storage_environment, root):
     arguments += [f"--dataflow_endpoint=http://localhost:{port}", "--sdk_container_image=image"]
     arguments += ["--labels=app=beambert"]
     assert run_command(arguments) == 2  # there are no records after all
-    text = beam_files.read_bytes(f"{gs}/{storage.JOB_FILE}", "")
+    text = storage.read_bytes(f"{gs}/{emulated_storage.JOB_FILE}", "")
     dataflow.Job.from_json(text)  # a field that the protocol lacks raises
     job = json.loads(text)
     assert job["name"] == f"records-{port}" and job["labels"] == {"app": "beambert"}
@@ -290,7 +290,7 @@ def test_submission(gs, storage_environment, root):
     assert [image["containerImage"] for image in pool["sdkHarnessContainerImages"]] == ["image"]
     for package in pool["packages"]:
         path = package["location"].replace("storage.googleapis.com/", "gs://")
-        assert beam_files.read_bytes(path, "")
+        assert storage.read_bytes(path, "")
 
 
 @pytest.mark.parametrize("command", flex_template.TEMPLATES)
@@ -337,7 +337,7 @@ def test_launching_a_template(gs, root, tmp_path):
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    job = json.loads(beam_files.read_bytes("gs://bucket/launches/job_object", ""))
+    job = json.loads(storage.read_bytes("gs://bucket/launches/job_object", ""))
     (pool,) = job["environment"]["workerPools"]
     assert pool["machineType"] == "n2-highmem-4"
     assert [

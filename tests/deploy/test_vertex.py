@@ -14,13 +14,13 @@ from google.cloud import aiplatform_v1 as aiplatform
 from support import growing_corpus as corpus
 from support.cloud_samples import COMMIT, DEPLOYMENT, RELEASE, SETTINGS
 
+from beambert import storage
 from beambert.deploy.retraining import workspace
 from beambert.deploy.retraining.runs import STEPS, Retraining, next_run
 from beambert.deploy.settings import FILE, Deployment, Release, Settings
 from beambert.deploy.vertex import __main__ as command
 from beambert.deploy.vertex import jobs, registry, releases
 from beambert.errors import InputError
-from beambert.pipelines.storage import tensorflow_files
 
 JOB = jobs.job_by_hand(DEPLOYMENT, ["pretrain"], 5)
 ONE = "projects/p/locations/r/customJobs/1"
@@ -56,9 +56,9 @@ def vertex(services, monkeypatch):
 def bucket(monkeypatch):
     """The bucket of the configuration: path -> content."""
     files = {}
-    monkeypatch.setattr(tensorflow_files, "exists", files.__contains__)
-    monkeypatch.setattr(tensorflow_files, "read_text", lambda path, *_: files[path].decode())
-    monkeypatch.setattr(tensorflow_files, "write_bytes", files.__setitem__)
+    monkeypatch.setattr(storage, "exists", files.__contains__)
+    monkeypatch.setattr(storage, "read_text", lambda path, *_: files[path].decode())
+    monkeypatch.setattr(storage, "write_bytes", files.__setitem__)
     monkeypatch.setattr(Settings, "read", lambda: SETTINGS)
     return files
 

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from beambert import commands
+from beambert import cli
 from beambert.errors import InputError
 from beambert.explore import material as material_module
 from beambert.explore.material import Material, is_uncased
@@ -15,7 +15,7 @@ from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 
 def refusal(capsys, *arguments) -> str:
-    assert commands.run(["explore", *map(str, arguments)]) == 2
+    assert cli.run(["explore", *map(str, arguments)]) == 2
     return capsys.readouterr().err
 
 

@@ -14,12 +14,12 @@ from beambert.explore.material import Material
 
 OPENED = """
 import sys
+from beambert import process
 from beambert.explore.material import Material
 from beambert.explore.command import open_page
-from beambert.loading import in_command
 vocab_file, port = sys.argv[1:]
-with in_command():
-    print(open_page(Material(vocab_file=vocab_file), "127.0.0.1", int(port)))
+process.install()
+print(open_page(Material(vocab_file=vocab_file), "127.0.0.1", int(port)))
 print(*sys.modules)
 """
 

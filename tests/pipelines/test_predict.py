@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 from support import stand_in_models
 
-from beambert import progress
+from beambert import console
 from beambert.errors import InputError
 from beambert.pipelines.predict import main
 from beambert.pipelines.prediction import Predict
@@ -117,7 +117,7 @@ def test_a_text_is_a_line_or_a_whole_file(classifier, tmp_path, capsys):
 
 
 def test_progress(classifier, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0.01)
+    monkeypatch.setattr(console, "SECONDS_BETWEEN_LINES", 0.01)
     (tmp_path / "a.csv").write_text("id,text\n1,good\n2,bad\n3,\n")
     run(classifier, tmp_path / "out", tmp_path / "a.csv")
     printed = capsys.readouterr().out

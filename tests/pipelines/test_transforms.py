@@ -18,10 +18,10 @@ from apache_beam.typehints.decorators import IOTypeHints, TypeCheckError
 from support import stand_in_models
 from support.sample_text import WORDS
 
+from beambert import storage
 from beambert.errors import InputError
 from beambert.pipelines import transforms
 from beambert.pipelines.create_pretraining_data import main as data_main
-from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.tasks.declarations import find_task
 from beambert.pipelines.transforms import (
     CreatePretrainingData,
@@ -228,7 +228,7 @@ def test_a_model_may_be_in_a_bucket(folder):
     """TensorFlow's file system in memory stands for it."""
     make_model(folder / "model")
     bucket = "ram://bucket/model"
-    tensorflow_files.copy("model", bucket)
+    storage.copy("model", bucket)
     shutil.rmtree(folder / "model")
     with beam.Pipeline(runner="FnApiRunner") as pipeline:
         answers = (

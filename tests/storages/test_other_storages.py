@@ -16,9 +16,9 @@ from support import web_hdfs
 from support.data_command import SMALL, wikiextractor
 from support.sample_text import make_document
 
-from beambert.console import run_main
+from beambert import storage as files
+from beambert.cli import run_main
 from beambert.pipelines import create_pretraining_data, create_vocabulary, verify
-from beambert.pipelines.files import beam_files
 
 pytestmark = pytest.mark.storage
 
@@ -107,7 +107,7 @@ def texts(tmp_path_factory, vocabulary):
 def sent(storage, texts):
     """The same files in the storage."""
     for path in texts.iterdir():
-        beam_files.write_bytes(f"{storage.root}/texts/{path.name}", path.read_bytes())
+        files.write_bytes(f"{storage.root}/texts/{path.name}", path.read_bytes())
     return f"{storage.root}/texts"
 
 
@@ -118,7 +118,7 @@ def flags_for(folder, output, *flags):
 
 
 def content(path):
-    with beam_files.open_uncompressed(path) as file:
+    with files.open_file(path) as file:
         return file.read()
 
 
@@ -173,22 +173,22 @@ def test_a_vocabulary_and_a_verification(capsys, storage, texts, sent, tmp_path)
 
 def test_a_file_replaces_one_of_its_name(storage):
     path = f"{storage.root}/renamed/part"
-    beam_files.write_bytes(path, b"of a worker that was too slow")
-    beam_files.write_bytes(path, b"of the other one")
+    files.write_bytes(path, b"of a worker that was too slow")
+    files.write_bytes(path, b"of the other one")
     assert content(path) == b"of the other one"
     assert storage.names("renamed") == ["part"]
-    with pytest.raises(beam_files.STORAGE_ERRORS):
-        beam_files.rename(f"{storage.root}/renamed/gone", path)
+    with pytest.raises(files.storage_errors()):
+        files.rename(f"{storage.root}/renamed/gone", path)
     assert content(path) == b"of the other one"
 
 
 def test_an_empty_file(storage):
     """A shard without a document is one."""
-    beam_files.write_bytes(f"{storage.root}/empty/part", b"")
+    files.write_bytes(f"{storage.root}/empty/part", b"")
     assert content(f"{storage.root}/empty/part") == b""
     with (
         pytest.raises(ValueError, match="of the body"),
-        beam_files.create(f"{storage.root}/empty/no"),
+        files.create(f"{storage.root}/empty/no"),
     ):
         raise ValueError("of the body")
     assert storage.names("empty") == ["part"]
@@ -196,7 +196,7 @@ def test_an_empty_file(storage):
 
 def test_a_damaged_input_is_one_sentence(capsys, storage, sent):
     damaged = bz2.compress(b"A river in the north.\n" * 100_000)[:-20]
-    beam_files.write_bytes(f"{sent}/damaged.bz2", damaged)
+    files.write_bytes(f"{sent}/damaged.bz2", damaged)
     flags = [f"--input={sent}/damaged.bz2", f"--vocab_file={sent}/vocab.txt"]
     output = f"{storage.root}/damaged"
     status, _, errors = storage.run(
@@ -229,7 +229,7 @@ def test_a_disk_of_hdfs_that_fails_midway(capsys, hdfs, texts):
     """The same command makes the records afterwards."""
     FileSystems.set_options(PipelineOptions(hdfs.flags))
     for path in texts.iterdir():
-        beam_files.write_bytes(f"{hdfs.root}/texts/{path.name}", path.read_bytes())
+        files.write_bytes(f"{hdfs.root}/texts/{path.name}", path.read_bytes())
     output = f"{hdfs.root}/broken"
     flags = flags_for(f"{hdfs.root}/texts", output)
     hdfs.server.failing = ["part-00001-of-00003"]

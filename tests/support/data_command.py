@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from beambert.console import run_main
+from beambert.cli import run_main
 from beambert.pipelines.create_pretraining_data import main
 from beambert.pipelines.records.contract import feature_shapes
 from support import forked
@@ -102,9 +102,9 @@ TWO_PROCESSES = ["--direct_num_workers=2", "--direct_running_mode=multi_processi
 # `beambert`, but worker processes that are asked for do the work of a small corpus, too.
 BEAMBERT_IN_PROCESSES = """
 import sys
-from beambert.pipelines.jobs import running
+from beambert.pipelines import running
 running.LEAST_BYTES_FOR_PROCESSES = 0
-from beambert.commands import main
+from beambert.cli import main
 sys.exit(main())
 """
 

@@ -3,10 +3,10 @@
 import json
 import pathlib
 
-from beambert.commands import COMMANDS
+from beambert.cli import COMMANDS
 from beambert.errors import InputError
 from beambert.pipelines.corpus.sources import parse_sources
-from beambert.pipelines.files.input_files import match_inputs, match_sources
+from beambert.pipelines.input_files import match_inputs, match_sources
 from beambert.pipelines.pretraining_data.since import new_inputs
 from beambert.pipelines.records.contract import RecordsInfo
 

@@ -9,6 +9,7 @@ import pytest
 import tensorflow as tf
 from support import small_finetuning
 
+from beambert.folders import MARKER_FILE
 from beambert.model.config import BertConfig
 from beambert.pipelines.instances.building import (
     DocumentCounts,
@@ -22,7 +23,6 @@ from beambert.pipelines.instances.masking import TokenIds
 from beambert.pipelines.instances.parameters import InstanceParameters
 from beambert.pipelines.records.contract import INFO_FILE, RecordsInfo, shard_name
 from beambert.pipelines.records.encoding import RecordWriter, encode_examples
-from beambert.pipelines.storage.claims import MARKER_FILE
 from beambert.pipelines.tokenizers.vocabulary import VOCABULARY_FILE, Vocabulary
 from beambert.trainer.commands.finetune import main as finetune_main
 from beambert.trainer.commands.pretrain import main as pretrain_main

@@ -9,9 +9,9 @@ import textwrap
 import pytest
 import tensorflow as tf
 
+from beambert import folders, storage
 from beambert.errors import InputError
 from beambert.model.config import preset
-from beambert.pipelines.storage import claims, tensorflow_files
 from beambert.trainer import model_folders
 from beambert.trainer.loop.trackers import open_trackers
 from beambert.trainer.weights.initial import open_initial
@@ -34,7 +34,7 @@ def full_disk():
 def test_a_folder_stays_ours_on_a_full_disk(full_disk, tmp_path):
     output, job = model_folders.TrainingFolders.of(str(tmp_path / "model")), {"steps": 3}
     assert not model_folders.claim(output, job, chief=True)
-    tensorflow_files.write_bytes(f"{output.model}/training.json", b"{}")
+    storage.write_bytes(f"{output.model}/training.json", b"{}")
     full_disk(True)
     with pytest.raises(InputError, match="_UNFINISHED: cannot be written"):
         model_folders.claim(output, job, chief=True)
@@ -76,7 +76,7 @@ def test_what_a_killed_run_was_writing_is_deleted(tmp_path):
     (checkpoints / "ckpt-7_temp" / "part-00000-of-00001.index").write_text("cut o")
     for name in ("ckpt-7.index.tempstate12", "checkpoint.tmp0a", "ckpt-5.index", "checkpoint"):
         (checkpoints / name).write_text(name)
-    (tmp_path / "model" / "_UNFINISHED").write_bytes(claims.serialize_job({"seed": 1}))
+    (tmp_path / "model" / "_UNFINISHED").write_bytes(folders.serialize_job({"seed": 1}))
     (tmp_path / "model" / f"_tmp-{'0' * 32}-vocab.txt").write_text("cut o")
     with model_folders.held(output.model):
         assert not model_folders.claim(output, {"seed": 1}, chief=True)
@@ -132,7 +132,7 @@ def test_events_on_a_full_disk_are_one_sentence(full_disk, is_open, tmp_path, mo
         log.log(1, "train", {"loss": 1.0})
         log.save()
     log.log(2, "train", {"loss": 1.0})
-    monkeypatch.setattr(tensorflow_files, "write_bytes", lambda *_: None)
+    monkeypatch.setattr(storage, "write_bytes", lambda *_: None)
     full_disk(True)
     with pytest.raises(InputError, match="tensorboard: cannot be written") as caught:
         log.save()

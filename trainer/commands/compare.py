@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from beambert.flags import FlagParser
-from beambert.loading import loading
-from beambert.pipelines.storage.given_paths import check_folder
+from beambert.process import loading
+from beambert.storage import check_folder
 
 EXAMPLES = """examples:
   # the settings that differ and the results, as a table

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 from beambert.errors import InputError
 from beambert.flags import SWITCH, TRUST_MODEL, FlagParser, parse_bool
-from beambert.loading import loading
-from beambert.pipelines.storage.given_paths import check_folder
+from beambert.process import loading
+from beambert.storage import check_folder
 
 EXAMPLES = """examples:
   # write the next version in a folder that TensorFlow Serving watches, and try it on a sentence
@@ -120,7 +120,7 @@ def main(argv: Sequence[str]) -> None:
     flags = build_parser().parse_args(list(argv))
     check_folder(flags.model, f"--model={flags.model}")
     with loading():
-        from beambert.pipelines.storage import tensorflow_files
+        from beambert import storage
         from beambert.trainer.serving import blessing_check, versions
         from beambert.trainer.weights.model_card import check_license
     if flags.checkpoint_dir and flags.checkpoint is None:
@@ -151,7 +151,7 @@ def main(argv: Sequence[str]) -> None:
     labels = versions.labels_of(flags.model) if flags.text else ()
     path = versions.export(flags.model, flags.output.rstrip("/"), flags.trust_model, flags.version)
     print(versions.describe(path))
-    for left in tensorflow_files.leftovers(flags.output.rstrip("/")):
+    for left in storage.leftovers(flags.output.rstrip("/")):
         print(f"{left}: left by a killed export; delete it unless an export is running")
     if flags.text:
         print(versions.describe_answer(path, flags.text, labels))

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from beambert.console import counted
 from beambert.errors import InputError
 from beambert.flags import FlagParser
-from beambert.loading import loading
+from beambert.process import loading
 from beambert.trainer.commands.flags import add_asking_flags
 from beambert.trainer.weights.given_path import check_weights
 

@@ -5,7 +5,7 @@ import os
 
 from beambert.errors import InputError
 from beambert.flags import FlagGroup, FlagParser
-from beambert.pipelines.storage.given_paths import check_folder, is_local
+from beambert.storage import check_folder, is_local
 from beambert.trainer.loop.config import DTYPES, OPTIMIZERS, TRACKERS, LoopConfig, OptimizerConfig
 from beambert.trainer.retrieval.settings import WAYS, way_of
 from beambert.trainer.weights.given_path import check_weights

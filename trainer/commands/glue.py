@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from beambert.errors import InputError
 from beambert.flags import FlagParser
-from beambert.loading import loading
 from beambert.pipelines.tasks.declarations import GLUE_TASKS, find_task
 from beambert.pipelines.tasks.flags import add_skip_bad_rows_flag
+from beambert.process import loading
 from beambert.trainer.commands.finetune import (
     add_encoder_flags,
     add_recipe_flags,

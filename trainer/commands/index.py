@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from beambert.console import counted
 from beambert.flags import FlagParser
-from beambert.loading import loading
-from beambert.pipelines.storage.given_paths import check_folder
+from beambert.process import loading
+from beambert.storage import check_folder
 from beambert.trainer.retrieval.settings import EXACT, EXACT_MOST, HNSW, METHODS
 
 EXAMPLES = f"""examples:

@@ -4,8 +4,8 @@ import json
 from collections.abc import Sequence
 
 from beambert.flags import FlagParser
-from beambert.loading import loading
-from beambert.pipelines.storage.given_paths import check_folder
+from beambert.process import loading
+from beambert.storage import check_folder
 from beambert.trainer.commands.flags import add_finding_flags, check_finding_flags
 
 EXAMPLES = """examples:
@@ -53,7 +53,7 @@ def main(argv: Sequence[str]) -> None:
     check_finding_flags(flags)
     check_folder(flags.data_dir, f"--data_dir={flags.data_dir}")
     with loading():
-        from beambert.pipelines.storage import tensorflow_files
+        from beambert import storage
         from beambert.trainer.commands.texts import check_output
         from beambert.trainer.retrieval.judging import judge
     check_output(flags.output)
@@ -69,4 +69,4 @@ def main(argv: Sequence[str]) -> None:
     for name, value in found.items():
         print(f"{name:<12}{value:.4f}")
     if flags.output:
-        tensorflow_files.write_bytes(flags.output, (json.dumps(found, indent=1) + "\n").encode())
+        storage.write_bytes(flags.output, (json.dumps(found, indent=1) + "\n").encode())

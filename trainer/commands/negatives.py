@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from beambert.console import counted
 from beambert.errors import InputError
 from beambert.flags import FlagParser, check_minimum
-from beambert.loading import loading
-from beambert.pipelines.storage.given_paths import check_folder
 from beambert.pipelines.tasks.declarations import find_task
 from beambert.pipelines.tasks.files import split_path
 from beambert.pipelines.tasks.task import EMBEDDING, TRAIN
+from beambert.process import loading
+from beambert.storage import check_folder
 from beambert.trainer.weights.given_path import check_weights
 
 EXAMPLES = """examples:

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from beambert.errors import InputError
 from beambert.flags import FlagGroup, FlagParser, parse_bool, read_job
-from beambert.loading import loading
 from beambert.model.families.table import FAMILIES
 from beambert.model.objectives import GENERATOR_DEPTH, GENERATOR_SIZE, OBJECTIVES
 from beambert.pipelines.records.contract import MASKED_LM_PROB, check_finished
-from beambert.pipelines.storage.given_paths import is_local
+from beambert.process import loading
+from beambert.storage import is_local
 from beambert.trainer.commands.flags import (
     add_loop_flags,
     add_output_flags,

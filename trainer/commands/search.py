@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from beambert.errors import InputError
 from beambert.flags import FlagParser, check_minimum
-from beambert.loading import loading
+from beambert.process import loading
 from beambert.trainer.commands.flags import add_finding_flags, check_finding_flags
 from beambert.trainer.retrieval.settings import CANDIDATES, TOP
 

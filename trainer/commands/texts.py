@@ -5,10 +5,9 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from beambert.console import duration
+from beambert import storage
+from beambert.console import SECONDS_BETWEEN_LINES, Pace, ProgressLine, duration
 from beambert.errors import InputError
-from beambert.pipelines.storage import tensorflow_files
-from beambert.progress import SECONDS_BETWEEN_LINES, Pace, ProgressLine
 from beambert.trainer.asking.encoders import Report
 
 
@@ -27,7 +26,7 @@ def given_texts(texts: Sequence[str], path: str | None) -> list[str]:
         )
     if path:
         # Editors on Windows put a byte order mark before UTF-8.
-        content = tensorflow_files.read_text(path, "--input").removeprefix("\ufeff")
+        content = storage.read_text(path, "--input").removeprefix("\ufeff")
         texts = [line.strip() for line in content.split("\n") if line.strip()]
         if not texts:
             raise InputError(f"--input={path}: is empty; put a text on each line")
@@ -40,7 +39,7 @@ def check_output(path: str | None) -> None:
     Raises:
       InputError: it is a folder.
     """
-    if path and tensorflow_files.is_folder(path):
+    if path and storage.is_folder(path):
         raise InputError(f"--output={path}: is a folder; name a file")
 
 
@@ -51,7 +50,7 @@ def write_lines(path: str, rows: Iterable[Mapping[str, Any]]) -> None:
       InputError: the file cannot be written.
     """
     lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-    tensorflow_files.write_bytes(path, lines.encode())
+    storage.write_bytes(path, lines.encode())
 
 
 def show_progress(things: str) -> Report:

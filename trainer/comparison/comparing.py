@@ -5,9 +5,9 @@ import importlib.util
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from beambert import storage
 from beambert.console import counted
 from beambert.errors import InputError
-from beambert.pipelines.storage import claims, tensorflow_files
 from beambert.trainer.comparison.page import render
 from beambert.trainer.comparison.runs import ComparedRun, read_run, short_names
 
@@ -50,7 +50,7 @@ def compare(folders: Sequence[str], output: str | None = None) -> Comparison:
     Raises:
       InputError: a folder is no model folder, or the page cannot be written.
     """
-    paths = [claims.absolute(folder) for folder in folders]
+    paths = [storage.absolute(folder) for folder in folders]
     for number, path in enumerate(paths):
         if path in paths[:number]:
             raise InputError(f"{folders[number]}: is named twice; name each folder once")
@@ -79,7 +79,7 @@ def compare(folders: Sequence[str], output: str | None = None) -> Comparison:
     if output:
         sections = [(title, text_rows(each)) for title, each in sections_of(found)]
         page = render(found.names, sections, [run.curves for run in runs], " ".join(notes(found)))
-        tensorflow_files.write_bytes(f"{output.rstrip('/')}/{PAGE_FILE}", page.encode())
+        storage.write_bytes(f"{output.rstrip('/')}/{PAGE_FILE}", page.encode())
     return found
 
 

@@ -9,18 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from beambert import storage
 from beambert.errors import InputError
-from beambert.json_objects import parse_object
+from beambert.folders import MARKER_FILE
+from beambert.model_files import CONFIG_FILE, CURVES_FILE, PRETRAINING, RESULTS_FILE, TRAINING_FILE
 from beambert.pipelines.records.contract import INFO_FILE
-from beambert.pipelines.storage import claims, tensorflow_files
-from beambert.pipelines.storage.claims import MARKER_FILE
-from beambert.pipelines.storage.model_files import (
-    CONFIG_FILE,
-    CURVES_FILE,
-    PRETRAINING,
-    RESULTS_FILE,
-    TRAINING_FILE,
-)
+from beambert.storage import parse_object
 from beambert.trainer import model_folders
 from beambert.trainer.loop.trackers import flat_settings, rows_of
 from beambert.trainer.models import objective_of
@@ -75,7 +69,7 @@ def read_run(folder: str) -> ComparedRun:
       InputError: the folder is none, or a file in it is damaged.
     """
     folder = folder.rstrip("/")
-    names = tensorflow_files.list_folder(folder)
+    names = storage.list_folder(folder)
     if not names:
         raise InputError(f"{folder}: no such folder, or an empty one; check the path")
     if fault := model_folders.fault_of(names):
@@ -83,7 +77,7 @@ def read_run(folder: str) -> ComparedRun:
     training = _read_json(folder, TRAINING_FILE)
     curves_file = f"{folder}/{CURVES_FILE}"
     has_curves = CURVES_FILE in names
-    rows = rows_of(tensorflow_files.read_bytes(curves_file)) if has_curves else []
+    rows = rows_of(storage.read_bytes(curves_file)) if has_curves else []
     if RESULTS_FILE in names:
         results = _read_json(folder, RESULTS_FILE)
     else:
@@ -105,9 +99,9 @@ def read_run(folder: str) -> ComparedRun:
 def _read_json(folder: str, name: str) -> dict[str, Any]:
     path = f"{folder}/{name}"
     try:
-        return parse_object(tensorflow_files.read_bytes(path))
+        return parse_object(storage.read_bytes(path))
     except ValueError as error:
-        raise claims.refusal(path, "read", str(error), "copy the folder again") from error
+        raise storage.refusal(path, "read", str(error), "copy the folder again") from error
 
 
 def _of_records(folders: Sequence[str]) -> dict[str, Any]:
@@ -115,7 +109,7 @@ def _of_records(folders: Sequence[str]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for number, folder in enumerate(folders):
         with contextlib.suppress(InputError, KeyError):
-            if tensorflow_files.exists(f"{folder}/{INFO_FILE}"):
+            if storage.exists(f"{folder}/{INFO_FILE}"):
                 parameters = _read_json(folder, INFO_FILE)["parameters"]
                 found |= flat_settings(parameters, f"records.{number}.")
     return found
@@ -136,7 +130,7 @@ def _curves(rows: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], tuple]:
 
 def short_names(folders: Sequence[str]) -> list[str]:
     """Returns names that tell folders apart: as many of their last parts as that takes."""
-    paths = [claims.absolute(folder).split("/") for folder in folders]
+    paths = [storage.absolute(folder).split("/") for folder in folders]
     for parts in range(1, max(map(len, paths)) + 1):
         names = [os.path.join(*path[-parts:]) for path in paths]
         if len(set(names)) == len(names):

@@ -11,12 +11,12 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
+from beambert import storage
 from beambert.errors import InputError, check_list
 from beambert.model.encoder import Encoder
 from beambert.model.families.table import family_of
 from beambert.model.sentence_encoder import pool
-from beambert.pipelines.storage import tensorflow_files
-from beambert.pipelines.storage.model_files import PRETRAINING, TRAINING_FILE, weights_sha256
+from beambert.model_files import PRETRAINING, TRAINING_FILE, weights_sha256
 from beambert.pipelines.tokenizers.encoding import SubwordTokenizer, make_tokenizer
 from beambert.pipelines.tokenizers.vocabulary import Vocabulary
 from beambert.pipelines.tokenizers.wordpiece import Tokenizer
@@ -176,7 +176,7 @@ def open_embedder(path: str, flag: str = "--model") -> Embedder:
     """
     settings = read_settings(path, flag)
     where = settings.encoder
-    if tensorflow_files.exists(f"{where}/{TRAINING_FILE}"):
+    if storage.exists(f"{where}/{TRAINING_FILE}"):
         found = model_folders.open_model(where, flag)
         if found.training["kind"] != PRETRAINING:
             encoder, longest = task_model(found).encoder, found.training["max_seq_length"]

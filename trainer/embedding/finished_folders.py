@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from beambert import storage
 from beambert.errors import InputError
-from beambert.pipelines.storage import tensorflow_files
-from beambert.pipelines.storage.claims import MARKER_FILE
+from beambert.folders import MARKER_FILE
 
 # Readers of Parquet folders pass over names that begin with "_".
 INFO_FILE = "_info.json"
@@ -66,7 +66,7 @@ def read_part(path: str) -> pa.Table:
       InputError: the file cannot be read.
     """
     try:
-        return pq.read_table(pa.BufferReader(tensorflow_files.read_bytes(path)))
+        return pq.read_table(pa.BufferReader(storage.read_bytes(path)))
     except (pa.ArrowException, OSError) as error:
         raise InputError(
             f"{path}: cannot be read ({str(error).splitlines()[0]}); make it again"
@@ -87,7 +87,7 @@ def open_embeddings(folder: str, flag: str = "--embeddings") -> EmbeddingsFolder
             "command again, which continues it"
         )
     try:
-        info = json.loads(tensorflow_files.read_bytes(f"{folder}/{INFO_FILE}", flag))
+        info = json.loads(storage.read_bytes(f"{folder}/{INFO_FILE}", flag))
         # Every reader of the folder needs these three.
         info |= {"texts": int(info["texts"]), "width": int(info["width"])}
         return EmbeddingsFolder(folder, name, info | {"keeps_text": bool(info["keeps_text"])})
@@ -98,4 +98,4 @@ def open_embeddings(folder: str, flag: str = "--embeddings") -> EmbeddingsFolder
 def is_embeddings(folder: str) -> bool:
     """Returns whether `beambert embed` has finished a folder."""
     names = (MARKER_FILE, INFO_FILE)
-    return all(tensorflow_files.exists(f"{folder}/{name}") for name in names)
+    return all(storage.exists(f"{folder}/{name}") for name in names)

@@ -1,9 +1,9 @@
 """Encoders -> folders that sentence-transformers loads."""
 
+from beambert import storage
 from beambert.errors import InputError
 from beambert.model.sentence_encoder import Pooling
-from beambert.pipelines.storage import tensorflow_files
-from beambert.pipelines.storage.model_files import PRETRAINING
+from beambert.model_files import PRETRAINING
 from beambert.pipelines.tasks.task import EMBEDDING, LATE_INTERACTION, RERANK, SIMILARITY
 from beambert.pipelines.tokenizers.vocabulary import TOKENIZER_FILE, TokenizerVocabulary
 from beambert.trainer import model_folders
@@ -83,11 +83,11 @@ def export_sentence_transformers(
             (ENCODER_FILE, json_bytes(length)),
             (SETTINGS_FILE, json_bytes({"similarity_fn_name": "cosine"})),
         ):
-            tensorflow_files.write_bytes(f"{folder}/{name}", content)
+            storage.write_bytes(f"{folder}/{name}", content)
         if not isinstance(found.vocabulary, TokenizerVocabulary):
             content = word_piece_file(found.vocabulary.tokens, found.do_lower_case)
-            tensorflow_files.write_bytes(f"{folder}/{TOKENIZER_FILE}", content)
+            storage.write_bytes(f"{folder}/{TOKENIZER_FILE}", content)
         if is_normalized:
-            tensorflow_files.make_folder(f"{folder}/{_NORMALIZE_FOLDER}")
+            storage.make_folder(f"{folder}/{_NORMALIZE_FOLDER}")
 
     write_whole(output, write)

@@ -4,12 +4,12 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+from beambert import storage
 from beambert.errors import InputError
-from beambert.json_objects import check_names
 from beambert.model.sentence_encoder import CLS, MEAN, MODES, Pooling
-from beambert.pipelines.storage import tensorflow_files
-from beambert.pipelines.storage.model_files import TRAINING_FILE
+from beambert.model_files import TRAINING_FILE
 from beambert.pipelines.tokenizers.vocabulary import TOKENIZER_CONFIG_FILE
+from beambert.storage import check_names
 from beambert.trainer.weights.tokenizer_files import read_list, read_optional_json
 
 # The modules in their order, and the settings of the encoder's, of all, and of a module.
@@ -49,7 +49,7 @@ def read_settings(path: str, flag: str) -> SentenceSettings:
       InputError: a file is damaged, or a module has no counterpart here.
     """
     path = path.rstrip("/")
-    if not tensorflow_files.exists(f"{path}/{MODULES_FILE}"):
+    if not storage.exists(f"{path}/{MODULES_FILE}"):
         return _own_settings(path)
     name = f"{flag}={path}"
     modules = read_list(f"{path}/{MODULES_FILE}")

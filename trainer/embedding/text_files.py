@@ -6,8 +6,8 @@ import os
 import pathlib
 from collections.abc import Iterator, Sequence
 
+from beambert import storage
 from beambert.errors import InputError
-from beambert.pipelines.storage import claims, given_paths, tensorflow_files
 from beambert.pipelines.tasks.tables import BadRow, filled, lines, read_rows, read_text
 from beambert.trainer.embedding.passages import passages
 
@@ -68,14 +68,14 @@ def match_files(patterns: Sequence[str], flag: str = "--input") -> list[str]:
         if os.path.isdir(pattern):
             files = f"{pattern.rstrip('/')}/*"
             raise InputError(f"{flag}={pattern}: is a folder; name its files: '{files}'")
-        if given_paths.is_local(pattern):
+        if storage.is_local(pattern):
             paths = [path for path in glob.glob(pattern, recursive=True) if not os.path.isdir(path)]
         else:
-            paths = tensorflow_files.match(pattern)
+            paths = storage.match(pattern)
         if not paths:
             raise InputError(f"{flag}={pattern}: no file matches; check the path")
         for path in paths:
-            claims.check_regular(path, flag)
+            storage.check_regular(path, flag)
         found.update(paths)
     return sorted(found)
 
@@ -101,9 +101,9 @@ def _read_whole(paths: Sequence[str], reading: TextReading, home: str) -> Iterat
     named = ("text_column", "id_column", "title_column")
     columns = [(flag, column) for flag in named if (column := getattr(reading, flag))]
     for path in paths:
-        where = os.path.join(home, path) if given_paths.is_local(path) else path
+        where = os.path.join(home, path) if storage.is_local(path) else path
         # One file is here at a time, however many there are on gs://.
-        with tensorflow_files.local_file(where) as here:
+        with storage.local_copy(where) as here:
             is_table = path.endswith(TABLES)
             rows = _rows_of(here, reading, columns) if is_table else _texts_of(here, reading)
             for row in rows:

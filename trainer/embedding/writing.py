@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from beambert import folders, storage
 from beambert.errors import InputError
-from beambert.pipelines.storage import outputs, tensorflow_files
 from beambert.trainer.embedding.embedder import Embedder, Report, no_report
 from beambert.trainer.embedding.finished_folders import EMBEDDING, INFO_FILE, PART, read_part
 from beambert.trainer.embedding.text_files import TextReading, TextRow, read_texts
@@ -155,7 +155,7 @@ def fill_folder(embedder: Embedder, work: Work, write: Write) -> Embedded:
     """
     width, longest = embedder.width, embedder.settings.max_seq_length
     identity = identity_of(embedder, work)
-    with outputs.claimed(work.output, identity, FLAGS_OF) as folder:
+    with folders.claimed(work.output, identity, FLAGS_OF) as folder:
         if folder.is_finished:
             info = folder.read_json(INFO_FILE)
             return Embedded(info["texts"], info["cut"], width, longest, was_done=True)
@@ -174,9 +174,7 @@ def identity_of(embedder: Embedder, work: Work) -> dict[str, Any]:
         "settings": settings,
         "reading": dataclasses.asdict(work.reading),
         "keeps_text": work.keeps_text,
-        "input": [
-            {"path": path, "sha256": tensorflow_files.sha256_of(path)} for path in work.paths
-        ],
+        "input": [{"path": path, "sha256": storage.sha256_of(path)} for path in work.paths],
     }
 
 
@@ -204,7 +202,7 @@ def write_parts(
     for number in numbers:
         part = list(itertools.islice(rows, work.part_texts))
         path = f"{work.output}/{PART.format(number)}"
-        if tensorflow_files.exists(path):
+        if storage.exists(path):
             cut += int((read_part(path).schema.metadata or {}).get(b"cut", 0))
         else:
             texts = [row.text for row in part]
@@ -214,7 +212,7 @@ def write_parts(
             table = table.replace_schema_metadata({"cut": str(cut_here)})
             content = pa.BufferOutputStream()
             pq.write_table(table, content, use_dictionary=["file"], compression="zstd")
-            tensorflow_files.write_bytes(path, content.getvalue().to_pybytes())
+            storage.write_bytes(path, content.getvalue().to_pybytes())
             cut += cut_here
         done += len(part)
     return cut

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from beambert import saved_models, storage
 from beambert.errors import InputError
+from beambert.model_files import SAVED_MODEL_FOLDER
 from beambert.pipelines.model_inputs.text_models import TextModel
-from beambert.pipelines.storage import tensorflow_files, tensorflow_models
-from beambert.pipelines.storage.model_files import SAVED_MODEL_FOLDER
 from beambert.pipelines.tasks.declarations import GLUE_TASKS, TASKS
 from beambert.pipelines.tasks.examples import TextExample, read_examples
 from beambert.pipelines.tasks.files import has_split
@@ -98,7 +98,7 @@ def run(
         for task, folder in asked[name]:
             submission |= dict(_answers(task, folder, model_dir))
     summary = {"tasks": results, "average": average(results)}
-    tensorflow_files.write_bytes(f"{output}/{RESULTS_FILE}", json.dumps(summary, indent=1).encode())
+    storage.write_bytes(f"{output}/{RESULTS_FILE}", json.dumps(summary, indent=1).encode())
     _write_zip(f"{output}/{SUBMISSION_FILE}", submission)
     print(table(results))
     absent = [TASKS[name].title for name in names if name not in found]
@@ -203,11 +203,11 @@ def _answers(task: Task, folder: str, model_dir: str) -> Iterator[tuple[str, str
 
 def _predict(examples: Sequence[TextExample], model_dir: str) -> list[str]:
     path = f"{model_dir}/{SAVED_MODEL_FOLDER}"
-    model = _on_texts(tensorflow_models.load(path, path), model_dir)
+    model = _on_texts(saved_models.load(path, path), model_dir)
     answers: list[str] = []
     for start in range(0, len(examples), _BATCH):
         some = examples[start : start + _BATCH]
-        found = tensorflow_models.call_on_texts(model, [example.texts() for example in some])
+        found = saved_models.call_on_texts(model, [example.texts() for example in some])
         if "score" in found:
             # The scores of STS-B lie between 0 and 5.
             answers += [f"{score:.3f}" for score in np.clip(found["score"], 0, 5)]
@@ -230,4 +230,4 @@ def _write_zip(path: str, files: Mapping[str, str]) -> None:
         for name, text in files.items():
             # ZipInfo has a fixed date, so that the same answers give the same bytes.
             archive.writestr(zipfile.ZipInfo(name), text)
-    tensorflow_files.write_bytes(path, content.getvalue())
+    storage.write_bytes(path, content.getvalue())

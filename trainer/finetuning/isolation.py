@@ -13,8 +13,7 @@ from concurrent.futures.process import BrokenProcessPool
 from typing import TYPE_CHECKING
 
 from beambert.errors import InputError
-from beambert.interrupts import passed_on
-from beambert.loading import in_command, loading
+from beambert.process import loading, passed_on
 
 if TYPE_CHECKING:
     from beambert.trainer.finetuning.job import FinetuningJob
@@ -55,7 +54,7 @@ def _begin() -> None:
     # A process that outlived its parent would hold the folder when the command is given again.
     threading.Thread(target=_end_with_parent, daemon=True).start()
     # Unpickling the job imports TensorFlow, too. Importing it first hides what it prints.
-    with in_command(), loading():
+    with loading():
         import beambert.trainer.finetuning.job  # noqa: F401
 
 

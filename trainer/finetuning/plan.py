@@ -5,12 +5,12 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
+from beambert import storage
 from beambert.errors import InputError
 from beambert.model.classifier import PLAIN_HEAD, Head
 from beambert.model.config import EncoderConfig
 from beambert.pipelines.model_inputs.interaction import InteractionFeatures
 from beambert.pipelines.model_inputs.texts import TextFeatures
-from beambert.pipelines.storage import claims, tensorflow_files
 from beambert.pipelines.tasks.class_weights import check_names
 from beambert.pipelines.tasks.declarations import OWN_TASKS
 from beambert.pipelines.tasks.feature_folder import made_from
@@ -162,14 +162,14 @@ class FinetuningPlan:
             "freeze_encoder": self.job.freeze_encoder,
             **task.learning_settings(),
             **({"pooling": self.pooling} if self.pooling else {}),
-            "init": claims.absolute(self.weights.path) if self.weights else RANDOM,
+            "init": storage.absolute(self.weights.path) if self.weights else RANDOM,
             "init_sha256": self.weights.sha256 if self.weights else None,
             "do_lower_case": self.text_features.do_lower_case,
             "max_seq_length": length,
             # The encoder may have been trained on more than the task needs.
             **({"trained_positions": trained} if trained > length else {}),
             "vocabulary_sha256": self.text_features.vocabulary.sha256,
-            "data_dir": claims.absolute(self.job.data_dir),
+            "data_dir": storage.absolute(self.job.data_dir),
             "data_sha256": data.sha256(),
             "examples": dict(data.counts),
             "optimizer": self.optimizer.settings(),
@@ -329,8 +329,8 @@ def _start(job: FinetuningJob) -> _Start:
         job.vocab_file,
         job.tokenizer,
         job.do_lower_case,
-        tensorflow_files.read_bytes,
-        tensorflow_files.exists,
+        storage.read_bytes,
+        storage.exists,
     )
     config = model_config(job.model, vocabulary)
     return _Start(config, vocabulary, do_lower_case, _length(job, None, config), None)

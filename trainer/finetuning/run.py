@@ -10,11 +10,11 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from beambert.logs import logging_as_it_was
+from beambert import storage
 from beambert.model.flops import training_flops
-from beambert.pipelines.storage import tensorflow_files
-from beambert.pipelines.storage.model_files import LABELS_FILE, RESULTS_FILE, SAVED_MODEL_FOLDER
+from beambert.model_files import LABELS_FILE, RESULTS_FILE, SAVED_MODEL_FOLDER
 from beambert.pipelines.tasks.task import DEV, TRAIN
+from beambert.process import logging_restored
 from beambert.trainer import model_folders
 from beambert.trainer.finetuning.batches import (
     LISTS,
@@ -51,7 +51,7 @@ COMPILING_FLOPS = 1e12
 PREDICTIONS_FOLDER = "predictions"
 
 
-@logging_as_it_was()
+@logging_restored()
 def finetune(
     job: FinetuningJob, strategy: tf.distribute.Strategy | None = None
 ) -> dict[str, float]:
@@ -89,7 +89,7 @@ def _finetune(job: FinetuningJob, strategy: tf.distribute.Strategy) -> dict[str,
     ):
         if model_folders.claim(job.output, identity, chief, FLAGS_OF):
             print(f"{model_dir}: already finished by the same command, nothing to do")
-            return json.loads(tensorflow_files.read_bytes(f"{model_dir}/{RESULTS_FILE}"))
+            return json.loads(storage.read_bytes(f"{model_dir}/{RESULTS_FILE}"))
         if chief:
             _describe(plan)
         data = plan.data
@@ -126,7 +126,7 @@ def _describe(plan: FinetuningPlan) -> None:
     )
     if data.labels:
         labels = "".join(f"{label}\n" for label in data.labels)
-        tensorflow_files.write_bytes(f"{model_dir}/{LABELS_FILE}", labels.encode())
+        storage.write_bytes(f"{model_dir}/{LABELS_FILE}", labels.encode())
     for note in plan.notes:
         print(note, flush=True)
     found = data.baseline()
@@ -263,14 +263,12 @@ def _write_predictions(model_dir: str, files: Mapping[str, str]) -> None:
     if files:
         folder = f"{model_dir}/{PREDICTIONS_FOLDER}"
         for name, text in files.items():
-            tensorflow_files.write_bytes(f"{folder}/{name}", text.encode())
+            storage.write_bytes(f"{folder}/{name}", text.encode())
 
 
 def _finish(model: keras.Model, plan: FinetuningPlan, results: dict[str, Any]) -> None:
     model_dir = plan.job.output.model
     model_folders.save_weights(model, model_dir)
     save_task_model(model, plan.text_features, plan.training, f"{model_dir}/{SAVED_MODEL_FOLDER}")
-    tensorflow_files.write_bytes(
-        f"{model_dir}/{RESULTS_FILE}", json.dumps(results, indent=1).encode()
-    )
+    storage.write_bytes(f"{model_dir}/{RESULTS_FILE}", json.dumps(results, indent=1).encode())
     model_folders.finish(model_dir, plan.identity)

@@ -13,12 +13,12 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from beambert import storage
 from beambert.errors import InputError
-from beambert.json_objects import parse_object
-from beambert.pipelines.storage import tensorflow_files
-from beambert.pipelines.storage.claims import describe_difference, is_aside
-from beambert.pipelines.storage.model_files import BEST_FOLDER
+from beambert.folders import describe_difference
+from beambert.model_files import BEST_FOLDER
 from beambert.pipelines.tasks.task import TRAIN
+from beambert.storage import is_temporary, parse_object
 from beambert.trainer import model_folders
 from beambert.trainer.finetuning.job import FinetuningJob
 from beambert.trainer.finetuning.plan import FLAGS_OF, make_plan
@@ -84,7 +84,7 @@ def sweep(
         print(
             f"left out: batch sizes {sizes}, more than the {examples} training examples", flush=True
         )
-    tensorflow_files.make_folder(model_dir, "--model_dir")
+    storage.make_folder(model_dir, "--model_dir")
     with model_folders.held(model_dir):
         return _run(job, possible, num_seeds, finetune, _open(model_dir, common))
 
@@ -112,9 +112,9 @@ def _run(
         results = finetune(_job_of(job, run, folder))
         best = max((row["results"][metric] for row in state["runs"]), default=float("-inf"))
         if results[metric] > best:
-            tensorflow_files.move(folder, f"{model_dir}/{BEST_FOLDER}")
+            storage.move(folder, f"{model_dir}/{BEST_FOLDER}")
         else:
-            tensorflow_files.delete(folder)
+            storage.delete(folder)
         row = dict(zip((*POINT, "random_seed"), run, strict=True))
         state["runs"].append(row | {"results": results})
         _write(model_dir, state)
@@ -154,8 +154,8 @@ def _common(job: FinetuningJob, batch_size: int) -> dict[str, Any]:
 
 def _open(model_dir: str, common: dict[str, Any]) -> dict[str, Any]:
     path = f"{model_dir}/{SWEEP_FILE}"
-    if not tensorflow_files.exists(path):
-        if not all(map(is_aside, tensorflow_files.list_folder(model_dir))):
+    if not storage.exists(path):
+        if not all(map(is_temporary, storage.list_folder(model_dir))):
             raise InputError(
                 f"--model_dir={model_dir}: holds something other than a sweep; "
                 "choose another folder"
@@ -165,7 +165,7 @@ def _open(model_dir: str, common: dict[str, Any]) -> dict[str, Any]:
         _write(model_dir, state)
         return state
     try:
-        state = parse_object(tensorflow_files.read_bytes(path))
+        state = parse_object(storage.read_bytes(path))
         theirs = state["job"]
     except (ValueError, KeyError) as error:
         raise InputError(f"{path}: is damaged; choose another --model_dir") from error
@@ -200,4 +200,4 @@ def _job_of(job: FinetuningJob, run: tuple, folder: str) -> FinetuningJob:
 
 
 def _write(model_dir: str, state: dict[str, Any]) -> None:
-    tensorflow_files.write_bytes(f"{model_dir}/{SWEEP_FILE}", json.dumps(state, indent=1).encode())
+    storage.write_bytes(f"{model_dir}/{SWEEP_FILE}", json.dumps(state, indent=1).encode())

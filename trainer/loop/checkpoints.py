@@ -8,8 +8,8 @@ from collections.abc import Collection, Mapping
 
 import tensorflow as tf
 
+from beambert import storage
 from beambert.errors import InputError
-from beambert.pipelines.storage import tensorflow_files
 from beambert.trainer.loop.steps import Trainer
 
 # Remedy in errors of storage that occur in the middle of a training.
@@ -49,7 +49,7 @@ def open_checkpoints(
         lines += [f'all_model_checkpoint_paths: "ckpt-{step}"' for step in steps]
         # A checkpoint without a timestamp would be kept for ever.
         lines += ["all_model_checkpoint_timestamps: 1"] * len(steps)
-        tensorflow_files.write_bytes(f"{directory}/checkpoint", "\n".join(lines).encode())
+        storage.write_bytes(f"{directory}/checkpoint", "\n".join(lines).encode())
     return manager()
 
 
@@ -59,7 +59,7 @@ def checkpoint_steps(directory: str) -> list[int]:
     Raises:
       InputError: the folder cannot be listed.
     """
-    names = tensorflow_files.list_folder(directory, CONTINUES)
+    names = storage.list_folder(directory, CONTINUES)
     return sorted(int(found[1]) for n in names if (found := re.fullmatch(r"ckpt-(\d+)\.index", n)))
 
 
@@ -85,7 +85,7 @@ def save(manager: tf.train.CheckpointManager, step: int, aside: bool = False) ->
       InputError: the checkpoint, or the one before it, cannot be written.
     """
     options = tf.train.CheckpointOptions(enable_async=True) if aside else None
-    with tensorflow_files.told(manager.directory, "written", CONTINUES):
+    with storage.translate_errors(manager.directory, "written", CONTINUES):
         manager.save(checkpoint_number=step, options=options)
 
 
@@ -95,7 +95,7 @@ def wait(manager: tf.train.CheckpointManager, step: int) -> None:
     Raises:
       InputError: it cannot be written.
     """
-    with tensorflow_files.told(manager.directory, "written", CONTINUES):
+    with storage.translate_errors(manager.directory, "written", CONTINUES):
         manager.checkpoint.sync()
     if not (manager.latest_checkpoint or "").endswith(f"/ckpt-{step}"):
         save(manager, step, aside=True)  # This call raises the error of the thread.
@@ -118,7 +118,7 @@ def restore_newest(
             status.expect_partial()  # silences TensorFlow's warnings at exit
             status.assert_consumed()
         except (tf.errors.OpError, AssertionError, ValueError, IndexError) as error:
-            reason = tensorflow_files.reason(error)
+            reason = storage.reason(error)
             print(f"{path}: cannot be read ({reason}); trying the one before", flush=True)
         else:
             return path
@@ -188,13 +188,13 @@ class BestWeights:
         Raises:
           InputError: the weights cannot be written.
         """
-        with tensorflow_files.told(self._folder, "written", CONTINUES):
+        with storage.translate_errors(self._folder, "written", CONTINUES):
             tf.io.gfile.makedirs(self._folder)
             self._checkpoint.write(f"{self._folder}/ckpt-{step}")
         for old in set(checkpoint_steps(self._folder)) - {step, *needed}:
             # The index goes first, so that what is left is not taken for a checkpoint.
-            for path in reversed(tensorflow_files.match(f"{self._folder}/ckpt-{old}.*")):
-                tensorflow_files.delete(path)
+            for path in reversed(storage.match(f"{self._folder}/ckpt-{old}.*")):
+                storage.delete(path)
 
     def restore(self, step: int) -> None:
         """Sets the model's weights to those of a step.
@@ -207,6 +207,6 @@ class BestWeights:
             self._checkpoint.read(path).assert_existing_objects_matched().expect_partial()
         except (tf.errors.OpError, AssertionError, ValueError) as error:
             raise InputError(
-                f"{path}: cannot be read ({tensorflow_files.reason(error)}); delete "
+                f"{path}: cannot be read ({storage.reason(error)}); delete "
                 f"{self._folder.rpartition('/')[0]} and train again"
             ) from error

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from beambert.errors import InputError
-from beambert.pipelines.storage.model_files import CHECKPOINTS_FOLDER, TENSORBOARD_FOLDER
+from beambert.model_files import CHECKPOINTS_FOLDER, TENSORBOARD_FOLDER
 
 # The original's run_pretraining.py warms up for 10,000 steps. A short run warms up for a tenth of
 # its steps.

@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
-from beambert import interrupts
+from beambert import process
+from beambert.console import Pace, ProgressLine
 from beambert.errors import InputError
-from beambert.progress import Pace, ProgressLine
 from beambert.trainer.loop.checkpoints import (
     BestWeights,
     best_step,
@@ -73,7 +73,7 @@ class _Stop:
     def _receive(self, number: int, _: object) -> None:
         self._received = number
         if number == signal.SIGHUP:
-            interrupts.leave_terminal()
+            process.leave_terminal()
         if number == signal.SIGINT:
             signal.signal(signal.SIGINT, signal.default_int_handler)
             # The signal may have interrupted a `print`, which cannot be called again then.

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from beambert import storage
 from beambert.errors import InputError
-from beambert.pipelines.storage import tensorflow_files
-from beambert.pipelines.storage.model_files import SPENT_FILE
+from beambert.model_files import SPENT_FILE
 from beambert.trainer.loop.config import OptimizerConfig
 
 
@@ -160,10 +160,10 @@ class TimeSpent:
         Raises:
           InputError: the file is damaged.
         """
-        if not tensorflow_files.exists(self._path):
+        if not storage.exists(self._path):
             return
         try:
-            content: Any = json.loads(tensorflow_files.read_bytes(self._path))
+            content: Any = json.loads(storage.read_bytes(self._path))
             self._before = float(content[_SECONDS])
             if not 0 <= self._before < math.inf:
                 raise ValueError
@@ -179,4 +179,4 @@ class TimeSpent:
 
     def save(self) -> None:
         """Writes the time so far to the folder."""
-        tensorflow_files.write_bytes(self._path, json.dumps({_SECONDS: self.seconds}).encode())
+        storage.write_bytes(self._path, json.dumps({_SECONDS: self.seconds}).encode())

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from beambert.console import duration
-from beambert.progress import Pace
+from beambert.console import Pace, duration
 
 if TYPE_CHECKING:
     from beambert.trainer.loop.phases import Phase

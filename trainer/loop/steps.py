@@ -15,8 +15,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from beambert import storage
 from beambert.errors import InputError
-from beambert.pipelines.storage import tensorflow_files
 from beambert.trainer.loop.config import REPLICA_SEED_STRIDE, OptimizerConfig
 from beambert.trainer.loop.objectives import Objective, means
 from beambert.trainer.loop.optimization import Optimizer, learning_rate_at
@@ -355,7 +355,7 @@ def _reading(strategy: tf.distribute.Strategy) -> Iterator[None]:
     except _STORAGE_ERRORS as error:
         kind = DamagedData if isinstance(error, tf.errors.DataLossError) else InputError
         raise kind(
-            f"--data: cannot be read any more ({tensorflow_files.reason(error)}); find the "
+            f"--data: cannot be read any more ({storage.reason(error)}); find the "
             "damaged file with `beambert verify`, copy it again, and run the same command again, "
             "which continues"
         ) from error
@@ -365,7 +365,7 @@ def _reading(strategy: tf.distribute.Strategy) -> Iterator[None]:
             raise
         raise InputError(
             "--data: its storage, or the TPU's machine, does not answer "
-            f"({tensorflow_files.reason(error)}); run the same command again, which continues"
+            f"({storage.reason(error)}); run the same command again, which continues"
         ) from error
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import tensorflow as tf
 
 from beambert.errors import InputError
-from beambert.pipelines.storage.tensorflow_files import reason
+from beambert.storage import reason
 from beambert.trainer.loop.config import AUTO, BFLOAT16, FLOAT32
 
 # The machines of a cluster start minutes apart, since each loads its image first.

@@ -19,8 +19,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from beambert.pipelines.storage import tensorflow_files
-from beambert.pipelines.storage.model_files import CURVES_FILE
+from beambert import storage
+from beambert.model_files import CURVES_FILE
 from beambert.trainer.loop.checkpoints import CONTINUES
 from beambert.trainer.loop.config import MLFLOW, WANDB, TrainingFolders
 
@@ -84,7 +84,7 @@ class MetricsFile(Tracker):
     def save(self) -> None:
         """Writes the whole file, since object stores cannot append."""
         lines = [json.dumps(row) + "\n" for row in self._rows.values()]
-        tensorflow_files.write_bytes(self._path, "".join(lines).encode())
+        storage.write_bytes(self._path, "".join(lines).encode())
 
 
 class TensorBoard(Tracker):
@@ -102,7 +102,7 @@ class TensorBoard(Tracker):
 
     def save(self) -> None:
         """Writes the new events."""
-        with tensorflow_files.told(self._folder, "written", CONTINUES):
+        with storage.translate_errors(self._folder, "written", CONTINUES):
             for step, split, values in self._unwritten:
                 # Each split is a separate run, so that their curves are in one plot.
                 if split not in self._writers:
@@ -117,7 +117,7 @@ class TensorBoard(Tracker):
 
     def finish(self, is_complete: bool) -> None:
         """Closes the files."""
-        with contextlib.suppress(*tensorflow_files.STORAGE_ERRORS):
+        with contextlib.suppress(*storage.storage_errors()):
             for writer in self._writers.values():
                 writer.close()
 
@@ -210,12 +210,12 @@ SERVICES: dict[str, Callable[[str], Tracker]] = {MLFLOW: Mlflow, WANDB: Wandb}
 def _run_ids(folder: str) -> dict[str, str]:
     """Returns service -> id of the run of the training in a model folder."""
     path = f"{folder}/{RUNS_FILE}"
-    return json.loads(tensorflow_files.read_bytes(path)) if tensorflow_files.exists(path) else {}
+    return json.loads(storage.read_bytes(path)) if storage.exists(path) else {}
 
 
 def _keep_run_id(folder: str, service: str, run_id: str) -> None:
     content = json.dumps(_run_ids(folder) | {service: run_id})
-    tensorflow_files.write_bytes(f"{folder}/{RUNS_FILE}", content.encode())
+    storage.write_bytes(f"{folder}/{RUNS_FILE}", content.encode())
 
 
 def _with_split(split: str, values: Mapping[str, float]) -> dict[str, float]:
@@ -285,7 +285,7 @@ class Service(Tracker):
             try:
                 function(*given)
             except Exception as error:  # Each service has its own exceptions.
-                reason = tensorflow_files.reason(error).rstrip(".")
+                reason = storage.reason(error).rstrip(".")
                 self._print(f"{reason}; the training goes on without it")
                 return
 
@@ -351,7 +351,7 @@ def recorded_evaluations(folder: str, step: int) -> dict[int, dict[str, Any]]:
 
 def _rows_until(path: str, step: int) -> list[dict[str, Any]]:
     """Returns the lines of a metrics.jsonl up to a step; none if there is no such file."""
-    data = tensorflow_files.read_bytes(path) if tensorflow_files.exists(path) else b""
+    data = storage.read_bytes(path) if storage.exists(path) else b""
     return [row for row in rows_of(data) if row["step"] <= step]
 
 

@@ -5,13 +5,13 @@ import math
 
 import tensorflow as tf
 
+from beambert import storage
 from beambert.errors import InputError
-from beambert.json_objects import parse_object
+from beambert.folders import MARKER_FILE, UNFINISHED_FILE
 from beambert.model.flops import electra_flops, training_flops
 from beambert.model.objectives import LTR
 from beambert.model.unpadding import Capacity
-from beambert.pipelines.storage import tensorflow_files
-from beambert.pipelines.storage.claims import MARKER_FILE, UNFINISHED_FILE
+from beambert.storage import parse_object
 from beambert.trainer.loop.config import MOST_STEPS, SHORT_RUN_WARMUP_SHARE, default_warmup_steps
 from beambert.trainer.loop.strategy import are_several, check_batch, matmul_peak
 from beambert.trainer.pretraining.batches import SEQUENCES_DEALT
@@ -192,9 +192,9 @@ def _recorded_schedule(job: PretrainingJob) -> tuple[int, int] | None:
     """
     path = job.output.model
     for name in (MARKER_FILE, UNFINISHED_FILE):
-        if tensorflow_files.exists(f"{path}/{name}"):
+        if storage.exists(f"{path}/{name}"):
             try:
-                found = parse_object(tensorflow_files.read_bytes(f"{path}/{name}", "--model_dir"))
+                found = parse_object(storage.read_bytes(f"{path}/{name}", "--model_dir"))
                 optimizer = found["optimizer"]
                 if optimizer["budget_seconds"] == job.budget.seconds:
                     return optimizer["num_train_steps"], optimizer["num_warmup_steps"]

@@ -6,14 +6,14 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from beambert import storage
 from beambert.console import counted
 from beambert.errors import InputError
 from beambert.model.config import EncoderConfig
 from beambert.model.families.family import Family
 from beambert.model.families.table import FAMILIES, family_of
 from beambert.model.objectives import BERT, HEADS, LTR, MLM, OBJECTIVES, PAIR_TASKS, RTD
-from beambert.pipelines.storage import claims
-from beambert.pipelines.storage.model_files import PRETRAINING
+from beambert.model_files import PRETRAINING
 from beambert.trainer import model_folders
 from beambert.trainer.loop.config import DYNAMIC
 from beambert.trainer.model_folders import model_config
@@ -423,7 +423,7 @@ def _training(
     }
     if teacher:
         weights = teacher.weights
-        further["distill_from"] = (claims.absolute(weights.path), True)
+        further["distill_from"] = (storage.absolute(weights.path), True)
         further["distill_from_sha256"] = (weights.sha256, True)
     return {
         "kind": PRETRAINING,
@@ -433,9 +433,9 @@ def _training(
         "max_seq_length": records.max_seq_length,
         "vocabulary_sha256": records.vocabulary.sha256,
         **mask_settings(job, [each.records for each in data]),
-        "init": claims.absolute(initial.path) if initial else None,
+        "init": storage.absolute(initial.path) if initial else None,
         "init_sha256": initial.sha256 if initial else None,
-        "data": [claims.absolute(each.records.folder) for each in data],
+        "data": [storage.absolute(each.records.folder) for each in data],
         "phases": [
             {
                 "last_step": each.interval.last_step,

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import numpy as np
 import tensorflow as tf
 
+from beambert import storage
 from beambert.errors import InputError
 from beambert.model.objectives import BERT, COPY, MLM, PAIR_TASKS, SOP
 from beambert.pipelines.records.contract import COPY as COPY_PAIRS
@@ -21,10 +22,9 @@ from beambert.pipelines.records.contract import (
     label_words,
 )
 from beambert.pipelines.records.contract import SOP as SOP_PAIRS
-from beambert.pipelines.storage import tensorflow_files
-from beambert.pipelines.storage.tensorflow_files import reason
 from beambert.pipelines.tokenizers.folders import read_beside
 from beambert.pipelines.tokenizers.vocabulary import Vocabulary
+from beambert.storage import reason
 from beambert.trainer.loop.steps import DamagedData
 from beambert.trainer.pretraining.job import parse_eval_data
 
@@ -91,12 +91,10 @@ def open_records(folder: str, flag: str, objective: str = BERT) -> Records:
         records have other labels than the objective needs.
     """
     folder = folder.rstrip("/")
-    check_finished(folder, flag, tensorflow_files.exists, tensorflow_files.match)
+    check_finished(folder, flag, storage.exists, storage.match)
     info_path = f"{folder}/{INFO_FILE}"
-    info = RecordsInfo.from_json(
-        tensorflow_files.read_bytes(info_path).decode(errors="replace"), info_path
-    )
-    vocabulary = read_beside(folder, "", tensorflow_files.read_bytes, tensorflow_files.exists)
+    info = RecordsInfo.from_json(storage.read_bytes(info_path).decode(errors="replace"), info_path)
+    vocabulary = read_beside(folder, "", storage.read_bytes, storage.exists)
     if vocabulary.sha256 != info.vocabulary["sha256"]:
         raise InputError(
             f"{vocabulary.name}: not the {vocabulary.WHAT} of the records (its SHA-256 is "
@@ -107,7 +105,7 @@ def open_records(folder: str, flag: str, objective: str = BERT) -> Records:
     needed = ("max_seq_length", *of_masks, "do_lower_case")
     if missing := [name for name in needed if name not in info.parameters]:
         raise InputError(f"{info_path}: lacks {missing[0]}; {_REMEDY}")
-    sizes = tensorflow_files.sizes(folder, [file["name"] for file in info.files])
+    sizes = storage.sizes(folder, [file["name"] for file in info.files])
     for file, size in zip(info.files, sizes, strict=True):
         if size != file["bytes"]:
             has = "is missing" if size is None else f"has {size} bytes"
@@ -321,10 +319,10 @@ def open_held_out(
 def _beside(folder: str) -> dict[str, str]:
     """Returns name -> folder of the held-out records in a folder of training records."""
     held_out = f"{folder}/{EVAL_FOLDER}"
-    if not tensorflow_files.exists(held_out):
+    if not storage.exists(held_out):
         return {}
-    if not tensorflow_files.exists(f"{held_out}/{INFO_FILE}"):
-        infos = tensorflow_files.match(f"{held_out}/*/{INFO_FILE}")
+    if not storage.exists(f"{held_out}/{INFO_FILE}"):
+        infos = storage.match(f"{held_out}/*/{INFO_FILE}")
         if of_sources := sorted(os.path.dirname(path) for path in infos):
             return {os.path.basename(path): path for path in of_sources}
     return {"": held_out}

@@ -10,12 +10,12 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from beambert import storage
 from beambert.console import counted, duration
-from beambert.logs import logging_as_it_was
 from beambert.model.families.table import family_of
 from beambert.model.objectives import BERT, LTR
-from beambert.pipelines.storage import tensorflow_files
-from beambert.pipelines.storage.model_files import RESULTS_FILE
+from beambert.model_files import RESULTS_FILE
+from beambert.process import logging_restored
 from beambert.trainer import model_folders
 from beambert.trainer.loop.loop import train
 from beambert.trainer.loop.phases import HeldOutPart, Phase, TimeSpent
@@ -118,7 +118,7 @@ def describe_characters(results: Mapping[str, float], names: Iterable[str]) -> s
 _OF_RANDOM_WEIGHTS = 0.5
 
 
-@logging_as_it_was()
+@logging_restored()
 def pretrain(
     job: PretrainingJob,
     strategy: tf.distribute.Strategy | None = None,
@@ -167,9 +167,7 @@ def _pretrain(job: PretrainingJob, strategy: tf.distribute.Strategy, started: fl
             return
         check_lock()
         model_folders.save_weights(trainer.model, model_dir)
-        tensorflow_files.write_bytes(
-            f"{model_dir}/{RESULTS_FILE}", json.dumps(results, indent=1).encode()
-        )
+        storage.write_bytes(f"{model_dir}/{RESULTS_FILE}", json.dumps(results, indent=1).encode())
         model_folders.finish(model_dir, identity)
         print(f"{model_dir}: finished{_time_spent(spent, trainer, plan.job)}", flush=True)
 

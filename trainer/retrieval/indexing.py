@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from beambert import folders, storage
 from beambert.errors import InputError
-from beambert.pipelines.storage import claims, outputs, tensorflow_files
-from beambert.pipelines.storage.given_paths import is_local
+from beambert.storage import is_local
 from beambert.trainer.embedding.embedder import Report, no_report
 from beambert.trainer.embedding.finished_folders import EmbeddingsFolder, open_embeddings
 from beambert.trainer.embedding.writing import FLAGS_OF as EMBED_FLAGS
@@ -81,13 +81,13 @@ def make_index(
     if method == HNSW:
         usearch_index()
     identity = {"embeddings": [each.info for each in found], "method": method}
-    with outputs.claimed(output, identity, FLAGS_OF) as folder:
+    with folders.claimed(output, identity, FLAGS_OF) as folder:
         if folder.is_finished:
             about = folder.read_json(INDEX_FILE)
             return Indexed(
                 count, method, about["recall_at_10"], WORDS_FILES[0] in about["files"], True
             )
-        with tensorflow_files.told(output, "written"):
+        with storage.translate_errors(output, "written"):
             recall, files = _write(found, output, method, report)
         sizes = {name: os.path.getsize(f"{output}/{name}") for name in files}
         about = identity | {"passages": count, "recall_at_10": recall, "files": sizes}
@@ -107,7 +107,7 @@ def _open_alike(embeddings: Sequence[str]) -> list[EmbeddingsFolder]:
         first, last = found[0], found[-1]
         if any(each.path == last.path for each in found[:-1]):
             raise InputError(f"{last.name}: comes twice; name it once")
-        difference = claims.describe_difference(_making(first), _making(last), EMBED_FLAGS)
+        difference = folders.describe_difference(_making(first), _making(last), EMBED_FLAGS)
         if difference:
             raise InputError(
                 f"{last.name}: was made otherwise than {first.path} ({difference}); embed its "

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from beambert import folders
 from beambert.errors import InputError
-from beambert.pipelines.storage import outputs
 from beambert.pipelines.tasks.examples import VectorExample, read_file
 from beambert.pipelines.tasks.files import has_split, sha256_of, split_path
 from beambert.pipelines.tasks.ranking import text_id
@@ -149,7 +149,7 @@ def add_negatives(
         "hard_negatives": count,
         "prefix": queries.settings.prefix,
     }
-    with outputs.claimed(output, identity, FLAGS_OF) as folder:
+    with folders.claimed(output, identity, FLAGS_OF) as folder:
         if folder.is_finished:
             return None
         queries_QH = _unit_vectors(queries, [pair.text for pair in pairs], report)

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from beambert import storage
 from beambert.errors import InputError
-from beambert.pipelines.storage import tensorflow_files
-from beambert.pipelines.storage.claims import MARKER_FILE
+from beambert.folders import MARKER_FILE
 from beambert.trainer.embedding.embedder import Embedder, with_settings
 from beambert.trainer.embedding.finished_folders import is_embeddings
 from beambert.trainer.retrieval.bm25 import FILES as WORDS_FILES
@@ -109,7 +109,7 @@ def open_index(folder: str, flag: str = "--index") -> Index:
             "or give its command again"
         )
     try:
-        about = json.loads(tensorflow_files.read_bytes(f"{folder}/{INDEX_FILE}"))
+        about = json.loads(storage.read_bytes(f"{folder}/{INDEX_FILE}"))
         for file, size in about["files"].items():
             if os.path.getsize(f"{folder}/{file}") != size:
                 raise InputError(f"{folder}/{file}: was cut off or changed; make the index again")

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from beambert import storage
 from beambert.errors import InputError
-from beambert.pipelines.storage import claims
 from beambert.trainer.retrieval.rankings import Ranking, best_of, ranked
 from beambert.trainer.retrieval.settings import EXACT, HNSW
 
@@ -159,14 +159,14 @@ class HnswWriter(VectorWriter):
 
     def _save(self, path: str) -> None:
         """Writes the graph completely or not at all."""
-        temporary = claims.aside(path)
+        temporary = storage.temporary_name(path)
         try:
             self.graph.save(temporary)
         except RuntimeError as error:
-            raise claims.refusal(path, "written", str(error)) from error
+            raise storage.refusal(path, "written", str(error)) from error
         # usearch doesn't notice if the last bytes of its buffer find no room.
         if os.path.getsize(temporary) != self.graph.serialized_length:
-            raise claims.refusal(path, "written", "it was cut off; the disk may be full")
+            raise storage.refusal(path, "written", "it was cut off; the disk may be full")
         os.replace(temporary, path)
 
 

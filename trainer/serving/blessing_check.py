@@ -1,10 +1,10 @@
 """Checks that an evaluation blessed a model."""
 
+from beambert import storage
 from beambert.errors import InputError
-from beambert.json_objects import parse_object
-from beambert.pipelines.storage import tensorflow_files
-from beambert.pipelines.storage.claims import BLESSED, METRICS_FILE, REPORT_FILE
-from beambert.pipelines.storage.model_files import model_sha256
+from beambert.folders import BLESSED, METRICS_FILE, REPORT_FILE
+from beambert.model_files import model_sha256
+from beambert.storage import parse_object
 
 
 def check_blessing(evaluation: str, model_dir: str) -> None:
@@ -15,10 +15,10 @@ def check_blessing(evaluation: str, model_dir: str) -> None:
     """
     evaluation = evaluation.rstrip("/")
     metrics_file = f"{evaluation}/{METRICS_FILE}"
-    if not tensorflow_files.exists(metrics_file):
+    if not storage.exists(metrics_file):
         raise InputError(f"--evaluation={evaluation}: holds no evaluation; run `beambert evaluate`")
     try:
-        metrics = parse_object(tensorflow_files.read_bytes(metrics_file))
+        metrics = parse_object(storage.read_bytes(metrics_file))
         model, evaluated = metrics["model"], metrics["model_sha256"]
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(
@@ -30,7 +30,7 @@ def check_blessing(evaluation: str, model_dir: str) -> None:
             f"--evaluation={evaluation}: is of {model} and evaluated other files than those that "
             f"are in --model={model_dir} now; evaluate again"
         )
-    if not tensorflow_files.exists(f"{evaluation}/{BLESSED}"):
+    if not storage.exists(f"{evaluation}/{BLESSED}"):
         raise InputError(
             f"--evaluation={evaluation}: did not bless {model_dir} (see its {REPORT_FILE}); "
             "leave --evaluation out to export it anyway"

@@ -10,12 +10,11 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from beambert import temporary
+from beambert import process, storage
 from beambert.console import size
 from beambert.errors import InputError
+from beambert.model_files import LABELS_FILE, ONNX_FILE, PRETRAINING
 from beambert.pipelines.model_inputs.signatures import ID_INPUTS
-from beambert.pipelines.storage import tensorflow_files
-from beambert.pipelines.storage.model_files import LABELS_FILE, ONNX_FILE, PRETRAINING
 from beambert.pipelines.tasks.task import EMBEDDING, LATE_INTERACTION, SIMILARITY
 from beambert.trainer import model_folders
 from beambert.trainer.models import pretrained_model, task_model
@@ -68,12 +67,12 @@ def export_onnx(model_dir: str, output: str, int8: bool = False) -> None:
         data = int8_of(data)
 
     def write(folder: str) -> None:
-        tensorflow_files.write_bytes(f"{folder}/{ONNX_FILE}", data)
+        storage.write_bytes(f"{folder}/{ONNX_FILE}", data)
         for file, content in exported_files(found).items():
-            tensorflow_files.write_bytes(f"{folder}/{file}", content)
+            storage.write_bytes(f"{folder}/{file}", content)
         if labels := found.training.get("labels"):
             lines = "".join(f"{label}\n" for label in labels)
-            tensorflow_files.write_bytes(f"{folder}/{LABELS_FILE}", lines.encode())
+            storage.write_bytes(f"{folder}/{LABELS_FILE}", lines.encode())
 
     write_whole(output, write)
 
@@ -155,7 +154,7 @@ def _check_room(folder: str, needed: int) -> None:
     if (free := shutil.disk_usage(folder).free) < needed:
         raise InputError(
             f"--int8: needs {size(needed)} for temporary files, and {size(free)} are free; "
-            f"{temporary.more_room()}"
+            f"{process.more_space()}"
         )
 
 

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 
 import tensorflow as tf
 
+from beambert import locks, storage
 from beambert.errors import InputError
-from beambert.json_objects import parse_object
-from beambert.pipelines.storage import claims, locks, tensorflow_files
-from beambert.pipelines.storage.leases import LEASE, BusyError
-from beambert.pipelines.storage.model_files import GRAPH_FILE
+from beambert.locks import LEASE, BusyError
+from beambert.model_files import GRAPH_FILE
+from beambert.storage import parse_object
 
 # The folder of a SavedModel for files outside the graph, and our file in it.
 EXTRA_ASSETS, SOURCE_FILE = "assets.extra", "model.json"
@@ -25,7 +25,7 @@ def graph_sha256(version: str) -> str:
     Raises:
       InputError: it cannot be read.
     """
-    return tensorflow_files.sha256_of(f"{version}/{GRAPH_FILE}")
+    return storage.sha256_of(f"{version}/{GRAPH_FILE}")
 
 
 def files_sha256(version: str) -> dict[str, str]:
@@ -37,9 +37,9 @@ def files_sha256(version: str) -> dict[str, str]:
     paths = [
         f"{folder}/{name}"
         for folder in _FILE_FOLDERS
-        for name in sorted(tensorflow_files.list_folder(f"{version}/{folder}"))
+        for name in sorted(storage.list_folder(f"{version}/{folder}"))
     ]
-    return {path: tensorflow_files.sha256_of(f"{version}/{path}") for path in paths}
+    return {path: storage.sha256_of(f"{version}/{path}") for path in paths}
 
 
 def is_as_exported(version: str) -> bool:
@@ -49,10 +49,10 @@ def is_as_exported(version: str) -> bool:
       InputError: a file cannot be read.
     """
     source = f"{version}/{EXTRA_ASSETS}/{SOURCE_FILE}"
-    if not tensorflow_files.exists(source):
+    if not storage.exists(source):
         return True
     try:
-        found = parse_object(tensorflow_files.read_bytes(source))
+        found = parse_object(storage.read_bytes(source))
     except ValueError:
         return False
     if found.get("graph_sha256") not in (None, graph_sha256(version)):
@@ -81,13 +81,13 @@ def publish(temporary: str, output: str, number: Callable[[], int]) -> str:
             path = f"{output}/{number()}"
             _check_free(path)
             try:
-                tensorflow_files.copy(temporary, path, left_out=(GRAPH_FILE,))
-                tensorflow_files.copy(f"{temporary}/{GRAPH_FILE}", f"{path}/{GRAPH_FILE}")
+                storage.copy(temporary, path, left_out=(GRAPH_FILE,))
+                storage.copy(f"{temporary}/{GRAPH_FILE}", f"{path}/{GRAPH_FILE}")
             except InputError:
                 with contextlib.suppress(InputError):  # It may not allow that either.
-                    tensorflow_files.delete(path)
+                    storage.delete(path)
                 raise
-        tensorflow_files.delete(temporary)
+        storage.delete(temporary)
         return path
     taken = None
     while True:
@@ -97,8 +97,8 @@ def publish(temporary: str, output: str, number: Callable[[], int]) -> str:
             return path
         except tf.errors.OpError as error:
             # If the path exists, another export has taken the number in the meantime.
-            if not tensorflow_files.exists(path):
-                reason = tensorflow_files.reason(error)
+            if not storage.exists(path):
+                reason = storage.reason(error)
                 raise InputError(f"{path}: cannot be made of {temporary} ({reason})") from error
             if path == taken:
                 _check_free(path)
@@ -106,14 +106,14 @@ def publish(temporary: str, output: str, number: Callable[[], int]) -> str:
 
 
 def _check_free(path: str) -> None:
-    if tensorflow_files.exists(path):
+    if storage.exists(path):
         raise InputError(f"{path}: exists already; leave --version out to take the next number")
 
 
 @contextlib.contextmanager
 def _numbers_held(output: str) -> Iterator[None]:
     """Holds the lock of a serving folder's numbers; waits for another export, for a while."""
-    lock = f"{output}/{claims.LOCK_PREFIX}-number"
+    lock = f"{output}/{storage.LOCK_PREFIX}-number"
     deadline = time.monotonic() + 2 * LEASE.total_seconds()
     while True:
         with contextlib.ExitStack() as stack:

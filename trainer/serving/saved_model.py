@@ -10,11 +10,11 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from beambert import storage
 from beambert.pipelines.model_inputs.interaction import InteractionFeatures
 from beambert.pipelines.model_inputs.signatures import FIRST_PIECES, ID_INPUTS
 from beambert.pipelines.model_inputs.text_models import id_inputs
 from beambert.pipelines.model_inputs.texts import TextFeatures
-from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.tasks.declarations import find_task
 from beambert.pipelines.tasks.interaction import DOCUMENTS, QUERIES
 from beambert.pipelines.tasks.multi_label import THRESHOLD
@@ -312,9 +312,9 @@ def save_task_model(
       InputError: the folder cannot be written.
     """
     module = task_module(model, text_features, training)
-    with tensorflow_files.written_aside(path) as temporary:
+    with storage.temporary_path(path) as temporary:
         save_module(module, module.functions, temporary)
-        tensorflow_files.move(temporary, path)
+        storage.move(temporary, path)
 
 
 def task_module(

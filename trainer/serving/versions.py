@@ -4,20 +4,20 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from beambert import locks, saved_models, storage
 from beambert.errors import InputError
-from beambert.json_objects import parse_object
-from beambert.logs import logging_as_it_was
-from beambert.pipelines.model_inputs.texts import TextFeatures
-from beambert.pipelines.storage import claims, locks, tensorflow_files, tensorflow_models
-from beambert.pipelines.storage.model_files import (
+from beambert.model_files import (
     CARD_FILE,
     PRETRAINING,
     RESULTS_FILE,
     SAVED_MODEL_FOLDER,
     weights_sha256,
 )
+from beambert.pipelines.model_inputs.texts import TextFeatures
 from beambert.pipelines.tasks.task import CLASSIFICATION, MULTI_LABEL
 from beambert.pipelines.tokenizers.vocabulary import TOKENIZER_FILE, TokenizerVocabulary
+from beambert.process import logging_restored
+from beambert.storage import parse_object
 from beambert.trainer import model_folders
 from beambert.trainer.models import pretrained_model, task_model
 from beambert.trainer.serving.card import served_card
@@ -48,7 +48,7 @@ def check_number(number: int | None, form: str = "savedmodel") -> None:
         )
 
 
-@logging_as_it_was()
+@logging_restored()
 def export(model_dir: str, output: str, trusts: bool = False, number: int | None = None) -> str:
     """Writes a model folder as the next version in a serving folder.
 
@@ -59,7 +59,8 @@ def export(model_dir: str, output: str, trusts: bool = False, number: int | None
     Args:
       model_dir: folder of a fine-tuned model or an encoder.
       output: folder that holds a folder for each version, as TensorFlow Serving reads it.
-      trusts: whether the graph of a fine-tuned model may do anything, see `storage.known_graphs`.
+      trusts: whether the graph of a fine-tuned model may do anything, see
+        `saved_models.check_graph`.
       number: number of the version; None for the next free one.
 
     Returns:
@@ -78,17 +79,17 @@ def export(model_dir: str, output: str, trusts: bool = False, number: int | None
         module = _evaluated_module(found, trusts)
         functions = module.signatures
     with (
-        tensorflow_files.written_aside(f"{output}/{version}", output) as temporary,
-        locks.aside_held(temporary),
+        storage.temporary_path(f"{output}/{version}", output) as temporary,
+        locks.temporary_held(temporary),
     ):
         save_module(module, functions, temporary)
         weights = weights_sha256(model_dir)
         _write_source(model_dir, weights, temporary)
         if isinstance(found.vocabulary, TokenizerVocabulary):  # Its callers need the tokenizer.
             for name, data in found.vocabulary.files().items():
-                tensorflow_files.write_bytes(f"{temporary}/{EXTRA_ASSETS}/{name}", data)
+                storage.write_bytes(f"{temporary}/{EXTRA_ASSETS}/{name}", data)
         card = served_card(functions["serving_default"], found, weights, _results(found.path))
-        tensorflow_files.write_bytes(f"{temporary}/{CARD_FILE}", card.encode())
+        storage.write_bytes(f"{temporary}/{CARD_FILE}", card.encode())
         # Still under the lock: without it, another export takes the folder for a dead one.
         return publish(temporary, output, lambda: number or next_version(output))
 
@@ -106,23 +107,23 @@ def _evaluated_module(found: model_folders.ModelFolder, trusts: bool) -> Any:
     """
     task_model(found)  # It refuses weights that are not those of the SavedModel.
     path = f"{found.path}/{SAVED_MODEL_FOLDER}"
-    return tensorflow_models.load(path, f"--model={found.path}", trusts)
+    return saved_models.load(path, f"--model={found.path}", trusts)
 
 
 def _results(model_dir: str) -> dict[str, float] | None:
     """Returns the metrics of a fine-tuned model on dev; None for an encoder."""
     path = f"{model_dir}/{RESULTS_FILE}"
-    return json.loads(tensorflow_files.read_bytes(path)) if tensorflow_files.exists(path) else None
+    return json.loads(storage.read_bytes(path)) if storage.exists(path) else None
 
 
 def _write_source(model_dir: str, weights: str, path: str) -> None:
     source = {
-        "model": claims.absolute(model_dir),
+        "model": storage.absolute(model_dir),
         "weights_sha256": weights,
         "graph_sha256": graph_sha256(path),
         "files_sha256": files_sha256(path),
     }
-    tensorflow_files.write_bytes(
+    storage.write_bytes(
         f"{path}/{EXTRA_ASSETS}/{SOURCE_FILE}", json.dumps(source, indent=1).encode()
     )
 
@@ -140,7 +141,7 @@ def served_model(output: str) -> tuple[str, dict[str, str]] | None:
         return None
     path = f"{output}/{version}"
     try:
-        source = parse_object(tensorflow_files.read_bytes(f"{path}/{EXTRA_ASSETS}/{SOURCE_FILE}"))
+        source = parse_object(storage.read_bytes(f"{path}/{EXTRA_ASSETS}/{SOURCE_FILE}"))
         return path, {name: source[name] for name in ("model", "weights_sha256")}
     except (InputError, ValueError, KeyError) as error:
         raise InputError(
@@ -156,9 +157,9 @@ def next_version(output: str) -> int:
     Raises:
       InputError: the folder holds something else.
     """
-    if tensorflow_files.exists(output) and not tensorflow_files.is_folder(output):
+    if storage.exists(output) and not storage.is_folder(output):
         raise InputError(f"--output={output}: is a file; give a folder of versions")
-    names = [name for name in tensorflow_files.list_folder(output) if not claims.is_aside(name)]
+    names = [name for name in storage.list_folder(output) if not storage.is_temporary(name)]
     others = [name for name in names if not name.isdecimal()]
     if others:
         raise InputError(
@@ -188,7 +189,7 @@ def labels_of(model_dir: str) -> list[str]:
 
 def describe(path: str) -> str:
     """Returns the line that says what an exported version takes."""
-    if tensorflow_files.exists(f"{path}/{EXTRA_ASSETS}/{TOKENIZER_FILE}"):
+    if storage.exists(f"{path}/{EXTRA_ASSETS}/{TOKENIZER_FILE}"):
         return (
             f"{path}: a SavedModel that takes ids, since no graph of TensorFlow can run its "
             f"tokenizer, which is {EXTRA_ASSETS}/{TOKENIZER_FILE} in it"
@@ -198,7 +199,7 @@ def describe(path: str) -> str:
 
 def describe_answer(path: str, text: str, labels: Sequence[str]) -> str:
     """Returns the text and a line per label, most probable first, from an exported classifier."""
-    answer = tensorflow_models.call(tensorflow_models.load(path, path, True), {"text": [text]})
+    answer = saved_models.call(saved_models.load(path, path, True), {"text": [text]})
     probabilities = answer["probabilities"][0]
     ranked = sorted(zip(probabilities, labels, strict=True), reverse=True)
     lines = [f"  {probability:6.1%}  {label}" for probability, label in ranked]

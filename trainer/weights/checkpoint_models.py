@@ -6,16 +6,11 @@ from collections.abc import Iterator
 
 import tensorflow as tf
 
+from beambert import storage
 from beambert.errors import InputError
+from beambert.folders import MARKER_FILE
 from beambert.model.pretrainer import BertPretrainer
-from beambert.pipelines.storage import tensorflow_files
-from beambert.pipelines.storage.claims import MARKER_FILE
-from beambert.pipelines.storage.model_files import (
-    CHECKPOINTS_FOLDER,
-    CONFIG_FILE,
-    PRETRAINING,
-    TRAINING_FILE,
-)
+from beambert.model_files import CHECKPOINTS_FOLDER, CONFIG_FILE, PRETRAINING, TRAINING_FILE
 from beambert.trainer import model_folders
 from beambert.trainer.models import build_pretrainer
 
@@ -35,20 +30,18 @@ def model_at(path: str, step: int, checkpoints: str | None = None) -> Iterator[s
     path = path.rstrip("/")
     folder = (checkpoints or f"{path}/{CHECKPOINTS_FOLDER}").rstrip("/")
     prefix = f"{folder}/ckpt-{step}"
-    if not tensorflow_files.exists(f"{prefix}.index"):
-        found = [name.split(".")[0] for name in tensorflow_files.list_folder(folder)]
+    if not storage.exists(f"{prefix}.index"):
+        found = [name.split(".")[0] for name in storage.list_folder(folder)]
         steps = sorted({int(n[5:]) for n in found if n.startswith("ckpt-") and n[5:].isdecimal()})
         advice = f"choose one of its steps ({', '.join(map(str, steps))})"
         if not steps:
             advice = "if the pre-training had a --checkpoint_dir, give it here, too"
         raise InputError(f"--checkpoint={step}: {folder} has no such checkpoint; {advice}")
     with tempfile.TemporaryDirectory(prefix="beambert-") as made:
-        vocabulary = model_folders.read_beside(
-            path, "--model", tensorflow_files.read_bytes, tensorflow_files.exists
-        )
+        vocabulary = model_folders.read_beside(path, "--model", storage.read_bytes, storage.exists)
         for name in (CONFIG_FILE, *vocabulary.files(), TRAINING_FILE):
-            tensorflow_files.copy(f"{path}/{name}", f"{made}/{name}")
-        tensorflow_files.write_bytes(f"{made}/{MARKER_FILE}", b"{}")
+            storage.copy(f"{path}/{name}", f"{made}/{name}")
+        storage.write_bytes(f"{made}/{MARKER_FILE}", b"{}")
         opened = model_folders.open_model(made, "--model")
         if opened.training["kind"] != PRETRAINING:
             raise InputError(
@@ -67,7 +60,6 @@ def _restored(prefix: str, opened: model_folders.ModelFolder) -> BertPretrainer:
         status.assert_existing_objects_matched().expect_partial()
     except (tf.errors.OpError, AssertionError, ValueError) as error:
         raise InputError(
-            f"{prefix}: cannot be read ({tensorflow_files.reason(error)}); choose another "
-            "--checkpoint"
+            f"{prefix}: cannot be read ({storage.reason(error)}); choose another --checkpoint"
         ) from error
     return model

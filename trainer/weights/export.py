@@ -9,6 +9,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from beambert import locks, storage
 from beambert.errors import InputError
 from beambert.model.checkpoint_names import original_name
 from beambert.model.config import EncoderConfig
@@ -22,8 +23,7 @@ from beambert.model.families.family import (
 )
 from beambert.model.families.table import family_of
 from beambert.model.objectives import RTD
-from beambert.pipelines.storage import locks, tensorflow_files
-from beambert.pipelines.storage.model_files import CARD_FILE, PRETRAINING
+from beambert.model_files import CARD_FILE, PRETRAINING
 from beambert.pipelines.tasks.task import (
     CHOICE,
     CLASSIFICATION,
@@ -142,9 +142,9 @@ def export_hugging_face(model_dir: str, output: str, license: str | None = None)
 
     def write(folder: str) -> None:
         write_model(folder)
-        weights = tensorflow_files.read_bytes(f"{folder}/{SAFETENSORS_FILE}")
+        weights = storage.read_bytes(f"{folder}/{SAFETENSORS_FILE}")
         card = model_card(found, hashlib.sha256(weights).hexdigest(), license)
-        tensorflow_files.write_bytes(f"{folder}/{CARD_FILE}", card.encode())
+        storage.write_bytes(f"{folder}/{CARD_FILE}", card.encode())
         if found.training["kind"] == LATE_INTERACTION:
             _write_json(f"{folder}/{COLBERT_FILE}", colbert_settings(found))
 
@@ -183,10 +183,10 @@ def _write_hugging_face(
     import safetensors.numpy
 
     data = safetensors.numpy.save(weights, metadata={"format": "pt"})
-    tensorflow_files.write_bytes(f"{folder}/{SAFETENSORS_FILE}", data)
+    storage.write_bytes(f"{folder}/{SAFETENSORS_FILE}", data)
     _write_json(f"{folder}/{HUGGING_FACE_CONFIG_FILE}", config)
     for name, content in exported_files(found).items():
-        tensorflow_files.write_bytes(f"{folder}/{name}", content)
+        storage.write_bytes(f"{folder}/{name}", content)
 
 
 def _write_pair(folder: str, found: model_folders.ModelFolder, has_generator: bool) -> None:
@@ -213,7 +213,7 @@ def _write_part(
     config: EncoderConfig,
     found: model_folders.ModelFolder,
 ) -> None:
-    tensorflow_files.make_folder(folder)
+    storage.make_folder(folder)
     described = _described(found, its_class, config)
     described |= family_of(found.config).described_as_pair(found.config)
     _write_hugging_face(folder, weights, described, found)
@@ -254,11 +254,9 @@ def export_tensorflow(model_dir: str, output: str) -> None:
             shape_and_slices=[""] * len(weights),
             tensors=[tf.constant(value) for value in weights.values()],
         )
-        tensorflow_files.write_bytes(
-            f"{folder}/{ORIGINAL_CONFIG_FILE}", found.config.to_json().encode()
-        )
+        storage.write_bytes(f"{folder}/{ORIGINAL_CONFIG_FILE}", found.config.to_json().encode())
         for name, data in found.vocabulary.files().items():
-            tensorflow_files.write_bytes(f"{folder}/{name}", data)
+            storage.write_bytes(f"{folder}/{name}", data)
 
     write_whole(output, write)
 
@@ -339,7 +337,7 @@ def _described(
 
 
 def _write_json(path: str, value: Mapping[str, Any]) -> None:
-    tensorflow_files.write_bytes(path, json_bytes(value))
+    storage.write_bytes(path, json_bytes(value))
 
 
 def check_new(output: str) -> None:
@@ -349,7 +347,7 @@ def check_new(output: str) -> None:
       InputError: it exists.
     """
     output = output.rstrip("/")
-    if tensorflow_files.exists(output):
+    if storage.exists(output):
         raise InputError(f"--output={output}: already exists; name a new folder")
 
 
@@ -359,8 +357,8 @@ def write_whole(output: str, write: Callable[[str], None]) -> None:
     check_new(output)
     with (
         locks.file_held(output, "--output"),
-        tensorflow_files.written_aside(output, f"--output={output}") as temporary,
+        storage.temporary_path(output, f"--output={output}") as temporary,
     ):
-        tensorflow_files.make_folder(temporary)
+        storage.make_folder(temporary)
         write(temporary)
-        tensorflow_files.move(temporary, output)
+        storage.move(temporary, output)

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable
 
 from beambert.errors import InputError
-from beambert.pipelines.storage.given_paths import is_local
+from beambert.storage import is_local
 
 
 def check_weights(path: str, flag: str) -> None:

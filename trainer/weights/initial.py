@@ -11,13 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 import keras
 import numpy as np
 
+from beambert import storage
 from beambert.errors import InputError
 from beambert.model.config import EncoderConfig
 from beambert.model.families.debertav2 import WORD_DELTA, for_variables
 from beambert.model.families.table import family_of
 from beambert.model.shapes import most_bytes, variable_shapes
-from beambert.pipelines.storage import tensorflow_files
-from beambert.pipelines.storage.model_files import PRETRAINING, TRAINING_FILE, WEIGHTS_FILE
+from beambert.model_files import PRETRAINING, TRAINING_FILE, WEIGHTS_FILE
 from beambert.pipelines.tasks.task import EMBEDDING, LATE_INTERACTION, SIMILARITY
 from beambert.pipelines.tokenizers.vocabulary import Vocabulary
 from beambert.trainer import model_folders
@@ -222,10 +222,10 @@ def open_initial(path: str, flag: str) -> InitialWeights:
     """
     path = path.rstrip("/")
     folder = path
-    refuse_missing(path, flag, tensorflow_files.is_folder, tensorflow_files.exists)
-    if not tensorflow_files.is_folder(path):
+    refuse_missing(path, flag, storage.is_folder, storage.exists)
+    if not storage.is_folder(path):
         folder = path.rpartition("/")[0] or "."
-    elif tensorflow_files.exists(f"{path}/{TRAINING_FILE}"):
+    elif storage.exists(f"{path}/{TRAINING_FILE}"):
         return _open_own(path, flag)
     config = read_config_file(folder, flag)
     files = find_weight_files(path, config, flag)
@@ -238,12 +238,12 @@ def open_initial(path: str, flag: str) -> InitialWeights:
 
     parts, of_generator = [(config, files)], None
     beside = f"{path}/{GENERATOR_FOLDER}"
-    if family_of(config).exports_pairs and tensorflow_files.exists(f"{beside}/{CONFIG_FILES[1]}"):
+    if family_of(config).exports_pairs and storage.exists(f"{beside}/{CONFIG_FILES[1]}"):
         of_generator = read_config_file(beside, flag)
         parts.append((of_generator, find_weight_files(beside, of_generator, flag)))
     for each, its in parts:
         for file in its.files:
-            tensorflow_files.check_regular(file, most=most_bytes(each))
+            storage.check_regular(file, most=most_bytes(each))
 
     def read_all() -> dict[str, np.ndarray]:
         found, *generators = (its.read_all(each) for each, its in parts)
@@ -252,7 +252,7 @@ def open_initial(path: str, flag: str) -> InitialWeights:
         return found
 
     names = sorted(name for _, its in parts for name in its.files)
-    digests = b"".join(bytes.fromhex(tensorflow_files.sha256_of(name)) for name in names)
+    digests = b"".join(bytes.fromhex(storage.sha256_of(name)) for name in names)
     sha256 = hashlib.sha256(digests).hexdigest()
     return InitialWeights(
         *(path, config, vocabulary, do_lower_case, None, sha256, read_all), generator=of_generator
@@ -268,7 +268,7 @@ def _open_own(path: str, flag: str) -> InitialWeights:
     def read() -> dict[str, np.ndarray]:
         return {variable.path: variable.numpy() for variable in load(found).variables}
 
-    sha256 = tensorflow_files.sha256_of(f"{found.path}/{WEIGHTS_FILE}")
+    sha256 = storage.sha256_of(f"{found.path}/{WEIGHTS_FILE}")
     length = found.training["max_seq_length"]
     # A training on shorter sequences than its encoder's records how many positions that one had.
     trained = found.training.get("trained_positions", length)

@@ -12,13 +12,13 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from beambert import storage
 from beambert.errors import InputError
 from beambert.model.families.table import family_of
 from beambert.model.objectives import BERT, COPY, LTR, MLM, RTD, SOP
+from beambert.model_files import PRETRAINING, RESULTS_FILE
+from beambert.model_files import weights_sha256 as weights_sha256_of
 from beambert.pipelines.records.contract import INFO_FILE, RecordsInfo
-from beambert.pipelines.storage import tensorflow_files
-from beambert.pipelines.storage.model_files import PRETRAINING, RESULTS_FILE
-from beambert.pipelines.storage.model_files import weights_sha256 as weights_sha256_of
 from beambert.pipelines.tasks.task import (
     CHOICE,
     CLASSIFICATION,
@@ -173,7 +173,7 @@ def _records_info(folder: str) -> RecordsInfo | None:
     """Returns what a records folder tells; None if it isn't there any more."""
     path = f"{folder}/{INFO_FILE}"
     with contextlib.suppress(InputError):
-        return RecordsInfo.from_json(tensorflow_files.read_bytes(path).decode(), path)
+        return RecordsInfo.from_json(storage.read_bytes(path).decode(), path)
     return None
 
 
@@ -283,9 +283,9 @@ def _shares(source: Mapping[str, Any]) -> list[str]:
 def _results(folder: str) -> str:
     """Returns the section on held-out figures; "" without any."""
     path = f"{folder}/{RESULTS_FILE}"
-    if not tensorflow_files.exists(path):
+    if not storage.exists(path):
         return ""
-    results = json.loads(tensorflow_files.read_bytes(path))
+    results = json.loads(storage.read_bytes(path))
     rows = [
         (name, float(f"{value:.5g}") if isinstance(value, float) else value)
         for name, value in results.items()

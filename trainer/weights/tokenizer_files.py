@@ -4,11 +4,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from beambert import storage
 from beambert.errors import InputError
-from beambert.json_objects import parse_object
 from beambert.model.families.table import family_of
-from beambert.pipelines.storage import tensorflow_files
-from beambert.pipelines.storage.model_files import PRETRAINING
+from beambert.model_files import PRETRAINING
 from beambert.pipelines.tokenizers.folders import read_folder
 from beambert.pipelines.tokenizers.vocabulary import (
     SPECIAL_TOKENS,
@@ -18,12 +17,13 @@ from beambert.pipelines.tokenizers.vocabulary import (
     Vocabulary,
 )
 from beambert.pipelines.tokenizers.wordpiece import MAX_CHARACTERS_PER_WORD
+from beambert.storage import parse_object
 from beambert.trainer.model_folders import ModelFolder
 
 
 def read_vocabulary(folder: str, flag: str) -> tuple[Vocabulary, bool]:
     """Reads the tokenizer of a folder; see `folders.read_folder`."""
-    return read_folder(folder, flag, tensorflow_files.read_bytes, tensorflow_files.exists)
+    return read_folder(folder, flag, storage.read_bytes, storage.exists)
 
 
 def read_json(path: str) -> dict[str, Any]:
@@ -33,14 +33,14 @@ def read_json(path: str) -> dict[str, Any]:
       InputError: the file cannot be read, or it holds something else.
     """
     try:
-        return parse_object(tensorflow_files.read_bytes(path))
+        return parse_object(storage.read_bytes(path))
     except ValueError as error:
         raise InputError(f"{path}: not a JSON object ({error}); copy it again") from error
 
 
 def read_optional_json(path: str) -> dict[str, Any]:
     """Reads a JSON object; {} without the file. See `read_json`."""
-    return read_json(path) if tensorflow_files.exists(path) else {}
+    return read_json(path) if storage.exists(path) else {}
 
 
 def read_list(path: str) -> list[Any]:
@@ -50,7 +50,7 @@ def read_list(path: str) -> list[Any]:
       InputError: the file cannot be read, or it holds something else.
     """
     try:
-        value = json.loads(tensorflow_files.read_bytes(path))
+        value = json.loads(storage.read_bytes(path))
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path}: is not JSON ({error}); copy it again") from error
     if not isinstance(value, list):

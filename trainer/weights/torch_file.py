@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import ml_dtypes
 import numpy as np
 
-from beambert.pipelines.storage.tensorflow_files import read_bytes
+from beambert.storage import read_bytes
 
 # Class of torch's storages -> number format. A pickle names the class (torch/storage.py).
 _STORAGES = {

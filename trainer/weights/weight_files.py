@@ -11,16 +11,16 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from beambert import storage
 from beambert.errors import InputError
-from beambert.json_objects import check_names
 from beambert.model.checkpoint_names import is_of_no_model, original_name, plain_hugging_face_name
 from beambert.model.config import EncoderConfig, parse_config
 from beambert.model.families.family import PRE_TRAINING
 from beambert.model.families.table import family_of, read_config
 from beambert.model.shapes import most_bytes, variable_shapes
+from beambert.model_files import CONFIG_FILE, WEIGHTS_FILE
 from beambert.pipelines.records.contract import has_shards
-from beambert.pipelines.storage import tensorflow_files
-from beambert.pipelines.storage.model_files import CONFIG_FILE, WEIGHTS_FILE
+from beambert.storage import check_names
 from beambert.trainer import model_folders
 from beambert.trainer.weights.tokenizer_files import read_json
 from beambert.trainer.weights.torch_file import read_torch_file
@@ -80,7 +80,7 @@ class WeightFiles:
                 TypeError,
             ) as error:
                 raise InputError(
-                    f"{path}: cannot be read ({tensorflow_files.reason(error)}); copy it again"
+                    f"{path}: cannot be read ({storage.reason(error)}); copy it again"
                 ) from error
         return self._renamed(theirs, config)
 
@@ -109,18 +109,18 @@ class WeightFiles:
 
 def find_weight_files(path: str, config: EncoderConfig, flag: str) -> WeightFiles:
     """Finds the weights of a folder or of a TF1 checkpoint's prefix."""
-    if not tensorflow_files.is_folder(path):
+    if not storage.is_folder(path):
         return _checkpoint_files(path, config, flag)
     family = family_of(config)
     names = family.namer(PRE_TRAINING), family.model_prefix
     for name, read in ((SAFETENSORS_FILE, _read_safetensors), (TORCH_FILE, read_torch_file)):
         file, index = f"{path}/{name}", f"{path}/{name}{INDEX_SUFFIX}"
-        if tensorflow_files.exists(file):
+        if storage.exists(file):
             return WeightFiles([file], [file], read, *names)
-        if tensorflow_files.exists(index):
+        if storage.exists(index):
             shards = _shards_of(index)
             return WeightFiles([index, *shards], shards, read, *names)
-    prefixes = [p.removesuffix(".index") for p in tensorflow_files.match(f"{path}/*.ckpt*.index")]
+    prefixes = [p.removesuffix(".index") for p in storage.match(f"{path}/*.ckpt*.index")]
     if len(prefixes) > 1:
         raise InputError(
             f"{flag}={path}: holds {len(prefixes)} checkpoints; name one, such as {prefixes[-1]}"
@@ -139,7 +139,7 @@ def _checkpoint_files(prefix: str, config: EncoderConfig, flag: str) -> WeightFi
             f"{flag}={prefix}: is a TF1 checkpoint of {family_of(config).title}, and only those of "
             f"BERT are read; give a folder with {SAFETENSORS_FILE}"
         )
-    files = tensorflow_files.match(f"{prefix}.*")
+    files = storage.match(f"{prefix}.*")
     return WeightFiles(files, [prefix], _read_tensorflow, original_name)
 
 
@@ -154,7 +154,7 @@ def _shards_of(index: str) -> list[str]:
         raise InputError(f"{index}: names no files of weights; copy it again") from error
     shards = [f"{index.rpartition('/')[0]}/{name}" for name in sorted(names)]
     for shard in shards:
-        if not tensorflow_files.exists(shard):
+        if not storage.exists(shard):
             raise InputError(f"{index}: names {shard}, which is missing; copy that file too")
     return shards
 
@@ -167,8 +167,8 @@ def read_config_file(folder: str, flag: str) -> EncoderConfig:
     """
     for name in CONFIG_FILES:
         path = f"{folder}/{name}"
-        if tensorflow_files.exists(path):
-            text = tensorflow_files.read_text(path)
+        if storage.exists(path):
+            text = storage.read_text(path)
             try:
                 if code := parse_config(text).get("auto_map"):
                     raise InputError(
@@ -181,7 +181,7 @@ def read_config_file(folder: str, flag: str) -> EncoderConfig:
                     f"{path}: {error}; copy the file again if it was changed, or take another model"
                 ) from error
     model_folders.refuse_graph(folder, flag)
-    if has_shards(tensorflow_files.list_folder(folder)):
+    if has_shards(storage.list_folder(folder)):
         raise InputError(f"{flag}={folder}: is a records folder; name that of an encoder")
     raise InputError(
         f"{flag}={folder}: has no {' or '.join(CONFIG_FILES)}; copy it beside the weights"
@@ -212,7 +212,7 @@ def _read_safetensors(path: str, most: int) -> dict[str, np.ndarray]:
     dtypes = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4"}
     dtypes |= {"BF16": ml_dtypes.bfloat16}
     try:
-        tensors = safetensors.deserialize(tensorflow_files.read_bytes(path, most=most))
+        tensors = safetensors.deserialize(storage.read_bytes(path, most=most))
     except safetensors.SafetensorError as error:
         raise ValueError(str(error)) from error
     return {

@@ -13,11 +13,11 @@ import tensorflow as tf
 from support import emulated_storage, forked
 from support import growing_corpus as corpus
 
+from beambert import storage
 from beambert.deploy.retraining import workspace
 from beambert.deploy.retraining.runs import STEPS
 from beambert.deploy.settings import Deployment, Release, Settings
 from beambert.deploy.vertex import jobs
-from beambert.pipelines.files import beam_files
 
 pytestmark = pytest.mark.release
 ROOT = pathlib.Path(__file__).parents[3]
@@ -69,7 +69,7 @@ def run(task, *places):
     printed, _ = process.communicate(timeout=SECONDS)
     assert process.returncode == 0, printed
     assert (outputs / "outcome").read_text() == "new"
-    held = "LOCK" in beam_files.list_folder(WORKSPACE)
+    held = "LOCK" in storage.list_folder(WORKSPACE)
     assert held == (task != "release")
     return printed
 
@@ -122,11 +122,11 @@ def test_each_component_is_refused_once(gs, storage_environment, outputs):
     text = text.replace("max_seq_length = 32", 'max_seq_length = "16,32"')
     text += "min_change = -0.2\n"  # the second model may be worse than the first
     for name in ("text/1.jsonl", "vocab.txt", "bert_config.json"):
-        beam_files.write_bytes(f"{gs}/all/{name}", (outputs / name).read_bytes())
+        storage.write_bytes(f"{gs}/all/{name}", (outputs / name).read_bytes())
     for name in ("workspace", "text", "vocab.txt", "bert_config.json"):
         text = text.replace(f"{outputs}/{name}", f"{gs}/all/{name}")
-    beam_files.write_bytes(DEPLOYMENT.config, text.encode())
-    beam_files.write_bytes(DEPLOYMENT.file, DEPLOYMENT.to_json().encode())
+    storage.write_bytes(DEPLOYMENT.config, text.encode())
+    storage.write_bytes(DEPLOYMENT.file, DEPLOYMENT.to_json().encode())
     printed = {}
     for task in TASKS:
         if task != "baseline":  # the first run has none
@@ -138,7 +138,7 @@ def test_each_component_is_refused_once(gs, storage_environment, outputs):
 
 def test_each_component_is_killed_once(gs, storage_environment, outputs):
     """The pipeline that goes on from the version of the test above serves the next one."""
-    beam_files.write_bytes(f"{gs}/all/text/2.jsonl", corpus.deliver(outputs, 2).read_bytes())
+    storage.write_bytes(f"{gs}/all/text/2.jsonl", corpus.deliver(outputs, 2).read_bytes())
     printed = {}
     for task in TASKS:
         kill(task, outputs, storage_environment)

@@ -7,7 +7,7 @@ import pytest
 from support import growing_corpus as corpus
 from support.cloud_samples import DEPLOYMENT
 
-from beambert.commands import COMMANDS
+from beambert.cli import COMMANDS
 from beambert.deploy.retraining import workspace
 from beambert.deploy.retraining.runs import STEPS, Retraining, command, is_needed, next_run
 from beambert.errors import InputError

@@ -11,11 +11,11 @@ import pytest
 from support import growing_corpus as corpus
 from support.stand_in_commands import Commands, KilledError, served
 
+from beambert import locks
 from beambert.deploy.retraining import command as retrain
 from beambert.deploy.retraining import workspace
 from beambert.deploy.retraining.runs import STEPS, Retraining, command, next_run
 from beambert.errors import InputError
-from beambert.pipelines.storage import leases
 
 ROOT = pathlib.Path(__file__).parents[3]
 
@@ -198,7 +198,7 @@ def test_two_at_once(tmp_path, config, commands):
         assert stopped.value.code == retrain.STATUS_OF_BUSY
         holder.kill()
         holder.wait()
-        with pytest.raises(leases.BusyError, match=f"a child of process {holder.pid} .*ended, is"):
+        with pytest.raises(locks.BusyError, match=f"a child of process {holder.pid} .*ended, is"):
             retrain.retrain(config)
     finally:
         holder.kill()
@@ -208,7 +208,7 @@ def test_two_at_once(tmp_path, config, commands):
         try:
             retrain.retrain(config)
             break
-        except leases.BusyError:
+        except locks.BusyError:
             time.sleep(0.1)  # the kernel is still at it
     assert sorted(served(config)) == ["1"]
 

@@ -16,13 +16,12 @@ import tensorflow as tf
 from support import forked
 from support import growing_corpus as corpus
 
+from beambert import locks, storage
 from beambert.deploy.retraining import command, planning, workspace
 from beambert.errors import InputError
-from beambert.pipelines import create_pretraining_data
-from beambert.pipelines.files import beam_files, input_files
+from beambert.pipelines import create_pretraining_data, input_files
 from beambert.pipelines.pretraining_data import plan
 from beambert.pipelines.pretraining_data.since import new_inputs
-from beambert.pipelines.storage import leases, tensorflow_files
 from beambert.trainer import model_folders
 
 ROOT = pathlib.Path(__file__).parents[3]
@@ -34,21 +33,21 @@ def test_the_data_command(gs, tmp_path):
     """The same bytes as in a folder, and what it took is known the next time."""
     corpus.make(tmp_path)
     text = (tmp_path / "text" / "1.jsonl").read_bytes()
-    beam_files.write_bytes(f"{gs}/text/1.jsonl", text)
-    beam_files.write_bytes(f"{gs}/vocab.txt", (tmp_path / "vocab.txt").read_bytes())
+    storage.write_bytes(f"{gs}/text/1.jsonl", text)
+    storage.write_bytes(f"{gs}/vocab.txt", (tmp_path / "vocab.txt").read_bytes())
     flags = ["--max_seq_length=32", "--num_shards=2", "--dupe_factor=1"]
     for root in (gs, str(tmp_path)):
         files_of_root = [f"--input={root}/text/*", f"--vocab_file={root}/vocab.txt"]
         create_pretraining_data.main([*files_of_root, f"--output={root}/records", *flags])
-    names = beam_files.list_folder(f"{gs}/records")
-    assert names == beam_files.list_folder(f"{tmp_path}/records")
+    names = storage.list_folder(f"{gs}/records")
+    assert names == storage.list_folder(f"{tmp_path}/records")
     for name in names:
         if name.endswith(".tfrecord"):
-            stored = beam_files.read_bytes(f"{gs}/records/{name}", "")
+            stored = storage.read_bytes(f"{gs}/records/{name}", "")
             assert stored == (tmp_path / "records" / name).read_bytes()
     inputs = input_files.match_inputs([f"{gs}/text/*"])
     assert new_inputs(inputs, [f"{gs}/records"], f"{gs}/more") == []
-    beam_files.write_bytes(f"{gs}/text/1.jsonl", text + text)  # another object of the same name
+    storage.write_bytes(f"{gs}/text/1.jsonl", text + text)  # another object of the same name
     inputs = input_files.match_inputs([f"{gs}/text/*"])
     assert new_inputs(inputs, [f"{gs}/records"], f"{gs}/more") == inputs
 
@@ -59,7 +58,7 @@ def make_records(gs, tmp_path, monkeypatch, change):
     root = f"{gs}/{tmp_path.name}"
     for number in (1, 2):
         text = corpus.deliver(tmp_path, number).read_bytes()
-        beam_files.write_bytes(f"{root}/text/{number}.jsonl", text)
+        storage.write_bytes(f"{root}/text/{number}.jsonl", text)
     match_inputs = input_files.match_inputs
 
     def then_change(patterns):
@@ -77,7 +76,7 @@ def make_records(gs, tmp_path, monkeypatch, change):
 def test_an_object_that_is_deleted_after_it_was_listed(gs, tmp_path, monkeypatch):
     with pytest.raises(InputError, match="text/2.jsonl: cannot be read .*404.*leave it out"):
         make_records(gs, tmp_path, monkeypatch, tf.io.gfile.remove)
-    assert "_SUCCESS" not in beam_files.list_folder(f"{gs}/{tmp_path.name}/records")
+    assert "_SUCCESS" not in storage.list_folder(f"{gs}/{tmp_path.name}/records")
 
 
 @pytest.mark.slow
@@ -85,15 +84,15 @@ def test_an_object_that_is_replaced_after_it_was_listed(gs, tmp_path, monkeypatc
     """Nobody knows what was read of it, so the records are not finished."""
     text = corpus.deliver(tmp_path, 3, documents=5).read_bytes()
     with pytest.raises(InputError, match=r"text/2\.jsonl: was changed while it was read"):
-        make_records(gs, tmp_path, monkeypatch, lambda path: beam_files.write_bytes(path, text))
-    assert "_SUCCESS" not in beam_files.list_folder(f"{gs}/{tmp_path.name}/records")
+        make_records(gs, tmp_path, monkeypatch, lambda path: storage.write_bytes(path, text))
+    assert "_SUCCESS" not in storage.list_folder(f"{gs}/{tmp_path.name}/records")
 
 
 def test_files_directly_in_a_bucket(gs):
-    beam_files.write_bytes(f"{gs}/a.txt", b"by Beam")
-    tensorflow_files.write_bytes(f"{gs}/b.txt", b"by TensorFlow")
-    assert tensorflow_files.read_text(f"{gs}/a.txt") == "by Beam"
-    assert tensorflow_files.read_text(f"{gs}/b.txt") == "by TensorFlow"
+    storage.write_bytes(f"{gs}/a.txt", b"by Beam")
+    storage.write_bytes(f"{gs}/b.txt", b"by TensorFlow")
+    assert storage.read_text(f"{gs}/a.txt") == "by Beam"
+    assert storage.read_text(f"{gs}/b.txt") == "by TensorFlow"
 
 
 def test_why_accounts_may_look_at_the_bucket(gs):
@@ -105,11 +104,11 @@ def test_why_accounts_may_look_at_the_bucket(gs):
 def test_an_interrupted_upload_leaves_nothing(gs):
     with (
         pytest.raises(KeyboardInterrupt),
-        beam_files.open_atomically(f"{gs}/cut/info.json") as file,
+        storage.open_atomically(f"{gs}/cut/info.json") as file,
     ):
         file.write(b"half")
         raise KeyboardInterrupt
-    assert beam_files.list_folder(f"{gs}/cut") == []
+    assert storage.list_folder(f"{gs}/cut") == []
 
 
 @pytest.mark.slow
@@ -128,11 +127,11 @@ def test_checkpoints_of_tensorflow(gs):
 
 
 def test_configuration_of_an_encoder(gs, vocabulary):
-    beam_files.write_bytes(f"{gs}/bad.json", json.dumps(corpus.BERT_CONFIG).encode())
+    storage.write_bytes(f"{gs}/bad.json", json.dumps(corpus.BERT_CONFIG).encode())
     with pytest.raises(InputError, match="--model=gs://.*json: vocab_size must be a positive"):
         model_folders.model_config(f"{gs}/bad.json", vocabulary)
     config = corpus.BERT_CONFIG | {"vocab_size": len(vocabulary)}
-    beam_files.write_bytes(f"{gs}/bert_config.json", json.dumps(config).encode())
+    storage.write_bytes(f"{gs}/bert_config.json", json.dumps(config).encode())
     assert model_folders.model_config(f"{gs}/bert_config.json", vocabulary).hidden_size == 32
     with pytest.raises(InputError, match="--model=gs://bucket/none.json: cannot be read"):
         model_folders.model_config(f"{gs}/none.json", vocabulary)
@@ -150,22 +149,22 @@ def test_model_folders(gs):
 
 
 def test_the_lease_has_one_holder(gs):
-    first, second = leases.Lease(f"{gs}/one/LOCK"), leases.Lease(f"{gs}/one/LOCK")
-    first.acquire("first", leases.LEASE)
-    with pytest.raises(leases.BusyError, match="first .until"):
-        second.acquire("second", leases.LEASE)
-    first.acquire("first", leases.LEASE)  # as in a renewal
+    first, second = locks.Lease(f"{gs}/one/LOCK"), locks.Lease(f"{gs}/one/LOCK")
+    first.acquire("first", locks.LEASE)
+    with pytest.raises(locks.BusyError, match="first .until"):
+        second.acquire("second", locks.LEASE)
+    first.acquire("first", locks.LEASE)  # as in a renewal
     first.release()
-    second.acquire("second", leases.LEASE)
+    second.acquire("second", locks.LEASE)
     first.release()  # no longer its own
-    assert json.loads(beam_files.read_bytes(f"{gs}/one/LOCK", ""))["holder"] == "second"
-    leases.release(f"{gs}/one/LOCK", "second")
-    assert beam_files.list_folder(f"{gs}/one") == []
+    assert json.loads(storage.read_bytes(f"{gs}/one/LOCK", ""))["holder"] == "second"
+    locks.release(f"{gs}/one/LOCK", "second")
+    assert storage.list_folder(f"{gs}/one") == []
 
 
 def test_a_lease_of_a_killed_run_ends(gs):
-    leases.Lease(f"{gs}/dead/LOCK").acquire("killed", datetime.timedelta(seconds=-1))
-    leases.Lease(f"{gs}/dead/LOCK").acquire("next", leases.LEASE)
+    locks.Lease(f"{gs}/dead/LOCK").acquire("killed", datetime.timedelta(seconds=-1))
+    locks.Lease(f"{gs}/dead/LOCK").acquire("next", locks.LEASE)
 
 
 def test_clocks_that_differ(gs, monkeypatch):
@@ -176,23 +175,23 @@ def test_clocks_that_differ(gs, monkeypatch):
         def now(cls, tz=None):
             return datetime.datetime.now(tz) + datetime.timedelta(days=1)
 
-    leases.Lease(f"{gs}/clocks/LOCK").acquire("first", leases.LEASE)
+    locks.Lease(f"{gs}/clocks/LOCK").acquire("first", locks.LEASE)
     ahead = types.SimpleNamespace(**vars(datetime) | {"datetime": Tomorrow})
-    monkeypatch.setattr(leases, "datetime", ahead)
-    with pytest.raises(leases.BusyError, match="first .until"):
-        leases.Lease(f"{gs}/clocks/LOCK").acquire("second", leases.LEASE)
-    assert beam_files.list_folder(f"{gs}/clocks") == [command.LOCK_FILE]
+    monkeypatch.setattr(locks, "datetime", ahead)
+    with pytest.raises(locks.BusyError, match="first .until"):
+        locks.Lease(f"{gs}/clocks/LOCK").acquire("second", locks.LEASE)
+    assert storage.list_folder(f"{gs}/clocks") == [command.LOCK_FILE]
 
 
 def test_a_lock_that_is_damaged(gs):
-    beam_files.write_bytes(f"{gs}/damaged/LOCK", b'{"holder": ')
+    storage.write_bytes(f"{gs}/damaged/LOCK", b'{"holder": ')
     with pytest.raises(InputError, match="damaged/LOCK: is damaged; delete it"):
-        leases.Lease(f"{gs}/damaged/LOCK").acquire("me", leases.LEASE)
+        locks.Lease(f"{gs}/damaged/LOCK").acquire("me", locks.LEASE)
 
 
 def test_no_such_bucket(gs):
     with pytest.raises(InputError, match="gs://other/w/LOCK: cannot be read and written .*404"):
-        leases.Lease("gs://other/w/LOCK").acquire("me", leases.LEASE)
+        locks.Lease("gs://other/w/LOCK").acquire("me", locks.LEASE)
 
 
 def test_nobody_in_particular(gs, monkeypatch):
@@ -200,19 +199,19 @@ def test_nobody_in_particular(gs, monkeypatch):
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", "/nowhere.json")
     monkeypatch.delenv("STORAGE_EMULATOR_HOST")
     with pytest.raises(InputError, match="LOCK: cannot be read and written .*nowhere.json"):
-        leases.Lease(f"{gs}/nobody/LOCK").acquire("me", leases.LEASE)
+        locks.Lease(f"{gs}/nobody/LOCK").acquire("me", locks.LEASE)
 
 
 def test_many_in_the_same_moment(gs):
     outcomes, barrier = [], threading.Barrier(4)
 
     def take(name):
-        lease = leases.Lease(f"{gs}/race/LOCK")
+        lease = locks.Lease(f"{gs}/race/LOCK")
         barrier.wait()
         try:
-            lease.acquire(name, leases.LEASE)
+            lease.acquire(name, locks.LEASE)
             outcomes.append(name)
-        except leases.BusyError:
+        except locks.BusyError:
             outcomes.append(None)
 
     threads = [threading.Thread(target=take, args=(f"run {n}",)) for n in range(4)]
@@ -225,7 +224,7 @@ def test_many_in_the_same_moment(gs):
 
 def test_a_bucket_without_permission(gs, tmp_path):
     with pytest.raises(InputError, match="forbidden/LOCK: cannot be read and written .*403"):
-        leases.Lease(f"{gs}/forbidden/LOCK").acquire("me", leases.LEASE)
+        locks.Lease(f"{gs}/forbidden/LOCK").acquire("me", locks.LEASE)
     with pytest.raises(InputError, match="forbidden/retrain.toml: cannot be read"):
         command.main([f"--config={gs}/forbidden/retrain.toml"])
     with pytest.raises(InputError, match="forbidden/run.json.*: cannot be written"):
@@ -235,11 +234,11 @@ def test_a_bucket_without_permission(gs, tmp_path):
     with pytest.raises(InputError, match="forbidden/.: cannot be listed .*403"):
         planning.read_deliveries([f"{gs}/forbidden/*"], frozenset(), 0.0)
     with pytest.raises(InputError, match="--vocab_file=gs://bucket/forbidden/v: cannot be read"):
-        beam_files.read_bytes(f"{gs}/forbidden/v", "--vocab_file")
+        storage.read_bytes(f"{gs}/forbidden/v", "--vocab_file")
     with pytest.raises(InputError, match="^gs://bucket/forbidden/a: cannot be read .*403"):
         input_files.open_stored(f"{gs}/forbidden/a")
     with pytest.raises(InputError, match="forbidden/o: cannot be written .*403"):
-        beam_files.write_bytes(f"{gs}/forbidden/o", b"x")
+        storage.write_bytes(f"{gs}/forbidden/o", b"x")
     with pytest.raises(InputError, match="--input=gs://bucket/forbidden/.: "):
         input_files.match_inputs([f"{gs}/forbidden/*"])
 
@@ -248,10 +247,10 @@ def put_in(bucket, root) -> None:
     """Writes text, vocabulary and configuration to a bucket; a machine must mount the task."""
     corpus.make(root)
     for name in ("text/1.jsonl", "vocab.txt"):
-        beam_files.write_bytes(f"{bucket}/{name}", (root / name).read_bytes())
+        storage.write_bytes(f"{bucket}/{name}", (root / name).read_bytes())
     config = corpus.write_config(root).read_text().replace(str(root), bucket)
     config = config.replace(f"{bucket}/task", f"{root}/task")
-    beam_files.write_bytes(f"{bucket}/retrain.toml", config.encode())
+    storage.write_bytes(f"{bucket}/retrain.toml", config.encode())
 
 
 @pytest.mark.slow
@@ -266,7 +265,7 @@ def test_a_plan_on_a_bucket(gs, tmp_path, capsys):
         outcomes.append((tmp_path / "outcome").read_text())
     assert outcomes == ["new", "busy", "new"]
     command.main([*flags, "--step=release", "--holder=a"])
-    assert beam_files.list_folder(f"{gs}/plan/workspace") == []
+    assert storage.list_folder(f"{gs}/plan/workspace") == []
     run = workspace.read_history(f"{gs}/plan/workspace").open
     assert run.path == f"{gs}/plan/workspace/runs/000001"
     # The last component may be done again, as its machine may be lost after the run has ended.
@@ -290,14 +289,14 @@ def test_the_lock_of_a_pipeline_that_is_over(gs, tmp_path, services, state, outc
 
     root, before = f"{gs}/{tmp_path.name}", HOLDER.replace("-1", "-0")
     put_in(root, tmp_path)
-    leases.Lease(f"{root}/workspace/LOCK").acquire(before, leases.PIPELINE_LEASE)
+    locks.Lease(f"{root}/workspace/LOCK").acquire(before, locks.PIPELINE_LEASE)
     found = state and aiplatform_v1.PipelineJob(name=before, state=f"PIPELINE_STATE_{state}")
     services.answers["get_pipeline_job"] = found or NotFound("it was deleted")
     flags = [f"--config={root}/retrain.toml", "--step=plan", f"--holder={HOLDER}"]
     command.main([*flags, f"--outcome_file={tmp_path}/outcome"])
     assert (tmp_path / "outcome").read_text() == outcome
     held = HOLDER if outcome == "new" else before
-    assert json.loads(beam_files.read_bytes(f"{root}/workspace/LOCK", ""))["holder"] == held
+    assert json.loads(storage.read_bytes(f"{root}/workspace/LOCK", ""))["holder"] == held
     config = workspace.read_config(f"{root}/retrain.toml")
     assert command.is_held(config, held) and not command.is_held(config, "another")
 
@@ -305,8 +304,8 @@ def test_the_lock_of_a_pipeline_that_is_over(gs, tmp_path, services, state, outc
 RETRAIN = """
 import sys
 from beambert.deploy.retraining import command as retrain
-from beambert.pipelines.storage import leases
-leases.SECONDS_BETWEEN_RENEWALS = 0.2
+from beambert import locks
+locks.SECONDS_BETWEEN_RENEWALS = 0.2
 retrain.main(sys.argv[1:])
 """
 
@@ -331,12 +330,12 @@ def test_a_lease_that_is_lost_stops_the_run(gs, storage_environment, tmp_path):
         if line.startswith("[records] $"):
             break
     # The holder is named unless it renews at this very moment.
-    with pytest.raises(leases.BusyError, match="(process|another command).* is at work there"):
-        leases.Lease(f"{workspace_there}/LOCK").acquire("thief", leases.LEASE)
-    held = json.loads(beam_files.read_bytes(f"{workspace_there}/LOCK", ""))
+    with pytest.raises(locks.BusyError, match="(process|another command).* is at work there"):
+        locks.Lease(f"{workspace_there}/LOCK").acquire("thief", locks.LEASE)
+    held = json.loads(storage.read_bytes(f"{workspace_there}/LOCK", ""))
     assert held["holder"].startswith(f"process {run.pid} on ")
     stolen = json.dumps(held | {"holder": "thief"})
-    beam_files.write_bytes(f"{workspace_there}/LOCK", stolen.encode())
+    storage.write_bytes(f"{workspace_there}/LOCK", stolen.encode())
     printed, _ = run.communicate(timeout=60)
     assert run.returncode == 128 + signal.SIGTERM, printed
     # Whose it is can't be said if it was taken between the look at it and its renewal.
@@ -344,4 +343,4 @@ def test_a_lease_that_is_lost_stops_the_run(gs, storage_environment, tmp_path):
         printed
     )
     assert not workspace.is_done("records", workspace.read_history(workspace_there).open)
-    assert beam_files.read_bytes(f"{workspace_there}/LOCK", "") == stolen.encode()
+    assert storage.read_bytes(f"{workspace_there}/LOCK", "") == stolen.encode()

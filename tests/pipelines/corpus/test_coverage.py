@@ -13,7 +13,7 @@ from beambert.pipelines.corpus.base import (
     split_evenly,
     split_sections,
 )
-from beambert.pipelines.files.input_files import InputFile
+from beambert.pipelines.input_files import InputFile
 
 exact = settings(derandomize=True, max_examples=60, deadline=None, database=None)
 FILES = [InputFile("a", 40 << 20), InputFile("gs://b/a", 400 << 20), InputFile("a 1", 5)]

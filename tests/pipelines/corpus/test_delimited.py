@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from beambert.console import ProgressTally
 from beambert.errors import InputError
 from beambert.pipelines.corpus.base import Columns
 from beambert.pipelines.corpus.documents import Document, Reject
 from beambert.pipelines.corpus.formats import FORMATS, recognise
 from beambert.pipelines.corpus.reading import ReadOptions, read_part, recognise_formats, split_file
-from beambert.pipelines.files.input_files import match_inputs
-from beambert.progress import ProgressTally
+from beambert.pipelines.input_files import match_inputs
 
 exact = settings(derandomize=True, max_examples=100, deadline=None, database=None)
 texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=30)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from beambert.console import ProgressTally
 from beambert.errors import InputError
 from beambert.pipelines.corpus import base
 from beambert.pipelines.corpus.base import utf8_lines
@@ -23,8 +24,7 @@ from beambert.pipelines.corpus.encodings import (
 )
 from beambert.pipelines.corpus.reading import ReadOptions, check_rejects, read_part, reject_row
 from beambert.pipelines.corpus.reading import split_file as split
-from beambert.pipelines.files.input_files import match_inputs
-from beambert.progress import ProgressTally
+from beambert.pipelines.input_files import match_inputs
 
 exact = settings(derandomize=True, max_examples=100, deadline=None, database=None)
 WITH_WINDOWS = ("utf-8", "cp1252")

@@ -5,12 +5,12 @@ import time
 
 import pytest
 
+from beambert.console import ProgressTally
 from beambert.pipelines.corpus.documents import Reject
 from beambert.pipelines.corpus.encodings import SAMPLE_BYTES
 from beambert.pipelines.corpus.formats import CHOICES, FORMATS, recognise
 from beambert.pipelines.corpus.reading import ReadOptions, read_part, recognise_formats, split_file
-from beambert.pipelines.files.input_files import match_inputs
-from beambert.progress import ProgressTally
+from beambert.pipelines.input_files import match_inputs
 
 FILES = {
     "html": [

@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
+from beambert.console import ProgressTally
 from beambert.pipelines.corpus.documents import Document, Reject
 from beambert.pipelines.corpus.formats import FORMATS, recognise
 from beambert.pipelines.corpus.reading import ReadOptions, read_part, split_file
 from beambert.pipelines.corpus.text_files import TangledError, clean_markdown
-from beambert.pipelines.files.input_files import match_inputs
-from beambert.progress import ProgressTally
+from beambert.pipelines.input_files import match_inputs
 
 PAGE = """\
 ---

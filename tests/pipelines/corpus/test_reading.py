@@ -19,7 +19,7 @@ from beambert.pipelines.corpus.reading import (
     sample_documents,
     split_file,
 )
-from beambert.pipelines.files.input_files import match_inputs
+from beambert.pipelines.input_files import match_inputs
 
 PART = 3000  # bytes, instead of 16 MB
 AUTO = ReadOptions()

@@ -15,11 +15,10 @@ from support import small_evaluation
 from support.small_evaluation import ROWS, arguments
 from support.stand_in_models import LABELS, RULES
 
-from beambert import progress
+from beambert import console, storage
 from beambert.errors import InputError
 from beambert.pipelines import evaluate
 from beambert.pipelines.evaluation import predictions
-from beambert.pipelines.storage import tensorflow_files
 from beambert.pipelines.tasks import declarations, saved_models
 from beambert.pipelines.tasks.examples import TextExample
 
@@ -40,7 +39,7 @@ def blessed(tmp_path_factory, data, model):
         contextlib.redirect_stdout(io.StringIO()) as printed,
         pytest.MonkeyPatch.context() as patch,
     ):
-        patch.setattr(progress, "SECONDS_BETWEEN_LINES", 0.01)
+        patch.setattr(console, "SECONDS_BETWEEN_LINES", 0.01)
         evaluate.main(arguments(data, model, output))
     return output, printed.getvalue()
 
@@ -304,13 +303,13 @@ def test_every_folder_may_be_on_gs(gs, blessed, data, model, tmp_path, capsys):
     """The results are those of local folders, and everything is called by its own name."""
     root = f"{gs}/{tmp_path.name}"
     for name, folder in (("data", data), ("model", model)):
-        tensorflow_files.copy(str(folder), f"{root}/{name}")
-    tensorflow_files.write_bytes(f"{root}/model/checkpoints/ckpt-1.index", b"large")
+        storage.copy(str(folder), f"{root}/{name}")
+    storage.write_bytes(f"{root}/model/checkpoints/ckpt-1.index", b"large")
     there = arguments(f"{root}/data", f"{root}/model", f"{root}/first/")
     evaluate.main(there)
     evaluate.main([*there[:-1], f"--output={root}/second", f"--baseline={root}/first"])
     assert f"Report: {root}/second/report.html" in capsys.readouterr().out
-    tensorflow_files.copy(f"{root}/second", str(tmp_path / "second"))
+    storage.copy(f"{root}/second", str(tmp_path / "second"))
     assert sorted(path.name for path in (tmp_path / "second").iterdir()) == sorted(
         path.name for path in blessed[0].iterdir()
     )
@@ -321,7 +320,7 @@ def test_every_folder_may_be_on_gs(gs, blessed, data, model, tmp_path, capsys):
     for name in ("overall", "slices", "weights_sha256", "data_sha256", "details"):
         assert first[name] == second[name]
     evaluate.main([*there, "--threshold=0.9"])  # in the place of the first
-    names = tensorflow_files.list_folder(f"{root}/first")
+    names = storage.list_folder(f"{root}/first")
     assert "NOT_BLESSED" in names and "BLESSED" not in names
     for flag, message in (
         (f"--data_dir={root}/none", f"--data_dir={root}/none: no such folder"),

@@ -1,24 +1,20 @@
 """Files: listed once each, decompressed to their end, written whole or not at all."""
 
 import bz2
-import errno
 import gzip
 
 import pytest
-import requests
 import zstandard
 from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
-from google.api_core.exceptions import Forbidden, RetryError, ServiceUnavailable, TooManyRequests
-from google.auth.exceptions import TransportError
-from google.cloud.storage.exceptions import InvalidResponse
+from google.api_core.exceptions import RetryError
 from support.emulated_storage import requests_made
 
+from beambert import folders, storage
+from beambert.compression import CorruptFileError, decompress
 from beambert.errors import InputError
-from beambert.pipelines.files import beam_files
-from beambert.pipelines.files.beam_files import open_atomically
-from beambert.pipelines.files.compression import CorruptFileError, decompress
-from beambert.pipelines.files.input_files import match_inputs
+from beambert.pipelines.input_files import match_inputs
+from beambert.storage import open_atomically
 
 COMPRESS = {
     ".gz": gzip.compress,
@@ -57,13 +53,6 @@ def test_no_byte_is_no_compressed_file(tmp_path, ending):
     assert read(path) == b""
 
 
-def test_a_compressed_file_is_read_to_its_end(tmp_path):
-    """The list of a million inputs has 100 MB, and Beam's file ends a read at 16 MiB."""
-    path, content = tmp_path / "inputs.jsonl.gz", bytes(17 << 20) + b"the end"
-    path.write_bytes(gzip.compress(content, 1))
-    assert beam_files.read_bytes(str(path)) == content
-
-
 @pytest.mark.parametrize("zeros", [10, 200_000])
 def test_zeros_after_a_stream(tmp_path, zeros):
     """Padding, as gzip itself takes it, however much; then another stream."""
@@ -90,23 +79,23 @@ def test_a_storage_that_does_not_answer_for_minutes(monkeypatch):
     def open_(path, **_):
         raise RetryError("Timeout of 120.0s exceeded", ConnectionError("no route"))
 
-    monkeypatch.setattr(beam_files.FileSystems, "open", open_)
+    monkeypatch.setattr(storage._GOOGLE_STORAGE, "open", open_)
     with pytest.raises(InputError, match=r"gs://b/a: cannot be read \(Timeout of 120.0s exceeded"):
-        beam_files.read_bytes("gs://b/a")
+        storage.read_bytes("gs://b/a")
 
 
 def test_a_worker_writes_only_where_its_job_has_the_folder(tmp_path):
     """The command may have given it back, and another may have it."""
     folder, refusal = str(tmp_path / "out"), "isn't this job's any more"
     with pytest.raises(InputError, match=refusal):
-        beam_files.check_claimed(folder, {"a": 1})
-    assert not beam_files.claim_output(folder, {"a": 1})
-    beam_files.check_claimed(folder, {"a": 1})
+        folders.check_claimed(folder, {"a": 1})
+    assert not folders.claim_output(folder, {"a": 1})
+    folders.check_claimed(folder, {"a": 1})
     with pytest.raises(InputError, match=refusal):
-        beam_files.check_claimed(folder, {"a": 2})
+        folders.check_claimed(folder, {"a": 2})
     # The last step may be tried again after it has ended.
-    beam_files.finish_output(folder, {"a": 1})
-    beam_files.check_claimed(folder, {"a": 1})
+    folders.finish_output(folder, {"a": 1})
+    folders.check_claimed(folder, {"a": 1})
 
 
 @pytest.mark.parametrize("is_there", [False, True])
@@ -122,56 +111,21 @@ def test_a_name_that_is_taken_is_given_to_the_newer_file(monkeypatch, is_there):
     monkeypatch.setattr(FileSystems, "rename", rename)
     monkeypatch.setattr(FileSystems, "exists", held.__contains__)
     monkeypatch.setattr(FileSystems, "delete", lambda paths: [held.pop(path) for path in paths])
-    beam_files.rename("hdfs://a/_tmp-1", "hdfs://a/b")
+    storage.rename("hdfs://a/_tmp-1", "hdfs://a/b")
     assert held == {"hdfs://a/b": "new"}
     # Without the new file nothing is deleted.
     with pytest.raises(BeamIOError):
-        beam_files.rename("hdfs://a/_tmp-1", "hdfs://a/b")
+        storage.rename("hdfs://a/_tmp-1", "hdfs://a/b")
     assert held == {"hdfs://a/b": "new"}
-
-
-def answer(status):
-    """A client's exception for a status of the server."""
-    response = requests.Response()
-    response.status_code = status
-    return InvalidResponse(response, "Request failed with status code", status)
-
-
-@pytest.mark.parametrize(
-    ("error", "passes"),
-    [
-        (None, False),
-        (ConnectionResetError(errno.ECONNRESET, "Connection reset by peer"), True),
-        (BeamIOError("rename", {("a", "b"): TimeoutError("slow")}), True),
-        (OSError(errno.EIO, "Input/output error"), True),
-        (OSError(errno.ENOSPC, "No space left on device"), False),
-        (PermissionError(errno.EACCES, "Permission denied"), False),
-        (gzip.BadGzipFile("Not a gzipped file"), False),
-        (FileNotFoundError(errno.ENOENT, "No such file", "texts/a.txt"), False),
-        # The job has finished, and nothing of it is left.
-        (FileNotFoundError(errno.ENOENT, "No such file", "records/_tmp-1-part"), True),
-        (requests.ConnectionError("refused"), True),
-        (RetryError("two minutes", None), True),
-        (ServiceUnavailable("503"), True),
-        (TooManyRequests("429"), True),
-        (Forbidden("403"), False),
-        (TransportError("no metadata server"), True),
-        (answer(502), True),
-        (answer(401), False),
-    ],
-    ids=repr,
-)
-def test_which_failures_may_pass(error, passes):
-    assert beam_files.may_pass(error) is passes
 
 
 def test_many_objects_are_deleted_by_few_requests(gs):
     paths = [f"{gs}/records/part-{number}" for number in range(250)]
     for path in paths[1:]:
-        beam_files.write_bytes(path, b"x")
-    beam_files.write_bytes(f"{gs}/records/part-[1]", b"x")
+        storage.write_bytes(path, b"x")
+    storage.write_bytes(f"{gs}/records/part-[1]", b"x")
     requests_made()
     # The first one does not exist, and a name is no pattern.
-    beam_files.delete_quietly([*paths, f"{gs}/records/part-[1]"])
+    storage.delete_quietly([*paths, f"{gs}/records/part-[1]"])
     assert len(requests_made()) < 10
-    assert beam_files.list_folder(f"{gs}/records") == []
+    assert storage.list_folder(f"{gs}/records") == []

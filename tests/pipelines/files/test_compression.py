@@ -10,7 +10,7 @@ import zlib
 import pytest
 import zstandard
 
-from beambert.pipelines.files.compression import decompress
+from beambert.compression import decompress
 
 COMPRESS = {
     ".gz": gzip.compress,

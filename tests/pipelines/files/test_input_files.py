@@ -5,13 +5,13 @@ import os
 import pytest
 
 from beambert.errors import InputError
-from beambert.pipelines.files.beam_files import read_bytes
-from beambert.pipelines.files.input_files import (
+from beambert.pipelines.input_files import (
     check_unchanged,
     describe_links,
     match_inputs,
     match_sources,
 )
+from beambert.storage import read_bytes
 
 
 def names(*patterns) -> list[str]:
@@ -99,7 +99,7 @@ def test_changes_are_seen(tmp_path, change, what):
 
 
 def test_changes_of_objects_are_seen(gs):
-    from beambert.pipelines.files.beam_files import write_bytes
+    from beambert.storage import write_bytes
 
     write_bytes(f"{gs}/inputs/a.txt", b"text")
     patterns = [f"{gs}/inputs/*"]

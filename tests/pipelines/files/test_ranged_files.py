@@ -12,14 +12,13 @@ from hypothesis import strategies as st
 from support.data_command import wikiextractor
 from support.sample_text import make_document
 
+from beambert import storage
+from beambert.console import ProgressTally
 from beambert.errors import InputError
 from beambert.pipelines.corpus import base as parts
 from beambert.pipelines.corpus.reading import ReadOptions, read_part, split_file
-from beambert.pipelines.files import ranged_files
-from beambert.pipelines.files.beam_files import read_range, write_bytes
-from beambert.pipelines.files.input_files import match_inputs, open_stored
-from beambert.pipelines.files.ranged_files import RangedFile
-from beambert.progress import ProgressTally
+from beambert.pipelines.input_files import match_inputs, open_stored
+from beambert.storage import RangedFile, read_range, write_bytes
 
 exact = settings(derandomize=True, max_examples=80, deadline=None, database=None)
 STEPS = st.lists(
@@ -43,8 +42,8 @@ def test_like_a_file_in_memory(content, steps, end, data):
         return content[start : start + size]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ranged_files, "REQUEST_BYTES", data.draw(st.integers(1, 50)))
-        patch.setattr(ranged_files, "BYTES_BEYOND", data.draw(st.integers(1, 9)))
+        patch.setattr(storage, "REQUEST_BYTES", data.draw(st.integers(1, 50)))
+        patch.setattr(storage, "BYTES_BEYOND", data.draw(st.integers(1, 9)))
         raw = RangedFile(read, len(content), end)
         found = io.BufferedReader(raw, data.draw(st.integers(1, 20)))
         expected = io.BytesIO(content)
@@ -61,8 +60,8 @@ def test_like_a_file_in_memory(content, steps, end, data):
 
 def test_requests_end_soon_after_the_part(monkeypatch):
     """A part of 40 bytes, and 5 beyond it, in requests of 16: nothing twice, little too much."""
-    monkeypatch.setattr(ranged_files, "REQUEST_BYTES", 16)
-    monkeypatch.setattr(ranged_files, "BYTES_BEYOND", 2)
+    monkeypatch.setattr(storage, "REQUEST_BYTES", 16)
+    monkeypatch.setattr(storage, "BYTES_BEYOND", 2)
     asked = []
 
     def read(start, size):
@@ -116,8 +115,8 @@ def test_a_corpus_on_gs(gs, traffic, monkeypatch, tmp_path, ending):
     write_bytes(f"{gs}/corpus{ending}/wiki{ending}", content)
     monkeypatch.setattr(parts, "PART_BYTES", 9_000)
     monkeypatch.setattr(parts, "STORED_PART_BYTES", 50_000)
-    monkeypatch.setattr(ranged_files, "REQUEST_BYTES", 100_000 if ending else 30_000)
-    monkeypatch.setattr(ranged_files, "BYTES_BEYOND", 1_000)
+    monkeypatch.setattr(storage, "REQUEST_BYTES", 100_000 if ending else 30_000)
+    monkeypatch.setattr(storage, "BYTES_BEYOND", 1_000)
     options, found = ReadOptions(), []
     for pattern in (str(tmp_path / "wiki*"), f"{gs}/corpus{ending}/*"):
         (file,) = match_inputs([pattern])
@@ -135,7 +134,7 @@ def test_a_corpus_on_gs(gs, traffic, monkeypatch, tmp_path, ending):
 
 
 def test_a_lost_object_is_a_sentence(gs):
-    with pytest.raises(InputError, match=r"gs://bucket/gone: cannot be read \(.*\); mend that"):
+    with pytest.raises(InputError, match=r"gs://bucket/gone: cannot be read \(.*\); correct that"):
         open_stored(f"{gs}/gone")
-    with pytest.raises(InputError, match=r"gs://bucket/gone: cannot be read \(.*\); mend that"):
+    with pytest.raises(InputError, match=r"gs://bucket/gone: cannot be read \(.*\); correct that"):
         open_stored(f"{gs}/gone", size=5).read()

@@ -7,7 +7,7 @@ import pytest
 from apache_beam.testing.util import assert_that, equal_to
 
 from beambert.errors import InputError
-from beambert.pipelines.files.stored_values import StoredValue, store_values
+from beambert.pipelines.input_files import StoredValue, store_values
 
 VALUES = [["a"], {"b": (1, None)}, "", ["c" * 5000]]
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beambert.pipelines.corpus.reading import MOST_REJECTS, first_rejects
-from beambert.pipelines.jobs.totals import AT_A_TIME, Total, add_counts, total_of
+from beambert.pipelines.metrics import AT_A_TIME, Total, add_counts, total_of
 
 exact = settings(derandomize=True, max_examples=50, deadline=None, database=None)
 

@@ -10,7 +10,7 @@ import zstandard
 from support import data_command
 from support.data_command import SMALL, data, info, refused, temporary, wikiextractor
 
-from beambert.pipelines.storage import locks
+from beambert import locks
 from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS
 
 corpus, corpus_file = data_command.corpus, data_command.corpus_file

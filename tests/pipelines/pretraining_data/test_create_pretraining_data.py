@@ -3,18 +3,14 @@
 import hashlib
 from collections import Counter
 
-import apache_beam as beam
 import pytest
 import tensorflow as tf
 from support import data_command
 from support.data_command import data, info, refused, wikiextractor
 
-from beambert.pipelines.files.input_list import InputList
+from beambert.pipelines.input_files import InputList
 from beambert.pipelines.instances.parameters import InstanceParameters
-from beambert.pipelines.jobs.permanent_errors import note_errors
 from beambert.pipelines.pretraining_data.finishing import FinishFolders
-from beambert.pipelines.pretraining_data.graph import CreatePretrainingData
-from beambert.pipelines.pretraining_data.job import PretrainingDataJob
 from beambert.pipelines.pretraining_data.layout import Layout
 from beambert.pipelines.pretraining_data.plan import Manifest
 from beambert.pipelines.pretraining_data.shard_counts import FolderCounts, ShardCounts, add_shards
@@ -184,17 +180,3 @@ def test_a_part_read_twice_for_another_is_noticed(capsys, tmp_path, vocab_file, 
     with pytest.raises(RuntimeError, match="parts of files were lost or read twice"):
         data(capsys, vocab_file, tmp_path / "out", f"--input={tmp_path}/wiki")
     assert not (tmp_path / "out" / "_SUCCESS").exists()
-
-
-def test_a_worker_leaves_its_error_for_the_command(tmp_path, vocab_file):
-    """The command that waits for a job elsewhere ends it then, see `permanent_errors`."""
-    (tmp_path / "a.txt").write_text("The river. A city.\n")
-    job = PretrainingDataJob(
-        str(vocab_file), f"{tmp_path}/out", (f"{tmp_path}/a.txt",), num_shards=1
-    )
-    transform = CreatePretrainingData(job)
-    (tmp_path / "a.txt").unlink()
-    with pytest.raises(Exception, match="cannot be read"), beam.Pipeline("FnApiRunner") as pipeline:
-        pipeline | transform
-        note_errors(pipeline, f"{tmp_path}/error")
-    assert (tmp_path / "error").read_text().startswith(f"{tmp_path}/a.txt: cannot be read")

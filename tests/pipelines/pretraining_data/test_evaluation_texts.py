@@ -12,7 +12,7 @@ import pytest
 from support import data_command
 from support.data_command import SMALL, TWO_PROCESSES, data, info, run_process
 
-from beambert.console import run_main
+from beambert.cli import run_main
 from beambert.errors import InputError
 from beambert.pipelines.create_pretraining_data import main
 from beambert.pipelines.pretraining_data import evaluation_texts, finishing

@@ -4,7 +4,7 @@ import pytest
 from support import data_command, emulated_storage
 from support.data_command import body, data, refused
 
-from beambert.pipelines.files.beam_files import list_folder, open_uncompressed, write_bytes
+from beambert.storage import list_folder, open_file, write_bytes
 
 pytestmark = pytest.mark.slow
 corpus, vocab_file = data_command.corpus, data_command.vocab_file
@@ -33,7 +33,7 @@ def records(output):
     found = {}
     for name in list_folder(output):
         if "tfrecord" in name:
-            with open_uncompressed(f"{output}/{name}") as file:
+            with open_file(f"{output}/{name}") as file:
                 found[name] = file.read()
     return found
 

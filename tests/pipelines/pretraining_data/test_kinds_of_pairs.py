@@ -21,7 +21,7 @@ from support.data_command import (
 from support.sample_text import make_document
 from tensorflow_metadata.proto.v0 import schema_pb2
 
-from beambert.console import run_main
+from beambert.cli import run_main
 from beambert.pipelines.pretraining_data.job import PretrainingDataJob
 from beambert.pipelines.records.contract import feature_shapes
 from beambert.pipelines.verify import main as verify_main

@@ -10,7 +10,7 @@ from support import data_command
 from support.data_command import data, info, refused
 from support.sample_text import make_document
 
-from beambert.console import run_main
+from beambert.cli import run_main
 from beambert.pipelines.records.contract import feature_shapes
 from beambert.pipelines.verify import main as verify
 

@@ -9,11 +9,11 @@ import pytest
 import tensorflow as tf
 from support.sample_text import make_document
 
-from beambert.console import run_main
+from beambert.cli import run_main
 from beambert.flags import read_job
 from beambert.pipelines.corpus.reading import ReadOptions
 from beambert.pipelines.create_pretraining_data import build_parser, main
-from beambert.pipelines.files.input_files import match_inputs
+from beambert.pipelines.input_files import match_inputs
 from beambert.pipelines.instances.compact_documents import CompactDocuments
 from beambert.pipelines.instances.parameters import InstanceParameters
 from beambert.pipelines.pretraining_data import estimate

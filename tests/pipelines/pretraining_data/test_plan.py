@@ -10,9 +10,8 @@ import pytest
 from support import data_command
 from support.data_command import data, hashes, info
 
-from beambert.pipelines.files import input_list
-from beambert.pipelines.files.input_files import InputFile
-from beambert.pipelines.files.input_list import InputList, read_list, write_list
+from beambert.pipelines import input_files
+from beambert.pipelines.input_files import InputFile, InputList, read_list, write_list
 from beambert.pipelines.pretraining_data.graph import CreatePretrainingData
 from beambert.pipelines.pretraining_data.job import PretrainingDataJob
 from beambert.pipelines.pretraining_data.plan import default_num_shards, make_plan
@@ -60,7 +59,7 @@ def test_many_inputs_stand_in_a_file_of_their_own(
     flags += ["--max_predictions_per_seq=5,10"]
     few, many = tmp_path / "few", tmp_path / "many"
     assert data(capsys, vocab_file, few, *flags)[0] == 0
-    monkeypatch.setattr(input_list, "MOST_LISTED", 4)
+    monkeypatch.setattr(input_files, "MOST_LISTED", 4)
     assert data(capsys, vocab_file, many, *flags)[0] == 0
     listed = info(few / "32")["inputs"]
     for length in ("32", "64"):

@@ -6,7 +6,7 @@ import pytest
 from support import data_command
 from support.data_command import data, info, refused
 
-from beambert.console import run_main
+from beambert.cli import run_main
 from beambert.pipelines import create_vocabulary
 from beambert.pipelines.pretraining_data import transforms
 

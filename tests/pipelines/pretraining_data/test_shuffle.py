@@ -18,7 +18,7 @@ from support.sample_text import make_document
 from beambert.errors import InputError
 from beambert.pipelines.pretraining_data import shuffle as module
 from beambert.pipelines.pretraining_data.shuffle import FILES, RUNNER, Shuffle, choose, spill_prefix
-from beambert.pipelines.storage.claims import TEMPORARY_PREFIX
+from beambert.storage import TEMPORARY_PREFIX
 
 corpus, vocab_file = data_command.corpus, data_command.vocab_file
 exact = settings(derandomize=True, max_examples=60, deadline=None, database=None)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from beambert.pipelines.files.input_files import match_inputs
+from beambert.pipelines.input_files import match_inputs
 from beambert.pipelines.pretraining_data.sources import Sources
 
 

@@ -15,7 +15,7 @@ from support import data_command
 from support.data_command import body, data, hashes, info, refused, temporary
 from support.sample_text import WORDS, make_document
 
-from beambert.console import run_main
+from beambert.cli import run_main
 from beambert.pipelines.pretraining_data import estimate
 from beambert.pipelines.verify import main as verify_main
 

@@ -14,8 +14,8 @@ from support.languages import ARTICLE_1
 from support.tokenizer_kinds import ALBERT, MODERNBERT, ROBERTA, train
 from tokenizers import Tokenizer
 
-from beambert.console import run_main
-from beambert.pipelines.files import beam_files
+from beambert import storage
+from beambert.cli import run_main
 from beambert.pipelines.pretraining_data.job import PretrainingDataJob
 from beambert.pipelines.pretraining_data.text_parts import TokenizeRows
 from beambert.pipelines.transforms import (
@@ -140,7 +140,7 @@ def test_whole_words_are_masked(capsys, tmp_path, corpus_file, tokenizers, kind)
 
 def test_a_tokenizer_on_object_storage(capsys, tmp_path, gs, corpus_file, tokenizers):
     data_of = (tokenizers[ROBERTA] / "tokenizer.json").read_bytes()
-    beam_files.write_bytes(f"{gs}/tokenizers/roberta/tokenizer.json", data_of)
+    storage.write_bytes(f"{gs}/tokenizers/roberta/tokenizer.json", data_of)
     path = f"{gs}/tokenizers/roberta"
     assert data(capsys, corpus_file, tmp_path / "records", f"--tokenizer={path}")[0] == 0
     assert (tmp_path / "records" / "tokenizer.json").read_bytes() == data_of

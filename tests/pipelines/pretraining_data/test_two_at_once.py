@@ -8,8 +8,8 @@ import pytest
 from support import data_command
 from support.data_command import data, refused, temporary
 
+from beambert import locks
 from beambert.pipelines.pretraining_data import shard_writing
-from beambert.pipelines.storage import locks
 
 corpus = data_command.corpus
 vocab_file = data_command.vocab_file

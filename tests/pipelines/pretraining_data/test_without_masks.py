@@ -12,7 +12,7 @@ from support import data_command
 from support.data_command import TWO_PROCESSES, hashes, info, refused, run_process, wikiextractor
 from tensorflow_metadata.proto.v0 import schema_pb2
 
-from beambert.console import run_main
+from beambert.cli import run_main
 from beambert.pipelines.pretraining_data.estimate import estimate
 from beambert.pipelines.pretraining_data.job import PretrainingDataJob
 from beambert.pipelines.pretraining_data.plan import find_inputs, make_plan

@@ -7,7 +7,8 @@ import re
 import pytest
 
 from beambert.errors import InputError
-from beambert.pipelines.storage.claims import aside, is_aside, is_finished, serialize_job
+from beambert.folders import is_finished, serialize_job
+from beambert.storage import is_temporary, temporary_name
 
 JOB = {"parameters": {"random_seed": 1, "max_seq_length": 128}, "inputs": [{"path": "a"}]}
 
@@ -79,12 +80,12 @@ def test_job_is_readable_text():
 @pytest.mark.parametrize("path", ["gs://bucket/folder/1", "folder/1", "1"])
 def test_names_of_what_is_being_written(path):
     """Beside the place, new each time, and known again."""
-    one, other = aside(path), aside(path)
+    one, other = temporary_name(path), temporary_name(path)
     assert one != other
     folder, name = os.path.split(one)
     assert folder == os.path.dirname(path)
-    assert is_aside(name) and is_aside(name, "1") and not is_aside(name, "2")
-    assert not is_aside("1") and not is_aside("1", "1")
+    assert is_temporary(name) and is_temporary(name, "1") and not is_temporary(name, "2")
+    assert not is_temporary("1") and not is_temporary("1", "1")
 
 
 FLAGS_OF = (

@@ -4,9 +4,9 @@ import pytest
 import tensorflow as tf
 from support import stand_in_models
 
+from beambert import saved_models
 from beambert.errors import InputError
-from beambert.pipelines.storage import known_graphs, tensorflow_models
-from beambert.pipelines.tasks import saved_models
+from beambert.pipelines.tasks import saved_models as prediction_models
 
 TEXT = tf.TensorSpec([None], tf.string, name="text")
 
@@ -97,32 +97,32 @@ def test_a_graph_that_does_more_than_compute_is_refused(tmp_path, make, reason):
     (tmp_path / "words.txt").write_text("a 1\n")
     folder = save(make(tmp_path), tmp_path)
     with pytest.raises(InputError, match=f"--model=.*: {reason}.*--trust_model") as caught:
-        saved_models.find_model(str(folder), "classification")
+        prediction_models.find_model(str(folder), "classification")
     assert "\n" not in str(caught.value)
     with pytest.raises(InputError, match=reason):
-        tensorflow_models.load(f"{folder}/saved_model", "--model=x")
+        saved_models.load(f"{folder}/saved_model", "--model=x")
 
 
 def test_a_trusted_graph_runs(tmp_path):
     folder = save(HiddenWriter(f"{tmp_path}/written"), tmp_path)
-    model = saved_models.find_model(str(folder), "classification", trusts=True)
-    tensorflow_models.call_on_texts(saved_models.load(model), [{"text": "mine"}])
+    model = prediction_models.find_model(str(folder), "classification", trusts=True)
+    saved_models.call_on_texts(prediction_models.load(model), [{"text": "mine"}])
     assert (tmp_path / "written").read_text() == "mine"
 
 
 def test_a_graph_of_an_unknown_form_is_refused(tmp_path):
     """TensorFlow would run its initializer in a session, by another path than the functions."""
-    graph = tensorflow_models.read_graph(
+    graph = saved_models.read_graph(
         str(save(stand_in_models.Classifier(), tmp_path) / "saved_model")
     )
     graph.meta_graphs[0].ClearField("object_graph_def")
     with pytest.raises(InputError, match="--model=x: is a SavedModel of another form"):
-        known_graphs.check(graph, "--model=x")
+        saved_models.check_graph(graph, "--model=x")
 
 
 def test_two_functions_of_one_name_are_refused(tmp_path):
     """One would be looked at, and the other one might run."""
-    graph = tensorflow_models.read_graph(
+    graph = saved_models.read_graph(
         str(save(stand_in_models.Classifier(), tmp_path) / "saved_model")
     )
     library = graph.meta_graphs[0].graph_def.library.function
@@ -131,12 +131,12 @@ def test_two_functions_of_one_name_are_refused(tmp_path):
     twin.node_def.add(op="WriteFile")
     library.append(library[0])
     with pytest.raises(InputError, match="--model=x: has two functions of one name"):
-        known_graphs.check(graph, "--model=x")
+        saved_models.check_graph(graph, "--model=x")
 
 
 def test_the_known_operations_touch_no_files():
     """TensorFlow's documentation of them names no file, and no host."""
-    for name in known_graphs.KNOWN:
+    for name in saved_models.KNOWN:
         assert not any(word in name for word in ("File", "Save", "Restore", "Py", "Send", "Recv"))
 
 
@@ -152,7 +152,7 @@ def test_weights_that_are_no_numbers_are_refused(tmp_path):
 
     folder = save(Weighted(), tmp_path)
     with pytest.raises(InputError, match="cannot be loaded .*weight.* no finite numbers"):
-        saved_models.find_model(str(folder), "classification", trusts=True)
+        prediction_models.find_model(str(folder), "classification", trusts=True)
 
 
 def test_a_pipe_among_its_files_is_refused(tmp_path):
@@ -162,4 +162,4 @@ def test_a_pipe_among_its_files_is_refused(tmp_path):
     (folder / "saved_model" / "saved_model.pb").unlink()
     os.mkfifo(folder / "saved_model" / "saved_model.pb")
     with pytest.raises(InputError, match="saved_model.pb: cannot be read .*not a regular file"):
-        tensorflow_models.load(f"{folder}/saved_model", "--model=x")
+        saved_models.load(f"{folder}/saved_model", "--model=x")

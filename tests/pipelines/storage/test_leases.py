@@ -1,17 +1,14 @@
 """Leases on a storage and a clock of this test's own: who may take one, and who has lost one."""
 
 import datetime
-import json
 import os
-import subprocess
-import sys
 
 import google.cloud.storage
 import pytest
 from google.api_core import exceptions
 
-from beambert.pipelines.storage import leases
-from beambert.pipelines.storage.leases import LEASE, BusyError, Holder, Lease, Owner
+from beambert import locks
+from beambert.locks import LEASE, BusyError, Lease
 
 PATH = "gs://bucket/model/_tmp-lock"
 MINUTE = datetime.timedelta(minutes=1)
@@ -67,101 +64,68 @@ def bucket(monkeypatch):
     return made
 
 
-def take(name: str, owner: Owner) -> Lease:
+@pytest.fixture(autouse=True)
+def clock(bucket, monkeypatch):
+    """The clock of this machine is that of the storage."""
+
+    class Clock(datetime.datetime):
+        @classmethod
+        def now(cls, _):
+            return bucket.now
+
+    monkeypatch.setattr(locks.datetime, "datetime", Clock)
+
+
+def take(name: str) -> Lease:
     lease = Lease(PATH)
-    lease.acquire(name, LEASE, owner)
+    lease.acquire(name, LEASE)
     return lease
 
 
-DEAD = "999999999 1"
-
-
-def test_a_job_whose_machine_was_taken_away_goes_on_at_once(bucket):
-    """Another job waits until the lease has expired."""
-    take("first", Owner("job 7", "machine a", DEAD))
-    bucket.now += MINUTE
-    other = Owner("job 8", "machine c", DEAD)
-    with pytest.raises(BusyError, match=f"{PATH}: first .until 22 Nov 12:05 UTC. is at work"):
-        take("other", other)
-    take("second", Owner("job 7", "machine b", DEAD))
+def test_a_lease_expires_unless_it_is_renewed(bucket):
+    first = take("first")
     bucket.now += LEASE - MINUTE
-    with pytest.raises(BusyError, match="second .until 22 Nov 12:06 UTC"):
-        take("other", other)
+    with pytest.raises(BusyError, match=f"{PATH}: first .until 22 Nov 12:03 UTC. is at work"):
+        take("other")
+    first.acquire("first", LEASE)
+    bucket.now += LEASE - MINUTE
+    with pytest.raises(BusyError, match="first .until 22 Nov 12:05 UTC"):
+        take("other")
     bucket.now += MINUTE
-    take("other", other)
+    take("other")
 
 
-def test_processes_outside_of_jobs_wait_for_each_other(bucket):
-    take("first", Owner("", "machine a", DEAD))
-    with pytest.raises(BusyError):
-        take("second", Owner("", "machine b", DEAD))
-    with pytest.raises(BusyError):
-        take("third", Owner())
+@pytest.mark.parametrize("is_alive", [False, True])
+def test_a_command_waits_for_a_sign_of_life(bucket, monkeypatch, capsys, is_alive):
+    """That of a killed command expires; one that is renewed meanwhile is another's."""
+    holder = take("before")
+
+    def sleep(seconds):
+        bucket.now += datetime.timedelta(seconds=seconds)
+        if is_alive:
+            holder.acquire("before", LEASE)
+
+    monkeypatch.setattr(locks.time, "sleep", sleep)
+    monkeypatch.setattr(locks.storage, "exists", lambda _: True)
+    name = "model/_tmp-lock"
+    monkeypatch.setattr(locks.storage, "modified", lambda _: bucket.objects[name][1])
+    if is_alive:
+        with pytest.raises(BusyError, match="before"), locks.held(PATH, "me"):
+            pass
+    else:
+        with locks.held(PATH, "me"):
+            assert '"before"' not in bucket.objects[name][2]
+        assert not bucket.objects
+    assert capsys.readouterr().err.count("waiting") == 1
 
 
-@pytest.mark.parametrize("job", ["", "job 7"])
-def test_on_the_same_machine_the_dead_keep_nobody_out(bucket, job):
-    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    there = Owner(job, "machine a", leases._process(process.pid))
-    me = Owner(job, "machine a", leases._process(os.getpid()))
-    try:
-        take("first", there)
-        with pytest.raises(BusyError):
-            take("second", me)
-    finally:
-        process.kill()
-    while leases.is_alive(there.process):
-        pass
-    take("second", me)  # nobody has waited for the process yet
-    process.communicate()
-    assert not leases.is_alive(there.process)
-
-
-def test_numbers_of_processes_are_used_again():
-    mine = leases._process(os.getpid())
-    assert leases.is_alive(mine)
-    assert not leases.is_alive(f"{os.getpid()} 1")  # it began in another century
-    assert leases.is_alive("")  # nothing is known
-
-
-def test_the_jobs_of_vertex_ai():
-    def job(**environment):
-        return leases._managed_job(environment)
-
-    assert job() == job(CLUSTER_SPEC="{}") == ""
-    cluster = json.dumps({"cluster": {}, "task": {"type": "workerpool0", "index": 0}})
-    other = json.dumps({"cluster": {}, "task": {"type": "workerpool1", "index": 0}})
-    jobs = [
-        job(CLOUD_ML_JOB_ID="7"),
-        job(CLOUD_ML_JOB_ID="8"),
-        job(CLOUD_ML_JOB_ID="7", CLOUD_ML_TRIAL_ID="2"),
-        job(CLOUD_ML_JOB_ID="7", CLUSTER_SPEC=cluster),
-        job(CLOUD_ML_JOB_ID="7", CLUSTER_SPEC=other),
-    ]
-    assert len(set(jobs)) == 5
-    assert job(CLOUD_ML_JOB_ID="7", CLUSTER_SPEC="damaged") == jobs[0]
-    assert job(CLOUD_ML_JOB_ID="7", TF_CONFIG=cluster) == jobs[3]
-
-
-def test_the_owner_is_in_the_object(bucket, monkeypatch):
-    monkeypatch.setenv("CLOUD_ML_JOB_ID", "7")
-    with leases.held(PATH, "me"):
-        ((_, _, text),) = bucket.objects.values()
-        found = Holder.from_json(text)
-        assert found == Holder("me", LEASE, leases.this_process())
-        assert found.owner.process.startswith(f"{os.getpid()} ") and found.owner.job
-    assert not bucket.objects
-    # That of an earlier version has none.
-    assert Holder.from_json('{"holder": "x", "seconds": 300}').owner == Owner()
-
-
-def test_who_has_lost_a_lease_is_told_before_it_writes(bucket):
+def test_a_lost_lease_is_found_before_a_write(bucket):
     """Its process stood still for longer than the lease."""
-    with leases.held(PATH, "sleeper") as lease:
+    with locks._lease_held(PATH, "sleeper") as lease:
         lease.check()
         bucket.now += LEASE + MINUTE
         lease.check()  # nobody wanted it
-        other = take("other", Owner("", "machine b", DEAD))
+        other = take("other")
         with pytest.raises(BusyError, match="another command has taken the lock, "):
             lease.check()
         with pytest.raises(BusyError, match="other"):
@@ -172,13 +136,13 @@ def test_who_has_lost_a_lease_is_told_before_it_writes(bucket):
             lease.check()
         with pytest.raises(BusyError, match="which has ended since"):
             lease.acquire("sleeper", LEASE)
-        take("third", Owner())
+        take("third")
     ((_, _, text),) = bucket.objects.values()
-    assert Holder.from_json(text).name == "third"  # the loser has not released it
+    assert locks.read_holder(text)[0] == "third"  # the loser has not released it
 
 
 def test_the_answer_to_a_renewal_was_lost(bucket):
-    lease = take("me", Owner())
+    lease = take("me")
     twin = Lease(PATH)
     twin.acquire("me", LEASE)  # what the storage has done without our knowing
     lease.check()
@@ -195,7 +159,7 @@ def test_a_request_that_is_repeated_has_succeeded_before(bucket, monkeypatch):
             upload(blob, text, if_generation_match)
 
     monkeypatch.setattr(Blob, "upload_from_string", repeated)
-    lease = take("me", Owner())
+    lease = take("me")
     lease.acquire("me", LEASE)
     lease.check()
     lease.release()
@@ -204,12 +168,12 @@ def test_a_request_that_is_repeated_has_succeeded_before(bucket, monkeypatch):
 
 def test_a_lost_lease_ends_the_process(bucket, monkeypatch, capsys):
     signals = []
-    monkeypatch.setattr(leases, "SECONDS_BETWEEN_RENEWALS", 0.01)
-    monkeypatch.setattr(leases.os, "kill", lambda *of: signals.append(of))
-    with pytest.raises(SystemExit), leases.held(PATH, "me"):
-        bucket.blob("model/_tmp-lock").upload_from_string(Holder("thief", LEASE).to_json())
+    monkeypatch.setattr(locks, "SECONDS_BETWEEN_RENEWALS", 0.01)
+    monkeypatch.setattr(locks.os, "kill", lambda *of: signals.append(of))
+    with pytest.raises(SystemExit), locks.held(PATH, "me"):
+        bucket.blob("model/_tmp-lock").upload_from_string('{"holder": "thief", "seconds": 300}')
         while not signals:
             pass
         raise SystemExit(143)
-    assert signals == [(os.getpid(), leases.signal.SIGTERM)]
+    assert signals == [(os.getpid(), locks.signal.SIGTERM)]
     assert capsys.readouterr().err.count("another command has taken the lock: ") == 1

@@ -2,8 +2,8 @@
 
 import pytest
 
+from beambert import folders
 from beambert.errors import InputError
-from beambert.pipelines.storage import outputs
 
 FLAGS_OF = ({"model": "--model"},)
 
@@ -14,21 +14,21 @@ def names(folder):
 
 def test_a_finished_folder_is_read_by_the_same_command_alone(tmp_path):
     folder = tmp_path / "output"
-    with outputs.claimed(str(folder), {"model": "a"}, FLAGS_OF) as output:
+    with folders.claimed(str(folder), {"model": "a"}, FLAGS_OF) as output:
         assert not output.is_finished and "_UNFINISHED" in names(folder)
         output.write_json("about.json", {"rows": 3})
     assert names(folder) == ["_SUCCESS", "about.json"]
-    with outputs.claimed(str(folder), {"model": "a"}, FLAGS_OF) as output:
+    with folders.claimed(str(folder), {"model": "a"}, FLAGS_OF) as output:
         assert output.is_finished and output.read_json("about.json") == {"rows": 3}
     with (
         pytest.raises(InputError, match="--model"),
-        outputs.claimed(str(folder), {"model": "b"}, FLAGS_OF),
+        folders.claimed(str(folder), {"model": "b"}, FLAGS_OF),
     ):
         pytest.fail("the folder is another command's")
     (folder / "about.json").write_text("{")
     with (
         pytest.raises(InputError, match=r"about.json: is damaged; make the folder again"),
-        outputs.claimed(str(folder), {"model": "a"}, FLAGS_OF) as output,
+        folders.claimed(str(folder), {"model": "a"}, FLAGS_OF) as output,
     ):
         output.read_json("about.json")
 
@@ -37,17 +37,17 @@ def test_what_is_interrupted_goes_on(tmp_path):
     folder = tmp_path / "output"
     with (
         pytest.raises(KeyboardInterrupt),
-        outputs.claimed(str(folder), {"model": "a"}, FLAGS_OF) as output,
+        folders.claimed(str(folder), {"model": "a"}, FLAGS_OF) as output,
     ):
         output.write("part", b"1")
         raise KeyboardInterrupt
     assert names(folder) == ["_UNFINISHED", "part"]
     with (
         pytest.raises(InputError, match="--model"),
-        outputs.claimed(str(folder), {"model": "b"}, FLAGS_OF),
+        folders.claimed(str(folder), {"model": "b"}, FLAGS_OF),
     ):
         pytest.fail("the folder is another command's")
-    with outputs.claimed(str(folder), {"model": "a"}, FLAGS_OF) as output:
+    with folders.claimed(str(folder), {"model": "a"}, FLAGS_OF) as output:
         assert not output.is_finished
     assert names(folder) == ["_SUCCESS", "part"]
 
@@ -57,7 +57,7 @@ def test_bad_input_leaves_the_folder_free_unless_there_is_work_in_it(tmp_path, h
     folder = tmp_path / "output"
     with (
         pytest.raises(InputError, match="bad row"),
-        outputs.claimed(str(folder), {"model": "a"}, FLAGS_OF) as output,
+        folders.claimed(str(folder), {"model": "a"}, FLAGS_OF) as output,
     ):
         if has_written:
             output.write("part", b"1")

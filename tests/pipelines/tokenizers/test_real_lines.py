@@ -5,7 +5,7 @@ import pytest
 from support.tokenizer_kinds import KINDS, train
 from tokenizers import Tokenizer
 
-from beambert.pipelines.storage import tensorflow_files
+from beambert import storage
 from beambert.pipelines.tokenizers.encoding import make_tokenizer
 from beambert.pipelines.tokenizers.folders import read_given
 
@@ -39,7 +39,7 @@ def test_no_line_differs(lines, tmp_path, kind):
     file = tmp_path / "tokenizer.json"
     train(kind, lines[::15][:LEARNED], 2000).save(str(file))
     vocabulary, do_lower_case = read_given(
-        None, str(file), None, tensorflow_files.read_bytes, tensorflow_files.exists
+        None, str(file), None, storage.read_bytes, storage.exists
     )
     ids, lengths = make_tokenizer(vocabulary, do_lower_case).tokenize_batch(lines)
     expected = Tokenizer.from_file(str(file)).encode_batch(lines, add_special_tokens=False)

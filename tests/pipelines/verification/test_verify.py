@@ -13,7 +13,7 @@ from support import forked
 from support.record_files import GOLDEN, ORIGINAL, RECORD, changed, read, serialize, write
 from support.sample_text import make_document
 
-from beambert.console import run_main
+from beambert.cli import run_main
 from beambert.pipelines.create_pretraining_data import main as data_main
 from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS
 from beambert.pipelines.verify import main

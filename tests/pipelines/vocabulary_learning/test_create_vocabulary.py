@@ -9,13 +9,13 @@ import pytest
 from apache_beam.pvalue import TaggedOutput
 from support.sample_text import make_document
 
-from beambert.console import run_main
+from beambert.cli import run_main
 from beambert.errors import InputError
+from beambert.pipelines import input_files
 from beambert.pipelines.corpus.reading import ReadOptions, split_file
 from beambert.pipelines.corpus.transforms import REJECTS
 from beambert.pipelines.create_vocabulary import main
-from beambert.pipelines.files import input_list
-from beambert.pipelines.files.input_files import InputFile, match_inputs
+from beambert.pipelines.input_files import InputFile, match_inputs
 from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS, Vocabulary
 from beambert.pipelines.tokenizers.wordpiece import Tokenizer, word_splitter
 from beambert.pipelines.vocabulary_learning import graph as word_counts
@@ -122,7 +122,7 @@ def test_many_inputs_stand_in_a_file_of_their_own(
     capsys, tmp_path, monkeypatch, learned, documents
 ):
     """Dataflow takes jobs of at most 20 MB."""
-    monkeypatch.setattr(input_list, "MOST_LISTED", 4)
+    monkeypatch.setattr(input_files, "MOST_LISTED", 4)
     source = write(tmp_path / "corpus", documents, 5)
     flags = [source, "--vocab_size=300"]
     assert vocab(capsys, tmp_path / "v.txt", *flags)[0] == 0

@@ -10,7 +10,7 @@ from support.nasty_text import GOLDEN
 from support.sample_text import make_document
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
-from beambert.console import run_main
+from beambert.cli import run_main
 from beambert.pipelines.create_vocabulary import main
 from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS
 from beambert.pipelines.vocabulary_learning.learning import empty_tokenizer, subword_splitter

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from support import untrained_models
 
-from beambert.commands import run
+from beambert.cli import run
 from beambert.errors import InputError
 from beambert.trainer.asking.encoders import MASKED_LM_HEAD, no_report, open_encoder
 from beambert.trainer.asking.filling import fill, fill_texts

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from support import untrained_models
 
-from beambert.commands import run
+from beambert.cli import run
 from beambert.trainer.asking import scoring
 from beambert.trainer.asking.encoders import (
     MASKED_LM_HEAD,

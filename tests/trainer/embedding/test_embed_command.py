@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from beambert.commands import run
-from beambert.pipelines.storage import tensorflow_files
+from beambert import storage
+from beambert.cli import run
 from beambert.trainer.embedding import writing
 from beambert.trainer.embedding.embedder import Embedder, embed
 
@@ -144,9 +144,9 @@ def test_gs(gs, tmp_path, monkeypatch, capsys):
         in_beam = [*flags[:-1], f"--output={gs}/in_beam", "--runner=FnApiRunner"]
         monkeypatch.setattr("beambert.embedding.PART_TEXTS", 2)
         assert run(["embed", *in_beam]) == 0
-        for name in tensorflow_files.list_folder(f"{gs}/embeddings"):
+        for name in storage.list_folder(f"{gs}/embeddings"):
             one, other = (f"{gs}/{folder}/{name}" for folder in ("embeddings", "in_beam"))
-            assert tensorflow_files.read_bytes(one) == tensorflow_files.read_bytes(other)
+            assert storage.read_bytes(one) == storage.read_bytes(other)
     assert run(["index", f"--embeddings={gs}/embeddings", f"--output={tmp_path / 'index'}"]) == 0
     passages = pa.ipc.open_file(tmp_path / "index/passages.arrow").read_all()
     here = pq.read_table(tmp_path / "out")

@@ -11,7 +11,7 @@ import safetensors.numpy
 import tokenizers
 from support import untrained_models
 
-from beambert.commands import run
+from beambert.cli import run
 from beambert.pipelines.tasks.task import RERANK
 from beambert.trainer import model_folders
 from beambert.trainer.embedding import sentence_export

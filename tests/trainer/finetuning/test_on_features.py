@@ -8,8 +8,8 @@ import pytest
 pytest.importorskip("apache_beam", reason="the features are made by Beam")
 
 from beambert.errors import InputError
+from beambert.model_files import weights_sha256
 from beambert.pipelines import create_task_features
-from beambert.pipelines.storage.model_files import weights_sha256
 from beambert.trainer.commands.finetune import main as finetune_main
 
 WORDS = ("river", "city", "war", "house", "music")

@@ -13,11 +13,11 @@ from support.sample_text import WORDS
 from support.tokenizer_kinds import MODERNBERT, ROBERTA, train
 from tokenizers import Tokenizer
 
+from beambert import saved_models
 from beambert.errors import InputError
 from beambert.model.config import BertConfig
 from beambert.pipelines.create_pretraining_data import main as data_main
-from beambert.pipelines.storage import tensorflow_models
-from beambert.pipelines.tasks import saved_models
+from beambert.pipelines.tasks import saved_models as prediction_models
 from beambert.trainer.commands.export import main as export_main
 from beambert.trainer.commands.finetune import main as finetune_main
 from beambert.trainer.commands.pretrain import main as pretrain_main
@@ -88,10 +88,10 @@ def classifier(root) -> pathlib.Path:
 
 def test_a_pair_is_answered_as_the_library_frames_it(root, classifier):
     """The model's graph on ids that the library makes equals the answer to the texts."""
-    found = saved_models.find_model(str(classifier))
+    found = prediction_models.find_model(str(classifier))
     text, other = "The river ended in the old city.", "Music was played."
-    answered = tensorflow_models.call_on_texts(
-        saved_models.load(found), [{"text": text, "text_b": other}]
+    answered = saved_models.call_on_texts(
+        prediction_models.load(found), [{"text": text, "text_b": other}]
     )
     encoded = Tokenizer.from_file(str(root / ROBERTA / "tokenizer.json")).encode(text, other)
     assert len(encoded.ids) <= LENGTH
@@ -100,7 +100,7 @@ def test_a_pair_is_answered_as_the_library_frames_it(root, classifier):
     mask = np.array([[1] * len(encoded.ids) + [0] * pad], np.int32)
     graph = tf.saved_model.load(str(classifier / "saved_model"))
     inputs = {"input_ids": ids, "input_mask": mask, "segment_ids": np.zeros_like(ids)}
-    expected = tensorflow_models.call(graph, inputs)
+    expected = saved_models.call(graph, inputs)
     np.testing.assert_allclose(answered["probabilities"], expected["probabilities"], atol=1e-6)
 
 
@@ -156,9 +156,9 @@ def test_tags_have_a_token_for_each_word(root):
             sentences.append("".join(f"{w} {'B-X' if w < 'm' else 'O'}\n" for w in words))
         (data_dir / f"{split}.conll").write_text("\n".join(sentences))
     folder = fine_tune(root, "tagging", data_dir, num_train_epochs=20)
-    found = saved_models.find_model(str(folder))
+    found = prediction_models.find_model(str(folder))
     texts = [{"text": "river city"}, {"text": "The war ended in another village"}]
-    outputs = tensorflow_models.call_on_texts(saved_models.load(found), texts)
+    outputs = saved_models.call_on_texts(prediction_models.load(found), texts)
     tags = [[tag.decode() for tag in row if tag] for row in outputs["tags"]]
     assert [len(one_tag) for one_tag in tags] == [2, 6]
     assert {tag for one_tag in tags for tag in one_tag} <= {"B-X", "O"}
@@ -177,9 +177,9 @@ def test_endings_are_chosen(root):
     for split in ("train", "dev"):
         (data_dir / f"{split}.csv").write_text("\n".join(rows) + "\n")
     folder = fine_tune(root, "choice", data_dir)
-    found = saved_models.find_model(str(folder))
+    found = prediction_models.find_model(str(folder))
     given = {"text": "The year", "text_b": "people", "choices": ("won", "lost it all")}
-    outputs = tensorflow_models.call_on_texts(saved_models.load(found), [given])
+    outputs = saved_models.call_on_texts(prediction_models.load(found), [given])
     reference = Tokenizer.from_file(str(root / ROBERTA / "tokenizer.json"))
     ids = np.full((1, 2, LENGTH), 1, np.int32)
     mask = np.zeros_like(ids)
@@ -189,7 +189,7 @@ def test_endings_are_chosen(root):
         mask[0, number, : len(framed)] = 1
     graph = tf.saved_model.load(str(folder / "saved_model"))
     inputs = {"input_ids": ids, "input_mask": mask, "segment_ids": np.zeros_like(ids)}
-    expected = tensorflow_models.call(graph, inputs)
+    expected = saved_models.call(graph, inputs)
     np.testing.assert_allclose(outputs["probabilities"], expected["probabilities"], atol=1e-6)
 
 
@@ -211,9 +211,9 @@ def test_questions_are_answered_with_the_words_of_their_contexts(root):
     for split in ("train-v1.1.json", "dev-v1.1.json"):
         (data_dir / split).write_text(written)
     folder = fine_tune(root, "squad1.1", data_dir, max_seq_length=64, num_train_epochs=30)
-    found = saved_models.find_model(str(folder))
+    found = prediction_models.find_model(str(folder))
     given = [{"question": one["question"], "context": context} for one in asked[:2]]
-    outputs = tensorflow_models.call_on_texts(saved_models.load(found), given)
+    outputs = saved_models.call_on_texts(prediction_models.load(found), given)
     for number, answer in enumerate(outputs["answer"]):
         start, end = int(outputs["start"][number]), int(outputs["end"][number])
         assert answer.decode() == context[start:end] != ""

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from beambert.commands import run
+from beambert.cli import run
 from beambert.errors import InputError
 from beambert.model.config import BertConfig
 from beambert.pipelines.tasks.declarations import find_task

@@ -14,8 +14,8 @@ import tensorflow as tf
 from support.small_training import SEED, NextSentenceObjective, Words
 
 from beambert.errors import InputError
+from beambert.locks import BusyError
 from beambert.model.pretrainer import BertPretrainer
-from beambert.pipelines.storage.locks import BusyError
 from beambert.trainer.finetuning.objectives import TaggingObjective
 from beambert.trainer.loop import loop, progress
 from beambert.trainer.loop.config import LoopConfig, OptimizerConfig, TrainingFolders

@@ -9,7 +9,7 @@ import pytest
 from support import small_pretraining
 
 from beambert.errors import InputError
-from beambert.pipelines.storage.claims import UNFINISHED_FILE
+from beambert.folders import UNFINISHED_FILE
 from beambert.trainer.commands.pretrain import main as pretrain_main
 from beambert.trainer.loop import loop, phases, progress
 from beambert.trainer.loop.steps import Trainer

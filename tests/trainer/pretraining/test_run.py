@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 from support import small_pretraining
 
-from beambert.commands import run as main
+from beambert.cli import run as main
 from beambert.errors import InputError
 from beambert.model.pretrainer import BertPretrainer
 from beambert.pipelines.tokenizers.vocabulary import Vocabulary

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from beambert.commands import run
+from beambert.cli import run
 from beambert.errors import InputError
 from beambert.trainer.retrieval import indexing, vectors
 from beambert.trainer.retrieval.indexing import make_index, units

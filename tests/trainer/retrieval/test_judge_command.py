@@ -5,7 +5,7 @@ import pathlib
 
 import pytest
 
-from beambert.commands import run
+from beambert.cli import run
 from beambert.trainer.retrieval.judging import ranks_of
 from beambert.trainer.retrieval.searching import Hit
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 from support import untrained_models
 from support.tokenizer_kinds import ROBERTA, train
 
-from beambert.commands import run
+from beambert.cli import run
 from beambert.errors import InputError
 from beambert.pipelines.evaluation.predictions import make_rows, read_records
 from beambert.pipelines.evaluation.vector_predictions import InteractionPredictor

@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 from support import untrained_models
 
-from beambert.commands import run
+from beambert.cli import run
 from beambert.errors import InputError
 from beambert.pipelines.tasks.declarations import find_task
 from beambert.pipelines.tasks.examples import read_file

@@ -6,7 +6,7 @@ import pathlib
 import numpy as np
 import pytest
 
-from beambert.commands import run
+from beambert.cli import run
 from beambert.errors import InputError
 from beambert.trainer.embedding.passages import passages
 from beambert.trainer.retrieval.bm25 import bm25_of, open_bm25, words_of

@@ -5,10 +5,10 @@ import dataclasses
 import pytest
 import tensorflow as tf
 
+from beambert import saved_models
 from beambert.model.classifier import Head
 from beambert.model.families.table import FAMILIES
 from beambert.pipelines.model_inputs.texts import TextFeatures
-from beambert.pipelines.storage import known_graphs, tensorflow_models
 from beambert.pipelines.tasks.task import CLASSIFICATION
 from beambert.trainer.models import build_model
 from beambert.trainer.serving.saved_model import save_task_model
@@ -41,4 +41,4 @@ def test_the_graph_of_a_family_is_known(name, length, vocabulary, tmp_path):
     model = build_model(CLASSIFICATION, config, 2, 0, Head(False, 0, features.window_length))
     model({name: tf.zeros([1, length], tf.int32) for name in INPUTS})
     save_task_model(model, features, training, f"{tmp_path}/saved_model")
-    known_graphs.check(tensorflow_models.read_graph(f"{tmp_path}/saved_model"), "--model=x")
+    saved_models.check_graph(saved_models.read_graph(f"{tmp_path}/saved_model"), "--model=x")

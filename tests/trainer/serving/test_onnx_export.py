@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from support import untrained_models
 
-from beambert.commands import run
+from beambert.cli import run
 from beambert.errors import InputError
 from beambert.model.classifier import Head
 from beambert.pipelines.tokenizers.encoding import make_tokenizer

@@ -4,11 +4,11 @@ import keras
 import pytest
 import tensorflow as tf
 
+from beambert import saved_models
 from beambert.model.classifier import Head
 from beambert.model.config import ACTIVATIONS, BertConfig
 from beambert.pipelines.model_inputs.interaction import InteractionFeatures
 from beambert.pipelines.model_inputs.texts import TextFeatures
-from beambert.pipelines.storage import known_graphs, tensorflow_models
 from beambert.pipelines.tasks.task import (
     CHOICE,
     CLASSIFICATION,
@@ -67,4 +67,4 @@ def test_the_graph_is_known(kind, options, vocabulary, tmp_path):
         save_task_model(model, features, training, f"{tmp_path}/saved_model")
     finally:
         keras.config.set_dtype_policy(before)
-    known_graphs.check(tensorflow_models.read_graph(f"{tmp_path}/saved_model"), "--model=x")
+    saved_models.check_graph(saved_models.read_graph(f"{tmp_path}/saved_model"), "--model=x")

@@ -5,8 +5,8 @@ import threading
 import pytest
 from support import emulated_storage
 
+from beambert import storage
 from beambert.errors import InputError
-from beambert.pipelines.storage import tensorflow_files as files
 from beambert.trainer.serving import publishing, versions
 
 NAMES = ("assets.extra/model.json", "saved_model.pb", "variables/variables.index")
@@ -24,7 +24,7 @@ def write_model(output, mark):
     """Writes what `export` has before it knows the version's number."""
     temporary = f"{output}/_tmp-{mark * 32}-1"
     for name in NAMES:
-        files.write_bytes(f"{temporary}/{name}", f"{mark} {name}".encode())
+        storage.write_bytes(f"{temporary}/{name}", f"{mark} {name}".encode())
     return temporary
 
 
@@ -50,26 +50,26 @@ def test_two_at_once_make_two_versions(output):
     assert sorted(paths.values()) == [f"{output}/1", f"{output}/2"]
     for mark, path in paths.items():
         for name in NAMES:
-            assert files.read_text(f"{path}/{name}") == f"{mark} {name}"
-    assert not files.leftovers(output)
+            assert storage.read_text(f"{path}/{name}") == f"{mark} {name}"
+    assert not storage.leftovers(output)
 
 
 def test_the_graph_comes_last_where_files_come_one_by_one(gs, tmp_path, monkeypatch):
     """Servers load a version as soon as its graph is there."""
     output = f"{gs}/{tmp_path.name}/serving"
     temporary = write_model(output, "a")
-    copy, there = files.copy, []
+    copy, there = storage.copy, []
 
     def watch(source, target, *more):
         if source.endswith("saved_model.pb"):
-            there.extend(sorted(files.list_folder(f"{output}/1")))
+            there.extend(sorted(storage.list_folder(f"{output}/1")))
         copy(source, target, *more)
 
     with monkeypatch.context() as patch:
-        patch.setattr(files, "copy", lambda s, t, left_out=(): watch(s, t, left_out))
+        patch.setattr(storage, "copy", lambda s, t, left_out=(): watch(s, t, left_out))
         publish(temporary, output)
     assert there == ["assets.extra", "variables"]
-    assert "saved_model.pb" in files.list_folder(f"{output}/1")
+    assert "saved_model.pb" in storage.list_folder(f"{output}/1")
 
 
 def test_a_refused_graph_leaves_no_half_of_a_version(gs, tmp_path):
@@ -82,7 +82,7 @@ def test_a_refused_graph_leaves_no_half_of_a_version(gs, tmp_path):
     emulated_storage.refuse("")
     assert versions.next_version(output) == 1
     assert publish(temporary, output) == f"{output}/1"
-    assert "saved_model.pb" in files.list_folder(f"{output}/1")
+    assert "saved_model.pb" in storage.list_folder(f"{output}/1")
 
 
 @pytest.mark.slow
@@ -90,5 +90,5 @@ def test_a_number_that_is_taken(output):
     publish(write_model(output, "a"), output, 5)
     with pytest.raises(InputError, match="serving/5: exists already; leave --version out"):
         publish(write_model(output, "b"), output, 5)
-    assert files.read_text(f"{output}/5/saved_model.pb") == "a saved_model.pb"
+    assert storage.read_text(f"{output}/5/saved_model.pb") == "a saved_model.pb"
     assert versions.next_version(output) == 6

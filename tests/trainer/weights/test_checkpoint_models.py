@@ -5,8 +5,8 @@ import shutil
 import pytest
 import safetensors.numpy
 
+from beambert import storage
 from beambert.errors import InputError
-from beambert.pipelines.storage import tensorflow_files
 from beambert.trainer.commands.export import main as export_main
 from beambert.trainer.weights.initial import open_initial
 
@@ -75,7 +75,7 @@ def test_a_name_of_the_hub_is_not_downloaded(path, advice, tmp_path, monkeypatch
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("tensorflow.io.gfile.exists", lambda _: False)
     if "://" in path:
-        monkeypatch.setattr(tensorflow_files, "is_folder", lambda _: False)
+        monkeypatch.setattr(storage, "is_folder", lambda _: False)
     with pytest.raises(InputError, match=f"^--init={path}: no such folder or checkpoint") as caught:
         open_initial(path, "--init")
     assert ("nothing is downloaded" in str(caught.value)) is (advice is not None)

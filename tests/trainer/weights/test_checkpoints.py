@@ -10,7 +10,7 @@ import safetensors.numpy
 import tensorflow as tf
 from support.golden_checkpoint import GOLDEN, load
 
-from beambert.commands import run as main
+from beambert.cli import run as main
 from beambert.errors import InputError
 from beambert.model.checkpoint_names import discriminator_name, generator_name, original_name
 from beambert.model.classifier import BertClassifier

@@ -9,7 +9,7 @@ import pytest
 from support import data_command
 from support.untrained_models import save_classifier, save_encoder
 
-from beambert.console import run_main
+from beambert.cli import run_main
 from beambert.model.objectives import OBJECTIVES
 from beambert.pipelines.create_pretraining_data import main as data
 from beambert.pipelines.tasks.kinds import KINDS

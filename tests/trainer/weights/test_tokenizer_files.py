@@ -11,7 +11,7 @@ from tokenizers import Tokenizer
 from beambert.errors import InputError
 from beambert.model.config import BertConfig
 from beambert.model.families.table import FAMILIES
-from beambert.pipelines.storage.model_files import PRETRAINING
+from beambert.model_files import PRETRAINING
 from beambert.pipelines.tasks.task import RERANK
 from beambert.pipelines.tokenizers.encoding import make_tokenizer
 from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS, Vocabulary

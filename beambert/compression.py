@@ -16,7 +16,7 @@ _ZSTANDARD_BYTES = 1 << 8
 
 
 class _Decompressor:
-    """Decompresses one stream; it tells what the library's object tells."""
+    """Decompresses one stream; it has the attributes of the library's object."""
 
     _stream: Any
 

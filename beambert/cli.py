@@ -1,11 +1,50 @@
 """`beambert COMMAND …`: lists the commands, or runs one and imports only what it needs."""
 
+import dataclasses
+import importlib
+import os
+import select
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from beambert import interrupts, temporary
-from beambert.command import Command
-from beambert.flags import meant
+from beambert import process
+from beambert.errors import InputError
+from beambert.flags import FlagParser, meant
+
+# The status that a shell gives a program that SIGPIPE has ended.
+_READER_GONE = 141
+
+
+@dataclasses.dataclass(frozen=True)
+class Command:
+    """A command. Its module is imported only when its flags are needed or it runs.
+
+    Attributes:
+      name: word after `beambert` on the command line.
+      about: description for the list of commands.
+      module: module that has `build_parser() -> FlagParser` and `main(argv) -> None`.
+      needs_beam: True if the command, or a step of it, runs a pipeline. The other commands also run
+        on machines without Apache Beam.
+      resumes: True if the command, interrupted, continues what it has begun; the other commands
+        begin anew.
+    """
+
+    name: str
+    about: str
+    module: str
+    needs_beam: bool = False
+    resumes: bool = False
+
+    def build_parser(self) -> FlagParser:
+        """Returns the parser of the command's flags."""
+        return importlib.import_module(self.module).build_parser()
+
+    def run(self, arguments: Sequence[str]) -> int:
+        """Runs the command and returns its exit status."""
+        process.set_message(interruption(self.name, self.resumes))
+        main = importlib.import_module(self.module).main
+        return run_main(self.name, main, arguments, self.resumes)
+
 
 # The commands, in the order of the path from text to a served model.
 _TABLE = (
@@ -141,9 +180,9 @@ def version() -> str:
 def main() -> int:
     """Runs the command of the command line as the work of this process; returns its exit status.
 
-    It ends the process on signals, and soon after it returns; see `interrupts`.
+    It ends the process on signals, and soon after it returns; see `process`.
     """
-    interrupts.install()
+    process.install()
     status: object = 1
     try:
         status = run(sys.argv[1:])
@@ -152,7 +191,7 @@ def main() -> int:
         status = end.code
         raise
     finally:
-        interrupts.finish(status)
+        process.finish(status)
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -173,5 +212,83 @@ def run(arguments: Sequence[str]) -> int:
         advice = f"did you mean {nearest}?" if nearest else "see beambert --help"
         print(f"beambert: no command {name!r}; {advice}", file=sys.stderr)
         return 2
-    with temporary.own_folder():
+    with process.temporary_folder():
         return COMMANDS[name].run(rest)
+
+
+def interruption(command: str, resumes: bool) -> str:
+    """Returns the message about a command that a signal has ended."""
+    again = "continues it" if resumes else "begins it anew"
+    return f"beambert {command}: interrupted; the same command {again}"
+
+
+def run_main(
+    command: str,
+    main: Callable[[Sequence[str]], None],
+    argv: Sequence[str],
+    resumes: bool = False,
+) -> int:
+    """Runs a command's `main` and returns its exit status.
+
+    An `InputError` becomes one line on stderr and status 2, and so does memory that is used up. An
+    interrupt becomes status 130. If nobody reads the output any more, the command ends without a
+    word and with status 141. Any other exception is a fault of the program and keeps its traceback.
+
+    Args:
+      command: name of the command.
+      main: function that runs it.
+      argv: arguments of the command.
+      resumes: see `Command.resumes`.
+    """
+    if main.__module__ == "__main__":  # by `python -m` with the module of the command
+        process.install()
+        process.set_message(interruption(command, resumes))
+    try:
+        _check_words(argv)
+        main(argv)
+    except InputError as error:
+        print(f"beambert {command}: {error}", file=sys.stderr)
+        return 2
+    except (MemoryError, ImportError) as error:
+        # A library that doesn't fit raises the second.
+        if not isinstance(error, MemoryError) and "map segment" not in str(error):
+            raise
+        print(f"beambert {command}: the memory is used up; give it more", file=sys.stderr)
+        return 2
+    except BrokenPipeError:
+        if not _reader_is_gone():
+            raise
+        return _READER_GONE
+    except KeyboardInterrupt:
+        print(interruption(command, resumes), file=sys.stderr)
+        return 130
+    except process.Terminated as end:
+        print(interruption(command, resumes), file=sys.stderr)
+        return end.code
+    return 0
+
+
+def _reader_is_gone() -> bool:
+    """Returns whether nobody reads stdout any more, as in `beambert … | head`, and lets it be."""
+    stdout = sys.stdout.fileno()
+    poll = select.poll()
+    poll.register(stdout, select.POLLOUT)
+    if not any(event & select.POLLERR for _, event in poll.poll(0)):
+        return False
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stdout)  # Python flushes it once more at its end.
+    os.close(nowhere)
+    return True
+
+
+def _check_words(argv: Sequence[str]) -> None:
+    """Raises an error for names that no JSON file and no storage can hold.
+
+    Raises:
+      InputError: an argument has a byte that is not UTF-8.
+    """
+    for word in argv:
+        try:
+            word.encode()
+        except UnicodeEncodeError as error:
+            raise InputError(f"{word}: the name is not UTF-8; rename the file") from error

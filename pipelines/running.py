@@ -2,28 +2,33 @@
 
 import contextlib
 import copy
+import difflib
 import importlib.metadata
 import logging
+import os
+import socket
 import sys
+import threading
 import time
+import types
 import warnings
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from beambert.console import duration, quiet_stderr
-from beambert.errors import InputError
+from beambert.console import Describe, Pace, ProgressDisplay, duration
+from beambert.errors import InputError, input_error_in
 from beambert.flags import Flag, FlagParser, unknown_flag
-from beambert.loading import hidden
-from beambert.pipelines.jobs.engine_errors import plain_errors
-from beambert.pipelines.jobs.runner_flags import check_runner
-from beambert.pipelines.storage.claims import absolute
-from beambert.progress import Describe, Pace, ProgressDisplay
+from beambert.process import hidden, quiet_stderr, undone_at_end
+from beambert.storage import absolute
 
 if TYPE_CHECKING:
     from apache_beam import Pipeline
     from apache_beam.options.pipeline_options import PipelineOptions
     from apache_beam.runners.runner import PipelineResult
 
+# The local runner's message when one of its worker processes has ended.
+WORKER_GONE = "Channel closed prematurely"
 # Type of a function that adds the steps of a job to a pipeline. Its second argument is the folder
 # for the counts of the workers, or None.
 Build = Callable[["Pipeline", str | None], object]
@@ -40,6 +45,10 @@ SHUFFLING_RUNNERS = ("DataflowRunner", "FlinkRunner", "SparkRunner", "PortableRu
 # Environments of Beam whose workers may share a file system with this machine, unlike containers.
 SHARING_ENVIRONMENTS = ("PROCESS", "EXTERNAL")
 
+# Output folders and files that the transforms of a pipeline make.
+_OUTPUTS: "weakref.WeakKeyDictionary[Pipeline, set[str]]" = weakref.WeakKeyDictionary()
+# Time to wait for a job server that runs already; Beam waits for five minutes.
+_SECONDS_TO_ANSWER = 20.0
 # Log levels of libraries while a job runs on this machine; "" stands for all other libraries.
 _QUIET_LEVELS = {"": logging.ERROR} | dict.fromkeys(
     ("apache_beam", "tensorflow", "absl"), logging.CRITICAL
@@ -70,7 +79,9 @@ def beam_options(
         beams = (option for option in parser._option_string_actions if option.startswith("--"))
         raise unknown_flag(unknown[0], own or {}, [option[2:] for option in beams])
     result = PipelineOptions(list(arguments))
-    check_runner(result)
+    standard = result.view_as(StandardOptions)
+    if standard.runner:
+        standard.runner = _whole_name(standard.runner)
     if result.view_as(StandardOptions).no_wait_until_finish:
         raise InputError(
             "--no_wait_until_finish: the command finishes what its job has made, and so waits for "
@@ -259,7 +270,6 @@ def run_job(
     amount: float,
     unit: str,
     done: str = "done",
-    output: str = "",
 ) -> dict[str, float]:
     """Runs a pipeline to its end with a progress line, and prints its duration and rate.
 
@@ -270,26 +280,24 @@ def run_job(
       amount: size of the input, for the rate.
       unit: unit of the amount.
       done: participle for the line about the duration; a command with several jobs names each.
-      output: folder that the command has made and workers write to; one elsewhere looks whether
-        it sees it, and writes its error there, see `permanent_errors`.
 
     Returns:
-      The seconds that the workers together spent in each stage, see `clock`.
+      The seconds that the workers together spent in each stage, see `metrics`.
 
     Raises:
-      InputError: a worker or the runner raised an error that the user can mend.
+      InputError: a worker raised one, or a service of Google refused the job.
     """
-    from beambert.pipelines.jobs import clock, job_servers
+    from beambert.pipelines import metrics
 
     started, folder = time.monotonic(), None
     with plain_errors(), contextlib.ExitStack() as stack:
         if has_local_workers(options):
             folder = stack.enter_context(ProgressDisplay(describe)).folder
             stack.enter_context(quiet_libraries())
-        job_servers.check_answers(options)
-        stack.enter_context(job_servers.ended_after())
-        # The server of a job tells the counts.
-        stages = clock.stage_seconds(_run(build, options, folder, output))
+        _check_job_server(options)
+        stack.enter_context(_beam_contained())
+        # A job server answers for the counts, and so runs until here.
+        stages = metrics.stage_seconds(_run(build, options, folder))
         seconds = time.monotonic() - started
     print(f"{done} in {duration(seconds)}, {amount / seconds:,.2f} {unit}/s")
     return stages
@@ -308,33 +316,216 @@ def translate_job(build: Build, options: "PipelineOptions") -> "PipelineResult":
         return _run(build, options, None)
 
 
-def _run(
-    build: Build,
-    options: "PipelineOptions",
-    progress_folder: str | None,
-    output: str = "",
-) -> "PipelineResult":
+def _run(build: Build, options: "PipelineOptions", progress_folder: str | None) -> "PipelineResult":
     import apache_beam as beam
-    from apache_beam.options.pipeline_options import DirectOptions
 
-    if options.view_as(DirectOptions).direct_running_mode != "in_memory":
-        from beambert.pipelines.jobs import local_workers
-
-        local_workers.install()
     # Beam looks for it, which would load all of it, to see whether this is a notebook.
-    with hidden("IPython"), contextlib.ExitStack() as stack:
+    with hidden("IPython"):
         pipeline = beam.Pipeline(options=options)
         build(pipeline, progress_folder)
-        errors = ""
-        if output and not has_local_workers(options):
-            from beambert.pipelines.files.beam_files import delete_quietly
-            from beambert.pipelines.jobs import permanent_errors
-
-            errors = permanent_errors.error_path(output)
-            permanent_errors.note_errors(pipeline, errors)
-            stack.callback(delete_quietly, [errors])
         result = pipeline.run()
-        if errors:
-            stack.enter_context(permanent_errors.cancelled_on_error(errors, result.cancel))
         result.wait_until_finish()
         return result
+
+
+@contextlib.contextmanager
+def plain_errors() -> Iterator[None]:
+    """Turns exceptions of a job that hold an `InputError`, or are of Google's services, into one.
+
+    A runner that tries failed work again does so with these errors, too: Dataflow four times, Flink
+    and Spark as often as they are configured to, by default not at all.
+
+    Raises:
+      InputError: a worker raised it, or a service of Google refused the job; all other exceptions
+        pass unchanged.
+    """
+    try:
+        yield
+    except Exception as error:
+        from google.api_core.exceptions import GoogleAPIError
+        from google.auth.exceptions import GoogleAuthError
+
+        if isinstance(error, InputError) and "[while running " not in str(error):
+            raise
+        found = input_error_in(error)
+        if found is None and isinstance(error, (GoogleAPIError, GoogleAuthError)):
+            found = InputError(" ".join(str(error).split()))
+        if found is None and WORKER_GONE in str(error):
+            found = InputError(
+                "--direct_num_workers: a worker was killed, did not start or ran out of memory; "
+                "run the same command again, with fewer workers if memory ran out"
+            )
+        if found is None:
+            raise
+        raise found from error
+
+
+def _whole_name(name: str) -> str:
+    """Returns the name of one of Beam's runners as Beam writes it; one of others has a module.
+
+    Raises:
+      InputError: there is no such runner.
+    """
+    from apache_beam.options.pipeline_options import StandardOptions
+
+    known = {each.lower(): each for each in StandardOptions.KNOWN_RUNNER_NAMES}
+    for lower in (name.lower(), f"{name.lower()}runner"):
+        if lower in known:
+            return known[lower]
+    if "." in name:
+        return name
+    near = difflib.get_close_matches(name, known.values(), 1)
+    raise InputError(
+        f"--runner={name}: Beam has no such runner; "
+        + (f"did you mean {near[0]}?" if near else f"choose one of {', '.join(known.values())}")
+    )
+
+
+def _check_job_server(options: "PipelineOptions") -> None:
+    """Checks that a job server that runs already answers.
+
+    Raises:
+      InputError: it doesn't.
+    """
+    from apache_beam.options.pipeline_options import PortableOptions
+
+    endpoint = options.view_as(PortableOptions).job_endpoint
+    if not endpoint or endpoint == "embed":
+        return
+    host, _, port = endpoint.rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), _SECONDS_TO_ANSWER).close()
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"--job_endpoint={endpoint}: no job server answers there ({error}); start it, or name "
+            "the host and the port that it has"
+        ) from error
+
+
+@contextlib.contextmanager
+def _beam_contained() -> Iterator[None]:
+    """Keeps the servers and processes that Beam starts in the body from others, and ends them.
+
+    Beam has no settings for that, so its classes are replaced:
+
+    - Its local runner's servers, which know no passwords, listen on all interfaces.
+    - It would wait for ever for a worker process that ends before it has connected.
+    - A job server of Flink, Spark or Prism ends with Python, after the folder for temporary files
+      is gone, and so fails; its handler of Ctrl-C would take the place of ours.
+    """
+    import grpc
+    from apache_beam.portability import python_urns
+    from apache_beam.runners.portability import job_server, local_job_service
+    from apache_beam.runners.portability.fn_api_runner import worker_handlers
+
+    class Worker(worker_handlers.SubprocessSdkWorkerHandler):
+        is_closing = False
+
+        def start_worker(self) -> None:
+            super().start_worker()
+            threading.Thread(target=self._watch, daemon=True).start()
+
+        def _watch(self) -> None:
+            self.worker_thread.join()
+            if not self.is_closing:
+                with contextlib.suppress(RuntimeError):
+                    self.control_conn.abort(RuntimeError(WORKER_GONE))
+                    self.data_conn.close()
+
+        def close(self) -> None:
+            self.is_closing = True
+            super().close()
+
+    started: list[job_server.JobServer] = []
+
+    class Server(job_server.JobServer):
+        def __init__(self, server: job_server.SubprocessJobServer):
+            self._server, self._stub = server, None
+
+        def start(self) -> Any:
+            if self._stub is None:
+                running = copy.copy(self._server)  # A stopped one cannot be started again.
+                started.append(running)
+                self._stub = running.start()
+            return self._stub
+
+        def stop(self) -> None:
+            self._stub = None
+
+    def stop_servers() -> None:
+        while started:
+            started.pop().stop()
+
+    register = worker_handlers.WorkerHandler.register_environment(python_urns.SUBPROCESS_SDK, bytes)
+    register(Worker)
+    loopback = types.SimpleNamespace(**vars(grpc))
+    loopback.server = _loopback_server
+    worker_handlers.grpc = local_job_service.grpc = loopback
+    job_server.StopOnExitJobServer = Server
+    try:
+        with undone_at_end(stop_servers):
+            yield
+    finally:
+        stop_servers()
+
+
+def _loopback_server(*arguments: Any, **settings: Any) -> Any:
+    """Returns a server of gRPC whose ports only this machine can reach."""
+    import grpc
+
+    server = grpc.server(*arguments, **settings)
+    add_port = server.add_insecure_port
+    server.add_insecure_port = lambda address: add_port(address.replace("[::]", "127.0.0.1"))
+    return server
+
+
+def take_output(pipeline: "Pipeline", output: str) -> None:
+    """Gives an output to one transform of a pipeline.
+
+    The claim of a folder doesn't keep a second one out: it would be the same job given again.
+
+    Args:
+      pipeline: the pipeline.
+      output: path of a file or folder to make.
+
+    Raises:
+      InputError: another transform of the pipeline makes it.
+    """
+    taken = _OUTPUTS.setdefault(pipeline, set())
+    if output.rstrip("/") in taken:
+        raise InputError(
+            f"--output={output}: another transform of the pipeline writes there; choose another "
+            "folder, or flatten the collections before one transform"
+        )
+    taken.add(output.rstrip("/"))
+
+
+def check_visible(folder: str) -> None:
+    """Checks on a worker that it sees the output folder that the command has made.
+
+    Raises:
+      InputError: the folder is not there.
+    """
+    if "://" not in folder and not os.path.isdir(folder):
+        raise InputError(
+            f"--output={folder}: the workers don't see this folder; name one that all of them share"
+        )
+
+
+def check_beginning(given: Any, name: str) -> None:
+    """Raises an error for elements of another step where a transform begins a pipeline.
+
+    Args:
+      given: what the transform is applied to.
+      name: name of the transform.
+
+    Raises:
+      InputError: it is a collection.
+    """
+    import apache_beam as beam
+
+    if not isinstance(given, beam.pvalue.PBegin):
+        raise InputError(
+            f"{name}: reads files that exist before the pipeline runs, and takes no elements; "
+            "apply it to the beginning of a pipeline"
+        )

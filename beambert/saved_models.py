@@ -1,16 +1,24 @@
-"""Refuses SavedModels whose graph does what no graph of this project does. It runs nothing of them.
+"""Loads and calls SavedModels, after a check that their graph does nothing but compute.
 
 A SavedModel is a program: its operations read and write files if its author wants it. So the graph
 is read as data first. It may have the operations of the graphs that `beambert finetune` and
-`export` write, and no others.
+`export` write, and no others. Importing this module does not load TensorFlow.
 """
 
+import contextlib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from beambert.errors import InputError
+import numpy as np
 
+from beambert import storage
+from beambert.errors import InputError
+from beambert.model_files import GRAPH_FILE
+
+FINGERPRINT_FILE = "fingerprint.pb"
+# TensorFlow reads no protocol buffer of more bytes.
+_MOST_BYTES_OF_GRAPH = (1 << 31) - 1
 # The operations of the graphs that `trainer.serving` makes, for all kinds of tasks and activations,
 # in float32 and bfloat16, and of simple functions of text like them. Each computes its outputs from
 # its inputs and the model's variables and does nothing else.
@@ -52,7 +60,7 @@ _OBJECTS = frozenset(
 )
 
 
-def check(saved_model: Any, name: str) -> None:
+def check_graph(saved_model: Any, name: str) -> None:
     """Refuses a SavedModel with an operation that the graphs of this project don't have.
 
     Args:
@@ -116,3 +124,125 @@ def _refusal(name: str, reason: str) -> InputError:
         f"{name}: {reason}; a SavedModel is a program, so give --trust_model only if you trust "
         "its author"
     )
+
+
+def read_graph(path: str) -> Any:
+    """Returns the content of a SavedModel's saved_model.pb, and runs nothing of it.
+
+    Its fingerprint is looked at, too: of one that is damaged TensorFlow logs a traceback.
+
+    Args:
+      path: path of the SavedModel's folder, on any file system of TensorFlow.
+
+    Raises:
+      InputError: a file cannot be read, or is damaged.
+    """
+    from google.protobuf.message import DecodeError
+    from tensorflow.core.protobuf import fingerprint_pb2, saved_model_pb2
+
+    file = f"{path}/{FINGERPRINT_FILE}"
+    try:
+        if storage.exists(file):
+            fingerprint_pb2.FingerprintDef.FromString(storage.read_bytes(file))
+        file = f"{path}/{GRAPH_FILE}"
+        graph = saved_model_pb2.SavedModel.FromString(
+            storage.read_bytes(file, most=_MOST_BYTES_OF_GRAPH)
+        )
+    except DecodeError as error:
+        raise InputError(f"{file}: is damaged; export the model again") from error
+    if not graph.meta_graphs:
+        raise InputError(f"{file}: is damaged; export the model again")
+    return graph
+
+
+def load(path: str, name: str, is_trusted: bool = False) -> Any:
+    """Loads a SavedModel whose graph is like those of this project.
+
+    Args:
+      path: path of its folder, on any file system of TensorFlow.
+      name: flag and path of the model, for messages.
+      is_trusted: whether the graph may do whatever it does, see `check_graph`.
+
+    Raises:
+      InputError: the model cannot be loaded, or its graph is not known.
+    """
+    import tensorflow as tf
+    import tensorflow_text  # noqa: F401  (registers the tokenizer's operations)
+
+    graph = read_graph(path)
+    if not is_trusted:
+        check_graph(graph, name)
+    with _loading(name):
+        return tf.saved_model.load(path)
+
+
+def check_weights(path: str, name: str) -> None:
+    """Refuses a SavedModel with a weight that is no finite number.
+
+    It reads all weights, so it is for the command, and not for each of its workers.
+
+    Raises:
+      InputError: there is such a weight, or the weights cannot be read.
+    """
+    with _loading(name):
+        for variable, value in variables(path):
+            if not np.isfinite(value).all():
+                raise ValueError(f"{variable} has weights that are no finite numbers")
+
+
+@contextlib.contextmanager
+def _loading(name: str) -> Iterator[None]:
+    """Turns errors about a model's files into an `InputError`."""
+    try:
+        yield
+    except InputError:
+        raise
+    except Exception as error:  # A damaged file may raise any exception.
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise InputError(
+            f"{name}: cannot be loaded ({reason}); copy it again, or export it again"
+        ) from error
+
+
+def variables(path: str) -> Iterator[tuple[str, np.ndarray]]:
+    """Yields the name and value of each floating-point variable of a SavedModel.
+
+    Raises:
+      InputError: a file of the variables is no regular file.
+    """
+    import tensorflow as tf
+
+    prefix = f"{path}/variables/variables"
+    files = storage.match(f"{prefix}.*")
+    if not files:  # a graph without variables
+        return
+    for file in files:
+        storage.check_regular(file)
+    reader = tf.train.load_checkpoint(prefix)
+    for name, dtype in reader.get_variable_to_dtype_map().items():
+        if dtype.is_floating:
+            yield name, reader.get_tensor(name)
+
+
+def call(
+    model: Any, inputs: Mapping[str, np.ndarray | Sequence[Any]], signature: str = "serving_default"
+) -> dict[str, np.ndarray]:
+    """Returns the outputs of a loaded SavedModel for a batch, by their names.
+
+    Args:
+      model: the loaded model, see `load`.
+      inputs: the batch, by the names of the signature's inputs.
+      signature: name of the signature to call.
+    """
+    import tensorflow as tf
+
+    given = {name: tf.constant(values) for name, values in inputs.items()}
+    outputs = model.signatures[signature](**given)
+    return {name: tensor.numpy() for name, tensor in outputs.items()}
+
+
+def call_on_texts(
+    model: Any, texts: Sequence[Mapping[str, str | Sequence[str]]]
+) -> dict[str, np.ndarray]:
+    """Returns the outputs for a batch of texts, each given by the names of the model's inputs."""
+    return call(model, {name: [one[name] for one in texts] for name in texts[0]})

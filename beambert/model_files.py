@@ -4,9 +4,9 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from beambert import storage
 from beambert.errors import InputError
-from beambert.json_objects import parse_object
-from beambert.pipelines.storage.claims import MARKER_FILE, first_difference
+from beambert.folders import MARKER_FILE, first_difference
 
 CONFIG_FILE = "bert_config.json"
 WEIGHTS_FILE = "model.weights.h5"
@@ -55,13 +55,10 @@ def weights_sha256(folder: str) -> str:
     Raises:
       InputError: the weights cannot be read.
     """
-    # Commands import this module for their --help, which must not load TensorFlow.
-    from beambert.pipelines.storage import tensorflow_files
-
     digest = hashlib.sha256()
     for pattern in _PATTERNS:
-        for path in tensorflow_files.match(f"{folder.rstrip('/')}/{pattern}"):
-            for chunk in tensorflow_files.read_chunks(path):
+        for path in storage.match(f"{folder.rstrip('/')}/{pattern}"):
+            for chunk in storage.read_chunks(path):
                 digest.update(chunk)
     return digest.hexdigest()
 
@@ -76,14 +73,12 @@ def model_sha256(folder: str) -> str:
     Raises:
       InputError: a file cannot be read.
     """
-    from beambert.pipelines.storage import tensorflow_files
-
     folder = folder.rstrip("/")
     digest = hashlib.sha256()
     for name in _USED:
         for path in _files(f"{folder}/{name}"):
             of_file = hashlib.sha256()
-            for chunk in tensorflow_files.read_chunks(path):
+            for chunk in storage.read_chunks(path):
                 of_file.update(chunk)
             digest.update(f"{of_file.hexdigest()} {path.removeprefix(folder)}\n".encode())
     return digest.hexdigest()
@@ -91,12 +86,10 @@ def model_sha256(folder: str) -> str:
 
 def _files(path: str) -> Iterator[str]:
     """Yields a file, or the files of a folder, in an order that is always the same."""
-    from beambert.pipelines.storage import tensorflow_files
-
-    if tensorflow_files.is_folder(path):
-        for name in tensorflow_files.list_folder(path):
+    if storage.is_folder(path):
+        for name in storage.list_folder(path):
             yield from _files(f"{path}/{name}")
-    elif tensorflow_files.exists(path):
+    elif storage.exists(path):
         yield path
 
 
@@ -112,7 +105,7 @@ def check_unchanged(name: str, marker: bytes, described: Mapping[str, Any]) -> N
       InputError: they differ.
     """
     try:
-        finished = parse_object(marker or b"{}")
+        finished = storage.parse_object(marker or b"{}")
     except ValueError as error:
         raise InputError(
             f"{name}: its {MARKER_FILE} is damaged ({error}); copy it again"

@@ -1,25 +1,30 @@
-"""Input files of a command: the files that match its patterns, and their bytes as stored."""
+"""Input files of a command: those that match its patterns, their list, and values for workers.
+
+A job may have a million input files, and workers may need large values. Dataflow takes jobs of at
+most 20 MB, and every worker of a cluster would get all of it. So both are in files next to the job.
+"""
 
 import contextlib
 import dataclasses
-import glob
-import io
+import gzip
+import hashlib
+import json
 import os
+import pickle
 import stat
-from collections.abc import Mapping, Sequence
-from typing import BinaryIO
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, BinaryIO
 
-from apache_beam.io.filesystems import FileSystems
-
+from beambert import storage
+from beambert.compression import DECOMPRESSORS
 from beambert.console import counted
 from beambert.errors import InputError
-from beambert.pipelines.files.beam_files import STORAGE_ERRORS, open_uncompressed, reason
-from beambert.pipelines.files.compression import DECOMPRESSORS
-from beambert.pipelines.files.ranged_files import RangedFile, read_gs
-from beambert.pipelines.storage.claims import absolute
+from beambert.storage import absolute
 
-# Number of bytes to copy at a time from what a request has brought.
-BUFFER_BYTES = 1 << 18
+# File in the output folder that lists the inputs, a JSON object a line.
+INPUTS_FILE = "inputs.jsonl.gz"
+# Number of inputs that a job holds itself.
+MOST_LISTED = 1000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,7 +34,7 @@ class InputFile:
     Attributes:
       path: path of the file, local or on gs://.
       bytes: size of the file as stored.
-      modified: time of the last change in seconds since 1970; 0 if the file system doesn't tell.
+      modified: time of the last change in seconds since 1970; 0 if the storage doesn't know it.
     """
 
     path: str
@@ -47,7 +52,7 @@ class InputFile:
 
     def open_beside(self, path: str) -> BinaryIO | None:
         """Opens another file that belongs to this one, see `open_stored`; None if it is missing."""
-        return open_stored(path) if FileSystems.exists(path) else None
+        return open_stored(path) if storage.exists(path) else None
 
 
 def match_inputs(patterns: Sequence[str], flag: str = "--input") -> list[InputFile]:
@@ -130,23 +135,17 @@ def describe_links(files: Sequence[InputFile]) -> list[str]:
 
 def _match(pattern: str, flag: str = "--input") -> list[InputFile]:
     """Returns the files that match a pattern."""
-    try:
-        # Beam finds nothing by a pattern without a folder, such as *.txt.
-        (result,) = FileSystems.match([absolute(pattern)])
-    except (*STORAGE_ERRORS, ValueError) as error:
-        raise InputError(
-            f"{flag}={_printable(pattern)}: cannot be listed ({reason(error)}); check the path and "
-            "your access"
-        ) from error
-    matched = [m for m in result.metadata_list if m.size_in_bytes is not None]
+    with storage.translate_errors(
+        f"{flag}={_printable(pattern)}", "listed", "check the path and your access"
+    ):
+        matched = storage.match_files(pattern)
     if "://" in pattern:
         return [
-            InputFile(absolute(m.path), m.size_in_bytes, m.last_updated_in_seconds or 0.0)
-            for m in matched
+            InputFile(absolute(found.path), found.bytes, found.modified)
+            for found in matched
+            if not found.is_folder
         ]
-    # Beam passes over links whose file is gone.
-    gone = {path for path in glob.glob(pattern, recursive=True) if not os.path.exists(path)}
-    return [_file_here(path, flag) for path in sorted({*gone, *(m.path for m in matched)})]
+    return [_file_here(found.path, flag) for found in matched if not found.is_folder]
 
 
 def _file_here(path: str, flag: str) -> InputFile:
@@ -164,7 +163,7 @@ def _file_here(path: str, flag: str) -> InputFile:
         is_link = os.path.islink(path)
         why = f"is a link to {os.readlink(path)}, which cannot be read" if is_link else "is gone"
         raise InputError(
-            f"{flag}={path}: {why} ({error.strerror}); mend that or leave it out"
+            f"{flag}={path}: {why} ({error.strerror}); correct that or leave it out"
         ) from error
     if not stat.S_ISREG(status.st_mode):
         raise InputError(
@@ -224,20 +223,123 @@ def open_stored(path: str, size: int | None = None, end: int | None = None) -> B
       InputError: the file cannot be opened. On gs://, reading from it raises the same.
     """
 
-    def refusal(error: Exception) -> InputError:
-        return InputError(f"{path}: cannot be read ({reason(error)}); mend that or leave it out")
+    remedy = "correct that or leave it out"
+    with storage.translate_errors(path, "read", remedy):
+        return storage.open_until(path, size, end)
 
-    def read(start: int, size: int) -> bytes:
-        try:
-            return read_gs(path, start, size)
-        except STORAGE_ERRORS as error:
-            raise refusal(error) from error
 
-    try:
-        if not path.startswith("gs://"):
-            return open_uncompressed(path)
-        if size is None:
-            size = FileSystems.get_filesystem(path).metadata(path).size_in_bytes
-    except (*STORAGE_ERRORS, ValueError) as error:
-        raise refusal(error) from error
-    return io.BufferedReader(RangedFile(read, size, end), BUFFER_BYTES)
+@dataclasses.dataclass(frozen=True)
+class InputList:
+    """The input files of a job.
+
+    Attributes:
+      listed: the files, if they are few.
+      path: path of the file that lists them, if they are many.
+      summary: number of `files`, their `bytes` and the `sha256` of the list, if they are many.
+    """
+
+    listed: tuple[InputFile, ...] = ()
+    path: str = ""
+    summary: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    @classmethod
+    def of(cls, files: Sequence[InputFile], path: str) -> "InputList":
+        """Returns the list of some files, sorted by path.
+
+        Args:
+          files: the files.
+          path: path of the file that lists them, if they are many; `write_list` writes it.
+        """
+        if len(files) <= MOST_LISTED:
+            return cls(tuple(files))
+        digest = hashlib.sha256(_serialize(files)).hexdigest()
+        size = sum(file.bytes for file in files)
+        summary = {"files": len(files), "bytes": size, "sha256": digest}
+        return cls((), path, summary)
+
+    @property
+    def count(self) -> int:
+        """Number of files."""
+        return self.summary.get("files", len(self.listed))
+
+    def files(self) -> Sequence[InputFile]:
+        """Returns the files, which may be read from the list on any worker.
+
+        Raises:
+          InputError: the list cannot be read.
+        """
+        return read_list(self.path) if self.path else self.listed
+
+    def to_json(self) -> list[dict[str, Any]] | Mapping[str, Any]:
+        """Returns the files, or the summary if they are many, for json.dumps."""
+        return self.summary or [dataclasses.asdict(file) for file in self.listed]
+
+
+def write_list(path: str, files: Sequence[InputFile]) -> None:
+    """Writes the file that lists the inputs.
+
+    Raises:
+      InputError: the file cannot be written.
+    """
+    storage.write_bytes(path, gzip.compress(_serialize(files), 6, mtime=0))
+
+
+def read_list(path: str) -> list[InputFile]:
+    """Returns the files that a list has.
+
+    Raises:
+      InputError: the list cannot be read.
+    """
+    rows = map(json.loads, gzip.decompress(storage.read_bytes(path)).splitlines())
+    return [InputFile(row["path"], row["bytes"], row["modified"]) for row in rows]
+
+
+def _serialize(files: Iterable[InputFile]) -> bytes:
+    rows = ({"path": file.path, "bytes": file.bytes, "modified": file.modified} for file in files)
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode()
+
+
+@dataclasses.dataclass(frozen=True)
+class StoredValue:
+    """The position of a value in a file.
+
+    Attributes:
+      path: path of the file.
+      start, size: first byte and number of bytes.
+      sha256: SHA-256 of the bytes. The file may be where others can write, and a pickle runs code.
+    """
+
+    path: str
+    start: int
+    size: int
+    sha256: str
+
+    def read(self) -> Any:
+        """Returns the value.
+
+        Raises:
+          InputError: the bytes are not those that were written.
+        """
+        data = storage.read_range(self.path, self.start, self.size)
+        if hashlib.sha256(data).hexdigest() != self.sha256:
+            raise InputError(
+                f"{self.path}: was changed while the job ran; give the same command again, and let "
+                "nothing else write there"
+            )
+        return pickle.loads(data)
+
+
+def store_values(path: str, values: Iterable[Any]) -> list[StoredValue]:
+    """Writes values to a new file that all workers can read, and returns their places.
+
+    Raises:
+      InputError: the file cannot be written.
+    """
+    places, start = [], 0
+    with storage.create(path) as file:
+        for value in values:
+            data = pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
+            file.write(data)
+            places.append(StoredValue(path, start, len(data), hashlib.sha256(data).hexdigest()))
+            start += len(data)
+    return places

@@ -1,0 +1,335 @@
+"""What a command does with its process: how it loads libraries, and how it ends.
+
+On Ctrl-C, SIGTERM and SIGHUP a command prints one message and leaves nothing behind. Python would
+raise `KeyboardInterrupt` in the main thread, where libraries lose, wrap or print it and native code
+delays it. So another thread ends the process: it prints the message, calls what `undone_at_end`
+names, and exits with the status that shells give, 128 plus the number of the signal. The main
+thread waits meanwhile. Whoever sets another handler by `signal.signal`, as the training loop does
+to save its state first, decides alone what the signal does.
+"""
+
+import contextlib
+import gc
+import logging
+import os
+import pathlib
+import re
+import shutil
+import signal
+import stat
+import sys
+import tempfile
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+# Time in which the process ends, even if something cannot be undone.
+SECONDS_TO_UNDO = 8.0
+# Time in which a process ends whose work is done, even if a thread of a library still waits.
+SECONDS_TO_FINISH = 10.0
+_TEMPORARY_PREFIX = "beambert-run-"
+# Keras and the client of BigQuery import these where they are installed. Each takes half a second,
+# and no command uses them through those two. What draws imports matplotlib later.
+_NOT_USED = ("matplotlib", "IPython")
+
+
+# The end of a process
+
+
+class Terminated(SystemExit):
+    """The process has received SIGTERM or SIGHUP, and its children have ended."""
+
+
+class _Ending:
+    """How this process ends.
+
+    Attributes:
+      stderr: copy of the descriptor of stderr, which `quiet_stderr` may hide; -1 if not installed.
+      message: what is printed at the end.
+      undoing: functions that undo what is not to be left behind.
+    """
+
+    stderr = -1
+    message = "beambert: interrupted; run the same command again"
+    undoing: list[Callable[[], object]] = []
+
+
+def install() -> None:
+    """Lets the signals end this process as this module describes; once is enough.
+
+    Call it in the main thread of a process that runs a command. A signal that the process ignores,
+    as one in the background of a shell does, or behind `nohup`, stays ignored.
+    """
+    if _Ending.stderr >= 0:
+        return
+    _Ending.stderr = os.dup(2)
+    readable, writable = os.pipe()
+    os.set_blocking(writable, False)
+    signal.set_wakeup_fd(writable, warn_on_full_buffer=False)
+    # If it were started later, a signal in between would hold the main thread for ever.
+    threading.Thread(target=_watch, args=(readable,), daemon=True).start()
+    for number in _not_ignored():
+        signal.signal(number, _wait_for_end)
+
+
+def _not_ignored() -> list[signal.Signals]:
+    return [number for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+
+
+def set_message(message: str) -> None:
+    """Sets what is printed when a signal ends the process."""
+    _Ending.message = message
+
+
+@contextlib.contextmanager
+def undone_at_end(undo: Callable[[], object]) -> Iterator[None]:
+    """Calls a function if a signal ends the process while the body runs.
+
+    The function runs in another thread while the main thread waits, so it must not wait for the
+    main thread. The newest function is called first.
+    """
+    _Ending.undoing.append(undo)
+    try:
+        yield
+    finally:
+        _Ending.undoing.remove(undo)
+
+
+@contextlib.contextmanager
+def passed_on(terminate: Callable[[], object]) -> Iterator[None]:
+    """Passes the signals on to child processes, and ends only after them.
+
+    Args:
+      terminate: function that sends SIGTERM to the children. A terminal's Ctrl-C reaches them, too,
+        but a second Ctrl-C would end a training without saving.
+
+    Raises:
+      KeyboardInterrupt, Terminated: the process has received SIGINT or another signal, and the body
+        has ended.
+    """
+    received: list[int] = []
+
+    def pass_on(number: int, _: object) -> None:
+        received.append(number)
+        terminate()
+
+    previous = {number: signal.signal(number, pass_on) for number in _not_ignored()}
+    try:
+        yield
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+        if received:
+            interrupt = KeyboardInterrupt()
+            raise interrupt if received[0] == signal.SIGINT else Terminated(128 + received[0])
+
+
+def leave_terminal() -> None:
+    """Drops what is printed to a terminal from now on, which fails once that is gone."""
+    for output in (1, 2):
+        if stat.S_ISCHR(os.fstat(output).st_mode):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), output)
+
+
+def finish(status: object) -> None:
+    """Makes sure that the process ends soon, now that its work is done.
+
+    Args:
+      status: exit status, as `sys.exit` takes it.
+    """
+    if _Ending.stderr < 0:
+        return
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_IGN)  # Nothing is left to be interrupted.
+    code = status if isinstance(status, int) else int(status is not None)
+
+    def end_later() -> None:
+        time.sleep(SECONDS_TO_FINISH)
+        os._exit(code)
+
+    threading.Thread(target=end_later, daemon=True).start()
+
+
+def _wait_for_end(*_: object) -> None:
+    while True:
+        time.sleep(SECONDS_TO_UNDO)
+
+
+def _watch(readable: int) -> None:
+    """Ends the process on the first signal that nobody else handles."""
+    while received := os.read(readable, 1):
+        if signal.getsignal(received[0]) is not _wait_for_end:
+            continue
+        with contextlib.suppress(OSError):  # Nobody may read it any more.
+            os.write(_Ending.stderr, (_Ending.message + "\n").encode())
+            # What other threads print about connections that break is of no use.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+        undoing = threading.Thread(target=_undo, daemon=True)
+        undoing.start()
+        undoing.join(SECONDS_TO_UNDO)
+        os._exit(128 + received[0])
+
+
+def _undo() -> None:
+    if "multiprocessing" in sys.modules:
+        for child in sys.modules["multiprocessing"].active_children():
+            child.kill()
+    for undo in reversed(_Ending.undoing):
+        with contextlib.suppress(Exception):
+            undo()
+    with contextlib.suppress(Exception):
+        sys.stdout.flush()
+
+
+# Temporary files and memory
+
+
+@contextlib.contextmanager
+def temporary_folder() -> Iterator[None]:
+    """Lets `tempfile` use a folder of this process alone, which is deleted at the end."""
+    before = tempfile.tempdir
+    folder = tempfile.mkdtemp(prefix=_TEMPORARY_PREFIX)
+    tempfile.tempdir = folder
+
+    def delete() -> None:
+        shutil.rmtree(folder, ignore_errors=True)
+
+    try:
+        with undone_at_end(delete):
+            yield
+    finally:
+        tempfile.tempdir = before
+        delete()
+
+
+def more_space() -> str:
+    """Returns the advice to a user whose folder for temporary files is full."""
+    folder = pathlib.Path(tempfile.gettempdir())
+    parent = folder.parent if folder.name.startswith(_TEMPORARY_PREFIX) else folder
+    return f"free some space in {parent}, or name another folder in the environment variable TMPDIR"
+
+
+def free_bytes(root: str = "/") -> int | None:
+    """Returns the memory that this process can still take; None if the system does not say.
+
+    That is what the machine has available, or what the limit of the container leaves if that is
+    less.
+
+    Args:
+      root: folder with `proc` and `sys`.
+    """
+    found = [_number(pathlib.Path(root, "proc/meminfo"), r"MemAvailable:\s+(\d+)")]
+    found = [kilobytes * 1024 for kilobytes in found if kilobytes is not None]
+    for folder, limit_file, used_file in (  # control groups of version 2 and 1
+        ("", "memory.max", "memory.current"),
+        ("memory", "memory.limit_in_bytes", "memory.usage_in_bytes"),
+    ):
+        group = pathlib.Path(root, "sys/fs/cgroup", folder)
+        limit, used = _number(group / limit_file), _number(group / used_file)
+        if limit is not None and used is not None:
+            # The system gives back the cache of files before it refuses memory.
+            cache = _number(group / "memory.stat", r"^(?:total_)?inactive_file (\d+)$") or 0
+            found.append(max(limit - used + cache, 0))
+    return min(found, default=None)
+
+
+def _number(path: pathlib.Path, pattern: str = r"^(\d+)$") -> int | None:
+    try:
+        found = re.search(pattern, path.read_text(), re.MULTILINE)
+    except OSError:
+        return None
+    return int(found[1]) if found else None
+
+
+# Loading libraries
+
+
+class _Quiet:
+    """Counts the threads that hide stderr; all threads share the process's one stderr.
+
+    The first thread saves the descriptor and the last one puts it back.
+    """
+
+    lock = threading.Lock()
+    depth = 0
+    saved = -1
+
+
+@contextlib.contextmanager
+def quiet_stderr() -> Iterator[None]:
+    """Hides what native libraries print while they load.
+
+    TensorFlow logs its search for CUDA before any log level applies. A failing import still raises
+    its exception, so nothing important is hidden.
+    """
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    sys.stderr.flush()
+    with _Quiet.lock:
+        _Quiet.depth += 1
+        if _Quiet.depth == 1:
+            _Quiet.saved = os.dup(2)
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, 2)
+            os.close(nowhere)
+    try:
+        yield
+    finally:
+        with _Quiet.lock:
+            _Quiet.depth -= 1
+            if _Quiet.depth == 0:
+                os.dup2(_Quiet.saved, 2)
+                os.close(_Quiet.saved)
+
+
+@contextlib.contextmanager
+def loading() -> Iterator[None]:
+    """Makes imports quiet and quick; put those of TensorFlow, Keras and Beam inside.
+
+    What libraries print to stderr while they load is hidden. An import makes hundreds of thousands
+    of objects that stay, so the garbage collector waits; it took a third of a second each time. In
+    a process that runs a command it does not look at them later either. A failing import still
+    raises.
+    """
+    is_collecting, is_command = gc.isenabled(), _Ending.stderr >= 0
+    gc.disable()
+    try:
+        # Beam adds filters of its own to those of warnings.
+        with warnings.catch_warnings(), quiet_stderr(), hidden(*_NOT_USED if is_command else ()):
+            yield
+    finally:
+        if is_collecting:
+            if is_command:
+                gc.freeze()
+            gc.enable()
+
+
+@contextlib.contextmanager
+def hidden(*names: str) -> Iterator[None]:
+    """Makes libraries that are not loaded yet look as if they were not installed."""
+    absent = [name for name in names if name not in sys.modules]
+    # Importing a module that is None here fails, and whoever wants one of these is ready for that.
+    sys.modules.update(dict.fromkeys(absent))
+    try:
+        yield
+    finally:
+        for name in absent:
+            sys.modules.pop(name, None)  # Of two threads, the first to end removes it.
+
+
+@contextlib.contextmanager
+def logging_restored() -> Iterator[None]:
+    """Undoes what TensorFlow and Beam change in logging; a decorator of functions, too.
+
+    The library absl adds a handler to a root logger that has none as soon as it logs anything.
+    Writing a SavedModel changes the level of absl's logger.
+    """
+    root, absl = logging.root, logging.getLogger("absl")
+    handlers, level = list(root.handlers), absl.level
+    try:
+        yield
+    finally:
+        for handler in [added for added in root.handlers if added not in handlers]:
+            root.removeHandler(handler)
+        absl.setLevel(level)

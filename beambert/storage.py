@@ -1,0 +1,1049 @@
+"""Files and folders, on this machine or on other storage: the one module that opens and lists them.
+
+A path with a scheme is on other storage: gs:// through Google's client, s3:// and hdfs:// through
+Apache Beam. All other paths are on this machine. A function that the storage refuses raises an
+`InputError` that names the path and says why. Importing this module loads no client.
+"""
+
+import contextlib
+import dataclasses
+import glob
+import hashlib
+import io
+import json
+import os
+import re
+import shutil
+import sys
+import tempfile
+import threading
+import uuid
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import Any, BinaryIO, Protocol
+
+from beambert.errors import InputError
+
+# Prefix of files and folders that are being written; a killed run may leave some behind.
+TEMPORARY_PREFIX = "_tmp-"
+# Prefix of the names of lock files, which are temporary too, see `locks`.
+LOCK_PREFIX = f"{TEMPORARY_PREFIX}lock"
+# A command writes this mark into its output folder first and removes it last, see `folders`.
+UNFINISHED_FILE = "_UNFINISHED"
+# Remedies for a folder that is missing.
+CHECK, FINETUNE = "check the path", "name a folder that `beambert finetune` finished"
+# The files that describe models and data are far smaller than this.
+MOST_BYTES = 1 << 28
+_BYTES_AT_A_TIME = 1 << 24
+# Greatest number of deletions in one request to gs://, by its documentation.
+_DELETIONS_A_REQUEST = 100
+# Number of bytes to copy at a time from what a request has brought.
+_BUFFER_BYTES = 1 << 18
+# Number of bytes to request at a time where the end of what is wanted is not near.
+REQUEST_BYTES = 16 << 20
+# Number of bytes to request beyond the expected end, where the last document of a part may end.
+# Each further request there asks for twice as many.
+BYTES_BEYOND = 64 << 10
+# Exceptions of storage that are not `OSError`, by the module that defines them. Only those of
+# loaded modules can occur.
+_FOREIGN_ERRORS = (
+    ("apache_beam.io.filesystem", "BeamIOError"),
+    ("apache_beam.io.aws.clients.s3.messages", "S3ClientError"),
+    ("botocore.exceptions", "BotoCoreError"),
+    ("google.api_core.exceptions", "GoogleAPIError"),
+    ("google.auth.exceptions", "GoogleAuthError"),
+    ("google.cloud.storage.exceptions", "InvalidResponse"),
+    ("hdfs", "HdfsError"),
+    ("tensorflow", "errors.OpError"),
+)
+
+
+# Names and messages
+
+
+def is_local(path: str) -> bool:
+    """Returns whether a path is on this machine."""
+    return "://" not in path
+
+
+def absolute(path: str) -> str:
+    """Returns the absolute path of a file or folder, which all spellings of it share."""
+    return os.path.abspath(path) if is_local(path) else path.rstrip("/")
+
+
+def has_wildcard(path: str) -> bool:
+    """Returns whether a path is a pattern."""
+    return bool(set(path) & set("*?["))
+
+
+def temporary_name(path: str) -> str:
+    """Returns a new path in the folder of a path, to write to and then to rename."""
+    folder, name = os.path.split(path)
+    # In the same folder, the rename stays on one file system.
+    return os.path.join(folder, f"{TEMPORARY_PREFIX}{uuid.uuid4().hex}-{name}")
+
+
+def is_temporary(name: str, final_name: str = "") -> bool:
+    """Returns whether a name is from `temporary_name`; `final_name` limits it to that name."""
+    if not final_name:
+        return name.startswith(TEMPORARY_PREFIX)
+    pattern = f"{TEMPORARY_PREFIX}[0-9a-f]{{32}}-{re.escape(final_name)}"
+    return re.fullmatch(pattern, name) is not None
+
+
+def named(path: str, flag: str = "") -> str:
+    """Returns a path as messages name it: `--flag=path`, or the path alone without a flag."""
+    return f"{flag}={path}" if flag else path
+
+
+def refusal(name: str, done: str, reason: str, remedy: str = "") -> InputError:
+    """Returns the error for an operation that the storage refuses.
+
+    Args:
+      name: file or folder as messages name it, see `named`.
+      done: participle of the operation: "read", "written", …
+      reason: message of the storage.
+      remedy: advice to the user; "" if the reason says enough.
+    """
+    return InputError(f"{name}: cannot be {done} ({reason})" + (remedy and f"; {remedy}"))
+
+
+def storage_errors() -> tuple[type[Exception], ...]:
+    """Returns the exceptions that file systems and their clients raise."""
+    found: list[type[Exception]] = [OSError]
+    for module, name in _FOREIGN_ERRORS:
+        error: Any = sys.modules.get(module)
+        for part in name.split("."):
+            error = getattr(error, part, None)
+        if error is not None:
+            found.append(error)
+    return tuple(found)
+
+
+def reason(error: BaseException) -> str:
+    """Returns the part of a storage's or TensorFlow's exception that helps a user, on one line."""
+    # Beam's own exceptions hold the original ones in a dictionary, by path.
+    for inner in (getattr(error, "exception_details", None) or {}).values():
+        if isinstance(inner, Exception):
+            return reason(inner)
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    text = str(error).strip() or type(error).__name__
+    # In an error of a graph the cause stands between a traceback and the name of the operation.
+    text = re.sub(r"^Graph execution error:.*\n(?=.*\n\t \[\[)", "", text, flags=re.DOTALL)
+    return re.sub(r"\{\{.*?\}\} | \[Op:\w+\]", "", text.splitlines()[0])
+
+
+@contextlib.contextmanager
+def translate_errors(name: str, done: str, remedy: str = "") -> Iterator[None]:
+    """Turns the exceptions of storage into the error of `refusal`.
+
+    Raises:
+      InputError: the storage refuses an operation.
+    """
+    try:
+        yield
+    except InputError:
+        raise
+    except storage_errors() as error:
+        raise refusal(name, done, reason(error), remedy) from error
+
+
+# The file systems
+
+
+@dataclasses.dataclass(frozen=True)
+class FileInfo:
+    """What a storage knows of a file or folder.
+
+    Attributes:
+      path: its path.
+      bytes: size of a file as stored.
+      modified: time of the last change in seconds since 1970; 0 if the storage does not know it.
+      is_folder: whether it is a folder.
+    """
+
+    path: str
+    bytes: int = 0
+    modified: float = 0.0
+    is_folder: bool = False
+
+    @property
+    def name(self) -> str:
+        """The last part of the path."""
+        return self.path.rstrip("/").rpartition("/")[2]
+
+
+class _FileSystem(Protocol):
+    """What a storage has to provide; the functions below do the rest."""
+
+    def info(self, path: str) -> FileInfo | None:
+        """Returns what is known of a file or folder; None if it does not exist."""
+
+    def ls(self, path: str) -> list[FileInfo]:
+        """Returns what is in a folder; nothing if it does not exist."""
+
+    def glob(self, pattern: str) -> list[FileInfo]:
+        """Returns what matches a pattern."""
+
+    def open(self, path: str) -> BinaryIO:
+        """Opens a file to read it as stored; the result is seekable."""
+
+    def create(self, path: str) -> BinaryIO:
+        """Opens a new file for writing."""
+
+    def make_folder(self, path: str) -> None:
+        """Makes a folder and those above it."""
+
+    def copy_file(self, source: str, target: str) -> None:
+        """Copies a file within the storage."""
+
+    def move(self, source: str, target: str) -> None:
+        """Renames a file or folder within the storage, and replaces a file."""
+
+    def delete(self, path: str) -> None:
+        """Deletes a file, or a folder with its content."""
+
+    def delete_files(self, paths: Sequence[str]) -> None:
+        """Deletes files, those that exist."""
+
+
+class _Local:
+    """The file systems of this machine."""
+
+    def info(self, path: str) -> FileInfo | None:
+        try:
+            found = os.stat(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        return FileInfo(path, found.st_size, found.st_mtime, os.path.isdir(path))
+
+    def ls(self, path: str) -> list[FileInfo]:
+        if not os.path.isdir(path):
+            return []
+        found = []
+        for name in os.listdir(path):
+            inner = os.path.join(path, name)
+            found.append(self.info(inner) or FileInfo(inner))  # a link to nothing
+        return found
+
+    def glob(self, pattern: str) -> list[FileInfo]:
+        paths = glob.glob(pattern, recursive=True)
+        return [self.info(path) or FileInfo(path) for path in paths]
+
+    def open(self, path: str) -> BinaryIO:
+        return open(path, "rb")
+
+    def create(self, path: str) -> BinaryIO:
+        self.make_folder(os.path.dirname(path))
+        return open(path, "wb")
+
+    def make_folder(self, path: str) -> None:
+        os.makedirs(path or ".", exist_ok=True)
+
+    def copy_file(self, source: str, target: str) -> None:
+        self.make_folder(os.path.dirname(target))
+        shutil.copyfile(source, target)
+
+    def move(self, source: str, target: str) -> None:
+        os.replace(source, target)
+
+    def delete(self, path: str) -> None:
+        if os.path.isdir(path) and not os.path.islink(path):
+            shutil.rmtree(path)
+        else:
+            os.unlink(path)
+
+    def delete_files(self, paths: Sequence[str]) -> None:
+        for path in paths:
+            with contextlib.suppress(OSError):
+                os.unlink(path)
+
+
+class _GoogleStorage:
+    """gs://, which has objects and no folders: a folder exists as long as objects are in it."""
+
+    def __init__(self) -> None:
+        self._of_thread = threading.local()  # A client keeps its connection and is not shared.
+
+    def _bucket(self, path: str) -> tuple[Any, str]:
+        """Returns the client's bucket of a path, and the name of the object in it."""
+        if not hasattr(self._of_thread, "client"):
+            from google.auth.exceptions import DefaultCredentialsError
+            from google.cloud import storage
+
+            try:
+                client = storage.Client(project=None)
+            except DefaultCredentialsError:  # Public buckets can be read all the same.
+                client = storage.Client.create_anonymous_client()
+            self._of_thread.client = client
+        bucket, _, name = path.removeprefix("gs://").partition("/")
+        return self._of_thread.client.bucket(bucket), name
+
+    def _blob(self, path: str) -> Any:
+        bucket, name = self._bucket(path)
+        return bucket.blob(name)
+
+    def _list(self, path: str, prefix: str, **wanted: Any) -> list[FileInfo]:
+        bucket, _ = self._bucket(path)
+        fields = "items(name,size,updated),prefixes,nextPageToken"
+        found = bucket.list_blobs(prefix=prefix, fields=fields, **wanted)
+        files = [
+            FileInfo(f"gs://{bucket.name}/{blob.name}", blob.size, blob.updated.timestamp())
+            for blob in found
+            if blob.name != prefix or "delimiter" not in wanted
+        ]
+        folders = (f"gs://{bucket.name}/{name.rstrip('/')}" for name in found.prefixes)
+        return [*files, *(FileInfo(folder, is_folder=True) for folder in folders)]
+
+    def info(self, path: str) -> FileInfo | None:
+        path = path.rstrip("/")
+        bucket, name = self._bucket(path)
+        blob = bucket.get_blob(name) if name else None
+        if blob is not None:
+            return FileInfo(path, blob.size, blob.updated.timestamp())
+        has_objects = self._list(path, f"{name}/" if name else "", max_results=1)
+        return FileInfo(path, is_folder=True) if has_objects else None
+
+    def ls(self, path: str) -> list[FileInfo]:
+        _, name = self._bucket(path.rstrip("/"))
+        return self._list(path, f"{name}/" if name else "", delimiter="/")
+
+    def glob(self, pattern: str) -> list[FileInfo]:
+        _, name = self._bucket(pattern)
+        prefix = re.split(r"[*?\[]", name)[0]
+        # Whatever is in a folder beyond the pattern need not be listed.
+        inner = name[len(prefix) :]
+        wanted = {} if "/" in inner or "**" in inner else {"delimiter": "/"}
+        matches = re.compile(_pattern(name)).fullmatch
+        root = pattern.removesuffix(name)
+        found = self._list(pattern, prefix, **wanted)
+        return [info for info in found if matches(info.path.removeprefix(root))]
+
+    def open(self, path: str) -> BinaryIO:
+        return self.open_until(path)
+
+    def open_until(self, path: str, size: int | None = None, end: int | None = None) -> BinaryIO:
+        """Opens an object to read it by ranges, see `RangedFile`."""
+        if size is None:
+            info = self.info(path)
+            if info is None or info.is_folder:
+                raise FileNotFoundError(2, "No such file or directory", path)
+            size = info.bytes
+
+        def read(start: int, count: int) -> bytes:
+            with translate_errors(path, "read", "correct that or leave the file out"):
+                return self.read_range(path, start, count)
+
+        return io.BufferedReader(RangedFile(read, size, end), _BUFFER_BYTES)
+
+    def read_range(self, path: str, start: int, size: int) -> bytes:
+        """Returns at most `size` bytes of an object from `start` on, with one request."""
+        from google.api_core.exceptions import RequestRangeNotSatisfiable
+
+        last = start + size - 1
+        try:
+            return self._blob(path).download_as_bytes(
+                start=start, end=last, raw_download=True, checksum=None
+            )
+        except RequestRangeNotSatisfiable:
+            return b""  # The object ends before.
+
+    def create(self, path: str) -> BinaryIO:
+        return self._blob(path).open("wb", ignore_flush=True)
+
+    def make_folder(self, path: str) -> None:
+        pass
+
+    def copy_file(self, source: str, target: str) -> None:
+        blob, new, token = self._blob(source), self._blob(target), None
+        while True:  # A large object takes several calls.
+            token, *_ = new.rewrite(blob, token=token)
+            if token is None:
+                return
+
+    def move(self, source: str, target: str) -> None:
+        info = self.info(source)
+        if info is None:
+            raise FileNotFoundError(2, "No such file or directory", source)
+        if not info.is_folder:
+            self.copy_file(source, target)
+            self.delete_files([source])
+            return
+        source, target = source.rstrip("/"), target.rstrip("/")
+        _, prefix = self._bucket(f"{source}/")
+        inner = self._list(source, prefix)
+        for file in inner:
+            self.copy_file(file.path, target + file.path.removeprefix(source))
+        self.delete_files([file.path for file in inner])
+
+    def delete(self, path: str) -> None:
+        _, name = self._bucket(path.rstrip("/"))
+        inner = self._list(path, f"{name}/")
+        self.delete_files([path.rstrip("/"), *(file.path for file in inner)])
+
+    def delete_files(self, paths: Sequence[str]) -> None:
+        from google.api_core.exceptions import NotFound
+
+        if len(paths) == 1:
+            with contextlib.suppress(NotFound):
+                self._blob(paths[0]).delete()
+            return
+        for start in range(0, len(paths), _DELETIONS_A_REQUEST):
+            blobs = [self._blob(path) for path in paths[start : start + _DELETIONS_A_REQUEST]]
+            with self._of_thread.client.batch(raise_exception=False):
+                for blob in blobs:
+                    blob.delete()
+
+
+class _BeamStorage:
+    """s3:// and hdfs://, through Apache Beam's file systems."""
+
+    def __init__(self) -> None:
+        from apache_beam.io.filesystem import CompressionTypes
+        from apache_beam.io.filesystems import FileSystems
+
+        self._beam, self._as_stored = FileSystems, CompressionTypes.UNCOMPRESSED
+
+    def _match(self, pattern: str) -> list[FileInfo]:
+        (result,) = self._beam.match([pattern])
+        return [
+            FileInfo(
+                found.path.rstrip("/"),
+                found.size_in_bytes or 0,
+                found.last_updated_in_seconds or 0.0,
+                found.size_in_bytes is None,
+            )
+            for found in result.metadata_list
+        ]
+
+    def info(self, path: str) -> FileInfo | None:
+        path = path.rstrip("/")
+        if self._beam.exists(path):
+            # HDFS has folders, which a pattern does not match.
+            return next(iter(self._match(path)), FileInfo(path, is_folder=True))
+        return FileInfo(path, is_folder=True) if self.ls(path) else None
+
+    def ls(self, path: str) -> list[FileInfo]:
+        try:
+            return self._match(self._beam.join(path, "*"))
+        except storage_errors():  # HDFS raises an error for a folder that does not exist.
+            if self._beam.exists(path):
+                raise
+            return []
+
+    def glob(self, pattern: str) -> list[FileInfo]:
+        return self._match(pattern)
+
+    def open(self, path: str) -> BinaryIO:
+        return self._beam.open(path, compression_type=self._as_stored)
+
+    def create(self, path: str) -> BinaryIO:
+        self.make_folder(self._beam.split(path)[0])
+        return self._beam.create(path, "application/octet-stream", self._as_stored)
+
+    def make_folder(self, path: str) -> None:
+        # Beam raises ValueError for the path of a bucket, which is no object.
+        with contextlib.suppress(FileExistsError, ValueError):
+            if not self._beam.exists(path):
+                self._beam.mkdirs(path)
+
+    def copy_file(self, source: str, target: str) -> None:
+        self._beam.copy([source], [target])
+
+    def move(self, source: str, target: str) -> None:
+        # HDFS refuses a name that is taken, perhaps by a worker that was too slow.
+        if self._beam.exists(source) and self._beam.exists(target):
+            self._beam.delete([target])
+        self._beam.rename([source], [target])
+
+    def delete(self, path: str) -> None:
+        self._beam.delete([path])
+
+    def delete_files(self, paths: Sequence[str]) -> None:
+        self._beam.delete(list(paths))
+
+
+_LOCAL, _GOOGLE_STORAGE = _Local(), _GoogleStorage()
+
+
+def _file_system(path: str) -> _FileSystem:
+    if is_local(path):
+        return _LOCAL
+    return _GOOGLE_STORAGE if path.startswith("gs://") else _BeamStorage()
+
+
+def _pattern(pattern: str) -> str:
+    """Returns a pattern of paths as a regular expression; only `**` matches a slash."""
+    parts = re.split(r"(\*\*|\*|\?|\[[^]]+\])", pattern)
+    known = {"**": ".*", "*": "[^/]*", "?": "[^/]"}
+    return "".join(
+        known.get(part, part if part.startswith("[") else re.escape(part)) for part in parts
+    )
+
+
+class RangedFile(io.RawIOBase):
+    """A file that is read by ranges of bytes; put an `io.BufferedReader` around it."""
+
+    def __init__(self, read: Callable[[int, int], bytes], size: int, end: int | None = None):
+        """Requests nothing yet.
+
+        Args:
+          read: function that returns the bytes of a range, by its first position and its size.
+          size: size of the file in bytes.
+          end: position after the last byte that will probably be wanted; None for the end of the
+            file.
+        """
+        self._read = read
+        self._size = size
+        self._end = size if end is None else end
+        self._beyond = BYTES_BEYOND
+        self._position = 0
+        self._first, self._data = 0, memoryview(b"")
+
+    def readable(self) -> bool:
+        """Returns True."""
+        return True
+
+    def seekable(self) -> bool:
+        """Returns True."""
+        return True
+
+    def tell(self) -> int:
+        """Returns the position."""
+        return self._position
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Changes the position and returns it."""
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
+        self._position = base + offset
+        return self._position
+
+    def readinto(self, buffer: memoryview) -> int:
+        """Reads up to as many bytes as fit; 0 at the end of the file."""
+        if self._position >= self._size:
+            return 0
+        if not self._first <= self._position < self._first + len(self._data):
+            self._request(self._position)
+        offset = self._position - self._first
+        size = min(len(buffer), len(self._data) - offset)
+        buffer[:size] = self._data[offset : offset + size]
+        self._position += size
+        return size
+
+    def _request(self, start: int) -> None:
+        wanted = REQUEST_BYTES
+        if start + wanted >= self._end:
+            wanted = max(self._end - start, 0) + self._beyond
+            if start >= self._end:
+                self._beyond = min(2 * self._beyond, REQUEST_BYTES)
+        self._data = memoryview(b"")  # The old bytes need not stay meanwhile.
+        size = min(wanted, self._size - start)
+        self._first, self._data = start, memoryview(self._read(start, size))
+
+
+# Looking
+
+
+def exists(path: str) -> bool:
+    """Returns whether a file or folder exists.
+
+    Raises:
+      InputError: the storage doesn't answer.
+    """
+    with translate_errors(path, "read"):
+        return _file_system(path).info(path) is not None
+
+
+def is_folder(path: str) -> bool:
+    """Returns whether a folder exists.
+
+    Raises:
+      InputError: the storage doesn't answer.
+    """
+    with translate_errors(path, "read"):
+        info = _file_system(path).info(path)
+    return info is not None and info.is_folder
+
+
+def size(path: str) -> int | None:
+    """Returns the size of a file in bytes; None if it doesn't exist.
+
+    Raises:
+      InputError: the storage doesn't answer.
+    """
+    with translate_errors(path, "read"):
+        info = _file_system(path).info(path)
+    return info.bytes if info else None
+
+
+def sizes(folder: str, names: Sequence[str]) -> list[int | None]:
+    """Returns the size in bytes of each file in a folder; None for a file that doesn't exist.
+
+    It lists the folder: to request each of thousands of shards would keep accelerators waiting.
+
+    Args:
+      folder: path of the folder.
+      names: names of files in it.
+
+    Raises:
+      InputError: the storage doesn't answer.
+    """
+    with translate_errors(folder, "listed"):
+        found = {info.name: info.bytes for info in _file_system(folder).ls(folder)}
+    return [found.get(name) for name in names]
+
+
+def modified(path: str) -> float:
+    """Returns the time at which a file was last written, in seconds since 1970.
+
+    Raises:
+      InputError: the file doesn't exist, or the storage doesn't answer.
+    """
+    with translate_errors(path, "read"):
+        info = _file_system(path).info(path)
+    if info is None:
+        raise refusal(path, "read", "no such file")
+    return info.modified
+
+
+def list_folder(path: str, remedy: str = "") -> list[str]:
+    """Returns the sorted names of the files and folders in a folder; none if it doesn't exist.
+
+    Args:
+      path: path of the folder.
+      remedy: advice for the message if the folder cannot be listed.
+
+    Raises:
+      InputError: the folder cannot be listed.
+    """
+    with translate_errors(path, "listed", remedy):
+        return sorted(info.name for info in _file_system(path).ls(path))
+
+
+def match(pattern: str) -> list[str]:
+    """Returns the sorted paths that match a pattern.
+
+    Raises:
+      InputError: the files cannot be listed.
+    """
+    return [info.path for info in match_files(pattern)]
+
+
+def match_files(pattern: str) -> list[FileInfo]:
+    """Returns what matches a pattern, sorted by path.
+
+    Raises:
+      InputError: the files cannot be listed.
+    """
+    with translate_errors(pattern, "listed"):
+        return sorted(_file_system(pattern).glob(pattern), key=lambda info: info.path)
+
+
+def check_folder(path: str, where: str, remedy: str = CHECK) -> None:
+    """Raises an error for a folder that does not exist on this machine; others are not looked at.
+
+    Args:
+      path: path of the folder.
+      where: the flag with its value, or the path, for the error message.
+      remedy: what to do about it.
+
+    Raises:
+      InputError: there is no such folder.
+    """
+    if is_local(path) and not os.path.isdir(path):
+        raise InputError(f"{where}: no such folder; {remedy}")
+
+
+def check_regular(
+    path: str, flag: str = "", most: int | None = None, remedy: str = "name one"
+) -> None:
+    """Raises an error unless a file is a regular one and not too large.
+
+    A pipe would let a command wait for ever, and a device may never end.
+
+    Args:
+      path: path of a file; one that doesn't exist passes.
+      flag: flag that names the file, for messages.
+      most: greatest number of bytes; None for any.
+      remedy: advice to the user.
+
+    Raises:
+      InputError: it is another thing than a file, or the file is larger.
+    """
+    if is_local(path) and os.path.exists(path) and not os.path.isfile(path):
+        raise refusal(named(path, flag), "read", "it is not a regular file", remedy)
+    if most is not None and (size(path) or 0) > most:
+        raise refusal(
+            named(path, flag), "read", f"it has more than {most:,} bytes", "copy it again"
+        )
+
+
+# Reading
+
+
+def open_file(path: str) -> BinaryIO:
+    """Opens a file to read its bytes as stored; the result is seekable.
+
+    Raises:
+      OSError or another of `storage_errors()`: the file cannot be opened.
+    """
+    return _file_system(path).open(path)
+
+
+def open_until(path: str, size: int | None = None, end: int | None = None) -> BinaryIO:
+    """Opens a file to read a part of it as stored; the result is seekable.
+
+    Args:
+      path: path of the file.
+      size: size of the file in bytes; None if it is not known.
+      end: position after the last byte that will probably be wanted; None for the end of the file.
+
+    Raises:
+      OSError or another of `storage_errors()`: the file cannot be opened.
+    """
+    system = _file_system(path)
+    if isinstance(system, _GoogleStorage):
+        return system.open_until(path, size, end)
+    return system.open(path)
+
+
+def read_range(path: str, start: int, size: int) -> bytes:
+    """Returns some bytes of a file as stored, with one request on gs://.
+
+    Args:
+      path: path of the file.
+      start: position of the first byte.
+      size: number of bytes; the file must have them.
+
+    Raises:
+      EOFError: the file ends earlier.
+    """
+    if not size:
+        return b""
+    system = _file_system(path)
+    if isinstance(system, _GoogleStorage):
+        data = system.read_range(path, start, size)
+    else:
+        with system.open(path) as file:
+            file.seek(start)
+            data = file.read(size)
+    if len(data) < size:
+        raise EOFError(f"{path}: ends at byte {start + len(data)} of {start + size}")
+    return data
+
+
+def read_bytes(path: str, flag: str = "", most: int = MOST_BYTES) -> bytes:
+    """Returns the content of a file, as stored.
+
+    Args:
+      path: path of the file.
+      flag: flag that names the file, for messages.
+      most: greatest number of bytes that it may have.
+
+    Raises:
+      InputError: the file cannot be read, is no regular file or is too large.
+    """
+    check_regular(path, flag, most if is_local(path) else None)
+    with translate_errors(named(path, flag), "read", CHECK), open_file(path) as file:
+        data = b"".join(iter(lambda: file.read(_BYTES_AT_A_TIME), b""))
+    return data
+
+
+def read_start(path: str, count: int) -> bytes:
+    """Returns the first bytes of a file, at most `count`.
+
+    Raises:
+      InputError: the file cannot be read.
+    """
+    with translate_errors(path, "read", "check its permissions"), open_file(path) as file:
+        return file.read(count)
+
+
+def read_text(path: str, flag: str = "") -> str:
+    """Returns the content of a small UTF-8 file, see `read_bytes`."""
+    try:
+        return read_bytes(path, flag).decode()
+    except UnicodeDecodeError as error:
+        raise refusal(named(path, flag), "read", str(error), "save it as UTF-8") from error
+
+
+def read_chunks(path: str) -> Iterator[bytes]:
+    """Yields the content of a large file, 16 MB at a time.
+
+    Raises:
+      InputError: the file cannot be read, or is no regular file.
+    """
+    check_regular(path)
+    with translate_errors(path, "read"), open_file(path) as file:
+        while chunk := file.read(_BYTES_AT_A_TIME):
+            yield chunk
+
+
+def sha256_of(path: str) -> str:
+    """Returns the SHA-256 of a file of any size.
+
+    Raises:
+      InputError: the file cannot be read, or is no regular file.
+    """
+    digest = hashlib.sha256()
+    for chunk in read_chunks(path):
+        digest.update(chunk)
+    return digest.hexdigest()
+
+
+def parse_object(data: bytes | str) -> dict[str, Any]:
+    """Returns a JSON object.
+
+    Raises:
+      ValueError: the data is not JSON, is nested too deeply, names a key twice or is no object.
+    """
+    try:
+        value = json.loads(data, object_pairs_hook=_object)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    if not isinstance(value, dict):
+        raise ValueError(f"it is a {type(value).__name__}, not an object")
+    return value
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"it has the key {twice!r} twice")
+    return value
+
+
+def check_names(names: Iterable[Any]) -> None:
+    """Raises an error for files of a list that are not in the folder of the list.
+
+    Args:
+      names: the names, each a path from the folder.
+
+    Raises:
+      ValueError: a path leaves the folder, or is that of no file.
+    """
+    for name in names:
+        if not isinstance(name, str) or not re.fullmatch(r"(?:\w[\w.-]*/)*\w[\w.-]*", name):
+            raise ValueError(f"it names {name!r}, which is no file in its folder")
+
+
+# Writing
+
+
+def write_bytes(path: str, data: bytes) -> None:
+    """Writes a small file completely or not at all, and makes the folders above it.
+
+    Raises:
+      InputError: the file cannot be written; an older file of that name is unchanged.
+    """
+    with open_atomically(path) as file:
+        file.write(data)
+
+
+@contextlib.contextmanager
+def open_atomically(path: str) -> Iterator[BinaryIO]:
+    """Opens a file for writing. It gets its name only when it is complete.
+
+    Raises:
+      InputError: the file cannot be written, for example because the disk is full.
+    """
+    temporary = temporary_name(path)
+    with create(temporary, path) as file:
+        yield file
+        _close(file, temporary)
+        rename(temporary, path)
+
+
+@contextlib.contextmanager
+def create(path: str, name: str | None = None) -> Iterator[BinaryIO]:
+    """Opens a new file for writing, and deletes it on any failure.
+
+    Args:
+      path: path of the file; the folders above it are made.
+      name: name of the file in messages (default: its path).
+
+    Raises:
+      InputError: the file cannot be written, for example because the disk is full.
+    """
+    remedy = "correct that or choose another folder, then run the same command again"
+    try:
+        with translate_errors(name or path, "written", remedy):
+            file = _file_system(path).create(path)
+            try:
+                yield file
+            finally:
+                _close(file, path)
+    except BaseException:  # This includes an interrupt and errors of the caller.
+        delete_quietly([path])
+        raise
+
+
+def _close(file: BinaryIO, path: str) -> None:
+    if path.startswith("s3://") and not file.closed and not file.tell():
+        # S3 completes no upload without a part, and Beam makes none for an empty file.
+        file.raw._uploader._write_to_s3(b"")  # type: ignore[attr-defined]
+    file.close()
+
+
+def rename(path: str, new: str) -> None:
+    """Gives a file another name in its storage. A file that has that name already is replaced.
+
+    Raises:
+      OSError or another of `storage_errors()`: the file cannot be renamed.
+    """
+    _file_system(path).move(path, new)
+
+
+@contextlib.contextmanager
+def temporary_path(path: str, name: str = "") -> Iterator[str]:
+    """Yields a temporary path, to write a file or folder to that the caller then moves.
+
+    So no command ever reads a half-written file. The temporary file is deleted on any failure.
+
+    Args:
+      path: final path of the file or folder.
+      name: name of the file or folder in messages (default: its path).
+
+    Raises:
+      InputError: the file or folder cannot be written.
+    """
+    temporary = temporary_name(path)
+    try:
+        with translate_errors(name or path, "written"):
+            if folder := os.path.dirname(path):
+                _file_system(folder).make_folder(folder)
+            yield temporary
+    except BaseException:  # This includes an interrupt.
+        with contextlib.suppress(InputError):
+            delete(temporary)
+        raise
+
+
+def make_folder(path: str, flag: str = "") -> None:
+    """Makes a folder and the folders above it, unless it exists or the storage has no folders.
+
+    Raises:
+      InputError: the folder cannot be made.
+    """
+    with translate_errors(named(path, flag), "made"):
+        _file_system(path).make_folder(path)
+
+
+def move(source: str, target: str) -> None:
+    """Moves a file or folder, also to another file system, and replaces an existing target.
+
+    Raises:
+      InputError: the target cannot be written.
+    """
+    with translate_errors(target, "written"):
+        if is_folder(source):
+            delete(target)  # No file system replaces a folder by renaming another one.
+        if source.partition("://")[:2] == target.partition("://")[:2] or (
+            is_local(source) and is_local(target)
+        ):
+            try:
+                _file_system(source).move(source, target)
+                return
+            except OSError as error:
+                if getattr(error, "errno", None) != 18:  # EXDEV: on another local file system
+                    raise
+        copy(source, target)
+        delete(source)
+
+
+def copy(source: str, target: str, left_out: Collection[str] = ()) -> None:
+    """Copies a file or folder, also to another file system.
+
+    Args:
+      source: path of the file or folder.
+      target: path of the copy. An existing file is replaced; an existing folder gets the files.
+      left_out: names in the source folder that are not copied.
+
+    Raises:
+      InputError: the file or folder cannot be copied.
+    """
+    if is_folder(source):
+        make_folder(target)
+        for name in list_folder(source):
+            if name not in left_out:
+                copy(f"{source}/{name}", f"{target}/{name}")
+        return
+    with translate_errors(source, "copied"):
+        system = _file_system(source)
+        if type(system) is type(_file_system(target)):
+            system.copy_file(source, target)
+            return
+        with system.open(source) as there, create(target) as here:
+            shutil.copyfileobj(there, here, _BYTES_AT_A_TIME)
+
+
+def delete(path: str) -> None:
+    """Deletes a file or folder, if it exists.
+
+    Raises:
+      InputError: the file or folder cannot be deleted.
+    """
+    with translate_errors(path, "deleted"):
+        system = _file_system(path)
+        if os.path.lexists(path) if is_local(path) else system.info(path):
+            system.delete(path)
+
+
+def delete_quietly(paths: Sequence[str]) -> None:
+    """Deletes files, and ignores failures, such as that of a file that does not exist."""
+    with contextlib.suppress(*storage_errors()):
+        if paths:
+            _file_system(paths[0]).delete_files(list(paths))
+
+
+def delete_prefixed(folder: str, prefix: str) -> None:
+    """Deletes the files in a folder whose names start with a prefix, but no lock."""
+    names = list_folder(folder)
+    found = [n for n in names if n.startswith(prefix) and not n.startswith(LOCK_PREFIX)]
+    delete_quietly([f"{folder}/{name}" for name in found])
+
+
+def leftovers(folder: str, final_name: str = "") -> list[str]:
+    """Returns the temporary paths in a folder, left by killed commands or in use by others.
+
+    The lock of the folder is not among them.
+
+    Args:
+      folder: folder to search.
+      final_name: name that the files were to get; "" for any name.
+
+    Raises:
+      InputError: the folder cannot be listed.
+    """
+    names = [name for name in list_folder(folder) if is_temporary(name, final_name)]
+    return [os.path.join(folder, n) for n in names if not n.startswith(LOCK_PREFIX)]
+
+
+@contextlib.contextmanager
+def local_copy(path: str, left_out: Collection[str] = ()) -> Iterator[str]:
+    """Yields the path of a file or folder on this machine, for libraries that read only local ones.
+
+    A local one is used as it is. Any other is copied, and the copy is deleted afterwards. Errors
+    about the copy name the original instead.
+
+    Args:
+      path: path of the file or folder. If it doesn't exist, the yielded path doesn't either.
+      left_out: names in the folder that are not copied.
+
+    Raises:
+      InputError: the file or folder cannot be copied.
+    """
+    if is_local(path):
+        yield path
+        return
+    path = path.rstrip("/")
+    with tempfile.TemporaryDirectory(prefix="beambert-") as root:
+        here = os.path.join(root, os.path.basename(path))
+        if exists(path):
+            copy(path, here, left_out)
+        try:
+            yield here
+        except InputError as error:
+            raise InputError(str(error).replace(here, path)) from error

@@ -1,1 +1,0 @@
-"""Files and folders, local or on object storage: reading, writing aside, claiming."""
