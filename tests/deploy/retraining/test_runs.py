@@ -174,7 +174,7 @@ def test_the_least_change_is_for_runs_with_a_baseline(tmp_path):
 
 HOLD = """
 import subprocess, sys, time
-from beambert.pipelines.storage import locks
+from beambert import locks
 with locks.held(sys.argv[1] + '/LOCK', sys.argv[1], is_kept=True) as lock:
     child = subprocess.Popen(["sleep", "60"], pass_fds=lock.descriptors)
     print(child.pid, flush=True)
