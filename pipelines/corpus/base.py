@@ -206,7 +206,7 @@ def _pieces(opened: BinaryIO) -> Iterator[bytes]:
 
 
 def _ended_by(end: bytes, pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Yields the lines of a text that comes in pieces, each with a line feed as its end."""
+    """Yields the lines of data that comes in pieces, each with a line feed as its end."""
     buffered = io.BytesIO()
     for data in pieces:
         *whole, rest = data.split(end)
@@ -260,10 +260,10 @@ class CountedLines:
       pending: number of bytes since the caller has last set it to 0.
     """
 
-    def __init__(self, lines: Iterable[bytes], tell: Callable[[], None]):
+    def __init__(self, lines: Iterable[bytes], report: Callable[[], None]):
         """Takes the lines, and a function that is called every `BYTES_BETWEEN_TALLIES` bytes."""
         self._lines = iter(lines)
-        self._tell = tell
+        self._report = report
         self.number = 0
         self.pending = 0
         self._last = b""
@@ -274,7 +274,7 @@ class CountedLines:
         Raises:
           TooLargeError: too many bytes are pending.
         """
-        untold = 0
+        unreported = 0
         for line in self._lines:
             size = len(line)
             self.number += 1
@@ -283,10 +283,10 @@ class CountedLines:
                 self._last = line
                 raise TooLargeError
             yield line
-            untold += size
-            if untold >= BYTES_BETWEEN_TALLIES:
-                self._tell()
-                untold = 0
+            unreported += size
+            if unreported >= BYTES_BETWEEN_TALLIES:
+                self._report()
+                unreported = 0
 
     def skip_to(self, starts_document: Callable[[bytes], bool]) -> bool:
         """Passes over the lines before the next document; returns False if there is none.
@@ -348,7 +348,7 @@ class Format:
         part: FilePart,
         stored: BinaryIO,
         columns: Columns,
-        tell: Callable[[int], None],
+        report: Callable[[int], None],
         encodings: Sequence[str] = UTF8,
     ) -> Iterator[Document | Skip | Reject]:
         """Yields the documents of a part.
@@ -357,7 +357,8 @@ class Format:
           part: the part to read.
           stored: the part's file, open and seekable, with its bytes as stored.
           columns: columns of the documents, in formats that have columns.
-          tell: function that is called with the number of bytes of the part read so far, as stored.
+          report: function that is called with the number of bytes of the part (as stored) that
+            have been read.
           encodings: encodings that the user declares.
 
         Raises:
@@ -439,7 +440,7 @@ class LineFormat(Format):
         part: FilePart,
         stored: BinaryIO,
         columns: Columns,
-        tell: Callable[[int], None],
+        report: Callable[[int], None],
         encodings: Sequence[str] = UTF8,
     ) -> Iterator[Document | Skip | Reject]:
         """Yields the documents of a part. If the file is corrupt, the last result is a reject.
@@ -457,7 +458,7 @@ class LineFormat(Format):
                 end = b"\r" if ended_by_returns else b"\n"
                 lines_in = functools.partial(utf8_lines, encoding=encoding, end=end)
             lines = CountedLines(
-                self.lines(part, stored, lines_in), lambda: tell(stored.tell() - part.start)
+                self.lines(part, stored, lines_in), lambda: report(stored.tell() - part.start)
             )
             for found in self._read_bounded(lines, columns):
                 yield found if encoding == DEFAULT_ENCODING else _in_encoding(found, encoding)
@@ -468,7 +469,7 @@ class LineFormat(Format):
             yield Reject(lines.number + 1, "corrupt_file", detail)
         except GeneratorExit:
             # The caller stops half-way and needs the number of bytes read so far.
-            tell(stored.tell() - part.start)
+            report(stored.tell() - part.start)
             raise
 
     def _encoding_of(

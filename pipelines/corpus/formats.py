@@ -49,7 +49,7 @@ class Foreign(Format):
         part: FilePart,
         stored: BinaryIO,
         columns: Columns,
-        tell: Callable[[int], None],
+        report: Callable[[int], None],
         encodings: Sequence[str] = UTF8,
     ) -> Iterator[Reject]:
         """Yields the reject of the whole file."""
@@ -72,7 +72,7 @@ class NotText(Foreign):
         part: FilePart,
         stored: BinaryIO,
         columns: Columns,
-        tell: Callable[[int], None],
+        report: Callable[[int], None],
         encodings: Sequence[str] = UTF8,
     ) -> Iterator[Reject]:
         """Yields the reject of the whole file, with its kind."""
@@ -87,7 +87,7 @@ _JSON = Foreign(
         + rb'(?:\[\s*\{\s*"|\[\s*"(?:[^"\\]|\\.)*"\s*(?:,\s*"|\]\s*\Z)|\{[ \t]*\r?\n\s*")',
         re.DOTALL,
     ),
-    "is JSON, but not JSON Lines; write each object on a line of its own (jq -c '.[]' does it for "
+    "is JSON, but not JSON Lines; write one object on each line (jq -c '.[]' does it for "
     "an array, jq -c . for an object)",
 )
 _FOREIGN = (

@@ -91,7 +91,7 @@ def read_part(
     """
     reported = 0
 
-    def tell(done: int) -> None:
+    def report(done: int) -> None:
         nonlocal reported
         done = max(reported, min(done, part.bytes))
         progress.add(bytes=done - reported)
@@ -101,8 +101,8 @@ def read_part(
         beginning = _sample(part.file.path, stored) if part.format == AUTO else b""
         stored.seek(0)
         found = _format_of(part.file, beginning, dataclasses.replace(options, format=part.format))
-        yield from found.read(part, stored, options.columns, tell, options.encodings)
-    tell(part.bytes)
+        yield from found.read(part, stored, options.columns, report, options.encodings)
+    report(part.bytes)
 
 
 def sample_documents(files: Sequence[InputFile], options: ReadOptions) -> list[Document]:

@@ -181,7 +181,7 @@ class _Table(LineFormat):
         part: FilePart,
         stored: BinaryIO,
         columns: Columns,
-        tell: Callable[[int], None],
+        report: Callable[[int], None],
         encodings: Sequence[str] = UTF8,
     ) -> Iterator[Document | Skip | Reject]:
         """Yields the documents of a file.
@@ -190,7 +190,7 @@ class _Table(LineFormat):
           InputError: the file has no such column, or two of them.
         """
         with _naming(part.file):
-            yield from super().read(part, stored, columns, tell, encodings)
+            yield from super().read(part, stored, columns, report, encodings)
 
     def read_lines(
         self, lines: Iterable[bytes], columns: Columns = TEXT_ALONE
@@ -337,14 +337,14 @@ class Parquet(Format):
         part: FilePart,
         stored: BinaryIO,
         columns: Columns,
-        tell: Callable[[int], None],
+        report: Callable[[int], None],
         encodings: Sequence[str] = UTF8,
     ) -> Iterator[Document | Skip | Reject]:
         """Yields the documents of a part's row groups, see `read_parquet`."""
         rows = count_rows(stored, part.sections)
         with _naming(part.file):
             for number, found in enumerate(read_parquet(stored, columns, part.sections), 1):
-                tell(part.bytes * number // max(rows, number))
+                report(part.bytes * number // max(rows, number))
                 yield found
 
 

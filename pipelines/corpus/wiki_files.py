@@ -2,7 +2,7 @@
 
 Wikimedia's multistream dumps are divided among workers. Such a dump consists of many bzip2 streams
 of 100 pages each. The first stream holds the beginning of the XML before the pages, and the last
-one its end. An index, a file of its own next to the dump, lists the byte offset of each page's
+one its end. An index, a separate file next to the dump, lists the byte offset of each page's
 stream (meta.wikimedia.org, "Data dumps/Dump format", section "Multistream dumps").
 """
 
@@ -445,7 +445,7 @@ def _drop_tables(text: str, counts: Counter[str]) -> str:
     def is_of_table(line: str) -> bool:
         if line.startswith(("|", "{|")):
             return True
-        # A heading of a table has attributes, or is no sentence.
+        # A heading of a table has attributes, or is not a sentence.
         return line[0] == "!" and ("|" in line or "=" in line or not _SENTENCE_END.search(line))
 
     return _drop_lines(text, is_of_table, counts, "table_row")
@@ -487,7 +487,7 @@ def _nested(text: str) -> Iterator[tuple[int, str, bool]]:
 
 
 def _show_links(text: str, counts: Counter[str]) -> str:
-    """Puts the shown text in the place of links, and drops pictures and categories."""
+    """Replaces links by the text that they show, and drops pictures and categories."""
     opened: list[list[str]] = []
     out: list[str] = []
     position = 0

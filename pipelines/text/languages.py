@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 # Least probability of the wanted languages (default of --min_language_probability): that of FineWeb
 # for English (Penedo et al. 2024, arXiv 2406.17557, section 3.3).
 MIN_PROBABILITY = 0.65
-# Number of stretches of a long text that are looked at, evenly spread over it, and of characters in
+# Number of segments of a long text that are looked at, evenly spread over it, and of characters in
 # each.
-STRETCHES, STRETCH_CHARACTERS = 4, 100
+SEGMENTS, SEGMENT_CHARACTERS = 4, 100
 # A word, perhaps of several parts, and what stands around it. Shorter words in capitals are names.
 _WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
 _AROUND_WORD = re.compile(r"^\W+|\W+$")
 _LONGEST_NAME_IN_CAPITALS = 4
 # Number of languages of the model.
 _LANGUAGES = 176
-# Least share of the texts that tell their language in which the same one must be found.
+# Least share of the documents whose language is found that must have the same one.
 _MOST_TEXTS = 0.6
 # First word of the Unicode names of a script's letters -> code of a language that has it and rules
 # for its sentences.
@@ -51,7 +51,7 @@ _LOOKED_AT = 10_000
 
 
 def check_languages(languages: Sequence[str]) -> None:
-    """Refuses languages that the model doesn't know; none need no model.
+    """Checks that the model knows some languages; no languages need no model.
 
     Raises:
       InputError: the model doesn't know a language, or the package is missing.
@@ -63,7 +63,7 @@ def check_languages(languages: Sequence[str]) -> None:
         if language not in known:
             near = _near(language, known)
             raise InputError(
-                f"--keep_languages={language}: is no language that the model knows; it takes codes "
+                f"--keep_languages={language}: is not a language of the model; it takes codes "
                 f"of ISO 639, such as {', '.join(near)}"
             )
 
@@ -80,13 +80,13 @@ def language_probability(text: str, languages: Sequence[str]) -> float:
 
 
 def sample_of(text: str) -> str:
-    """Returns a short text as it is, and stretches of a long one with spaces between them."""
-    size = STRETCHES * STRETCH_CHARACTERS
+    """Returns a short text as it is, and segments of a long one with spaces between them."""
+    size = SEGMENTS * SEGMENT_CHARACTERS
     if len(text) <= size:
         return text
-    step = (len(text) - STRETCH_CHARACTERS) // (STRETCHES - 1)
-    starts = (n * step for n in range(STRETCHES))
-    return " ".join(text[start : start + STRETCH_CHARACTERS] for start in starts)
+    step = (len(text) - SEGMENT_CHARACTERS) // (SEGMENTS - 1)
+    starts = (n * step for n in range(SEGMENTS))
+    return " ".join(text[start : start + SEGMENT_CHARACTERS] for start in starts)
 
 
 def words_of(text: str) -> str:
@@ -163,7 +163,7 @@ def language_notes(texts: Sequence[str], language: str) -> list[str]:
 
 
 def _language_of(text: str) -> str:
-    """Returns the code of a text's language; empty if it doesn't tell."""
+    """Returns the code of the language that the script of a text suggests, or ""."""
     letters = sum(map(str.isalpha, text))
     beyond = Counter(
         unicodedata.name(character, "").partition(" ")[0]

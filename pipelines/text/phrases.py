@@ -27,8 +27,8 @@ _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 MOST_CHARACTERS = 1 << 20
 # The block of Unicode that has the accents which letters are composed with.
 _FIRST_ACCENT, _LAST_ACCENT = 0x300, 0x36F
-# Number of places of the table by the first bits of a hash, for each phrase and in all. It tells at
-# once of nearly all runs of words that they are no phrase.
+# Number of entries of the table by the first bits of a hash, for each phrase and in all. It shows
+# at once that nearly all runs of words are not phrases.
 _PLACES_PER_PHRASE, _MOST_PLACES = 16, 1 << 24
 # Number of characters for a word in the runs of scripts without spaces. Words of Chinese have one
 # or two characters, seldom more; those of Thai have more.
@@ -72,10 +72,10 @@ def find_words(text: str) -> Words:
     """
     codes = _codes(text)
     lower, classes = (table[codes] for table in _tables())
-    places = None
+    positions = None
     if not classes.all():
-        places = np.flatnonzero(classes)
-        lower, classes = lower[places], classes[places]
+        positions = np.flatnonzero(classes)
+        lower, classes = lower[positions], classes[positions]
     of_word = classes >= _OF_WORD
     # A character begins a word unless it continues the one before it.
     goes_on = (classes[1:] == _OF_WORD) & (classes[:-1] == _OF_WORD)
@@ -89,8 +89,8 @@ def find_words(text: str) -> Words:
     hashes = sums[last] - sums[starts] + lower[starts] * powers[starts]
     hashes = _mix(hashes * inverse_powers[starts])
     unspaced = classes[starts] == _WORD
-    if places is not None:
-        starts, last = places[starts], places[last]
+    if positions is not None:
+        starts, last = positions[starts], positions[last]
     return Words(hashes, starts, last + 1, unspaced)
 
 
@@ -267,7 +267,7 @@ class Phrases:
                     first = start + int(words.starts[position])
                     behind = start + int(words.ends[position + n - 1])
                     number = int(np.searchsorted(ends, first, "right"))
-                    if behind <= ends[number]:  # A phrase of two texts is none.
+                    if behind <= ends[number]:  # A phrase doesn't span two texts.
                         match = (first, behind, source)
                         found[number] = min(found.get(number, match), match)
         return {

@@ -42,7 +42,7 @@ class TextOptions:
       segmenter: how words are found in scripts without spaces, see `sentences.mark_words`.
       scrub, phone_regions, scrub_model: what is replaced in the documents that are kept, see
         `scrubbing.scrub`.
-      finds_unspaced: whether to tell which sentences have no space before them, see `SplitText`. It
+      finds_unspaced: whether to find which sentences have no space before them, see `SplitText`. It
         is for tokenizers that mark words by spaces.
     """
 
@@ -105,7 +105,7 @@ def add_text_flags(group: FlagGroup) -> None:
         default="",
         metavar="NAME",
         help="column of JSON Lines, Parquet, CSV and TSV that names the language of each document, "
-        "such as de, zh-Hant or tha_Thai, in place of --language; a null leaves that",
+        "such as de, zh-Hant or tha_Thai, instead of --language; a null means --language",
     )
     add(
         "--sentences",
@@ -144,7 +144,7 @@ def add_text_flags(group: FlagGroup) -> None:
         default=(),
         metavar="CODE[,CODE]",
         help="ISO 639 codes of the languages to keep; documents in others are dropped, as a model "
-        "of 176 languages tells them (default: all; needs beambert[language])",
+        "of 176 languages finds (default: all; needs beambert[language])",
     )
     add(
         "--min_language_probability",
@@ -181,7 +181,7 @@ def add_text_flags(group: FlagGroup) -> None:
         "--scrub_model",
         default="",
         metavar="NAME",
-        help="installed model of spaCy's, or the folder of one, by which presidio finds names of "
+        help="installed model of spaCy, or the folder of one, by which presidio finds names of "
         "persons and places in all documents (needs beambert[recognizer])",
     )
     add(

@@ -7,7 +7,7 @@ holds nothing that a rule finds.
 A rule first looks for what has the right form and then checks what can be checked: the sums of
 digits, the numbering plans, the registered lengths. A number that fails the check stays.
 
-No rule finds persons, places and the like; presidio does, with a model of spaCy's that must be
+No rule finds persons, places and the like; presidio does, with a model of spaCy that must be
 installed. presidio-analyzer (MIT) joins the named entities of the model with patterns, sums of
 digits and words of context, such as those of social security numbers. Its entities have names in
 capitals; here they are in small letters, so that PERSON is `person` and US_SSN is `us_ssn`.
@@ -46,7 +46,7 @@ _AFTER_URL = ".,;:!?'’)]…*_"
 # RFC 5321, section 4.1.2 with RFC 5322, section 3.2.3: a dot-string or a quoted string, then a
 # domain or an address literal. The lengths are those of RFC 5321, section 4.5.3.1. Letters may be
 # of any script (RFC 6531), but scripts without spaces and others never mix: what stands there
-# before an address is no part of it.
+# before an address is not a part of it.
 _PUNCTUATION = r"\s«»“”\u2000-\u206f\u3000-\u303f\uff00-\uff0f"
 _ATOM = rf"[^\x00-\x20\"(),.:;<>@\[\\\]{_PUNCTUATION}{UNSPACED}]"
 _LETTER = rf"[^\x00-\x2f:-@\[-`{{-\x7f{_PUNCTUATION}{UNSPACED}]"
@@ -75,7 +75,7 @@ _IN_IBAN = re.compile(r"\d\d(?<=[A-Z]{2}..)")
 _CARD = re.compile(
     r"\d(?<![\w/-].)(?<!\d\..)(?<!\b0,.)(?:[ -]?\d){11,18}(?![\w/]|[.-]\d)", re.ASCII
 )
-# Numbers of digits in the groups of a card beside other numbers, such as its date and its code.
+# Numbers of digits in the groups of a card next to other numbers, such as its date and its code.
 _GROUPS = frozenset(((14,), (15,), (16,), (4, 4, 4, 4), (4, 6, 5), (4, 6, 4)))
 # The first digits that the payment networks have, from their own pages as Wikipedia lists them
 # ("Payment card number"): American Express, Diners Club, JCB, Visa, Mastercard, UnionPay, Discover,
@@ -87,7 +87,7 @@ _NETWORK = re.compile(
 # Seven digits or more (ITU-T E.164 has at most fifteen) with what may stand among them.
 _AMONG = r"[ ()\[\]./~‐-―−-]{0,4}"
 _DIGITS = re.compile(rf"[+(\[\d](?<!\w.){_AMONG}(?:\d{_AMONG}){{5,18}}\d", re.ASCII)
-# A date with slashes beside a number keeps the library from it.
+# A date with slashes next to a number keeps the library from finding it.
 _DATE = re.compile(r"(?<![\d/])\d{1,2}/\d{1,2}/(?:\d{4}|\d\d)(?![\d/])", re.ASCII)
 # Words before numbers that are no telephone's, and no host's: those of catalogues and of parts of
 # texts and programs.
@@ -113,7 +113,7 @@ _MOST_NUMBERS = 16
 # Decimals, also several, but for a country's code before a point (RFC 5733, section 2.5); and a
 # version, which has a 0 alone between points.
 _DECIMALS = re.compile(r"\W?(?:\+\d{4})?\d+\.\d+(?:[ ,]+\d+\.\d+)*\W?|.*\.0\..*", re.ASCII)
-# Numbers beside each other, as in tables, and spans of years.
+# Numbers next to each other, as in tables, and spans of years.
 _NO_PHONE = re.compile(r"(?<!\d)\d[^\d()]+\d(?!\d)|\A\W?(?:1\d|20)\d\d\D{1,3}(?:1\d|20)\d\d\Z")
 # Number of characters on both sides of these that the library gets, such as "tel." or "ext. 12".
 _AROUND = 24
@@ -128,7 +128,7 @@ RULES = {
     "ip_address": "ip",
     "phone_number": "phone",
 }
-# Least score of what is replaced: that which presidio gives a weak pattern beside a word of its
+# Least score of what is replaced: that which presidio gives a weak pattern next to a word of its
 # context (min_score_with_context_similarity of its LemmaContextAwareEnhancer). Names have 0.85.
 LEAST_SCORE = 0.4
 # Labels of spaCy's models that presidio's own table lacks; they are those of its conf/spacy.yaml.
@@ -252,7 +252,7 @@ def _phones(text: str, regions: Sequence[str]) -> Iterator[Span]:
         if start < done or "+" not in match[0] and _are_beside_each_other(match[0], is_table):
             continue
         before = text[max(line_start, start - _AROUND) : start]
-        if match[0].isdigit() and not _is_written_as_telephone_s(before, match[0]):
+        if match[0].isdigit() and not _is_written_as_telephone(before, match[0]):
             continue
         # A number never goes on in another line.
         first, last = max(done, start - _AROUND, line_start), min(end + _AROUND, line_end)
@@ -264,7 +264,7 @@ def _phones(text: str, regions: Sequence[str]) -> Iterator[Span]:
             # These words may stand at the end of the line before.
             before = text[max(0, start - _AROUND) : start]
             is_whole = not re.search(r"\d[eE]?\Z", before) and not text[end : end + 1].isdigit()
-            if is_whole and _is_written_as_telephone_s(before, text[start:end]):
+            if is_whole and _is_written_as_telephone(before, text[start:end]):
                 yield start, end
             done = end
 
@@ -282,7 +282,7 @@ def _are_beside_each_other(numbers: str, is_table: bool) -> bool:
 
 
 def _numbers(text: str, regions: Sequence[str], is_strict: bool = False) -> list[Span]:
-    """Returns the places of telephone numbers in a text, which may be those of several regions.
+    """Returns the spans of telephone numbers in a text, which may be those of several regions.
 
     Args:
       text: some words of a line.
@@ -293,18 +293,18 @@ def _numbers(text: str, regions: Sequence[str], is_strict: bool = False) -> list
     leniency = library.Leniency.STRICT_GROUPING if is_strict else library.Leniency.VALID
     for region in regions:
         for at in library.PhoneNumberMatcher(text, region, leniency):
-            start = at.start + _opens_in_vain(at.raw_string)
+            start = at.start + _has_unclosed_bracket(at.raw_string)
             if all(at.end <= before or behind <= start for before, behind in found):
                 found.append((start, at.end))
     return sorted(found)
 
 
 def _numbers_among_others(text: str, run: Span, regions: Sequence[str]) -> list[Span]:
-    """Returns the places of telephone numbers among others that only spaces part from them.
+    """Returns the spans of telephone numbers that only spaces separate from other numbers.
 
     Args:
       text: some words of a line.
-      run: place of all these numbers.
+      run: span of all these numbers.
       regions: see `_numbers`.
     """
     pieces = [
@@ -323,7 +323,7 @@ def _numbers_among_others(text: str, run: Span, regions: Sequence[str]) -> list[
     return sorted(found)
 
 
-def _is_written_as_telephone_s(before: str, number: str) -> bool:
+def _is_written_as_telephone(before: str, number: str) -> bool:
     """Returns whether a number has a sign of being a telephone's, and none of another kind."""
     if _CATALOGUE.search(before):
         return False
@@ -332,7 +332,7 @@ def _is_written_as_telephone_s(before: str, number: str) -> bool:
     return has_sign or _TELEPHONE.search(before) is not None
 
 
-def _opens_in_vain(number: str) -> bool:
+def _has_unclosed_bracket(number: str) -> bool:
     """Returns whether a number begins with a bracket that is closed behind it.
 
     The library takes such a bracket along.
@@ -357,7 +357,7 @@ _LONGEST = max(map(len, PLACEHOLDERS.values()))
 
 
 def check_scrubbing(names: Sequence[str], regions: Sequence[str], model: str = "") -> None:
-    """Refuses what nothing is known of; nothing to replace needs no package.
+    """Checks the values of --scrub, --phone_regions and --scrub_model.
 
     Args:
       names, regions, model: see `scrub`.
@@ -391,7 +391,7 @@ def check_scrubbing(names: Sequence[str], regions: Sequence[str], model: str = "
     for region in regions:
         if region not in known:
             raise InputError(
-                f"--phone_regions={region}: is no region with a numbering plan; name regions by "
+                f"--phone_regions={region}: is not a region with a numbering plan; name regions by "
                 "their codes of ISO 3166, such as US,GB,DE"
             )
 
@@ -405,7 +405,7 @@ def scrub(
       text: a document; what is replaced stands in one line.
       names: what to replace, keys of `PLACEHOLDERS`; with a model, also what it and presidio find.
       regions: codes of ISO 3166 of the countries whose numbers may lack the country's code.
-      model: model of spaCy's, see `check_recognition`; "" for none.
+      model: model of spaCy, see `check_recognition`; "" for none.
     """
     counts: Counter[str] = Counter()
     finders: Mapping[str, Callable[[str], Iterator[Span]]] = {
@@ -430,7 +430,7 @@ def scrub(
 
 
 def _replaced(text: str, found: Sequence[tuple[Span, str]]) -> str:
-    """Returns a text with other words at places, which are in their order."""
+    """Returns a text with some spans, which are in order, replaced by words."""
     kept, end = [], 0
     for (start, behind), word in found:
         kept += [text[end:start], word]
@@ -439,7 +439,7 @@ def _replaced(text: str, found: Sequence[tuple[Span, str]]) -> str:
 
 
 def _without_placeholders(text: str, span: Span) -> Iterator[Span]:
-    """Yields the parts of a place outside of placeholders, each in a line, that have a letter."""
+    """Yields the parts of a span outside of placeholders, each in a line, that have a letter."""
     start, end = span
     around = _STAYS.finditer(text, max(0, start - _LONGEST), end + _LONGEST)
     for before, behind in [*(at.span() for at in around), (end, end)]:
@@ -477,18 +477,18 @@ def _missing(package: str) -> InputError:
 
 
 def check_recognition(names: Sequence[str], model: str) -> None:
-    """Refuses names that nothing finds, and models that cannot be used.
+    """Checks that a model can be used and finds some names.
 
     Args:
       names: names of presidio's entities, in small letters.
-      model: name of an installed package of spaCy's models, or path of the folder of one.
+      model: name of an installed package with a model of spaCy, or path of the folder of one.
 
     Raises:
       InputError: there is one, or a package is missing.
     """
     for name in names:
         if name in RULES:
-            raise InputError(f"--scrub={name}: is a rule of its own; write {RULES[name]}")
+            raise InputError(f"--scrub={name}: is found by a rule; write {RULES[name]}")
     engine, language = _engine(model)
     known = sorted(
         {entity.lower() for entity in engine.get_supported_entities(language)} - {*RULES}
@@ -521,9 +521,9 @@ def describe_model(model: str) -> dict[str, str]:
 
 
 def recognize(text: str, names: Sequence[str], model: str) -> list[tuple[Span, str]]:
-    """Returns the places of what is found in a text, with their names, in their order.
+    """Returns the spans of what is found in a text, with their names, in order.
 
-    Places that overlap become one, of the name with the greatest score, so that nothing that was
+    Spans that overlap become one, of the name with the greatest score, so that nothing that was
     found stays.
 
     Args:
@@ -546,10 +546,10 @@ def recognize(text: str, names: Sequence[str], model: str) -> list[tuple[Span, s
 
 
 def joined(found: Sequence[tuple[Span, float, str]]) -> list[tuple[Span, str]]:
-    """Returns places that don't overlap, of places with scores and names that may.
+    """Returns spans that don't overlap, made of spans with scores and names that may.
 
     Args:
-      found: place, score and name of each.
+      found: span, score and name of each.
     """
     groups: list[list[tuple[Span, float, str]]] = []
     end = -1
@@ -567,7 +567,7 @@ def joined(found: Sequence[tuple[Span, float, str]]) -> list[tuple[Span, str]]:
 
 
 def pieces(text: str, most: int = PIECE_CHARACTERS) -> Iterator[Span]:
-    """Yields the places of the parts of a text: whole lines, or whole words of a long line.
+    """Yields the spans of the parts of a text: whole lines, or whole words of a long line.
 
     Args:
       text: a document.
@@ -591,7 +591,7 @@ def resolved(model: str) -> str:
 
 @functools.cache
 def _language(model: str) -> "Language":
-    """Returns a model of spaCy's, with the components that are needed.
+    """Returns a model of spaCy, with the components that are needed.
 
     Raises:
       InputError: it is not there, cannot be loaded, or finds no names; or a package is missing.
@@ -603,7 +603,7 @@ def _language(model: str) -> "Language":
     is_folder = pathlib.Path(model).is_dir()
     if not is_folder and not spacy.util.is_package(model):
         raise InputError(
-            f"--scrub_model={model}: no model of spaCy's is installed under that name, nor is "
+            f"--scrub_model={model}: no model of spaCy is installed under that name, nor is "
             "there such a folder; install one, as with `python -m spacy download en_core_web_sm`"
         )
     try:
@@ -628,7 +628,7 @@ def _engine(model: str) -> tuple["AnalyzerEngine", str]:
         from presidio_analyzer.nlp_engine import NerModelConfiguration, SpacyNlpEngine
     except ImportError as error:
         raise _missing_presidio() from error
-    # It tells at length which recognizers other languages would have.
+    # It reports at length which recognizers other languages would have.
     logging.getLogger("presidio-analyzer").setLevel(logging.ERROR)
     labels = {
         label

@@ -58,7 +58,7 @@ _STAND_INS: Mapping[str, tuple[tuple[re.Pattern[str], str], ...]] = {
     # "Dr", "Prof", "Pandit", "the late", "rupees", and the parts of "BC".
     "hi": ((re.compile(r"(?:(?<=\bडॉ)|(?<=\bप्रो)|(?<=\bपं)|(?<=\bस्व)|(?<=\bरु)|(?<=\bई))\."), ","),),
     **dict.fromkeys(("ru", "uk", "be", "bg", "sr", "mk"), (_CYRILLIC,)),
-    # The khan ends a sentence, the bariyoosan a text.
+    # The khan ends a sentence, the bariyoosan a document.
     "km": ((re.compile("[។៕]"), _STOP),),
 }
 # Thai has no mark for the end of a sentence. A space stands between sentences, and also inside of
@@ -79,8 +79,8 @@ SHORTEST_THAI = 20
 _DIVIDED = re.compile(
     r"\b[^\W\d_]{2,}-[ \n](?!(?:and|or|to|und|oder|bis|et|ou|en|of|och)\b)[a-zß-ÿ]{2,}"
 )
-# Least share of the words that are divided, to tell. Scanned pages of 10 words a line, of which
-# each tenth ends within a word, have 1 %.
+# Least share of the words that are divided, for a warning. Scanned pages of 10 words a line, of
+# which each tenth ends within a word, have 1 %.
 _LEAST_SHARE = 0.001
 _LEAST_COUNT = 5
 
@@ -92,7 +92,7 @@ LANGUAGES_OF = {ICU: ("zh", "ja", "th", "lo", "km", "my"), SUDACHI: ("ja",)}
 SEGMENTERS = (NO_SEGMENTER, *LANGUAGES_OF)
 # Segmenter -> the packages whose versions decide the words.
 PACKAGES = {NO_SEGMENTER: (), ICU: ("icu4py",), SUDACHI: ("sudachipy", "sudachidict-small")}
-# Codes of a character: whether it begins a word is told by the vocabulary, or here.
+# Codes of a character: whether it begins a word is decided by the vocabulary, or here.
 BY_VOCABULARY, CONTINUES, BEGINS = range(3)
 # Number of characters for one call of Sudachi, which takes up to 49,149 bytes.
 _CHARACTERS_AT_A_TIME = 10_000
@@ -158,7 +158,7 @@ def _segments(text: str, language: str) -> list[str]:
     # The parser of a command's flags imports this module, and needs no splitter.
     import sentencex
 
-    known = stand_in(text, language)
+    known = with_stand_ins(text, language)
     segments = sentencex.segment(language, known)
     if known == text:
         return segments
@@ -234,7 +234,7 @@ def _cut(text: str, start: int, end: int) -> int:
     return end if at < 0 else at + 1
 
 
-def stand_in(text: str, language: str) -> str:
+def with_stand_ins(text: str, language: str) -> str:
     """Returns a text of the same length, whose sentences the splitter ends where `text` has them.
 
     Args:
@@ -278,7 +278,7 @@ def divided_word_notes(texts: Iterable[str]) -> list[str]:
 
 
 def check_segmenter(name: str, language: str, language_column: str, hides_words: bool) -> None:
-    """Refuses a segmenter that has no effect, knows not the language, or isn't installed.
+    """Checks that a segmenter has an effect, knows the language, and is installed.
 
     Args:
       name: value of --segmenter.
@@ -302,13 +302,13 @@ def check_segmenter(name: str, language: str, language_column: str, hides_words:
     known = LANGUAGES_OF[name]
     if name == SUDACHI and language_column:
         raise InputError(
-            f"{flag}: knows Japanese alone, and cannot be given beside "
+            f"{flag}: knows Japanese alone, and cannot be given with "
             f"--language_column={language_column}; give --segmenter={ICU}, which goes by the script"
         )
     if language not in known and not language_column:
         raise InputError(
-            f"{flag}: knows the words of {', '.join(known)}, and --language={language} is none of "
-            "these; name the language of the text, or leave --segmenter out"
+            f"{flag}: knows the words of {', '.join(known)}, but not of "
+            f"--language={language}; name the language of the text, or leave --segmenter out"
         )
     _make(name)
 
@@ -327,9 +327,9 @@ def mark_words(texts: Sequence[str], name: str) -> np.ndarray:
     segmenter, start = _make(name), 0
     for text in texts:
         if is_unspaced[start : start + len(text)].any():
-            # Half of a character of broken JSON is no text to a library.
+            # The library takes no half of a surrogate pair, which broken JSON may have.
             whole = text.encode("utf-8", "replace").decode()
-            begins[[start + place for place in segmenter(whole)]] = True
+            begins[[start + offset for offset in segmenter(whole)]] = True
         start += len(text)
     of_words = np.where(begins, np.uint8(BEGINS), np.uint8(CONTINUES))
     return np.where(is_unspaced, of_words, np.uint8(BY_VOCABULARY))
@@ -353,7 +353,7 @@ def segmenter_notes(texts: Iterable[str], name: str, hides_words: bool) -> list[
         return []
     return [
         "masks: no spaces separate the words of this text, so that a single Chinese character and "
-        "a whole stretch of kana or Thai count as words; --segmenter finds the words"
+        "a whole run of kana or Thai count as words; --segmenter finds the words"
     ]
 
 
@@ -369,12 +369,12 @@ def _icu() -> Segmenter:
         raise _missing(ICU, "icu4py") from error
 
     def starts(text: str) -> Iterable[int]:
-        places = [start for start, _ in WordBreaker(text, "und").segments()]
+        found = [start for start, _ in WordBreaker(text, "und").segments()]
         # ICU counts in halves of UTF-16, of which rare characters and emoji have two.
         if max(text) <= "\uffff":
-            return places
+            return found
         halves = np.cumsum([0, *(1 + (character > "\uffff") for character in text)])
-        return np.searchsorted(halves, places)
+        return np.searchsorted(halves, found)
 
     return starts
 

@@ -12,8 +12,8 @@ from support.absent_packages import without
 from beambert.errors import InputError
 from beambert.pipelines.text.filters import FilterSettings, drop_reason
 from beambert.pipelines.text.languages import (
-    STRETCH_CHARACTERS,
-    STRETCHES,
+    SEGMENT_CHARACTERS,
+    SEGMENTS,
     check_languages,
     known_languages,
     language_probability,
@@ -65,7 +65,7 @@ def test_the_threshold():
 def test_a_long_document_is_known_by_stretches():
     half = PREAMBLES["German"] * 30
     text = PREAMBLES["English"][:300] + "\n" + half
-    assert len(sample_of(text)) == STRETCHES * STRETCH_CHARACTERS + STRETCHES - 1
+    assert len(sample_of(text)) == SEGMENTS * SEGMENT_CHARACTERS + SEGMENTS - 1
     assert sample_of(text)[-50:] in text[-60:] and sample_of(text)[:50] == text[:50]
     assert drop_reason(text, FilterSettings(languages=("de",))) is None
     assert sample_of(text[:400]) == text[:400]
@@ -124,7 +124,7 @@ def test_an_unknown_language_and_those_near_it(language, near):
     with pytest.raises(InputError) as refused:
         check_languages(["en", language])
     start, listed = str(refused.value).split(", such as ")
-    assert start.startswith(f"--keep_languages={language}: is no language that the model knows")
+    assert start.startswith(f"--keep_languages={language}: is not a language of the model")
     assert near in re.findall(r"\w+", listed)
 
 

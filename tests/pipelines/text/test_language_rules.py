@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from support.languages import ARTICLE_1
 
 from beambert.pipelines.corpus.documents import Document
-from beambert.pipelines.text.sentences import SHORTEST_THAI, split_sentences, stand_in
+from beambert.pipelines.text.sentences import SHORTEST_THAI, split_sentences, with_stand_ins
 
 # Language -> texts, with "|" where a sentence ends.
 CASES = [
@@ -57,7 +57,7 @@ def test_a_thai_sentence_is_not_short():
 def test_english_is_split_as_before():
     """The text that the splitter gets is the text, whatever its script."""
     for _, text in CASES:
-        assert stand_in(text, "en") is text
+        assert with_stand_ins(text, "en") is text
 
 
 ALPHABET = "аб. !?…\"'”()0\n。！？9「」とてא\"ב'אبدأ. वडॉ.។៕กขแที่ 😀\u200dé"
@@ -71,6 +71,6 @@ def test_nothing_but_white_space_is_lost(language):
         sentences = split_sentences(Document(text), language)
         assert "".join("".join(sentences).split()) == "".join(text.split())
         assert all(sentence == sentence.strip() and sentence for sentence in sentences)
-        assert len(stand_in(text, language)) == len(text)
+        assert len(with_stand_ins(text, language)) == len(text)
 
     check()

@@ -341,7 +341,7 @@ def test_placeholders_are_three_tokens_of_google_s_vocabularies(shared_data):
     [
         (["mail"], US, "--scrub=mail: must be among card,email,iban,ip,phone,url"),
         ([""], US, "--scrub=: must be among"),
-        (["phone"], ("UK",), "--phone_regions=UK: is no region"),
+        (["phone"], ("UK",), "--phone_regions=UK: is not a region"),
         (["email"], ("GB",), "--phone_regions=GB: has no effect without --scrub=phone"),
     ],
 )
