@@ -46,8 +46,6 @@ MOUNTED = "/gcs/"
 # Flags after which a run could not go on: (section, flag) -> what the flag does.
 _UNFIT = {
     ("pretrain", "dry_run"): "trains no encoder",
-    ("pretrain", "finish"): "ends a training that a run has not begun",
-    ("pretrain", "extend"): "extends a training that a run has not begun",
     ("finetune", "sweep"): "makes several models in the place of one",
     ("evaluate", "exit_status"): "makes an error of a model that is refused",
 }

@@ -35,10 +35,6 @@ BAD = {
     ("num_train_epochs = 6", "sweep = 'paper'"): "finetune.sweep: makes several models",
     ("[evaluate]", "[evaluate]\nexit_status = true"): "evaluate.exit_status: makes an error of",
     ("[pretrain]\n", "[pretrain]\ndry_run = true\n"): "pretrain.dry_run: trains no encoder; leave",
-    (
-        "[pretrain.further]",
-        "[pretrain.further]\nextend = 10",
-    ): "pretrain.extend: extends a training",
     ("[pretrain]\n", "[pretrain]\ninit = 'e'\n"): "pretrain.init: .*; move it to .pretrain.first",
     ("[pretrain.further]", "[pretrain.further]\ninit = 'e'"): "pretrain.init: further runs contin",
     ("[pretrain]\n", "[pretrain]\nmodel = 'tiny'\n"): "pretrain: --model=tiny: --init already sets",
