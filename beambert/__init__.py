@@ -49,10 +49,10 @@ if TYPE_CHECKING:  # the same names as in the table below, for type checkers and
     from beambert.pipelines.verification.run import VerifyRecords as VerifyRecords
     from beambert.pipelines.vocabulary_learning.graph import LearnVocabulary as LearnVocabulary
     from beambert.pipelines.vocabulary_learning.job import VocabularyJob as VocabularyJob
-    from beambert.trainer.asking.filling import fill as fill
-    from beambert.trainer.asking.scoring import score as score
-    from beambert.trainer.asking.scoring import score_next as score_next
-    from beambert.trainer.comparison.comparing import compare as compare
+    from beambert.trainer.asking import fill as fill
+    from beambert.trainer.asking import score as score
+    from beambert.trainer.asking import score_next as score_next
+    from beambert.trainer.comparing import compare as compare
     from beambert.trainer.embedding.embedder import embed as embed
     from beambert.trainer.finetuning.job import FinetuningJob as FinetuningJob
     from beambert.trainer.finetuning.run import finetune as finetune
@@ -64,7 +64,7 @@ if TYPE_CHECKING:  # the same names as in the table below, for type checkers and
     from beambert.trainer.pretraining.run import pretrain as pretrain
     from beambert.trainer.retrieval.indexing import make_index as make_index
     from beambert.trainer.retrieval.judging import judge as judge
-    from beambert.trainer.retrieval.searcher import Searcher as Searcher
+    from beambert.trainer.retrieval.searching import Searcher as Searcher
     from beambert.trainer.serving.versions import export as export
 
 # name -> the module that has it
@@ -91,7 +91,7 @@ _MODULES = {
     "PretrainingJob": "beambert.trainer.pretraining.job",
     "ReadDocuments": "beambert.pipelines.pretraining_data.text_parts",
     "RejectRow": "beambert.pipelines.pretraining_data.rows",
-    "Searcher": "beambert.trainer.retrieval.searcher",
+    "Searcher": "beambert.trainer.retrieval.searching",
     "SentencesRow": "beambert.pipelines.pretraining_data.rows",
     "SplitSentences": "beambert.pipelines.pretraining_data.text_parts",
     "Threshold": "beambert.pipelines.evaluation.blessing",
@@ -102,14 +102,14 @@ _MODULES = {
     "VerifyRecords": "beambert.pipelines.verification.run",
     "VocabularyJob": "beambert.pipelines.vocabulary_learning.job",
     "WriteRecords": "beambert.pipelines.pretraining_data.record_parts",
-    "compare": "beambert.trainer.comparison.comparing",
+    "compare": "beambert.trainer.comparing",
     "create_pretraining_data": "beambert.functions",
     "create_task_features": "beambert.functions",
     "embed": "beambert.trainer.embedding.embedder",
     "embed_files": "beambert.functions",
     "evaluate": "beambert.functions",
     "export": "beambert.trainer.serving.versions",
-    "fill": "beambert.trainer.asking.filling",
+    "fill": "beambert.trainer.asking",
     "find_task": "beambert.pipelines.tasks.declarations",
     "finetune": "beambert.trainer.finetuning.run",
     "judge": "beambert.trainer.retrieval.judging",
@@ -118,8 +118,8 @@ _MODULES = {
     "open_features": "beambert.pipelines.tasks.feature_folder",
     "predict": "beambert.functions",
     "pretrain": "beambert.trainer.pretraining.run",
-    "score": "beambert.trainer.asking.scoring",
-    "score_next": "beambert.trainer.asking.scoring",
+    "score": "beambert.trainer.asking",
+    "score_next": "beambert.trainer.asking",
     "verify_records": "beambert.functions",
 }
 __all__ = list(_MODULES)

@@ -20,8 +20,7 @@ from beambert.pipelines.corpus.encodings import DEFAULT_ENCODING
 from beambert.pipelines.running import beam_options
 from beambert.process import loading
 from beambert.trainer.commands.texts import show_progress
-from beambert.trainer.embedding.text_files import match_files
-from beambert.trainer.embedding.writing import PART_TEXTS, Embedded, Work, fill_folder
+from beambert.trainer.embedding.writing import PART_TEXTS, Embedded, Work, fill_folder, match_files
 from beambert.trainer.embedding.writing import embed_files as embed_files_here
 from beambert.trainer.weights.given_path import check_weights
 

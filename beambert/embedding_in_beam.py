@@ -15,8 +15,7 @@ from beambert.pipelines.metrics import Total, add_counts, total_of
 from beambert.pipelines.running import check_reachable_from
 from beambert.storage import absolute
 from beambert.trainer.embedding.embedder import Embedder
-from beambert.trainer.embedding.finished_folders import EMBEDDING
-from beambert.trainer.embedding.writing import Work, write_parts
+from beambert.trainer.embedding.writing import EMBEDDING, Work, write_parts
 
 # Number of texts that are sorted by length and divided into batches at once.
 SORTED_TEXTS = 1024

@@ -8,7 +8,7 @@ from beambert.pipelines.corpus.encodings import DEFAULT_ENCODING, parse_encoding
 
 if TYPE_CHECKING:
     from beambert.trainer.embedding.embedder import Embedder
-    from beambert.trainer.embedding.text_files import TextReading
+    from beambert.trainer.embedding.writing import TextReading
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,7 +79,7 @@ class EmbeddingJob:
     @property
     def reading(self) -> "TextReading":
         """How the files are read."""
-        from beambert.trainer.embedding.text_files import TextReading
+        from beambert.trainer.embedding.writing import TextReading
 
         given = {field.name: getattr(self, field.name) for field in dataclasses.fields(TextReading)}
         return TextReading(**given)

@@ -35,7 +35,7 @@ def main(argv: Sequence[str]) -> None:
     flags = parser.parse_args(list(argv))
 
     from beambert.trainer.embedding.embedder import open_embedder
-    from beambert.trainer.embedding.text_files import TextReading, read_texts
+    from beambert.trainer.embedding.writing import TextReading, read_texts
 
     paths = measuring.files_of("--input", flags.input)
     texts = [row.text for row in read_texts(paths, TextReading())][: flags.texts]

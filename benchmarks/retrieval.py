@@ -120,10 +120,14 @@ def main(argv: Sequence[str]) -> None:
         print(write_pairs(read_articles(flags.squad, "odd"), flags.write_pairs))
         return
 
-    from beambert.trainer.retrieval.bm25 import bm25_of, words_of
-    from beambert.trainer.retrieval.measures import evaluate
-    from beambert.trainer.retrieval.rankings import FUSED_DEPTH, fused
-    from beambert.trainer.retrieval.vectors import ExactVectors
+    from beambert.trainer.retrieval.indexing import (
+        FUSED_DEPTH,
+        ExactVectors,
+        bm25_of,
+        fused,
+        words_of,
+    )
+    from beambert.trainer.retrieval.judging import evaluate
 
     paragraphs, questions = read_squad(flags.squad, flags.articles)
     index = bm25_of(map(words_of, paragraphs))
@@ -148,7 +152,7 @@ def main(argv: Sequence[str]) -> None:
             ranks = {str(place): -float(rank) for rank, place in found}
             runs.setdefault(way, {})[str(number)] = ranks
     if flags.reranker:
-        from beambert.trainer.retrieval.reranking import open_reranker
+        from beambert.trainer.retrieval.searching import open_reranker
 
         reranker, started = open_reranker(flags.reranker), time.monotonic()
         for number, (question, _) in enumerate(questions):

@@ -47,7 +47,7 @@ class Drawn:
             self._centres = generator.normal(size=(_CENTRES, _DIMENSIONS)).astype(np.float32)
             self._directions = generator.normal(size=(_DIMENSIONS, width)).astype(np.float32)
             return
-        from beambert.trainer.embedding.finished_folders import open_embeddings
+        from beambert.trainer.embedding.writing import open_embeddings
 
         found = np.concatenate([each for _, each in open_embeddings(like, "--like").parts()])
         self._centres = found / np.linalg.norm(found, axis=1, keepdims=True)
@@ -89,9 +89,7 @@ def write_embeddings(folder: str, drawn: Drawn, passages: int, words: int) -> No
     """Writes a folder as `beambert embed` leaves it."""
     import pyarrow.parquet as pq
 
-    from beambert.trainer.embedding.finished_folders import INFO_FILE, PART
-    from beambert.trainer.embedding.text_files import TextRow
-    from beambert.trainer.embedding.writing import table_of
+    from beambert.trainer.embedding.writing import INFO_FILE, PART, TextRow, table_of
 
     os.makedirs(folder, exist_ok=True)
     about: dict[str, Any] = {"reading": {"id_column": ""}, "keeps_text": True}

@@ -24,7 +24,7 @@ from beambert.deploy.retraining.runs import (
 from beambert.errors import InputError
 from beambert.model_files import GRAPH_FILE
 from beambert.storage import exists, read_text
-from beambert.trainer.serving.publishing import is_as_exported
+from beambert.trainer.serving.versions import is_as_exported
 
 RUN_FILE = "run.json"
 RESULT_FILE = "result.json"

@@ -7,7 +7,7 @@ from beambert.trainer.commands import export as export_command
 from beambert.trainer.commands import index as index_command
 from beambert.trainer.commands import search as search_command
 from beambert.trainer.retrieval.indexing import make_index
-from beambert.trainer.retrieval.searcher import Searcher
+from beambert.trainer.retrieval.searching import Searcher
 from beambert.trainer.serving.versions import export
 
 

@@ -45,7 +45,7 @@ def main(argv: Sequence[str]) -> None:
     for run in flags.runs:
         check_folder(run, run)
     with loading():
-        from beambert.trainer.comparison.comparing import PAGE_FILE, compare, describe
+        from beambert.trainer.comparing import PAGE_FILE, compare, describe
     print(describe(compare(flags.runs, flags.output)))
     if flags.output:
         print(f"\nReport: {flags.output.rstrip('/')}/{PAGE_FILE}")

@@ -121,7 +121,7 @@ def main(argv: Sequence[str]) -> None:
     check_folder(flags.model, f"--model={flags.model}")
     with loading():
         from beambert import storage
-        from beambert.trainer.serving import blessing_check, versions
+        from beambert.trainer.serving import versions
         from beambert.trainer.weights.model_card import check_license
     if flags.checkpoint_dir and flags.checkpoint is None:
         raise InputError(
@@ -140,7 +140,7 @@ def main(argv: Sequence[str]) -> None:
             )
         check_license(flags.license)
     if flags.evaluation:
-        blessing_check.check_blessing(flags.evaluation, flags.model)
+        versions.check_blessing(flags.evaluation, flags.model)
     versions.check_number(flags.version, flags.to)
     if flags.checkpoint is not None:
         _export_checkpoint(flags)
@@ -158,7 +158,7 @@ def main(argv: Sequence[str]) -> None:
 
 
 def _export_checkpoint(flags: argparse.Namespace) -> None:
-    from beambert.trainer.weights.checkpoint_models import model_at
+    from beambert.trainer.weights.initial import model_at
 
     if flags.to not in ("huggingface", "tf1"):
         raise InputError(

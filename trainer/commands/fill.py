@@ -47,7 +47,7 @@ def main(argv: Sequence[str]) -> None:
         raise InputError(f"--top={flags.top}: must be 1 or more")
     check_weights(flags.model, "--model")
     with loading():
-        from beambert.trainer.asking.filling import fill
+        from beambert.trainer.asking import fill
         from beambert.trainer.commands.texts import (
             check_output,
             given_texts,

@@ -272,7 +272,7 @@ def run_finetuning(job: "FinetuningJob", flags: argparse.Namespace) -> dict[str,
 def run_sweep(job: "FinetuningJob", flags: argparse.Namespace) -> tuple[str, dict[str, float]]:
     """Runs a sweep and returns the folder of the best model and its results."""
     from beambert.trainer.finetuning import sweep
-    from beambert.trainer.finetuning.isolation import finetune_in_process
+    from beambert.trainer.finetuning.sweep import finetune_in_process
 
     state = sweep.sweep(
         job,

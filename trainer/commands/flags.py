@@ -8,9 +8,8 @@ from beambert.flags import FlagGroup, FlagParser
 from beambert.storage import check_folder, is_local
 from beambert.trainer.loop.config import DTYPES, OPTIMIZERS, TRACKERS, LoopConfig, OptimizerConfig
 from beambert.trainer.retrieval.settings import WAYS, way_of
+from beambert.trainer.weights.adaptation import KEEP, POSITION_WAYS
 from beambert.trainer.weights.given_path import check_weights
-from beambert.trainer.weights.positions import KEEP
-from beambert.trainer.weights.positions import WAYS as POSITION_WAYS
 
 
 def add_loop_flags(

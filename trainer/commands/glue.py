@@ -81,7 +81,7 @@ def main(argv: Sequence[str]) -> None:
 
 def run_of_many(job: "FinetuningJob", flags: argparse.Namespace) -> tuple[str, dict[str, float]]:
     """Runs the job of one task, or a sweep of it; returns the model folder and its results."""
-    from beambert.trainer.finetuning.isolation import finetune_in_process
+    from beambert.trainer.finetuning.sweep import finetune_in_process
 
     if flags.sweep:
         return run_sweep(job, flags)

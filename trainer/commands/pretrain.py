@@ -40,7 +40,7 @@ from beambert.trainer.pretraining.job import (
     replacements_text,
 )
 from beambert.trainer.pretraining.recipes import RECIPES, Recipe, bert_base
-from beambert.trainer.weights import new_tokens
+from beambert.trainer.weights import adaptation
 from beambert.trainer.weights.given_path import check_weights
 
 DEFAULT_RECIPE = bert_base()
@@ -211,8 +211,8 @@ def _add_encoder_flags(group: FlagGroup, recipe: Recipe) -> None:
     add_positions_flag(group)
     add(
         "--init_tokens",
-        choices=new_tokens.WAYS,
-        default=new_tokens.PIECES,
+        choices=adaptation.TOKEN_WAYS,
+        default=adaptation.PIECES,
         help="how the embeddings of tokens begin that the records' vocabulary has besides those of "
         "--init (see `beambert vocab --extend`): as the mean of the pieces that a token takes the "
         "place of, or as the average of all (default: %(default)s)",

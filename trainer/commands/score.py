@@ -11,7 +11,7 @@ from beambert.trainer.commands.flags import add_asking_flags
 from beambert.trainer.weights.given_path import check_weights
 
 if TYPE_CHECKING:
-    from beambert.trainer.asking.scoring import TextScore
+    from beambert.trainer.asking import TextScore
 
 EXAMPLES = """examples:
   # how likely each text is: pseudo-log-likelihood and pseudo-perplexity
@@ -62,8 +62,7 @@ def main(argv: Sequence[str]) -> None:
         raise InputError("--whole_words: has no effect on --next; leave it out")
     check_weights(flags.model, "--model")
     with loading():
-        from beambert.trainer.asking.encoders import no_report
-        from beambert.trainer.asking.scoring import score, score_next
+        from beambert.trainer.asking import no_report, score, score_next
         from beambert.trainer.commands.texts import (
             check_output,
             given_texts,

@@ -67,7 +67,7 @@ def main(argv: Sequence[str]) -> None:
     check_finding_flags(flags)
     with loading():
         from beambert.trainer.commands.texts import check_output, given_texts, write_lines
-        from beambert.trainer.retrieval.searcher import Searcher
+        from beambert.trainer.retrieval.searching import Searcher
     check_output(flags.output)
     queries = given_texts(flags.texts, flags.input)
     searcher = Searcher(

@@ -8,7 +8,7 @@ from typing import Any
 from beambert import storage
 from beambert.console import SECONDS_BETWEEN_LINES, Pace, ProgressLine, duration
 from beambert.errors import InputError
-from beambert.trainer.asking.encoders import Report
+from beambert.trainer.asking import Report
 
 
 def given_texts(texts: Sequence[str], path: str | None) -> list[str]:

@@ -7,7 +7,7 @@ from beambert.model_files import PRETRAINING
 from beambert.pipelines.tasks.task import EMBEDDING, LATE_INTERACTION, RERANK, SIMILARITY
 from beambert.pipelines.tokenizers.vocabulary import TOKENIZER_FILE, TokenizerVocabulary
 from beambert.trainer import model_folders
-from beambert.trainer.embedding.sentence_folders import (
+from beambert.trainer.embedding.embedder import (
     ENCODER_FILE,
     MODES_THERE,
     MODULE_FILE,

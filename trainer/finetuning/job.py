@@ -1,21 +1,70 @@
-"""The job of a fine-tuning."""
+"""A fine-tuning job: its settings, and the plan that follows from them."""
 
 import dataclasses
+import functools
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
+from beambert import storage
 from beambert.errors import InputError
-from beambert.pipelines.tasks.task import Task
+from beambert.model.classifier import PLAIN_HEAD, Head
+from beambert.model.config import EncoderConfig
+from beambert.pipelines.model_inputs.interaction import InteractionFeatures
+from beambert.pipelines.model_inputs.texts import TextFeatures
+from beambert.pipelines.tasks.class_weights import check_names
+from beambert.pipelines.tasks.declarations import OWN_TASKS
+from beambert.pipelines.tasks.feature_folder import made_from
+from beambert.pipelines.tasks.task import (
+    CHOICE,
+    CLASSIFICATION,
+    EMBEDDING,
+    LATE_INTERACTION,
+    MULTI_LABEL,
+    REGRESSION,
+    RERANK,
+    SHORTEST_LENGTH,
+    SIMILARITY,
+    SPAN,
+    TAGGING,
+    TRAIN,
+    Task,
+)
+from beambert.pipelines.tasks.vector_kinds import TSDAE, LateInteraction, VectorTask
+from beambert.pipelines.tokenizers.folders import read_given
+from beambert.pipelines.tokenizers.vocabulary import TokenizerVocabulary, Vocabulary
+from beambert.trainer import model_folders
+from beambert.trainer.embedding.embedder import prefix_notes, read_settings
+from beambert.trainer.finetuning.data import (
+    ChoiceData,
+    ClassData,
+    InteractionData,
+    MultiLabelData,
+    NumberData,
+    RelevanceData,
+    ScoredVectorData,
+    SpanData,
+    TagData,
+    TaskData,
+    VectorData,
+)
 from beambert.trainer.loop.config import (
     FINETUNING_BATCH_SIZE,
     FINETUNING_OPTIMIZER,
+    FINETUNING_PATIENCE,
     FINETUNING_WARMUP_PROPORTION,
+    RANDOM,
+    TRAINING_FLAGS,
     LoopConfig,
     OptimizerConfig,
+    default_epochs,
+    default_learning_rate,
 )
-from beambert.trainer.weights.positions import KEEP
+from beambert.trainer.model_folders import model_config
+from beambert.trainer.weights.adaptation import KEEP
+from beambert.trainer.weights.initial import InitialWeights, open_initial
 
-if TYPE_CHECKING:  # These modules import TensorFlow.
+if TYPE_CHECKING:
     from beambert.pipelines.tasks.feature_folder import TaskFeatureFiles
     from beambert.trainer.loop.config import TrainingFolders
 
@@ -92,3 +141,332 @@ class FinetuningJob:
     def __post_init__(self) -> None:
         """Refuses numbers out of their range."""
         check_course(self.num_train_epochs, self.warmup_proportion)
+
+
+# Greatest length that an encoder is stretched to: a sequence of this length would take gigabytes
+# for the weights of every head of attention.
+LONGEST_LENGTH = 1 << 15
+DATA: dict[str, type[TaskData]] = {
+    CLASSIFICATION: ClassData,
+    MULTI_LABEL: MultiLabelData,
+    REGRESSION: NumberData,
+    RERANK: RelevanceData,
+    CHOICE: ChoiceData,
+    TAGGING: TagData,
+    SPAN: SpanData,
+    EMBEDDING: VectorData,
+    SIMILARITY: ScoredVectorData,
+    LATE_INTERACTION: InteractionData,
+}
+
+
+# The flags behind the values of `FinetuningPlan.identity`.
+FLAGS_OF = (
+    {
+        "task": "--task",
+        "data_sha256.train": "the train file of --data_dir",
+        "data_sha256.dev": "the dev file of --data_dir",
+        "columns.text_columns": "--text_columns",
+        "columns.label_column": "--label_column",
+        "columns.choice_columns": "--choice_columns",
+        "windows": "--max_windows",
+        "class_weights": "--class_weights",
+        "loss": "--loss",
+        "temperature": "--temperature",
+        "matryoshka_dims": "--matryoshka_dims",
+        "pooling": "--pooling",
+        "single_texts": "--single_texts",
+        "query_length": "--query_length",
+        "gradient_cache_batch_size": "--gradient_cache_batch_size",
+        "freeze_encoder": "--freeze_encoder",
+        "num_bilstm_layers": "--num_bilstm_layers",
+        **TRAINING_FLAGS,
+    },
+    {
+        "model": "--model",
+        "vocabulary_sha256": "--vocab_file or --tokenizer",
+        "do_lower_case": "--do_lower_case",
+        "max_seq_length": "--max_seq_length",
+        "labels": "--labels",
+        "patience": "--early_stopping (its patience)",
+        "optimizer.learning_rate": "--learning_rate",
+        "optimizer.num_train_steps": "--num_train_epochs (in steps)",
+    },
+    {"optimizer.num_warmup_steps": "--warmup_proportion (in steps)"},
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Start:
+    """The encoder that fine-tuning starts from."""
+
+    config: EncoderConfig
+    vocabulary: Vocabulary
+    do_lower_case: bool
+    max_seq_length: int
+    weights: InitialWeights | None
+
+
+@dataclasses.dataclass(frozen=True)
+class FinetuningPlan:
+    """Everything that a fine-tuning needs, read and checked.
+
+    Attributes:
+      job: settings of the fine-tuning.
+      config: configuration of the encoder.
+      weights: initial weights of the encoder; None for random ones.
+      text_features: makes the encoder's inputs from texts.
+      data: examples of the task.
+      notes: sentences about problems with the data.
+      optimizer: optimizer, with the number of steps that the epochs take.
+      loop: settings of the training loop, with an evaluation after each epoch.
+    """
+
+    job: FinetuningJob
+    config: EncoderConfig
+    weights: InitialWeights | None
+    text_features: TextFeatures
+    data: TaskData
+    notes: Sequence[str]
+    optimizer: OptimizerConfig
+    loop: LoopConfig
+
+    @functools.cached_property
+    def training(self) -> dict[str, Any]:
+        """The content of training.json."""
+        task, data = self.data.task, self.data
+        columns = ("text_columns", "label_column", "choice_columns")
+        length = self.text_features.max_seq_length
+        trained = (self.weights.trained_positions if self.weights else None) or 0
+        return {
+            "kind": task.kind,
+            "task": task.name,
+            "columns": {name: getattr(task, name) for name in columns},
+            "labels": list(data.labels),
+            "is_pair": data.is_pair,
+            "freeze_encoder": self.job.freeze_encoder,
+            **task.learning_settings(),
+            **({"pooling": self.pooling} if self.pooling else {}),
+            "init": storage.absolute(self.weights.path) if self.weights else RANDOM,
+            "init_sha256": self.weights.sha256 if self.weights else None,
+            "do_lower_case": self.text_features.do_lower_case,
+            "max_seq_length": length,
+            # The encoder may have been trained on more than the task needs.
+            **({"trained_positions": trained} if trained > length else {}),
+            "vocabulary_sha256": self.text_features.vocabulary.sha256,
+            "data_dir": storage.absolute(self.job.data_dir),
+            "data_sha256": data.sha256(),
+            "examples": dict(data.counts),
+            "optimizer": self.optimizer.settings(),
+            "loop": dataclasses.asdict(self.loop),
+            # Named only where they decide the result.
+            **({"num_bilstm_layers": n} if (n := self.job.num_bilstm_layers) else {}),
+            **({"init_positions": way} if (way := self.job.init_positions) != KEEP else {}),
+        }
+
+    @property
+    def head(self) -> Head:
+        """What stands on top of the encoder."""
+        job = self.job
+        window, pooling = self.text_features.window_length, self.pooling or PLAIN_HEAD.pooling
+        return Head(job.freeze_encoder, job.num_bilstm_layers, window, pooling)
+
+    @property
+    def pooling(self) -> str | None:
+        """What is taken of the tokens for the vector of a text; None for other models."""
+        task = self.data.task
+        if not isinstance(task, VectorTask) or isinstance(task, LateInteraction):
+            return None
+        return task.pooling or (read_settings(self.job.init, "--init").pooling.mode)
+
+    @functools.cached_property
+    def identity(self) -> dict[str, Any]:
+        """The settings that decide the result; see `model_folders.job_identity`."""
+        return model_folders.job_identity(self.training, self.config)
+
+
+def make_plan(job: FinetuningJob) -> FinetuningPlan:
+    """Returns the plan of a job, after opening the encoder and reading the task.
+
+    Raises:
+      InputError: a setting, the encoder or the data cannot be used.
+    """
+    start = _start(job)
+    notes: list[str] = []
+    data = DATA[job.task.kind](job.task, job.data_dir, notes.append, job.skip_bad_rows)
+    text_features = _text_features(job, start)
+    if job.features:
+        job.features.check(
+            made_from(
+                data.task,
+                data.labels,
+                start.vocabulary,
+                start.do_lower_case,
+                start.max_seq_length,
+                data.sha256(),
+            )
+        )
+    if data.has_segments and start.config.segments == 1 and text_features.vocabulary.second_segment:
+        raise InputError(
+            f"--init={job.init}: has only one segment type (type_vocab_size), but {data.task.name} "
+            "has pairs; use another encoder"
+        )
+    check_names(data.task.class_weights, data.labels)
+    if isinstance(data, VectorData):
+        _check_vectors(job, data, start.config, start.vocabulary)
+        notes += prefix_notes(job.init)
+    optimizer, loop = _schedule(job, data.counts[TRAIN], start.config)
+    return FinetuningPlan(
+        job, start.config, start.weights, text_features, data, notes, optimizer, loop
+    )
+
+
+def _text_features(job: FinetuningJob, start: _Start) -> TextFeatures:
+    """Returns what makes the inputs of the task."""
+    given = start.vocabulary, start.do_lower_case, start.max_seq_length
+    if not isinstance(job.task, LateInteraction):
+        return TextFeatures(*given, job.task.windows)
+    length = job.task.query_length
+    if length > start.max_seq_length:
+        raise InputError(
+            f"--query_length={length}: must be at most {start.max_seq_length}, the number of "
+            "tokens of a document (--max_seq_length)"
+        )
+    if isinstance(start.vocabulary, TokenizerVocabulary):
+        raise InputError(
+            f"--task={job.task.name}: needs an encoder of word pieces, and that of "
+            f"--init={job.init} has a tokenizer.json; give another encoder"
+        )
+    return InteractionFeatures(*given, length)
+
+
+def _check_vectors(
+    job: FinetuningJob, data: VectorData, config: EncoderConfig, vocabulary: Vocabulary
+) -> None:
+    """Refuses settings that vectors of texts cannot be learnt with."""
+    task = data.task
+    for flag, value in (
+        ("freeze_encoder", job.freeze_encoder),
+        ("num_bilstm_layers", job.num_bilstm_layers),
+    ):
+        if value:
+            raise InputError(
+                f"--{flag}={value}: {task.name} trains the encoder itself, and no head on top of "
+                "it; leave the flag out"
+            )
+    dims = task.matryoshka_dims
+    if dims and max(dims) > config.hidden_size:
+        raise InputError(
+            f"--matryoshka_dims={','.join(map(str, dims))}: the encoder's vectors have only "
+            f"{config.hidden_size} components; give numbers up to that"
+        )
+    if config.is_decoder:
+        raise InputError(
+            f"--init={job.init}: reads text from left to right, so no token of it has read a whole "
+            "text but the last; give an encoder of another --objective"
+        )
+    if data.denoises:
+        if config.family != "bert" or isinstance(vocabulary, TokenizerVocabulary):
+            raise InputError(
+                f"--single_texts={TSDAE}: needs an encoder of the family BERT with word pieces, "
+                f"and --init={job.init} has none; give another encoder, or leave the flag out"
+            )
+        return
+    if data.is_single and config.with_dropout(0.0) == config:
+        pairs = f"add a column {task.text_columns[1]!r} to train"
+        if "single_texts" in task.LEARNING_FLAGS:
+            pairs += ", or make pairs of the texts by --single_texts=cloze"
+        raise InputError(
+            f"--init={job.init}: has no dropout, under which a single text could learn to find "
+            f"itself (SimCSE); {pairs}, or give an encoder that was pre-trained with --dropout"
+        )
+
+
+def _start(job: FinetuningJob) -> _Start:
+    if job.init != RANDOM:
+        for name in ("model", "vocab_file", "tokenizer", "do_lower_case"):
+            if (value := getattr(job, name)) is not None:
+                raise InputError(
+                    f"--{name}={value}: goes with --init=random only, as the encoder of "
+                    f"--init={job.init} has its own; leave it out"
+                )
+        found = open_initial(job.init, "--init")
+        found.check("--init")
+        length = _length(job, found.max_seq_length, found.config)
+        found = found.with_positions(length, job.init_positions)
+        return _Start(found.config, found.vocabulary, found.do_lower_case, length, found)
+    if job.init_positions != KEEP:
+        raise InputError(
+            f"--init_positions={job.init_positions}: needs an encoder, not --init=random; leave it "
+            "out"
+        )
+    advice = {
+        "--model": "a size, such as tiny, or a bert_config.json",
+        "--vocab_file": "the vocabulary that `beambert vocab` made",
+    }
+    for flag, given in zip(advice, (job.model, job.vocab_file or job.tokenizer), strict=True):
+        if not given:
+            raise InputError(
+                f"--init=random: random weights also need {flag}, {advice[flag]}; add it, or give "
+                "the folder of an encoder to --init"
+            )
+    vocabulary, do_lower_case = read_given(
+        job.vocab_file,
+        job.tokenizer,
+        job.do_lower_case,
+        storage.read_bytes,
+        storage.exists,
+    )
+    config = model_config(job.model, vocabulary)
+    return _Start(config, vocabulary, do_lower_case, _length(job, None, config), None)
+
+
+def _length(job: FinetuningJob, trained: int | None, config: EncoderConfig) -> int:
+    """Returns the length of the inputs: that of the job, the features, or the task's default."""
+    limit, asked = config.longest_sequence, "--max_seq_length"
+    length = job.max_seq_length
+    if length is None and job.features:
+        length = job.features.info.made_from["max_seq_length"]
+        asked = f"{job.features.flag}: was made with --max_seq_length"
+    if length is None:
+        length = job.task.default_length(trained)
+        length = min(length, limit) if job.init_positions == KEEP else length
+    if job.init_positions != KEEP and length > LONGEST_LENGTH:
+        raise InputError(f"{asked}={length}: must be at most {LONGEST_LENGTH}")
+    if length < SHORTEST_LENGTH or (length > limit and job.init_positions == KEEP):
+        can_grow = length > limit and config.has_position_table
+        more = "; --init_positions=tile gives it more" if can_grow else ""
+        raise InputError(
+            f"{asked}={length}: must be at least {SHORTEST_LENGTH} and at most {limit}, the "
+            f"encoder's max_position_embeddings{more}"
+        )
+    return length
+
+
+def _schedule(
+    job: FinetuningJob, examples: int, config: EncoderConfig
+) -> tuple[OptimizerConfig, LoopConfig]:
+    """Returns the optimizer for the epochs of the job, and a loop that evaluates after each."""
+    batch_size = job.loop.train_batch_size
+    if examples < batch_size:
+        raise InputError(
+            f"--train_batch_size={batch_size}: more than the {examples} training examples; "
+            "use a smaller batch"
+        )
+    is_own = job.task.name in OWN_TASKS
+    epochs = job.num_train_epochs
+    if epochs is None:
+        epochs = default_epochs(examples, batch_size, is_own)
+    steps = max(int(examples * epochs / batch_size), 1)
+    warmup = int(job.warmup_proportion * steps)
+    rate = job.learning_rate
+    if rate is None:
+        rate = default_learning_rate(config.hidden_size, job.freeze_encoder)
+    optimizer = OptimizerConfig(rate, steps, warmup, job.weight_decay_rate, optimizer=job.optimizer)
+    stops = is_own if job.early_stopping is None else job.early_stopping
+    patience = FINETUNING_PATIENCE if stops else None
+    eval_steps = max(examples // batch_size, 1)
+    loop = dataclasses.replace(
+        job.loop, eval_steps=eval_steps, patience=patience, best_metric=job.task.metrics[0]
+    )
+    return optimizer, loop

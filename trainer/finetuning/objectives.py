@@ -21,10 +21,12 @@ from beambert.pipelines.tasks.task import (
 )
 from beambert.trainer.finetuning.batches import LISTS
 from beambert.trainer.finetuning.data import RelevanceData
-from beambert.trainer.finetuning.denoising import EmbeddingObjective
-from beambert.trainer.finetuning.interaction_objective import InteractionObjective
 from beambert.trainer.finetuning.objective_base import TaskObjective
-from beambert.trainer.finetuning.vector_objectives import VectorObjective
+from beambert.trainer.finetuning.vector_objectives import (
+    EmbeddingObjective,
+    InteractionObjective,
+    VectorObjective,
+)
 from beambert.trainer.loop.objectives import (
     Features,
     Sums,

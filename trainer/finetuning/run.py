@@ -26,9 +26,8 @@ from beambert.trainer.finetuning.batches import (
     training_batches,
 )
 from beambert.trainer.finetuning.data import TaskData
-from beambert.trainer.finetuning.job import FinetuningJob
+from beambert.trainer.finetuning.job import FLAGS_OF, FinetuningJob, FinetuningPlan, make_plan
 from beambert.trainer.finetuning.objectives import OBJECTIVES
-from beambert.trainer.finetuning.plan import FLAGS_OF, FinetuningPlan, make_plan
 from beambert.trainer.loop.loop import train
 from beambert.trainer.loop.phases import Phase
 from beambert.trainer.loop.progress import describe_name

@@ -23,8 +23,7 @@ from beambert.trainer.loop.config import (
     TrainingFolders,
 )
 from beambert.trainer.pretraining import recipes
-from beambert.trainer.weights.new_tokens import PIECES
-from beambert.trainer.weights.positions import KEEP
+from beambert.trainer.weights.adaptation import KEEP, PIECES
 
 _BASE = recipes.bert_base()
 # The flag has percentages.
@@ -204,9 +203,9 @@ class PretrainingJob:
         where that is None too.
       init: weights to start from, see `initial.open_initial`; None starts from random ones.
       init_positions: what to do with positions on which the encoder of `init` was not trained, one
-        of `positions.WAYS`.
+        of `POSITION_WAYS`.
       init_tokens: how the embeddings of tokens begin that the vocabulary of the records has besides
-        that of `init`, one of `new_tokens.WAYS`.
+        that of `init`, one of `TOKEN_WAYS`.
       distill_from: teacher, anything that `init` may be; None for none.
       attend_within_documents: whether a token attends to its own document only, where a record has
         sentences of several.

@@ -21,9 +21,8 @@ from beambert.trainer.pretraining import distillation, recipes
 from beambert.trainer.pretraining.job import MASK_REPLACEMENTS, PretrainingJob
 from beambert.trainer.pretraining.masks import MaskingRules, mask_settings, rules_for
 from beambert.trainer.pretraining.records import Records, open_held_out, open_records
+from beambert.trainer.weights.adaptation import KEEP, PIECES, extends
 from beambert.trainer.weights.initial import GENERATOR_FOLDER, InitialWeights, open_initial
-from beambert.trainer.weights.new_tokens import PIECES, extends
-from beambert.trainer.weights.positions import KEEP
 
 # A ramp begins with an eighth of the batch and doubles it three times, each after equally many
 # steps. Geiping and Goldstein 2023 (arXiv 2212.14034) let it grow linearly, by whole parts that are

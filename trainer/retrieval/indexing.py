@@ -1,13 +1,15 @@
-"""The job of `beambert index`: makes a folder that is searched, out of embeddings.
+"""An index of embeddings and words: exact vectors, a graph of neighbours, BM25."""
 
-Shape suffixes: N passages, H components of a vector.
-"""
-
+import abc
+import bisect
+import collections
 import contextlib
 import dataclasses
 import itertools
 import os
-from collections.abc import Iterator, Sequence
+import re
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,18 +19,355 @@ from beambert import folders, storage
 from beambert.errors import InputError
 from beambert.storage import is_local
 from beambert.trainer.embedding.embedder import Report, no_report
-from beambert.trainer.embedding.finished_folders import EmbeddingsFolder, open_embeddings
 from beambert.trainer.embedding.writing import FLAGS_OF as EMBED_FLAGS
-from beambert.trainer.retrieval.bm25 import FILES as WORDS_FILES
-from beambert.trainer.retrieval.bm25 import bm25_of, words_of
+from beambert.trainer.embedding.writing import EmbeddingsFolder, open_embeddings
 from beambert.trainer.retrieval.settings import EXACT, EXACT_MOST, HNSW
-from beambert.trainer.retrieval.vectors import (
-    ExactVectors,
-    ExactWriter,
-    HnswVectors,
-    HnswWriter,
-    usearch_index,
-)
+
+# The constant of reciprocal rank fusion (Cormack et al. 2009, section 2), and the number of ranks
+# of each ranking that are fused.
+RANK_CONSTANT, FUSED_DEPTH = 60, 1000
+
+
+@dataclasses.dataclass(frozen=True)
+class Ranking:
+    """Passages, the best first; of equal scores the one with the smaller number comes first.
+
+    Attributes:
+      numbers_K: numbers of the passages, int64.
+      scores_K: their scores.
+    """
+
+    numbers_K: np.ndarray
+    scores_K: np.ndarray
+
+
+def ranked(numbers_K: np.ndarray, scores_K: np.ndarray) -> Ranking:
+    """Returns the ranking of passages by their scores."""
+    order = np.lexsort((numbers_K, -scores_K))
+    return Ranking(numbers_K[order].astype(np.int64), scores_K[order])
+
+
+def best_of(scores_N: np.ndarray, count: int) -> Ranking:
+    """Returns the ranking of the greatest scores.
+
+    Args:
+      scores_N: the score of each passage.
+      count: number of passages.
+    """
+    least = np.partition(scores_N, -count)[-count] if 0 < count < len(scores_N) else -np.inf
+    numbers = np.flatnonzero(scores_N >= least)
+    found = ranked(numbers, scores_N[numbers])
+    return Ranking(found.numbers_K[:count], found.scores_K[:count])
+
+
+def fused(rankings: Sequence[Ranking], count: int) -> Ranking:
+    """Returns the best passages of several rankings by the sums of their reciprocal ranks."""
+    numbers = np.concatenate([ranking.numbers_K for ranking in rankings])
+    shares = [
+        1 / (RANK_CONSTANT + 1 + np.arange(len(one_ranking.numbers_K))) for one_ranking in rankings
+    ]
+    found, places = np.unique(numbers, return_inverse=True)
+    best = best_of(np.bincount(places, np.concatenate(shares), len(found)), count)
+    return Ranking(found[best.numbers_K], best.scores_K)
+
+
+# Lucene's default values.
+K1, B = 1.2, 0.75
+# The files of an index: the words, sorted, and for each of them its documents and their scores.
+WORDS_FILE, STARTS_FILE = "words.arrow", "word_starts.npy"
+DOCUMENTS_FILE, SCORES_FILE = "word_documents.npy", "word_scores.npy"
+WORDS_FILES = (WORDS_FILE, STARTS_FILE, DOCUMENTS_FILE, SCORES_FILE)
+
+
+def words_of(text: str) -> list[str]:
+    """Returns the words of a text in lower case: runs of letters, digits and underscores."""
+    return re.findall(r"\w+", text.lower())
+
+
+class Bm25:
+    """An index of documents by their words, whose arrays may lie in mapped files."""
+
+    def __init__(
+        self,
+        count: int,
+        words: pa.StringArray,
+        starts: np.ndarray,
+        documents_P: np.ndarray,
+        scores_P: np.ndarray,
+    ):
+        """Takes the index as `bm25_of` makes it.
+
+        Args:
+          count: number of documents, N.
+          words: the words, sorted.
+          starts: places where the pairs of each word begin, and those of the last end, int64
+            [W + 1].
+          documents_P: number of each pair's document, int32.
+          scores_P: score of each pair, float32.
+        """
+        self.count = count
+        self._words, self._starts = words, starts
+        self._documents_P, self._scores_P = documents_P, scores_P
+
+    def scores(self, query: Sequence[str]) -> np.ndarray:
+        """Returns the score of each document, float32 [N].
+
+        Args:
+          query: words of the query; one that comes twice counts twice.
+        """
+        found = np.zeros(self.count, np.float32)
+        for word, times in collections.Counter(query).items():
+            place = bisect.bisect_left(
+                range(len(self._words)), word, key=lambda at: self._words[at].as_py()
+            )
+            if place < len(self._words) and self._words[place].as_py() == word:
+                pairs = slice(self._starts[place], self._starts[place + 1])
+                found[self._documents_P[pairs]] += times * self._scores_P[pairs]
+        return found
+
+    def search(self, query: Sequence[str], count: int) -> Ranking:
+        """Returns the best documents that have a word of the query, at most `count`."""
+        best = best_of(self.scores(query), count)
+        has_any = best.scores_K > 0
+        return Ranking(best.numbers_K[has_any], best.scores_K[has_any])
+
+    def save(self, folder: str) -> None:
+        """Writes the `WORDS_FILES` of the index to a folder of this machine."""
+        table = pa.table({"word": self._words})
+        with pa.ipc.new_file(f"{folder}/{WORDS_FILE}", table.schema) as writer:
+            writer.write_table(table)
+        np.save(f"{folder}/{STARTS_FILE}", self._starts)
+        np.save(f"{folder}/{DOCUMENTS_FILE}", self._documents_P)
+        np.save(f"{folder}/{SCORES_FILE}", self._scores_P)
+
+
+def bm25_of(documents: Iterable[Sequence[str]]) -> Bm25:
+    """Counts the words of documents; returns their index."""
+    numbers: dict[str, int] = {}  # word -> its number, by its first occurrence
+    words, in_documents, times, lengths = array("i"), array("i"), array("i"), array("i")
+    for document, content in enumerate(documents):
+        lengths.append(len(content))
+        for word, count in collections.Counter(content).items():
+            words.append(numbers.setdefault(word, len(numbers)))
+            in_documents.append(document)
+            times.append(count)
+    ordered = sorted(numbers)
+    place_of = np.empty(len(ordered), np.int32)
+    place_of[[numbers[word] for word in ordered]] = np.arange(len(ordered), dtype=np.int32)
+    places = place_of[np.asarray(words, np.int32)]
+    order = np.argsort(places, kind="stable")
+    documents_P = np.asarray(in_documents, np.int32)[order]
+    times_P = np.asarray(times, np.int32)[order].astype(np.float32)
+    counts_W = np.bincount(places, minlength=len(ordered))
+    idf_W = np.log(1 + (len(lengths) - counts_W + 0.5) / (counts_W + 0.5))
+    lengths_N = np.asarray(lengths, np.int32)
+    mean = max(lengths_N.mean() if len(lengths_N) else 0.0, 1e-9)
+    norms_N = (K1 * (1 - B + B * lengths_N / mean)).astype(np.float32)
+    scores_P = np.repeat(idf_W.astype(np.float32), counts_W)
+    scores_P *= times_P / (times_P + norms_N[documents_P])
+    starts = np.concatenate([[0], np.cumsum(counts_W)]).astype(np.int64)
+    return Bm25(len(lengths), pa.array(ordered, pa.string()), starts, documents_P, scores_P)
+
+
+def open_bm25(folder: str, count: int) -> Bm25:
+    """Opens the files that `Bm25.save` wrote; they stay on disk.
+
+    Args:
+      folder: folder of this machine.
+      count: number of documents.
+    """
+    words = pa.ipc.open_file(pa.memory_map(f"{folder}/{WORDS_FILE}")).read_all()["word"]
+    starts, documents_P, scores_P = (
+        np.load(f"{folder}/{name}", mmap_mode="r") for name in WORDS_FILES[1:]
+    )
+    return Bm25(count, words.combine_chunks(), starts, documents_P, scores_P)
+
+
+# Neighbours of a vector in the graph, and candidates that are kept while one is added, the paper's
+# M and efConstruction. Its figures 5 to 7 have M from 5 to 48 and efConstruction of at least 100.
+CONNECTIVITY, EXPANSION_ADD = 16, 128
+# Candidates that are kept while a query is answered, the paper's ef.
+EXPANSION_SEARCH = 128
+# The graph has vectors of 16-bit numbers. Their cosines have an error of some 1e-4.
+_SCALAR = "f16"
+# A graph is saved whenever it has got so many more, which at most are lost by a command that is
+# killed, and the file that it is saved to.
+SAVED_VECTORS, _PARTIAL_FILE = 1 << 18, "partial.usearch"
+# Depth and number of queries of a measurement of the recall.
+RECALL_DEPTH, _RECALL_QUERIES = 10, 100
+
+
+class Vectors(abc.ABC):
+    """Vectors of length 1 on disk."""
+
+    FILE: str
+
+    @abc.abstractmethod
+    def search(self, unit_H: np.ndarray, count: int) -> Ranking:
+        """Returns the vectors with the greatest cosines, at most `count`, float32.
+
+        Args:
+          unit_H: vector of length 1, float32.
+          count: number of vectors.
+        """
+
+
+class ExactVectors(Vectors):
+    """Vectors that are all compared."""
+
+    FILE = "vectors.npy"
+
+    def __init__(self, units_NH: np.ndarray):
+        """Takes the vectors, float32."""
+        self._units_NH = units_NH
+
+    def search(self, unit_H: np.ndarray, count: int) -> Ranking:
+        """Returns the vectors with the greatest cosines; see `Vectors`."""
+        return best_of(self._units_NH @ unit_H, count)
+
+
+class HnswVectors(Vectors):
+    """Vectors in a graph of neighbours, by the library usearch."""
+
+    FILE = "vectors.usearch"
+
+    def __init__(self, graph: Any):
+        """Takes an index of usearch whose keys are the numbers of the vectors."""
+        self._graph = graph
+
+    def search(self, unit_H: np.ndarray, count: int) -> Ranking:
+        """Returns the vectors that are found; see `Vectors`."""
+        found = self._graph.search(unit_H, min(count, len(self._graph)), threads=1)
+        return ranked(found.keys.astype(np.int64), 1 - found.distances)
+
+    def recall(self, seed: int = 0) -> float:
+        """Returns the mean share of the ten nearest others that vectors of the graph find."""
+        graph, depth = self._graph, min(RECALL_DEPTH, len(self._graph) - 1)
+        if depth < 1:
+            return 1.0
+        count = min(_RECALL_QUERIES, len(graph))
+        keys = np.random.default_rng(seed).choice(len(graph), count, replace=False)
+        units_QH = np.stack(graph.get(keys.astype(np.uint64), np.float32))
+        # Each vector finds itself, and then the others. Equally near ones are equally good.
+        found, right = (graph.search(units_QH, depth + 1, exact=is_all) for is_all in (False, True))
+        is_right = found.distances <= right.distances[:, -1:] + 1e-6
+        return float(((is_right.sum(axis=1) - 1) / depth).mean())
+
+
+class VectorWriter(abc.ABC):
+    """Writes vectors to a folder of this machine."""
+
+    @abc.abstractmethod
+    def add(self, units_NH: np.ndarray) -> None:
+        """Takes the next vectors, float32, of length 1."""
+
+    @abc.abstractmethod
+    def finish(self) -> None:
+        """Writes what is left."""
+
+
+class ExactWriter(VectorWriter):
+    """Writes the file of `ExactVectors`."""
+
+    def __init__(self, folder: str, count: int, width: int):
+        """Makes the file for `count` vectors of `width` components."""
+        # A full disk is an exception of a file that is written, and a signal of one that is mapped.
+        self._file = open(f"{folder}/{ExactVectors.FILE}", "wb")  # noqa: SIM115
+        header = {"descr": "<f4", "fortran_order": False, "shape": (count, width)}
+        np.lib.format.write_array_header_1_0(self._file, header)
+
+    def add(self, units_NH: np.ndarray) -> None:
+        """Writes the next vectors."""
+        self._file.write(units_NH.astype("<f4").tobytes())
+
+    def finish(self) -> None:
+        """Closes the file."""
+        self._file.close()
+
+
+class HnswWriter(VectorWriter):
+    """Writes the file of `HnswVectors`; the graph is in memory until then.
+
+    It is saved now and then, and a writer for the same folder goes on from there. All processors
+    take part, so two graphs of the same vectors differ a little.
+    """
+
+    def __init__(self, folder: str, count: int, width: int):
+        """Makes a graph for `count` vectors of `width` components, or goes on with one."""
+        self._path, self._partial = f"{folder}/{HnswVectors.FILE}", f"{folder}/{_PARTIAL_FILE}"
+        expansions = {"expansion_add": EXPANSION_ADD, "expansion_search": EXPANSION_SEARCH}
+        index = usearch_index().Index
+        if os.path.exists(self._partial):
+            self.graph = index.restore(self._partial, **expansions)
+        else:
+            self.graph = index(
+                ndim=width, metric="cos", dtype=_SCALAR, connectivity=CONNECTIVITY, **expansions
+            )
+        self._seen, self._saved = 0, len(self.graph)
+
+    def add(self, units_NH: np.ndarray) -> None:
+        """Adds the next vectors to the graph, if it has not got them yet."""
+        new_NH = units_NH[max(len(self.graph) - self._seen, 0) :]
+        start = len(self.graph)
+        if len(new_NH):
+            self.graph.add(np.arange(start, start + len(new_NH), dtype=np.uint64), new_NH)
+        self._seen += len(units_NH)
+        if len(self.graph) - self._saved >= SAVED_VECTORS:
+            self._save(self._partial)
+            self._saved = len(self.graph)
+
+    def finish(self) -> None:
+        """Writes the graph."""
+        self._save(self._path)
+        if os.path.exists(self._partial):
+            os.unlink(self._partial)
+
+    def _save(self, path: str) -> None:
+        """Writes the graph completely or not at all."""
+        temporary = storage.temporary_name(path)
+        try:
+            self.graph.save(temporary)
+        except RuntimeError as error:
+            raise storage.refusal(path, "written", str(error)) from error
+        # usearch doesn't notice if the last bytes of its buffer find no room.
+        if os.path.getsize(temporary) != self.graph.serialized_length:
+            raise storage.refusal(path, "written", "it was cut off; the disk may be full")
+        os.replace(temporary, path)
+
+
+def usearch_index() -> Any:
+    """Returns the module `usearch.index`.
+
+    Raises:
+      InputError: it is not installed.
+    """
+    try:
+        import usearch.index
+    except ImportError as error:
+        raise InputError(
+            f"--method={HNSW}: needs the package usearch; install it with `pip install "
+            f"'beambert[index]'`, or make the index with --method={EXACT}"
+        ) from error
+    return usearch.index
+
+
+def open_vectors(folder: str, method: str) -> Vectors:
+    """Opens the file of vectors in a folder of this machine; it stays on disk.
+
+    Args:
+      folder: path of the folder.
+      method: one of `METHODS`.
+
+    Raises:
+      InputError: usearch is needed and not installed.
+    """
+    if method == EXACT:
+        return ExactVectors(np.load(f"{folder}/{ExactVectors.FILE}", mmap_mode="r"))
+    graph = usearch_index().Index.restore(
+        f"{folder}/{HnswVectors.FILE}", view=True, expansion_search=EXPANSION_SEARCH
+    )
+    return HnswVectors(graph)
+
 
 # What is in the folder, and the passages without their vectors.
 INDEX_FILE, PASSAGES_FILE = "index.json", "passages.arrow"

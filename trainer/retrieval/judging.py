@@ -1,15 +1,175 @@
-"""Judges an index by a collection in the form of BEIR."""
+"""Measures of a ranking, and their computation on a collection in BEIR's form."""
 
+import dataclasses
 import pathlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from beambert.errors import InputError
-from beambert.trainer.retrieval.beir import read_judged
-from beambert.trainer.retrieval.measures import evaluate
-from beambert.trainer.retrieval.searcher import Searcher
-from beambert.trainer.retrieval.searching import Hit, open_index
+from beambert.pipelines.tasks.ranking import (
+    average_precision,
+    ndcg,
+    recall,
+    reciprocal_rank,
+    relevant,
+)
+from beambert.pipelines.tasks.tables import BadRow, field, filled, lacks_column, read_rows
+from beambert.trainer.retrieval.searching import Hit, Searcher, open_index
 from beambert.trainer.retrieval.settings import CANDIDATES
+
+# Grades of documents by query, and scores of documents by query.
+Judgments = Mapping[str, Mapping[str, int]]
+Run = Mapping[str, Mapping[str, float]]
+
+
+def ranked(scores: Mapping[str, float]) -> list[str]:
+    """Returns the documents of a query, the best first."""
+    return sorted(scores, key=lambda document: (scores[document], document), reverse=True)
+
+
+# Name -> measure of one query.
+MEASURES: dict[str, Callable[[Sequence[int], Sequence[int], int], float]] = {
+    "nDCG": ndcg,
+    "MRR": reciprocal_rank,
+    "MAP": average_precision,
+    "Recall": recall,
+}
+
+
+def evaluate(judgments: Judgments, run: Run, depths: Sequence[int]) -> dict[str, float]:
+    """Returns the means over the queries: `nDCG@10`, `MRR@10`, `MAP@10`, `Recall@10` and so on.
+
+    Args:
+      judgments: grades by query and document.
+      run: scores by query and document.
+      depths: numbers of ranks that count.
+
+    Raises:
+      ValueError: no query has a relevant document.
+    """
+    queries = [query for query, judged in judgments.items() if relevant(list(judged.values()))]
+    if not queries:
+        raise ValueError("no query has a relevant document")
+    totals = {f"{name}@{depth}": 0.0 for name in MEASURES for depth in depths}
+    for query in queries:
+        judged = judgments[query]
+        grades = [judged.get(document, 0) for document in ranked(run.get(query, {}))]
+        for name, measure in MEASURES.items():
+            for depth in depths:
+                totals[f"{name}@{depth}"] += measure(grades, list(judged.values()), depth)
+    return {name: total / len(queries) for name, total in totals.items()}
+
+
+# The query, the document and its grade.
+_COLUMNS = ("query-id", "corpus-id", "score")
+
+
+@dataclasses.dataclass(frozen=True)
+class JudgedQueries:
+    """The queries of a split that are judged.
+
+    Attributes:
+      queries: text by identifier.
+      judgments: grade by query and document.
+    """
+
+    queries: Mapping[str, str]
+    judgments: Mapping[str, Mapping[str, int]]
+
+
+def read_judged(folder: pathlib.Path, split: str, documents: Collection[str]) -> JudgedQueries:
+    """Reads the queries and the judgments of a split.
+
+    Args:
+      folder: folder of the collection.
+      split: name of the split: `train`, `dev` or `test`.
+      documents: identifiers of the documents that can be found.
+
+    Raises:
+      InputError: a file cannot be used, or a judgment names a query or a document that isn't there.
+    """
+    texts = read_documents(folder / "queries.jsonl")
+    path = folder / "qrels" / f"{split}.tsv"
+    judgments = read_judgments(path, texts, documents)
+    return JudgedQueries({query: texts[query] for query in judgments}, judgments)
+
+
+def read_documents(path: pathlib.Path) -> dict[str, str]:
+    """Returns identifier -> text of corpus.jsonl or queries.jsonl; a title stands before its text.
+
+    Raises:
+      InputError: the file cannot be read, or a row lacks its text or repeats an identifier.
+    """
+    found: dict[str, str] = {}
+    for line, row in _rows(path, ("_id", "text"), 'write objects with "_id" and "text"'):
+        name, title = filled(path, line, row, "_id"), row.get("title", "").strip()
+        if name in found:
+            raise BadRow(path, line, f"has the _id {name!r} again", "leave one of them out")
+        text = field(path, line, row, "text").strip()
+        if not (text or title):
+            raise BadRow(path, line, "has neither a title nor a text", "delete the row")
+        found[name] = f"{title} {text}".strip()
+    if not found:
+        raise InputError(f"{path}: has no rows; put an object on each line")
+    return found
+
+
+def read_judgments(
+    path: pathlib.Path, queries: Collection[str], documents: Collection[str]
+) -> dict[str, dict[str, int]]:
+    """Returns the grades by query and document.
+
+    Args:
+      path: qrels/SPLIT.tsv.
+      queries: identifiers of the queries.
+      documents: identifiers of the documents that can be found.
+
+    Raises:
+      InputError: the file cannot be read, no grade is above 0, or a row names what isn't there or
+        has a grade that is no whole number.
+    """
+    found: dict[str, dict[str, int]] = {}
+    remedy = f"let the first line be {', '.join(_COLUMNS)}, with tabs between all columns"
+    for line, row in _rows(path, _COLUMNS, remedy):
+        query, document, grade = (filled(path, line, row, name) for name in _COLUMNS)
+        for what, name, there, where in (
+            ("query", query, queries, "queries.jsonl"),
+            ("document", document, documents, "the index"),
+        ):
+            if name not in there:
+                reason = f"names the {what} {name!r}, which {where} does not have"
+                raise BadRow(path, line, reason, "give the files that belong together")
+        try:
+            found.setdefault(query, {})[document] = int(grade)
+        except ValueError:
+            reason = f"has the {_COLUMNS[2]} {grade!r}"
+            raise BadRow(path, line, reason, "write a whole number") from None
+    if not any(grade > 0 for grades in found.values() for grade in grades.values()):
+        raise InputError(f"{path}: says of no document that it is relevant; take another split")
+    return found
+
+
+def _rows(
+    path: pathlib.Path, columns: Collection[str], remedy: str
+) -> Iterator[tuple[int, dict[str, str]]]:
+    """Yields the line and the fields of each row of a file.
+
+    Args:
+      path: path of the file.
+      columns: what each row must have.
+      remedy: what to do about a row that lacks one of them.
+
+    Raises:
+      InputError: the file cannot be read, or a row cannot be used.
+    """
+    for line, row in read_rows(path):
+        if isinstance(row, BadRow):
+            raise row
+        if missing := [name for name in columns if name not in row]:
+            reason = f"has no column {missing[0]!r} (it has {', '.join(row) or 'none'})"
+            raise lacks_column(path, line, reason, remedy)
+        yield line, row
+
 
 # Numbers of ranks that count; of BEIR's, nDCG@10 and Recall@100 are those that papers report.
 DEPTHS = (1, 10, 100)

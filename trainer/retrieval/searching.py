@@ -1,24 +1,43 @@
-"""Searches an index: by vectors, by words, or by both."""
+"""Search by vectors, words or both, and reranking."""
 
+import abc
+import collections
 import dataclasses
 import json
 import os
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import keras
 import numpy as np
 import pyarrow as pa
+import tensorflow as tf
 
 from beambert import storage
-from beambert.errors import InputError
+from beambert.errors import InputError, check_list
 from beambert.folders import MARKER_FILE
-from beambert.trainer.embedding.embedder import Embedder, with_settings
-from beambert.trainer.embedding.finished_folders import is_embeddings
-from beambert.trainer.retrieval.bm25 import FILES as WORDS_FILES
-from beambert.trainer.retrieval.bm25 import Bm25, open_bm25, words_of
-from beambert.trainer.retrieval.indexing import INDEX_FILE, PASSAGES_FILE
-from beambert.trainer.retrieval.rankings import FUSED_DEPTH, Ranking, fused
-from beambert.trainer.retrieval.settings import BOTH, VECTORS, WORDS
-from beambert.trainer.retrieval.vectors import Vectors, open_vectors
+from beambert.pipelines.model_inputs.interaction import InteractionFeatures
+from beambert.pipelines.model_inputs.texts import TextFeatures
+from beambert.pipelines.tasks.interaction import KEPT, max_sim
+from beambert.pipelines.tasks.task import LATE_INTERACTION, RERANK
+from beambert.trainer import model_folders
+from beambert.trainer.embedding.embedder import Embedder, open_embedder, with_settings
+from beambert.trainer.embedding.writing import is_embeddings
+from beambert.trainer.models import task_model
+from beambert.trainer.retrieval.indexing import (
+    FUSED_DEPTH,
+    INDEX_FILE,
+    PASSAGES_FILE,
+    Bm25,
+    Ranking,
+    Vectors,
+    fused,
+    open_bm25,
+    open_vectors,
+    words_of,
+)
+from beambert.trainer.retrieval.indexing import WORDS_FILES as WORDS_FILES
+from beambert.trainer.retrieval.settings import BOTH, CANDIDATES, TOP, VECTORS, WORDS, way_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -155,3 +174,263 @@ def query_embedder(index: Index, embedder: Embedder, prefix: str | None = None) 
         settings["prefix"] if prefix is None else prefix,
         settings["max_seq_length"],
     )
+
+
+# Number of sequences that are read at once.
+_SEQUENCES_AT_A_TIME = 32
+# Lengths are multiples of this, so that there are few graphs.
+_LENGTH_STEP = 32
+# Number of passages whose vectors are kept for the next queries: 200 MB, if they have 200 tokens.
+_PASSAGES_KEPT = 4096
+
+Features = Mapping[str, tf.Tensor]
+
+
+class Reranker(abc.ABC):
+    """A model that says how relevant a passage is for a query."""
+
+    @abc.abstractmethod
+    def scores(self, query: str, texts: Sequence[str]) -> np.ndarray:
+        """Returns the relevance of each text for a query, float32 [texts]."""
+
+    def rerank(self, query: str, hits: Sequence[Hit], count: int) -> list[Hit]:
+        """Returns the most relevant hits, the best first, with their relevance as scores.
+
+        Of equal ones the order stays.
+
+        Args:
+          query: the query.
+          hits: the candidates, the best first.
+          count: number of hits to return.
+        """
+        scores = self.scores(query, [hit.text for hit in hits])
+        order = np.argsort(-scores, kind="stable")[:count]
+        return [dataclasses.replace(hits[i], score=float(scores[i])) for i in order.tolist()]
+
+
+class CrossEncoder(Reranker):
+    """A model of `--task=rerank`, whose scores are from 0 to 1."""
+
+    def __init__(self, found: model_folders.ModelFolder):
+        """Takes a model folder.
+
+        Raises:
+          InputError: the model cannot be read.
+        """
+        length = found.training["max_seq_length"]
+        self._text_features = TextFeatures(found.vocabulary, found.do_lower_case, length)
+        self._batches = _Batches(task_model(found))
+
+    def scores(self, query: str, texts: Sequence[str]) -> np.ndarray:
+        """Returns the relevance of each text for a query, from 0 to 1, float32 [texts]."""
+        if not texts:
+            return np.zeros(0, np.float32)
+        features = self._text_features(tf.constant([query] * len(texts)), tf.constant(texts))
+        logits = np.array(self._batches.outputs(features))[:, 0]
+        return tf.sigmoid(logits).numpy()
+
+
+class LateInteractionReranker(Reranker):
+    """A model of `--task=late_interaction`, whose scores are sums of cosines."""
+
+    def __init__(self, found: model_folders.ModelFolder):
+        """Takes a model folder.
+
+        Raises:
+          InputError: the model cannot be read.
+        """
+        training = found.training
+        self._text_features = InteractionFeatures(
+            found.vocabulary,
+            found.do_lower_case,
+            training["max_seq_length"],
+            training["query_length"],
+        )
+        self._batches = _Batches(task_model(found))
+        # Text -> the vectors of its tokens; the one that was needed last comes last.
+        self._kept: collections.OrderedDict[str, np.ndarray] = collections.OrderedDict()
+
+    def scores(self, query: str, texts: Sequence[str]) -> np.ndarray:
+        """Returns the score of each text for a query, float32 [texts]."""
+        if not texts:
+            return np.zeros(0, np.float32)
+        self._read([text for text in dict.fromkeys(texts) if text not in self._kept])
+        documents = []
+        for text in texts:
+            self._kept.move_to_end(text)
+            documents.append(self._kept[text])
+        while len(self._kept) > _PASSAGES_KEPT:
+            self._kept.popitem(last=False)
+        features = self._text_features.queries(tf.constant([query]))
+        [query_QH] = self._batches.outputs(self._text_features.expanded(features), is_cut=False)
+        return max_sim(query_QH[None], documents)[0]
+
+    def _read(self, texts: Sequence[str]) -> None:
+        """Keeps the vectors of the tokens of texts that count."""
+        if not texts:
+            return
+        features = self._text_features.documents(tf.constant(texts))
+        counts = self._text_features.counting(features).numpy()
+        for text, vectors, is_counted in zip(
+            texts, self._batches.outputs(features), counts, strict=True
+        ):
+            self._kept[text] = vectors[is_counted[: len(vectors)]].astype(KEPT)
+
+
+class _Batches:
+    """Calls a model on batches of sequences of like length."""
+
+    def __init__(self, model: keras.Model):
+        self._model = model
+        self._graphs: dict[int, Callable[..., tf.Tensor]] = {}
+
+    def outputs(self, features: Features, is_cut: bool = True) -> list[np.ndarray]:
+        """Returns what the model gives for each sequence.
+
+        Args:
+          features: int32 [n, L] each.
+          is_cut: whether padding may be cut off the ends of sequences.
+        """
+        count, longest = features["input_ids"].shape
+        lengths = features["input_mask"].numpy().sum(axis=1) if is_cut else np.full(count, longest)
+        found: list[np.ndarray] = [np.zeros(0)] * count
+        order = np.argsort(lengths, kind="stable")
+        for start in range(0, count, _SEQUENCES_AT_A_TIME):
+            some = order[start : start + _SEQUENCES_AT_A_TIME]
+            length = -(-lengths[some].max() // _LENGTH_STEP) * _LENGTH_STEP
+            batch = {
+                name: tf.gather(feature, some)[:, :length] for name, feature in features.items()
+            }
+            for number, output in zip(some, self._graph_of(batch)(batch).numpy(), strict=True):
+                found[number] = output
+        return found
+
+    def _graph_of(self, features: Features) -> Callable[..., tf.Tensor]:
+        """Returns the graph for the length of a batch, which takes any number of sequences."""
+        length = features["input_ids"].shape[1]
+        if length not in self._graphs:
+            of_batch = {name: tf.TensorSpec([None, length], tf.int32, name) for name in features}
+            function = tf.function(self._model, autograph=False)
+            self._graphs[length] = function.get_concrete_function(of_batch)
+        return self._graphs[length]
+
+
+_RERANKERS: Mapping[str, type[CrossEncoder | LateInteractionReranker]] = {
+    RERANK: CrossEncoder,
+    LATE_INTERACTION: LateInteractionReranker,
+}
+
+
+def open_reranker(path: str, flag: str = "--reranker") -> Reranker:
+    """Opens a model folder.
+
+    Raises:
+      InputError: the model cannot be read, or was trained on another kind of task.
+    """
+    found = model_folders.open_model(path, flag)
+    its_class = _RERANKERS.get(found.training["kind"])
+    if its_class is None or not found.training["is_pair"]:
+        raise InputError(
+            f"{flag}={path}: was not trained to rank pairs of texts; give a model of `beambert "
+            f"finetune --task={RERANK}` or {LATE_INTERACTION}"
+        )
+    return its_class(found)
+
+
+_NO_TEXTS = "needs the texts, which --index was made without (--keep_text)"
+
+
+class Searcher:
+    """Finds the passages of an index that answer queries; its models are loaded once."""
+
+    def __init__(
+        self,
+        index: str,
+        model: str | None = None,
+        *,
+        by: str | None = None,
+        reranker: str | None = None,
+        prefix: str | None = None,
+    ):
+        """Opens the index and the models.
+
+        Args:
+          index: folder that `beambert index` finished.
+          model: model that made its vectors; None to search by words alone.
+          by: what passages are found by, `vectors`, `words` or `both` (default: both with a model,
+            or else words; vectors where the index has no words).
+          reranker: model of `--task=rerank` or `late_interaction` that ranks the best passages
+            again; None for none.
+          prefix: what is put before each query (default: what was put before the texts).
+
+        Raises:
+          InputError: one of them cannot be used.
+        """
+        self._way = way_of(by, model)
+        self._index = open_index(index)
+        if self._index.bm25 is None:
+            self._way = _way_without_words(self._way, by, model)
+            if reranker:
+                raise InputError(f"--reranker={reranker}: {_NO_TEXTS}; leave it out")
+        self._reranker = open_reranker(reranker) if reranker else None
+        opened = open_embedder(model) if model else None
+        self._embedder = query_embedder(self._index, opened, prefix) if opened else None
+
+    def search(
+        self, queries: Sequence[str], top: int = TOP, candidates: int = CANDIDATES
+    ) -> list[list[Hit]]:
+        """Returns the best passages for each query, the best first.
+
+        Args:
+          queries: the queries.
+          top: number of passages for each.
+          candidates: number of passages that are ranked again.
+
+        Raises:
+          InputError: no passage is asked for, or the queries are no list.
+        """
+        check_list(queries, "queries")
+        if top < 1:
+            raise InputError(f"--top={top}: must be at least 1")
+        vectors: Sequence[np.ndarray | None] = [None] * len(queries)
+        if self._embedder:
+            vectors = list(self._embedder.embed(queries)[0])
+        count = max(candidates, top) if self._reranker else top
+        found = [
+            self._index.rank(query, vector_H, self._way, count)
+            for query, vector_H in zip(queries, vectors, strict=True)
+        ]
+        if not self._reranker:
+            return found
+        pairs = zip(queries, found, strict=True)
+        return [self._reranker.rerank(query, hits, top) for query, hits in pairs]
+
+    def cut(self, queries: Sequence[str]) -> tuple[int, int]:
+        """Returns how many queries are longer than the model reads, and its number of tokens.
+
+        The vectors of such queries stand for their beginnings. Words are found by whole queries.
+        """
+        if not self._embedder:
+            return 0, 0
+        return self._embedder.token_ids(queries)[1], self._embedder.settings.max_seq_length
+
+
+def _way_without_words(way: str, by: str | None, model: str | None) -> str:
+    """Returns what passages of an index without words are found by, which is their vectors.
+
+    Args:
+      way: what `way_of` says.
+      by: the wish, or None.
+      model: model that makes the vectors of queries, or None.
+
+    Raises:
+      InputError: words are wished for, or there is no model.
+    """
+    if way != VECTORS and by:
+        raise InputError(f"--by={by}: {_NO_TEXTS}; give --by={VECTORS}")
+    if not model:
+        raise InputError(
+            "--index: was made without the texts (--keep_text), so that it has no words; name the "
+            "model that made its vectors with --model"
+        )
+    return VECTORS

@@ -1,4 +1,4 @@
-"""Model folders -> the files of other systems: Hugging Face folders, TF1 checkpoints."""
+"""Weights for other systems: Hugging Face, the original release, ColBERT."""
 
 import dataclasses
 import hashlib
@@ -23,7 +23,9 @@ from beambert.model.families.family import (
 )
 from beambert.model.families.table import family_of
 from beambert.model.objectives import RTD
+from beambert.model.sentence_encoder import DIMENSIONS
 from beambert.model_files import CARD_FILE, PRETRAINING
+from beambert.pipelines.model_inputs.interaction import Markers
 from beambert.pipelines.tasks.task import (
     CHOICE,
     CLASSIFICATION,
@@ -37,12 +39,32 @@ from beambert.pipelines.tasks.task import (
     TAGGING,
 )
 from beambert.trainer import model_folders
+from beambert.trainer.model_folders import ModelFolder
 from beambert.trainer.models import objective_of, pretrained_model, task_model
-from beambert.trainer.weights.colbert import COLBERT_FILE, colbert_settings
 from beambert.trainer.weights.initial import GENERATOR_FOLDER
 from beambert.trainer.weights.model_card import model_card
 from beambert.trainer.weights.tokenizer_files import exported_files, json_bytes
 from beambert.trainer.weights.weight_files import CONFIG_FILES, SAFETENSORS_FILE
+
+COLBERT_FILE = "artifact.metadata"
+
+
+def colbert_settings(found: ModelFolder) -> dict[str, Any]:
+    """Returns the settings of a model of late interaction."""
+    markers = Markers.of(found.vocabulary)
+    return {
+        "dim": DIMENSIONS,
+        "query_maxlen": found.training["query_length"],
+        "doc_maxlen": found.training["max_seq_length"],
+        "query_token_id": found.vocabulary.tokens[markers.query],
+        "doc_token_id": found.vocabulary.tokens[markers.document],
+        "query_token": "[Q]",
+        "doc_token": "[D]",
+        "similarity": "cosine",
+        "mask_punctuation": True,
+        "attend_to_mask_tokens": False,
+    }
+
 
 ORIGINAL_CONFIG_FILE, HUGGING_FACE_CONFIG_FILE = CONFIG_FILES
 # The names of the original release's checkpoint files begin with this.

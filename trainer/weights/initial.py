@@ -1,32 +1,96 @@
-"""Reads weights that training starts from.
+"""Initial weights: from model folders, Hugging Face folders and TF1 checkpoints."""
 
-They come from a TF1 checkpoint of the original release, a Hugging Face folder, or a model folder of
-this package.
-"""
-
+import contextlib
 import dataclasses
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import keras
 import numpy as np
+import tensorflow as tf
 
 from beambert import storage
 from beambert.errors import InputError
+from beambert.folders import MARKER_FILE
 from beambert.model.config import EncoderConfig
 from beambert.model.families.debertav2 import WORD_DELTA, for_variables
 from beambert.model.families.table import family_of
+from beambert.model.pretrainer import BertPretrainer
 from beambert.model.shapes import most_bytes, variable_shapes
-from beambert.model_files import PRETRAINING, TRAINING_FILE, WEIGHTS_FILE
+from beambert.model_files import (
+    CHECKPOINTS_FOLDER,
+    CONFIG_FILE,
+    PRETRAINING,
+    TRAINING_FILE,
+    WEIGHTS_FILE,
+)
 from beambert.pipelines.tasks.task import EMBEDDING, LATE_INTERACTION, SIMILARITY
 from beambert.pipelines.tokenizers.vocabulary import Vocabulary
 from beambert.trainer import model_folders
-from beambert.trainer.models import pretrained_model, task_model
+from beambert.trainer.models import build_pretrainer, pretrained_model, task_model
+from beambert.trainer.weights.adaptation import (
+    INTERPOLATE,
+    KEEP,
+    TILE,
+    fill_positions,
+    fill_tokens,
+    replaced_ids,
+)
 from beambert.trainer.weights.given_path import refuse_missing
-from beambert.trainer.weights.new_tokens import fill_tokens, replaced_ids
-from beambert.trainer.weights.positions import INTERPOLATE, KEEP, TILE, fill_positions
 from beambert.trainer.weights.tokenizer_files import read_vocabulary
 from beambert.trainer.weights.weight_files import CONFIG_FILES, find_weight_files, read_config_file
+
+
+@contextlib.contextmanager
+def model_at(path: str, step: int, checkpoints: str | None = None) -> Iterator[str]:
+    """Yields a temporary model folder with the weights that a pre-training had at a step.
+
+    Args:
+      path: model folder of the pre-training, finished or not.
+      step: step of one of the checkpoints.
+      checkpoints: folder of the checkpoints; None for `path`/checkpoints.
+
+    Raises:
+      InputError: there is no such checkpoint, or the folder is not that of a pre-training.
+    """
+    path = path.rstrip("/")
+    folder = (checkpoints or f"{path}/{CHECKPOINTS_FOLDER}").rstrip("/")
+    prefix = f"{folder}/ckpt-{step}"
+    if not storage.exists(f"{prefix}.index"):
+        found = [name.split(".")[0] for name in storage.list_folder(folder)]
+        steps = sorted({int(n[5:]) for n in found if n.startswith("ckpt-") and n[5:].isdecimal()})
+        advice = f"choose one of its steps ({', '.join(map(str, steps))})"
+        if not steps:
+            advice = "if the pre-training had a --checkpoint_dir, give it here, too"
+        raise InputError(f"--checkpoint={step}: {folder} has no such checkpoint; {advice}")
+    with tempfile.TemporaryDirectory(prefix="beambert-") as made:
+        vocabulary = model_folders.read_beside(path, "--model", storage.read_bytes, storage.exists)
+        for name in (CONFIG_FILE, *vocabulary.files(), TRAINING_FILE):
+            storage.copy(f"{path}/{name}", f"{made}/{name}")
+        storage.write_bytes(f"{made}/{MARKER_FILE}", b"{}")
+        opened = model_folders.open_model(made, "--model")
+        if opened.training["kind"] != PRETRAINING:
+            raise InputError(
+                f"--checkpoint={step}: --model={path} is not a pre-training; leave it out"
+            )
+        model_folders.save_weights(_restored(prefix, opened), made)
+        yield made
+
+
+def _restored(prefix: str, opened: model_folders.ModelFolder) -> BertPretrainer:
+    """Returns the model of a checkpoint of `Trainer`, which has the variables by name."""
+    model = build_pretrainer(opened.training, opened.config)
+    variables = {variable.path: variable.value for variable in model.trainable_variables}
+    try:
+        status = tf.train.Checkpoint(model=variables).restore(prefix)
+        status.assert_existing_objects_matched().expect_partial()
+    except (tf.errors.OpError, AssertionError, ValueError) as error:
+        raise InputError(
+            f"{prefix}: cannot be read ({storage.reason(error)}); choose another --checkpoint"
+        ) from error
+    return model
+
 
 # Parts of an encoder that initial weights may lack, as a BertModel without a pooler does.
 _OPTIONAL = ("pooler", "head")
@@ -78,7 +142,7 @@ class InitialWeights:
 
         Args:
           length: number of tokens of the longest sequence.
-          way: what to do with positions that were not trained, see `positions.WAYS`. Only the
+          way: what to do with positions that were not trained, see `POSITION_WAYS`. Only the
             others than "keep" give the encoder more positions than it has.
         """
         there = self.config.longest_sequence
@@ -112,8 +176,8 @@ class InitialWeights:
         """Returns these weights for a vocabulary that extends that of the encoder.
 
         Args:
-          vocabulary: the vocabulary, see `new_tokens.extends`.
-          way: how the embeddings of new tokens begin, one of `new_tokens.WAYS`.
+          vocabulary: the vocabulary, see `extends`.
+          way: how the embeddings of new tokens begin, one of `TOKEN_WAYS`.
         """
         count, rows = len(self.vocabulary), max(self.config.vocab_size, len(vocabulary))
         config = dataclasses.replace(self.config, vocab_size=rows)

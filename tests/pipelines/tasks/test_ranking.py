@@ -13,7 +13,7 @@ from beambert.pipelines.tasks.ranking import (
     retrieval_scores,
     text_id,
 )
-from beambert.trainer.retrieval.measures import evaluate
+from beambert.trainer.retrieval.judging import evaluate
 
 
 def ids_of(rows):

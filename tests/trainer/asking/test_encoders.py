@@ -5,8 +5,8 @@ import pytest
 from support import untrained_models
 
 from beambert.errors import InputError
-from beambert.trainer.asking import encoders
-from beambert.trainer.asking.encoders import MASKED_LM_HEAD, NEXT_SENTENCE_HEAD, open_encoder
+from beambert.trainer import asking
+from beambert.trainer.asking import MASKED_LM_HEAD, NEXT_SENTENCE_HEAD, open_encoder
 
 
 @pytest.fixture(scope="module")
@@ -48,9 +48,9 @@ def test_batches_change_no_answer(encoder, monkeypatch, limit):
     for length in (3, 9, 5, 16, 4, 9):
         ids = random.integers(5, len(encoder.vocabulary), length).astype(np.int32)
         rows.append((ids, random.choice(length, 2, replace=False)))
-    together = dict(encoder.masked_lm_logits(rows, encoders.no_report))
+    together = dict(encoder.masked_lm_logits(rows, asking.no_report))
     seen = []
-    monkeypatch.setattr(encoders, limit, 1)
+    monkeypatch.setattr(asking, limit, 1)
     alone = dict(encoder.masked_lm_logits(rows, lambda *done: seen.append(done)))
     assert seen == [(count, 6) for count in range(1, 7)]
     for number in range(6):

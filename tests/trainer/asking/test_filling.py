@@ -8,9 +8,7 @@ from support import untrained_models
 
 from beambert.cli import run
 from beambert.errors import InputError
-from beambert.trainer.asking.encoders import MASKED_LM_HEAD, no_report, open_encoder
-from beambert.trainer.asking.filling import fill, fill_texts
-from beambert.trainer.asking.scoring import score
+from beambert.trainer.asking import MASKED_LM_HEAD, fill, fill_texts, no_report, open_encoder, score
 from beambert.trainer.embedding.embedder import embed
 
 

@@ -8,14 +8,17 @@ import pytest
 from support import untrained_models
 
 from beambert.cli import run
-from beambert.trainer.asking import scoring
-from beambert.trainer.asking.encoders import (
+from beambert.trainer import asking
+from beambert.trainer.asking import (
     MASKED_LM_HEAD,
     NEXT_SENTENCE_HEAD,
     no_report,
     open_encoder,
+    score,
+    score_next,
+    score_pairs,
+    score_texts,
 )
-from beambert.trainer.asking.scoring import score, score_next, score_pairs, score_texts
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +92,7 @@ def test_what_follows_in_a_word_is_masked_with_it(folder, vocabulary):
 def test_many_texts_are_scored_lot_by_lot(folder, monkeypatch):
     texts = ["the river", "a", "a b c d", "b a", "the river of a b"]
     expected, seen = score(str(folder), texts), []
-    monkeypatch.setattr(scoring, "COPIES_AT_ONCE", 3)
+    monkeypatch.setattr(asking, "COPIES_AT_ONCE", 3)
     found = score(str(folder), texts, lambda *numbers: seen.append(numbers))
     assert [each.text for each in found] == texts
     likelihoods = [each.pseudo_log_likelihood for each in expected]

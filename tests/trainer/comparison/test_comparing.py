@@ -9,9 +9,7 @@ import pytest
 
 from beambert.errors import InputError
 from beambert.trainer.commands.compare import build_parser, main
-from beambert.trainer.comparison.comparing import compare, describe
-from beambert.trainer.comparison.page import MOST_POINTS, thinned
-from beambert.trainer.comparison.runs import short_names
+from beambert.trainer.comparing import MOST_POINTS, compare, describe, short_names, thinned
 
 SETTINGS = {"kind": "pretraining", "optimizer": {"learning_rate": 1e-3}, "data": []}
 

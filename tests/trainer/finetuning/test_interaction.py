@@ -16,8 +16,7 @@ from beambert.pipelines.tasks.examples import VectorExample
 from beambert.pipelines.tasks.interaction import best_by_interaction
 from beambert.pipelines.tasks.task import LATE_INTERACTION
 from beambert.pipelines.tokenizers.vocabulary import Vocabulary
-from beambert.trainer.finetuning.gradient_cache import encode_in_parts
-from beambert.trainer.finetuning.vector_losses import contrast, max_sim
+from beambert.trainer.finetuning.vector_objectives import contrast, encode_in_parts, max_sim
 from beambert.trainer.weights.initial import open_initial
 
 GOLDEN = json.loads((pathlib.Path(__file__).parent / "golden_interaction.json").read_text())

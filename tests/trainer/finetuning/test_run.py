@@ -16,7 +16,7 @@ from beambert.model.pretrainer import BertPretrainer
 from beambert.pipelines.tasks.declarations import TASKS, find_task
 from beambert.pipelines.tasks.metrics import METRICS
 from beambert.trainer.commands.finetune import main as finetune_main
-from beambert.trainer.finetuning import job, plan
+from beambert.trainer.finetuning import job
 from beambert.trainer.finetuning import run as finetuning_run
 from beambert.trainer.finetuning.data import ClassData
 from beambert.trainer.loop.config import TrainingFolders
@@ -60,7 +60,7 @@ def test_own_tasks_stop_early_and_published_ones_keep_their_recipe(
     )
     for width, rate in ((128, 1e-3), (768, 5e-5)):
         config = dataclasses.replace(small_config, hidden_size=width)
-        optimizer, loop = plan._schedule(asked, 320, config)
+        optimizer, loop = job._schedule(asked, 320, config)
         assert (optimizer.learning_rate, loop.patience) == (rate, patience)
         assert loop.best_metric == "accuracy"
         expected = 300 if task == "classification" else 30
@@ -82,7 +82,7 @@ def test_the_first_metric_of_the_task_chooses_the_weights(task, metric, small_co
     asked = job.FinetuningJob(
         task=find_task(task), data_dir="data", init="encoder", output=TrainingFolders.of("model")
     )
-    assert plan._schedule(asked, 320, small_config)[1].best_metric == metric
+    assert job._schedule(asked, 320, small_config)[1].best_metric == metric
 
 
 def test_greater_values_of_every_first_metric_are_better():

@@ -12,7 +12,7 @@ from beambert.pipelines.tasks.squad import read_questions
 from beambert.pipelines.tasks.squad_scoring import score
 from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS, Vocabulary
 from beambert.trainer.commands.finetune import main as finetune_main
-from beambert.trainer.finetuning.span_data import SpanData
+from beambert.trainer.finetuning.data import SpanData
 
 PLACES = ("river", "city", "war", "house")
 FILLER = ("the", "a", "year", "people")

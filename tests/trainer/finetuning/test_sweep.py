@@ -8,7 +8,7 @@ import pytest
 from beambert.errors import InputError
 from beambert.trainer import model_folders
 from beambert.trainer.commands.finetune import main as finetune_main
-from beambert.trainer.finetuning import isolation, sweep
+from beambert.trainer.finetuning import sweep
 from beambert.trainer.finetuning.sweep import GRIDS, Grid, table
 
 TEXTS = [("the river", "good"), ("the war", "bad"), ("a city", "good"), ("he died", "bad")]
@@ -49,7 +49,7 @@ def test_the_published_grids():
 @pytest.mark.release
 def test_every_combination_once_and_the_best_is_kept(run, tmp_path, capsys, monkeypatch):
     cut = []
-    finetune = isolation.finetune_in_process
+    finetune = sweep.finetune_in_process
 
     def killed(job, *devices):
         if len(cut) == 2:
@@ -57,10 +57,10 @@ def test_every_combination_once_and_the_best_is_kept(run, tmp_path, capsys, monk
         cut.append(job)
         return finetune(job, *devices)
 
-    monkeypatch.setattr(isolation, "finetune_in_process", killed)
+    monkeypatch.setattr(sweep, "finetune_in_process", killed)
     with pytest.raises(KeyboardInterrupt):
         run()
-    monkeypatch.setattr(isolation, "finetune_in_process", finetune)
+    monkeypatch.setattr(sweep, "finetune_in_process", finetune)
     rows = run()
     assert "4 runs, 2 of them done" in capsys.readouterr().out
     assert {(row["learning_rate"], row["random_seed"]) for row in rows} == {
@@ -90,11 +90,11 @@ def test_a_killed_first_run_is_continued_and_large_batches_are_left_out(
         os.makedirs(job.output.model)
         raise KeyboardInterrupt
 
-    finetune = isolation.finetune_in_process
-    monkeypatch.setattr(isolation, "finetune_in_process", killed)
+    finetune = sweep.finetune_in_process
+    monkeypatch.setattr(sweep, "finetune_in_process", killed)
     with pytest.raises(KeyboardInterrupt):
         run()
-    monkeypatch.setattr(isolation, "finetune_in_process", finetune)
+    monkeypatch.setattr(sweep, "finetune_in_process", finetune)
     assert [row["train_batch_size"] for row in run()] == [16, 16]
     printed = capsys.readouterr().out
     assert "left out: batch sizes 64, more than the 32 training examples" in printed

@@ -14,9 +14,8 @@ from beambert.pipelines.tasks.declarations import find_task
 from beambert.pipelines.tasks.examples import read_file
 from beambert.pipelines.tasks.vector_kinds import COSENT, COSINE
 from beambert.trainer.commands.finetune import main as finetune_main
-from beambert.trainer.embedding.embedder import embed
-from beambert.trainer.embedding.sentence_folders import prefix_notes
-from beambert.trainer.finetuning.vector_data import ScoredVectorData
+from beambert.trainer.embedding.embedder import embed, prefix_notes
+from beambert.trainer.finetuning.data import ScoredVectorData
 
 # A word of a question and the words of its answer.
 TOPICS = {

@@ -9,8 +9,8 @@ import tensorflow as tf
 
 from beambert.model.config import BertConfig
 from beambert.model.sentence_encoder import SentenceEncoder
-from beambert.trainer.finetuning import vector_losses
-from beambert.trainer.finetuning.gradient_cache import encode_in_parts, part_seed
+from beambert.trainer.finetuning import vector_objectives
+from beambert.trainer.finetuning.vector_objectives import encode_in_parts, part_seed
 
 GOLDEN = json.loads((pathlib.Path(__file__).parent / "golden_losses.json").read_text())
 SMALL = BertConfig(
@@ -29,13 +29,13 @@ def loss_of(case, vectors, ids, weights):
     def loss(some):
         if case["loss"] == "in_batch":
             given = some, ids, weights, case["temperature"]
-            return tf.reduce_mean(vector_losses.in_batch(*given)[0])
-        found, scores = vector_losses.cosines(some), tf.constant(case["scores"])
+            return tf.reduce_mean(vector_objectives.in_batch(*given)[0])
+        found, scores = vector_objectives.cosines(some), tf.constant(case["scores"])
         if case["loss"] == "cosent":
-            return vector_losses.cosent(found, scores, weights, case["temperature"])
+            return vector_objectives.cosent(found, scores, weights, case["temperature"])
         return tf.reduce_mean(tf.math.squared_difference(found, scores))
 
-    return vector_losses.at_dims(loss, vectors, case.get("matryoshka_dims", ()))
+    return vector_objectives.at_dims(loss, vectors, case.get("matryoshka_dims", ()))
 
 
 def different_ids(vectors):
@@ -60,12 +60,14 @@ def test_rows_that_fill_up_a_batch_do_not_count(name):
     weights = tf.concat([tf.ones(6), tf.zeros(2)], 0)
     if name == "cosent":
         scores = tf.constant([*case["scores"], 9.0, -9.0])
-        found = vector_losses.cosent(
-            vector_losses.cosines(filled), scores, weights, case["temperature"]
+        found = vector_objectives.cosent(
+            vector_objectives.cosines(filled), scores, weights, case["temperature"]
         )
         assert float(found) == pytest.approx(case["value"], abs=1e-5)
         return
-    losses, _ = vector_losses.in_batch(filled, different_ids(filled), weights, case["temperature"])
+    losses, _ = vector_objectives.in_batch(
+        filled, different_ids(filled), weights, case["temperature"]
+    )
     assert float(tf.reduce_mean(losses[:6])) == pytest.approx(case["value"], abs=1e-5)
 
 
@@ -92,10 +94,10 @@ def test_equal_texts_are_no_negatives():
     # the question of row 3 too.
     ids = [[1, 2, 11], [3, 2, 5], [4, 5, 13], [4, 6, 14], [7, 1, 15]]
     arguments = tf.constant(vectors, tf.float32), tf.constant(ids, tf.int64), tf.ones(5), 0.1
-    losses, _ = vector_losses.in_batch(*arguments)
+    losses, _ = vector_objectives.in_batch(*arguments)
     np.testing.assert_allclose(losses, in_batch_by_hand(vectors, ids, 0.1), rtol=1e-5)
     # It makes a difference: with other ids the same vectors have greater losses.
-    others, _ = vector_losses.in_batch(arguments[0], different_ids(vectors), *arguments[2:])
+    others, _ = vector_objectives.in_batch(arguments[0], different_ids(vectors), *arguments[2:])
     assert (np.array(losses) < np.array(others) - 1e-3).sum() >= 4
 
 
@@ -108,7 +110,7 @@ def test_whole_vectors_are_learnt_beside_their_parts():
 
     expected = sum(np.sum(vectors.numpy()[..., :width] ** 2) for width in (6, 4, 2))
     for dims in ((4, 2), (6, 4, 2), (2, 6, 4)):
-        found = vector_losses.at_dims(loss, vectors, dims)
+        found = vector_objectives.at_dims(loss, vectors, dims)
         assert float(found) == pytest.approx(expected, rel=1e-5)
 
 
@@ -124,7 +126,7 @@ def small_batch(rows, length=8):
 def contrastive(vectors):
     pairs = tf.reshape(vectors, [-1, 2, vectors.shape[-1]])
     weights = tf.ones(pairs.shape[0])
-    return tf.reduce_mean(vector_losses.in_batch(pairs, different_ids(pairs), weights, 0.05)[0])
+    return tf.reduce_mean(vector_objectives.in_batch(pairs, different_ids(pairs), weights, 0.05)[0])
 
 
 def gradients(model, vectors_of, compiled):

@@ -12,7 +12,7 @@ from beambert.errors import InputError
 from beambert.model.config import BertConfig
 from beambert.model.families.debertav2 import DebertaV2Config
 from beambert.trainer import model_folders
-from beambert.trainer.asking.filling import fill
+from beambert.trainer.asking import fill
 from beambert.trainer.commands.export import main as export_main
 from beambert.trainer.commands.finetune import main as finetune_main
 from beambert.trainer.commands.pretrain import main as pretrain_main

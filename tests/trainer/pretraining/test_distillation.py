@@ -18,7 +18,7 @@ from beambert.model.pretrainer import BertPretrainer
 from beambert.pipelines.tokenizers.vocabulary import Vocabulary
 from beambert.trainer.commands.export import main as export_main
 from beambert.trainer.commands.pretrain import main as pretrain_main
-from beambert.trainer.comparison.comparing import compare
+from beambert.trainer.comparing import compare
 from beambert.trainer.loop.config import OptimizerConfig
 from beambert.trainer.loop.steps import Trainer
 from beambert.trainer.pretraining.batches import training_batches

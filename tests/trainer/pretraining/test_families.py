@@ -15,7 +15,7 @@ from support.small_pretraining import assert_same_weights, interrupted_and_conti
 from beambert.errors import InputError
 from beambert.model.families.table import FAMILIES
 from beambert.model.pretrainer import BertPretrainer
-from beambert.trainer.asking.encoders import MASKED_LM_HEAD, NEXT_SENTENCE_HEAD, open_encoder
+from beambert.trainer.asking import MASKED_LM_HEAD, NEXT_SENTENCE_HEAD, open_encoder
 from beambert.trainer.commands.finetune import main as finetune_main
 from beambert.trainer.commands.pretrain import main as pretrain_main
 from beambert.trainer.loop.config import TrainingFolders

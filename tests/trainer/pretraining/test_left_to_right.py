@@ -17,7 +17,7 @@ from beambert.model.objectives import LTR
 from beambert.model.pretrainer import BertPretrainer
 from beambert.model.unpadding import Capacity
 from beambert.pipelines.evaluate import main as evaluate_main
-from beambert.trainer.asking.filling import fill
+from beambert.trainer.asking import fill
 from beambert.trainer.commands.export import main as export_main
 from beambert.trainer.commands.finetune import main as finetune_main
 from beambert.trainer.commands.pretrain import main as pretrain_main

@@ -13,12 +13,11 @@ from support.small_pretraining import STEPS
 from beambert.errors import InputError
 from beambert.model.objectives import MLM
 from beambert.model.pretrainer import BertPretrainer
-from beambert.trainer.asking.filling import fill
-from beambert.trainer.asking.scoring import score, score_next
+from beambert.trainer.asking import fill, score, score_next
 from beambert.trainer.commands.export import main as export_main
 from beambert.trainer.commands.finetune import main as finetune_main
 from beambert.trainer.commands.pretrain import main as pretrain_main
-from beambert.trainer.comparison.comparing import compare
+from beambert.trainer.comparing import compare
 from beambert.trainer.weights.initial import open_initial
 
 

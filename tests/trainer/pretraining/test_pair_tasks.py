@@ -9,7 +9,7 @@ import pytest
 from support.small_pretraining import flags
 
 from beambert.errors import InputError
-from beambert.trainer.asking.scoring import score_next
+from beambert.trainer.asking import score_next
 from beambert.trainer.commands.export import main as export_main
 from beambert.trainer.commands.pretrain import main as pretrain_main
 from beambert.trainer.model_folders import open_model

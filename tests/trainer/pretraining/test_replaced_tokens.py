@@ -12,11 +12,11 @@ from support.small_pretraining import STEPS
 
 from beambert.errors import InputError
 from beambert.model.replaced_tokens import ElectraPretrainer
-from beambert.trainer.asking.filling import fill
+from beambert.trainer.asking import fill
 from beambert.trainer.commands.export import main as export_main
 from beambert.trainer.commands.finetune import main as finetune_main
 from beambert.trainer.commands.pretrain import main as pretrain_main
-from beambert.trainer.comparison.comparing import compare
+from beambert.trainer.comparing import compare
 from beambert.trainer.loop.config import OptimizerConfig
 from beambert.trainer.loop.steps import Trainer
 from beambert.trainer.pretraining.batches import training_batches

@@ -10,7 +10,7 @@ import pytest
 
 from beambert.cli import run
 from beambert.errors import InputError
-from beambert.trainer.retrieval import indexing, vectors
+from beambert.trainer.retrieval import indexing
 from beambert.trainer.retrieval.indexing import make_index, units
 from beambert.trainer.retrieval.searching import Index, open_index
 
@@ -121,7 +121,7 @@ def test_a_measured_recall_is_below_one_where_neighbours_are_missed():
     graph.add(
         np.arange(2000, dtype=np.uint64), drawn_NH / np.linalg.norm(drawn_NH, axis=1)[:, None]
     )
-    assert vectors.HnswVectors(graph).recall() < 0.5
+    assert indexing.HnswVectors(graph).recall() < 0.5
 
 
 def test_words_alone_and_none(exact, tmp_path):
@@ -176,7 +176,7 @@ def test_embeddings_that_are_not_whole(tmp_path, capsys):
 def test_a_graph_goes_on_where_it_was_saved(embeddings, exact, tmp_path, monkeypatch):
     usearch = pytest.importorskip("usearch.index", reason="usearch is not installed")
 
-    monkeypatch.setattr(vectors, "SAVED_VECTORS", 1500)
+    monkeypatch.setattr(indexing, "SAVED_VECTORS", 1500)
     scaled, output = [], tmp_path / "index"
 
     def fails(vectors_NH, rows):

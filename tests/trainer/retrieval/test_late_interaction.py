@@ -18,8 +18,8 @@ from beambert.pipelines.tasks.examples import VectorExample, read_file
 from beambert.pipelines.tasks.saved_models import find_model
 from beambert.trainer import model_folders
 from beambert.trainer.models import task_model
-from beambert.trainer.retrieval import reranking
-from beambert.trainer.retrieval.reranking import open_reranker
+from beambert.trainer.retrieval import searching
+from beambert.trainer.retrieval.searching import open_reranker
 from beambert.trainer.weights.initial import open_initial
 
 # A word of a question and the words of its answer.
@@ -86,7 +86,7 @@ def test_an_evaluation_ranks_by_the_scores(served, tmp_path):
 
 
 def test_passages_are_read_once(untrained, monkeypatch):
-    monkeypatch.setattr(reranking, "_PASSAGES_KEPT", 3)
+    monkeypatch.setattr(searching, "_PASSAGES_KEPT", 3)
     reranker, read = open_reranker(str(untrained)), []
     documents = reranker._text_features.documents
 

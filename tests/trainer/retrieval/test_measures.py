@@ -7,8 +7,7 @@ import re
 import pytest
 
 from beambert.errors import InputError
-from beambert.trainer.retrieval.beir import read_documents, read_judgments
-from beambert.trainer.retrieval.measures import evaluate, ranked
+from beambert.trainer.retrieval.judging import evaluate, ranked, read_documents, read_judgments
 
 GOLDEN = json.loads(pathlib.Path(__file__).with_name("golden_retrieval.json").read_text("utf-8"))
 

@@ -12,10 +12,9 @@ from beambert.errors import InputError
 from beambert.pipelines.tasks.declarations import find_task
 from beambert.pipelines.tasks.examples import VectorExample
 from beambert.pipelines.tasks.splits import read_splits
-from beambert.trainer.retrieval.bm25 import bm25_of
+from beambert.trainer.retrieval.indexing import ExactVectors, bm25_of
 from beambert.trainer.retrieval.negatives import mine
 from beambert.trainer.retrieval.searching import Index
-from beambert.trainer.retrieval.vectors import ExactVectors
 
 SENTENCES = pathlib.Path(__file__).parents[1] / "golden_sentences"
 

@@ -18,8 +18,8 @@ from beambert.pipelines.tasks.task import RERANK
 from beambert.trainer import model_folders
 from beambert.trainer.finetuning.batches import list_rows
 from beambert.trainer.finetuning.objectives import ListObjective, RelevanceObjective
-from beambert.trainer.retrieval import reranking
-from beambert.trainer.retrieval.reranking import open_reranker
+from beambert.trainer.retrieval import searching
+from beambert.trainer.retrieval.searching import open_reranker
 
 # A Python interpreter that has sentence-transformers, for a release.
 PEER = os.environ.get("BEAMBERT_SENTENCE_TRANSFORMERS_PYTHON")
@@ -194,7 +194,7 @@ def test_a_length_has_one_graph_for_any_number_of_passages(monkeypatch, vocabula
         return tf.cast(sums, tf.float32)[:, None] / 1000
 
     monkeypatch.setattr(model_folders, "open_model", lambda path, flag: found)
-    monkeypatch.setattr(reranking, "task_model", lambda found: model)
+    monkeypatch.setattr(searching, "task_model", lambda found: model)
     reranker = open_reranker("ranker")
     scores = [reranker.scores("people", texts * count)[:2] for count in (1, 2, 3, 20)]
     np.testing.assert_allclose(scores, [scores[0]] * 4, rtol=1e-5)

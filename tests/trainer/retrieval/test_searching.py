@@ -8,9 +8,15 @@ import pytest
 
 from beambert.cli import run
 from beambert.errors import InputError
-from beambert.trainer.embedding.passages import passages
-from beambert.trainer.retrieval.bm25 import bm25_of, open_bm25, words_of
-from beambert.trainer.retrieval.rankings import Ranking, best_of, fused
+from beambert.trainer.embedding.embedder import passages
+from beambert.trainer.retrieval.indexing import (
+    Ranking,
+    best_of,
+    bm25_of,
+    fused,
+    open_bm25,
+    words_of,
+)
 
 HERE = pathlib.Path(__file__).parent
 BM25 = json.loads((HERE / "golden_retrieval.json").read_text("utf-8"))["bm25"]

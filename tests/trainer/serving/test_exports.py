@@ -23,9 +23,8 @@ from beambert.pipelines.tasks.declarations import find_task
 from beambert.pipelines.tasks.examples import read_examples
 from beambert.trainer.commands.export import main as export_main
 from beambert.trainer.finetuning.batches import PaddedBatches
-from beambert.trainer.serving import publishing
-from beambert.trainer.serving.blessing_check import check_blessing
-from beambert.trainer.serving.versions import export, served_model
+from beambert.trainer.serving import versions
+from beambert.trainer.serving.versions import check_blessing, export, served_model
 
 
 def dev_examples(folder):
@@ -144,10 +143,10 @@ def test_a_version_says_which_model_it_is_of(classifier_folder, tmp_path):
     path = export(model, str(tmp_path / "serving"))
     source = {"model": model, "weights_sha256": weights_sha256(model)}
     assert served_model(str(tmp_path / "serving")) == (path, source)
-    assert publishing.is_as_exported(path)
+    assert versions.is_as_exported(path)
     with pathlib.Path(path, "saved_model.pb").open("ab") as file:
         file.write(b"by hand")
-    assert not publishing.is_as_exported(path)
+    assert not versions.is_as_exported(path)
     (tmp_path / "serving" / "2").mkdir()
     with pytest.raises(InputError, match=r"serving/2: does not record its model"):
         served_model(str(tmp_path / "serving"))

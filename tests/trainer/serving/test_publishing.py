@@ -7,14 +7,14 @@ from support import emulated_storage
 
 from beambert import storage
 from beambert.errors import InputError
-from beambert.trainer.serving import publishing, versions
+from beambert.trainer.serving import versions
 
 NAMES = ("assets.extra/model.json", "saved_model.pb", "variables/variables.index")
 
 
 @pytest.fixture(params=["local", "gs"])
 def output(request, tmp_path, monkeypatch):
-    monkeypatch.setattr(publishing, "SECONDS_BETWEEN_TRIES", 0.05)
+    monkeypatch.setattr(versions, "SECONDS_BETWEEN_TRIES", 0.05)
     if request.param == "local":
         return str(tmp_path / "serving")
     return f"{request.getfixturevalue('gs')}/{tmp_path.name}/serving"
@@ -29,7 +29,7 @@ def write_model(output, mark):
 
 
 def publish(temporary, output, number=None):
-    return publishing.publish(temporary, output, lambda: number or versions.next_version(output))
+    return versions.publish(temporary, output, lambda: number or versions.next_version(output))
 
 
 @pytest.mark.slow

@@ -17,9 +17,8 @@ from beambert.pipelines.tasks.task import SPAN
 from beambert.pipelines.tokenizers.wordpiece import OffsetTokenizer
 from beambert.trainer.finetuning.batches import PaddedBatches
 from beambert.trainer.models import build_model
-from beambert.trainer.serving import question_answering
-from beambert.trainer.serving.question_answering import AnswerModule
-from beambert.trainer.serving.saved_model import save_task_model
+from beambert.trainer.serving import saved_model
+from beambert.trainer.serving.saved_model import AnswerModule, save_task_model
 
 # Windows of 24 tokens: of a question up to 8 pieces, of a context 13 to 20, 8 pieces apart.
 LENGTH = 24
@@ -77,7 +76,7 @@ def trained_path(model, text_features, questions, allows_no_answer):
 def test_answers_equal_those_of_the_trained_path(
     model, text_features, questions, allows_no_answer, monkeypatch, tmp_path
 ):
-    monkeypatch.setattr(question_answering, "_WINDOWS_AT_A_TIME", 7)
+    monkeypatch.setattr(saved_model, "_WINDOWS_AT_A_TIME", 7)
     module = AnswerModule(model, text_features, allows_no_answer)
     tf.saved_model.save(module, tmp_path, signatures=module.functions)
     serve = tf.saved_model.load(tmp_path).signatures["serving_default"]
@@ -153,7 +152,7 @@ def test_starts_that_go_with_no_end(text_features, monkeypatch):
             logits[0, 5, 0], logits[0, 3, 1] = 5, 6
             return tf.constant(logits)
 
-    monkeypatch.setattr(question_answering, "_DECODING", DecodingParameters(n_best_size=1))
+    monkeypatch.setattr(saved_model, "_DECODING", DecodingParameters(n_best_size=1))
     module = AnswerModule(Fixed(), text_features, allows_no_answer=False)
     serve = module.functions["serving_default"]
     found = serve(question=tf.constant(["the"]), context=tf.constant(["river city war"]))

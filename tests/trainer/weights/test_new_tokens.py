@@ -12,8 +12,8 @@ from beambert.pipelines.tokenizers.encoding import make_tokenizer
 from beambert.pipelines.tokenizers.vocabulary import Vocabulary
 from beambert.trainer.commands.export import main as export_main
 from beambert.trainer.commands.pretrain import main as pretrain_main
+from beambert.trainer.weights.adaptation import AVERAGE, PIECES, extends, fill_tokens, replaced_ids
 from beambert.trainer.weights.initial import open_initial
-from beambert.trainer.weights.new_tokens import AVERAGE, PIECES, extends, fill_tokens, replaced_ids
 
 NEW = ("riverbank", "##zzy", "☃")
 TABLE = "bert/embeddings/word_embeddings"

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from beambert.errors import InputError
-from beambert.trainer.finetuning import job, plan
+from beambert.trainer.finetuning import job
+from beambert.trainer.weights.adaptation import fill_positions
 from beambert.trainer.weights.initial import open_initial
-from beambert.trainer.weights.positions import fill_positions
 
 POSITIONS = "bert/embeddings/position_embeddings"
 
@@ -66,7 +66,7 @@ def test_positions_that_were_never_seen_are_named_but_kept(encoder_folder, tmp_p
 
 def test_a_task_may_ask_for_more_positions_than_there_are(encoder_folder):
     def start(way):
-        return plan._start(
+        return job._start(
             job.FinetuningJob(
                 task=None,
                 data_dir="data",

@@ -1,1 +1,0 @@
-"""Asks an encoder what it thinks of texts, by its two heads of pre-training."""

@@ -1,1 +1,0 @@
-"""Trainings side by side: the settings that differ, the results, the curves."""
