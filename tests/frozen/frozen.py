@@ -13,7 +13,7 @@ import contextlib
 import functools
 import gzip
 import hashlib
-import importlib.util
+import importlib
 import io
 import json
 import math
@@ -51,8 +51,11 @@ class Skipped(Exception):
 
 def beambert(*arguments: object) -> str:
     """Runs a command in this process and returns what it printed; the only entry point."""
-    found = filter(importlib.util.find_spec, ("beambert.cli", "beambert.commands"))
-    run = importlib.import_module(next(found)).run
+    import beambert as package
+
+    # Not by trying to import: an installed beambert would be found where this one has no module.
+    is_new = pathlib.Path(package.__file__).with_name("cli.py").exists()
+    run = importlib.import_module("beambert.cli" if is_new else "beambert.commands").run
     printed, status = io.StringIO(), 0
     with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
         try:
@@ -507,8 +510,9 @@ SIGNS = ["bad", "good", "odd"]
 LABELLED = table("text label", lambda g: [*texts(g, 1), g.choice(SIGNS)])
 SCORED = table("text text_b label", lambda g: [*texts(g, 2), f"{g.random():.3f}"])
 MANY_LABELS = table("text label", lambda g: [*texts(g, 1), ",".join(g.sample(SIGNS, 2))])
+NEIGHBOURS = table("text text_b", lambda g: texts(g, 2))
 PAIRS = table("text text_b label", lambda g: [*texts(g, 2), g.choice(SIGNS)])
-CHOICES = table("text choice0 choice1 choice2 label", lambda g: [*texts(g, 4), g.choice("012")])
+CHOICES = table("text choice_0 choice_1 choice_2 label", lambda g: [*texts(g, 4), g.choice("012")])
 COLA = table("", lambda g: ["x", g.choice("01"), "", *texts(g, 1)])
 # Name of a model -> its task, the task's files and flags.
 TASKS: dict[str, tuple[str, dict[str, str], list[str]]] = {
@@ -527,16 +531,12 @@ TASKS: dict[str, tuple[str, dict[str, str], list[str]]] = {
     "embedding": ("embedding", table("text text_b negative", lambda g: texts(g, 3)), []),
     "single_texts": (
         "embedding",
-        table("text", lambda g: texts(g, 1)) | {"dev.tsv": SCORED["dev.tsv"]},
+        table("text", lambda g: texts(g, 1)) | {"dev.tsv": NEIGHBOURS["dev.tsv"]},
         ["--single_texts=tsdae"],
     ),
     "similarity": ("similarity", SCORED, ["--matryoshka_dims=8,16"]),
     "rerank": ("rerank", SCORED, ["--loss=listwise"]),
-    "late_interaction": (
-        "late_interaction",
-        table("text text_b", lambda g: texts(g, 2)),
-        ["--query_length=8"],
-    ),
+    "late_interaction": ("late_interaction", NEIGHBOURS, ["--query_length=8"]),
     "squad1.1": ("squad1.1", questions("1.1"), []),
     "squad2.0": ("squad2.0", questions("2.0"), []),
     "cola": ("cola", COLA, []),
@@ -690,7 +690,8 @@ def main() -> int:
 
     print(f"{'writing' if flags.write else 'checking'} the values of {package.__file__}")
     # Beam's workers in other processes look for modules in the current folder first.
-    os.environ["PYTHONPATH"] = str(pathlib.Path(package.__file__).resolve().parents[1])
+    tree = pathlib.Path(package.__file__).resolve().parents[1]
+    os.environ["PYTHONPATH"] = str(tree)
     os.chdir(work())
     values, wrong, started = frozen(), 0, time.time()
     for group in flags.only.split(","):
@@ -714,6 +715,12 @@ def main() -> int:
             wrong += bool(lines)
             print(f"{group}: {name}: {'DIFFERS' if lines else 'ok'}, {time.time() - begin:.1f} s")
             print("".join(f"    {line}\n" for line in lines), end="", flush=True)
+    # An installed beambert is found where this tree lacks a module.
+    for name, module in list(sys.modules.items()):
+        file = pathlib.Path(getattr(module, "__file__", None) or tree / name).resolve()
+        if name.startswith("beambert.") and tree not in file.parents:
+            print(f"NOT OF THIS TREE: {file}")
+            wrong += 1
     print(f"{wrong} cases differ or failed, {time.time() - started:.0f} s")
     return int(wrong > 0)
 
