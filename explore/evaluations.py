@@ -121,7 +121,7 @@ def show_errors(material: "Material", name: str, slice_name: str, text: str, pag
       text: words that must occur in an error; "" for any.
       page: number of the page, from 1.
     """
-    from beambert.pipelines.evaluation.records import RECORDS
+    from beambert.pipelines.tasks.declarations import KINDS
 
     evaluation = material.evaluations[name]
     metrics = evaluation.metrics
@@ -131,7 +131,7 @@ def show_errors(material: "Material", name: str, slice_name: str, text: str, pag
     pages = max(1, -(-len(found) // PAGE))
     page = min(max(page, 1), pages)
     first = (page - 1) * PAGE
-    weight, which = RECORDS[metrics["task_kind"]].WEIGHT
+    weight, which = KINDS[metrics["task_kind"]].RECORDS.WEIGHT
     where = slice_name if chosen else ALL
     parts: list[object] = [
         _slices(evaluation, mistakes, where),

@@ -13,7 +13,7 @@ from beambert.model.encoder import BertEncoder
 from beambert.model.layers import score_bias
 from beambert.model.pretrainer import BertPretrainer
 from beambert.pipelines.model_inputs.texts import TextFeatures
-from beambert.pipelines.tasks import answers
+from beambert.pipelines.tasks.declarations import KINDS
 from beambert.pipelines.tasks.saved_models import Model
 from beambert.pipelines.tasks.task import CLASSIFICATION, MULTI_LABEL, REGRESSION, RERANK
 
@@ -213,7 +213,7 @@ def ask(
       texts: one text, or the two of a pair; of a question and its context the question first.
       endings: the endings of a choice, as many as it has labels.
     """
-    of_kind = answers.ANSWERS[model.training["kind"]]
+    of_kind = KINDS[model.training["kind"]].ANSWERS
     example = of_kind.example(texts, endings)
     given = {name: tf.constant([text]) for name, text in example.texts().items()}
     outputs = loaded.signatures["serving_default"](**given)

@@ -17,7 +17,6 @@ from beambert.errors import InputError
 from beambert.folders import finish_output
 from beambert.model_files import LABELS_FILE
 from beambert.pipelines.input_files import StoredValue, store_values
-from beambert.pipelines.model_inputs.examples import MODEL_INPUTS
 from beambert.pipelines.model_inputs.features import NO_LABEL, TaskFeatures
 from beambert.pipelines.records.contract import INFO_FILE, shard_name
 from beambert.pipelines.running import (
@@ -32,7 +31,7 @@ from beambert.pipelines.running import (
     works_here,
 )
 from beambert.pipelines.task_jobs import FeaturesJob
-from beambert.pipelines.tasks.examples import Example
+from beambert.pipelines.tasks.declarations import KINDS
 from beambert.pipelines.tasks.feature_folder import (
     FLAGS_OF,
     LOST_TOKENS,
@@ -41,9 +40,8 @@ from beambert.pipelines.tasks.feature_folder import (
     TOKEN_FEATURES,
     FeaturesInfo,
 )
-from beambert.pipelines.tasks.splits import TaskSplits, present_splits, read_splits
-from beambert.pipelines.tasks.squad import Question
-from beambert.pipelines.tasks.task import TRAIN, Task
+from beambert.pipelines.tasks.reading import TaskSplits, present_splits, read_splits
+from beambert.pipelines.tasks.task import TRAIN, Example, Task
 from beambert.pipelines.tokenizers.folders import read_given
 from beambert.pipelines.tokenizers.vocabulary import Vocabulary
 from beambert.process import loading
@@ -73,7 +71,7 @@ class Shard:
     split: str
     name: str
     first_row: int
-    examples: Sequence[Example] | Sequence[Question]
+    examples: Sequence[Example]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -209,7 +207,7 @@ def encode_features(kind: str, features: TaskFeatures, rows: np.ndarray) -> list
         "input_ids": _lists(features.input_ids, totals),
         "segment_ids": _lists(features.segment_ids, totals),
     }
-    if MODEL_INPUTS[kind].HAS_CHOICES:
+    if KINDS[kind].INPUTS.HAS_CHOICES:
         columns[SEQUENCE_LENGTHS] = _lists(features.lengths, ones * features.choices)
     columns |= {
         name: _lists(values.ravel(), ones * (values.size // max(len(values), 1)))
@@ -260,7 +258,7 @@ def features_schema(
     """
     from tensorflow_metadata.proto.v0 import schema_pb2
 
-    inputs = MODEL_INPUTS[kind]
+    inputs = KINDS[kind].INPUTS
     schema = schema_pb2.Schema()
     schema.default_environment.extend(splits)
 
@@ -323,9 +321,7 @@ class WriteFeatures(beam.DoFn):
         with loading():
             import tfx_bsl.coders.example_coder  # noqa: F401  (the import prints)
 
-            from beambert.pipelines.model_inputs.examples import MODEL_INPUTS
-
-            self._inputs = MODEL_INPUTS[self._plan.task.kind](
+            self._inputs = self._plan.task.INPUTS(
                 self._plan.labels,
                 self._plan.vocabulary,
                 self._plan.do_lower_case,

@@ -26,19 +26,11 @@ from beambert.pipelines.running import (
 )
 from beambert.pipelines.task_jobs import FILE, LINE, PredictionJob
 from beambert.pipelines.tasks import tables
-from beambert.pipelines.tasks.answers import ANSWERS
-from beambert.pipelines.tasks.examples import Example, TaggedExample
-from beambert.pipelines.tasks.saved_models import (
-    Model,
-    find_model,
-    find_model_anywhere,
-    load,
-    send_model,
-    worker_folder,
-)
-from beambert.pipelines.tasks.squad import Question
-from beambert.pipelines.tasks.task import TAGGING
-from beambert.pipelines.tasks.word_tags import WORDS_ENDINGS, sentences_of
+from beambert.pipelines.tasks.declarations import KINDS
+from beambert.pipelines.tasks.find_model import find_model, find_model_anywhere
+from beambert.pipelines.tasks.saved_models import Model, load, send_model, worker_folder
+from beambert.pipelines.tasks.tagging import WORDS_ENDINGS, TaggedExample, sentences_of
+from beambert.pipelines.tasks.task import TAGGING, Example
 from beambert.saved_models import call_on_texts
 from beambert.storage import absolute, local_copy
 
@@ -76,7 +68,7 @@ class InputRow:
     """
 
     place: Mapping[str, Any]
-    example: Example | Question
+    example: Example
 
 
 @dataclasses.dataclass(frozen=True)
@@ -116,7 +108,7 @@ def reading_of(job: PredictionJob, model: Model) -> RowReading:
             f"--unit={job.unit}: a tagging model takes sentences; put each on a line of its own "
             "and leave the flag out"
         )
-    answers = ANSWERS[training["kind"]]
+    answers = KINDS[training["kind"]].ANSWERS
     columns = list(job.text_columns or answers.text_columns(training))
     if len(columns) != 1 + training["is_pair"]:
         raise InputError(
@@ -246,9 +238,7 @@ def _check_text(where: str, fields: dict[str, str] | tables.BadRow) -> None:
         raise InputError(f"{where}: is empty; fill it in")
 
 
-def _example(
-    where: str, fields: dict[str, str] | tables.BadRow, reading: RowReading
-) -> Example | Question:
+def _example(where: str, fields: dict[str, str] | tables.BadRow, reading: RowReading) -> Example:
     if isinstance(fields, tables.BadRow):
         raise fields
     _check_columns(where, fields, reading)
@@ -259,7 +249,7 @@ def _example(
             raise InputError(f"{where}: has an empty {name!r}; fill it in")
     texts = [fields[name] for name in reading.text_columns]
     choices = [fields[name] for name in reading.choice_columns]
-    return ANSWERS[reading.kind].example(texts, choices)
+    return KINDS[reading.kind].ANSWERS.example(texts, choices)
 
 
 class SavedModelHandler(ModelHandler):
@@ -279,7 +269,7 @@ class SavedModelHandler(ModelHandler):
     ) -> list[dict[str, Any]]:
         """Returns the place and the answer of each row."""
         outputs = call_on_texts(model, [row.example.texts() for row in batch])
-        answer_of = ANSWERS[self._kind].answer
+        answer_of = KINDS[self._kind].ANSWERS.answer
         return [
             dict(row.place) | answer_of(self._model.labels, row.example, outputs, i)
             for i, row in enumerate(batch)

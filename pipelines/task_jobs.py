@@ -6,9 +6,9 @@ import pathlib
 from beambert.errors import InputError
 from beambert.flags import check_minimum, settle_fields
 from beambert.pipelines.evaluation.blessing import Threshold
-from beambert.pipelines.tasks.files import split_path
+from beambert.pipelines.tasks.reading import split_path
 from beambert.pipelines.tasks.task import DEV, SHORTEST_LENGTH, Task
-from beambert.pipelines.tasks.vector_kinds import VectorTask
+from beambert.pipelines.tasks.vectors import VectorTask
 
 # What a text of a plain text file is.
 LINE, FILE = "line", "file"

@@ -19,7 +19,7 @@ from beambert.model.pretrainer import BertPretrainer
 from beambert.model.replaced_tokens import ElectraPretrainer, ReplacedTokenPretrainer
 from beambert.model.sentence_encoder import Pooling, SentenceEncoder, TokenEncoder
 from beambert.model_files import SAVED_MODEL_FOLDER, WEIGHTS_FILE
-from beambert.pipelines.tasks.entities import OUTSIDE
+from beambert.pipelines.tasks.tagging import OUTSIDE
 from beambert.pipelines.tasks.task import (
     CHOICE,
     CLASSIFICATION,

@@ -35,7 +35,7 @@ from beambert.folders import MARKER_FILE
 from beambert.pipelines import create_pretraining_data
 from beambert.pipelines.pretraining_data.job import PretrainingDataJob
 from beambert.pipelines.tasks.declarations import find_task
-from beambert.pipelines.tasks.files import split_path
+from beambert.pipelines.tasks.reading import split_path
 from beambert.pipelines.tasks.task import DEV, TRAIN
 from beambert.process import loading
 from beambert.storage import absolute, parse_object

@@ -9,15 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from beambert.errors import InputError
-from beambert.pipelines.evaluation.outcomes import OUTCOMES, Outcomes, best_constants
-from beambert.pipelines.evaluation.records import RECORDS
-from beambert.pipelines.tasks.examples import Example
+from beambert.pipelines.tasks import metrics
+from beambert.pipelines.tasks.declarations import KINDS
+from beambert.pipelines.tasks.kind import (
+    LABEL,
+    LENGTH,
+    PREDICTION,
+    Outcomes,
+)
 from beambert.pipelines.tasks.metrics import METRICS
-from beambert.pipelines.tasks.squad import Question
-from beambert.pipelines.tasks.task import Task
+from beambert.pipelines.tasks.task import Example, Task
 
-# Folder of the records of predictions in the output of an evaluation.
-PREDICTIONS_FOLDER = "predictions"
 # Folder of the files that an official scorer reads, for the tasks that have one.
 OFFICIAL = "official"
 BINS = 10
@@ -35,7 +37,6 @@ _LENGTH_BUCKETS = (
     *((8, "1-8"), (16, "9-16"), (32, "17-32"), (64, "33-64"), (128, "65-128"), (256, "129-256")),
     (math.inf, "257+"),
 )
-LENGTH, LABEL, PREDICTION = "length", "label", "prediction"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,7 +60,7 @@ class Measures:
 
 def metric_names(task: Task) -> tuple[str, ...]:
     """Returns the names of the metrics of an evaluation, the task's own first."""
-    return tuple(dict.fromkeys([*task.metrics, *OUTCOMES[task.kind].METRICS]))
+    return tuple(dict.fromkeys([*task.metrics, *task.OUTCOMES.METRICS]))
 
 
 def measures_of(task: Task, labels: Sequence[str]) -> Measures:
@@ -230,7 +231,7 @@ class Slicing:
 
 def slicings(
     kind: str,
-    examples: Sequence[Example | Question],
+    examples: Sequence[Example],
     labels: Sequence[str],
     taken: Sequence[str],
     named: Sequence[str] | None = None,
@@ -245,13 +246,13 @@ def slicings(
       named: names of the slicings that the user wants; None for all.
     """
     most = MOST_VALUES if named is None else MOST_VALUES_IF_NAMED
-    queries = [RECORDS[kind].query(example) for example in examples]
+    queries = [KINDS[kind].RECORDS.query(example) for example in examples]
     lengths = tuple(
         length_bucket(example) if query is None else _bucket(len(query.split()))
         for example, query in zip(examples, queries, strict=True)
     )
     found = [Slicing(LENGTH, lengths, tuple(name for _, name in _LENGTH_BUCKETS))]
-    by_label = RECORDS[kind].label_slices(examples, labels)
+    by_label = KINDS[kind].RECORDS.label_slices(examples, labels)
     if by_label:
         found.append(Slicing(LABEL, *by_label))
     common = [name for name in examples[0].columns if all(name in e.columns for e in examples)]
@@ -285,7 +286,7 @@ def check_names(named: Sequence[str], found: Sequence[str]) -> None:
             )
 
 
-def length_bucket(example: Example | Question) -> str:
+def length_bucket(example: Example) -> str:
     """Returns the bucket of an example's number of words.
 
     The words of both texts of a pair, or of a question and its context, count together. Among
@@ -305,3 +306,28 @@ def _bucket(words: int) -> str:
 def slice_title(name: str, value: str) -> str:
     """Returns the title of a slice; a value that begins or ends with a space is quoted."""
     return f"{name} = {value if value and value == value.strip() else repr(value)}"
+
+
+def best_constants(
+    outcomes: Outcomes, names: Sequence[str], positive: int
+) -> dict[str, tuple[Any, float]]:
+    """Returns metric -> best constant answer and its score."""
+    candidates = [
+        (answer, constant.scores(names, positive)) for answer, constant in outcomes.constants()
+    ]
+    best = {}
+    for name in names:
+        sign = 1 if metrics.METRICS[name].greater_is_better else -1
+        answer, found = max(candidates, key=lambda candidate: sign * candidate[1][name])
+        best[name] = (answer, found[name])
+    return best
+
+
+# Features of a record except its values in the slicings by column.
+OWN_FEATURES = (
+    *("row", "label_index", "prediction_index", "probabilities", "number", "score"),
+    *("label_flags", "prediction_flags"),
+    *("tags", "predicted_tags", "impossible", "answer", "probability", "n_best", "null_odds"),
+    *("exact_match", "squad_f1"),
+    *("query_id", "text_ids", "vectors", "found", "ndcg_at_10", "mrr_at_10", "recall_at_10"),
+)

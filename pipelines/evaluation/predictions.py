@@ -1,28 +1,24 @@
 """Makes records of a fine-tuned SavedModel's predictions on examples; see `records`."""
 
-import dataclasses
 import pathlib
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import apache_beam as beam
 
 from beambert.console import ProgressTally
 from beambert.pipelines.evaluation.measures import (
+    OWN_FEATURES,
     PREDICTION,
-    PREDICTIONS_FOLDER,
     check_names,
     slicings,
 )
-from beambert.pipelines.evaluation.outcomes import Record
-from beambert.pipelines.evaluation.records import OWN_FEATURES, RECORDS
 from beambert.pipelines.input_files import StoredValue, store_values
 from beambert.pipelines.running import describe_examples, run_job
-from beambert.pipelines.tasks.examples import Example
-from beambert.pipelines.tasks.saved_models import Model, check_signature, load
-from beambert.pipelines.tasks.squad import Question
-from beambert.pipelines.tasks.task import Task
-from beambert.saved_models import call_on_texts
+from beambert.pipelines.tasks.declarations import KINDS
+from beambert.pipelines.tasks.kind import Record, Row, encode_record
+from beambert.pipelines.tasks.saved_models import Model
+from beambert.pipelines.tasks.task import Example, Task
 from beambert.storage import delete_quietly
 
 if TYPE_CHECKING:
@@ -32,22 +28,9 @@ if TYPE_CHECKING:
 _BATCH_SIZE = 64
 
 
-@dataclasses.dataclass(frozen=True)
-class Row:
-    """An example, and the part of its record that is known before the prediction."""
-
-    example: Example | Question
-    record: Record
-
-    @property
-    def characters(self) -> int:
-        """The number of characters in the example."""
-        return sum(len(part) for value in self.example.texts().values() for part in value)
-
-
 def make_rows(
     task: Task,
-    examples: Sequence[Example | Question],
+    examples: Sequence[Example],
     labels: Sequence[str],
     named: Sequence[str] | None = None,
 ) -> tuple[list[Row], dict[str, tuple[str, ...]]]:
@@ -63,7 +46,7 @@ def make_rows(
       InputError: there is no slicing of a name.
     """
     found = slicings(task.kind, examples, labels, OWN_FEATURES, named)
-    kind, rows = RECORDS[task.kind], []
+    kind, rows = task.RECORDS, []
     for number, example in enumerate(examples):
         record: dict[str, list[Any]] = {"row": [number], **kind.truth(example, labels)}
         record |= {slicing.name: [slicing.values[number].encode()] for slicing in found}
@@ -76,83 +59,6 @@ def make_rows(
         check_names(named, list(orders))
         orders = {name: order for name, order in orders.items() if name in named}
     return rows, orders
-
-
-class Predictor:
-    """Turns a batch of rows into serialized tf.Examples with the model's predictions.
-
-    The threads of a worker process share one loaded model.
-    """
-
-    # Name of the folder that Beam writes the records to.
-    FOLDER: ClassVar[str] = PREDICTIONS_FOLDER
-
-    def __init__(self, kind: str, model: Model) -> None:
-        """Takes the kind of the task and the SavedModel to load."""
-        from apache_beam.utils import shared
-
-        self._kind = kind
-        self._model = model
-        self._shared = shared.Shared()
-
-    @classmethod
-    def of_task(cls, task: Task, model: Model) -> "Predictor":
-        """Returns the predictor of a task."""
-        return cls(task.kind, model)
-
-    @staticmethod
-    def check_model(task: Task, model: Model, example: Any) -> None:
-        """Refuses a model that does not suit the task.
-
-        Args:
-          task: the task.
-          model: the model.
-          example: an example of the task.
-
-        Raises:
-          InputError: the model has other inputs or outputs.
-        """
-        check_signature(model, task.kind, example.texts())
-
-    @staticmethod
-    def official(
-        task: Task, examples: Sequence[Any], records: Sequence[Record]
-    ) -> tuple[dict[str, float], dict[str, str]] | None:
-        """Returns the metrics of the official scorer and its input files; None without one."""
-        return None
-
-    def completed(self, rows: Sequence[Row], records: Sequence[Record]) -> Sequence[Record]:
-        """Returns the records of all rows with what only all of them together tell.
-
-        A predictor that adds to them has another `FOLDER`, so that the records are written again.
-        """
-        return records
-
-    def __call__(self, rows: Sequence[Row]) -> list[bytes]:
-        """Returns one serialized tf.Example for each row."""
-        model = self._shared.acquire(lambda: load(self._model))
-        outputs = call_on_texts(model, [row.example.texts() for row in rows])
-        answer = RECORDS[self._kind].answer
-        return [
-            encode_record({**row.record, **answer(self._model, row.record, outputs, i)})
-            for i, row in enumerate(rows)
-        ]
-
-
-def encode_record(record: Record) -> bytes:
-    """Returns a record as a serialized tf.Example."""
-    import tensorflow as tf
-
-    def feature(values: Sequence[Any]) -> tf.train.Feature:
-        if isinstance(values[0], bytes):
-            return tf.train.Feature(bytes_list=tf.train.BytesList(value=values))
-        if isinstance(values[0], float):
-            return tf.train.Feature(float_list=tf.train.FloatList(value=values))
-        return tf.train.Feature(int64_list=tf.train.Int64List(value=values))
-
-    features = {name: feature(values) for name, values in record.items()}
-    example = tf.train.Example(features=tf.train.Features(feature=features))
-    return example.SerializeToString(deterministic=True)
 
 
 def write_records(records: Sequence[Record], folder: str) -> None:
@@ -192,7 +98,7 @@ def check_records(kind: str, records: Sequence[Record], count: int, model: Model
     if [record["row"][0] for record in records] != list(range(count)):
         raise RuntimeError(f"{count} examples gave {len(records)} predictions")
     for record in records:
-        RECORDS[kind].check(record, model)
+        KINDS[kind].RECORDS.check(record, model)
 
 
 PredictRows = Callable[[Sequence[Row]], list[bytes]]

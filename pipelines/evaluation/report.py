@@ -12,10 +12,11 @@ from matplotlib.figure import Figure
 
 from beambert.pipelines.evaluation.blessing import without_model
 from beambert.pipelines.evaluation.measures import LENGTH, OFFICIAL, slice_title, written
-from beambert.pipelines.evaluation.outcomes import CosineOutcomes, NumberOutcomes, Outcomes, Record
-from beambert.pipelines.evaluation.record_base import excerpt
-from beambert.pipelines.evaluation.records import RECORDS, Mistake
+from beambert.pipelines.tasks.declarations import KINDS
+from beambert.pipelines.tasks.kind import Mistake, Outcomes, Record, excerpt
 from beambert.pipelines.tasks.metrics import METRICS
+from beambert.pipelines.tasks.regression import NumberOutcomes
+from beambert.pipelines.tasks.vectors import CosineOutcomes
 from beambert.report import (
     AMBER,
     BAD,
@@ -252,7 +253,7 @@ def _numbers(outcomes: Outcomes) -> Html | None:
 def _mistake_table(metrics: dict[str, Any], mistakes: Sequence[Mistake]) -> Html:
     if not mistakes:
         return section("Worst errors", tag("p", "There are none."))
-    weight, which = RECORDS[metrics["task_kind"]].WEIGHT
+    weight, which = KINDS[metrics["task_kind"]].RECORDS.WEIGHT
     rows = [
         (
             excerpt(one.text, _MOST_OF_TEXT),
@@ -415,7 +416,7 @@ def worst_mistakes(
     """
     names = list(slicings)
     found = []
-    of_all = RECORDS[kind].mistakes(records, examples)
+    of_all = KINDS[kind].RECORDS.mistakes(records, examples)
     for record, mistake in zip(records, of_all, strict=True):
         if mistake.weight > 0:
             slices = {name: record[name][0].decode() for name in names if name in record}

@@ -1,13 +1,12 @@
 """Evaluates a model: makes its predictions, scores them, writes the report and the blessing."""
 
-import collections
 import contextlib
 import dataclasses
 import json
 import pathlib
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from beambert import locks, storage
@@ -19,7 +18,6 @@ from beambert.pipelines.evaluation import blessing, predictions
 from beambert.pipelines.evaluation.blessing import Requirement, of_baseline
 from beambert.pipelines.evaluation.measures import (
     OFFICIAL,
-    PREDICTIONS_FOLDER,
     Measures,
     by_slice,
     change_interval,
@@ -27,22 +25,13 @@ from beambert.pipelines.evaluation.measures import (
     details,
     measures_of,
 )
-from beambert.pipelines.evaluation.outcomes import OUTCOMES, Outcomes, Record
-from beambert.pipelines.evaluation.predictors import PREDICTORS
-from beambert.pipelines.evaluation.records import Mistake
 from beambert.pipelines.running import plain_errors
 from beambert.pipelines.task_jobs import EvaluationJob
-from beambert.pipelines.tasks.examples import Example, TaggedExample, read_file
-from beambert.pipelines.tasks.files import has_split, sha256_of
-from beambert.pipelines.tasks.saved_models import (
-    Model,
-    fetch,
-    find_model,
-    send_model,
-    worker_folder,
-)
-from beambert.pipelines.tasks.squad import Question
-from beambert.pipelines.tasks.task import TAGGING, TRAIN, Task
+from beambert.pipelines.tasks.find_model import find_model
+from beambert.pipelines.tasks.kind import PREDICTIONS_FOLDER, Mistake, Outcomes, Record
+from beambert.pipelines.tasks.reading import has_split, read_file, sha256_of
+from beambert.pipelines.tasks.saved_models import Model, fetch, send_model, worker_folder
+from beambert.pipelines.tasks.task import TRAIN, Example, Task
 from beambert.storage import local_copy, parse_object
 
 if TYPE_CHECKING:
@@ -240,17 +229,14 @@ def open_baseline(path: str, task: Task, data_sha256: str, examples: int) -> Bas
         metrics["model"],
         metrics["weights_sha256"],
         measures_of(task, metrics["labels"]),
-        OUTCOMES[task.kind].of_records(records),
+        task.OUTCOMES.of_records(records),
     )
 
 
-USUAL_TAGS = "each word's usual tag in train"
-
-
-def answers_of_train(job: EvaluationJob, examples: Sequence[TaggedExample]) -> dict[str, Outcomes]:
+def answers_of_train(job: EvaluationJob, examples: Sequence[Any]) -> dict[str, Outcomes]:
     """Returns the outcomes of the answers that the training file gives without a model, by name.
 
-    There are none for kinds other than tagging, without a training file, or on the training file.
+    There are none without a training file, on the training file, or for most kinds.
 
     Args:
       job: the evaluation, with a local folder of data.
@@ -260,41 +246,19 @@ def answers_of_train(job: EvaluationJob, examples: Sequence[TaggedExample]) -> d
       InputError: the training file cannot be read.
     """
     task = job.task
-    if task.kind != TAGGING or job.split == TRAIN or not has_split(task, job.data_dir, TRAIN):
+    if (
+        not task.ANSWERS_FROM_TRAIN
+        or job.split == TRAIN
+        or not has_split(task, job.data_dir, TRAIN)
+    ):
         return {}
     train = read_file(task, job.data_dir, TRAIN, skip_bad_rows=True).examples
-    if any(example.tags is None for example in train):
-        return {}
-    tag_of = usual_tags(train)
-    usual = usual_tag(tag for example in train for tag in example.tags)
-    records = [
-        {
-            "tags": example.tags,
-            "predicted_tags": [tag_of.get(word, usual) for word in example.words],
-        }
-        for example in examples
-    ]
-    return {USUAL_TAGS: OUTCOMES[TAGGING].of_records(records)}
-
-
-def usual_tags(train: Iterable[TaggedExample]) -> Mapping[str, str]:
-    """Returns word -> its commonest tag; the first in the alphabet among equally common ones."""
-    tags = collections.defaultdict(list)
-    for example in train:
-        for word, tag in zip(example.words, example.tags, strict=True):
-            tags[word].append(tag)
-    return {word: usual_tag(of_word) for word, of_word in tags.items()}
-
-
-def usual_tag(tags: Iterable[str]) -> str:
-    """Returns the commonest tag; the first in the alphabet among equally common ones."""
-    counts = collections.Counter(tags)
-    return min(counts, key=lambda tag: (-counts[tag], tag))
+    return task.answers_of_train(train, examples)
 
 
 def read_labelled(
     job: EvaluationJob, labels: Sequence[str], tell: Callable[[object], None]
-) -> list[Example] | list[Question]:
+) -> list[Example]:
     """Reads the examples of the split, which must have labels.
 
     Args:
@@ -435,9 +399,9 @@ def _evaluate(
     sent = stack.enter_context(worker_folder(options))
     place = _Place(unfinished, sent, options)
     with running.quiet_libraries():
-        predictor = PREDICTORS[task.kind].of_task(task, send_model(subject.model, place.sent))
+        predictor = task.PREDICTOR.of_task(task, send_model(subject.model, place.sent))
         records = _predict(subject, predictor, rows, place, task)
-        outcomes = OUTCOMES[task.kind].of_records(records)
+        outcomes = task.OUTCOMES.of_records(records)
         constants = constant_answers(outcomes, subject.measures, labels, subject.others)
         requirements = blessing.of_thresholds(job.thresholds, constants)
         if subject.baseline:
@@ -480,7 +444,7 @@ def _read(job: EvaluationJob, here: EvaluationJob) -> _Subject:
     )
     data_sha256 = sha256_of(here.data_file())
     with running.quiet_libraries():
-        PREDICTORS[task.kind].check_model(task, model, examples[0])
+        task.PREDICTOR.check_model(task, model, examples[0])
         baseline = None
         if here.baseline:
             found = open_baseline(here.baseline, task, data_sha256, len(examples))

@@ -13,7 +13,8 @@ from tensorflow_model_analysis.proto import config_pb2
 
 from beambert.pipelines.evaluation.blessing import Requirement
 from beambert.pipelines.evaluation.measures import Measures, intervals
-from beambert.pipelines.evaluation.outcomes import OUTCOMES, Record
+from beambert.pipelines.tasks.declarations import KINDS
+from beambert.pipelines.tasks.kind import Record
 
 _COUNT, _LOW, _HIGH = "example_count", "_low_95", "_high_95"
 # Ending of a metric whose value is 1 if another metric says nothing about the slice.
@@ -42,7 +43,7 @@ def _computations(
     kind: str, names: Sequence[str], positive: int, name: str
 ) -> metric_types.MetricComputations:
     features = metric_types.FeaturePreprocessor(
-        ["row", *OUTCOMES[kind].FEATURES], include_default_inputs=False
+        ["row", *KINDS[kind].OUTCOMES.FEATURES], include_default_inputs=False
     )
     ends = [f"{one_name}{end}" for one_name in names for end in (_LOW, _HIGH, _UNDEFINED)]
     return [
@@ -75,7 +76,7 @@ class _ScoreRecords(beam.CombineFn):
     def extract_output(self, accumulator: list[Record]) -> dict[metric_types.MetricKey, float]:
         # Beam's order differs from run to run; the bootstrap needs a fixed one.
         records = sorted(accumulator, key=lambda record: record["row"][0])
-        outcomes = OUTCOMES[self._kind].of_records(records)
+        outcomes = KINDS[self._kind].OUTCOMES.of_records(records)
         found = {_COUNT: float(len(records)), **outcomes.scores(self._names, self._positive)}
         for name, (low, high) in intervals(outcomes, self._names, self._positive).items():
             found |= {f"{name}{_LOW}": low, f"{name}{_HIGH}": high}

@@ -67,3 +67,10 @@ def span_features(windows: Windows) -> TaskFeatures:
         "end_positions": windows.end_positions.astype(np.int32),
     }
     return TaskFeatures(windows.input_ids, windows.segment_ids, windows.lengths, targets, {})
+
+
+# The inputs of every signature that takes ids, and the further one of a tagging.
+ID_INPUTS = ("input_ids", "input_mask", "segment_ids")
+FIRST_PIECES = "first_pieces"
+# The signature of a SQuAD model that takes windows.
+WINDOWS_SIGNATURE = "windows"

@@ -11,10 +11,16 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from beambert.pipelines.model_inputs.answers import CERTAIN, DecodingParameters, decode
-from beambert.pipelines.model_inputs.signatures import FIRST_PIECES, ID_INPUTS, WINDOWS_SIGNATURE
+from beambert.pipelines.model_inputs.features import FIRST_PIECES, ID_INPUTS, WINDOWS_SIGNATURE
 from beambert.pipelines.model_inputs.texts import TextFeatures
-from beambert.pipelines.model_inputs.windows import WindowParameters, Windows, make_windows
+from beambert.pipelines.model_inputs.windows import (
+    CERTAIN,
+    DecodingParameters,
+    WindowParameters,
+    Windows,
+    decode,
+    make_windows,
+)
 from beambert.pipelines.tasks.squad import Question
 from beambert.pipelines.tasks.task import CHOICE, SPAN, TAGGING
 from beambert.pipelines.tokenizers.encoding import make_offset_tokenizer

@@ -22,7 +22,7 @@ from beambert.errors import InputError
 from beambert.file_kinds import not_text
 from beambert.pipelines.corpus.encodings import WrongEncodingError, decode
 from beambert.pipelines.input_files import match_inputs, open_stored
-from beambert.pipelines.tasks import tables, word_tags
+from beambert.pipelines.tasks import tables, tagging
 from beambert.pipelines.text.phrases import CHARACTERS_A_WORD, Match, Phrases
 
 # Number of words in the runs, as in GPT-3's appendix C, which has 13 as its greatest number.
@@ -159,8 +159,8 @@ def texts_of(path: str, content: bytes) -> Iterator[str]:
         elif name.suffix == ".tsv":
             # Quotes are literal, as in GLUE's files.
             yield from (field for _, line in tables.lines(text) for field in line.split("\t"))
-        elif name.suffix in word_tags.WORDS_ENDINGS:
-            yield from word_tags.running_texts(name, text)
+        elif name.suffix in tagging.WORDS_ENDINGS:
+            yield from tagging.running_texts(name, text)
         else:
             yield text
     except (ValueError, RecursionError) as error:

@@ -4,17 +4,21 @@ A task is one entry of `TASKS`, an instance of a class in `kinds`; `examples` re
 module needs only the standard library.
 """
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 from beambert.errors import InputError
 from beambert.flags import meant
-from beambert.pipelines.tasks.kinds import (
-    Choice,
-    Classification,
-    MultiLabel,
-    Regression,
-    Rerank,
-    Span,
-    Tagging,
+from beambert.pipelines.model_inputs.features import (
+    TaskFeatures,
 )
+from beambert.pipelines.tasks.choice import Choice
+from beambert.pipelines.tasks.classification import Classification
+from beambert.pipelines.tasks.late_interaction import LateInteraction
+from beambert.pipelines.tasks.multi_label import MultiLabel
+from beambert.pipelines.tasks.regression import Regression, Rerank
+from beambert.pipelines.tasks.span import Span
+from beambert.pipelines.tasks.tagging import Tagging
 from beambert.pipelines.tasks.task import (
     CHOICE,
     CLASSIFICATION,
@@ -25,12 +29,17 @@ from beambert.pipelines.tasks.task import (
     REGRESSION,
     RERANK,
     SIMILARITY,
+    SPAN,
     TAGGING,
     TEST,
     TRAIN,
+    Example,
     Task,
 )
-from beambert.pipelines.tasks.vector_kinds import Embedding, LateInteraction, Similarity
+from beambert.pipelines.tasks.vectors import Embedding, Similarity
+
+if TYPE_CHECKING:  # It imports TensorFlow.
+    from beambert.pipelines.model_inputs.texts import TextFeatures
 
 
 def _own_files() -> dict[str, str]:
@@ -47,7 +56,6 @@ _MNLI_FILES = {
     TEST: "test_matched.tsv",
     "test_mismatched": "test_mismatched.tsv",
 }
-
 TASKS: dict[str, Task] = {
     task.name: task
     for task in (
@@ -199,3 +207,47 @@ def find_task(name: str) -> Task:
 
 def _plain(name: str) -> str:
     return name.lower().replace("-", "").replace("_", "")
+
+
+KINDS: dict[str, type[Task]] = {
+    CLASSIFICATION: Classification,
+    MULTI_LABEL: MultiLabel,
+    REGRESSION: Regression,
+    RERANK: Rerank,
+    CHOICE: Choice,
+    TAGGING: Tagging,
+    SPAN: Span,
+    EMBEDDING: Embedding,
+    SIMILARITY: Similarity,
+    LATE_INTERACTION: LateInteraction,
+}
+
+
+def make_features(
+    kind: str, examples: Sequence[Example], labels: Sequence[str], text_features: "TextFeatures"
+) -> TaskFeatures:
+    """Converts examples; examples without labels get no targets.
+
+    Args:
+      kind: kind of the task, any but span.
+      examples: at least one example.
+      labels: labels in index order.
+      text_features: converter of texts to inputs.
+    """
+    return KINDS[kind].INPUTS.features(examples, labels, text_features)
+
+
+def count_cut(
+    kind: str,
+    examples: Sequence[Example],
+    labels: Sequence[str],
+    text_features: "TextFeatures",
+    features: TaskFeatures,
+) -> int:
+    """Returns the number of sequences that lost tokens: those that more room would make longer.
+
+    Args:
+      kind, examples, labels, text_features: the arguments of `make_features`.
+      features: the features that it returned.
+    """
+    return KINDS[kind].INPUTS.count_cut(examples, labels, text_features, features)

@@ -24,9 +24,9 @@ import tensorflow as tf
 from beambert import storage
 from beambert.errors import InputError
 from beambert.folders import MARKER_FILE, describe_difference
-from beambert.pipelines.model_inputs.examples import MODEL_INPUTS
 from beambert.pipelines.model_inputs.features import TaskFeatures
 from beambert.pipelines.records.contract import INFO_FILE, FolderInfo
+from beambert.pipelines.tasks.declarations import KINDS
 from beambert.pipelines.tasks.task import Task
 from beambert.pipelines.tokenizers.vocabulary import Vocabulary
 from beambert.ragged import ranges, starts_of
@@ -55,7 +55,7 @@ FLAGS_OF = (
 
 def feature_names(kind: str) -> set[str]:
     """Returns the names of a record's features."""
-    inputs = MODEL_INPUTS[kind]
+    inputs = KINDS[kind].INPUTS
     of_choice = (SEQUENCE_LENGTHS,) if inputs.HAS_CHOICES else ()
     return {ROW, *TOKEN_FEATURES, *of_choice, *inputs.TARGETS, *inputs.TOKEN_TARGETS}
 
@@ -212,7 +212,7 @@ def read_features(kind: str, paths: Sequence[str], flag: str) -> TaskFeatures:
     """
     is_compressed = all(path.endswith(".gz") for path in paths)
     records = tf.data.TFRecordDataset(list(paths), "GZIP" if is_compressed else "")
-    inputs = MODEL_INPUTS[kind]
+    inputs = KINDS[kind].INPUTS
     tokens = (*TOKEN_FEATURES, *inputs.TOKEN_TARGETS)
     ragged = (*tokens, SEQUENCE_LENGTHS) if inputs.HAS_CHOICES else tokens
     spec = {name: tf.io.RaggedFeature(tf.int64) for name in ragged}

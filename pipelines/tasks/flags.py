@@ -8,18 +8,18 @@ from typing import Any
 from beambert.errors import InputError
 from beambert.flags import SWITCH
 from beambert.pipelines.corpus.encodings import DEFAULT_ENCODING, parse_encodings
+from beambert.pipelines.tasks.classification import BALANCED, DEFAULT_WINDOWS, TRUNCATE, WINDOWS
 from beambert.pipelines.tasks.declarations import (
     OWN_TASKS,
     TASKS,
     find_task,
 )
-from beambert.pipelines.tasks.kinds import LISTWISE, POINTWISE, Rerank
-from beambert.pipelines.tasks.table_task import BALANCED, DEFAULT_WINDOWS, TRUNCATE, WINDOWS
+from beambert.pipelines.tasks.late_interaction import DEFAULT_QUERY_LENGTH
+from beambert.pipelines.tasks.regression import LISTWISE, POINTWISE, Rerank
 from beambert.pipelines.tasks.task import SHORTEST_LENGTH, Task
-from beambert.pipelines.tasks.vector_kinds import (
+from beambert.pipelines.tasks.vectors import (
     COSENT,
     COSINE,
-    DEFAULT_QUERY_LENGTH,
     DEFAULT_TEMPERATURE,
     DROPOUT,
     SINGLE_TEXTS,

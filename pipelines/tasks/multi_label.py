@@ -1,13 +1,39 @@
-"""Metrics of tasks whose texts have any number of labels, equal to those of scikit-learn.
+"""Multi-label classification: any number of labels for a text or a pair of texts."""
 
-The arrays are [examples, labels]. A score without anything to count is 0, as with scikit-learn's
-`zero_division=0`.
-"""
-
-from collections.abc import Callable, Sequence
+import dataclasses
+import json
+import pathlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+
+from beambert.pipelines.tasks import tables
+from beambert.pipelines.tasks.classification import LabelledTextTask
+from beambert.pipelines.tasks.kind import (
+    ArrayOutcomes,
+    Mistake,
+    PredictionRecords,
+    Record,
+    check_finite,
+    text_of,
+)
+from beambert.pipelines.tasks.saved_models import Model
+from beambert.pipelines.tasks.table_task import (
+    TABLE_FLAGS,
+    LabelAnswers,
+    TextInputs,
+    check_name,
+    several,
+)
+from beambert.pipelines.tasks.tables import BadRow
+from beambert.pipelines.tasks.task import (
+    CLASSIFICATION,
+    MULTI_LABEL,
+    ExampleFile,
+    Texts,
+)
 
 # A label applies if its probability is greater. The sigmoid is there where the logit is 0, as in
 # scikit-learn's decision functions.
@@ -82,3 +108,267 @@ _OF_LABELS_AND_PREDICTIONS: dict[str, Callable[[NDArray, NDArray], float]] = {
     "macro_f1": macro_f1,
     "exact_match": exact_match,
 }
+
+
+@dataclasses.dataclass(frozen=True)
+class MultiLabelExample:
+    """A text or a pair of texts with any number of labels.
+
+    Attributes:
+      text: the text, or the first of a pair.
+      text_b: the second text of a pair, or None.
+      labels: the labels that apply, each once, or None in a test file without labels.
+      columns: the other columns of the row by name.
+    """
+
+    text: str
+    text_b: str | None
+    labels: tuple[str, ...] | None
+    columns: dict[str, str]
+
+    @property
+    def truth(self) -> tuple[str, ...] | None:
+        """The right labels, or None."""
+        return self.labels
+
+    def texts(self) -> Texts:
+        """Returns the texts by the names of a SavedModel's inputs."""
+        return {"text": self.text} | ({} if self.text_b is None else {"text_b": self.text_b})
+
+
+class MultiLabelInputs(TextInputs):
+    """Inputs of several labels: texts or pairs; the target is 1 for each label that applies."""
+
+    TARGETS = {"label_ids": np.float32}
+    HAS_TARGET_PER_LABEL = True
+
+    @staticmethod
+    def _targets(written: Sequence[Sequence[str]], labels: Sequence[str]) -> list[list[float]]:
+        return [[float(label in of_example) for label in labels] for of_example in written]
+
+
+class MultiLabelAnswers(LabelAnswers):
+    """Answers of several labels: the labels that apply to texts or pairs of texts."""
+
+    OUTPUTS = ("labels", "probabilities")
+
+    @staticmethod
+    def answer(
+        labels: Sequence[str], example: Any, outputs: Mapping[str, Any], i: int
+    ) -> dict[str, Any]:
+        """Returns the labels that apply, and the probability of each label."""
+        return {
+            "labels": [label.decode() for label in outputs["labels"][i] if label],
+            "probabilities": dict(zip(labels, outputs["probabilities"][i].tolist(), strict=True)),
+        }
+
+
+# Greatest number of the commonest labels that a constant answer has, besides all labels.
+_MOST_CONSTANT_LABELS = 20
+
+
+@dataclasses.dataclass(frozen=True)
+class MultiLabelOutcomes(ArrayOutcomes):
+    """The outcomes of a multi-label classification.
+
+    Attributes:
+      labels: whether each label applies, [examples, labels].
+      predictions: whether each label is predicted, [examples, labels].
+      probabilities: probabilities of the labels, [examples, labels].
+    """
+
+    labels: NDArray[np.bool_]
+    predictions: NDArray[np.bool_]
+    probabilities: NDArray[np.float64]
+
+    FEATURES = ("label_flags", "prediction_flags", "probabilities")
+    SHARES = frozenset({"exact_match"})
+    METRICS = ("micro_f1", "macro_f1", "exact_match", "cross_entropy")
+
+    @classmethod
+    def of_records(cls, records: Sequence[Record]) -> Self:
+        """Returns the outcomes of prediction records."""
+        flags, predicted, probabilities = (
+            np.array([record[name] for record in records], float) for name in cls.FEATURES
+        )
+        return cls(flags > 0, predicted > 0, probabilities)
+
+    def scores(self, names: Sequence[str], positive: int) -> dict[str, float]:
+        """Returns metrics by name."""
+        return scores(names, self.labels, self.predictions, self.probabilities)
+
+    def constants(self) -> list[tuple[tuple[int, ...], Self]]:
+        """Returns sets of labels as constant answers.
+
+        They are the commonest set, the sets of the commonest labels, and all labels. Among all sets
+        these have the best exact match and macro F1, and the best micro F1 of up to 20 labels. The
+        probabilities are the labels' shares.
+        """
+        order = np.argsort(-self.labels.sum(axis=0), kind="stable")
+        sizes = {*range(min(len(order), _MOST_CONSTANT_LABELS) + 1), len(order)}
+        sets, numbers = np.unique(self.labels, axis=0, return_counts=True)
+        rows = [sets[numbers.argmax()], *(np.isin(np.arange(len(order)), order[:n]) for n in sizes)]
+        shares = np.tile(self.labels.mean(axis=0), (len(self), 1))
+        return [
+            (
+                tuple(np.flatnonzero(row).tolist()),
+                type(self)(self.labels, np.tile(row, (len(self), 1)), shares),
+            )
+            for row in rows
+        ]
+
+    def written(self, answer: tuple[int, ...], labels: Sequence[str]) -> str:
+        """Returns the labels."""
+        return ", ".join(labels[index] for index in answer) or "no label"
+
+    def details(self, labels: Sequence[str]) -> dict[str, Any]:
+        """Returns counts, precision, recall and F1 of each label, `by_label`."""
+        of_labels = counts(self.labels, self.predictions)
+        scores_of_labels = precision_recall_f1(*of_labels.T)
+        found = zip(labels, of_labels.tolist(), *scores_of_labels, strict=True)
+        return {
+            "by_label": {
+                label: dict(zip(("true", "predicted", "correct"), of_label, strict=True))
+                | {
+                    name: round(float(score), 6)
+                    for name, score in zip(("precision", "recall", "f1"), scores, strict=True)
+                }
+                for label, of_label, *scores in found
+            }
+        }
+
+
+class MultiLabelRecords(PredictionRecords):
+    """Records of a multi-label classification."""
+
+    WEIGHT = ("wrong labels", "with the most wrong or missed labels")
+
+    @staticmethod
+    def truth(example: MultiLabelExample, labels: Sequence[str]) -> dict[str, list[Any]]:
+        """Returns 1 for each label that applies."""
+        return {"label_flags": [int(label in example.labels) for label in labels]}
+
+    @staticmethod
+    def answer(
+        model: Model, record: Record, outputs: Mapping[str, np.ndarray], i: int
+    ) -> Mapping[str, Sequence[Any]]:
+        """Returns the probabilities of all labels, and 1 for each label that is predicted."""
+        probabilities = outputs["probabilities"][i]
+        return {
+            "prediction": [", ".join(_decoded(outputs["labels"][i])).encode()],
+            "prediction_flags": (probabilities > THRESHOLD).astype(int).tolist(),
+            "probabilities": probabilities.tolist(),
+        }
+
+    @staticmethod
+    def check(record: Record, model: Model) -> None:
+        """Refuses probabilities that are not finite."""
+        check_finite(record, "probabilities", model)
+
+    @staticmethod
+    def mistake(record: Record, example: MultiLabelExample) -> Mistake:
+        """Returns a mistake whose weight is the number of wrong or missed labels."""
+        pairs = zip(record["label_flags"], record["prediction_flags"], strict=True)
+        wrong = sum(true != predicted for true, predicted in pairs)
+        predicted = record["prediction"][0].decode()
+        expected = ", ".join(example.labels)
+        return Mistake(text_of(example), expected or "–", predicted or "–", float(wrong))
+
+
+def _decoded(names: np.ndarray) -> list[str]:
+    return [name.decode(errors="replace") for name in names if name]
+
+
+@dataclasses.dataclass(frozen=True)
+class MultiLabel(LabelledTextTask):
+    """A task that asks for any number of labels of a text or of a pair of texts.
+
+    Attributes:
+      label_separator: what stands between the labels of a row; a row may have none.
+    """
+
+    INPUTS = MultiLabelInputs
+    ANSWERS = MultiLabelAnswers
+    OUTCOMES = MultiLabelOutcomes
+    RECORDS = MultiLabelRecords
+
+    kind: str = dataclasses.field(default=MULTI_LABEL, init=False)
+    metrics: tuple[str, ...] = ("micro_f1", "macro_f1", "exact_match")
+    label_separator: str = ","
+
+    COLUMN_FLAGS = TABLE_FLAGS | {"labels", "label_separator"}
+
+    def _label(
+        self,
+        path: pathlib.Path,
+        line: int,
+        row: dict[str, str],
+        possible: Sequence[str] | None,
+    ) -> tuple[str, ...]:
+        found = self._divided(path, line, tables.field(path, line, row, self.label_column))
+        for label in found:
+            self._check_label(path, line, label, possible)
+        return found
+
+    def _divided(self, path: pathlib.Path, line: int, field: str) -> tuple[str, ...]:
+        """Returns the labels of a field, each once: a JSON list, or names with separators.
+
+        Raises:
+          BadRow: it begins like a JSON list and is none of names, or a label is empty.
+        """
+        names = field.split(self.label_separator) if field.strip() else []
+        if field.lstrip().startswith("["):
+            names = _json_names(field)
+            if names is None:
+                reason = f"has the labels {field:.40}, which are no JSON list of names"
+                raise BadRow(path, line, reason, 'correct the row, such as ["a", "b"]')
+        labels = tuple(dict.fromkeys(name.strip() for name in names))
+        if "" in labels:
+            reason = f"has an empty label in {field:.40}"
+            raise BadRow(path, line, reason, "fill it in or remove its separator")
+        return labels
+
+    def _check_label(
+        self, path: pathlib.Path, line: int, label: str, possible: Sequence[str] | None
+    ) -> None:
+        check_name(path, line, label, possible)
+
+    def _make(self, endings: tuple[str, ...], **fields: Any) -> MultiLabelExample:
+        return MultiLabelExample(labels=fields.pop("label"), **fields)
+
+    def read_to_learn(
+        self, path: pathlib.Path, is_labelled: bool, labels: Sequence[str] | None
+    ) -> ExampleFile:
+        """Reads a file, and notes whether each text has one label, as in a classification."""
+        file = super().read_to_learn(path, is_labelled, labels)
+        if not file.examples or any(len(example.labels or ()) != 1 for example in file.examples):
+            return file
+        note = (
+            f"{path}: every text has exactly one label, such as {file.examples[0].labels[0]!r}; "
+            f"--task={CLASSIFICATION} is for that, and --label_separator for labels that stand in "
+            "one field"
+        )
+        return dataclasses.replace(file, notes=[*file.notes, note])
+
+    def find_labels(
+        self, path: pathlib.Path, train: Sequence[MultiLabelExample]
+    ) -> tuple[str, ...]:
+        """Returns the declared labels, or those of train, sorted."""
+        if self.labels is not None:
+            return self.labels
+        found = {label for example in train for label in example.labels or ()}
+        return several(path, found, f"in column {self.label_column!r}")
+
+    def label_names(self, example: MultiLabelExample) -> Iterable[str]:
+        """Returns the labels."""
+        return example.labels or ()
+
+
+def _json_names(text: str) -> list[str] | None:
+    """Returns the names in a JSON list, whose labels may also be whole numbers; None if invalid."""
+    try:
+        names = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    is_valid = isinstance(names, list) and all(type(name) in (str, int) for name in names)
+    return [str(name) for name in names] if is_valid else None

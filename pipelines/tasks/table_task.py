@@ -1,31 +1,117 @@
 """The base class of the kinds whose examples are rows of tables, and what all kinds check."""
 
 import abc
-import collections
 import dataclasses
 import pathlib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from beambert.errors import InputError
+from beambert.pipelines.model_inputs.features import (
+    TaskFeatures,
+)
 from beambert.pipelines.tasks import tables
-from beambert.pipelines.tasks.class_folders import balance
-from beambert.pipelines.tasks.examples import TextExample
+from beambert.pipelines.tasks.kind import Answers, ExampleInputs, Predictor
 from beambert.pipelines.tasks.tables import BadRow
-from beambert.pipelines.tasks.task import ExampleFile, Task
+from beambert.pipelines.tasks.task import (
+    ExampleFile,
+    Task,
+    Texts,
+)
+
+if TYPE_CHECKING:
+    from beambert.pipelines.model_inputs.texts import TextFeatures
 
 # The flags that name the columns of tables.
 TABLE_FLAGS = frozenset({"text_columns", "label_column"})
-# How a text is read that is longer than an input: its beginning, or windows of it.
-TRUNCATE, WINDOWS = "truncate", "windows"
-# Greatest number of windows without --max_windows.
-DEFAULT_WINDOWS = 8
-# Weights of labels with which all labels count alike.
-BALANCED = "balanced"
+
+
+@dataclasses.dataclass(frozen=True)
+class TextExample:
+    """A text or a pair of texts with a label or a number.
+
+    Attributes:
+      text: the text, or the first of a pair.
+      text_b: the second text of a pair, or None.
+      label: the label as written in the file, or None in a test file without labels.
+      columns: the other columns of the row by name.
+    """
+
+    text: str
+    text_b: str | None
+    label: str | None
+    columns: dict[str, str]
+
+    @property
+    def truth(self) -> str | None:
+        """The right answer as written, or None."""
+        return self.label
+
+    def texts(self) -> Texts:
+        """Returns the texts by the names of a SavedModel's inputs."""
+        return {"text": self.text} | ({} if self.text_b is None else {"text_b": self.text_b})
+
+
+class TextInputs(ExampleInputs):
+    """Inputs of a classification: texts or pairs of texts; the target is the index of the label."""
+
+    TARGETS = {"label_ids": np.int32}
+
+    @classmethod
+    def features(
+        cls, examples: Sequence[Any], labels: Sequence[str], text_features: "TextFeatures"
+    ) -> TaskFeatures:
+        """See `make_features`."""
+        texts, others, choices = cls._columns(examples)
+        columns = [texts] if others[0] is None else [texts, others]
+        from beambert.pipelines.model_inputs.texts import converted, without_padding
+
+        batches = list(converted(text_features, columns))
+        targets = {}
+        if examples[0].truth is not None:
+            found = cls._targets([example.truth for example in examples], labels)
+            targets = {name: np.array(found, dtype) for name, dtype in cls.TARGETS.items()}
+        return TaskFeatures(*without_padding(batches), targets, {}, choices)
+
+    @staticmethod
+    def _columns(examples: Sequence[Any]) -> tuple[list[str], list[str | None], int]:
+        """Returns the first and second texts of all sequences, and the sequences per example."""
+        return [example.text for example in examples], [e.text_b for e in examples], 1
+
+    @staticmethod
+    def _targets(written: Sequence[str], labels: Sequence[str]) -> list[float]:
+        index = {label: i for i, label in enumerate(labels)}
+        return [index[label] for label in written]
+
+
+class LabelAnswers(Answers):
+    """Answers of a classification: labels of texts or pairs of texts."""
+
+    OUTPUTS = ("label", "probabilities")
+
+    @staticmethod
+    def example(texts: Sequence[str], choices: Sequence[str]) -> TextExample:
+        """Returns a text or a pair."""
+        return TextExample(texts[0], texts[1] if len(texts) > 1 else None, None, {})
+
+    @staticmethod
+    def answer(
+        labels: Sequence[str], example: Any, outputs: Mapping[str, Any], i: int
+    ) -> dict[str, Any]:
+        """Returns the likeliest label, and the probability of each label."""
+        probabilities = outputs["probabilities"][i].tolist()
+        return {
+            "label": outputs["label"][i].decode(),
+            "probabilities": dict(zip(labels, probabilities, strict=True)),
+        }
 
 
 class TableTask(Task):
     """A task whose examples are the rows of tables."""
+
+    PREDICTOR = Predictor
 
     ENDINGS = tables.ENDINGS
     COLUMN_FLAGS = TABLE_FLAGS
@@ -134,56 +220,6 @@ class TableTask(Task):
     def label_names(self, example: Any) -> Iterable[str]:
         """Returns the label."""
         return () if example.label is None else (example.label,)
-
-
-@dataclasses.dataclass(frozen=True)
-class LabelledTextTask(TableTask):
-    """A task that asks for labels of a text or of a pair of texts.
-
-    Attributes:
-      long_documents: how a text is read that is longer than an input: `TRUNCATE` or `WINDOWS`.
-      max_windows: greatest number of windows of a text.
-      class_weights: see `class_weights.label_weights`; None if all labels count alike.
-    """
-
-    long_documents: str = TRUNCATE
-    max_windows: int = DEFAULT_WINDOWS
-    class_weights: str | Mapping[str, float] | None = None
-
-    LEARNING_FLAGS = frozenset({"long_documents", "max_windows", "class_weights"})
-
-    def read_to_learn(
-        self, path: pathlib.Path, is_labelled: bool, labels: Sequence[str] | None
-    ) -> ExampleFile:
-        """Reads a file, and notes how many texts of a table have each label."""
-        file = super().read_to_learn(path, is_labelled, labels)
-        counts = collections.Counter(
-            name for example in file.examples for name in self.label_names(example)
-        )
-        if path.is_dir() or not counts:  # A folder's note counts its files.
-            return file
-        return dataclasses.replace(file, notes=[*file.notes, balance(path, counts)])
-
-    @property
-    def windows(self) -> int:
-        """The greatest number of windows that a text becomes."""
-        return self.max_windows if self.long_documents == WINDOWS else 1
-
-    def learning_settings(self) -> dict[str, Any]:
-        """Returns the windows and the weights, if there are any."""
-        found: dict[str, Any] = {"windows": self.windows} if self.windows > 1 else {}
-        return found | ({"class_weights": self.class_weights} if self.class_weights else {})
-
-    def check_split(
-        self, path: pathlib.Path, is_labelled: bool, examples: Sequence[Any], first: Any
-    ) -> None:
-        """Refuses also pairs, if long texts are read in windows."""
-        super().check_split(path, is_labelled, examples, first)
-        if self.windows > 1 and first.text_b is not None:
-            raise InputError(
-                f"--long_documents={self.long_documents}: {path} has pairs of texts, which have no "
-                "windows; leave the flag out"
-            )
 
 
 def parted(found: Iterable[Any]) -> ExampleFile:

@@ -78,6 +78,16 @@ class Task(abc.ABC):
       title: name of the task in the files for GLUE's leaderboard; None for other tasks.
     """
 
+    # The parts of the kind, see `tasks.kind`: how its examples become model inputs, the inputs and
+    # outputs of its SavedModels, the scores of an evaluation, its prediction records, and what
+    # computes these.
+    INPUTS: ClassVar[type]
+    ANSWERS: ClassVar[type]
+    OUTCOMES: ClassVar[type]
+    RECORDS: ClassVar[type]
+    PREDICTOR: ClassVar[type]
+    # Whether `answers_of_train` answers without a model.
+    ANSWERS_FROM_TRAIN: ClassVar[bool] = False
     # Endings that a file may have if the task does not declare one.
     ENDINGS: ClassVar[tuple[str, ...]]
     # Flags that a task on one's own data takes.
@@ -177,6 +187,10 @@ class Task(abc.ABC):
         """Returns the settings of the learning that differ from the defaults, for training.json."""
         return {}
 
+    def answers_of_train(self, train: Sequence[Any], examples: Sequence[Any]) -> dict[str, Any]:
+        """Returns name -> outcomes of answers that the training examples give without a model."""
+        return {}
+
     def sequences(self, example: Any) -> int:
         """Returns the number of sequences of tokens that an example becomes."""
         return 1
@@ -188,3 +202,9 @@ class Task(abc.ABC):
           trained_length: greatest length of the pre-training; None if it is not known.
         """
         return trained_length or DEFAULT_LENGTH
+
+
+# The texts of an example by the names of a SavedModel's inputs; a choice's endings are a tuple.
+Texts = dict[str, str | tuple[str, ...]]
+# A dataclass of the kind, which has `truth`, `columns` and `texts()`.
+Example = Any

@@ -11,8 +11,8 @@ from beambert.explore import evaluations as error_list
 from beambert.explore.evaluations import open_evaluation
 from beambert.explore.material import Material
 from beambert.pipelines.evaluation import report
-from beambert.pipelines.evaluation.record_base import Mistake
-from beambert.pipelines.tasks.examples import TextExample
+from beambert.pipelines.tasks.kind import Mistake
+from beambert.pipelines.tasks.table_task import TextExample
 from beambert.pipelines.tasks.task import CLASSIFICATION
 
 

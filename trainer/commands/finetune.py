@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from beambert.errors import InputError
 from beambert.flags import SWITCH, FlagParser, read_job
 from beambert.model_files import BEST_FOLDER
-from beambert.pipelines.tasks.files import split_path
 from beambert.pipelines.tasks.flags import add_learning_flags, add_task_flags, task_of
+from beambert.pipelines.tasks.reading import split_path
 from beambert.pipelines.tasks.task import TRAIN, Task
 from beambert.pipelines.tokenizers.folders import add_tokenizer_flags
 from beambert.process import loading

@@ -7,7 +7,7 @@ from beambert.console import counted
 from beambert.errors import InputError
 from beambert.flags import FlagParser, check_minimum
 from beambert.pipelines.tasks.declarations import find_task
-from beambert.pipelines.tasks.files import split_path
+from beambert.pipelines.tasks.reading import split_path
 from beambert.pipelines.tasks.task import EMBEDDING, TRAIN
 from beambert.process import loading
 from beambert.storage import check_folder

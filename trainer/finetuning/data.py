@@ -9,22 +9,21 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from beambert.errors import InputError
-from beambert.pipelines.model_inputs.answers import DecodingParameters, SquadPredictions, decode
-from beambert.pipelines.model_inputs.examples import count_cut, first_pieces, make_features
 from beambert.pipelines.model_inputs.features import TaskFeatures, span_features
-from beambert.pipelines.model_inputs.texts import TextFeatures
+from beambert.pipelines.model_inputs.texts import TextFeatures, first_pieces
 from beambert.pipelines.model_inputs.windows import (
+    DecodingParameters,
+    SquadPredictions,
     WindowParameters,
     Windows,
     lost_answers,
     make_windows,
 )
 from beambert.pipelines.tasks import multi_label
-from beambert.pipelines.tasks.class_weights import loss_weights
-from beambert.pipelines.tasks.entities import entity_scores
+from beambert.pipelines.tasks.classification import loss_weights
+from beambert.pipelines.tasks.declarations import count_cut, make_features
 from beambert.pipelines.tasks.feature_folder import TaskFeatureFiles
-from beambert.pipelines.tasks.interaction import best_by_interaction
-from beambert.pipelines.tasks.kinds import LISTWISE
+from beambert.pipelines.tasks.late_interaction import best_by_interaction
 from beambert.pipelines.tasks.metrics import scores
 from beambert.pipelines.tasks.ranking import (
     best_by_vectors,
@@ -34,10 +33,13 @@ from beambert.pipelines.tasks.ranking import (
     retrieval_scores,
     text_id,
 )
-from beambert.pipelines.tasks.splits import read_splits
-from beambert.pipelines.tasks.squad_scoring import score
+from beambert.pipelines.tasks.reading import read_splits
+from beambert.pipelines.tasks.regression import LISTWISE
+from beambert.pipelines.tasks.squad import score
+from beambert.pipelines.tasks.tables import decode
+from beambert.pipelines.tasks.tagging import entity_scores
 from beambert.pipelines.tasks.task import DEV, TRAIN, Task
-from beambert.pipelines.tasks.vector_kinds import COSINE, TSDAE
+from beambert.pipelines.tasks.vectors import COSINE, TSDAE
 from beambert.pipelines.tokenizers.encoding import make_offset_tokenizer
 from beambert.trainer.finetuning.batches import LENGTH_MULTIPLE, LISTS
 from beambert.trainer.models import outside_index

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 import keras
 import tensorflow as tf
 
-from beambert.pipelines.model_inputs.features import NO_LABEL
-from beambert.pipelines.model_inputs.signatures import ID_INPUTS
+from beambert.pipelines.model_inputs.features import ID_INPUTS, NO_LABEL
 from beambert.pipelines.tasks.task import (
     CHOICE,
     CLASSIFICATION,

@@ -11,10 +11,10 @@ import numpy as np
 
 from beambert import folders
 from beambert.errors import InputError
-from beambert.pipelines.tasks.examples import VectorExample, read_file
-from beambert.pipelines.tasks.files import has_split, sha256_of, split_path
 from beambert.pipelines.tasks.ranking import text_id
+from beambert.pipelines.tasks.reading import has_split, read_file, sha256_of, split_path
 from beambert.pipelines.tasks.task import TRAIN, Task
+from beambert.pipelines.tasks.vectors import VectorExample
 from beambert.trainer.embedding.embedder import Embedder, Report, no_report
 from beambert.trainer.retrieval.searching import Index, query_embedder
 

@@ -7,14 +7,17 @@ import keras
 import tensorflow as tf
 
 from beambert import storage
-from beambert.pipelines.model_inputs.answers import CERTAIN, DecodingParameters
-from beambert.pipelines.model_inputs.interaction import InteractionFeatures
-from beambert.pipelines.model_inputs.signatures import FIRST_PIECES, ID_INPUTS, WINDOWS_SIGNATURE
+from beambert.pipelines.model_inputs.features import FIRST_PIECES, ID_INPUTS, WINDOWS_SIGNATURE
 from beambert.pipelines.model_inputs.text_models import id_inputs
-from beambert.pipelines.model_inputs.texts import TextFeatures
-from beambert.pipelines.model_inputs.windows import SPECIAL_TOKENS, WindowParameters
+from beambert.pipelines.model_inputs.texts import InteractionFeatures, TextFeatures
+from beambert.pipelines.model_inputs.windows import (
+    CERTAIN,
+    SPECIAL_TOKENS,
+    DecodingParameters,
+    WindowParameters,
+)
 from beambert.pipelines.tasks.declarations import find_task
-from beambert.pipelines.tasks.interaction import DOCUMENTS, QUERIES
+from beambert.pipelines.tasks.late_interaction import DOCUMENTS, QUERIES
 from beambert.pipelines.tasks.multi_label import THRESHOLD
 from beambert.pipelines.tasks.task import (
     CHOICE,

@@ -25,7 +25,7 @@ from beambert.model.families.table import family_of
 from beambert.model.objectives import RTD
 from beambert.model.sentence_encoder import DIMENSIONS
 from beambert.model_files import CARD_FILE, PRETRAINING
-from beambert.pipelines.model_inputs.interaction import Markers
+from beambert.pipelines.model_inputs.texts import Markers
 from beambert.pipelines.tasks.task import (
     CHOICE,
     CLASSIFICATION,

@@ -20,7 +20,7 @@ from beambert.errors import InputError
 from beambert.pipelines import evaluate
 from beambert.pipelines.evaluation import predictions
 from beambert.pipelines.tasks import declarations, saved_models
-from beambert.pipelines.tasks.examples import TextExample
+from beambert.pipelines.tasks.table_task import TextExample
 
 model, pair_model = small_evaluation.model, small_evaluation.pair_model
 data = small_evaluation.data

@@ -2,7 +2,7 @@
 
 import pytest
 
-from beambert.pipelines.evaluation.record_base import excerpt
+from beambert.pipelines.tasks.kind import excerpt
 
 TEXT = "one two three four five six seven eight nine ten"
 

@@ -6,7 +6,11 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from beambert.pipelines.evaluation import measures, outcomes
+from beambert.pipelines.evaluation import measures
+from beambert.pipelines.tasks.classification import ClassOutcomes
+from beambert.pipelines.tasks.regression import NumberOutcomes, RelevanceOutcomes
+from beambert.pipelines.tasks.span import AnswerOutcomes
+from beambert.pipelines.tasks.tagging import TagOutcomes
 
 POSITIVE = 1
 
@@ -17,14 +21,14 @@ def class_outcomes(count=200, classes=3, seed=0):
     labels = generator.integers(0, classes, count)
     logits = generator.normal(size=(count, classes)) + np.eye(classes)[labels]
     probabilities = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
-    return outcomes.ClassOutcomes(labels, probabilities.argmax(axis=1), probabilities)
+    return ClassOutcomes(labels, probabilities.argmax(axis=1), probabilities)
 
 
 def number_outcomes(count=150):
     """Returns outcomes of a fair regression."""
     generator = np.random.default_rng(1)
     labels = generator.uniform(0, 5, count)
-    return outcomes.NumberOutcomes(labels, labels + generator.normal(size=count))
+    return NumberOutcomes(labels, labels + generator.normal(size=count))
 
 
 def tag_outcomes(count=120):
@@ -41,7 +45,7 @@ def tag_outcomes(count=120):
             "predicted_tags": np.where(generator.random(words) < 0.7, tags, others).tolist(),
         }
 
-    return outcomes.TagOutcomes.of_records([sentence() for _ in range(count)])
+    return TagOutcomes.of_records([sentence() for _ in range(count)])
 
 
 CASES = [
@@ -80,7 +84,7 @@ def test_shares_of_examples_have_wilson_intervals():
     for correct, count in ((7, 10), (0, 5), (5, 5), (812, 872)):
         right = np.arange(count) < correct
         score = right.astype(float)
-        answers = outcomes.AnswerOutcomes(score, score, right * 0, score)
+        answers = AnswerOutcomes(score, score, right * 0, score)
         for end in measures.intervals(answers, ["exact_match"], POSITIVE)["exact_match"]:
             distance = abs(correct / count - end)
             assert distance == pytest.approx(
@@ -94,7 +98,7 @@ def test_changes_are_of_the_same_draws():
     wrong = np.flatnonzero(old.labels != old.predictions)[:20]
     predictions = old.predictions.copy()
     predictions[wrong] = old.labels[wrong]
-    new = outcomes.ClassOutcomes(old.labels, predictions, old.probabilities)
+    new = ClassOutcomes(old.labels, predictions, old.probabilities)
     low, high = measures.change_interval(old, new, "accuracy", (1, 1))
     # The change is the mean of 20 ones and 180 zeros.
     expected = scipy.stats.binom.ppf([0.025, 0.975], 200, 0.1) / 200
@@ -165,7 +169,7 @@ def test_fewer_draws_of_many_examples(examples, draws):
 def test_the_class_that_f1_is_of_may_have_another_number_in_each_model():
     """Two models that say the same with their classes in another order differ by nothing."""
     old = class_outcomes(classes=2)
-    new = outcomes.ClassOutcomes(1 - old.labels, 1 - old.predictions, old.probabilities[:, ::-1])
+    new = ClassOutcomes(1 - old.labels, 1 - old.predictions, old.probabilities[:, ::-1])
     assert measures.change_interval(old, new, "f1", (1, 0)) == (0, 0)
     assert measures.change_interval(old, new, "f1", (0, 1)) == (0, 0)
 
@@ -183,7 +187,7 @@ def test_each_metric_has_the_interval_of_its_kind():
 def test_a_slice_without_a_relevant_candidate_has_no_interval():
     """Its queries are left out, so that it has no outcomes, and its scores say nothing."""
     records = [{"query_id": [i // 2], "number": [0.0], "score": [i / 4]} for i in range(4)]
-    found = outcomes.RelevanceOutcomes.of_records(records)
+    found = RelevanceOutcomes.of_records(records)
     assert len(found) == 0
     assert measures.intervals(found, ["ndcg_at_10"], POSITIVE) == {"ndcg_at_10": (0, 0)}
     assert found.undefined() == {"ndcg_at_10", "mrr_at_10"}

@@ -4,8 +4,12 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from beambert.pipelines.evaluation import outcomes
-from beambert.pipelines.evaluation.measures import calibration
+from beambert.pipelines.evaluation.measures import best_constants, calibration
+from beambert.pipelines.tasks.classification import ClassOutcomes
+from beambert.pipelines.tasks.declarations import KINDS
+from beambert.pipelines.tasks.regression import NumberOutcomes
+from beambert.pipelines.tasks.span import AnswerOutcomes
+from beambert.pipelines.tasks.tagging import TagOutcomes
 
 POSITIVE = 1
 
@@ -13,9 +17,9 @@ POSITIVE = 1
 def test_constant_answers_of_classes():
     """Accuracy, F1, correlation and cross entropy of what knows the labels' shares alone."""
     labels = np.array([0, 0, 0, 1])
-    found = outcomes.ClassOutcomes(labels, labels, np.eye(2)[labels])
+    found = ClassOutcomes(labels, labels, np.eye(2)[labels])
     names = ["accuracy", "f1", "matthews_correlation", "cross_entropy"]
-    best = outcomes.best_constants(found, names, POSITIVE)
+    best = best_constants(found, names, POSITIVE)
     assert best["accuracy"] == (0, 0.75)
     assert best["f1"] == (1, pytest.approx(2 * 1 / (1 + 4)))
     assert best["matthews_correlation"][1] == 0
@@ -25,7 +29,7 @@ def test_constant_answers_of_classes():
 def test_metrics_of_several_classes_need_several():
     """F1, its mean and the correlation say nothing about examples of one class."""
     labels, predictions = np.array([1, 1, 0]), np.array([1, 0, 0])
-    found = outcomes.ClassOutcomes(labels, predictions, np.eye(2)[predictions])
+    found = ClassOutcomes(labels, predictions, np.eye(2)[predictions])
     assert found.undefined() == frozenset()
     of_one = found.take(np.array([0, 1, 1]))
     assert len(of_one) == 3 and of_one.predictions.tolist() == [1, 0, 0]
@@ -35,17 +39,17 @@ def test_metrics_of_several_classes_need_several():
 def test_constant_answers_of_the_other_kinds():
     """The mean number, O for every word, no answer."""
     labels = np.random.default_rng(1).uniform(0, 5, 150)
-    numbers = outcomes.NumberOutcomes(labels, labels + 1)
-    best = outcomes.best_constants(numbers, ["pearson", "mean_squared_error"], POSITIVE)
+    numbers = NumberOutcomes(labels, labels + 1)
+    best = best_constants(numbers, ["pearson", "mean_squared_error"], POSITIVE)
     assert best["pearson"][1] == 0
     assert best["mean_squared_error"][0] == pytest.approx(labels.mean(), abs=1e-6)
     assert best["mean_squared_error"][1] == pytest.approx(labels.var())
     records = [{"tags": [b"O", b"B-x", b"O", b"O"], "predicted_tags": [b"B-x"] * 4}]
-    tags = outcomes.TagOutcomes.of_records(records)
-    best = outcomes.best_constants(tags, ["entity_f1", "accuracy"], POSITIVE)
+    tags = TagOutcomes.of_records(records)
+    best = best_constants(tags, ["entity_f1", "accuracy"], POSITIVE)
     assert best == {"entity_f1": ("O", 0), "accuracy": ("O", 0.75)}
-    answers = outcomes.AnswerOutcomes(np.zeros(4), np.zeros(4), np.array([1, 0, 0, 0]), np.ones(4))
-    best = outcomes.best_constants(answers, ["squad_f1"], POSITIVE)
+    answers = AnswerOutcomes(np.zeros(4), np.zeros(4), np.array([1, 0, 0, 0]), np.ones(4))
+    best = best_constants(answers, ["squad_f1"], POSITIVE)
     assert best == {"squad_f1": ("no answer", 0.25)}
 
 
@@ -61,7 +65,7 @@ def test_scores_are_the_same_from_tfma_as_from_the_records(kind, metric):
         for x, y in generator.random((2000, 2)).astype(np.float32)
     ]
     lists, arrays = (
-        outcomes.OUTCOMES[kind].of_records(
+        KINDS[kind].OUTCOMES.of_records(
             [{"impossible": [0]} | {name: one(x) for name, x in each.items()} for each in written]
         )
         for one in (lambda x: [float(x)], lambda x: np.array([x]))
@@ -91,14 +95,14 @@ def test_probabilities_on_an_edge_are_counted_once():
 
 def test_confidence_is_of_the_given_answer():
     """Not of the right one."""
-    found = outcomes.ClassOutcomes(np.array([0, 1]), np.array([0, 0]), np.array([[0.7, 0.3]] * 2))
+    found = ClassOutcomes(np.array([0, 1]), np.array([0, 0]), np.array([[0.7, 0.3]] * 2))
     probability, right = found.confidence()
     assert (probability.tolist(), right.tolist()) == ([0.7, 0.7], [True, False])
 
 
 def test_confidence_of_answers_to_questions():
     """What the model says of an answer, and whether it is exactly a right one."""
-    found = outcomes.AnswerOutcomes(
+    found = AnswerOutcomes(
         np.array([1.0, 0.0]), np.array([1.0, 0.5]), np.array([0, 0]), np.array([0.9, 0.6])
     )
     probability, right = found.confidence()
@@ -108,29 +112,27 @@ def test_confidence_of_answers_to_questions():
 def test_the_worse_constant_answer_is_not_taken():
     """Less is better of cross entropy, more of accuracy: both of the better answer."""
 
-    class Answers(outcomes.ClassOutcomes):
+    class Answers(ClassOutcomes):
         def constants(self):
             sure = np.array([[0.9, 0.1]] * 4)
             return [
                 (
                     i,
-                    outcomes.ClassOutcomes(
-                        labels, np.full(4, i), sure if i == 0 else sure[:, ::-1]
-                    ),
+                    ClassOutcomes(labels, np.full(4, i), sure if i == 0 else sure[:, ::-1]),
                 )
                 for i in (1, 0)
             ]
 
     labels = np.array([0, 0, 0, 1])
     found = Answers(labels, labels, np.eye(2)[labels])
-    best = outcomes.best_constants(found, ["accuracy", "cross_entropy"], POSITIVE)
+    best = best_constants(found, ["accuracy", "cross_entropy"], POSITIVE)
     assert best["accuracy"] == (0, 0.75)
     assert best["cross_entropy"] == (0, pytest.approx(-(3 * np.log(0.9) + np.log(0.1)) / 4))
 
 
 def test_a_constant_number_is_shown_to_six_places():
     """Its score is that of the exact mean."""
-    numbers = outcomes.NumberOutcomes(np.array([0.0, 0.0, 1.0]), np.zeros(3))
+    numbers = NumberOutcomes(np.array([0.0, 0.0, 1.0]), np.zeros(3))
     ((answer, constant),) = numbers.constants()
     assert answer == 0.333333
     assert constant.predictions.tolist() == [1 / 3] * 3
@@ -142,7 +144,7 @@ def test_constant_outcomes_of_tags_and_classes():
         {"tags": ["B-x", "O", "O"], "predicted_tags": ["O", "B-y", "O"]},
         {"tags": ["B-y"], "predicted_tags": ["B-y"]},
     ]
-    ((answer, constant),) = outcomes.TagOutcomes.of_records(records).constants()
+    ((answer, constant),) = TagOutcomes.of_records(records).constants()
     assert answer == "O" and len(constant) == 2
     by_type = constant.entity_scores()["by_type"]
     counts = {
@@ -152,7 +154,7 @@ def test_constant_outcomes_of_tags_and_classes():
     assert counts == {"x": [1, 0, 0], "y": [1, 0, 0]}
     assert constant.scores(["accuracy"], POSITIVE) == {"accuracy": 0.5}
     labels = np.array([0, 2, 2, 2])
-    classes = outcomes.ClassOutcomes(labels, labels, np.eye(3)[labels]).constants()
+    classes = ClassOutcomes(labels, labels, np.eye(3)[labels]).constants()
     assert [answer for answer, _ in classes] == [0, 1, 2]
     for answer, constant in classes:
         assert constant.predictions.tolist() == [answer] * 4
@@ -162,6 +164,6 @@ def test_constant_outcomes_of_tags_and_classes():
 def test_labels_of_words_that_are_no_entities_have_accuracy_alone():
     """On either side: parts of speech, or a tag that the model made up."""
     for true, predicted in ((["NOUN", "O"], ["O", "O"]), (["O", "O"], ["NOUN", "O"])):
-        found = outcomes.TagOutcomes.of_records([{"tags": true, "predicted_tags": predicted}])
+        found = TagOutcomes.of_records([{"tags": true, "predicted_tags": predicted}])
         assert found.types == ()
         assert found.scores(["accuracy"], POSITIVE) == {"accuracy": 0.5}

@@ -4,11 +4,13 @@ import numpy as np
 import pytest
 
 from beambert.pipelines.evaluation import measures as evaluation
-from beambert.pipelines.evaluation import outcomes, report
+from beambert.pipelines.evaluation import report
 from beambert.pipelines.evaluation.report import worst_mistakes
 from beambert.pipelines.tasks import declarations
-from beambert.pipelines.tasks.examples import VectorExample
-from beambert.pipelines.tasks.kinds import KINDS
+from beambert.pipelines.tasks.classification import ClassOutcomes
+from beambert.pipelines.tasks.declarations import KINDS
+from beambert.pipelines.tasks.regression import NumberOutcomes
+from beambert.pipelines.tasks.vectors import CosineOutcomes, VectorExample
 
 
 def metrics_of(found, kind, labels, slices):
@@ -41,7 +43,7 @@ def metrics_of(found, kind, labels, slices):
 def test_a_report_without_mistakes_and_with_many_labels():
     """The confusion matrix has its limit, and the page says so."""
     labels = np.arange(31)
-    found = outcomes.ClassOutcomes(labels, labels, np.eye(31))
+    found = ClassOutcomes(labels, labels, np.eye(31))
     metrics = metrics_of(
         found,
         declarations.CLASSIFICATION,
@@ -61,7 +63,7 @@ def test_a_report_of_many_numbers_stays_light():
     """A dot for every example would make a page that no browser likes."""
     generator = np.random.default_rng(7)
     numbers = generator.normal(size=3001)
-    found = outcomes.NumberOutcomes(numbers, numbers + generator.normal(size=3001))
+    found = NumberOutcomes(numbers, numbers + generator.normal(size=3001))
     metrics = metrics_of(found, declarations.REGRESSION, [], {"length": ["1-8", "9-16"]})
     page = report.render(metrics, found, [])
     # Lengths, predictions, differences.
@@ -79,7 +81,7 @@ def test_a_similarity_is_judged_by_ranks():
     rows[1] |= {"score": [0.9]}
     found = worst_mistakes(declarations.SIMILARITY, rows, examples)
     assert [(one.row, one.weight) for one in found] == [(1, 4.0), (2, 1.0), (4, 1.0)]
-    outcome = outcomes.CosineOutcomes.of_records(rows)
+    outcome = CosineOutcomes.of_records(rows)
     metrics = metrics_of(outcome, declarations.SIMILARITY, [], {})
     page = report.render(metrics, outcome, found)
     assert "Predicted numbers" not in page
@@ -89,7 +91,7 @@ def test_a_similarity_is_judged_by_ranks():
 def test_pairs_with_a_yes_or_no_are_classified_by_their_cosine():
     """Scores of 0 and 1 alone have thresholds of the cosine; other scores have none."""
     cosines = np.array([0.9, 0.7, 0.4, 0.1])
-    outcome = outcomes.CosineOutcomes(np.array([1.0, 0, 1, 0]), cosines)
+    outcome = CosineOutcomes(np.array([1.0, 0, 1, 0]), cosines)
     metrics = metrics_of(outcome, declarations.SIMILARITY, [], {})
     assert metrics["details"]["pair_classification"] == {
         "average_precision": pytest.approx(5 / 6, abs=1e-6),
@@ -102,5 +104,5 @@ def test_pairs_with_a_yes_or_no_are_classified_by_their_cosine():
     }
     assert "Pairs by a threshold of the cosine" in report.render(metrics, outcome, [])
     for labels in ([1.0, 0, 0.5, 0], [1.0, 1, 1, 1], [0.0, 0, 0, 0]):
-        other = outcomes.CosineOutcomes(np.array(labels), cosines)
+        other = CosineOutcomes(np.array(labels), cosines)
         assert other.details([]) == {}

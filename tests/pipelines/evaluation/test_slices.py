@@ -8,8 +8,10 @@ from beambert.errors import InputError
 from beambert.pipelines import evaluate
 from beambert.pipelines.evaluation import measures as slices
 from beambert.pipelines.tasks import declarations
-from beambert.pipelines.tasks.examples import ChoiceExample, TaggedExample, TextExample
+from beambert.pipelines.tasks.choice import ChoiceExample
 from beambert.pipelines.tasks.squad import Question
+from beambert.pipelines.tasks.table_task import TextExample
+from beambert.pipelines.tasks.tagging import TaggedExample
 
 
 @pytest.mark.parametrize(

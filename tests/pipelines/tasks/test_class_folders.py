@@ -8,8 +8,7 @@ import pytest
 from beambert.errors import InputError
 from beambert.pipelines.tasks import tables
 from beambert.pipelines.tasks.declarations import TASKS
-from beambert.pipelines.tasks.examples import read_file
-from beambert.pipelines.tasks.splits import present_splits, read_splits
+from beambert.pipelines.tasks.reading import present_splits, read_file, read_splits
 
 TASK = TASKS["classification"]
 GERMAN = "Die Größe der Bäume überraschte die müden Wanderer, denn es war nicht mehr zu sehen. "

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from beambert.errors import InputError
-from beambert.pipelines.tasks.class_weights import loss_weights
+from beambert.pipelines.tasks.classification import loss_weights
 
 
 def test_balanced_weights_are_those_of_scikit_learn():

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beambert.errors import InputError
-from beambert.pipelines.tasks.entities import (
+from beambert.pipelines.tasks.tagging import (
     Entity,
     EntityCounts,
     count_entities,

@@ -8,7 +8,11 @@ import re
 import pytest
 
 from beambert.errors import InputError
-from beambert.pipelines.tasks import declarations, examples
+from beambert.pipelines.tasks import declarations
+from beambert.pipelines.tasks.choice import ChoiceExample
+from beambert.pipelines.tasks.reading import read_examples, read_file
+from beambert.pipelines.tasks.table_task import TextExample
+from beambert.pipelines.tasks.tagging import TaggedExample
 
 
 def write(folder: pathlib.Path, name: str, content: str | bytes) -> str:
@@ -49,10 +53,10 @@ def test_tsv_keeps_quotes_and_drops_the_byte_order_mark(tmp_path):
     folder = write(
         tmp_path, "dev.tsv", '\ufeffsource\ttext\tlabel\r\na\t"so\u2028 it\tx\r\nb\tfine"\ty\r\n'
     )
-    found = examples.read_examples(declarations.TASKS["classification"], folder, "dev")
+    found = read_examples(declarations.TASKS["classification"], folder, "dev")
     assert found == [
-        examples.TextExample('"so\u2028 it', None, "x", {"source": "a"}),
-        examples.TextExample('fine"', None, "y", {"source": "b"}),
+        TextExample('"so\u2028 it', None, "x", {"source": "a"}),
+        TextExample('fine"', None, "y", {"source": "b"}),
     ]
 
 
@@ -64,11 +68,9 @@ def test_csv_and_json_lines_read_the_same_pairs(tmp_path):
     jsonl = write(
         tmp_path / "jsonl", "dev.jsonl", '{"text": "a, \\"b\\"\\nc", "text_b": "d", "label": 1}\n'
     )
-    expected = [examples.TextExample('a, "b"\nc', "d", "1", {})]
+    expected = [TextExample('a, "b"\nc', "d", "1", {})]
     for folder in (csv, jsonl):
-        assert (
-            examples.read_examples(declarations.TASKS["classification"], folder, "dev") == expected
-        )
+        assert read_examples(declarations.TASKS["classification"], folder, "dev") == expected
 
 
 @pytest.mark.parametrize(
@@ -112,7 +114,7 @@ def test_a_bad_row_is_named(tmp_path, name, content, message):
     """Every message has the file and the line; nothing is dropped."""
     folder = write(tmp_path, name, content)
     with refused(message):
-        examples.read_examples(declarations.TASKS["classification"], folder, "dev", ["x", "y"])
+        read_examples(declarations.TASKS["classification"], folder, "dev", ["x", "y"])
 
 
 def test_a_file_in_another_encoding(tmp_path):
@@ -121,24 +123,24 @@ def test_a_file_in_another_encoding(tmp_path):
     folder = write(tmp_path, "dev.tsv", "".join(["text\tlabel\n", *rows]).encode("cp1252"))
     task = declarations.TASKS["classification"]
     with refused("byte 0xa3 on line 2 is not UTF-8 (byte 15 of the line); windows-1252 would read"):
-        examples.read_examples(task, folder, "dev", ["x"])
+        read_examples(task, folder, "dev", ["x"])
     for encoding in ("utf-8,windows-1252", "cp1252"):
         declared = dataclasses.replace(task, encoding=encoding)
-        found = examples.read_examples(declared, folder, "dev", ["x"])
+        found = read_examples(declared, folder, "dev", ["x"])
         assert found[7].text == text.format(7)
     with refused("is not shift_jis"):
-        examples.read_examples(dataclasses.replace(task, encoding="shift_jis"), folder, "dev")
+        read_examples(dataclasses.replace(task, encoding="shift_jis"), folder, "dev")
 
 
 def test_bad_rows_are_left_out_only_where_that_is_asked_for_and_named(tmp_path):
     rows = "text\tlabel\na\tx\n\tx\nb\tx\ty\nc\tz\nd\ty\n"
     folder = write(tmp_path, "dev.tsv", rows)
     task, told = declarations.TASKS["classification"], []
-    found = examples.read_examples(task, folder, "dev", ["x", "y"], told.append)
+    found = read_examples(task, folder, "dev", ["x", "y"], told.append)
     assert [example.text for example in found] == ["a", "d"]
     assert [row.args[1] for row in told] == [3, 4, 5]
     with refused("line 3: has an empty 'text'; fill it in or delete the row (3 such rows"):
-        examples.read_examples(task, folder, "dev", ["x", "y"])
+        read_examples(task, folder, "dev", ["x", "y"])
 
 
 def test_rows_of_which_none_can_be_used(tmp_path):
@@ -146,14 +148,14 @@ def test_rows_of_which_none_can_be_used(tmp_path):
     with refused(
         "line 2: has an empty 'label'; fill it in or delete the row (none of 2 rows can be"
     ):
-        examples.read_examples(declarations.TASKS["classification"], folder, "dev", None, print)
+        read_examples(declarations.TASKS["classification"], folder, "dev", None, print)
 
 
 def test_a_row_of_json_lines_may_lack_a_column_of_the_others(tmp_path):
     rows = '{"text": "a", "label": 1}\n{"body": "b", "label": 2}\n{"text": "c", "label": 2}\n'
     folder, told = write(tmp_path, "dev.jsonl", rows), []
     task = declarations.TASKS["classification"]
-    found = examples.read_examples(task, folder, "dev", None, told.append)
+    found = read_examples(task, folder, "dev", None, told.append)
     assert [example.label for example in found] == ["1", "2"]
     assert [row.reason for row in told] == ["has no column 'text' (it has body, label)"]
 
@@ -161,60 +163,60 @@ def test_a_row_of_json_lines_may_lack_a_column_of_the_others(tmp_path):
 def test_a_missing_column_is_no_bad_row(tmp_path):
     folder = write(tmp_path, "dev.tsv", "words\tlabel\na\tx\n")
     with refused("line 2: has no column 'text' (it has words, label)"):
-        examples.read_examples(declarations.TASKS["classification"], folder, "dev", None, print)
+        read_examples(declarations.TASKS["classification"], folder, "dev", None, print)
 
 
 @pytest.mark.parametrize("score", ["", "high", "nan", "inf"])
 def test_a_regression_needs_numbers(tmp_path, score):
     folder = write(tmp_path, "dev.csv", f"text,label\na,1.5\nb,{score}\n")
     with refused("dev.csv, line 3"):
-        examples.read_examples(declarations.TASKS["regression"], folder, "dev")
+        read_examples(declarations.TASKS["regression"], folder, "dev")
 
 
 def test_choices_are_the_columns_that_begin_so(tmp_path):
     folder = write(tmp_path, "dev.csv", "text,text_b,choice_a,choice_b,label,id\nI,am,x,y,1,7\n")
-    (found,) = examples.read_examples(declarations.TASKS["choice"], folder, "dev")
-    assert found == examples.ChoiceExample("I", "am", ("x", "y"), "1", {"id": "7"})
+    (found,) = read_examples(declarations.TASKS["choice"], folder, "dev")
+    assert found == ChoiceExample("I", "am", ("x", "y"), "1", {"id": "7"})
     assert found.endings == ("am x", "am y")
     write(tmp_path, "dev.csv", "text,choice_a,choice_b,label\nI,x,y,2\n")
     with refused("has the label '2', which is none of its 2 endings, counted from 0"):
-        examples.read_examples(declarations.TASKS["choice"], folder, "dev")
+        read_examples(declarations.TASKS["choice"], folder, "dev")
     write(tmp_path, "dev.csv", "text,choice_a,label\nI,x,0\n")
     with refused("has no two columns choice*"):
-        examples.read_examples(declarations.TASKS["choice"], folder, "dev")
+        read_examples(declarations.TASKS["choice"], folder, "dev")
 
 
 def test_columns_of_words_and_tags(tmp_path):
     content = "-DOCSTART- -X- O\n\nEU NNP B-ORG\nrejects VBZ O\n\n\nPeter NNP B-PER\n"
     folder = write(tmp_path, "dev.conll", content)
-    assert examples.read_examples(declarations.TASKS["tagging"], folder, "dev") == [
-        examples.TaggedExample(("EU", "rejects"), ("B-ORG", "O")),
-        examples.TaggedExample(("Peter",), ("B-PER",)),
+    assert read_examples(declarations.TASKS["tagging"], folder, "dev") == [
+        TaggedExample(("EU", "rejects"), ("B-ORG", "O")),
+        TaggedExample(("Peter",), ("B-PER",)),
     ]
     write(tmp_path, "dev.conll", "EU NNP B-ORG\nrejects O\n\nPeter NNP B-PER\n")
     with refused("dev.conll, line 2: needs 3 columns but has 2"):
-        examples.read_examples(declarations.TASKS["tagging"], folder, "dev")
+        read_examples(declarations.TASKS["tagging"], folder, "dev")
     write(tmp_path, "dev.conll", "EU\tB-ORG\nthe lamb\tO\n")
     with refused("dev.conll, line 2: has no single word in column 1 ('the lamb')"):
-        examples.read_examples(declarations.TASKS["tagging"], folder, "dev")
+        read_examples(declarations.TASKS["tagging"], folder, "dev")
     write(tmp_path, "dev.conll", "EU\tB-ORG\nrejects\t\n")
     with refused("dev.conll, line 2: has an empty tag"):
-        examples.read_examples(declarations.TASKS["tagging"], folder, "dev")
+        read_examples(declarations.TASKS["tagging"], folder, "dev")
 
 
 def test_missing_folder_file_and_split(tmp_path):
     """Each names the flag and what was looked for."""
     task = declarations.TASKS["classification"]
     with refused("--data_dir=/no/such: no such folder"):
-        examples.read_examples(task, "/no/such", "dev")
+        read_examples(task, "/no/such", "dev")
     with refused("has no dev.tsv or dev.csv or dev.jsonl or dev/; the dev split of classification"):
-        examples.read_examples(task, str(tmp_path), "dev")
+        read_examples(task, str(tmp_path), "dev")
     with refused("--split=valid: not a split; choose one of train, dev, test"):
-        examples.read_examples(task, str(tmp_path), "valid")
+        read_examples(task, str(tmp_path), "valid")
     write(tmp_path, "dev.tsv", "")
     write(tmp_path, "dev.csv", "")
     with refused("has both dev.tsv and dev.csv"):
-        examples.read_examples(task, str(tmp_path), "dev")
+        read_examples(task, str(tmp_path), "dev")
 
 
 # The counts are those of the GLUE release.
@@ -245,7 +247,7 @@ def test_glue_files_read_completely(shared_data, name, folder, split, count, lab
     """The real files, every row of them."""
     glue = shared_data / "glue"
     task = declarations.TASKS[name]
-    found = examples.read_examples(task, str(glue / folder), split)
+    found = read_examples(task, str(glue / folder), split)
     assert len(found) == count
     labels = collections.Counter(example.label for example in found)
     assert set(labels) == (set(task.labels) if labelled else {None})
@@ -258,14 +260,14 @@ def test_a_file_may_have_one_of_several_names(tmp_path, name):
     """CoNLL-2003 is passed on under several names."""
     task = declarations.find_task("conll2003")
     with refused("has no eng.testa or valid.txt or dev.txt; the dev split of conll2003"):
-        examples.read_file(task, str(tmp_path), "dev")
+        read_file(task, str(tmp_path), "dev")
     content = "-DOCSTART- -X- -X- O\n\nEU NNP B-NP B-ORG\nrejects VBZ B-VP O\n"
     folder = write(tmp_path, name, content)
-    (found,) = examples.read_file(task, folder, "dev").examples
+    (found,) = read_file(task, folder, "dev").examples
     assert found.tags == ("B-ORG", "O")
     write(tmp_path, {"dev.txt": "eng.testa"}.get(name, "dev.txt"), content)
     with refused("has both "):
-        examples.read_file(task, folder, "dev")
+        read_file(task, folder, "dev")
 
 
 def test_the_documents_name_the_files_and_metrics_of_each_task():

@@ -8,12 +8,10 @@ import numpy as np
 import pytest
 
 from beambert.errors import InputError
-from beambert.pipelines.evaluation.multi_label_outcomes import MultiLabelOutcomes
 from beambert.pipelines.tasks import multi_label
 from beambert.pipelines.tasks.declarations import find_task
-from beambert.pipelines.tasks.examples import read_file
-from beambert.pipelines.tasks.kinds import MultiLabel
-from beambert.pipelines.tasks.splits import read_splits
+from beambert.pipelines.tasks.multi_label import MultiLabel, MultiLabelOutcomes
+from beambert.pipelines.tasks.reading import read_file, read_splits
 
 CASES = json.loads((pathlib.Path(__file__).parents[2] / "golden/multi_label.json").read_text())
 

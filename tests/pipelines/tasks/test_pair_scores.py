@@ -5,7 +5,7 @@ import pathlib
 
 import pytest
 
-from beambert.pipelines.tasks.pair_scores import pair_scores
+from beambert.pipelines.tasks.metrics import pair_scores
 
 GOLDEN = pathlib.Path(__file__).parents[2] / "golden" / "pairs_by_cosine.json"
 CASES = json.loads(GOLDEN.read_text())

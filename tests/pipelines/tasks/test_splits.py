@@ -7,8 +7,7 @@ import pytest
 from beambert.errors import InputError
 from beambert.pipelines.tasks import tables
 from beambert.pipelines.tasks.declarations import TASKS, find_task
-from beambert.pipelines.tasks.files import has_split, split_path
-from beambert.pipelines.tasks.splits import present_splits, read_splits
+from beambert.pipelines.tasks.reading import has_split, present_splits, read_splits, split_path
 
 
 def write(folder, **files: str):

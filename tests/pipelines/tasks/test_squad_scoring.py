@@ -7,8 +7,15 @@ import pytest
 from support.questions import GOLDEN, ask
 
 from beambert.errors import InputError
-from beambert.pipelines.tasks.squad import Answer, Question, read_questions
-from beambert.pipelines.tasks.squad_scoring import normalize_answer, score, score_v1, score_v2
+from beambert.pipelines.tasks.squad import (
+    Answer,
+    Question,
+    normalize_answer,
+    read_questions,
+    score,
+    score_v1,
+    score_v2,
+)
 
 
 @pytest.fixture(scope="module")

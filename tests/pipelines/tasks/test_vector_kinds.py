@@ -7,12 +7,13 @@ import re
 import pytest
 
 from beambert.errors import InputError
-from beambert.pipelines.tasks.examples import VectorExample, read_file
-from beambert.pipelines.tasks.kinds import Embedding
-from beambert.pipelines.tasks.vector_kinds import (
+from beambert.pipelines.tasks.reading import read_file
+from beambert.pipelines.tasks.vectors import (
     ADJACENT,
     CLOZE,
     ONE_SENTENCE_REASON,
+    Embedding,
+    VectorExample,
     adjacent,
     cloze,
 )

@@ -5,7 +5,7 @@ import pathlib
 import pytest
 
 from beambert.pipelines.tasks.tables import BadRow
-from beambert.pipelines.tasks.word_tags import sentences_of
+from beambert.pipelines.tasks.tagging import sentences_of
 
 # The example of universaldependencies.org, "CoNLL-U Format", with the marks of its other sections.
 TREES = """# sent_id = 1

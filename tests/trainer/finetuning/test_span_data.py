@@ -8,8 +8,7 @@ import pytest
 from beambert.errors import InputError
 from beambert.pipelines.model_inputs.texts import TextFeatures
 from beambert.pipelines.tasks.declarations import find_task
-from beambert.pipelines.tasks.squad import read_questions
-from beambert.pipelines.tasks.squad_scoring import score
+from beambert.pipelines.tasks.squad import read_questions, score
 from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS, Vocabulary
 from beambert.trainer.commands.finetune import main as finetune_main
 from beambert.trainer.finetuning.data import SpanData

@@ -11,8 +11,8 @@ from beambert.cli import run
 from beambert.errors import InputError
 from beambert.model.config import BertConfig
 from beambert.pipelines.tasks.declarations import find_task
-from beambert.pipelines.tasks.examples import read_file
-from beambert.pipelines.tasks.vector_kinds import COSENT, COSINE
+from beambert.pipelines.tasks.reading import read_file
+from beambert.pipelines.tasks.vectors import COSENT, COSINE
 from beambert.trainer.commands.finetune import main as finetune_main
 from beambert.trainer.embedding.embedder import embed, prefix_notes
 from beambert.trainer.finetuning.data import ScoredVectorData

@@ -12,10 +12,11 @@ from support.tokenizer_kinds import ROBERTA, train
 from beambert.cli import run
 from beambert.errors import InputError
 from beambert.pipelines.evaluation.predictions import make_rows, read_records
-from beambert.pipelines.evaluation.vector_predictions import InteractionPredictor
 from beambert.pipelines.tasks.declarations import find_task
-from beambert.pipelines.tasks.examples import VectorExample, read_file
-from beambert.pipelines.tasks.saved_models import find_model
+from beambert.pipelines.tasks.find_model import find_model
+from beambert.pipelines.tasks.late_interaction import InteractionPredictor
+from beambert.pipelines.tasks.reading import read_file
+from beambert.pipelines.tasks.vectors import VectorExample
 from beambert.trainer import model_folders
 from beambert.trainer.models import task_model
 from beambert.trainer.retrieval import searching

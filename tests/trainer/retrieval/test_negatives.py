@@ -10,8 +10,8 @@ import pytest
 from beambert.cli import run
 from beambert.errors import InputError
 from beambert.pipelines.tasks.declarations import find_task
-from beambert.pipelines.tasks.examples import VectorExample
-from beambert.pipelines.tasks.splits import read_splits
+from beambert.pipelines.tasks.reading import read_splits
+from beambert.pipelines.tasks.vectors import VectorExample
 from beambert.trainer.retrieval.indexing import ExactVectors, bm25_of
 from beambert.trainer.retrieval.negatives import mine
 from beambert.trainer.retrieval.searching import Index

@@ -13,7 +13,7 @@ from support import untrained_models
 from beambert.cli import run
 from beambert.errors import InputError
 from beambert.pipelines.tasks.declarations import find_task
-from beambert.pipelines.tasks.examples import read_file
+from beambert.pipelines.tasks.reading import read_file
 from beambert.pipelines.tasks.task import RERANK
 from beambert.trainer import model_folders
 from beambert.trainer.finetuning.batches import list_rows

@@ -7,8 +7,7 @@ import tensorflow as tf
 from beambert import saved_models
 from beambert.model.classifier import Head
 from beambert.model.config import ACTIVATIONS, BertConfig
-from beambert.pipelines.model_inputs.interaction import InteractionFeatures
-from beambert.pipelines.model_inputs.texts import TextFeatures
+from beambert.pipelines.model_inputs.texts import InteractionFeatures, TextFeatures
 from beambert.pipelines.tasks.task import (
     CHOICE,
     CLASSIFICATION,

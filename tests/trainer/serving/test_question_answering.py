@@ -8,10 +8,15 @@ import tensorflow as tf
 
 from beambert.model.config import BertConfig
 from beambert.pipelines import predict
-from beambert.pipelines.model_inputs.answers import CERTAIN, DecodingParameters, decode
 from beambert.pipelines.model_inputs.features import span_features
 from beambert.pipelines.model_inputs.texts import TextFeatures
-from beambert.pipelines.model_inputs.windows import WindowParameters, make_windows
+from beambert.pipelines.model_inputs.windows import (
+    CERTAIN,
+    DecodingParameters,
+    WindowParameters,
+    decode,
+    make_windows,
+)
 from beambert.pipelines.tasks.squad import Question
 from beambert.pipelines.tasks.task import SPAN
 from beambert.pipelines.tokenizers.wordpiece import OffsetTokenizer

@@ -12,7 +12,7 @@ from support.untrained_models import save_classifier, save_encoder
 from beambert.cli import run_main
 from beambert.model.objectives import OBJECTIVES
 from beambert.pipelines.create_pretraining_data import main as data
-from beambert.pipelines.tasks.kinds import KINDS
+from beambert.pipelines.tasks.declarations import KINDS
 from beambert.trainer import model_folders
 from beambert.trainer.commands.export import main as export
 from beambert.trainer.weights import model_card

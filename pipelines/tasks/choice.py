@@ -1,0 +1,169 @@
+"""Choice: which of several endings continues a text."""
+
+import dataclasses
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from beambert.errors import InputError
+from beambert.pipelines.tasks import tables
+from beambert.pipelines.tasks.classification import ClassOutcomes, ClassRecords
+from beambert.pipelines.tasks.table_task import (
+    TABLE_FLAGS,
+    LabelAnswers,
+    TableTask,
+    TextInputs,
+)
+from beambert.pipelines.tasks.tables import BadRow
+from beambert.pipelines.tasks.task import (
+    CHOICE,
+    Texts,
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class ChoiceExample:
+    """A text and its possible endings.
+
+    Attributes:
+      text: the text before the endings.
+      text_b: the words that every ending begins with, or None.
+      choices: the endings.
+      label: the index of the right ending as written in the file, or None in a test file.
+      columns: the other columns of the row by name.
+    """
+
+    text: str
+    text_b: str | None
+    choices: tuple[str, ...]
+    label: str | None
+    columns: dict[str, str]
+
+    @property
+    def endings(self) -> tuple[str, ...]:
+        """The second segment of each sequence: an ending with the words that it begins with."""
+        start = f"{self.text_b} " if self.text_b else ""
+        return tuple(start + choice for choice in self.choices)
+
+    @property
+    def truth(self) -> str | None:
+        """The right answer as written, or None."""
+        return self.label
+
+    def texts(self) -> Texts:
+        """Returns the texts by the names of a SavedModel's inputs."""
+        texts: Texts = {"text": self.text}
+        if self.text_b is not None:
+            texts["text_b"] = self.text_b
+        return texts | {"choices": self.choices}
+
+
+class ChoiceInputs(TextInputs):
+    """Inputs of a choice: a text with each ending; the target is the index of the right one."""
+
+    HAS_CHOICES = True
+
+    @staticmethod
+    def _columns(examples: Sequence[Any]) -> tuple[list[str], list[str | None], int]:
+        choices = len(examples[0].choices)
+        texts = [example.text for example in examples for _ in range(choices)]
+        return texts, [ending for example in examples for ending in example.endings], choices
+
+
+class ChoiceAnswers(LabelAnswers):
+    """Answers of a choice: the index of an ending."""
+
+    HAS_CHOICES = True
+
+    @staticmethod
+    def choice_columns(training: Mapping[str, Any]) -> list[str]:
+        """Returns the columns of the endings; a pattern `choice*` gives choice_0, choice_1, …"""
+        choices = training["columns"]["choice_columns"]
+        if any(name.endswith("*") for name in choices):
+            return [f"{choices[0][:-1]}_{label}" for label in training["labels"]]
+        return choices
+
+    @staticmethod
+    def example(texts: Sequence[str], choices: Sequence[str]) -> ChoiceExample:
+        """Returns a text with its endings."""
+        text_b = texts[1] if len(texts) > 1 else None
+        return ChoiceExample(texts[0], text_b, tuple(choices), None, {})
+
+
+class ChoiceOutcomes(ClassOutcomes):
+    """The outcomes of a choice; it has no metrics by class, as the indices mean nothing."""
+
+    METRICS = ("accuracy", "cross_entropy")
+
+
+class ChoiceRecords(ClassRecords):
+    """Records of a choice."""
+
+    @staticmethod
+    def _written(example: ChoiceExample, label: str) -> str:
+        return example.choices[int(label)]
+
+
+@dataclasses.dataclass(frozen=True)
+class Choice(TableTask):
+    """A task that asks which of several endings continues a text."""
+
+    INPUTS = ChoiceInputs
+    ANSWERS = ChoiceAnswers
+    OUTCOMES = ChoiceOutcomes
+    RECORDS = ChoiceRecords
+
+    kind: str = dataclasses.field(default=CHOICE, init=False)
+    metrics: tuple[str, ...] = ("accuracy",)
+
+    COLUMN_FLAGS = TABLE_FLAGS | {"choice_columns"}
+
+    def _choice_columns(
+        self, path: pathlib.Path, line: int, row: dict[str, str]
+    ) -> tuple[str, ...]:
+        names = self._columns_of_choices(row)
+        if len(names) < 2:
+            reason = f"has no two columns {self.choice_columns[0]} (it has {', '.join(row)})"
+            remedy = "put each ending in a column of its own"
+            raise tables.lacks_column(path, line, reason, remedy)
+        return names
+
+    def _check_label(
+        self, path: pathlib.Path, line: int, label: str, possible: Sequence[str] | None
+    ) -> None:
+        if label not in (str(index) for index in range(len(possible))):
+            reason = f"has the label {label!r}, which is none of its {len(possible)} endings"
+            raise BadRow(path, line, f"{reason}, counted from 0", "correct the row")
+
+    def _make(self, endings: tuple[str, ...], **fields: Any) -> ChoiceExample:
+        return ChoiceExample(choices=endings, **fields)
+
+    def check_split(
+        self, path: pathlib.Path, is_labelled: bool, examples: Sequence[Any], first: Any
+    ) -> None:
+        """Refuses also examples that differ in their number of endings."""
+        super().check_split(path, is_labelled, examples, first)
+        if len({len(example.choices) for example in (*examples, first)}) > 1:
+            raise InputError(
+                f"{path}: has rows with different numbers of endings; give every row "
+                f"{len(first.choices)}, like the first row of train"
+            )
+
+    def check_choices(
+        self, path: pathlib.Path, examples: Sequence[ChoiceExample], labels: Sequence[str]
+    ) -> None:
+        """Refuses examples with more or fewer endings than the model has labels."""
+        uneven = [example for example in examples if len(example.choices) != len(labels)]
+        if uneven:
+            raise InputError(
+                f"{path}: has {len(uneven[0].choices)} endings in some rows but --model chooses "
+                f"from {len(labels)}; name a model with as many endings"
+            )
+
+    def find_labels(self, path: pathlib.Path, train: Sequence[ChoiceExample]) -> tuple[str, ...]:
+        """Returns the indices of the endings."""
+        return tuple(str(index) for index in range(len(train[0].choices)))
+
+    def sequences(self, example: ChoiceExample) -> int:
+        """Returns the number of endings."""
+        return len(example.choices)

@@ -1,0 +1,327 @@
+"""Classification: one label for a text or a pair of texts."""
+
+import collections
+import dataclasses
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from beambert.errors import InputError
+from beambert.pipelines.tasks import metrics, tables
+from beambert.pipelines.tasks.class_folders import FOLDER, LabelledText, balance, read_folder
+from beambert.pipelines.tasks.kind import (
+    ArrayOutcomes,
+    Mistake,
+    PredictionRecords,
+    Record,
+    Slices,
+    check_finite,
+    column,
+    text_of,
+)
+from beambert.pipelines.tasks.saved_models import Model
+from beambert.pipelines.tasks.table_task import (
+    TABLE_FLAGS,
+    LabelAnswers,
+    TableTask,
+    TextExample,
+    TextInputs,
+    check_name,
+    parted,
+    several,
+)
+from beambert.pipelines.tasks.tables import BadRow
+from beambert.pipelines.tasks.task import (
+    CLASSIFICATION,
+    ExampleFile,
+    Task,
+)
+
+# How a text is read that is longer than an input: its beginning, or windows of it.
+TRUNCATE, WINDOWS = "truncate", "windows"
+# Greatest number of windows without --max_windows.
+DEFAULT_WINDOWS = 8
+# Weights of labels with which all labels count alike.
+BALANCED = "balanced"
+
+
+@dataclasses.dataclass(frozen=True)
+class LabelledTextTask(TableTask):
+    """A task that asks for labels of a text or of a pair of texts.
+
+    Attributes:
+      long_documents: how a text is read that is longer than an input: `TRUNCATE` or `WINDOWS`.
+      max_windows: greatest number of windows of a text.
+      class_weights: see `class_weights.label_weights`; None if all labels count alike.
+    """
+
+    long_documents: str = TRUNCATE
+    max_windows: int = DEFAULT_WINDOWS
+    class_weights: str | Mapping[str, float] | None = None
+
+    LEARNING_FLAGS = frozenset({"long_documents", "max_windows", "class_weights"})
+
+    def read_to_learn(
+        self, path: pathlib.Path, is_labelled: bool, labels: Sequence[str] | None
+    ) -> ExampleFile:
+        """Reads a file, and notes how many texts of a table have each label."""
+        file = super().read_to_learn(path, is_labelled, labels)
+        counts = collections.Counter(
+            name for example in file.examples for name in self.label_names(example)
+        )
+        if path.is_dir() or not counts:  # A folder's note counts its files.
+            return file
+        return dataclasses.replace(file, notes=[*file.notes, balance(path, counts)])
+
+    @property
+    def windows(self) -> int:
+        """The greatest number of windows that a text becomes."""
+        return self.max_windows if self.long_documents == WINDOWS else 1
+
+    def learning_settings(self) -> dict[str, Any]:
+        """Returns the windows and the weights, if there are any."""
+        found: dict[str, Any] = {"windows": self.windows} if self.windows > 1 else {}
+        return found | ({"class_weights": self.class_weights} if self.class_weights else {})
+
+    def check_split(
+        self, path: pathlib.Path, is_labelled: bool, examples: Sequence[Any], first: Any
+    ) -> None:
+        """Refuses also pairs, if long texts are read in windows."""
+        super().check_split(path, is_labelled, examples, first)
+        if self.windows > 1 and first.text_b is not None:
+            raise InputError(
+                f"--long_documents={self.long_documents}: {path} has pairs of texts, which have no "
+                "windows; leave the flag out"
+            )
+
+
+@dataclasses.dataclass(frozen=True)
+class ClassOutcomes(ArrayOutcomes):
+    """The outcomes of a classification.
+
+    Attributes:
+      labels: true class ids, [examples].
+      predictions: predicted class ids, [examples].
+      probabilities: probabilities of the classes, [examples, classes].
+    """
+
+    labels: NDArray[np.int64]
+    predictions: NDArray[np.int64]
+    probabilities: NDArray[np.float64]
+
+    FEATURES = ("label_index", "prediction_index", "probabilities")
+    SHARES = frozenset({"accuracy"})
+    METRICS = ("accuracy", "macro_f1", "cross_entropy")
+
+    @classmethod
+    def of_records(cls, records: Sequence[Record]) -> Self:
+        """Returns the outcomes of prediction records."""
+        probabilities = np.array([record["probabilities"] for record in records], float)
+        return cls(
+            column(records, "label_index"), column(records, "prediction_index"), probabilities
+        )
+
+    def scores(self, names: Sequence[str], positive: int) -> dict[str, float]:
+        """Returns metrics by name."""
+        return metrics.scores(
+            names,
+            self.labels,
+            self.predictions,
+            probabilities=self.probabilities,
+            positive=positive,
+        )
+
+    def undefined(self) -> frozenset[str]:
+        """Returns the metrics that compare classes, if all examples are of one class."""
+        is_one = len(np.unique(self.labels)) == 1
+        return metrics.OF_SEVERAL_CLASSES if is_one else frozenset()
+
+    def confidence(self) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        """Returns the probability of each answer, and whether it is right."""
+        probability = self.probabilities[np.arange(len(self)), self.predictions]
+        return probability, self.labels == self.predictions
+
+    def constants(self) -> list[tuple[int, Self]]:
+        """Returns each class as a constant answer; the probabilities are the classes' shares."""
+        classes = self.probabilities.shape[1]
+        shares = np.bincount(self.labels, minlength=classes) / len(self)
+        probabilities = np.tile(shares, (len(self), 1))
+        return [
+            (i, type(self)(self.labels, np.full(len(self), i), probabilities))
+            for i in range(classes)
+        ]
+
+    def written(self, answer: int, labels: Sequence[str]) -> str:
+        """Returns the label."""
+        return labels[answer]
+
+    def details(self, labels: Sequence[str]) -> dict[str, Any]:
+        """Returns `confusion_matrix`, whose [i][j] counts label i predicted as label j."""
+        classes = self.probabilities.shape[1]
+        matrix = np.zeros((classes, classes), int)
+        np.add.at(matrix, (self.labels, self.predictions), 1)
+        return {"confusion_matrix": matrix.tolist()}
+
+
+class ClassRecords(PredictionRecords):
+    """Records of a classification."""
+
+    WEIGHT = ("probability", "with a wrong answer that the model was surest of")
+
+    @staticmethod
+    def truth(example: Any, labels: Sequence[str]) -> dict[str, list[Any]]:
+        """Returns the index of the label."""
+        return {"label_index": [labels.index(example.label)]}
+
+    @staticmethod
+    def label_slices(examples: Sequence[Any], labels: Sequence[str]) -> Slices | None:
+        """Returns a slice for each label."""
+        return tuple(example.label for example in examples), tuple(labels)
+
+    @staticmethod
+    def predictions(task: Task, labels: Sequence[str]) -> tuple[str, ...] | None:
+        """Returns the labels."""
+        return tuple(labels)
+
+    @staticmethod
+    def answer(
+        model: Model, record: Record, outputs: Mapping[str, np.ndarray], i: int
+    ) -> Mapping[str, Sequence[Any]]:
+        """Returns the predicted label, its index and the probabilities of all labels."""
+        name = outputs["label"][i]
+        # `check` refuses a name that labels.txt lacks.
+        known = name.decode(errors="replace") in model.labels
+        return {
+            "prediction": [name],
+            "prediction_index": [model.labels.index(name.decode()) if known else -1],
+            "probabilities": outputs["probabilities"][i].tolist(),
+        }
+
+    @staticmethod
+    def check(record: Record, model: Model) -> None:
+        """Refuses probabilities that are not finite, and a label that is not the likeliest."""
+        check_finite(record, "probabilities", model)
+        index, probabilities = record["prediction_index"][0], record["probabilities"]
+        if index < 0 or probabilities[index] < max(probabilities):
+            prediction = record["prediction"][0].decode(errors="replace")
+            raise InputError(
+                f"--model={model.path}: answers {prediction!r}, which is not the likeliest line of "
+                "labels.txt; put the model's own labels.txt beside it"
+            )
+
+    @classmethod
+    def mistake(cls, record: Record, example: Any) -> Mistake:
+        """Returns a mistake whose weight is the probability of the wrong label."""
+        index = record["prediction_index"][0]
+        weight = record["probabilities"][index] if index != record["label_index"][0] else 0.0
+        predicted = record["prediction"][0].decode()
+        written = (cls._written(example, label) for label in (example.label, predicted))
+        return Mistake(text_of(example), *written, weight)
+
+    @staticmethod
+    def _written(example: Any, label: str) -> str:
+        return label
+
+
+@dataclasses.dataclass(frozen=True)
+class Classification(LabelledTextTask):
+    """A task that asks for the label of a text or of a pair of texts."""
+
+    INPUTS = TextInputs
+    ANSWERS = LabelAnswers
+    OUTCOMES = ClassOutcomes
+    RECORDS = ClassRecords
+
+    kind: str = dataclasses.field(default=CLASSIFICATION, init=False)
+    metrics: tuple[str, ...] = ("accuracy",)
+
+    COLUMN_FLAGS = TABLE_FLAGS | {"labels"}
+    ENDINGS = (*tables.ENDINGS, FOLDER)
+
+    def read(
+        self, path: pathlib.Path, is_labelled: bool, labels: Sequence[str] | None
+    ) -> ExampleFile:
+        """Reads the rows of a table, or the texts in the folders of the labels."""
+        if not path.is_dir():
+            return super().read(path, is_labelled, labels)
+        texts, notes = read_folder(path, self.labels, self.encoding)
+        found = parted(self._text_example(text, labels) for text in texts)
+        return dataclasses.replace(found, notes=notes)
+
+    def _text_example(
+        self, found: LabelledText, labels: Sequence[str] | None
+    ) -> TextExample | BadRow:
+        if isinstance(found.text, BadRow):
+            return found.text
+        columns = {self.text_columns[0]: found.text, self.label_column: found.label}
+        return self._example(found.path, 1, {"file": found.name} | columns, True, labels)
+
+    def _check_label(
+        self, path: pathlib.Path, line: int, label: str, possible: Sequence[str] | None
+    ) -> None:
+        check_name(path, line, label, possible)
+
+    def find_labels(self, path: pathlib.Path, train: Sequence[TextExample]) -> tuple[str, ...]:
+        """Returns the declared labels, or those of train, sorted."""
+        if self.labels is not None:
+            return self.labels
+        where = "each with its folder" if path.is_dir() else f"in column {self.label_column!r}"
+        return several(path, {example.label for example in train}, where)
+
+
+def loss_weights(
+    given: str | Mapping[str, float], labels: Sequence[str], label_ids: NDArray
+) -> NDArray[np.float32]:
+    """Returns the weight of each target of a training file in the loss, of the targets' shape.
+
+    Args:
+      given: label -> weight, 1 for other labels; or `BALANCED`.
+      labels: labels in index order.
+      label_ids: int [examples], index of each example's label; or float [examples, labels], 1 for
+        each label that applies. Then the weight is that of a label that applies.
+
+    Raises:
+      InputError: there is no label of a name.
+    """
+    weights = _balanced(label_ids, len(labels)) if given == BALANCED else _named(given, labels)
+    weights = weights.astype(np.float32)
+    if label_ids.ndim == 2:
+        return np.where(label_ids > 0, weights, np.float32(1))
+    return weights[label_ids]
+
+
+def _balanced(label_ids: NDArray, labels: int) -> NDArray[np.float64]:
+    """Returns the weights with which all labels count alike; 1 for labels that do not occur.
+
+    For one label each they are those of scikit-learn's `class_weight="balanced"`: examples over
+    labels times the label's examples. For several labels they are the negative examples over the
+    positive ones, as the documentation of PyTorch's `BCEWithLogitsLoss` advises for `pos_weight`.
+    """
+    examples = len(label_ids)
+    if label_ids.ndim == 2:
+        counts = label_ids.sum(axis=0)
+        return np.where(counts > 0, (examples - counts) / np.maximum(counts, 1), 1.0)
+    counts = np.bincount(label_ids, minlength=labels)
+    return np.where(counts > 0, examples / ((counts > 0).sum() * np.maximum(counts, 1)), 1.0)
+
+
+def check_names(class_weights: str | Mapping[str, float] | None, labels: Sequence[str]) -> None:
+    """Refuses weights of labels that the training data has not.
+
+    Raises:
+      InputError: there is no such label.
+    """
+    for name in class_weights if isinstance(class_weights, Mapping) else ():
+        if name not in labels:
+            raise InputError(
+                f"--class_weights: {name!r} is not a label of the training data, which has "
+                f"{', '.join(labels)}; correct the name"
+            )
+
+
+def _named(given: Mapping[str, float], labels: Sequence[str]) -> NDArray[np.float64]:
+    check_names(given, labels)
+    return np.array([given.get(label, 1.0) for label in labels])

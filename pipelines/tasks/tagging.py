@@ -1,0 +1,599 @@
+"""Tagging: a label for each word of a sentence, and named entities as spans of tags."""
+
+import collections
+import dataclasses
+import pathlib
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from beambert.errors import InputError
+from beambert.pipelines.corpus.encodings import DEFAULT_ENCODING
+from beambert.pipelines.model_inputs.features import (
+    NO_LABEL,
+    TaskFeatures,
+)
+from beambert.pipelines.tasks import tables
+from beambert.pipelines.tasks.kind import (
+    Answers,
+    ExampleInputs,
+    Mistake,
+    Outcomes,
+    PredictionRecords,
+    Predictor,
+    Record,
+)
+from beambert.pipelines.tasks.saved_models import Model
+from beambert.pipelines.tasks.table_task import (
+    check_labels,
+    parted,
+    several,
+)
+from beambert.pipelines.tasks.tables import BadRow
+from beambert.pipelines.tasks.task import (
+    TAGGING,
+    ExampleFile,
+    Task,
+    Texts,
+)
+
+if TYPE_CHECKING:
+    from beambert.pipelines.model_inputs.texts import TextFeatures
+
+OUTSIDE = "O"
+# CoNLL's files have this word between documents.
+_DOCUMENT_START = "-DOCSTART-"
+# Endings of files that certainly have columns of words; text files may also hold running text.
+WORDS_ENDINGS = (".conll", ".conllu")
+# The beginning of a file of CoNLL-U: comments, and ten columns for the first word, or for the first
+# words if they are written as one (universaldependencies.org, "CoNLL-U Format").
+_TREES = re.compile(r"(?:\s+|#[^\n]*\n)*+(?:1(?:-\d+)?|0\.1)\t(?:[^\t\n]*\t){8}[^\t\n]*(?:\n|\Z)")
+# Lines of CoNLL-U that are no words: comments, words written as one, and words not written.
+_NO_WORD = re.compile(r"#|\d+[-.]\d+\t")
+# Lines of CoNLL-U that have a sentence as it was written, and words that are written as one.
+_SENTENCE_TEXT = re.compile(r"#\s*text\s*=\s*(.*)")
+_WRITTEN_AS_ONE = re.compile(r"\d+-(\d+)")
+# The columns of a word and its universal part of speech (UPOS) among the ten, from 0.
+_TREE_COLUMNS, _TREE_WORD_AND_UPOS = 10, (1, 3)
+USUAL_TAGS = "each word's usual tag in train"
+
+
+@dataclasses.dataclass(frozen=True)
+class TaggedExample:
+    """A sentence whose words have labels.
+
+    Attributes:
+      words: words of the sentence.
+      tags: one tag for each word as written in the file, or None in a file without tags.
+      columns: always empty; it exists because the other kinds of examples have it.
+    """
+
+    words: tuple[str, ...]
+    tags: tuple[str, ...] | None
+    columns: dict[str, str] = dataclasses.field(default_factory=dict)
+
+    @property
+    def truth(self) -> tuple[str, ...] | None:
+        """The right tags, or None."""
+        return self.tags
+
+    def texts(self) -> Texts:
+        """Returns the texts by the names of a SavedModel's inputs."""
+        return {"text": " ".join(self.words)}
+
+
+def read_sentences(
+    path: pathlib.Path, labels: Sequence[str] | None, encoding: str = DEFAULT_ENCODING
+) -> Iterator[TaggedExample | BadRow]:
+    """Yields the sentences of a file whose first column is the word and whose last is its tag.
+
+    A word of CoNLL-U is the second of its columns, and its tag is the part of speech in the fourth.
+    """
+    text = tables.read_text(path, encoding)
+    return (sentence for _, sentence in sentences_of(path, text, labels))
+
+
+def sentences_of(
+    path: pathlib.PurePath, text: str, labels: Sequence[str] | None
+) -> Iterator[tuple[int, TaggedExample | BadRow]]:
+    """Yields the number of the first line and the sentence, for each sentence of a file's text."""
+    first = 0
+    words: list[str] = []
+    tags: list[str] = []
+    bad: BadRow | None = None
+    is_tree = _TREES.match(text) is not None
+    columns, width = (_TREE_WORD_AND_UPOS, _TREE_COLUMNS) if is_tree else ((0, -1), 0)
+    numbered = [*tables.lines(text), (0, "")]
+    for number, line in numbered:
+        if is_tree and _NO_WORD.match(line):
+            continue
+        # Columns are separated by tabs or by spaces.
+        fields = line.split("\t") if "\t" in line else line.split()
+        if not any(field.strip() for field in fields):
+            if bad or words:
+                yield first, bad or TaggedExample(tuple(words), tuple(tags) if width > 1 else None)
+            words, tags, bad = [], [], None
+            continue
+        if fields[0] == _DOCUMENT_START:
+            continue
+        width = width or len(fields)
+        word, tag = (fields[column].strip() if len(fields) == width else "" for column in columns)
+        if len(fields) != width:
+            remedy = "correct it, or put an empty line between sentences"
+            found = BadRow(path, number, f"needs {width} columns but has {len(fields)}", remedy)
+        elif len(word.split()) != 1:
+            found = BadRow(
+                path,
+                number,
+                f"has no single word in column {columns[0] + 1} ({word!r})",
+                "correct it",
+            )
+        elif not tag:
+            found = BadRow(path, number, "has an empty tag", "fill it in")
+        elif width > 1 and labels is not None and tag not in labels:
+            found = tables.unknown_label(path, number, tag, labels)
+        else:
+            found = None
+        bad = bad or found
+        first = first if words else number
+        words.append(word)
+        tags.append(tag)
+
+
+def running_texts(path: pathlib.PurePath, text: str) -> Iterator[str]:
+    """Yields each sentence of a file's text as it was written, as far as the file tells.
+
+    A row that `sentences_of` refuses counts, too: a word may have spaces, as those of Vietnamese
+    have, and may lack a tag. CoNLL-U has sentences in comments; without them, words are written as
+    the rows of several words say ("im" in place of "in", "dem").
+    """
+    is_tree = path.suffix == ".conllu" or _TREES.match(text) is not None
+    written, words, last = "", "", 0
+    for _, line in (*tables.lines(text), (0, "")):
+        fields = line.split("\t") if "\t" in line else line.split()
+        if not any(field.strip() for field in fields):
+            if written or words:
+                yield written or words.strip()
+            written, words, last = "", "", 0
+        elif not is_tree:
+            words += "" if fields[0] == _DOCUMENT_START else f"{fields[0].strip()} "
+        elif line.startswith("#"):
+            if found := _SENTENCE_TEXT.match(line):
+                written = found[1].strip()
+        elif len(fields) > 1:
+            number, word = fields[0].strip(), fields[1].strip()
+            if as_one := _WRITTEN_AS_ONE.fullmatch(number):
+                last = int(as_one[1])
+            elif not number.isdecimal() or int(number) <= last:
+                continue  # It is not written, or was written with others.
+            words += word + ("" if "SpaceAfter=No" in fields[-1].split("|") else " ")
+
+
+@dataclasses.dataclass(frozen=True)
+class Entity:
+    """An entity: consecutive words of a sentence.
+
+    Attributes:
+      type: the part of its tags behind the first hyphen; "" if there is none.
+      start: position of its first word.
+      end: position after its last word.
+    """
+
+    type: str
+    start: int
+    end: int
+
+
+@dataclasses.dataclass(frozen=True)
+class EntityCounts:
+    """How many entities there are, how many were predicted, and how many of those are right."""
+
+    true: int = 0
+    predicted: int = 0
+    correct: int = 0
+
+    def __add__(self, other: "EntityCounts") -> "EntityCounts":
+        """Returns the sums of two counts."""
+        return EntityCounts(
+            self.true + other.true,
+            self.predicted + other.predicted,
+            self.correct + other.correct,
+        )
+
+    @property
+    def any(self) -> bool:
+        """Whether there is a true or a predicted entity."""
+        return self.true + self.predicted > 0
+
+    @property
+    def precision(self) -> float:
+        """Share of the predicted entities that are right; 0 if none is predicted."""
+        return self.correct / self.predicted if self.predicted else 0.0
+
+    @property
+    def recall(self) -> float:
+        """Share of the true entities that were found; 0 if there are none."""
+        return self.correct / self.true if self.true else 0.0
+
+    @property
+    def f1(self) -> float:
+        """Harmonic mean of precision and recall; 0 if both are 0."""
+        return 2 * self.correct / (self.true + self.predicted) if self.correct else 0.0
+
+
+def is_entity_tag(tag: str) -> bool:
+    """Whether a tag is O, B-type or I-type."""
+    return tag == OUTSIDE or tag.startswith(("B-", "I-"))
+
+
+def entities(tags: Sequence[str]) -> list[Entity]:
+    """Returns the entities of one sentence, in order.
+
+    Raises:
+      InputError: a tag is none of O, B-type, I-type.
+    """
+    found: list[Entity] = []
+    start, current = 0, None
+    for position, tag in enumerate([*tags, OUTSIDE]):
+        prefix, _, name = tag.partition("-")
+        if not is_entity_tag(tag):
+            raise InputError(
+                f"--task: the tag {tag!r} is none of O, B-type and I-type, in which entities are "
+                "counted; rename the tags, or take --task=word_labels"
+            )
+        kind = None if tag == OUTSIDE else name
+        if prefix == "I" and kind == current:
+            continue
+        if current is not None:
+            found.append(Entity(current, start, position))
+        start, current = position, kind
+    return found
+
+
+def count_entities(
+    true_tags: Sequence[str], predicted_tags: Sequence[str]
+) -> dict[str, EntityCounts]:
+    """Returns the counts of one sentence by type of entity.
+
+    A predicted entity is right if there is a true entity with the same type and the same words.
+
+    Raises:
+      ValueError: the numbers of true and predicted tags differ.
+      InputError: a tag is none of O, B-type, I-type.
+    """
+    if len(true_tags) != len(predicted_tags):
+        raise ValueError(f"{len(true_tags)} true but {len(predicted_tags)} predicted tags")
+    true, predicted = set(entities(true_tags)), set(entities(predicted_tags))
+    by_type: dict[str, EntityCounts] = collections.defaultdict(EntityCounts)
+    for counted, one in (
+        (true, EntityCounts(true=1)),
+        (predicted, EntityCounts(predicted=1)),
+        (true & predicted, EntityCounts(correct=1)),
+    ):
+        for entity in counted:
+            by_type[entity.type] += one
+    return dict(by_type)
+
+
+def add_counts(parts: Iterable[Mapping[str, EntityCounts]]) -> dict[str, EntityCounts]:
+    """Returns the sums of counts by type."""
+    sums: dict[str, EntityCounts] = collections.defaultdict(EntityCounts)
+    for part in parts:
+        for name, counts in part.items():
+            sums[name] += counts
+    return dict(sums)
+
+
+def scores_of_counts(by_type: Mapping[str, EntityCounts]) -> dict[str, Any]:
+    """Returns the scores that `entity_scores` describes, computed from counts by type."""
+    overall = sum(by_type.values(), EntityCounts())
+    return {
+        "entity_precision": overall.precision,
+        "entity_recall": overall.recall,
+        "entity_f1": overall.f1,
+        "by_type": {
+            name: {
+                "precision": counts.precision,
+                "recall": counts.recall,
+                "f1": counts.f1,
+                **dataclasses.asdict(counts),
+            }
+            for name, counts in sorted(by_type.items())
+        },
+    }
+
+
+def entity_scores(
+    true_tags: Sequence[Sequence[str]], predicted_tags: Sequence[Sequence[str]]
+) -> dict[str, Any]:
+    """Returns precision, recall and F1 over all sentences, from 0 to 1.
+
+    Args:
+      true_tags: the true tags, [sentences][words].
+      predicted_tags: the predicted tags, [sentences][words].
+
+    Returns:
+      `entity_precision`, `entity_recall`, `entity_f1` over all entities (not a mean over types),
+      and `by_type` → type → `precision`, `recall`, `f1` and the counts `true`, `predicted` and
+      `correct`.
+
+    Raises:
+      ValueError: the numbers of sentences or words differ.
+      InputError: a tag is none of O, B-type, I-type.
+    """
+    pairs = zip(true_tags, predicted_tags, strict=True)
+    return scores_of_counts(add_counts(count_entities(true, found) for true, found in pairs))
+
+
+class TagInputs(ExampleInputs):
+    """Inputs of a tagging: sentences; the target of a word's first piece is its tag."""
+
+    TOKEN_TARGETS = ("label_ids",)
+
+    @classmethod
+    def features(
+        cls, examples: Sequence[Any], labels: Sequence[str], text_features: "TextFeatures"
+    ) -> TaskFeatures:
+        """See `make_features`."""
+        index = {label: i for i, label in enumerate(labels)}
+        from beambert.pipelines.model_inputs.texts import (
+            SEQUENCES_AT_A_TIME,
+            first_pieces,
+            without_padding,
+        )
+
+        batches, label_ids = [], []
+        for number, (features, pieces) in enumerate(first_pieces(examples, text_features)):
+            some = examples[number * SEQUENCES_AT_A_TIME :][: len(pieces)]
+            batches.append(features)
+            found = np.full_like(features["input_ids"], NO_LABEL)
+            rows, words = np.nonzero(pieces > 0)
+            if some[0].tags is not None:
+                tags = [index[some[row].tags[word]] for row, word in zip(rows, words, strict=True)]
+                found[rows, pieces[rows, words]] = tags
+            label_ids.append(found[features["input_mask"] > 0])
+        targets = {"label_ids": np.concatenate(label_ids)} if examples[0].tags is not None else {}
+        return TaskFeatures(*without_padding(batches), {}, targets)
+
+
+class TagAnswers(Answers):
+    """Answers of a tagging: a tag for each word."""
+
+    OUTPUTS = ("tags",)
+
+    @staticmethod
+    def text_columns(training: Mapping[str, Any]) -> list[str]:
+        """Returns the column of the sentence."""
+        return ["text"]
+
+    @staticmethod
+    def example(texts: Sequence[str], choices: Sequence[str]) -> TaggedExample:
+        """Returns the words of a text."""
+        return TaggedExample(tuple(texts[0].split()), None)
+
+    @staticmethod
+    def answer(
+        labels: Sequence[str], example: Any, outputs: Mapping[str, Any], i: int
+    ) -> dict[str, Any]:
+        """Returns the words and the tag of each."""
+        tags = [tag.decode() for tag in outputs["tags"][i] if tag]
+        return {"words": list(example.words), "tags": tags}
+
+
+@dataclasses.dataclass(frozen=True)
+class TagOutcomes(Outcomes):
+    """The outcomes of a tagging.
+
+    Attributes:
+      types: types of entities, sorted.
+      entities: counts of true, predicted and correct entities, [sentences, types, 3].
+      words: counts of words, right tags, and words outside entities, [sentences, 3].
+    """
+
+    types: tuple[str, ...]
+    entities: NDArray[np.int64]
+    words: NDArray[np.int64]
+
+    FEATURES = ("tags", "predicted_tags")
+    METRICS = ("accuracy",)
+
+    @classmethod
+    def of_records(cls, records: Sequence[Record]) -> Self:
+        """Returns the outcomes of prediction records."""
+        tags = [
+            tuple([_text(tag) for tag in record[name]] for name in cls.FEATURES)
+            for record in records
+        ]
+        # Other labels of words form no entities, and their tasks have no metric of entities.
+        has_entities = all(
+            map(is_entity_tag, {tag for one_tag in tags for tag in (*one_tag[0], *one_tag[1])})
+        )
+        counts = [count_entities(*one_tag) if has_entities else {} for one_tag in tags]
+        types = tuple(sorted({name for by_type in counts for name in by_type}))
+        entities = np.zeros((len(tags), len(types), 3), int)
+        for i, by_type in enumerate(counts):
+            for name, of_type in by_type.items():
+                entities[i, types.index(name)] = dataclasses.astuple(of_type)
+        words = [
+            (len(true), sum(map(str.__eq__, true, predicted)), true.count("O"))
+            for true, predicted in tags
+        ]
+        return cls(types, entities, np.array(words))
+
+    def __len__(self) -> int:
+        """The number of sentences."""
+        return len(self.words)
+
+    def take(self, examples: NDArray[np.int64]) -> Self:
+        """Returns the outcomes at some indices."""
+        return type(self)(self.types, self.entities[examples], self.words[examples])
+
+    def entity_scores(self) -> dict[str, Any]:
+        """Returns the scores of entities, see `entities.entity_scores`."""
+        sums = self.entities.sum(axis=0).tolist()
+        by_type = dict(zip(self.types, (EntityCounts(*row) for row in sums), strict=True))
+        return scores_of_counts({name: one for name, one in by_type.items() if one.any})
+
+    def scores(self, names: Sequence[str], positive: int) -> dict[str, float]:
+        """Returns metrics by name; accuracy is the share of words with the right tag."""
+        words, right, _ = self.words.sum(axis=0)
+        found = {**self.entity_scores(), "accuracy": float(right / words)}
+        return {name: found[name] for name in names}
+
+    def constants(self) -> list[tuple[str, Self]]:
+        """Returns the constant answer O for every word."""
+        entities = self.entities * np.array([1, 0, 0])
+        return [("O", type(self)(self.types, entities, self.words[:, [0, 2, 2]]))]
+
+    def details(self, labels: Sequence[str]) -> dict[str, Any]:
+        """Returns the scores of entities `by_type`."""
+        by_type = self.entity_scores()["by_type"]
+        return {
+            "by_type": {
+                name: {key: round(value, 6) for key, value in of_type.items()}
+                for name, of_type in by_type.items()
+            }
+        }
+
+
+def _text(value: bytes | str) -> str:
+    return value.decode() if isinstance(value, bytes) else value
+
+
+class TagRecords(PredictionRecords):
+    """Records of a tagging."""
+
+    WEIGHT = ("wrong entities", "with the most wrong or missed entities")
+
+    @staticmethod
+    def truth(example: TaggedExample, labels: Sequence[str]) -> dict[str, list[Any]]:
+        """Returns the tags."""
+        return {"tags": [tag.encode() for tag in example.tags]}
+
+    @staticmethod
+    def answer(
+        model: Model, record: Record, outputs: Mapping[str, np.ndarray], i: int
+    ) -> Mapping[str, Sequence[Any]]:
+        """Returns the tags of the words."""
+        return {"predicted_tags": outputs["tags"][i][: len(record["tags"])].tolist()}
+
+    @staticmethod
+    def check(record: Record, model: Model) -> None:
+        """Refuses tags that labels.txt lacks, and more or fewer tags than words."""
+        tags = [tag.decode(errors="replace") for tag in record["predicted_tags"]]
+        unknown = [tag for tag in tags if tag not in model.labels]
+        if unknown or len(tags) != len(record["tags"]):
+            raise InputError(
+                f"--model={model.path}: gives {unknown[0]!r}, which is not in labels.txt; put the "
+                "model's own labels.txt beside it"
+                if unknown
+                else f"--model={model.path}: gives {len(tags)} tags for {len(record['tags'])} "
+                "words; export the model again"
+            )
+
+    @staticmethod
+    def mistake(record: Record, example: TaggedExample) -> Mistake:
+        """Returns a mistake whose weight is the number of wrong or missed entities."""
+        predicted = [tag.decode() for tag in record["predicted_tags"]]
+        wrong = set(entities(example.tags)) ^ set(entities(predicted))
+        return Mistake(
+            " ".join(example.words),
+            _named(example.words, example.tags),
+            _named(example.words, predicted),
+            float(len(wrong)),
+        )
+
+
+def _named(words: Sequence[str], tags: Sequence[str]) -> str:
+    found = entities(tags)
+    return "\n".join(f"{' '.join(words[one.start : one.end])} ({one.type})" for one in found) or "–"
+
+
+def usual_tags(train: Iterable[TaggedExample]) -> Mapping[str, str]:
+    """Returns word -> its commonest tag; the first in the alphabet among equally common ones."""
+    tags = collections.defaultdict(list)
+    for example in train:
+        for word, tag in zip(example.words, example.tags, strict=True):
+            tags[word].append(tag)
+    return {word: usual_tag(of_word) for word, of_word in tags.items()}
+
+
+def usual_tag(tags: Iterable[str]) -> str:
+    """Returns the commonest tag; the first in the alphabet among equally common ones."""
+    counts = collections.Counter(tags)
+    return min(counts, key=lambda tag: (-counts[tag], tag))
+
+
+@dataclasses.dataclass(frozen=True)
+class Tagging(Task):
+    """A task that asks for the label of each word of a sentence."""
+
+    INPUTS = TagInputs
+    ANSWERS = TagAnswers
+    OUTCOMES = TagOutcomes
+    RECORDS = TagRecords
+    PREDICTOR = Predictor
+    ANSWERS_FROM_TRAIN = True
+
+    kind: str = dataclasses.field(default=TAGGING, init=False)
+    metrics: tuple[str, ...] = ("entity_f1", "entity_precision", "entity_recall")
+
+    ENDINGS = (*WORDS_ENDINGS, ".txt", ".tsv")
+    COLUMN_FLAGS = frozenset({"labels"})
+
+    def read(
+        self, path: pathlib.Path, is_labelled: bool, labels: Sequence[str] | None
+    ) -> ExampleFile:
+        """Reads the sentences."""
+        return parted(read_sentences(path, labels, self.encoding))
+
+    def check_split(
+        self, path: pathlib.Path, is_labelled: bool, examples: Sequence[Any], first: Any
+    ) -> None:
+        """Refuses a split that must have tags and has none."""
+        check_labels(path, examples)
+        if is_labelled and examples[0].tags is None:
+            raise InputError(f"{path}: has no column of tags; put each word's tag behind it")
+
+    def find_labels(self, path: pathlib.Path, train: Sequence[TaggedExample]) -> tuple[str, ...]:
+        """Returns the declared tags, or those of train, sorted."""
+        labels = self.labels
+        if labels is None:
+            tags = {tag for example in train for tag in example.tags or ()}
+            labels = several(path, tags, "as tags of words")
+        others = [label for label in labels if not is_entity_tag(label)]
+        if others and self.metrics == type(self).metrics:
+            raise InputError(
+                f"{path}: has the tag {others[0]!r}, which is none of O, B-type and I-type; "
+                "rename the tags, or take --task=word_labels"
+            )
+        return labels
+
+    def label_names(self, example: TaggedExample) -> Iterable[str]:
+        """Returns the tags of the words."""
+        return example.tags or ()
+
+    def answers_of_train(
+        self, train: Sequence[TaggedExample], examples: Sequence[TaggedExample]
+    ) -> dict[str, TagOutcomes]:
+        """Returns the outcomes of each word's usual tag in train; none without tags.
+
+        A tagging has no constant answer that means something: always O finds no entity. The usual
+        tag of each word is the most frequent class baseline of Jurafsky and Martin (Speech and
+        Language Processing, 3rd edition, chapter on sequence labeling).
+        """
+        if any(example.tags is None for example in train):
+            return {}
+        tag_of = usual_tags(train)
+        usual = usual_tag(tag for example in train for tag in example.tags)
+        records = [
+            {
+                "tags": example.tags,
+                "predicted_tags": [tag_of.get(word, usual) for word in example.words],
+            }
+            for example in examples
+        ]
+        return {USUAL_TAGS: TagOutcomes.of_records(records)}

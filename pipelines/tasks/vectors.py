@@ -1,0 +1,640 @@
+"""Embedding and similarity: one vector for each text."""
+
+import dataclasses
+import itertools
+import math
+import pathlib
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from random import Random
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from beambert.errors import InputError
+from beambert.pipelines.model_inputs.features import (
+    TaskFeatures,
+)
+from beambert.pipelines.tasks.kind import (
+    ArrayOutcomes,
+    ExampleInputs,
+    Mistake,
+    PredictionRecords,
+    Predictor,
+    Record,
+    Row,
+    check_finite,
+    column,
+    encode_record,
+    excerpt,
+)
+from beambert.pipelines.tasks.metrics import pair_scores
+from beambert.pipelines.tasks.ranking import best_by_vectors, commonest, retrieval_scores, text_id
+from beambert.pipelines.tasks.regression import NumberOutcomes, NumberRecords
+from beambert.pipelines.tasks.saved_models import Model, check_signature, load
+from beambert.pipelines.tasks.table_task import LabelAnswers, TableTask, TextExample
+from beambert.pipelines.tasks.tables import BadRow
+from beambert.pipelines.tasks.task import (
+    EMBEDDING,
+    SIMILARITY,
+    ExampleFile,
+    Task,
+    Texts,
+)
+from beambert.saved_models import call_on_texts
+
+if TYPE_CHECKING:  # It imports TensorFlow.
+    from beambert.pipelines.model_inputs.texts import TextFeatures
+
+
+@dataclasses.dataclass(frozen=True)
+class VectorExample:
+    """Texts that each become a vector: one, a pair, or a pair with texts that are no answer.
+
+    Attributes:
+      text: the text, or the one that searches.
+      text_b: the text that it must find, or that it is compared with; None in a single text.
+      negatives: texts that it must not find.
+      label: score of the pair as written in the file; None without one.
+      columns: the other columns of the row by name.
+    """
+
+    text: str
+    text_b: str | None
+    negatives: tuple[str, ...]
+    label: str | None
+    columns: dict[str, str]
+
+    @property
+    def truth(self) -> str | None:
+        """The score, or the text that must be found; None in a single text."""
+        return self.text_b if self.label is None else self.label
+
+    @property
+    def sequences(self) -> tuple[str, ...]:
+        """All texts, each of which becomes a vector."""
+        return (self.text, *(() if self.text_b is None else (self.text_b, *self.negatives)))
+
+    def texts(self) -> Texts:
+        """Returns the text and the second one, by the names of columns."""
+        return {"text": self.text} | ({} if self.text_b is None else {"text_b": self.text_b})
+
+
+class VectorInputs(ExampleInputs):
+    """Inputs of vectors: each text is a sequence; the targets are the ids of equal texts."""
+
+    TARGETS = {"text_ids": np.int64}
+    HAS_CHOICES = True
+    HAS_TARGET_PER_LABEL = True
+
+    @classmethod
+    def features(
+        cls, examples: Sequence[Any], labels: Sequence[str], text_features: "TextFeatures"
+    ) -> TaskFeatures:
+        """See `make_features`."""
+        texts = [text for example in examples for text in example.sequences]
+        from beambert.pipelines.model_inputs.texts import converted, without_padding
+
+        batches = list(converted(text_features, [texts]))
+        count = len(examples[0].sequences)
+        return TaskFeatures(*without_padding(batches), cls._targets(examples), {}, count)
+
+    @staticmethod
+    def _targets(examples: Sequence[VectorExample]) -> dict[str, np.ndarray]:
+        ids = [[text_id(text) for text in example.sequences] for example in examples]
+        return {"text_ids": np.array(ids, np.int64)}
+
+
+class ScoredVectorInputs(VectorInputs):
+    """Inputs of a similarity: pairs; the targets are the ids of equal texts, and the score."""
+
+    @staticmethod
+    def _targets(examples: Sequence[VectorExample]) -> dict[str, np.ndarray]:
+        targets = VectorInputs._targets(examples)
+        if examples[0].label is not None:
+            scores = [float(example.label) for example in examples]
+            targets["label_ids"] = np.array(scores, np.float32)
+        return targets
+
+
+class VectorAnswers(LabelAnswers):
+    """Answers of an embedding or a similarity: the vector of a text."""
+
+    OUTPUTS = ("embedding",)
+
+    @staticmethod
+    def answer(
+        labels: Sequence[str], example: Any, outputs: Mapping[str, Any], i: int
+    ) -> dict[str, Any]:
+        """Returns the vector."""
+        return {"embedding": outputs["embedding"][i].tolist()}
+
+
+@dataclasses.dataclass(frozen=True)
+class RankingOutcomes(ArrayOutcomes):
+    """The outcomes of an embedding.
+
+    Attributes:
+      text_ids: ids of the query and of the text that it must find, [examples, 2].
+      ndcg_at_10: nDCG of the first ten texts, [examples].
+      mrr_at_10: reciprocal rank of the first right one of them, [examples].
+      recall_at_10: share of the right texts among them, [examples].
+    """
+
+    text_ids: NDArray[np.int64]
+    ndcg_at_10: NDArray[np.float64]
+    mrr_at_10: NDArray[np.float64]
+    recall_at_10: NDArray[np.float64]
+
+    FEATURES = ("text_ids", "ndcg_at_10", "mrr_at_10", "recall_at_10")
+    METRICS = ("ndcg_at_10", "mrr_at_10", "recall_at_10")
+
+    @classmethod
+    def of_records(cls, records: Sequence[Record]) -> Self:
+        """Returns the outcomes of prediction records."""
+        text_ids = np.array([record["text_ids"][:2] for record in records], np.int64)
+        return cls(text_ids, *(column(records, name) for name in cls.METRICS))
+
+    def scores(self, names: Sequence[str], positive: int) -> dict[str, float]:
+        """Returns metrics by name."""
+        return {name: float(getattr(self, name).mean()) for name in names}
+
+    def constants(self) -> list[tuple[str, Self]]:
+        """Returns the ranking that no query changes: the texts that most queries must find."""
+        best = [commonest(self.text_ids)] * len(self)
+        scores = retrieval_scores(self.text_ids, best)
+        of_constant = type(self)(self.text_ids, *(scores[name] for name in self.METRICS))
+        return [("the commonest texts", of_constant)]
+
+
+class CosineOutcomes(NumberOutcomes):
+    """The outcomes of a similarity; errors say nothing, as scores need not be cosines."""
+
+    METRICS = ("spearman", "pearson")
+
+    def details(self, labels: Sequence[str]) -> dict[str, Any]:
+        """Returns `pair_classification` of pairs whose scores are 0 and 1, see `pair_scores`."""
+        if set(self.labels.tolist()) != {0.0, 1.0}:
+            return {}
+        found = pair_scores(self.labels, self.predictions)
+        return {"pair_classification": {name: round(value, 6) for name, value in found.items()}}
+
+
+# Greatest number of characters of a text in a report.
+_MOST_OF_TEXT = 280
+
+
+class RankingRecords(PredictionRecords):
+    """Records of an embedding; `RankingPredictor` makes its answers."""
+
+    WEIGHT = ("missed", "whose right text has the worst rank")
+
+    @staticmethod
+    def truth(example: VectorExample, labels: Sequence[str]) -> dict[str, list[Any]]:
+        """Returns the ids of the texts."""
+        return {"text_ids": [text_id(text) for text in example.sequences]}
+
+    @staticmethod
+    def check(record: Record, model: Model) -> None:
+        """Refuses vectors that are not finite, whose measures are not either."""
+        check_finite(record, "ndcg_at_10", model)
+
+    @staticmethod
+    def mistake(record: Record, example: VectorExample) -> Mistake:
+        """Returns a mistake whose weight is 1 less the reciprocal rank of the first right text."""
+        found = record["found"][0].decode()
+        return Mistake(
+            example.text,
+            excerpt(example.text_b, _MOST_OF_TEXT),
+            excerpt(found, _MOST_OF_TEXT),
+            1 - record["mrr_at_10"][0],
+        )
+
+
+class CosineRecords(NumberRecords):
+    """Records of a similarity, whose cosines have another range than the scores of the file."""
+
+    WEIGHT = ("difference of ranks", "whose rank by the cosine is furthest from that by the label")
+
+    @classmethod
+    def mistakes(cls, records: Sequence[Record], examples: Sequence[TextExample]) -> list[Mistake]:
+        """Returns mistakes whose weight is the distance from the ranks of the label.
+
+        Examples with the same label may have its ranks in any order.
+        """
+        labels, scores = (
+            np.array([record[name][0] for record in records]) for name in ("number", "score")
+        )
+        first, last = _ranks(labels)
+        ranks = np.mean(_ranks(scores), axis=0)
+        weights = np.maximum(np.maximum(first - ranks, ranks - last), 0.0)
+        found = super().mistakes(records, examples)
+        return [
+            dataclasses.replace(mistake, weight=weight)
+            for mistake, weight in zip(found, weights.tolist(), strict=True)
+        ]
+
+
+def _ranks(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the first and the last rank of each number, from 1; equal ones share their ranks."""
+    in_order = np.sort(numbers)
+    return np.searchsorted(in_order, numbers) + 1, np.searchsorted(in_order, numbers, "right")
+
+
+class _VectorPredictor(Predictor):
+    """Calls a model on each text of the rows by itself."""
+
+    @staticmethod
+    def check_model(task: Task, model: Model, example: Any) -> None:
+        """Refuses a model that takes anything else than one text, or gives no embedding."""
+        check_signature(model, task.ANSWERS, ["text"])
+
+    def _vectors(self, rows: Sequence[Row]) -> Iterator[tuple[Row, np.ndarray]]:
+        """Yields each row with the vectors of its texts, float32 [texts, H]."""
+        model = self._shared.acquire(lambda: load(self._model))
+        texts = [text for row in rows for text in row.example.sequences]
+        # Texts of like length cost less together; equal ones are computed once.
+        distinct = sorted(set(texts), key=lambda text: (len(text), text))
+        found: dict[str, np.ndarray] = {}
+        for start in range(0, len(distinct), len(rows)):
+            some = distinct[start : start + len(rows)]
+            outputs = call_on_texts(model, [{"text": text} for text in some])
+            found |= dict(zip(some, outputs["embedding"], strict=True))
+        for row in rows:
+            yield row, np.stack([found[text] for text in row.example.sequences])
+
+
+class CosinePredictor(_VectorPredictor):
+    """Turns pairs into serialized tf.Examples with the cosines of their vectors."""
+
+    def __call__(self, rows: Sequence[Row]) -> list[bytes]:
+        """Returns one serialized tf.Example for each row."""
+        found = []
+        for row, vectors in self._vectors(rows):
+            score = vectors[0] @ vectors[1] / max(np.prod(np.linalg.norm(vectors, axis=1)), 1e-12)
+            found.append(encode_record({**row.record, "score": [float(score)]}))
+        return found
+
+
+class Ranker(Predictor):
+    """Makes rankings of all texts when all vectors are known.
+
+    Attributes:
+      VECTORS: names of the features of a record that only the ranking needs.
+    """
+
+    FOLDER: ClassVar[str] = "vectors"
+    VECTORS: ClassVar[tuple[str, ...]] = ("vectors",)
+
+    def _best(self, text_ids: np.ndarray, records: Sequence[Record]) -> np.ndarray:
+        """Returns the texts that each row's query finds, see `ranking.best_of`.
+
+        Raises:
+          InputError: a vector has a component that is no finite number.
+        """
+        raise NotImplementedError
+
+    def _check(self, vectors: np.ndarray) -> None:
+        if not np.isfinite(vectors).all():
+            raise InputError(
+                f"--model={self._model.path}: makes embeddings that are no finite numbers; train "
+                "it again or take another model"
+            )
+
+    def completed(self, rows: Sequence[Row], records: Sequence[Record]) -> list[Record]:
+        """Returns the records with what their queries find among the texts of all rows.
+
+        Raises:
+          InputError: a vector has a component that is no finite number.
+        """
+        text_ids = np.array([record["text_ids"] for record in records], np.int64)
+        ranked = self._best(text_ids, records)
+        scores = retrieval_scores(text_ids, ranked.tolist())
+        texts = {
+            number: text
+            for row, ids in zip(rows, text_ids.tolist(), strict=True)
+            for number, text in zip(ids, row.example.sequences, strict=True)
+        }
+        found = []
+        for number, record in enumerate(records):
+            kept = {name: values for name, values in record.items() if name not in self.VECTORS}
+            kept |= {name: [float(values[number])] for name, values in scores.items()}
+            kept["found"] = [texts[int(ranked[number, 0])].encode()]
+            found.append(kept)
+        return found
+
+
+class RankingPredictor(_VectorPredictor, Ranker):
+    """Turns rows into serialized tf.Examples with vectors; `completed` makes rankings of all."""
+
+    def __call__(self, rows: Sequence[Row]) -> list[bytes]:
+        """Returns one serialized tf.Example for each row."""
+        return [
+            encode_record({**row.record, "vectors": vectors.ravel().tolist()})
+            for row, vectors in self._vectors(rows)
+        ]
+
+    def _best(self, text_ids: np.ndarray, records: Sequence[Record]) -> np.ndarray:
+        vectors = np.array([record["vectors"] for record in records], np.float32)
+        self._check(vectors)
+        return best_by_vectors(text_ids, vectors.reshape(*text_ids.shape, -1))
+
+
+# Temperature by which cosines are divided: SimCSE's (Gao et al. 2021, arXiv 2104.08821, section 3),
+# and 1 / 20, the scale of sentence-transformers' losses.
+DEFAULT_TEMPERATURE = 0.05
+# How scores are learnt: CoSENT's loss by the order of the cosines (Su 2022,
+# https://kexue.fm/archives/8847), or the squared error of the cosines.
+COSENT, COSINE = "cosent", "cosine"
+# Single texts of train learn to find themselves under another dropout; or a sentence of each learns
+# to find the text that it was taken from; or a section of each learns to find the next one; or a
+# decoder writes each again from the vector of some of its words (Wang et al. 2021, TSDAE, arXiv
+# 2104.06979).
+DROPOUT, CLOZE, ADJACENT, TSDAE = "dropout", "cloze", "adjacent", "tsdae"
+SINGLE_TEXTS = (DROPOUT, CLOZE, ADJACENT, TSDAE)
+# Share of the sentences that are taken out of their passages (Lee et al. 2019, arXiv 1906.00300,
+# section 4); the others teach that the same words may stand in both.
+_TAKEN_OUT = 0.9
+# A sentence ends with one of these marks and a blank; those of Chinese and Japanese need no blank,
+# and further marks or a closing bracket belong to the sentence.
+_BETWEEN_SENTENCES = re.compile(r"((?<=[。！？])(?![。！？」』）]|$)\s*|(?<=[.!?…])\s+)")
+# A section ends before an empty line.
+_BETWEEN_SECTIONS = re.compile(r"\n\s*\n")
+ONE_SENTENCE_REASON = "has one sentence"
+_VECTOR_FLAGS = frozenset(
+    {"temperature", "matryoshka_dims", "pooling", "gradient_cache_batch_size"}
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class VectorTask(TableTask):
+    """A task whose model makes a vector of each text.
+
+    A train file may have the first column alone. Each of its texts then learns to find itself under
+    another dropout (SimCSE, Gao et al. 2021, arXiv 2104.08821).
+
+    Attributes:
+      temperature: number by which cosines are divided in the loss.
+      matryoshka_dims: numbers of first components that are learnt to be vectors by themselves
+        (Kusupati et al. 2022, arXiv 2205.13147); empty for whole vectors alone.
+      pooling: what is taken of a text's tokens, `mean` or `cls`; None for what the encoder's folder
+        says.
+      gradient_cache_batch_size: number of texts that are encoded at a time while the loss sees the
+        whole batch (Gao et al. 2021, arXiv 2101.06983); 0 for all at once.
+    """
+
+    text_b_is_optional: bool = True
+    temperature: float = DEFAULT_TEMPERATURE
+    matryoshka_dims: tuple[int, ...] = ()
+    pooling: str | None = None
+    gradient_cache_batch_size: int = 0
+
+    HAS_LABELS: ClassVar[bool] = False
+    COMPARES_TEXTS: ClassVar[bool] = True
+    LEARNING_FLAGS = _VECTOR_FLAGS
+
+    def _make(self, endings: tuple[str, ...], **fields: Any) -> VectorExample:
+        return VectorExample(negatives=endings, **fields)
+
+    def check_split(
+        self, path: pathlib.Path, is_labelled: bool, examples: Sequence[Any], first: Any
+    ) -> None:
+        """Refuses a dev or test file of single texts, which nothing can be compared with."""
+        if examples[0] is not first and examples[0].text_b is None:
+            raise InputError(
+                f"{path}: has no column {self.text_columns[1]!r}, without which vectors cannot be "
+                "judged; only the train file may have single texts"
+            )
+
+    def label_names(self, example: VectorExample) -> Iterable[str]:
+        """Returns nothing: there are no labels to count."""
+        return ()
+
+    def sequences(self, example: VectorExample) -> int:
+        """Returns the number of texts of an example; a single one is encoded twice."""
+        return max(len(example.sequences), 2)
+
+    def learning_settings(self) -> dict[str, Any]:
+        """Returns how the vectors are learnt."""
+        found: dict[str, Any] = {"temperature": self.temperature}
+        if self.matryoshka_dims:
+            found["matryoshka_dims"] = list(self.matryoshka_dims)
+        if self.gradient_cache_batch_size:
+            found["gradient_cache_batch_size"] = self.gradient_cache_batch_size
+        return found
+
+    def _check_label(
+        self, path: pathlib.Path, line: int, label: str, possible: Sequence[str] | None
+    ) -> None:
+        """Nothing: only `Similarity` has scores."""
+
+
+@dataclasses.dataclass(frozen=True)
+class RetrievalTask(VectorTask):
+    """A task that asks for vectors by which a text finds the one that answers it.
+
+    The columns are the text, the one that it must find, and any number of hard negatives.
+    """
+
+    choice_columns: tuple[str, ...] = ("negative*",)
+    metrics: tuple[str, ...] = ("ndcg_at_10", "mrr_at_10", "recall_at_10")
+
+    COLUMN_FLAGS = frozenset({"text_columns", "choice_columns"})
+
+    def _example(
+        self,
+        path: pathlib.Path,
+        line: int,
+        row: dict[str, str] | BadRow,
+        is_labelled: bool,
+        labels: Sequence[str] | None,
+    ) -> Any:
+        """Refuses scores: a pair of the score 0 would be learnt as a right one."""
+        is_pair = not isinstance(row, BadRow) and self.text_columns[1] in row
+        if is_labelled and is_pair and self.label_column in row:
+            raise InputError(
+                f"{path}, line {line}: has a column {self.label_column!r}, and this task takes "
+                "every pair for a right one; learn scores with --task=similarity, or rename the "
+                "column"
+            )
+        return super()._example(path, line, row, is_labelled, labels)
+
+    def _choice_columns(
+        self, path: pathlib.Path, line: int, row: dict[str, str]
+    ) -> tuple[str, ...]:
+        return self._columns_of_choices(row)
+
+    def _label(
+        self,
+        path: pathlib.Path,
+        line: int,
+        row: dict[str, str],
+        possible: Sequence[str] | None,
+    ) -> None:
+        return None
+
+    def check_file(self, path: pathlib.Path, examples: Sequence[VectorExample]) -> None:
+        """Refuses rows of which only some have a second text, or as many negatives."""
+        super().check_file(path, examples)
+        if len({len(example.negatives) for example in examples}) > 1:
+            raise InputError(
+                f"{path}: has rows with different numbers of negatives; give every row as many"
+            )
+        if examples[0].negatives and examples[0].text_b is None:
+            raise InputError(
+                f"{path}: has negatives but no column {self.text_columns[1]!r}, the text that must "
+                "be found; add it"
+            )
+
+
+@dataclasses.dataclass(frozen=True)
+class Embedding(RetrievalTask):
+    """A task that asks for one vector of each text, by which it finds the one that answers it.
+
+    Attributes:
+      single_texts: what the texts of a train file without a second column learn, one of
+        `SINGLE_TEXTS`.
+    """
+
+    INPUTS = VectorInputs
+    ANSWERS = VectorAnswers
+    OUTCOMES = RankingOutcomes
+    RECORDS = RankingRecords
+    PREDICTOR = RankingPredictor
+
+    kind: str = dataclasses.field(default=EMBEDDING, init=False)
+    single_texts: str = DROPOUT
+
+    LEARNING_FLAGS = _VECTOR_FLAGS | {"single_texts"}
+
+    def read_to_learn(
+        self, path: pathlib.Path, is_labelled: bool, labels: Sequence[str] | None
+    ) -> ExampleFile:
+        """Reads the rows, and makes pairs of single texts if that is how they are learnt."""
+        file = super().read_to_learn(path, is_labelled, labels)
+        if self.single_texts == DROPOUT or not file.examples:
+            return file
+        if file.examples[0].text_b is not None:
+            raise InputError(
+                f"--single_texts={self.single_texts}: {path} has a column "
+                f"{self.text_columns[1]!r}; leave the flag out, or the column"
+            )
+        if self.single_texts == TSDAE:
+            return file
+        pairs_of = cloze if self.single_texts == CLOZE else adjacent
+        pairs = [pairs_of(example) for example in file.examples]
+        lost = sum(not of_one for of_one in pairs)
+        if lost == len(pairs):
+            raise InputError(
+                f"--single_texts={self.single_texts}: no text of {path} has two sentences; give "
+                "longer texts"
+            )
+        unlearnable = {ONE_SENTENCE_REASON: lost} if lost else {}
+        learnt = list(itertools.chain.from_iterable(pairs))
+        return dataclasses.replace(file, examples=learnt, unlearnable=unlearnable)
+
+    def learning_settings(self) -> dict[str, Any]:
+        """Returns how the vectors are learnt."""
+        single = {"single_texts": self.single_texts} if self.single_texts != DROPOUT else {}
+        return super().learning_settings() | single
+
+
+def cloze(example: VectorExample) -> list[VectorExample]:
+    """Returns a pair of a sentence of a text and the rest of it; none of a single sentence.
+
+    That is the inverse cloze task (Lee et al. 2019, arXiv 1906.00300). The text alone decides which
+    sentence it is, and whether it also stays where it was.
+    """
+    parts = _BETWEEN_SENTENCES.split(example.text.strip())
+    sentences = parts[::2]  # What is between them comes after each but the last.
+    if len(sentences) < 2:
+        return []
+    random = Random(text_id(example.text))
+    taken = random.randrange(len(sentences))
+    rest = example.text
+    if random.random() < _TAKEN_OUT:
+        rest = "".join(parts[: 2 * taken] + parts[2 * taken + 2 :]).strip()
+    return [dataclasses.replace(example, text=sentences[taken], text_b=rest)]
+
+
+def adjacent(example: VectorExample) -> list[VectorExample]:
+    """Returns the pairs of a section of a text and the next one; none of a single sentence.
+
+    Neighbouring pieces of texts are pairs as in Neelakantan et al. 2022 (arXiv 2201.10005). Empty
+    lines divide the sections. A text without them is divided once, at the end of the sentence that
+    is nearest to its middle.
+    """
+    text = example.text.strip()
+    sections = _BETWEEN_SECTIONS.split(text)
+    if len(sections) == 1:
+        ends = [end.span() for end in _BETWEEN_SENTENCES.finditer(text)]
+        if not ends:
+            return []
+        first, second = min(ends, key=lambda end: abs(end[0] - len(text) / 2))
+        sections = [text[:first], text[second:]]
+    return [
+        dataclasses.replace(example, text=one.strip(), text_b=next_one.strip())
+        for one, next_one in itertools.pairwise(sections)
+    ]
+
+
+@dataclasses.dataclass(frozen=True)
+class Similarity(VectorTask):
+    """A task that asks for vectors whose cosines follow the scores of pairs.
+
+    Attributes:
+      loss: `COSENT` or `COSINE`.
+    """
+
+    INPUTS = ScoredVectorInputs
+    ANSWERS = VectorAnswers
+    OUTCOMES = CosineOutcomes
+    RECORDS = CosineRecords
+    PREDICTOR = CosinePredictor
+
+    kind: str = dataclasses.field(default=SIMILARITY, init=False)
+    metrics: tuple[str, ...] = ("spearman", "pearson")
+    loss: str = COSENT
+
+    LEARNING_FLAGS = _VECTOR_FLAGS | {"loss"}
+    LOSSES = (COSENT, COSINE)
+
+    def _example(
+        self,
+        path: pathlib.Path,
+        line: int,
+        row: dict[str, str] | BadRow,
+        is_labelled: bool,
+        labels: Sequence[str] | None,
+    ) -> Any:
+        is_single = isinstance(row, dict) and self.text_columns[1] not in row
+        return super()._example(path, line, row, is_labelled and not is_single, labels)
+
+    def check_file(self, path: pathlib.Path, examples: Sequence[VectorExample]) -> None:
+        """Refuses also single texts with scores, which only a pair can have."""
+        super().check_file(path, examples)
+        if examples[0].text_b is None and any(example.label is not None for example in examples):
+            raise InputError(
+                f"{path}: has a column {self.label_column!r} but no column "
+                f"{self.text_columns[1]!r}, the text that each score is about; add it, or name "
+                "both texts in --text_columns"
+            )
+
+    def _check_label(
+        self, path: pathlib.Path, line: int, label: str, possible: Sequence[str] | None
+    ) -> None:
+        try:
+            score = float(label)
+        except ValueError:
+            score = math.nan
+        if not math.isfinite(score):
+            raise BadRow(path, line, f"has {label!r} for a score", "write a finite number")
+        if self.loss == COSINE and not -1 <= score <= 1:
+            reason = f"has the score {label}, which no cosine can be (--loss={COSINE})"
+            remedy = f"scale the scores to -1 to 1, or take --loss={COSENT}"
+            raise BadRow(path, line, reason, remedy)
+
+    def learning_settings(self) -> dict[str, Any]:
+        """Returns how the vectors are learnt."""
+        return {"loss": self.loss} | super().learning_settings()
