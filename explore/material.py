@@ -17,6 +17,7 @@ from beambert.explore.evaluations import open_evaluation
 from beambert.model.config import EncoderConfig
 from beambert.model.families.table import family_of, read_config
 from beambert.model_files import CONFIG_FILE, PRETRAINING, TRAINING_FILE
+from beambert.pipelines.tasks.find_model import find_model
 from beambert.pipelines.tasks.task import CHOICE, SPAN
 from beambert.pipelines.tokenizers.folders import read_beside, read_given
 from beambert.pipelines.tokenizers.vocabulary import TOKENIZER_FILE, VOCABULARY_FILE, Vocabulary
@@ -238,7 +239,7 @@ class Material:
         def make() -> tuple[Any, Any]:
             with importing():
                 from beambert.pipelines.tasks import saved_models
-            found = saved_models.find_model(self.models[name].path)
+            found = find_model(self.models[name].path)
             return found, saved_models.load(found)
 
         return self._once(("task", name), make)

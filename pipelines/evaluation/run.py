@@ -28,7 +28,14 @@ from beambert.pipelines.evaluation.measures import (
 from beambert.pipelines.running import plain_errors
 from beambert.pipelines.task_jobs import EvaluationJob
 from beambert.pipelines.tasks.find_model import find_model
-from beambert.pipelines.tasks.kind import PREDICTIONS_FOLDER, Mistake, Outcomes, Record
+from beambert.pipelines.tasks.kind import (
+    PREDICTIONS_FOLDER,
+    Mistake,
+    Outcomes,
+    Predictor,
+    Record,
+    Row,
+)
 from beambert.pipelines.tasks.reading import has_split, read_file, sha256_of
 from beambert.pipelines.tasks.saved_models import Model, fetch, send_model, worker_folder
 from beambert.pipelines.tasks.task import TRAIN, Example, Task
@@ -463,8 +470,8 @@ def _read(job: EvaluationJob, here: EvaluationJob) -> _Subject:
 
 def _predict(
     subject: _Subject,
-    predictor: predictions.Predictor,
-    rows: Sequence[predictions.Row],
+    predictor: Predictor,
+    rows: Sequence[Row],
     place: _Place,
     task: Task,
 ) -> list[Record]:

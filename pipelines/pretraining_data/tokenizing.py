@@ -31,11 +31,7 @@ class DocumentTokenizer:
         """Builds the tokenizer."""
         self._vocabulary = vocabulary
         self._segmenter = options.segmenter
-        make = (
-            make_tokenizer
-            if options.segmenter == NO_SEGMENTER
-            else make_offset_tokenizer
-        )
+        make = make_tokenizer if options.segmenter == NO_SEGMENTER else make_offset_tokenizer
         self._tokenizer = make(vocabulary, options.do_lower_case)
 
     def tokenize(

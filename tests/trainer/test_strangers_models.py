@@ -10,7 +10,7 @@ import pytest
 from support import untrained_models
 
 from beambert.errors import InputError
-from beambert.pipelines.tasks import saved_models
+from beambert.pipelines.tasks.find_model import find_model
 from beambert.trainer import model_folders
 from beambert.trainer.commands.export import main as export_main
 from beambert.trainer.models import task_model
@@ -146,13 +146,13 @@ def test_weights_that_are_a_folder_are_refused(encoder):
 @pytest.mark.slow
 def test_the_same_changes_of_a_fine_tuned_model(classifier):
     """For `predict` and `evaluate`."""
-    saved_models.find_model(str(classifier))
+    find_model(str(classifier))
     (classifier / "labels.txt").write_text("positive\nnegative\n")
     with pytest.raises(InputError, match="labels.txt: not the labels that the model was trained"):
-        saved_models.find_model(str(classifier))
+        find_model(str(classifier))
     lengthen_vocabulary(classifier)
     with pytest.raises(InputError, match="vocabulary_sha256"):
-        saved_models.find_model(str(classifier))
+        find_model(str(classifier))
 
 
 @pytest.mark.slow

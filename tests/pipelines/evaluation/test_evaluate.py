@@ -20,6 +20,9 @@ from beambert.errors import InputError
 from beambert.pipelines import evaluate
 from beambert.pipelines.evaluation import predictions
 from beambert.pipelines.tasks import declarations, saved_models
+from beambert.pipelines.tasks.classification import ClassRecords
+from beambert.pipelines.tasks.find_model import find_model
+from beambert.pipelines.tasks.kind import Predictor, Row
 from beambert.pipelines.tasks.table_task import TextExample
 
 model, pair_model = small_evaluation.model, small_evaluation.pair_model
@@ -245,11 +248,11 @@ def test_both_texts_of_a_pair_reach_the_model(pair_model):
     """The stand-in finds its keyword in the second text."""
     import tensorflow as tf
 
-    model = saved_models.find_model(str(pair_model), declarations.CLASSIFICATION)
-    predict = predictions.Predictor(declarations.CLASSIFICATION, model)
+    model = find_model(str(pair_model), declarations.CLASSIFICATION)
+    predict = Predictor(ClassRecords, model)
     rows = [
-        predictions.Row(TextExample("so", "good", None, {}), {"row": [4]}),
-        predictions.Row(TextExample("so", "bad", None, {}), {"row": [7]}),
+        Row(TextExample("so", "good", None, {}), {"row": [4]}),
+        Row(TextExample("so", "bad", None, {}), {"row": [7]}),
     ]
     features = [tf.train.Example.FromString(record).features.feature for record in predict(rows)]
     assert [list(f["prediction"].bytes_list.value) for f in features] == [

@@ -12,8 +12,9 @@ from support.stand_in_models import LABELS
 
 from beambert.errors import InputError
 from beambert.pipelines import evaluate
-from beambert.pipelines.evaluation import predictions
-from beambert.pipelines.tasks import declarations, saved_models
+from beambert.pipelines.tasks import declarations
+from beambert.pipelines.tasks.find_model import find_model
+from beambert.pipelines.tasks.kind import Predictor
 
 model, pair_model = small_evaluation.model, small_evaluation.pair_model
 data = small_evaluation.data
@@ -99,7 +100,7 @@ def test_a_disk_that_is_full_is_one_sentence(data, model, tmp_path, monkeypatch,
     output = tmp_path / "output"
     evaluate.main(arguments(data, model, output))
     before = (output / "metrics.json").read_text()
-    monkeypatch.setattr(predictions.Predictor, "__call__", full)
+    monkeypatch.setattr(Predictor, "__call__", full)
     with pytest.raises(InputError, match="--output: cannot be written .No space left on device"):
         evaluate.main(arguments(data, model, output, "--threshold=0.9"))
     assert (output / "BLESSED").exists() and (output / "metrics.json").read_text() == before
@@ -113,9 +114,9 @@ def test_a_model_that_is_still_trained_is_refused(data, model, tmp_path):
     with pytest.raises(InputError, match="is not finished \\(no _SUCCESS\\)"):
         evaluate.main(arguments(data, unfinished, tmp_path / "output"))
     (unfinished / "_SUCCESS").write_text("{}")
-    assert saved_models.find_model(str(unfinished), declarations.CLASSIFICATION).labels == LABELS
+    assert find_model(str(unfinished), declarations.CLASSIFICATION).labels == LABELS
     with pytest.raises(InputError, match="was trained for classification but the task asks for"):
-        saved_models.find_model(str(unfinished), declarations.TAGGING)
+        find_model(str(unfinished), declarations.TAGGING)
 
 
 def test_a_folder_that_another_command_fills_is_left_alone(data, model, tmp_path):

@@ -7,6 +7,7 @@ from support import stand_in_models
 from beambert import saved_models
 from beambert.errors import InputError
 from beambert.pipelines.tasks import saved_models as prediction_models
+from beambert.pipelines.tasks.find_model import find_model
 
 TEXT = tf.TensorSpec([None], tf.string, name="text")
 
@@ -97,7 +98,7 @@ def test_a_graph_that_does_more_than_compute_is_refused(tmp_path, make, reason):
     (tmp_path / "words.txt").write_text("a 1\n")
     folder = save(make(tmp_path), tmp_path)
     with pytest.raises(InputError, match=f"--model=.*: {reason}.*--trust_model") as caught:
-        prediction_models.find_model(str(folder), "classification")
+        find_model(str(folder), "classification")
     assert "\n" not in str(caught.value)
     with pytest.raises(InputError, match=reason):
         saved_models.load(f"{folder}/saved_model", "--model=x")
@@ -105,7 +106,7 @@ def test_a_graph_that_does_more_than_compute_is_refused(tmp_path, make, reason):
 
 def test_a_trusted_graph_runs(tmp_path):
     folder = save(HiddenWriter(f"{tmp_path}/written"), tmp_path)
-    model = prediction_models.find_model(str(folder), "classification", trusts=True)
+    model = find_model(str(folder), "classification", trusts=True)
     saved_models.call_on_texts(prediction_models.load(model), [{"text": "mine"}])
     assert (tmp_path / "written").read_text() == "mine"
 
@@ -152,7 +153,7 @@ def test_weights_that_are_no_numbers_are_refused(tmp_path):
 
     folder = save(Weighted(), tmp_path)
     with pytest.raises(InputError, match="cannot be loaded .*weight.* no finite numbers"):
-        prediction_models.find_model(str(folder), "classification", trusts=True)
+        find_model(str(folder), "classification", trusts=True)
 
 
 def test_a_pipe_among_its_files_is_refused(tmp_path):

@@ -123,7 +123,7 @@ def test_the_best_and_the_worst_predictions_reach_the_ends_of_a_metric():
 def test_numpy_alone_is_needed():
     """Where a model is trained, SciPy may be absent."""
     code = (
-        "import sys; from beambert.pipelines.tasks import metrics, entities\n"
+        "import sys; from beambert.pipelines.tasks import metrics, tagging\n"
         "assert not {'scipy', 'tensorflow', 'apache_beam'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

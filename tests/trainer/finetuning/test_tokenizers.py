@@ -18,6 +18,7 @@ from beambert.errors import InputError
 from beambert.model.config import BertConfig
 from beambert.pipelines.create_pretraining_data import main as data_main
 from beambert.pipelines.tasks import saved_models as prediction_models
+from beambert.pipelines.tasks.find_model import find_model
 from beambert.trainer.commands.export import main as export_main
 from beambert.trainer.commands.finetune import main as finetune_main
 from beambert.trainer.commands.pretrain import main as pretrain_main
@@ -88,7 +89,7 @@ def classifier(root) -> pathlib.Path:
 
 def test_a_pair_is_answered_as_the_library_frames_it(root, classifier):
     """The model's graph on ids that the library makes equals the answer to the texts."""
-    found = prediction_models.find_model(str(classifier))
+    found = find_model(str(classifier))
     text, other = "The river ended in the old city.", "Music was played."
     answered = saved_models.call_on_texts(
         prediction_models.load(found), [{"text": text, "text_b": other}]
@@ -156,7 +157,7 @@ def test_tags_have_a_token_for_each_word(root):
             sentences.append("".join(f"{w} {'B-X' if w < 'm' else 'O'}\n" for w in words))
         (data_dir / f"{split}.conll").write_text("\n".join(sentences))
     folder = fine_tune(root, "tagging", data_dir, num_train_epochs=20)
-    found = prediction_models.find_model(str(folder))
+    found = find_model(str(folder))
     texts = [{"text": "river city"}, {"text": "The war ended in another village"}]
     outputs = saved_models.call_on_texts(prediction_models.load(found), texts)
     tags = [[tag.decode() for tag in row if tag] for row in outputs["tags"]]
@@ -177,7 +178,7 @@ def test_endings_are_chosen(root):
     for split in ("train", "dev"):
         (data_dir / f"{split}.csv").write_text("\n".join(rows) + "\n")
     folder = fine_tune(root, "choice", data_dir)
-    found = prediction_models.find_model(str(folder))
+    found = find_model(str(folder))
     given = {"text": "The year", "text_b": "people", "choices": ("won", "lost it all")}
     outputs = saved_models.call_on_texts(prediction_models.load(found), [given])
     reference = Tokenizer.from_file(str(root / ROBERTA / "tokenizer.json"))
@@ -211,7 +212,7 @@ def test_questions_are_answered_with_the_words_of_their_contexts(root):
     for split in ("train-v1.1.json", "dev-v1.1.json"):
         (data_dir / split).write_text(written)
     folder = fine_tune(root, "squad1.1", data_dir, max_seq_length=64, num_train_epochs=30)
-    found = prediction_models.find_model(str(folder))
+    found = find_model(str(folder))
     given = [{"question": one["question"], "context": context} for one in asked[:2]]
     outputs = saved_models.call_on_texts(prediction_models.load(found), given)
     for number, answer in enumerate(outputs["answer"]):
