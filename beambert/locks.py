@@ -244,8 +244,7 @@ def _lock(path: str, name: str) -> int | None:
             holder = os.pread(descriptor, 1000, 0).decode(errors="replace") or "another command"
             os.close(descriptor)
             raise BusyError(
-                f"{name}: {holder} is at work there, or a child of it; wait for its end, or choose "
-                "another"
+                f"{name}: {holder} is at work there; wait for its end, or choose another"
             ) from None
         except OSError as error:  # of some network file systems
             _warn(name, f"its file system has no locks ({error.strerror})")

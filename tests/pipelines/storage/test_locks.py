@@ -39,7 +39,7 @@ def test_the_second_is_told_who_is_at_work(tmp_path):
     with holder(f"folders_held([{output!r}], '--output')") as process:
         message = (
             rf"--output={re.escape(output)}: process {process.pid} on \S+ since \d\d \w+ [\d:]+ "
-            "UTC is at work there, or a child of it; wait for its end, or choose another"
+            "UTC is at work there; wait for its end, or choose another"
         )
         with pytest.raises(BusyError, match=f"^{message}$"), folders_held([output], "--output"):
             pass
