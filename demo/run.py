@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from beambert import locks
-from beambert.cli import run_main
 from beambert.errors import InputError
 from beambert.flags import FlagParser
 from beambert.folders import BLESSED
@@ -305,7 +304,3 @@ def main(argv: Sequence[str]) -> None:
       InputError: a step failed.
     """
     run_demo(Path(build_parser().parse_args(list(argv)).output))
-
-
-if __name__ == "__main__":
-    sys.exit(run_main("demo", main, sys.argv[1:]))

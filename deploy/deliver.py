@@ -6,10 +6,8 @@ blessed model becomes the next version. Each step is a command that can also be 
 
 import argparse
 import shlex
-import sys
 from collections.abc import Callable, Mapping, Sequence
 
-from beambert.cli import run_main
 from beambert.errors import InputError
 from beambert.flags import FlagParser
 from beambert.folders import BLESSED, NOT_BLESSED
@@ -133,7 +131,3 @@ def main(argv: Sequence[str]) -> None:
       InputError: a flag or a file cannot be used.
     """
     deliver(argv)
-
-
-if __name__ == "__main__":
-    sys.exit(run_main("deliver", main, sys.argv[1:]))

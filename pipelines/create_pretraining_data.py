@@ -1,10 +1,8 @@
 """`beambert data` makes pre-training records of a corpus, with Apache Beam."""
 
 import argparse
-import sys
 from collections.abc import Sequence
 
-from beambert.cli import run_main
 from beambert.errors import InputError
 from beambert.flags import FlagGroup, FlagParser, parse_bool, read_job
 from beambert.pipelines.corpus.sources import add_input_flags
@@ -281,7 +279,3 @@ def main(argv: Sequence[str]) -> None:
         run.estimate_pretraining_data(job, options, flags.vcpu_hour_price)
     else:
         run.create_pretraining_data(job, options)
-
-
-if __name__ == "__main__":
-    sys.exit(run_main("data", main, sys.argv[1:]))

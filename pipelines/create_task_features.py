@@ -1,9 +1,7 @@
 """`beambert features`: makes features to fine-tune on of the files of a task, with Apache Beam."""
 
-import sys
 from collections.abc import Sequence
 
-from beambert.cli import run_main
 from beambert.flags import FlagParser, read_job
 from beambert.pipelines.running import BEAM_HELP, beam_options
 from beambert.pipelines.task_jobs import FeaturesJob
@@ -59,7 +57,3 @@ def main(argv: Sequence[str]) -> None:
         options = beam_options(beam_flags, parser.flags)
         from beambert.pipelines.features import create_task_features
     create_task_features(job, options)
-
-
-if __name__ == "__main__":
-    sys.exit(run_main("features", main, sys.argv[1:]))

@@ -1,9 +1,7 @@
 """`beambert vocab` learns a vocabulary or a tokenizer from a corpus, with Apache Beam."""
 
-import sys
 from collections.abc import Sequence
 
-from beambert.cli import run_main
 from beambert.errors import InputError
 from beambert.flags import FlagParser, parse_bool, read_job
 from beambert.pipelines.corpus.sources import add_input_flags
@@ -115,7 +113,3 @@ def main(argv: Sequence[str]) -> None:
         options = beam_options(beam_flags, parser.flags)
         from beambert.pipelines.vocabulary_learning.run import create_vocabulary
     create_vocabulary(job, options)
-
-
-if __name__ == "__main__":
-    sys.exit(run_main("vocab", main, sys.argv[1:]))

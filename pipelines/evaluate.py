@@ -1,6 +1,6 @@
 """`beambert evaluate`: evaluates a fine-tuned model on a task by slice, and decides its blessing.
 
-    python -m beambert.pipelines.evaluate --task=sst-2 --data_dir=glue/SST-2 --model=models/sst-2 \
+    beambert evaluate --task=sst-2 --data_dir=glue/SST-2 --model=models/sst-2 \
         --output=evaluation/sst-2 --metric=accuracy --threshold=0.8
 
 A Beam pipeline predicts every example with the model's SavedModel and keeps the predictions as
@@ -19,11 +19,10 @@ checks the thresholds. The output folder holds
 import argparse
 import math
 import os
-import sys
 from collections.abc import Sequence
 from typing import Any
 
-from beambert import cli, flags
+from beambert import flags
 from beambert.errors import InputError
 from beambert.folders import BLESSED, NOT_BLESSED, REPORT_FILE
 from beambert.pipelines import running
@@ -216,7 +215,3 @@ def _summary_line(name: str, part: dict[str, Any], widths: dict[str, int]) -> st
     interval = part["intervals_95"][next(iter(widths))]
     scores.insert(1, f"{' - '.join(map(written, interval or [])):>20}")
     return f"{name:<32.32}{part['example_count']:>9}" + "".join(scores)
-
-
-if __name__ == "__main__":
-    sys.exit(cli.run_main("evaluate", main, sys.argv[1:]))

@@ -1,9 +1,7 @@
 """`beambert predict`: answers all texts of some files with a fine-tuned model, on Apache Beam."""
 
-import sys
 from collections.abc import Sequence
 
-from beambert.cli import run_main
 from beambert.flags import TRUST_MODEL, FlagParser, read_job
 from beambert.pipelines.running import BEAM_HELP, beam_options
 from beambert.pipelines.task_jobs import FILE, LINE, PredictionJob
@@ -92,7 +90,3 @@ def main(argv: Sequence[str]) -> None:
     if counts["rejects"]:
         why += f", see why in {job.output}/rejects-*.jsonl"
     print(f"{job.output}: {counts['answers']:,} answers, {counts['rejects']:,} rejects{why}")
-
-
-if __name__ == "__main__":
-    sys.exit(run_main("predict", main, sys.argv[1:]))

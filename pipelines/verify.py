@@ -1,9 +1,7 @@
 """`beambert verify`: finished records -> figures, faults and warnings, with Apache Beam."""
 
-import sys
 from collections.abc import Sequence
 
-from beambert.cli import run_main
 from beambert.flags import FlagParser, read_job
 from beambert.pipelines.running import BEAM_HELP, beam_options
 from beambert.pipelines.verification.job import JSON_FILE, OUTPUT_ENDING, PAGE_FILE, VerificationJob
@@ -65,7 +63,3 @@ def main(argv: Sequence[str]) -> None:
         from beambert.pipelines.verification.run import verify_records
     if verify_records(job, options)["faults"]:
         raise SystemExit(STATUS_OF_FAULTS)
-
-
-if __name__ == "__main__":
-    sys.exit(run_main("verify", main, sys.argv[1:]))

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 from beambert import locks
-from beambert.cli import run_main
 from beambert.console import counted, duration
 from beambert.deploy.retraining.planning import parse_date, plan
 from beambert.deploy.retraining.runs import (
@@ -409,7 +408,3 @@ def main(argv: Sequence[str]) -> None:
     except locks.BusyError as error:
         print(f"beambert retrain: {error}", file=sys.stderr)
         raise SystemExit(STATUS_OF_BUSY) from None
-
-
-if __name__ == "__main__":
-    sys.exit(run_main("retrain", main, sys.argv[1:]))
