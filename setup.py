@@ -66,7 +66,6 @@ EXTRAS = {
     "s3": ["boto3>=1.44"],
     "hdfs": ["hdfs>=2.7"],
     # Pipelines in Beam YAML, docs/python.md. Of these, the lock has what the tests need.
-    "yaml": ["apache-beam[yaml]>=2.77"],
     # The tests and checks; the emulator stands in for gs://. Beam YAML needs Jinja and schemas.
     "test": [
         "gcp-storage-emulator",
@@ -121,7 +120,7 @@ setup(
     python_requires=">=3.11,<3.14",
     packages=find_packages(include=["beambert", "beambert.*"]),
     # The annotations are for type checkers, too.
-    package_data={"beambert": ["py.typed"], "beambert.pipelines": ["*.yaml"]},
+    package_data={"beambert": ["py.typed"]},
     install_requires=REQUIREMENTS,
     extras_require=EXTRAS,
     entry_points={"console_scripts": ["beambert=beambert.cli:main"]},

@@ -23,23 +23,23 @@ if TYPE_CHECKING:  # the same names as in the table below, for type checkers and
     from beambert.pipelines.evaluation.blessing import Threshold as Threshold
     from beambert.pipelines.features import CreateTaskFeatures as CreateTaskFeatures
     from beambert.pipelines.prediction import Predict as Predict
-    from beambert.pipelines.pretraining_data.graph import (
+    from beambert.pipelines.pretraining.graph import (
         CreatePretrainingData as CreatePretrainingData,
     )
-    from beambert.pipelines.pretraining_data.job import PretrainingDataJob as PretrainingDataJob
-    from beambert.pipelines.pretraining_data.record_parts import (
+    from beambert.pipelines.pretraining.job import PretrainingDataJob as PretrainingDataJob
+    from beambert.pipelines.pretraining.record_parts import (
         MakeBertInstances as MakeBertInstances,
     )
-    from beambert.pipelines.pretraining_data.record_parts import WriteRecords as WriteRecords
-    from beambert.pipelines.pretraining_data.rows import DocumentRow as DocumentRow
-    from beambert.pipelines.pretraining_data.rows import InstanceRow as InstanceRow
-    from beambert.pipelines.pretraining_data.rows import RejectRow as RejectRow
-    from beambert.pipelines.pretraining_data.rows import SentencesRow as SentencesRow
-    from beambert.pipelines.pretraining_data.rows import TokenizedRow as TokenizedRow
-    from beambert.pipelines.pretraining_data.text_parts import Deduplicate as Deduplicate
-    from beambert.pipelines.pretraining_data.text_parts import ReadDocuments as ReadDocuments
-    from beambert.pipelines.pretraining_data.text_parts import SplitSentences as SplitSentences
-    from beambert.pipelines.pretraining_data.text_parts import Tokenize as Tokenize
+    from beambert.pipelines.pretraining.record_parts import WriteRecords as WriteRecords
+    from beambert.pipelines.pretraining.text_parts import Deduplicate as Deduplicate
+    from beambert.pipelines.pretraining.text_parts import DocumentRow as DocumentRow
+    from beambert.pipelines.pretraining.text_parts import InstanceRow as InstanceRow
+    from beambert.pipelines.pretraining.text_parts import ReadDocuments as ReadDocuments
+    from beambert.pipelines.pretraining.text_parts import RejectRow as RejectRow
+    from beambert.pipelines.pretraining.text_parts import SentencesRow as SentencesRow
+    from beambert.pipelines.pretraining.text_parts import SplitSentences as SplitSentences
+    from beambert.pipelines.pretraining.text_parts import Tokenize as Tokenize
+    from beambert.pipelines.pretraining.text_parts import TokenizedRow as TokenizedRow
     from beambert.pipelines.task_jobs import EvaluationJob as EvaluationJob
     from beambert.pipelines.task_jobs import FeaturesJob as FeaturesJob
     from beambert.pipelines.task_jobs import PredictionJob as PredictionJob
@@ -70,38 +70,38 @@ if TYPE_CHECKING:  # the same names as in the table below, for type checkers and
 # name -> the module that has it
 _MODULES = {
     "Budget": "beambert.trainer.pretraining.job",
-    "CreatePretrainingData": "beambert.pipelines.pretraining_data.graph",
+    "CreatePretrainingData": "beambert.pipelines.pretraining.graph",
     "CreateTaskFeatures": "beambert.pipelines.features",
-    "Deduplicate": "beambert.pipelines.pretraining_data.text_parts",
-    "DocumentRow": "beambert.pipelines.pretraining_data.rows",
+    "Deduplicate": "beambert.pipelines.pretraining.text_parts",
+    "DocumentRow": "beambert.pipelines.pretraining.text_parts",
     "Embed": "beambert.embedding_in_beam",
     "EmbeddingJob": "beambert.embedding_job",
     "EvaluationJob": "beambert.pipelines.task_jobs",
     "FeaturesJob": "beambert.pipelines.task_jobs",
     "FinetuningJob": "beambert.trainer.finetuning.job",
     "InputError": "beambert.errors",
-    "InstanceRow": "beambert.pipelines.pretraining_data.rows",
+    "InstanceRow": "beambert.pipelines.pretraining.text_parts",
     "LearnVocabulary": "beambert.pipelines.vocabulary_learning.graph",
     "LoopConfig": "beambert.trainer.loop.config",
-    "MakeBertInstances": "beambert.pipelines.pretraining_data.record_parts",
+    "MakeBertInstances": "beambert.pipelines.pretraining.record_parts",
     "OptimizerConfig": "beambert.trainer.loop.config",
     "Predict": "beambert.pipelines.prediction",
     "PredictionJob": "beambert.pipelines.task_jobs",
-    "PretrainingDataJob": "beambert.pipelines.pretraining_data.job",
+    "PretrainingDataJob": "beambert.pipelines.pretraining.job",
     "PretrainingJob": "beambert.trainer.pretraining.job",
-    "ReadDocuments": "beambert.pipelines.pretraining_data.text_parts",
-    "RejectRow": "beambert.pipelines.pretraining_data.rows",
+    "ReadDocuments": "beambert.pipelines.pretraining.text_parts",
+    "RejectRow": "beambert.pipelines.pretraining.text_parts",
     "Searcher": "beambert.trainer.retrieval.searching",
-    "SentencesRow": "beambert.pipelines.pretraining_data.rows",
-    "SplitSentences": "beambert.pipelines.pretraining_data.text_parts",
+    "SentencesRow": "beambert.pipelines.pretraining.text_parts",
+    "SplitSentences": "beambert.pipelines.pretraining.text_parts",
     "Threshold": "beambert.pipelines.evaluation.blessing",
-    "Tokenize": "beambert.pipelines.pretraining_data.text_parts",
-    "TokenizedRow": "beambert.pipelines.pretraining_data.rows",
+    "Tokenize": "beambert.pipelines.pretraining.text_parts",
+    "TokenizedRow": "beambert.pipelines.pretraining.text_parts",
     "TrainingFolders": "beambert.trainer.loop.config",
     "VerificationJob": "beambert.pipelines.verification.job",
     "VerifyRecords": "beambert.pipelines.verification.run",
     "VocabularyJob": "beambert.pipelines.vocabulary_learning.job",
-    "WriteRecords": "beambert.pipelines.pretraining_data.record_parts",
+    "WriteRecords": "beambert.pipelines.pretraining.record_parts",
     "compare": "beambert.trainer.comparing",
     "create_pretraining_data": "beambert.functions",
     "create_task_features": "beambert.functions",

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
 
     from beambert.embedding_job import EmbeddingJob
-    from beambert.pipelines.pretraining_data.job import PretrainingDataJob
+    from beambert.pipelines.pretraining.job import PretrainingDataJob
     from beambert.pipelines.task_jobs import EvaluationJob, FeaturesJob, PredictionJob
     from beambert.pipelines.verification.job import VerificationJob
     from beambert.pipelines.vocabulary_learning.job import VocabularyJob
@@ -49,7 +49,7 @@ def create_pretraining_data(
     Raises:
       InputError: a folder holds something else, or an input cannot be used.
     """
-    _run("pretraining_data.run", "create_pretraining_data", job, options)
+    _run("pretraining.run", "create_pretraining_data", job, options)
 
 
 @logging_restored()

@@ -58,9 +58,9 @@ def run_core(paths: list[str], vocabulary: object, folder: pathlib.Path, dupe_fa
     from beambert.pipelines.corpus.documents import Document
     from beambert.pipelines.corpus.encodings import SAMPLE_BYTES
     from beambert.pipelines.corpus.formats import recognise
-    from beambert.pipelines.instances import building, compact_documents
-    from beambert.pipelines.instances import parameters as shards_parameters
-    from beambert.pipelines.instances.masking import TokenIds
+    from beambert.pipelines.pretraining import documents as compact
+    from beambert.pipelines.pretraining import instances
+    from beambert.pipelines.pretraining.masks import TokenIds
     from beambert.pipelines.records.encoding import RecordWriter, encode_examples
     from beambert.pipelines.text.sentences import split_sentences
     from beambert.pipelines.tokenizers.wordpiece import Tokenizer
@@ -80,21 +80,19 @@ def run_core(paths: list[str], vocabulary: object, folder: pathlib.Path, dupe_fa
         watch.lap("split")
         tokens, lengths = tokenizer.tokenize_batch([s for each in split for s in each])
         watch.lap("tokenize")
-        compact = compact_documents.compact_documents(split, tokens, lengths, len(vocabulary))
-        parts.append(compact_documents.CompactDocuments.unpack(compact.pack()))
+        packed = compact.compact_documents(split, tokens, lengths, len(vocabulary))
+        parts.append(compact.CompactDocuments.unpack(packed.pack()))
         watch.lap("pack")
         sentences += split
-    used, made = building.DocumentCounts(), building.InstanceCounts()
-    parameters = shards_parameters.InstanceParameters(dupe_factor=dupe_factor)
+    used, made = instances.DocumentCounts(), instances.InstanceCounts()
+    parameters = instances.InstanceParameters(dupe_factor=dupe_factor)
     with open(folder / "core.tfrecord", "wb") as file:
         writer = RecordWriter(file)
-        ordered = building.order_documents(
-            compact_documents.CompactDocuments.concatenate(parts), ids, used
-        )
+        ordered = instances.order_documents(compact.CompactDocuments.concatenate(parts), ids, used)
         watch.lap("order")
-        pairs = building.pair_documents(ordered, parameters, 0, made)
+        pairs = instances.pair_documents(ordered, parameters, 0, made)
         watch.lap("pairs")
-        for rows in building.build_instances(ordered.tokens, pairs, ids, parameters, 0, made):
+        for rows in instances.build_instances(ordered.tokens, pairs, ids, parameters, 0, made):
             watch.lap("masks")
             examples = encode_examples(rows)
             watch.lap("encode")

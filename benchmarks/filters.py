@@ -68,16 +68,16 @@ def job_seconds(texts: Sequence[str], vocab_file: str, passes: int) -> float:
 
     from beambert import storage
     from beambert.pipelines.corpus.documents import Document
-    from beambert.pipelines.instances.building import (
+    from beambert.pipelines.pretraining.documents import compact_documents
+    from beambert.pipelines.pretraining.instances import (
         DocumentCounts,
         InstanceCounts,
+        InstanceParameters,
         build_instances,
         order_documents,
         pair_documents,
     )
-    from beambert.pipelines.instances.compact_documents import compact_documents
-    from beambert.pipelines.instances.masking import TokenIds
-    from beambert.pipelines.instances.parameters import InstanceParameters
+    from beambert.pipelines.pretraining.masks import TokenIds
     from beambert.pipelines.records.encoding import encode_examples
     from beambert.pipelines.text.preparation import TextOptions, prepare_documents
     from beambert.pipelines.tokenizers.encoding import make_tokenizer, tokenize_documents
@@ -107,7 +107,7 @@ def filters_of(
     evaluation: Sequence[str],
 ) -> dict[str, Callable[[Sequence[str]], int]]:
     """Returns name -> function from texts to the number of those that it drops or changes."""
-    from beambert.pipelines.pretraining_data.evaluation_texts import EvaluationTexts
+    from beambert.pipelines.pretraining.evaluation_texts import EvaluationTexts
     from beambert.pipelines.text import filters, scrubbing
 
     def dropping(settings: filters.FilterSettings) -> Callable[[Sequence[str]], int]:
@@ -139,7 +139,7 @@ def filters_of(
 
 def plainly_shared(texts: Sequence[str], evaluation: Sequence[str]) -> int:
     """Returns the number of texts that share 13 words with evaluation files, by sets of words."""
-    from beambert.pipelines.pretraining_data.evaluation_texts import RUN_WORDS, texts_of
+    from beambert.pipelines.pretraining.evaluation_texts import RUN_WORDS, texts_of
 
     def runs(text: str) -> set[tuple[str, ...]]:
         words = _WORD.findall(text.lower())

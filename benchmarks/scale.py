@@ -1,14 +1,10 @@
-"""What would records of 20 GB, 200 GB and 2 TB of text take on Dataflow: hours, requests, dollars?
+"""How long do the serial parts of `beambert data` take for many input files and shards?
 
-    python -m benchmarks.scale --input='wiki/wiki_*' --vocab_file=vocab.txt
-    python -m benchmarks.scale --vocab_file=vocab.txt --files=1000 --gigabytes=20 --workers=10
+    python -m benchmarks.scale --vocab_file=vocab.txt --files=1000,10000
 
-Three things are measured here. The work is that of a sample of the corpus on one core, for records
-of 128 and of 512 tokens and five passes. The serial parts (plan, last step, renaming and deleting
-files) are run for some numbers of local files, and as many shards. Their times are seconds of the
-processor, so that other programs don't count; their memory is the greatest of this process so far,
-with its libraries. The rest is arithmetic: the model that `beambert data --dry_run` uses. Dataflow
-itself is not called, and the start of its machines is not in the hours.
+The serial parts (plan, last step, renaming and deleting files) are run for some numbers of local
+files, and as many shards. Their times are seconds of the processor, so that other programs don't
+count; their memory is the greatest of this process so far, with its libraries.
 """
 
 import itertools
@@ -22,10 +18,6 @@ from collections.abc import Callable, Iterator, Sequence
 from beambert.flags import FlagParser
 from benchmarks import measuring
 
-# Size of the input files of the corpora that are predicted.
-INPUT_FILE_BYTES = 100e6
-# The predicted job.
-LENGTHS, DUPE_FACTOR = (128, 512), 5
 # Number of shards to add up at a time, as workers do.
 SHARDS_AT_A_TIME = 1000
 
@@ -40,10 +32,10 @@ def timed(work: Callable[[], object]) -> float:
 def measure_serial(count: int, vocab_file: str, folder: pathlib.Path) -> dict[str, float]:
     """Returns the seconds of the serial parts for so many inputs, and as many shards."""
     from beambert import storage
-    from beambert.pipelines.pretraining_data.finishing import FinishFolders
-    from beambert.pipelines.pretraining_data.job import PretrainingDataJob
-    from beambert.pipelines.pretraining_data.plan import find_inputs, make_plan
-    from beambert.pipelines.pretraining_data.shard_counts import add_shards
+    from beambert.pipelines.pretraining.finishing import FinishFolders
+    from beambert.pipelines.pretraining.job import PretrainingDataJob
+    from beambert.pipelines.pretraining.plan import find_inputs, make_plan
+    from beambert.pipelines.pretraining.shards import add_shards
     from beambert.storage import TEMPORARY_PREFIX
 
     for number in range(count):
@@ -65,7 +57,7 @@ def measure_serial(count: int, vocab_file: str, folder: pathlib.Path) -> dict[st
     pipeline_bytes = translated_bytes(job, plan)
     read = Counter(read=count, coverage=expected(plan.inputs))
     shards = add_shards(map(add_shards, batched(made_shards(plan.layout))))
-    finish = FinishFolders(plan.manifest, plan.layout)
+    finish = FinishFolders(plan)
     seconds["finish"] = timed(lambda: list(finish.process(None, shards, read, [])))
     info = folder / "records" / "info.json"
 
@@ -93,7 +85,7 @@ def translated_bytes(job: object, plan: object) -> int:
     """Returns the size of the pipeline that a runner would get, which holds the claimed job."""
     import apache_beam as beam
 
-    from beambert.pipelines.pretraining_data.graph import CreatePretrainingData
+    from beambert.pipelines.pretraining.graph import CreatePretrainingData
 
     pipeline = beam.Pipeline()
     _ = pipeline | CreatePretrainingData(job, plan=plan)
@@ -115,7 +107,7 @@ def expected(inputs: Sequence) -> int:
 
 def made_shards(layout: object) -> Iterator[object]:
     """Yields the counts of each shard of a layout, as if each had one document."""
-    from beambert.pipelines.pretraining_data.shard_counts import FolderCounts, ShardCounts
+    from beambert.pipelines.pretraining.shards import FolderCounts, ShardCounts
     from beambert.pipelines.records.statistics import RecordStatistics
 
     documents = {"documents": 1, "duplicates": 0, "near_duplicates": 0, "sentences": 1}
@@ -132,55 +124,6 @@ def made_shards(layout: object) -> Iterator[object]:
         yield ShardCounts(documents, {folder.path: counts})
 
 
-def predict(paths: list[str], vocab_file: str, gigabytes: float, workers: int) -> dict:
-    """Returns what a corpus of so many gigabytes would take, by a sample of some files."""
-    from beambert.pipelines.input_files import InputFile
-    from beambert.pipelines.pretraining_data import dataflow_cost, estimate
-    from beambert.pipelines.pretraining_data.job import PretrainingDataJob
-    from beambert.pipelines.pretraining_data.plan import default_num_shards, find_inputs, make_plan
-
-    job = PretrainingDataJob(
-        vocab_file, "records", tuple(paths), max_seq_length=LENGTHS, dupe_factor=DUPE_FACTOR
-    )
-    plan = make_plan(job, *find_inputs(job))
-    found = SAMPLES.get(tuple(paths)) or estimate.estimate(
-        plan.inputs,
-        plan.manifest.vocabulary,
-        plan.read_options(),
-        plan.text_options,
-        plan.layout,
-    )
-    SAMPLES[tuple(paths)] = found
-    total = gigabytes * 1e9
-    sampled = found.share * sum(file.bytes for file in plan.inputs)
-    inputs = round(total / INPUT_FILE_BYTES)
-    shards = default_num_shards([InputFile("text", round(total))])
-    record_files = shards * len(LENGTHS)
-    size = estimate.job_size(found, total / sampled, total, inputs, shards, record_files)
-    machines = dataflow_cost.Workers("n2-standard-4", 4, workers, *dataflow_cost.list_price())
-    cost = dataflow_cost.predict(size, machines)
-    return {
-        "gigabytes": gigabytes,
-        "shards": shards,
-        "gigabytes_from_and_to_storage": round((size.input_bytes + size.record_bytes) / 1e9, 1),
-        "workers": workers,
-        "hours": round(cost.seconds / 3600, 2),
-        "serial_seconds": round(size.serial_seconds, 1),
-        "vcpu_hours": round(cost.vcpu_hours, 1),
-        "shuffled_gigabytes": round(size.shuffled_bytes / 1e9, 1),
-        "requests": size.read_requests + size.write_requests,
-        "dollars": {
-            "workers": round(cost.worker_dollars, 2),
-            "shuffle": round(cost.shuffle_dollars, 2),
-            "requests": round(cost.request_dollars, 2),
-        },
-    }
-
-
-# Input files -> estimate, because one sample serves all predictions.
-SAMPLES: dict[tuple[str, ...], object] = {}
-
-
 def build_parser() -> FlagParser:
     """Returns the parser of the benchmark's flags."""
     parser = measuring.flag_parser("scale", __doc__)
@@ -189,7 +132,6 @@ def build_parser() -> FlagParser:
     def numbers(text: str) -> list[float]:
         return [float(number) for number in text.split(",")]
 
-    add("--input", default="demo-output/corpus/*.jsonl", help="corpus (default: %(default)s)")
     add(
         "--vocab_file",
         default="demo-output/vocab.txt",
@@ -201,33 +143,24 @@ def build_parser() -> FlagParser:
         default=[1e3, 1e4, 1e5],
         help="numbers of files, with commas (default: 1000,10000,100000)",
     )
-    add(
-        "--gigabytes",
-        type=numbers,
-        default=[16, 20, 200, 2000],
-        help="sizes of the text to predict, with commas (default: 16,20,200,2000)",
-    )
-    add("--workers", type=int, default=50, help="workers of four vCPUs (default: %(default)s)")
     measuring.add_results_flag(parser)
     return parser
 
 
 def main(argv: Sequence[str]) -> None:
-    """Measures, predicts and prints.
+    """Measures and prints.
 
     Raises:
-      InputError: there is no corpus or no vocabulary.
+      InputError: there is no vocabulary.
     """
     parser = build_parser()
     flags = parser.parse_args(list(argv))
-    paths = measuring.files_of("--input", [flags.input])
     [vocab_file] = measuring.files_of("--vocab_file", [flags.vocab_file])
     serial = []
     for count in flags.files:
         with tempfile.TemporaryDirectory() as temporary:
             serial.append(measure_serial(int(count), vocab_file, pathlib.Path(temporary)))
-    predicted = [predict(paths, vocab_file, size, flags.workers) for size in flags.gigabytes]
-    result = {"serial": serial, "predicted": predicted}
+    result = {"serial": serial}
     print(measuring.write_results(flags.results, parser, argv, result))
 
 

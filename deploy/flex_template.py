@@ -14,7 +14,7 @@ from beambert.flags import Flag
 
 TEMPLATES = ("vocab", "data", "verify")
 # Flags without a parameter: they end the command before it starts a job.
-LEFT_OUT = ("dry_run", "vcpu_hour_price")
+LEFT_OUT = ("dry_run",)
 # Types of parameters that Dataflow's console checks before it starts a job.
 PARAMETER_TYPES = {"vocab_file": "GCS_READ_FILE"}
 

@@ -6,8 +6,8 @@ from random import Random
 
 import numpy as np
 
-from beambert.pipelines.instances.masking import TokenIds, assemble_rows, mask_rows, with_frame
-from beambert.pipelines.instances.pairs import Balance, PairCounts, build_pairs
+from beambert.pipelines.pretraining.masks import TokenIds, assemble_rows, mask_rows, with_frame
+from beambert.pipelines.pretraining.pairs import Balance, PairCounts, build_pairs
 from beambert.pipelines.records.contract import (
     IS_NEXT,
     MASK_SHARE,

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from beambert.explore.records import RecordBrowser
     from beambert.model.pretrainer import BertPretrainer
     from beambert.model.replaced_tokens import ElectraPretrainer
-    from beambert.pipelines.instances.masking import TokenIds
+    from beambert.pipelines.pretraining.masks import TokenIds
     from beambert.pipelines.records.figures import MadeWith
     from beambert.pipelines.tokenizers.wordpiece import Tokenizer
 
@@ -201,7 +201,7 @@ class Material:
 
     def token_ids(self, name: str) -> "TokenIds":
         """Returns the special ids of a model's vocabulary, or of that of `NO_MODEL`."""
-        from beambert.pipelines.instances.masking import TokenIds
+        from beambert.pipelines.pretraining.masks import TokenIds
 
         vocabulary = self.language_of(name).vocabulary
         return self._once(("ids", vocabulary.name), lambda: TokenIds.of(vocabulary))

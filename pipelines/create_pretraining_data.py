@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from beambert.errors import InputError
 from beambert.flags import FlagGroup, FlagParser, parse_bool, read_job
 from beambert.pipelines.corpus.sources import add_input_flags
-from beambert.pipelines.instances.parameters import CORPUS, MASKS, RECORDED_PAIRS, SOURCE
-from beambert.pipelines.pretraining_data.job import PretrainingDataJob
+from beambert.pipelines.pretraining.instances import CORPUS, MASKS, PAIRS, SOURCE
+from beambert.pipelines.pretraining.job import PretrainingDataJob
 from beambert.pipelines.records.contract import EVAL_FOLDER
 from beambert.pipelines.running import BEAM_HELP, beam_options
 from beambert.pipelines.text.preparation import add_text_flags
@@ -39,11 +39,9 @@ EXAMPLES = """examples:
       --weights=wiki=0.7,books=0.3 --max_epochs_per_source=20 --eval_fraction=0.02 \\
       --vocab_file=vocab.txt --output=records
 
-  # only new files; estimate the size, time and cost of the job on Dataflow without running it
+  # only new files; estimate the size and time of the job without running it
   beambert data --input='gs://bucket/text/*' --since='gs://bucket/records/*' \\
-      --vocab_file=vocab.txt --output=gs://bucket/records/2 --dry_run \\
-      --runner=DataflowRunner --project=P --region=R --temp_location=gs://bucket/tmp \\
-      --machine_type=n2-standard-4 --max_num_workers=50
+      --vocab_file=vocab.txt --output=gs://bucket/records/2 --dry_run
 """
 
 
@@ -169,16 +167,10 @@ def _add_instance_flags(group: FlagGroup) -> None:
         help="the original script's flag for --masks=whole_word (default: %(default)s)",
     )
     add(
-        "--do_span_mask",
-        type=parse_bool,
-        default=defaults.do_span_mask,
-        help="another name of --masks=span (default: %(default)s)",
-    )
-    add(
         "--pairs",
-        choices=list(RECORDED_PAIRS),
+        choices=PAIRS,
         default=defaults.pairs,
-        help="rules for pairs and masks; next (or balanced, its older name): half of the pairs are "
+        help="rules for pairs and masks; next: half of the pairs are "
         "next sentences, and [UNK] and other special tokens are neither predicted nor put in place "
         "of a masked token; reference: the rules of the original script, including its flaws; "
         "none: no pairs and no label, but full sentences of one or more documents, as RoBERTa has "
@@ -237,14 +229,7 @@ def _add_output_flags(group: FlagGroup) -> None:
         "--dry_run",
         action="store_true",
         help="read a sample, estimate instances, bytes and time, and write nothing; ignores "
-        "--duplicates; with --runner=DataflowRunner also estimate the job's steps and cost, and "
-        "send nothing",
-    )
-    add(
-        "--vcpu_hour_price",
-        type=float,
-        metavar="DOLLARS",
-        help="price of a vCPU hour on Dataflow, for --dry_run (default: the machine's list price)",
+        "--duplicates",
     )
 
 
@@ -274,8 +259,8 @@ def main(argv: Sequence[str]) -> None:
         raise InputError("--input: missing; name the files to read, or give --source")
     with loading():
         options = beam_options(beam_flags, parser.flags)
-        from beambert.pipelines.pretraining_data import run
+        from beambert.pipelines.pretraining import run
     if flags.dry_run:
-        run.estimate_pretraining_data(job, options, flags.vcpu_hour_price)
+        run.estimate_pretraining_data(job, options)
     else:
         run.create_pretraining_data(job, options)

@@ -2,21 +2,19 @@
 
 from beambert.pipelines.features import CreateTaskFeatures
 from beambert.pipelines.prediction import Predict
-from beambert.pipelines.pretraining_data.graph import CreatePretrainingData
-from beambert.pipelines.pretraining_data.job import PretrainingDataJob
-from beambert.pipelines.pretraining_data.record_parts import MakeBertInstances, WriteRecords
-from beambert.pipelines.pretraining_data.rows import (
+from beambert.pipelines.pretraining.graph import CreatePretrainingData
+from beambert.pipelines.pretraining.job import PretrainingDataJob
+from beambert.pipelines.pretraining.record_parts import MakeBertInstances, WriteRecords
+from beambert.pipelines.pretraining.text_parts import (
+    Deduplicate,
     DocumentRow,
     InstanceRow,
+    ReadDocuments,
     RejectRow,
     SentencesRow,
-    TokenizedRow,
-)
-from beambert.pipelines.pretraining_data.text_parts import (
-    Deduplicate,
-    ReadDocuments,
     SplitSentences,
     Tokenize,
+    TokenizedRow,
 )
 from beambert.pipelines.task_jobs import FeaturesJob, PredictionJob
 from beambert.pipelines.verification.job import VerificationJob

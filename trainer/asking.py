@@ -12,7 +12,7 @@ from beambert.model.families.table import family_of
 from beambert.model.objectives import RTD
 from beambert.model.pretrainer import BertPretrainer
 from beambert.model.shapes import variable_shapes
-from beambert.pipelines.instances.masking import TokenIds
+from beambert.pipelines.pretraining.masks import TokenIds
 from beambert.pipelines.records.contract import IS_NEXT
 from beambert.pipelines.tokenizers.encoding import SubwordTokenizer, make_tokenizer
 from beambert.pipelines.tokenizers.vocabulary import MASK, Vocabulary

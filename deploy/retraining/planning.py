@@ -33,7 +33,7 @@ from beambert.errors import InputError
 from beambert.flags import read_job
 from beambert.folders import MARKER_FILE
 from beambert.pipelines import create_pretraining_data
-from beambert.pipelines.pretraining_data.job import PretrainingDataJob
+from beambert.pipelines.pretraining.job import PretrainingDataJob
 from beambert.pipelines.tasks.declarations import find_task
 from beambert.pipelines.tasks.reading import split_path
 from beambert.pipelines.tasks.task import DEV, TRAIN
@@ -273,7 +273,7 @@ def plan(
         return None
     with loading():
         from beambert.pipelines.input_files import match_inputs, match_sources
-        from beambert.pipelines.pretraining_data.since import new_inputs
+        from beambert.pipelines.pretraining.inputs import new_inputs
         from beambert.pipelines.running import beam_options
     for section in BEAM_SECTIONS:
         try:

@@ -22,7 +22,7 @@ from beambert.folders import BLESSED, MARKER_FILE, NOT_BLESSED
 from beambert.model_files import CHECKPOINTS_FOLDER
 from beambert.pipelines import evaluate
 from beambert.pipelines.corpus.sources import parse_sources
-from beambert.pipelines.instances.mixture import parse_weights
+from beambert.pipelines.pretraining.mixture import parse_weights
 from beambert.pipelines.tasks.flags import task_of
 
 PUBLISHED = "published"

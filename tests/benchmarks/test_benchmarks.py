@@ -225,18 +225,13 @@ def test_data_scale_beside_its_first_run(learned, corpus, tmp_path):
 
 
 @pytest.mark.release
-def test_scale_grows_with_the_text(learned, corpus, tmp_path):
-    flags = [f"--input={corpus}", f"--vocab_file={learned / 'vocab.txt'}", "--files=10,2000"]
-    result = measured("scale", *flags, "--gigabytes=20,200", results=tmp_path / "results.json")
+def test_the_job_does_not_grow_with_its_files(learned, tmp_path):
+    flags = [f"--vocab_file={learned / 'vocab.txt'}", "--files=10,2000"]
+    result = measured("scale", *flags, results=tmp_path / "results.json")
     few, many = result["serial"]
     assert (few["files"], many["files"]) == (10, 2000)
     # A list of so many inputs and shards would be a part of the job for each of them.
     assert many["job_megabytes"] < few["job_megabytes"] + 0.01 and many["info_megabytes"] < 1
-    one, ten = result["predicted"]
-    assert one["shards"] == 2385 and ten["shards"] == 4096
-    for name in ("vcpu_hours", "gigabytes_from_and_to_storage", "shuffled_gigabytes"):
-        assert ten[name] == pytest.approx(10 * one[name], rel=0.1)
-    assert all(dollars > 0 for dollars in ten["dollars"].values())
 
 
 @pytest.mark.release

@@ -3,7 +3,6 @@
 import json
 import os
 import pathlib
-import re
 import subprocess
 import sys
 
@@ -232,34 +231,6 @@ def test_workers_do_not_see_this_machine(root, classifier, capsys, command, flag
     local = f"--{flag}={root}/text/1.jsonl"
     assert run_command([*arguments, local]) == 2
     assert f"{local}: Dataflow's workers don't see this machine's" in capsys.readouterr().err
-
-
-@pytest.mark.slow
-def test_dry_run(gs, root, capsys):
-    """The graph, the cost and the time, and nothing is made or sent."""
-    arguments = [*commands(root, "", "dry")["data"], *BEAM_FLAGS, "--dry_run"]
-    assert run_command(arguments) == 0
-    printed = capsys.readouterr().out
-    (graph,) = re.findall("on Dataflow, .* transforms: (.*)", printed)
-    steps = dict(re.findall(r"(\w+)( \(shuffles\))?", graph))
-    assert STAGES["data"] <= set(steps)
-    shuffling = {name for name, shuffles in steps.items() if shuffles}
-    assert {"Spread", "GroupByKey", "Bands"} <= shuffling and "Tokenize" not in shuffling
-    assert re.search(r"vCPU hours .*: \$0\.\d\d at \$0\.051 each \(FlexRS, list prices", printed)
-    assert re.search(r"\d+ s on 50 n2-highmem-4, 1 of their vCPUs at work", printed)
-    assert storage.list_folder(f"{gs}/dry/records") == []
-
-
-@pytest.mark.slow
-def test_dry_run_of_sources_that_are_measured(gs, root, capsys):
-    """The model of the cost knows that the documents are read once more."""
-    storage.write_bytes(f"{gs}/corpus/more/1.jsonl", (root / "text" / "1.jsonl").read_bytes())
-    command, _, *arguments = [*commands(root, "", "dry")["data"], *BEAM_FLAGS, "--dry_run"]
-    sources = [f"--source=a={gs}/corpus/text/*", f"--source=b={gs}/corpus/more/*"]
-    told = "GB through the shuffle, written and read, the documents again to measure the sources: $"
-    for weights, is_told in (([], False), (["--weights=a=0.5,b=0.5"], True)):
-        assert run_command([command, *sources, *arguments, *weights]) == 0
-        assert (told in capsys.readouterr().out) == is_told
 
 
 def test_a_missing_project_is_a_sentence(root, capsys):

@@ -13,7 +13,7 @@ from beambert.explore.instances import (
     mask_text,
     mean_counts,
 )
-from beambert.pipelines.instances.masking import TokenIds
+from beambert.pipelines.pretraining.masks import TokenIds
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from beambert.explore.instances import make_pairs
-from beambert.pipelines.instances.masking import TokenIds
+from beambert.pipelines.pretraining.masks import TokenIds
 
 
 @pytest.fixture(scope="module")

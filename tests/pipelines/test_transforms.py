@@ -143,26 +143,14 @@ def test_more_shards_than_anyone_means():
         PretrainingDataJob("words.txt", "records", num_shards=1_000_001)
 
 
-def test_one_way_of_masking():
-    with pytest.raises(InputError, match="--do_span_mask: cannot be given beside"):
-        PretrainingDataJob("words.txt", "records", do_whole_word_mask=True, do_span_mask=True)
-
-
-@pytest.mark.parametrize(
-    ("masks", "flag", "other"),
-    [
-        ("whole_word", "do_whole_word_mask", "do_span_mask"),
-        ("span", "do_span_mask", "do_whole_word_mask"),
-    ],
-)
-def test_kinds_of_masks_have_two_names_for_the_same_records(masks, flag, other):
-    named = PretrainingDataJob("words.txt", "records", masks=masks)
-    flagged = PretrainingDataJob("words.txt", "records", **{flag: True})
+def test_the_flag_of_the_original_for_whole_words():
+    named = PretrainingDataJob("words.txt", "records", masks="whole_word")
+    flagged = PretrainingDataJob("words.txt", "records", do_whole_word_mask=True)
     assert named.lengths() == flagged.lengths()
-    assert [length.recorded()[flag] for length in named.lengths()] == [True]
-    for given in (flag, other):
-        with pytest.raises(InputError, match=f"--{given}: cannot be given beside --masks={masks}"):
-            PretrainingDataJob("words.txt", "records", masks=masks, **{given: True})
+    assert named.lengths()[0].recorded()["do_whole_word_mask"] is True
+    for masks in ("span", "none"):
+        with pytest.raises(InputError, match="--do_whole_word_mask"):
+            PretrainingDataJob("words.txt", "records", masks=masks, do_whole_word_mask=True)
 
 
 def test_the_number_of_shards_of_unknown_documents(folder):

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from beambert.pipelines.corpus.documents import Document
-from beambert.pipelines.instances.masking import TokenIds, mask_rows
-from beambert.pipelines.pretraining_data.tokenizing import DocumentTokenizer
+from beambert.pipelines.pretraining.masks import TokenIds, mask_rows
+from beambert.pipelines.pretraining.tokenizing import DocumentTokenizer
 from beambert.pipelines.text.preparation import TextOptions
 from beambert.pipelines.text.sentences import SplitText, split_sentences
 from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS, Vocabulary

@@ -5,7 +5,7 @@ import random
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from beambert.pipelines.instances.pairs import Balance, build_pairs
+from beambert.pipelines.pretraining.pairs import Balance, build_pairs
 
 corpora = st.lists(st.lists(st.integers(1, 30), min_size=1, max_size=12), min_size=1, max_size=8)
 exact = settings(derandomize=True, max_examples=200, deadline=None, database=None)

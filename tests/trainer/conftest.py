@@ -11,16 +11,16 @@ from support import small_finetuning
 
 from beambert.folders import MARKER_FILE
 from beambert.model.config import BertConfig
-from beambert.pipelines.instances.building import (
+from beambert.pipelines.pretraining.documents import HASH_BYTES, CompactDocuments
+from beambert.pipelines.pretraining.instances import (
     DocumentCounts,
     InstanceCounts,
+    InstanceParameters,
     build_instances,
     order_documents,
     pair_documents,
 )
-from beambert.pipelines.instances.compact_documents import HASH_BYTES, CompactDocuments
-from beambert.pipelines.instances.masking import TokenIds
-from beambert.pipelines.instances.parameters import InstanceParameters
+from beambert.pipelines.pretraining.masks import TokenIds
 from beambert.pipelines.records.contract import INFO_FILE, RecordsInfo, shard_name
 from beambert.pipelines.records.encoding import RecordWriter, encode_examples
 from beambert.pipelines.tokenizers.vocabulary import VOCABULARY_FILE, Vocabulary

@@ -2,7 +2,7 @@
 
 This is the dynamic masking of RoBERTa (arXiv 1907.11692, section 4.1). Records hold the text, or
 masked ids and their labels, so that the text before masking can be restored. New positions are then
-chosen by the rules of `pipelines.instances.masking`, in the graph of the input pipeline.
+chosen by the rules of `pipelines.pretraining.masks`, in the graph of the input pipeline.
 
 Legend: N rows, L max_seq_length, P prediction slots of the rules, S slots in use (the lesser of P
 and L), W words, at most L in a row.
@@ -16,8 +16,8 @@ from typing import Any
 import tensorflow as tf
 
 from beambert.errors import InputError
-from beambert.pipelines.instances.masking import TokenIds
-from beambert.pipelines.instances.parameters import REFERENCE
+from beambert.pipelines.pretraining.instances import REFERENCE
+from beambert.pipelines.pretraining.masks import TokenIds
 from beambert.pipelines.records.contract import MASK_SHARE, MASKED_LM_PROB, RANDOM_SHARE
 from beambert.trainer.loop.config import DYNAMIC, STATIC
 from beambert.trainer.pretraining.job import MASK_REPLACEMENTS, PretrainingJob

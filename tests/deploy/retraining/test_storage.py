@@ -20,8 +20,8 @@ from beambert import locks, storage
 from beambert.deploy.retraining import command, planning, workspace
 from beambert.errors import InputError
 from beambert.pipelines import create_pretraining_data, input_files
-from beambert.pipelines.pretraining_data import plan
-from beambert.pipelines.pretraining_data.since import new_inputs
+from beambert.pipelines.pretraining import plan
+from beambert.pipelines.pretraining.inputs import new_inputs
 from beambert.trainer import model_folders
 
 ROOT = pathlib.Path(__file__).parents[3]

@@ -10,7 +10,7 @@ from support.tokenizer_kinds import ALBERT, MODERNBERT, ROBERTA, XLMR, train
 from tokenizers import Tokenizer
 
 from beambert.pipelines.corpus.documents import Document
-from beambert.pipelines.pretraining_data.tokenizing import DocumentTokenizer
+from beambert.pipelines.pretraining.tokenizing import DocumentTokenizer
 from beambert.pipelines.text.cleaning import normalize_text
 from beambert.pipelines.text.preparation import LINE, TextOptions, prepare_documents
 from beambert.pipelines.text.sentences import SplitText

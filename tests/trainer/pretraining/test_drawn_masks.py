@@ -11,7 +11,7 @@ from support.small_pretraining import assert_same_weights, interrupted_and_conti
 
 from beambert.errors import InputError
 from beambert.model.flops import training_flops
-from beambert.pipelines.instances.masking import TokenIds
+from beambert.pipelines.pretraining.masks import TokenIds
 from beambert.trainer.commands.pretrain import main as pretrain_main
 from beambert.trainer.loop.config import OptimizerConfig, TrainingFolders
 from beambert.trainer.pretraining import batches as batches_module

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beambert.errors import InputError
-from beambert.pipelines.instances.masking import TokenIds, mask_rows
+from beambert.pipelines.pretraining.masks import TokenIds, mask_rows
 from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS, Vocabulary
 from beambert.trainer.pretraining import batches as batching
 from beambert.trainer.pretraining.batches import training_batches

@@ -1,1 +1,0 @@
-"""Makes pre-training instances of tokenized documents: pairs of sentences and masks."""

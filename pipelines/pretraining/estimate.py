@@ -1,0 +1,269 @@
+"""Estimates the records of a corpus from a sample, for `beambert data --dry_run`."""
+
+import dataclasses
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from beambert.console import counted, duration, size
+from beambert.pipelines.corpus.base import FilePart
+from beambert.pipelines.corpus.documents import Document, Reject, count_read
+from beambert.pipelines.corpus.reading import ReadOptions, counts_by_reason, read_part, split_file
+from beambert.pipelines.input_files import InputFile
+from beambert.pipelines.pretraining.documents import CompactDocuments
+from beambert.pipelines.pretraining.evaluation_texts import OVERLAP
+from beambert.pipelines.pretraining.finishing import describe_dropped
+from beambert.pipelines.pretraining.instances import (
+    REFERENCE,
+    DocumentCounts,
+    InstanceCounts,
+    build_instances,
+    order_documents,
+    pair_documents,
+)
+from beambert.pipelines.pretraining.masks import TokenIds
+from beambert.pipelines.pretraining.mixture import SourceRecords, source_shares
+from beambert.pipelines.pretraining.packing import SPECIAL_TOKENS_A_RECORD
+from beambert.pipelines.pretraining.pairs import SPECIAL_TOKENS_A_PAIR
+from beambert.pipelines.pretraining.plan import Plan
+from beambert.pipelines.pretraining.tokenizing import DocumentTokenizer
+from beambert.pipelines.records.contract import NONE
+from beambert.pipelines.records.encoding import RecordWriter, encode_examples
+from beambert.pipelines.text.preparation import describe_scrubbing, prepare_documents
+from beambert.pipelines.text.sentences import SplitText
+
+# Number of positions in the corpus to read at, and number of characters to read at each. These are
+# 16 MB in all, which take 10 s of a processor.
+SAMPLES = 16
+CHARACTERS_PER_SAMPLE = 1 << 20
+# Greatest number of positions where files are smaller than that.
+MOST_SAMPLES = 100
+# Least number of positions in each source of --source.
+FEWEST_SAMPLES = 4
+# The same where names are recognized, which takes a hundred times as long.
+NAMES_SAMPLES, NAMES_CHARACTERS_PER_SAMPLE = 4, 1 << 17
+
+
+@dataclasses.dataclass
+class Estimate:
+    """Estimated counts of some files, from a sample of them.
+
+    Attributes:
+      file_bytes, sampled_bytes: bytes of the files as stored, and of the sample.
+      sampled_documents: number of documents in the sample.
+      rejects: the rejected documents of the sample, as "file: detail".
+      dropped, scrubbed: number of documents of the sample that were dropped, by reason, and of
+        placeholders, by name.
+      documents, used, tokens: estimated number of documents, of those used, and of their tokens.
+      instances, record_tokens, record_bytes: max_seq_length -> estimated number of instances, of
+        their tokens without special ones and padding, and bytes of the records.
+      seconds: estimated time of the work on one processor.
+      reading_seconds: the part of it until documents are tokenized.
+    """
+
+    file_bytes: int = 0
+    sampled_bytes: int = 0
+    sampled_documents: int = 0
+    rejects: list[str] = dataclasses.field(default_factory=list)
+    dropped: Counter[str] = dataclasses.field(default_factory=Counter)
+    scrubbed: Counter[str] = dataclasses.field(default_factory=Counter)
+    documents: float = 0.0
+    used: float = 0.0
+    tokens: float = 0.0
+    instances: Counter[int] = dataclasses.field(default_factory=Counter)
+    record_tokens: Counter[int] = dataclasses.field(default_factory=Counter)
+    record_bytes: Counter[int] = dataclasses.field(default_factory=Counter)
+    seconds: float = 0.0
+    reading_seconds: float = 0.0
+
+    def __add__(self, other: "Estimate") -> "Estimate":
+        """Returns the counts of the files of both."""
+        fields = (field.name for field in dataclasses.fields(self))
+        return Estimate(*(getattr(self, name) + getattr(other, name) for name in fields))
+
+
+class _ByteCount:
+    """Counts the bytes read, in place of a `ProgressTally`."""
+
+    bytes = 0
+
+    def add(self, **counts: int) -> None:
+        self.bytes += counts.get("bytes", 0)
+
+
+class _Nowhere:
+    """A file that discards what is written."""
+
+    def write(self, data: bytes) -> int:
+        return len(data)
+
+
+def choose_parts(
+    inputs: Sequence[InputFile], options: ReadOptions, samples: int = SAMPLES
+) -> list[FilePart]:
+    """Returns up to `samples` parts at positions evenly spread over the bytes of the corpus."""
+    total = sum(file.bytes for file in inputs)
+    targets = [total * (2 * n + 1) / (2 * samples) for n in range(samples)]
+    chosen, position = [], 0
+    for file in inputs:
+        here = [t - position for t in targets if position <= t < position + file.bytes]
+        parts = split_file(file, options) if here else []
+        # Each position belongs to the last part that starts at or before it.
+        found = {max((p for p in parts if p.start <= t), key=lambda p: p.start) for t in here}
+        chosen += sorted(found, key=lambda part: part.start)
+        position += file.bytes
+    return chosen
+
+
+def estimate(plan: Plan) -> tuple[Estimate, Mapping[str, Any]]:
+    """Makes instances of a sample of the corpus without writing them.
+
+    Returns:
+      the estimate, and with --source name -> counts and shares of each source in the records of the
+      first length, see `mixture.source_shares`.
+
+    Raises:
+      InputError: a file cannot be read, or the sample of a source has no instance.
+    """
+    mixture = plan.job.mixture
+    if mixture is None:
+        return sample_files(plan, plan.inputs, SAMPLES), {}
+    by_source = plan.inputs_by_source()
+    samples = max(FEWEST_SAMPLES, SAMPLES // len(by_source))
+    found = [sample_files(plan, files, samples) for files in by_source]
+    sources: Mapping[str, Any] = {}
+    for parameters in plan.layout.lengths:
+        length, dupe_factor = parameters.max_seq_length, parameters.dupe_factor
+        sizes = [round(each.record_tokens[length] / dupe_factor) for each in found]
+        for each, passes in zip(found, mixture.passes(sizes, dupe_factor), strict=True):
+            for counts in (each.instances, each.record_tokens, each.record_bytes):
+                counts[length] *= passes / dupe_factor
+        if not sources:
+            records = [
+                SourceRecords(round(each.instances[length]), round(each.record_tokens[length]))
+                for each in found
+            ]
+            sources = source_shares(mixture, records, sizes, dupe_factor, has_label=False)
+    return sum(found, Estimate()), sources
+
+
+def sample_files(plan: Plan, files: Sequence[InputFile], samples: int) -> Estimate:
+    """Makes instances of a sample of some files, and returns what all of them would give.
+
+    Args:
+      plan: plan of the job.
+      files: the files.
+      samples: number of positions to read at; up to `MOST_SAMPLES` where files are small.
+
+    Raises:
+      InputError: a file cannot be read.
+    """
+    vocabulary, options = plan.vocabulary, plan.text_options
+    tokenizer = DocumentTokenizer(vocabulary, options)
+    tokenizer.tokenize([SplitText(["The first call is slow."])])
+    started = time.process_time()  # Other processes of the machine don't count.
+    most = CHARACTERS_PER_SAMPLE
+    if options.scrub_model:
+        most, samples = NAMES_CHARACTERS_PER_SAMPLE, min(samples, NAMES_SAMPLES)
+    found = Estimate(file_bytes=sum(file.bytes for file in files))
+    total = max(1, found.file_bytes)
+    samples = max(samples, min(MOST_SAMPLES, samples * most * len(files) // total))
+    counts: Counter[str] = Counter()
+    progress, batches = _ByteCount(), [CompactDocuments.empty()]
+    # Documents in a byte of each part, and number of positions in it.
+    densities, weights = [], []
+    for part in choose_parts(files, plan.read_options(), samples):
+        sample, characters = [], 0
+        documents_before, bytes_before = counts["read"], progress.bytes
+        for document in read_part(part, plan.read_options(), progress):
+            count_read(document, counts)
+            if isinstance(document, Document):
+                sample.append(document)
+                characters += len(document.text)
+            elif isinstance(document, Reject):
+                found.rejects.append(f"{part.file.path}: {document.detail}")
+            if characters >= most:
+                break
+        if read := progress.bytes - bytes_before:
+            densities.append((counts["read"] - documents_before) / read)
+            weights.append(max(1, part.bytes * samples / total))
+        if plan.evaluation:
+            overlaps = plan.evaluation.find([document.text for document in sample])
+            counts["dropped " + OVERLAP] += len(overlaps)
+            sample = [each for number, each in enumerate(sample) if number not in overlaps]
+        if prepared := prepare_documents(sample, options, counts):
+            batches.append(tokenizer.tokenize(prepared))
+    used, scale = DocumentCounts(), total / max(1, progress.bytes)
+    found.reading_seconds = scale * (time.process_time() - started)
+    ids = TokenIds.of(vocabulary, plan.job.pairs == REFERENCE)
+    documents = order_documents(CompactDocuments.concatenate(batches), ids, used)
+    for parameters in plan.layout.lengths:
+        made, writer = InstanceCounts(), RecordWriter(_Nowhere(), plan.job.compression)
+        pairs = pair_documents(documents, parameters, 0, made)
+        marks = documents.begins_word
+        for rows in build_instances(documents.tokens, pairs, ids, parameters, 0, made, marks):
+            writer.write(encode_examples(rows))
+        length = parameters.max_seq_length
+        special = SPECIAL_TOKENS_A_RECORD if parameters.pairs == NONE else SPECIAL_TOKENS_A_PAIR
+        found.instances[length] = scale * made.instances
+        found.record_tokens[length] = scale * (made.filled_tokens - special * made.instances)
+        found.record_bytes[length] = scale * writer.bytes
+    found.sampled_bytes, found.sampled_documents = progress.bytes, counts["read"]
+    found.dropped = Counter(counts_by_reason(counts, "dropped "))
+    found.scrubbed = Counter(counts_by_reason(counts, "scrubbed "))
+    # Large files are in the sample more often than small ones.
+    found.documents = total * np.average(densities, weights=weights) if densities else 0.0
+    found.used = found.documents * used.documents / max(1, counts["read"])
+    found.tokens = scale * used.tokens
+    found.seconds = scale * (time.process_time() - started)
+    return found
+
+
+def largest_whole_file(plan: Plan) -> InputFile | None:
+    """Returns the largest compressed file if only one process can read it; None without one."""
+    compressed = [file for file in plan.inputs if file.is_compressed]
+    largest = max(compressed, key=lambda file: file.bytes, default=None)
+    if largest and len(list(split_file(largest, plan.read_options()))) == 1:
+        return largest
+    return None
+
+
+def describe(found: Estimate, plan: Plan) -> str:
+    """Returns the lines about the records that the corpus would make."""
+    lines = []
+    documents = counted(found.sampled_documents, "document")
+    left_out = describe_dropped({"dropped": found.dropped, "rejected": {}})
+    if found.rejects:
+        lines.append(
+            f"{len(found.rejects)} of {documents} in a sample cannot be read (first: "
+            f"{found.rejects[0]}); fix them, or allow a share with --max_reject_fraction"
+        )
+    if not found.used:
+        lines.append(
+            f"no document to use in a sample of {documents} ({left_out}); check --format, the "
+            "files and the flags that leave documents out"
+        )
+        return "\n".join(lines)
+    share = found.sampled_bytes / max(1, found.file_bytes)
+    lines += [
+        f"estimated for the whole corpus from a sample of {share:.1%} of it:",
+        f"  {found.documents:,.0f} documents, {found.used:,.0f} of them used, "
+        f"{found.tokens:,.0f} tokens",
+        f"  of {documents} in the sample {left_out}{describe_scrubbing(found.scrubbed)}",
+    ]
+    lines += [
+        f"  {count:,.0f} instances of {length} tokens, {found.record_bytes[length] / 1e9:,.2f} GB"
+        for length, count in found.instances.items()
+    ]
+    shards = counted(plan.layout.total_shards, "shard")
+    lines.append(f"  {shards}, {duration(found.seconds)} on one processor like this one")
+    if largest := largest_whole_file(plan):
+        seconds = found.reading_seconds * largest.bytes / found.file_bytes
+        lines.append(
+            f"  at least {duration(seconds)} on any number of processors: one process reads "
+            f"{largest.path} ({size(largest.bytes)}) as a whole"
+        )
+    return "\n".join(lines)

@@ -1,0 +1,361 @@
+"""The last step of the records pipeline: checks the counts, writes info.json and the marker."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.io.filesystems import FileSystems
+
+from beambert.console import counted
+from beambert.errors import InputError
+from beambert.folders import check_claimed, finish_output
+from beambert.pipelines.corpus.base import expected_coverage
+from beambert.pipelines.corpus.reading import check_rejects, counts_by_reason
+from beambert.pipelines.input_files import (
+    INPUTS_FILE,
+    InputFile,
+    check_unchanged,
+    count_files,
+    write_list,
+)
+from beambert.pipelines.metrics import add_counts
+from beambert.pipelines.pretraining.evaluation_texts import MOST_LISTED, OVERLAP
+from beambert.pipelines.pretraining.layout import Layout, RecordsFolder
+from beambert.pipelines.pretraining.mixture import SourceSizes, source_shares
+from beambert.pipelines.pretraining.pairs import PairCounts
+from beambert.pipelines.pretraining.plan import Plan
+from beambert.pipelines.pretraining.shards import FolderCounts, ShardCounts
+from beambert.pipelines.records.contract import (
+    EVALUATION_FILES,
+    INFO_FILE,
+    NONE,
+    OVERLAPS_FILE,
+    REJECTS_FILE,
+    SCHEMA_FILE,
+    STATISTICS_FILE,
+    RecordsInfo,
+    records_schema,
+    serialize_schema,
+)
+from beambert.pipelines.records.figures import figures
+from beambert.pipelines.records.statistics import RecordStatistics
+from beambert.storage import TEMPORARY_PREFIX, delete_prefixed, delete_quietly, write_bytes
+
+# The counts that info.json leaves out where there are no pairs, and where there are no masks.
+COUNTS_OF_PAIRS = frozenset(PairCounts.__dataclass_fields__)
+COUNTS_OF_MASKS = frozenset(("predictions", "predictions_per_instance"))
+
+
+class FinishFolders(beam.DoFn):
+    """Writes the small files of every folder and then its marker; returns the folders' paths."""
+
+    def __init__(self, plan: Plan):
+        """Takes the plan of the job."""
+        self._plan = plan.for_workers()
+
+    def process(
+        self,
+        _: None,
+        shards: ShardCounts,
+        read: Mapping[str, int],
+        rejects: Sequence[str],
+        overlaps: Sequence[str] = (),
+        sizes: SourceSizes | None = None,
+    ) -> Iterator[str]:
+        """Runs once, after all shards are written.
+
+        Args:
+          shards: counts of all shards.
+          read: counts of what was read, see `transforms.TokenizeParts`.
+          rejects: some of the rejects, see `reading.first_rejects`.
+          overlaps: some of the documents that share passages with evaluation files.
+          sizes: sizes of the sources, see `source_sizes.MeasureSources`; None if none are
+            needed.
+
+        Raises:
+          InputError: an input was changed, too many documents were rejected, or a folder or a
+            source has no instance.
+        """
+        for folder in self._plan.layout.folders():
+            check_claimed(folder.path, self._plan.identity(folder))
+        self._finish_all(shards, read, rejects, overlaps, sizes)
+        yield from (folder.path for folder in self._plan.layout.folders())
+
+    def _finish_all(
+        self,
+        shards: ShardCounts,
+        read: Mapping[str, int],
+        rejects: Sequence[str],
+        overlaps: Sequence[str],
+        sizes: SourceSizes | None,
+    ) -> None:
+        remedy = "wait until nothing writes to it, then delete --output or choose another"
+        inputs = self._plan.input_list.files()
+        check_unchanged(inputs, self._plan.job.patterns, remedy)
+        check_coverage(read, inputs)
+        if rejects:
+            self._write_rejects(rejects, read)
+        listed = "".join(row + "\n" for row in overlaps).encode()
+        if overlaps:
+            write_bytes(
+                FileSystems.join(self._plan.layout.folders()[0].path, OVERLAPS_FILE), listed
+            )
+        check_shards(shards, self._plan.layout)
+        # All folders are checked before any is finished. The held-out ones are finished first.
+        used = count_documents(shards, read)
+        folders = self._plan.layout.folders()
+        try:
+            infos = [self._info(folder, shards, read, used, sizes) for folder in folders]
+        except InputError:
+            if overlaps:
+                write_bytes(self._beside(OVERLAPS_FILE), listed)
+            raise
+        for folder, info in zip(reversed(folders), reversed(infos), strict=True):
+            of_inputs = FileSystems.join(folder.path, INPUTS_FILE)
+            if self._plan.input_list.path not in ("", of_inputs):
+                write_list(of_inputs, inputs)
+            finish_folder(self._plan, folder, info, shards.folders[folder.path].statistics)
+        delete_prefixed(self._plan.job.output, TEMPORARY_PREFIX)
+        # Those of an earlier job that failed.
+        delete_quietly([self._beside(name) for name in (REJECTS_FILE, OVERLAPS_FILE)])
+
+    def _beside(self, name: str) -> str:
+        # A failed job leaves nothing in the folder, so that its lists go beside it.
+        return f"{self._plan.job.output.rstrip('/')}-{name}"
+
+    def _write_rejects(self, rejects: Sequence[str], read: Mapping[str, int]) -> None:
+        rejected = sum(counts_by_reason(read, "rejected ").values())
+        rows = "".join(row + "\n" for row in rejects).encode()
+        limit = self._plan.job.max_reject_fraction
+        if rejected > limit * read["read"]:
+            beside = self._beside(REJECTS_FILE)
+            write_bytes(beside, rows)
+            listed = "all" if len(rejects) == rejected else f"the first {len(rejects):,}"
+            remedy = f"mend them ({listed} are in {beside})"
+            check_rejects(rejects, rejected, read["read"], limit, remedy)
+        write_bytes(FileSystems.join(self._plan.layout.folders()[0].path, REJECTS_FILE), rows)
+
+    def _info(
+        self,
+        folder: RecordsFolder,
+        shards: ShardCounts,
+        read: Mapping[str, int],
+        used: int,
+        sizes: SourceSizes | None,
+    ) -> RecordsInfo:
+        """Returns a folder's info.json."""
+        plan = self._plan
+        mine = shards.folders[folder.path]
+        counts, of_all = mine.documents, shards.documents
+        in_shards = {name: of_all[name] for name in ("duplicates", "near_duplicates")}
+        dropped = add_counts([counts_by_reason(read, "dropped "), in_shards])
+        tokens, copies = mine.commonest
+        documents = {
+            "read": read["read"],
+            "used": counts["documents"],
+            "in_other_split": used - counts["documents"],
+            "dropped": {reason: count for reason, count in dropped.items() if count},
+            "rejected": counts_by_reason(read, "rejected "),
+            "encodings": counts_by_reason(read, "encoding "),
+            "cleaned": counts_by_reason(read, "cleaned "),
+            **({"scrubbed": counts_by_reason(read, "scrubbed ")} if self._scrubs() else {}),
+            "with_replacement_characters": read["with_replacement_characters"],
+            "commonest": {"copies": copies, "tokens": tokens},
+        }
+        if not mine.instances["instances"]:
+            self._refuse_empty(folder, documents)
+        parameters = plan.parameters_of(folder)
+        of_records = _record_counts(counts, mine.instances, parameters)
+        of_text = {"documents": documents, "sources": self._sources(folder, mine, sizes)}
+        return records_info(plan, folder, mine, of_text | of_records)
+
+    def _sources(
+        self, folder: RecordsFolder, mine: FolderCounts, sizes: SourceSizes | None
+    ) -> dict[str, dict[str, Any]]:
+        """Returns the counts of a folder's sources."""
+        plan, parameters = self._plan, folder.parameters
+        found: dict[str, dict[str, Any]] = {
+            name: {"documents": documents, "tokens": tokens}
+            for name, (documents, tokens) in zip(plan.sources.names, mine.sources, strict=False)
+        }
+        if folder.source is not None:
+            name = plan.sources.names[folder.source]
+            return {name: found[name]}
+        if plan.job.mixture is None:
+            return found
+        of_length = self._plan.layout.lengths.index(parameters)
+        shares = source_shares(
+            plan.job.mixture,
+            mine.source_records,
+            sizes.records[of_length].tolist() if sizes else [],
+            parameters.dupe_factor,
+            parameters.pairs != NONE,
+        )
+        return {name: found[name] | shares[name] for name in found}
+
+    def _scrubs(self) -> bool:
+        return bool(self._plan.job.scrub)
+
+    def _refuse_empty(self, folder: RecordsFolder, documents: Mapping[str, Any]) -> None:
+        fraction = self._plan.job.eval_fraction
+        if folder.is_eval:
+            of_source = ""
+            if folder.source is not None:
+                of_source = f" of --source={self._plan.layout.sources[folder.source]}"
+            raise InputError(
+                f"--eval_fraction={fraction}: held out {documents['used']} of {documents['read']} "
+                f"documents{of_source}, too few for an instance; raise it or leave it out"
+            )
+        read, left_out = counted(documents["read"], "document"), describe_dropped(documents)
+        if OVERLAP in documents["dropped"]:
+            left_out += f", see {self._beside(OVERLAPS_FILE)}"
+        flag = "--source" if self._plan.layout.sources else "--input"
+        raise InputError(
+            f"{flag}: no document gave an instance ({read} in "
+            f"{count_files(self._plan.input_list.files())}; {left_out}); check "
+            "that the files hold text, --format, and the flags that leave documents out"
+        )
+
+
+def records_info(
+    plan: Plan, folder: RecordsFolder, written: FolderCounts, counts: Mapping[str, Any]
+) -> RecordsInfo:
+    """Returns a folder's info.json.
+
+    Args:
+      plan: plan of the job.
+      folder: the folder.
+      written: the files that were written.
+      counts: counts of the text and of the instances.
+    """
+    names = ("name", "instances", "bytes", "sha256")
+    vocabulary = plan.vocabulary
+    return RecordsInfo(
+        parameters=plan.parameters_of(folder),
+        vocabulary=vocabulary.about(),
+        inputs=plan.input_list.to_json(),
+        files=[dict(zip(names, file, strict=True)) for file in sorted(written.files)],
+        counts=counts,
+        versions=plan.versions,
+    )
+
+
+def finish_folder(
+    plan: Plan, folder: RecordsFolder, info: RecordsInfo, statistics: RecordStatistics
+) -> None:
+    """Writes the small files of a folder and then its marker.
+
+    Args:
+      plan: plan of the job.
+      folder: the folder.
+      info: its info.json.
+      statistics: statistics of its records.
+    """
+
+    def write(name: str, data: bytes) -> None:
+        write_bytes(FileSystems.join(folder.path, name), data)
+
+    has_label = info.has_label
+    of_records = {"figures": figures(statistics, has_label), "counts": statistics.to_json()}
+    write(STATISTICS_FILE, (json.dumps(of_records, indent=1) + "\n").encode())
+    lengths = (folder.parameters.max_seq_length, folder.parameters.max_predictions_per_seq)
+    schema = records_schema(*lengths, len(plan.vocabulary), has_label)
+    evaluation = plan.evaluation
+    if evaluation and len(evaluation.paths) > MOST_LISTED:
+        write(EVALUATION_FILES, evaluation.listing())
+    write(SCHEMA_FILE, serialize_schema(schema))
+    for name, data in plan.vocabulary.files().items():
+        write(name, data)
+    write(INFO_FILE, info.to_json().encode())
+    finish_output(folder.path, plan.identity(folder))
+
+
+def check_coverage(read: Mapping[str, int], inputs: Sequence[InputFile]) -> None:
+    """Checks that each part of each file was read once.
+
+    Raises:
+      RuntimeError: a part was read twice or not at all.
+    """
+    if read["coverage"] != expected_coverage(inputs):
+        raise RuntimeError("parts of files were lost or read twice: the runner is at fault")
+
+
+def check_shards(shards: ShardCounts, layout: Layout) -> None:
+    """Checks that each shard was counted once.
+
+    Raises:
+      RuntimeError: a shard was counted twice or not at all.
+    """
+    expected: dict[str, list[str]] = {}
+    for key in range(layout.total_shards):
+        for folder, name in layout.files_of(key):
+            expected.setdefault(folder.path, []).append(name)
+    found = {
+        path: [file[0] for file in one_folder.files] for path, one_folder in shards.folders.items()
+    }
+    if {path: sorted(names) for path, names in found.items()} != {
+        path: sorted(names) for path, names in expected.items()
+    }:
+        raise RuntimeError("shards were lost or made twice: the runner is at fault")
+
+
+def count_documents(shards: ShardCounts, read: Mapping[str, int]) -> int:
+    """Returns the number of documents that all shards use.
+
+    Raises:
+      RuntimeError: the used, dropped and rejected documents don't add up to those that were read.
+    """
+    of_all = shards.documents
+    used = of_all["documents"]
+    left_out = of_all["duplicates"] + of_all["near_duplicates"]
+    for prefix in ("dropped ", "rejected "):
+        left_out += sum(counts_by_reason(read, prefix).values())
+    if read["read"] != used + left_out:
+        raise RuntimeError(f"documents were lost: {dict(read)} read, {dict(of_all)} in the shards")
+    return used
+
+
+# Reason under which info.json counts dropped documents -> the reason as a summary says it.
+_REASONS = {
+    "empty": "without text, such as a page of a title only",
+    "no_tokens": "without a word",
+    "duplicates": "equal to another",
+    "near_duplicates": "similar to another",
+    "other_language": "in another language",
+    "blocklist": "with a phrase of --blocklist",
+    OVERLAP: "with a passage of an evaluation file",
+}
+
+
+def describe_dropped(documents: Mapping[str, Any]) -> str:
+    """Returns how many documents were left out, and why: "3 dropped: 2 without text, 1 redirect".
+
+    Args:
+      documents: counts of documents in info.json.
+    """
+    dropped: Mapping[str, int] = documents["dropped"]
+    reasons = [f"{count:,} {_REASONS.get(name, name)}" for name, count in dropped.items()]
+    rejected = documents["rejected"].items()
+    reasons += [f"{count:,} unreadable ({name})" for name, count in rejected]
+    reasons += [f"see {REJECTS_FILE}"] if rejected else []
+    total = sum(dropped.values()) + sum(documents["rejected"].values())
+    return f"{total:,} dropped: {', '.join(reasons)}" if reasons else "none dropped"
+
+
+def _record_counts(
+    documents: Mapping[str, int], instances: Mapping[str, int], parameters: Mapping[str, Any]
+) -> dict[str, Any]:
+    totals = {name: documents[name] for name in ("sentences", "tokens", "unknown_tokens")}
+    has_label = parameters["pairs"] != NONE
+    totals |= {n: v for n, v in instances.items() if has_label or n not in COUNTS_OF_PAIRS}
+    count = max(instances["instances"], 1)
+    of_pairs = {"is_next_share": instances["is_next"] / count} if has_label else {}
+    shares = of_pairs | {
+        "filled_share": instances["filled_tokens"] / (count * parameters["max_seq_length"]),
+        "unknown_share": documents["unknown_tokens"] / max(documents["tokens"], 1),
+        "predictions_per_instance": instances["predictions"] / count,
+    }
+    totals |= {name: round(value, 6) for name, value in shares.items()}
+    has_masks = parameters.get("masks") != NONE
+    return {n: v for n, v in totals.items() if has_masks or n not in COUNTS_OF_MASKS}

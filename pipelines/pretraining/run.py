@@ -1,0 +1,395 @@
+"""Runs a job that makes records: checks the output, shows the progress, sums up the result."""
+
+import dataclasses
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from apache_beam.io.filesystems import FileSystems
+
+from beambert import locks, storage
+from beambert.console import Describe, counted, duration, size
+from beambert.errors import InputError
+from beambert.pipelines.corpus.reading import sample_documents
+from beambert.pipelines.corpus.sources import describe_reading
+from beambert.pipelines.input_files import describe_links
+from beambert.pipelines.metrics import describe_stages
+from beambert.pipelines.pretraining.graph import CreatePretrainingData
+from beambert.pipelines.pretraining.job import PretrainingDataJob
+from beambert.pipelines.pretraining.mixture import describe_sources, source_warnings
+from beambert.pipelines.pretraining.plan import Plan, find_inputs, make_plan
+from beambert.pipelines.pretraining.shuffle import spill_prefix
+from beambert.pipelines.records.contract import INFO_FILE, RecordsInfo
+from beambert.pipelines.running import (
+    check_reachable,
+    fit_processes,
+    path_for_workers,
+    run_job,
+    works_here,
+)
+from beambert.pipelines.text.languages import language_notes
+from beambert.pipelines.text.preparation import LINE
+from beambert.pipelines.text.sentences import divided_word_notes, segmenter_notes
+from beambert.pipelines.tokenizers.text_warnings import warn_of_lost_marks
+from beambert.process import loading, undone_at_end
+
+if TYPE_CHECKING:
+    from apache_beam.options.pipeline_options import PipelineOptions
+import json
+
+from beambert.pipelines.corpus.sources import describe_cleaning
+from beambert.pipelines.pretraining.evaluation_texts import OVERLAP
+from beambert.pipelines.pretraining.finishing import describe_dropped
+from beambert.pipelines.records.contract import (
+    COPY,
+    OVERLAPS_FILE,
+    SOP,
+    STATISTICS_FILE,
+)
+from beambert.pipelines.records.figures import MadeWith, warn
+from beambert.pipelines.records.statistics import RecordStatistics
+from beambert.pipelines.text.preparation import describe_scrubbing
+
+
+def create_pretraining_data(job: PretrainingDataJob, options: "PipelineOptions") -> None:
+    """Makes the records folders, unless the same job has finished them, and prints a summary.
+
+    Raises:
+      InputError: a folder holds something else, or an input cannot be used.
+    """
+    plan = _plan(job, options)
+    if plan is None:
+        return
+    with locks.folders_held(plan.output_folders(), "--output") as lock:
+        if plan.claim_folders():
+            print(f"{job.output}: already finished by the same command, nothing to do")
+        else:
+            _run(plan, options, is_alone=lock.is_exclusive)
+    training: dict[int, RecordsInfo] = {}
+    for folder in plan.layout.folders():
+        path = FileSystems.join(folder.path, INFO_FILE)
+        info = RecordsInfo.from_json(storage.read_bytes(path, "--output").decode(), path)
+        print(summarize(info, folder.path, folder.is_eval))
+        warnings = read_warnings(info, folder.path)
+        for line in describe_sources(info.counts):
+            print(line)
+        if folder.is_eval:
+            source = None if folder.source is None else plan.layout.sources[folder.source]
+            shares = held_out_shares(training[folder.parameters.max_seq_length], info, source)
+            print(describe_shares(shares, job.eval_fraction))
+            warnings += filter(None, [share_warning(shares, job.eval_fraction)])
+        else:
+            training[folder.parameters.max_seq_length] = info
+            warnings += waste_warnings(info)
+            warnings += source_warnings(info.counts, job.max_epochs_per_source)
+        for warning in warnings:
+            print(f"  warning: {warning}")
+
+
+def estimate_pretraining_data(job: PretrainingDataJob, options: "PipelineOptions") -> None:
+    """Prints an estimate of the records and of the time, without making any.
+
+    Args:
+      job: the records to estimate.
+      options: Beam's options.
+
+    Raises:
+      InputError: an input or an option cannot be used.
+    """
+    plan = _plan(job, options)
+    if plan is None:
+        return
+    total_bytes = sum(file.bytes for file in plan.inputs)
+    print(f"{counted(len(plan.inputs), 'file')}, {size(total_bytes)}: sampling …", flush=True)
+    with loading():  # it imports TensorFlow
+        from beambert.pipelines.pretraining.estimate import describe, estimate
+    found, sources = estimate(plan)
+    for note in _notes(plan):
+        print(note)
+    print(describe(found, plan))
+    for line in describe_sources({"sources": sources}):
+        print(line)
+    for warning in source_warnings({"sources": sources}, job.max_epochs_per_source):
+        print(f"  warning: {warning}")
+
+
+def _plan(job: PretrainingDataJob, options: "PipelineOptions") -> Plan | None:
+    """Returns the plan of a job, or None with a message if there is no file to read."""
+    of_sources = job.patterns if job.source else ()
+    check_reachable(
+        options,
+        input=job.input,
+        source=of_sources,
+        decontaminate=job.decontaminate,
+        output=job.output,
+    )
+    job = dataclasses.replace(job, output=path_for_workers(job.output, options))
+    everything, inputs = find_inputs(job)
+    flag = "--source" if job.source else "--input"
+    if job.since and not inputs:
+        print(f"nothing new: all files of {flag} are in the records of {', '.join(job.since)}")
+        return None
+    if job.leave_out and not inputs:
+        raise InputError(
+            f"--leave_out={job.leave_out}: names all files of {flag}; take those to read out of it"
+        )
+    return make_plan(job, everything, inputs)
+
+
+def _notes(plan: Plan) -> list[str]:
+    """Returns the lines that say what is assumed of the files, and what their text would lose."""
+    inputs = plan.inputs
+    notes = [*plan.notes, *describe_links(inputs)]
+    documents = sample_documents(inputs, plan.read_options())
+    job, texts = plan.job, [document.text for document in documents]
+    if job.sentences != LINE:
+        whole = [document for document in documents if not document.is_split]
+        silent = [document.text for document in whole if not document.language]
+        notes += language_notes(silent, job.language)
+        notes += divided_word_notes(document.text for document in whole)
+    if job.language_column and not any(document.language for document in documents):
+        notes.append(
+            f"--language_column={job.language_column}: no document of a sample names its language "
+            f"there; such documents are of --language={job.language}"
+        )
+    notes += segmenter_notes(texts, job.segmenter, job.hides_words)
+    if job.do_lower_case and not job.tokenizer:
+        notes += warn_of_lost_marks(texts)
+    return notes
+
+
+def _run(plan: Plan, options: "PipelineOptions", is_alone: bool) -> None:
+    """Runs the pipeline, and prints the size of the input and the time by stage.
+
+    Args:
+      plan: plan of the job.
+      options: Beam's options.
+      is_alone: whether certainly no other command fills the folders. Only then is anything deleted
+        in them if the job fails.
+    """
+    output, shards = plan.job.output, plan.layout.total_shards
+    total_bytes = sum(file.bytes for file in plan.inputs)
+    options, note = fit_processes(options, total_bytes)
+    if works_here(options):
+        with loading():  # their import prints; do it now
+            import beambert.pipelines.records.reading
+            import beambert.pipelines.tokenizers.encoding  # noqa: F401
+
+    def delete_spills() -> None:
+        storage.delete_prefixed(output, spill_prefix(plan.run))
+
+    try:
+        notes = [*filter(None, [note]), *_notes(plan)]
+        print(
+            f"{counted(len(plan.inputs), 'file')}, {size(total_bytes)} -> "
+            f"{counted(shards, 'shard')} in {output}",
+            flush=True,
+        )
+        for note in notes:
+            print(note, flush=True)
+        with undone_at_end(delete_spills):
+            stages = run_job(
+                lambda pipeline, folder: pipeline | CreatePretrainingData(plan.job, folder, plan),
+                options,
+                describe_progress(total_bytes, shards),
+                total_bytes / 1e6,
+                "MB",
+            )
+    except BaseException as error:
+        delete_spills()
+        if isinstance(error, InputError):
+            if is_alone:
+                plan.release_folders()
+            else:
+                print(
+                    f"{output}: stays as it is, since another command may be at work there; delete "
+                    "it before you give other flags",
+                    file=sys.stderr,
+                )
+        raise
+    if line := describe_stages(stages):
+        print(line)
+
+
+def describe_progress(total_bytes: int, shards: int) -> Describe:
+    """Returns the function that makes the progress line from the counts and the seconds so far.
+
+    The job first reads all documents and then writes the shards. The time left appears when the
+    first shard is complete.
+    """
+    reading, seconds_read = describe_reading(total_bytes), 0.0
+
+    def describe(counts: dict[str, int], seconds: float) -> str:
+        nonlocal seconds_read
+        if not counts.get("instances"):
+            seconds_read = seconds
+            return reading(counts, seconds)
+        done, rate = counts.get("shards", 0), counts["instances"] / (seconds - seconds_read)
+        line = f"writing: {counted(counts['instances'], 'instance')}, {rate:,.0f}/s"
+        line += f", {done} of {counted(shards, 'shard')}"
+        if done:
+            left = (seconds - seconds_read) * (shards - done) / done
+            line += f", {duration(left)} left"
+        return line
+
+    return describe
+
+
+# The summary of a finished records folder: one line, and warnings.
+
+# A document of so many copies, and of such a share of the tokens, is worth a warning.
+MANY_COPIES = 100
+LARGE_SHARE = 0.01
+# Prose in records of 32 tokens loses half of its pairs' tokens.
+MOST_CUT = 0.75
+
+
+def summarize(info: RecordsInfo, folder: str, is_eval: bool) -> str:
+    """Returns the line that sums up a finished records folder."""
+    counts = info.counts
+    documents = counts["documents"]
+    elsewhere = documents.get("in_other_split", 0)
+    left_out = describe_dropped(documents)
+    if OVERLAP in documents["dropped"]:
+        left_out += f", see {OVERLAPS_FILE}"
+    if elsewhere:
+        # Stretches of a long document may be on both sides; it is counted where its first one is.
+        where = "training" if is_eval else "what is held out"
+        if is_eval and "source" in info.parameters:
+            where = "training or in what is held out of other sources"
+        left_out += f", {elsewhere:,} {'begins' if elsewhere == 1 else 'begin'} in {where}"
+    stored = sum(file["bytes"] for file in info.files)
+    cleaned = describe_cleaning(documents.get("cleaned", {}))
+    cleaned += describe_scrubbing(documents.get("scrubbed", {}))
+    return (
+        f"{folder}: {counted(counts['instances'], 'instance')} in "
+        f"{counted(len(info.files), 'file')} ({size(stored)}) "
+        f"from {documents['used']:,} of {counted(documents['read'], 'document')} "
+        f"({left_out}{cleaned}); "
+        f"{_describe_instances(info)}, "
+        f"{counts['unknown_share']:.3%} of the documents' tokens [UNK]"
+    )
+
+
+def _describe_instances(info: RecordsInfo) -> str:
+    counts = info.counts
+    filled = f"{counts['filled_share']:.1%} of the positions filled"
+    if not info.has_label:
+        return filled
+    are = {SOP: "in order", COPY: "copies"}.get(info.parameters["pairs"], "next")
+    return (
+        f"{counts['is_next_share']:.2%} of the instances are {are}, {filled}, "
+        f"{_cut_share(counts):.1%} of the pairs' tokens cut off to fit"
+    )
+
+
+def _cut_share(counts: Mapping[str, Any]) -> float:
+    # An instance has three special tokens.
+    kept = counts["filled_tokens"] - 3 * counts["instances"]
+    cut = counts["truncated_tokens"]
+    return cut / max(cut + kept, 1)
+
+
+def read_warnings(info: RecordsInfo, folder: str) -> list[str]:
+    """Returns the warnings about a finished records folder."""
+    found = json.loads(storage.read_bytes(FileSystems.join(folder, STATISTICS_FILE), "--output"))
+    made_with = MadeWith.of(info, info.vocabulary["size"])
+    return [
+        *warn(RecordStatistics.from_json(found["counts"]), {}, made_with),
+        *copies_warning(info.counts),
+    ]
+
+
+def copies_warning(counts: Mapping[str, Any]) -> list[str]:
+    """Returns the warning about a document with very many copies, which all are in one shard.
+
+    Args:
+      counts: counts of info.json.
+    """
+    commonest = counts["documents"].get("commonest", {"copies": 0})
+    if commonest["copies"] < MANY_COPIES:
+        return []
+    share = commonest["tokens"] / counts["tokens"]
+    if share < LARGE_SHARE:
+        return []
+    return [
+        f"a document occurs {commonest['copies']:,} times and has {share:.1%} of the tokens, all "
+        "in one file; --duplicates=exact takes it once"
+    ]
+
+
+def waste_warnings(info: RecordsInfo) -> list[str]:
+    """Returns the warnings about records for training that leave text out or repeat it."""
+    parameters, warnings = info.parameters, []
+    if info.has_label and (share := _cut_share(info.counts)) > MOST_CUT:
+        warnings.append(
+            f"{share:.1%} of the pairs' tokens are cut off, as many sentences of this text are "
+            f"longer than the records' {parameters['max_seq_length']} tokens; raise "
+            "--max_seq_length, check --format, or give --pairs=none, which cuts nothing off"
+        )
+    if not info.has_label and not info.has_masks and (passes := parameters["dupe_factor"]) > 1:
+        warnings.append(
+            f"the {passes} passes over the text wrote nearly the same records, as they have no "
+            "pairs and no masks; --dupe_factor=1 is enough"
+        )
+    return warnings
+
+
+# The shares of the text that were held out.
+
+# A share may differ from --eval_fraction by so much of it.
+TOLERANCE = 0.25
+
+
+def held_out_shares(
+    training: RecordsInfo, held_out: RecordsInfo, source: str | None = None
+) -> dict[str, float]:
+    """Returns the shares that are held out of the documents, tokens and instances, and of sources.
+
+    Args:
+      training, held_out: info.json of the two splits, of the same length.
+      source: name of the only source of the held-out folder; None for all sources.
+
+    Returns:
+      unit -> share; the tokens of each source, if there are several, are units too.
+    """
+    counts = [info.counts for info in (held_out, training)]
+    units = {
+        "documents": [count["documents"]["used"] for count in counts],
+        "tokens": [count["tokens"] for count in counts],
+        "instances": [count["instances"] for count in counts],
+    }
+    sources: list[Mapping] = [count.get("sources", {}) for count in counts]
+    if source is not None:
+        of_source = [one_source[source] for one_source in sources]
+        units = {unit: [each[unit] for each in of_source] for unit in ("documents", "tokens")}
+    elif len(sources[0]) > 1:
+        for name in sources[0]:
+            units[f"tokens of {name}"] = [one_source[name]["tokens"] for one_source in sources]
+    return {name: out / (out + rest) for name, (out, rest) in units.items() if out + rest}
+
+
+def describe_shares(shares: Mapping[str, float], eval_fraction: float) -> str:
+    """Returns the line about the shares of a held-out split."""
+    listed = ", ".join(f"{share:.2%} of the {unit}" for unit, share in shares.items())
+    return f"  held out: {listed} (--eval_fraction={eval_fraction:g})"
+
+
+def share_warning(shares: Mapping[str, float], eval_fraction: float) -> str:
+    """Returns the warning about shares that differ by more than `TOLERANCE`; empty if none does.
+
+    Of a long document only a stretch is held out, so the share of the documents may be any.
+    """
+    least, most = ((1 + sign * TOLERANCE) * eval_fraction for sign in (-1, 1))
+    wrong = {
+        unit: share
+        for unit, share in shares.items()
+        if unit != "documents" and not least <= share <= most
+    }
+    if not wrong:
+        return ""
+    listed = ", ".join(f"{share:.2%} of the {unit}" for unit, share in wrong.items())
+    return (
+        f"--eval_fraction={eval_fraction:g} held out {listed}: the corpus is so small that single "
+        "documents decide it; raise --eval_fraction, or give more text"
+    )

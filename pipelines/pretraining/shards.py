@@ -1,0 +1,397 @@
+"""The Beam step that makes the instances of shards and writes their record files."""
+
+import contextlib
+import dataclasses
+import functools
+import itertools
+import operator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+from apache_beam.io.filesystems import FileSystems
+from apache_beam.metrics import Metrics
+
+from beambert.console import ProgressTally
+from beambert.folders import check_claimed
+from beambert.pipelines.metrics import StageClock, add_counts
+from beambert.pipelines.pretraining.documents import CompactDocuments
+from beambert.pipelines.pretraining.instances import (
+    SOURCE,
+    DocumentCounts,
+    InstanceCounts,
+    build_instances,
+    check_size,
+    commonest_document,
+    count_sources,
+    count_text,
+    order_documents,
+    pair_documents,
+)
+from beambert.pipelines.pretraining.layout import Layout, RecordsFolder
+from beambert.pipelines.pretraining.masks import TokenIds
+from beambert.pipelines.pretraining.mixture import (
+    Amount,
+    SourceRecords,
+    SourceSizes,
+    pair_sources,
+)
+from beambert.pipelines.pretraining.plan import Plan
+from beambert.pipelines.pretraining.shuffle import Received, Shuffle
+from beambert.pipelines.records.statistics import (
+    RecordStatistics,
+    VocabularyIds,
+    count_records,
+    restore_ids,
+)
+from beambert.pipelines.text.preparation import KEEP
+from beambert.process import free_bytes, loading
+from beambert.storage import open_atomically
+
+if TYPE_CHECKING:
+    from beambert.pipelines.records.encoding import RecordWriter
+from beambert.pipelines.pretraining.instances import InstanceParameters
+
+# The counts of written shards, which add up to those of their folders. Pure.
+
+
+@dataclasses.dataclass(frozen=True)
+class FolderCounts:
+    """The counts of a folder's shards.
+
+    Attributes:
+      documents: counts of the documents, see `building.DocumentCounts`.
+      instances: counts of the instances, see `building.InstanceCounts`.
+      sources: for each source, its number of documents and of tokens.
+      commonest: number of tokens and of copies of the document that has the most tokens.
+      statistics: statistics of the records.
+      files: name, number of instances, bytes and SHA-256 of each file.
+      source_records: for each source of --source, the counts of its records; none without it.
+    """
+
+    documents: Mapping[str, int]
+    instances: Mapping[str, int]
+    sources: Sequence[tuple[int, int]]
+    commonest: tuple[int, int]
+    statistics: RecordStatistics
+    files: Sequence[tuple[str, int, int, str]]
+    source_records: Sequence[SourceRecords] = ()
+
+    @classmethod
+    def total(cls, parts: Sequence["FolderCounts"]) -> "FolderCounts":
+        """Returns the counts of all shards of at least one part."""
+        by_source = zip(*(part.sources for part in parts), strict=True)
+        return cls(
+            add_counts(part.documents for part in parts),
+            add_counts(part.instances for part in parts),
+            [tuple(map(sum, zip(*of_parts, strict=True))) for of_parts in by_source],
+            max(part.commonest for part in parts),
+            functools.reduce(operator.add, (part.statistics for part in parts)),
+            [file for part in parts for file in part.files],
+            [
+                sum(of_parts, SourceRecords())
+                for of_parts in zip(*(part.source_records for part in parts), strict=True)
+            ],
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class ShardCounts:
+    """The counts of some shards.
+
+    Attributes:
+      documents: counts of the documents of both splits, each shard counted once.
+      folders: path of a folder -> counts of these shards' files in it.
+    """
+
+    documents: Mapping[str, int]
+    folders: Mapping[str, FolderCounts]
+
+
+def add_shards(parts: Iterable[ShardCounts]) -> ShardCounts:
+    """Returns the counts of all shards of some parts."""
+    parts = list(parts)
+    by_folder: dict[str, list[FolderCounts]] = {}
+    for part in parts:
+        for path, counts in part.folders.items():
+            by_folder.setdefault(path, []).append(counts)
+    documents: Counter[str] = add_counts(part.documents for part in parts)
+    return ShardCounts(documents, {p: FolderCounts.total(each) for p, each in by_folder.items()})
+
+
+# A record file of a records folder while it is written, with the statistics of its records.
+
+
+@dataclasses.dataclass
+class ShardFile:
+    """A record file.
+
+    Attributes:
+      name: name of the file in its folder.
+      writer: writer of its bytes.
+      statistics: statistics of the records, to which whoever writes them adds.
+      instances: number of records that are written.
+    """
+
+    name: str
+    writer: "RecordWriter"
+    statistics: RecordStatistics
+    instances: int = 0
+
+    def write(self, examples: Sequence[bytes] | pa.LargeBinaryArray) -> None:
+        """Appends records."""
+        self.writer.write(examples)
+        self.instances += len(examples)
+
+    @property
+    def entry(self) -> tuple[str, int, int, str]:
+        """The entry of `FolderCounts.files`, once the file is complete."""
+        return self.name, self.instances, self.writer.bytes, self.writer.sha256
+
+
+@contextlib.contextmanager
+def open_shard_file(folder: RecordsFolder, name: str, compression: str) -> Iterator[ShardFile]:
+    """Opens a record file for writing. After an error in the block there is no file.
+
+    Args:
+      folder: folder of the file.
+      name: name of the file.
+      compression: "none" or "gzip".
+    """
+    from beambert.pipelines.records.encoding import RecordWriter
+
+    lengths = (folder.parameters.max_seq_length, folder.parameters.max_predictions_per_seq)
+    with open_atomically(FileSystems.join(folder.path, name)) as file:
+        made = ShardFile(name, RecordWriter(file, compression), RecordStatistics.empty(*lengths))
+        yield made
+        made.writer.finish()
+
+
+# Measures the sources of a corpus, on which the number of passes over each depends.
+
+
+class MeasureSources(beam.DoFn):
+    """Turns (group, values) into the sizes of the sources in the training shards of the group.
+
+    A size is the number of tokens that one pass over the source gives the records. The first pass
+    is paired, or packed, for it and written by nobody, which is much cheaper than masking and
+    writing it. Equal documents are left out before, as in the records.
+    """
+
+    def __init__(self, layout: Layout, ids: TokenIds, shuffle: Shuffle):
+        """Takes the layout, the ids of the vocabulary, and the shuffle."""
+        self._layout = layout
+        self._ids = ids
+        self._shuffle = shuffle
+
+    def process(self, element: tuple[int, Iterable[bytes]]) -> Iterator[SourceSizes]:
+        """Yields the sizes of each shard."""
+        layout = self._layout
+        for key, received in self._shuffle.receive(*element).items():
+            if key < layout.num_shards:
+                documents = documents_of(
+                    [*map(CompactDocuments.unpack, received.packed)],
+                    layout,
+                    self._ids,
+                    DocumentCounts(),
+                    received.marks,
+                )
+                yield source_sizes(documents, layout.lengths, key, len(layout.sources))
+
+
+def source_sizes(
+    documents: CompactDocuments, lengths: Sequence[InstanceParameters], key: int, sources: int
+) -> SourceSizes:
+    """Returns the sizes of the sources in a shard.
+
+    Args:
+      documents: documents of the shard, see `shard_writing.documents_of`.
+      lengths: parameters of each length.
+      key: number of the shard.
+      sources: number of sources.
+    """
+    text = np.bincount(documents.sources, documents.document_tokens(), minlength=sources)
+    once = [Amount(passes=1)] * sources
+    of_lengths = [
+        pair_sources(documents, parameters, key, InstanceCounts(), once)[1]
+        for parameters in lengths
+    ]
+    records = [[each.record_tokens for each in found] for found in of_lengths]
+    return SourceSizes(text.astype(np.int64), np.array(records, np.int64))
+
+
+def add_sizes(parts: Sequence[SourceSizes]) -> SourceSizes:
+    """Returns the sum of sizes; of none, sizes without a shape."""
+    none = np.zeros((), np.int64)
+    return sum(parts, SourceSizes(none, none))
+
+
+class WriteShards(beam.DoFn):
+    """Writes the record files of the shards of each (group, values)."""
+
+    def __init__(self, plan: Plan, ids: TokenIds, shuffle: Shuffle, progress_folder: str | None):
+        """Takes of the plan what it needs, since a tokenizer may be large.
+
+        Args:
+          plan: plan of the job.
+          ids: ids of the vocabulary.
+          shuffle: the shuffle.
+          progress_folder: folder of a `ProgressDisplay`, or None.
+        """
+        self._layout = plan.layout
+        # The job of each folder, which must still be its job when a shard is written there.
+        self._claims = {folder.path: plan.identity(folder) for folder in plan.layout.folders()}
+        self._ids = ids
+        self._vocabulary_ids = VocabularyIds.of(plan.vocabulary)
+        self._sources = max(1, len(plan.sources.names))
+        self._shuffle = shuffle
+        self._progress_folder = progress_folder
+        self._instances = Metrics.counter("beambert", "instances")
+        # A shard that is much larger than the mean has a document with very many copies.
+        self._tokens = Metrics.distribution("beambert", "tokens_in_shard")
+
+    def setup(self) -> None:
+        """Loads the encoder and creates the worker's `ProgressTally`."""
+        with loading():
+            import beambert.pipelines.records.reading  # noqa: F401  (its import prints)
+
+        self._progress = ProgressTally(self._progress_folder)
+        self._clock = StageClock()
+
+    def process(
+        self, element: tuple[int, Iterable[bytes]], sizes: SourceSizes | None = None
+    ) -> Iterator[ShardCounts]:
+        """Builds and writes each shard of a group in every folder of its split.
+
+        `sizes` has the sizes of the sources, see `source_sizes.MeasureSources`.
+
+        Raises:
+          InputError: one of the folders isn't the job's any more.
+        """
+        # A look at a claim takes four requests to object storage, and there may be many folders.
+        files = itertools.chain(*map(self._layout.files_of, self._shuffle.shards_of(element[0])))
+        for folder in dict.fromkeys(folder.path for folder, _ in files):
+            check_claimed(folder, self._claims[folder])
+        self._clock.start()
+        received = self._shuffle.receive(*element)
+        for key in list(received):
+            yield self._write_shard(key, received.pop(key), sizes)
+
+    def _write_shard(self, key: int, received: Received, sizes: SourceSizes | None) -> ShardCounts:
+        """Builds one shard and writes it in every folder of its split."""
+        counts = DocumentCounts()
+        parts = [*map(CompactDocuments.unpack, received.packed)]
+        documents = documents_of(parts, self._layout, self._ids, counts, received.marks)
+        self._clock.lap("shuffle")
+        self._tokens.update(len(documents.tokens))
+        folders = {}
+        for folder, name in self._layout.files_of(key):
+            mine, of_mine = documents, counts
+            if folder.source is not None:
+                mine, of_mine = documents.of_source(folder.source), DocumentCounts()
+                count_text(mine, self._ids, of_mine)
+            amounts = self._amounts(folder, sizes)
+            made, file, records = self._write(documents, key, folder, name, amounts)
+            folders[folder.path] = FolderCounts(
+                dataclasses.asdict(of_mine),
+                dataclasses.asdict(made),
+                count_sources(mine, self._sources),
+                commonest_document([mine]),
+                file.statistics,
+                [file.entry],
+                records,
+            )
+        self._progress.add(shards=1)
+        self._progress.flush()
+        return ShardCounts(dataclasses.asdict(counts), folders)
+
+    def _amounts(self, folder: RecordsFolder, sizes: SourceSizes | None) -> list[Amount] | None:
+        """Returns how much of each source of --source a folder has; None without that flag."""
+        mixture = self._layout.job.mixture
+        if mixture is None:
+            return None
+        dupe_factor = folder.parameters.dupe_factor
+        if folder.source is not None:
+            return [Amount(dupe_factor * (n == folder.source)) for n in range(self._sources)]
+        of_length = self._layout.lengths.index(folder.parameters)
+        return mixture.amounts(sizes, of_length, dupe_factor)
+
+    def _write(
+        self,
+        documents: CompactDocuments,
+        key: int,
+        folder: RecordsFolder,
+        name: str,
+        amounts: Sequence[Amount] | None,
+    ) -> tuple[InstanceCounts, ShardFile, Sequence[SourceRecords]]:
+        """Writes one file; returns the counts of its instances, the file, and sources' counts."""
+        from beambert.pipelines.records.encoding import encode_examples
+        from beambert.pipelines.records.reading import check_encoded
+
+        parameters = folder.parameters
+        counts, lap = InstanceCounts(), self._clock.lap
+        records: Sequence[SourceRecords] = ()
+        if amounts is None:
+            pairs = pair_documents(documents, parameters, key, counts)
+        else:
+            pairs, records = pair_sources(documents, parameters, key, counts, amounts)
+        lap("pairs")
+        with open_shard_file(folder, name, self._layout.job.compression) as file:
+            batches = build_instances(
+                documents.tokens,
+                pairs,
+                self._ids,
+                parameters,
+                key,
+                counts,
+                documents.begins_word,
+            )
+            for number, rows in enumerate(batches):
+                lap("masks")
+                examples = encode_examples(rows)
+                lap("encode")
+                file.write(examples)
+                lap("write")
+                file.statistics += count_records(rows, restore_ids(rows), self._vocabulary_ids)
+                if number == 0:
+                    check_encoded(rows, examples.to_pylist(), self._vocabulary_ids)
+                lap("statistics")
+                self._instances.inc(len(examples))
+                self._progress.add(instances=len(examples))
+        lap("write")
+        return counts, file, records
+
+
+def documents_of(
+    parts: Sequence[CompactDocuments],
+    layout: Layout,
+    ids: TokenIds,
+    counts: DocumentCounts,
+    marks: Sequence[bytes] = (),
+) -> CompactDocuments:
+    """Returns the documents that a shard has received, see `building.order_documents`.
+
+    Args:
+      parts: the documents, in any order.
+      layout: layout of the job.
+      ids: ids of the vocabulary.
+      counts: counts that are filled in here.
+      marks: hashes of the documents to leave out, see `shuffle.Received`.
+
+    Raises:
+      InputError: the shard is too large for its offsets, or for the memory.
+    """
+    check_size(parts, free_bytes())
+    documents = CompactDocuments.concatenate([CompactDocuments.empty(), *parts])
+    marked = b"".join(marks)
+    return order_documents(
+        documents,
+        ids,
+        counts,
+        drop_duplicates=layout.job.duplicates != KEEP,
+        near_duplicates=np.frombuffer(marked, documents.hashes.dtype),
+        by_source=bool(layout.sources) or layout.lengths[0].random_next == SOURCE,
+    )

@@ -1,0 +1,269 @@
+"""The first Beam step of the data job: reads parts of files, splits and tokenizes documents."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import apache_beam as beam
+import numpy as np
+from apache_beam.metrics import Metrics
+from apache_beam.transforms.window import GlobalWindow
+from apache_beam.utils.windowed_value import WindowedValue
+
+from beambert.console import ProgressTally
+from beambert.pipelines.corpus.base import coverage
+from beambert.pipelines.corpus.documents import Document, Reject, count_read
+from beambert.pipelines.corpus.transforms import COUNTS, Part, RejectLists, read_documents
+from beambert.pipelines.metrics import StageClock
+from beambert.pipelines.pretraining.documents import CompactDocuments, compact_documents, divide
+from beambert.pipelines.pretraining.duplicates import (
+    NearDuplicateSettings,
+    distinct_rows,
+    rows_by_bucket,
+    rows_of_documents,
+)
+from beambert.pipelines.pretraining.evaluation_texts import (
+    OVERLAP,
+    EvaluationTexts,
+    overlap_row,
+)
+from beambert.pipelines.pretraining.plan import Plan
+from beambert.pipelines.pretraining.shuffle import Shuffle
+from beambert.pipelines.running import check_visible
+from beambert.pipelines.text import sentences as segmenters
+from beambert.pipelines.text.preparation import KEEP, NEAR, TextOptions, prepare_documents
+from beambert.pipelines.text.sentences import SplitText
+from beambert.pipelines.tokenizers.vocabulary import Vocabulary
+from beambert.process import loading
+
+if TYPE_CHECKING:
+    from beambert.pipelines.tokenizers.wordpiece import OffsetPieces
+
+
+class DocumentTokenizer:
+    """The tokenizer of a job."""
+
+    def __init__(self, vocabulary: Vocabulary, options: TextOptions):
+        """Builds the tokenizer."""
+        with loading():  # it imports TensorFlow
+            from beambert.pipelines.tokenizers.encoding import make_offset_tokenizer, make_tokenizer
+
+        self._vocabulary = vocabulary
+        self._segmenter = options.segmenter
+        finds_words = options.segmenter != segmenters.NO_SEGMENTER
+        make = make_offset_tokenizer if finds_words else make_tokenizer
+        self._tokenizer = make(vocabulary, options.do_lower_case)
+
+    def tokenize(
+        self, documents: Sequence[SplitText], sources: Sequence[int] | None = None
+    ) -> CompactDocuments:
+        """Returns documents as tokens, without those that have none.
+
+        Args:
+          documents: at least one document in sentences.
+          sources: number of the --input of each document; None if they have the same one.
+        """
+        from beambert.pipelines.tokenizers.encoding import running_texts, tokenize_documents
+
+        vocabulary, begins_word = self._vocabulary, None
+        space_before = vocabulary.space_before
+        if self._segmenter == segmenters.NO_SEGMENTER:
+            tokens, lengths = tokenize_documents(self._tokenizer, documents, space_before)
+        else:
+            texts = running_texts(documents, space_before)
+            pieces = self._tokenizer.tokenize_batch(list(map("".join, texts)))
+            tokens, lengths = pieces.ids, sentence_lengths(pieces, texts)
+            is_continuation = vocabulary.is_continuation[tokens]
+            begins_word = word_starts(pieces, texts, self._segmenter, is_continuation)
+        sentences, unspaced = zip(*documents, strict=True)
+        size = len(vocabulary)
+        return compact_documents(sentences, tokens, lengths, size, sources, begins_word, unspaced)
+
+
+def sentence_lengths(pieces: "OffsetPieces", texts: Sequence[Sequence[str]]) -> np.ndarray:
+    """Returns the number of tokens of each sentence, int64, see `word_starts`."""
+    from beambert.pipelines.tokenizers.encoding import part_lengths
+
+    starts = np.split(pieces.starts, np.cumsum(pieces.lengths)[:-1])
+    lengths = [
+        length
+        for sentences, of_text in zip(texts, starts, strict=True)
+        for length in part_lengths(sentences, of_text)
+    ]
+    return np.array(lengths, np.int64)
+
+
+def word_starts(
+    pieces: "OffsetPieces",
+    texts: Sequence[Sequence[str]],
+    segmenter: str,
+    is_continuation: np.ndarray,
+) -> np.ndarray:
+    """Returns whether each token begins a word, bool [tokens].
+
+    In scripts without spaces a token begins a word where a word of the segmenter begins. One that
+    reaches over the end of a word joins it with the next one. In other scripts the vocabulary
+    tells.
+
+    Args:
+      pieces: tokens of the texts.
+      texts: the texts, each in its sentences, see `running_texts`.
+      segmenter: name of the segmenter, see `segmenters`.
+      is_continuation: bool [tokens], what the vocabulary says.
+    """
+    codes = segmenters.mark_words([text for one_text in texts for text in one_text], segmenter)
+    characters = np.array([sum(map(len, one_text)) for one_text in texts], np.int64)
+    firsts = np.repeat(np.cumsum(characters) - characters, pieces.lengths)
+    places = firsts + pieces.starts
+    code = codes[places]
+    # Tokens of one character, such as its bytes, are of one word.
+    begins = (code == segmenters.BEGINS) & (np.diff(places, prepend=-1) != 0)
+    return np.where(code == segmenters.BY_VOCABULARY, ~is_continuation, begins)
+
+
+# Number of characters to split and tokenize at a time. At this size the overhead of a call of
+# TensorFlow doesn't matter.
+BATCH_CHARACTERS = 1 << 20
+BANDS = "bands"
+OVERLAPS = "overlaps"
+
+
+class TokenizeParts(beam.DoFn):
+    """Turns parts of files into elements of tokenized documents for the shuffle.
+
+    The side outputs are counts, rejects, elements of band rows, and lists of documents that share
+    passages with evaluation files. Documents are collected over all parts of a bundle, so that
+    many small files cost no more than a few large ones.
+    """
+
+    def __init__(self, plan: Plan, shuffle: Shuffle, progress_folder: str | None):
+        """Takes the plan of the job, the shuffle, and the folder of a `ProgressDisplay` or None."""
+        self._plan = plan.for_workers()
+        self._text_options = plan.text_options
+        self._read_options = plan.read_options(progress_folder)
+        self._shuffle = shuffle
+        self._documents_read = Metrics.counter("beambert", "documents")
+
+    def setup(self) -> None:
+        """Builds the tokenizer, once in each worker.
+
+        Raises:
+          InputError: the worker doesn't see the output folder.
+        """
+        check_visible(self._plan.layout.folders()[0].path)
+        self._tokenizer = DocumentTokenizer(self._plan.vocabulary, self._text_options)
+        self._progress = ProgressTally(self._read_options.progress_folder)
+        self._clock = StageClock()
+
+    def start_bundle(self) -> None:
+        """Resets the collected documents and counts."""
+        self._counts: Counter[str] = Counter()
+        self._documents: dict[int, list[Document]] = {}
+        self._paths: dict[int, list[str]] = {}
+        self._overlaps: list[str] = []
+        self._characters = 0
+        self._tokenized: list[CompactDocuments] = []
+        self._bands: list[np.ndarray] = []
+
+    def process(self, part: Part) -> Iterator[Any]:
+        """Reads one part, and yields elements when there is enough to pass on."""
+        self._clock.start()
+        rejects = RejectLists(part)
+        path = "" if isinstance(part, str) else part.file.path
+        number = self._plan.sources.number_of(path) if path else 0
+        for document in read_documents(part, self._read_options, self._progress):
+            count_read(document, self._counts)
+            self._progress.add(documents=1)
+            if isinstance(document, Reject):
+                yield from rejects.add(document)
+            elif isinstance(document, Document):
+                self._counts["with_replacement_characters"] += "\ufffd" in document.text
+                self._documents.setdefault(number, []).append(document)
+                if self._plan.evaluation:
+                    self._paths.setdefault(number, []).append(path)
+                self._characters += len(document.text)
+                del document
+                if self._characters >= BATCH_CHARACTERS:
+                    self._tokenize()
+                    tokens = sum(len(batch.tokens) for batch in self._tokenized)
+                    if tokens >= self._shuffle.tokens_at_a_time:
+                        yield from self._send()
+        yield from rejects.rest()
+        if not isinstance(part, str):
+            self._counts["coverage"] += coverage(part)
+        self._clock.lap("read")
+
+    def finish_bundle(self) -> Iterator[Any]:
+        """Yields the remaining elements and the counts."""
+        self._clock.start()
+        self._tokenize()
+        self._documents_read.inc(self._counts["read"])
+        self._progress.flush()
+        outputs = [*self._send(), beam.pvalue.TaggedOutput(COUNTS, self._counts)]
+        yield from map(_in_global_window, outputs)
+
+    def _tokenize(self) -> None:
+        """Splits and tokenizes the collected documents; drops filtered and empty ones."""
+        self._clock.lap("read")
+        options = self._text_options
+        prepared: list[SplitText] = []
+        sources: list[int] = []
+        for number, documents in self._documents.items():
+            if self._plan.evaluation:
+                self._drop_overlaps(documents, self._paths.pop(number, []), self._plan.evaluation)
+            prepared += prepare_documents(documents, options, self._counts)
+            sources += [number] * (len(prepared) - len(sources))
+        if options.duplicates == NEAR:
+            settings = NearDuplicateSettings(by_source=bool(self._plan.layout.sources))
+            self._bands.append(rows_of_documents(prepared, sources, settings))
+        self._characters = 0
+        self._clock.lap("split")
+        if not prepared:
+            return
+        compact = self._tokenizer.tokenize(prepared, sources)
+        self._counts["dropped no_tokens"] += len(prepared) - len(compact.hashes)
+        self._tokenized.append(compact)
+        self._clock.lap("tokenize")
+
+    def _drop_overlaps(
+        self, documents: list[Document], paths: Sequence[str], evaluation: EvaluationTexts
+    ) -> None:
+        """Takes documents that share a passage with evaluation files out of a list."""
+        found = evaluation.find([document.text for document in documents])
+        self._counts["dropped " + OVERLAP] += len(found)
+        for number, match in found.items():
+            text = documents[number].text
+            self._overlaps.append(overlap_row(paths[number], text, match, evaluation))
+        documents[:] = [
+            one_document for number, one_document in enumerate(documents) if number not in found
+        ]
+
+    def _send(self) -> Iterator[Any]:
+        """Yields the elements of the tokenized documents, of the band rows and of the overlaps."""
+        layout = self._plan.layout
+        if self._tokenized:
+            documents = CompactDocuments.concatenate(self._tokenized)
+            self._tokenized = []
+            if self._text_options.duplicates != KEEP:
+                # A document with very many copies would make its shard large.
+                read, documents = documents, documents.without_copies()
+                self._counts["dropped duplicates"] += len(read.hashes) - len(documents.hashes)
+            documents, is_eval = divide(documents, layout.job.eval_fraction, layout.stretch_tokens)
+            items = documents.pack_by_key(layout.keys(documents.hashes, is_eval))
+            yield from self._shuffle.send(items)
+        if self._bands:
+            rows = distinct_rows(np.concatenate(self._bands))
+            self._bands = []
+            for element in self._shuffle.send(rows_by_bucket(rows, layout.total_shards)):
+                yield beam.pvalue.TaggedOutput(BANDS, element)
+        if self._overlaps:
+            yield beam.pvalue.TaggedOutput(OVERLAPS, self._overlaps)
+            self._overlaps = []
+        self._clock.lap("shuffle")
+
+
+def _in_global_window(output: Any) -> Any:
+    """Returns an output of `finish_bundle` with a window, as Beam requires."""
+    if isinstance(output, beam.pvalue.TaggedOutput):
+        return beam.pvalue.TaggedOutput(output.tag, _in_global_window(output.value))
+    return WindowedValue(output, GlobalWindow().max_timestamp(), [GlobalWindow()])

@@ -1,1 +1,0 @@
-"""The Beam job from a corpus to pre-training records."""

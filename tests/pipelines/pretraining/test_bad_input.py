@@ -1,0 +1,339 @@
+"""The data command refuses what it can't use: one sentence, status 2, nothing spoiled."""
+
+import bz2
+import errno
+import gzip
+import json
+
+import pytest
+import zstandard
+from support import data_command
+from support.data_command import SMALL, data, info, refused, temporary, wikiextractor
+
+from beambert import locks
+from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS
+
+corpus, corpus_file = data_command.corpus, data_command.corpus_file
+vocab_file = data_command.vocab_file
+
+
+class TestRejects:
+    @pytest.fixture
+    def broken(self, tmp_path, corpus):
+        path = tmp_path / "broken"
+        text = wikiextractor(corpus[:9]).encode()
+        path.write_bytes(text + b'<doc id="9" title="y">\nfine\ncaf\xe9 bad\n</doc>\n')
+        return path
+
+    @pytest.mark.slow
+    def test_undecodable_bytes(self, capsys, tmp_path, broken, vocab_file):
+        output = tmp_path / "out"
+        line = broken.read_bytes().split(b"\xe9")[0].count(b"\n") + 1
+        result = data(capsys, vocab_file, output, f"--input={broken}")
+        refused(result, broken, f"byte 0xe9 on line {line}", "--max_reject_fraction", "1 of 10")
+        (reject,) = map(json.loads, (tmp_path / "out-rejects.jsonl").read_text().splitlines())
+        assert (reject["file"], reject["line"], reject["reason"]) == (str(broken), line, "not_utf8")
+        assert not (output / "_SUCCESS").exists()
+        # The same command with leave to lose that one goes on in the same folder.
+        flags = [f"--input={broken}", "--max_reject_fraction=0.1"]
+        status, out, err = data(capsys, vocab_file, output, *flags)
+        assert (status, err) == (0, "")
+        assert "(1 dropped: 1 unreadable (not_utf8), see rejects.jsonl)" in out
+        counts = info(output)["counts"]["documents"]
+        assert counts["rejected"] == {"not_utf8": 1}
+        assert (counts["read"], counts["used"], counts["in_other_split"]) == (10, 9, 0)
+        assert (output / "rejects.jsonl").exists()
+        # What the failed job left beside the folder tells nothing about the records in it.
+        assert not (tmp_path / "out-rejects.jsonl").exists()
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("ending", [".gz", ".bz2", ".zst"])
+    def test_compressed_file_that_is_cut_off(self, capsys, tmp_path, corpus, vocab_file, ending):
+        compress = {
+            ".gz": gzip.compress,
+            ".bz2": bz2.compress,
+            ".zst": zstandard.ZstdCompressor().compress,
+        }[ending]
+        text = wikiextractor(corpus).encode()
+        path, output = tmp_path / f"wiki{ending}", tmp_path / "out"
+        # Two streams end to end, as parallel compressors and multistream dumps have them.
+        whole = compress(text) + compress(text)
+        path.write_bytes(whole[:-20])
+        refused(data(capsys, vocab_file, output, f"--input={path}"), path, "cut off")
+        damaged = bytearray(whole)
+        damaged[len(whole) // 4] ^= 0xFF
+        damaged[len(whole) // 4 + 1] ^= 0xFF
+        path.write_bytes(damaged)
+        refused(data(capsys, vocab_file, tmp_path / "out2", f"--input={path}"), path)
+        path.write_bytes(whole)
+        assert data(capsys, vocab_file, tmp_path / "out3", f"--input={path}")[0] == 0
+        assert info(tmp_path / "out3")["counts"]["documents"]["read"] == 2 * len(corpus)
+
+
+def test_a_page_of_html_is_no_text(capsys, tmp_path, corpus_file, vocab_file):
+    (tmp_path / "page.txt").write_text("<html><p>The river.</p></html>")
+    flags = ["--input", corpus_file, tmp_path / "page.txt"]
+    result = data(capsys, vocab_file, tmp_path / "out", *flags)
+    refused(result, tmp_path / "page.txt", "is HTML; take the text out of it", "1 of 83 documents")
+    assert f"1 html (not read), such as {tmp_path}/page.txt; " in result[1]
+
+
+def test_letters_that_would_be_lost_are_said(capsys, tmp_path, corpus, vocab_file):
+    text = tmp_path / "a.txt"
+    text.write_text("ありがとう。\n" * 99 + "\n".join(s for each in corpus[:9] for s in each))
+    status, out, _ = data(capsys, vocab_file, tmp_path / "out", f"--input={text}")
+    assert status == 0 and out.count("“ありがとう” becomes “ありかとう”") == 1
+
+
+class TestBadInput:
+    """Each gives one sentence, status 2, and leaves what was there."""
+
+    def test_missing_pattern(self, capsys, tmp_path, vocab_file):
+        pattern = tmp_path / "nothing*"
+        refused(data(capsys, vocab_file, tmp_path / "out", f"--input={pattern}"), pattern)
+        assert not (tmp_path / "out").exists()
+
+    def test_one_of_two_patterns_missing(self, capsys, tmp_path, corpus_file, vocab_file):
+        flags = ["--input", corpus_file, tmp_path / "nothing"]
+        refused(data(capsys, vocab_file, tmp_path / "out", *flags), tmp_path / "nothing")
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("content", [b"", b"\n \n\n"])
+    def test_empty_corpus(self, capsys, tmp_path, vocab_file, content):
+        (tmp_path / "empty.txt").write_bytes(content)
+        flags = [f"--input={tmp_path}/empty.txt"]
+        message = "(1 document in 1 file, which is empty (" if not content else "in 1 file; "
+        refused(data(capsys, vocab_file, tmp_path / "out", *flags), "--input: no document", message)
+        assert not (tmp_path / "out" / "_SUCCESS").exists()
+
+    def test_nothing_held_out(self, capsys, tmp_path, corpus_file, vocab_file):
+        """The remedy is about the split, and the training part isn't finished without it."""
+        output = tmp_path / "out"
+        flags = [f"--input={corpus_file}", "--eval_fraction=0.000001"]
+        refused(data(capsys, vocab_file, output, *flags), "--eval_fraction=1e-06", "held out 0 of")
+        assert not (output / "_SUCCESS").exists()
+
+    def test_negative_seed(self, capsys, tmp_path, corpus_file, vocab_file):
+        flags = [f"--input={corpus_file}", "--random_seed=-1"]
+        refused(data(capsys, vocab_file, tmp_path / "out", *flags), "--random_seed=-1")
+
+    def test_somebody_elses_folder_with_brackets(self, capsys, tmp_path, corpus_file, vocab_file):
+        """Characters that stand for others in a pattern hide nothing; nor do folders in it."""
+        for name, inside in (("runs[1]", "thesis.tex"), ("runs", "folder/thesis.tex")):
+            output = tmp_path / name
+            (output / inside).parent.mkdir(parents=True)
+            (output / inside).write_text("mine")
+            result = data(capsys, vocab_file, output, f"--input={corpus_file}")
+            refused(result, output, "something else")
+
+    def test_folder_as_input(self, capsys, tmp_path, vocab_file):
+        (tmp_path / "folder").mkdir()
+        flags = [f"--input={tmp_path}/folder"]
+        result = data(capsys, vocab_file, tmp_path / "out", *flags)
+        refused(result, tmp_path / "folder", "is a folder", f"'{tmp_path}/folder/*'")
+        assert not (tmp_path / "out").exists()
+
+    def test_length_that_is_no_number(self, capsys, tmp_path, corpus_file, vocab_file):
+        flags = [f"--input={corpus_file}", "--max_seq_length=128,long"]
+        result = data(capsys, vocab_file, tmp_path / "out", *flags)
+        refused(result, "--max_seq_length", "'128,long' is neither an integer")
+
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            (lambda tokens: [t for t in tokens if t != "[MASK]"], "lacks [MASK]"),
+            (lambda tokens: [*tokens, "river"], "'river' is on two lines"),
+            (lambda tokens: [*SPECIAL_TOKENS, "The", "House", "river"], "--do_lower_case=False"),
+            (lambda tokens: ["\udce9", *tokens], "not UTF-8"),
+        ],
+    )
+    def test_vocabulary(self, capsys, tmp_path, corpus_file, vocabulary, change, message):
+        path = tmp_path / "vocab.txt"
+        lines = "".join(f"{token}\n" for token in change(list(vocabulary.tokens)))
+        path.write_bytes(lines.encode("utf-8", "surrogateescape"))
+        refused(data(capsys, path, tmp_path / "out", f"--input={corpus_file}"), path, message)
+        assert not (tmp_path / "out").exists()
+
+    def test_missing_vocabulary(self, capsys, tmp_path, corpus_file):
+        path = tmp_path / "none.txt"
+        result = data(capsys, path, tmp_path / "out", f"--input={corpus_file}")
+        refused(result, f"--vocab_file={path}")
+
+    def test_output_holds_something_else(self, capsys, tmp_path, corpus_file, vocab_file):
+        (tmp_path / "thesis.tex").write_text("years of work")
+        result = data(capsys, vocab_file, tmp_path, f"--input={corpus_file}")
+        refused(result, f"--output={tmp_path}", "thesis.tex")
+        assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+
+    def test_output_is_a_file(self, capsys, tmp_path, corpus_file, vocab_file):
+        (tmp_path / "file").write_text("mine")
+        result = data(capsys, vocab_file, tmp_path / "file", f"--input={corpus_file}")
+        refused(result, tmp_path / "file")
+        assert (tmp_path / "file").read_text() == "mine"
+
+    @pytest.mark.parametrize(
+        ("flag", "message"),
+        [
+            ("--no_such_flag=1", "--no_such_flag"),
+            ("--max_seq_length=4", "--max_seq_length=4"),
+            ("--dupe_factor=0", "--dupe_factor=0"),
+            ("--dupe_factor=10001", "--dupe_factor=10001: must be at most 10,000"),
+            ("--num_shards=0", "--num_shards=0"),
+            ("--eval_fraction=1", "--eval_fraction=1"),
+            ("--masked_lm_prob=-0.1", "--masked_lm_prob=-0.1"),
+            ("--max_seq_length=many", "--max_seq_length"),
+            ("--do_lower_case=perhaps", "--do_lower_case"),
+        ],
+    )
+    def test_flags(self, capsys, tmp_path, corpus_file, vocab_file, flag, message):
+        result = data(capsys, vocab_file, tmp_path / "out", f"--input={corpus_file}", flag)
+        refused(result, message)
+        assert not (tmp_path / "out").exists()
+
+    def test_required_flag_is_missing(self, capsys, tmp_path, vocab_file):
+        refused(data(capsys, vocab_file, tmp_path / "out"), "--input")
+
+
+class TestClaims:
+    """A folder holds one job's records, of one length or of several."""
+
+    def run(self, capsys, vocab_file, corpus_file, output, *flags):
+        return data(capsys, vocab_file, output, f"--input={corpus_file}", *flags)
+
+    SEVERAL = ("--max_seq_length=32,64", "--max_predictions_per_seq=5,10")
+
+    def test_several_lengths_where_one_is(self, capsys, tmp_path, corpus_file, vocab_file):
+        output = tmp_path / "out"
+        assert self.run(capsys, vocab_file, corpus_file, output)[0] == 0
+        before = sorted(output.rglob("*"))
+        result = self.run(capsys, vocab_file, corpus_file, output, *self.SEVERAL)
+        refused(result, f"--output={output}", "something else", "choose another")
+        assert sorted(output.rglob("*")) == before
+
+    def test_one_length_where_several_are(self, capsys, tmp_path, corpus_file, vocab_file):
+        output = tmp_path / "out"
+        assert self.run(capsys, vocab_file, corpus_file, output, *self.SEVERAL)[0] == 0
+        before = sorted(output.rglob("*"))
+        result = self.run(capsys, vocab_file, corpus_file, output)
+        refused(result, f"--output={output}", "something else", "choose another")
+        other = ("--max_seq_length=32,48", "--max_predictions_per_seq=5,10")
+        result = self.run(capsys, vocab_file, corpus_file, output, *other)
+        refused(result, f"--output={output}", "something else", "choose another")
+        result = self.run(capsys, vocab_file, corpus_file, output, *self.SEVERAL, "--dupe_factor=3")
+        refused(result, output, "dupe_factor there 2, here 3")
+        assert sorted(output.rglob("*")) == before
+
+    @pytest.mark.parametrize(
+        ("flag", "difference"),
+        [
+            ("--dupe_factor=3", "dupe_factor there 2, here 3"),
+            ("--pairs=reference", 'pairs there "next", here "reference"'),
+            ("--compression=gzip", 'compression there "none", here "gzip"'),
+            ("--duplicates=exact", 'duplicates there "keep", here "exact"'),
+            ("--sentences=line", 'sentences there "sentencex", here "line"'),
+            ("--min_document_characters=9", "min_document_characters there 0, here 9"),
+            ("--num_shards=2", "num_shards there 1, here 2"),
+        ],
+    )
+    def test_other_parameters(self, capsys, finished, corpus_file, vocab_file, flag, difference):
+        result = self.run(capsys, vocab_file, corpus_file, finished, flag)
+        refused(result, f"--output={finished}", "finished result of another job", difference)
+
+    @pytest.fixture(scope="class")
+    def finished(self, tmp_path_factory, corpus_file, vocab_file):
+        output = tmp_path_factory.mktemp("finished") / "out"
+        flags = [f"--vocab_file={vocab_file}", f"--input={corpus_file}", f"--output={output}"]
+        data_command.main([*flags, *SMALL])
+        return output
+
+
+class TestNothingIsLeftBehind:
+    """Temporary files are gone after a failure, wherever it was."""
+
+    def full(self, monkeypatch, is_refused):
+        from apache_beam.io.filesystems import FileSystems
+
+        create = FileSystems.create
+
+        def create_or_not(path, *rest):
+            if is_refused(path):
+                raise OSError(errno.ENOSPC, "No space left on device")
+            return create(path, *rest)
+
+        monkeypatch.setattr(FileSystems, "create", create_or_not)
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("name", ["_tmp-documents-", "part-00001", "info.json", "_SUCCESS"])
+    def test_full_disk(self, capsys, tmp_path, corpus_file, corpus, vocab_file, monkeypatch, name):
+        output = tmp_path / "out"
+        flags = [f"--input={corpus_file}", "--num_shards=3", "--eval_fraction=0.25"]
+        with monkeypatch.context() as patch:
+            self.full(patch, lambda path: name in path)
+            result = data(capsys, vocab_file, output, *flags)
+        refused(result, output, "No space left on device", "choose another --output")
+        assert not temporary(output) and not list(output.rglob("_SUCCESS"))
+        # There is space again: the same command goes on.
+        assert data(capsys, vocab_file, output, *flags)[0] == 0
+        counts = info(output)["counts"]["documents"]
+        assert counts["read"] == len(corpus) and not temporary(output)
+
+    def test_rejects(self, capsys, tmp_path, corpus, vocab_file):
+        path, output = tmp_path / "broken", tmp_path / "out"
+        path.write_text(wikiextractor(corpus)[:-3])
+        refused(data(capsys, vocab_file, output, f"--input={path}"), path, "has no </doc>")
+        assert not temporary(output)
+
+    def test_wrong_index(self, capsys, tmp_path, vocab_file, monkeypatch):
+        monkeypatch.setattr("beambert.pipelines.corpus.base.PART_BYTES", 10)
+        path, output = tmp_path / "x-multistream.xml.bz2", tmp_path / "out"
+        path.write_bytes(bz2.compress(b"<mediawiki>\n</mediawiki>\n"))
+        index = tmp_path / "x-multistream-index.txt.bz2"
+        index.write_bytes(b"?")
+        result = data(capsys, vocab_file, output, f"--input={path}")
+        refused(result, f"{index}: not the index of {path}", "delete it")
+        assert not temporary(output)
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("lengths", ["32", "32,64"])
+    def test_other_flags_after_a_failure(self, capsys, tmp_path, corpus_file, vocab_file, lengths):
+        """A failed job doesn't block its own output."""
+        output = tmp_path / "out"
+        flags = [f"--input={corpus_file}", f"--max_seq_length={lengths}"]
+        flags += ["--max_predictions_per_seq=" + ",".join(["5"] * len(lengths.split(",")))]
+        failed = data(capsys, vocab_file, output, *flags, "--eval_fraction=0.000001")
+        refused(failed, "held out 0 of")
+        assert "delete" not in failed[2] and not list(tmp_path.rglob("out/*"))
+        others = [f"--input={corpus_file}", "--dupe_factor=1"]
+        assert data(capsys, vocab_file, output, *others)[0] == 0
+
+    def test_without_locks_a_failure_deletes_nothing(
+        self, capsys, tmp_path, corpus_file, vocab_file, monkeypatch
+    ):
+        """Another command may be at work in the folder, with the same names of files."""
+
+        def refuse(*_):
+            raise OSError(errno.ENOLCK, "No locks available")
+
+        monkeypatch.setattr(locks.fcntl, "flock", refuse)
+        output = tmp_path / "out"
+        flags = [f"--input={corpus_file}", "--eval_fraction=0.000001"]
+        status, _, err = data(capsys, vocab_file, output, *flags)
+        assert status == 2 and "held out 0 of" in err
+        assert f"{output}: stays as it is, since another command may be at work there; " in err
+        assert list(output.glob("part-*")) and (output / "_UNFINISHED").exists()
+        status, _, err = data(capsys, vocab_file, output, f"--input={corpus_file}")
+        assert status == 2 and "already holds the unfinished work of another job" in err
+
+    def test_files_of_others_stay(self, capsys, tmp_path, corpus_file, vocab_file, monkeypatch):
+        """Whoever puts a file beside the shards while they are written finds it again."""
+        output = tmp_path / "out"
+
+        def noted(path):
+            if "info.json" in path:
+                (output / "notes.txt").write_text("mine")
+            return "info.json" in path
+
+        with monkeypatch.context() as patch:
+            self.full(patch, noted)
+            assert data(capsys, vocab_file, output, f"--input={corpus_file}")[0] == 2
+        assert [path.name for path in output.iterdir()] == ["notes.txt"]

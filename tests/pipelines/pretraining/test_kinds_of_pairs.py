@@ -1,0 +1,296 @@
+"""The values of --pairs end to end: what the folders hold, and that `verify` copes with them."""
+
+import json
+import random
+import re
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from support import data_command
+from support.data_command import (
+    SMALL,
+    TWO_PROCESSES,
+    data,
+    hashes,
+    info,
+    refused,
+    run_process,
+    wikiextractor,
+)
+from support.sample_text import make_document
+from tensorflow_metadata.proto.v0 import schema_pb2
+
+from beambert.cli import run_main
+from beambert.pipelines.pretraining.job import PretrainingDataJob
+from beambert.pipelines.records.contract import feature_shapes
+from beambert.pipelines.verify import main as verify_main
+
+corpus, corpus_file = data_command.corpus, data_command.corpus_file
+vocab_file = data_command.vocab_file
+LABELS = ("in order", "swapped")
+PAIRED = {"is_next", "random_next", "forced_random_next", "without_partner", "is_next_share"}
+
+
+def verify(capsys, folder) -> tuple[int, str, dict]:
+    """Runs the command; returns its status, what it printed, and its findings."""
+    output = folder.parent / "verified"
+    try:
+        status = run_main("verify", verify_main, [str(folder), f"--output={output}"])
+    except SystemExit as stop:
+        status = stop.code
+    found = json.loads((output / "verification.json").read_text())
+    assert (output / "verification.html").read_text().count("<svg") == 4 * len(found["folders"])
+    return status, capsys.readouterr().out, found
+
+
+def parse(folder, has_label) -> dict[str, np.ndarray]:
+    """All records of a folder, as a user's TensorFlow reads them."""
+    shapes = feature_shapes(32, 5, has_label)
+    spec = {name: tf.io.FixedLenFeature([length], kind) for name, (length, kind) in shapes.items()}
+    paths = [str(folder / file["name"]) for file in info(folder)["files"]]
+    records = list(tf.data.TFRecordDataset(paths).as_numpy_iterator())
+    names = set(tf.train.Example.FromString(records[0]).features.feature)
+    assert names == set(shapes)
+    return {name: value.numpy() for name, value in tf.io.parse_example(records, spec).items()}
+
+
+def restored(rows) -> np.ndarray:
+    ids = rows["input_ids"].copy()
+    row, slot = np.nonzero(rows["masked_lm_weights"])
+    ids[row, rows["masked_lm_positions"][row, slot]] = rows["masked_lm_ids"][row, slot]
+    return ids
+
+
+class TestNames:
+    @pytest.mark.parametrize(
+        ("flags", "parts"),
+        [
+            (["--random_next=source"], ["--random_next=source", "--pairs=none", "leave it out"]),
+            (["--short_seq_prob=0.2"], ["--short_seq_prob=0.2", "RoBERTa", "leave it out"]),
+        ],
+    )
+    def test_what_none_does_not_know(self, capsys, tmp_path, corpus_file, vocab_file, flags, parts):
+        inputs = (f"--input={corpus_file}", "--pairs=none")
+        refused(data(capsys, vocab_file, tmp_path / "out", *inputs, *flags), *parts)
+
+    def test_a_job_of_ones_own_with_another_name(self):
+        with pytest.raises(Exception, match="--pairs=other: must be one of next, "):
+            PretrainingDataJob("v", "o", pairs="other")
+
+
+@pytest.fixture(scope="module")
+def full_sentences(tmp_path_factory, corpus_file, vocab_file):
+    folder = tmp_path_factory.mktemp("none") / "records"
+    flags = [f"--vocab_file={vocab_file}", f"--input={corpus_file}", f"--output={folder}", *SMALL]
+    data_command.main([*flags, "--pairs=none", "--num_shards=3", "--eval_fraction=0.25"])
+    return folder
+
+
+class TestFullSentences:
+    def test_the_records(self, full_sentences, vocabulary):
+        classify, separate = map(vocabulary.id_of, ("[CLS]", "[SEP]"))
+        tokens = 0
+        for folder in (full_sentences, full_sentences / "eval"):
+            rows = parse(folder, has_label=False)
+            ids, filled = restored(rows), rows["input_mask"].sum(axis=1)
+            assert (ids[:, 0] == classify).all() and not rows["segment_ids"].any()
+            assert (ids[np.arange(len(ids)), filled - 1] == separate).all()
+            assert not np.isin(rows["masked_lm_ids"], [classify, separate]).any()
+            inside = (ids == separate).sum() - len(ids)
+            assert inside > 0.1 * len(ids)
+            about = info(folder)
+            assert rows["input_mask"].sum() - 2 * len(ids) - inside == 2 * about["counts"]["tokens"]
+            assert about["counts"]["instances"] == len(ids)
+            assert about["counts"]["filled_share"] > 0.75
+            assert not PAIRED & about["counts"].keys()
+            assert (about["parameters"]["pairs"], about["parameters"]["short_seq_prob"]) == (
+                "none",
+                0.0,
+            )
+            tokens += about["counts"]["tokens"]
+        assert tokens > 3000
+
+    def test_the_schema(self, full_sentences):
+        from google.protobuf import text_format
+
+        text = (full_sentences / "schema.pbtxt").read_text()
+        schema = text_format.Parse(text, schema_pb2.Schema())
+        assert {feature.name for feature in schema.feature} == set(feature_shapes(32, 5, False))
+
+    @pytest.mark.slow
+    def test_verify(self, capsys, full_sentences):
+        status, printed, found = verify(capsys, full_sentences)
+        assert status == 0 and found["faults"] == 0
+        assert "documents in a record" in printed and "tokens of the text" in printed
+        for word in ("is next", "random next", "tokens of A", "      A: "):
+            assert word not in printed
+        for folder in found["folders"]:
+            assert not [text for text in folder["warnings"] if "next" in text]
+            figures = folder["figures"]
+            assert figures["is_next_share"] is None and figures["documents_average"] > 1.1
+            assert any(" [SEP] " in record["a"] for record in folder["sample"])
+            assert all(record["b"] == "" for record in folder["sample"])
+
+    @pytest.mark.slow
+    def test_verify_without_info(self, capsys, full_sentences, tmp_path):
+        """As others' records of full sentences are; the missing label tells."""
+        (tmp_path / "others").mkdir()
+        for path in [*full_sentences.glob("part-*"), full_sentences / "vocab.txt"]:
+            (tmp_path / "others" / path.name).write_bytes(path.read_bytes())
+        status, _, found = verify(capsys, tmp_path / "others")
+        (folder,) = found["folders"]
+        assert status == 0 and found["faults"] == 0
+        assert folder["figures"]["documents_average"] > 1.1
+        assert not [text for text in folder["warnings"] if "next" in text]
+
+    @pytest.mark.slow
+    def test_verify_finds_an_info_of_other_records(self, capsys, full_sentences, tmp_path):
+        folder = tmp_path / "changed"
+        folder.mkdir()
+        for path in full_sentences.iterdir():
+            if path.is_file():
+                (folder / path.name).write_bytes(path.read_bytes())
+        text = (folder / "info.json").read_text()
+        (folder / "info.json").write_text(text.replace('"none",\n', '"next",\n', 1))
+        status, printed, _ = verify(capsys, folder)
+        assert status == 1
+        assert "says pairs is next, but the records lack next_sentence_labels" in printed
+
+
+def make_pairs(tmp_path_factory, corpus_file, vocab_file, pairs):
+    folder = tmp_path_factory.mktemp(pairs) / "records"
+    flags = [f"--vocab_file={vocab_file}", f"--input={corpus_file}", f"--output={folder}", *SMALL]
+    data_command.main([*flags, f"--pairs={pairs}", "--num_shards=3", "--dupe_factor=20"])
+    return folder
+
+
+def balanced_rows(folder, pairs):
+    """Returns the records and their labels, of which half are 0 and info.json counts the others."""
+    rows, about = parse(folder, has_label=True), info(folder)
+    labels = rows["next_sentence_labels"][:, 0]
+    counts, count = about["counts"], len(labels)
+    assert counts["random_next"] == labels.sum() and counts["instances"] == count
+    assert labels.mean() == pytest.approx(0.5, abs=5 * 0.5 / np.sqrt(count))
+    assert about["parameters"]["pairs"] == pairs
+    return rows, labels
+
+
+@pytest.fixture(scope="module")
+def sentence_order(tmp_path_factory, corpus_file, vocab_file):
+    return make_pairs(tmp_path_factory, corpus_file, vocab_file, "sop")
+
+
+class TestSentenceOrder:
+    def test_the_records(self, sentence_order, corpus, vocabulary):
+        """The text of A and of B is found in the corpus, B behind A where the label says so."""
+        rows, labels = balanced_rows(sentence_order, "sop")
+        separate = vocabulary.id_of("[SEP]")
+        texts = [" " + " ".join(each).lower().replace(".", " .") + " " for each in corpus]
+        words = np.array(vocabulary.tokens)
+        found = {0: 0, 1: 0, "drawn": 0}
+        for ids, label in zip(restored(rows)[:600], labels, strict=False):
+            first, last = np.flatnonzero(ids == separate)
+            if first < 7 or last - first < 7:
+                continue  # A few words may occur anywhere.
+            a, b = (f" {' '.join(words[p])} " for p in (ids[1:first], ids[first + 1 : last]))
+            both = [text for text in texts if a in text and b in text]
+            if both and label == 0:
+                assert any(each.find(a) < each.rfind(b) for each in both)
+            elif both:
+                assert any(each.find(b) < each.rfind(a) for each in both)
+            else:
+                assert label == 1
+            found[label if both else "drawn"] += 1
+        assert found[0] > 100 and found[1] > 60
+        forced = info(sentence_order)["counts"]["forced_random_next"]
+        assert found["drawn"] < forced / len(labels) * 600
+
+    @pytest.mark.slow
+    def test_verify(self, capsys, sentence_order):
+        status, printed, found = verify(capsys, sentence_order)
+        (folder,) = found["folders"]
+        assert status == 0 and folder["faults"] == []
+        assert folder["figures"]["labels"] == ["in order", "swapped"]
+        for words in ("  in order  ", "  swapped  ", "  swapped, forced  "):
+            assert words in printed
+        assert "is next" not in printed and "random next" not in printed
+        assert all(re.search(rf" \d+  {words}; \d+ of 32", printed) for words in LABELS)
+        assert not [text for text in folder["warnings"] if "of the labels" in text]
+
+    def test_the_summary(self, capsys, sentence_order, corpus_file, vocab_file):
+        flags = ["--pairs=sop", "--num_shards=3", "--dupe_factor=20", f"--input={corpus_file}"]
+        _, printed, _ = data(capsys, vocab_file, sentence_order, *flags)
+        assert "already finished" in printed and "of the instances are in order" in printed
+
+
+@pytest.fixture(scope="module")
+def copies(tmp_path_factory, corpus_file, vocab_file):
+    return make_pairs(tmp_path_factory, corpus_file, vocab_file, "copy")
+
+
+class TestCopies:
+    def test_the_records(self, copies, corpus, vocabulary):
+        """One segment stands in the corpus; the other shares its words where the label says so."""
+        rows, labels = balanced_rows(copies, "copy")
+        separate = vocabulary.id_of("[SEP]")
+        texts = " ".join(f" {' '.join(each).lower().replace('.', ' .')} " for each in corpus)
+        words, shared = np.array(vocabulary.tokens), {0: [], 1: []}
+        firsts = 0
+        for ids, label in zip(restored(rows)[:600], labels, strict=False):
+            first, last = np.flatnonzero(ids == separate)
+            if first < 7:
+                continue  # A few words may occur anywhere, also with noise.
+            a, b = ids[1:first], ids[first + 1 : last]
+            is_first, is_second = (f" {' '.join(words[each])} " in texts for each in (a, b))
+            assert is_first or is_second
+            firsts += is_first - is_second
+            noisy, text = (b, a) if is_first else (a, b)
+            shared[label].append(np.isin(noisy, text).mean())
+        assert len(shared[0]) > 100 and len(shared[1]) > 100
+        assert np.mean(shared[0]) > 0.9 and np.mean(shared[1]) < 0.6
+        assert abs(firsts) < 5 * np.sqrt(600)
+
+    @pytest.mark.slow
+    def test_verify(self, capsys, copies):
+        status, printed, found = verify(capsys, copies)
+        (folder,) = found["folders"]
+        assert status == 0 and folder["faults"] == []
+        assert folder["figures"]["labels"] == ["copy", "other text"]
+        assert "is next" not in printed and "random next" not in printed
+        assert not [text for text in folder["warnings"] if "of the labels" in text]
+
+    def test_the_summary(self, capsys, copies, corpus_file, vocab_file):
+        flags = ["--pairs=copy", "--num_shards=3", "--dupe_factor=20", f"--input={corpus_file}"]
+        _, printed, _ = data(capsys, vocab_file, copies, *flags)
+        assert "already finished" in printed and "of the instances are copies" in printed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("pairs", ["none", "sop", "copy"])
+def test_the_same_bytes_by_two_processes(tmp_path, corpus, corpus_file, vocab_file, capsys, pairs):
+    """Several files in other bundles, on two workers, with short spills: the same files."""
+    for i in range(4):
+        (tmp_path / f"part{i}").write_text(wikiextractor(corpus[i::4]))
+    flags = [f"--pairs={pairs}", "--num_shards=3", "--eval_fraction=0.25"]
+    one = data(capsys, vocab_file, tmp_path / "one", f"--input={corpus_file}", *flags)
+    assert (one[0], one[2]) == (0, "")
+    flags += [f"--vocab_file={vocab_file}", *SMALL, f"--input={tmp_path}/part*"]
+    flags += TWO_PROCESSES
+    run = run_process([f"--output={tmp_path}/two", *flags])
+    assert (run.returncode, run.stderr) == (0, "")
+    for inner in ("", "eval"):
+        assert hashes(tmp_path / "one" / inner) == hashes(tmp_path / "two" / inner)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("pairs", ["none", "sop", "copy"])
+def test_the_estimate(capsys, tmp_path, vocab_file, pairs):
+    generator = random.Random(4)
+    documents = [make_document(generator, generator.randint(1, 40)) for _ in range(1200)]
+    (tmp_path / "wiki").write_text(wikiextractor(documents))
+    flags = [f"--input={tmp_path}/wiki", f"--pairs={pairs}", "--num_shards=2"]
+    _, printed, _ = data(capsys, vocab_file, tmp_path / "out", *flags, "--dry_run")
+    estimate = int(printed.split(" instances")[0].rsplit("\n", 1)[1].replace(",", ""))
+    assert data(capsys, vocab_file, tmp_path / "out", *flags)[0] == 0
+    assert estimate == pytest.approx(info(tmp_path / "out")["counts"]["instances"], rel=0.05)

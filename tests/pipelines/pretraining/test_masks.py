@@ -1,0 +1,304 @@
+"""Rows and masks: the layout, and the statistics within 5 standard deviations."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from beambert.pipelines.pretraining.masks import TokenIds, assemble_rows, mask_rows, with_frame
+from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS, Vocabulary
+
+WORDS = tuple(f"w{i}" for i in range(90))
+# Special tokens not at the start, and unused ones in between.
+VOCABULARY = Vocabulary(("[unused0]", "[unused1]", *SPECIAL_TOKENS, *WORDS, "[unused2]", "[x]"))
+IDS = TokenIds.of(VOCABULARY)
+FIRST_WORD = VOCABULARY.id_of("w0")
+
+
+def test_ids_are_those_of_the_vocabulary():
+    names = ("padding", "unknown", "classify", "separate", "mask")
+    assert [getattr(IDS, name) for name in names] == [2, 3, 4, 5, 6]
+    assert IDS.replacements.tolist() == [*range(7, 97), VOCABULARY.id_of("[x]")]
+
+
+def rows_of(tokens, pairs, length, ids=IDS):
+    return assemble_rows(with_frame(tokens, length), pairs, length, ids)
+
+
+def make_rows(count=2000, length=64, seed=0, unknown_share=0.05):
+    """Rows of random words of random length, with the ids before masking."""
+    generator = np.random.default_rng(seed)
+    tokens = generator.integers(FIRST_WORD, FIRST_WORD + 90, 5000).astype(np.uint16)
+    tokens[generator.random(5000) < unknown_share] = IDS.unknown
+    a = generator.integers(1, length - 4, count)
+    b = np.array([generator.integers(1, length - 3 - n + 1) for n in a])
+    a_start, b_start = generator.integers(0, 4900, count), generator.integers(0, 4900, count)
+    pairs = np.stack([a_start, a_start + a, b_start, b_start + b, a % 2], axis=1).astype(np.int32)
+    return tokens, pairs, rows_of(tokens, pairs, length)
+
+
+def mask(rows, predictions=10, share=0.15, seed=1, whole_words=False, ids=IDS):
+    return mask_rows(
+        rows["input_ids"],
+        rows["input_mask"],
+        max_predictions_per_seq=predictions,
+        masked_lm_prob=share,
+        do_whole_word_mask=whole_words,
+        ids=ids,
+        random=np.random.Generator(np.random.PCG64(seed)),
+    )
+
+
+class TestAssembleRows:
+    def test_against_a_row_at_a_time(self):
+        tokens, pairs, rows = make_rows(200)
+        for i, (a_start, a_end, b_start, b_end, _) in enumerate(pairs):
+            a, b = tokens[a_start:a_end].tolist(), tokens[b_start:b_end].tolist()
+            row = [IDS.classify, *a, IDS.separate, *b, IDS.separate]
+            padding = [0] * (64 - len(row))
+            assert rows["input_ids"][i].tolist() == row + [IDS.padding] * len(padding)
+            assert rows["input_mask"][i].tolist() == [1] * len(row) + padding
+            segments = [0] * (len(a) + 2) + [1] * (len(b) + 1)
+            assert rows["segment_ids"][i].tolist() == segments + padding
+
+    def test_full_row(self):
+        tokens = np.arange(7, 20, dtype=np.uint16)
+        rows = rows_of(tokens, np.array([[0, 3, 11, 13, 1]], np.int32), 8)
+        assert rows["input_ids"].tolist() == [[4, 7, 8, 9, 5, 18, 19, 5]]
+        assert rows["segment_ids"].tolist() == [[0, 0, 0, 0, 0, 1, 1, 1]]
+
+
+@pytest.fixture(scope="module")
+def masked():
+    _, _, rows = make_rows()
+    return rows, mask(rows)
+
+
+class TestMaskRows:
+    def test_number_of_predictions(self, masked):
+        rows, found = masked
+        tokens = rows["input_mask"].sum(axis=1)
+        # The share of all tokens, special ones too; never none, never more than there are slots.
+        expected = [min(10, max(1, round(int(n) * 0.15))) for n in tokens]
+        fixed = np.isin(rows["input_ids"], [2, 3, 4, 5]).sum(axis=1)
+        expected = np.minimum(expected, 64 - fixed)
+        assert found["masked_lm_weights"].sum(axis=1).tolist() == expected.tolist()
+        assert 1 in expected and 10 in mask(rows, 10, 0.3)["masked_lm_weights"].sum(axis=1)
+
+    def test_slots(self, masked):
+        rows, found = masked
+        is_used = found["masked_lm_weights"] == 1
+        positions = found["masked_lm_positions"]
+        assert (np.diff(positions, axis=1)[is_used[:, 1:]] > 0).all()  # ascending, none twice
+        assert (is_used[:, :-1] >= is_used[:, 1:]).all()  # predictions first, then padding
+        for name in ("masked_lm_positions", "masked_lm_ids", "masked_lm_weights"):
+            assert found[name].shape == (2000, 10) and not found[name][~is_used].any()
+        assert set(np.unique(found["masked_lm_weights"])) == {0.0, 1.0}
+
+    def test_labels_are_what_stood_there(self, masked):
+        rows, found = masked
+        row, slot = np.nonzero(found["masked_lm_weights"])
+        position = found["masked_lm_positions"][row, slot]
+        assert (found["masked_lm_ids"][row, slot] == rows["input_ids"][row, position]).all()
+
+    def test_the_rest_is_untouched(self, masked):
+        rows, found = masked
+        chosen = np.zeros((2000, 64), bool)
+        row, slot = np.nonzero(found["masked_lm_weights"])
+        chosen[row, found["masked_lm_positions"][row, slot]] = True
+        assert (found["input_ids"] == rows["input_ids"])[~chosen].all()
+
+    def test_special_and_unknown_tokens_are_never_chosen(self, masked):
+        _, found = masked
+        labels = found["masked_lm_ids"][found["masked_lm_weights"] == 1]
+        assert not np.isin(labels, [2, 3, 4, 5, 6]).any()
+
+    def test_eighty_ten_ten(self):
+        _, _, rows = make_rows(8000, seed=3)
+        found = mask(rows)
+        row, slot = np.nonzero(found["masked_lm_weights"])
+        labels = found["masked_lm_ids"][row, slot]
+        shown = found["input_ids"][row, found["masked_lm_positions"][row, slot]]
+        is_mask, is_same = shown == IDS.mask, shown == labels
+        replaced = shown[~is_mask & ~is_same]
+        count = len(labels)
+        # A replacement is the token itself once in so many draws.
+        same_by_chance = 0.1 / len(IDS.replacements)
+        for share, expected in (
+            (is_mask.mean(), 0.8),
+            (is_same.mean(), 0.1 + same_by_chance),
+            (len(replaced) / count, 0.1 - same_by_chance),
+        ):
+            sigma = np.sqrt(expected * (1 - expected) / count)
+            assert share == pytest.approx(expected, abs=5 * sigma)
+        # Any ordinary token may replace, none more often; 90 degrees of freedom, p = 1e-4.
+        counts = np.bincount(replaced, minlength=len(VOCABULARY))[IDS.replacements]
+        assert counts.sum() == len(replaced)
+        mean = len(replaced) / len(counts)
+        assert ((counts - mean) ** 2 / mean).sum() < 147
+
+    def test_every_position_is_as_likely(self):
+        rows = 20_000
+        tokens = np.full(64, FIRST_WORD, np.uint16)
+        pairs = np.tile(np.array([[0, 30, 0, 31, 0]], np.int32), (rows, 1))
+        found = mask(rows_of(tokens, pairs, 64))
+        used = found["masked_lm_positions"][found["masked_lm_weights"] == 1]
+        counts = np.bincount(used, minlength=64)
+        assert counts[[0, 31, 63]].sum() == 0
+        counts = np.delete(counts, [0, 31, 63])
+        mean = rows * 10 / 61
+        assert counts.sum() == rows * 10
+        # 60 degrees of freedom, p = 1e-4 (drawn without replacement, so a little less spread).
+        assert ((counts - mean) ** 2 / mean).sum() < 107
+
+    def test_each_token_rolls_its_own(self):
+        """Masked neighbours of a row don't share a roll."""
+        _, _, rows = make_rows(4000, unknown_share=0.0)
+        found = mask(rows, 2, 0.15)
+        both = found["masked_lm_weights"].sum(axis=1) == 2
+        position = found["masked_lm_positions"][both]
+        shown = np.take_along_axis(found["input_ids"][both], position, axis=1)
+        share = (shown == IDS.mask).all(axis=1).mean()
+        assert share == pytest.approx(0.64, abs=5 * np.sqrt(0.64 * 0.36 / both.sum()))
+
+    def test_more_slots_than_positions(self):
+        _, _, rows = make_rows(50, length=16)
+        found = mask(rows, predictions=40, share=0.9)
+        assert found["masked_lm_positions"].shape == (50, 40)
+        assert (found["masked_lm_weights"].sum(axis=1) >= 1).sum() > 40
+        assert not found["masked_lm_weights"][:, 16:].any()
+
+    def test_row_of_unknown_tokens_has_nothing_to_predict(self):
+        tokens = np.full(9, IDS.unknown, np.uint16)
+        rows = rows_of(tokens, np.array([[0, 3, 3, 6, 0]], np.int32), 16)
+        found = mask(rows)
+        assert not found["masked_lm_weights"].any()
+        assert (found["input_ids"] == rows["input_ids"]).all()
+
+    @settings(derandomize=True, max_examples=60, deadline=None, database=None)
+    @given(st.integers(1, 30), st.integers(6, 40), st.integers(1, 50), st.floats(0, 0.99))
+    def test_any_shape(self, count, length, predictions, share):
+        _, _, rows = make_rows(count, length, unknown_share=0.2)
+        found = mask(rows, predictions, share)
+        wanted = np.clip(np.rint(rows["input_mask"].sum(axis=1) * share), 1, predictions)
+        possible = (~np.isin(rows["input_ids"], [2, 3, 4, 5])).sum(axis=1)
+        expected = np.minimum(wanted, possible)
+        assert found["masked_lm_weights"].sum(axis=1).tolist() == expected.tolist()
+
+    def test_seeds(self, masked):
+        rows, found = masked
+        again, other = mask(rows), mask(rows, seed=2)
+        assert all((again[name] == found[name]).all() for name in found)
+        assert (other["masked_lm_positions"] != found["masked_lm_positions"]).any()
+
+
+class TestWholeWords:
+    """Pieces 60 to 89 of the vocabulary continue a word here."""
+
+    ids = dataclasses.replace(IDS, is_continuation=np.arange(len(VOCABULARY)) >= FIRST_WORD + 60)
+
+    def words(self, row_ids, row_mask):
+        """The words of a row as lists of positions, by a walk over its tokens."""
+        words, may_continue = [], False
+        for position, (token, real) in enumerate(zip(row_ids, row_mask, strict=True)):
+            fixed = token in (IDS.classify, IDS.separate, IDS.padding, IDS.unknown)
+            if fixed or not real:
+                may_continue = False
+            elif may_continue and self.ids.is_continuation[token]:
+                words[-1].append(position)
+            else:
+                words.append([position])
+                may_continue = True
+        return words
+
+    @pytest.fixture(scope="class")
+    def masked(self):
+        _, _, rows = make_rows(500)
+        result = mask_rows(
+            rows["input_ids"],
+            rows["input_mask"],
+            max_predictions_per_seq=10,
+            masked_lm_prob=0.15,
+            do_whole_word_mask=True,
+            ids=self.ids,
+            random=np.random.Generator(np.random.PCG64(1)),
+        )
+        return rows, result
+
+    def test_a_word_is_chosen_whole_or_not_at_all(self, masked):
+        rows, result = masked
+        whole = 0
+        for i, row in enumerate(rows["input_ids"]):
+            used = result["masked_lm_weights"][i] > 0
+            chosen = set(result["masked_lm_positions"][i][used].tolist())
+            for word in self.words(row, rows["input_mask"][i]):
+                assert chosen.issuperset(word) or chosen.isdisjoint(word)
+                whole += len(word) > 1 and chosen.issuperset(word)
+                chosen -= set(word)
+            assert not chosen
+        assert whole > 200
+
+    def test_reference_joins_segments(self):
+        """The original gives "##…" to the word before, also if that ends A and B's front is cut."""
+        ids = TokenIds.of(VOCABULARY, is_reference=True)
+        ids = dataclasses.replace(ids, is_continuation=self.ids.is_continuation)
+        _, _, rows = make_rows(500)
+        found = mask(rows, whole_words=True, ids=ids)
+        joined = 0
+        for row, slots, weights in zip(
+            rows["input_ids"],
+            found["masked_lm_positions"],
+            found["masked_lm_weights"],
+            strict=True,
+        ):
+            words = []
+            for position, token in enumerate(row.tolist()):
+                if token in (IDS.classify, IDS.separate, IDS.padding):
+                    continue
+                if words and ids.is_continuation[token]:
+                    words[-1].append(position)
+                else:
+                    words.append([position])
+            chosen = set(slots[weights > 0].tolist())
+            assert all(chosen.issuperset(word) or chosen.isdisjoint(word) for word in words)
+            gaps = [word for word in words if word[-1] - word[0] >= len(word)]
+            joined += sum(chosen.issuperset(word) for word in gaps)
+        assert joined > 20
+
+    def test_a_piece_after_a_special_token_is_a_word_of_its_own(self):
+        """Else a row of A and a B whose front is cut off would be one word, too long to choose."""
+        word, piece = FIRST_WORD, FIRST_WORD + 60
+        tokens = np.array([word, piece, piece, IDS.unknown, piece], np.uint16)
+        for pair in ([0, 1, 1, 2, 0], [0, 1, 3, 5, 0]):  # after [SEP], after [UNK]
+            rows = rows_of(tokens, np.array([pair], np.int32), 16)
+            chosen = set()
+            for seed in range(20):
+                found = mask(rows, share=0.01, seed=seed, whole_words=True, ids=self.ids)
+                assert found["masked_lm_weights"].sum() == 1
+                chosen.add(int(found["masked_lm_ids"].max()))
+            assert chosen == {word, piece}
+
+    def test_nothing_that_fits_is_left_out(self, masked):
+        rows, result = masked
+        for i, row in enumerate(rows["input_ids"]):
+            wanted = min(10, max(1, round(int(rows["input_mask"][i].sum()) * 0.15)))
+            used = result["masked_lm_weights"][i] > 0
+            chosen = set(result["masked_lm_positions"][i][used].tolist())
+            assert len(chosen) <= wanted
+            words = self.words(row, rows["input_mask"][i])
+            unchosen = [len(word) for word in words if chosen.isdisjoint(word)]
+            assert all(size > wanted - len(chosen) for size in unchosen)
+
+    def test_words_of_one_piece_are_chosen_evenly(self):
+        """Every place of a row of 40 single words, 6 of them chosen: a chi-square test."""
+        tokens = np.arange(FIRST_WORD, FIRST_WORD + 40, dtype=np.uint16)
+        pairs = np.tile(np.array([[0, 20, 20, 40, 0]], np.int32), (4000, 1))
+        result = mask(rows_of(tokens, pairs, 43), whole_words=True)
+        assert (result["masked_lm_weights"].sum(axis=1) == 6).all()
+        counts = np.bincount(result["masked_lm_positions"][:, :6].ravel(), minlength=43)
+        counts = np.delete(counts, [0, 21, 42])
+        expected = 4000 * 6 / 40
+        # 39 degrees of freedom: mean 39, standard deviation 8.8.
+        assert ((counts - expected) ** 2 / expected).sum() < 39 + 5 * 8.8

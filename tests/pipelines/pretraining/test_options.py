@@ -1,0 +1,411 @@
+"""What the data command can do besides: each option end to end, in one process."""
+
+import gzip
+import hashlib
+import json
+import random
+import re
+
+import pytest
+import tensorflow as tf
+from support.sample_text import make_document
+
+from beambert.cli import run_main
+from beambert.flags import read_job
+from beambert.pipelines.corpus.reading import ReadOptions
+from beambert.pipelines.create_pretraining_data import build_parser, main
+from beambert.pipelines.input_files import match_inputs
+from beambert.pipelines.pretraining import estimate
+from beambert.pipelines.pretraining.documents import CompactDocuments
+from beambert.pipelines.pretraining.job import PretrainingDataJob
+from beambert.pipelines.pretraining.plan import find_inputs, make_plan
+from beambert.pipelines.pretraining.run import read_warnings
+from beambert.pipelines.pretraining.shuffle import FILES, TOKENS_AT_A_TIME, Shuffle
+from beambert.pipelines.records.contract import RecordsInfo
+from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS
+
+unpack = CompactDocuments.unpack
+SMALL = ["--max_predictions_per_seq=5", "--dupe_factor=2", "--num_shards=2"]
+
+
+@pytest.fixture(scope="module")
+def corpus():
+    generator = random.Random(0)
+    return [make_document(generator, generator.randint(1, 12)) for _ in range(60)]
+
+
+def write_lines(path, corpus):
+    """One sentence a line, a blank line between documents."""
+    path.write_text("\n\n".join("\n".join(document) for document in corpus) + "\n")
+    return path
+
+
+@pytest.fixture
+def run(tmp_path, capsys, vocabulary):
+    """Runs the command on an input into a folder of that name; returns (folder, output)."""
+    vocab_file = tmp_path / "vocab.txt"
+    vocab_file.write_bytes(vocabulary.serialize())
+
+    def run(name, source, *flags, status=0):
+        output = tmp_path / name
+        arguments = [f"--vocab_file={vocab_file}", f"--output={output}", f"--input={source}"]
+        found = run_main("data", main, [*arguments, *SMALL, *map(str, flags)])
+        printed = capsys.readouterr()
+        assert found == status, printed.err
+        assert status == 0 or printed.err.count("\n") == 1
+        return output, printed.out + printed.err
+
+    return run
+
+
+def info(folder):
+    return json.loads((folder / "info.json").read_text())
+
+
+def hashes(folder):
+    return [file["sha256"] for file in info(folder)["files"]]
+
+
+def documents(folder):
+    return info(folder)["counts"]["documents"]
+
+
+@pytest.fixture
+def source(tmp_path, corpus):
+    return write_lines(tmp_path / "corpus.txt", corpus)
+
+
+@pytest.mark.slow
+def test_two_lengths_in_one_pass(run, source):
+    both = ["--max_seq_length=32,64", "--max_predictions_per_seq=5,9", "--eval_fraction=0.3"]
+    folder, printed = run("both", source, *both)
+    for length, most in ((32, 5), (64, 9)):
+        alone = [f"--max_seq_length={length}", f"--max_predictions_per_seq={most}"]
+        single, _ = run(f"single{length}", source, *alone, "--eval_fraction=0.3")
+        for part in ("", "eval"):
+            made = folder / str(length) / part
+            assert hashes(made) == hashes(single / part)
+            assert info(made)["parameters"] == info(single)["parameters"]
+            assert str(made) in printed
+    assert {path.name for path in folder.iterdir()} == {"32", "64"}
+    # Again is nothing to do; one length alone doesn't fit into that folder, nor the reverse.
+    assert "nothing to do" in run("both", source, *both)[1]
+    assert "something else" in run("both", source, status=2)[1]
+    assert "something else" in run("single32", source, *both, status=2)[1]
+
+
+def test_default_number_of_predictions():
+    """20 of 128 as the original's default; 77 of 512, between MLPerf's 76 and NVIDIA's 80."""
+    flags = ["--input=x", "--vocab_file=x", "--output=x", "--max_seq_length=128,512"]
+    lengths = read_job(PretrainingDataJob, build_parser().parse_args(flags)).lengths()
+    assert [length.max_predictions_per_seq for length in lengths] == [20, 77]
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--max_seq_length=32,32"], "--max_seq_length"),
+        (["--max_seq_length=32,64"], "--max_predictions_per_seq"),
+        (["--max_seq_length=32,x"], "--max_seq_length"),
+        (["--max_predictions_per_seq=0"], "--max_predictions_per_seq=0"),
+        (["--max_seq_length=32", "--max_predictions_per_seq=33"], "at most --max_seq_length"),
+        (["--language=xx"], "--language=xx: is not an ISO 639-1 code"),
+        (["--direct_num_workers=abc"], "--direct_num_workers=abc: must be an integer"),
+        (["--min_document_characters=-1"], "--min_document_characters=-1"),
+        (["--duplicates=some"], "--duplicates"),
+        (["--since=/nowhere"], "--since=/nowhere"),
+    ],
+)
+def test_bad_flags(run, source, flags, message):
+    folder, error = run("out", source, *flags, status=2)
+    assert message in error and not folder.exists()
+
+
+@pytest.mark.slow
+def test_gzip(run, source):
+    plain, _ = run("plain", source)
+    packed, _ = run("packed", source, "--compression=gzip")
+    for file, entry in zip(sorted(plain.glob("part*")), info(packed)["files"], strict=True):
+        path = packed / entry["name"]
+        assert path.name == file.name + ".gz" and path.stat().st_size < file.stat().st_size / 2
+        content = path.read_bytes()
+        assert (len(content), hashlib.sha256(content).hexdigest()) == (
+            entry["bytes"],
+            entry["sha256"],
+        )
+        same = zip(
+            tf.data.TFRecordDataset(str(file)).as_numpy_iterator(),
+            tf.data.TFRecordDataset(str(path), "GZIP").as_numpy_iterator(),
+            strict=True,
+        )
+        assert all(one == other for one, other in same)
+    again, _ = run("again", source, "--compression=gzip")
+    assert hashes(again) == hashes(packed)
+
+
+@pytest.mark.slow
+def test_many_spills_and_parts_give_the_same_bytes(run, source, monkeypatch):
+    whole, _ = run("whole", source)
+    monkeypatch.setitem(TOKENS_AT_A_TIME, FILES, 50)
+    monkeypatch.setattr("beambert.pipelines.pretraining.tokenizing.BATCH_CHARACTERS", 500)
+    monkeypatch.setattr("beambert.pipelines.corpus.base.PART_BYTES", 2000)
+    spilled, _ = run("spilled", source)
+    assert hashes(spilled) == hashes(whole)
+    assert {path.name for path in spilled.iterdir()} == {path.name for path in whole.iterdir()}
+
+
+@pytest.mark.slow
+def test_nothing_temporary_is_left_of_a_failed_run(run, source, monkeypatch):
+    from beambert.pipelines.pretraining import tokenizing
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(tokenizing.CompactDocuments, "unpack", full)
+    with pytest.raises(Exception, match="No space left"):
+        run("out", source)
+    monkeypatch.undo()
+    folder, _ = run("out", source)
+    assert not [path for path in folder.iterdir() if path.name.startswith("_tmp")]
+
+
+class TestDuplicates:
+    @pytest.fixture
+    def mixed(self, tmp_path):
+        """20 long documents, 5 of them twice, and 4 more with one word of 100 changed."""
+        generator = random.Random(3)
+        originals = [make_document(generator, 20) for _ in range(20)]
+        near = [[*document[:-1], "Another house began."] for document in originals[:4]]
+        return [*originals, *originals[10:15], *near]
+
+    def dropped(self, run, tmp_path, corpus, name, *flags):
+        folder, _ = run(name, write_lines(tmp_path / f"{name}.txt", corpus), *flags)
+        counts = documents(folder)
+        assert counts["read"] == counts["used"] + sum(counts["dropped"].values()) == 29
+        return counts["dropped"], hashes(folder)
+
+    def test_kept(self, run, tmp_path, mixed):
+        assert self.dropped(run, tmp_path, mixed, "keep")[0] == {}
+
+    @pytest.mark.slow
+    def test_exact(self, run, tmp_path, mixed):
+        dropped, found = self.dropped(run, tmp_path, mixed, "exact", "--duplicates=exact")
+        assert dropped == {"duplicates": 5}
+        dropped, other = self.dropped(run, tmp_path, mixed[::-1], "back", "--duplicates=exact")
+        assert dropped == {"duplicates": 5} and other == found
+
+    @pytest.mark.slow
+    def test_exact_where_copies_meet_in_their_shard(self, run, tmp_path, mixed, monkeypatch):
+        at_once = self.dropped(run, tmp_path, mixed, "exact", "--duplicates=exact")
+        monkeypatch.setitem(TOKENS_AT_A_TIME, FILES, 50)
+        monkeypatch.setattr("beambert.pipelines.pretraining.tokenizing.BATCH_CHARACTERS", 500)
+        assert self.dropped(run, tmp_path, mixed, "apart", "--duplicates=exact") == at_once
+
+    def test_copies_do_not_reach_the_shuffle(self, run, tmp_path, mixed, monkeypatch):
+        """33,000 copies of a document made one shard of 442 MB; now a bundle sends it once."""
+        sent = []
+        send = Shuffle.send
+        monkeypatch.setattr(
+            Shuffle, "send", lambda self, items: send(self, sent.append(list(items)) or sent[-1])
+        )
+        copies = [mixed[0]] * 150
+        folder, printed = run(
+            "exact", write_lines(tmp_path / "exact.txt", copies + mixed), "--duplicates=exact"
+        )
+        documents_sent = sum(len(unpack(data).hashes) for items in sent for _, data in items)
+        assert documents_sent == documents(folder)["used"] == 24
+        assert documents(folder)["dropped"] == {"duplicates": 155}
+        assert documents(folder)["commonest"]["copies"] == 1 and "occurs" not in printed
+
+    def test_very_many_copies_are_worth_a_warning(self, run, tmp_path, mixed):
+        corpus = [mixed[0]] * 150 + mixed
+        folder, printed = run("keep", write_lines(tmp_path / "keep.txt", corpus))
+        share = documents(folder)["commonest"]["tokens"] / info(folder)["counts"]["tokens"]
+        assert documents(folder)["commonest"]["copies"] == 151 and 0.8 < share < 0.9
+        line = f"a document occurs 151 times and has {share:.1%} of the tokens, all in one file; "
+        assert f"warning: {line}--duplicates=exact takes it once" in printed
+
+    @pytest.mark.slow
+    def test_near(self, run, tmp_path, mixed):
+        dropped, found = self.dropped(run, tmp_path, mixed, "near", "--duplicates=near")
+        assert dropped == {"duplicates": 5, "near_duplicates": 4}
+        dropped, other = self.dropped(run, tmp_path, mixed[::-1], "back", "--duplicates=near")
+        assert dropped == {"duplicates": 5, "near_duplicates": 4} and other == found
+
+
+def test_filters(run, tmp_path, corpus):
+    symbols = ["# # # # # # # # # # # # # # # # # # # # # # # # # # # # #"] * 3
+    source = write_lines(tmp_path / "corpus.txt", [*corpus, symbols, ["The end."]])
+    flags = ["--quality_filter=gopher", "--min_document_characters=12"]
+    folder, _ = run("out", source, *flags, "--format=lines")
+    dropped = documents(folder)["dropped"]
+    assert dropped["too_short"] == 1
+    assert sum(dropped.values()) >= 2
+    assert documents(folder)["read"] == documents(folder)["used"] + sum(dropped.values())
+
+
+@pytest.mark.slow
+def test_lines_are_sentences(run, tmp_path):
+    """A line of two sentences is one where the flag says so."""
+    rows = [{"text": "The river. A city.\nThe old house. A song."}] * 4
+    source = tmp_path / "corpus.jsonl"
+    source.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    sentences = {}
+    for kind in ("sentencex", "line"):
+        folder, _ = run(kind, source, f"--sentences={kind}")
+        sentences[kind] = info(folder)["counts"]["sentences"]
+    assert sentences == {"sentencex": 16, "line": 8}
+
+
+@pytest.mark.slow
+def test_reference_has_more_random_next(run, source):
+    folder, _ = run("reference", source, "--pairs=reference", "--dupe_factor=20")
+    assert info(folder)["counts"]["is_next_share"] < 0.46
+    folder, _ = run("balanced", source, "--dupe_factor=20")
+    assert info(folder)["counts"]["is_next_share"] == pytest.approx(0.5, abs=0.005)
+
+
+class TestSince:
+    @pytest.mark.slow
+    def test_new_and_changed_files_only(self, run, tmp_path, corpus):
+        folder = tmp_path / "corpus"
+        folder.mkdir()
+        for i in range(3):
+            write_lines(folder / f"{i}.txt", corpus[i * 10 : i * 10 + 10])
+        run("first", folder / "*")
+        write_lines(folder / "3.txt", corpus[30:40])
+        write_lines(folder / "1.txt", corpus[40:50])  # changed: another size
+        since = f"--since={tmp_path}/first"
+        second, _ = run("second", folder / "*", since)
+        names = [file["path"].rsplit("/", 1)[1] for file in info(second)["inputs"]]
+        assert names == ["1.txt", "3.txt"]
+        third = run("third", folder / "*", f"--since={tmp_path}/*")
+        assert "nothing new" in third[1] and not third[0].exists()
+
+    def test_unfinished_folders_dont_count(self, run, tmp_path, source):
+        first, _ = run("first", source)
+        (first / "_SUCCESS").unlink()
+        _, error = run("second", source, f"--since={first}", status=2)
+        assert f"--since={first}" in error
+
+
+@pytest.mark.slow
+def test_dry_run(run, tmp_path):
+    generator = random.Random(4)
+    corpus = [make_document(generator, generator.randint(1, 40)) for _ in range(1200)]
+    source = write_lines(tmp_path / "corpus.txt", corpus)
+    flags = ["--max_seq_length=64", "--eval_fraction=0"]
+    folder, printed = run("out", source, *flags, "--dry_run")
+    assert not folder.exists() and "from a sample of" in printed
+    estimate = int(printed.split(" instances")[0].rsplit("\n", 1)[1].replace(",", ""))
+    folder, _ = run("out", source, *flags)
+    assert estimate == pytest.approx(info(folder)["counts"]["instances"], rel=0.1)
+
+
+def test_dry_run_tells_what_cannot_be_read(run, tmp_path, corpus):
+    source = tmp_path / "corpus.jsonl"
+    rows = [json.dumps({"text": " ".join(document)}) + "\n" for document in corpus]
+    source.write_text("".join(rows[:-1]) + '{"text": "cut o')
+    folder, printed = run("out", source, "--dry_run")
+    assert "sampling …\n1 of 60 documents in a sample cannot be read" in printed
+    assert f"(first: {source}" in printed
+    assert "line 60 is not JSON" in printed and "--max_reject_fraction" in printed
+    assert "from a sample of 100.0%" in printed and not folder.exists()
+    source.write_text('{"')
+    _, printed = run("out", source, "--dry_run")
+    assert "line 1 is not JSON" in printed and "no document to use" in printed
+
+
+def test_dry_run_counts_the_documents_of_many_small_files(tmp_path):
+    """Large files are sampled more often, but they are no more documents than small ones."""
+    generator = random.Random(6)
+    for number in range(400):
+        words = 2000 if generator.random() < 0.125 else generator.randint(50, 150)
+        (tmp_path / f"{number:03d}.txt").write_text("word " * words)
+    files = match_inputs([f"{tmp_path}/*.txt"])
+    chosen = estimate.choose_parts(files, ReadOptions(), estimate.MOST_SAMPLES)
+    places = [part.file.bytes for part in chosen]
+    assert sum(size > 5000 for size in places) > 0.5 * len(places) > 16
+    (tmp_path / "vocab").write_text("\n".join((*SPECIAL_TOKENS, "word")))
+    given = {"max_seq_length": (16,), "format": "text", "input": f"{tmp_path}/*.txt"}
+    job = PretrainingDataJob(str(tmp_path / "vocab"), str(tmp_path / "out"), **given)
+    found, _ = estimate.estimate(make_plan(job, *find_inputs(job)))
+    assert found.sampled_documents == len(places)
+    assert found.documents == found.used == pytest.approx(400, rel=0.2)
+
+
+def test_dry_run_names_a_large_compressed_file(run, tmp_path, corpus):
+    """More processors do not make it faster, as one of them reads the whole file."""
+    source = write_lines(tmp_path / "corpus.txt", corpus)
+    packed = tmp_path / "corpus.txt.gz"
+    packed.write_bytes(gzip.compress(source.read_bytes()))
+    assert "one process reads" not in run("out", source, "--dry_run")[1]
+    assert f"one process reads {packed} (" in run("out", packed, "--dry_run")[1]
+
+
+@pytest.mark.slow
+def test_b_of_the_same_source(run, tmp_path, corpus, vocabulary):
+    letters = [" ".join(sentence[:4]) + "." for document in corpus[:20] for sentence in document]
+    (tmp_path / "letters").mkdir()
+    write_lines(tmp_path / "letters" / "a.txt", [letters[n : n + 9] for n in range(0, 90, 9)])
+    source = write_lines(tmp_path / "words.txt", corpus)
+    flags = ["--max_seq_length=64", "--num_shards=1", "--eval_fraction=0.2"]
+    arguments = ["--input", str(source), f"{tmp_path}/letters/*.txt"]
+    folder, printed = run("mixed", source, *arguments, *flags)
+    found = info(folder)["counts"]
+    assert list(found["sources"]) == [str(tmp_path), f"{tmp_path}/letters/*.txt"]
+    assert sum(one_source["tokens"] for one_source in found["sources"].values()) == found["tokens"]
+    assert (
+        sum(one_source["documents"] for one_source in found["sources"].values())
+        == documents(folder)["used"]
+    )
+    assert found["random_next_other_source"] > 0.1 * found["random_next"]
+    assert "held out: " in printed and f"of the tokens of {tmp_path}/letters/*.txt" in printed
+    folder, _ = run("same", source, *arguments, *flags, "--random_next=source")
+    assert info(folder)["counts"]["random_next_other_source"] == 0
+    assert info(folder)["parameters"]["random_next"] == "source"
+
+
+def test_a_book_is_on_both_sides_of_the_split(run, tmp_path):
+    generator = random.Random(5)
+    book = make_document(generator, 2000)
+    source = write_lines(tmp_path / "books.txt", [book, book, *[book[n:] for n in (900, 950)]])
+    flags = ["--max_seq_length=64", "--eval_fraction=0.3", "--duplicates=near", "--format=lines"]
+    folder, printed = run("books", source, *flags)
+    training, held_out = info(folder)["counts"], info(folder / "eval")["counts"]
+    share = held_out["tokens"] / (training["tokens"] + held_out["tokens"])
+    assert share == pytest.approx(0.3, abs=0.1)
+    used = documents(folder)["used"] + documents(folder / "eval")["used"]
+    dropped = documents(folder)["dropped"]
+    assert used + sum(dropped.values()) == 4 and dropped["duplicates"] == 1
+    assert "dropped: 1 equal to another" in printed
+
+
+def test_long_sentences_are_told_where_pairs_lose_most_of_them(run, tmp_path, corpus):
+    long = [[" ".join(document * 9)] * 3 for document in corpus]
+    source = write_lines(tmp_path / "corpus.txt", long)
+    flags = ["--sentences=line", "--format=lines", "--max_seq_length=32"]
+    folder, printed = run("pairs", source, *flags)
+    share = re.search(r"([\d.]+)% of the pairs' tokens cut off", printed)[1]
+    assert float(share) > 75
+    assert f"warning: {share}% of the pairs' tokens are cut off" in printed
+    assert "cut off" not in run("none", source, *flags, "--pairs=none")[1]
+
+
+@pytest.mark.parametrize("masks", ["span", "static"])
+def test_spans_are_no_reason_for_a_warning(run, tmp_path, corpus, masks):
+    """Tokens of a span are hidden alike, so their shares vary more than those of single tokens."""
+    source = write_lines(tmp_path / "corpus.txt", corpus)
+    folder, _ = run("records", source, f"--masks={masks}", "--max_seq_length=32")
+    path = folder / "statistics.json"
+    found = json.loads(path.read_text())
+    found["counts"] |= {
+        "hidden_as_mask": 81_000,
+        "hidden_as_other": 9_000,
+        "hidden_as_same": 10_000,
+    }
+    path.write_text(json.dumps(found))
+    warnings = read_warnings(
+        RecordsInfo.from_json((folder / "info.json").read_text(), ""), str(folder)
+    )
+    assert any("80 / 10 / 10" in warning for warning in warnings) == (masks == "static")

@@ -1,0 +1,266 @@
+"""Full sentences: nothing is lost or cut without need, as a slow packer of plain lists has it."""
+
+import dataclasses
+import itertools
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from beambert.pipelines.pretraining.documents import CompactDocuments, document_hash
+from beambert.pipelines.pretraining.instances import (
+    DocumentCounts,
+    InstanceCounts,
+    InstanceParameters,
+    build_instances,
+    order_documents,
+    pair_documents,
+)
+from beambert.pipelines.pretraining.masks import TokenIds
+from beambert.pipelines.pretraining.packing import PackedRows, assemble_packed, pack_documents
+from beambert.pipelines.records.contract import feature_shapes
+from beambert.pipelines.records.statistics import restore_ids
+
+PARAMETERS = InstanceParameters(32, 5, dupe_factor=3, pairs="none", short_seq_prob=0.0)
+
+# Lengths of the sentences of each document; some are longer than the shortest records.
+corpora = st.lists(st.lists(st.integers(1, 30), min_size=1, max_size=12), max_size=8)
+exact = settings(derandomize=True, max_examples=150, deadline=None, database=None)
+
+
+@pytest.fixture(scope="module")
+def ids(vocabulary):
+    return TokenIds.of(vocabulary)
+
+
+def numbered(lengths) -> list[list[list[int]]]:
+    """Documents whose tokens are 1000, 1001, … in the order of the text."""
+    following, documents = 1000, []
+    for document in lengths:
+        documents.append([])
+        for length in document:
+            documents[-1].append(list(range(following, following + length)))
+            following += length
+    return documents
+
+
+def packed(lengths, max_seq_length, seed=0) -> PackedRows:
+    return pack_documents(
+        np.array([length for document in lengths for length in document], np.uint32),
+        np.array([len(document) for document in lengths], np.uint32),
+        max_seq_length=max_seq_length,
+        random=random.Random(seed),
+    )
+
+
+def rows_of(lengths, max_seq_length, ids, seed=0) -> list[list[int]]:
+    """The ids of each record, without padding."""
+    tokens = np.array([t for each in numbered(lengths) for s in each for t in s], np.uint16)
+    rows = assemble_packed(tokens, packed(lengths, max_seq_length, seed), max_seq_length, ids)
+    return [
+        row[mask == 1].tolist()
+        for row, mask in zip(rows["input_ids"], rows["input_mask"], strict=True)
+    ]
+
+
+def slow_packer(documents, max_seq_length, classify, separate) -> list[list[int]]:
+    """FULL-SENTENCES as section 4.1 describes them, a sentence at a time."""
+    records, record, last_document = [], [classify], None
+    for number, document in enumerate(documents):
+        for sentence in document:
+            between = [separate] if last_document not in (None, number) else []
+            if len(record) + len(between) + len(sentence) + 1 > max_seq_length:
+                if len(record) > 1:
+                    records.append([*record, separate])
+                    record, between = [classify], []
+                while len(sentence) > max_seq_length - 2:
+                    records.append([classify, *sentence[: max_seq_length - 2], separate])
+                    sentence = sentence[max_seq_length - 2 :]
+            record += between + sentence
+            last_document = number
+    if len(record) > 1:
+        records.append([*record, separate])
+    return records
+
+
+def in_order(lengths, seed=0):
+    """The documents in the order of a pass."""
+    documents = numbered(lengths)
+    order = list(range(len(documents)))
+    random.Random(seed).shuffle(order)
+    return [documents[number] for number in order]
+
+
+class TestPacking:
+    @exact
+    @given(corpora, st.integers(8, 64), st.integers(0, 9))
+    def test_a_slow_packer_makes_the_same_records(self, ids, lengths, max_seq_length, seed):
+        found = rows_of(lengths, max_seq_length, ids, seed)
+        documents = in_order(lengths, seed)
+        assert found == slow_packer(documents, max_seq_length, ids.classify, ids.separate)
+
+    @exact
+    @given(corpora, st.integers(8, 64), st.integers(0, 9))
+    def test_every_token_once_and_in_order(self, ids, lengths, max_seq_length, seed):
+        found = [token for row in rows_of(lengths, max_seq_length, ids, seed) for token in row]
+        text = [token for token in found if token >= 1000]
+        assert text == [t for document in in_order(lengths, seed) for s in document for t in s]
+
+    @exact
+    @given(corpora, st.integers(8, 64))
+    def test_records_are_full_sentences_and_full(self, ids, lengths, max_seq_length):
+        """Only a sentence longer than a record is divided, and the next one would not fit."""
+        sentences = {s[0]: s for document in numbered(lengths) for s in document}
+        ends = {sentence[-1] for sentence in sentences.values()}
+        owner = {t: n for n, each in enumerate(numbered(lengths)) for s in each for t in s}
+        rows = rows_of(lengths, max_seq_length, ids)
+        for row in rows:
+            assert len(row) <= max_seq_length
+            assert (row[0], row[-1]) == (ids.classify, ids.separate)
+            assert row[-2] in ends or len(row) == max_seq_length
+        for row, following in itertools.pairwise(rows):
+            if following[1] in sentences:
+                separators = owner[row[-2]] != owner[following[1]]
+                assert len(row) + separators + len(sentences[following[1]]) > max_seq_length
+        divided = any(row[1] not in sentences for row in rows)
+        longest = max((len(s) for s in sentences.values()), default=0)
+        assert divided == (longest > max_seq_length - 2)
+
+    def test_the_worked_example(self, ids):
+        """Three documents, records of 10: 8 tokens, or 7 across an end."""
+        lengths = [[4, 4, 3], [2], [20, 1]]
+        order = next(s for s in range(99) if in_order(lengths, s) == numbered(lengths))
+        c, s = ids.classify, ids.separate
+        text = list(range(1000, 1034))
+        assert rows_of(lengths, 10, ids, order) == [
+            [c, *text[:8], s],
+            [c, *text[8:11], s, *text[11:13], s],
+            [c, *text[13:21], s],
+            [c, *text[21:29], s],
+            [c, *text[29:34], s],
+        ]
+
+    def test_a_sentence_of_exactly_a_record_and_of_two(self, ids):
+        rows = rows_of([[8, 16, 8]], 10, ids)
+        assert [len(row) for row in rows] == [10, 10, 10, 10]
+
+    def test_no_documents(self, ids):
+        assert rows_of([], 16, ids) == []
+
+    def test_take_and_concatenate(self, ids):
+        lengths = [[3, 9, 2], [5], [1, 1], [30]]
+        whole = packed(lengths, 12)
+        twice = PackedRows.concatenate([whole, whole])
+        order = np.array([3, 0, len(whole) + 3, 1])
+        tokens = np.arange(1000, 1051, dtype=np.uint16)
+        rows = assemble_packed(tokens, whole, 12, ids)["input_ids"]
+        found = assemble_packed(tokens, twice.take(order), 12, ids)["input_ids"]
+        assert np.array_equal(found, rows[[3, 0, 3, 1]])
+
+    def test_every_order_of_the_documents_is_as_likely(self, ids):
+        """Six orders of three documents; chi-square with 5 degrees of freedom, p = 1e-4."""
+        found = {}
+        for seed in range(1200):
+            (row,) = rows_of([[3], [4], [5]], 32, ids, seed)
+            found[tuple(row)] = found.get(tuple(row), 0) + 1
+        assert len(found) == 6
+        assert sum((count - 200) ** 2 / 200 for count in found.values()) < 25.7
+
+
+def compact(documents) -> CompactDocuments:
+    hashes = b"".join(document_hash([repr(document)]) for document in documents)
+    lengths = [len(sentence) for document in documents for sentence in document]
+    count = len(documents)
+    return CompactDocuments(
+        np.frombuffer(hashes, "V16"),
+        np.zeros(count, np.uint32),
+        np.zeros(count, np.uint32),
+        np.array([len(document) for document in documents], np.uint32),
+        np.array(lengths, np.uint32),
+        np.array([t for document in documents for s in document for t in s], np.uint16),
+    )
+
+
+@pytest.fixture(scope="module")
+def corpus():
+    """60 documents; a token's number of the text is unknown to the vocabulary of the tests."""
+    draw = np.random.default_rng(0)
+    return [
+        [draw.integers(5, 90, draw.integers(3, 15)).tolist() for _ in range(size)]
+        for size in draw.integers(1, 9, 60)
+    ]
+
+
+def instances(packed, ids, parameters=PARAMETERS, stream=0, made=None):
+    ordered = order_documents(packed, ids, DocumentCounts())
+    made = made or InstanceCounts()
+    rows = pair_documents(ordered, parameters, stream, made)
+    batches = list(build_instances(ordered.tokens, rows, ids, parameters, stream, made))
+    return {name: np.concatenate([batch[name] for batch in batches]) for name in batches[0]}
+
+
+class TestInstances:
+    def test_contract(self, corpus, ids):
+        made = InstanceCounts()
+        found = instances(compact(corpus), ids, made=made)
+        shapes = feature_shapes(32, 5, has_label=False)
+        assert "next_sentence_labels" not in shapes
+        assert {name: array.shape[1] for name, array in found.items()} == {
+            name: length for name, (length, _) in shapes.items()
+        }
+        assert not found["segment_ids"].any()
+        assert made.instances == len(found["input_ids"]) and made.truncated_tokens == 0
+        assert made.filled_tokens == found["input_mask"].sum()
+        assert made.predictions == found["masked_lm_weights"].sum()
+
+    @pytest.mark.parametrize("given", [{}, {"masks": "whole_word"}, {"masks": "span"}])
+    def test_every_pass_has_every_token_and_other_masks(self, corpus, ids, given):
+        parameters = dataclasses.replace(PARAMETERS, **given)
+        found = instances(compact(corpus), ids, parameters)
+        restored = restore_ids(found)
+        text = restored[restored > ids.mask]
+        assert len(text) == 3 * sum(len(s) for document in corpus for s in document)
+        expected = np.bincount([t for document in corpus for s in document for t in s])
+        assert np.array_equal(np.bincount(text), 3 * expected)
+        # Some records are the same before masking, and none is after.
+        assert len(np.unique(found["input_ids"], axis=0)) > 0.98 * len(restored)
+        used = found["masked_lm_weights"] == 1
+        hidden = found["masked_lm_ids"][used]
+        assert not np.isin(hidden, [ids.classify, ids.separate, ids.padding]).any()
+        wanted = np.clip(np.rint(found["input_mask"].sum(axis=1) * 0.15), 1, 5)
+        count = used.sum(axis=1)
+        assert (count <= wanted).all() and (given or np.array_equal(count, wanted))
+
+    def test_neighbours_differ_from_pass_to_pass(self, corpus, ids):
+        """Which tokens stand on both sides of a [SEP]: hardly ever the same in two passes."""
+        found = restore_ids(instances(compact(corpus), ids))
+        rows, places = np.nonzero(found[:, 1:-1] == ids.separate)
+        beside = list(zip(found[rows, places], found[rows, places + 2], strict=True))
+        beside = [pair for pair in beside if pair[1] > ids.mask]
+        assert len(beside) > 80 and len(set(beside)) > 0.95 * len(beside)
+
+    def test_order_of_arrival_and_batches_dont_matter(self, corpus, ids):
+        order = np.random.default_rng(1).permutation(len(corpus))
+        parts = [compact([corpus[i] for i in part]) for part in np.array_split(order, 7)]
+        one, other = (
+            instances(each, ids) for each in (compact(corpus), CompactDocuments.concatenate(parts))
+        )
+        assert all(np.array_equal(one[name], other[name]) for name in one)
+
+    @pytest.mark.parametrize("change", [{"stream": 1}, {"random_seed": 7}])
+    def test_shard_and_seed_change_the_draws(self, corpus, ids, change):
+        stream = change.get("stream", 0)
+        seed = change.get("random_seed", PARAMETERS.random_seed)
+        parameters = dataclasses.replace(PARAMETERS, random_seed=seed)
+        found = instances(compact(corpus), ids, parameters, stream)
+        same = instances(compact(corpus), ids)
+        shortest = min(len(found["input_ids"]), len(same["input_ids"]))
+        equal = found["input_ids"][:shortest] == same["input_ids"][:shortest]
+        assert not equal.all(axis=1).any()
+
+    def test_an_empty_shard(self, ids):
+        none = pair_documents(CompactDocuments.empty(), PARAMETERS, 0, InstanceCounts())
+        batches = build_instances(np.zeros(0, np.uint16), none, ids, PARAMETERS, 0, None)
+        assert len(none) == 0 and list(batches) == []

