@@ -20,8 +20,6 @@ RESULTS_FILE = "results.json"
 CARD_FILE = "README.md"
 # The learning curves: one line for each logged step.
 CURVES_FILE = "metrics.jsonl"
-# The time that all processes of a training with `--budget` have taken.
-SPENT_FILE = "time_spent.json"
 # The labels of a classifier, one a line, in the order of its logits.
 LABELS_FILE = "labels.txt"
 # The graph that `export --to=onnx` writes.

@@ -129,10 +129,6 @@ class EncoderConfig:
         """
         return length
 
-    def held_scores(self, length: int) -> float:
-        """Returns the mean number of scores that are held for a position, over the layers."""
-        return length
-
     def with_longest_sequence(self, length: int) -> "EncoderConfig":
         """Returns the configuration for sequences of up to `length` tokens."""
         return dataclasses.replace(self, max_position_embeddings=length + self.first_position)

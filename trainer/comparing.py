@@ -4,7 +4,6 @@ import contextlib
 import dataclasses
 import importlib.util
 import os
-import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -26,8 +25,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-# The settings that tell the steps of a training, as `flat_settings` names them.
-_GUESSED = re.compile(r"optimizer\.num_(train|warmup)_steps|phases\.\d+\.last_step")
 # A line of metrics.jsonl has these besides metrics.
 _PLACE = ("split", "step")
 
@@ -92,9 +89,6 @@ def read_run(folder: str) -> ComparedRun:
         newest = held_out[-1] if held_out else {}
         results = {name: value for name, value in newest.items() if name not in _PLACE}
     settings = flat_settings(training)
-    if settings.get("optimizer.budget_seconds") is not None:
-        # The steps are a first guess, which the rate corrected.
-        settings = {n: each for n, each in settings.items() if not _GUESSED.fullmatch(n)}
     if settings.get("kind") == PRETRAINING:
         settings["objective"] = objective_of(training)
     if CONFIG_FILE in names:

@@ -112,13 +112,6 @@ class ModernBertConfig(EncoderConfig):
         """
         return length <= WHOLE_SCORES or self.attention_probs_dropout_prob > 0
 
-    def held_scores(self, length: int) -> float:
-        """Returns the mean number of scores that are held for a position, over the layers."""
-        held = length if self.holds_scores(length) else 0
-        locals_ = sum(not self.is_global(layer) for layer in range(self.num_hidden_layers))
-        globals_ = self.num_hidden_layers - locals_
-        return (globals_ * held + locals_ * min(length, 3 * self.reach)) / self.num_hidden_layers
-
     @classmethod
     def from_values(cls, values: Mapping[str, Any]) -> "ModernBertConfig":
         """Returns the configuration of the content of a file, of any version of transformers."""

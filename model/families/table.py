@@ -1,13 +1,10 @@
 """The table of the families, and the reading of their configurations."""
 
 from beambert.model.config import EncoderConfig, parse_config, shown
-from beambert.model.families.albert import Albert
 from beambert.model.families.debertav2 import DebertaV2
-from beambert.model.families.distilbert import DistilBert
-from beambert.model.families.electra import Electra
+from beambert.model.families.descendants import Albert, DistilBert, Electra, Roberta
 from beambert.model.families.family import Family
 from beambert.model.families.modernbert import ModernBert
-from beambert.model.families.roberta import Roberta
 
 # Name of a family, `model_type` in configuration files -> its description.
 FAMILIES: dict[str, Family] = {

@@ -11,7 +11,7 @@ from support.golden_arrays import features_of
 
 from beambert.model.checkpoint_names import discriminator_name, generator_name
 from beambert.model.config import BertConfig, preset
-from beambert.model.families.electra import ElectraConfig
+from beambert.model.families.descendants import ElectraConfig
 from beambert.model.flops import electra_flops, training_flops
 from beambert.model.layers import random_bits
 from beambert.model.replaced_tokens import (

@@ -244,8 +244,8 @@ def _add_length_flags(group: FlagGroup, recipe: Recipe) -> None:
         "--budget",
         metavar="AMOUNT",
         help="time (90s, 30min, 6h, 2d) or operations (1e17flops) of the training, in place of "
-        "--num_train_steps; the learning rate falls to 0 when it is spent. Time counts from the "
-        "beginning to the finished model, and what an interrupted training has spent counts",
+        "--num_train_steps. A time counts from the beginning to the finished model; a few seconds "
+        "of training measure how many steps it allows",
     )
     add(
         "--dry_run",
@@ -328,7 +328,7 @@ def main(argv: Sequence[str]) -> None:
     _check_paths(flags)
     with loading():
         from beambert.trainer.loop.strategy import make_strategy
-        from beambert.trainer.pretraining.run import pretrain
+        from beambert.trainer.pretraining.run import estimate, pretrain
     job = read_job(
         PretrainingJob,
         flags,
@@ -344,8 +344,6 @@ def main(argv: Sequence[str]) -> None:
     )
     strategy = make_strategy(flags.strategy, flags.tpu)
     if flags.dry_run:
-        with loading():
-            from beambert.trainer.pretraining.estimate import estimate
         print("\n".join(estimate(job, strategy)))
     else:
         pretrain(job, strategy, started)

@@ -29,9 +29,8 @@ from beambert.trainer.finetuning.data import TaskData
 from beambert.trainer.finetuning.job import FLAGS_OF, FinetuningJob, FinetuningPlan, make_plan
 from beambert.trainer.finetuning.objectives import OBJECTIVES
 from beambert.trainer.loop.loop import train
-from beambert.trainer.loop.phases import Phase
 from beambert.trainer.loop.progress import describe_name
-from beambert.trainer.loop.steps import Trainer
+from beambert.trainer.loop.steps import Phase, Trainer
 from beambert.trainer.loop.strategy import (
     check_batch,
     is_chief,

@@ -126,8 +126,6 @@ class OptimizerConfig:
         linearly in the last steps (Hägele et al. 2024, arXiv 2405.18392).
       decay_share: share of the steps in which the rate of "trapezoid" falls; section 3.1 of
         Hägele et al. takes 0.2.
-      budget_seconds: time of the whole training; `num_train_steps` is then an estimate, and the
-        loop goes through the schedule as fast as the time asks for. None for the given number.
     """
 
     learning_rate: float
@@ -141,13 +139,10 @@ class OptimizerConfig:
     optimizer: str = ADAMW
     schedule: str = LINEAR
     decay_share: float = 0.2
-    budget_seconds: float | None = None
 
     def settings(self) -> dict[str, Any]:
         """Returns the values of the fields; what changes nothing is not named."""
         values = dataclasses.asdict(self)
-        if self.budget_seconds is None:
-            del values["budget_seconds"]
         if self.schedule != TRAPEZOID:
             del values["decay_share"]
         if self.schedule == LINEAR:

@@ -3,12 +3,11 @@
 import os
 import signal
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from beambert import process
-from beambert.console import Pace, ProgressLine
+from beambert.console import ProgressLine
 from beambert.errors import InputError
 from beambert.trainer.loop.checkpoints import (
     BestWeights,
@@ -23,14 +22,13 @@ from beambert.trainer.loop.checkpoints import (
     wait,
 )
 from beambert.trainer.loop.config import LoopConfig, TrainingFolders
-from beambert.trainer.loop.phases import Phase, TimeSpent, updates_left
 from beambert.trainer.loop.progress import (
     EvaluationProgress,
     Meter,
     describe_metrics,
     describe_name,
 )
-from beambert.trainer.loop.steps import NotFinite, Trainer
+from beambert.trainer.loop.steps import NotFinite, Phase, Trainer
 from beambert.trainer.loop.strategy import agree, check_same_step, is_chief, matmul_peak
 from beambert.trainer.loop.trackers import (
     Trackers,
@@ -38,10 +36,6 @@ from beambert.trainer.loop.trackers import (
     recorded_evaluations,
     rounded,
 )
-
-# A training by time that ends before this share of its schedule is reported as ended early. The
-# rate is measured too roughly for a larger share.
-LEAST_SHARE_OF_SCHEDULE = 0.9
 
 
 class Interrupted(SystemExit):
@@ -97,7 +91,6 @@ def train(
     output: TrainingFolders,
     configuration: Mapping[str, Any] | None = None,
     check_lock: Callable[[], None] = lambda: None,
-    spent: TimeSpent | None = None,
     evaluates_first: bool = False,
 ) -> dict[str, float]:
     """Trains to the last step, from the newest checkpoint in the folder if there is one.
@@ -112,7 +105,6 @@ def train(
       configuration: content of training.json, for the trackers; None for nothing.
       check_lock: called before anything is saved; raises an `InputError` if another process has
         taken the folders.
-      spent: time of the training so far, which a trainer with a course needs.
       evaluates_first: whether the weights are evaluated before the first step, too.
 
     Returns:
@@ -123,7 +115,7 @@ def train(
         has taken the folders.
       Interrupted: a signal ended the training, and everything is saved.
     """
-    run = _Training(trainer, phases, config, output, check_lock, spent)
+    run = _Training(trainer, phases, config, output, check_lock)
     run.log.start(configuration or {}, trainer.steps_done)
     with run.log:
         with _Stop() as stop:
@@ -144,7 +136,6 @@ class _Training:
         config: LoopConfig,
         output: TrainingFolders,
         check_lock: Callable[[], None],
-        spent: TimeSpent | None,
     ):
         """Restores the newest checkpoint."""
         self._trainer = trainer
@@ -158,15 +149,6 @@ class _Training:
         if path := restore_newest(trainer.checkpoint, self._manager):
             print(f"continuing from step {trainer.steps_done:,} ({path})", flush=True)
         check_same_step(trainer.strategy, trainer.steps_done)
-        self._spent = spent
-        if spent:
-            spent.read()
-            spent.save()
-        # Seconds that the newest evaluation took for each operation of an update on its batches.
-        self._evaluation_cost: float | None = None
-        # The phases whose evaluation is compiled.
-        self._evaluated: list[Phase] = []
-        self._seconds_to_compile = self._seconds_evaluating = 0.0
         self._chief = is_chief(trainer.strategy)
         self.log = open_trackers(output, config.tracker) if self._chief else Trackers([])
         # All hosts know them, since they decide together when to stop.
@@ -186,7 +168,7 @@ class _Training:
             step = self._trainer.steps_done
             if step < self._last and phase is not self._phase_at(step):
                 phase = self._phase_at(step)
-                iterator, self._meter, self._pace = None, self._meter_of(phase), Pace()
+                iterator, self._meter = None, self._meter_of(phase)
             # If workers ran different numbers of steps, they would wait for each other for ever.
             steps_a_call, stops = agree(
                 self._trainer.strategy,
@@ -259,61 +241,10 @@ class _Training:
 
     @property
     def _last(self) -> int:
-        return self._end_of(self._phases[-1])
-
-    def _end_of(self, phase: Phase) -> int:
-        course = self._trainer.course
-        return course.step_at(phase.last_step) if course else phase.last_step
+        return self._phases[-1].last_step
 
     def _phase_at(self, step: int) -> Phase:
-        return next(phase for phase in self._phases if step < self._end_of(phase))
-
-    def _keep_to_budget(self, step: int) -> None:
-        """Plans the rest of the training anew, by the newest rates."""
-        course = self._trainer.course
-        if not course or not self._meter.has_rates:
-            return
-        rate = self._pace.of(step, time.monotonic() - self._seconds_evaluating)
-        left = self._trainer.optimizer_config.budget_seconds - self._spent.seconds
-        if rate and step < course.last:
-            seconds = left - self._seconds_for_others(step, rate, left)
-            if seconds < 1 / rate:
-                self._report_early_end(course.position(step) / course.end)
-            course.change(step, updates_left(course, step, self._phases, 1 / rate, seconds))
-        self._meter.plan(course.last, max(left, 0.0))
-
-    def _report_early_end(self, share: float) -> None:
-        """Prints that the time is over, unless this share of the schedule is near its end."""
-        if share < LEAST_SHARE_OF_SCHEDULE:
-            is_evaluated = bool(self._phases[-1].evaluation)
-            self._print(
-                f"--budget: no time is left{' besides the evaluation at the end' * is_evaluated}; "
-                f"the training ends at {share:.0%} of its schedule, with a learning rate that has "
-                f"not fallen to 0; give more time{', or fewer held-out records' * is_evaluated}"
-            )
-
-    def _seconds_for_others(self, step: int, rate: float, left: float) -> float:
-        """Returns the time that evaluations and compiling will still take.
-
-        Args:
-          step: number of updates that are done.
-          rate: updates a second.
-          left: seconds that are left of the budget.
-        """
-        phase, last, config = self._phase_at(step), self._phases[-1], self._config
-        # A forward pass takes a third of an update.
-        cost = self._evaluation_cost or 1 / (3 * rate * phase.flops_a_step)
-        compilations = len(self._phases) - 1 - self._phases.index(phase)
-        compilations += bool(last.evaluation) and last not in self._evaluated
-        seconds = last.evaluation_batches * last.flops_a_step * cost
-        if phase.evaluation:
-            batches = min(config.max_eval_batches, phase.evaluation_batches)
-            of_one = batches * phase.flops_a_step * cost
-            planned = (self._last - 1) // config.eval_steps - step // config.eval_steps
-            # The first plan is a guess, and may have far more updates than the time is enough for.
-            possible = max(left, 0.0) / (config.eval_steps / rate + of_one)
-            seconds += min(planned, possible) * of_one
-        return seconds + compilations * self._seconds_to_compile
+        return next(phase for phase in self._phases if step < phase.last_step)
 
     def _meter_of(self, phase: Phase) -> Meter:
         later = self._phases[self._phases.index(phase) + 1 :]
@@ -330,7 +261,7 @@ class _Training:
 
     def _next_boundary(self, step: int, phase: Phase) -> int:
         boundaries = [
-            self._end_of(phase),
+            phase.last_step,
             _next_multiple(step, self._config.save_checkpoints_steps),
         ]
         if phase.evaluation:
@@ -359,18 +290,14 @@ class _Training:
         step += steps
         rate = self._trainer.learning_rate(step - 1)
         speed = self._meter.update(step, steps)
-        self._seconds_to_compile = max(self._seconds_to_compile, self._meter.seconds_to_compile)
         self.log.log(step, "train", metrics | {"learning_rate": rate} | speed)
-        self._keep_to_budget(step)
         if self._chief and (self._meter.is_due() or step == self._last):
             self._progress.show(self._meter.line(step, metrics, rate))
-            if self._spent:
-                self._spent.save()
 
     def _not_finite(self, error: NotFinite) -> InputError:
         metrics, first, begun = error.metrics, 0, 0
         for phase in self._phases:
-            end = min(self._end_of(phase), error.step)
+            end = min(phase.last_step, error.step)
             first += (end - begun) * phase.sequences_a_step
             begun = end
         batch = self._phase_at(error.step).sequences_a_step
@@ -397,15 +324,7 @@ class _Training:
     def _evaluate(self, step: int, phase: Phase) -> None:
         """Evaluates on some of a phase's held-out data, and logs the metrics."""
         batches = phase.evaluation(self._config.max_eval_batches)
-        pace, started = Pace(), time.monotonic()
-
-        def see(done: int) -> None:
-            if rate := pace.of(done, time.monotonic()):
-                self._evaluation_cost = 1 / (rate * phase.flops_a_step)
-
-        held_out = self._trainer.evaluate(batches, see, phase.score)
-        self._evaluated.append(phase)
-        self._seconds_evaluating += time.monotonic() - started
+        held_out = self._trainer.evaluate(batches, score=phase.score)
         self._log_evaluation(step, held_out)
         self._print(f"held out at step {step:,}: {describe_metrics(held_out)}")
 
@@ -423,8 +342,6 @@ class _Training:
     def _save(self, step: int) -> None:
         self._check_lock()
         self.log.save()
-        if self._spent:
-            self._spent.save()
         save(self._manager, step, self._saves_aside)
 
     def _await_saved(self, step: int) -> None:

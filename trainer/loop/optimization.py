@@ -64,7 +64,7 @@ def _update_matrix(
     parameter: tf.Tensor,
     mean: tf.Tensor,
     gradient: tf.Tensor,
-    scheduled: tf.Tensor,
+    step: tf.Tensor,
     config: OptimizerConfig,
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns a matrix and its momentum after an update by Muon (`muon_update` of muon.py)."""
@@ -72,7 +72,7 @@ def _update_matrix(
     # Nesterov's momentum.
     update = orthogonalized(_MOMENTUM * mean + (1.0 - _MOMENTUM) * gradient)
     update *= _ROOT_MEAN_SQUARE * math.sqrt(max(parameter.shape))
-    rate = learning_rate_at(scheduled, config)
+    rate = learning_rate_at(step, config)
     return parameter - rate * (update + config.weight_decay_rate * parameter), mean
 
 
@@ -81,9 +81,8 @@ def _update(
     mean: tf.Tensor,
     variance: tf.Tensor,
     gradient: tf.Tensor,
-    scheduled: tf.Tensor,
-    config: OptimizerConfig,
     step: tf.Tensor,
+    config: OptimizerConfig,
     decays: bool,
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """Returns a variable and its two moments after an update, by the configured optimizer.
@@ -93,7 +92,7 @@ def _update(
     """
     mean = config.beta_1 * mean + (1.0 - config.beta_1) * gradient
     variance = config.beta_2 * variance + (1.0 - config.beta_2) * tf.square(gradient)
-    rate = learning_rate_at(scheduled, config)
+    rate = learning_rate_at(step, config)
     if config.optimizer == ADAMW:
         update = mean / (tf.sqrt(variance) + config.epsilon)
     else:
@@ -149,7 +148,6 @@ class Optimizer:
         self,
         gradients: Sequence[tf.Tensor],
         step: tf.Tensor,
-        scheduled: tf.Tensor | None = None,
     ) -> tf.Tensor:
         """Updates every variable; call in replica context.
 
@@ -157,7 +155,6 @@ class Optimizer:
           gradients: this replica's share of the global gradient. The shares are summed over the
             replicas, and the sum is clipped.
           step: number of this update, counted from 0.
-          scheduled: position of the update in the schedule; None for its number.
 
         Returns:
           The norm of the global gradient before clipping.
@@ -173,7 +170,6 @@ class Optimizer:
             context.strategy,
             clipped,
             step,
-            step if scheduled is None else scheduled,
         )
         return norm
 
@@ -182,7 +178,6 @@ class Optimizer:
         strategy: tf.distribute.Strategy,
         gradients: Sequence[tf.Tensor],
         step: tf.Tensor,
-        scheduled: tf.Tensor,
     ) -> None:
         moments = zip(self.means, self.variances, strict=True)
         for variable, (mean, variance), gradient, decays, is_matrix in zip(
@@ -191,7 +186,7 @@ class Optimizer:
             strategy.extended.update(
                 variable,
                 self._update_one,
-                args=(mean, variance, gradient, step, scheduled),
+                args=(mean, variance, gradient, step),
                 kwargs={"decays": decays, "is_matrix": is_matrix},
                 group=False,
             )
@@ -203,16 +198,15 @@ class Optimizer:
         variance: tf.Variable,
         gradient: tf.Tensor,
         step: tf.Tensor,
-        scheduled: tf.Tensor,
         decays: bool,
         is_matrix: bool,
     ) -> None:
         if is_matrix:
             state, update, more = (variable, mean), self._update_matrix, ()
         else:
-            state, update, more = (variable, mean, variance), self._update, (step, decays)
+            state, update, more = (variable, mean, variance), self._update, (decays,)
         old = [each.read_value() for each in state]
-        new = update(*old, gradient, scheduled, self._config, *more)
+        new = update(*old, gradient, step, self._config, *more)
         for target, value in zip(state, new, strict=True):
             target.assign(value)
 

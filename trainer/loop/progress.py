@@ -9,7 +9,7 @@ import numpy as np
 from beambert.console import Pace, duration
 
 if TYPE_CHECKING:
-    from beambert.trainer.loop.phases import Phase
+    from beambert.trainer.loop.steps import Phase
 
 # A graph call does as many updates as take about this many seconds. A signal waits for its end.
 SECONDS_A_CALL = 2.5
@@ -60,7 +60,6 @@ class Meter:
         # for the first batches.
         self._pace = Pace()
         self._seconds_left: float | None = None
-        self.seconds_to_compile = 0.0
         self._reported = -SECONDS_A_REPORT
 
     def is_due(self) -> bool:
@@ -77,11 +76,6 @@ class Meter:
     def has_compiled(self) -> bool:
         """Whether a call is done; the first one compiles the step."""
         return self._calls > 0
-
-    @property
-    def has_rates(self) -> bool:
-        """Whether a call after the one that compiles is done."""
-        return self._calls > 1
 
     def restart(self) -> None:
         """Starts the clock of the next call."""
@@ -101,7 +95,6 @@ class Meter:
         self._calls += 1
         self._ended = now = time.monotonic()
         if self._calls == 1:
-            self.seconds_to_compile = now - self._started
             return {}
         self._seconds_a_step = (now - self._started) / steps
         # Other programs may have disturbed the measurement of the peak when the training began.
@@ -116,10 +109,6 @@ class Meter:
             "tokens_per_second": self._phase.tokens_a_step / self._seconds_a_step,
             "flop_utilisation": self._flop_utilisation(),
         }
-
-    def plan(self, last_step: int, seconds_left: float) -> None:
-        """Takes the end of a training that keeps to a budget, after each call."""
-        self._last_step, self._seconds_left = last_step, seconds_left
 
     def _flop_utilisation(self) -> float:
         return self._phase.flops_a_step / self._seconds_a_step / self._peak

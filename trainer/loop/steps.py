@@ -6,10 +6,11 @@ and it cannot resume inside an epoch.
 """
 
 import contextlib
+import dataclasses
 import functools
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
@@ -20,8 +21,53 @@ from beambert.errors import InputError
 from beambert.trainer.loop.config import REPLICA_SEED_STRIDE, OptimizerConfig
 from beambert.trainer.loop.objectives import Objective, means
 from beambert.trainer.loop.optimization import Optimizer, learning_rate_at
-from beambert.trainer.loop.phases import Course, HeldOutPart
 from beambert.trainer.loop.strategy import are_several, must_compile
+
+
+class HeldOutPart(NamedTuple):
+    """The held-out data of one source of a corpus.
+
+    Attributes:
+      name: name of the source.
+      batches: distributed dataset.
+      share: share of the source's held-out data that is in it.
+    """
+
+    name: str
+    batches: Any
+    share: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Phase:
+    """The steps on batches of one shape.
+
+    Attributes:
+      last_step: number of the whole run's steps when this phase is over; the next begins there.
+      batches_from: function that returns the distributed training data from a step of the whole run
+        on.
+      evaluation: function that returns the distributed held-out data, all of them or a number of
+        batches, as one dataset or as the parts of each source; None if there are none.
+      sequences_a_step: number of sequences in an update, over all replicas.
+      tokens_a_step: number of positions in a batch, padding included.
+      flops_a_step: floating-point operations of an update, see `model.flops`.
+      evaluation_batches: number of batches of all held-out data; 0 if there are none.
+      score: function of the outputs for all rows of the held-out data, which returns further
+        metrics of an evaluation; None if the objective has no outputs. Its last call in a training
+        has the outputs of the weights that are the result.
+    """
+
+    last_step: int
+    batches_from: Callable[[int], Any]
+    evaluation: Callable[[int | None], Any] | None
+    sequences_a_step: int
+    tokens_a_step: int
+    flops_a_step: float
+    evaluation_batches: int = 0
+    score: Callable[[dict[str, np.ndarray]], Mapping[str, float]] | None = None
+
+
+_SECONDS = "seconds"
 
 
 class Trainer:
@@ -60,7 +106,6 @@ class Trainer:
             paths = [v.path for v in self.model.trainable_variables]
             self._optimizer = Optimizer(paths, self._variables, optimizer)
             self.step = tf.Variable(0, dtype=tf.int64, trainable=False, name="global_step")
-            self.course = Course(optimizer) if optimizer.budget_seconds is not None else None
         # Variables are saved by name rather than by position in a list, so that other programs can
         # read a checkpoint.
         self.checkpoint = tf.train.Checkpoint(
@@ -68,7 +113,6 @@ class Trainer:
             model=dict(zip(paths, self._variables, strict=True)),
             adam_m=dict(zip(paths, self._optimizer.means, strict=True)),
             adam_v=dict(zip(paths, self._optimizer.variances, strict=True)),
-            **({"course": self.course.variable} if self.course else {}),
         )
         weights = dict.fromkeys(objective.weight_of.values())
         self._total_names = [*objective.weight_of, *weights, "gradient_norm"]
@@ -145,8 +189,7 @@ class Trainer:
         gradients, sums = self._gradients_of_parts(
             features, global_weights, replica_seed, first_part
         )
-        scheduled = self.course.at(step) if self.course else step
-        norm = self._optimizer.apply(gradients, step, scheduled)
+        norm = self._optimizer.apply(gradients, step)
         totals = sums | weights | {"gradient_norm": norm / context.num_replicas_in_sync}
         return tf.stack([totals[name] for name in self._total_names])
 
@@ -183,8 +226,7 @@ class Trainer:
 
     def learning_rate(self, step: int) -> float:
         """Returns the learning rate of an update, counted from 0."""
-        scheduled = self.course.position(step) if self.course else step
-        return float(learning_rate_at(scheduled, self.optimizer_config))
+        return float(learning_rate_at(step, self.optimizer_config))
 
     @property
     def steps_done(self) -> int:

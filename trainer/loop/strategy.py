@@ -182,11 +182,6 @@ def _mean_over_replicas(strategy: tf.distribute.Strategy, mine: tf.Tensor) -> tf
     return strategy.reduce(tf.distribute.ReduceOp.MEAN, everyones, axis=None)
 
 
-def wait_for_all(strategy: tf.distribute.Strategy) -> None:
-    """Returns once all workers have called it."""
-    agree(strategy, 0, False)
-
-
 def check_same_step(strategy: tf.distribute.Strategy, step: int) -> None:
     """Refuses to train if the workers begin at different steps, from different weights.
 

@@ -300,7 +300,7 @@ FLAGS_OF = (
         "mask_rate": "--mask_rate",
         "mask_replacements": "--mask_replacements",
         "do_whole_word_mask": "--do_whole_word_mask",
-        "optimizer.budget_seconds": "--budget",
+        "budget_seconds": "--budget",
         "optimizer.num_train_steps": "--num_train_steps",
         "optimizer.learning_rate": "--learning_rate",
         "optimizer.schedule": "--schedule",

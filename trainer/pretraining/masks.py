@@ -47,11 +47,6 @@ class MaskingRules:
     mask_share: float = MASK_SHARE
     random_share: float = RANDOM_SHARE
 
-    @property
-    def is_changing(self) -> bool:
-        """Whether the share changes in the training."""
-        return self.rates[0] != self.rates[1]
-
     @classmethod
     def of(
         cls,

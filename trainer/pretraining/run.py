@@ -3,7 +3,8 @@
 import dataclasses
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping
+import time
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import keras
@@ -12,108 +13,59 @@ import tensorflow as tf
 
 from beambert import storage
 from beambert.console import counted, duration
+from beambert.errors import InputError
+from beambert.folders import MARKER_FILE, UNFINISHED_FILE
 from beambert.model.families.table import family_of
 from beambert.model.objectives import BERT, LTR
 from beambert.model_files import RESULTS_FILE
 from beambert.process import logging_restored
+from beambert.storage import parse_object
 from beambert.trainer import model_folders
+from beambert.trainer.loop.config import MOST_STEPS, default_warmup_steps
 from beambert.trainer.loop.loop import train
-from beambert.trainer.loop.phases import HeldOutPart, Phase, TimeSpent
-from beambert.trainer.loop.steps import Trainer
+from beambert.trainer.loop.steps import HeldOutPart, Phase, Trainer
 from beambert.trainer.loop.strategy import (
+    are_several,
     describe_devices,
     is_chief,
     make_strategy,
+    matmul_peak,
     raise_on_lost_worker,
     resolve_dtype,
     translate_out_of_memory,
 )
 from beambert.trainer.models import build_pretrainer
-from beambert.trainer.pretraining.batches import evaluation_batches, records_dealt, training_batches
+from beambert.trainer.pretraining.batches import (
+    commonest_token_accuracy,
+    describe_characters,
+    evaluation_batches,
+    losses_per_character,
+    predicted_tokens,
+    records_dealt,
+    training_batches,
+)
 from beambert.trainer.pretraining.cost import (
     capacities_of,
     check_batches,
     parts_of,
     step_flops,
-    with_steps_of_budget,
+    total_flops,
 )
 from beambert.trainer.pretraining.job import FLAGS_OF, PretrainingJob
 from beambert.trainer.pretraining.objective import make_objective
 from beambert.trainer.pretraining.plan import PhaseData, PretrainingPlan, make_plan
 from beambert.trainer.pretraining.records import Records, faults_named
 
-CHARACTERS, LOSS_PER_CHARACTER = "characters_per_token", "masked_lm_loss_per_character"
-# Records that are read at once.
-_BATCH_SIZE = 4096
-
-
-def predicted_tokens(records: Records) -> np.ndarray:
-    """Returns how often each token is to be predicted, int64 [tokens of the vocabulary]."""
-    counts = np.zeros(len(records.vocabulary), np.int64)
-    for features in evaluation_batches(records, _BATCH_SIZE):
-        ids, weights = features["masked_lm_ids"].numpy(), features["masked_lm_weights"].numpy()
-        counts += np.bincount(ids[weights > 0], minlength=len(counts))
-    return counts
-
-
-def commonest_token_accuracy(predicted: Mapping[str, np.ndarray]) -> float:
-    """Returns the share of the predictions whose label is the commonest one.
-
-    It is the best accuracy without reading the input, so a masked LM has to beat it.
-
-    Args:
-      predicted: name of the source -> see `predicted_tokens`.
-    """
-    counts = sum(predicted.values())
-    return float(counts.max() / max(counts.sum(), 1))
-
-
-def losses_per_character(
-    results: Mapping[str, float], predicted: Mapping[str, np.ndarray], characters: np.ndarray
-) -> dict[str, float]:
-    """Returns the masked LM losses in nats for each character, and the characters of a token.
-
-    The sum of the losses of all predictions is divided by the characters of their tokens.
-
-    Args:
-      results: metrics of the held-out data; those of a source as "NAME/metric".
-      predicted: name of the source -> see `predicted_tokens`; "" is the name of all text.
-      characters: number of characters of each token, int [tokens].
-    """
-    found = {}
-    named = {f"{name}/": counts for name, counts in predicted.items() if name}
-    for prefix, counts in {"": sum(predicted.values()), **named}.items():
-        of_all = int(counts @ characters)
-        if not of_all:
-            continue
-        found[prefix + CHARACTERS] = of_all / int(counts.sum())
-        loss = results[f"{prefix}masked_lm_loss"]
-        found[prefix + LOSS_PER_CHARACTER] = loss / found[prefix + CHARACTERS]
-    return found
-
-
-def describe_characters(results: Mapping[str, float], names: Iterable[str]) -> str:
-    """Returns the line about the losses per character of all held-out data and each source.
-
-    Args:
-      results: see `losses_per_character`.
-      names: names of the sources.
-    """
-
-    def describe(prefix: str) -> str:
-        return (
-            f"{results[prefix + LOSS_PER_CHARACTER]:.3f} "
-            f"({results[prefix + CHARACTERS]:.2f} characters a token)"
-        )
-
-    if CHARACTERS not in results:
-        return "masked lm loss per character: none, as no token that is predicted has one"
-    parts = [
-        f"{name} {describe(name + '/')}" for name in names if f"{name}/{CHARACTERS}" in results
-    ]
-    return "; ".join([f"masked lm loss per character: {describe('')}", *parts])
-
-
+# The updates of each batch shape are timed for this long.
+SECONDS_MEASURED = 4.0
+# Updates before the timed ones: one that compiles, and some that wait for the first batches.
+UNTIMED_STEPS = 3
+# With fewer steps nothing is learned.
+LEAST_STEPS = 10
+# Checkpoints that a training with a budget saves at least.
+CHECKPOINTS_OF_BUDGET = 10
+# A forward pass takes a third of the time of an update.
+_FORWARD_SHARE = 1 / 3
 # Nats above the loss of a uniform guess that random weights may still have.
 _OF_RANDOM_WEIGHTS = 0.5
 
@@ -136,17 +88,15 @@ def pretrain(
     """
     strategy = strategy or make_strategy("auto")
     with raise_on_lost_worker(strategy):
-        _pretrain(job, strategy, started)
+        _pretrain(job, strategy, time.monotonic() if started is None else started)
 
 
-def _pretrain(job: PretrainingJob, strategy: tf.distribute.Strategy, started: float | None) -> None:
+def _pretrain(job: PretrainingJob, strategy: tf.distribute.Strategy, started: float) -> None:
     chief = is_chief(strategy)
     loop = dataclasses.replace(job.loop, dtype=resolve_dtype(job.loop.dtype, strategy))
     job = dataclasses.replace(job, loop=loop)
     check_batches(job, strategy)
-    by_time = job.budget is not None and job.budget.seconds is not None
-    spent = TimeSpent(job.output.model, started) if by_time else None
-    plan = make_plan(with_steps_of_budget(job, strategy))
+    plan = make_plan(with_steps_of_budget(job, strategy, started))
     parts = parts_of(plan, strategy)
     longest = max(each.records.max_seq_length for each in plan.data)
     model_folders.check_rows(plan.config, longest, loop.train_batch_size, parts)
@@ -162,29 +112,20 @@ def _pretrain(job: PretrainingJob, strategy: tf.distribute.Strategy, started: fl
         folders += [held_out for each in plan.data for held_out in each.held_out.values()]
         sizes = loop.train_batch_size, loop.gradient_accumulation_steps
         with faults_named(folders), translate_out_of_memory(*sizes):
-            trainer, results = _train(plan, strategy, check_lock, spent)
+            trainer, results = _train(plan, strategy, check_lock)
         if not chief:
             return
         check_lock()
         model_folders.save_weights(trainer.model, model_dir)
         storage.write_bytes(f"{model_dir}/{RESULTS_FILE}", json.dumps(results, indent=1).encode())
         model_folders.finish(model_dir, identity)
-        print(f"{model_dir}: finished{_time_spent(spent, trainer, plan.job)}", flush=True)
-
-
-def _time_spent(spent: TimeSpent | None, trainer: Trainer, job: PretrainingJob) -> str:
-    if not spent:
-        return ""
-    spent.save()
-    budget = duration(job.optimizer.budget_seconds)
-    return f" after {counted(trainer.steps_done, 'step')}, {duration(spent.seconds)} of {budget}"
+        print(f"{model_dir}: finished", flush=True)
 
 
 def _train(
     plan: PretrainingPlan,
     strategy: tf.distribute.Strategy,
     check_lock: Callable[[], None],
-    spent: TimeSpent | None,
 ) -> tuple[Trainer, dict[str, float]]:
     """Trains to the end; returns the trainer and the metrics on held-out data."""
     job, loop, chief = plan.job, plan.job.loop, is_chief(strategy)
@@ -194,7 +135,7 @@ def _train(
         print("\n".join([*introduction(plan, trainer), *notes]), flush=True)
     phases = [make_phase(each, plan, strategy) for each in plan.data]
     results = train(
-        *(trainer, phases, loop, job.output, plan.training, check_lock, spent),
+        *(trainer, phases, loop, job.output, plan.training, check_lock),
         evaluates_first=plan.initial is not None,
     )
     tokens = len(plan.data[-1].records.vocabulary)
@@ -258,12 +199,11 @@ def make_trainer(plan: PretrainingPlan, strategy: tf.distribute.Strategy) -> Tra
 
 def make_phase(data: PhaseData, plan: PretrainingPlan, strategy: tf.distribute.Strategy) -> Phase:
     """Returns the phase of the training for an interval of a plan."""
-    job, loop = plan.job, plan.job.loop
+    loop = plan.job.loop
     batch_size, seed = loop.train_batch_size, loop.random_seed
     records, interval = data.records, data.interval
     of_smaller = ((steps, batch_size // divisor) for divisor, steps in interval.steps_of_smaller)
     records_before = sum(records_dealt(*smaller) for smaller in of_smaller)
-    by_time = job.optimizer.budget_seconds is not None
 
     def batches_from(step: int) -> Any:
         return strategy.distribute_datasets_from_function(
@@ -271,12 +211,11 @@ def make_phase(data: PhaseData, plan: PretrainingPlan, strategy: tf.distribute.S
                 records,
                 data.batch_size,
                 seed,
-                # A budget of time moves the beginnings of intervals.
-                step if by_time else step - interval.first_step,
+                step - interval.first_step,
                 context,
                 gradient_accumulation_steps=loop.gradient_accumulation_steps,
                 rules=data.rules,
-                steps_before=0 if by_time else interval.first_step,
+                steps_before=interval.first_step,
                 records_before=records_before,
             )
         )
@@ -313,6 +252,187 @@ def _share_read(records: Records, batch_size: int, max_batches: int | None) -> f
     return min(1.0, max_batches * batch_size / records.instances)
 
 
+@dataclasses.dataclass(frozen=True)
+class Measured:
+    """What some updates of a throw-away model have shown.
+
+    Attributes:
+      rates: (sequences, length) of a batch -> updates a second.
+      seconds_to_compile: time that compiling the updates of all shapes takes.
+      weights: number of weights that are trained.
+    """
+
+    rates: Mapping[tuple[int, int], float]
+    seconds_to_compile: float
+    weights: int
+
+
+def measure(plan: PretrainingPlan, strategy: tf.distribute.Strategy) -> Measured:
+    """Trains a throw-away model for some seconds on batches of each shape of the plan."""
+    trainer = make_trainer(plan, strategy)
+    rates, compiling = {}, 0.0
+    for shape, data in {each.batch_shape: each for each in plan.data}.items():
+        iterator = iter(make_phase(data, plan, strategy).batches_from(data.interval.first_step))
+        started = time.monotonic()
+        trainer.train_steps(iterator, 1)
+        compiling += time.monotonic() - started
+        trainer.train_steps(iterator, UNTIMED_STEPS - 1)
+        started, steps = time.monotonic(), 0
+        while (seconds := time.monotonic() - started) < SECONDS_MEASURED:
+            trainer.train_steps(iterator, 1)
+            steps += 1
+        rates[shape] = steps / seconds
+    weights = sum(math.prod(each.shape) for each in trainer.model.trainable_variables)
+    return Measured(rates, compiling, weights)
+
+
+def with_steps_of_budget(
+    job: PretrainingJob, strategy: tf.distribute.Strategy, started: float
+) -> PretrainingJob:
+    """Returns the job with the number of steps that its budget allows; itself if it has none.
+
+    A time allows as many steps as the rate that is measured now. A training that has begun keeps
+    its number of steps, however fast the machine is now.
+
+    Args:
+      job: what is asked for.
+      strategy: devices to train on.
+      started: value of `time.monotonic` from which a budget of time counts.
+
+    Raises:
+      InputError: the budget is too small or too large, or there are several machines.
+    """
+    if job.budget is None:
+        return job
+    if job.budget.operations is not None:
+        plan = make_plan(job)
+        mean = total_flops(plan, strategy) / job.optimizer.num_train_steps
+        return _with_steps(job, job.budget.operations / mean)
+    if are_several(strategy):
+        raise InputError(
+            "--budget: several machines cannot keep to a time; give operations, such as "
+            "1e17flops, or --num_train_steps"
+        )
+    if steps := _recorded_steps(job):
+        return _with_steps(job, steps)
+    print("measuring the training step …", flush=True)
+    plan = make_plan(job)
+    measured = measure(plan, strategy)
+    seconds = job.budget.seconds - (time.monotonic() - started)
+    return _with_steps(job, steps_in_time(plan, measured, seconds))
+
+
+def steps_in_time(plan: PretrainingPlan, measured: Measured, seconds: float) -> float:
+    """Returns the number of steps that a time allows, with compiling and evaluations.
+
+    Args:
+      plan: plan of any number of steps; only their shares matter.
+      measured: rates of its batches.
+      seconds: time from the beginning of the training to the finished model.
+    """
+    loop, last = plan.job.loop, plan.data[-1]
+    mean = sum(each.steps / measured.rates[each.batch_shape] for each in plan.data)
+    mean /= plan.job.optimizer.num_train_steps
+    seconds -= measured.seconds_to_compile
+    if last.held_out:
+        instances = sum(each.instances for each in last.held_out.values())
+        batches = math.ceil(instances / loop.train_batch_size)
+        of_batch = _FORWARD_SHARE / measured.rates[last.batch_shape]
+        seconds -= batches * of_batch + measured.seconds_to_compile / len(measured.rates)
+        mean += min(batches, loop.max_eval_batches) * of_batch / loop.eval_steps
+    return max(seconds, 0.0) / mean
+
+
+def _with_steps(job: PretrainingJob, allowed: float) -> PretrainingJob:
+    """Returns a job with the number of steps that its budget allows."""
+    steps = int(allowed)
+    if not LEAST_STEPS <= steps <= MOST_STEPS:
+        remedy = (
+            "a smaller --model or --train_batch_size, or more" if steps < LEAST_STEPS else "less"
+        )
+        raise InputError(f"--budget: is enough for about {steps:.3g} steps; give {remedy}")
+    optimizer = dataclasses.replace(
+        job.optimizer, num_train_steps=steps, num_warmup_steps=default_warmup_steps(steps)
+    )
+    # Little of a short budget is lost if the process is killed.
+    every = min(job.loop.save_checkpoints_steps, max(steps // CHECKPOINTS_OF_BUDGET, 1))
+    loop = dataclasses.replace(job.loop, save_checkpoints_steps=every)
+    return dataclasses.replace(job, optimizer=optimizer, loop=loop)
+
+
+def _recorded_steps(job: PretrainingJob) -> int | None:
+    """Returns the number of steps of the training of the same budget in the job's folder.
+
+    None if there is none.
+    """
+    path = job.output.model
+    for name in (MARKER_FILE, UNFINISHED_FILE):
+        if storage.exists(f"{path}/{name}"):
+            try:
+                found = parse_object(storage.read_bytes(f"{path}/{name}", "--model_dir"))
+                if found["budget_seconds"] == job.budget.seconds:
+                    return found["optimizer"]["num_train_steps"]
+            except (ValueError, LookupError, TypeError):
+                pass  # `model_folders.claim` refuses what is not this training.
+            return None
+    return None
+
+
+def estimate(job: PretrainingJob, strategy: tf.distribute.Strategy | None = None) -> list[str]:
+    """Returns lines about the steps, operations and time of a pre-training; writes nothing.
+
+    Args:
+      job: what is asked for.
+      strategy: devices to measure on; None for those that `make_strategy("auto")` finds.
+
+    Raises:
+      InputError: a parameter or the data cannot be used.
+    """
+    started = time.monotonic()
+    strategy = strategy or make_strategy("auto")
+    loop = dataclasses.replace(job.loop, dtype=resolve_dtype(job.loop.dtype, strategy))
+    job = dataclasses.replace(job, loop=loop)
+    check_batches(job, strategy)
+    budget = job.budget.seconds if job.budget else None
+    if budget is None:
+        job = with_steps_of_budget(job, strategy, started)
+    plan = make_plan(job)
+    measured = measure(plan, strategy)
+    if budget is not None:
+        left = budget - (time.monotonic() - started)
+        plan = make_plan(_with_steps(job, steps_in_time(plan, measured, left)))
+    seconds = sum(each.steps / measured.rates[each.batch_shape] for each in plan.data)
+    first = plan.data[0]
+    reached = step_flops(plan, first, strategy) * measured.rates[first.batch_shape]
+    peak = max(matmul_peak(strategy, loop.dtype), reached)
+    rates = [
+        f"{rate:,.3g} steps/s of "
+        + (f"{counted(sequences, 'sequence')} of " if job.batch_ramp_share else "")
+        + f"{length} tokens"
+        for (sequences, length), rate in measured.rates.items()
+    ]
+    return [
+        f"model: {job.init or job.model}, {measured.weights:,} parameters, on "
+        f"{describe_devices(strategy)}, {loop.dtype}",
+        *(f"data: {_describe_data(each)}" for each in plan.data),
+        f"operations: {total_flops(plan, strategy):.2e}",
+        f"rate: {', '.join(rates)} (measured: {reached / peak:.0%} of the matrix-multiply peak)",
+        f"time: {duration(seconds)}, and that of evaluations and checkpoints"
+        if budget is None
+        else f"time: {duration(budget)}",
+    ]
+
+
+def _describe_data(data: PhaseData) -> str:
+    records, sequences = data.records, data.steps * data.batch_size
+    epochs = sequences / records.instances
+    return (
+        f"{counted(data.steps, 'step')} of {counted(data.batch_size, 'sequence')} of "
+        f"{records.max_seq_length} tokens, {sequences * records.max_seq_length:.2e} tokens, "
+        f"{epochs:,.{0 if epochs >= 100 else 2}f} epochs"
+    )
+
+
 def describe_held_out(held_out: Mapping[str, Records]) -> str:
     """Returns the number of held-out records, and of those of each source."""
     counts = [f"{name} {each.instances:,}" for name, each in held_out.items() if name]
@@ -346,11 +466,6 @@ def introduction(plan: PretrainingPlan, trainer: Trainer) -> list[str]:
             f"{counted(each.steps, 'step')}{ramp} on {counted(records.instances, 'instance')} of "
             f"{records.max_seq_length} tokens ({epochs:.2f} epochs), "
             + (describe_held_out(held_out) if held_out else "none held out")
-        )
-    if job.optimizer.budget_seconds is not None:
-        lines.append(
-            f"{duration(job.optimizer.budget_seconds)} in all: the rate that is measured decides "
-            "the number of steps"
         )
     if (rules := plan.data[-1].rules) and job.objective != LTR:
         words = "whole words" if rules.do_whole_word_mask else "tokens"

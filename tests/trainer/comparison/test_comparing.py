@@ -113,17 +113,6 @@ def test_those_of_the_same_held_out_records_are_named(tmp_path):
     assert "the results on them compare only among run0, run2." in describe(compare(runs))
 
 
-def test_the_first_guess_of_a_budget_is_no_setting(tmp_path):
-    schedule = {"num_train_steps": 300, "num_warmup_steps": 30}
-    timed = {"optimizer": schedule | {"budget_seconds": 60.0}, "phases": [{"last_step": 300}]}
-    counted = {"optimizer": schedule | {"num_train_steps": 60}, "phases": [{"last_step": 60}]}
-    runs = [make_run(tmp_path / "timed", timed), make_run(tmp_path / "counted", counted)]
-    found = compare(runs).settings
-    assert found["optimizer.budget_seconds"] == [60.0, None]
-    assert found["optimizer.num_train_steps"] == [None, 60]
-    assert found["phases.0.last_step"] == [None, 60]
-
-
 def test_kinds_of_trainings_are_compared_by_what_they_share(runs, tmp_path):
     """Settings that the other kind cannot have would fill a screen with dashes."""
     task = {"kind": "classification", "optimizer": {"learning_rate": 2e-5}, "task": "sst-2"}

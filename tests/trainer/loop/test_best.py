@@ -20,8 +20,7 @@ from beambert.trainer.loop.config import (
     default_learning_rate,
 )
 from beambert.trainer.loop.loop import Interrupted, train
-from beambert.trainer.loop.phases import Phase
-from beambert.trainer.loop.steps import Trainer
+from beambert.trainer.loop.steps import Phase, Trainer
 from beambert.trainer.pretraining.batches import training_batches
 from beambert.trainer.pretraining.records import open_records
 

@@ -15,8 +15,7 @@ from beambert.trainer.loop.checkpoints import open_checkpoints
 from beambert.trainer.loop.config import LoopConfig, OptimizerConfig, TrainingFolders
 from beambert.trainer.loop.loop import Interrupted, train
 from beambert.trainer.loop.objectives import Objective
-from beambert.trainer.loop.phases import Phase
-from beambert.trainer.loop.steps import Trainer
+from beambert.trainer.loop.steps import Phase, Trainer
 
 # A test looks at what is compiled.
 WITH_XLA = True

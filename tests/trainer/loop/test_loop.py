@@ -21,8 +21,7 @@ from beambert.trainer.loop import loop, progress
 from beambert.trainer.loop.config import LoopConfig, OptimizerConfig, TrainingFolders
 from beambert.trainer.loop.loop import Interrupted, train
 from beambert.trainer.loop.objectives import fill_up
-from beambert.trainer.loop.phases import Phase
-from beambert.trainer.loop.steps import Trainer
+from beambert.trainer.loop.steps import Phase, Trainer
 from beambert.trainer.pretraining.batches import evaluation_batches, training_batches
 from beambert.trainer.pretraining.objective import PretrainingObjective
 from beambert.trainer.pretraining.records import open_records

@@ -1,29 +1,44 @@
-"""Batches against records read one by one, and what is refused."""
+"""Records -> batches: order, resuming, hosts, and equally many tokens in each."""
 
 import collections
 import dataclasses
 import itertools
 import json
+import os
 import shutil
+import time
+import urllib.request
+from concurrent import futures
+from urllib.parse import quote
 
 import numpy as np
 import pytest
 import tensorflow as tf
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from support.emulated_storage import delay, requests_made
 
 from beambert.errors import InputError
+from beambert.pipelines.records.contract import INFO_FILE
 from beambert.pipelines.tokenizers.vocabulary import Vocabulary
 from beambert.trainer.pretraining import batches as batching
 from beambert.trainer.pretraining.batches import (
     FILES_AT_ONCE,
     _in_turn,
     _training_stream,
+    deal,
     evaluation_batches,
     find_record,
+    shares_of,
+    steps_dealt,
     training_batches,
 )
 from beambert.trainer.pretraining.records import check_same, open_records
+from beambert.trainer.pretraining.run import (
+    commonest_token_accuracy,
+    describe_characters,
+    losses_per_character,
+)
 
 SEED = 5
 BATCH = 8
@@ -411,3 +426,203 @@ def test_held_out_records_of_another_length_are_refused(records, make_records, t
     other = make_records(tmp_path / "other", length=24, documents_a_shard=(2,))
     with pytest.raises(InputError, match=r"--eval_data=.*max_seq_length is 24.*is 32"):
         check_same(records, open_records(str(other), "--eval_data"))
+
+
+exact = settings(derandomize=True, max_examples=25, deadline=None, database=None)
+LONGEST = 40
+
+
+@st.composite
+def dealings(draw):
+    """Lengths of sequences, batches, parts of a batch, and shares of one host."""
+    batches, parts, shares = (
+        draw(st.integers(1, 6)),
+        draw(st.integers(1, 4)),
+        draw(st.integers(1, 4)),
+    )
+    count = batches * parts * shares * draw(st.integers(1, 4))
+    lengths = draw(st.lists(st.integers(1, LONGEST), min_size=count, max_size=count))
+    return lengths, batches, parts, shares
+
+
+def features(lengths, first=0):
+    """Features of sequences of these lengths; `row` numbers them."""
+    mask = (np.arange(LONGEST) < np.array(lengths)[:, None]).astype(np.int32)
+    rows = np.arange(first, first + len(lengths), dtype=np.int32)
+    return {"input_mask": tf.constant(mask), "row": tf.constant(rows)}
+
+
+def dealt(lengths, batches, parts=1, shares=(0,), all_shares=1):
+    """Returns the numbers of the rows, [batches, parts, rows]."""
+    found = deal(features(lengths), batches, parts, shares, all_shares)
+    assert found["input_mask"].shape == (*found["row"].shape, LONGEST)
+    assert (tf.reduce_sum(found["input_mask"], -1).numpy() == np.array(lengths)[found["row"]]).all()
+    return found["row"].numpy()
+
+
+def test_cards_go_there_and_back():
+    """Eight sequences of 8 to 1 tokens in two batches of 18 tokens, the longest first."""
+    lengths = np.array([3, 8, 1, 6, 5, 2, 7, 4])
+    assert lengths[dealt(lengths, 2)].tolist() == [[[8, 5, 4, 1]], [[7, 6, 3, 2]]]
+    assert lengths[dealt(lengths, 2, 2)].tolist() == [[[8, 1], [5, 4]], [[7, 2], [6, 3]]]
+
+
+@exact
+@given(dealings())
+def test_every_sequence_is_in_one_part_of_one_batch(case):
+    lengths, batches, parts, shares = case
+    rows = dealt(lengths, batches, parts, range(shares), shares)
+    assert rows.shape == (batches, parts, len(lengths) // batches // parts)
+    assert sorted(rows.ravel()) == list(range(len(lengths)))
+
+
+@exact
+@given(dealings())
+def test_totals_differ_by_no_more_than_two_sequences_do(case):
+    """Batches by the spread of each share, parts of a batch by the spread of the batch."""
+    lengths, batches, parts, shares = case
+    rows = dealt(lengths, batches, parts, range(shares), shares)
+    tokens = np.array(lengths)[rows]
+    spread = sum(np.ptp(lengths[share::shares]) for share in range(shares))
+    assert np.ptp(tokens.sum(axis=(1, 2))) <= spread
+    for batch in tokens:
+        assert np.ptp(batch.sum(axis=1)) <= np.ptp(batch)
+
+
+@exact
+@given(dealings())
+def test_the_parts_of_a_batch_do_not_change_what_is_in_it(case):
+    """Training on another number of devices, or in more parts, sees the same batches."""
+    lengths, batches, parts, shares = case
+    many, one = (dealt(lengths, batches, n, range(shares), shares) for n in (parts, 1))
+    for a, b in zip(many, one, strict=True):
+        assert sorted(a.ravel()) == sorted(b.ravel())
+
+
+@pytest.mark.parametrize("hosts", [2, 4])
+def test_hosts_together_deal_what_one_deals(hosts):
+    """Each reads its shares; a batch of all hosts has the rows that one host gives it."""
+    shares, batches, rounds = 4, 8, 6
+    lengths = np.random.default_rng(0).integers(1, LONGEST, shares * batches * rounds)
+    whole = dealt(lengths, batches, 1, range(shares), shares).reshape(batches, -1)
+    number = np.arange(len(lengths))
+    together = []
+    for host in np.split(np.arange(shares), hosts):
+        mine = number[np.isin(number % shares, host)]
+        rows = dealt(lengths[mine], batches, 2, host.tolist(), shares)
+        together.append(mine[rows].reshape(batches, -1))
+    together = np.concatenate(together, axis=1)
+    assert np.sort(together).tolist() == np.sort(whole).tolist()
+
+
+def test_a_batch_has_not_the_longest_of_every_share():
+    """Of four shares with the same lengths, a batch gets four different piles."""
+    shares, batches = 4, 8
+    lengths = np.repeat(np.arange(1, 2 * batches + 1), shares)  # each length in every share
+    found = lengths[dealt(lengths, batches, 1, range(shares), shares)].reshape(batches, -1)
+    assert all(len(set(batch)) == len(batch) for batch in found)
+    # From all over the pack: the best batch is hardly better off than the worst.
+    assert set(found.max(axis=1)) == {15, 16} and set(found.min(axis=1)) == {1, 2}
+
+
+@exact
+@given(st.integers(1, 10_000))
+@example(4096)
+def test_enough_steps_are_dealt_together(sequences_a_step):
+    """At least 4,096 sequences, and not a step more."""
+    steps = steps_dealt(sequences_a_step)
+    assert steps * sequences_a_step >= 4096 > (steps - 1) * sequences_a_step
+
+
+@pytest.mark.parametrize(
+    ("batch_size", "shares"),
+    [(256, 16), (64, 16), (32, 8), (16, 4), (8, 2), (4, 1), (2, 1), (1, 1), (40, 2), (10_240, 16)],
+)
+def test_shares_have_four_rows_of_a_batch_or_more(batch_size, shares):
+    """As many as divide it and leave four rows a share, up to 16."""
+    assert shares_of(batch_size, 1) == shares
+
+
+@exact
+@given(st.integers(1, 64), st.sampled_from([1, 2, 3, 4, 8, 16, 32]))
+def test_shares_divide_the_batch_among_the_hosts(rows_a_host, hosts):
+    """Where one host's shares can't be divided among the hosts, each host gets one of its own."""
+    shares, of_one = shares_of(rows_a_host * hosts, hosts), shares_of(rows_a_host * hosts, 1)
+    assert rows_a_host * hosts % shares == 0 and shares % hosts == 0
+    assert shares == (hosts if of_one % hosts else of_one)
+
+
+SHARDS = 5000
+# A request to a bucket in the same region takes about so many seconds, and accelerators must not
+# wait for longer than the others.
+LATENCY, MOST_SECONDS = 0.05, 20.0
+
+
+def upload(name: str, content: bytes) -> None:
+    """Writes an object of gs://bucket; Google's client takes ten times as long."""
+    address = os.environ["STORAGE_EMULATOR_HOST"] + "/upload/storage/v1/b/bucket/o"
+    url = f"{address}?uploadType=media&name={quote(name, safe='')}"
+    urllib.request.urlopen(urllib.request.Request(url, data=content, method="POST")).close()
+
+
+@pytest.mark.release
+def test_thousands_of_shards_are_listed_in_seconds(gs, records_folder):
+    records = open_records(str(records_folder), "--data")
+    content = (records_folder / records.info.files[0]["name"]).read_bytes()
+    entry = records.info.files[0]
+    shards = [entry | {"name": f"{n:05d}-of-{SHARDS:05d}.tfrecord"} for n in range(SHARDS)]
+    info = dataclasses.replace(records.info, files=shards)
+    small = {path.name: path.read_bytes() for path in records_folder.iterdir() if path.is_file()}
+    small = {name: of for name, of in small.items() if not name.endswith(".tfrecord")}
+    small[INFO_FILE] = info.to_json().encode()
+    with futures.ThreadPoolExecutor(4) as pool:
+        objects = [*small.items(), *((shard["name"], content) for shard in shards)]
+        list(pool.map(lambda each: upload(f"many/{each[0]}", each[1] or b"x"), objects))
+    requests_made()
+    delay(LATENCY)
+    try:
+        began = time.monotonic()
+        found = open_records(f"{gs}/many", "--data")
+        seconds = time.monotonic() - began
+    finally:
+        delay(0)
+    made = requests_made()
+    print(f"{SHARDS:,} shards: {len(made)} requests, {seconds:.1f} s")
+    assert len(found.files) == SHARDS and found.instances == SHARDS * entry["instances"]
+    assert made.count("GET /storage/v1/b/bucket/o") >= SHARDS / 1000  # they came in pages
+    assert seconds < MOST_SECONDS
+
+
+# Three tokens: a special one, one of two characters and one of five.
+CHARACTERS = np.array([0, 2, 5])
+PREDICTED = {"wiki": np.array([0, 30, 10]), "law": np.array([0, 10, 50])}
+RESULTS = {"masked_lm_loss": 3.0, "wiki/masked_lm_loss": 2.0, "law/masked_lm_loss": 4.0}
+
+
+def test_the_losses_of_all_predictions_over_all_their_characters():
+    found = losses_per_character(RESULTS, PREDICTED, CHARACTERS)
+    assert found == pytest.approx(
+        {
+            "characters_per_token": (110 + 270) / 100,
+            "masked_lm_loss_per_character": 3.0 * 100 / (110 + 270),
+            "wiki/characters_per_token": 110 / 40,
+            "wiki/masked_lm_loss_per_character": 2.0 * 40 / 110,
+            "law/characters_per_token": 270 / 60,
+            "law/masked_lm_loss_per_character": 4.0 * 60 / 270,
+        }
+    )
+    line = describe_characters(found, PREDICTED)
+    assert line.startswith("masked lm loss per character: 0.789 (3.80 characters a token); wiki ")
+    assert line.endswith("; law 0.889 (4.50 characters a token)")
+
+
+def test_text_without_sources_and_text_without_predictions():
+    found = losses_per_character(RESULTS, {"": PREDICTED["wiki"]}, CHARACTERS)
+    assert found.keys() == {"characters_per_token", "masked_lm_loss_per_character"}
+    assert losses_per_character(RESULTS, {"": np.zeros(3, np.int64)}, CHARACTERS) == {}
+    assert "none, as no token" in describe_characters({}, [""])
+
+
+def test_the_commonest_token_of_all_sources():
+    assert commonest_token_accuracy(PREDICTED) == 0.6
+    assert commonest_token_accuracy({"": np.zeros(3, np.int64)}) == 0
