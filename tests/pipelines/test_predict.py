@@ -144,7 +144,8 @@ def test_a_file_that_is_not_text_is_a_reject(classifier, tmp_path):
     (tmp_path / "b.txt").write_bytes(b"caf\xe9\n")
     answers, rejects = run(classifier, tmp_path / "out", tmp_path / "*.txt")
     assert len(answers) == 1
-    assert len(rejects) == 1 and "b.txt, line 1, byte 3: not UTF-8" in rejects[0]["reason"]
+    assert len(rejects) == 1 and rejects[0]["file"].endswith("b.txt")
+    assert "byte 0xe9 on line 1 is not UTF-8" in rejects[0]["reason"]
 
 
 @pytest.mark.slow
