@@ -1,9 +1,11 @@
 """The declarations of all tasks: the files, columns, labels and metrics of each.
 
-A task is one entry of `TASKS`, an instance of a kind; `reading` reads its files. A kind is a subclass
-of `Task` in a module of its own, which has the parts that `kind` describes. To add one, write such
-a module, and add the class to `KINDS` and a task on users' own files to `TASKS` and `OWN_TASKS`.
-For training, add its Keras half to the tables of `trainer`. This module needs no TensorFlow.
+A task is one entry of `TASKS`, an instance of a kind; `reading` reads its files. A kind is a
+subclass of `Task` in a module of its own, which has the parts that `kind` describes. To add one,
+write such a module, add the class to `KINDS`, and add a task on users' own files to `TASKS` and
+`OWN_TASKS`. For training, add its Keras half to the tables of `trainer`.
+
+This module needs no TensorFlow.
 """
 
 from collections.abc import Sequence
