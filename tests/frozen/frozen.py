@@ -527,7 +527,7 @@ TASKS: dict[str, tuple[str, dict[str, str], list[str]]] = {
     "regression": ("regression", SCORED, ["--freeze_encoder"]),
     "choice": ("choice", CHOICES, []),
     "tagging": ("tagging", tagged("O B-x I-x B-y"), []),
-    "word_labels": ("word_labels", tagged("noun verb other"), []),
+    "word_labels": ("word_labels", tagged("O B-x I-x"), []),
     "embedding": ("embedding", table("text text_b negative", lambda g: texts(g, 3)), []),
     "single_texts": (
         "embedding",
