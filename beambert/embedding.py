@@ -203,7 +203,7 @@ def build_parser() -> FlagParser:
         "--keep_text",
         type=parse_bool,
         default=True,
-        help="whether the texts stand beside their embeddings (default: %(default)s)",
+        help="whether the texts are written with their embeddings (default: %(default)s)",
     )
     add(
         "--pooling",

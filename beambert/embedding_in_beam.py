@@ -19,7 +19,7 @@ from beambert.trainer.embedding.writing import EMBEDDING, Work, write_parts
 
 # Number of texts that are sorted by length and divided into batches at once.
 SORTED_TEXTS = 1024
-# Greatest number of stretches of parts. A file is read again for each stretch that begins in it.
+# Greatest number of segments of parts. A file is read again for each segment that begins in it.
 MOST_STRETCHES = 256
 Row = Mapping[str, Any]
 
@@ -164,7 +164,7 @@ class WriteEmbeddings(beam.PTransform):
 
 
 def _divide(_: None, work: Work, counts: Mapping[int, int]) -> Iterator[range]:
-    """Yields stretches of the numbers of the parts."""
+    """Yields segments of the numbers of the parts."""
     parts = work.parts(_in_order(counts))
     size = -(-len(parts) // MOST_STRETCHES)
     for start in range(0, len(parts), size):
@@ -207,7 +207,7 @@ class CountTexts(beam.DoFn):
 
 
 class EmbedParts(beam.DoFn):
-    """Writes stretches of parts; yields how many of their texts were cut."""
+    """Writes segments of parts; yields how many of their texts were cut."""
 
     def __init__(self, job: EmbeddingJob, work: Work, progress_folder: str | None):
         """Takes the encoder, the texts, and the folder of a `ProgressDisplay`, if there is one."""
@@ -222,7 +222,7 @@ class EmbedParts(beam.DoFn):
         self._progress = ProgressTally(self._progress_folder)
 
     def process(self, numbers: range, counts: Mapping[int, int]) -> Iterator[dict[str, int]]:
-        """Writes the parts of a stretch that are missing."""
+        """Writes the parts of a segment that are missing."""
         told = 0
 
         def report(done: int, _: int) -> None:

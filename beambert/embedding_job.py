@@ -26,7 +26,7 @@ class EmbeddingJob:
       encoding: encodings of the files, see `corpus.encodings.parse_encodings`.
       unit: text of a plain text file, each `line` or the whole `file`.
       passage_words: greatest number of words of a passage of a file; 0 to leave texts whole.
-      keep_text: whether the texts are written beside their embeddings.
+      keep_text: whether the texts are written with their embeddings.
       pooling: `mean` or `cls`; None for what the folder says, or else mean.
       last_layers: number of last layers that are averaged; None for 1.
       normalize: whether embeddings have the length 1; None for what the folder says, or else not.

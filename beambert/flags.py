@@ -53,7 +53,7 @@ _ELSEWHERE = {
 }
 _OF_RECORDS = "the records decide it"
 _CONTINUES = "a command that is given again continues"
-_BY_TIME = "progress is told by the clock"
+_BY_TIME = "progress is measured by the clock"
 # Flags of these that a training without one of that name doesn't need -> why.
 _NEEDLESS = {
     "max_seq_length": _OF_RECORDS,

@@ -177,7 +177,7 @@ def load(path: str, name: str, is_trusted: bool = False) -> Any:
 
 
 def check_weights(path: str, name: str) -> None:
-    """Refuses a SavedModel with a weight that is no finite number.
+    """Refuses a SavedModel with a weight that is not a finite number.
 
     It reads all weights, so it is for the command, and not for each of its workers.
 

@@ -125,7 +125,7 @@ def nearest(drawn: Drawn, passages: int, queries: np.ndarray) -> np.ndarray:
 def timed(search: Any, queries: Sequence[Any]) -> tuple[list[Any], dict[str, float]]:
     """Searches each query; returns what is found, and milliseconds of all queries but the first.
 
-    p50 and p99 are of the clock. Where other jobs run beside it, those of the processor say more.
+    p50 and p99 are of the clock. Where other jobs run next to it, those of the processor say more.
     """
     found, seconds = [], []
     for query in queries:

@@ -40,7 +40,7 @@ The default runner, FnApiRunner, uses one process on this machine. For two proce
 # Below so many bytes of input, starting processes takes longer than they save.
 LEAST_BYTES_FOR_PROCESSES = 100_000_000
 # Runners whose shuffle spills to disk or is a service. PortableRunner sends jobs to a Flink or a
-# Spark of one's own. All other runners have their workers on this machine.
+# a separate Spark. All other runners have their workers on this machine.
 SHUFFLING_RUNNERS = ("DataflowRunner", "FlinkRunner", "SparkRunner", "PortableRunner")
 # Environments of Beam whose workers may share a file system with this machine, unlike containers.
 SHARING_ENVIRONMENTS = ("PROCESS", "EXTERNAL")
@@ -154,7 +154,7 @@ def fit_processes(options: "PipelineOptions", total_bytes: int) -> tuple["Pipeli
 def check_reachable(options: "PipelineOptions", **paths: str | Sequence[str]) -> None:
     """Refuses paths on this machine if the workers cannot see them.
 
-    Workers in processes on machines of one's own may share a folder. `check_visible` looks there.
+    Workers in processes on other machines may share a folder. `check_visible` looks there.
 
     Args:
       options: Beam's options.
@@ -178,7 +178,7 @@ def check_reachable(options: "PipelineOptions", **paths: str | Sequence[str]) ->
 
 
 def check_reachable_from(pipeline: "Pipeline", **paths: str | Sequence[str]) -> None:
-    """Refuses paths on this machine in a pipeline of one's own if its workers cannot see them.
+    """Refuses paths on this machine in a custom pipeline if its workers cannot see them.
 
     Args:
       pipeline: the pipeline; one that is only shown is not checked.

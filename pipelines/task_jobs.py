@@ -94,9 +94,9 @@ class FeaturesJob:
     Attributes:
       task: declaration of the task.
       data_dir: folder of the task's files.
-      vocab_file: the encoder's vocabulary; None beside `tokenizer`.
+      vocab_file: the encoder's vocabulary; None with `tokenizer`.
       output: features folder to make.
-      do_lower_case: whether text is lower-cased and loses its accents (default: True); None beside
+      do_lower_case: whether text is lower-cased and loses its accents (default: True); None with
         `tokenizer`, which has its own rules.
       max_seq_length: greatest number of tokens in a sequence; None for the default of the kind.
       skip_bad_rows: whether to leave out rows that cannot be used instead of stopping.

@@ -1,4 +1,4 @@
-"""The Beam transforms of the project and their jobs, for pipelines of one's own."""
+"""The Beam transforms of the project and their jobs, for custom pipelines."""
 
 from beambert.pipelines.features import CreateTaskFeatures
 from beambert.pipelines.prediction import Predict

@@ -44,7 +44,7 @@ def files_of(folder):
 
 @pytest.fixture
 def small_parts(monkeypatch):
-    """Two texts in a part, and at most three stretches of parts."""
+    """Two texts in a part, and at most three segments of parts."""
     for module in (writing, run):
         monkeypatch.setattr(module, "PART_TEXTS", 2)
     monkeypatch.setattr(graph, "MOST_STRETCHES", 3)
@@ -52,7 +52,7 @@ def small_parts(monkeypatch):
 
 @pytest.fixture
 def corpus(tmp_path):
-    """Texts of several files, one of them without any; parts and stretches begin within files."""
+    """Texts of several files, one of them without any; parts and segments begin within files."""
     (tmp_path / "a.txt").write_text("a\n\nb\nc b a\n")
     (tmp_path / "b.txt").write_text("\n\n")
     (tmp_path / "c.csv").write_text('text,id\n"a river,\nb",7\nroad,8\n')

@@ -352,7 +352,7 @@ def readable(name: str) -> str:
 
 
 def _held_out(run: ComparedRun) -> list[Any]:
-    """Returns the checksums of the held-out records of each stretch of a pre-training."""
+    """Returns the checksums of the held-out records of each phase of a pre-training."""
     return [value for name, value in run.settings.items() if name.endswith(_HELD_OUT)]
 
 

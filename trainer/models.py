@@ -166,7 +166,7 @@ def _check_saved_model(model: keras.Model, path: str) -> None:
         raise storage.refusal(saved_model, "read", storage.reason(error)) from error
     if served != Counter(_digest(variable.numpy()) for variable in model.weights):
         raise InputError(
-            f"{saved_model}: has other weights than {WEIGHTS_FILE} beside it; copy the folder "
+            f"{saved_model}: has other weights than {WEIGHTS_FILE} next to it; copy the folder "
             "again or fine-tune again"
         )
 

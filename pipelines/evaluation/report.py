@@ -221,7 +221,7 @@ def _official(metrics: dict[str, Any]) -> Html | None:
         note(
             "In per cent; the input of the official scorer is in ",
             tag("code", OFFICIAL),
-            " beside this page.",
+            " next to this page.",
         ),
         table((), [(name, f"{value:,.3f}") for name, value in official.items()], ("", "number")),
     )
@@ -386,7 +386,7 @@ def difference_figure(outcomes: NumberOutcomes) -> Figure:
 
 
 def short(name: str) -> str:
-    """Returns a name, shortened to fit beside an axis."""
+    """Returns a name, shortened to fit next to an axis."""
     # A dollar sign would start a formula.
     return (name if len(name) <= 30 else name[:29] + "…").replace("$", r"\$")
 

@@ -215,20 +215,20 @@ def shard_of(hashes: np.ndarray, num_shards: int) -> np.ndarray:
 
 
 def is_held_out(
-    hashes: np.ndarray, eval_fraction: float, stretches: np.ndarray | int = 0
+    hashes: np.ndarray, eval_fraction: float, segments: np.ndarray | int = 0
 ) -> np.ndarray:
-    """Returns whether a stretch of each document is held out, bool [documents].
+    """Returns whether a segment of each document is held out, bool [documents].
 
     The other half of the hash decides that, so that it does not depend on the shard. The first
-    stretch is held out with the probability `eval_fraction`. Of all stretches of a long document
+    segment is held out with the probability `eval_fraction`. Of all segments of a long document
     very nearly this share is.
 
     Args:
       hashes: hashes of the documents, `V16` [documents].
       eval_fraction: share to hold out.
-      stretches: number of the stretch in its document, int [documents]; 0 is the first.
+      segments: number of the segment in its document, int [documents]; 0 is the first.
     """
-    halves = hashes.view("<u8")[1::2] + np.asarray(stretches).astype(np.uint64) * _GOLDEN
+    halves = hashes.view("<u8")[1::2] + np.asarray(segments).astype(np.uint64) * _GOLDEN
     return halves < np.uint64(eval_fraction * 2**64)
 
 
@@ -239,31 +239,31 @@ def is_held_out(
 # segments, and each is held out or not. Which ones follows from the hash of the document alone, so
 # that it is the same on every worker and in every run.
 
-# Least number of tokens of a stretch, about two pages. A shorter document is never divided. Of 10,
+# Least number of tokens of a segment, about two pages. A shorter document is never divided. Of 10,
 # 30 and 70 books of 50,000 tokens, 2 % are then 2.0 % ± 0.3, 0.14 and 0.09 (standard deviation).
-STRETCH_TOKENS = 1024
+SEGMENT_TOKENS = 1024
 
 
 def divide(
-    documents: CompactDocuments, eval_fraction: float, stretch_tokens: int = STRETCH_TOKENS
+    documents: CompactDocuments, eval_fraction: float, segment_tokens: int = SEGMENT_TOKENS
 ) -> tuple[CompactDocuments, np.ndarray]:
     """Returns documents, the long ones in pieces, and whether each is held out, bool [pieces].
 
-    A stretch begins with a sentence. Neighbouring stretches on the same side stay together, so that
+    A segment begins with a sentence. Neighbouring segments on the same side stay together, so that
     a piece is a part of the text without a gap.
 
     Args:
       documents: whole documents.
       eval_fraction: share of the tokens to hold out.
-      stretch_tokens: number of tokens of a stretch.
+      segment_tokens: number of tokens of a segment.
     """
     if not eval_fraction or not len(documents.hashes):
         return documents, np.zeros(len(documents.hashes), bool)
     owner = np.repeat(np.arange(len(documents.hashes)), documents.document_sentences)
     starts = starts_of(documents.sentence_lengths)
     firsts = starts[starts_of(documents.document_sentences)]
-    stretches = (starts - firsts[owner]) // stretch_tokens
-    is_eval = is_held_out(documents.hashes[owner], eval_fraction, stretches)
+    segments = (starts - firsts[owner]) // segment_tokens
+    is_eval = is_held_out(documents.hashes[owner], eval_fraction, segments)
     begins = np.concatenate(([True], (owner[1:] != owner[:-1]) | (is_eval[1:] != is_eval[:-1])))
     sentences = np.flatnonzero(begins)
     owners = owner[sentences]

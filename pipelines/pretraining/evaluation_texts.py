@@ -165,7 +165,7 @@ def texts_of(path: str, content: bytes) -> Iterator[str]:
             yield text
     except (ValueError, RecursionError) as error:
         raise InputError(
-            f"--decontaminate: {path} cannot be read as its ending says ({error}); mend or rename "
+            f"--decontaminate: {path} cannot be read as its ending says ({error}); fix or rename "
             "it"
         ) from error
 
@@ -190,7 +190,7 @@ def _parquet_texts(path: str, content: bytes) -> Iterator[str]:
             yield from _strings([list(row.values()) for row in batch.to_pylist()])
     except (pyarrow.ArrowException, OSError) as error:  # the latter by a damaged page
         raise InputError(
-            f"--decontaminate: {path} cannot be read as its ending says ({error}); mend or rename "
+            f"--decontaminate: {path} cannot be read as its ending says ({error}); fix or rename "
             "it"
         ) from error
 
@@ -202,7 +202,7 @@ def _read(path: str) -> bytes:
             return b"".join(iter(lambda: opened.read(1 << 20), b""))
         except CorruptFileError as error:
             raise InputError(
-                f"--decontaminate: {path} cannot be decompressed ({error}); mend it"
+                f"--decontaminate: {path} cannot be decompressed ({error}); fix it"
             ) from error
 
 

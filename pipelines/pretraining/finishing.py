@@ -121,7 +121,7 @@ class FinishFolders(beam.DoFn):
         delete_quietly([self._beside(name) for name in (REJECTS_FILE, OVERLAPS_FILE)])
 
     def _beside(self, name: str) -> str:
-        # A failed job leaves nothing in the folder, so that its lists go beside it.
+        # A failed job leaves nothing in the folder, so that its lists go next to it.
         return f"{self._plan.job.output.rstrip('/')}-{name}"
 
     def _write_rejects(self, rejects: Sequence[str], read: Mapping[str, int]) -> None:
@@ -132,7 +132,7 @@ class FinishFolders(beam.DoFn):
             beside = self._beside(REJECTS_FILE)
             write_bytes(beside, rows)
             listed = "all" if len(rejects) == rejected else f"the first {len(rejects):,}"
-            remedy = f"mend them ({listed} are in {beside})"
+            remedy = f"fix them ({listed} are in {beside})"
             check_rejects(rejects, rejected, read["read"], limit, remedy)
         write_bytes(FileSystems.join(self._plan.layout.folders()[0].path, REJECTS_FILE), rows)
 

@@ -38,7 +38,7 @@ class PretrainingDataJob(JobInput):
     """Records to make. The fields have the names and values of the flags of `beambert data`.
 
     Attributes:
-      vocab_file: WordPiece vocabulary, one token a line; None beside `tokenizer`.
+      vocab_file: WordPiece vocabulary, one token a line; None with `tokenizer`.
       output: path of the records folder to make.
       input: patterns of the files to read; none if a pipeline provides the documents, or if
         `source` has them.
@@ -50,7 +50,7 @@ class PretrainingDataJob(JobInput):
       max_reject_fraction: share of the documents that may be unreadable.
       since: patterns of records folders whose files are left out.
       leave_out: path of a text file with the paths of input files to leave out; "" for none.
-      do_lower_case: True for an uncased vocabulary (default), False for a cased one; None beside
+      do_lower_case: True for an uncased vocabulary (default), False for a cased one; None with
         `tokenizer`, which has its own rules.
       language, sentences, duplicates, segmenter: see `preparation.TextOptions`.
       language_column: column that names the language of each document; "" for none.
@@ -184,7 +184,7 @@ class PretrainingDataJob(JobInput):
         if self.temperature is not None:
             if self.weights:
                 raise InputError(
-                    f"--temperature={self.temperature}: cannot be given beside --weights, which "
+                    f"--temperature={self.temperature}: cannot be given with --weights, which "
                     "has the shares; leave one of them out"
                 )
             if not 0 <= self.temperature <= 1:
@@ -243,7 +243,7 @@ class PretrainingDataJob(JobInput):
             if field.name in MASK_PARAMETERS and value != field.default:
                 given = ",".join(map(str, value)) if isinstance(value, tuple) else value
                 raise InputError(
-                    f"--{field.name}={given}: cannot be given beside --masks=none, which leaves "
+                    f"--{field.name}={given}: cannot be given with --masks=none, which leaves "
                     "the masks to `beambert pretrain`; leave it out, and see --mask_rate there"
                 )
 
@@ -254,12 +254,12 @@ class PretrainingDataJob(JobInput):
             return
         if self.random_next not in (None, CORPUS):
             raise InputError(
-                f"--random_next={self.random_next}: cannot be given beside --pairs=none, which "
+                f"--random_next={self.random_next}: cannot be given with --pairs=none, which "
                 "draws no B; leave it out"
             )
         if self.short_seq_prob not in (0.0, _DEFAULTS.short_seq_prob):
             raise InputError(
-                f"--short_seq_prob={self.short_seq_prob}: cannot be given beside --pairs=none, "
+                f"--short_seq_prob={self.short_seq_prob}: cannot be given with --pairs=none, "
                 "which fills all records, as RoBERTa does; leave it out"
             )
 

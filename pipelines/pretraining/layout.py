@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from beambert.pipelines.pretraining.documents import STRETCH_TOKENS, shard_of
+from beambert.pipelines.pretraining.documents import SEGMENT_TOKENS, shard_of
 from beambert.pipelines.pretraining.instances import InstanceParameters
 from beambert.pipelines.records.contract import EVAL_FOLDER, shard_name
 
@@ -62,12 +62,12 @@ class Layout:
         return tuple(self.job.sources)
 
     @property
-    def stretch_tokens(self) -> int:
-        """Number of tokens of a stretch that is held out or not, see `division.divide`.
+    def segment_tokens(self) -> int:
+        """Number of tokens of a segment that is held out or not, see `division.divide`.
 
         It isn't less than a record has, or no long held-out record would be of one text.
         """
-        return max(STRETCH_TOKENS, *(parameters.max_seq_length for parameters in self.lengths))
+        return max(SEGMENT_TOKENS, *(parameters.max_seq_length for parameters in self.lengths))
 
     @property
     def eval_shards(self) -> int:

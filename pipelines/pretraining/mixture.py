@@ -174,7 +174,7 @@ def parse_weights(text: str, names: Sequence[str]) -> dict[str, float]:
     """Returns name -> weight of a value such as "wiki=0.7,books=0.3"; none of an empty one.
 
     Raises:
-      InputError: a weight is no number above 0, its name is none of the names or is there twice, a
+      InputError: a weight is not a positive number, a name is unknown or given twice, a
         name has no weight, or the weights do not add up to 1.
     """
     weights: dict[str, float] = {}

@@ -1,4 +1,4 @@
-"""The parts of the data job that turn tokens into records, for pipelines of one's own."""
+"""The parts of the data job that turn tokens into records, for custom pipelines."""
 
 import dataclasses
 import itertools
@@ -380,7 +380,7 @@ def _pack(row: TokenizedRow, layout: Layout) -> Iterator[tuple[int, bytes]]:
         lengths,
         tokens,
     )
-    pieces, is_eval = divide(document, layout.job.eval_fraction, layout.stretch_tokens)
+    pieces, is_eval = divide(document, layout.job.eval_fraction, layout.segment_tokens)
     yield from pieces.pack_by_key(layout.keys(pieces.hashes, is_eval))
 
 

@@ -253,7 +253,7 @@ def summarize(info: RecordsInfo, folder: str, is_eval: bool) -> str:
     if OVERLAP in documents["dropped"]:
         left_out += f", see {OVERLAPS_FILE}"
     if elsewhere:
-        # Stretches of a long document may be on both sides; it is counted where its first one is.
+        # Segments of a long document may be on both sides; it is counted where its first one is.
         where = "training" if is_eval else "what is held out"
         if is_eval and "source" in info.parameters:
             where = "training or in what is held out of other sources"
@@ -378,7 +378,7 @@ def describe_shares(shares: Mapping[str, float], eval_fraction: float) -> str:
 def share_warning(shares: Mapping[str, float], eval_fraction: float) -> str:
     """Returns the warning about shares that differ by more than `TOLERANCE`; empty if none does.
 
-    Of a long document only a stretch is held out, so the share of the documents may be any.
+    Of a long document only a segment is held out, so the share of the documents may be any.
     """
     least, most = ((1 + sign * TOLERANCE) * eval_fraction for sign in (-1, 1))
     wrong = {

@@ -28,7 +28,7 @@ AUTO, RUNNER, FILES = "auto", "runner", "files"
 # MB has long slices. A runner's shuffle takes smaller elements: Dataflow at most 80 MB, and Flink
 # what fits into its heap.
 TOKENS_AT_A_TIME = {FILES: 32 << 20, RUNNER: 1 << 20}
-# Neighbouring shards lie beside each other in every file. So many are read at once, as long as so
+# Neighbouring shards lie next to each other in every file. So many are read at once, as long as so
 # many groups of them are left for the workers to share.
 MOST_SHARDS_IN_A_GROUP = 8
 FEWEST_GROUPS = 64

@@ -1,4 +1,4 @@
-"""The parts of the data job that turn files into tokens, for pipelines of one's own.
+"""The parts of the data job that turn files into tokens, for custom pipelines.
 
 A pipeline may have steps of its own between them. What they compute is what `CreatePretrainingData`
 computes. The counters of the namespace beambert have the numbers of documents and the reasons of
@@ -73,7 +73,7 @@ class RejectRow(NamedTuple):
       path: path of the file.
       line: number of the part's first line in the file, from 1.
       reason: a word or two.
-      detail: message that helps a person to mend it.
+      detail: message that helps a person to fix it.
     """
 
     path: str

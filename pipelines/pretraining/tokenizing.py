@@ -248,7 +248,7 @@ class TokenizeParts(beam.DoFn):
                 # A document with very many copies would make its shard large.
                 read, documents = documents, documents.without_copies()
                 self._counts["dropped duplicates"] += len(read.hashes) - len(documents.hashes)
-            documents, is_eval = divide(documents, layout.job.eval_fraction, layout.stretch_tokens)
+            documents, is_eval = divide(documents, layout.job.eval_fraction, layout.segment_tokens)
             items = documents.pack_by_key(layout.keys(documents.hashes, is_eval))
             yield from self._shuffle.send(items)
         if self._bands:

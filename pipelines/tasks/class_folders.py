@@ -56,7 +56,7 @@ def read_folder(
         contents = {path: path.read_bytes() for one_path in paths.values() for path in one_path}
     except OSError as error:
         raise InputError(
-            f"{error.filename}: cannot be read ({error.strerror}); mend that or delete it"
+            f"{error.filename}: cannot be read ({error.strerror}); fix that or delete it"
         ) from error
     if not contents:
         raise InputError(

@@ -209,7 +209,7 @@ class ClassRecords(PredictionRecords):
             prediction = record["prediction"][0].decode(errors="replace")
             raise InputError(
                 f"--model={model.path}: answers {prediction!r}, which is not the likeliest line of "
-                "labels.txt; put the model's own labels.txt beside it"
+                "labels.txt; put the model's own labels.txt next to it"
             )
 
     @classmethod

@@ -202,7 +202,7 @@ def pair_scores(labels: ArrayLike, cosines: ArrayLike) -> dict[str, float]:
     """Returns the scores of a classification of pairs by a threshold of their cosines.
 
     A pair is taken for one of label 1 if its cosine is at least the threshold. Each threshold is
-    the best for these very pairs, so that the scores beside it are upper bounds. It lies in the
+    the best for these very pairs, so that the scores next to it are upper bounds. It lies in the
     middle between two cosines; of equally good ones it is the greatest.
 
     Args:

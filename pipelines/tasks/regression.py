@@ -35,7 +35,7 @@ from beambert.pipelines.tasks.task import (
     RERANK,
 )
 
-# How relevance is learnt: of each candidate by itself, or of those of a query beside each other.
+# How relevance is learnt: of each candidate by itself, or of those of a query next to each other.
 POINTWISE, LISTWISE = "pointwise", "listwise"
 
 

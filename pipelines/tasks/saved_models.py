@@ -99,7 +99,7 @@ def check_signature(
         if len(shape) != 2 or shape[1] not in (-1, len(model.labels)):
             raise InputError(
                 f"--model={model.path}: gives probabilities of shape {shape} but labels.txt has "
-                f"{len(model.labels)} labels; put the model's own labels.txt beside it"
+                f"{len(model.labels)} labels; put the model's own labels.txt next to it"
             )
 
 

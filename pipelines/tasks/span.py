@@ -311,7 +311,7 @@ def predictions_of(
 
 
 def _vocabulary(model: Model) -> Vocabulary:
-    """Returns the vocabulary or tokenizer beside a model.
+    """Returns the vocabulary or tokenizer next to a model.
 
     Raises:
       InputError: there is none, or it is not that of the model.
@@ -320,7 +320,7 @@ def _vocabulary(model: Model) -> Vocabulary:
     is_there = any(os.path.isfile(f"{folder}/{name}") for name in (VOCABULARY_FILE, TOKENIZER_FILE))
     if not model.training or not is_there:
         raise InputError(
-            f"--model={model.path}: has no {TRAINING_FILE} and {VOCABULARY_FILE} beside it; "
+            f"--model={model.path}: has no {TRAINING_FILE} and {VOCABULARY_FILE} next to it; "
             "name a folder that `beambert finetune` finished"
         )
     vocabulary = read_beside(folder, "", _read, os.path.exists)

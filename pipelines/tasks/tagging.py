@@ -488,7 +488,7 @@ class TagRecords(PredictionRecords):
         if unknown or len(tags) != len(record["tags"]):
             raise InputError(
                 f"--model={model.path}: gives {unknown[0]!r}, which is not in labels.txt; put the "
-                "model's own labels.txt beside it"
+                "model's own labels.txt next to it"
                 if unknown
                 else f"--model={model.path}: gives {len(tags)} tags for {len(record['tags'])} "
                 "words; export the model again"

@@ -291,7 +291,7 @@ class Ranker(Predictor):
         """Returns the texts that each row's query finds, see `ranking.best_of`.
 
         Raises:
-          InputError: a vector has a component that is no finite number.
+          InputError: a vector has a component that is not a finite number.
         """
         raise NotImplementedError
 
@@ -306,7 +306,7 @@ class Ranker(Predictor):
         """Returns the records with what their queries find among the texts of all rows.
 
         Raises:
-          InputError: a vector has a component that is no finite number.
+          InputError: a vector has a component that is not a finite number.
         """
         text_ids = np.array([record["text_ids"] for record in records], np.int64)
         ranked = self._best(text_ids, records)

@@ -10,7 +10,7 @@ from beambert.errors import InputError
 from benchmarks import peer
 
 SCRIPTS = pathlib.Path(peer.__file__).with_name("peers")
-# The protocol's own module is the real one; the system beside it is no more than a counter.
+# The protocol's own module is the real one; the system next to it is no more than a counter.
 SYSTEM = """
 import sys
 sys.path.insert(0, {scripts!r})

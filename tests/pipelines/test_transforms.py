@@ -1,4 +1,4 @@
-"""The transforms in a pipeline of one's own: the examples of their docstrings, and beyond them."""
+"""The transforms in a custom pipeline: the examples of their docstrings, and beyond them."""
 
 import dataclasses
 import doctest

@@ -23,7 +23,7 @@ EXAMPLES = f"""examples:
 
 Up to {EXACT_MOST:,} vectors, a search compares all of them (exact). Of more, a graph of neighbours
 (HNSW, by the library usearch, extra index) finds most of the nearest ones much sooner; the command
-prints how many. The words of the passages are indexed beside them (BM25), unless the embeddings
+prints how many. The words of the passages are indexed with them (BM25), unless the embeddings
 were made without their texts. A search maps the files into memory and reads what it needs of them.
 An interrupted command continues with the graph as it was last saved, every 262,144 vectors.
 """

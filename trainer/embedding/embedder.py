@@ -234,7 +234,7 @@ class Embedder:
         """Returns the embeddings, float32 [texts, H], and the number of texts that were cut.
 
         Raises:
-          InputError: an embedding has a component that is no finite number.
+          InputError: an embedding has a component that is not a finite number.
         """
         rows, cut = self.token_ids(texts)
         found = np.empty((len(rows), self.width), np.float32)

@@ -119,7 +119,7 @@ def _read_whole(paths: Sequence[str], reading: TextReading, home: str) -> Iterat
 
 
 def _texts_of(path: str, reading: TextReading) -> Iterator[TextRow]:
-    """Yields the texts of a file that is no table."""
+    """Yields the texts of a file that is not a table."""
     content = read_text(pathlib.Path(path), reading.encoding)
     for number, line in lines(content) if reading.unit == LINE else [(1, content)]:
         if text := line.rstrip() if reading.unit == FILE else line.strip():

@@ -126,7 +126,7 @@ def read_judgments(
 
     Raises:
       InputError: the file cannot be read, no grade is above 0, or a row names what isn't there or
-        has a grade that is no whole number.
+        has a grade that is not a whole number.
     """
     found: dict[str, dict[str, int]] = {}
     remedy = f"let the first line be {', '.join(_COLUMNS)}, with tabs between all columns"

@@ -27,7 +27,7 @@ OPSET = 18
 MOST_BYTES = 2**31 - 1
 # The graphs on the disk while weights are rounded: as it was, optimized, with shapes, and rounded.
 _TEMPORARY_GRAPHS = 4
-# Kind of model -> its output, where that is no logits.
+# Kind of model -> its output, where that is not logits.
 _OUTPUTS = {EMBEDDING: "embedding", SIMILARITY: "embedding", LATE_INTERACTION: "embeddings"}
 
 

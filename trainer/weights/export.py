@@ -374,7 +374,7 @@ def check_new(output: str) -> None:
 
 
 def write_whole(output: str, write: Callable[[str], None]) -> None:
-    """Writes a folder beside the output and renames it, so that nobody loads an incomplete one."""
+    """Writes a folder next to the output and renames it, so that nobody loads an incomplete one."""
     output = output.rstrip("/")
     check_new(output)
     with (

@@ -87,7 +87,7 @@ def model_card(found: model_folders.ModelFolder, weights_sha256: str, license: s
 
     Args:
       found: the model.
-      weights_sha256: checksum of the weights beside the card.
+      weights_sha256: checksum of the weights next to the card.
       license: the Hub's name of the model's licence; None to say nothing of it.
     """
     infos = _records_infos(found.training) if _is_pretrained(found) else []

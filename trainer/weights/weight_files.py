@@ -184,7 +184,7 @@ def read_config_file(folder: str, flag: str) -> EncoderConfig:
     if has_shards(storage.list_folder(folder)):
         raise InputError(f"{flag}={folder}: is a records folder; name that of an encoder")
     raise InputError(
-        f"{flag}={folder}: has no {' or '.join(CONFIG_FILES)}; copy it beside the weights"
+        f"{flag}={folder}: has no {' or '.join(CONFIG_FILES)}; copy it next to the weights"
     )
 
 

@@ -303,7 +303,7 @@ def test_another_vocabulary_than_the_models_is_refused(questions, reader, vocabu
 def test_a_span_model_without_its_vocabulary_is_refused(questions, tmp_path):
     """A bare SavedModel does not say how to make its inputs."""
     save_model(finder := Finder(7, 14), tmp_path / "model", (), **finder.specs)
-    with pytest.raises(InputError, match="has no training.json and vocab.txt beside it"):
+    with pytest.raises(InputError, match="has no training.json and vocab.txt next to it"):
         run("squad2.0", questions, tmp_path / "model", tmp_path / "output")
 
 

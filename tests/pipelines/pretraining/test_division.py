@@ -1,10 +1,10 @@
-"""The held-out split: by stretches of long documents, so that it has its share of every genre."""
+"""The held-out split: by segments of long documents, so that it has its share of every genre."""
 
 import numpy as np
 import pytest
 
 from beambert.pipelines.pretraining.documents import (
-    STRETCH_TOKENS,
+    SEGMENT_TOKENS,
     CompactDocuments,
     divide,
     is_held_out,
@@ -78,8 +78,8 @@ def test_pieces_are_the_documents(mixed):
 def test_short_documents_are_held_out_whole(mixed):
     pieces, is_eval = divide(mixed, 0.3)
     sizes = tokens_of(mixed)
-    assert 0 < (sizes > STRETCH_TOKENS).sum() < 60
-    is_short = np.isin(pieces.sources, np.flatnonzero(sizes <= STRETCH_TOKENS))
+    assert 0 < (sizes > SEGMENT_TOKENS).sum() < 60
+    is_short = np.isin(pieces.sources, np.flatnonzero(sizes <= SEGMENT_TOKENS))
     assert not pieces.pieces[is_short].any()
     assert np.array_equal(is_eval[is_short], is_held_out(pieces.hashes[is_short], 0.3))
 
@@ -128,7 +128,7 @@ def test_shares():
     for part in ("3.00% of the instances", "4.76% of the tokens of wiki", "0.00% of the tokens of"):
         assert part in warning
     assert "of the documents" not in warning
-    # Ten books of which each gives a stretch, as the name of one document counts where it begins.
+    # Ten books of which each gives a segment, as the name of one document counts where it begins.
     assert share_warning({"documents": 0.1, "tokens": 0.02, "instances": 0.021}, 0.02) == ""
     assert share_warning({"tokens": 0.025}, 0.02) == "" != share_warning({"tokens": 0.0251}, 0.02)
     one = held_out_shares(info(98, 980, 98, wiki=980), info(2, 20, 2, wiki=20))

@@ -62,7 +62,7 @@ def test_the_records_of_both_lengths_are_the_same_text(
             np.bincount(x[~np.isin(x, frame)], minlength=len(vocabulary)) for x in (short, long)
         ]
         assert np.array_equal(*of_each) and of_each[0].sum() > 10_000
-    # A held-out stretch of the long document fills a record: it isn't eight short ones.
+    # A held-out segment of the long document fills a record: it isn't eight short ones.
     ends = (np.flatnonzero(np.isin(row, frame[1:])) for row in long)
     assert max(np.diff(end).max() for end in ends) > 5000
     folders = [str(output / str(n)) for n in (64, LENGTH)]

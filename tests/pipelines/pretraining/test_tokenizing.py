@@ -68,7 +68,7 @@ def learned(kind: str):
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
 def test_other_tokenizers(kind):
-    """Tokens of bytes and of stretches: words begin where the segmenter has them."""
+    """Tokens of bytes and of segments: words begin where the segmenter has them."""
     vocabulary = learned(kind)
     options = TextOptions(do_lower_case=False, segmenter="icu")
     sentences = [["我们在北京学习。", "مرحبا"], ["ฉันไปตลาด ok"]]

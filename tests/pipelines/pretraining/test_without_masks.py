@@ -151,7 +151,7 @@ def test_verify_without_info(capsys, both, tmp_path):
 
 @pytest.mark.slow
 def test_every_way_makes_the_same_bytes(capsys, tmp_path, both, corpus, vocab_file, pairs):
-    """Several files in other bundles, either shuffle, and the parts in a pipeline of one's own."""
+    """Several files in other bundles, either shuffle, and the parts in a custom pipeline."""
     for i in range(4):
         (tmp_path / f"part{i}").write_text(wikiextractor(corpus[i::4]))
     inputs = f"{tmp_path}/part*"
@@ -222,7 +222,7 @@ def test_flags_of_masks_beside_none(capsys, tmp_path, corpus_file, vocab_file, f
     result = data(
         capsys, vocab_file, tmp_path / "o", f"--input={corpus_file}", "--masks=none", flag
     )
-    refused(result, f"{flag}: cannot be given beside --masks=none", "leave it out", "--mask_rate")
+    refused(result, f"{flag}: cannot be given with --masks=none", "leave it out", "--mask_rate")
     assert not (tmp_path / "o").exists()
 
 

@@ -62,7 +62,7 @@ def test_scripts():
     )
     (warning,) = warnings(main_scripts={"LATIN": 9800, "[UNK]": 200})
     assert "words that are [UNK]" in warning
-    # One other script has no other beside it.
+    # One other script has no other next to it.
     assert warnings(main_scripts={"CYRILLIC": 10_000}) == []
     assert warnings(main_scripts={}) == []
 
