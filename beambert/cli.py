@@ -186,7 +186,13 @@ def main() -> int:
     status: object = 1
     try:
         status = run(sys.argv[1:])
+        sys.stdout.flush()
         return status
+    except BrokenPipeError:  # as in `beambert --help | head`
+        if not _reader_is_gone():
+            raise
+        status = _READER_GONE
+        return _READER_GONE
     except SystemExit as end:
         status = end.code
         raise

@@ -18,9 +18,9 @@ HEAVY = ("tensorflow", "keras", "apache_beam", "tfx_bsl", "tensorflow_model_anal
 # Prints the help and then what it took to print it.
 RUN = """
 import sys
-from beambert import commands
+from beambert import cli
 try:
-    status = commands.main()
+    status = cli.main()
 except SystemExit as stop:
     status = stop.code
 print("LOADED", *(name for name in {heavy} if name in sys.modules))
