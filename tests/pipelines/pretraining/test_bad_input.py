@@ -10,7 +10,7 @@ import zstandard
 from support import data_command
 from support.data_command import SMALL, data, info, refused, temporary, wikiextractor
 
-from beambert import locks
+from beambert import locks, storage
 from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS
 
 corpus, corpus_file = data_command.corpus, data_command.corpus_file
@@ -82,7 +82,7 @@ def test_letters_that_would_be_lost_are_said(capsys, tmp_path, corpus, vocab_fil
     text = tmp_path / "a.txt"
     text.write_text("ありがとう。\n" * 99 + "\n".join(s for each in corpus[:9] for s in each))
     status, out, _ = data(capsys, vocab_file, tmp_path / "out", f"--input={text}")
-    assert status == 0 and out.count("“ありがとう” becomes “ありかとう”") == 1
+    assert status == 0 and out.count("becomes “ありかとう") == 1
 
 
 class TestBadInput:
@@ -251,16 +251,14 @@ class TestNothingIsLeftBehind:
     """Temporary files are gone after a failure, wherever it was."""
 
     def full(self, monkeypatch, is_refused):
-        from apache_beam.io.filesystems import FileSystems
+        create = storage._Local.create
 
-        create = FileSystems.create
-
-        def create_or_not(path, *rest):
+        def create_or_not(system, path, *rest):
             if is_refused(path):
                 raise OSError(errno.ENOSPC, "No space left on device")
-            return create(path, *rest)
+            return create(system, path, *rest)
 
-        monkeypatch.setattr(FileSystems, "create", create_or_not)
+        monkeypatch.setattr(storage._Local, "create", create_or_not)
 
     @pytest.mark.slow
     @pytest.mark.parametrize("name", ["_tmp-documents-", "part-00001", "info.json", "_SUCCESS"])
