@@ -314,7 +314,7 @@ class Lease:
             if found:
                 there, seconds = self._read(found)
                 expires = found.updated + datetime.timedelta(seconds=seconds)
-                if there != holder and datetime.datetime.now(datetime.UTC) < expires:
+                if there != holder and self._now() < expires:
                     raise self._busy(f"{there} (until {expires:%d %b %H:%M} UTC)")
             blob = self._bucket.blob(self._name)
             content = json.dumps({"holder": holder, "seconds": length.total_seconds()})
@@ -373,6 +373,16 @@ class Lease:
             raise InputError(
                 f"{self._path}: is damaged; delete it if no command is at work"
             ) from error
+
+    def _now(self) -> datetime.datetime:
+        """Returns the storage's time, that of a new object: clocks of machines may differ."""
+        from google.api_core import exceptions
+
+        probe = self._bucket.blob(f"{self._name}.clock")
+        probe.upload_from_string("")
+        with contextlib.suppress(exceptions.NotFound):  # another command has deleted it
+            probe.delete()
+        return probe.updated
 
     def _busy(self, whom: str) -> BusyError:
         return BusyError(

@@ -321,7 +321,10 @@ def _run(build: Build, options: "PipelineOptions", progress_folder: str | None) 
 
     # Beam looks for it, which would load all of it, to see whether this is a notebook.
     with hidden("IPython"):
-        pipeline = beam.Pipeline(options=options)
+        try:
+            pipeline = beam.Pipeline(options=options)
+        except ValueError as error:  # an option is missing or does not fit the others
+            raise InputError(" ".join(str(error).split())) from error
         build(pipeline, progress_folder)
         result = pipeline.run()
         result.wait_until_finish()

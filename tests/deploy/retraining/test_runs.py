@@ -198,7 +198,7 @@ def test_two_at_once(tmp_path, config, commands):
         assert stopped.value.code == retrain.STATUS_OF_BUSY
         holder.kill()
         holder.wait()
-        with pytest.raises(locks.BusyError, match=f"a child of process {holder.pid} .*ended, is"):
+        with pytest.raises(locks.BusyError, match=f"process {holder.pid} "):
             retrain.retrain(config)
     finally:
         holder.kill()
