@@ -268,17 +268,3 @@ def test_a_file_may_have_one_of_several_names(tmp_path, name):
     write(tmp_path, {"dev.txt": "eng.testa"}.get(name, "dev.txt"), content)
     with refused("has both "):
         read_file(task, folder, "dev")
-
-
-def test_the_documents_name_the_files_and_metrics_of_each_task():
-    """In the table of docs/tasks.md, a row for each task."""
-    document = pathlib.Path(__file__).parents[3] / "docs" / "tasks.md"
-    row = r"^\| `([^-`].*?)` \| (.*?) \| (.*?) \| (.*?) \| (.*?) \|$"
-    rows = re.findall(row, document.read_text(), re.MULTILINE)
-    assert [name for name, *_ in rows] == list(declarations.TASKS)
-    for name, *columns, metrics in rows:
-        task = declarations.TASKS[name]
-        assert metrics == ", ".join(task.metrics)
-        named = set(re.findall("`(.+?)`", " ".join(columns)))
-        declared = [(file,) if isinstance(file, str) else file for file in task.files.values()]
-        assert named == {one for names in declared for one in names}
