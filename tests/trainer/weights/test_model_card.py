@@ -78,7 +78,7 @@ def test_it_tells_what_the_folders_know(tmp_path, encoder):
     assert json.loads(found["blocklist"])["phrases"] == 1
     assert found["masked_lm_accuracy"] == "0.25123"
     assert (found["masking"], found["mask_rate"]) == ("dynamic", "0.3:0.15")
-    assert (found["pairs"], found["masked_lm_prob"]) == ('"balanced"', "0.15")
+    assert (found["pairs"], found["masked_lm_prob"]) == ('"next"', "0.15")
     weights = (tmp_path / "out" / "model.safetensors").read_bytes()
     assert found["model.safetensors"] == hashlib.sha256(weights).hexdigest()
     joined = hashlib.sha256(b"a\nb").hexdigest()
