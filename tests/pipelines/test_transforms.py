@@ -212,10 +212,9 @@ def test_a_text_that_cannot_be_answered_says_why(folder):
         assert_that(answers, equal_to([(None, None, reason), ("7", "negative", None)]))
 
 
-def test_a_model_may_be_in_a_bucket(folder):
-    """TensorFlow's file system in memory stands for it."""
+def test_a_model_may_be_in_a_bucket(folder, gs):
     make_model(folder / "model")
-    bucket = "ram://bucket/model"
+    bucket = f"{gs}/model"
     storage.copy("model", bucket)
     shutil.rmtree(folder / "model")
     with beam.Pipeline(runner="FnApiRunner") as pipeline:
@@ -226,8 +225,8 @@ def test_a_model_may_be_in_a_bucket(folder):
             | beam.Map(lambda of: of["label"])
         )
         assert_that(answers, equal_to(["negative"]))
-    with pytest.raises(InputError, match="--model=ram://bucket/none: no such folder"):
-        Predict(PredictionJob("ram://bucket/none"))
+    with pytest.raises(InputError, match="--model=gs://bucket/none: no such folder"):
+        Predict(PredictionJob(f"{gs}/none"))
 
 
 def test_other_elements_are_refused_before_anything_runs(folder):
