@@ -117,8 +117,8 @@ def test_another_kind_of_model_is_refused(golden):
 @pytest.mark.parametrize(
     ("remove", "message"),
     [
-        ("config.json", "has no bert_config.json or config.json; copy it beside"),
-        ("vocab.txt", "has no vocab.txt or tokenizer.json; copy one beside"),
+        ("config.json", "has no bert_config.json or config.json; copy it next to"),
+        ("vocab.txt", "has no vocab.txt or tokenizer.json; copy one next to"),
         ("model.safetensors", "holds no weights"),
     ],
 )
