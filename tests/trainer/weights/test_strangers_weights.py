@@ -244,7 +244,7 @@ def write_tokenizer(folder, normalizer=None, vocab=None):
 @pytest.mark.parametrize("normalizer", [{"normalizers": 5}, {"normalizers": [5]}, [1], "a"])
 def test_a_normalizer_that_is_no_list_of_steps_is_refused(golden, normalizer):
     write_tokenizer(golden, normalizer)
-    assert "tokenizer.json: its normalizer is no list of steps" in refusal(golden)
+    assert "tokenizer.json: its normalizer is not a list of steps" in refusal(golden)
 
 
 def test_tokens_of_half_a_character_are_refused(golden):
