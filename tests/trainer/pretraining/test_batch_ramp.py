@@ -119,10 +119,6 @@ def test_interrupted_on_the_ramp_the_weights_are_the_same(run, tmp_path, monkeyp
             {"train_batch_size": 12},
             "--train_batch_size=12: an eighth of it, .* take a multiple of 8,",
         ),
-        (
-            {"budget": "30min", "num_train_steps": None},
-            "--batch_ramp_share=0.75: a share of the steps needs their number, .* --budget",
-        ),
     ],
 )
 def test_what_cannot_grow_is_refused(given, message, run, tmp_path):
