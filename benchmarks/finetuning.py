@@ -42,9 +42,9 @@ def main(argv: Sequence[str]) -> None:
     import numpy as np
     import tensorflow as tf
 
-    from beambert.pipelines.model_inputs.texts import TextFeatures
     from beambert.pipelines.tasks.declarations import find_task
     from beambert.pipelines.tasks.task import TRAIN
+    from beambert.pipelines.tasks.texts import TextFeatures
     from beambert.trainer import model_folders
     from beambert.trainer.finetuning.batches import batch_rows, choose_lengths, training_batches
     from beambert.trainer.finetuning.data import ClassData

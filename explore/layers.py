@@ -12,10 +12,10 @@ from keras import ops
 from beambert.model.encoder import BertEncoder
 from beambert.model.layers import score_bias
 from beambert.model.pretrainer import BertPretrainer
-from beambert.pipelines.model_inputs.texts import TextFeatures
 from beambert.pipelines.tasks.declarations import KINDS
 from beambert.pipelines.tasks.saved_models import Model
 from beambert.pipelines.tasks.task import CLASSIFICATION, MULTI_LABEL, REGRESSION, RERANK
+from beambert.pipelines.tasks.texts import TextFeatures
 
 # Number of answers to show at a masked position.
 ANSWERS = 5

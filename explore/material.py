@@ -254,7 +254,7 @@ class Material:
         def make() -> "Explainer":
             with importing():
                 from beambert.explore.layers import Explainer
-                from beambert.pipelines.model_inputs.texts import TextFeatures
+                from beambert.pipelines.tasks.texts import TextFeatures
                 from beambert.trainer import model_folders
                 from beambert.trainer.models import task_model
             found = model_folders.open_model(self.models[name].path, "--model")

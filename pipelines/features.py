@@ -17,7 +17,6 @@ from beambert.errors import InputError
 from beambert.folders import finish_output
 from beambert.model_files import LABELS_FILE
 from beambert.pipelines.input_files import StoredValue, store_values
-from beambert.pipelines.model_inputs.features import NO_LABEL, TaskFeatures
 from beambert.pipelines.records.contract import INFO_FILE, shard_name
 from beambert.pipelines.running import (
     check_beginning,
@@ -41,7 +40,7 @@ from beambert.pipelines.tasks.feature_folder import (
     FeaturesInfo,
 )
 from beambert.pipelines.tasks.reading import TaskSplits, present_splits, read_splits
-from beambert.pipelines.tasks.task import TRAIN, Example, Task
+from beambert.pipelines.tasks.task import NO_LABEL, TRAIN, Example, Task, TaskFeatures
 from beambert.pipelines.tokenizers.folders import read_given
 from beambert.pipelines.tokenizers.vocabulary import Vocabulary
 from beambert.process import loading

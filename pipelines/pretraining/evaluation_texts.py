@@ -165,8 +165,7 @@ def texts_of(path: str, content: bytes) -> Iterator[str]:
             yield text
     except (ValueError, RecursionError) as error:
         raise InputError(
-            f"--decontaminate: {path} cannot be read as its ending says ({error}); fix or rename "
-            "it"
+            f"--decontaminate: {path} cannot be read as its ending says ({error}); fix or rename it"
         ) from error
 
 
@@ -190,8 +189,7 @@ def _parquet_texts(path: str, content: bytes) -> Iterator[str]:
             yield from _strings([list(row.values()) for row in batch.to_pylist()])
     except (pyarrow.ArrowException, OSError) as error:  # the latter by a damaged page
         raise InputError(
-            f"--decontaminate: {path} cannot be read as its ending says ({error}); fix or rename "
-            "it"
+            f"--decontaminate: {path} cannot be read as its ending says ({error}); fix or rename it"
         ) from error
 
 

@@ -13,9 +13,6 @@ from typing import TYPE_CHECKING
 
 from beambert.errors import InputError
 from beambert.flags import meant
-from beambert.pipelines.model_inputs.features import (
-    TaskFeatures,
-)
 from beambert.pipelines.tasks.choice import Choice
 from beambert.pipelines.tasks.classification import Classification
 from beambert.pipelines.tasks.late_interaction import LateInteraction
@@ -39,11 +36,12 @@ from beambert.pipelines.tasks.task import (
     TRAIN,
     Example,
     Task,
+    TaskFeatures,
 )
 from beambert.pipelines.tasks.vectors import Embedding, Similarity
 
 if TYPE_CHECKING:  # It imports TensorFlow.
-    from beambert.pipelines.model_inputs.texts import TextFeatures
+    from beambert.pipelines.tasks.texts import TextFeatures
 
 
 def _own_files() -> dict[str, str]:

@@ -24,10 +24,9 @@ import tensorflow as tf
 from beambert import storage
 from beambert.errors import InputError
 from beambert.folders import MARKER_FILE, describe_difference
-from beambert.pipelines.model_inputs.features import TaskFeatures
 from beambert.pipelines.records.contract import INFO_FILE, FolderInfo
 from beambert.pipelines.tasks.declarations import KINDS
-from beambert.pipelines.tasks.task import Task
+from beambert.pipelines.tasks.task import Task, TaskFeatures
 from beambert.pipelines.tokenizers.vocabulary import Vocabulary
 from beambert.ragged import ranges, starts_of
 from beambert.storage import check_names

@@ -10,20 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from beambert.errors import InputError
-from beambert.pipelines.model_inputs.features import (
-    MadeInputs,
-    TaskFeatures,
-)
 from beambert.pipelines.tasks.saved_models import Model, check_signature, load
 from beambert.pipelines.tasks.task import (
     Example,
+    MadeInputs,
     Task,
+    TaskFeatures,
 )
 from beambert.pipelines.tokenizers.vocabulary import Vocabulary
 from beambert.saved_models import call_on_texts
 
 if TYPE_CHECKING:
-    from beambert.pipelines.model_inputs.texts import TextFeatures
+    from beambert.pipelines.tasks.texts import TextFeatures
 
 # Folder of the records of predictions in the output of an evaluation.
 PREDICTIONS_FOLDER = "predictions"
@@ -314,7 +312,7 @@ class ExampleInputs(ModelInputs):
     def _build_tokenizer(
         self, vocabulary: Vocabulary, do_lower_case: bool, max_seq_length: int
     ) -> "TextFeatures":
-        from beambert.pipelines.model_inputs.texts import TextFeatures
+        from beambert.pipelines.tasks.texts import TextFeatures
 
         return TextFeatures(vocabulary, do_lower_case, max_seq_length)
 
@@ -340,7 +338,7 @@ class ExampleInputs(ModelInputs):
         features: TaskFeatures,
     ) -> int:
         """See the function `count_cut`."""
-        from beambert.pipelines.model_inputs.texts import longer
+        from beambert.pipelines.tasks.texts import longer
 
         length = text_features.longest
         full = np.flatnonzero(features.example_lengths == length)

@@ -8,9 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from beambert.pipelines.model_inputs.features import (
-    TaskFeatures,
-)
 from beambert.pipelines.tasks.kind import Record, Row, encode_record
 from beambert.pipelines.tasks.ranking import best_of
 from beambert.pipelines.tasks.regression import NumberAnswers
@@ -18,6 +15,7 @@ from beambert.pipelines.tasks.saved_models import load
 from beambert.pipelines.tasks.task import (
     LATE_INTERACTION,
     Example,
+    TaskFeatures,
 )
 from beambert.pipelines.tasks.vectors import (
     Ranker,
@@ -29,7 +27,7 @@ from beambert.pipelines.tasks.vectors import (
 from beambert.saved_models import call
 
 if TYPE_CHECKING:
-    from beambert.pipelines.model_inputs.texts import InteractionFeatures, TextFeatures
+    from beambert.pipelines.tasks.texts import InteractionFeatures, TextFeatures
 
 # Vectors are kept in 16 bits, as ColBERT keeps them (section 3.4 of the paper).
 KEPT = np.float16
@@ -101,7 +99,7 @@ class InteractionInputs(VectorInputs):
     ) -> TaskFeatures:
         """See `make_features`; the converter is an `InteractionFeatures`."""
         columns = list(zip(*(example.sequences for example in examples), strict=True))
-        from beambert.pipelines.model_inputs.texts import converted, without_padding
+        from beambert.pipelines.tasks.texts import converted, without_padding
 
         batches = list(converted(text_features, columns))
         count = len(columns)
@@ -116,7 +114,7 @@ class InteractionInputs(VectorInputs):
         features: TaskFeatures,
     ) -> int:
         """See the function `count_cut`; queries have less room than documents."""
-        from beambert.pipelines.model_inputs.texts import longer
+        from beambert.pipelines.tasks.texts import longer
 
         room = np.full(features.choices, text_features.max_seq_length)
         room[0] = text_features.query_length

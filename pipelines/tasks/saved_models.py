@@ -113,7 +113,7 @@ def load(model: Model) -> Any:
     loaded = saved_models.load(path, f"--model={model.path}", model.is_trusted)
     if model.vocabulary is None:
         return loaded
-    from beambert.pipelines.model_inputs.text_models import TextModel
+    from beambert.pipelines.tasks.text_models import TextModel
 
     training = model.training
     return TextModel(loaded, training, model.vocabulary, model.allows_no_answer)

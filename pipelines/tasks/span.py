@@ -12,22 +12,6 @@ from numpy.typing import NDArray
 
 from beambert.errors import InputError
 from beambert.model_files import TRAINING_FILE
-from beambert.pipelines.model_inputs.features import (
-    ID_INPUTS,
-    WINDOWS_SIGNATURE,
-    MadeInputs,
-    span_features,
-)
-from beambert.pipelines.model_inputs.windows import (
-    NO_ANSWER as NO_POSITION,
-)
-from beambert.pipelines.model_inputs.windows import (
-    DecodingParameters,
-    SquadPredictions,
-    WindowParameters,
-    decode,
-    make_windows,
-)
 from beambert.pipelines.tasks.kind import (
     PREDICTION,
     Answers,
@@ -47,9 +31,23 @@ from beambert.pipelines.tasks.saved_models import Model, check_signature, check_
 from beambert.pipelines.tasks.squad import Question, read_questions, score
 from beambert.pipelines.tasks.task import (
     DEFAULT_SPAN_LENGTH,
+    ID_INPUTS,
     SPAN,
+    WINDOWS_SIGNATURE,
     ExampleFile,
+    MadeInputs,
     Task,
+)
+from beambert.pipelines.tasks.windows import (
+    NO_ANSWER as NO_POSITION,
+)
+from beambert.pipelines.tasks.windows import (
+    DecodingParameters,
+    SquadPredictions,
+    WindowParameters,
+    decode,
+    make_windows,
+    span_features,
 )
 from beambert.pipelines.tokenizers.folders import read_beside
 from beambert.pipelines.tokenizers.vocabulary import TOKENIZER_FILE, VOCABULARY_FILE, Vocabulary
@@ -257,7 +255,7 @@ class SpanPredictor(Predictor):
     def __call__(self, rows: Sequence[Row]) -> list[bytes]:
         """Returns one serialized tf.Example for each row."""
         # Commands import this module for their --help, which must not load TensorFlow.
-        from beambert.pipelines.model_inputs.text_models import window_logits
+        from beambert.pipelines.tasks.text_models import window_logits
 
         loaded = self._shared.acquire(self._load)
         length = self._model.training["max_seq_length"]

@@ -9,20 +9,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from beambert.errors import InputError
-from beambert.pipelines.model_inputs.features import (
-    TaskFeatures,
-)
 from beambert.pipelines.tasks import tables
 from beambert.pipelines.tasks.kind import Answers, ExampleInputs, Predictor
 from beambert.pipelines.tasks.tables import BadRow
 from beambert.pipelines.tasks.task import (
     ExampleFile,
     Task,
+    TaskFeatures,
     Texts,
 )
 
 if TYPE_CHECKING:
-    from beambert.pipelines.model_inputs.texts import TextFeatures
+    from beambert.pipelines.tasks.texts import TextFeatures
 
 # The flags that name the columns of tables.
 TABLE_FLAGS = frozenset({"text_columns", "label_column"})
@@ -66,7 +64,7 @@ class TextInputs(ExampleInputs):
         """See `make_features`."""
         texts, others, choices = cls._columns(examples)
         columns = [texts] if others[0] is None else [texts, others]
-        from beambert.pipelines.model_inputs.texts import converted, without_padding
+        from beambert.pipelines.tasks.texts import converted, without_padding
 
         batches = list(converted(text_features, columns))
         targets = {}

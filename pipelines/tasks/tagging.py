@@ -12,10 +12,6 @@ from numpy.typing import NDArray
 
 from beambert.errors import InputError
 from beambert.pipelines.corpus.encodings import DEFAULT_ENCODING
-from beambert.pipelines.model_inputs.features import (
-    NO_LABEL,
-    TaskFeatures,
-)
 from beambert.pipelines.tasks import tables
 from beambert.pipelines.tasks.kind import (
     Answers,
@@ -34,14 +30,16 @@ from beambert.pipelines.tasks.table_task import (
 )
 from beambert.pipelines.tasks.tables import BadRow
 from beambert.pipelines.tasks.task import (
+    NO_LABEL,
     TAGGING,
     ExampleFile,
     Task,
+    TaskFeatures,
     Texts,
 )
 
 if TYPE_CHECKING:
-    from beambert.pipelines.model_inputs.texts import TextFeatures
+    from beambert.pipelines.tasks.texts import TextFeatures
 
 OUTSIDE = "O"
 # CoNLL's files have this word between documents.
@@ -339,7 +337,7 @@ class TagInputs(ExampleInputs):
     ) -> TaskFeatures:
         """See `make_features`."""
         index = {label: i for i, label in enumerate(labels)}
-        from beambert.pipelines.model_inputs.texts import (
+        from beambert.pipelines.tasks.texts import (
             SEQUENCES_AT_A_TIME,
             first_pieces,
             without_padding,

@@ -13,9 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from beambert.errors import InputError
-from beambert.pipelines.model_inputs.features import (
-    TaskFeatures,
-)
 from beambert.pipelines.tasks.kind import (
     ArrayOutcomes,
     ExampleInputs,
@@ -40,12 +37,13 @@ from beambert.pipelines.tasks.task import (
     SIMILARITY,
     ExampleFile,
     Task,
+    TaskFeatures,
     Texts,
 )
 from beambert.saved_models import call_on_texts
 
 if TYPE_CHECKING:  # It imports TensorFlow.
-    from beambert.pipelines.model_inputs.texts import TextFeatures
+    from beambert.pipelines.tasks.texts import TextFeatures
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,7 +92,7 @@ class VectorInputs(ExampleInputs):
     ) -> TaskFeatures:
         """See `make_features`."""
         texts = [text for example in examples for text in example.sequences]
-        from beambert.pipelines.model_inputs.texts import converted, without_padding
+        from beambert.pipelines.tasks.texts import converted, without_padding
 
         batches = list(converted(text_features, [texts]))
         count = len(examples[0].sequences)

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from beambert.explore import layers as answers
-from beambert.pipelines.model_inputs.texts import TextFeatures
+from beambert.pipelines.tasks.texts import TextFeatures
 from beambert.trainer import model_folders
 from beambert.trainer.models import task_model
 

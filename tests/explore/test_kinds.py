@@ -12,7 +12,6 @@ from beambert.explore import inside
 from beambert.explore.layers import Explainer
 from beambert.explore.material import NamedModel, Tokenization
 from beambert.explore.playgrounds import QUESTION
-from beambert.pipelines.model_inputs.texts import TextFeatures
 from beambert.pipelines.tasks.saved_models import Model
 from beambert.pipelines.tasks.task import (
     CHOICE,
@@ -22,6 +21,7 @@ from beambert.pipelines.tasks.task import (
     SPAN,
     TAGGING,
 )
+from beambert.pipelines.tasks.texts import TextFeatures
 from beambert.trainer.models import build_model
 
 CONTEXT = QUESTION[1]

@@ -19,15 +19,15 @@ from beambert.errors import InputError
 from beambert.pipelines import features as job
 from beambert.pipelines.create_task_features import main
 from beambert.pipelines.features import EXAMPLES_FILE, CreateTaskFeatures
-from beambert.pipelines.model_inputs.features import TaskFeatures, span_features
-from beambert.pipelines.model_inputs.texts import TextFeatures
-from beambert.pipelines.model_inputs.windows import WindowParameters, make_windows
 from beambert.pipelines.records.encoding import RecordWriter
 from beambert.pipelines.records.reading import read_records
 from beambert.pipelines.tasks.declarations import find_task, make_features
 from beambert.pipelines.tasks.feature_folder import made_from, open_features, read_features
 from beambert.pipelines.tasks.reading import read_examples, read_splits
 from beambert.pipelines.tasks.squad import read_questions
+from beambert.pipelines.tasks.task import TaskFeatures
+from beambert.pipelines.tasks.texts import TextFeatures
+from beambert.pipelines.tasks.windows import WindowParameters, make_windows, span_features
 from beambert.pipelines.tokenizers.vocabulary import Vocabulary
 from beambert.pipelines.tokenizers.wordpiece import OffsetTokenizer
 

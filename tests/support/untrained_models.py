@@ -7,8 +7,8 @@ import numpy as np
 from beambert.model.config import BertConfig, EncoderConfig
 from beambert.model.objectives import BERT
 from beambert.model_files import PRETRAINING
-from beambert.pipelines.model_inputs.texts import InteractionFeatures, TextFeatures
 from beambert.pipelines.tasks.task import CLASSIFICATION, LATE_INTERACTION
+from beambert.pipelines.tasks.texts import InteractionFeatures, TextFeatures
 from beambert.trainer import model_folders
 from beambert.trainer.models import build_model, build_pretrainer
 from beambert.trainer.serving.saved_model import save_task_model

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
-from beambert.pipelines.model_inputs.features import NO_LABEL, TaskFeatures
+from beambert.pipelines.tasks.task import NO_LABEL, TaskFeatures
 from beambert.trainer.loop.objectives import fill_up
 
 # The number of lengths, and so of programs that XLA compiles. More would spare little padding.

@@ -9,16 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from beambert.errors import InputError
-from beambert.pipelines.model_inputs.features import TaskFeatures, span_features
-from beambert.pipelines.model_inputs.texts import TextFeatures, first_pieces
-from beambert.pipelines.model_inputs.windows import (
-    DecodingParameters,
-    SquadPredictions,
-    WindowParameters,
-    Windows,
-    lost_answers,
-    make_windows,
-)
 from beambert.pipelines.tasks import multi_label
 from beambert.pipelines.tasks.classification import loss_weights
 from beambert.pipelines.tasks.declarations import count_cut, make_features
@@ -38,8 +28,18 @@ from beambert.pipelines.tasks.regression import LISTWISE
 from beambert.pipelines.tasks.squad import score
 from beambert.pipelines.tasks.tables import decode
 from beambert.pipelines.tasks.tagging import entity_scores
-from beambert.pipelines.tasks.task import DEV, TRAIN, Task
+from beambert.pipelines.tasks.task import DEV, TRAIN, Task, TaskFeatures
+from beambert.pipelines.tasks.texts import TextFeatures, first_pieces
 from beambert.pipelines.tasks.vectors import COSINE, TSDAE
+from beambert.pipelines.tasks.windows import (
+    DecodingParameters,
+    SquadPredictions,
+    WindowParameters,
+    Windows,
+    lost_answers,
+    make_windows,
+    span_features,
+)
 from beambert.pipelines.tokenizers.encoding import make_offset_tokenizer
 from beambert.trainer.finetuning.batches import LENGTH_MULTIPLE, LISTS
 from beambert.trainer.models import outside_index

@@ -14,11 +14,11 @@ import numpy as np
 from beambert import saved_models, storage
 from beambert.errors import InputError
 from beambert.model_files import SAVED_MODEL_FOLDER
-from beambert.pipelines.model_inputs.text_models import TextModel
 from beambert.pipelines.tasks.declarations import GLUE_TASKS, TASKS
 from beambert.pipelines.tasks.reading import has_split, read_examples, read_splits
 from beambert.pipelines.tasks.table_task import TextExample
 from beambert.pipelines.tasks.task import DEV, TEST, TRAIN, Task
+from beambert.pipelines.tasks.text_models import TextModel
 from beambert.pipelines.tokenizers.vocabulary import TokenizerVocabulary
 from beambert.trainer import model_folders
 from beambert.trainer.finetuning.job import FinetuningJob

@@ -10,7 +10,6 @@ from beambert import storage
 from beambert.errors import InputError
 from beambert.model.classifier import PLAIN_HEAD, Head
 from beambert.model.config import EncoderConfig
-from beambert.pipelines.model_inputs.texts import InteractionFeatures, TextFeatures
 from beambert.pipelines.tasks.classification import check_names
 from beambert.pipelines.tasks.declarations import OWN_TASKS
 from beambert.pipelines.tasks.feature_folder import made_from
@@ -30,6 +29,7 @@ from beambert.pipelines.tasks.task import (
     TRAIN,
     Task,
 )
+from beambert.pipelines.tasks.texts import InteractionFeatures, TextFeatures
 from beambert.pipelines.tasks.vectors import TSDAE, VectorTask
 from beambert.pipelines.tokenizers.folders import read_given
 from beambert.pipelines.tokenizers.vocabulary import TokenizerVocabulary, Vocabulary

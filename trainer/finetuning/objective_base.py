@@ -12,7 +12,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from beambert.pipelines.model_inputs.features import ID_INPUTS
+from beambert.pipelines.tasks.task import ID_INPUTS
 from beambert.trainer.finetuning.data import TaskData
 from beambert.trainer.loop.objectives import Features, Objective, Sums, example_weights
 

@@ -5,13 +5,14 @@ from collections.abc import Sequence
 import keras
 import tensorflow as tf
 
-from beambert.pipelines.model_inputs.features import ID_INPUTS, NO_LABEL
 from beambert.pipelines.tasks.task import (
     CHOICE,
     CLASSIFICATION,
     EMBEDDING,
+    ID_INPUTS,
     LATE_INTERACTION,
     MULTI_LABEL,
+    NO_LABEL,
     REGRESSION,
     RERANK,
     SIMILARITY,

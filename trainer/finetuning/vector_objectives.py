@@ -9,9 +9,9 @@ import numpy as np
 import tensorflow as tf
 
 from beambert.model.denoising import DenoisingAutoencoder
-from beambert.pipelines.model_inputs.features import ID_INPUTS
-from beambert.pipelines.model_inputs.texts import InteractionFeatures
 from beambert.pipelines.tasks.late_interaction import KEPT, LateInteraction
+from beambert.pipelines.tasks.task import ID_INPUTS
+from beambert.pipelines.tasks.texts import InteractionFeatures
 from beambert.pipelines.tasks.vectors import COSINE, VectorTask
 from beambert.pipelines.tokenizers.vocabulary import Vocabulary
 from beambert.trainer.finetuning.data import InteractionData, VectorData

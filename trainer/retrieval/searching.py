@@ -16,9 +16,9 @@ import tensorflow as tf
 from beambert import storage
 from beambert.errors import InputError, check_list
 from beambert.folders import MARKER_FILE
-from beambert.pipelines.model_inputs.texts import InteractionFeatures, TextFeatures
 from beambert.pipelines.tasks.late_interaction import KEPT, max_sim
 from beambert.pipelines.tasks.task import LATE_INTERACTION, RERANK
+from beambert.pipelines.tasks.texts import InteractionFeatures, TextFeatures
 from beambert.trainer import model_folders
 from beambert.trainer.embedding.embedder import Embedder, open_embedder, with_settings
 from beambert.trainer.embedding.writing import is_embeddings

@@ -14,8 +14,7 @@ from beambert import process, storage
 from beambert.console import size
 from beambert.errors import InputError
 from beambert.model_files import LABELS_FILE, ONNX_FILE, PRETRAINING
-from beambert.pipelines.model_inputs.features import ID_INPUTS
-from beambert.pipelines.tasks.task import EMBEDDING, LATE_INTERACTION, SIMILARITY
+from beambert.pipelines.tasks.task import EMBEDDING, ID_INPUTS, LATE_INTERACTION, SIMILARITY
 from beambert.trainer import model_folders
 from beambert.trainer.models import pretrained_model, task_model
 from beambert.trainer.weights.export import check_new, write_whole

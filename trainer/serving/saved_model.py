@@ -7,15 +7,6 @@ import keras
 import tensorflow as tf
 
 from beambert import storage
-from beambert.pipelines.model_inputs.features import FIRST_PIECES, ID_INPUTS, WINDOWS_SIGNATURE
-from beambert.pipelines.model_inputs.text_models import id_inputs
-from beambert.pipelines.model_inputs.texts import InteractionFeatures, TextFeatures
-from beambert.pipelines.model_inputs.windows import (
-    CERTAIN,
-    SPECIAL_TOKENS,
-    DecodingParameters,
-    WindowParameters,
-)
 from beambert.pipelines.tasks.declarations import find_task
 from beambert.pipelines.tasks.late_interaction import DOCUMENTS, QUERIES
 from beambert.pipelines.tasks.multi_label import THRESHOLD
@@ -23,6 +14,8 @@ from beambert.pipelines.tasks.task import (
     CHOICE,
     CLASSIFICATION,
     EMBEDDING,
+    FIRST_PIECES,
+    ID_INPUTS,
     LATE_INTERACTION,
     MULTI_LABEL,
     REGRESSION,
@@ -30,6 +23,15 @@ from beambert.pipelines.tasks.task import (
     SIMILARITY,
     SPAN,
     TAGGING,
+    WINDOWS_SIGNATURE,
+)
+from beambert.pipelines.tasks.text_models import id_inputs
+from beambert.pipelines.tasks.texts import InteractionFeatures, TextFeatures
+from beambert.pipelines.tasks.windows import (
+    CERTAIN,
+    SPECIAL_TOKENS,
+    DecodingParameters,
+    WindowParameters,
 )
 from beambert.pipelines.tokenizers.vocabulary import TokenizerVocabulary
 from beambert.pipelines.tokenizers.wordpiece import OffsetTokenizer

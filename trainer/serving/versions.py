@@ -22,8 +22,8 @@ from beambert.model_files import (
     model_sha256,
     weights_sha256,
 )
-from beambert.pipelines.model_inputs.texts import TextFeatures
 from beambert.pipelines.tasks.task import CLASSIFICATION, MULTI_LABEL
+from beambert.pipelines.tasks.texts import TextFeatures
 from beambert.pipelines.tokenizers.vocabulary import TOKENIZER_FILE, TokenizerVocabulary
 from beambert.process import logging_restored
 from beambert.storage import parse_object

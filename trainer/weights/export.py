@@ -25,7 +25,6 @@ from beambert.model.families.table import family_of
 from beambert.model.objectives import RTD
 from beambert.model.sentence_encoder import DIMENSIONS
 from beambert.model_files import CARD_FILE, PRETRAINING
-from beambert.pipelines.model_inputs.texts import Markers
 from beambert.pipelines.tasks.task import (
     CHOICE,
     CLASSIFICATION,
@@ -38,6 +37,7 @@ from beambert.pipelines.tasks.task import (
     SPAN,
     TAGGING,
 )
+from beambert.pipelines.tasks.texts import Markers
 from beambert.trainer import model_folders
 from beambert.trainer.model_folders import ModelFolder
 from beambert.trainer.models import objective_of, pretrained_model, task_model

@@ -1,6 +1,5 @@
 """Which tokens begin a word, for every kind of tokenizer, and the examples of the documents."""
 
-
 import numpy as np
 import pytest
 from support.languages import ARTICLE_1

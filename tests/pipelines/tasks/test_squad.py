@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from support.questions import GOLDEN, ask, write
 
 from beambert.errors import InputError
-from beambert.pipelines.model_inputs.windows import (
+from beambert.pipelines.tasks.squad import Answer, Question, read_questions
+from beambert.pipelines.tasks.windows import (
     WindowParameters,
     has_most_context,
     lost_answers,
     make_windows,
 )
-from beambert.pipelines.tasks.squad import Answer, Question, read_questions
 from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS, Vocabulary
 from beambert.pipelines.tokenizers.wordpiece import OffsetTokenizer
 from beambert.ragged import ranges, starts_of

@@ -8,9 +8,9 @@ import tensorflow as tf
 from support.tokenizer_kinds import BERT, KINDS, MODERNBERT, ROBERTA
 from tokenizers import Tokenizer
 
-from beambert.pipelines.model_inputs.texts import TextFeatures
-from beambert.pipelines.model_inputs.windows import WindowParameters, make_windows
 from beambert.pipelines.tasks.squad import Answer, Question
+from beambert.pipelines.tasks.texts import TextFeatures
+from beambert.pipelines.tasks.windows import WindowParameters, make_windows
 from beambert.pipelines.tokenizers.encoding import (
     make_offset_tokenizer,
     make_tokenizer,

@@ -8,7 +8,7 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beambert.pipelines.model_inputs.features import TaskFeatures
+from beambert.pipelines.tasks.task import TaskFeatures
 from beambert.trainer.finetuning import batches as task_batches
 from beambert.trainer.finetuning.batches import (
     PaddedBatches,

@@ -9,11 +9,11 @@ import safetensors.numpy
 import tensorflow as tf
 
 from beambert.model.sentence_encoder import TokenEncoder
-from beambert.pipelines.model_inputs.texts import InteractionFeatures, Markers
 from beambert.pipelines.tasks import late_interaction as interaction
 from beambert.pipelines.tasks.declarations import count_cut, make_features
 from beambert.pipelines.tasks.late_interaction import best_by_interaction
 from beambert.pipelines.tasks.task import LATE_INTERACTION
+from beambert.pipelines.tasks.texts import InteractionFeatures, Markers
 from beambert.pipelines.tasks.vectors import VectorExample
 from beambert.pipelines.tokenizers.vocabulary import Vocabulary
 from beambert.trainer.finetuning.vector_objectives import contrast, encode_in_parts, max_sim

@@ -10,9 +10,9 @@ import pytest
 import tensorflow as tf
 
 from beambert.errors import InputError
-from beambert.pipelines.model_inputs.texts import TextFeatures
 from beambert.pipelines.tasks.declarations import find_task, make_features
 from beambert.pipelines.tasks.reading import read_examples
+from beambert.pipelines.tasks.texts import TextFeatures
 from beambert.trainer import model_folders
 from beambert.trainer.commands.finetune import main as finetune_main
 from beambert.trainer.finetuning.batches import PaddedBatches

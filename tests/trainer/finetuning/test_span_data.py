@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from beambert.errors import InputError
-from beambert.pipelines.model_inputs.texts import TextFeatures
 from beambert.pipelines.tasks.declarations import find_task
 from beambert.pipelines.tasks.squad import read_questions, score
+from beambert.pipelines.tasks.texts import TextFeatures
 from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS, Vocabulary
 from beambert.trainer.commands.finetune import main as finetune_main
 from beambert.trainer.finetuning.data import SpanData

@@ -17,9 +17,9 @@ from support.small_finetuning import results
 from beambert.errors import InputError
 from beambert.model.classifier import BertClassifier
 from beambert.model_files import model_sha256, weights_sha256
-from beambert.pipelines.model_inputs.texts import TextFeatures
 from beambert.pipelines.tasks.declarations import find_task, make_features
 from beambert.pipelines.tasks.reading import read_examples
+from beambert.pipelines.tasks.texts import TextFeatures
 from beambert.trainer.commands.export import main as export_main
 from beambert.trainer.finetuning.batches import PaddedBatches
 from beambert.trainer.serving import versions

@@ -8,8 +8,8 @@ import tensorflow as tf
 from beambert import saved_models
 from beambert.model.classifier import Head
 from beambert.model.families.table import FAMILIES
-from beambert.pipelines.model_inputs.texts import TextFeatures
 from beambert.pipelines.tasks.task import CLASSIFICATION
+from beambert.pipelines.tasks.texts import TextFeatures
 from beambert.trainer.models import build_model
 from beambert.trainer.serving.saved_model import save_task_model
 

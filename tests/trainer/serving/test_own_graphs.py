@@ -7,7 +7,6 @@ import tensorflow as tf
 from beambert import saved_models
 from beambert.model.classifier import Head
 from beambert.model.config import ACTIVATIONS, BertConfig
-from beambert.pipelines.model_inputs.texts import InteractionFeatures, TextFeatures
 from beambert.pipelines.tasks.task import (
     CHOICE,
     CLASSIFICATION,
@@ -19,6 +18,7 @@ from beambert.pipelines.tasks.task import (
     SPAN,
     TAGGING,
 )
+from beambert.pipelines.tasks.texts import InteractionFeatures, TextFeatures
 from beambert.trainer.models import build_model
 from beambert.trainer.serving.saved_model import save_task_model
 

@@ -8,17 +8,17 @@ import tensorflow as tf
 
 from beambert.model.config import BertConfig
 from beambert.pipelines import predict
-from beambert.pipelines.model_inputs.features import span_features
-from beambert.pipelines.model_inputs.texts import TextFeatures
-from beambert.pipelines.model_inputs.windows import (
+from beambert.pipelines.tasks.squad import Question
+from beambert.pipelines.tasks.task import SPAN
+from beambert.pipelines.tasks.texts import TextFeatures
+from beambert.pipelines.tasks.windows import (
     CERTAIN,
     DecodingParameters,
     WindowParameters,
     decode,
     make_windows,
+    span_features,
 )
-from beambert.pipelines.tasks.squad import Question
-from beambert.pipelines.tasks.task import SPAN
 from beambert.pipelines.tokenizers.wordpiece import OffsetTokenizer
 from beambert.trainer.finetuning.batches import PaddedBatches
 from beambert.trainer.models import build_model

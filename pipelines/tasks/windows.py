@@ -14,6 +14,7 @@ import numpy as np
 
 from beambert.errors import InputError
 from beambert.pipelines.tasks.squad import Question
+from beambert.pipelines.tasks.task import TaskFeatures
 from beambert.ragged import ranges, starts_of
 
 if TYPE_CHECKING:
@@ -173,6 +174,15 @@ def make_windows(
         piece_starts=contexts.starts,
         piece_ends=contexts.ends,
     )
+
+
+def span_features(windows: Windows) -> TaskFeatures:
+    """Returns the features of windows; each window counts as an example."""
+    targets = {
+        "start_positions": windows.start_positions.astype(np.int32),
+        "end_positions": windows.end_positions.astype(np.int32),
+    }
+    return TaskFeatures(windows.input_ids, windows.segment_ids, windows.lengths, targets, {})
 
 
 def _answer_pieces(

@@ -8,7 +8,8 @@ import pytest
 from support.questions import GOLDEN, ask, write
 
 from beambert.errors import InputError
-from beambert.pipelines.model_inputs.windows import (
+from beambert.pipelines.tasks.squad import read_questions, score
+from beambert.pipelines.tasks.windows import (
     DecodingParameters,
     WindowParameters,
     decode,
@@ -16,7 +17,6 @@ from beambert.pipelines.model_inputs.windows import (
     lost_answers,
     make_windows,
 )
-from beambert.pipelines.tasks.squad import read_questions, score
 from beambert.pipelines.tokenizers.vocabulary import Vocabulary
 from beambert.pipelines.tokenizers.wordpiece import OffsetTokenizer
 
@@ -106,7 +106,7 @@ def test_padding_does_not_count(questions, windows, logits):
 
 def test_questions_are_independent(questions, windows, logits, monkeypatch):
     together = decode(questions, windows, *logits, True, PARAMETERS)
-    monkeypatch.setattr("beambert.pipelines.model_inputs.windows._QUESTIONS_AT_A_TIME", 2)
+    monkeypatch.setattr("beambert.pipelines.tasks.windows._QUESTIONS_AT_A_TIME", 2)
     assert decode(questions, windows, *logits, True, PARAMETERS) == together
 
 

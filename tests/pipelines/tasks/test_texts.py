@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from beambert.pipelines.model_inputs.texts import TextFeatures
+from beambert.pipelines.tasks.texts import TextFeatures
 from beambert.pipelines.tokenizers.wordpiece import Tokenizer
 
 LENGTH = 12

@@ -11,9 +11,17 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from beambert.pipelines.model_inputs.features import FIRST_PIECES, ID_INPUTS, WINDOWS_SIGNATURE
-from beambert.pipelines.model_inputs.texts import TextFeatures
-from beambert.pipelines.model_inputs.windows import (
+from beambert.pipelines.tasks.squad import Question
+from beambert.pipelines.tasks.task import (
+    CHOICE,
+    FIRST_PIECES,
+    ID_INPUTS,
+    SPAN,
+    TAGGING,
+    WINDOWS_SIGNATURE,
+)
+from beambert.pipelines.tasks.texts import TextFeatures
+from beambert.pipelines.tasks.windows import (
     CERTAIN,
     DecodingParameters,
     WindowParameters,
@@ -21,8 +29,6 @@ from beambert.pipelines.model_inputs.windows import (
     decode,
     make_windows,
 )
-from beambert.pipelines.tasks.squad import Question
-from beambert.pipelines.tasks.task import CHOICE, SPAN, TAGGING
 from beambert.pipelines.tokenizers.encoding import make_offset_tokenizer
 from beambert.pipelines.tokenizers.vocabulary import Vocabulary
 

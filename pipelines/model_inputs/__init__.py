@@ -1,1 +1,0 @@
-"""Turns the examples of a task into model inputs, and logits into answers."""
