@@ -131,7 +131,7 @@ def show_errors(material: "Material", name: str, slice_name: str, text: str, pag
     pages = max(1, -(-len(found) // PAGE))
     page = min(max(page, 1), pages)
     first = (page - 1) * PAGE
-    weight, which = KINDS[metrics["task_kind"]].RECORDS.WEIGHT
+    weight, which = KINDS[metrics["task_kind"]].WEIGHT
     where = slice_name if chosen else ALL
     parts: list[object] = [
         _slices(evaluation, mistakes, where),

@@ -213,8 +213,8 @@ def ask(
       texts: one text, or the two of a pair; of a question and its context the question first.
       endings: the endings of a choice, as many as it has labels.
     """
-    of_kind = KINDS[model.training["kind"]].ANSWERS
-    example = of_kind.example(texts, endings)
+    of_kind = KINDS[model.training["kind"]]
+    example = of_kind.unlabelled(texts, endings)
     given = {name: tf.constant([text]) for name, text in example.texts().items()}
     outputs = loaded.signatures["serving_default"](**given)
     arrays = {name: value.numpy() for name, value in outputs.items()}

@@ -206,7 +206,7 @@ def encode_features(kind: str, features: TaskFeatures, rows: np.ndarray) -> list
         "input_ids": _lists(features.input_ids, totals),
         "segment_ids": _lists(features.segment_ids, totals),
     }
-    if KINDS[kind].INPUTS.HAS_CHOICES:
+    if KINDS[kind].HAS_CHOICES:
         columns[SEQUENCE_LENGTHS] = _lists(features.lengths, ones * features.choices)
     columns |= {
         name: _lists(values.ravel(), ones * (values.size // max(len(values), 1)))
@@ -257,7 +257,7 @@ def features_schema(
     """
     from tensorflow_metadata.proto.v0 import schema_pb2
 
-    inputs = KINDS[kind].INPUTS
+    inputs = KINDS[kind]
     schema = schema_pb2.Schema()
     schema.default_environment.extend(splits)
 
@@ -320,11 +320,9 @@ class WriteFeatures(beam.DoFn):
         with loading():
             import tfx_bsl.coders.example_coder  # noqa: F401  (the import prints)
 
-            self._inputs = self._plan.task.INPUTS(
-                self._plan.labels,
-                self._plan.vocabulary,
-                self._plan.do_lower_case,
-                self._plan.max_seq_length,
+            plan = self._plan
+            self._tokenizer = plan.task.make_tokenizer(
+                plan.vocabulary, plan.do_lower_case, plan.max_seq_length
             )
         self._progress = ProgressTally(self._progress_folder)
 
@@ -332,7 +330,7 @@ class WriteFeatures(beam.DoFn):
         """Makes, encodes and writes the features of one shard."""
         from beambert.pipelines.records.encoding import RecordWriter
 
-        made = self._inputs.make(shard.examples)
+        made = self._plan.task.make(shard.examples, self._plan.labels, self._tokenizer)
         features, rows = made.features, made.owners + shard.first_row
         records = encode_features(self._plan.task.kind, features, rows)
         with open_atomically(FileSystems.join(self._plan.output, shard.name)) as file:

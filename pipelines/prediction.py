@@ -108,8 +108,8 @@ def reading_of(job: PredictionJob, model: Model) -> RowReading:
             f"--unit={job.unit}: a tagging model takes sentences; put each on a line of its own "
             "and leave the flag out"
         )
-    answers = KINDS[training["kind"]].ANSWERS
-    columns = list(job.text_columns or answers.text_columns(training))
+    kind = KINDS[training["kind"]]
+    columns = list(job.text_columns or kind.text_columns_of(training))
     if len(columns) != 1 + training["is_pair"]:
         raise InputError(
             f"--text_columns={','.join(columns)}: --model={job.model} takes "
@@ -117,7 +117,7 @@ def reading_of(job: PredictionJob, model: Model) -> RowReading:
         )
     parse_encodings(job.encoding)  # It fails before any file is read.
     return RowReading(
-        training["kind"], columns, answers.choice_columns(training), job.unit, job.encoding
+        training["kind"], columns, kind.choice_columns_of(training), job.unit, job.encoding
     )
 
 
@@ -249,7 +249,7 @@ def _example(where: str, fields: dict[str, str] | tables.BadRow, reading: RowRea
             raise InputError(f"{where}: has an empty {name!r}; fill it in")
     texts = [fields[name] for name in reading.text_columns]
     choices = [fields[name] for name in reading.choice_columns]
-    return KINDS[reading.kind].ANSWERS.example(texts, choices)
+    return KINDS[reading.kind].unlabelled(texts, choices)
 
 
 class SavedModelHandler(ModelHandler):
@@ -269,7 +269,7 @@ class SavedModelHandler(ModelHandler):
     ) -> list[dict[str, Any]]:
         """Returns the place and the answer of each row."""
         outputs = call_on_texts(model, [row.example.texts() for row in batch])
-        answer_of = KINDS[self._kind].ANSWERS.answer
+        answer_of = KINDS[self._kind].answer
         return [
             dict(row.place) | answer_of(self._model.labels, row.example, outputs, i)
             for i, row in enumerate(batch)

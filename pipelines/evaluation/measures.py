@@ -246,13 +246,13 @@ def slicings(
       named: names of the slicings that the user wants; None for all.
     """
     most = MOST_VALUES if named is None else MOST_VALUES_IF_NAMED
-    queries = [KINDS[kind].RECORDS.query(example) for example in examples]
+    queries = [KINDS[kind].query(example) for example in examples]
     lengths = tuple(
         length_bucket(example) if query is None else _bucket(len(query.split()))
         for example, query in zip(examples, queries, strict=True)
     )
     found = [Slicing(LENGTH, lengths, tuple(name for _, name in _LENGTH_BUCKETS))]
-    by_label = KINDS[kind].RECORDS.label_slices(examples, labels)
+    by_label = KINDS[kind].label_slices(examples, labels)
     if by_label:
         found.append(Slicing(LABEL, *by_label))
     common = [name for name in examples[0].columns if all(name in e.columns for e in examples)]

@@ -46,13 +46,13 @@ def make_rows(
       InputError: there is no slicing of a name.
     """
     found = slicings(task.kind, examples, labels, OWN_FEATURES, named)
-    kind, rows = task.RECORDS, []
+    rows = []
     for number, example in enumerate(examples):
-        record: dict[str, list[Any]] = {"row": [number], **kind.truth(example, labels)}
+        record: dict[str, list[Any]] = {"row": [number], **task.truth_of(example, labels)}
         record |= {slicing.name: [slicing.values[number].encode()] for slicing in found}
         rows.append(Row(example, record))
     orders = {slicing.name: slicing.order for slicing in found}
-    order = kind.predictions(task, labels)
+    order = task.predictions(labels)
     if order:
         orders[PREDICTION] = order
     if named is not None:
@@ -98,7 +98,7 @@ def check_records(kind: str, records: Sequence[Record], count: int, model: Model
     if [record["row"][0] for record in records] != list(range(count)):
         raise RuntimeError(f"{count} examples gave {len(records)} predictions")
     for record in records:
-        KINDS[kind].RECORDS.check(record, model)
+        KINDS[kind].check_record(record, model)
 
 
 PredictRows = Callable[[Sequence[Row]], list[bytes]]

@@ -253,7 +253,7 @@ def _numbers(outcomes: Outcomes) -> Html | None:
 def _mistake_table(metrics: dict[str, Any], mistakes: Sequence[Mistake]) -> Html:
     if not mistakes:
         return section("Worst errors", tag("p", "There are none."))
-    weight, which = KINDS[metrics["task_kind"]].RECORDS.WEIGHT
+    weight, which = KINDS[metrics["task_kind"]].WEIGHT
     rows = [
         (
             excerpt(one.text, _MOST_OF_TEXT),
@@ -416,7 +416,7 @@ def worst_mistakes(
     """
     names = list(slicings)
     found = []
-    of_all = KINDS[kind].RECORDS.mistakes(records, examples)
+    of_all = KINDS[kind].mistakes(records, examples)
     for record, mistake in zip(records, of_all, strict=True):
         if mistake.weight > 0:
             slices = {name: record[name][0].decode() for name in names if name in record}

@@ -406,7 +406,7 @@ def _evaluate(
     sent = stack.enter_context(worker_folder(options))
     place = _Place(unfinished, sent, options)
     with running.quiet_libraries():
-        predictor = task.PREDICTOR.of_task(task, send_model(subject.model, place.sent))
+        predictor = Predictor(task, send_model(subject.model, place.sent))
         records = _predict(subject, predictor, rows, place, task)
         outcomes = task.OUTCOMES.of_records(records)
         constants = constant_answers(outcomes, subject.measures, labels, subject.others)
@@ -427,7 +427,7 @@ def _evaluate(
         "slices": by_slice(scores, orders),
         "details": details(outcomes, labels),
     }
-    if official := predictor.official(task, examples, records):
+    if official := task.official(examples, records):
         metrics["details"][OFFICIAL], texts = official
         _write_texts(unfinished / OFFICIAL, texts)
     from beambert.pipelines.evaluation.report import worst_mistakes
@@ -451,7 +451,7 @@ def _read(job: EvaluationJob, here: EvaluationJob) -> _Subject:
     )
     data_sha256 = sha256_of(here.data_file())
     with running.quiet_libraries():
-        task.PREDICTOR.check_model(task, model, examples[0])
+        task.check_model(model, examples[0])
         baseline = None
         if here.baseline:
             found = open_baseline(here.baseline, task, data_sha256, len(examples))
@@ -480,12 +480,12 @@ def _predict(
     Raises:
       InputError: the model's answers cannot be used.
     """
-    folder, rows_path = place.of_workers(predictor.FOLDER), place.of_workers(ROWS_FILE)
+    folder, rows_path = place.of_workers(task.FOLDER), place.of_workers(ROWS_FILE)
     predictions.predict(predictor, rows, rows_path, folder, place.options)
-    records = predictions.read_records(place.fetched(predictor.FOLDER))
-    if predictor.FOLDER != PREDICTIONS_FOLDER:
-        shutil.rmtree(place.unfinished / predictor.FOLDER)
-        records = predictor.completed(rows, records)
+    records = predictions.read_records(place.fetched(task.FOLDER))
+    if task.FOLDER != PREDICTIONS_FOLDER:
+        shutil.rmtree(place.unfinished / task.FOLDER)
+        records = task.completed(subject.model, rows, records)
         predictions.write_records(records, place.of_workers(PREDICTIONS_FOLDER))
         place.fetched(PREDICTIONS_FOLDER)
     predictions.check_records(task.kind, records, len(rows), subject.model)

@@ -7,12 +7,9 @@ from typing import Any
 
 from beambert.errors import InputError
 from beambert.pipelines.tasks import tables
-from beambert.pipelines.tasks.classification import ClassOutcomes, ClassRecords
+from beambert.pipelines.tasks.classification import ClassOutcomes, OneLabel
 from beambert.pipelines.tasks.table_task import (
     TABLE_FLAGS,
-    LabelAnswers,
-    TableTask,
-    TextInputs,
 )
 from beambert.pipelines.tasks.tables import BadRow
 from beambert.pipelines.tasks.task import (
@@ -58,65 +55,23 @@ class ChoiceExample:
         return texts | {"choices": self.choices}
 
 
-class ChoiceInputs(TextInputs):
-    """Inputs of a choice: a text with each ending; the target is the index of the right one."""
-
-    HAS_CHOICES = True
-
-    @staticmethod
-    def _columns(examples: Sequence[Any]) -> tuple[list[str], list[str | None], int]:
-        choices = len(examples[0].choices)
-        texts = [example.text for example in examples for _ in range(choices)]
-        return texts, [ending for example in examples for ending in example.endings], choices
-
-
-class ChoiceAnswers(LabelAnswers):
-    """Answers of a choice: the index of an ending."""
-
-    HAS_CHOICES = True
-
-    @staticmethod
-    def choice_columns(training: Mapping[str, Any]) -> list[str]:
-        """Returns the columns of the endings; a pattern `choice*` gives choice_0, choice_1, …"""
-        choices = training["columns"]["choice_columns"]
-        if any(name.endswith("*") for name in choices):
-            return [f"{choices[0][:-1]}_{label}" for label in training["labels"]]
-        return choices
-
-    @staticmethod
-    def example(texts: Sequence[str], choices: Sequence[str]) -> ChoiceExample:
-        """Returns a text with its endings."""
-        text_b = texts[1] if len(texts) > 1 else None
-        return ChoiceExample(texts[0], text_b, tuple(choices), None, {})
-
-
 class ChoiceOutcomes(ClassOutcomes):
     """The outcomes of a choice; it has no metrics by class, as the indices mean nothing."""
 
     METRICS = ("accuracy", "cross_entropy")
 
 
-class ChoiceRecords(ClassRecords):
-    """Records of a choice."""
-
-    @staticmethod
-    def _written(example: ChoiceExample, label: str) -> str:
-        return example.choices[int(label)]
-
-
 @dataclasses.dataclass(frozen=True)
-class Choice(TableTask):
+class Choice(OneLabel):
     """A task that asks which of several endings continues a text."""
 
-    INPUTS = ChoiceInputs
-    ANSWERS = ChoiceAnswers
     OUTCOMES = ChoiceOutcomes
-    RECORDS = ChoiceRecords
 
     kind: str = dataclasses.field(default=CHOICE, init=False)
     metrics: tuple[str, ...] = ("accuracy",)
 
     COLUMN_FLAGS = TABLE_FLAGS | {"choice_columns"}
+    HAS_CHOICES = True
 
     def _choice_columns(
         self, path: pathlib.Path, line: int, row: dict[str, str]
@@ -167,3 +122,27 @@ class Choice(TableTask):
     def sequences(self, example: ChoiceExample) -> int:
         """Returns the number of endings."""
         return len(example.choices)
+
+    @staticmethod
+    def _columns(examples: Sequence[Any]) -> tuple[list[str], list[str | None], int]:
+        choices = len(examples[0].choices)
+        texts = [example.text for example in examples for _ in range(choices)]
+        return texts, [ending for example in examples for ending in example.endings], choices
+
+    @staticmethod
+    def choice_columns_of(training: Mapping[str, Any]) -> list[str]:
+        """Returns the columns of the endings; a pattern `choice*` gives choice_0, choice_1, …"""
+        choices = training["columns"]["choice_columns"]
+        if any(name.endswith("*") for name in choices):
+            return [f"{choices[0][:-1]}_{label}" for label in training["labels"]]
+        return choices
+
+    @staticmethod
+    def unlabelled(texts: Sequence[str], choices: Sequence[str]) -> ChoiceExample:
+        """Returns a text with its endings."""
+        text_b = texts[1] if len(texts) > 1 else None
+        return ChoiceExample(texts[0], text_b, tuple(choices), None, {})
+
+    @staticmethod
+    def _written(example: ChoiceExample, label: str) -> str:
+        return example.choices[int(label)]

@@ -15,7 +15,6 @@ from beambert.pipelines.tasks.class_folders import FOLDER, LabelledText, balance
 from beambert.pipelines.tasks.kind import (
     ArrayOutcomes,
     Mistake,
-    PredictionRecords,
     Record,
     Slices,
     check_finite,
@@ -25,10 +24,8 @@ from beambert.pipelines.tasks.kind import (
 from beambert.pipelines.tasks.saved_models import Model
 from beambert.pipelines.tasks.table_task import (
     TABLE_FLAGS,
-    LabelAnswers,
     TableTask,
     TextExample,
-    TextInputs,
     check_name,
     parted,
     several,
@@ -37,7 +34,6 @@ from beambert.pipelines.tasks.tables import BadRow
 from beambert.pipelines.tasks.task import (
     CLASSIFICATION,
     ExampleFile,
-    Task,
 )
 
 # How a text is read that is longer than an input: its beginning, or windows of it.
@@ -166,13 +162,14 @@ class ClassOutcomes(ArrayOutcomes):
         return {"confusion_matrix": matrix.tolist()}
 
 
-class ClassRecords(PredictionRecords):
-    """Records of a classification."""
+class OneLabel(TableTask):
+    """A task that asks for one of several labels."""
 
+    OUTCOMES = ClassOutcomes
     WEIGHT = ("probability", "with a wrong answer that the model was surest of")
 
     @staticmethod
-    def truth(example: Any, labels: Sequence[str]) -> dict[str, list[Any]]:
+    def truth_of(example: Any, labels: Sequence[str]) -> dict[str, list[Any]]:
         """Returns the index of the label."""
         return {"label_index": [labels.index(example.label)]}
 
@@ -181,18 +178,15 @@ class ClassRecords(PredictionRecords):
         """Returns a slice for each label."""
         return tuple(example.label for example in examples), tuple(labels)
 
-    @staticmethod
-    def predictions(task: Task, labels: Sequence[str]) -> tuple[str, ...] | None:
+    def predictions(self, labels: Sequence[str]) -> tuple[str, ...] | None:
         """Returns the labels."""
         return tuple(labels)
 
     @staticmethod
-    def answer(
-        model: Model, record: Record, outputs: Mapping[str, np.ndarray], i: int
-    ) -> Mapping[str, Sequence[Any]]:
+    def recorded(model: Model, record: Record, outputs: Mapping[str, np.ndarray], i: int) -> Record:
         """Returns the predicted label, its index and the probabilities of all labels."""
         name = outputs["label"][i]
-        # `check` refuses a name that labels.txt lacks.
+        # `check_record` refuses a name that labels.txt lacks.
         known = name.decode(errors="replace") in model.labels
         return {
             "prediction": [name],
@@ -201,7 +195,7 @@ class ClassRecords(PredictionRecords):
         }
 
     @staticmethod
-    def check(record: Record, model: Model) -> None:
+    def check_record(record: Record, model: Model) -> None:
         """Refuses probabilities that are not finite, and a label that is not the likeliest."""
         check_finite(record, "probabilities", model)
         index, probabilities = record["prediction_index"][0], record["probabilities"]
@@ -227,13 +221,8 @@ class ClassRecords(PredictionRecords):
 
 
 @dataclasses.dataclass(frozen=True)
-class Classification(LabelledTextTask):
+class Classification(LabelledTextTask, OneLabel):
     """A task that asks for the label of a text or of a pair of texts."""
-
-    INPUTS = TextInputs
-    ANSWERS = LabelAnswers
-    OUTCOMES = ClassOutcomes
-    RECORDS = ClassRecords
 
     kind: str = dataclasses.field(default=CLASSIFICATION, init=False)
     metrics: tuple[str, ...] = ("accuracy",)

@@ -8,7 +8,6 @@ write such a module, add the class to `KINDS`, and add a task on users' own file
 This module needs no TensorFlow.
 """
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from beambert.errors import InputError
@@ -34,14 +33,12 @@ from beambert.pipelines.tasks.task import (
     TAGGING,
     TEST,
     TRAIN,
-    Example,
     Task,
-    TaskFeatures,
 )
 from beambert.pipelines.tasks.vectors import Embedding, Similarity
 
 if TYPE_CHECKING:  # It imports TensorFlow.
-    from beambert.pipelines.tasks.texts import TextFeatures
+    pass
 
 
 def _own_files() -> dict[str, str]:
@@ -223,33 +220,3 @@ KINDS: dict[str, type[Task]] = {
     SIMILARITY: Similarity,
     LATE_INTERACTION: LateInteraction,
 }
-
-
-def make_features(
-    kind: str, examples: Sequence[Example], labels: Sequence[str], text_features: "TextFeatures"
-) -> TaskFeatures:
-    """Converts examples; examples without labels get no targets.
-
-    Args:
-      kind: kind of the task, any but span.
-      examples: at least one example.
-      labels: labels in index order.
-      text_features: converter of texts to inputs.
-    """
-    return KINDS[kind].INPUTS.features(examples, labels, text_features)
-
-
-def count_cut(
-    kind: str,
-    examples: Sequence[Example],
-    labels: Sequence[str],
-    text_features: "TextFeatures",
-    features: TaskFeatures,
-) -> int:
-    """Returns the number of sequences that lost tokens: those that more room would make longer.
-
-    Args:
-      kind, examples, labels, text_features: the arguments of `make_features`.
-      features: the features that it returned.
-    """
-    return KINDS[kind].INPUTS.count_cut(examples, labels, text_features, features)

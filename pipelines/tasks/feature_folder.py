@@ -54,7 +54,7 @@ FLAGS_OF = (
 
 def feature_names(kind: str) -> set[str]:
     """Returns the names of a record's features."""
-    inputs = KINDS[kind].INPUTS
+    inputs = KINDS[kind]
     of_choice = (SEQUENCE_LENGTHS,) if inputs.HAS_CHOICES else ()
     return {ROW, *TOKEN_FEATURES, *of_choice, *inputs.TARGETS, *inputs.TOKEN_TARGETS}
 
@@ -211,7 +211,7 @@ def read_features(kind: str, paths: Sequence[str], flag: str) -> TaskFeatures:
     """
     is_compressed = all(path.endswith(".gz") for path in paths)
     records = tf.data.TFRecordDataset(list(paths), "GZIP" if is_compressed else "")
-    inputs = KINDS[kind].INPUTS
+    inputs = KINDS[kind]
     tokens = (*TOKEN_FEATURES, *inputs.TOKEN_TARGETS)
     ragged = (*tokens, SEQUENCE_LENGTHS) if inputs.HAS_CHOICES else tokens
     spec = {name: tf.io.RaggedFeature(tf.int64) for name in ragged}

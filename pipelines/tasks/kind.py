@@ -1,27 +1,19 @@
-"""The parts of a kind of task: its model inputs, answers, records, outcomes and predictor."""
+"""Outcomes, mistakes and records of predictions, and what makes them on workers."""
 
 import abc
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from beambert.errors import InputError
-from beambert.pipelines.tasks.saved_models import Model, check_signature, load
-from beambert.pipelines.tasks.task import (
-    Example,
-    MadeInputs,
-    Task,
-    TaskFeatures,
-)
-from beambert.pipelines.tokenizers.vocabulary import Vocabulary
-from beambert.saved_models import call_on_texts
+from beambert.pipelines.tasks.saved_models import Model
 
 if TYPE_CHECKING:
-    from beambert.pipelines.tasks.texts import TextFeatures
+    from beambert.pipelines.tasks.task import Task
 
 # Folder of the records of predictions in the output of an evaluation.
 PREDICTIONS_FOLDER = "predictions"
@@ -117,7 +109,7 @@ class Mistake:
       text: text of the example.
       expected: right answer.
       predicted: answer of the model.
-      weight: measure of how bad the mistake is, see `PredictionRecords.WEIGHT`.
+      weight: measure of how bad the mistake is, see `Task.WEIGHT`.
       row: position of the example in its file, from 0.
       slices: slicing -> the example's slice.
     """
@@ -128,65 +120,6 @@ class Mistake:
     weight: float
     row: int = 0
     slices: Mapping[str, str] = dataclasses.field(default_factory=dict)
-
-
-class PredictionRecords(abc.ABC):
-    """Writes and reads the records of a kind of task."""
-
-    # Name of the weight of a mistake, and a description of the mistakes that are shown.
-    WEIGHT: tuple[str, str]
-
-    @staticmethod
-    @abc.abstractmethod
-    def truth(example: Any, labels: Sequence[str]) -> dict[str, list[Any]]:
-        """Returns the features that hold the truth of an example."""
-
-    @staticmethod
-    def label_slices(examples: Sequence[Any], labels: Sequence[str]) -> Slices | None:
-        """Returns the slicing by label; None for kinds without one."""
-        return None
-
-    @staticmethod
-    def query(example: Any) -> str | None:
-        """Returns the query, whose candidates a slice has together; None for kinds without one."""
-        return None
-
-    @staticmethod
-    def predictions(task: Task, labels: Sequence[str]) -> tuple[str, ...] | None:
-        """Returns the values of the slicing by prediction; None for kinds without one."""
-        return None
-
-    @staticmethod
-    def answer(
-        model: Model, record: Record, outputs: Mapping[str, np.ndarray], i: int
-    ) -> Mapping[str, Sequence[Any]]:
-        """Returns the features that hold row i of a SavedModel's outputs.
-
-        Args:
-          model: the SavedModel.
-          record: features of the example.
-          outputs: outputs of the model for a batch.
-          i: index of the row in the batch.
-        """
-        raise NotImplementedError
-
-    @staticmethod  # noqa: B027  (the predictor of spans checks its answers itself)
-    def check(record: Record, model: Model) -> None:
-        """Refuses an invalid answer.
-
-        Raises:
-          InputError: the answer is invalid; the message names the model.
-        """
-
-    @staticmethod
-    @abc.abstractmethod
-    def mistake(record: Record, example: Any) -> Mistake:
-        """Returns the mistake of an answer; its weight is 0 if the answer is right."""
-
-    @classmethod
-    def mistakes(cls, records: Sequence[Record], examples: Sequence[Any]) -> list[Mistake]:
-        """Returns the mistake of each answer, see `mistake`."""
-        return [cls.mistake(*both) for both in zip(records, examples, strict=True)]
 
 
 def check_finite(record: Record, name: str, model: Model) -> None:
@@ -229,131 +162,11 @@ def excerpt(text: str, most: int, start: int = 0) -> str:
     return ("… " if start > 0 else "") + text[start:end] + (" …" if end < len(text) else "")
 
 
-class Answers(abc.ABC):
-    """Makes examples of texts without labels, and answers of a model's outputs."""
-
-    # Whether an example has several endings.
-    HAS_CHOICES = False
-    # Outputs that an evaluation needs.
-    OUTPUTS: tuple[str, ...]
-
-    @staticmethod
-    def text_columns(training: Mapping[str, Any]) -> list[str]:
-        """Returns the text columns that a model was trained on, from its training.json."""
-        return training["columns"]["text_columns"][: 1 + training["is_pair"]]
-
-    @staticmethod
-    def choice_columns(training: Mapping[str, Any]) -> list[str]:
-        """Returns the columns of the endings; empty for kinds without endings."""
-        return []
-
-    @staticmethod
-    @abc.abstractmethod
-    def example(texts: Sequence[str], choices: Sequence[str]) -> Any:
-        """Returns the example of one or two texts and, for a choice, their endings."""
-
-    @staticmethod
-    @abc.abstractmethod
-    def answer(
-        labels: Sequence[str], example: Any, outputs: Mapping[str, Any], i: int
-    ) -> dict[str, Any]:
-        """Returns row i of a SavedModel's outputs, for the example, in plain types."""
-
-
-class ModelInputs(abc.ABC):
-    """Turns the examples of a kind of task into inputs and targets."""
-
-    # Names and types of the targets that an example has one of.
-    TARGETS: Mapping[str, type] = {}
-    # Names of the targets that each token has one of.
-    TOKEN_TARGETS: tuple[str, ...] = ()
-    # Whether an example has several sequences.
-    HAS_CHOICES = False
-    # Whether a target has a value for each label, rather than one value.
-    HAS_TARGET_PER_LABEL = False
-
-    def __init__(
-        self,
-        labels: Sequence[str],
-        vocabulary: Vocabulary,
-        do_lower_case: bool,
-        max_seq_length: int,
-    ):
-        """Builds the tokenizer.
-
-        Args:
-          labels: labels in index order.
-          vocabulary: vocabulary of the ids.
-          do_lower_case: whether text is lower-cased and loses its accents.
-          max_seq_length: greatest number of tokens in a sequence.
-        """
-        self._labels = labels
-        self._tokenizer = self._build_tokenizer(vocabulary, do_lower_case, max_seq_length)
-
-    @abc.abstractmethod
-    def _build_tokenizer(
-        self, vocabulary: Vocabulary, do_lower_case: bool, max_seq_length: int
-    ) -> Any:
-        """Returns the tokenizer of the kind."""
-
-    @abc.abstractmethod
-    def make(self, examples: Sequence[Any]) -> MadeInputs:
-        """Converts examples, at least one."""
-
-    @staticmethod
-    def greatest_target(labels: int, max_seq_length: int) -> int:
-        """Returns the greatest integer that a target may be."""
-        return labels - 1
-
-
-class ExampleInputs(ModelInputs):
-    """Turns examples into sequences; each example is one record."""
-
-    def _build_tokenizer(
-        self, vocabulary: Vocabulary, do_lower_case: bool, max_seq_length: int
-    ) -> "TextFeatures":
-        from beambert.pipelines.tasks.texts import TextFeatures
-
-        return TextFeatures(vocabulary, do_lower_case, max_seq_length)
-
-    def make(self, examples: Sequence[Example]) -> MadeInputs:
-        """Converts examples, at least one."""
-        features = self.features(examples, self._labels, self._tokenizer)
-        lost = self.count_cut(examples, self._labels, self._tokenizer, features)
-        return MadeInputs(features, np.arange(len(features)), lost)
-
-    @classmethod
-    @abc.abstractmethod
-    def features(
-        cls, examples: Sequence[Any], labels: Sequence[str], text_features: "TextFeatures"
-    ) -> TaskFeatures:
-        """See `make_features`."""
-
-    @classmethod
-    def count_cut(
-        cls,
-        examples: Sequence[Example],
-        labels: Sequence[str],
-        text_features: "TextFeatures",
-        features: TaskFeatures,
-    ) -> int:
-        """See the function `count_cut`."""
-        from beambert.pipelines.tasks.texts import longer
-
-        length = text_features.longest
-        full = np.flatnonzero(features.example_lengths == length)
-        if not len(full):
-            return 0
-        some = [examples[index] for index in full]
-        found = cls.features(some, labels, longer(text_features))
-        return int((found.lengths > length).sum())
-
-
 @dataclasses.dataclass(frozen=True)
 class Row:
     """An example, and the part of its record that is known before the prediction."""
 
-    example: Example
+    example: Any
     record: Record
 
     @property
@@ -368,58 +181,26 @@ class Predictor:
     The threads of a worker process share one loaded model.
     """
 
-    # Name of the folder that Beam writes the records to.
-    FOLDER: ClassVar[str] = PREDICTIONS_FOLDER
-
-    def __init__(self, records: type[PredictionRecords], model: Model) -> None:
-        """Takes the class of the kind's records and the SavedModel to load."""
-        from apache_beam.utils import shared
-
-        self._records = records
-        self._model = model
-        self._shared = shared.Shared()
-
-    @classmethod
-    def of_task(cls, task: Task, model: Model) -> "Predictor":
-        """Returns the predictor of a task."""
-        return cls(task.RECORDS, model)
-
-    @staticmethod
-    def check_model(task: Task, model: Model, example: Any) -> None:
-        """Refuses a model that does not suit the task.
-
-        Args:
-          task: the task.
-          model: the model.
-          example: an example of the task.
+    def __init__(self, task: "Task", model: Model) -> None:
+        """Takes the task and the SavedModel to load.
 
         Raises:
-          InputError: the model has other inputs or outputs.
+          InputError: the task needs the model's vocabulary, and it cannot be used.
         """
-        check_signature(model, task.ANSWERS, example.texts())
+        from apache_beam.utils import shared
 
-    @staticmethod
-    def official(
-        task: Task, examples: Sequence[Any], records: Sequence[Record]
-    ) -> tuple[dict[str, float], dict[str, str]] | None:
-        """Returns the metrics of the official scorer and its input files; None without one."""
-        return None
-
-    def completed(self, rows: Sequence[Row], records: Sequence[Record]) -> Sequence[Record]:
-        """Returns the records of all rows with what only all of them together tell.
-
-        A predictor that adds to them has another `FOLDER`, so that the records are written again.
-        """
-        return records
+        self._task = task
+        self._model = model
+        self._vocabulary = task.vocabulary_of(model)
+        self._shared = shared.Shared()
 
     def __call__(self, rows: Sequence[Row]) -> list[bytes]:
         """Returns one serialized tf.Example for each row."""
-        model = self._shared.acquire(lambda: load(self._model))
-        outputs = call_on_texts(model, [row.example.texts() for row in rows])
-        answer = self._records.answer
+        loaded = self._shared.acquire(lambda: self._task.load(self._model, self._vocabulary))
+        records = self._task.predict(self._model, loaded, rows)
         return [
-            encode_record({**row.record, **answer(self._model, row.record, outputs, i)})
-            for i, row in enumerate(rows)
+            encode_record({**row.record, **record})
+            for row, record in zip(rows, records, strict=True)
         ]
 
 

@@ -2,27 +2,23 @@
 
 import dataclasses
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from beambert.pipelines.tasks.kind import Record, Row, encode_record
+from beambert.pipelines.tasks.kind import Record, Row
 from beambert.pipelines.tasks.ranking import best_of
-from beambert.pipelines.tasks.regression import NumberAnswers
-from beambert.pipelines.tasks.saved_models import load
+from beambert.pipelines.tasks.saved_models import Model, check_signature
+from beambert.pipelines.tasks.table_task import tokens_of
 from beambert.pipelines.tasks.task import (
     LATE_INTERACTION,
     Example,
     TaskFeatures,
 )
 from beambert.pipelines.tasks.vectors import (
-    Ranker,
-    RankingOutcomes,
-    RankingRecords,
     RetrievalTask,
-    VectorInputs,
 )
 from beambert.saved_models import call
 
@@ -90,92 +86,6 @@ def best_by_interaction(
     return best_of(text_ids_NS, scores_of, _QUERIES_AT_A_TIME)
 
 
-class InteractionInputs(VectorInputs):
-    """Inputs of late interaction: a query and documents, without what expands the query."""
-
-    @classmethod
-    def features(
-        cls, examples: Sequence[Any], labels: Sequence[str], text_features: "TextFeatures"
-    ) -> TaskFeatures:
-        """See `make_features`; the converter is an `InteractionFeatures`."""
-        columns = list(zip(*(example.sequences for example in examples), strict=True))
-        from beambert.pipelines.tasks.texts import converted, without_padding
-
-        batches = list(converted(text_features, columns))
-        count = len(columns)
-        return TaskFeatures(*without_padding(batches), cls._targets(examples), {}, count)
-
-    @classmethod
-    def count_cut(
-        cls,
-        examples: Sequence[Example],
-        labels: Sequence[str],
-        text_features: "InteractionFeatures",
-        features: TaskFeatures,
-    ) -> int:
-        """See the function `count_cut`; queries have less room than documents."""
-        from beambert.pipelines.tasks.texts import longer
-
-        room = np.full(features.choices, text_features.max_seq_length)
-        room[0] = text_features.query_length
-        full = np.flatnonzero((features.lengths.reshape(-1, len(room)) >= room).any(axis=1))
-        if not len(full):
-            return 0
-        some = [examples[index] for index in full]
-        found = cls.features(some, labels, longer(text_features))
-        return int((found.lengths.reshape(-1, len(room)) > room).sum())
-
-
-class InteractionPredictor(Ranker):
-    """Turns rows into serialized tf.Examples with the vectors of all tokens that count."""
-
-    VECTORS = ("query", "documents", "tokens")
-
-    def __call__(self, rows: Sequence[Row]) -> list[bytes]:
-        """Returns one serialized tf.Example for each row."""
-        model = self._shared.acquire(lambda: load(self._model))
-        queries = call(model, {"text": [row.example.text for row in rows]}, QUERIES)["embeddings"]
-        found = self._documents(model, rows)
-        records = []
-        for row, query in zip(rows, queries, strict=True):
-            documents = [found[text] for text in row.example.sequences[1:]]
-            made = {
-                "query": [query.astype(KEPT).tobytes()],
-                "documents": [document.tobytes() for document in documents],
-                "tokens": [query.shape[0], *map(len, documents)],
-            }
-            records.append(encode_record({**row.record, **made}))
-        return records
-
-    @staticmethod
-    def _documents(model: Any, rows: Sequence[Row]) -> dict[str, np.ndarray]:
-        """Returns text -> the vectors of its tokens that count, float16 [tokens, H]."""
-        distinct = list(dict.fromkeys(text for row in rows for text in row.example.sequences[1:]))
-        found: dict[str, np.ndarray] = {}
-        for start in range(0, len(distinct), len(rows)):
-            some = distinct[start : start + len(rows)]
-            outputs = call(model, {"text": some}, DOCUMENTS)
-            for text, vectors, counts in zip(
-                some, outputs["embeddings"], outputs["counts"], strict=True
-            ):
-                found[text] = vectors[counts > 0].astype(KEPT)
-        return found
-
-    def _best(self, text_ids: np.ndarray, records: Sequence[Record]) -> np.ndarray:
-        tokens = np.array([record["tokens"] for record in records])
-
-        def matrices(kept: Sequence[bytes], lengths: Sequence[int]) -> list[np.ndarray]:
-            flat = np.frombuffer(b"".join(kept), KEPT)
-            self._check(flat)
-            width = len(flat) // sum(lengths)
-            return np.split(flat.reshape(-1, width), np.cumsum(lengths)[:-1])
-
-        queries = matrices([record["query"][0] for record in records], tokens[:, 0])
-        of_rows = [one for record in records for one in record["documents"]]
-        documents = matrices(of_rows, tokens[:, 1:].ravel())
-        return best_by_interaction(text_ids, np.stack(queries), documents)
-
-
 @dataclasses.dataclass(frozen=True)
 class LateInteraction(RetrievalTask):
     """A task that asks for vectors of tokens by which a text finds the one that answers it.
@@ -187,12 +97,6 @@ class LateInteraction(RetrievalTask):
       query_length: number of tokens of every query; [MASK] fills up the shorter ones.
     """
 
-    INPUTS = InteractionInputs
-    ANSWERS = NumberAnswers
-    OUTCOMES = RankingOutcomes
-    RECORDS = RankingRecords
-    PREDICTOR = InteractionPredictor
-
     kind: str = dataclasses.field(default=LATE_INTERACTION, init=False)
     text_b_is_optional: bool = False
     # The paper's loss divides the scores by nothing (section 3.3).
@@ -200,7 +104,93 @@ class LateInteraction(RetrievalTask):
     query_length: int = DEFAULT_QUERY_LENGTH
 
     LEARNING_FLAGS = frozenset({"temperature", "query_length", "gradient_cache_batch_size"})
+    OUTPUTS = ("score",)
+    VECTORS = ("query", "documents", "tokens")
 
     def learning_settings(self) -> dict[str, Any]:
         """Returns how the vectors are learnt."""
         return super().learning_settings() | {"query_length": self.query_length}
+
+    @classmethod
+    def features(
+        cls, examples: Sequence[Any], labels: Sequence[str], text_features: "TextFeatures"
+    ) -> TaskFeatures:
+        """See `Task.features`; queries come without what expands them."""
+        columns = list(zip(*(example.sequences for example in examples), strict=True))
+        count = len(columns)
+        return TaskFeatures(*tokens_of(text_features, columns), cls._targets(examples), {}, count)
+
+    @classmethod
+    def count_cut(
+        cls,
+        examples: Sequence[Example],
+        labels: Sequence[str],
+        text_features: "InteractionFeatures",
+        features: TaskFeatures,
+    ) -> int:
+        """See `Task.count_cut`; queries have less room than documents."""
+        from beambert.pipelines.tasks.texts import longer
+
+        room = np.full(features.choices, text_features.max_seq_length)
+        room[0] = text_features.query_length
+        full = np.flatnonzero((features.lengths.reshape(-1, len(room)) >= room).any(axis=1))
+        if not len(full):
+            return 0
+        some = [examples[index] for index in full]
+        found = cls.features(some, labels, longer(text_features))
+        return int((found.lengths.reshape(-1, len(room)) > room).sum())
+
+    @staticmethod
+    def answer(
+        labels: Sequence[str], example: Any, outputs: Mapping[str, Any], i: int
+    ) -> dict[str, Any]:
+        """Returns the score of a document for a query."""
+        return {"score": float(outputs["score"][i])}
+
+    def check_model(self, model: Model, example: Any) -> None:
+        """Refuses a model that takes anything else than a query and a document."""
+        check_signature(model, self.OUTPUTS, example.texts())
+
+    def predict(self, model: Model, loaded: Any, rows: Sequence[Row]) -> list[Record]:
+        """Returns the vectors of all tokens that count; `completed` makes rankings of all."""
+        queries = call(loaded, {"text": [row.example.text for row in rows]}, QUERIES)["embeddings"]
+        found = self._documents(loaded, rows)
+        records = []
+        for row, query in zip(rows, queries, strict=True):
+            documents = [found[text] for text in row.example.sequences[1:]]
+            records.append(
+                {
+                    "query": [query.astype(KEPT).tobytes()],
+                    "documents": [document.tobytes() for document in documents],
+                    "tokens": [query.shape[0], *map(len, documents)],
+                }
+            )
+        return records
+
+    @staticmethod
+    def _documents(loaded: Any, rows: Sequence[Row]) -> dict[str, np.ndarray]:
+        """Returns text -> the vectors of its tokens that count, float16 [tokens, H]."""
+        distinct = list(dict.fromkeys(text for row in rows for text in row.example.sequences[1:]))
+        found: dict[str, np.ndarray] = {}
+        for start in range(0, len(distinct), len(rows)):
+            some = distinct[start : start + len(rows)]
+            outputs = call(loaded, {"text": some}, DOCUMENTS)
+            for text, vectors, counts in zip(
+                some, outputs["embeddings"], outputs["counts"], strict=True
+            ):
+                found[text] = vectors[counts > 0].astype(KEPT)
+        return found
+
+    def _best(self, model: Model, text_ids: np.ndarray, records: Sequence[Record]) -> np.ndarray:
+        tokens = np.array([record["tokens"] for record in records])
+
+        def matrices(kept: Sequence[bytes], lengths: Sequence[int]) -> list[np.ndarray]:
+            flat = np.frombuffer(b"".join(kept), KEPT)
+            self._check_finite(flat, model)
+            width = len(flat) // sum(lengths)
+            return np.split(flat.reshape(-1, width), np.cumsum(lengths)[:-1])
+
+        queries = matrices([record["query"][0] for record in records], tokens[:, 0])
+        of_rows = [one for record in records for one in record["documents"]]
+        documents = matrices(of_rows, tokens[:, 1:].ravel())
+        return best_by_interaction(text_ids, np.stack(queries), documents)

@@ -14,7 +14,6 @@ from beambert.pipelines.tasks.classification import LabelledTextTask
 from beambert.pipelines.tasks.kind import (
     ArrayOutcomes,
     Mistake,
-    PredictionRecords,
     Record,
     check_finite,
     text_of,
@@ -22,8 +21,6 @@ from beambert.pipelines.tasks.kind import (
 from beambert.pipelines.tasks.saved_models import Model
 from beambert.pipelines.tasks.table_task import (
     TABLE_FLAGS,
-    LabelAnswers,
-    TextInputs,
     check_name,
     several,
 )
@@ -136,33 +133,6 @@ class MultiLabelExample:
         return {"text": self.text} | ({} if self.text_b is None else {"text_b": self.text_b})
 
 
-class MultiLabelInputs(TextInputs):
-    """Inputs of several labels: texts or pairs; the target is 1 for each label that applies."""
-
-    TARGETS = {"label_ids": np.float32}
-    HAS_TARGET_PER_LABEL = True
-
-    @staticmethod
-    def _targets(written: Sequence[Sequence[str]], labels: Sequence[str]) -> list[list[float]]:
-        return [[float(label in of_example) for label in labels] for of_example in written]
-
-
-class MultiLabelAnswers(LabelAnswers):
-    """Answers of several labels: the labels that apply to texts or pairs of texts."""
-
-    OUTPUTS = ("labels", "probabilities")
-
-    @staticmethod
-    def answer(
-        labels: Sequence[str], example: Any, outputs: Mapping[str, Any], i: int
-    ) -> dict[str, Any]:
-        """Returns the labels that apply, and the probability of each label."""
-        return {
-            "labels": [label.decode() for label in outputs["labels"][i] if label],
-            "probabilities": dict(zip(labels, outputs["probabilities"][i].tolist(), strict=True)),
-        }
-
-
 # Greatest number of the commonest labels that a constant answer has, besides all labels.
 _MOST_CONSTANT_LABELS = 20
 
@@ -238,43 +208,6 @@ class MultiLabelOutcomes(ArrayOutcomes):
         }
 
 
-class MultiLabelRecords(PredictionRecords):
-    """Records of a multi-label classification."""
-
-    WEIGHT = ("wrong labels", "with the most wrong or missed labels")
-
-    @staticmethod
-    def truth(example: MultiLabelExample, labels: Sequence[str]) -> dict[str, list[Any]]:
-        """Returns 1 for each label that applies."""
-        return {"label_flags": [int(label in example.labels) for label in labels]}
-
-    @staticmethod
-    def answer(
-        model: Model, record: Record, outputs: Mapping[str, np.ndarray], i: int
-    ) -> Mapping[str, Sequence[Any]]:
-        """Returns the probabilities of all labels, and 1 for each label that is predicted."""
-        probabilities = outputs["probabilities"][i]
-        return {
-            "prediction": [", ".join(_decoded(outputs["labels"][i])).encode()],
-            "prediction_flags": (probabilities > THRESHOLD).astype(int).tolist(),
-            "probabilities": probabilities.tolist(),
-        }
-
-    @staticmethod
-    def check(record: Record, model: Model) -> None:
-        """Refuses probabilities that are not finite."""
-        check_finite(record, "probabilities", model)
-
-    @staticmethod
-    def mistake(record: Record, example: MultiLabelExample) -> Mistake:
-        """Returns a mistake whose weight is the number of wrong or missed labels."""
-        pairs = zip(record["label_flags"], record["prediction_flags"], strict=True)
-        wrong = sum(true != predicted for true, predicted in pairs)
-        predicted = record["prediction"][0].decode()
-        expected = ", ".join(example.labels)
-        return Mistake(text_of(example), expected or "–", predicted or "–", float(wrong))
-
-
 def _decoded(names: np.ndarray) -> list[str]:
     return [name.decode(errors="replace") for name in names if name]
 
@@ -287,16 +220,17 @@ class MultiLabel(LabelledTextTask):
       label_separator: what stands between the labels of a row; a row may have none.
     """
 
-    INPUTS = MultiLabelInputs
-    ANSWERS = MultiLabelAnswers
     OUTCOMES = MultiLabelOutcomes
-    RECORDS = MultiLabelRecords
 
     kind: str = dataclasses.field(default=MULTI_LABEL, init=False)
     metrics: tuple[str, ...] = ("micro_f1", "macro_f1", "exact_match")
     label_separator: str = ","
 
     COLUMN_FLAGS = TABLE_FLAGS | {"labels", "label_separator"}
+    TARGETS = {"label_ids": np.float32}
+    HAS_TARGET_PER_LABEL = True
+    OUTPUTS = ("labels", "probabilities")
+    WEIGHT = ("wrong labels", "with the most wrong or missed labels")
 
     def _label(
         self,
@@ -362,6 +296,49 @@ class MultiLabel(LabelledTextTask):
     def label_names(self, example: MultiLabelExample) -> Iterable[str]:
         """Returns the labels."""
         return example.labels or ()
+
+    @staticmethod
+    def _targets(written: Sequence[Sequence[str]], labels: Sequence[str]) -> list[list[float]]:
+        return [[float(label in of_example) for label in labels] for of_example in written]
+
+    @staticmethod
+    def answer(
+        labels: Sequence[str], example: Any, outputs: Mapping[str, Any], i: int
+    ) -> dict[str, Any]:
+        """Returns the labels that apply, and the probability of each label."""
+        return {
+            "labels": [label.decode() for label in outputs["labels"][i] if label],
+            "probabilities": dict(zip(labels, outputs["probabilities"][i].tolist(), strict=True)),
+        }
+
+    @staticmethod
+    def truth_of(example: MultiLabelExample, labels: Sequence[str]) -> dict[str, list[Any]]:
+        """Returns 1 for each label that applies."""
+        return {"label_flags": [int(label in example.labels) for label in labels]}
+
+    @staticmethod
+    def recorded(model: Model, record: Record, outputs: Mapping[str, np.ndarray], i: int) -> Record:
+        """Returns the probabilities of all labels, and 1 for each label that is predicted."""
+        probabilities = outputs["probabilities"][i]
+        return {
+            "prediction": [", ".join(_decoded(outputs["labels"][i])).encode()],
+            "prediction_flags": (probabilities > THRESHOLD).astype(int).tolist(),
+            "probabilities": probabilities.tolist(),
+        }
+
+    @staticmethod
+    def check_record(record: Record, model: Model) -> None:
+        """Refuses probabilities that are not finite."""
+        check_finite(record, "probabilities", model)
+
+    @staticmethod
+    def mistake(record: Record, example: MultiLabelExample) -> Mistake:
+        """Returns a mistake whose weight is the number of wrong or missed labels."""
+        pairs = zip(record["label_flags"], record["prediction_flags"], strict=True)
+        wrong = sum(true != predicted for true, predicted in pairs)
+        predicted = record["prediction"][0].decode()
+        expected = ", ".join(example.labels)
+        return Mistake(text_of(example), expected or "–", predicted or "–", float(wrong))
 
 
 def _json_names(text: str) -> list[str] | None:

@@ -14,7 +14,6 @@ from beambert.pipelines.tasks import metrics
 from beambert.pipelines.tasks.kind import (
     ArrayOutcomes,
     Mistake,
-    PredictionRecords,
     Record,
     Slices,
     check_finite,
@@ -24,10 +23,8 @@ from beambert.pipelines.tasks.kind import (
 from beambert.pipelines.tasks.ranking import random_order_scores, relevance_scores, text_id
 from beambert.pipelines.tasks.saved_models import Model
 from beambert.pipelines.tasks.table_task import (
-    LabelAnswers,
     TableTask,
     TextExample,
-    TextInputs,
 )
 from beambert.pipelines.tasks.tables import BadRow
 from beambert.pipelines.tasks.task import (
@@ -44,29 +41,6 @@ def _is_number(text: str) -> bool:
         return math.isfinite(float(text))
     except ValueError:
         return False
-
-
-class NumberInputs(TextInputs):
-    """Inputs of a regression: texts or pairs of texts; the target is a number."""
-
-    TARGETS = {"label_ids": np.float32}
-
-    @staticmethod
-    def _targets(written: Sequence[str], labels: Sequence[str]) -> list[float]:
-        return [float(label) for label in written]
-
-
-class NumberAnswers(LabelAnswers):
-    """Answers of a regression: numbers for texts or pairs of texts."""
-
-    OUTPUTS = ("score",)
-
-    @staticmethod
-    def answer(
-        labels: Sequence[str], example: Any, outputs: Mapping[str, Any], i: int
-    ) -> dict[str, Any]:
-        """Returns the number."""
-        return {"score": float(outputs["score"][i])}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,13 +73,13 @@ class NumberOutcomes(ArrayOutcomes):
         return [(round(mean, 6), type(self)(self.labels, np.full(len(self), mean)))]
 
 
-class NumberRecords(PredictionRecords):
-    """Records of a regression."""
+class NumberKind(TableTask):
+    """A task whose answer is a number."""
 
     WEIGHT = ("difference", "whose prediction is furthest from the label")
 
     @staticmethod
-    def truth(example: TextExample, labels: Sequence[str]) -> dict[str, list[Any]]:
+    def truth_of(example: TextExample, labels: Sequence[str]) -> dict[str, list[Any]]:
         """Returns the number."""
         return {"number": [float(example.label)]}
 
@@ -122,14 +96,12 @@ class NumberRecords(PredictionRecords):
         return tuple(names[quarter] for quarter in quarters.tolist()), tuple(names.values())
 
     @staticmethod
-    def answer(
-        model: Model, record: Record, outputs: Mapping[str, np.ndarray], i: int
-    ) -> Mapping[str, Sequence[Any]]:
+    def recorded(model: Model, record: Record, outputs: Mapping[str, np.ndarray], i: int) -> Record:
         """Returns the number."""
         return {"score": [float(outputs["score"][i])]}
 
     @staticmethod
-    def check(record: Record, model: Model) -> None:
+    def check_record(record: Record, model: Model) -> None:
         """Refuses a score that is not finite."""
         check_finite(record, "score", model)
 
@@ -141,18 +113,16 @@ class NumberRecords(PredictionRecords):
 
 
 @dataclasses.dataclass(frozen=True)
-class Regression(TableTask):
+class Regression(NumberKind):
     """A task that asks for a number for a text or for a pair of texts."""
-
-    INPUTS = NumberInputs
-    ANSWERS = NumberAnswers
-    OUTCOMES = NumberOutcomes
-    RECORDS = NumberRecords
 
     kind: str = dataclasses.field(default=REGRESSION, init=False)
     metrics: tuple[str, ...] = ("pearson", "spearman")
 
     HAS_LABELS = False
+    TARGETS = {"label_ids": np.float32}
+    OUTCOMES = NumberOutcomes
+    OUTPUTS = ("score",)
 
     def _check_label(
         self, path: pathlib.Path, line: int, label: str, possible: Sequence[str] | None
@@ -163,6 +133,17 @@ class Regression(TableTask):
     def label_names(self, example: TextExample) -> Iterable[str]:
         """Returns nothing: numbers are not counted."""
         return ()
+
+    @staticmethod
+    def _targets(written: Sequence[str], labels: Sequence[str]) -> list[float]:
+        return [float(label) for label in written]
+
+    @staticmethod
+    def answer(
+        labels: Sequence[str], example: Any, outputs: Mapping[str, Any], i: int
+    ) -> dict[str, Any]:
+        """Returns the number."""
+        return {"score": float(outputs["score"][i])}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -204,25 +185,6 @@ class RelevanceOutcomes(ArrayOutcomes):
         return [("a random order", type(self)(*both, *both))]
 
 
-class RelevanceRecords(NumberRecords):
-    """Records of a reranking."""
-
-    @staticmethod
-    def truth(example: TextExample, labels: Sequence[str]) -> dict[str, list[Any]]:
-        """Returns the relevance, and the id of the query."""
-        return {"query_id": [text_id(example.text)], "number": [float(example.label)]}
-
-    @staticmethod
-    def label_slices(examples: Sequence[TextExample], labels: Sequence[str]) -> Slices | None:
-        """Returns None: a slice must have the candidates of a query together."""
-        return None
-
-    @staticmethod
-    def query(example: TextExample) -> str:
-        """Returns the query."""
-        return example.text
-
-
 @dataclasses.dataclass(frozen=True)
 class Rerank(Regression):
     """A task that asks how relevant a text is for another, of which a query has several.
@@ -232,7 +194,6 @@ class Rerank(Regression):
     """
 
     OUTCOMES = RelevanceOutcomes
-    RECORDS = RelevanceRecords
 
     kind: str = dataclasses.field(default=RERANK, init=False)
     metrics: tuple[str, ...] = ("ndcg_at_10", "mrr_at_10")
@@ -260,3 +221,18 @@ class Rerank(Regression):
         if labels and not any(labels):
             reason = f"has no relevant candidate, as no {self.label_column!r} is above 0"
             raise InputError(f"{path}: {reason}; add some")
+
+    @staticmethod
+    def truth_of(example: TextExample, labels: Sequence[str]) -> dict[str, list[Any]]:
+        """Returns the relevance, and the id of the query."""
+        return {"query_id": [text_id(example.text)], "number": [float(example.label)]}
+
+    @staticmethod
+    def label_slices(examples: Sequence[TextExample], labels: Sequence[str]) -> Slices | None:
+        """Returns None: a slice must have the candidates of a query together."""
+        return None
+
+    @staticmethod
+    def query(example: TextExample) -> str:
+        """Returns the query."""
+        return example.text

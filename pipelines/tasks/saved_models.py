@@ -4,7 +4,7 @@ import contextlib
 import dataclasses
 import pathlib
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from beambert import saved_models
@@ -58,13 +58,13 @@ def check_task(model: Model, name: str) -> None:
 
 
 def check_signature(
-    model: Model, answers: type, inputs: Iterable[str], name: str = "serving_default"
+    model: Model, outputs: Sequence[str], inputs: Iterable[str], name: str = "serving_default"
 ) -> None:
     """Refuses a SavedModel whose inputs or outputs are not those that a task needs.
 
     Args:
       model: the model.
-      answers: the `kind.Answers` of the task.
+      outputs: names of the outputs that the task needs.
       inputs: names of the inputs that the task provides.
       name: name of the signature.
 
@@ -73,8 +73,8 @@ def check_signature(
     """
     signature = saved_models.read_graph(str(model.path)).meta_graphs[0].signature_def[name]
     if model.vocabulary and name == "serving_default":
-        is_pair = {"text_b"} if model.training["is_pair"] and not answers.HAS_CHOICES else set()
-        if is_pair != set(inputs) & {"text_b"} and not answers.HAS_CHOICES:
+        is_pair = {"text_b"} if model.training["is_pair"] else set()
+        if "choices" not in inputs and is_pair != set(inputs) & {"text_b"}:
             raise InputError(
                 f"--model={model.path}: takes {'two texts' if is_pair else 'one text'} but the "
                 f"task gives {' and '.join(sorted(inputs))}; name a model that was fine-tuned on "
@@ -87,13 +87,13 @@ def check_signature(
             f"the task gives {' and '.join(sorted(inputs))}; name a model that was fine-tuned on "
             "this task"
         )
-    missing = set(answers.OUTPUTS) - set(signature.outputs)
+    missing = set(outputs) - set(signature.outputs)
     if missing:
         raise InputError(
             f"--model={model.path}: gives no {' and no '.join(sorted(missing))}; export it with "
             "`beambert finetune` or `beambert export`"
         )
-    if "probabilities" in answers.OUTPUTS:
+    if "probabilities" in outputs:
         dimensions = signature.outputs["probabilities"].tensor_shape.dim
         shape = [dimension.size for dimension in dimensions]
         if len(shape) != 2 or shape[1] not in (-1, len(model.labels)):

@@ -14,17 +14,12 @@ from beambert.errors import InputError
 from beambert.model_files import TRAINING_FILE
 from beambert.pipelines.tasks.kind import (
     PREDICTION,
-    Answers,
     ArrayOutcomes,
     Mistake,
-    ModelInputs,
-    PredictionRecords,
-    Predictor,
     Record,
     Row,
     Slices,
     column,
-    encode_record,
     excerpt,
 )
 from beambert.pipelines.tasks.saved_models import Model, check_signature, check_task, load
@@ -63,57 +58,6 @@ SPAN_ANSWER = ("start", "end", "score", "null_odds")
 _MOST_OF_CONTEXT, _BEFORE_ANSWER = 280, 120
 # Labels and predictions of questions if some have no answer.
 ANSWER, NO_ANSWER = "answer", "no answer"
-
-
-class SpanInputs(ModelInputs):
-    """Windows of questions and contexts; the target is the answer's place. A window is a record."""
-
-    TARGETS = {"start_positions": np.int32, "end_positions": np.int32}
-
-    def _build_tokenizer(
-        self, vocabulary: Vocabulary, do_lower_case: bool, max_seq_length: int
-    ) -> "OffsetTokenizer | SubwordOffsets":
-        self._parameters = WindowParameters.of_length(max_seq_length)
-        from beambert.pipelines.tokenizers.encoding import make_offset_tokenizer
-
-        return make_offset_tokenizer(vocabulary, do_lower_case)
-
-    def make(self, questions: Sequence[Question]) -> MadeInputs:
-        """Converts questions, at least one."""
-        windows = make_windows(questions, self._tokenizer, self._parameters)
-        pieces = self._tokenizer.tokenize_batch([question.question for question in questions])
-        is_cut = (pieces.lengths > self._parameters.max_query_length)[windows.question_index]
-        with_answer = int((windows.start_positions != NO_POSITION).sum())
-        return MadeInputs(
-            span_features(windows),
-            windows.question_index,
-            int(is_cut.sum()),
-            {"sequences_with_answer": with_answer},
-        )
-
-    @staticmethod
-    def greatest_target(labels: int, max_seq_length: int) -> int:
-        """Returns the last position of a sequence."""
-        return max_seq_length - 1
-
-
-class SpanAnswers(Answers):
-    """Answers to questions: parts of their contexts."""
-
-    OUTPUTS = ("start_logits", "end_logits")
-
-    @staticmethod
-    def example(texts: Sequence[str], choices: Sequence[str]) -> Question:
-        """Returns a question on a context."""
-        return Question("", texts[0], texts[1], (), False, "")
-
-    @staticmethod
-    def answer(
-        labels: Sequence[str], example: Any, outputs: Mapping[str, Any], i: int
-    ) -> dict[str, Any]:
-        """Returns the answer, its characters in the context and its score."""
-        names = [name for name in SPAN_ANSWER if name in outputs]
-        return {"answer": outputs["answer"][i].decode()} | {n: outputs[n][i].item() for n in names}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -157,142 +101,6 @@ class AnswerOutcomes(ArrayOutcomes):
         return [("no answer", type(self)(right, right, self.impossible, certain))]
 
 
-class SpanRecords(PredictionRecords):
-    """Records of questions; `SpanPredictor` makes and checks their answers."""
-
-    WEIGHT = (
-        "probability",
-        "with an answer that has no right word and that the model was surest of",
-    )
-
-    @staticmethod
-    def truth(example: Question, labels: Sequence[str]) -> dict[str, list[Any]]:
-        """Returns whether the context has no answer."""
-        return {"impossible": [int(example.is_impossible)]}
-
-    @staticmethod
-    def label_slices(examples: Sequence[Question], labels: Sequence[str]) -> Slices | None:
-        """Returns the slicing into questions with and without an answer; None if all have one."""
-        if not any(question.is_impossible for question in examples):
-            return None
-        values = tuple(NO_ANSWER if q.is_impossible else ANSWER for q in examples)
-        return values, (ANSWER, NO_ANSWER)
-
-    @staticmethod
-    def predictions(task: Task, labels: Sequence[str]) -> tuple[str, ...] | None:
-        """Returns "answer" and "no answer" if questions may have none; else None."""
-        return (ANSWER, NO_ANSWER) if task.allows_no_answer else None
-
-    @staticmethod
-    def mistake(record: Record, example: Question) -> Mistake:
-        """Returns a mistake whose weight is the probability of an answer without any right word."""
-        answers = dict.fromkeys(answer.text for answer in example.answers)
-        start = next((answer.start for answer in example.answers if answer.start is not None), 0)
-        context = excerpt(example.context, _MOST_OF_CONTEXT, max(start - _BEFORE_ANSWER, 0))
-        return Mistake(
-            f"{example.question}\n\n{context}",
-            "\n".join(answers) or "–",
-            record["answer"][0].decode() or "–",
-            0.0 if record["squad_f1"][0] else record["probability"][0],
-        )
-
-
-@dataclasses.dataclass(frozen=True)
-class _Loaded:
-    """The model and the tokenizer, which the threads of a worker process share."""
-
-    model: Any
-    tokenizer: "OffsetTokenizer | SubwordOffsets"
-
-
-class SpanPredictor(Predictor):
-    """Turns a batch of questions into serialized tf.Examples with the model's answers.
-
-    The threads of a worker process share one loaded model.
-    """
-
-    def __init__(self, model: Model, allows_no_answer: bool) -> None:
-        """Reads the model's vocabulary.
-
-        Args:
-          model: model in a folder that `beambert finetune` finished.
-          allows_no_answer: whether "no answer" is an answer (v2.0).
-
-        Raises:
-          InputError: training.json or the vocabulary is missing or does not belong to the model.
-        """
-        from apache_beam.utils import shared
-
-        self._model = model
-        self._allows_no_answer = allows_no_answer
-        self._vocabulary = _vocabulary(model)
-        self._shared = shared.Shared()
-
-    @classmethod
-    def of_task(cls, task: Task, model: Model) -> "SpanPredictor":
-        """Returns the predictor of a task."""
-        return cls(model, task.allows_no_answer)
-
-    @staticmethod
-    def check_model(task: Task, model: Model, example: Question) -> None:
-        """Refuses a model that gives no logits of windows, or was trained for another task.
-
-        Raises:
-          InputError: it is such a model.
-        """
-        check_signature(model, task.ANSWERS, ID_INPUTS, WINDOWS_SIGNATURE)
-        check_task(model, task.name)
-
-    @staticmethod
-    def official(
-        task: Task, examples: Sequence[Question], records: Sequence[Record]
-    ) -> tuple[dict[str, float], dict[str, str]]:
-        """Returns the metrics of SQuAD's official scorer and its input files by name."""
-        found = predictions_of(examples, records, task.allows_no_answer)
-        scores = score(examples, found.answers, task.allows_no_answer, found.null_odds or None)
-        return scores.metrics, found.files()
-
-    def __call__(self, rows: Sequence[Row]) -> list[bytes]:
-        """Returns one serialized tf.Example for each row."""
-        # Commands import this module for their --help, which must not load TensorFlow.
-        from beambert.pipelines.tasks.text_models import window_logits
-
-        loaded = self._shared.acquire(self._load)
-        length = self._model.training["max_seq_length"]
-        questions = [row.example for row in rows]
-        windows = make_windows(questions, loaded.tokenizer, WindowParameters.of_length(length))
-        logits = window_logits(loaded.model.signatures[WINDOWS_SIGNATURE], windows, length)
-        found = decode(questions, windows, *logits, self._allows_no_answer, DecodingParameters())
-        scores = score(questions, found.answers, self._allows_no_answer)
-        records = []
-        for i, row in enumerate(rows):
-            of_row = {"exact_match": [float(scores.exact[i])], "squad_f1": [float(scores.f1[i])]}
-            records.append({**row.record, **self._answer(row.example, found), **of_row})
-        return [encode_record(record) for record in records]
-
-    def _answer(self, question: Question, found: SquadPredictions) -> Record:
-        answer, n_best = found.answers[question.id], found.n_best[question.id]
-        probability = next(one["probability"] for one in n_best if one["text"] == answer)
-        record = {
-            "answer": [answer.encode()],
-            "probability": [probability],
-            "n_best": [json.dumps(n_best).encode()],
-        }
-        if self._allows_no_answer:
-            given = ANSWER if answer else NO_ANSWER
-            record |= {
-                "null_odds": [found.null_odds[question.id]],
-                PREDICTION: [given.encode()],
-            }
-        return record
-
-    def _load(self) -> _Loaded:
-        from beambert.pipelines.tokenizers.encoding import make_offset_tokenizer
-
-        tokenizer = make_offset_tokenizer(self._vocabulary, self._model.training["do_lower_case"])
-        return _Loaded(load(self._model), tokenizer)
-
-
 def predictions_of(
     questions: Sequence[Question], records: Sequence[Record], allows_no_answer: bool
 ) -> SquadPredictions:
@@ -308,28 +116,6 @@ def predictions_of(
     )
 
 
-def _vocabulary(model: Model) -> Vocabulary:
-    """Returns the vocabulary or tokenizer next to a model.
-
-    Raises:
-      InputError: there is none, or it is not that of the model.
-    """
-    folder = str(model.path.parent)
-    is_there = any(os.path.isfile(f"{folder}/{name}") for name in (VOCABULARY_FILE, TOKENIZER_FILE))
-    if not model.training or not is_there:
-        raise InputError(
-            f"--model={model.path}: has no {TRAINING_FILE} and {VOCABULARY_FILE} next to it; "
-            "name a folder that `beambert finetune` finished"
-        )
-    vocabulary = read_beside(folder, "", _read, os.path.exists)
-    if vocabulary.sha256 != model.training["vocabulary_sha256"]:
-        raise InputError(
-            f"{vocabulary.name}: not the {vocabulary.WHAT} that the model was trained with; put "
-            "that one there"
-        )
-    return vocabulary
-
-
 def _read(path: str, flag: str) -> bytes:
     return pathlib.Path(path).read_bytes()
 
@@ -338,17 +124,19 @@ def _read(path: str, flag: str) -> bytes:
 class Span(Task):
     """A task that asks where in its context a question is answered."""
 
-    INPUTS = SpanInputs
-    ANSWERS = SpanAnswers
     OUTCOMES = AnswerOutcomes
-    RECORDS = SpanRecords
-    PREDICTOR = SpanPredictor
 
     kind: str = dataclasses.field(default=SPAN, init=False)
     metrics: tuple[str, ...] = ("squad_f1", "exact_match")
 
     ENDINGS = (".json",)
     HAS_LABELS = False
+    TARGETS = {"start_positions": np.int32, "end_positions": np.int32}
+    OUTPUTS = ("start_logits", "end_logits")
+    WEIGHT = (
+        "probability",
+        "with an answer that has no right word and that the model was surest of",
+    )
 
     def read(
         self, path: pathlib.Path, is_labelled: bool, labels: Sequence[str] | None
@@ -372,3 +160,158 @@ class Span(Task):
     def default_length(self, trained_length: int | None = None) -> int:
         """Returns the default of run_squad.py."""
         return DEFAULT_SPAN_LENGTH
+
+    @staticmethod
+    def make_tokenizer(
+        vocabulary: Vocabulary, do_lower_case: bool, max_seq_length: int
+    ) -> tuple["OffsetTokenizer | SubwordOffsets", WindowParameters]:
+        """Returns the tokenizer, and how contexts are divided into windows."""
+        from beambert.pipelines.tokenizers.encoding import make_offset_tokenizer
+
+        tokenizer = make_offset_tokenizer(vocabulary, do_lower_case)
+        return tokenizer, WindowParameters.of_length(max_seq_length)
+
+    @classmethod
+    def make(
+        cls, examples: Sequence[Question], labels: Sequence[str], tokenizer: Any
+    ) -> MadeInputs:
+        """Converts questions, at least one; each window is a record, its target the answer."""
+        tokenizer, parameters = tokenizer
+        windows = make_windows(examples, tokenizer, parameters)
+        pieces = tokenizer.tokenize_batch([question.question for question in examples])
+        is_cut = (pieces.lengths > parameters.max_query_length)[windows.question_index]
+        with_answer = int((windows.start_positions != NO_POSITION).sum())
+        return MadeInputs(
+            span_features(windows),
+            windows.question_index,
+            int(is_cut.sum()),
+            {"sequences_with_answer": with_answer},
+        )
+
+    @staticmethod
+    def greatest_target(labels: int, max_seq_length: int) -> int:
+        """Returns the last position of a sequence."""
+        return max_seq_length - 1
+
+    @staticmethod
+    def unlabelled(texts: Sequence[str], choices: Sequence[str]) -> Question:
+        """Returns a question on a context."""
+        return Question("", texts[0], texts[1], (), False, "")
+
+    @staticmethod
+    def answer(
+        labels: Sequence[str], example: Any, outputs: Mapping[str, Any], i: int
+    ) -> dict[str, Any]:
+        """Returns the answer, its characters in the context and its score."""
+        names = [name for name in SPAN_ANSWER if name in outputs]
+        return {"answer": outputs["answer"][i].decode()} | {n: outputs[n][i].item() for n in names}
+
+    @staticmethod
+    def truth_of(example: Question, labels: Sequence[str]) -> dict[str, list[Any]]:
+        """Returns whether the context has no answer."""
+        return {"impossible": [int(example.is_impossible)]}
+
+    @staticmethod
+    def label_slices(examples: Sequence[Question], labels: Sequence[str]) -> Slices | None:
+        """Returns the slicing into questions with and without an answer; None if all have one."""
+        if not any(question.is_impossible for question in examples):
+            return None
+        values = tuple(NO_ANSWER if q.is_impossible else ANSWER for q in examples)
+        return values, (ANSWER, NO_ANSWER)
+
+    def predictions(self, labels: Sequence[str]) -> tuple[str, ...] | None:
+        """Returns "answer" and "no answer" if questions may have none; else None."""
+        return (ANSWER, NO_ANSWER) if self.allows_no_answer else None
+
+    @staticmethod
+    def mistake(record: Record, example: Question) -> Mistake:
+        """Returns a mistake whose weight is the probability of an answer without any right word."""
+        answers = dict.fromkeys(answer.text for answer in example.answers)
+        start = next((answer.start for answer in example.answers if answer.start is not None), 0)
+        context = excerpt(example.context, _MOST_OF_CONTEXT, max(start - _BEFORE_ANSWER, 0))
+        return Mistake(
+            f"{example.question}\n\n{context}",
+            "\n".join(answers) or "–",
+            record["answer"][0].decode() or "–",
+            0.0 if record["squad_f1"][0] else record["probability"][0],
+        )
+
+    def check_model(self, model: Model, example: Question) -> None:
+        """Refuses a model that gives no logits of windows, or was trained for another task.
+
+        Raises:
+          InputError: it is such a model.
+        """
+        check_signature(model, self.OUTPUTS, ID_INPUTS, WINDOWS_SIGNATURE)
+        check_task(model, self.name)
+
+    def official(
+        self, examples: Sequence[Question], records: Sequence[Record]
+    ) -> tuple[dict[str, float], dict[str, str]]:
+        """Returns the metrics of SQuAD's official scorer and its input files by name."""
+        found = predictions_of(examples, records, self.allows_no_answer)
+        scores = score(examples, found.answers, self.allows_no_answer, found.null_odds or None)
+        return scores.metrics, found.files()
+
+    def predict(self, model: Model, loaded: Any, rows: Sequence[Row]) -> list[Record]:
+        """Returns the features of the records that hold the answers to questions."""
+        # Commands import this module for their --help, which must not load TensorFlow.
+        from beambert.pipelines.tasks.text_models import window_logits
+
+        loaded_model, tokenizer = loaded
+        length = model.training["max_seq_length"]
+        questions = [row.example for row in rows]
+        windows = make_windows(questions, tokenizer, WindowParameters.of_length(length))
+        logits = window_logits(loaded_model.signatures[WINDOWS_SIGNATURE], windows, length)
+        found = decode(questions, windows, *logits, self.allows_no_answer, DecodingParameters())
+        scores = score(questions, found.answers, self.allows_no_answer)
+        records = []
+        for i, row in enumerate(rows):
+            of_row = {"exact_match": [float(scores.exact[i])], "squad_f1": [float(scores.f1[i])]}
+            records.append({**self._answer(row.example, found), **of_row})
+        return records
+
+    def _answer(self, question: Question, found: SquadPredictions) -> Record:
+        answer, n_best = found.answers[question.id], found.n_best[question.id]
+        probability = next(one["probability"] for one in n_best if one["text"] == answer)
+        record = {
+            "answer": [answer.encode()],
+            "probability": [probability],
+            "n_best": [json.dumps(n_best).encode()],
+        }
+        if self.allows_no_answer:
+            given = ANSWER if answer else NO_ANSWER
+            record |= {
+                "null_odds": [found.null_odds[question.id]],
+                PREDICTION: [given.encode()],
+            }
+        return record
+
+    def vocabulary_of(self, model: Model) -> Vocabulary:
+        """Returns the vocabulary or tokenizer next to a model.
+
+        Raises:
+          InputError: there is none, or it is not that of the model.
+        """
+        folder = str(model.path.parent)
+        is_there = any(
+            os.path.isfile(f"{folder}/{name}") for name in (VOCABULARY_FILE, TOKENIZER_FILE)
+        )
+        if not model.training or not is_there:
+            raise InputError(
+                f"--model={model.path}: has no {TRAINING_FILE} and {VOCABULARY_FILE} next to it; "
+                "name a folder that `beambert finetune` finished"
+            )
+        vocabulary = read_beside(folder, "", _read, os.path.exists)
+        if vocabulary.sha256 != model.training["vocabulary_sha256"]:
+            raise InputError(
+                f"{vocabulary.name}: not the {vocabulary.WHAT} that the model was trained with; "
+                "put that one there"
+            )
+        return vocabulary
+
+    def load(self, model: Model, vocabulary: Vocabulary) -> tuple[Any, Any]:
+        """Loads a SavedModel and its tokenizer."""
+        from beambert.pipelines.tokenizers.encoding import make_offset_tokenizer
+
+        return load(model), make_offset_tokenizer(vocabulary, model.training["do_lower_case"])

@@ -10,7 +10,6 @@ import numpy as np
 
 from beambert.errors import InputError
 from beambert.pipelines.tasks import tables
-from beambert.pipelines.tasks.kind import Answers, ExampleInputs, Predictor
 from beambert.pipelines.tasks.tables import BadRow
 from beambert.pipelines.tasks.task import (
     ExampleFile,
@@ -52,67 +51,13 @@ class TextExample:
         return {"text": self.text} | ({} if self.text_b is None else {"text_b": self.text_b})
 
 
-class TextInputs(ExampleInputs):
-    """Inputs of a classification: texts or pairs of texts; the target is the index of the label."""
-
-    TARGETS = {"label_ids": np.int32}
-
-    @classmethod
-    def features(
-        cls, examples: Sequence[Any], labels: Sequence[str], text_features: "TextFeatures"
-    ) -> TaskFeatures:
-        """See `make_features`."""
-        texts, others, choices = cls._columns(examples)
-        columns = [texts] if others[0] is None else [texts, others]
-        from beambert.pipelines.tasks.texts import converted, without_padding
-
-        batches = list(converted(text_features, columns))
-        targets = {}
-        if examples[0].truth is not None:
-            found = cls._targets([example.truth for example in examples], labels)
-            targets = {name: np.array(found, dtype) for name, dtype in cls.TARGETS.items()}
-        return TaskFeatures(*without_padding(batches), targets, {}, choices)
-
-    @staticmethod
-    def _columns(examples: Sequence[Any]) -> tuple[list[str], list[str | None], int]:
-        """Returns the first and second texts of all sequences, and the sequences per example."""
-        return [example.text for example in examples], [e.text_b for e in examples], 1
-
-    @staticmethod
-    def _targets(written: Sequence[str], labels: Sequence[str]) -> list[float]:
-        index = {label: i for i, label in enumerate(labels)}
-        return [index[label] for label in written]
-
-
-class LabelAnswers(Answers):
-    """Answers of a classification: labels of texts or pairs of texts."""
-
-    OUTPUTS = ("label", "probabilities")
-
-    @staticmethod
-    def example(texts: Sequence[str], choices: Sequence[str]) -> TextExample:
-        """Returns a text or a pair."""
-        return TextExample(texts[0], texts[1] if len(texts) > 1 else None, None, {})
-
-    @staticmethod
-    def answer(
-        labels: Sequence[str], example: Any, outputs: Mapping[str, Any], i: int
-    ) -> dict[str, Any]:
-        """Returns the likeliest label, and the probability of each label."""
-        probabilities = outputs["probabilities"][i].tolist()
-        return {
-            "label": outputs["label"][i].decode(),
-            "probabilities": dict(zip(labels, probabilities, strict=True)),
-        }
-
-
 class TableTask(Task):
     """A task whose examples are the rows of tables."""
 
-    PREDICTOR = Predictor
-
     ENDINGS = tables.ENDINGS
     COLUMN_FLAGS = TABLE_FLAGS
+    TARGETS = {"label_ids": np.int32}
+    OUTPUTS = ("label", "probabilities")
 
     def read(
         self, path: pathlib.Path, is_labelled: bool, labels: Sequence[str] | None
@@ -218,6 +163,54 @@ class TableTask(Task):
     def label_names(self, example: Any) -> Iterable[str]:
         """Returns the label."""
         return () if example.label is None else (example.label,)
+
+    @classmethod
+    def features(
+        cls, examples: Sequence[Any], labels: Sequence[str], text_features: "TextFeatures"
+    ) -> TaskFeatures:
+        """See `Task.features`."""
+        texts, others, choices = cls._columns(examples)
+        columns = [texts] if others[0] is None else [texts, others]
+        targets = {}
+        if examples[0].truth is not None:
+            found = cls._targets([example.truth for example in examples], labels)
+            targets = {name: np.array(found, dtype) for name, dtype in cls.TARGETS.items()}
+        return TaskFeatures(*tokens_of(text_features, columns), targets, {}, choices)
+
+    @staticmethod
+    def _columns(examples: Sequence[Any]) -> tuple[list[str], list[str | None], int]:
+        """Returns the first and second texts of all sequences, and the sequences per example."""
+        return [example.text for example in examples], [e.text_b for e in examples], 1
+
+    @staticmethod
+    def _targets(written: Sequence[str], labels: Sequence[str]) -> list[float]:
+        index = {label: i for i, label in enumerate(labels)}
+        return [index[label] for label in written]
+
+    @staticmethod
+    def unlabelled(texts: Sequence[str], choices: Sequence[str]) -> TextExample:
+        """Returns a text or a pair."""
+        return TextExample(texts[0], texts[1] if len(texts) > 1 else None, None, {})
+
+    @staticmethod
+    def answer(
+        labels: Sequence[str], example: Any, outputs: Mapping[str, Any], i: int
+    ) -> dict[str, Any]:
+        """Returns the likeliest label, and the probability of each label."""
+        probabilities = outputs["probabilities"][i].tolist()
+        return {
+            "label": outputs["label"][i].decode(),
+            "probabilities": dict(zip(labels, probabilities, strict=True)),
+        }
+
+
+def tokens_of(
+    text_features: "TextFeatures", columns: Sequence[Sequence[str]]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Returns ids, segments and lengths of columns of texts, see `texts.without_padding`."""
+    from beambert.pipelines.tasks.texts import converted, without_padding  # it imports TensorFlow
+
+    return without_padding(list(converted(text_features, columns)))
 
 
 def parted(found: Iterable[Any]) -> ExampleFile:

@@ -14,12 +14,8 @@ from beambert.errors import InputError
 from beambert.pipelines.corpus.encodings import DEFAULT_ENCODING
 from beambert.pipelines.tasks import tables
 from beambert.pipelines.tasks.kind import (
-    Answers,
-    ExampleInputs,
     Mistake,
     Outcomes,
-    PredictionRecords,
-    Predictor,
     Record,
 )
 from beambert.pipelines.tasks.saved_models import Model
@@ -326,61 +322,6 @@ def entity_scores(
     return scores_of_counts(add_counts(count_entities(true, found) for true, found in pairs))
 
 
-class TagInputs(ExampleInputs):
-    """Inputs of a tagging: sentences; the target of a word's first piece is its tag."""
-
-    TOKEN_TARGETS = ("label_ids",)
-
-    @classmethod
-    def features(
-        cls, examples: Sequence[Any], labels: Sequence[str], text_features: "TextFeatures"
-    ) -> TaskFeatures:
-        """See `make_features`."""
-        index = {label: i for i, label in enumerate(labels)}
-        from beambert.pipelines.tasks.texts import (
-            SEQUENCES_AT_A_TIME,
-            first_pieces,
-            without_padding,
-        )
-
-        batches, label_ids = [], []
-        for number, (features, pieces) in enumerate(first_pieces(examples, text_features)):
-            some = examples[number * SEQUENCES_AT_A_TIME :][: len(pieces)]
-            batches.append(features)
-            found = np.full_like(features["input_ids"], NO_LABEL)
-            rows, words = np.nonzero(pieces > 0)
-            if some[0].tags is not None:
-                tags = [index[some[row].tags[word]] for row, word in zip(rows, words, strict=True)]
-                found[rows, pieces[rows, words]] = tags
-            label_ids.append(found[features["input_mask"] > 0])
-        targets = {"label_ids": np.concatenate(label_ids)} if examples[0].tags is not None else {}
-        return TaskFeatures(*without_padding(batches), {}, targets)
-
-
-class TagAnswers(Answers):
-    """Answers of a tagging: a tag for each word."""
-
-    OUTPUTS = ("tags",)
-
-    @staticmethod
-    def text_columns(training: Mapping[str, Any]) -> list[str]:
-        """Returns the column of the sentence."""
-        return ["text"]
-
-    @staticmethod
-    def example(texts: Sequence[str], choices: Sequence[str]) -> TaggedExample:
-        """Returns the words of a text."""
-        return TaggedExample(tuple(texts[0].split()), None)
-
-    @staticmethod
-    def answer(
-        labels: Sequence[str], example: Any, outputs: Mapping[str, Any], i: int
-    ) -> dict[str, Any]:
-        """Returns the words and the tag of each."""
-        tags = [tag.decode() for tag in outputs["tags"][i] if tag]
-        return {"words": list(example.words), "tags": tags}
-
-
 @dataclasses.dataclass(frozen=True)
 class TagOutcomes(Outcomes):
     """The outcomes of a tagging.
@@ -461,50 +402,6 @@ def _text(value: bytes | str) -> str:
     return value.decode() if isinstance(value, bytes) else value
 
 
-class TagRecords(PredictionRecords):
-    """Records of a tagging."""
-
-    WEIGHT = ("wrong entities", "with the most wrong or missed entities")
-
-    @staticmethod
-    def truth(example: TaggedExample, labels: Sequence[str]) -> dict[str, list[Any]]:
-        """Returns the tags."""
-        return {"tags": [tag.encode() for tag in example.tags]}
-
-    @staticmethod
-    def answer(
-        model: Model, record: Record, outputs: Mapping[str, np.ndarray], i: int
-    ) -> Mapping[str, Sequence[Any]]:
-        """Returns the tags of the words."""
-        return {"predicted_tags": outputs["tags"][i][: len(record["tags"])].tolist()}
-
-    @staticmethod
-    def check(record: Record, model: Model) -> None:
-        """Refuses tags that labels.txt lacks, and more or fewer tags than words."""
-        tags = [tag.decode(errors="replace") for tag in record["predicted_tags"]]
-        unknown = [tag for tag in tags if tag not in model.labels]
-        if unknown or len(tags) != len(record["tags"]):
-            raise InputError(
-                f"--model={model.path}: gives {unknown[0]!r}, which is not in labels.txt; put the "
-                "model's own labels.txt next to it"
-                if unknown
-                else f"--model={model.path}: gives {len(tags)} tags for {len(record['tags'])} "
-                "words; export the model again"
-            )
-
-    @staticmethod
-    def mistake(record: Record, example: TaggedExample) -> Mistake:
-        """Returns a mistake whose weight is the number of wrong or missed entities."""
-        predicted = [tag.decode() for tag in record["predicted_tags"]]
-        wrong = set(entities(example.tags)) ^ set(entities(predicted))
-        return Mistake(
-            " ".join(example.words),
-            _named(example.words, example.tags),
-            _named(example.words, predicted),
-            float(len(wrong)),
-        )
-
-
 def _named(words: Sequence[str], tags: Sequence[str]) -> str:
     found = entities(tags)
     return "\n".join(f"{' '.join(words[one.start : one.end])} ({one.type})" for one in found) or "–"
@@ -529,11 +426,7 @@ def usual_tag(tags: Iterable[str]) -> str:
 class Tagging(Task):
     """A task that asks for the label of each word of a sentence."""
 
-    INPUTS = TagInputs
-    ANSWERS = TagAnswers
     OUTCOMES = TagOutcomes
-    RECORDS = TagRecords
-    PREDICTOR = Predictor
     ANSWERS_FROM_TRAIN = True
 
     kind: str = dataclasses.field(default=TAGGING, init=False)
@@ -541,6 +434,9 @@ class Tagging(Task):
 
     ENDINGS = (*WORDS_ENDINGS, ".txt", ".tsv")
     COLUMN_FLAGS = frozenset({"labels"})
+    TOKEN_TARGETS = ("label_ids",)
+    OUTPUTS = ("tags",)
+    WEIGHT = ("errors", "with the most wrong or missed entities, or wrong tags of other kinds")
 
     def read(
         self, path: pathlib.Path, is_labelled: bool, labels: Sequence[str] | None
@@ -595,3 +491,87 @@ class Tagging(Task):
             for example in examples
         ]
         return {USUAL_TAGS: TagOutcomes.of_records(records)}
+
+    @classmethod
+    def features(
+        cls, examples: Sequence[Any], labels: Sequence[str], text_features: "TextFeatures"
+    ) -> TaskFeatures:
+        """See `Task.features`."""
+        from beambert.pipelines.tasks.texts import (
+            SEQUENCES_AT_A_TIME,
+            first_pieces,
+            without_padding,
+        )
+
+        index = {label: i for i, label in enumerate(labels)}
+        batches, label_ids = [], []
+        for number, (features, pieces) in enumerate(first_pieces(examples, text_features)):
+            some = examples[number * SEQUENCES_AT_A_TIME :][: len(pieces)]
+            batches.append(features)
+            found = np.full_like(features["input_ids"], NO_LABEL)
+            rows, words = np.nonzero(pieces > 0)
+            if some[0].tags is not None:
+                tags = [index[some[row].tags[word]] for row, word in zip(rows, words, strict=True)]
+                found[rows, pieces[rows, words]] = tags
+            label_ids.append(found[features["input_mask"] > 0])
+        targets = {"label_ids": np.concatenate(label_ids)} if examples[0].tags is not None else {}
+        return TaskFeatures(*without_padding(batches), {}, targets)
+
+    @staticmethod
+    def text_columns_of(training: Mapping[str, Any]) -> list[str]:
+        """Returns the column of the sentence."""
+        return ["text"]
+
+    @staticmethod
+    def unlabelled(texts: Sequence[str], choices: Sequence[str]) -> TaggedExample:
+        """Returns the words of a text."""
+        return TaggedExample(tuple(texts[0].split()), None)
+
+    @staticmethod
+    def answer(
+        labels: Sequence[str], example: Any, outputs: Mapping[str, Any], i: int
+    ) -> dict[str, Any]:
+        """Returns the words and the tag of each."""
+        tags = [tag.decode() for tag in outputs["tags"][i] if tag]
+        return {"words": list(example.words), "tags": tags}
+
+    @staticmethod
+    def truth_of(example: TaggedExample, labels: Sequence[str]) -> dict[str, list[Any]]:
+        """Returns the tags."""
+        return {"tags": [tag.encode() for tag in example.tags]}
+
+    @staticmethod
+    def recorded(model: Model, record: Record, outputs: Mapping[str, np.ndarray], i: int) -> Record:
+        """Returns the tags of the words."""
+        return {"predicted_tags": outputs["tags"][i][: len(record["tags"])].tolist()}
+
+    @staticmethod
+    def check_record(record: Record, model: Model) -> None:
+        """Refuses tags that labels.txt lacks, and more or fewer tags than words."""
+        tags = [tag.decode(errors="replace") for tag in record["predicted_tags"]]
+        unknown = [tag for tag in tags if tag not in model.labels]
+        if unknown or len(tags) != len(record["tags"]):
+            raise InputError(
+                f"--model={model.path}: gives {unknown[0]!r}, which is not in labels.txt; put the "
+                "model's own labels.txt next to it"
+                if unknown
+                else f"--model={model.path}: gives {len(tags)} tags for {len(record['tags'])} "
+                "words; export the model again"
+            )
+
+    @staticmethod
+    def mistake(record: Record, example: TaggedExample) -> Mistake:
+        """Returns a mistake whose weight is the number of wrong or missed entities.
+
+        If a tag is none of O, B-type and I-type, it is the number of wrong tags.
+        """
+        words, tags = example.words, example.tags
+        predicted = [tag.decode() for tag in record["predicted_tags"]]
+        if all(map(is_entity_tag, (*tags, *predicted))):
+            wrong = set(entities(tags)) ^ set(entities(predicted))
+            shown = [_named(words, tags), _named(words, predicted)]
+        else:
+            triples = zip(words, tags, predicted, strict=True)
+            wrong = [triple for triple in triples if triple[1] != triple[2]]
+            shown = ["\n".join(f"{triple[0]} ({triple[i]})" for triple in wrong) for i in (1, 2)]
+        return Mistake(" ".join(words), *shown, float(len(wrong)))

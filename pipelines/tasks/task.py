@@ -1,14 +1,21 @@
-"""The base class of all kinds of tasks."""
+"""What a task declares, and what a kind of task defines: a subclass of `Task`."""
 
 import abc
 import dataclasses
 import pathlib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from beambert.pipelines.tasks.kind import PREDICTIONS_FOLDER, Mistake, Outcomes, Record, Row, Slices
+from beambert.pipelines.tasks.saved_models import Model, check_signature, load
 from beambert.pipelines.tasks.tables import BadRow
+from beambert.pipelines.tokenizers.vocabulary import Vocabulary
+from beambert.saved_models import call_on_texts
+
+if TYPE_CHECKING:
+    from beambert.pipelines.tasks.texts import TextFeatures
 
 # The kinds of tasks. They ask for a label of a text or a pair; for any number of labels of it; a
 # number; one of several endings; a label of each word; the place of an answer in a text; vectors
@@ -114,11 +121,12 @@ class ExampleFile:
 class Task(abc.ABC):
     """The files, columns, labels and metrics of a task.
 
-    Each kind of task is a subclass in `kinds`.
+    Each kind of task is a subclass, which reads files, makes model inputs of examples and answers
+    of outputs, and scores them.
 
     Attributes:
       name: name of the task, the value of `--task=`.
-      kind: name of its kind, a key of `kinds.KINDS`.
+      kind: name of its kind, a key of `declarations.KINDS`.
       files: split -> file name, or the names that the file may have. A name without an ending
         stands for that name with any ending of the kind.
       text_columns: column of the text and, for a pair, that of the second text. In a choice the
@@ -138,14 +146,21 @@ class Task(abc.ABC):
       title: name of the task in the files for GLUE's leaderboard; None for other tasks.
     """
 
-    # The parts of the kind, see `tasks.kind`: how its examples become model inputs, the inputs and
-    # outputs of its SavedModels, the scores of an evaluation, its prediction records, and what
-    # computes these.
-    INPUTS: ClassVar[type]
-    ANSWERS: ClassVar[type]
-    OUTCOMES: ClassVar[type]
-    RECORDS: ClassVar[type]
-    PREDICTOR: ClassVar[type]
+    # Names and types of the targets that an example has one of, and the names of those that each
+    # token has one of.
+    TARGETS: ClassVar[Mapping[str, type]] = {}
+    TOKEN_TARGETS: ClassVar[tuple[str, ...]] = ()
+    # Whether an example has several sequences, and a target a value for each label or sequence.
+    HAS_CHOICES: ClassVar[bool] = False
+    HAS_TARGET_PER_LABEL: ClassVar[bool] = False
+    # Outputs of a SavedModel that an evaluation needs.
+    OUTPUTS: ClassVar[tuple[str, ...]]
+    # How an evaluation scores the records of predictions.
+    OUTCOMES: ClassVar[type[Outcomes]]
+    # Name of the weight of a mistake, and a description of the mistakes that are shown.
+    WEIGHT: ClassVar[tuple[str, str]]
+    # Folder that Beam writes predictions to; another one if `completed` adds to them.
+    FOLDER: ClassVar[str] = PREDICTIONS_FOLDER
     # Whether `answers_of_train` answers without a model.
     ANSWERS_FROM_TRAIN: ClassVar[bool] = False
     # Endings that a file may have if the task does not declare one.
@@ -262,6 +277,164 @@ class Task(abc.ABC):
           trained_length: greatest length of the pre-training; None if it is not known.
         """
         return trained_length or DEFAULT_LENGTH
+
+    @staticmethod
+    def make_tokenizer(vocabulary: Vocabulary, do_lower_case: bool, max_seq_length: int) -> Any:
+        """Returns the tokenizer that `make` takes.
+
+        Args:
+          vocabulary: vocabulary of the ids.
+          do_lower_case: whether text is lower-cased and loses its accents.
+          max_seq_length: greatest number of tokens in a sequence.
+        """
+        from beambert.pipelines.tasks.texts import TextFeatures  # it imports TensorFlow
+
+        return TextFeatures(vocabulary, do_lower_case, max_seq_length)
+
+    @classmethod
+    def make(cls, examples: Sequence[Any], labels: Sequence[str], tokenizer: Any) -> MadeInputs:
+        """Converts examples, at least one, to model inputs and targets, with counts."""
+        features = cls.features(examples, labels, tokenizer)
+        lost = cls.count_cut(examples, labels, tokenizer, features)
+        return MadeInputs(features, np.arange(len(features)), lost)
+
+    @classmethod
+    def features(
+        cls, examples: Sequence[Any], labels: Sequence[str], text_features: "TextFeatures"
+    ) -> TaskFeatures:
+        """Converts examples; examples without labels get no targets. A span has only `make`.
+
+        Args:
+          examples: at least one example.
+          labels: labels in index order.
+          text_features: converter of texts to inputs.
+        """
+        raise NotImplementedError
+
+    @classmethod
+    def count_cut(
+        cls,
+        examples: Sequence[Any],
+        labels: Sequence[str],
+        text_features: "TextFeatures",
+        features: TaskFeatures,
+    ) -> int:
+        """Returns the number of sequences that lost tokens: those that more room would lengthen.
+
+        Args:
+          examples, labels, text_features: the arguments of `features`.
+          features: its result.
+        """
+        from beambert.pipelines.tasks.texts import longer
+
+        length = text_features.longest
+        full = np.flatnonzero(features.example_lengths == length)
+        if not len(full):
+            return 0
+        some = [examples[index] for index in full]
+        found = cls.features(some, labels, longer(text_features))
+        return int((found.lengths > length).sum())
+
+    @staticmethod
+    def greatest_target(labels: int, max_seq_length: int) -> int:
+        """Returns the greatest integer that a target may be."""
+        return labels - 1
+
+    @staticmethod
+    def text_columns_of(training: Mapping[str, Any]) -> list[str]:
+        """Returns the text columns that a model was trained on, from its training.json."""
+        return training["columns"]["text_columns"][: 1 + training["is_pair"]]
+
+    @staticmethod
+    def choice_columns_of(training: Mapping[str, Any]) -> list[str]:
+        """Returns the columns of the endings; empty for kinds without endings."""
+        return []
+
+    @staticmethod
+    @abc.abstractmethod
+    def unlabelled(texts: Sequence[str], choices: Sequence[str]) -> Any:
+        """Returns the example of one or two texts and, for a choice, their endings."""
+
+    @staticmethod
+    @abc.abstractmethod
+    def answer(
+        labels: Sequence[str], example: Any, outputs: Mapping[str, Any], i: int
+    ) -> dict[str, Any]:
+        """Returns row i of a SavedModel's outputs, for the example, in plain types."""
+
+    def check_model(self, model: Model, example: Any) -> None:
+        """Raises InputError unless the model has the inputs and outputs that an example needs."""
+        check_signature(model, self.OUTPUTS, example.texts())
+
+    def vocabulary_of(self, model: Model) -> Vocabulary | None:
+        """Returns the vocabulary that `load` needs besides the model."""
+        return None
+
+    def load(self, model: Model, vocabulary: Vocabulary | None) -> Any:
+        """Loads a SavedModel for `predict`."""
+        return load(model)
+
+    def predict(self, model: Model, loaded: Any, rows: Sequence[Row]) -> list[Record]:
+        """Returns the features of the records that hold the predictions for rows."""
+        outputs = call_on_texts(loaded, [row.example.texts() for row in rows])
+        return [self.recorded(model, row.record, outputs, i) for i, row in enumerate(rows)]
+
+    def completed(
+        self, model: Model, rows: Sequence[Row], records: Sequence[Record]
+    ) -> Sequence[Record]:
+        """Returns the records of all rows with what only all of them together tell."""
+        return records
+
+    def official(
+        self, examples: Sequence[Any], records: Sequence[Record]
+    ) -> tuple[dict[str, float], dict[str, str]] | None:
+        """Returns the metrics of the official scorer and its input files; None without one."""
+        return None
+
+    @staticmethod
+    @abc.abstractmethod
+    def truth_of(example: Any, labels: Sequence[str]) -> dict[str, list[Any]]:
+        """Returns the features of a record that hold the truth of an example."""
+
+    @staticmethod
+    def label_slices(examples: Sequence[Any], labels: Sequence[str]) -> Slices | None:
+        """Returns the slicing by label; None for kinds without one."""
+        return None
+
+    @staticmethod
+    def query(example: Any) -> str | None:
+        """Returns the query, whose candidates a slice has together; None for kinds without one."""
+        return None
+
+    def predictions(self, labels: Sequence[str]) -> tuple[str, ...] | None:
+        """Returns the values of the slicing by prediction; None for kinds without one."""
+        return None
+
+    @staticmethod
+    def recorded(model: Model, record: Record, outputs: Mapping[str, np.ndarray], i: int) -> Record:
+        """Returns the features of a record that hold row i of a SavedModel's outputs.
+
+        Args:
+          model: the SavedModel.
+          record: features of the example.
+          outputs: outputs of the model for a batch.
+          i: index of the row in the batch.
+        """
+        raise NotImplementedError
+
+    @staticmethod  # noqa: B027  (spans are checked when they are decoded)
+    def check_record(record: Record, model: Model) -> None:
+        """Raises InputError for an invalid answer; the message names the model."""
+
+    @classmethod
+    @abc.abstractmethod
+    def mistake(cls, record: Record, example: Any) -> Mistake:
+        """Returns the mistake of an answer; its weight is 0 if the answer is right."""
+
+    @classmethod
+    def mistakes(cls, records: Sequence[Record], examples: Sequence[Any]) -> list[Mistake]:
+        """Returns the mistake of each answer, see `mistake`."""
+        return [cls.mistake(*both) for both in zip(records, examples, strict=True)]
 
 
 # The texts of an example by the names of a SavedModel's inputs; a choice's endings are a tuple.

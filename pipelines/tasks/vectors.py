@@ -5,7 +5,7 @@ import itertools
 import math
 import pathlib
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from random import Random
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -15,28 +15,23 @@ from numpy.typing import NDArray
 from beambert.errors import InputError
 from beambert.pipelines.tasks.kind import (
     ArrayOutcomes,
-    ExampleInputs,
     Mistake,
-    PredictionRecords,
-    Predictor,
     Record,
     Row,
     check_finite,
     column,
-    encode_record,
     excerpt,
 )
 from beambert.pipelines.tasks.metrics import pair_scores
 from beambert.pipelines.tasks.ranking import best_by_vectors, commonest, retrieval_scores, text_id
-from beambert.pipelines.tasks.regression import NumberOutcomes, NumberRecords
-from beambert.pipelines.tasks.saved_models import Model, check_signature, load
-from beambert.pipelines.tasks.table_task import LabelAnswers, TableTask, TextExample
+from beambert.pipelines.tasks.regression import NumberKind, NumberOutcomes
+from beambert.pipelines.tasks.saved_models import Model, check_signature
+from beambert.pipelines.tasks.table_task import TableTask, TextExample, tokens_of
 from beambert.pipelines.tasks.tables import BadRow
 from beambert.pipelines.tasks.task import (
     EMBEDDING,
     SIMILARITY,
     ExampleFile,
-    Task,
     TaskFeatures,
     Texts,
 )
@@ -77,56 +72,6 @@ class VectorExample:
     def texts(self) -> Texts:
         """Returns the text and the second one, by the names of columns."""
         return {"text": self.text} | ({} if self.text_b is None else {"text_b": self.text_b})
-
-
-class VectorInputs(ExampleInputs):
-    """Inputs of vectors: each text is a sequence; the targets are the ids of equal texts."""
-
-    TARGETS = {"text_ids": np.int64}
-    HAS_CHOICES = True
-    HAS_TARGET_PER_LABEL = True
-
-    @classmethod
-    def features(
-        cls, examples: Sequence[Any], labels: Sequence[str], text_features: "TextFeatures"
-    ) -> TaskFeatures:
-        """See `make_features`."""
-        texts = [text for example in examples for text in example.sequences]
-        from beambert.pipelines.tasks.texts import converted, without_padding
-
-        batches = list(converted(text_features, [texts]))
-        count = len(examples[0].sequences)
-        return TaskFeatures(*without_padding(batches), cls._targets(examples), {}, count)
-
-    @staticmethod
-    def _targets(examples: Sequence[VectorExample]) -> dict[str, np.ndarray]:
-        ids = [[text_id(text) for text in example.sequences] for example in examples]
-        return {"text_ids": np.array(ids, np.int64)}
-
-
-class ScoredVectorInputs(VectorInputs):
-    """Inputs of a similarity: pairs; the targets are the ids of equal texts, and the score."""
-
-    @staticmethod
-    def _targets(examples: Sequence[VectorExample]) -> dict[str, np.ndarray]:
-        targets = VectorInputs._targets(examples)
-        if examples[0].label is not None:
-            scores = [float(example.label) for example in examples]
-            targets["label_ids"] = np.array(scores, np.float32)
-        return targets
-
-
-class VectorAnswers(LabelAnswers):
-    """Answers of an embedding or a similarity: the vector of a text."""
-
-    OUTPUTS = ("embedding",)
-
-    @staticmethod
-    def answer(
-        labels: Sequence[str], example: Any, outputs: Mapping[str, Any], i: int
-    ) -> dict[str, Any]:
-        """Returns the vector."""
-        return {"embedding": outputs["embedding"][i].tolist()}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -183,160 +128,10 @@ class CosineOutcomes(NumberOutcomes):
 _MOST_OF_TEXT = 280
 
 
-class RankingRecords(PredictionRecords):
-    """Records of an embedding; `RankingPredictor` makes its answers."""
-
-    WEIGHT = ("missed", "whose right text has the worst rank")
-
-    @staticmethod
-    def truth(example: VectorExample, labels: Sequence[str]) -> dict[str, list[Any]]:
-        """Returns the ids of the texts."""
-        return {"text_ids": [text_id(text) for text in example.sequences]}
-
-    @staticmethod
-    def check(record: Record, model: Model) -> None:
-        """Refuses vectors that are not finite, whose measures are not either."""
-        check_finite(record, "ndcg_at_10", model)
-
-    @staticmethod
-    def mistake(record: Record, example: VectorExample) -> Mistake:
-        """Returns a mistake whose weight is 1 less the reciprocal rank of the first right text."""
-        found = record["found"][0].decode()
-        return Mistake(
-            example.text,
-            excerpt(example.text_b, _MOST_OF_TEXT),
-            excerpt(found, _MOST_OF_TEXT),
-            1 - record["mrr_at_10"][0],
-        )
-
-
-class CosineRecords(NumberRecords):
-    """Records of a similarity, whose cosines have another range than the scores of the file."""
-
-    WEIGHT = ("difference of ranks", "whose rank by the cosine is furthest from that by the label")
-
-    @classmethod
-    def mistakes(cls, records: Sequence[Record], examples: Sequence[TextExample]) -> list[Mistake]:
-        """Returns mistakes whose weight is the distance from the ranks of the label.
-
-        Examples with the same label may have its ranks in any order.
-        """
-        labels, scores = (
-            np.array([record[name][0] for record in records]) for name in ("number", "score")
-        )
-        first, last = _ranks(labels)
-        ranks = np.mean(_ranks(scores), axis=0)
-        weights = np.maximum(np.maximum(first - ranks, ranks - last), 0.0)
-        found = super().mistakes(records, examples)
-        return [
-            dataclasses.replace(mistake, weight=weight)
-            for mistake, weight in zip(found, weights.tolist(), strict=True)
-        ]
-
-
 def _ranks(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Returns the first and the last rank of each number, from 1; equal ones share their ranks."""
     in_order = np.sort(numbers)
     return np.searchsorted(in_order, numbers) + 1, np.searchsorted(in_order, numbers, "right")
-
-
-class _VectorPredictor(Predictor):
-    """Calls a model on each text of the rows by itself."""
-
-    @staticmethod
-    def check_model(task: Task, model: Model, example: Any) -> None:
-        """Refuses a model that takes anything else than one text, or gives no embedding."""
-        check_signature(model, task.ANSWERS, ["text"])
-
-    def _vectors(self, rows: Sequence[Row]) -> Iterator[tuple[Row, np.ndarray]]:
-        """Yields each row with the vectors of its texts, float32 [texts, H]."""
-        model = self._shared.acquire(lambda: load(self._model))
-        texts = [text for row in rows for text in row.example.sequences]
-        # Texts of like length cost less together; equal ones are computed once.
-        distinct = sorted(set(texts), key=lambda text: (len(text), text))
-        found: dict[str, np.ndarray] = {}
-        for start in range(0, len(distinct), len(rows)):
-            some = distinct[start : start + len(rows)]
-            outputs = call_on_texts(model, [{"text": text} for text in some])
-            found |= dict(zip(some, outputs["embedding"], strict=True))
-        for row in rows:
-            yield row, np.stack([found[text] for text in row.example.sequences])
-
-
-class CosinePredictor(_VectorPredictor):
-    """Turns pairs into serialized tf.Examples with the cosines of their vectors."""
-
-    def __call__(self, rows: Sequence[Row]) -> list[bytes]:
-        """Returns one serialized tf.Example for each row."""
-        found = []
-        for row, vectors in self._vectors(rows):
-            score = vectors[0] @ vectors[1] / max(np.prod(np.linalg.norm(vectors, axis=1)), 1e-12)
-            found.append(encode_record({**row.record, "score": [float(score)]}))
-        return found
-
-
-class Ranker(Predictor):
-    """Makes rankings of all texts when all vectors are known.
-
-    Attributes:
-      VECTORS: names of the features of a record that only the ranking needs.
-    """
-
-    FOLDER: ClassVar[str] = "vectors"
-    VECTORS: ClassVar[tuple[str, ...]] = ("vectors",)
-
-    def _best(self, text_ids: np.ndarray, records: Sequence[Record]) -> np.ndarray:
-        """Returns the texts that each row's query finds, see `ranking.best_of`.
-
-        Raises:
-          InputError: a vector has a component that is not a finite number.
-        """
-        raise NotImplementedError
-
-    def _check(self, vectors: np.ndarray) -> None:
-        if not np.isfinite(vectors).all():
-            raise InputError(
-                f"--model={self._model.path}: makes embeddings that are no finite numbers; train "
-                "it again or take another model"
-            )
-
-    def completed(self, rows: Sequence[Row], records: Sequence[Record]) -> list[Record]:
-        """Returns the records with what their queries find among the texts of all rows.
-
-        Raises:
-          InputError: a vector has a component that is not a finite number.
-        """
-        text_ids = np.array([record["text_ids"] for record in records], np.int64)
-        ranked = self._best(text_ids, records)
-        scores = retrieval_scores(text_ids, ranked.tolist())
-        texts = {
-            number: text
-            for row, ids in zip(rows, text_ids.tolist(), strict=True)
-            for number, text in zip(ids, row.example.sequences, strict=True)
-        }
-        found = []
-        for number, record in enumerate(records):
-            kept = {name: values for name, values in record.items() if name not in self.VECTORS}
-            kept |= {name: [float(values[number])] for name, values in scores.items()}
-            kept["found"] = [texts[int(ranked[number, 0])].encode()]
-            found.append(kept)
-        return found
-
-
-class RankingPredictor(_VectorPredictor, Ranker):
-    """Turns rows into serialized tf.Examples with vectors; `completed` makes rankings of all."""
-
-    def __call__(self, rows: Sequence[Row]) -> list[bytes]:
-        """Returns one serialized tf.Example for each row."""
-        return [
-            encode_record({**row.record, "vectors": vectors.ravel().tolist()})
-            for row, vectors in self._vectors(rows)
-        ]
-
-    def _best(self, text_ids: np.ndarray, records: Sequence[Record]) -> np.ndarray:
-        vectors = np.array([record["vectors"] for record in records], np.float32)
-        self._check(vectors)
-        return best_by_vectors(text_ids, vectors.reshape(*text_ids.shape, -1))
 
 
 # Temperature by which cosines are divided: SimCSE's (Gao et al. 2021, arXiv 2104.08821, section 3),
@@ -391,6 +186,10 @@ class VectorTask(TableTask):
     HAS_LABELS: ClassVar[bool] = False
     COMPARES_TEXTS: ClassVar[bool] = True
     LEARNING_FLAGS = _VECTOR_FLAGS
+    TARGETS = {"text_ids": np.int64}
+    HAS_CHOICES = True
+    HAS_TARGET_PER_LABEL = True
+    OUTPUTS = ("embedding",)
 
     def _make(self, endings: tuple[str, ...], **fields: Any) -> VectorExample:
         return VectorExample(negatives=endings, **fields)
@@ -427,6 +226,43 @@ class VectorTask(TableTask):
     ) -> None:
         """Nothing: only `Similarity` has scores."""
 
+    @classmethod
+    def features(
+        cls, examples: Sequence[Any], labels: Sequence[str], text_features: "TextFeatures"
+    ) -> TaskFeatures:
+        """See `Task.features`."""
+        texts = [text for example in examples for text in example.sequences]
+        count = len(examples[0].sequences)
+        return TaskFeatures(*tokens_of(text_features, [texts]), cls._targets(examples), {}, count)
+
+    @staticmethod
+    def _targets(examples: Sequence[VectorExample]) -> dict[str, np.ndarray]:
+        ids = [[text_id(text) for text in example.sequences] for example in examples]
+        return {"text_ids": np.array(ids, np.int64)}
+
+    @staticmethod
+    def answer(
+        labels: Sequence[str], example: Any, outputs: Mapping[str, Any], i: int
+    ) -> dict[str, Any]:
+        """Returns the vector."""
+        return {"embedding": outputs["embedding"][i].tolist()}
+
+    def check_model(self, model: Model, example: Any) -> None:
+        """Refuses a model that takes anything else than one text, or gives no embedding."""
+        check_signature(model, self.OUTPUTS, ["text"])
+
+    def _vectors(self, loaded: Any, rows: Sequence[Row]) -> list[np.ndarray]:
+        """Returns the vectors of the texts of each row, float32 [texts, H]."""
+        texts = [text for row in rows for text in row.example.sequences]
+        # Texts of like length cost less together; equal ones are computed once.
+        distinct = sorted(set(texts), key=lambda text: (len(text), text))
+        found: dict[str, np.ndarray] = {}
+        for start in range(0, len(distinct), len(rows)):
+            some = distinct[start : start + len(rows)]
+            outputs = call_on_texts(loaded, [{"text": text} for text in some])
+            found |= dict(zip(some, outputs["embedding"], strict=True))
+        return [np.stack([found[text] for text in row.example.sequences]) for row in rows]
+
 
 @dataclasses.dataclass(frozen=True)
 class RetrievalTask(VectorTask):
@@ -439,6 +275,11 @@ class RetrievalTask(VectorTask):
     metrics: tuple[str, ...] = ("ndcg_at_10", "mrr_at_10", "recall_at_10")
 
     COLUMN_FLAGS = frozenset({"text_columns", "choice_columns"})
+    OUTCOMES = RankingOutcomes
+    WEIGHT = ("missed", "whose right text has the worst rank")
+    FOLDER: ClassVar[str] = "vectors"
+    # Features of a record that only the ranking needs.
+    VECTORS: ClassVar[tuple[str, ...]] = ("vectors",)
 
     def _example(
         self,
@@ -485,6 +326,67 @@ class RetrievalTask(VectorTask):
                 "be found; add it"
             )
 
+    @staticmethod
+    def truth_of(example: VectorExample, labels: Sequence[str]) -> dict[str, list[Any]]:
+        """Returns the ids of the texts."""
+        return {"text_ids": [text_id(text) for text in example.sequences]}
+
+    @staticmethod
+    def check_record(record: Record, model: Model) -> None:
+        """Refuses vectors that are not finite, whose measures are not either."""
+        check_finite(record, "ndcg_at_10", model)
+
+    @staticmethod
+    def mistake(record: Record, example: VectorExample) -> Mistake:
+        """Returns a mistake whose weight is 1 less the reciprocal rank of the first right text."""
+        found = record["found"][0].decode()
+        return Mistake(
+            example.text,
+            excerpt(example.text_b, _MOST_OF_TEXT),
+            excerpt(found, _MOST_OF_TEXT),
+            1 - record["mrr_at_10"][0],
+        )
+
+    def _best(self, model: Model, text_ids: np.ndarray, records: Sequence[Record]) -> np.ndarray:
+        """Returns the texts that each row's query finds, see `ranking.best_of`.
+
+        Raises:
+          InputError: a vector has a component that is not a finite number.
+        """
+        raise NotImplementedError
+
+    @staticmethod
+    def _check_finite(vectors: np.ndarray, model: Model) -> None:
+        if not np.isfinite(vectors).all():
+            raise InputError(
+                f"--model={model.path}: makes embeddings that are no finite numbers; train "
+                "it again or take another model"
+            )
+
+    def completed(
+        self, model: Model, rows: Sequence[Row], records: Sequence[Record]
+    ) -> list[Record]:
+        """Returns the records with what their queries find among the texts of all rows.
+
+        Raises:
+          InputError: a vector has a component that is not a finite number.
+        """
+        text_ids = np.array([record["text_ids"] for record in records], np.int64)
+        ranked = self._best(model, text_ids, records)
+        scores = retrieval_scores(text_ids, ranked.tolist())
+        texts = {
+            number: text
+            for row, ids in zip(rows, text_ids.tolist(), strict=True)
+            for number, text in zip(ids, row.example.sequences, strict=True)
+        }
+        found = []
+        for number, record in enumerate(records):
+            kept = {name: values for name, values in record.items() if name not in self.VECTORS}
+            kept |= {name: [float(values[number])] for name, values in scores.items()}
+            kept["found"] = [texts[int(ranked[number, 0])].encode()]
+            found.append(kept)
+        return found
+
 
 @dataclasses.dataclass(frozen=True)
 class Embedding(RetrievalTask):
@@ -494,12 +396,6 @@ class Embedding(RetrievalTask):
       single_texts: what the texts of a train file without a second column learn, one of
         `SINGLE_TEXTS`.
     """
-
-    INPUTS = VectorInputs
-    ANSWERS = VectorAnswers
-    OUTCOMES = RankingOutcomes
-    RECORDS = RankingRecords
-    PREDICTOR = RankingPredictor
 
     kind: str = dataclasses.field(default=EMBEDDING, init=False)
     single_texts: str = DROPOUT
@@ -536,6 +432,15 @@ class Embedding(RetrievalTask):
         """Returns how the vectors are learnt."""
         single = {"single_texts": self.single_texts} if self.single_texts != DROPOUT else {}
         return super().learning_settings() | single
+
+    def predict(self, model: Model, loaded: Any, rows: Sequence[Row]) -> list[Record]:
+        """Returns the vectors; `completed` makes rankings of all."""
+        return [{"vectors": vectors.ravel().tolist()} for vectors in self._vectors(loaded, rows)]
+
+    def _best(self, model: Model, text_ids: np.ndarray, records: Sequence[Record]) -> np.ndarray:
+        vectors = np.array([record["vectors"] for record in records], np.float32)
+        self._check_finite(vectors, model)
+        return best_by_vectors(text_ids, vectors.reshape(*text_ids.shape, -1))
 
 
 def cloze(example: VectorExample) -> list[VectorExample]:
@@ -578,18 +483,14 @@ def adjacent(example: VectorExample) -> list[VectorExample]:
 
 
 @dataclasses.dataclass(frozen=True)
-class Similarity(VectorTask):
+class Similarity(VectorTask, NumberKind):
     """A task that asks for vectors whose cosines follow the scores of pairs.
 
     Attributes:
       loss: `COSENT` or `COSINE`.
     """
 
-    INPUTS = ScoredVectorInputs
-    ANSWERS = VectorAnswers
     OUTCOMES = CosineOutcomes
-    RECORDS = CosineRecords
-    PREDICTOR = CosinePredictor
 
     kind: str = dataclasses.field(default=SIMILARITY, init=False)
     metrics: tuple[str, ...] = ("spearman", "pearson")
@@ -597,6 +498,7 @@ class Similarity(VectorTask):
 
     LEARNING_FLAGS = _VECTOR_FLAGS | {"loss"}
     LOSSES = (COSENT, COSINE)
+    WEIGHT = ("difference of ranks", "whose rank by the cosine is furthest from that by the label")
 
     def _example(
         self,
@@ -636,3 +538,37 @@ class Similarity(VectorTask):
     def learning_settings(self) -> dict[str, Any]:
         """Returns how the vectors are learnt."""
         return {"loss": self.loss} | super().learning_settings()
+
+    @staticmethod
+    def _targets(examples: Sequence[VectorExample]) -> dict[str, np.ndarray]:
+        targets = VectorTask._targets(examples)
+        if examples[0].label is not None:
+            scores = [float(example.label) for example in examples]
+            targets["label_ids"] = np.array(scores, np.float32)
+        return targets
+
+    @classmethod
+    def mistakes(cls, records: Sequence[Record], examples: Sequence[TextExample]) -> list[Mistake]:
+        """Returns mistakes whose weight is the distance from the ranks of the label.
+
+        Examples with the same label may have its ranks in any order.
+        """
+        labels, scores = (
+            np.array([record[name][0] for record in records]) for name in ("number", "score")
+        )
+        first, last = _ranks(labels)
+        ranks = np.mean(_ranks(scores), axis=0)
+        weights = np.maximum(np.maximum(first - ranks, ranks - last), 0.0)
+        found = super().mistakes(records, examples)
+        return [
+            dataclasses.replace(mistake, weight=weight)
+            for mistake, weight in zip(found, weights.tolist(), strict=True)
+        ]
+
+    def predict(self, model: Model, loaded: Any, rows: Sequence[Row]) -> list[Record]:
+        """Returns the cosines of the vectors of pairs."""
+        found = []
+        for vectors in self._vectors(loaded, rows):
+            score = vectors[0] @ vectors[1] / max(np.prod(np.linalg.norm(vectors, axis=1)), 1e-12)
+            found.append({"score": [float(score)]})
+        return found

@@ -21,7 +21,7 @@ from beambert.pipelines.create_task_features import main
 from beambert.pipelines.features import EXAMPLES_FILE, CreateTaskFeatures
 from beambert.pipelines.records.encoding import RecordWriter
 from beambert.pipelines.records.reading import read_records
-from beambert.pipelines.tasks.declarations import find_task, make_features
+from beambert.pipelines.tasks.declarations import find_task
 from beambert.pipelines.tasks.feature_folder import made_from, open_features, read_features
 from beambert.pipelines.tasks.reading import read_examples, read_splits
 from beambert.pipelines.tasks.squad import read_questions
@@ -132,7 +132,7 @@ def in_process(root, kind, split, vocabulary, length=LENGTH) -> TaskFeatures:
         return span_features(make_windows(questions, tokenizer, WindowParameters.of_length(length)))
     labels = read_splits(task, data_dir, ("train",), False).labels
     examples = read_examples(task, data_dir, split, labels or None)
-    return make_features(task.kind, examples, labels, TextFeatures(vocabulary, True, length))
+    return task.features(examples, labels, TextFeatures(vocabulary, True, length))
 
 
 def assert_same(found: TaskFeatures, expected: TaskFeatures):

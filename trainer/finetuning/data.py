@@ -11,7 +11,6 @@ import numpy as np
 from beambert.errors import InputError
 from beambert.pipelines.tasks import multi_label
 from beambert.pipelines.tasks.classification import loss_weights
-from beambert.pipelines.tasks.declarations import count_cut, make_features
 from beambert.pipelines.tasks.feature_folder import TaskFeatureFiles
 from beambert.pipelines.tasks.late_interaction import best_by_interaction
 from beambert.pipelines.tasks.metrics import scores
@@ -153,9 +152,9 @@ class ExampleData(TaskData):
             if made:
                 features, cut = made.read(split), made.count_cut(split)
             else:
-                given = self.task.kind, examples, self.labels, text_features
-                features = make_features(*given)
-                cut = count_cut(*given, features)
+                given = examples, self.labels, text_features
+                features = self.task.features(*given)
+                cut = self.task.count_cut(*given, features)
             if self.task.class_weights and split == TRAIN:
                 features = self._weighted(features)
             self._features[split], self._cut[split] = features, cut

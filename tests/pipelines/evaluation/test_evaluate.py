@@ -20,7 +20,6 @@ from beambert.errors import InputError
 from beambert.pipelines import evaluate
 from beambert.pipelines.evaluation import predictions
 from beambert.pipelines.tasks import declarations, saved_models
-from beambert.pipelines.tasks.classification import ClassRecords
 from beambert.pipelines.tasks.find_model import find_model
 from beambert.pipelines.tasks.kind import Predictor, Row
 from beambert.pipelines.tasks.table_task import TextExample
@@ -249,7 +248,7 @@ def test_both_texts_of_a_pair_reach_the_model(pair_model):
     import tensorflow as tf
 
     model = find_model(str(pair_model), declarations.CLASSIFICATION)
-    predict = Predictor(ClassRecords, model)
+    predict = Predictor(declarations.find_task("sst-2"), model)
     rows = [
         Row(TextExample("so", "good", None, {}), {"row": [4]}),
         Row(TextExample("so", "bad", None, {}), {"row": [7]}),

@@ -5,7 +5,7 @@ import pathlib
 import pytest
 
 from beambert.pipelines.tasks.tables import BadRow
-from beambert.pipelines.tasks.tagging import sentences_of
+from beambert.pipelines.tasks.tagging import TaggedExample, Tagging, sentences_of
 
 # The example of universaldependencies.org, "CoNLL-U Format", with the marks of its other sections.
 TREES = """# sent_id = 1
@@ -45,3 +45,11 @@ def test_a_damaged_line_of_a_tree_is_bad():
 def test_other_columns_are_the_first_and_the_last():
     ((_, sentence),) = read("1\tB-NUM\n# O\n2\tO\n")
     assert (sentence.words, sentence.tags) == (("1", "#", "2"), ("B-NUM", "O", "O"))
+
+
+def test_mistakes_of_words_count_wrong_tags():
+    """Tags other than O, B-type and I-type form no entities."""
+    example = TaggedExample(("a", "river", "ends"), ("DET", "NOUN", "VERB"))
+    found = Tagging.mistake({"predicted_tags": [b"DET", b"NOUN", b"NOUN"]}, example)
+    assert (found.expected, found.predicted, found.weight) == ("ends (VERB)", "ends (NOUN)", 1.0)
+    assert not Tagging.mistake({"predicted_tags": [b"DET", b"NOUN", b"VERB"]}, example).weight

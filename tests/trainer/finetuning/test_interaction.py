@@ -10,9 +10,7 @@ import tensorflow as tf
 
 from beambert.model.sentence_encoder import TokenEncoder
 from beambert.pipelines.tasks import late_interaction as interaction
-from beambert.pipelines.tasks.declarations import count_cut, make_features
-from beambert.pipelines.tasks.late_interaction import best_by_interaction
-from beambert.pipelines.tasks.task import LATE_INTERACTION
+from beambert.pipelines.tasks.late_interaction import LateInteraction, best_by_interaction
 from beambert.pipelines.tasks.texts import InteractionFeatures, Markers
 from beambert.pipelines.tasks.vectors import VectorExample
 from beambert.pipelines.tokenizers.vocabulary import Vocabulary
@@ -188,7 +186,7 @@ def test_what_is_cut_is_counted(features):
         VectorExample(text, text_b, (), None, {})
         for text, text_b in ((fits, longest), (cut, "a"), (cut, f"{longest} end"))
     ]
-    arguments = LATE_INTERACTION, examples, [], features
-    made = make_features(*arguments)
+    arguments = examples, [], features
+    made = LateInteraction.features(*arguments)
     assert made.lengths.tolist() == [9, 14, 9, 4, 9, 14]
-    assert count_cut(*arguments, made) == 3
+    assert LateInteraction.count_cut(*arguments, made) == 3

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from beambert.errors import InputError
-from beambert.pipelines.tasks.declarations import find_task, make_features
+from beambert.pipelines.tasks.declarations import KINDS, find_task
 from beambert.pipelines.tasks.reading import read_examples
 from beambert.pipelines.tasks.texts import TextFeatures
 from beambert.trainer import model_folders
@@ -140,7 +140,7 @@ def trained_path(folder, kind, examples):
     """The model on the arrays that training makes."""
     found = model_folders.open_model(str(folder), "--model")
     text_features = TextFeatures(found.vocabulary, True, found.training["max_seq_length"])
-    features = make_features(kind, examples, found.training["labels"], text_features)
+    features = KINDS[kind].features(examples, found.training["labels"], text_features)
     batch = PaddedBatches(features)(tf.range(len(features)), found.training["max_seq_length"])
     return task_model(found), batch
 

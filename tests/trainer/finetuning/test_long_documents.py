@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from beambert.errors import InputError
-from beambert.pipelines.tasks.declarations import find_task, make_features
+from beambert.pipelines.tasks.declarations import find_task
 from beambert.pipelines.tasks.reading import read_examples
 from beambert.pipelines.tasks.texts import TextFeatures
 from beambert.trainer import model_folders
@@ -68,7 +68,9 @@ def test_windows_are_learnt_and_served_alike(model, data, tmp_path):
     assert found.training["class_weights"] == "balanced"
     examples = read_examples(find_task("classification"), str(data), "dev")
     text_features = TextFeatures(found.vocabulary, True, LENGTH, WINDOWS)
-    features = make_features("classification", examples, found.training["labels"], text_features)
+    features = find_task("classification").features(
+        examples, found.training["labels"], text_features
+    )
     assert len(set(-(-features.lengths // LENGTH))) > 1
     batch = PaddedBatches(features)(tf.range(len(features)), LENGTH * WINDOWS)
     expected = tf.nn.softmax(task_model(found)(batch)).numpy()

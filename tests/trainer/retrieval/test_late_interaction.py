@@ -14,7 +14,7 @@ from beambert.errors import InputError
 from beambert.pipelines.evaluation.predictions import make_rows, read_records
 from beambert.pipelines.tasks.declarations import find_task
 from beambert.pipelines.tasks.find_model import find_model
-from beambert.pipelines.tasks.late_interaction import InteractionPredictor
+from beambert.pipelines.tasks.kind import Predictor
 from beambert.pipelines.tasks.reading import read_file
 from beambert.pipelines.tasks.vectors import VectorExample
 from beambert.trainer import model_folders
@@ -70,12 +70,12 @@ def test_an_evaluation_ranks_by_the_scores(served, tmp_path):
     rows = [("river", TEXTS[0], TEXTS[1]), ("city", TEXTS[2], TEXTS[0]), (TEXTS[1], "song", "a")]
     examples = [VectorExample(text, text_b, (other,), None, {}) for text, text_b, other in rows]
     task = find_task("late_interaction")
-    predictor = InteractionPredictor.of_task(task, find_model(str(served), task.kind))
+    predictor = Predictor(task, find_model(str(served), task.kind))
     made, _ = make_rows(task, examples, [])
     with tf.io.TFRecordWriter(str(tmp_path / "part-0")) as file:
         for encoded in (*predictor(made[:2]), *predictor(made[2:])):
             file.write(encoded)
-    records = predictor.completed(made, read_records(tmp_path))
+    records = task.completed(None, made, read_records(tmp_path))
     texts = list(dict.fromkeys(text for row in rows for text in row[1:]))
     for (query, right, _), record in zip(rows, records, strict=True):
         candidates = [text for text in texts if text != query or text == right]

@@ -17,7 +17,7 @@ from support.small_finetuning import results
 from beambert.errors import InputError
 from beambert.model.classifier import BertClassifier
 from beambert.model_files import model_sha256, weights_sha256
-from beambert.pipelines.tasks.declarations import find_task, make_features
+from beambert.pipelines.tasks.declarations import find_task
 from beambert.pipelines.tasks.reading import read_examples
 from beambert.pipelines.tasks.texts import TextFeatures
 from beambert.trainer.commands.export import main as export_main
@@ -39,7 +39,7 @@ def probabilities_of(folder, examples) -> np.ndarray:
         found.vocabulary, found.do_lower_case, found.training["max_seq_length"]
     )
     labels = found.training["labels"]
-    features = make_features("classification", examples, labels, text_features)
+    features = find_task("classification").features(examples, labels, text_features)
     model = BertClassifier(found.config, len(labels), seed=55)
     model.load_weights(folder / "model.weights.h5")
     batch = PaddedBatches(features)(tf.range(len(examples)), int(features.lengths.max()))
