@@ -179,9 +179,8 @@ def _arguments(field: dataclasses.Field, declared: Setting, default: Any) -> dic
     if declared.parse:
         made["type"] = declared.parse
     elif several and kind is str:
-        made |= {"nargs": "+", "action": "extend", "default": list(default or ())}
-        if is_required:
-            made["default"] = []
+        made |= {"nargs": "+", "action": "extend"}
+        made["default"] = None if is_required else list(default or ())
     elif kind is not str:
         made["type"] = _reader(f"--{field.name}", kind, several)
         if kind is bool:

@@ -7,28 +7,21 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from beambert import storage
+from beambert.config import REQUIRED, add_settings, read_settings
 from beambert.console import Describe, Pace, counted, duration
 from beambert.embedding_job import EmbeddingJob
-from beambert.flags import (
-    FlagParser,
-    check_minimum,
-    parse_bool,
-    read_job,
-    unknown_flag,
-)
-from beambert.pipelines.corpus.encodings import DEFAULT_ENCODING
+from beambert.flags import FlagParser, unknown_flag
 from beambert.pipelines.running import beam_options
 from beambert.process import loading
-from beambert.trainer.commands.texts import show_progress
-from beambert.trainer.embedding.writing import PART_TEXTS, Embedded, Work, fill_folder, match_files
-from beambert.trainer.embedding.writing import embed_files as embed_files_here
 from beambert.trainer.weights.given_path import check_weights
 
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
 
+    from beambert.trainer.embedding.writing import Embedded, Work
 
-def embed_files(job: EmbeddingJob, options: "PipelineOptions | None" = None) -> Embedded:
+
+def embed_files(job: EmbeddingJob, options: "PipelineOptions | None" = None) -> "Embedded":
     """Writes the embeddings of the texts of files, as `beambert embed` does.
 
     The files are the same either way. This process alone needs no Beam, so that it also works on
@@ -41,25 +34,34 @@ def embed_files(job: EmbeddingJob, options: "PipelineOptions | None" = None) -> 
     Raises:
       InputError: the model, a file or the output folder cannot be used.
     """
-    paths = match_files(job.input)
+    # TensorFlow, whose import takes seconds, comes after the flags.
+    from beambert.trainer.commands.texts import show_progress
+    from beambert.trainer.embedding import writing
+
+    paths = writing.match_files(job.input)
     embedder = job.open()
     output = job.output.rstrip("/")
     print(f"{counted(len(paths), 'file')} -> {output}", flush=True)
     if options is None:
         report = show_progress("texts")
-        return embed_files_here(embedder, paths, output, job.reading, job.keep_text, report)
+        return writing.embed_files(embedder, paths, output, job.reading, job.keep_text, report)
 
     from beambert.pipelines.running import check_reachable, has_local_workers
 
     check_reachable(options, input=job.input, output=output)
     home = "" if has_local_workers(options) else os.getcwd()
-    work = Work(
-        tuple(paths), storage.absolute(output), job.reading, job.keep_text, PART_TEXTS, home
+    work = writing.Work(
+        tuple(paths),
+        storage.absolute(output),
+        job.reading,
+        job.keep_text,
+        writing.PART_TEXTS,
+        home,
     )
-    return fill_folder(embedder, work, lambda work: _run(job, work, options))
+    return writing.fill_folder(embedder, work, lambda work: _run(job, work, options))
 
 
-def _run(job: EmbeddingJob, work: Work, options: "PipelineOptions") -> tuple[int, int]:
+def _run(job: EmbeddingJob, work: "Work", options: "PipelineOptions") -> tuple[int, int]:
     """Writes the parts of a work with a pipeline; returns the numbers of texts and of cut ones."""
     from beambert.embedding_in_beam import WriteEmbeddings
     from beambert.pipelines.metrics import WriteCounts, take_counts
@@ -148,92 +150,7 @@ def build_parser() -> FlagParser:
         description="Makes an embedding of each text of some files with an encoder.",
         examples=EXAMPLES,
     )
-    add = parser.add_argument
-    add(
-        "--model",
-        required=True,
-        metavar="DIR",
-        help="model of `beambert pretrain` or `finetune`, a folder of Hugging Face or "
-        "sentence-transformers, or a TF1 checkpoint",
-    )
-    add(
-        "--input",
-        nargs="+",
-        action="extend",
-        required=True,
-        metavar="GLOB",
-        help="files with a text on each line, or tables (.csv, .tsv, .jsonl)",
-    )
-    add("--output", required=True, metavar="DIR", help="folder to make")
-    add(
-        "--text_column",
-        default="text",
-        metavar="NAME",
-        help="column of the texts in tables (default: %(default)s)",
-    )
-    add("--id_column", default="", metavar="NAME", help="column that identifies a row of a table")
-    add(
-        "--title_column",
-        default="",
-        metavar="NAME",
-        help="column of the titles in tables, which stand before the texts",
-    )
-    add(
-        "--encoding",
-        default=DEFAULT_ENCODING,
-        metavar="NAME[,NAME]",
-        help="encodings of the files; each is read in the first one that fits the whole file, as "
-        "in utf-8,windows-1252 (default: %(default)s; a byte order mark decides for its file)",
-    )
-    add(
-        "--unit",
-        choices=("line", "file"),
-        default="line",
-        help="text of a plain text file: each line, or the whole file (default: %(default)s)",
-    )
-    add(
-        "--passage_words",
-        type=int,
-        default=0,
-        metavar="N",
-        help="divide texts into passages of at most this many words (default: 0, which leaves them "
-        "whole)",
-    )
-    add(
-        "--keep_text",
-        type=parse_bool,
-        default=True,
-        help="whether the texts are written with their embeddings (default: %(default)s)",
-    )
-    add(
-        "--pooling",
-        choices=("mean", "cls"),
-        help="what is taken of a text's tokens: their mean, or [CLS] (default: what the folder "
-        "says, or else mean)",
-    )
-    add(
-        "--last_layers",
-        type=int,
-        metavar="N",
-        help="number of last layers that are averaged (default: 1)",
-    )
-    add(
-        "--normalize",
-        type=parse_bool,
-        help="whether embeddings are scaled to the length 1 (default: what the folder says, or "
-        "else False)",
-    )
-    add(
-        "--prefix",
-        help="what is put before each text (default: what the folder says, or else nothing)",
-    )
-    add(
-        "--max_seq_length",
-        type=int,
-        metavar="N",
-        help="greatest number of tokens of a text, with [CLS] and [SEP] (default: what the folder "
-        "says, or else what the encoder was trained on)",
-    )
+    add_settings(parser, EmbeddingJob, defaults={"input": REQUIRED, "output": REQUIRED})
     return parser
 
 
@@ -245,8 +162,7 @@ def main(argv: Sequence[str]) -> None:
     """
     parser = build_parser()
     flags, beam_flags = parser.parse_known_args(list(argv))
-    check_minimum(flags, 0, "passage_words")
-    job = read_job(EmbeddingJob, flags)
+    job = read_settings(EmbeddingJob, flags)
     check_weights(job.model, "--model")
     with loading():
         try:

@@ -3,8 +3,8 @@
 import dataclasses
 from typing import TYPE_CHECKING
 
-from beambert.flags import settle_fields
-from beambert.pipelines.corpus.encodings import DEFAULT_ENCODING, parse_encodings
+from beambert.config import check_settings, setting
+from beambert.pipelines.corpus.encodings import encoding_setting, parse_encodings
 
 if TYPE_CHECKING:
     from beambert.trainer.embedding.embedder import Embedder
@@ -15,48 +15,72 @@ if TYPE_CHECKING:
 class EmbeddingJob:
     """The encoder, the texts and how they are embedded.
 
-    Attributes:
-      model: folder of an encoder or a fine-tuned model of this package, of Hugging Face or of
-        sentence-transformers, or prefix of a TF1 checkpoint.
-      input: patterns of the files to read; empty if a pipeline provides the texts.
-      output: folder to make; empty if a pipeline takes the embeddings.
-      text_column: column of the texts in tables, and in mappings.
-      id_column: column of the identifiers in tables; "" for none.
-      title_column: column of the titles in tables, which stand before the texts; "" for none.
-      encoding: encodings of the files, see `corpus.encodings.parse_encodings`.
-      unit: text of a plain text file, each `line` or the whole `file`.
-      passage_words: greatest number of words of a passage of a file; 0 to leave texts whole.
-      keep_text: whether the texts are written with their embeddings.
-      pooling: `mean` or `cls`; None for what the folder says, or else mean.
-      last_layers: number of last layers that are averaged; None for 1.
-      normalize: whether embeddings have the length 1; None for what the folder says, or else not.
-      prefix: what is put before each text; None for the folder's default prompt, or nothing.
-      max_seq_length: greatest number of tokens of a text with [CLS] and [SEP]; None for what the
-        folder says, or else what the encoder was trained on.
+    In a pipeline that provides the texts and takes the embeddings, `input` and `output` are empty.
 
     Raises:
-      InputError: the encoding is not known.
+      InputError: a value cannot be used.
     """
 
-    model: str
-    input: tuple[str, ...] = ()
-    output: str = ""
-    text_column: str = "text"
-    id_column: str = ""
-    title_column: str = ""
-    encoding: str = DEFAULT_ENCODING
-    unit: str = "line"
-    passage_words: int = 0
-    keep_text: bool = True
-    pooling: str | None = None
-    last_layers: int | None = None
-    normalize: bool | None = None
-    prefix: str | None = None
-    max_seq_length: int | None = None
+    model: str = setting(
+        metavar="DIR",
+        help="model of `beambert pretrain` or `finetune`, a folder of Hugging Face or "
+        "sentence-transformers, or a TF1 checkpoint",
+    )
+    input: tuple[str, ...] = setting(
+        (),
+        metavar="GLOB",
+        help="files with a text on each line, or tables (.csv, .tsv, .jsonl)",
+    )
+    output: str = setting("", metavar="DIR", help="folder to make")
+    text_column: str = setting("text", metavar="NAME", help="column of the texts in tables")
+    id_column: str = setting("", metavar="NAME", help="column that identifies a row of a table")
+    title_column: str = setting(
+        "",
+        metavar="NAME",
+        help="column of the titles in tables, which stand before the texts",
+    )
+    encoding: str = encoding_setting()
+    unit: str = setting(
+        "line",
+        choices=("line", "file"),
+        help="text of a plain text file: each line, or the whole file",
+    )
+    passage_words: int = setting(
+        0,
+        minimum=0,
+        metavar="N",
+        help="divide texts into passages of at most this many words (default: 0, which leaves them "
+        "whole)",
+    )
+    keep_text: bool = setting(True, help="whether the texts are written with their embeddings")
+    pooling: str | None = setting(
+        None,
+        choices=("mean", "cls"),
+        help="what is taken of a text's tokens: their mean, or [CLS] (default: what the folder "
+        "says, or else mean)",
+    )
+    last_layers: int | None = setting(
+        None, metavar="N", help="number of last layers that are averaged (default: 1)"
+    )
+    normalize: bool | None = setting(
+        None,
+        help="whether embeddings are scaled to the length 1 (default: what the folder says, or "
+        "else False)",
+    )
+    prefix: str | None = setting(
+        None,
+        help="what is put before each text (default: what the folder says, or else nothing)",
+    )
+    max_seq_length: int | None = setting(
+        None,
+        metavar="N",
+        help="greatest number of tokens of a text, with [CLS] and [SEP] (default: what the folder "
+        "says, or else what the encoder was trained on)",
+    )
 
     def __post_init__(self) -> None:
-        """Raises InputError if an encoding is not known."""
-        settle_fields(self)
+        """Checks the values."""
+        check_settings(self)
         parse_encodings(self.encoding)
 
     def open(self) -> "Embedder":

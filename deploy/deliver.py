@@ -8,12 +8,13 @@ import argparse
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 
+from beambert.config import add_settings
 from beambert.errors import InputError
 from beambert.flags import FlagParser
 from beambert.folders import BLESSED, NOT_BLESSED
 from beambert.model_files import BEST_FOLDER, weights_sha256
 from beambert.pipelines import evaluate
-from beambert.pipelines.tasks.flags import add_task_flags, task_arguments
+from beambert.pipelines.tasks.flags import TaskSettings, task_arguments
 from beambert.process import loading
 from beambert.trainer.commands import export, finetune
 
@@ -41,7 +42,7 @@ def build_parser() -> FlagParser:
         examples=EXAMPLES,
     )
     add = parser.add_argument
-    add_task_flags(parser)
+    add_settings(parser, TaskSettings)
     add("--output", required=True, metavar="DIR", help="folder for model, evaluation and baseline")
     add("--serving", required=True, metavar="DIR", help="serving folder for the next version")
     add("--metric", action="append", help="metric to bound, see `beambert evaluate`")

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from beambert.flags import FlagParser, read_job
+from beambert.config import add_settings, read_settings
+from beambert.flags import FlagParser
 from beambert.pipelines.running import BEAM_HELP, beam_options
 from beambert.pipelines.task_jobs import FeaturesJob
-from beambert.pipelines.tasks.flags import add_task_flags, task_of
-from beambert.pipelines.tasks.task import DEFAULT_LENGTH, DEFAULT_SPAN_LENGTH
+from beambert.pipelines.tasks.flags import TaskSettings, task_of
 from beambert.pipelines.tokenizers.folders import add_tokenizer_flags
 from beambert.process import loading
 
@@ -30,16 +30,9 @@ def build_parser() -> FlagParser:
         "exist, with a schema.",
         examples=EXAMPLES,
     )
-    add_task_flags(parser)
-    add = parser.add_argument
+    add_settings(parser, TaskSettings)
     add_tokenizer_flags(parser)
-    add(
-        "--max_seq_length",
-        type=int,
-        help=f"greatest number of tokens in a sequence (default: {DEFAULT_LENGTH}, and "
-        f"{DEFAULT_SPAN_LENGTH} for SQuAD)",
-    )
-    add("--output", required=True, metavar="DIR", help="features folder to make")
+    add_settings(parser, FeaturesJob)
     return parser
 
 
@@ -51,8 +44,7 @@ def main(argv: Sequence[str]) -> None:
     """
     parser = build_parser()
     flags, beam_flags = parser.parse_known_args(argv)
-    flags.task = task_of(flags)
-    job = read_job(FeaturesJob, flags)
+    job = read_settings(FeaturesJob, flags, task=task_of(flags))
     with loading():
         options = beam_options(beam_flags, parser.flags)
         from beambert.pipelines.features import create_task_features

@@ -17,26 +17,25 @@ checks the thresholds. The output folder holds
 """
 
 import argparse
-import math
+import dataclasses
 import os
 from collections.abc import Sequence
 from typing import Any
 
 from beambert import flags
+from beambert.config import add_settings, read_settings, setting
 from beambert.errors import InputError
 from beambert.folders import BLESSED, NOT_BLESSED, REPORT_FILE
 from beambert.pipelines import running
 from beambert.pipelines.evaluation import blessing
 from beambert.pipelines.evaluation.blessing import Threshold
 from beambert.pipelines.evaluation.measures import (
-    MOST_VALUES,
-    MOST_VALUES_IF_NAMED,
     metric_names,
     slice_title,
     written,
 )
 from beambert.pipelines.task_jobs import EvaluationJob
-from beambert.pipelines.tasks.flags import add_task_flags, task_of
+from beambert.pipelines.tasks.flags import TaskSettings, task_of
 from beambert.pipelines.tasks.metrics import METRICS
 from beambert.pipelines.tasks.task import Task
 from beambert.process import loading
@@ -59,6 +58,16 @@ EXAMPLES = """examples:
 """
 
 
+@dataclasses.dataclass(frozen=True)
+class _Settings:
+    """What the command does besides the evaluation."""
+
+    exit_status: bool = setting(
+        False,
+        help=f"end with status {STATUS_OF_REFUSAL} if the model is not blessed, for scripts",
+    )
+
+
 def build_parser() -> flags.FlagParser:
     """Returns the command's own flags; all others are Beam's."""
     parser = flags.FlagParser(
@@ -67,16 +76,7 @@ def build_parser() -> flags.FlagParser:
         "if it meets all thresholds.",
         examples=EXAMPLES + "\n" + running.BEAM_HELP,
     )
-    add_task_flags(parser)
-    parser.add_argument("--model", required=True, help="folder that `beambert finetune` finished")
-    parser.add_argument(
-        "--output", required=True, help="new folder, or that of an earlier evaluation"
-    )
-    parser.add_argument(
-        "--split",
-        default="dev",
-        help="split to evaluate on: dev, train or test (default: %(default)s)",
-    )
+    add_settings(parser, TaskSettings)
     parser.add_argument(
         "--metric",
         action="append",
@@ -90,33 +90,9 @@ def build_parser() -> flags.FlagParser:
         help="least value that is blessed, or greatest value of an error (default: better than "
         "the best constant answer, or for tags than each word's usual tag in train)",
     )
-    parser.add_argument(
-        "--baseline",
-        help="earlier evaluation of another model on the same file; the new model must not be "
-        "worse by the task's first metric",
-    )
-    parser.add_argument(
-        "--min_change", type=float, help="least improvement over the baseline (default: 0)"
-    )
-    parser.add_argument(
-        "--slices",
-        type=_names,
-        metavar="A,B,…",
-        help="slices to score: length, label, prediction, names of columns with 2 to "
-        f"{MOST_VALUES_IF_NAMED} values, or none (default: length, label, prediction and each "
-        f"column with 2 to {MOST_VALUES} values)",
-    )
-    parser.add_argument("--trust_model", **flags.TRUST_MODEL)
-    parser.add_argument(
-        "--exit_status",
-        **flags.SWITCH,
-        help=f"end with status {STATUS_OF_REFUSAL} if the model is not blessed, for scripts",
-    )
+    add_settings(parser, EvaluationJob)
+    add_settings(parser, _Settings)
     return parser
-
-
-def _names(text: str) -> tuple[str, ...]:
-    return () if text == "none" else tuple(name.strip() for name in text.split(","))
 
 
 def _thresholds(
@@ -145,20 +121,10 @@ def parse(argv: Sequence[str]) -> tuple[EvaluationJob, list[str]]:
 
 
 def _job_of(arguments: argparse.Namespace) -> EvaluationJob:
-    if arguments.min_change is not None and not arguments.baseline:
-        raise InputError("--min_change: compares with a baseline; add --baseline=, or leave it out")
-    if not math.isfinite(arguments.min_change or 0.0):
-        raise InputError(f"--min_change={arguments.min_change}: must be a number, such as 0.01")
     task = task_of(arguments)
     thresholds = _thresholds(task, arguments.metric, arguments.threshold)
     blessing.check_thresholds(thresholds, metric_names(task))
-    return flags.read_job(
-        EvaluationJob,
-        arguments,
-        task=task,
-        thresholds=thresholds,
-        min_change=arguments.min_change or 0.0,
-    )
+    return read_settings(EvaluationJob, arguments, task=task, thresholds=thresholds)
 
 
 def main(argv: Sequence[str]) -> None:

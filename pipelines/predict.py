@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 
-from beambert.flags import TRUST_MODEL, FlagParser, read_job
+from beambert.config import REQUIRED, add_settings, read_settings
+from beambert.flags import FlagParser
 from beambert.pipelines.running import BEAM_HELP, beam_options
-from beambert.pipelines.task_jobs import FILE, LINE, PredictionJob
+from beambert.pipelines.task_jobs import PredictionJob
 from beambert.process import loading
 from beambert.storage import FINETUNE, check_folder
 
@@ -40,31 +41,7 @@ def build_parser() -> FlagParser:
         description="Answers all texts of some files with a fine-tuned model.",
         examples=EXAMPLES + BEAM_HELP,
     )
-    add = parser.add_argument
-    add("--model", required=True, metavar="DIR", help="folder that `beambert finetune` finished")
-    add("--input", nargs="+", action="extend", required=True, metavar="GLOB", help="files to read")
-    add("--output", required=True, metavar="DIR", help="folder to make")
-    add(
-        "--text_columns",
-        type=lambda text: text.split(","),
-        metavar="A,B",
-        help="columns of the texts in tables (default: those that the model was trained on)",
-    )
-    add(
-        "--encoding",
-        default="utf-8",
-        metavar="NAME[,NAME]",
-        help="encodings of the files; each is read in the first one that fits the whole file, as "
-        "in utf-8,windows-1252 (default: %(default)s; a byte order mark decides for its file)",
-    )
-    add(
-        "--unit",
-        choices=(LINE, FILE),
-        default=LINE,
-        help="text of a plain text file that gets an answer: each line, or the whole file "
-        "(default: %(default)s)",
-    )
-    add("--trust_model", **TRUST_MODEL)
+    add_settings(parser, PredictionJob, defaults={"input": REQUIRED, "output": REQUIRED})
     return parser
 
 
@@ -76,7 +53,7 @@ def main(argv: Sequence[str]) -> None:
     """
     parser = build_parser()
     flags, beam_flags = parser.parse_known_args(argv)
-    job = read_job(PredictionJob, flags)
+    job = read_settings(PredictionJob, flags)
     check_folder(job.model, f"--model={job.model}", FINETUNE)
     with loading():
         options = beam_options(beam_flags, parser.flags)

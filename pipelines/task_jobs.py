@@ -2,16 +2,39 @@
 
 import dataclasses
 import pathlib
+from typing import Any
 
+from beambert.config import check_settings, setting
 from beambert.errors import InputError
-from beambert.flags import check_minimum, settle_fields
+from beambert.flags import TRUST_MODEL
+from beambert.pipelines.corpus.encodings import encoding_setting
 from beambert.pipelines.evaluation.blessing import Threshold
+from beambert.pipelines.evaluation.measures import MOST_VALUES, MOST_VALUES_IF_NAMED
+from beambert.pipelines.tasks.flags import split_names
 from beambert.pipelines.tasks.reading import split_path
-from beambert.pipelines.tasks.task import DEV, SHORTEST_LENGTH, Task
+from beambert.pipelines.tasks.task import (
+    DEFAULT_LENGTH,
+    DEFAULT_SPAN_LENGTH,
+    DEV,
+    SHORTEST_LENGTH,
+    Task,
+)
 from beambert.pipelines.tasks.vectors import VectorTask
 
 # What a text of a plain text file is.
 LINE, FILE = "line", "file"
+
+
+def _model() -> Any:
+    return setting(metavar="DIR", help="folder that `beambert finetune` finished")
+
+
+def _trust_model() -> Any:
+    return setting(False, help=TRUST_MODEL["help"])
+
+
+def _slices(text: str) -> tuple[str, ...]:
+    return () if text == "none" else split_names(text)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,33 +44,43 @@ class EvaluationJob:
     Attributes:
       task: declaration of the task.
       data_dir: folder of the task's files.
-      model: folder of the model, see `saved_models.find_model`.
-      output: folder that does not exist, is empty, or holds an earlier evaluation.
-      split: split of the task to evaluate on.
       thresholds: thresholds that the model must all reach to be blessed; none stands for the task's
         first metric, which must be better than the best constant answer's.
-      baseline: folder of an earlier evaluation on the same file, or None.
-      min_change: least improvement of the task's first metric over the baseline.
       skip_bad_rows: whether to leave out and list rows that cannot be used.
-      slices: names of the slicings to score; None for all.
-      trust_model: whether the model's graph may do anything, see `saved_models.check_graph`.
     """
 
     task: Task
     data_dir: str
-    model: str
-    output: str
-    split: str = DEV
+    model: str = _model()
+    output: str = setting(help="new folder, or that of an earlier evaluation")
+    split: str = setting(DEV, help="split to evaluate on: dev, train or test")
     thresholds: tuple[Threshold, ...] = ()
-    baseline: str | None = None
-    min_change: float = 0.0
+    baseline: str | None = setting(
+        None,
+        help="earlier evaluation of another model on the same file; the new model must not be "
+        "worse by the task's first metric",
+    )
+    min_change: float | None = setting(
+        None, help="least improvement over the baseline (default: 0)"
+    )
     skip_bad_rows: bool = False
-    slices: tuple[str, ...] | None = None
-    trust_model: bool = False
+    slices: tuple[str, ...] | None = setting(
+        None,
+        parse=_slices,
+        metavar="A,B,…",
+        help="slices to score: length, label, prediction, names of columns with 2 to "
+        f"{MOST_VALUES_IF_NAMED} values, or none (default: length, label, prediction and each "
+        f"column with 2 to {MOST_VALUES} values)",
+    )
+    trust_model: bool = _trust_model()
 
     def __post_init__(self) -> None:
-        """Sets the default threshold."""
-        settle_fields(self)
+        """Checks the values, and sets the default threshold."""
+        check_settings(self)
+        if self.min_change is not None and not self.baseline:
+            raise InputError(
+                "--min_change: compares with a baseline; add --baseline=, or leave it out"
+            )
         if not self.thresholds:
             object.__setattr__(self, "thresholds", (Threshold(self.task.metrics[0]),))
 
@@ -64,27 +97,29 @@ class EvaluationJob:
 class PredictionJob:
     """The texts to answer and the model.
 
-    Attributes:
-      model: folder that `beambert finetune` finished.
-      input: patterns of the files to read; empty if a pipeline provides the texts.
-      output: folder to make; empty if a pipeline takes the answers.
-      text_columns: columns of the texts in tables; None for those that the model was trained on.
-      encoding: encodings of the files, see `corpus.encodings.parse_encodings`.
-      unit: `LINE` if each line of a plain text file is a text, `FILE` if the whole file is one.
-      trust_model: whether the model's graph may do anything, see `saved_models.check_graph`.
+    In a pipeline that provides the texts and takes the answers, `input` and `output` are empty.
     """
 
-    model: str
-    input: tuple[str, ...] = ()
-    output: str = ""
-    text_columns: tuple[str, ...] | None = None
-    encoding: str = "utf-8"
-    unit: str = LINE
-    trust_model: bool = False
+    model: str = _model()
+    input: tuple[str, ...] = setting((), metavar="GLOB", help="files to read")
+    output: str = setting("", metavar="DIR", help="folder to make")
+    text_columns: tuple[str, ...] | None = setting(
+        None,
+        parse=split_names,
+        metavar="A,B",
+        help="columns of the texts in tables (default: those that the model was trained on)",
+    )
+    encoding: str = encoding_setting()
+    unit: str = setting(
+        LINE,
+        choices=(LINE, FILE),
+        help="text of a plain text file that gets an answer: each line, or the whole file",
+    )
+    trust_model: bool = _trust_model()
 
     def __post_init__(self) -> None:
-        """Takes single values and paths."""
-        settle_fields(self)
+        """Checks the values."""
+        check_settings(self)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,35 +130,37 @@ class FeaturesJob:
       task: declaration of the task.
       data_dir: folder of the task's files.
       vocab_file: the encoder's vocabulary; None with `tokenizer`.
-      output: features folder to make.
       do_lower_case: whether text is lower-cased and loses its accents (default: True); None with
         `tokenizer`, which has its own rules.
-      max_seq_length: greatest number of tokens in a sequence; None for the default of the kind.
       skip_bad_rows: whether to leave out rows that cannot be used instead of stopping.
       tokenizer: the encoder's tokenizer.json, or its folder; None for word pieces.
 
     Raises:
-      InputError: `max_seq_length` is too small, or the task learns vectors of texts.
+      InputError: a value cannot be used, or the task learns vectors of texts.
     """
 
     task: Task
     data_dir: str
     vocab_file: str | None
-    output: str
+    output: str = setting(metavar="DIR", help="features folder to make")
     do_lower_case: bool | None = None
-    max_seq_length: int | None = None
+    max_seq_length: int | None = setting(
+        None,
+        minimum=SHORTEST_LENGTH,
+        help=f"greatest number of tokens in a sequence (default: {DEFAULT_LENGTH}, and "
+        f"{DEFAULT_SPAN_LENGTH} for SQuAD)",
+    )
     skip_bad_rows: bool = False
     tokenizer: str | None = None
 
     def __post_init__(self) -> None:
         """Checks the values."""
-        settle_fields(self)
+        check_settings(self)
         if isinstance(self.task, VectorTask):
             raise InputError(
                 f"--task={self.task.name}: has no features that are made ahead; give its files to "
                 "`beambert finetune`"
             )
-        check_minimum(self, SHORTEST_LENGTH, "max_seq_length")
 
     @property
     def length(self) -> int:

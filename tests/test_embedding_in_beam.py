@@ -20,7 +20,6 @@ from support import untrained_models
 from support.absent_packages import BEAM_PACKAGES, without
 
 import beambert
-from beambert import embedding as run
 from beambert import embedding_in_beam as graph
 from beambert.cli import run as run_command
 from beambert.pipelines.tasks import saved_models
@@ -45,8 +44,7 @@ def files_of(folder):
 @pytest.fixture
 def small_parts(monkeypatch):
     """Two texts in a part, and at most three segments of parts."""
-    for module in (writing, run):
-        monkeypatch.setattr(module, "PART_TEXTS", 2)
+    monkeypatch.setattr(writing, "PART_TEXTS", 2)
     monkeypatch.setattr(graph, "MOST_STRETCHES", 3)
 
 

@@ -8,7 +8,9 @@ read in one encoding, and none is guessed from the content: a wrong guess would 
 import codecs
 import re
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
+from beambert.config import setting
 from beambert.errors import InputError
 
 # Default of --encoding, and the same as a result of `parse_encodings`.
@@ -64,6 +66,17 @@ class WrongEncodingError(Exception):
         """Takes the number of the line, and the message."""
         super().__init__(detail)
         self.line = line
+
+
+def encoding_setting() -> Any:
+    """Returns the setting of the encodings of files; see `config.setting`."""
+    return setting(
+        DEFAULT_ENCODING,
+        metavar="NAME[,NAME]",
+        help="encodings of the files; each is read in the first one that fits the whole file, as "
+        f"in utf-8,windows-1252 (default: {DEFAULT_ENCODING}; a byte order mark decides for its "
+        "file)",
+    )
 
 
 def parse_encodings(given: str) -> tuple[str, ...]:

@@ -413,7 +413,7 @@ def _evaluate(
         requirements = blessing.of_thresholds(job.thresholds, constants)
         if subject.baseline:
             first = subject.measures.names[0]
-            requirements.append(subject.baseline.requirement(first, job.min_change))
+            requirements.append(subject.baseline.requirement(first, job.min_change or 0.0))
         scores, verdicts = _analyse(subject, requirements, orders, place)
     metrics = {
         **_describe(job, subject),

@@ -3,11 +3,12 @@
 import argparse
 import dataclasses
 import math
+from collections.abc import Iterable
 from typing import Any
 
+from beambert.config import check_settings, read_settings, setting
 from beambert.errors import InputError
-from beambert.flags import SWITCH
-from beambert.pipelines.corpus.encodings import DEFAULT_ENCODING, parse_encodings
+from beambert.pipelines.corpus.encodings import DEFAULT_ENCODING, encoding_setting, parse_encodings
 from beambert.pipelines.tasks.classification import BALANCED, DEFAULT_WINDOWS, TRUNCATE, WINDOWS
 from beambert.pipelines.tasks.declarations import (
     OWN_TASKS,
@@ -28,150 +29,163 @@ from beambert.pipelines.tasks.vectors import (
     VectorTask,
 )
 
-# The flags of `add_learning_flags`.
-_LEARNING_FLAGS = (
-    *("long_documents", "max_windows", "class_weights"),
-    *("loss", "temperature", "matryoshka_dims", "pooling", "gradient_cache_batch_size"),
-    *("single_texts", "query_length"),
-)
 # Flags that only the tasks on one's own data take.
 _COLUMN_FLAGS = ("text_columns", "label_column", "choice_columns", "labels", "label_separator")
 
 
-def add_task_flags(parser: argparse.ArgumentParser) -> None:
-    """Adds --task, --data_dir, and the flags that name the columns of a task on one's own data."""
-    add = parser.add_argument
-    add("--task", required=True, help=f"name of the task: {', '.join(TASKS)}")
-    add("--data_dir", required=True, metavar="DIR", help="folder of the task's files")
-    add(
-        "--text_columns",
-        type=_names,
+def split_names(text: str) -> tuple[str, ...]:
+    """Returns the names in a text that stand between commas."""
+    return tuple(name.strip() for name in text.split(","))
+
+
+def _dims(text: str) -> tuple[int, ...]:
+    try:
+        dims = tuple(int(part) for part in text.split(","))
+    except ValueError:
+        dims = ()
+    if not dims or min(dims) < 1 or len(set(dims)) < len(dims):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} does not list different whole numbers above 0, such as 384,128,64"
+        )
+    return dims
+
+
+def _weights(text: str) -> str | dict[str, float]:
+    if text == BALANCED:
+        return text
+    pairs = [pair.rpartition("=") for pair in text.split(",")]
+    try:
+        weights = {name.strip(): float(weight) for name, _, weight in pairs}
+    except ValueError:
+        weights = {}
+    if "" in weights or not weights or not all(0 < w < math.inf for w in weights.values()):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is neither {BALANCED} nor labels with weights, such as spam=4,ham=1"
+        )
+    return weights
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TaskSettings:
+    """The flags that name a task and its data."""
+
+    task: str = setting(help=f"name of the task: {', '.join(TASKS)}")
+    data_dir: str = setting(metavar="DIR", help="folder of the task's files")
+    text_columns: tuple[str, ...] | None = setting(
+        None,
+        parse=split_names,
         metavar="A,B",
         help="for your own data: the column of the text and, for pairs, that of the second text "
         "(default: text, and text_b if there is one)",
     )
-    add(
-        "--label_column",
-        metavar="NAME",
-        help="for your own data: the column of the label (default: label)",
+    label_column: str | None = setting(
+        None, metavar="NAME", help="for your own data: the column of the label (default: label)"
     )
-    add(
-        "--choice_columns",
-        type=_names,
+    choice_columns: tuple[str, ...] | None = setting(
+        None,
+        parse=split_names,
         metavar="A,B,…",
         help="for --task=choice: columns of the endings (default: all that begin with choice); for "
         "embedding and late_interaction: columns of hard negatives (default: all that begin with "
         "negative)",
     )
-    add(
-        "--labels",
-        type=_names,
+    labels: tuple[str, ...] | None = setting(
+        None,
+        parse=split_names,
         metavar="A,B,…",
         help="for your own data: labels in the order of the model's outputs (default: those of "
         "the training data, sorted)",
     )
-    add(
-        "--label_separator",
+    label_separator: str | None = setting(
+        None,
         metavar="TEXT",
         help="for --task=multi_label: what stands between the labels of a row (default: a comma); "
         "a JSON list needs none",
     )
-    add(
-        "--encoding",
-        default=DEFAULT_ENCODING,
-        metavar="NAME[,NAME]",
-        help="encodings of the files; each is read in the first one that fits the whole file, as "
-        "in utf-8,windows-1252 (default: %(default)s; a byte order mark decides for its file)",
+    encoding: str = encoding_setting()
+    skip_bad_rows: bool = setting(
+        False,
+        help="leave out and list rows that cannot be used, instead of stopping at the first",
     )
-    add_skip_bad_rows_flag(parser)
+
+    def __post_init__(self) -> None:
+        """Checks the values."""
+        check_settings(self)
 
 
-def add_learning_flags(parser: argparse.ArgumentParser) -> None:
-    """Adds the flags of how a task with labels is learnt."""
-    add = parser.add_argument
-    add(
-        "--long_documents",
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LearningSettings(TaskSettings):
+    """The same flags, and those of how a task with labels is learnt."""
+
+    long_documents: str | None = setting(
+        None,
         choices=(TRUNCATE, WINDOWS),
         help="for classification: read the beginning of a text that is longer than an input, or "
         f"windows of it, whose logits are averaged (default: {TRUNCATE})",
     )
-    add(
-        "--max_windows",
-        type=int,
+    max_windows: int | None = setting(
+        None,
+        minimum=2,
         metavar="N",
         help=f"with --long_documents={WINDOWS}: greatest number of windows of a text (default: "
         f"{DEFAULT_WINDOWS})",
     )
-    add(
-        "--class_weights",
-        type=_weights,
+    class_weights: Any = setting(
+        None,
+        parse=_weights,
         metavar=f"{BALANCED} or LABEL=WEIGHT,…",
         help="for classification: how much each label counts in the loss (default: all alike)",
     )
-    _add_vector_flags(parser)
-
-
-def _add_vector_flags(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add(
-        "--loss",
+    loss: str | None = setting(
+        None,
         choices=(*Similarity.LOSSES, *Rerank.LOSSES),
         help=f"for similarity: learn the order of the scores ({COSENT}, the default), or the "
         f"scores themselves as cosines from -1 to 1 ({COSINE}); for rerank: learn the relevance of "
         f"each candidate by itself ({POINTWISE}, the default), or those of a query beside each "
         f"other ({LISTWISE})",
     )
-    add(
-        "--single_texts",
+    single_texts: str | None = setting(
+        None,
         choices=SINGLE_TEXTS,
         help="for embedding, if train has no second text: each text finds itself under another "
         "dropout (SimCSE), a sentence finds the text that it was taken from (inverse cloze), a "
         "section finds the next one, after an empty line or in the middle, or a decoder writes "
         f"each text again from the vector of some of its words (TSDAE) (default: {DROPOUT})",
     )
-    add(
-        "--temperature",
-        type=float,
+    temperature: float | None = setting(
+        None,
+        above=0,
         help="for embedding and similarity: number by which cosines are divided in the loss "
         f"(default: {DEFAULT_TEMPERATURE:g}); for late_interaction: number by which scores are "
         "divided (default: 1)",
     )
-    add(
-        "--query_length",
-        type=int,
+    query_length: int | None = setting(
+        None,
+        minimum=SHORTEST_LENGTH,
         metavar="N",
         help="for late_interaction: number of tokens of every query; [MASK] fills up shorter ones "
         f"(default: {DEFAULT_QUERY_LENGTH})",
     )
-    add(
-        "--matryoshka_dims",
-        type=_dims,
+    matryoshka_dims: tuple[int, ...] | None = setting(
+        None,
+        parse=_dims,
         metavar="N,M,…",
         help="for embedding and similarity: learn so that the first N, M, … components are vectors "
         "by themselves (default: whole vectors alone)",
     )
-    add(
-        "--pooling",
+    pooling: str | None = setting(
+        None,
         choices=("mean", "cls"),
         help="for embedding and similarity: what is taken of a text's tokens: their mean, or [CLS] "
         "(default: what the folder of --init says, or else mean)",
     )
-    add(
-        "--gradient_cache_batch_size",
-        type=int,
+    gradient_cache_batch_size: int | None = setting(
+        None,
+        minimum=1,
         metavar="N",
         help="for embedding, similarity and late_interaction: number of texts that are encoded at "
         "a time, which bounds the memory, while the loss sees the whole batch (default: all at "
         "once)",
-    )
-
-
-def add_skip_bad_rows_flag(parser: argparse.ArgumentParser) -> None:
-    """Adds --skip_bad_rows."""
-    parser.add_argument(
-        "--skip_bad_rows",
-        **SWITCH,
-        help="leave out and list rows that cannot be used, instead of stopping at the first",
     )
 
 
@@ -181,9 +195,9 @@ def task_of(flags: argparse.Namespace) -> Task:
     Raises:
       InputError: there is no such task, or it does not take one of the given flags.
     """
-    task = find_task(flags.task)
-    given = {name: getattr(flags, name) for name in _COLUMN_FLAGS}
-    given = {name: value for name, value in given.items() if value is not None}
+    settings = read_settings(LearningSettings, flags)
+    task = find_task(settings.task)
+    given = _given(settings, _COLUMN_FLAGS)
     if given and task.name not in OWN_TASKS:
         others = f", or take --task={task.kind}" if task.kind in OWN_TASKS else ""
         raise InputError(
@@ -202,19 +216,25 @@ def task_of(flags: argparse.Namespace) -> Task:
         given["text_b_is_optional"] = task.text_b_is_optional and isinstance(task, VectorTask)
     if given.get("label_separator") == "":
         raise InputError("--label_separator: is empty; give at least one character")
-    parse_encodings(flags.encoding)  # It fails before any file is read.
-    given["encoding"] = flags.encoding
-    given |= _learning_flags(flags, task)
+    parse_encodings(settings.encoding)  # It fails before any file is read.
+    given["encoding"] = settings.encoding
+    given |= _learning_flags(settings, task)
     labels = given.get("labels")
     if labels is not None and (len(labels) < 2 or len({*labels, ""}) <= len(labels)):
         raise InputError(f"--labels={','.join(labels)}: name at least two labels, each once")
     return dataclasses.replace(task, **given)
 
 
-def _learning_flags(flags: argparse.Namespace, task: Task) -> dict[str, Any]:
-    """Returns the given flags of `add_learning_flags`, which not every command has."""
-    given = {name: getattr(flags, name, None) for name in _LEARNING_FLAGS}
-    given = {name: value for name, value in given.items() if value is not None}
+def _given(settings: LearningSettings, names: Iterable[str]) -> dict[str, Any]:
+    found = {name: getattr(settings, name) for name in names}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _learning_flags(settings: LearningSettings, task: Task) -> dict[str, Any]:
+    """Returns the given flags of learning, which not every command has."""
+    shared = {field.name for field in dataclasses.fields(TaskSettings)}
+    names = [field.name for field in dataclasses.fields(settings) if field.name not in shared]
+    given = _given(settings, names)
     for name in given:
         if name not in task.LEARNING_FLAGS:
             raise InputError(f"--{name}: {_one(task.kind)} task has none; leave the flag out")
@@ -224,20 +244,10 @@ def _learning_flags(flags: argparse.Namespace, task: Task) -> dict[str, Any]:
     windows = given.get("max_windows")
     if windows is not None and given.get("long_documents") != WINDOWS:
         raise InputError(f"--max_windows={windows}: needs --long_documents={WINDOWS}; add it")
-    if windows is not None and windows < 2:
-        raise InputError(f"--max_windows={windows}: must be at least 2")
-    if not 0 < given.get("temperature", DEFAULT_TEMPERATURE) < math.inf:
-        raise InputError(f"--temperature={given['temperature']:g}: must be more than 0")
-    if given.get("gradient_cache_batch_size", 1) < 1:
-        size = given["gradient_cache_batch_size"]
-        raise InputError(f"--gradient_cache_batch_size={size}: must be at least 1")
     if given.get("single_texts") == TSDAE:
         for name in ("temperature", "matryoshka_dims", "gradient_cache_batch_size"):
             if name in given:
                 raise InputError(f"--{name}: does nothing in --single_texts={TSDAE}; leave it out")
-    query_length = given.get("query_length", DEFAULT_QUERY_LENGTH)
-    if query_length < SHORTEST_LENGTH:
-        raise InputError(f"--query_length={query_length}: must be at least {SHORTEST_LENGTH}")
     if given.get("loss") == COSINE and "temperature" in given:
         raise InputError(
             f"--temperature={given['temperature']:g}: does nothing in --loss={COSINE}; leave it out"
@@ -245,47 +255,16 @@ def _learning_flags(flags: argparse.Namespace, task: Task) -> dict[str, Any]:
     return given
 
 
-def _dims(text: str) -> tuple[int, ...]:
-    try:
-        dims = tuple(int(part) for part in text.split(","))
-    except ValueError:
-        dims = ()
-    if not dims or min(dims) < 1 or len(set(dims)) < len(dims):
-        raise argparse.ArgumentTypeError(
-            f"{text!r} does not list different whole numbers above 0, such as 384,128,64"
-        )
-    return dims
-
-
 def _one(kind: str) -> str:
     """Returns the name of a kind with its article."""
     return f"an {kind}" if kind[0] in "aeiou" else f"a {kind}"
 
 
-def _weights(text: str) -> str | dict[str, float]:
-    if text == BALANCED:
-        return text
-    pairs = [pair.rpartition("=") for pair in text.split(",")]
-    try:
-        weights = {name.strip(): float(weight) for name, _, weight in pairs}
-    except ValueError:
-        weights = {}
-    if "" in weights or not weights or not all(0 < w < math.inf for w in weights.values()):
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is neither {BALANCED} nor labels with weights, such as spam=4,ham=1"
-        )
-    return weights
-
-
 def task_arguments(flags: argparse.Namespace) -> list[str]:
-    """Returns the values of the flags of `add_task_flags` as arguments of a command line."""
+    """Returns the values of the flags of `TaskSettings` as arguments of a command line."""
     arguments = []
     for name in ("task", "data_dir", *_COLUMN_FLAGS, "encoding"):
         value = getattr(flags, name)
         if value not in (None, DEFAULT_ENCODING):
             arguments.append(f"--{name}={','.join(value) if isinstance(value, tuple) else value}")
     return [*arguments, "--skip_bad_rows"] if flags.skip_bad_rows else arguments
-
-
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(name.strip() for name in text.split(","))

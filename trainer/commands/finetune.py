@@ -7,10 +7,11 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from beambert.config import add_settings
 from beambert.errors import InputError
 from beambert.flags import SWITCH, FlagParser, read_job
 from beambert.model_files import BEST_FOLDER
-from beambert.pipelines.tasks.flags import add_learning_flags, add_task_flags, task_of
+from beambert.pipelines.tasks.flags import LearningSettings, task_of
 from beambert.pipelines.tasks.reading import split_path
 from beambert.pipelines.tasks.task import TRAIN, Task
 from beambert.pipelines.tokenizers.folders import add_tokenizer_flags
@@ -163,8 +164,7 @@ def build_parser() -> FlagParser:
         description="Fine-tunes an encoder on a task.",
         examples=EXAMPLES,
     )
-    add_task_flags(parser)
-    add_learning_flags(parser)
+    add_settings(parser, LearningSettings)
     parser.add_argument(
         "--features",
         metavar="DIR",

@@ -1,13 +1,15 @@
 """The command `beambert glue`."""
 
 import argparse
+import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from beambert.config import add_settings
 from beambert.errors import InputError
 from beambert.flags import FlagParser
 from beambert.pipelines.tasks.declarations import GLUE_TASKS, find_task
-from beambert.pipelines.tasks.flags import add_skip_bad_rows_flag
+from beambert.pipelines.tasks.flags import TaskSettings
 from beambert.process import loading
 from beambert.trainer.commands.finetune import (
     add_encoder_flags,
@@ -51,7 +53,8 @@ def build_parser() -> FlagParser:
         metavar="DIR",
         help="folder for a model folder of each task, glue.json and submission.zip",
     )
-    add_skip_bad_rows_flag(parser)
+    skipped = {field.name for field in dataclasses.fields(TaskSettings)} - {"skip_bad_rows"}
+    add_settings(parser, TaskSettings, leave_out=skipped)
     add_encoder_flags(parser)
     add_recipe_flags(parser)
     return parser

@@ -142,7 +142,7 @@ def test_gs(gs, tmp_path, monkeypatch, capsys):
     assert run(["embed", *flags]) == 0 and asked == ["a b c"]
     if importlib.util.find_spec("apache_beam"):
         in_beam = [*flags[:-1], f"--output={gs}/in_beam", "--runner=FnApiRunner"]
-        monkeypatch.setattr("beambert.embedding.PART_TEXTS", 2)
+        monkeypatch.setattr("beambert.trainer.embedding.writing.PART_TEXTS", 2)
         assert run(["embed", *in_beam]) == 0
         for name in storage.list_folder(f"{gs}/embeddings"):
             one, other = (f"{gs}/{folder}/{name}" for folder in ("embeddings", "in_beam"))
