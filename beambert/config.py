@@ -141,6 +141,7 @@ def add_settings(
     *,
     leave_out: Collection[str] = (),
     defaults: Mapping[str, Any] = types.MappingProxyType({}),
+    default_texts: Mapping[str, str] = types.MappingProxyType({}),
 ) -> None:
     """Adds the flags of a job's settings to a parser, under their headings.
 
@@ -149,6 +150,7 @@ def add_settings(
       job_type: dataclass of the job.
       leave_out: names of settings that are no flags of this command.
       defaults: name -> default in place of the field's.
+      default_texts: name -> what `--help` has in place of the default.
     """
     group: Any = parser
     for field in dataclasses.fields(job_type):
@@ -158,21 +160,26 @@ def add_settings(
         if declared.group:
             group = parser.add_argument_group(declared.group)
         default = defaults.get(field.name, field.default)
-        group.add_argument(*_names(field, declared), **_arguments(field, declared, default))
+        arguments = _arguments(field, declared, default, default_texts.get(field.name))
+        group.add_argument(*_names(field, declared), **arguments)
 
 
 def _names(field: dataclasses.Field, declared: Setting) -> tuple[str, ...]:
     return (field.name if declared.is_positional else f"--{field.name}",)
 
 
-def _arguments(field: dataclasses.Field, declared: Setting, default: Any) -> dict[str, Any]:
+def _arguments(
+    field: dataclasses.Field, declared: Setting, default: Any, default_text: str | None
+) -> dict[str, Any]:
     """Returns the arguments of `add_argument` for a setting."""
     kind, several = _type_of(field)
     is_required = default is REQUIRED
     made: dict[str, Any] = {"help": declared.help, "default": None if is_required else default}
-    if not is_required and default not in (None, "", ()) and "(default" not in declared.help:
-        shown = ",".join(map(str, default)) if isinstance(default, tuple) else default
-        made["help"] += f" (default: {shown})".replace("%", "%%")
+    is_shown = not is_required and default is not False and default not in (None, "", ())
+    if default_text is None and is_shown:
+        default_text = ",".join(map(str, default)) if isinstance(default, tuple) else str(default)
+    if default_text is not None and "(default" not in declared.help:
+        made["help"] += f" (default: {default_text})".replace("%", "%%")
     made["metavar"] = declared.metavar
     if declared.choices and not declared.metavar:
         made["metavar"] = "{" + ",".join(map(str, declared.choices)) + "}"

@@ -146,7 +146,7 @@ def write_texts(folder: pathlib.Path) -> None:
 def jobs():
     """Every function with small work, in an order in which each finds what it needs."""
     task = beambert.find_task("sst-2")
-    loop, folders = beambert.LoopConfig(train_batch_size=8), beambert.TrainingFolders.of
+    loop, folders = beambert.LoopConfig(train_batch_size=8), beambert.TrainingFolders
     yield (
         beambert.learn_vocabulary,
         beambert.VocabularyJob("vocab.txt", "[0-9]*.txt", vocab_size=150),

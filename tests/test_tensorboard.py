@@ -11,7 +11,7 @@ from beambert.trainer.loop.trackers import open_trackers
 
 
 def test_tensorboard_reads_the_events_of_a_training(tmp_path):
-    with open_trackers(TrainingFolders.of(str(tmp_path)), None) as trackers:
+    with open_trackers(TrainingFolders(str(tmp_path)), None) as trackers:
         trackers.start({}, 0)
         for step, loss in ((10, 3.5), (20, 2.25)):
             trackers.log(step, "train", {"loss": loss})

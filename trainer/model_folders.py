@@ -125,7 +125,7 @@ def claim(
     Raises:
       InputError: a folder holds something else, or cannot be made.
     """
-    path = output.model
+    path = output.model_dir
     names = storage.list_folder(path)
 
     def read(name: str) -> bytes:
@@ -134,13 +134,13 @@ def claim(
     if folders.is_finished(path, names, read, job, "--model_dir", flags_of):
         return True
     storage.make_folder(path, "--model_dir")
-    if not output.checkpoints.startswith(f"{path}/"):
-        _claim_checkpoints(output.checkpoints, job, chief)
+    if not output.checkpoint_dir.startswith(f"{path}/"):
+        _claim_checkpoints(output.checkpoint_dir, job, chief)
     if chief:
-        for folder in (output.checkpoints, output.best_weights):
+        for folder in (output.checkpoint_dir, output.best_weights):
             _delete_cut_checkpoints(folder)
         storage.write_bytes(f"{path}/{UNFINISHED_FILE}", folders.serialize_job(job))
-        storage.make_folder(output.tensorboard, "--tensorboard_dir")
+        storage.make_folder(output.tensorboard_dir, "--tensorboard_dir")
     return False
 
 

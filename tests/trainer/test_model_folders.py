@@ -32,17 +32,17 @@ def full_disk():
 
 
 def test_a_folder_stays_ours_on_a_full_disk(full_disk, tmp_path):
-    output, job = model_folders.TrainingFolders.of(str(tmp_path / "model")), {"steps": 3}
+    output, job = model_folders.TrainingFolders(str(tmp_path / "model")), {"steps": 3}
     assert not model_folders.claim(output, job, chief=True)
-    storage.write_bytes(f"{output.model}/training.json", b"{}")
+    storage.write_bytes(f"{output.model_dir}/training.json", b"{}")
     full_disk(True)
     with pytest.raises(InputError, match="_UNFINISHED: cannot be written"):
         model_folders.claim(output, job, chief=True)
     with pytest.raises(InputError, match="_SUCCESS: cannot be written"):
-        model_folders.finish(output.model, job)
+        model_folders.finish(output.model_dir, job)
     full_disk(False)
     assert not model_folders.claim(output, job, chief=True)
-    model_folders.finish(output.model, job)
+    model_folders.finish(output.model_dir, job)
     assert model_folders.claim(output, job, chief=True)
 
 
@@ -70,7 +70,7 @@ def test_a_batch_whose_dropout_has_too_many_elements():
 
 
 def test_what_a_killed_run_was_writing_is_deleted(tmp_path):
-    output = model_folders.TrainingFolders.of(str(tmp_path / "model"))
+    output = model_folders.TrainingFolders(str(tmp_path / "model"))
     checkpoints = tmp_path / "model" / "checkpoints"
     (checkpoints / "ckpt-7_temp").mkdir(parents=True)
     (checkpoints / "ckpt-7_temp" / "part-00000-of-00001.index").write_text("cut o")
@@ -78,7 +78,7 @@ def test_what_a_killed_run_was_writing_is_deleted(tmp_path):
         (checkpoints / name).write_text(name)
     (tmp_path / "model" / "_UNFINISHED").write_bytes(folders.serialize_job({"seed": 1}))
     (tmp_path / "model" / f"_tmp-{'0' * 32}-vocab.txt").write_text("cut o")
-    with model_folders.held(output.model):
+    with model_folders.held(output.model_dir):
         assert not model_folders.claim(output, {"seed": 1}, chief=True)
     assert sorted(path.name for path in checkpoints.iterdir()) == ["checkpoint", "ckpt-5.index"]
     left = sorted(path.name for path in (tmp_path / "model").iterdir())
@@ -115,16 +115,14 @@ def test_a_folder_that_cannot_be_made_is_refused(flag, tmp_path):
     (tmp_path / "file").write_text("in the way")
     paths = {"model_dir": tmp_path / "m", flag: tmp_path / "file" / "folder"}
     model, *others = (paths.get(n) for n in ("model_dir", "checkpoint_dir", "tensorboard_dir"))
-    output = model_folders.TrainingFolders.of(
-        str(model), *(other and str(other) for other in others)
-    )
+    output = model_folders.TrainingFolders(str(model), *(other and str(other) for other in others))
     with pytest.raises(InputError, match=f"--{flag}=.*: cannot be made"):
         model_folders.claim(output, {}, chief=True)
 
 
 @pytest.mark.parametrize("is_open", [False, True])
 def test_events_on_a_full_disk_are_one_sentence(full_disk, is_open, tmp_path, monkeypatch):
-    output = model_folders.TrainingFolders.of(str(tmp_path / "model"))
+    output = model_folders.TrainingFolders(str(tmp_path / "model"))
     model_folders.claim(output, {}, chief=True)
     log = open_trackers(output, None)
     log.start({}, 0)

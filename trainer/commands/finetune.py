@@ -7,7 +7,7 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from beambert.config import add_settings
+from beambert.config import add_settings, read_settings
 from beambert.errors import InputError
 from beambert.flags import SWITCH, FlagParser, read_job
 from beambert.model_files import BEST_FOLDER
@@ -16,13 +16,7 @@ from beambert.pipelines.tasks.reading import split_path
 from beambert.pipelines.tasks.task import TRAIN, Task
 from beambert.pipelines.tokenizers.folders import add_tokenizer_flags
 from beambert.process import loading
-from beambert.trainer.commands.flags import (
-    add_loop_flags,
-    add_output_flags,
-    add_positions_flag,
-    check_config,
-    loop_config,
-)
+from beambert.trainer.commands.flags import check_config
 from beambert.trainer.loop.config import (
     FINETUNING_BATCH_SIZE,
     FINETUNING_EPOCHS,
@@ -33,10 +27,13 @@ from beambert.trainer.loop.config import (
     OWN_TASK_UPDATES,
     RANDOM,
     WIDEST_LEARNING_RATE,
+    Devices,
     LoopConfig,
     OptimizerConfig,
     TrainingFolders,
+    environment_folders,
 )
+from beambert.trainer.weights.adaptation import KEEP, POSITION_WAYS
 from beambert.trainer.weights.given_path import check_weights
 
 if TYPE_CHECKING:
@@ -71,6 +68,10 @@ EXAMPLES = """examples:
   beambert finetune --task=rte --data_dir=glue/RTE --init=encoder --model_dir=rte \\
       --sweep=paper --num_seeds=5
 """
+# Settings of the optimizer that are no flags here.
+_OF_PRETRAINING = (
+    *("num_train_steps", "num_warmup_steps", "beta_1", "beta_2", "schedule", "decay_share"),
+)
 # The flags of the recipe of run_classifier.py that a sweep varies, with their defaults.
 _RECIPE = {
     "learning_rate": None,
@@ -89,7 +90,14 @@ def add_encoder_flags(parser: FlagParser) -> None:
         help="encoder to start from: a model folder, a TF1 checkpoint, a Hugging Face folder, or "
         "random for random weights",
     )
-    add_positions_flag(parser)
+    add(
+        "--init_positions",
+        choices=POSITION_WAYS,
+        default=KEEP,
+        help="what to do with positions on which the encoder of --init was not trained: keep its "
+        "values, tile (repeat the trained ones) or interpolate (stretch them); the last two also "
+        "give it more positions than it has (default: %(default)s)",
+    )
     add("--model", help="with --init=random: size of the encoder, or a bert_config.json")
     add_tokenizer_flags(parser, "with --init=random: ")
     add(
@@ -148,13 +156,22 @@ def add_recipe_flags(parser: FlagParser) -> None:
     rates = ", ".join(
         f"{rate:g} up to {width}" for width, rate in FINETUNING_LEARNING_RATES.items()
     )
-    add_loop_flags(
+    add_settings(
         parser,
-        batch_size=FINETUNING_BATCH_SIZE,
-        learning_rate=None,
-        optimizer=FINETUNING_OPTIMIZER,
-        default_rates=f"by the encoder's width: {rates}, {WIDEST_LEARNING_RATE:g} for more",
+        OptimizerConfig,
+        leave_out=_OF_PRETRAINING,
+        defaults={"learning_rate": None, "optimizer": FINETUNING_OPTIMIZER},
+        default_texts={
+            "learning_rate": f"by the encoder's width: {rates}, {WIDEST_LEARNING_RATE:g} for more"
+        },
     )
+    add_settings(
+        parser,
+        LoopConfig,
+        leave_out=("eval_steps",),
+        defaults={"train_batch_size": FINETUNING_BATCH_SIZE},
+    )
+    add_settings(parser, Devices)
 
 
 def build_parser() -> FlagParser:
@@ -171,7 +188,7 @@ def build_parser() -> FlagParser:
         help="features of the task made by `beambert features`; scores still need --data_dir",
     )
     add_encoder_flags(parser)
-    add_output_flags(parser)
+    add_settings(parser, TrainingFolders, defaults=environment_folders())
     add_recipe_flags(parser)
     return parser
 
@@ -214,7 +231,7 @@ def make_job(
         task=task,
         data_dir=data_dir,
         loop=loop,
-        output=TrainingFolders.of(model_dir, flags.checkpoint_dir, flags.tensorboard_dir),
+        output=read_settings(TrainingFolders, flags, model_dir=model_dir),
         features=open_features(flags.features, "--features") if flags.features else None,
     )
 
@@ -258,7 +275,8 @@ def _check_course(flags: argparse.Namespace) -> LoopConfig:
             raise InputError(
                 f"--{name}={getattr(flags, name)}: a sweep tries its own values; leave it out"
             )
-    return loop_config(flags)
+    read_settings(Devices, flags)
+    return read_settings(LoopConfig, flags)
 
 
 def run_finetuning(job: "FinetuningJob", flags: argparse.Namespace) -> dict[str, float]:
@@ -281,4 +299,4 @@ def run_sweep(job: "FinetuningJob", flags: argparse.Namespace) -> tuple[str, dic
         lambda one: finetune_in_process(one, flags.strategy, flags.tpu),
     )
     best = max(state["runs"], key=lambda row: row["results"][job.task.metrics[0]])
-    return f"{job.output.model}/{BEST_FOLDER}", best["results"]
+    return f"{job.output.model_dir}/{BEST_FOLDER}", best["results"]

@@ -88,4 +88,4 @@ def run_of_many(job: "FinetuningJob", flags: argparse.Namespace) -> tuple[str, d
 
     if flags.sweep:
         return run_sweep(job, flags)
-    return job.output.model, finetune_in_process(job, flags.strategy, flags.tpu)
+    return job.output.model_dir, finetune_in_process(job, flags.strategy, flags.tpu)

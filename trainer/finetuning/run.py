@@ -80,7 +80,7 @@ def _finetune(job: FinetuningJob, strategy: tf.distribute.Strategy) -> dict[str,
     rows = (job.loop.train_batch_size, parts, sequences)
     rows = (min(plan.data.cached, math.prod(rows)), 1, 1) if plan.data.cached else rows
     model_folders.check_rows(plan.config, length, *rows)
-    chief, model_dir, identity = is_chief(strategy), job.output.model, plan.identity
+    chief, model_dir, identity = is_chief(strategy), job.output.model_dir, plan.identity
     with (
         model_folders.held(model_dir, chief) as check_lock,
         translate_out_of_memory(loop.train_batch_size, parts // replicas),
@@ -118,7 +118,7 @@ def describe_results(data: TaskData, results: dict[str, float]) -> str:
 
 def _describe(plan: FinetuningPlan) -> None:
     """Writes the files that describe the model, and prints the plan."""
-    model_dir, data = plan.job.output.model, plan.data
+    model_dir, data = plan.job.output.model_dir, plan.data
     model_folders.describe_model(
         model_dir, plan.config, plan.text_features.vocabulary, plan.training
     )
@@ -265,7 +265,7 @@ def _write_predictions(model_dir: str, files: Mapping[str, str]) -> None:
 
 
 def _finish(model: keras.Model, plan: FinetuningPlan, results: dict[str, Any]) -> None:
-    model_dir = plan.job.output.model
+    model_dir = plan.job.output.model_dir
     model_folders.save_weights(model, model_dir)
     save_task_model(model, plan.text_features, plan.training, f"{model_dir}/{SAVED_MODEL_FOLDER}")
     storage.write_bytes(f"{model_dir}/{RESULTS_FILE}", json.dumps(results, indent=1).encode())

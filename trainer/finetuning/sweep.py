@@ -46,7 +46,7 @@ def finetune_in_process(job: "FinetuningJob", strategy: str, tpu: str | None) ->
                 return pool.submit(_finetune, job, strategy, tpu).result()
         except BrokenProcessPool as error:
             raise InputError(
-                f"{job.output.model}: the run was killed, perhaps for want of memory; "
+                f"{job.output.model_dir}: the run was killed, perhaps for want of memory; "
                 "give the same command again, which continues it"
             ) from error
 
@@ -131,7 +131,7 @@ def sweep(
     """
     if os.environ.get("TF_CONFIG"):
         raise InputError("--sweep: each run takes one host; unset TF_CONFIG")
-    model_dir = job.output.model
+    model_dir = job.output.model_dir
     common = _common(job, min(grid.train_batch_size))
     examples = common["examples"][TRAIN]
     possible = grid.of_batches_up_to(examples)
@@ -153,7 +153,7 @@ def _run(
     state: dict[str, Any],
 ) -> dict[str, Any]:
     """Continues a sweep from the content of its sweep.json."""
-    model_dir, metric = job.output.model, job.task.metrics[0]
+    model_dir, metric = job.output.model_dir, job.task.metrics[0]
     seeds = range(job.loop.random_seed, job.loop.random_seed + num_seeds)
     planned = [(*point, seed) for seed in seeds for point in grid.points()]
     left = [run for run in planned if _find(state, run) is None]
@@ -251,7 +251,7 @@ def _job_of(job: FinetuningJob, run: tuple, folder: str) -> FinetuningJob:
         learning_rate=learning_rate,
         num_train_epochs=epochs,
         loop=loop,
-        output=model_folders.TrainingFolders.of(folder),
+        output=model_folders.TrainingFolders(folder),
     )
 
 

@@ -3,8 +3,10 @@
 import dataclasses
 import importlib.util
 import math
+import os
 from typing import Any
 
+from beambert.config import check_settings, setting
 from beambert.errors import InputError
 from beambert.model_files import CHECKPOINTS_FOLDER, TENSORBOARD_FOLDER
 
@@ -59,6 +61,7 @@ DTYPES = (FLOAT32, BFLOAT16, AUTO)
 # extra of setup.py that installs it.
 MLFLOW, WANDB = "mlflow", "wandb"
 TRACKERS = (MLFLOW, WANDB)
+STRATEGIES = ("auto", "one_device", "mirrored", "multi_worker", "tpu")
 # The settings of a loop that decide the result.
 DECISIVE_SETTINGS = ("train_batch_size", "random_seed", "gradient_accumulation_steps", "dtype")
 # The flags behind the values of `model_folders.job_identity` that all trainings have.
@@ -72,32 +75,51 @@ TRAINING_FLAGS = {f"loop.{name}": f"--{name}" for name in DECISIVE_SETTINGS} | {
 
 @dataclasses.dataclass(frozen=True)
 class TrainingFolders:
-    """The folders that a training writes to.
+    """The folders that a training writes to. Those that are None become folders of the model's."""
 
-    Attributes:
-      model: the model folder.
-      checkpoints: folder of the checkpoints (default: `model`/checkpoints).
-      tensorboard: folder of TensorBoard's logs (default: `model`/tensorboard).
-    """
+    # Vertex AI gives a job the paths of its outputs in the environment variables.
+    model_dir: str = setting(
+        group="output", metavar="DIR", help="model folder to make (default: $AIP_MODEL_DIR)"
+    )
+    checkpoint_dir: str | None = setting(
+        None,
+        metavar="DIR",
+        help="folder of the checkpoints (default: $AIP_CHECKPOINT_DIR, or checkpoints in "
+        "--model_dir)",
+    )
+    tensorboard_dir: str | None = setting(
+        None,
+        metavar="DIR",
+        help="folder of TensorBoard's logs (default: $AIP_TENSORBOARD_LOG_DIR, or tensorboard in "
+        "--model_dir)",
+    )
 
-    model: str
-    checkpoints: str
-    tensorboard: str
+    def __post_init__(self) -> None:
+        """Fills in the folders that are not given."""
+        check_settings(self)
+        model = self.model_dir.rstrip("/")
+        found = {
+            "model_dir": model,
+            "checkpoint_dir": self.checkpoint_dir or f"{model}/{CHECKPOINTS_FOLDER}",
+            "tensorboard_dir": self.tensorboard_dir or f"{model}/{TENSORBOARD_FOLDER}",
+        }
+        for name, folder in found.items():
+            object.__setattr__(self, name, folder.rstrip("/"))
 
     @property
     def best_weights(self) -> str:
         """Folder of the best weights on held-out data so far."""
-        return f"{self.checkpoints}/best"
+        return f"{self.checkpoint_dir}/best"
 
-    @classmethod
-    def of(
-        cls, model: str, checkpoints: str | None = None, tensorboard: str | None = None
-    ) -> "TrainingFolders":
-        """Returns the folders, with defaults for those that are None."""
-        model = model.rstrip("/")
-        checkpoints = (checkpoints or f"{model}/{CHECKPOINTS_FOLDER}").rstrip("/")
-        tensorboard = (tensorboard or f"{model}/{TENSORBOARD_FOLDER}").rstrip("/")
-        return cls(model, checkpoints, tensorboard)
+
+def environment_folders() -> dict[str, str]:
+    """Returns name -> default of the folders that environment variables name."""
+    names = {
+        "model_dir": "AIP_MODEL_DIR",
+        "checkpoint_dir": "AIP_CHECKPOINT_DIR",
+        "tensorboard_dir": "AIP_TENSORBOARD_LOG_DIR",
+    }
+    return {name: os.environ[key] for name, key in names.items() if os.environ.get(key)}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,37 +130,48 @@ class OptimizerConfig:
     (create_optimizer).
 
     Attributes:
-      learning_rate: peak of the learning rate; A.2 of the paper.
-      num_train_steps: number of updates until the rate is 0.
-      num_warmup_steps: number of updates until the rate is at its peak.
-      weight_decay_rate: decay of all weights except layer norms and biases; A.2.
-      beta_1, beta_2: decay rates of the two moments; A.2.
       epsilon: constant that is added to the root of the second moment; create_optimizer.
       clip_norm: largest norm of the global gradient; create_optimizer.
-      optimizer: "adamw", as the original's optimization.py; "adamw_corrected", with the bias
-        correction of Kingma and Ba 2015, algorithm 1, and a decay of the learning rate that starts
-        where the warm-up ends; "lamb", for large batches (You et al. 2020, arXiv 1904.00962,
-        algorithm 2), with the same decay; or "muon", which orthogonalizes the updates of the
-        layers' matrices (Jordan et al. 2024, github.com/KellerJordan/Muon), and is
-        "adamw_corrected" for all other weights.
-      schedule: how the rate falls to 0 after the warm-up: "linear", "cosine" (Loshchilov and Hutter
-        2017, arXiv 1608.03983, without restarts) or "trapezoid": it stays at its peak, and falls
-        linearly in the last steps (Hägele et al. 2024, arXiv 2405.18392).
-      decay_share: share of the steps in which the rate of "trapezoid" falls; section 3.1 of
-        Hägele et al. takes 0.2.
     """
 
-    learning_rate: float
-    num_train_steps: int
-    num_warmup_steps: int
-    weight_decay_rate: float = 0.01
-    beta_1: float = 0.9
-    beta_2: float = 0.999
+    learning_rate: float = setting(group="optimization", above=0, help="peak learning rate")  # A.2
+    num_train_steps: int = setting(minimum=1, maximum=MOST_STEPS, help="number of steps")
+    num_warmup_steps: int = setting(
+        minimum=0, help="number of steps in which the learning rate rises"
+    )
+    weight_decay_rate: float = setting(
+        0.01, minimum=0, help="decay of all weights except layer norms and biases"
+    )  # A.2
+    beta_1: float = setting(0.9, above=0, below=1, help="decay rate of the gradient's mean")  # A.2
+    beta_2: float = setting(
+        0.999, above=0, below=1, help="decay rate of the squared gradient's mean"
+    )  # A.2
     epsilon: float = 1e-6
     clip_norm: float = 1.0
-    optimizer: str = ADAMW
-    schedule: str = LINEAR
-    decay_share: float = 0.2
+    # Kingma and Ba 2015, algorithm 1; You et al. 2020, arXiv 1904.00962, algorithm 2; Jordan et al.
+    # 2024, github.com/KellerJordan/Muon.
+    optimizer: str = setting(
+        ADAMW,
+        choices=OPTIMIZERS,
+        help="adamw: the original's; adamw_corrected: with Adam's bias correction, and a decay of "
+        "the learning rate that starts where the warm-up ends; lamb: for large batches, with the "
+        "same decay; muon: orthogonalizes the updates of the layers' matrices, and is "
+        "adamw_corrected for all other weights",
+    )
+    # Loshchilov and Hutter 2017, arXiv 1608.03983, without restarts; Hägele et al. 2024, arXiv
+    # 2405.18392, with the share of section 3.1.
+    schedule: str = setting(
+        LINEAR,
+        choices=SCHEDULES,
+        help="how the learning rate falls after the warm-up: linear; cosine; trapezoid, which "
+        "stays at the peak and falls linearly at the end",
+    )
+    decay_share: float = setting(
+        0.2,
+        above=0,
+        maximum=1,
+        help="with --schedule=trapezoid: share of the steps in which the learning rate falls",
+    )
 
     def settings(self) -> dict[str, Any]:
         """Returns the values of the fields; what changes nothing is not named."""
@@ -150,34 +183,17 @@ class OptimizerConfig:
         return values
 
     def __post_init__(self) -> None:
-        """Refuses values that cannot be trained with.
+        """Checks the values.
 
         Raises:
-          InputError: a value is out of range; the message names its flag.
+          InputError: a value cannot be used; the message names its flag.
         """
-        if not 1 <= self.num_train_steps <= MOST_STEPS:
+        check_settings(self)
+        if self.num_warmup_steps >= self.num_train_steps:
             raise InputError(
-                f"--num_train_steps={self.num_train_steps}: must be at least 1, at most "
-                f"{MOST_STEPS:,}"
-            )
-        if not 0 <= self.num_warmup_steps < self.num_train_steps:
-            raise InputError(
-                f"--num_warmup_steps={self.num_warmup_steps}: must be at least 0 and less than "
+                f"--num_warmup_steps={self.num_warmup_steps}: must be less than "
                 f"--num_train_steps={self.num_train_steps}"
             )
-        if self.optimizer not in OPTIMIZERS:
-            raise InputError(f"--optimizer={self.optimizer}: choose one of {', '.join(OPTIMIZERS)}")
-        if not 0 < self.learning_rate < math.inf:
-            raise InputError(f"--learning_rate={self.learning_rate}: must be more than 0")
-        if not 0 <= self.weight_decay_rate < math.inf:
-            raise InputError(f"--weight_decay_rate={self.weight_decay_rate}: must be at least 0")
-        for name in ("beta_1", "beta_2"):
-            if not 0 < getattr(self, name) < 1:
-                raise InputError(f"--{name}={getattr(self, name)}: must be in (0, 1)")
-        if self.schedule not in SCHEDULES:
-            raise InputError(f"--schedule={self.schedule}: choose one of {', '.join(SCHEDULES)}")
-        if not 0 < self.decay_share <= 1:
-            raise InputError(f"--decay_share={self.decay_share}: must be more than 0, at most 1")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -185,62 +201,78 @@ class LoopConfig:
     """The parameters of the training loop.
 
     Attributes:
-      train_batch_size: number of sequences in an update, over all replicas.
-      random_seed: seed of the weights, the dropout and the order of the files.
-      gradient_accumulation_steps: number of equal parts of a replica's share of a batch. They are
-        computed one after the other, so that memory is needed for one part only.
-      dtype: type of the matrix products, one of `DTYPES`.
-      save_checkpoints_steps: number of updates between checkpoints; run_pretraining.py's default.
       keep_checkpoints: number of checkpoints that are kept.
-      eval_steps: number of updates between evaluations on held-out data.
       max_eval_batches: number of batches that an evaluation during the training reads; the
         evaluation at the end reads all data.
       patience: number of evaluations without a better result after which the training stops. The
         best weights on held-out data are then the result; None takes those of the last step.
       best_metric: metric on held-out data that the best weights have the best value of: "loss", or
         one whose greater values are better.
-      tracker: service that also gets the metrics, one of `TRACKERS`; None for none.
     """
 
-    train_batch_size: int
-    random_seed: int = 12345
-    gradient_accumulation_steps: int = 1
-    dtype: str = FLOAT32
-    save_checkpoints_steps: int = 1000
+    train_batch_size: int = setting(
+        group="training loop", minimum=1, help="examples per step, over all devices"
+    )
+    # Seed of the weights, the dropout and the order of the files.
+    random_seed: int = setting(12345, minimum=0, below=SEED_LIMIT, help="random seed")
+    gradient_accumulation_steps: int = setting(
+        1,
+        minimum=1,
+        help="number of parts into which a device splits its share of a batch, if it does not fit "
+        "in memory",
+    )
+    dtype: str = setting(
+        FLOAT32,
+        choices=DTYPES,
+        help="number format of matrix products; auto is bfloat16 on TPUs and on GPUs that have "
+        "it, float32 elsewhere",
+    )
+    # run_pretraining.py's default.
+    save_checkpoints_steps: int = setting(
+        1000, minimum=1, help="number of steps between checkpoints"
+    )
     keep_checkpoints: int = 3
-    eval_steps: int = 1000
+    eval_steps: int = setting(
+        1000, minimum=1, help="number of steps between evaluations on held-out data"
+    )
     max_eval_batches: int = 100
     patience: int | None = None
     best_metric: str = "loss"
-    tracker: str | None = None
+    tracker: str | None = setting(
+        None,
+        choices=TRACKERS,
+        help="service that also gets the metrics; its own environment variables configure it",
+    )
 
     def __post_init__(self) -> None:
-        """Refuses values that no training can run with.
+        """Checks the values.
 
         Raises:
-          InputError: a value is out of range; the message names its flag.
+          InputError: a value cannot be used; the message names its flag.
         """
-        for name in (
-            "train_batch_size",
-            "gradient_accumulation_steps",
-            "save_checkpoints_steps",
-            "eval_steps",
-        ):
-            if getattr(self, name) < 1:
-                raise InputError(f"--{name}={getattr(self, name)}: must be at least 1")
-        if self.dtype not in DTYPES:
-            raise InputError(f"--dtype={self.dtype}: choose one of {', '.join(DTYPES)}")
-        if not 0 <= self.random_seed < SEED_LIMIT:
-            raise InputError(
-                f"--random_seed={self.random_seed}: must be at least 0 and less than {SEED_LIMIT}"
-            )
-        if self.tracker not in (None, *TRACKERS):
-            raise InputError(f"--tracker={self.tracker}: choose one of {', '.join(TRACKERS)}")
+        check_settings(self)
         if self.tracker and not _is_installed(self.tracker):
             raise InputError(
                 f"--tracker={self.tracker}: is not installed; run pip install "
                 f"'beambert[{self.tracker}]'"
             )
+
+
+@dataclasses.dataclass(frozen=True)
+class Devices:
+    """The devices of a training; see `strategy.make_strategy`."""
+
+    strategy: str = setting(
+        "auto",
+        group="devices",
+        choices=STRATEGIES,
+        help="tf.distribute strategy",
+    )
+    tpu: str | None = setting(None, help="name or address of a TPU, or local on a TPU VM")
+
+    def __post_init__(self) -> None:
+        """Checks the values."""
+        check_settings(self)
 
 
 def _is_installed(library: str) -> bool:

@@ -144,7 +144,7 @@ class _Training:
         self._output = output
         self._check_lock = check_lock
         self._manager = open_checkpoints(
-            trainer.checkpoint, output.checkpoints, config.keep_checkpoints
+            trainer.checkpoint, output.checkpoint_dir, config.keep_checkpoints
         )
         if path := restore_newest(trainer.checkpoint, self._manager):
             print(f"continuing from step {trainer.steps_done:,} ({path})", flush=True)
@@ -152,7 +152,7 @@ class _Training:
         self._chief = is_chief(trainer.strategy)
         self.log = open_trackers(output, config.tracker) if self._chief else Trackers([])
         # All hosts know them, since they decide together when to stop.
-        self._evaluations = recorded_evaluations(output.model, trainer.steps_done)
+        self._evaluations = recorded_evaluations(output.model_dir, trainer.steps_done)
         self._progress = ProgressLine()
         self._peak = matmul_peak(trainer.strategy, trainer.dtype)
         self._best = None
@@ -273,7 +273,7 @@ class _Training:
             self._save(step)
         self._await_saved(step)
         self._print(
-            f"stopped at step {step:,} of {self._last:,} and saved in {self._output.model}; "
+            f"stopped at step {step:,} of {self._last:,} and saved in {self._output.model_dir}; "
             "the same command continues"
         )
         raise Interrupted(exit_status)
@@ -302,11 +302,11 @@ class _Training:
             begun = end
         batch = self._phase_at(error.step).sequences_a_step
         return InputError(
-            f"{self._output.model}: since step {error.step} the loss is {metrics['loss']} and the "
-            f"gradient's norm {metrics['gradient_norm']} (the batch of that step has the sequences "
-            f"{first} to {first + batch - 1} of the run, seed {self._config.random_seed}); lower "
-            "--learning_rate, or delete the newest checkpoints in "
-            f"{self._output.checkpoints} to start from an earlier one"
+            f"{self._output.model_dir}: since step {error.step} the loss is {metrics['loss']} and "
+            f"the gradient's norm is {metrics['gradient_norm']} (the batch of that step has the "
+            f"sequences {first} to {first + batch - 1}, seed {self._config.random_seed}); "
+            "lower --learning_rate, or delete the newest checkpoints in "
+            f"{self._output.checkpoint_dir} to start from an earlier one"
         )
 
     def _evaluate_and_save(self, step: int, phase: Phase) -> None:
@@ -332,7 +332,7 @@ class _Training:
         metric = self._config.best_metric
         if best_step(self._evaluations, metric) == step:
             self._check_lock()
-            resumable = checkpoint_steps(self._output.checkpoints)
+            resumable = checkpoint_steps(self._output.checkpoint_dir)
             self._best.save(step, needed_steps(self._evaluations, metric, resumable))
 
     def _log_evaluation(self, step: int, metrics: Mapping[str, float]) -> None:

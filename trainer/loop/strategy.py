@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from beambert.errors import InputError
 from beambert.storage import reason
-from beambert.trainer.loop.config import AUTO, BFLOAT16, FLOAT32
+from beambert.trainer.loop.config import AUTO, BFLOAT16, FLOAT32, Devices
 
 # The machines of a cluster start minutes apart, since each loads its image first.
 MINUTES_TO_START = 10
@@ -211,23 +211,21 @@ BFLOAT16_CAPABILITY = (8, 0)
 _NO_TPU = "TPUs not found in the cluster"
 # Words of libraries about memory, in errors of other types.
 _OUT_OF_MEMORY = re.compile("bad_alloc|out of memory|RESOURCE_EXHAUSTED", re.IGNORECASE)
-STRATEGIES = ("auto", "one_device", "mirrored", "multi_worker", "tpu")
 
 
 def make_strategy(name: str, tpu: str | None = None) -> tf.distribute.Strategy:
     """Returns the strategy for the devices of this machine or cluster.
 
     Args:
-      name: one of `STRATEGIES`. "auto" takes a TPU if one is named, several workers if TF_CONFIG
-        names them, several GPUs if there are any, and one device otherwise.
+      name: one of `config.STRATEGIES`. "auto" takes a TPU if one is named, several workers if
+        TF_CONFIG names them, several GPUs if there are any, and one device otherwise.
       tpu: name or address of a TPU, or "local" on a TPU VM.
 
     Raises:
       InputError: the name is unknown, the TPU cannot be used, TF_CONFIG is not valid,
         or a worker that it names does not answer.
     """
-    if name not in STRATEGIES:
-        raise InputError(f"--strategy={name}: choose one of {', '.join(STRATEGIES)}")
+    Devices(name, tpu)  # Checks the name.
     _grow_memory()
     if name == "auto":
         name = _detect(tpu)

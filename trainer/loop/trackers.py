@@ -332,9 +332,9 @@ def open_trackers(output: TrainingFolders, service: str | None) -> Trackers:
       output: folders for metrics.jsonl and TensorBoard's events.
       service: name of a service in `SERVICES` that takes the metrics, too; None for none.
     """
-    trackers: list[Tracker] = [MetricsFile(output.model), TensorBoard(output.tensorboard)]
+    trackers: list[Tracker] = [MetricsFile(output.model_dir), TensorBoard(output.tensorboard_dir)]
     if service:
-        trackers.append(Service(service, SERVICES[service](output.model)))
+        trackers.append(Service(service, SERVICES[service](output.model_dir)))
     return Trackers(trackers)
 
 

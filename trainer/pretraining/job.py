@@ -6,10 +6,11 @@ import math
 import os
 import re
 from collections.abc import Sequence
-from typing import Any
 
+from beambert.config import check_settings, setting
 from beambert.errors import InputError
-from beambert.model.objectives import BERT, RTD
+from beambert.model.families.table import FAMILIES
+from beambert.model.objectives import BERT, GENERATOR_DEPTH, GENERATOR_SIZE, OBJECTIVES, RTD
 from beambert.pipelines.records.contract import (
     MASK_SHARE,
     MASKED_LM_PROB,
@@ -17,15 +18,25 @@ from beambert.pipelines.records.contract import (
     SAME_SHARE,
 )
 from beambert.trainer.loop.config import (
+    DYNAMIC,
+    RANDOM,
+    STATIC,
     TRAINING_FLAGS,
     LoopConfig,
     OptimizerConfig,
     TrainingFolders,
 )
 from beambert.trainer.pretraining import recipes
-from beambert.trainer.weights.adaptation import KEEP, PIECES
+from beambert.trainer.weights.adaptation import (
+    KEEP,
+    PIECES,
+    TOKEN_WAYS,
+    positions_setting,
+)
 
 _BASE = recipes.bert_base()
+# Share of the steps on long sequences; A.2 of the paper.
+LONG_SHARE = 0.1
 # The flag has percentages.
 MASK_REPLACEMENTS = (100 * MASK_SHARE, 100 * RANDOM_SHARE, 100 * SAME_SHARE)
 # Loading and compiling take most of a shorter time.
@@ -91,21 +102,8 @@ def rates_text(rates: tuple[float, float]) -> str:
     return f"{first!r}" if first == last else f"{first!r}:{last!r}"
 
 
-def parse_replacements(text: str) -> tuple[float, ...]:
-    """Returns the percentages in a value such as "80,10,10".
-
-    Raises:
-      ArgumentTypeError: the value is not a list of numbers; argparse names the flag.
-    """
-    try:
-        return tuple(float(number) for number in text.split(","))
-    except ValueError as error:
-        message = f"{text!r} is not three numbers with commas between them"
-        raise argparse.ArgumentTypeError(message) from error
-
-
 def replacements_text(replacements: Sequence[float]) -> str:
-    """Returns the string that `parse_replacements` reads."""
+    """Returns the percentages as --mask_replacements has them."""
     return ",".join(f"{percent:.15g}" for percent in replacements)
 
 
@@ -129,128 +127,168 @@ def parse_eval_data(given: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def check_combinations(given: Any) -> None:
-    """Refuses shares out of range, and values that need or exclude another.
-
-    Args:
-      given: parsed flags or a `PretrainingJob`, whose attributes are checked.
-
-    Raises:
-      InputError: a value cannot be used, or not together with another.
-    """
-    if given.init:
-        _check_with_init(given)
-    else:
-        for name, default in (("init_positions", KEEP), ("init_tokens", PIECES)):
-            if (value := getattr(given, name)) != default:
-                raise InputError(f"--{name}={value}: needs --init; leave it out")
-    if given.generator_size is not None and given.objective != RTD:
-        raise InputError(
-            f"--generator_size={given.generator_size}: needs --objective={RTD}; leave it out"
-        )
-    if not 0 < given.long_data_share < 1:
-        raise InputError(f"--long_data_share={given.long_data_share}: must be in (0, 1)")
-    if not 0 <= given.batch_ramp_share < 1:
-        raise InputError(
-            f"--batch_ramp_share={given.batch_ramp_share}: must be at least 0 and less than 1"
-        )
-
-
-def _check_with_init(given: Any) -> None:
-    for name in ("model", "family"):
-        if value := getattr(given, name):
-            raise InputError(
-                f"--{name}={value}: --init already sets the {name}; leave one of them out"
-            )
-    if given.initializer_range is not None:
-        raise InputError(
-            f"--initializer_range={given.initializer_range}: the weights are those of --init; "
-            "leave it out"
-        )
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PretrainingJob:
-    """The parameters of a pre-training; the defaults are those of `beambert pretrain`.
+    """The parameters of a pre-training.
 
     Attributes:
-      data: records folder.
-      eval_data: folder of held-out records, or several as "NAME=DIR", one for each source; None
-        takes those in `data`/eval if that exists.
-      long_data: folder of records with longer sequences, for the last steps; None for none. Its
-        held-out records are in `long_data`/eval, if that exists.
-      long_data_share: share of the steps on `long_data`.
-      batch_ramp_share: share of the steps in which the batch grows from an eighth of its size, see
-        `plan.RAMP_DIVISORS`; 0 for none.
-      objective: what is learned from: "bert" for masked LM and next sentence prediction, "mlm" for
-        masked LM alone, "sop" for masked LM and sentence-order prediction, "copy" for masked LM and
-        recognition of noisy copies, "rtd" for replaced token detection, "ltr" for the next token,
-        left to right.
-      masking: "static" for the records' masks, "dynamic" for others in every epoch; None takes
-        those of the records if they have any.
-      mask_rate: share of the tokens to predict where masks are drawn, at the first step and at the
-        last, between which it changes linearly; None for that of the records, and for the paper's
-        0.15 if they have no masks.
-      mask_replacements: percentages of the chosen tokens that become [MASK], become a random token,
-        and stay, where masks are drawn.
-      do_whole_word_mask: whether to hide all pieces of a word or none, where masks are drawn; None
-        for the rule of the records.
-      generator_size: size of the generator of "rtd" as a share of the encoder's, see
-        `Family.generator_config`; None for the usual one of the family.
-      family: name of the family of encoders, see `model.families`; None takes that of `init`
-        or of the file that `model` names, or BERT.
-      model: name of a size or path of a configuration file; None takes that of `init`, or base
-        where that is None too.
-      init: weights to start from, see `initial.open_initial`; None starts from random ones.
-      init_positions: what to do with positions on which the encoder of `init` was not trained, one
-        of `POSITION_WAYS`.
-      init_tokens: how the embeddings of tokens begin that the vocabulary of the records has besides
-        that of `init`, one of `TOKEN_WAYS`.
-      distill_from: teacher, anything that `init` may be; None for none.
-      attend_within_documents: whether a token attends to its own document only, where a record has
-        sentences of several.
-      dropout: rate of dropout in the layers and in attention; None for that of the model.
-      initializer_range: standard deviation of random weights; None for that of the model.
       output: folders to write to.
       optimizer: parameters of the optimizer.
       loop: parameters of the training loop.
-      budget: time or operations of the training, from which the number of steps follows; None for
-        that of `optimizer`.
 
     Raises:
       InputError: a value cannot be used, or not together with another.
     """
 
-    data: str
-    eval_data: str | tuple[str, ...] | None = None
-    long_data: str | None = None
-    long_data_share: float = _BASE.long_data_share
-    batch_ramp_share: float = 0.0
-    objective: str = BERT
-    masking: str | None = None
-    mask_rate: tuple[float, float] | None = None
-    mask_replacements: tuple[float, ...] = MASK_REPLACEMENTS
-    do_whole_word_mask: bool | None = None
-    generator_size: float | None = None
-    family: str | None = None
-    model: str | None = None
-    init: str | None = None
-    init_positions: str = KEEP
-    init_tokens: str = PIECES
-    distill_from: str | None = None
-    attend_within_documents: bool = False
-    dropout: float | None = None
-    initializer_range: float | None = None
+    data: str = setting(group="data", metavar="DIR", help="records folder made by `beambert data`")
+    eval_data: tuple[str, ...] = setting(
+        (),
+        metavar="[NAME=]DIR",
+        help="held-out records; several as NAME=DIR, one for each source, to see the loss of each "
+        "(default: eval in --data, if it exists, or the folder of each source in it)",
+    )
+    long_data: str | None = setting(
+        None,
+        metavar="DIR",
+        help="records of longer sequences for the last steps; its folder eval is held-out data",
+    )
+    long_data_share: float = setting(
+        LONG_SHARE, above=0, below=1, help="share of the steps on --long_data"
+    )
+    objective: str = setting(
+        BERT,
+        group="objective",
+        choices=OBJECTIVES,
+        help="bert: masked LM and next sentence prediction; mlm: masked LM alone, as RoBERTa; sop: "
+        "masked LM and sentence-order prediction, as ALBERT, on records of --pairs=sop; copy: "
+        "masked LM and recognition of noisy copies, on records of --pairs=copy; rtd: "
+        "replaced token detection, as ELECTRA and DeBERTa-v3; ltr: a left-to-right language model "
+        "without next sentence prediction, the paper's ablation; mlm, rtd and ltr also on records "
+        "without pairs",
+    )
+    generator_size: float | None = setting(
+        None,
+        above=0,
+        maximum=1,
+        help="width of the generator of --objective=rtd as a share of the encoder's (default: "
+        f"{GENERATOR_SIZE}); with --family=deberta-v2 its depth (default: {GENERATOR_DEPTH})",
+    )
+    masking: str | None = setting(
+        None,
+        choices=(STATIC, DYNAMIC),
+        help="static: masks of the records; dynamic: new ones in each epoch (default: static; "
+        "dynamic on records without masks)",
+    )
+    mask_rate: tuple[float, float] | None = setting(
+        None,
+        above=0,
+        below=1,
+        metavar="RATE[:RATE]",
+        parse=parse_rates,
+        help="with drawn masks: share of the tokens to predict, or shares at the first step and at "
+        "the last, between which it changes linearly (default: masked_lm_prob of the records; "
+        f"{MASKED_LM_PROB} on records without masks)",
+    )
+    mask_replacements: tuple[float, ...] = setting(
+        MASK_REPLACEMENTS,
+        minimum=0,
+        metavar="N,N,N",
+        help="with drawn masks: percentages of the chosen tokens that become [MASK], become a "
+        f"random token, and stay (default: {replacements_text(MASK_REPLACEMENTS)})",
+    )
+    do_whole_word_mask: bool | None = setting(
+        None,
+        help="with drawn masks: whether to mask either all pieces of a word or none (default: as "
+        "the records were masked; False on records without masks)",
+    )
+    attend_within_documents: bool = setting(
+        False,
+        help="let a token attend to its own document only, where records of `beambert data "
+        "--pairs=none` have sentences of several; needs --objective=mlm",
+    )
+    distill_from: str | None = setting(
+        None,
+        metavar="PATH",
+        help="teacher of the encoder, with the vocabulary of the records: any path that --init "
+        "takes; its masked-LM distribution and hidden states are learned besides --objective, or "
+        "the relations in its last layer if it has no masked-LM head (default: no teacher)",
+    )
+    family: str | None = setting(
+        None,
+        group="encoder",
+        choices=FAMILIES,
+        help="family of the encoder that --model names a size of",
+    )
+    model: str | None = setting(
+        None, help="size of the encoder (tiny … large, L-2_H-128 …) or a bert_config.json"
+    )
+    init: str | None = setting(
+        None,
+        metavar="PATH",
+        help="weights to start from: a model folder, a TF1 checkpoint or a Hugging Face folder "
+        "(default: random weights)",
+    )
+    init_positions: str = positions_setting()
+    init_tokens: str = setting(
+        PIECES,
+        choices=TOKEN_WAYS,
+        help="how the embeddings of tokens begin that the records' vocabulary has besides those of "
+        "--init (see `beambert vocab --extend`): as the mean of the pieces that a token takes the "
+        "place of, or as the average of all",
+    )
+    dropout: float | None = setting(
+        None, minimum=0, below=1, metavar="RATE", help="dropout of the layers and of attention"
+    )
+    initializer_range: float | None = setting(
+        None, above=0, maximum=1, help="standard deviation of the random weights"
+    )
+    budget: Budget | None = setting(
+        None,
+        group="length",
+        metavar="AMOUNT",
+        parse=Budget.parse,
+        help="time (90s, 30min, 6h, 2d) or operations (1e17flops) of the training, in place of "
+        "--num_train_steps. A time counts from the beginning to the finished model; a few seconds "
+        "of training measure how many steps it allows",
+    )
+    batch_ramp_share: float = setting(
+        0.0,
+        minimum=0,
+        below=1,
+        help="share of the steps in which the batch grows to --train_batch_size: it begins with an "
+        "eighth and doubles three times (default: 0, no ramp)",
+    )
     output: TrainingFolders
     optimizer: OptimizerConfig = OptimizerConfig(
-        _BASE.learning_rate, _BASE.num_train_steps, _BASE.num_warmup_steps
+        _BASE["learning_rate"], _BASE["num_train_steps"], _BASE["num_warmup_steps"]
     )
-    loop: LoopConfig = LoopConfig(_BASE.train_batch_size)
-    budget: Budget | None = None
+    loop: LoopConfig = LoopConfig(_BASE["train_batch_size"])
 
     def __post_init__(self) -> None:
-        """Refuses values that cannot be used together."""
-        check_combinations(self)
+        """Checks the values, and those that need or exclude another."""
+        check_settings(self)
+        if self.init == RANDOM:
+            raise InputError(
+                "--init=random: a pre-training begins with random weights unless --init names "
+                "others; leave it out"
+            )
+        for name in ("model", "family", "initializer_range"):
+            if self.init and (value := getattr(self, name)) is not None:
+                raise InputError(f"--{name}={value}: --init decides it; leave one of them out")
+        for name, default, needs, is_met in (
+            ("init_positions", KEEP, "--init", bool(self.init)),
+            ("init_tokens", PIECES, "--init", bool(self.init)),
+            ("generator_size", None, f"--objective={RTD}", self.objective == RTD),
+            ("long_data_share", LONG_SHARE, "--long_data", bool(self.long_data)),
+        ):
+            if (value := getattr(self, name)) != default and not is_met:
+                raise InputError(f"--{name}={value}: needs {needs}; leave it out")
+        percents = self.mask_replacements
+        if len(percents) != 3 or not math.isclose(sum(percents), 100):
+            raise InputError(
+                f"--mask_replacements={replacements_text(percents)}: must be three percentages "
+                "that are 100 in all: of [MASK], of random tokens and of tokens that stay"
+            )
 
     def drawn_mask_flags(self) -> dict[str, str]:
         """Returns name -> value of the flags besides `masking` that are not their defaults."""
@@ -262,26 +300,6 @@ class PretrainingJob:
         if self.do_whole_word_mask is not None:
             found["do_whole_word_mask"] = str(self.do_whole_word_mask)
         return found
-
-    def check_masks(self) -> None:
-        """Refuses values out of range.
-
-        Raises:
-          InputError: a rate is not between 0 and 1, or the percentages are not 100 in all.
-        """
-        if self.mask_rate and not all(0 < rate < 1 for rate in self.mask_rate):
-            raise InputError(
-                f"--mask_rate={rates_text(self.mask_rate)}: must be more than 0 and less than 1; "
-                f"the paper's is {MASKED_LM_PROB}"
-            )
-        percents = self.mask_replacements
-        is_whole = len(percents) == 3 and math.isclose(sum(percents), 100)
-        if not is_whole or min(percents) < 0:
-            raise InputError(
-                f"--mask_replacements={replacements_text(percents)}: must be three percentages "
-                "that are 100 in all: of [MASK], of random tokens and of tokens that stay; the "
-                f"paper's are {replacements_text(MASK_REPLACEMENTS)}"
-            )
 
 
 # The flags behind the values of `PretrainingPlan.identity`.

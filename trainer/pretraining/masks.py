@@ -117,10 +117,9 @@ def rules_for(
       steps: number of steps in which the rate changes.
 
     Raises:
-      InputError: a value is out of range or has no effect, the masks of records that have none are
+      InputError: a value has no effect, the masks of records that have none are
         asked for, or records hide spans.
     """
-    job.check_masks()
     without = [folder.folder for folder in folders if not folder.info.has_masks]
     is_drawn = job.masking == DYNAMIC
     is_drawn |= job.masking is None and len(without) == len(folders)

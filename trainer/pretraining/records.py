@@ -293,22 +293,19 @@ def compression_of(files: list[str]) -> str:
     return "GZIP" if files[0].endswith(".gz") else ""
 
 
-def open_held_out(
-    records: Records, given: str | Sequence[str] | None, objective: str
-) -> Mapping[str, Records]:
+def open_held_out(records: Records, given: Sequence[str], objective: str) -> Mapping[str, Records]:
     """Returns name of the source -> held-out records; "" is the name of those of all text.
 
     Args:
       records: training records.
-      given: values of --eval_data; None takes what `beambert data` has left in the folder eval of
+      given: values of --eval_data; none takes what `beambert data` has left in the folder eval of
         the training records, if that exists.
       objective: objective of the training.
 
     Raises:
       InputError: records cannot be used.
     """
-    given = [given] if isinstance(given, str) else given
-    folders = _beside(records.folder) if given is None else parse_eval_data(given)
+    folders = parse_eval_data(given) if given else _beside(records.folder)
     found = {}
     for name, folder in folders.items():
         found[name] = open_records(folder, "--eval_data", objective)

@@ -100,7 +100,7 @@ def _pretrain(job: PretrainingJob, strategy: tf.distribute.Strategy, started: fl
     parts = parts_of(plan, strategy)
     longest = max(each.records.max_seq_length for each in plan.data)
     model_folders.check_rows(plan.config, longest, loop.train_batch_size, parts)
-    model_dir, identity = job.output.model, plan.identity
+    model_dir, identity = job.output.model_dir, plan.identity
     with model_folders.held(model_dir, chief) as check_lock:
         if model_folders.claim(job.output, identity, chief, FLAGS_OF):
             print(f"{model_dir}: already finished by the same command, nothing to do")
@@ -365,7 +365,7 @@ def _recorded_steps(job: PretrainingJob) -> int | None:
 
     None if there is none.
     """
-    path = job.output.model
+    path = job.output.model_dir
     for name in (MARKER_FILE, UNFINISHED_FILE):
         if storage.exists(f"{path}/{name}"):
             try:

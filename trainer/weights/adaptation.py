@@ -1,9 +1,11 @@
 """Weights for tokens and positions on which an encoder was not trained."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
+from beambert.config import setting
 from beambert.pipelines.tokenizers.pieces import cut_piece, longest_of
 from beambert.pipelines.tokenizers.vocabulary import Vocabulary
 
@@ -64,6 +66,17 @@ def fill_tokens(
 # Ways to get the embeddings of positions that were not trained.
 KEEP, TILE, INTERPOLATE = "keep", "tile", "interpolate"
 POSITION_WAYS = (KEEP, TILE, INTERPOLATE)
+
+
+def positions_setting() -> Any:
+    """Returns the setting about positions on which the encoder of `--init` was not trained."""
+    return setting(
+        KEEP,
+        choices=POSITION_WAYS,
+        help="what to do with positions on which the encoder of --init was not trained: keep its "
+        "values, tile (repeat the trained ones) or interpolate (stretch them); the last two also "
+        "give it more positions than it has",
+    )
 
 
 def fill_positions(table: np.ndarray, trained: int, length: int, way: str) -> np.ndarray:

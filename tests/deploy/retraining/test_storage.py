@@ -138,11 +138,11 @@ def test_configuration_of_an_encoder(gs, vocabulary):
 
 
 def test_model_folders(gs):
-    output = model_folders.TrainingFolders.of(f"{gs}/model")
+    output = model_folders.TrainingFolders(f"{gs}/model")
     assert not model_folders.claim(output, {"job": 1}, chief=True)
     with pytest.raises(InputError, match="not a finished model folder"):
-        model_folders.open_model(output.model, "--init")
-    model_folders.finish(output.model, {"job": 1})
+        model_folders.open_model(output.model_dir, "--init")
+    model_folders.finish(output.model_dir, {"job": 1})
     assert model_folders.claim(output, {"job": 1}, chief=True)
     with pytest.raises(InputError, match="another job"):
         model_folders.claim(output, {"job": 2}, chief=True)

@@ -55,7 +55,7 @@ def test_own_tasks_stop_early_and_published_ones_keep_their_recipe(
         task=find_task(task),
         data_dir="data",
         init="encoder",
-        output=TrainingFolders.of("model"),
+        output=TrainingFolders("model"),
         early_stopping=early_stopping,
     )
     for width, rate in ((128, 1e-3), (768, 5e-5)):
@@ -80,7 +80,7 @@ def test_own_tasks_stop_early_and_published_ones_keep_their_recipe(
 )
 def test_the_first_metric_of_the_task_chooses_the_weights(task, metric, small_config):
     asked = job.FinetuningJob(
-        task=find_task(task), data_dir="data", init="encoder", output=TrainingFolders.of("model")
+        task=find_task(task), data_dir="data", init="encoder", output=TrainingFolders("model")
     )
     assert job._schedule(asked, 320, small_config)[1].best_metric == metric
 

@@ -86,8 +86,8 @@ def test_a_killed_first_run_is_continued_and_large_batches_are_left_out(
     started = []
 
     def killed(job, *_):
-        started.append(job.output.model)
-        os.makedirs(job.output.model)
+        started.append(job.output.model_dir)
+        os.makedirs(job.output.model_dir)
         raise KeyboardInterrupt
 
     finetune = sweep.finetune_in_process

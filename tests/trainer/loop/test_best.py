@@ -140,7 +140,7 @@ def run(records_folder, monkeypatch):
                 patience=2,
                 best_metric="accuracy",
             )
-            metrics = train(trainer, [phase], config, TrainingFolders.of(str(folder)))
+            metrics = train(trainer, [phase], config, TrainingFolders(str(folder)))
         return metrics, trainer.model.get_weights(), seen
 
     return run_

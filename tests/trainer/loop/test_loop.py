@@ -67,7 +67,7 @@ def run(records, held_out):
             flops_a_step=1.0,
             evaluation_batches=-(-held_out.instances // BATCH),
         )
-        train(trainer, [phase], CONFIG, TrainingFolders.of(str(model_dir)), **options)
+        train(trainer, [phase], CONFIG, TrainingFolders(str(model_dir)), **options)
         return trainer.model.get_weights()
 
     return run_

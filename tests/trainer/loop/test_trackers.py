@@ -22,7 +22,7 @@ LOGGED = [
 
 def train(folder, service, step=0, logged=LOGGED, error=None):
     """Logs as a training does, from a step on."""
-    log = open_trackers(TrainingFolders.of(str(folder)), service)
+    log = open_trackers(TrainingFolders(str(folder)), service)
     log.start(CONFIGURATION, step)
     with log:
         for row in logged:

@@ -22,9 +22,7 @@ from beambert.trainer.pretraining.cost import capacity_for
 from beambert.trainer.pretraining.job import (
     PretrainingJob,
     parse_rates,
-    parse_replacements,
     rates_text,
-    replacements_text,
 )
 from beambert.trainer.pretraining.masks import MaskingRules, rates_at, slots_for
 from beambert.trainer.pretraining.plan import make_plan
@@ -108,10 +106,6 @@ class TestFlags:
         assert rates_text(parse_rates(text)) == text
         assert parse_rates("0.2") == (0.2, 0.2)
 
-    @pytest.mark.parametrize("text", ["80,10,10", "100,0,0", "33.3,33.3,33.4"])
-    def test_replacements(self, text):
-        assert replacements_text(parse_replacements(text)) == text
-
     @pytest.mark.parametrize(
         "length, rate, slots", [(128, 0.15, 20), (512, 0.15, 77), (8, 0.01, 1)]
     )
@@ -121,42 +115,24 @@ class TestFlags:
         assert slots_for(0.999999, length) == length
 
     @pytest.mark.parametrize(
-        ("masks", "given", "parts"),
+        ("masks", "flag", "others"),
         [
-            ("none", {"mask_rate": "0"}, ["--mask_rate=0.0: must be more than 0"]),
-            ("none", {"mask_rate": "1"}, ["--mask_rate=1.0: must be", "less than 1"]),
-            ("none", {"mask_rate": "0.3:1.5"}, ["--mask_rate=0.3:1.5: must be"]),
-            ("none", {"mask_rate": "nan"}, ["--mask_rate=nan"]),
-            ("none", {"mask_replacements": "80,10"}, ["--mask_replacements=80,10: must be three"]),
-            ("none", {"mask_replacements": "80,10,20"}, ["that are 100 in all"]),
-            ("none", {"mask_replacements": "120,-10,-10"}, ["that are 100 in all"]),
-            ("none", {"mask_replacements": "nan,10,10"}, ["that are 100 in all"]),
-            ("none", {"masking": "static"}, ["--masking=static: ", "give --masking=dynamic"]),
-            ("static", {"mask_rate": "0.3"}, ["--mask_rate=0.3: ", "--masking=dynamic too"]),
-            ("static", {"mask_replacements": "100,0,0"}, ["--mask_replacements=100,0,0: the"]),
-            ("static", {"do_whole_word_mask": "True"}, ["--do_whole_word_mask=True: the masks"]),
-            (
-                "none",
-                {"objective": "rtd", "generator_size": 0.5, "mask_replacements": "100,0,0"},
-                ["--mask_replacements=100,0,0: has no effect on --objective=rtd"],
-            ),
+            ("none", "--mask_rate=1.5", {}),
+            ("none", "--mask_rate=0.1:0.2:0.3", {}),
+            ("none", "--masking=static", {}),
+            ("static", "--mask_rate=0.3", {}),
+            ("static", "--mask_replacements=100,0,0", {}),
+            ("static", "--do_whole_word_mask=True", {}),
+            ("none", "--mask_replacements=100,0,0", {"objective": "rtd", "generator_size": 0.5}),
         ],
     )
-    def test_what_is_refused(self, folders, small_config_file, tmp_path, masks, given, parts):
+    def test_what_is_refused(self, folders, small_config_file, tmp_path, masks, flag, others):
         arguments = small_pretraining.flags(
-            folders[masks], small_config_file, tmp_path / "model", **given
+            folders[masks], small_config_file, tmp_path / "model", **others
         )
-        with pytest.raises(InputError) as refused:
-            pretrain_main(arguments)
-        for part in parts:
-            assert part in str(refused.value)
+        with pytest.raises(InputError, match=flag.partition("=")[0]):
+            pretrain_main([*arguments, flag])
         assert not (tmp_path / "model").exists()
-
-    @pytest.mark.parametrize("text", ["a", "0.1:", "0.1:0.2:0.3", ""])
-    def test_what_is_no_rate(self, folders, small_config_file, tmp_path, text, capsys):
-        arguments = small_pretraining.flags(folders["none"], small_config_file, tmp_path / "model")
-        with pytest.raises((InputError, SystemExit)):
-            pretrain_main([*arguments, f"--mask_rate={text}"])
 
     def test_records_with_masks_and_without_need_a_word(self, folders, make_records, tmp_path):
         make_records(tmp_path / "long", length=64, documents_a_shard=(9,), masks="none")
@@ -168,7 +144,7 @@ class TestFlags:
 
 def plan(**given):
     optimizer = OptimizerConfig(1e-3, num_train_steps=101, num_warmup_steps=10)
-    folders = TrainingFolders.of("nowhere", None, None)
+    folders = TrainingFolders("nowhere")
     return make_plan(PretrainingJob(model="tiny", output=folders, optimizer=optimizer, **given))
 
 

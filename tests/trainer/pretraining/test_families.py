@@ -143,7 +143,7 @@ def test_a_family_beside_what_sets_it_is_refused(config_of, records_folder, tmp_
     config = config_of("distilbert")
     with pytest.raises(InputError, match="--family=roberta: --model=.* of the family distilbert"):
         pretrain_main(flags(records_folder, config, tmp_path / "m", family="roberta"))
-    folders = TrainingFolders.of(str(tmp_path / "m"))
+    folders = TrainingFolders(str(tmp_path / "m"))
     with pytest.raises(InputError, match="--family=nomic: choose one of bert, roberta"):
         make_plan(PretrainingJob(data=records_folder, family="nomic", output=folders))
     with pytest.raises(InputError, match="--model=xlarge: unknown model size 'xlarge'; choose one"):

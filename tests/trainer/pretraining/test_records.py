@@ -213,18 +213,18 @@ def test_values_that_are_refused(given, message):
 def test_the_folders_beside_the_records(records_folder, tmp_path):
     whole = shutil.copytree(records_folder, tmp_path / "whole")
     records = open_records(str(whole), "--data")
-    assert list(open_held_out(records, None, "bert")) == [""]
+    assert list(open_held_out(records, (), "bert")) == [""]
     of_sources = shutil.copytree(records_folder, tmp_path / "of_sources")
     shutil.move(of_sources / "eval", of_sources / "wiki")
     (of_sources / "eval").mkdir()
     shutil.move(of_sources / "wiki", of_sources / "eval" / "wiki")
     shutil.copytree(of_sources / "eval" / "wiki", of_sources / "eval" / "books")
     records = open_records(str(of_sources), "--data")
-    found = open_held_out(records, None, "bert")
+    found = open_held_out(records, (), "bert")
     assert list(found) == ["books", "wiki"]
     assert found["books"].folder == f"{of_sources}/eval/books"
     shutil.rmtree(of_sources / "eval")
-    assert open_held_out(records, None, "bert") == {}
+    assert open_held_out(records, (), "bert") == {}
 
 
 def test_a_line_for_each_source():

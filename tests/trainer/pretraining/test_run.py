@@ -16,9 +16,8 @@ from beambert.model.pretrainer import BertPretrainer
 from beambert.pipelines.tokenizers.vocabulary import Vocabulary
 from beambert.trainer.commands import pretrain
 from beambert.trainer.commands.pretrain import main as pretrain_main
-from beambert.trainer.loop.config import SEED_LIMIT, LoopConfig, TrainingFolders
+from beambert.trainer.loop.config import SEED_LIMIT, LoopConfig
 from beambert.trainer.pretraining import run as pretraining_run
-from beambert.trainer.pretraining.job import PretrainingJob
 from beambert.trainer.pretraining.run import divergence_warning
 
 STEPS = 150
@@ -321,39 +320,23 @@ def test_vertex_says_where_the_model_goes(monkeypatch, tmp_path):
     assert parsed.model_dir == str(tmp_path / "vertex")
 
 
-REFUSED = {
-    "--model=tiny: --init already sets the model": {"init": "encoder", "model": "tiny"},
-    "--family=albert: --init already sets the family": {"init": "encoder", "family": "albert"},
-    "--initializer_range=0.1: the weights are those of --init": {
-        "init": "encoder",
-        "initializer_range": 0.1,
-    },
-    "--init_positions=tile: needs --init": {"init_positions": "tile"},
-    "--init_tokens=average: needs --init": {"init_tokens": "average"},
-    "--generator_size=0.5: needs --objective=rtd": {"generator_size": 0.5},
-    r"--long_data_share=1.0: must be in \(0, 1\)": {"long_data_share": 1.0},
-    "--batch_ramp_share=1.7: must be at least 0": {"batch_ramp_share": 1.7},
-}
-
-
 @pytest.mark.parametrize(
-    "flags, message",
+    "values",
     [
-        (["--decay_share=0.3"], "--decay_share=0.3: needs --schedule=trapezoid; leave it out"),
-        (["--long_data_share=0.5"], "--long_data_share=0.5: needs --long_data; leave it out"),
+        {"model": "tiny", "init": "encoder"},
+        {"family": "albert", "init": "encoder"},
+        {"initializer_range": 0.1, "init": "encoder"},
+        {"init": "random", "model": "tiny"},
+        {"init_positions": "tile"},
+        {"init_tokens": "average"},
+        {"generator_size": 0.5},
+        {"long_data_share": 0.5},
+        {"decay_share": 0.3},
+        {"num_train_steps": 5, "budget": "30s"},
+        {"mask_replacements": "80,10,20"},
     ],
 )
-def test_shares_without_effect(tmp_path, flags, message):
-    arguments = ["--data=records", f"--model_dir={tmp_path}"]
-    with pytest.raises(InputError, match=f"^{message}$"):
-        pretrain.check_values([*arguments, *flags])
-    pretrain.check_values([*arguments, *flags, "--schedule=trapezoid", "--long_data=longer"])
-
-
-@pytest.mark.parametrize("message, values", REFUSED.items())
-def test_what_excludes_each_other(tmp_path, message, values):
-    with pytest.raises(InputError, match=f"^{message}"):
-        PretrainingJob(data="records", output=TrainingFolders.of("model"), **values)
+def test_what_excludes_each_other(tmp_path, values):
     flags = [f"--{name}={value}" for name, value in values.items()]
-    with pytest.raises(InputError, match=f"^{message}"):
+    with pytest.raises(InputError, match=f"^{flags[0]}: "):
         pretrain.main(["--data=records", f"--model_dir={tmp_path}", *flags])
