@@ -51,16 +51,6 @@ def metrics_of(output):
     return json.loads((output / "metrics.json").read_text())
 
 
-def test_progress_of_both_pipelines(blessed):
-    printed = blessed[1]
-    assert re.search(r"^10 of 10 examples", printed, re.MULTILINE)
-    assert re.search(r"^computing the metrics of 10 examples, \d+ s so far$", printed, re.MULTILINE)
-    assert re.findall(r"^(\w+) in .+ s, [\d.]+ examples/s$", printed, re.MULTILINE) == [
-        "predicted",
-        "scored",
-    ]
-
-
 def test_overall_metrics_equal_the_definitions(blessed):
     """TFMA's numbers against the same computed from the rule by hand."""
     overall = metrics_of(blessed[0])["overall"]
@@ -333,16 +323,3 @@ def test_every_folder_may_be_on_gs(gs, blessed, data, model, tmp_path, capsys):
     ):
         with pytest.raises(InputError, match=message):
             evaluate.main([*there, flag])
-
-
-@pytest.mark.slow
-def test_a_folder_for_each_label(tmp_path, model):
-    """A split whose texts are files gives what its table gives."""
-    for number, (text, label, _) in enumerate(ROWS):
-        path = tmp_path / "data" / "dev" / label / f"{number}.txt"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    evaluate.main(arguments(tmp_path / "data", model, tmp_path / "evaluation"))
-    metrics = metrics_of(tmp_path / "evaluation")
-    assert metrics["overall"]["accuracy"] == 0.7
-    assert metrics["slices"]["label"]["negative"]["example_count"] == 5

@@ -305,9 +305,3 @@ def test_a_span_model_without_its_vocabulary_is_refused(questions, tmp_path):
     save_model(finder := Finder(7, 14), tmp_path / "model", (), **finder.specs)
     with pytest.raises(InputError, match="has no training.json and vocab.txt next to it"):
         run("squad2.0", questions, tmp_path / "model", tmp_path / "output")
-
-
-def test_a_metric_of_another_task_is_refused(tagged, tmp_path):
-    """With those that this task has."""
-    with pytest.raises(InputError, match="--metric=pearson: not a metric of this task; choose"):
-        run("tagging", tagged, tmp_path, tmp_path / "output", "--metric=pearson")

@@ -1,12 +1,20 @@
 """Intervals of scores against SciPy's bootstrap, published values and the definitions."""
 
 import math
+import random
+import re
+import types
 
 import numpy as np
 import pytest
 import scipy.stats
+from tensorflow_model_analysis.proto import validation_result_pb2
 
-from beambert.pipelines.evaluation import measures
+from beambert.errors import InputError
+from beambert.pipelines.evaluation import blessing, measures
+from beambert.pipelines.evaluation.blessing import Requirement, Threshold
+from beambert.pipelines.evaluation.tfma_metric import _ScoreRecords
+from beambert.pipelines.tasks import declarations
 from beambert.pipelines.tasks.classification import ClassOutcomes
 from beambert.pipelines.tasks.regression import NumberOutcomes, RelevanceOutcomes
 from beambert.pipelines.tasks.span import AnswerOutcomes
@@ -121,67 +129,12 @@ def test_shares_as_newcombe_published_them(right, count, low, high):
     assert found == pytest.approx((low, high), abs=5.1e-5)
 
 
-def test_shares_stay_between_none_and_all():
-    """Rounding must not give an accuracy of more than 1."""
-    for count in range(1, 3000):
-        assert 0 <= measures.wilson_interval(0.0, count)[0] < 1e-9
-        assert 1 - 1e-9 < measures.wilson_interval(1.0, count)[1] <= 1
-
-
-class Numbered:
-    """Stands in for outcomes: the n-th draw scores n."""
-
-    SHARES = frozenset()
-
-    def __init__(self, count):
-        self.count, self.draws = count, []
-
-    def __len__(self):
-        return self.count
-
-    def take(self, rows):
-        assert len(rows) == self.count and 0 <= rows.min() <= rows.max() < self.count
-        self.draws.append(rows)
-        return self
-
-    def scores(self, names, positive):
-        return {name: len(self.draws) for name in names}
-
-
-def test_a_fortieth_of_the_draws_lies_on_either_side():
-    """Of 1 to 1,000, the 2.5 % and 97.5 % quantiles; every example can be drawn."""
-    drawn = Numbered(10)
-    found = measures.intervals(drawn, ["a", "b"], POSITIVE)
-    assert found["a"] == found["b"] == pytest.approx((25.975, 975.025))
-    assert np.bincount(np.concatenate(drawn.draws)) == pytest.approx([1000] * 10, abs=150)
-
-
-@pytest.mark.parametrize(
-    ("examples", "draws"), [(10_000, 1000), (10_001, 999), (20_000, 500), (60_000, 200)]
-)
-def test_fewer_draws_of_many_examples(examples, draws):
-    """Ten million rows in all, and 200 draws at the least."""
-    drawn = Numbered(examples)
-    measures.intervals(drawn, ["a"], POSITIVE)
-    assert len(drawn.draws) == draws
-
-
 def test_the_class_that_f1_is_of_may_have_another_number_in_each_model():
     """Two models that say the same with their classes in another order differ by nothing."""
     old = class_outcomes(classes=2)
     new = ClassOutcomes(1 - old.labels, 1 - old.predictions, old.probabilities[:, ::-1])
     assert measures.change_interval(old, new, "f1", (1, 0)) == (0, 0)
     assert measures.change_interval(old, new, "f1", (0, 1)) == (0, 0)
-
-
-def test_each_metric_has_the_interval_of_its_kind():
-    """Shares of the examples a closed form, others a bootstrap, whatever is asked for first."""
-    found = class_outcomes()
-    both = measures.intervals(found, ["macro_f1", "accuracy"], POSITIVE)
-    score = found.scores(["accuracy"], POSITIVE)["accuracy"]
-    assert both["accuracy"] == measures.wilson_interval(score, len(found))
-    assert both == measures.intervals(found, ["accuracy", "macro_f1"], POSITIVE)
-    assert measures.intervals(found, ["accuracy"], POSITIVE) == {"accuracy": both["accuracy"]}
 
 
 def test_a_slice_without_a_relevant_candidate_has_no_interval():
@@ -191,3 +144,118 @@ def test_a_slice_without_a_relevant_candidate_has_no_interval():
     assert len(found) == 0
     assert measures.intervals(found, ["ndcg_at_10"], POSITIVE) == {"ndcg_at_10": (0, 0)}
     assert found.undefined() == {"ndcg_at_10", "mrr_at_10"}
+
+
+def records(count=60):
+    """Returns predictions of a fair classifier, as TFMA gives features."""
+    generator = np.random.default_rng(5)
+    labels = generator.integers(0, 2, count)
+    right = generator.random(count) < 0.7
+    return [
+        {
+            "row": np.array([i]),
+            "label_index": np.array([label]),
+            "prediction_index": np.array([label if right[i] else 1 - label]),
+            "probabilities": np.array([0.4, 0.6], np.float32),
+        }
+        for i, label in enumerate(labels)
+    ]
+
+
+def combine(batches):
+    """Returns metric -> value, from accumulators that were merged."""
+    combiner = _ScoreRecords(declarations.CLASSIFICATION, ("accuracy", "macro_f1"), 1)
+    accumulators = []
+    for batch in batches:
+        accumulator = combiner.create_accumulator()
+        for record in batch:
+            element = types.SimpleNamespace(features=record)
+            accumulator = combiner.add_input(accumulator, element)
+        accumulators.append(accumulator)
+    found = combiner.extract_output(combiner.merge_accumulators(accumulators))
+    return {key.name: value for key, value in found.items()}
+
+
+def test_the_order_of_records_does_not_matter():
+    """Beam's differs from run to run; the bootstrap draws by position."""
+    found = records()
+    expected = combine([found])
+    shuffled = random.Random(6).sample(found, len(found))
+    assert combine([shuffled[:7], [], shuffled[7:]]) == expected
+    right = sum(record["label_index"] == record["prediction_index"] for record in found)
+    assert expected["example_count"] == 60
+    assert expected["accuracy"] == pytest.approx(float(right[0]) / 60)
+    assert expected["macro_f1_low_95"] < expected["macro_f1"] < expected["macro_f1_high_95"]
+
+
+def side(requirement):
+    """Returns which bound TFMA gets, and its value."""
+    bound = requirement.to_tfma()
+    name = next(name for name in ("lower_bound", "upper_bound") if bound.HasField(name))
+    return name, getattr(bound, name).value
+
+
+def test_bounds_are_below_what_is_good():
+    """More accuracy, less cross entropy; the strict bound itself is not enough."""
+    for strict, relation in ((False, "at least"), (True, "more than")):
+        requirement = Requirement("accuracy", 0.7, strict)
+        name, value = side(requirement)
+        assert (requirement.relation, name) == (relation, "lower_bound")
+        assert (value <= 0.7) is not strict
+        assert value <= 0.7 + 1e-9 and not value <= 0.7 - 1e-9
+    for strict, relation in ((False, "at most"), (True, "less than")):
+        requirement = Requirement("cross_entropy", 0.7, strict)
+        name, value = side(requirement)
+        assert (requirement.relation, name) == (relation, "upper_bound")
+        assert (value >= 0.7) is not strict
+        assert value >= 0.7 - 1e-9 and not value >= 0.7 + 1e-9
+
+
+def test_a_baseline_and_a_change_reach_their_sum():
+    """0.1 + 0.2 is more than 0.3 in binary; and an error must shrink."""
+    requirement = blessing.of_baseline("f1", 0.1, 0.2)
+    assert 0.3 >= side(requirement)[1] > 0.3 - 1e-9
+    assert requirement.meaning == ", the baseline's 0.1000 plus 0.2"
+    requirement = blessing.of_baseline("mean_squared_error", 1.5, 0.25)
+    assert (requirement.threshold, requirement.relation) == (1.25, "at most")
+    assert blessing.of_baseline("f1", 0.5, 0).meaning == ", the baseline's 0.5000"
+    assert blessing.of_baseline("f1", 0.5, -0.1).meaning == ", the baseline's 0.5000 less 0.1"
+
+
+def test_a_failure_is_of_its_own_bound():
+    """Of two bounds on a metric one may fail; and another metric may fail the same bound."""
+    low, high, other = (
+        Requirement(*each) for each in (("f1", 0.5), ("f1", 0.7), ("accuracy", 0.7))
+    )
+    failure = validation_result_pb2.ValidationFailure()
+    failure.metric_key.name = "f1"
+    failure.metric_threshold.value_threshold.CopyFrom(high.to_tfma())
+    passed = [one.verdict(0.6, [failure])["passed"] for one in (low, high, other)]
+    assert passed == [True, False, True]
+    assert high.verdict(0.6, [failure])["reason"] == "F1 0.6000 is not at least 0.7000"
+
+
+@pytest.mark.parametrize(
+    ("metric", "value", "message"),
+    [
+        ("f1", None, "--metric=f1: not a metric of this task; choose one of pearson, mean"),
+        ("pearson", 1.5, "--threshold=1.5: cannot be reached by pearson; give a number from -1 to"),
+        ("mean_squared_error", -1, "by mean_squared_error; give a number from 0 up"),
+        ("pearson", float("nan"), "--threshold=nan: cannot be reached by pearson"),
+    ],
+)
+def test_thresholds_out_of_reach_are_refused(metric, value, message):
+    """Before anything is computed."""
+    with pytest.raises(InputError, match=re.escape(message)):
+        blessing.check_thresholds([Threshold(metric, value)], ["pearson", "mean_squared_error"])
+
+
+def test_thresholds_within_reach_pass():
+    """A correlation may be negative, an error may be large."""
+    names = ["pearson", "mean_squared_error"]
+    thresholds = [Threshold("pearson", -0.5), Threshold("mean_squared_error", 100.0)]
+    thresholds += [Threshold("pearson", end) for end in (-1, 1)]
+    blessing.check_thresholds(thresholds, names)
+    constants = {"pearson": {"answer": 2.5, "score": 0.0}}
+    (requirement,) = blessing.of_thresholds([Threshold("pearson")], constants)
+    assert requirement == Requirement("pearson", 0.0, True, ", which always answering 2.5 gives")

@@ -93,51 +93,6 @@ def test_probabilities_on_an_edge_are_counted_once():
     assert sum(one["examples"] for one in found["bins"]) == 3
 
 
-def test_confidence_is_of_the_given_answer():
-    """Not of the right one."""
-    found = ClassOutcomes(np.array([0, 1]), np.array([0, 0]), np.array([[0.7, 0.3]] * 2))
-    probability, right = found.confidence()
-    assert (probability.tolist(), right.tolist()) == ([0.7, 0.7], [True, False])
-
-
-def test_confidence_of_answers_to_questions():
-    """What the model says of an answer, and whether it is exactly a right one."""
-    found = AnswerOutcomes(
-        np.array([1.0, 0.0]), np.array([1.0, 0.5]), np.array([0, 0]), np.array([0.9, 0.6])
-    )
-    probability, right = found.confidence()
-    assert (probability.tolist(), right.tolist()) == ([0.9, 0.6], [True, False])
-
-
-def test_the_worse_constant_answer_is_not_taken():
-    """Less is better of cross entropy, more of accuracy: both of the better answer."""
-
-    class Answers(ClassOutcomes):
-        def constants(self):
-            sure = np.array([[0.9, 0.1]] * 4)
-            return [
-                (
-                    i,
-                    ClassOutcomes(labels, np.full(4, i), sure if i == 0 else sure[:, ::-1]),
-                )
-                for i in (1, 0)
-            ]
-
-    labels = np.array([0, 0, 0, 1])
-    found = Answers(labels, labels, np.eye(2)[labels])
-    best = best_constants(found, ["accuracy", "cross_entropy"], POSITIVE)
-    assert best["accuracy"] == (0, 0.75)
-    assert best["cross_entropy"] == (0, pytest.approx(-(3 * np.log(0.9) + np.log(0.1)) / 4))
-
-
-def test_a_constant_number_is_shown_to_six_places():
-    """Its score is that of the exact mean."""
-    numbers = NumberOutcomes(np.array([0.0, 0.0, 1.0]), np.zeros(3))
-    ((answer, constant),) = numbers.constants()
-    assert answer == 0.333333
-    assert constant.predictions.tolist() == [1 / 3] * 3
-
-
 def test_constant_outcomes_of_tags_and_classes():
     """As many examples, with O as right as it is; every class has the shares of all."""
     records = [

@@ -9,6 +9,7 @@ from beambert.pipelines.evaluation.report import worst_mistakes
 from beambert.pipelines.tasks import declarations
 from beambert.pipelines.tasks.classification import ClassOutcomes
 from beambert.pipelines.tasks.declarations import KINDS
+from beambert.pipelines.tasks.kind import excerpt
 from beambert.pipelines.tasks.regression import NumberOutcomes
 from beambert.pipelines.tasks.vectors import CosineOutcomes, VectorExample
 
@@ -106,3 +107,23 @@ def test_pairs_with_a_yes_or_no_are_classified_by_their_cosine():
     for labels in ([1.0, 0, 0.5, 0], [1.0, 1, 1, 1], [0.0, 0, 0, 0]):
         other = CosineOutcomes(np.array(labels), cosines)
         assert other.details([]) == {}
+
+
+TEXT = "one two three four five six seven eight nine ten"
+
+
+@pytest.mark.parametrize(
+    ("most", "start", "expected"),
+    [
+        (48, 30, TEXT),
+        (20, 0, "one two three four …"),
+        (20, 9, "… four five six seven …"),
+        (20, 44, "… eight nine ten"),
+    ],
+)
+def test_excerpts(most, start, expected):
+    assert excerpt(TEXT, most, start) == expected
+
+
+def test_a_text_without_spaces_is_cut_anywhere():
+    assert excerpt("x" * 900, 100, 50) == f"… {'x' * 100} …"

@@ -2,7 +2,6 @@
 
 import pytest
 
-from beambert.errors import InputError
 from beambert.pipelines.evaluation import measures as slices
 from beambert.pipelines.tasks import declarations
 from beambert.pipelines.tasks.choice import ChoiceExample
@@ -25,13 +24,6 @@ def test_length_buckets(words, bucket):
     assert slices.length_bucket(choice) == bucket
     question = Question("id", "w", "w " * (words - 1), (), True, "")
     assert slices.length_bucket(question) == bucket
-
-
-def test_slice_titles_show_blank_values():
-    """CoLA has such a column."""
-    assert slices.slice_title("source", "web") == "source = web"
-    assert slices.slice_title("source", "") == "source = ''"
-    assert slices.slice_title("source", " *") == "source = ' *'"
 
 
 def numbered(labels, columns=({},)):
@@ -99,8 +91,3 @@ def test_slices_have_all_candidates_of_a_query():
     assert set(ways) == {"length", "language"}
     assert ways["length"].values == ("1-8",) * 8 + ("9-16",) * 4 + ("33-64",) * 4
     assert ways["language"].values == ("b",) * 4 + ("a",) * 4 + ("b",) * 4 + ("a",) * 4
-
-
-def test_names_of_slices_that_do_not_exist_are_refused():
-    with pytest.raises(InputError, match="--slices=other: "):
-        slices.check_names(["other"], ["label", "country"])

@@ -8,12 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beambert.errors import InputError
+from beambert.pipelines.tasks.tables import BadRow
 from beambert.pipelines.tasks.tagging import (
     Entity,
-    EntityCounts,
+    TaggedExample,
+    Tagging,
     count_entities,
     entities,
     entity_scores,
+    sentences_of,
 )
 
 CASES = json.loads((pathlib.Path(__file__).parents[2] / "golden" / "entities.json").read_text())
@@ -44,12 +47,6 @@ def test_scores_equal_conlleval_and_seqeval(case):
         assert [100 * score for score in scores[name]] == pytest.approx(
             official["percent_by_type"][name], abs=0.0051
         )
-
-
-def test_cases_are_not_all_alike():
-    """The golden file has perfect, partial and useless predictions."""
-    scores = {round(case["seqeval"][2], 1) for case in CASES}
-    assert {0.0, 1.0} < scores and len(scores) > 5
 
 
 def write_tags(spans, scheme):
@@ -90,8 +87,49 @@ def test_other_tags_are_refused():
         entity_scores([["O", "O"]], [["O"]])
 
 
-def test_a_type_is_there_if_either_side_has_one():
-    """A report leaves out the types that a slice lacks, and no others."""
-    assert EntityCounts(true=1).any and EntityCounts(predicted=1).any
-    assert EntityCounts(true=2, predicted=2, correct=1).any
-    assert not EntityCounts().any
+# The example of universaldependencies.org, "CoNLL-U Format", with the marks of its other sections.
+TREES = """# sent_id = 1
+# text = They buy and sell books.
+1\tThey\tthey\tPRON\tPRP\tCase=Nom|Number=Plur\t2\tnsubj\t2:nsubj|4:nsubj\t_
+2\tbuy\tbuy\tVERB\tVBP\tNumber=Plur\t0\troot\t0:root\t_
+2.1\tand\tand\tCCONJ\tCC\t_\t_\t_\t4:cc\t_
+3\t#\tsell\tVERB\tVBP\t_\t2\tconj\t_\tSpaceAfter=No
+4\t.\t.\tPUNCT\t.\t_\t2\tpunct\t2:punct\t_
+
+1-2\tvámonos\t_\t_\t_\t_\t_\t_\t_\t_
+1\tvamos\tir\tVERB\t_\t_\t0\troot\t_\t_
+2\tnos\tnosotros\tPRON\t_\t_\t1\tobj\t_\t_
+"""
+
+
+def read(text):
+    return list(sentences_of(pathlib.Path("a"), text, None))
+
+
+@pytest.mark.parametrize("before", ["", "\n \n", "# global.columns = ID\n"])
+def test_words_and_parts_of_speech_of_trees(before):
+    (_, first), (line, second) = read(before + TREES)
+    assert first.words == ("They", "buy", "#", ".")
+    assert first.tags == ("PRON", "VERB", "VERB", "PUNCT")
+    assert (second.words, second.tags) == (("vamos", "nos"), ("VERB", "PRON"))
+    assert line == before.count("\n") + 10
+
+
+def test_a_damaged_line_of_a_tree_is_bad():
+    lines = TREES.split("\n")
+    (_, bad), (_, second) = read("\n".join([*lines[:3], "2 buy", *lines[4:]]))
+    assert isinstance(bad, BadRow) and "line 4: needs 10 columns but has 2" in str(bad)
+    assert second.tags == ("VERB", "PRON")
+
+
+def test_other_columns_are_the_first_and_the_last():
+    ((_, sentence),) = read("1\tB-NUM\n# O\n2\tO\n")
+    assert (sentence.words, sentence.tags) == (("1", "#", "2"), ("B-NUM", "O", "O"))
+
+
+def test_mistakes_of_words_count_wrong_tags():
+    """Tags other than O, B-type and I-type form no entities."""
+    example = TaggedExample(("a", "river", "ends"), ("DET", "NOUN", "VERB"))
+    found = Tagging.mistake({"predicted_tags": [b"DET", b"NOUN", b"NOUN"]}, example)
+    assert (found.expected, found.predicted, found.weight) == ("ends (VERB)", "ends (NOUN)", 1.0)
+    assert not Tagging.mistake({"predicted_tags": [b"DET", b"NOUN", b"VERB"]}, example).weight

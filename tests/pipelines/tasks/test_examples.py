@@ -33,13 +33,6 @@ def test_task_names_ignore_case_and_hyphens(name):
     assert declarations.find_task(name) is declarations.TASKS["sst-2"]
 
 
-def test_unknown_task_lists_the_known_ones():
-    """The remedy is in the message."""
-    known = "choose one of classification, multi_label"
-    with refused(f"--task=sst-3: not a task; did you mean sst-2? Or {known}"):
-        declarations.find_task("sst-3")
-
-
 def test_a_task_that_is_probably_meant():
     for name, task in (("clasification", "classification"), ("MultiLable", "multi_label")):
         with refused(f"--task={name}: not a task; did you mean {task}"):
@@ -76,17 +69,12 @@ def test_csv_and_json_lines_read_the_same_pairs(tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("dev.tsv", "", "dev.tsv: is empty"),
         ("dev.tsv", "text\tlabel\n", "dev.tsv: has no examples"),
         ("dev.tsv", "text\ttext\n", "has two columns named 'text'"),
         ("dev.tsv", "text;label\na;x\n", "has semicolons between its columns; write tabs"),
-        ("dev.csv", "text;label\na;x\n", "has semicolons between its columns; write commas"),
         ("dev.tsv", "body\tlabel\na\tx\n", "line 2: has no column 'text' (it has body, label)"),
-        ("dev.tsv", "text\ttag\na\tx\n", "line 2: has no column 'label' (it has text, tag)"),
         ("dev.tsv", "text\tlabel\na\tx\tb\n", "line 2: needs 2 fields (text, label) but has 3"),
-        ("dev.tsv", "text\tlabel\na\tx\n\n", "line 3: needs 2 fields (text, label) but has 1"),
         ("dev.tsv", "text\tlabel\na\tx\n  \ty\n", "line 3: has an empty 'text'"),
-        ("dev.tsv", "text\ttext_b\tlabel\na\t\tx\n", "line 2: has an empty 'text_b'"),
         ("dev.tsv", "text\tlabel\na\t\n", "line 2: has an empty 'label'"),
         ("dev.tsv", "text\tlabel\na\tw\n", "line 2: has the label 'w', which is not one of x, y"),
         ("dev.tsv", b"text\tlabel\na\tx\nb\xff\ty\n", "dev.tsv: byte 0xff on line 3 is not UTF-8"),
@@ -97,15 +85,12 @@ def test_csv_and_json_lines_read_the_same_pairs(tmp_path):
             '{"text": "a", "label": "x"}\n{"text": "a", "text_b": "b", "label": "x"}\n',
             "dev.jsonl: has 'text_b' in some rows only",
         ),
-        ("dev.jsonl", "[1]\n", "line 1: is not a JSON object"),
         (
             "dev.jsonl",
             '{"text": ["a"], "label": "x"}\n',
             "line 1: has a list or an object in 'text'",
         ),
-        ("dev.jsonl", '{"text": "a", "label": {}}\n', "line 1: has a list or an object in 'label'"),
         ("dev.csv", 'text,label\na,"x\ny"\n', "line 2: has a label of several lines"),
-        ("dev.jsonl", '{"text": "a"}\n', "line 1: has no column 'label' (it has text)"),
         ("dev.jsonl", "[" * 100_000, "line 1: is not JSON (maximum recursion depth exceeded"),
         ("dev.jsonl", '{"text": "\\ud800", "label": "x"}', r"has half a character ('\ud800')"),
     ],
@@ -143,14 +128,6 @@ def test_bad_rows_are_left_out_only_where_that_is_asked_for_and_named(tmp_path):
         read_examples(task, folder, "dev", ["x", "y"])
 
 
-def test_rows_of_which_none_can_be_used(tmp_path):
-    folder = write(tmp_path, "dev.tsv", "text\tlabel\na\t\nb\t\n")
-    with refused(
-        "line 2: has an empty 'label'; fill it in or delete the row (none of 2 rows can be"
-    ):
-        read_examples(declarations.TASKS["classification"], folder, "dev", None, print)
-
-
 def test_a_row_of_json_lines_may_lack_a_column_of_the_others(tmp_path):
     rows = '{"text": "a", "label": 1}\n{"body": "b", "label": 2}\n{"text": "c", "label": 2}\n'
     folder, told = write(tmp_path, "dev.jsonl", rows), []
@@ -164,13 +141,6 @@ def test_a_missing_column_is_no_bad_row(tmp_path):
     folder = write(tmp_path, "dev.tsv", "words\tlabel\na\tx\n")
     with refused("line 2: has no column 'text' (it has words, label)"):
         read_examples(declarations.TASKS["classification"], folder, "dev", None, print)
-
-
-@pytest.mark.parametrize("score", ["", "high", "nan", "inf"])
-def test_a_regression_needs_numbers(tmp_path, score):
-    folder = write(tmp_path, "dev.csv", f"text,label\na,1.5\nb,{score}\n")
-    with refused("dev.csv, line 3"):
-        read_examples(declarations.TASKS["regression"], folder, "dev")
 
 
 def test_choices_are_the_columns_that_begin_so(tmp_path):
@@ -227,20 +197,11 @@ def test_missing_folder_file_and_split(tmp_path):
         ("cola", "CoLA", "train", 8551, True),
         ("cola", "CoLA", "dev", 1043, True),
         ("cola", "CoLA", "test", 1063, False),
-        ("mnli", "MNLI_subset", "dev", 9815, True),
-        ("mrpc", "MRPC", "train", 3668, True),
         ("mrpc", "MRPC", "dev", 408, True),
-        ("qnli", "QNLI", "dev", 5463, True),
         ("qnli", "QNLI", "test", 5463, False),
-        ("rte", "RTE", "train", 2490, True),
-        ("rte", "RTE", "dev", 277, True),
         ("rte", "RTE", "test", 3000, False),
         ("sst-2", "SST-2", "train", 67349, True),
-        ("sst-2", "SST-2", "dev", 872, True),
         ("sst-2", "SST-2", "test", 1821, False),
-        ("wnli", "WNLI", "train", 635, True),
-        ("wnli", "WNLI", "dev", 71, True),
-        ("wnli", "WNLI", "test", 146, False),
     ],
 )
 def test_glue_files_read_completely(shared_data, name, folder, split, count, labelled):

@@ -1,10 +1,9 @@
 """The metrics against scikit-learn (golden values, see make_golden_metrics.py) and SciPy."""
 
+import itertools
 import json
 import math
 import pathlib
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -12,7 +11,18 @@ import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from beambert.errors import InputError
 from beambert.pipelines.tasks import metrics
+from beambert.pipelines.tasks.classification import loss_weights
+from beambert.pipelines.tasks.metrics import pair_scores
+from beambert.pipelines.tasks.ranking import (
+    best_by_vectors,
+    random_order_scores,
+    relevance_scores,
+    retrieval_scores,
+    text_id,
+)
+from beambert.trainer.retrieval.judging import evaluate
 
 CASES = json.loads((pathlib.Path(__file__).parents[2] / "golden" / "metrics.json").read_text())
 NUMBERS = st.floats(-1e6, 1e6).map(lambda number: round(number, 3))
@@ -37,12 +47,6 @@ def test_classification_equals_scikit_learn(case):
         assert found == {"f1": pytest.approx(expected, abs=1e-12)}
 
 
-def test_cases_are_not_all_alike():
-    """The golden file has good and bad predictions, and zeros."""
-    correlations = {round(case["scores"]["matthews_correlation"], 1) for case in CASES}
-    assert len(correlations) > 4 and 0 in correlations
-
-
 @settings(deadline=None, max_examples=200)
 @given(st.lists(st.tuples(NUMBERS, NUMBERS), min_size=2, max_size=40))
 def test_correlations_equal_scipy(pairs):
@@ -60,16 +64,6 @@ def test_correlations_equal_scipy(pairs):
     assert found["mean_squared_error"] == pytest.approx(math.fsum(squares) / len(squares))
 
 
-def test_ties_share_their_mean_rank():
-    """Many equal labels, as STS-B has them."""
-    generator = np.random.default_rng(2)
-    labels = generator.integers(0, 6, 500) / 1.25
-    predictions = (labels + generator.normal(size=500)).round(1)
-    expected = scipy.stats.spearmanr(labels, predictions).statistic
-    assert metrics.scores(["spearman"], labels, predictions)["spearman"] == pytest.approx(expected)
-    assert 0.5 < expected < 0.9
-
-
 def test_equal_predictions_are_no_correlation():
     """The mean of 0.1s is not 0.1, which must not look like a spread."""
     labels = np.arange(10.0)
@@ -84,21 +78,6 @@ def test_a_certain_error_is_not_infinite():
     probabilities = np.array([[1.0, 0.0], [1.0, 0.0]], np.float32)
     found = metrics.scores(["cross_entropy"], [1, 0], [0, 0], probabilities=probabilities)
     assert found["cross_entropy"] == pytest.approx(-math.log(2.0**-23) / 2)
-
-
-@pytest.mark.parametrize(
-    ("names", "labels", "predictions", "message"),
-    [
-        (["entity_f1"], [0], [0], "entity_f1 is not a metric of labels"),
-        (["accuracy"], [], [], "labels"),
-        (["accuracy"], [0, 1], [0], "labels"),
-        (["cross_entropy"], [0], [0], "needs probabilities"),
-    ],
-)
-def test_what_cannot_be_computed_is_refused(names, labels, predictions, message):
-    """Callers get an error, not a number."""
-    with pytest.raises(ValueError, match=message):
-        metrics.scores(names, labels, predictions)
 
 
 def test_the_best_and_the_worst_predictions_reach_the_ends_of_a_metric():
@@ -120,10 +99,154 @@ def test_the_best_and_the_worst_predictions_reach_the_ends_of_a_metric():
     assert metrics.METRICS["mean_squared_error"].greatest == math.inf
 
 
-def test_numpy_alone_is_needed():
-    """Where a model is trained, SciPy may be absent."""
-    code = (
-        "import sys; from beambert.pipelines.tasks import metrics, tagging\n"
-        "assert not {'scipy', 'tensorflow', 'apache_beam'} & set(sys.modules)"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)
+def test_balanced_weights_are_those_of_scikit_learn():
+    """Its compute_class_weight("balanced", …) gives 0.625, 1.25 and 1.66666667 here."""
+    label_ids = np.array([0] * 8 + [1] * 4 + [3] * 3)
+    weights = loss_weights("balanced", ["a", "b", "never", "d"], label_ids)
+    expected = [0.625] * 8 + [1.25] * 4 + [1.66666667] * 3
+    np.testing.assert_allclose(weights, expected, rtol=1e-6)
+    assert weights.dtype == np.float32
+    assert weights.mean() == pytest.approx(1)
+
+
+def test_balanced_weights_of_several_labels_are_those_of_the_rarer_side():
+    """PyTorch's example: 100 positive and 300 negative examples have the weight 3."""
+    label_ids = np.zeros((400, 2), np.float32)
+    label_ids[:100, 0] = 1
+    weights = loss_weights("balanced", ["a", "never"], label_ids)
+    assert weights.shape == label_ids.shape
+    assert set(weights[:100, 0]) == {3.0}
+    assert set(weights[100:, 0]) == set(weights[:, 1]) == {1.0}
+
+
+def test_weights_by_label():
+    weights = loss_weights({"b": 4.0}, ["a", "b"], np.array([0, 1, 1]))
+    assert weights.tolist() == [1, 4, 4]
+    with pytest.raises(InputError, match="--class_weights: 'c' is not a label of the training"):
+        loss_weights({"c": 4.0}, ["a", "b"], np.array([0, 1, 1]))
+
+
+PAIRS_FILE = pathlib.Path(__file__).parents[2] / "golden" / "pairs_by_cosine.json"
+PAIRS = json.loads(PAIRS_FILE.read_text())
+
+
+@pytest.mark.parametrize("case", PAIRS)
+def test_scores_equal_sentence_transformers(case):
+    """Ties, rare and common pairs, and pairs of one label; make_golden_pairs_by_cosine.py."""
+    found = pair_scores(case["labels"], case["cosines"])
+    assert found == pytest.approx(case["scores"], abs=1e-9)
+
+
+def test_a_threshold_that_takes_no_pair():
+    """The best accuracy calls both different where the cosines have the wrong order."""
+    found = pair_scores([0, 0, 1], [0.9, 0.8, 0.1])
+    assert found["accuracy"] == pytest.approx(2 / 3) and found["accuracy_threshold"] > 0.9
+    assert found["average_precision"] == pytest.approx(1 / 3)
+    assert found["f1"] == pytest.approx(1 / 2) and found["f1_threshold"] == pytest.approx(0.1)
+
+
+def ids_of(rows):
+    return np.array([[text_id(text) for text in row] for row in rows], np.int64)
+
+
+def unit_vectors(shape, seed):
+    vectors = np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+    return vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)
+
+
+@pytest.fixture(scope="module")
+def rows():
+    """Queries of which some have two right texts, and texts that several queries must find."""
+    random = np.random.default_rng(1)
+    return [(f"q{random.integers(40)}", f"d{random.integers(30)}") for _ in range(60)]
+
+
+def test_rankings_are_those_of_all_cosines(rows):
+    by_text = {text: unit_vectors(8, text_id(text) % 2**32) for row in rows for text in row}
+    vectors = np.array([[3.0 * by_text[text] for text in row] for row in rows])
+    found = best_by_vectors(ids_of(rows), vectors)
+    documents = {text for _, text in rows}
+    for (query, _), ranked in zip(rows, found.tolist(), strict=True):
+        cosine = {text: by_text[query] @ by_text[text] for text in documents}
+        expected = sorted(documents, key=cosine.get, reverse=True)[:10]
+        assert ranked == [text_id(text) for text in expected]
+
+
+def test_measures_equal_those_of_runs(rows):
+    """`measures.evaluate` equals trec_eval; the mean here is over rows, and there over queries."""
+    ids = ids_of(rows)
+    documents = sorted({text for _, text in rows})
+    random = np.random.default_rng(2)
+    ranked = {query: list(random.permutation(documents)[:10]) for query, _ in rows}
+    lists = [[text_id(text) for text in ranked[query]] for query, _ in rows]
+    scores = retrieval_scores(ids, lists)
+    judgments = {query: {} for query, _ in rows}
+    for query, text in rows:
+        judgments[query][text] = 1
+    for query in judgments:
+        run = {query: {text: -float(rank) for rank, text in enumerate(ranked[query])}}
+        expected = evaluate({query: judgments[query]}, run, [10])
+        row = next(number for number, (asked, _) in enumerate(rows) if asked == query)
+        assert scores["ndcg_at_10"][row] == pytest.approx(expected["nDCG@10"])
+        assert scores["mrr_at_10"][row] == pytest.approx(expected["MRR@10"])
+        assert scores["recall_at_10"][row] == pytest.approx(expected["Recall@10"])
+
+
+def test_a_query_does_not_find_itself():
+    ids = ids_of([("a", "b"), ("b", "a"), ("c", "d")])
+    vectors = unit_vectors((3, 2, 4), 3)
+    vectors[1] = vectors[0, ::-1]
+    found = best_by_vectors(ids, vectors)
+    assert text_id("a") not in found[0, :2]
+    assert text_id("b") not in found[1, :2]
+
+
+def test_hard_negatives_can_be_found():
+    ids = ids_of([("a", "b", "n"), ("c", "d", "o")])
+    vectors = np.array([[[1, 0], [0.5, 1], [1, 0.1]], [[0, 1], [0, 1], [1, 1]]], np.float32)
+    assert best_by_vectors(ids, vectors)[0, 0] == text_id("n")
+
+
+def test_relevance_is_that_of_runs():
+    """Beside `measures.evaluate`, whose graded gains equal trec_eval's."""
+    random = np.random.default_rng(6)
+    queries = np.array([text_id(f"q{number}") for number in random.integers(0, 12, 150)])
+    labels, scores = random.integers(0, 3, 150) / 2, random.permutation(150).astype(float)
+    labels[queries == queries[0]] = 0  # a query without a relevant candidate
+    found = relevance_scores(queries, labels, scores)
+    judgments, run = {}, {}
+    for number, (query, label, score) in enumerate(zip(queries, labels, scores, strict=True)):
+        judgments.setdefault(str(query), {})[str(number)] = int(2 * label)
+        run.setdefault(str(query), {})[str(number)] = score
+    expected = evaluate(judgments, run, [10])
+    assert len(found["ndcg_at_10"]) == len(set(queries)) - 1
+    assert found["ndcg_at_10"].mean() == pytest.approx(expected["nDCG@10"])
+    assert found["mrr_at_10"].mean() == pytest.approx(expected["MRR@10"])
+
+
+def test_equal_scores_do_not_help():
+    queries, labels = np.zeros(4, np.int64), np.array([1.0, 0.0, 0.0, 0.0])
+    assert relevance_scores(queries, labels, np.ones(4))["mrr_at_10"] == [1 / 4]
+
+
+def test_a_random_order_is_the_mean_over_all_orders():
+    """Of five candidates and of one; and beyond ten candidates that of many draws."""
+    labels = np.array([1.0, 0.0, 0.25, 0.0, -1.0])
+    ones = np.zeros(5, np.int64)
+    all_orders = [np.array(order, float) for order in itertools.permutations(range(5))]
+    assert_means(ones, labels, all_orders, 1e-9)
+    random = np.random.default_rng(5)
+    queries = np.repeat([0, 1, 2, 3, 4], [24, 1, 13, 2, 4])
+    labels = random.integers(0, 4, len(queries)) / 3 * (random.random(len(queries)) < 0.5)
+    labels[queries == 4], labels[queries == 1], labels[queries == 3] = 0.0, 1.0, (0.5, 0.0)
+    draws = [random.random(len(queries)) for _ in range(4000)]
+    assert len(random_order_scores(queries, labels)["mrr_at_10"]) == 4
+    # Four times the greatest standard error of a mean of numbers from 0 to 1.
+    assert_means(queries, labels, draws, 4 * 0.5 / 4000**0.5)
+
+
+def assert_means(queries, labels, orders, tolerance):
+    drawn = [relevance_scores(queries, labels, scores) for scores in orders]
+    for name, found in random_order_scores(queries, labels).items():
+        expected = np.mean([each[name] for each in drawn], axis=0)
+        np.testing.assert_allclose(found, expected, atol=tolerance)

@@ -2,7 +2,6 @@
 
 import json
 import pathlib
-import re
 
 import numpy as np
 import pytest
@@ -63,34 +62,6 @@ def test_labels_stand_in_one_column(tmp_path):
     assert read_file(piped, str(tmp_path), "train").examples[0].labels == ("a", "b,c")
 
 
-def test_one_label_each_is_told(tmp_path):
-    """Perhaps it is a classification, or the labels have another separator."""
-    (tmp_path / "dev.tsv").write_text("text\tlabel\nanother\ta;b\n")
-    for rows, told in (
-        ("x\ta;b\ny\tc\n", True),
-        ("x\ta;b\ny\tc,a;b\n", False),
-        ("x\ta;b\ny\t\nz\tc\n", False),
-    ):
-        (tmp_path / "train.tsv").write_text(f"text\tlabel\n{rows}")
-        notes = read_splits(find_task("multi_label"), str(tmp_path), ("train", "dev"), False).notes
-        assert len(notes) == 1 + told
-    (tmp_path / "train.tsv").write_text("text\tlabel\nx\ta;b\ny\tc\n")
-    _, note = read_splits(find_task("multi_label"), str(tmp_path), ("train", "dev"), False).notes
-    assert (
-        "train.tsv: every text has exactly one label, such as 'a;b'; --task=classification" in note
-    )
-
-
-def test_what_is_no_label_is_refused(tmp_path):
-    (tmp_path / "train.tsv").write_text("text\tlabel\nx\ta\ny\tb\n")
-    (tmp_path / "dev.tsv").write_text("text\tlabel\nx\ta,d\n")
-    with pytest.raises(InputError, match="line 2: has the label 'd', which is not one of a, b"):
-        read_splits(find_task("multi_label"), str(tmp_path), ("train", "dev"), False)
-    (tmp_path / "dev.tsv").write_text("text\ttags\nx\ta\n")
-    with pytest.raises(InputError, match=re.escape("no column 'label' (it has text, tags)")):
-        read_splits(find_task("multi_label"), str(tmp_path), ("train", "dev"), False)
-
-
 @pytest.mark.parametrize(
     ("field", "reason"),
     [
@@ -109,14 +80,3 @@ def test_broken_labels_are_a_bad_row(tmp_path, field, reason):
         read_file(find_task("multi_label"), str(tmp_path), "train")
     read = read_file(find_task("multi_label"), str(tmp_path), "train", skip_bad_rows=True)
     assert [example.labels for example in read.examples] == [("a",), ("1", "2")]
-
-
-@pytest.mark.parametrize("task", ["classification", "multi_label"])
-def test_labels_of_a_table_are_counted(tmp_path, task):
-    """So one sees that `a;b` has become one label."""
-    rows = [*(f"text\tname{i:02}\n" for i in range(12)), "text\tname05\n", "text\ta;b\n"]
-    (tmp_path / "train.tsv").write_text("text\tlabel\n" + "".join(rows))
-    (tmp_path / "dev.tsv").write_text("text\tlabel\nx\ta;b\n")
-    notes = read_splits(find_task(task), str(tmp_path), ("train", "dev"), False).notes
-    names = ", ".join(f"1 name{i:02}" for i in range(9) if i != 5)
-    assert notes[0] == f"{tmp_path}/train.tsv: 2 name05, 1 a;b, {names} and 3 more labels"

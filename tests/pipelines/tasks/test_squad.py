@@ -119,20 +119,14 @@ class TestReading:
         ("content", "says"),
         [
             ([], "data"),
-            ({"data": {}}, "data"),
             ({"data": []}, "no questions"),
             ({"data": [{"title": "Roads"}]}, "article 1: has no list"),
             ({"data": [{"paragraphs": [{"qas": []}]}]}, "paragraph 1: has no string"),
-            ({"data": [{"paragraphs": [{"context": ""}]}]}, "qas"),
-            (dataset({"question": "Which?", "answers": []}), "id"),
             (dataset(entry(question=None)), "'q1': has no string"),
-            (dataset({"id": "q1", "question": ""}), "answers"),
             (dataset(entry(answers=[])), "'q1': has no answers"),
             (dataset(entry(is_impossible=True)), "'q1': is marked"),
-            (dataset(entry(is_impossible="no")), "'q1': has neither"),
             (dataset(entry(answers=[{"text": "old"}])), "answer_start"),
             (dataset(entry(answers=[{"text": "old", "answer_start": True}])), "answer_start"),
-            (dataset(entry(answers=[{"answer_start": 4}])), "text"),
             (dataset(entry(answers=[{"text": " ", "answer_start": 3}])), "'q1': has an empty"),
             (dataset(entry(), entry()), "two questions have the id 'q1'"),
         ],
@@ -149,10 +143,6 @@ class TestReading:
         path.write_bytes(data)
         with pytest.raises(InputError, match="dev.json: not"):
             read_questions(path)
-
-    def test_no_file(self, tmp_path):
-        with pytest.raises(InputError, match="dev.json: cannot be read"):
-            read_questions(tmp_path / "dev.json")
 
 
 class TestWindows:
@@ -177,17 +167,6 @@ class TestWindows:
             ["[CLS]", "[SEP]", "river", "[SEP]"],
         ]
         assert rows[2]["answer"] == [2, 2]
-
-    def test_ten_thousand_words(self, tokenizer):
-        context = "river old " * 8_000 + "bridge"
-        question = ask(context, ("bridge", len(context) - 6))
-        windows = make_windows([question], tokenizer, WindowParameters())
-        assert windows.context_lengths.sum() > 16_001 > 10_000
-        assert windows.lengths.max() == 384
-        (last,) = np.flatnonzero(windows.start_positions)
-        assert last == len(windows) - 1
-        start, end = windows.characters(last, *(windows.start_positions[[last]],) * 2)
-        assert (start[0], end[0]) == (len(context) - 6, len(context))
 
     def test_the_answer_to_learn(self, tokenizer):
         """Of several the first that is made of whole pieces, or the first."""

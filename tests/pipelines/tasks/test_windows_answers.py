@@ -169,18 +169,6 @@ def test_nothing_to_answer_with(tokenizer, allows_no_answer):
     json.loads(json.dumps(found.null_odds), parse_constant=pytest.fail)
 
 
-def test_files(questions, windows, logits):
-    found = decode(questions, windows, *logits, True, PARAMETERS)
-    files = {name: json.loads(text) for name, text in found.files().items()}
-    assert files == {
-        "predictions.json": found.answers,
-        "nbest_predictions.json": found.n_best,
-        "null_odds.json": found.null_odds,
-    }
-    version_1 = decode(questions, windows, *logits, False, PARAMETERS).files()
-    assert list(version_1) == ["predictions.json", "nbest_predictions.json"]
-
-
 def test_logits_that_are_none(questions, windows, logits):
     broken = logits.copy()
     broken[1, 3, 2] = np.nan
