@@ -55,7 +55,7 @@ def weights_sha256(folder: str) -> str:
     """
     digest = hashlib.sha256()
     for pattern in _PATTERNS:
-        for path in storage.match(f"{folder.rstrip('/')}/{pattern}"):
+        for path in storage.match_in(folder, pattern):
             for chunk in storage.read_chunks(path):
                 digest.update(chunk)
     return digest.hexdigest()

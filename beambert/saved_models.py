@@ -213,7 +213,7 @@ def variables(path: str) -> Iterator[tuple[str, np.ndarray]]:
     import tensorflow as tf
 
     prefix = f"{path}/variables/variables"
-    files = storage.match(f"{prefix}.*")
+    files = storage.match_in(f"{path}/variables", "variables.*")
     if not files:  # a graph without variables
         return
     for file in files:

@@ -19,7 +19,7 @@ import tempfile
 import threading
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from typing import Any, BinaryIO, Protocol
+from typing import Any, BinaryIO
 
 from beambert.errors import InputError
 
@@ -36,6 +36,8 @@ MOST_BYTES = 1 << 28
 _BYTES_AT_A_TIME = 1 << 24
 # Greatest number of deletions in one request to gs://, by its documentation.
 _DELETIONS_A_REQUEST = 100
+# A storage that has not answered before is tried for this time, as it may not be reachable.
+FIRST_SECONDS = 15.0
 # Number of bytes to copy at a time from what a request has brought.
 _BUFFER_BYTES = 1 << 18
 # Number of bytes to request at a time where the end of what is wanted is not near.
@@ -73,6 +75,17 @@ def absolute(path: str) -> str:
 def has_wildcard(path: str) -> bool:
     """Returns whether a path is a pattern."""
     return bool(set(path) & set("*?["))
+
+
+def _name(path: str) -> str:
+    """Returns the path of a file or folder unless its storage would take it for a pattern.
+
+    Raises:
+      InputError: it would.
+    """
+    if path.startswith(("s3://", "hdfs://")) and has_wildcard(path):
+        raise InputError(f"{path}: must not contain *, ? or [; choose another name")
+    return path.rstrip("/")
 
 
 def temporary_name(path: str) -> str:
@@ -173,42 +186,13 @@ class FileInfo:
         return self.path.rstrip("/").rpartition("/")[2]
 
 
-class _FileSystem(Protocol):
-    """What a storage has to provide; the functions below do the rest."""
-
-    def info(self, path: str) -> FileInfo | None:
-        """Returns what is known of a file or folder; None if it does not exist."""
-
-    def ls(self, path: str) -> list[FileInfo]:
-        """Returns what is in a folder; nothing if it does not exist."""
-
-    def glob(self, pattern: str) -> list[FileInfo]:
-        """Returns what matches a pattern."""
-
-    def open(self, path: str) -> BinaryIO:
-        """Opens a file to read it as stored; the result is seekable."""
-
-    def create(self, path: str) -> BinaryIO:
-        """Opens a new file for writing."""
-
-    def make_folder(self, path: str) -> None:
-        """Makes a folder and those above it."""
-
-    def copy_file(self, source: str, target: str) -> None:
-        """Copies a file within the storage."""
-
-    def move(self, source: str, target: str) -> None:
-        """Renames a file or folder within the storage, and replaces a file."""
-
-    def delete(self, path: str) -> None:
-        """Deletes a file, or a folder with its content."""
-
-    def delete_files(self, paths: Sequence[str]) -> None:
-        """Deletes files, those that exist."""
-
-
 class _Local:
-    """The file systems of this machine."""
+    """The file systems of this machine; the other storages have the same methods.
+
+    `info` returns None for what does not exist, `ls` nothing for a folder that does not exist.
+    `create` makes the folders above a file, `move` replaces a file, `delete` takes a folder with
+    its content, `delete_files` those files that exist. Only `glob` takes a pattern.
+    """
 
     def info(self, path: str) -> FileInfo | None:
         try:
@@ -264,6 +248,7 @@ class _GoogleStorage:
 
     def __init__(self) -> None:
         self._of_thread = threading.local()  # A client keeps its connection and is not shared.
+        self._has_answered = False
 
     def _bucket(self, path: str) -> tuple[Any, str]:
         """Returns the client's bucket of a path, and the name of the object in it."""
@@ -283,22 +268,29 @@ class _GoogleStorage:
         bucket, name = self._bucket(path)
         return bucket.blob(name)
 
+    def _retry(self) -> Any:
+        """Returns how long a request is tried: two minutes, less before the first answer."""
+        from google.cloud.storage.retry import DEFAULT_RETRY
+
+        return DEFAULT_RETRY if self._has_answered else DEFAULT_RETRY.with_timeout(FIRST_SECONDS)
+
     def _list(self, path: str, prefix: str, **wanted: Any) -> list[FileInfo]:
         bucket, _ = self._bucket(path)
         fields = "items(name,size,updated),prefixes,nextPageToken"
-        found = bucket.list_blobs(prefix=prefix, fields=fields, **wanted)
+        found = bucket.list_blobs(prefix=prefix, fields=fields, retry=self._retry(), **wanted)
         files = [
             FileInfo(f"gs://{bucket.name}/{blob.name}", blob.size, blob.updated.timestamp())
             for blob in found
             if blob.name != prefix or "delimiter" not in wanted
         ]
+        self._has_answered = True
         folders = (f"gs://{bucket.name}/{name.rstrip('/')}" for name in found.prefixes)
         return [*files, *(FileInfo(folder, is_folder=True) for folder in folders)]
 
     def info(self, path: str) -> FileInfo | None:
         path = path.rstrip("/")
         bucket, name = self._bucket(path)
-        blob = bucket.get_blob(name) if name else None
+        blob = bucket.get_blob(name, retry=self._retry()) if name else None
         if blob is not None:
             return FileInfo(path, blob.size, blob.updated.timestamp())
         has_objects = self._list(path, f"{name}/" if name else "", max_results=1)
@@ -319,10 +311,7 @@ class _GoogleStorage:
         found = self._list(pattern, prefix, **wanted)
         return [info for info in found if matches(info.path.removeprefix(root))]
 
-    def open(self, path: str) -> BinaryIO:
-        return self.open_until(path)
-
-    def open_until(self, path: str, size: int | None = None, end: int | None = None) -> BinaryIO:
+    def open(self, path: str, size: int | None = None, end: int | None = None) -> BinaryIO:
         """Opens an object to read it by ranges, see `RangedFile`."""
         if size is None:
             info = self.info(path)
@@ -331,7 +320,7 @@ class _GoogleStorage:
             size = info.bytes
 
         def read(start: int, count: int) -> bytes:
-            with translate_errors(path, "read", "correct that or leave the file out"):
+            with translate_errors(path, "read", "correct that or leave it out"):
                 return self.read_range(path, start, count)
 
         return io.BufferedReader(RangedFile(read, size, end), _BUFFER_BYTES)
@@ -417,7 +406,7 @@ class _BeamStorage:
         ]
 
     def info(self, path: str) -> FileInfo | None:
-        path = path.rstrip("/")
+        path = _name(path)
         if self._beam.exists(path):
             # HDFS has folders, which a pattern does not match.
             return next(iter(self._match(path)), FileInfo(path, is_folder=True))
@@ -425,7 +414,7 @@ class _BeamStorage:
 
     def ls(self, path: str) -> list[FileInfo]:
         try:
-            return self._match(self._beam.join(path, "*"))
+            return self._match(self._beam.join(_name(path), "*"))
         except storage_errors():  # HDFS raises an error for a folder that does not exist.
             if self._beam.exists(path):
                 raise
@@ -438,7 +427,7 @@ class _BeamStorage:
         return self._beam.open(path, compression_type=self._as_stored)
 
     def create(self, path: str) -> BinaryIO:
-        self.make_folder(self._beam.split(path)[0])
+        self.make_folder(self._beam.split(_name(path))[0])
         return self._beam.create(path, "application/octet-stream", self._as_stored)
 
     def make_folder(self, path: str) -> None:
@@ -466,7 +455,7 @@ class _BeamStorage:
 _LOCAL, _GOOGLE_STORAGE = _Local(), _GoogleStorage()
 
 
-def _file_system(path: str) -> _FileSystem:
+def _file_system(path: str) -> Any:
     if is_local(path):
         return _LOCAL
     return _GOOGLE_STORAGE if path.startswith("gs://") else _BeamStorage()
@@ -541,39 +530,41 @@ class RangedFile(io.RawIOBase):
         self._first, self._data = start, memoryview(self._read(start, size))
 
 
-# Looking
+# Looking: each raises InputError if the storage does not answer
+
+
+def _info(path: str) -> FileInfo | None:
+    with translate_errors(path, "read"):
+        return _file_system(path).info(path)
 
 
 def exists(path: str) -> bool:
-    """Returns whether a file or folder exists.
-
-    Raises:
-      InputError: the storage doesn't answer.
-    """
-    with translate_errors(path, "read"):
-        return _file_system(path).info(path) is not None
+    """Returns whether a file or folder exists."""
+    return _info(path) is not None
 
 
 def is_folder(path: str) -> bool:
-    """Returns whether a folder exists.
-
-    Raises:
-      InputError: the storage doesn't answer.
-    """
-    with translate_errors(path, "read"):
-        info = _file_system(path).info(path)
+    """Returns whether a folder exists."""
+    info = _info(path)
     return info is not None and info.is_folder
 
 
 def size(path: str) -> int | None:
-    """Returns the size of a file in bytes; None if it doesn't exist.
+    """Returns the size of a file in bytes; None if it doesn't exist."""
+    info = _info(path)
+    return info.bytes if info else None
+
+
+def modified(path: str) -> float:
+    """Returns the time at which a file was last written, in seconds since 1970.
 
     Raises:
-      InputError: the storage doesn't answer.
+      InputError: the file doesn't exist, or the storage doesn't answer.
     """
-    with translate_errors(path, "read"):
-        info = _file_system(path).info(path)
-    return info.bytes if info else None
+    info = _info(path)
+    if info is None:
+        raise refusal(path, "read", "no such file")
+    return info.modified
 
 
 def sizes(folder: str, names: Sequence[str]) -> list[int | None]:
@@ -593,19 +584,6 @@ def sizes(folder: str, names: Sequence[str]) -> list[int | None]:
     return [found.get(name) for name in names]
 
 
-def modified(path: str) -> float:
-    """Returns the time at which a file was last written, in seconds since 1970.
-
-    Raises:
-      InputError: the file doesn't exist, or the storage doesn't answer.
-    """
-    with translate_errors(path, "read"):
-        info = _file_system(path).info(path)
-    if info is None:
-        raise refusal(path, "read", "no such file")
-    return info.modified
-
-
 def list_folder(path: str, remedy: str = "") -> list[str]:
     """Returns the sorted names of the files and folders in a folder; none if it doesn't exist.
 
@@ -621,21 +599,29 @@ def list_folder(path: str, remedy: str = "") -> list[str]:
 
 
 def match(pattern: str) -> list[str]:
-    """Returns the sorted paths that match a pattern.
-
-    Raises:
-      InputError: the files cannot be listed.
-    """
+    """Returns the sorted paths that match a pattern, which may be a user's."""
     return [info.path for info in match_files(pattern)]
 
 
-def match_files(pattern: str) -> list[FileInfo]:
+def match_in(folder: str, pattern: str) -> list[str]:
+    """Returns the sorted paths in a folder that match a pattern.
+
+    Args:
+      folder: path of the folder, in which *, ? and [ have no meaning.
+      pattern: pattern of paths from the folder on.
+    """
+    return match(f"{glob.escape(folder.rstrip('/'))}/{pattern}")
+
+
+def match_files(pattern: str, name: str = "", remedy: str = "") -> list[FileInfo]:
     """Returns what matches a pattern, sorted by path.
 
-    Raises:
-      InputError: the files cannot be listed.
+    Args:
+      pattern: pattern of paths.
+      name: the pattern as messages name it.
+      remedy: advice for the message if the files cannot be listed.
     """
-    with translate_errors(pattern, "listed"):
+    with translate_errors(name or pattern, "listed", remedy):
         return sorted(_file_system(pattern).glob(pattern), key=lambda info: info.path)
 
 
@@ -681,17 +667,8 @@ def check_regular(
 # Reading
 
 
-def open_file(path: str) -> BinaryIO:
+def open_file(path: str, size: int | None = None, end: int | None = None) -> BinaryIO:
     """Opens a file to read its bytes as stored; the result is seekable.
-
-    Raises:
-      OSError or another of `storage_errors()`: the file cannot be opened.
-    """
-    return _file_system(path).open(path)
-
-
-def open_until(path: str, size: int | None = None, end: int | None = None) -> BinaryIO:
-    """Opens a file to read a part of it as stored; the result is seekable.
 
     Args:
       path: path of the file.
@@ -702,9 +679,7 @@ def open_until(path: str, size: int | None = None, end: int | None = None) -> Bi
       OSError or another of `storage_errors()`: the file cannot be opened.
     """
     system = _file_system(path)
-    if isinstance(system, _GoogleStorage):
-        return system.open_until(path, size, end)
-    return system.open(path)
+    return system.open(path, size, end) if system is _GOOGLE_STORAGE else system.open(path)
 
 
 def read_range(path: str, start: int, size: int) -> bytes:
@@ -721,7 +696,7 @@ def read_range(path: str, start: int, size: int) -> bytes:
     if not size:
         return b""
     system = _file_system(path)
-    if isinstance(system, _GoogleStorage):
+    if system is _GOOGLE_STORAGE:
         data = system.read_range(path, start, size)
     else:
         with system.open(path) as file:
@@ -747,16 +722,6 @@ def read_bytes(path: str, flag: str = "", most: int = MOST_BYTES) -> bytes:
     with translate_errors(named(path, flag), "read", CHECK), open_file(path) as file:
         data = b"".join(iter(lambda: file.read(_BYTES_AT_A_TIME), b""))
     return data
-
-
-def read_start(path: str, count: int) -> bytes:
-    """Returns the first bytes of a file, at most `count`.
-
-    Raises:
-      InputError: the file cannot be read.
-    """
-    with translate_errors(path, "read", "check its permissions"), open_file(path) as file:
-        return file.read(count)
 
 
 def read_text(path: str, flag: str = "") -> str:
@@ -849,7 +814,7 @@ def open_atomically(path: str) -> Iterator[BinaryIO]:
     Raises:
       InputError: the file cannot be written, for example because the disk is full.
     """
-    temporary = temporary_name(path)
+    temporary = temporary_name(_name(path))
     with create(temporary, path) as file:
         yield file
         _close(file, temporary)

@@ -135,10 +135,8 @@ def describe_links(files: Sequence[InputFile]) -> list[str]:
 
 def _match(pattern: str, flag: str = "--input") -> list[InputFile]:
     """Returns the files that match a pattern."""
-    with storage.translate_errors(
-        f"{flag}={_printable(pattern)}", "listed", "check the path and your access"
-    ):
-        matched = storage.match_files(pattern)
+    remedy = "check the path and your access"
+    matched = storage.match_files(pattern, f"{flag}={_printable(pattern)}", remedy)
     if "://" in pattern:
         return [
             InputFile(absolute(found.path), found.bytes, found.modified)
@@ -225,7 +223,7 @@ def open_stored(path: str, size: int | None = None, end: int | None = None) -> B
 
     remedy = "correct that or leave it out"
     with storage.translate_errors(path, "read", remedy):
-        return storage.open_until(path, size, end)
+        return storage.open_file(path, size, end)
 
 
 @dataclasses.dataclass(frozen=True)

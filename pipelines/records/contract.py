@@ -24,17 +24,15 @@ folder without Beam and tfx-bsl.
 """
 
 import dataclasses
-import glob
 import json
 import math
-import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from beambert.errors import InputError
 from beambert.folders import MARKER_FILE, UNFINISHED_FILE
-from beambert.storage import check_names, parse_object
+from beambert.storage import check_names, exists, match_in, parse_object
 
 if TYPE_CHECKING:
     from tensorflow_metadata.proto.v0 import schema_pb2
@@ -261,16 +259,12 @@ class RecordsInfo(FolderInfo):
 def check_finished(
     folder: str,
     flag: str,
-    exists: Callable[[str], bool] = os.path.exists,
-    match: Callable[[str], list[str]] = glob.glob,
 ) -> None:
     """Checks that a path is a finished records folder.
 
     Args:
       folder: path of the folder.
       flag: name of the flag that gave the folder, for error messages.
-      exists: returns whether there is a file or a folder; on this machine by default.
-      match: returns the paths that match a pattern; on this machine by default.
 
     Raises:
       InputError: the folder does not exist, or is not finished.
@@ -282,7 +276,7 @@ def check_finished(
         )
     if exists(f"{folder}/{MARKER_FILE}"):
         return
-    if inside := match(f"{folder}/[0-9]*/{MARKER_FILE}"):
+    if inside := match_in(folder, f"[0-9]*/{MARKER_FILE}"):
         found = ", ".join(path.removesuffix(f"/{MARKER_FILE}") for path in inside)
         raise InputError(f"{flag}={folder}: holds records for several lengths; name one of {found}")
     if not any(exists(f"{folder}/{name}") for name in (UNFINISHED_FILE, INFO_FILE)):

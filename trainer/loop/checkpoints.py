@@ -193,7 +193,7 @@ class BestWeights:
             self._checkpoint.write(f"{self._folder}/ckpt-{step}")
         for old in set(checkpoint_steps(self._folder)) - {step, *needed}:
             # The index goes first, so that what is left is not taken for a checkpoint.
-            for path in reversed(storage.match(f"{self._folder}/ckpt-{old}.*")):
+            for path in reversed(storage.match_in(self._folder, f"ckpt-{old}.*")):
                 storage.delete(path)
 
     def restore(self, step: int) -> None:

@@ -91,7 +91,7 @@ def open_records(folder: str, flag: str, objective: str = BERT) -> Records:
         records have other labels than the objective needs.
     """
     folder = folder.rstrip("/")
-    check_finished(folder, flag, storage.exists, storage.match)
+    check_finished(folder, flag)
     info_path = f"{folder}/{INFO_FILE}"
     info = RecordsInfo.from_json(storage.read_bytes(info_path).decode(errors="replace"), info_path)
     vocabulary = read_beside(folder, "", storage.read_bytes, storage.exists)
@@ -319,7 +319,7 @@ def _beside(folder: str) -> dict[str, str]:
     if not storage.exists(held_out):
         return {}
     if not storage.exists(f"{held_out}/{INFO_FILE}"):
-        infos = storage.match(f"{held_out}/*/{INFO_FILE}")
+        infos = storage.match_in(held_out, f"*/{INFO_FILE}")
         if of_sources := sorted(os.path.dirname(path) for path in infos):
             return {os.path.basename(path): path for path in of_sources}
     return {"": held_out}

@@ -4,6 +4,7 @@ They are a TF1 checkpoint of the original release or a Hugging Face folder.
 """
 
 import dataclasses
+import glob
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -120,7 +121,7 @@ def find_weight_files(path: str, config: EncoderConfig, flag: str) -> WeightFile
         if storage.exists(index):
             shards = _shards_of(index)
             return WeightFiles([index, *shards], shards, read, *names)
-    prefixes = [p.removesuffix(".index") for p in storage.match(f"{path}/*.ckpt*.index")]
+    prefixes = [p.removesuffix(".index") for p in storage.match_in(path, "*.ckpt*.index")]
     if len(prefixes) > 1:
         raise InputError(
             f"{flag}={path}: holds {len(prefixes)} checkpoints; name one, such as {prefixes[-1]}"
@@ -139,7 +140,7 @@ def _checkpoint_files(prefix: str, config: EncoderConfig, flag: str) -> WeightFi
             f"{flag}={prefix}: is a TF1 checkpoint of {family_of(config).title}, and only those of "
             f"BERT are read; give a folder with {SAFETENSORS_FILE}"
         )
-    files = storage.match(f"{prefix}.*")
+    files = storage.match(f"{glob.escape(prefix)}.*")
     return WeightFiles(files, [prefix], _read_tensorflow, original_name)
 
 

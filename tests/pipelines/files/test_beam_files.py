@@ -76,7 +76,7 @@ def test_what_fails_while_writing_leaves_nothing(tmp_path, error):
 def test_a_storage_that_does_not_answer_for_minutes(monkeypatch):
     """Google's library gives up with an exception that is none of a call."""
 
-    def open_(path, **_):
+    def open_(*_):
         raise RetryError("Timeout of 120.0s exceeded", ConnectionError("no route"))
 
     monkeypatch.setattr(storage._GOOGLE_STORAGE, "open", open_)

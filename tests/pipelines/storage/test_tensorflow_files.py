@@ -1,5 +1,7 @@
 """Files and folders, here and on an emulated gs://."""
 
+import hashlib
+
 import pytest
 from support.emulated_storage import requests_made
 
@@ -143,3 +145,28 @@ def test_one_request_lists_many_sizes(gs, tmp_path):
 def test_sizes_in_a_bucket_that_refuses(gs):
     with pytest.raises(InputError, match=r"^gs://bucket/forbidden/x: cannot be listed \(.*403"):
         storage.sizes(f"{gs}/forbidden/x", ["a"])
+
+
+def test_a_folder_whose_name_looks_like_a_pattern(root):
+    """What is in it is found, and nothing of others."""
+    for folder in ("project [v2]", "project v", "p*"):
+        storage.write_bytes(f"{root}/{folder}/model.weights.h5", folder.encode())
+    for folder in ("project [v2]", "p*"):
+        expected = hashlib.sha256(folder.encode()).hexdigest()
+        assert weights_sha256(f"{root}/{folder}") == expected
+    storage.delete(f"{root}/p*")
+    assert storage.list_folder(root) == ["project [v2]", "project v"]
+
+
+def test_a_name_that_beam_would_take_for_a_pattern():
+    with pytest.raises(InputError, match=r"s3://bucket/p/\*: must not contain"):
+        storage.write_bytes("s3://bucket/p/*", b"x")
+
+
+def test_a_storage_that_cannot_be_reached(gs, monkeypatch):
+    """It is tried for seconds, not for minutes, and is not taken for an empty one."""
+    monkeypatch.setenv("STORAGE_EMULATOR_HOST", "http://127.0.0.1:9")
+    monkeypatch.setattr(storage, "FIRST_SECONDS", 0.1)
+    monkeypatch.setattr(storage, "_GOOGLE_STORAGE", storage._GoogleStorage())
+    with pytest.raises(InputError, match="gs://bucket/encoder: cannot be read"):
+        storage.exists("gs://bucket/encoder")
