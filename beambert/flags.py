@@ -18,56 +18,6 @@ Job = TypeVar("Job")
 SIMILAR, LESS_SIMILAR = 0.75, 0.6
 # Type of a flag's values in argparse's messages -> what it is.
 _KINDS = {"int": "an integer, such as 1000", "float": "a number, such as 0.5"}
-# Flags of google-research/bert and of the Hugging Face scripts -> what they are called here, the
-# first that a command has.
-_ELSEWHERE = {
-    "input_file": ("input", "data"),
-    "output_file": ("output",),
-    "output_dir": ("model_dir", "output"),
-    "bert_config_file": ("model",),
-    "init_checkpoint": ("init", "model"),
-    "model_name_or_path": ("init", "model"),
-    "tokenizer_name": ("vocab_file",),
-    "task_name": ("task",),
-    "dataset_name": ("data_dir", "data"),
-    "train_file": ("data_dir", "data"),
-    "validation_file": ("data_dir", "eval_data"),
-    "predict_file": ("input",),
-    "max_steps": ("num_train_steps",),
-    "warmup_steps": ("num_warmup_steps",),
-    "warmup_ratio": ("warmup_proportion", "num_warmup_steps"),
-    "save_steps": ("save_checkpoints_steps",),
-    "lr": ("learning_rate",),
-    "epochs": ("num_train_epochs", "num_train_steps"),
-    "num_train_epochs": ("num_train_steps",),
-    "fp16": ("dtype",),
-    "bf16": ("dtype",),
-    "report_to": ("tracker",),
-    "gradient_checkpointing": ("gradient_accumulation_steps",),
-    "per_device_train_batch_size": ("train_batch_size",),
-    "seed": ("random_seed",),
-    "mlm_probability": ("masked_lm_prob", "mask_rate"),
-    "weight_decay": ("weight_decay_rate",),
-    "use_tpu": ("tpu",),
-    "tpu_name": ("tpu",),
-}
-_OF_RECORDS = "the records decide it"
-_CONTINUES = "a command that is given again continues"
-_BY_TIME = "progress is measured by the clock"
-# Flags of these that a training without one of that name doesn't need -> why.
-_NEEDLESS = {
-    "max_seq_length": _OF_RECORDS,
-    "max_predictions_per_seq": _OF_RECORDS,
-    "max_eval_steps": "the evaluation at the end reads all that is held out",
-    "do_train": "this command trains",
-    "do_eval": "it evaluates what is held out, too",
-    "overwrite_output_dir": _CONTINUES,
-    "resume_from_checkpoint": _CONTINUES,
-    "iterations_per_loop": _BY_TIME,
-    "logging_steps": _BY_TIME,
-    "eval_batch_size": "evaluation has the batches of training",
-    "per_device_eval_batch_size": "evaluation has the batches of training",
-}
 # A path whose scheme has lost a slash would be a folder on this machine.
 _ONE_SLASH = re.compile(r"(gs|s3|hdfs):/(?!/)")
 # Metavars of files and folders, and the last words of their flags' names. An empty one is mostly a
@@ -260,10 +210,7 @@ def unknown_flag(
     if not argument.startswith("-"):
         return InputError(f"{argument}: is neither a flag nor the value of one; see --help")
     nearest = _nearest(argument, [*flags, *others], LESS_SIMILAR)
-    reason = _NEEDLESS.get(_flag_name(argument)) if "train_batch_size" in flags else None
-    if reason is not None:
-        advice = f"{reason}; leave it out"
-    elif nearest is None:
+    if nearest is None:
         advice = "see --help"
     elif nearest in flags and flags[nearest].is_positional:
         advice = f"give the {nearest} without a flag"
@@ -277,16 +224,10 @@ def meant(name: str, names: Iterable[str]) -> str | None:
     return next(iter(difflib.get_close_matches(name.lower(), list(names), 1, LESS_SIMILAR)), None)
 
 
-def _flag_name(argument: str) -> str:
-    """Returns the name of a flag as ours are written, of an argument such as "--Max-Steps=3"."""
-    return argument.partition("=")[0].lstrip("-").replace("-", "_").lower()
-
-
 def _nearest(argument: str, names: Iterable[str], similarity: float) -> str | None:
-    """Returns the name that an argument has here or resembles most; None if it resembles none."""
-    name, names = _flag_name(argument), list(names)
-    if here := [known for known in _ELSEWHERE.get(name, ()) if known in names]:
-        return here[0]
+    """Returns the name that an argument resembles most; None if it resembles none."""
+    name = argument.partition("=")[0].lstrip("-").replace("-", "_").lower()
+    names = list(names)
     found = difflib.get_close_matches(name, names, 1, similarity)
     longer = [flag for flag in names if name and flag.startswith(f"{name}_")]
     return next(iter([*found, *longer]), None)

@@ -66,12 +66,6 @@ def refusal(command: str, *arguments: str) -> str:
         ("data", ["--eval_fraction=5%"], "--eval_fraction=5%: must be a number, such as 0.5"),
         (
             "pretrain",
-            ["--recipe=huge"],
-            "--recipe=huge: choose one of tiny, crammed_tiny, copying_tiny, bert_base, bert_large, "
-            "modern_tiny, modern_mini, modern_small, modern_base",
-        ),
-        (
-            "pretrain",
             ["--data=a", "--model_dir="],
             "--model_dir=: is empty; give a path",
         ),
@@ -92,30 +86,6 @@ def refusal(command: str, *arguments: str) -> str:
         ),
         ("export", ["--model=m", "--output=o", "--text"], "--text: needs a value; see --help"),
         ("vocab", ["--output=o", "--input"], "--input: needs a value; see --help"),
-        ("data", ["--input_file=x"], "--input_file=x: no such flag; did you mean --input?"),
-        ("pretrain", ["--input_file=x"], "--input_file=x: no such flag; did you mean --data?"),
-        (
-            "finetune",
-            ["--model_name_or_path=x", "--output_dir=y"],
-            "--model_name_or_path=x: no such flag; did you mean --init?",
-        ),
-        (
-            "pretrain",
-            ["--save_steps=9"],
-            "--save_steps=9: no such flag; did you mean --save_checkpoints_steps?",
-        ),
-        ("pretrain", ["--bf16"], "--bf16: no such flag; did you mean --dtype?"),
-        (
-            "pretrain",
-            ["--data=x", "--model_dir=y", "--max-seq-length=9"],
-            "--max-seq-length=9: no such flag; the records decide it; leave it out",
-        ),
-        (
-            "finetune",
-            ["--eval_batch_size=9"],
-            "--eval_batch_size=9: no such flag; evaluation has the batches of training; leave it "
-            "out",
-        ),
         ("pretrain", ["--dta=x"], "--dta=x: no such flag; did you mean --data?"),
         (
             "pretrain",
