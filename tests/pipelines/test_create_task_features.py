@@ -3,7 +3,6 @@
 import dataclasses
 import gzip
 import json
-import pathlib
 import random
 import shutil
 
@@ -270,12 +269,6 @@ def bad_rows(folder, tmp_path):
     return root
 
 
-def test_bad_rows_stop(bad_rows, tmp_path):
-    with pytest.raises(InputError, match=r"train.tsv, line 13: has an empty 'text'.*4 such rows"):
-        run(bad_rows, "classification", tmp_path / "features")
-    assert not (tmp_path / "features").exists()
-
-
 @pytest.mark.slow
 def test_bad_rows_are_counted(bad_rows, tmp_path, capsys):
     output = run(bad_rows, "classification", tmp_path / "features", "--skip_bad_rows")
@@ -343,32 +336,6 @@ def test_records_in_any_order_and_compressed(made, folder, vocabulary, tmp_path,
     assert gzip.decompress((tmp_path / "data.gz").read_bytes())
     found = read_features(kind, [str(tmp_path / "data.gz")], "--features")
     assert_same(found, in_process(folder, kind, "train", vocabulary))
-
-
-def test_records_of_another_kind(made):
-    path = str(next((made("choice") / "train").iterdir()))
-    with pytest.raises(InputError, match="cannot be read as those of a span task"):
-        read_features("span", [path], "--features")
-
-
-@pytest.mark.slow
-def test_real_tasks(shared_data, tmp_path):
-    vocab_file = shared_data / "vocab" / "bert-base-uncased-vocab.txt"
-    vocabulary = Vocabulary.parse(vocab_file.read_bytes(), "vocab.txt")
-    shutil.copy(vocab_file, tmp_path / "vocab.txt")
-    (tmp_path / "rte").symlink_to(shared_data / "glue" / "RTE")
-    output = pathlib.Path(run(tmp_path, "rte", tmp_path / "features", length=128))
-    counts = info(output)["splits"]
-    assert [counts[split]["used"] for split in ("train", "dev", "test")] == [2490, 277, 3000]
-    assert sum(counts["train"]["labels"].values()) == 2490 and counts["test"]["labels"] == {}
-    features = open_features(str(output), "--features")
-    assert_same(features.read("dev"), in_process(tmp_path, "rte", "dev", vocabulary, 128))
-    # What has no room in 128 positions has more than 125 pieces.
-    assert (
-        (features.read("train").lengths == 128).sum()
-        >= counts["train"]["sequences_that_lost_tokens"]
-        > 0
-    )
 
 
 def test_class_weights_do_not_decide_the_features(vocabulary):

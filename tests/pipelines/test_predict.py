@@ -3,14 +3,12 @@
 import gzip
 import json
 import pathlib
-import re
 
 import apache_beam as beam
 import pytest
 import tensorflow as tf
 from support import stand_in_models
 
-from beambert import console
 from beambert.errors import InputError
 from beambert.pipelines.predict import main
 from beambert.pipelines.prediction import Predict
@@ -116,15 +114,6 @@ def test_a_text_is_a_line_or_a_whole_file(classifier, tmp_path, capsys):
         run(classifier, tmp_path / "files", tmp_path / "*.txt")
 
 
-def test_progress(classifier, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(console, "SECONDS_BETWEEN_LINES", 0.01)
-    (tmp_path / "a.csv").write_text("id,text\n1,good\n2,bad\n3,\n")
-    run(classifier, tmp_path / "out", tmp_path / "a.csv")
-    printed = capsys.readouterr().out
-    assert re.search(r"^answering: 3 rows, .*0.0 of 0.0 MB", printed, re.MULTILINE)
-    assert re.search(r"^done in .+ s, [\d.]+ MB/s$", printed, re.MULTILINE)
-
-
 def test_the_same_command_again_has_nothing_to_do(classifier, tmp_path, capsys):
     (tmp_path / "a.txt").write_text("so good\n")
     run(classifier, tmp_path / "out", tmp_path / "a.txt")
@@ -137,27 +126,6 @@ def test_the_same_command_again_has_nothing_to_do(classifier, tmp_path, capsys):
     (classifier / "vocab.txt").write_text("[PAD]\n")
     with pytest.raises(InputError, match="another job .--model is another one"):
         run(classifier, tmp_path / "out", tmp_path / "a.txt")
-
-
-def test_a_file_that_is_not_text_is_a_reject(classifier, tmp_path):
-    (tmp_path / "a.txt").write_text("so good\n")
-    (tmp_path / "b.txt").write_bytes(b"caf\xe9\n")
-    answers, rejects = run(classifier, tmp_path / "out", tmp_path / "*.txt")
-    assert len(answers) == 1
-    assert len(rejects) == 1 and rejects[0]["file"].endswith("b.txt")
-    assert "byte 0xe9 on line 1 is not UTF-8" in rejects[0]["reason"]
-
-
-@pytest.mark.slow
-def test_files_in_declared_encodings(classifier, tmp_path):
-    (tmp_path / "0.csv").write_bytes("price,text\n£5,it was good\n".encode("cp1252"))
-    (tmp_path / "1.csv").write_text("price,text\n£6,it was bad\n", "utf-8")
-    more = ["--encoding=utf-8,windows-1252"]
-    answers, rejects = run(classifier, tmp_path / "out", tmp_path / "*.csv", more=more)
-    assert (sorted(row["columns"]["price"] for row in answers), rejects) == (["£5", "£6"], [])
-    answers, (reject,) = run(classifier, tmp_path / "utf8", tmp_path / "*.csv")
-    assert [row["columns"]["price"] for row in answers] == ["£6"]
-    assert reject["file"].endswith("0.csv") and "--encoding=utf-8,windows-1252" in reject["reason"]
 
 
 def test_a_line_that_is_not_json_is_one_reject(classifier, tmp_path):
@@ -215,15 +183,6 @@ def test_what_a_killed_run_left_is_not_mixed_in(classifier, tmp_path, monkeypatc
 
 def raise_interrupt(*_):
     raise KeyboardInterrupt
-
-
-def test_a_model_that_cannot_be_loaded_is_one_sentence(classifier, tmp_path):
-    (tmp_path / "a.txt").write_text("so good\n")
-    for path in (classifier / "saved_model" / "variables").iterdir():
-        path.write_bytes(path.read_bytes()[:20])
-    with pytest.raises(InputError, match=r"model: cannot be loaded \(.*\); copy it again"):
-        run(classifier, tmp_path / "out", tmp_path / "a.txt")
-    assert not list((tmp_path / "out").glob("beam-temp-*"))
 
 
 @pytest.mark.slow

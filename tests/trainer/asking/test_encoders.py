@@ -31,15 +31,6 @@ def test_too_many_tokens_are_refused(encoder):
         encoder.framed("a a", *encoder.tokenize(["a " * 15]))
 
 
-def test_positions_that_were_not_trained_are_not_read(tmp_path, vocabulary):
-    """As of an encoder of 16 positions that was trained on records of 8 tokens."""
-    folder = untrained_models.save_encoder(tmp_path / "e", vocabulary, max_seq_length=8)
-    encoder = open_encoder(str(folder), MASKED_LM_HEAD)
-    assert len(encoder.framed("", *encoder.tokenize(["a " * 6]))) == 8
-    with pytest.raises(InputError, match="9 tokens .* has 16 positions, of which 8 were trained;"):
-        encoder.framed("a a", *encoder.tokenize(["a " * 7]))
-
-
 @pytest.mark.parametrize("limit", ["BATCH_TOKENS", "BATCH_PLACES"])
 def test_batches_change_no_answer(encoder, monkeypatch, limit):
     """Each row alone, without padding, or many together."""

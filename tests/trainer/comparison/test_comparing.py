@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from beambert.errors import InputError
-from beambert.trainer.commands.compare import build_parser, main
+from beambert.trainer.commands.compare import main
 from beambert.trainer.comparing import MOST_POINTS, compare, describe, short_names, thinned
 
 SETTINGS = {"kind": "pretraining", "optimizer": {"learning_rate": 1e-3}, "data": []}
@@ -107,12 +107,6 @@ def test_other_held_out_records_are_told(runs):
     assert told not in describe(compare(runs))
 
 
-def test_those_of_the_same_held_out_records_are_named(tmp_path):
-    phases = ({"phases": [{"eval_records_sha256": [name]}]} for name in "aba")
-    runs = [make_run(tmp_path / f"run{n}", values) for n, values in enumerate(phases)]
-    assert "the results on them compare only among run0, run2." in describe(compare(runs))
-
-
 def test_kinds_of_trainings_are_compared_by_what_they_share(runs, tmp_path):
     """Settings that the other kind cannot have would fill a screen with dashes."""
     task = {"kind": "classification", "optimizer": {"learning_rate": 2e-5}, "task": "sst-2"}
@@ -124,15 +118,6 @@ def test_kinds_of_trainings_are_compared_by_what_they_share(runs, tmp_path):
     # A setting in which two trainings of one kind differ stays, whatever the third has.
     assert "records.0.dupe_factor" in compare([*runs, tuned]).settings
     assert "left out" not in describe(compare(runs))
-
-
-def test_the_usage_asks_for_two():
-    assert "[--output DIR] RUN RUN [RUN ...]" in build_parser().format_usage()
-
-
-def test_nothing_differs(tmp_path):
-    both = [make_run(tmp_path / name, results={"loss": 1.0}) for name in "ab"]
-    assert describe(compare(both)).startswith("Settings that differ: none\n")
 
 
 def test_the_page_has_tables_and_curves_and_needs_nothing_else(runs, tmp_path, capsys):
@@ -191,10 +176,3 @@ def test_what_cannot_be_compared(tmp_path):
     ):
         with pytest.raises(InputError, match=expected):
             compare(folders)
-
-
-def test_without_matplotlib_there_is_still_the_table(runs, tmp_path, monkeypatch):
-    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
-    with pytest.raises(InputError, match="--output=.*: its page needs matplotlib; run pip install"):
-        compare(runs, str(tmp_path / "page"))
-    assert compare(runs).names

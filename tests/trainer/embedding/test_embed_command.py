@@ -82,10 +82,7 @@ def test_a_killed_command_goes_on(tmp_path, monkeypatch, capsys):
     [
         ("t.txt", "\n \n", "has no text"),
         ("t.csv", "text,id\na,1\n ,2\n", "t.csv, line 3: has an empty 'text'"),
-        ("t.csv", "body\na\n", "--text_column=text: "),
         ("t.jsonl", '{"text": "a"}\n{"text": null}\n', "t.jsonl, line 2: has an empty 'text'"),
-        ("t.jsonl", '{"text": ["a"]}\n', "line 1: has a list or an object"),
-        ("t.jsonl", "no JSON\n", "line 1: is not JSON"),
     ],
 )
 def test_bad_rows_are_refused_before_the_first_is_embedded(tmp_path, capsys, name, content, told):
@@ -94,24 +91,6 @@ def test_bad_rows_are_refused_before_the_first_is_embedded(tmp_path, capsys, nam
     error = capsys.readouterr().err
     assert told in error and error.count("\n") == 1
     assert not (tmp_path / "out").exists()
-
-
-def test_files_that_are_not_there(tmp_path, capsys):
-    assert command(tmp_path, "--input=missing.txt") == 2
-    assert "--input=missing.txt: no file matches" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("encoding", ["windows-1252", "utf-8,windows-1252"])
-def test_texts_that_are_not_utf_8(tmp_path, encoding):
-    texts = tmp_path / "texts.txt"
-    texts.write_bytes("Das Café ist schön, aber für Gäste zu groß.\n".encode("cp1252") * 3)
-    assert command(tmp_path, f"--input={texts}", f"--encoding={encoding}") == 0
-    assert pq.read_table(tmp_path / "out")["text"][0].as_py().startswith("Das Café ist schön")
-
-
-def test_an_encoding_that_is_not_known(tmp_path, capsys):
-    assert command(tmp_path, f"--input={tmp_path}", "--encoding=nonsense") == 2
-    assert "--encoding=nonsense: " in capsys.readouterr().err
 
 
 @pytest.mark.slow

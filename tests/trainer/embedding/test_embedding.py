@@ -10,7 +10,7 @@ from support import untrained_models
 
 from beambert.errors import InputError
 from beambert.trainer.embedding import embedder as embedding
-from beambert.trainer.embedding.embedder import batches_by_length, embed, open_embedder
+from beambert.trainer.embedding.embedder import embed, open_embedder
 
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden_sentences"
 FOUND = json.loads((GOLDEN / "embeddings.json").read_text("utf-8"))
@@ -46,12 +46,6 @@ def test_batches_change_no_embedding(monkeypatch):
     alone = embed(str(GOLDEN / "mean"), TEXTS, report=lambda *done: seen.append(done))
     np.testing.assert_allclose(together, alone, atol=1e-6)
     assert seen == [(count, 5) for count in range(1, 6)]
-
-
-def test_batches_have_texts_of_about_equal_length(monkeypatch):
-    monkeypatch.setattr(embedding, "BATCH_TOKENS", 20)
-    batches = list(batches_by_length([3, 10, 5, 9, 4, 30]))
-    assert batches == [[5], [1, 3], [2, 4, 0]]
 
 
 @pytest.mark.parametrize(
@@ -112,16 +106,13 @@ def test_refusals(flags, told):
     ("file", "change", "told"),
     [
         ("modules.json", lambda modules: modules[::-1], "has the modules Normalize, Pooling"),
-        ("modules.json", lambda modules: [{}], "has a module without its type or path"),
         (
             "modules.json",
             lambda modules: [modules[0], modules[1] | {"path": "../cls"}],
             "names '../cls', which is no file in its folder",
         ),
         ("sentence_bert_config.json", lambda of: of | {"max_seq_length": 2}, "reads 2 tokens"),
-        ("modules.json", lambda modules: {}, "is a dict, not a list"),
         ("1_Pooling/config.json", lambda of: of | {"pooling_mode": "max"}, "pools by max"),
-        ("1_Pooling/config.json", lambda of: {}, "pools by nothing"),
         ("1_Pooling/config.json", lambda of: of | {"include_prompt": False}, "include_prompt"),
         (
             "config_sentence_transformers.json",

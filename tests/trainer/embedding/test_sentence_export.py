@@ -1,6 +1,5 @@
 """Folders for sentence-transformers: read again here, and by the library where it is installed."""
 
-import dataclasses
 import json
 import os
 import subprocess
@@ -12,9 +11,6 @@ import tokenizers
 from support import untrained_models
 
 from beambert.cli import run
-from beambert.pipelines.tasks.task import RERANK
-from beambert.trainer import model_folders
-from beambert.trainer.embedding import sentence_export
 from beambert.trainer.embedding.embedder import embed
 
 TEXTS = ["the river", "a village of the north", "people live there, in the city."]
@@ -96,18 +92,3 @@ def test_the_generator_of_replaced_tokens_stays_out(tmp_path, vocabulary):
     assert (out / "model.safetensors").is_file() and not (out / "generator").exists()
     expected = embed(str(encoder), TEXTS, normalize=True)
     np.testing.assert_allclose(embed(str(out), TEXTS), expected, atol=1e-6)
-
-
-def test_what_is_no_encoder_is_refused(tmp_path, vocabulary, capsys, monkeypatch):
-    folder = untrained_models.save_classifier(tmp_path / "classifier", vocabulary)
-    flags = [f"--output={tmp_path / 'out'}", "--to=sentence-transformers"]
-    assert run(["export", f"--model={folder}", *flags]) == 2
-    assert "is no encoder that reads whole texts" in capsys.readouterr().err
-    assert run(["export", f"--model={folder}", "--output=o", "--pooling=cls"]) == 2
-    assert "--pooling=cls: needs --to=sentence-transformers" in capsys.readouterr().err
-    found = model_folders.open_model(str(folder), "--model")
-    reranker = dataclasses.replace(found, training=found.training | {"kind": RERANK})
-    monkeypatch.setattr(sentence_export.model_folders, "open_model", lambda *_: reranker)
-    assert run(["export", f"--model={folder}", *flags]) == 2
-    assert "CrossEncoder; export it with --to=huggingface" in capsys.readouterr().err
-    assert not (tmp_path / "out").exists()

@@ -43,10 +43,6 @@ def test_a_length_that_spares_too_little_is_not_compiled_for():
     assert choose_lengths(lengths, 64, 5601) == (64,)
 
 
-def test_no_length_is_more_than_the_greatest():
-    assert choose_lengths(np.array([13, 99, 100]), 100)[-1] == 100
-
-
 @pytest.fixture
 def example_lengths():
     return np.random.default_rng(1).integers(1, 100, 250)

@@ -106,14 +106,6 @@ def test_all_files_are_read_before_anything_is_trained(encoder_folder, tmp_path)
     assert not (tmp_path / "out").exists()
 
 
-def test_what_is_no_glue(encoder_folder, tmp_path):
-    flags = [f"--init={encoder_folder}", f"--output={tmp_path / 'out'}"]
-    with pytest.raises(InputError, match=r"--data_dir=.*none of CoLA"):
-        glue_main([f"--data_dir={tmp_path}", *flags])
-    with pytest.raises(InputError, match="--tasks=swag: not a task of GLUE"):
-        glue_main([f"--data_dir={tmp_path}", *flags, "--tasks=swag"])
-
-
 def test_the_average_is_over_tasks_first():
     results = {"mrpc": {"f1": 0.5, "accuracy": 0.7}, "rte": {"accuracy": 0.4}}
     assert glue.average(results) == pytest.approx((0.6 + 0.4) / 2)

@@ -141,19 +141,6 @@ def test_the_best_documents_are_found():
         assert found[row].tolist() == ranked
 
 
-def test_rows_that_fill_up_a_batch_do_not_count():
-    """Their documents have no tokens that count."""
-    case = GOLDEN["losses"][0]
-    queries = tf.constant(case["queries"] + case["queries"][:2])
-    documents = tf.constant(case["documents"] + case["documents"][:2])
-    counts = tf.concat([tf.constant(case["counts"]) > 0, tf.zeros([2, 4], tf.bool)], 0)
-    ids = tf.reshape(tf.range(14, dtype=tf.int64), [7, 2])
-    weights = tf.concat([tf.ones(5), tf.zeros(2)], 0)
-    losses, _ = contrast(max_sim(queries, documents, counts), ids, weights)
-    assert float(tf.reduce_mean(losses[:5])) == pytest.approx(case["loss"], abs=1e-5)
-    assert np.isfinite(losses).all()
-
-
 def test_a_cache_of_gradients_takes_vectors_of_tokens(model, features):
     documents = dict(features.documents(tf.constant(GOLDEN["documents"])))
     variables = [variable.value for variable in model.trainable_variables]

@@ -151,16 +151,6 @@ def served(folder, **inputs):
 
 
 @pytest.mark.slow
-def test_regression_is_served_alike(data, finetuned):
-    folder, examples = finetuned("regression"), dev(data, "regression")
-    model, batch = trained_path(folder, "regression", examples)
-    scores = served(folder, text=tf.constant([e.text for e in examples]))["score"]
-    np.testing.assert_allclose(scores, model(batch)[:, 0], atol=1e-5)
-    labels = [float(e.label) for e in examples]
-    assert np.corrcoef(scores, labels)[0, 1] == pytest.approx(results(folder)["pearson"], abs=1e-5)
-
-
-@pytest.mark.slow
 def test_several_labels_are_served_and_exported_alike(data, finetuned, tmp_path):
     folder = finetuned("multi_label")
     task = dataclasses.replace(find_task("multi_label"), label_separator="|")
@@ -217,19 +207,6 @@ def test_tags_are_served_alike(data, finetuned):
     assert np.mean([one == other for one, other in zip(gold, expected, strict=True)]) > 0.95
 
 
-def test_choices_are_second_segments(small_config_file, encoder_folder, tmp_path):
-    """Also of a text that is no pair."""
-    for split in ("train", "dev"):
-        rows = [("river", "city", "war", i % 2) for i in range(4)]
-        write(tmp_path, f"{split}.csv", ("text", "choice_0", "choice_1", "label"), rows)
-    config = json.loads(small_config_file.read_text()) | {"type_vocab_size": 1}
-    (tmp_path / "config.json").write_text(json.dumps(config))
-    flags = [f"--model={tmp_path / 'config.json'}", f"--vocab_file={encoder_folder / 'vocab.txt'}"]
-    flags += [f"--data_dir={tmp_path}", f"--model_dir={tmp_path / 'model'}", "--train_batch_size=2"]
-    with pytest.raises(InputError, match="has only one segment type"):
-        finetune_main(["--task=choice", "--init=random", *flags])
-
-
 @pytest.mark.slow
 def test_a_word_without_room_is_outside(finetuned, encoder_folder):
     folder = finetuned("tagging")
@@ -237,29 +214,6 @@ def test_a_word_without_room_is_outside(finetuned, encoder_folder):
     (tags,) = served(folder, text=tf.constant([text]))["tags"]
     length = results_length(folder)
     assert [tag.decode() for tag in tags] == ["B-JOY"] * (length - 2) + ["O"] * (42 - length)
-
-
-@pytest.mark.release
-def test_what_has_no_room_is_told(data, encoder_folder, tmp_path, capsys):
-    finetune_main(
-        [
-            *("--task=tagging", f"--data_dir={data / 'tagging'}", f"--init={encoder_folder}"),
-            *(f"--model_dir={tmp_path / 'model'}", "--max_seq_length=8", "--num_train_epochs=0.1"),
-        ]
-    )
-    printed = capsys.readouterr().out
-    # Every word is one piece, and two of the eight places are taken.
-    train, words = (
-        [len(e.words) for e in split] for split in (train_of(data), dev(data, "tagging"))
-    )
-    cut = sum(count > 6 for count in train)
-    assert f"train: {cut} of 400 sequences lost tokens at --max_seq_length=8" in printed
-    lost = sum(max(count - 6, 0) for count in words)
-    assert f"dev: {lost} of {sum(words)} words have no token at" in printed and cut and lost
-
-
-def train_of(data):
-    return read_examples(find_task("tagging"), str(data / "tagging"), "train")
 
 
 def results_length(folder) -> int:
@@ -280,28 +234,3 @@ def test_labels_of_words_that_are_no_entities(data, encoder_folder, tmp_path):
     finetune_main([*flags, "--task=word_labels"])
     found = results(tmp_path / "model")
     assert found["accuracy"] > 0.9 > found["baseline_accuracy"] > 0.5
-
-
-@pytest.mark.slow
-def test_a_frozen_encoder_stays_as_it_is(data, encoder_folder, tmp_path):
-    folder = tmp_path / "model"
-    finetune_main(
-        [
-            *("--task=tagging", f"--data_dir={data / 'tagging'}", f"--init={encoder_folder}"),
-            *(f"--model_dir={folder}", "--freeze_encoder", "--learning_rate=3e-2"),
-            *("--train_batch_size=16", "--num_train_epochs=4"),
-        ]
-    )
-    model = task_model(model_folders.open_model(str(folder), "--model"))
-    before = model_folders.open_model(str(encoder_folder), "--init")
-    from beambert.model.pretrainer import BertPretrainer
-
-    pretrained = BertPretrainer(before.config)
-    model_folders.load_weights(pretrained, before.path)
-    for mine, theirs in zip(
-        model.encoder.get_weights(), pretrained.encoder.get_weights(), strict=True
-    ):
-        np.testing.assert_array_equal(mine, theirs)
-    # More than one label for all is learnt, less than with the whole encoder.
-    assert results(folder)["entity_f1"] > 0.2
-    assert results(folder)["baseline_entity_f1"] == 0

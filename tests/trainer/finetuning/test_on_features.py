@@ -123,16 +123,3 @@ def test_the_length_is_that_of_the_features(features, flags, small_config_file, 
         InputError, match=r"--features=.* made with --max_seq_length=16: .* most 12"
     ):
         finetune(tmp_path / "other", {n: each for n, each in given.items() if each is not None})
-
-
-@pytest.mark.slow
-def test_other_features_are_refused(features, flags, tmp_path):
-    for others, message in (
-        ({"max_seq_length": 12}, r"max_seq_length there 16, here 12"),
-        ({"features": features("squad2.0")}, r"--task there \"squad2\.0\", here \"tagging\""),
-        ({"features": tmp_path}, "not a finished features folder"),
-    ):
-        given = flags("tagging", **({"features": features("tagging")} | others))
-        with pytest.raises(InputError, match=message):
-            finetune(tmp_path / "model", given)
-    assert not (tmp_path / "model").exists()

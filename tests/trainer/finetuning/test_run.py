@@ -13,12 +13,10 @@ from support.small_finetuning import flags, results
 from beambert.errors import InputError
 from beambert.model.config import BertConfig
 from beambert.model.pretrainer import BertPretrainer
-from beambert.pipelines.tasks.declarations import TASKS, find_task
-from beambert.pipelines.tasks.metrics import METRICS
+from beambert.pipelines.tasks.declarations import find_task
 from beambert.trainer.commands.finetune import main as finetune_main
 from beambert.trainer.finetuning import job
 from beambert.trainer.finetuning import run as finetuning_run
-from beambert.trainer.finetuning.data import ClassData
 from beambert.trainer.loop.config import TrainingFolders
 
 # As a user trains.
@@ -29,14 +27,6 @@ def test_learns_a_separable_task(classifier_folder):
     assert results(classifier_folder)["accuracy"] > 0.95
     assert (classifier_folder / "labels.txt").read_text() == "bad\ngood\n"
     assert (classifier_folder / "_SUCCESS").exists()
-
-
-@pytest.mark.release
-def test_learns_pairs_from_random_weights(pair_classifier_folder):
-    assert results(pair_classifier_folder)["accuracy"] > 0.95
-    training = json.loads((pair_classifier_folder / "training.json").read_text())
-    assert training["is_pair"] and training["init"] == "random"
-    assert training["labels"] == ["bad", "good", "odd"]
 
 
 @pytest.mark.parametrize(
@@ -85,11 +75,6 @@ def test_the_first_metric_of_the_task_chooses_the_weights(task, metric, small_co
     assert job._schedule(asked, 320, small_config)[1].best_metric == metric
 
 
-def test_greater_values_of_every_first_metric_are_better():
-    """The loop takes it so."""
-    assert all(METRICS[task.metrics[0]].greater_is_better for task in TASKS.values())
-
-
 @pytest.mark.parametrize("patience", [None, 3])
 def test_answers_are_scored_in_the_order_of_the_examples(patience):
     """They come shortest first, with rows that fill up the last batch."""
@@ -126,16 +111,6 @@ def test_the_baseline_is_the_commonest_label(classifier_folder, task_folder):
     ((commonest, _),) = collections.Counter(labels["train"]).most_common(1)
     expected = labels["dev"].count(commonest) / len(labels["dev"])
     assert results(classifier_folder)["baseline_accuracy"] == pytest.approx(expected)
-
-
-def test_the_baseline_is_told():
-    """`evaluate` names the best answer to the examples at hand, which may be another one."""
-    task = types.SimpleNamespace(metrics=("accuracy",))
-    data = types.SimpleNamespace(task=task, without_model=ClassData.without_model.fget(None))
-    told = finetuning_run.describe_results(data, {"accuracy": 0.9, "baseline_accuracy": 0.5})
-    assert told == (
-        "accuracy 0.9000 (baseline 0.5000); the baseline is the commonest label of train"
-    )
 
 
 @pytest.mark.slow
@@ -176,30 +151,6 @@ def refusal(task_folder, encoder_folder, tmp_path):
     return run
 
 
-@pytest.fixture
-def copied_task(task_folder, tmp_path):
-    return shutil.copytree(task_folder, tmp_path / "task")
-
-
-def test_missing_dev_file_is_refused(refusal, copied_task):
-    (copied_task / "dev.tsv").unlink()
-    assert "dev.tsv" in refusal(data_dir=copied_task)
-
-
-def test_label_that_training_lacks_is_refused(refusal, copied_task):
-    with (copied_task / "dev.tsv").open("a") as file:
-        file.write("The river\tterrible\n")
-    message = refusal(data_dir=copied_task)
-    assert "dev.tsv, line 63" in message and "'terrible'" in message
-
-
-def test_pairs_in_one_split_only_are_refused(refusal, copied_task, pair_folder):
-    text = (pair_folder / "dev.tsv").read_text().replace("\todd\n", "\tbad\n")
-    (copied_task / "dev.tsv").write_text(text)
-    message = refusal(data_dir=copied_task)
-    assert "dev.tsv" in message and "text_b" in message
-
-
 def test_fewer_examples_than_a_batch(refusal):
     assert "--train_batch_size=512" in refusal(train_batch_size=512)
 
@@ -209,14 +160,6 @@ def test_unfinished_encoder_is_refused(refusal, encoder_folder, tmp_path):
     (copy / "_SUCCESS").unlink()
     message = refusal(init=copy)
     assert f"--init={copy}" in message and "_SUCCESS" in message
-
-
-def test_missing_encoder_is_refused(refusal, tmp_path):
-    assert f"--init={tmp_path}/no: no such folder" in refusal(init=tmp_path / "no")
-
-
-def test_classifier_as_encoder_is_refused(refusal, classifier_folder):
-    assert f"--init={classifier_folder}" in refusal(init=classifier_folder)
 
 
 def test_damaged_encoder_weights_are_refused(encoder_folder, task_folder, tmp_path):
@@ -232,31 +175,12 @@ def test_impossible_length_is_refused(refusal, length):
     assert f"--max_seq_length={length}" in message and "32" in message
 
 
-def test_unknown_task_is_refused(refusal):
-    assert "--task=poetry" in refusal(task="poetry")
-
-
-def test_random_weights_need_a_model_and_a_vocabulary(refusal):
-    message = refusal(init="random")
-    assert message.startswith("--init=random: random weights also need --model, a size")
-    message = refusal(init="random", model="tiny")
-    assert message.startswith("--init=random: random weights also need --vocab_file, the voc")
-
-
 @pytest.mark.parametrize(
     ("flag", "value"), [("model", "tiny"), ("vocab_file", "v.txt"), ("do_lower_case", False)]
 )
 def test_what_an_encoder_decides_is_refused(refusal, flag, value):
     message = refusal(**{flag: value})
     assert f"--{flag}={value}" in message and "--init=random" in message
-
-
-@pytest.mark.parametrize(
-    ("flag", "value"),
-    [("num_train_epochs", 0), ("num_train_epochs", "nan"), ("warmup_proportion", 1)],
-)
-def test_impossible_numbers_are_refused(refusal, flag, value):
-    assert f"--{flag}" in refusal(**{flag: value})
 
 
 def test_the_same_command_again_has_nothing_to_do(
@@ -292,18 +216,3 @@ def test_the_same_job_at_other_places_has_nothing_to_do(
     encoder = shutil.copytree(encoder_folder, tmp_path / "encoder")
     finetune_main(flags(data, encoder, classifier_folder, save_checkpoints_steps=7))
     assert "already finished" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
-    ("asked", "said"),
-    [(1.0, "0.91 epochs (the whole batches of 1), learning rate 1"), (None, "0.91 epochs, ")],
-)
-def test_a_part_of_a_batch_is_no_step(asked, said):
-    """As in run_classifier.py; the line says why there are fewer epochs than were asked for."""
-    plan = types.SimpleNamespace(
-        optimizer=types.SimpleNamespace(learning_rate=1.0, num_train_steps=1),
-        loop=types.SimpleNamespace(train_batch_size=32, patience=None),
-        data=types.SimpleNamespace(counts={"train": 35}),
-        job=types.SimpleNamespace(learning_rate=1.0, num_train_epochs=asked),
-    )
-    assert finetuning_run._describe_recipe(plan).startswith(said)

@@ -73,26 +73,6 @@ def test_learnt_and_scored_as_the_official_scorer_does(data, reader_folder):
     assert (reader_folder / "saved_model" / "saved_model.pb").exists()
 
 
-@pytest.mark.slow
-def test_answers_that_are_not_there_are_told(data, encoder_folder, tmp_path, capsys):
-    content = json.loads((data / "train-v2.0.json").read_text())
-    answers = content["data"][0]["paragraphs"][1]["qas"][0]["answers"]
-    answers[0]["text"] = "Atlantis"
-    (tmp_path / "train-v2.0.json").write_text(json.dumps(content))
-    (tmp_path / "dev-v2.0.json").write_bytes((data / "dev-v2.0.json").read_bytes())
-    finetune_main(
-        [
-            *("--task=squad2.0", f"--data_dir={tmp_path}", f"--init={encoder_folder}"),
-            *(f"--model_dir={tmp_path / 'model'}", "--max_seq_length=32"),
-            *("--train_batch_size=16", "--num_train_epochs=0.2"),
-        ]
-    )
-    printed = capsys.readouterr().out
-    assert "left out of training: train1" in printed and "left out:" not in printed
-    training = json.loads((tmp_path / "model" / "training.json").read_text())
-    assert training["examples"] == {"train": 239, "dev": 40}
-
-
 def test_the_task_decides_whether_there_may_be_no_answer(data, tmp_path):
     content = json.loads((data / "train-v2.0.json").read_text())
     paragraphs = content["data"][0]["paragraphs"]
@@ -133,16 +113,3 @@ def test_answers_that_no_model_can_give_are_told(tmp_path):
     (note,) = data.notes()
     assert note.startswith("dev: 1 of 2 questions have no answer that")
     assert note.endswith("the first is 'part'")
-
-
-def test_a_file_of_another_layout(data, encoder_folder, tmp_path):
-    (tmp_path / "train-v2.0.json").write_text("[]")
-    (tmp_path / "dev-v2.0.json").write_bytes((data / "dev-v2.0.json").read_bytes())
-    with pytest.raises(InputError, match=r"train-v2\.0\.json"):
-        finetune_main(
-            [
-                *("--task=squad2.0", f"--data_dir={tmp_path}", f"--init={encoder_folder}"),
-                f"--model_dir={tmp_path / 'model'}",
-            ]
-        )
-    assert not (tmp_path / "model").exists()

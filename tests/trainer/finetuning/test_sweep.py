@@ -9,7 +9,7 @@ from beambert.errors import InputError
 from beambert.trainer import model_folders
 from beambert.trainer.commands.finetune import main as finetune_main
 from beambert.trainer.finetuning import sweep
-from beambert.trainer.finetuning.sweep import GRIDS, Grid, table
+from beambert.trainer.finetuning.sweep import Grid, table
 
 TEXTS = [("the river", "good"), ("the war", "bad"), ("a city", "good"), ("he died", "bad")]
 
@@ -38,12 +38,6 @@ def run(task_folder, encoder_folder, tmp_path, monkeypatch):
         return json.loads((tmp_path / "sweep" / "sweep.json").read_text())["runs"]
 
     return run_
-
-
-def test_the_published_grids():
-    # Devlin et al. 2019, A.3; the README of the original release on its smaller models.
-    assert len(GRIDS["paper"].points()) == 24 and (2e-5, 16, 2) in GRIDS["paper"].points()
-    assert len(GRIDS["small"].points()) == 20 and (3e-4, 128, 4) in GRIDS["small"].points()
 
 
 @pytest.mark.release
@@ -108,13 +102,6 @@ def test_a_folder_is_filled_by_one_sweep_at_a_time(run, tmp_path):
         run()
 
 
-def test_a_folder_of_something_else(run, tmp_path):
-    (tmp_path / "sweep").mkdir()
-    (tmp_path / "sweep" / "thesis.doc").write_text("years of work")
-    with pytest.raises(InputError, match="holds something other than a sweep"):
-        run()
-
-
 def test_the_table_has_means_and_spread_the_best_first():
     def row(rate, seed, accuracy):
         point = {"learning_rate": rate, "train_batch_size": 8, "num_train_epochs": 2.0}
@@ -125,13 +112,3 @@ def test_the_table_has_means_and_spread_the_best_first():
     ).splitlines()
     assert lines[2] == "| 2e-05 | 8 | 2 | 1 | 0.9000 |  | 0.9000 |"
     assert lines[3] == "| 1e-05 | 8 | 2 | 2 | 0.6000 | 0.1414 | 0.7000 |"
-
-
-def test_what_goes_with_a_sweep_only(run, task_folder, encoder_folder, tmp_path):
-    with pytest.raises(InputError, match="--num_seeds=0"):
-        run("--num_seeds=0")
-    with pytest.raises(InputError, match=r"--learning_rate=0\.001: a sweep tries its own values"):
-        run("--learning_rate=1e-3")
-    flags = ["--task=classification", f"--data_dir={task_folder}", f"--init={encoder_folder}"]
-    with pytest.raises(InputError, match="--num_seeds=2: needs --sweep"):
-        finetune_main([*flags, f"--model_dir={tmp_path / 'm'}", "--num_seeds=2"])

@@ -105,12 +105,6 @@ def test_a_pair_is_answered_as_the_library_frames_it(root, classifier):
     np.testing.assert_allclose(answered["probabilities"], expected["probabilities"], atol=1e-6)
 
 
-def test_a_tokenizer_beside_an_encoder_is_refused(root, classifier, tmp_path):
-    given = root / "task", root / "encoder", tmp_path / "model"
-    with pytest.raises(InputError, match="--tokenizer=.*: goes with --init=random only"):
-        finetune_main(small_finetuning.flags(*given, tokenizer=root / ROBERTA))
-
-
 def test_random_weights_with_a_tokenizer(root, classifier, tmp_path):
     data_dir = small_finetuning.write_task(tmp_path / "task", pairs=False)
     given = data_dir, "random", tmp_path / "model"
@@ -120,29 +114,6 @@ def test_random_weights_with_a_tokenizer(root, classifier, tmp_path):
     assert found.vocabulary.sha256 == open_model(str(classifier), "--model").vocabulary.sha256
     with pytest.raises(InputError, match="--text: the SavedModel of .* takes ids"):
         export_main([f"--model={tmp_path / 'model'}", "--text=a", f"--output={tmp_path / 's'}"])
-
-
-def test_an_export_says_that_it_takes_ids(root, classifier, tmp_path, capsys):
-    export_main([f"--model={classifier}", f"--output={tmp_path / 'serving'}"])
-    printed = capsys.readouterr().out
-    assert "takes ids, since no graph of TensorFlow can run its tokenizer" in printed
-    inside = tmp_path / "serving" / "1" / "assets.extra" / "tokenizer.json"
-    assert inside.read_bytes() == (root / ROBERTA / "tokenizer.json").read_bytes()
-    card = (tmp_path / "serving" / "1" / "README.md").read_text()
-    assert "`input_ids`" in card and "tokenizer.json" in card
-
-
-def test_exported_folders_hold_the_tokenizer(root, classifier, tmp_path):
-    output = tmp_path / "hf"
-    export_main([f"--model={classifier}", f"--output={output}", "--to=huggingface"])
-    config = json.loads((output / "tokenizer_config.json").read_text())
-    assert config["mask_token"] == "<mask>"
-    # RoBERTa's tokenizer has one segment, so that transformers gives the model none.
-    assert config["model_input_names"] == ["input_ids", "attention_mask"]
-    assert json.loads((output / "config.json").read_text())["pad_token_id"] == 1
-    given = (root / ROBERTA / "tokenizer.json").read_bytes()
-    assert (output / "tokenizer.json").read_bytes() == given
-    assert not (output / "vocab.txt").exists()
 
 
 @pytest.mark.release
