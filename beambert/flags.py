@@ -302,7 +302,7 @@ TRUST_MODEL = SWITCH | {
 }
 
 
-# Types of fields that a text cannot be -> what the sentence asks for.
+# Types of fields that a string cannot be -> what the message asks for.
 _NUMBERS = {"int": "a whole number", "float": "a number", "bool": "True or False"}
 
 
@@ -332,7 +332,7 @@ def settle_fields(job: Any) -> None:
         of = kind.removeprefix("tuple[").replace(",", " ").split()[0]
         for each in value if is_several and value else [value]:
             if of in _NUMBERS and isinstance(each, str):
-                raise InputError(f"--{field.name}={each}: is a text; give {_NUMBERS[of]}")
+                raise InputError(f"--{field.name}={each}: is a string; give {_NUMBERS[of]}")
         object.__setattr__(job, field.name, _as_text(value))
 
 

@@ -87,7 +87,7 @@ def ours(
 
     capacities = {}
     if not features["input_mask"].all():
-        # `capacity.capacity_for` gives a few hundredths more rows than the mean.
+        # `cost.capacity_for` gives a few hundredths more rows than the mean.
         rows = [
             ROWS_MULTIPLE * math.ceil(1.03 * features[name].sum() / ROWS_MULTIPLE)
             for name in ("input_mask", "masked_lm_weights")

@@ -146,7 +146,7 @@ class BertPretrainer(keras.Model):
           dropout_seed, last_layers: as in `call`.
 
         Returns:
-          `masked_lm_logits` float32 [K, V], where K is `capacity.predictions`; `prediction_slots`
+          `masked_lm_logits` float32 [K, V], where K is `Capacity.predictions`; `prediction_slots`
           int32 [K], the slot b * P + p of each row, with the unused slots last; and
           `<pair_task>_logits` float32 [B, 2], if there is the head. If layers are asked for, also
           `hidden_states` [C, last_layers * H].

@@ -147,8 +147,8 @@ def _add_instance_flags(group: FlagGroup) -> None:
         ("masked_lm_prob", "share of the tokens to mask"),
         (
             "short_seq_prob",
-            "share of the instances that are made shorter than max_seq_length; none with "
-            "--pairs=none",
+            "share of the documents whose instances are made shorter than max_seq_length; none "
+            "with --pairs=none",
         ),
     ):
         text = f"{meaning} (default: %(default)s)"

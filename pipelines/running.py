@@ -39,7 +39,7 @@ The default runner, FnApiRunner, uses one process on this machine. For two proce
 """
 # Below so many bytes of input, starting processes takes longer than they save.
 LEAST_BYTES_FOR_PROCESSES = 100_000_000
-# Runners whose shuffle spills to disk or is a service. PortableRunner sends jobs to a Flink or a
+# Runners whose shuffle spills to disk or is a service. PortableRunner sends jobs to a Flink or
 # a separate Spark. All other runners have their workers on this machine.
 SHUFFLING_RUNNERS = ("DataflowRunner", "FlinkRunner", "SparkRunner", "PortableRunner")
 # Environments of Beam whose workers may share a file system with this machine, unlike containers.

@@ -115,7 +115,7 @@ def check_rows(
 def claim(
     output: TrainingFolders, job: Mapping[str, Any], chief: bool, flags_of: folders.FlagsOf = ()
 ) -> bool:
-    """Reserves the output folders for a job before any work; see `claims.is_finished`.
+    """Reserves the output folders for a job before any work; see `folders.is_finished`.
 
     If there are several workers, only the chief writes to the folders.
 

@@ -274,7 +274,7 @@ def read_labelled(
       tell: function that is called with each row that is left out and each note on the file.
 
     Raises:
-      InputError: `examples.read_file` refuses the file, it has no labels, or the task has other
+      InputError: `reading.read_file` refuses the file, it has no labels, or the task has other
         labels than the model.
     """
     task, file = job.task, job.data_file()

@@ -1,6 +1,6 @@
 """Finds near duplicates among documents without comparing all pairs. Pure.
 
-Exact duplicates need none of this. Their `compact_documents.document_hash` is equal, so they meet
+Exact duplicates need none of this. Their `documents.document_hash` is equal, so they meet
 in one shard.
 
 Near duplicates share most of their shingles: runs of 5 words (in scripts without spaces, of 5
@@ -91,13 +91,13 @@ def band_rows(
     """Returns the rows by which a document's near duplicates are found.
 
     Args:
-      document_hash: see `compact_documents.document_hash`.
+      document_hash: see `documents.document_hash`.
       sentences: sentences of the document.
       settings: settings of the job.
       source: number of the document's source.
 
     Returns:
-      `settings.row_type` [bands], or [0] if the document is too short for a shingle. Documents are
+      `row_type` [bands], or [0] if the document is too short for a shingle. Documents are
       compared only if some of their rows have the same `band`. The values are the same on every
       machine.
     """
@@ -119,7 +119,7 @@ def band_rows(
 def rows_of_documents(
     documents: Sequence[SplitText], sources: Sequence[int], settings: NearDuplicateSettings
 ) -> np.ndarray:
-    """Returns the rows of several documents, `settings.row_type` [rows], see `band_rows`.
+    """Returns the rows of several documents, `row_type` [rows], see `band_rows`.
 
     Args:
       documents: the documents in sentences.
@@ -201,7 +201,7 @@ def near_duplicates(rows: np.ndarray, settings: NearDuplicateSettings) -> np.nda
     The function sorts the rows and compares each with few others, however many meet in a band.
 
     Args:
-      rows: `settings.row_type` [n], all rows of some bands' keys, in any order.
+      rows: `row_type` [n], all rows of some bands' keys, in any order.
       settings: settings of the job.
 
     Returns:

@@ -67,10 +67,10 @@ class FinishFolders(beam.DoFn):
 
         Args:
           shards: counts of all shards.
-          read: counts of what was read, see `transforms.TokenizeParts`.
+          read: counts of what was read, see `tokenizing.TokenizeParts`.
           rejects: some of the rejects, see `reading.first_rejects`.
           overlaps: some of the documents that share passages with evaluation files.
-          sizes: sizes of the sources, see `source_sizes.MeasureSources`; None if none are
+          sizes: sizes of the sources, see `shards.MeasureSources`; None if none are
             needed.
 
         Raises:

@@ -62,7 +62,7 @@ class InstanceParameters:
       random_next: "corpus", or "source" to draw a random B from a document of A's own --input.
       pairs: "next"; "reference" for the original's distribution of pairs and masks; "none" for
         full sentences without pairs, see `packing`; "sop" for pairs in order and swapped ones;
-        "copy" for pairs of a text and a noisy copy, see `copies`.
+        "copy" for pairs of a segment and a noisy copy of it, see `pairs`.
     """
 
     max_seq_length: int = 128

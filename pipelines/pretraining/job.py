@@ -64,7 +64,7 @@ class PretrainingDataJob(JobInput):
       max_predictions_per_seq: one number for each length; None for the share `masked_lm_prob` of
         the length, rounded up.
       masked_lm_prob, short_seq_prob, dupe_factor, random_seed:
-        see `parameters.InstanceParameters`.
+        see `instances.InstanceParameters`.
       random_next: "corpus" or "source"; None for "source" with `source`, and "corpus" without.
       masks: "static", "whole_word", "span", or "none" to leave the masks to the trainer.
       do_whole_word_mask: the original script's flag for `masks="whole_word"`.

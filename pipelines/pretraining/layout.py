@@ -63,7 +63,7 @@ class Layout:
 
     @property
     def segment_tokens(self) -> int:
-        """Number of tokens of a segment that is held out or not, see `division.divide`.
+        """Number of tokens of a segment that is held out or not, see `documents.divide`.
 
         It isn't less than a record has, or no long held-out record would be of one text.
         """

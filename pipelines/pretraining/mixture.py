@@ -386,15 +386,15 @@ def pair_sources(
 
     Args:
       documents: documents of the shard, those of a source together, see
-        `building.order_documents`.
+        `instances.order_documents`.
       parameters: parameters of the job; its `dupe_factor` is in `amounts`
         already.
-      stream: number of the shard, see `building.pair_documents`.
+      stream: number of the shard, see `instances.pair_documents`.
       counts: counts that are filled in here.
       amounts: how much is made of each source.
 
     Returns:
-      pairs or packed rows as of `building.pair_documents`, and the counts of each source.
+      pairs or packed rows as of `instances.pair_documents`, and the counts of each source.
     """
     making = [
         _Making.of(documents, source, amount, parameters) for source, amount in enumerate(amounts)

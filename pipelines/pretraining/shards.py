@@ -63,8 +63,8 @@ class FolderCounts:
     """The counts of a folder's shards.
 
     Attributes:
-      documents: counts of the documents, see `building.DocumentCounts`.
-      instances: counts of the instances, see `building.InstanceCounts`.
+      documents: counts of the documents, see `instances.DocumentCounts`.
+      instances: counts of the instances, see `instances.InstanceCounts`.
       sources: for each source, its number of documents and of tokens.
       commonest: number of tokens and of copies of the document that has the most tokens.
       statistics: statistics of the records.
@@ -208,7 +208,7 @@ def source_sizes(
     """Returns the sizes of the sources in a shard.
 
     Args:
-      documents: documents of the shard, see `shard_writing.documents_of`.
+      documents: documents of the shard, see `documents_of`.
       lengths: parameters of each length.
       key: number of the shard.
       sources: number of sources.
@@ -266,7 +266,7 @@ class WriteShards(beam.DoFn):
     ) -> Iterator[ShardCounts]:
         """Builds and writes each shard of a group in every folder of its split.
 
-        `sizes` has the sizes of the sources, see `source_sizes.MeasureSources`.
+        `sizes` has the sizes of the sources, see `shards.MeasureSources`.
 
         Raises:
           InputError: one of the folders isn't the job's any more.
@@ -372,7 +372,7 @@ def documents_of(
     counts: DocumentCounts,
     marks: Sequence[bytes] = (),
 ) -> CompactDocuments:
-    """Returns the documents that a shard has received, see `building.order_documents`.
+    """Returns the documents that a shard has received, see `instances.order_documents`.
 
     Args:
       parts: the documents, in any order.

@@ -102,7 +102,7 @@ class TokenizedRow(NamedTuple):
     """The tokens of a document.
 
     Attributes:
-      hash: 16 bytes, see `compact_documents.document_hash`. They decide the document's shard.
+      hash: 16 bytes, see `documents.document_hash`. They decide the document's shard.
       token_ids: the ids of each sentence.
       path, source: see `DocumentRow`.
     """

@@ -500,7 +500,7 @@ class SampledRecord:
     """A record to show; records are ordered by their hash.
 
     Attributes:
-      hash: hash of the record, see `repeats.hash_records`.
+      hash: hash of the record, see `hash_records`.
       path: path of its file.
       number: number of the record in the file, from 1.
       positions: number of positions, padding included.
@@ -535,7 +535,7 @@ def sample_rows(
 
     Args:
       rows: feature -> [rows, length].
-      hashes: uint64 [rows], see `repeats.hash_records`.
+      hashes: uint64 [rows], see `hash_records`.
       path: path of the file.
       first: number of the first row in the file, from 1.
     """

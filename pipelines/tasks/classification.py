@@ -51,7 +51,7 @@ class LabelledTextTask(TableTask):
     Attributes:
       long_documents: how a text is read that is longer than an input: `TRUNCATE` or `WINDOWS`.
       max_windows: greatest number of windows of a text.
-      class_weights: see `class_weights.label_weights`; None if all labels count alike.
+      class_weights: see `objectives.label_weights`; None if all labels count alike.
     """
 
     long_documents: str = TRUNCATE

@@ -39,7 +39,7 @@ class Metric:
 
 
 # All metrics that a task can name. `scores` computes them except those of entities (see
-# `entities.entity_scores`), of several labels (see `multi_label`), of answers to questions, which
+# `tagging.entity_scores`), of several labels (see `multi_label`), of answers to questions, which
 # are means over the questions, and of rankings (see `ranking`).
 METRICS: dict[str, Metric] = {
     "accuracy": Metric("accuracy"),

@@ -371,7 +371,7 @@ class TagOutcomes(Outcomes):
         return type(self)(self.types, self.entities[examples], self.words[examples])
 
     def entity_scores(self) -> dict[str, Any]:
-        """Returns the scores of entities, see `entities.entity_scores`."""
+        """Returns the scores of entities, see `tagging.entity_scores`."""
         sums = self.entities.sum(axis=0).tolist()
         by_type = dict(zip(self.types, (EntityCounts(*row) for row in sums), strict=True))
         return scores_of_counts({name: one for name, one in by_type.items() if one.any})

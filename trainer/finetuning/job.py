@@ -91,7 +91,7 @@ class FinetuningJob:
       skip_bad_rows: leave out rows that cannot be used instead of raising an error.
       init: a pre-trained encoder, see `weights.initial.open_initial`, or "random".
       init_positions: what to do with positions on which the encoder was not trained, one of
-        `positions.WAYS`.
+        `adaptation.POSITION_WAYS`.
       model: size or bert_config.json of the encoder; only if `init` is "random".
       vocab_file: vocabulary of the encoder; only if `init` is "random".
       tokenizer: tokenizer.json of the encoder in the place of a vocabulary, or its folder; only if

@@ -98,7 +98,7 @@ class PhaseData:
 
     Attributes:
       records: the records.
-      held_out: name of the source -> held-out records, see `held_out.open_held_out`.
+      held_out: name of the source -> held-out records, see `records.open_held_out`.
       interval: the steps.
       batch_size: number of sequences in an update, over all replicas.
       rules: rules by which masks are drawn; None for those of the records.
