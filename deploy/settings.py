@@ -8,10 +8,12 @@ from the configuration's bucket.
 
 import dataclasses
 import json
+import math
 import pathlib
 import re
 import tomllib
-from collections.abc import Mapping
+import typing
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from beambert.errors import InputError
@@ -55,14 +57,10 @@ class Settings:
                 f"{path}: cannot be read ({error}); deploy from a checkout of the "
                 "repository, which `pip install -e .` installs in place"
             ) from error
-        names = {field.name for field in dataclasses.fields(cls)}
-        if found.keys() != names:
-            wrong = ", ".join(sorted(found.keys() ^ names))
-            raise InputError(
-                f"{path}: must set exactly {', '.join(sorted(names))}; correct {wrong}"
-            )
-        for field in dataclasses.fields(cls):
-            _check_setting(path, field, found[field.name])
+        try:
+            check_keys(cls, found, [field.name for field in dataclasses.fields(cls)])
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from error
         return cls(**found)
 
     @property
@@ -95,21 +93,44 @@ class Settings:
         return f"{self.configured}/retraining_pipeline.json"
 
 
-def _check_setting(path: pathlib.Path, field: dataclasses.Field, value: Any) -> None:
-    """Checks the type of a setting; of a string instead of a list, each letter would be one.
+def check_keys(kind: type, found: Mapping[str, Any], needed: Collection[str]) -> None:
+    """Raises an error unless a TOML table has the keys of a dataclass, with values of their types.
+
+    Of a string instead of a list, each letter would be a value.
+
+    Args:
+      kind: the dataclass.
+      found: the table.
+      needed: keys that must be there.
 
     Raises:
-      InputError: the type is wrong, or a number is negative.
+      InputError: a key is unknown or missing, a value has another type, or a number is not finite
+        and at least 0.
     """
-    if field.type is str:
-        is_right, what = isinstance(value, str), "a string"
-    elif field.type is int:
-        is_right, what = type(value) is int and value >= 0, "a whole number from 0 on"
-    else:
-        is_right = isinstance(value, list) and all(isinstance(each, str) for each in value)
-        what = "a list of strings"
-    if not is_right:
-        raise InputError(f"{path}: {field.name} = {json.dumps(value, default=str)}: must be {what}")
+    fields = {field.name: field for field in dataclasses.fields(kind)}
+    for name in [*found, *needed]:
+        if name not in fields:
+            raise InputError(f"no such key: {name}; leave it out")
+        if name not in found:
+            raise InputError(f"lacks {name}; add it")
+        what = _fault(fields[name].type, found[name])
+        if what:
+            raise InputError(f"{name} = {json.dumps(found[name], default=str)}: must be {what}")
+
+
+def _fault(kind: Any, value: Any) -> str:
+    """Returns what a value must be; "" if it is that."""
+    if kind is str:
+        return "" if isinstance(value, str) else "a string"
+    if typing.get_origin(kind) is tuple:
+        is_list = isinstance(value, list) and all(isinstance(each, str) for each in value)
+        return "" if is_list else "a list of strings"
+    if typing.get_origin(kind) is Mapping:
+        return "" if isinstance(value, dict) else "a table"
+    is_number = type(value) is int or (kind is not int and isinstance(value, float))
+    if is_number and math.isfinite(value) and value >= 0:
+        return ""
+    return f"a {'whole ' * (kind is int)}number from 0 on"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,11 +1,13 @@
 """`beambert explore`: a local page on records, models and how BERT reads a text."""
 
 import contextlib
+import dataclasses
 import importlib.util
 import os
 import threading
 from collections.abc import Sequence
 
+from beambert.config import add_settings, check_settings, read_settings, setting
 from beambert.errors import InputError
 from beambert.explore import browsing, inside, playgrounds
 from beambert.explore.drawing import STYLE
@@ -59,6 +61,51 @@ _COLOURS = {
 TITLE = "A look inside"
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ExploreSettings:
+    """The settings of the command."""
+
+    records: str | None = setting(
+        None, metavar="DIR", help="records folder, or a pattern of record files, on this machine"
+    )
+    model: tuple[str, ...] = setting(
+        (), metavar="DIR", help="model folders of `beambert pretrain` or `finetune`"
+    )
+    vocab_file: str | None = setting(
+        None, help="vocabulary (default: that of the first model, else of the records)"
+    )
+    tokenizer: str | None = setting(
+        None, metavar="PATH", help="tokenizer.json, or its folder, instead of --vocab_file"
+    )
+    corpus: tuple[str, ...] = setting(
+        (), metavar="GLOB", help="text files, from which documents are drawn"
+    )
+    evaluation: tuple[str, ...] = setting(
+        (),
+        metavar="DIR",
+        help="output folders of `beambert evaluate`, whose errors are shown by slice",
+    )
+    host: str = setting(DEFAULT_HOST, help="address to listen on")
+    port: int = setting(DEFAULT_PORT, minimum=1, maximum=65535, help="port of the page")
+    output: str | None = setting(
+        None,
+        metavar="FILE",
+        help="file to write the contents of the page to, instead of serving it",
+    )
+
+    def __post_init__(self) -> None:
+        """Checks the values.
+
+        Raises:
+          InputError: a value cannot be used.
+        """
+        check_settings(self)
+        if not self.host:
+            raise InputError("--host=: is empty; name an address of this machine")
+        if "" in self.corpus:
+            raise InputError("--corpus=: is empty; name the files to read")
+
+
 def build_parser() -> FlagParser:
     """Returns the command's flags."""
     parser = FlagParser(
@@ -67,54 +114,7 @@ def build_parser() -> FlagParser:
         "and what models make of it.",
         examples=EXAMPLES,
     )
-    parser.add_argument(
-        "--records",
-        metavar="DIR",
-        help="records folder, or a pattern of record files, on this machine",
-    )
-    parser.add_argument(
-        "--model",
-        nargs="+",
-        action="extend",
-        default=[],
-        metavar="DIR",
-        help="model folders of `beambert pretrain` or `finetune`",
-    )
-    parser.add_argument(
-        "--vocab_file", help="vocabulary (default: that of the first model, else of the records)"
-    )
-    parser.add_argument(
-        "--tokenizer",
-        metavar="PATH",
-        help="tokenizer.json, or its folder, instead of --vocab_file",
-    )
-    parser.add_argument(
-        "--corpus",
-        nargs="+",
-        action="extend",
-        default=[],
-        metavar="GLOB",
-        help="text files, from which documents are drawn",
-    )
-    parser.add_argument(
-        "--evaluation",
-        nargs="+",
-        action="extend",
-        default=[],
-        metavar="DIR",
-        help="output folders of `beambert evaluate`, whose errors are shown by slice",
-    )
-    parser.add_argument(
-        "--host", default=DEFAULT_HOST, help=f"address to listen on (default: {DEFAULT_HOST})"
-    )
-    parser.add_argument(
-        "--port", type=int, default=DEFAULT_PORT, help=f"port of the page (default: {DEFAULT_PORT})"
-    )
-    parser.add_argument(
-        "--output",
-        metavar="FILE",
-        help="file to write the contents of the page to, instead of serving it",
-    )
+    add_settings(parser, ExploreSettings)
     return parser
 
 
@@ -124,14 +124,7 @@ def main(argv: Sequence[str]) -> None:
     Raises:
       InputError: a flag or a path cannot be used, or the page's library is missing.
     """
-    flags = build_parser().parse_args(list(argv))
-    if not 1 <= flags.port <= 65535:
-        raise InputError(f"--port={flags.port}: must be from 1 to 65535")
-    if not flags.host:
-        raise InputError("--host=: is empty; name an address of this machine")
-    for pattern in flags.corpus:
-        if not pattern:
-            raise InputError("--corpus=: is empty; name the files to read")
+    flags = read_settings(ExploreSettings, build_parser().parse_args(list(argv)))
     material = Material(
         flags.records,
         flags.model,
@@ -251,8 +244,6 @@ def write_report(material: Material, path: str) -> None:
     Raises:
       InputError: something that the page shows cannot be read, or the file cannot be written.
     """
-    if not path:
-        raise InputError("--output=: is empty; name an HTML file")
     with loading():
         from beambert import storage
     storage.write_bytes(path, render(material).encode())

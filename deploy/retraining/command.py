@@ -5,7 +5,7 @@ So the next start repeats at most the step that was interrupted. The served mode
 the last step, and only if the new model is better on the same examples.
 """
 
-import argparse
+import dataclasses
 import datetime
 import json
 import shlex
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from beambert import locks
+from beambert.config import add_settings, check_settings, read_settings, setting
 from beambert.console import counted, duration
 from beambert.deploy.retraining.planning import parse_date, plan
 from beambert.deploy.retraining.runs import (
@@ -68,6 +69,54 @@ error that a person must correct, and 75 while another run is at work.
 STATUS_OF_BUSY = 75
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RetrainSettings:
+    """The settings of the command."""
+
+    config: str = setting(
+        metavar="FILE", help="configuration like deploy/retrain.toml, local or on gs://"
+    )
+    dry_run: bool = setting(False, help="print the steps without doing them")
+    step: str | None = setting(
+        None,
+        choices=(PLAN, *STEPS, RELEASE),
+        help="step to do alone, in the run that `--step=plan` began (default: all steps)",
+    )
+    until: str | None = setting(
+        None,
+        metavar="DATE",
+        help="leave out what was delivered on this day (UTC) or later, to take an archive in parts",
+    )
+    rollback: bool = setting(False, help="take the newest served version back, and do nothing else")
+    holder: str | None = setting(None, help="with --step: name of the holder of the lock")
+    outcome_file: str | None = setting(
+        None,
+        metavar="FILE",
+        help=f"with --step={PLAN}: file for its outcome, {NEW}, {NOTHING_NEW} or {BUSY}",
+    )
+
+    def __post_init__(self) -> None:
+        """Checks the values.
+
+        Raises:
+          InputError: two flags don't go together, as one of them would do nothing.
+        """
+        check_settings(self)
+        for name in ("dry_run", "step", "until"):
+            if self.rollback and getattr(self, name):
+                raise InputError(f"--rollback: does nothing else; leave --{name} out")
+        if self.dry_run and self.step:
+            raise InputError(f"--dry_run: prints all steps; leave --step={self.step} out")
+        if self.holder and not self.step:
+            raise InputError(f"--holder={self.holder}: needs --step; leave it out")
+        if self.outcome_file and self.step != PLAN:
+            raise InputError(
+                f"--outcome_file={self.outcome_file}: needs --step={PLAN}; leave it out"
+            )
+        if self.until and self.step not in (None, PLAN):
+            raise InputError(f"--until={self.until}: decides the plan; leave it out of other steps")
+
+
 def build_parser() -> FlagParser:
     """Returns the parser of the command's flags."""
     parser = FlagParser(
@@ -75,35 +124,7 @@ def build_parser() -> FlagParser:
         description="Trains a model on the new files of a corpus and serves it if it is better.",
         examples=EXAMPLES,
     )
-    add = parser.add_argument
-    add(
-        "--config",
-        required=True,
-        metavar="FILE",
-        help="configuration like deploy/retrain.toml, local or on gs://",
-    )
-    add("--dry_run", action="store_true", help="print the steps without doing them")
-    add(
-        "--step",
-        choices=(PLAN, *STEPS, RELEASE),
-        help="step to do alone, in the run that `--step=plan` began (default: all steps)",
-    )
-    add(
-        "--until",
-        metavar="DATE",
-        help="leave out what was delivered on this day (UTC) or later, to take an archive in parts",
-    )
-    add(
-        "--rollback",
-        action="store_true",
-        help="take the newest served version back, and do nothing else",
-    )
-    add("--holder", help="with --step: name of the holder of the lock")
-    add(
-        "--outcome_file",
-        metavar="FILE",
-        help=f"with --step={PLAN}: file for its outcome, {NEW}, {NOTHING_NEW} or {BUSY}",
-    )
+    add_settings(parser, RetrainSettings)
     return parser
 
 
@@ -360,25 +381,6 @@ def _write_outcome(path: Path, outcome: str) -> None:
         ) from error
 
 
-def _check_together(flags: argparse.Namespace) -> None:
-    """Refuses flags that don't go together, as one of them would do nothing.
-
-    Raises:
-      InputError: two flags don't go together.
-    """
-    for name in ("dry_run", "step", "until"):
-        if flags.rollback and getattr(flags, name):
-            raise InputError(f"--rollback: does nothing else; leave --{name} out")
-    if flags.dry_run and flags.step:
-        raise InputError(f"--dry_run: prints all steps; leave --step={flags.step} out")
-    if flags.holder and not flags.step:
-        raise InputError(f"--holder={flags.holder}: needs --step; leave it out")
-    if flags.outcome_file and flags.step != PLAN:
-        raise InputError(f"--outcome_file={flags.outcome_file}: needs --step={PLAN}; leave it out")
-    if flags.until and flags.step not in (None, PLAN):
-        raise InputError(f"--until={flags.until}: decides the plan; leave it out of other steps")
-
-
 def main(argv: Sequence[str]) -> None:
     """Runs the command.
 
@@ -386,8 +388,7 @@ def main(argv: Sequence[str]) -> None:
       InputError: there is an error that a person must correct.
       SystemExit: another run is at work.
     """
-    flags = build_parser().parse_args(list(argv))
-    _check_together(flags)
+    flags = read_settings(RetrainSettings, build_parser().parse_args(list(argv)))
     from beambert.deploy.retraining import workspace
 
     config = workspace.read_config(flags.config)

@@ -15,6 +15,7 @@ import time
 from collections.abc import Sequence
 
 from beambert import storage
+from beambert.config import read_settings
 from beambert.console import counted
 from beambert.deploy.retraining.runs import (
     BEAM_SECTIONS,
@@ -30,7 +31,6 @@ from beambert.deploy.retraining.runs import (
     next_run,
 )
 from beambert.errors import InputError
-from beambert.flags import read_job
 from beambert.folders import MARKER_FILE
 from beambert.pipelines import create_pretraining_data
 from beambert.pipelines.pretraining.job import PretrainingDataJob
@@ -79,7 +79,7 @@ def check_values(config: Retraining) -> None:
         try:
             section = "data"
             parser = create_pretraining_data.build_parser()
-            read_job(PretrainingDataJob, parser.parse_known_args(arguments[RECORDS])[0])
+            read_settings(PretrainingDataJob, parser.parse_known_args(arguments[RECORDS])[0])
             section = "pretrain"
             pretrain.check_values(arguments[ENCODER])
             section = "finetune"

@@ -10,13 +10,13 @@ All functions here are pure. A workspace is a folder, local or on gs://:
 
 import dataclasses
 import hashlib
-import math
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from beambert.cli import COMMANDS
+from beambert.deploy.settings import check_keys
 from beambert.errors import InputError
 from beambert.folders import BLESSED, MARKER_FILE, NOT_BLESSED
 from beambert.model_files import CHECKPOINTS_FOLDER
@@ -63,8 +63,6 @@ _PLACEHOLDER = re.compile(
 )
 
 Flags = Mapping[str, Any]
-# The keys that are times, in minutes or days.
-TIMES = ("settle_minutes", "alert_days")
 # The keys that are lists of globs.
 LISTS = ("input", "manifests", "leave_out")
 
@@ -119,21 +117,14 @@ class Retraining:
             found = tomllib.loads(text.removeprefix("\ufeff"))  # some editors write such a mark
         except (ValueError, RecursionError) as error:  # a number may have too many digits
             raise InputError(f"--config={path}: is not TOML ({error}); correct it") from error
-        fields = {field.name: field for field in dataclasses.fields(cls)}
-        for name in found:
-            if name not in fields:
-                raise InputError(f"--config={path}: no such key: {name}; leave it out")
-        for name, field in fields.items():
-            if name not in found and field.default is dataclasses.MISSING:
-                raise InputError(f"--config={path}: lacks {name}; add it")
-        if not {"vocab_file", "tokenizer"} & found.keys():
-            raise InputError(f"--config={path}: lacks vocab_file or tokenizer; add one")
-        if {"vocab_file", "tokenizer"} <= found.keys():
-            raise InputError(f"--config={path}: has both vocab_file and tokenizer; leave one out")
         try:
+            check_keys(cls, found, ("workspace", *SECTIONS))
+            if len({"vocab_file", "tokenizer"} & found.keys()) != 1:
+                raise InputError("needs vocab_file or tokenizer; give one of them")
+            for name in ("workspace", "vocab_file", "tokenizer"):
+                if name in found and not found[name].rstrip("/"):
+                    raise InputError(f"{name}: must be a path")
             check_filled_in(found)
-            for name, value in found.items():
-                _check_type(name, value)
             for section in SECTIONS:
                 _check_section(section, found[section])
             lists = {name: tuple(found.get(name, ())) for name in LISTS}
@@ -180,25 +171,6 @@ def _texts(key: str, value: Any) -> Iterator[tuple[str, str]]:
     elif isinstance(value, dict):
         for name, each in value.items():
             yield from _texts(f"{key}.{name}" if key else name, each)
-
-
-def _check_type(name: str, value: Any) -> None:
-    """Refuses a value of the wrong type."""
-    if name in ("workspace", "vocab_file", "tokenizer"):
-        if not isinstance(value, str) or not value.rstrip("/"):
-            raise InputError(f'{name}: must be a path, such as {name} = "…"')
-    elif name in LISTS:
-        if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
-            raise InputError(f'{name}: must be a list of paths, such as {name} = ["…"]')
-        if name == "input" and not value:
-            raise InputError(f"{name}: must not be empty")
-    elif name in SECTIONS:
-        if not isinstance(value, dict):
-            raise InputError(f"{name}: must be a table, such as [{name}]")
-    elif isinstance(value, bool) or not isinstance(value, int | float):
-        raise InputError(f"{name}: must be a number")
-    elif name in TIMES and not (math.isfinite(value) and value >= 0):
-        raise InputError(f"{name} = {value}: must be a number from 0 on")
 
 
 def _check_section(section: str, flags: Flags) -> None:

@@ -367,7 +367,7 @@ def test_stop_leaves_nothing_at_work(bucket, vertex):
         ("records_days = 180", "records_days = true", "records_days"),
         ("deliverers = []", 'deliverers = "group:x"', "deliverers .* must be a list"),
         ('kms_key = ""', "kms_key = 2026-11-21", "kms_key"),
-        ("project =", "projekt =", "correct project, projekt"),
+        ("project =", "projekt =", "no such key: projekt"),
         ("project =", "\udcff =", "cannot be read"),
     ],
 )

@@ -22,9 +22,7 @@ def refusal(capsys, *arguments) -> str:
 def test_refusals(folders, capsys, tmp_path):
     records = folders / "records"
     assert "--vocab_file: missing" in refusal(capsys)
-    assert "--port=0: must be from 1 to 65535" in refusal(
-        capsys, f"--records={records}", "--port=0"
-    )
+    assert "--port=0: must be" in refusal(capsys, f"--records={records}", "--port=0")
     assert f"--records={tmp_path}/none: no such folder" in refusal(
         capsys, f"--records={tmp_path}/none"
     )

@@ -7,7 +7,6 @@ import re
 import pytest
 from support import record_files, untrained_models
 
-from beambert.errors import InputError
 from beambert.explore import browsing, command, drawing, inside, playgrounds
 from beambert.explore.instances import PAPER
 from beambert.explore.material import NO_MODEL, Material
@@ -191,5 +190,3 @@ def test_the_page_to_send_is_one_file(material, tmp_path, capsys):
     for title in ("Masking", "Next sentence", "Records", "Attention and layers"):
         assert f"<h2>{title}</h2>" in content
     assert "page.html" in capsys.readouterr().out
-    with pytest.raises(InputError, match="--output=: is empty"):
-        command.write_report(material, "")
