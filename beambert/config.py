@@ -186,7 +186,8 @@ def _arguments(
     if declared.parse:
         made["type"] = declared.parse
     elif several and kind is str:
-        made |= {"nargs": "+", "action": "extend"}
+        is_optional = declared.is_positional and not is_required
+        made |= {"nargs": "*" if is_optional else "+", "action": "extend"}
         made["default"] = None if is_required else list(default or ())
     elif kind is not str:
         made["type"] = _reader(f"--{field.name}", kind, several)

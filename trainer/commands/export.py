@@ -1,10 +1,11 @@
 """The command `beambert export`."""
 
-import argparse
+import dataclasses
 from collections.abc import Sequence
 
+from beambert.config import add_settings, check_settings, read_settings, setting
 from beambert.errors import InputError
-from beambert.flags import SWITCH, TRUST_MODEL, FlagParser, parse_bool
+from beambert.flags import TRUST_MODEL, FlagParser
 from beambert.process import loading
 from beambert.storage import check_folder
 
@@ -38,6 +39,94 @@ EXAMPLES = """examples:
 SENTENCES = "sentence-transformers"
 
 
+# Flag -> the formats of --to that it has an effect on.
+_OF_FORMATS = {
+    "checkpoint": ("huggingface", "tf1"),
+    "version": ("savedmodel",),
+    "pooling": (SENTENCES,),
+    "normalize": (SENTENCES,),
+    "int8": ("onnx",),
+    "license": ("huggingface",),
+    "text": ("savedmodel",),
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Export:
+    """The settings of `export`."""
+
+    model: str = setting(metavar="DIR", help="folder of a fine-tuned model or an encoder")
+    to: str = setting(
+        "savedmodel",
+        choices=("savedmodel", "huggingface", "tf1", SENTENCES, "onnx"),
+        help="format of the output",
+    )
+    output: str = setting(
+        metavar="DIR",
+        help="folder that gets a SavedModel as version 1, 2, …; for other formats, folder to make",
+    )
+    evaluation: str | None = setting(
+        None,
+        metavar="DIR",
+        help="evaluation of the model; without its blessing, nothing is exported",
+    )
+    checkpoint: int | None = setting(
+        None,
+        metavar="STEP",
+        help="export the weights that the pre-training in --model had at this step, also while it "
+        "is running; needs --to=huggingface or --to=tf1, whose folders --init takes",
+    )
+    checkpoint_dir: str | None = setting(
+        None,
+        metavar="DIR",
+        help="folder of the checkpoints, if the pre-training had a --checkpoint_dir (default: "
+        "checkpoints in --model)",
+    )
+    version: int | None = setting(
+        None,
+        minimum=1,
+        metavar="N",
+        help="number of the version (default: the greatest one in --output plus one)",
+    )
+    pooling: str | None = setting(
+        None,
+        choices=("mean", "cls"),
+        help="what --to=sentence-transformers takes of a text's tokens: their mean, or [CLS] "
+        "(default: what the model has learnt, or else mean)",
+    )
+    normalize: bool | None = setting(
+        None,
+        help="whether --to=sentence-transformers scales vectors to the length 1 (default: True)",
+    )
+    int8: bool = setting(
+        False,
+        help="let --to=onnx round the weights of matrices to 8 bits, for a quarter of the size and "
+        "a small loss of quality",
+    )
+    license: str | None = setting(
+        None,
+        metavar="NAME",
+        help="licence of the model for the card that --to=huggingface writes, as the Hugging Face "
+        "Hub names it, such as apache-2.0",
+    )
+    text: str | None = setting(None, help="text to call the exported classifier on")
+    trust_model: bool = setting(False, help=TRUST_MODEL["help"])
+
+    def __post_init__(self) -> None:
+        """Checks the values."""
+        check_settings(self)
+        for name, formats in _OF_FORMATS.items():
+            value = getattr(self, name)
+            if value != getattr(Export, name) and self.to not in formats:
+                needed = " or ".join(f"--to={each}" for each in formats)
+                raise InputError(f"--{name}={value}: needs {needed}; add it or leave this out")
+        if self.checkpoint_dir and self.checkpoint is None:
+            raise InputError(
+                f"--checkpoint_dir={self.checkpoint_dir}: needs --checkpoint=STEP; add it, or "
+                "leave this out"
+            )
+
+
 def build_parser() -> FlagParser:
     """Returns the parser of the flags of `export`."""
     parser = FlagParser(
@@ -45,69 +134,7 @@ def build_parser() -> FlagParser:
         description="Writes a model as a SavedModel that takes raw text, or in another format.",
         examples=EXAMPLES,
     )
-    add = parser.add_argument
-    add("--model", required=True, metavar="DIR", help="folder of a fine-tuned model or an encoder")
-    add(
-        "--to",
-        choices=("savedmodel", "huggingface", "tf1", SENTENCES, "onnx"),
-        default="savedmodel",
-        help="format of the output (default: %(default)s)",
-    )
-    add(
-        "--output",
-        required=True,
-        metavar="DIR",
-        help="folder that gets a SavedModel as version 1, 2, …; for other formats, folder to make",
-    )
-    add(
-        "--evaluation",
-        metavar="DIR",
-        help="evaluation of the model; without its blessing, nothing is exported",
-    )
-    add(
-        "--checkpoint",
-        type=int,
-        metavar="STEP",
-        help="export the weights that the pre-training in --model had at this step, also while it "
-        "is running; needs --to=huggingface or --to=tf1, whose folders --init takes",
-    )
-    add(
-        "--checkpoint_dir",
-        metavar="DIR",
-        help="folder of the checkpoints, if the pre-training had a --checkpoint_dir (default: "
-        "checkpoints in --model)",
-    )
-    add(
-        "--version",
-        type=int,
-        metavar="N",
-        help="number of the version (default: the greatest one in --output plus one)",
-    )
-    add(
-        "--pooling",
-        choices=("mean", "cls"),
-        help="what --to=sentence-transformers takes of a text's tokens: their mean, or [CLS] "
-        "(default: what the model has learnt, or else mean)",
-    )
-    add(
-        "--normalize",
-        type=parse_bool,
-        help="whether --to=sentence-transformers scales vectors to the length 1 (default: True)",
-    )
-    add(
-        "--int8",
-        **SWITCH,
-        help="let --to=onnx round the weights of matrices to 8 bits, for a quarter of the size and "
-        "a small loss of quality",
-    )
-    add(
-        "--license",
-        metavar="NAME",
-        help="licence of the model for the card that --to=huggingface writes, as the Hugging Face "
-        "Hub names it, such as apache-2.0",
-    )
-    add("--text", help="text to call the exported classifier on")
-    add("--trust_model", **TRUST_MODEL)
+    add_settings(parser, Export)
     return parser
 
 
@@ -117,33 +144,20 @@ def main(argv: Sequence[str]) -> None:
     Raises:
       InputError: the model or a flag cannot be used.
     """
-    flags = build_parser().parse_args(list(argv))
+    flags = read_settings(Export, build_parser().parse_args(list(argv)))
     check_folder(flags.model, f"--model={flags.model}")
     with loading():
         from beambert import storage
         from beambert.trainer.serving import versions
+        from beambert.trainer.weights.initial import model_at
         from beambert.trainer.weights.model_card import check_license
-    if flags.checkpoint_dir and flags.checkpoint is None:
-        raise InputError(
-            f"--checkpoint_dir={flags.checkpoint_dir}: needs --checkpoint=STEP; add it, or leave "
-            "this out"
-        )
-    for flag, value in (("--pooling", flags.pooling), ("--normalize", flags.normalize)):
-        if value is not None and flags.to != SENTENCES:
-            raise InputError(f"{flag}={value}: needs --to={SENTENCES}; add it or leave this out")
-    if flags.int8 and flags.to != "onnx":
-        raise InputError("--int8: needs --to=onnx; add it or leave this out")
     if flags.license is not None:
-        if flags.to != "huggingface":
-            raise InputError(
-                f"--license={flags.license}: needs --to=huggingface; add it or leave this out"
-            )
         check_license(flags.license)
     if flags.evaluation:
         versions.check_blessing(flags.evaluation, flags.model)
-    versions.check_number(flags.version, flags.to)
     if flags.checkpoint is not None:
-        _export_checkpoint(flags)
+        with model_at(flags.model, flags.checkpoint, flags.checkpoint_dir) as made:
+            _export_elsewhere(dataclasses.replace(flags, model=made))
         return
     if flags.to != "savedmodel":
         _export_elsewhere(flags)
@@ -157,22 +171,9 @@ def main(argv: Sequence[str]) -> None:
         print(versions.describe_answer(path, flags.text, labels))
 
 
-def _export_checkpoint(flags: argparse.Namespace) -> None:
-    from beambert.trainer.weights.initial import model_at
-
-    if flags.to not in ("huggingface", "tf1"):
-        raise InputError(
-            f"--checkpoint={flags.checkpoint}: needs --to=huggingface or --to=tf1; add one of them"
-        )
-    with model_at(flags.model, flags.checkpoint, flags.checkpoint_dir) as made:
-        _export_elsewhere(argparse.Namespace(**vars(flags) | {"model": made}))
-
-
-def _export_elsewhere(flags: argparse.Namespace) -> None:
+def _export_elsewhere(flags: Export) -> None:
     from beambert.trainer.weights.export import export_hugging_face, export_tensorflow
 
-    if flags.text:
-        raise InputError("--text: needs --to=savedmodel; leave it out")
     if flags.to == SENTENCES:
         from beambert.trainer.embedding.sentence_export import export_sentence_transformers
 

@@ -1,7 +1,9 @@
 """The command `beambert index`."""
 
+import dataclasses
 from collections.abc import Sequence
 
+from beambert.config import add_settings, check_settings, read_settings, setting
 from beambert.console import counted
 from beambert.flags import FlagParser
 from beambert.process import loading
@@ -29,6 +31,27 @@ An interrupted command continues with the graph as it was last saved, every 262,
 """
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Indexing:
+    """The settings of `index`."""
+
+    embeddings: tuple[str, ...] = setting(
+        metavar="DIR",
+        help="folders that `beambert embed` finished, of different files by the same model",
+    )
+    output: str = setting(metavar="DIR", help="folder of this machine to make")
+    method: str | None = setting(
+        None,
+        choices=METHODS,
+        help="compare all vectors, or follow a graph of neighbours (default: "
+        f"{EXACT} up to {EXACT_MOST:,} vectors, or else {HNSW})",
+    )
+
+    def __post_init__(self) -> None:
+        """Checks the values."""
+        check_settings(self)
+
+
 def build_parser() -> FlagParser:
     """Returns the parser of the flags of `index`."""
     parser = FlagParser(
@@ -36,22 +59,7 @@ def build_parser() -> FlagParser:
         description="Makes an index of embeddings, in which `beambert search` finds passages.",
         examples=EXAMPLES,
     )
-    add = parser.add_argument
-    add(
-        "--embeddings",
-        nargs="+",
-        action="extend",
-        required=True,
-        metavar="DIR",
-        help="folders that `beambert embed` finished, of different files by the same model",
-    )
-    add("--output", required=True, metavar="DIR", help="folder of this machine to make")
-    add(
-        "--method",
-        choices=METHODS,
-        help="compare all vectors, or follow a graph of neighbours (default: "
-        f"{EXACT} up to {EXACT_MOST:,} vectors, or else {HNSW})",
-    )
+    add_settings(parser, Indexing)
     return parser
 
 
@@ -61,7 +69,7 @@ def main(argv: Sequence[str]) -> None:
     Raises:
       InputError: a flag or a folder cannot be used.
     """
-    flags = build_parser().parse_args(list(argv))
+    flags = read_settings(Indexing, build_parser().parse_args(list(argv)))
     for folder in flags.embeddings:
         check_folder(folder, f"--embeddings={folder}")
     with loading():

@@ -3,10 +3,11 @@
 import json
 from collections.abc import Sequence
 
+from beambert.config import add_settings, read_settings
 from beambert.flags import FlagParser
 from beambert.process import loading
 from beambert.storage import check_folder
-from beambert.trainer.commands.flags import add_finding_flags, check_finding_flags
+from beambert.trainer.retrieval.settings import Finding
 
 EXAMPLES = """examples:
   # a collection in the form of BEIR: its documents with their titles, their index, the judgment
@@ -30,7 +31,7 @@ def build_parser() -> FlagParser:
         description="Judges an index by queries whose relevant documents are known.",
         examples=EXAMPLES,
     )
-    add_finding_flags(parser)
+    add_settings(parser, Finding)
     add = parser.add_argument
     add(
         "--data_dir",
@@ -50,7 +51,7 @@ def main(argv: Sequence[str]) -> None:
       InputError: a flag, the model, the index or a file cannot be used.
     """
     flags = build_parser().parse_args(list(argv))
-    check_finding_flags(flags)
+    read_settings(Finding, flags).check_paths()
     check_folder(flags.data_dir, f"--data_dir={flags.data_dir}")
     with loading():
         from beambert import storage

@@ -3,9 +3,10 @@
 import dataclasses
 from collections.abc import Sequence
 
+from beambert.config import add_settings, check_settings, read_settings, setting
 from beambert.console import counted
 from beambert.errors import InputError
-from beambert.flags import FlagParser, check_minimum
+from beambert.flags import FlagParser
 from beambert.pipelines.tasks.declarations import find_task
 from beambert.pipelines.tasks.reading import split_path
 from beambert.pipelines.tasks.task import EMBEDDING, TRAIN
@@ -29,6 +30,35 @@ are left, others are drawn at random, and counted.
 """
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class HardNegatives:
+    """The settings of `negatives`."""
+
+    data_dir: str = setting(metavar="DIR", help="folder of the pairs: train, dev, test")
+    index: str = setting(metavar="DIR", help="folder that `beambert index` finished")
+    model: str = setting(metavar="DIR", help="model that made the index")
+    output: str = setting(metavar="DIR", help="folder to make")
+    hard_negatives: int = setting(
+        1, minimum=1, metavar="N", help="number of negatives for each pair"
+    )
+    text_columns: tuple[str, ...] | None = setting(
+        None,
+        metavar="A,B",
+        parse=lambda text: tuple(text.split(",")),
+        help="columns of the query and of the text that it must find (default: text,text_b)",
+    )
+    prefix: str | None = setting(
+        None, help="what is put before each query (default: what was put before the texts)"
+    )
+
+    def __post_init__(self) -> None:
+        """Checks the values."""
+        check_settings(self)
+        if self.text_columns and len(self.text_columns) != 2:
+            columns = ",".join(self.text_columns)
+            raise InputError(f"--text_columns={columns}: must name two columns")
+
+
 def build_parser() -> FlagParser:
     """Returns the parser of the flags of `negatives`."""
     parser = FlagParser(
@@ -36,25 +66,7 @@ def build_parser() -> FlagParser:
         description="Adds hard negatives to pairs: passages that a model mistakes for answers.",
         examples=EXAMPLES,
     )
-    add = parser.add_argument
-    add("--data_dir", required=True, metavar="DIR", help="folder of the pairs: train, dev, test")
-    add("--index", required=True, metavar="DIR", help="folder that `beambert index` finished")
-    add("--model", required=True, metavar="DIR", help="model that made the index")
-    add("--output", required=True, metavar="DIR", help="folder to make")
-    add(
-        "--hard_negatives",
-        type=int,
-        default=1,
-        metavar="N",
-        help="number of negatives for each pair (default: %(default)s)",
-    )
-    add(
-        "--text_columns",
-        type=lambda text: tuple(text.split(",")),
-        metavar="A,B",
-        help="columns of the query and of the text that it must find (default: text,text_b)",
-    )
-    add("--prefix", help="what is put before each query (default: what was put before the texts)")
+    add_settings(parser, HardNegatives)
     return parser
 
 
@@ -64,13 +76,9 @@ def main(argv: Sequence[str]) -> None:
     Raises:
       InputError: a flag, the model, the index or a file cannot be used.
     """
-    flags = build_parser().parse_args(list(argv))
-    check_minimum(flags, 1, "hard_negatives")
+    flags = read_settings(HardNegatives, build_parser().parse_args(list(argv)))
     task = find_task(EMBEDDING)
     if flags.text_columns:
-        if len(flags.text_columns) != 2:
-            columns = ",".join(flags.text_columns)
-            raise InputError(f"--text_columns={columns}: must name two columns")
         task = dataclasses.replace(task, text_columns=flags.text_columns)
     split_path(task, flags.data_dir, TRAIN)
     check_folder(flags.index, f"--index={flags.index}")

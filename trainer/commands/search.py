@@ -4,11 +4,11 @@ import dataclasses
 import json
 from collections.abc import Sequence
 
+from beambert.config import add_settings, read_settings, setting
 from beambert.errors import InputError
-from beambert.flags import FlagParser, check_minimum
+from beambert.flags import FlagParser
 from beambert.process import loading
-from beambert.trainer.commands.flags import add_finding_flags, check_finding_flags
-from beambert.trainer.retrieval.settings import CANDIDATES, TOP
+from beambert.trainer.retrieval.settings import CANDIDATES, TOP, Finding
 
 EXAMPLES = """examples:
   # passages of at most 150 words of some files; their index; the best ones for a question
@@ -29,6 +29,33 @@ are added. The same model must have made the vectors of the index.
 """
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Search(Finding):
+    """The settings of `search`."""
+
+    texts: tuple[str, ...] = setting((), is_positional=True, metavar="QUERY", help="query")
+    top: int = setting(TOP, minimum=1, metavar="N", help="number of passages")
+    candidates: int | None = setting(
+        None,
+        minimum=1,
+        metavar="N",
+        help=f"number of passages that --reranker reads (default: {CANDIDATES})",
+    )
+    input: str | None = setting(None, metavar="FILE", help="UTF-8 file with a query on each line")
+    output: str | None = setting(
+        None, metavar="FILE", help="file that gets the hits as JSON (default: the console)"
+    )
+
+    def __post_init__(self) -> None:
+        """Checks the values."""
+        super().__post_init__()
+        if self.candidates is not None and not self.reranker:
+            raise InputError(f"--candidates={self.candidates}: needs --reranker; add it")
+        candidates = CANDIDATES if self.candidates is None else self.candidates
+        if candidates < self.top and self.reranker:
+            raise InputError(f"--candidates={candidates}: must be at least --top={self.top}")
+
+
 def build_parser() -> FlagParser:
     """Returns the parser of the flags of `search`."""
     parser = FlagParser(
@@ -36,18 +63,7 @@ def build_parser() -> FlagParser:
         description="Finds the passages of an index that answer a query.",
         examples=EXAMPLES,
     )
-    add = parser.add_argument
-    add("texts", nargs="*", metavar="QUERY", help="query")
-    add_finding_flags(parser)
-    add("--top", type=int, default=TOP, help="number of passages (default: %(default)s)")
-    add(
-        "--candidates",
-        type=int,
-        metavar="N",
-        help=f"number of passages that --reranker reads (default: {CANDIDATES})",
-    )
-    add("--input", metavar="FILE", help="UTF-8 file with a query on each line")
-    add("--output", metavar="FILE", help="file that gets the hits as JSON (default: the console)")
+    add_settings(parser, Search)
     return parser
 
 
@@ -57,14 +73,8 @@ def main(argv: Sequence[str]) -> None:
     Raises:
       InputError: a flag, the model, the index or a query cannot be used.
     """
-    flags = build_parser().parse_args(list(argv))
-    check_minimum(flags, 1, "top")
-    if flags.candidates is not None and not flags.reranker:
-        raise InputError(f"--candidates={flags.candidates}: needs --reranker; add it")
-    candidates = CANDIDATES if flags.candidates is None else flags.candidates
-    if candidates < flags.top and flags.reranker:
-        raise InputError(f"--candidates={candidates}: must be at least --top={flags.top}")
-    check_finding_flags(flags)
+    flags = read_settings(Search, build_parser().parse_args(list(argv)))
+    flags.check_paths()
     with loading():
         from beambert.trainer.commands.texts import check_output, given_texts, write_lines
         from beambert.trainer.retrieval.searching import Searcher
@@ -73,7 +83,7 @@ def main(argv: Sequence[str]) -> None:
     searcher = Searcher(
         flags.index, flags.model, by=flags.by, reranker=flags.reranker, prefix=flags.prefix
     )
-    found = searcher.search(queries, flags.top, candidates)
+    found = searcher.search(queries, flags.top, flags.candidates or CANDIDATES)
     count, tokens = searcher.cut(queries)
     if count:
         print(f"{count:,} of {len(queries):,} queries cut to {tokens:,} tokens for their vectors")

@@ -1,6 +1,11 @@
 """The settings of indexes and of searches; importing them loads nothing heavy."""
 
+import dataclasses
+
+from beambert.config import check_settings, setting
 from beambert.errors import InputError
+from beambert.storage import check_folder
+from beambert.trainer.weights.given_path import check_weights
 
 # How the nearest vectors are found: by a comparison with all, or by a graph of neighbours.
 EXACT, HNSW = "exact", "hnsw"
@@ -33,3 +38,37 @@ def way_of(by: str | None, model: str | None) -> str:
     if way != WORDS and not model:
         raise InputError(f"--by={way}: needs --model; name the model that made --index")
     return way
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Finding:
+    """In which index passages are found, and how."""
+
+    index: str = setting(metavar="DIR", help="folder that `beambert index` finished")
+    model: str | None = setting(None, metavar="DIR", help="model that made the embeddings")
+    by: str | None = setting(
+        None,
+        choices=WAYS,
+        help="what passages are found by (default: both with --model, or else words; vectors if "
+        "the index has no words)",
+    )
+    reranker: str | None = setting(
+        None,
+        metavar="DIR",
+        help="model of --task=rerank or late_interaction that compares the tokens of the query "
+        "with those of the best passages, and ranks them again",
+    )
+    prefix: str | None = setting(
+        None, help="what is put before each query (default: what was put before the texts)"
+    )
+
+    def __post_init__(self) -> None:
+        """Checks the values."""
+        check_settings(self)
+        way_of(self.by, self.model)
+
+    def check_paths(self) -> None:
+        """Raises InputError unless the index and the model exist; TensorFlow is not needed."""
+        check_folder(self.index, f"--index={self.index}")
+        if self.model:
+            check_weights(self.model, "--model")

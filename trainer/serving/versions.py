@@ -336,23 +336,6 @@ def _numbers_held(output: str) -> Iterator[None]:
             return
 
 
-def check_number(number: int | None, form: str = "savedmodel") -> None:
-    """Refuses the number of a version that servers don't read; None passes.
-
-    Args:
-      number: number of the version.
-      form: what is exported, a value of `--to`; only a SavedModel has versions.
-
-    Raises:
-      InputError: the number is less than 1, or what is exported has none.
-    """
-    if number is not None and (number < 1 or form != "savedmodel"):
-        raise InputError(
-            f"--version={number}: must be at least 1, with --to=savedmodel; correct it or "
-            "leave it out"
-        )
-
-
 @logging_restored()
 def export(model_dir: str, output: str, trusts: bool = False, number: int | None = None) -> str:
     """Writes a model folder as the next version in a serving folder.
@@ -374,7 +357,8 @@ def export(model_dir: str, output: str, trusts: bool = False, number: int | None
     Raises:
       InputError: the number or the model cannot be used, or the output holds something else.
     """
-    check_number(number)
+    if number is not None and number < 1:
+        raise InputError(f"--version={number}: must be at least 1")
     found = model_folders.open_model(model_dir, "--model")
     version = number or next_version(output)
     if found.training["kind"] == PRETRAINING:
