@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from beambert.config import add_settings, read_settings
 from beambert.errors import InputError
-from beambert.flags import SWITCH, FlagParser, read_job
+from beambert.flags import FlagParser
 from beambert.model_files import BEST_FOLDER
 from beambert.pipelines.tasks.flags import LearningSettings, task_of
 from beambert.pipelines.tasks.reading import split_path
@@ -17,14 +17,11 @@ from beambert.pipelines.tasks.task import TRAIN, Task
 from beambert.pipelines.tokenizers.folders import add_tokenizer_flags
 from beambert.process import loading
 from beambert.trainer.commands.flags import check_config
+from beambert.trainer.finetuning.settings import EncoderSettings, RecipeSettings, SweepSettings
 from beambert.trainer.loop.config import (
     FINETUNING_BATCH_SIZE,
-    FINETUNING_EPOCHS,
     FINETUNING_LEARNING_RATES,
     FINETUNING_OPTIMIZER,
-    FINETUNING_WARMUP_PROPORTION,
-    OWN_TASK_EPOCHS,
-    OWN_TASK_UPDATES,
     RANDOM,
     WIDEST_LEARNING_RATE,
     Devices,
@@ -33,7 +30,6 @@ from beambert.trainer.loop.config import (
     TrainingFolders,
     environment_folders,
 )
-from beambert.trainer.weights.adaptation import KEEP, POSITION_WAYS
 from beambert.trainer.weights.given_path import check_weights
 
 if TYPE_CHECKING:
@@ -80,79 +76,12 @@ _RECIPE = {
 }
 
 
-def add_encoder_flags(parser: FlagParser) -> None:
-    """Adds the flags of the encoder to start from."""
-    add = parser.add_argument
-    add(
-        "--init",
-        required=True,
-        metavar="PATH",
-        help="encoder to start from: a model folder, a TF1 checkpoint, a Hugging Face folder, or "
-        "random for random weights",
-    )
-    add(
-        "--init_positions",
-        choices=POSITION_WAYS,
-        default=KEEP,
-        help="what to do with positions on which the encoder of --init was not trained: keep its "
-        "values, tile (repeat the trained ones) or interpolate (stretch them); the last two also "
-        "give it more positions than it has (default: %(default)s)",
-    )
-    add("--model", help="with --init=random: size of the encoder, or a bert_config.json")
+def add_training_flags(parser: FlagParser) -> None:
+    """Adds the flags of the encoder and the training, with the defaults of the paper's recipe."""
+    add_settings(parser, EncoderSettings)
     add_tokenizer_flags(parser, "with --init=random: ")
-    add(
-        "--freeze_encoder",
-        **SWITCH,
-        help="train only the head on the hidden states of the encoder's last four layers, not the "
-        "encoder itself, at a higher rate",
-    )
-    add(
-        "--num_bilstm_layers",
-        type=int,
-        choices=(0, 1, 2),
-        default=0,
-        help="number of layers of bidirectional LSTM, from random weights, between the encoder and "
-        "the last layer: the paper has one on a left-to-right encoder and two on a frozen one "
-        "(default: %(default)s)",
-    )
-
-
-def add_recipe_flags(parser: FlagParser) -> None:
-    """Adds the flags of the training, with the defaults of the paper's recipe."""
-    add = parser.add_argument
-    add(
-        "--max_seq_length",
-        type=int,
-        help="length of the inputs in tokens (default: that of --features or of the pre-training, "
-        "128 for --init=random, 384 for questions)",
-    )
-    add(
-        "--num_train_epochs",
-        type=float,
-        help=f"number of passes over the training data (default: {FINETUNING_EPOCHS:g}; for your "
-        f"own tasks as many as make {OWN_TASK_UPDATES} updates, from {FINETUNING_EPOCHS:g} to "
-        f"{OWN_TASK_EPOCHS:g}); they make as many steps as there are whole batches in them, as in "
-        "run_classifier.py",
-    )
-    add(
-        "--warmup_proportion",
-        type=float,
-        default=FINETUNING_WARMUP_PROPORTION,
-        help="share of the steps for warm-up (default: %(default)s)",
-    )
-    add(
-        "--sweep",
-        choices=("paper", "small"),
-        help="try a grid of learning rates, batch sizes and epochs: the paper's, or one for small "
-        f"encoders; {BEST_FOLDER}/ in the model folder gets the best model on dev",
-    )
-    add("--num_seeds", type=int, default=1, help="runs of each combination (default: %(default)s)")
-    add(
-        "--early_stopping",
-        **(SWITCH | {"default": None}),
-        help="keep the best weights on dev, and stop when they get no better (default: True for "
-        "your own tasks; False for the published ones, whose recipe has none)",
-    )
+    add_settings(parser, RecipeSettings)
+    add_settings(parser, SweepSettings)
     rates = ", ".join(
         f"{rate:g} up to {width}" for width, rate in FINETUNING_LEARNING_RATES.items()
     )
@@ -187,9 +116,8 @@ def build_parser() -> FlagParser:
         metavar="DIR",
         help="features of the task made by `beambert features`; scores still need --data_dir",
     )
-    add_encoder_flags(parser)
     add_settings(parser, TrainingFolders, defaults=environment_folders())
-    add_recipe_flags(parser)
+    add_training_flags(parser)
     return parser
 
 
@@ -225,7 +153,7 @@ def make_job(
     check_config(flags.model)
     with loading():
         from beambert.pipelines.tasks.feature_folder import open_features
-    return read_job(
+    return read_settings(
         FinetuningJob,
         flags,
         task=task,
@@ -256,9 +184,8 @@ def _check_course(flags: argparse.Namespace) -> LoopConfig:
     Raises:
       InputError: a flag cannot be used.
     """
-    from beambert.trainer.finetuning.job import check_course
-
-    check_course(flags.num_train_epochs, flags.warmup_proportion)
+    read_settings(RecipeSettings, flags)
+    tried = read_settings(SweepSettings, flags)
     OptimizerConfig(
         learning_rate=1.0 if flags.learning_rate is None else flags.learning_rate,
         num_train_steps=1,  # It follows from the examples, which are not read yet.
@@ -266,10 +193,8 @@ def _check_course(flags: argparse.Namespace) -> LoopConfig:
         weight_decay_rate=flags.weight_decay_rate,
         optimizer=flags.optimizer,
     )
-    if flags.num_seeds < 1:
-        raise InputError(f"--num_seeds={flags.num_seeds}: must be at least 1")
-    if flags.num_seeds > 1 and not flags.sweep:
-        raise InputError(f"--num_seeds={flags.num_seeds}: needs --sweep; leave it out")
+    if tried.num_seeds > 1 and not tried.sweep:
+        raise InputError(f"--num_seeds={tried.num_seeds}: needs --sweep; leave it out")
     for name, default in _RECIPE.items():
         if flags.sweep and getattr(flags, name) != default:
             raise InputError(

@@ -12,8 +12,7 @@ from beambert.pipelines.tasks.declarations import GLUE_TASKS, find_task
 from beambert.pipelines.tasks.flags import TaskSettings
 from beambert.process import loading
 from beambert.trainer.commands.finetune import (
-    add_encoder_flags,
-    add_recipe_flags,
+    add_training_flags,
     make_job,
     run_sweep,
 )
@@ -55,8 +54,7 @@ def build_parser() -> FlagParser:
     )
     skipped = {field.name for field in dataclasses.fields(TaskSettings)} - {"skip_bad_rows"}
     add_settings(parser, TaskSettings, leave_out=skipped)
-    add_encoder_flags(parser)
-    add_recipe_flags(parser)
+    add_training_flags(parser)
     return parser
 
 

@@ -5,6 +5,7 @@ import collections
 import dataclasses
 import itertools
 from collections.abc import Callable, Mapping, Sequence
+from typing import ClassVar
 
 import numpy as np
 
@@ -25,7 +26,6 @@ from beambert.pipelines.tasks.ranking import (
 from beambert.pipelines.tasks.reading import read_splits
 from beambert.pipelines.tasks.regression import LISTWISE
 from beambert.pipelines.tasks.squad import score
-from beambert.pipelines.tasks.tables import decode
 from beambert.pipelines.tasks.tagging import entity_scores
 from beambert.pipelines.tasks.task import DEV, TRAIN, Task, TaskFeatures
 from beambert.pipelines.tasks.texts import TextFeatures, first_pieces
@@ -35,6 +35,7 @@ from beambert.pipelines.tasks.windows import (
     SquadPredictions,
     WindowParameters,
     Windows,
+    decode,
     lost_answers,
     make_windows,
     span_features,
@@ -58,6 +59,8 @@ class TaskData(abc.ABC):
     labels: Sequence[str]
     is_pair: bool
     counts: Mapping[str, int]
+    # What is predicted for the baseline, in words.
+    without_model: ClassVar[str]
 
     def __init__(
         self, task: Task, data_dir: str, tell: Callable[[str], None], skip_bad_rows: bool = False
@@ -118,11 +121,6 @@ class TaskData(abc.ABC):
     @abc.abstractmethod
     def results(self, outputs: Mapping[str, np.ndarray]) -> dict[str, float]:
         """Returns the task's metrics for a model's outputs on dev."""
-
-    @property
-    @abc.abstractmethod
-    def without_model(self) -> str:
-        """What is predicted for the baseline, in words."""
 
     @abc.abstractmethod
     def baseline(self) -> dict[str, float]:
@@ -198,15 +196,12 @@ class TextData(ExampleData):
 class ClassData(TextData):
     """Texts with one label each."""
 
+    without_model = "the commonest label of train"
+
     def results(self, outputs: Mapping[str, np.ndarray]) -> dict[str, float]:
         """Returns the task's metrics of a model's outputs for dev."""
         probabilities = outputs["probabilities"]
         return self._scores(probabilities.argmax(axis=1).tolist(), probabilities)
-
-    @property
-    def without_model(self) -> str:
-        """What is predicted for the baseline, in words."""
-        return "the commonest label of train"
 
     def baseline(self) -> dict[str, float]:
         """Returns the metrics for predicting the most common label of train for every example."""
@@ -230,14 +225,11 @@ class ClassData(TextData):
 class MultiLabelData(TextData):
     """Texts with any number of labels each."""
 
+    without_model = "the commonest labels of train"
+
     def results(self, outputs: Mapping[str, np.ndarray]) -> dict[str, float]:
         """Returns the task's metrics of a model's outputs for dev."""
         return self._scores(outputs["probabilities"] > multi_label.THRESHOLD)
-
-    @property
-    def without_model(self) -> str:
-        """What is predicted for the baseline, in words."""
-        return "the commonest labels of train"
 
     def baseline(self) -> dict[str, float]:
         """Returns the metrics for predicting the commonest labels of train for every example."""
@@ -262,14 +254,11 @@ class ChoiceData(ClassData):
 class NumberData(TextData):
     """Texts with one number each."""
 
+    without_model = "the mean of train"
+
     def results(self, outputs: Mapping[str, np.ndarray]) -> dict[str, float]:
         """Returns the task's metrics of a model's outputs for dev."""
         return self._scores(outputs["scores"].tolist())
-
-    @property
-    def without_model(self) -> str:
-        """What is predicted for the baseline, in words."""
-        return "the mean of train"
 
     def baseline(self) -> dict[str, float]:
         """Returns the metrics for predicting the mean of train for every example."""
@@ -283,6 +272,8 @@ class NumberData(TextData):
 
 class RelevanceData(TextData):
     """Candidates with their relevance for a query."""
+
+    without_model = "a random order"
 
     def tokenize(self, text_features: TextFeatures, made: TaskFeatureFiles | None = None) -> None:
         """Makes or reads the features, and numbers the queries if lists of them are learnt."""
@@ -303,11 +294,6 @@ class RelevanceData(TextData):
         """Returns the task's metrics of a model's outputs for dev."""
         return self._means(relevance_scores(*self._judged(), outputs["scores"]))
 
-    @property
-    def without_model(self) -> str:
-        """What is predicted for the baseline, in words."""
-        return "a random order"
-
     def baseline(self) -> dict[str, float]:
         """Returns the metrics for a random order, which are means over all orders."""
         return self._means(random_order_scores(*self._judged()))
@@ -325,6 +311,7 @@ class RelevanceData(TextData):
 class TagData(ExampleData):
     """Sentences with one tag for each word."""
 
+    without_model = "the commonest tag of train"
     is_pair = False
 
     def tokenize(self, text_features: TextFeatures, made: TaskFeatureFiles | None = None) -> None:
@@ -359,11 +346,6 @@ class TagData(ExampleData):
             tags.append([self.labels[index] if at else self._outside for index, at in found])
         return self._scores(tags)
 
-    @property
-    def without_model(self) -> str:
-        """What is predicted for the baseline, in words."""
-        return "the commonest tag of train"
-
     def baseline(self) -> dict[str, float]:
         """Returns the metrics for predicting the most common tag of train for every word."""
         counts = collections.Counter(
@@ -389,6 +371,7 @@ def _word_accuracy(true: Sequence[Sequence[str]], predicted: Sequence[Sequence[s
 class SpanData(TaskData):
     """The examples of SQuAD; an input holds a question and a window of its context."""
 
+    without_model = "no answer to any question"
     is_pair = True
 
     def __init__(
@@ -458,11 +441,6 @@ class SpanData(TaskData):
         """Returns the contents of the files for the official scorers, by file name."""
         return self._decode(outputs).files()
 
-    @property
-    def without_model(self) -> str:
-        """What is predicted for the baseline, in words."""
-        return "no answer to any question"
-
     def baseline(self) -> dict[str, float]:
         """Returns the metrics for giving no answer to any question."""
         return self._scores({question.id: "" for question in self._examples[DEV]})
@@ -478,6 +456,8 @@ class SpanData(TaskData):
 
 class VectorData(ExampleData):
     """Texts that must find others."""
+
+    without_model = "the texts that most queries must find"
 
     # Each text is a sequence by itself.
     is_pair = False
@@ -561,11 +541,6 @@ class VectorData(ExampleData):
         of_rows = retrieval_scores(text_ids, ranked)
         return {name: float(of_rows[name].mean()) for name in self.task.metrics}
 
-    @property
-    def without_model(self) -> str:
-        """What is predicted for the baseline, in words."""
-        return "the texts that most queries must find"
-
     def baseline(self) -> dict[str, float]:
         """Returns the metrics for the texts that most queries must find, in the same order."""
         text_ids = self._text_ids()
@@ -598,15 +573,12 @@ class InteractionData(VectorData):
 class ScoredVectorData(VectorData):
     """Pairs with scores that their cosines must follow."""
 
+    without_model = "the same cosine for all"
+
     def _scores(self, vectors_NSH: np.ndarray) -> dict[str, float]:
         lengths = np.linalg.norm(vectors_NSH, axis=-1, keepdims=True)
         units = vectors_NSH / np.maximum(lengths, 1e-12)
         return self._compared((units[:, 0] * units[:, 1]).sum(axis=-1).tolist())
-
-    @property
-    def without_model(self) -> str:
-        """What is predicted for the baseline, in words."""
-        return "the same cosine for all"
 
     def baseline(self) -> dict[str, float]:
         """Returns the metrics for a constant cosine, which are 0."""
