@@ -234,6 +234,8 @@ def make_strategy(name: str, tpu: str | None = None) -> tf.distribute.Strategy:
     if name == "multi_worker":
         return make_multi_worker()
     if name == "mirrored":
+        if not tf.config.list_physical_devices("GPU"):
+            print("warning: --strategy=mirrored: TensorFlow finds no GPU; training on the CPU")
         return tf.distribute.MirroredStrategy()
     return tf.distribute.get_strategy()
 

@@ -5,7 +5,9 @@ They are a TF1 checkpoint of the original release or a Hugging Face folder.
 
 import dataclasses
 import glob
+import io
 import math
+import pickle
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -24,7 +26,6 @@ from beambert.pipelines.records.contract import has_shards
 from beambert.storage import check_names
 from beambert.trainer import model_folders
 from beambert.trainer.weights.tokenizer_files import read_json
-from beambert.trainer.weights.torch_file import read_torch_file
 
 # Names of the configuration file; the first that exists is read.
 CONFIG_FILES = (CONFIG_FILE, "config.json")
@@ -114,7 +115,7 @@ def find_weight_files(path: str, config: EncoderConfig, flag: str) -> WeightFile
         return _checkpoint_files(path, config, flag)
     family = family_of(config)
     names = family.namer(PRE_TRAINING), family.model_prefix
-    for name, read in ((SAFETENSORS_FILE, _read_safetensors), (TORCH_FILE, read_torch_file)):
+    for name, read in ((SAFETENSORS_FILE, _read_safetensors), (TORCH_FILE, _read_torch)):
         file, index = f"{path}/{name}", f"{path}/{name}{INDEX_SUFFIX}"
         if storage.exists(file):
             return WeightFiles([file], [file], read, *names)
@@ -220,3 +221,30 @@ def _read_safetensors(path: str, most: int) -> dict[str, np.ndarray]:
         name: np.frombuffer(tensor["data"], dtypes[tensor["dtype"]]).reshape(tensor["shape"])
         for name, tensor in tensors
     }
+
+
+def _read_torch(path: str, most: int) -> dict[str, np.ndarray]:
+    """Returns the tensors of a file of `torch.save`; PyTorch reads it and runs none of its code."""
+    try:
+        import torch
+    except ImportError as error:
+        raise InputError(
+            f"{path}: is read by PyTorch, which is not installed; run pip install torch, or save "
+            "the model as safetensors"
+        ) from error
+    import ml_dtypes
+
+    data = io.BytesIO(storage.read_bytes(path, most=most))
+    try:
+        tensors = torch.load(data, map_location="cpu", weights_only=True)
+    except (pickle.UnpicklingError, RuntimeError, EOFError, LookupError, TypeError) as error:
+        raise ValueError(storage.reason(error)) from error
+    if not isinstance(tensors, dict):
+        raise ValueError("it has no tensors by name")
+    found = {}
+    for name, tensor in tensors.items():
+        if isinstance(name, str) and isinstance(tensor, torch.Tensor):
+            is_bfloat16 = tensor.dtype == torch.bfloat16  # NumPy has no such numbers itself.
+            array = (tensor.view(torch.int16) if is_bfloat16 else tensor).detach().numpy()
+            found[name] = array.view(ml_dtypes.bfloat16) if is_bfloat16 else array
+    return found

@@ -1,7 +1,9 @@
-"""Damaged and unfit weights of other systems are refused in a sentence, and run nothing."""
+"""Damaged and unfit weights of other systems are refused, and run nothing."""
 
 import json
 import pathlib
+import shutil
+import sys
 
 import pytest
 from support.golden_checkpoint import GOLDEN, load
@@ -35,68 +37,35 @@ def test_a_longer_vocabulary_than_the_table_is_refused(golden):
         open_initial(str(golden), "--init")
 
 
-@pytest.mark.parametrize("name", ["model.safetensors", "pytorch_model.bin"])
-def test_truncated_weights_are_one_sentence(golden, name):
-    data = (GOLDEN / name).read_bytes()
-    (golden / "model.safetensors").unlink()
-    (golden / name).write_bytes(data[: len(data) // 2])
-    with pytest.raises(InputError, match=rf"{name}: cannot be read \(.+\); copy it again"):
+def test_truncated_weights_are_refused(golden):
+    data = (GOLDEN / "model.safetensors").read_bytes()
+    (golden / "model.safetensors").write_bytes(data[: len(data) // 2])
+    with pytest.raises(
+        InputError, match=r"model.safetensors: cannot be read \(.+\); copy it again"
+    ):
         load(golden)
 
 
-@pytest.mark.parametrize("place", [b"weight", b"PK\x01\x02"])
-def test_a_changed_byte_is_one_sentence(golden, place):
+def test_a_torch_file_without_torch_names_both_ways_out(golden, monkeypatch):
     (golden / "model.safetensors").unlink()
-    data = bytearray((GOLDEN / "pytorch_model.bin").read_bytes())
-    data[data.index(place) + 1] ^= 1
-    (golden / "pytorch_model.bin").write_bytes(data)
-    with pytest.raises(InputError, match=r"pytorch_model\.bin: cannot be read \(.+\); copy it"):
-        load(golden)
-
-
-def test_a_pickle_of_something_else_is_refused(golden):
-    import pickle
-    import zipfile
-
-    (golden / "model.safetensors").unlink()
-    with zipfile.ZipFile(golden / "pytorch_model.bin", "w") as archive:
-        archive.writestr("archive/data.pkl", pickle.dumps([1, 2]))
-    with pytest.raises(InputError, match=r"pytorch_model\.bin: cannot be read"):
+    shutil.copy(GOLDEN / "pytorch_model.bin", golden)
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(InputError, match=r"pytorch_model\.bin: .*pip install torch.*safetensors"):
         load(golden)
 
 
 def test_a_pickle_that_asks_for_more_than_tensors_runs_nothing(golden, tmp_path):
-    import pickle
-    import zipfile
+    torch = pytest.importorskip("torch")
 
     class Evil:
         def __reduce__(self):
             return (pathlib.Path.touch, (tmp_path / "ran",))
 
     (golden / "model.safetensors").unlink()
-    with zipfile.ZipFile(golden / "pytorch_model.bin", "w") as archive:
-        archive.writestr("archive/data.pkl", pickle.dumps(Evil()))
-    with pytest.raises(InputError, match="which is not a tensor"):
+    torch.save({"a": Evil()}, golden / "pytorch_model.bin")
+    with pytest.raises(InputError, match=r"pytorch_model\.bin: cannot be read"):
         load(golden)
     assert not (tmp_path / "ran").exists()
-
-
-def test_a_tensor_beyond_its_storage_is_refused(golden):
-    import io
-    import zipfile
-
-    (golden / "model.safetensors").unlink()
-    with zipfile.ZipFile(GOLDEN / "pytorch_model.bin") as archive:
-        contents = {name: archive.read(name) for name in archive.namelist()}
-    name = next(name for name in contents if name.endswith("/data/0"))
-    contents[name] = contents[name][:64]
-    changed = io.BytesIO()
-    with zipfile.ZipFile(changed, "w") as archive:
-        for file, data in contents.items():
-            archive.writestr(file, data)
-    (golden / "pytorch_model.bin").write_bytes(changed.getvalue())
-    with pytest.raises(InputError, match=r"a tensor of shape \(58, 8\) reaches beyond its 16"):
-        load(golden)
 
 
 def test_a_bad_start_makes_no_folder(golden, make_records, tmp_path):

@@ -6,7 +6,6 @@ import pathlib
 import resource
 import shutil
 import struct
-import zipfile
 
 import numpy as np
 import pytest
@@ -15,10 +14,8 @@ from beambert.errors import InputError
 from beambert.model.config import BertConfig
 from beambert.pipelines.records.contract import RecordsInfo
 from beambert.trainer.weights.initial import open_initial
-from beambert.trainer.weights.torch_file import read_torch_file
 
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden_checkpoint"
-MOST = 1 << 20
 
 
 @pytest.fixture
@@ -44,81 +41,6 @@ def refusal(folder) -> str:
         open_initial(str(folder), "--init").check("--init")
     assert "\n" not in str(caught.value) and len(str(caught.value)) < 400
     return str(caught.value)
-
-
-def write_torch(path, steps: bytes, numbers: bytes = bytes(4000), compression=zipfile.ZIP_STORED):
-    with zipfile.ZipFile(path, "w", compression) as archive:
-        archive.writestr("archive/data.pkl", steps)
-        archive.writestr("archive/data/0", numbers)
-
-
-def torch_steps(*tensors: tuple[int, tuple[int, ...], tuple[int, ...]]) -> bytes:
-    """The pickle of tensors on the same numbers, each with an offset, a shape and strides."""
-
-    def integers(values) -> bytes:
-        return b"(" + b"".join(b"J" + struct.pack("<i", value) for value in values) + b"t"
-
-    def text(value: str) -> bytes:
-        return b"X" + struct.pack("<I", len(value)) + value.encode()
-
-    steps = b"\x80\x02}("
-    for number, (offset, shape, strides) in enumerate(tensors):
-        steps += text(f"t{number}") + b"ctorch._utils\n_rebuild_tensor_v2\n("
-        steps += b"(" + text("storage") + b"ctorch\nFloatStorage\n" + text("0") + text("cpu")
-        steps += b"J" + struct.pack("<i", 1000) + b"tQ"
-        steps += b"J" + struct.pack("<i", offset) + integers(shape) + integers(strides)
-        steps += b"\x89}tR"
-    return steps + b"u."
-
-
-def test_the_steps_of_these_tests_are_those_of_a_tensor(tmp_path):
-    numbers = np.arange(1000, dtype="<f4")
-    write_torch(tmp_path / "a.bin", torch_steps((1, (2, 3), (3, 1))), numbers.tobytes())
-    found = read_torch_file(str(tmp_path / "a.bin"), MOST)
-    np.testing.assert_array_equal(found["t0"], [[1, 2, 3], [4, 5, 6]])
-
-
-@pytest.mark.parametrize("compression", [zipfile.ZIP_DEFLATED, zipfile.ZIP_LZMA])
-def test_compressed_weights_are_refused(tmp_path, compression):
-    write_torch(tmp_path / "a.bin", torch_steps((0, (1,), (1,))), bytes(1 << 20), compression)
-    with pytest.raises(ValueError, match="has compressed parts"):
-        read_torch_file(str(tmp_path / "a.bin"), MOST)
-
-
-def test_a_few_numbers_make_no_large_tensor(tmp_path, little_memory):
-    write_torch(tmp_path / "a.bin", torch_steps((0, (100_000, 100_000), (0, 0))))
-    with pytest.raises(ValueError, match="reaches beyond its 1000 numbers"):
-        read_torch_file(str(tmp_path / "a.bin"), MOST)
-
-
-def test_many_tensors_of_the_same_numbers_take_no_more_memory(tmp_path, little_memory):
-    """1,000 tensors of 4 MB."""
-    tensors = torch_steps(*[(0, (1_000_000,), (1,))] * 1000)
-    write_torch(tmp_path / "a.bin", tensors, bytes(4_000_000))
-    assert len(read_torch_file(str(tmp_path / "a.bin"), 1 << 24)) == 1000
-
-
-@pytest.mark.parametrize(
-    ("steps", "reason"),
-    [
-        # It makes room for 2^31 objects.
-        (b"\x80\x02}r\xff\xff\xff\x7f.", "damaged"),
-        (b"\x80\x02cbuiltins\nprint\n.", "builtins.print, which is not a tensor"),
-        (b"\x80\x02(ibuiltins\nprint\n.", "INST, which is not allowed"),
-        (b"\x80\x02\x82\x01.", "EXT1, which is not allowed"),
-        (b"\x80\x02}" + b"(" * 100_000, ""),
-        # It sets attributes of the function that makes tensors, and of a class.
-        (b"\x80\x02ctorch._utils\n_rebuild_tensor_v2\n}X\x01\x00\x00\x00aK\x01sb.", "attribute"),
-        (b"\x80\x02ctorch\nBFloat16Storage\nN}X\x01\x00\x00\x00aK\x01s\x86b.", "attribute"),
-        (b"\x80\x02N.", "attribute"),
-        (b"\x80\x02]Q.", ""),
-        (b"\x80\x02ctorch._utils\n_rebuild_tensor_v2\n(K\x01K\x01K\x01K\x01tR.", "no numbers"),
-    ],
-)
-def test_a_pickle_runs_only_what_tensors_need(tmp_path, little_memory, steps, reason):
-    write_torch(tmp_path / "a.bin", steps)
-    with pytest.raises(ValueError, match=reason):
-        read_torch_file(str(tmp_path / "a.bin"), MOST)
 
 
 def test_a_larger_file_than_the_configuration_says_is_not_read(golden):
