@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from beambert import locks
+from beambert.config import add_settings, setting
 from beambert.errors import InputError
 from beambert.flags import FlagParser
 from beambert.folders import BLESSED
@@ -272,13 +273,20 @@ def _run_steps(folder: Path) -> None:
         else:
             done.append(journal.run(command))
 
-    from beambert.demo.report import gather, render_html, render_text
+    from beambert.demo.report import Report
 
-    summary = gather(folder, done)
-    text = render_text(summary)
-    (folder / REPORT_FILE).write_text(render_html(summary), encoding="utf-8")
+    report = Report(folder, done)
+    text = report.text()
+    (folder / REPORT_FILE).write_text(report.html(), encoding="utf-8")
     (folder / SUMMARY_FILE).write_text(text, encoding="utf-8")
     print(f"\n{text}\nreport with curves: {folder / REPORT_FILE}")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DemoJob:
+    """A demonstration. Its fields are the flags of `beambert demo`."""
+
+    output: str = setting("demo-output", metavar="DIR", help="output folder")
 
 
 def build_parser() -> FlagParser:
@@ -288,12 +296,7 @@ def build_parser() -> FlagParser:
         description="Runs all steps on the documentation of the installed packages.",
         examples=EXAMPLES,
     )
-    parser.add_argument(
-        "--output",
-        default="demo-output",
-        metavar="DIR",
-        help="output folder (default: %(default)s)",
-    )
+    add_settings(parser, DemoJob)
     return parser
 
 

@@ -1,6 +1,5 @@
 """The demo's steps: real commands with real flags, run once, continued after a failure."""
 
-import json
 import os
 import signal
 
@@ -8,7 +7,6 @@ import pytest
 
 from beambert.cli import COMMANDS
 from beambert.demo import run
-from beambert.demo.report import answer, slices
 from beambert.errors import InputError
 
 
@@ -92,20 +90,3 @@ def test_a_journal_cut_short_leaves_the_earlier_one(tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         journal.run(step)
     assert (tmp_path / run.STEPS_FILE).read_text() == before
-
-
-def test_answer_is_what_export_printed(tmp_path):
-    export = run.DemoStep("export", "beambert", ("export",), tmp_path)
-    printed = ["serving/1: a SavedModel", '"A sentence."', "   93.1%  scipy", "    6.9%  nltk x"]
-    done = [run.Done(export, 1.0, printed)]
-    assert answer(done) == [("scipy", pytest.approx(0.931)), ("nltk x", pytest.approx(0.069))]
-    assert answer([]) == []
-
-
-def test_slices_are_flattened_overall_first():
-    part = {"example_count": 3, "accuracy": 0.5}
-    evaluation = {"overall": part, "slices": {"label": {"numpy": part}}}
-    assert slices(json.loads(json.dumps(evaluation))) == [
-        ("overall", 3, 0.5),
-        ("label numpy", 3, 0.5),
-    ]
