@@ -11,7 +11,7 @@ from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 
 from beambert.pipelines.evaluation.blessing import without_model
-from beambert.pipelines.evaluation.measures import LENGTH, OFFICIAL, slice_title, written
+from beambert.pipelines.evaluation.measures import OFFICIAL, slice_title, written
 from beambert.pipelines.tasks.declarations import KINDS
 from beambert.pipelines.tasks.kind import Mistake, Outcomes, Record, excerpt
 from beambert.pipelines.tasks.metrics import METRICS
@@ -61,7 +61,6 @@ def render(metrics: dict[str, Any], outcomes: Outcomes, mistakes: Sequence[Mista
         _overall(metrics),
         _baseline(metrics),
         _by_slice(metrics),
-        _by_length(metrics),
         _confusion(metrics),
         _calibration(metrics),
         _by_type(metrics),
@@ -131,9 +130,7 @@ def _by_slice(metrics: dict[str, Any]) -> Html:
         name: [(slice_title(name, value), part) for value, part in slices.items()]
         for name, slices in metrics["slices"].items()
     }
-    # The lengths have a separate figure.
-    of_names = [parts for name, parts in titled.items() if name != LENGTH]
-    drawn = [part for part in itertools.chain(*of_names) if part[1][first] is not None]
+    drawn = [part for part in itertools.chain(*titled.values()) if part[1][first] is not None]
     figure = ""
     if drawn:
         drawn = [("overall", metrics["overall"]), *drawn][:_MAX_SLICES_IN_FIGURE]
@@ -155,17 +152,6 @@ def _slice_table(
     titles = [METRICS[other].title for other in others]
     header = ("slice", "examples", METRICS[first].title, "95 % interval", *titles)
     return table(header, rows, ("name", *["number"] * (len(header) - 1)))
-
-
-def _by_length(metrics: dict[str, Any]) -> Html | None:
-    if LENGTH not in metrics["slices"]:
-        return None
-    first, parts = metrics["metrics"][0], metrics["slices"][LENGTH]
-    told = {name: part for name, part in parts.items() if part[first] is not None}
-    if not told:
-        return None
-    figure = length_figure(told, first)
-    return section("By length", figures(figure))
 
 
 def _confusion(metrics: dict[str, Any]) -> Html | None:
@@ -245,8 +231,8 @@ def _numbers(outcomes: Outcomes) -> Html | None:
         return None
     return section(
         "Predicted numbers",
-        note("On the dashed lines, predictions equal labels."),
-        figures(number_figure(outcomes), difference_figure(outcomes)),
+        note("On the dashed line, predictions equal labels."),
+        figures(number_figure(outcomes)),
     )
 
 
@@ -292,23 +278,6 @@ def slice_figure(
     axes.set_ylim(len(parts) - 0.4, -0.6)
     axes.set_xlim(*_limits([part for _, part in parts], metric))
     axes.set_xlabel(f"{METRICS[metric].title}, 95 % interval")
-    return figure
-
-
-def length_figure(parts: Mapping[str, Mapping[str, Any]], metric: str) -> Figure:
-    """Draws a metric with its intervals over the number of words, and the numbers of examples."""
-    figure = new_figure()
-    axes, counts = figure.subplots(2, height_ratios=(3, 1), sharex=True)
-    positions = range(len(parts))
-    for position, part in zip(positions, parts.values(), strict=True):
-        axes.plot([position] * 2, part["intervals_95"][metric], color=BLUE, linewidth=2)
-    axes.plot(positions, [part[metric] for part in parts.values()], "o-", color=BLUE, linewidth=0.8)
-    axes.set_ylim(*_limits(list(parts.values()), metric))
-    axes.set_ylabel(METRICS[metric].title)
-    counts.bar(positions, [part["example_count"] for part in parts.values()], 0.6, color=BLUE)
-    counts.set_ylabel("examples")
-    counts.set_xticks(positions, list(parts))
-    counts.set_xlabel("words")
     return figure
 
 
@@ -372,16 +341,6 @@ def number_figure(outcomes: NumberOutcomes) -> Figure:
     _diagonal(axes, float(outcomes.labels.min()), float(outcomes.labels.max()))
     axes.plot(labels, predictions, "o", color=BLUE, markersize=3, alpha=0.4, markeredgewidth=0)
     axes.set(xlabel="label", ylabel="predicted")
-    return figure
-
-
-def difference_figure(outcomes: NumberOutcomes) -> Figure:
-    """Draws a histogram of the differences between predictions and labels."""
-    figure = new_figure()
-    axes = figure.subplots()
-    axes.hist(outcomes.predictions - outcomes.labels, 30, color=BLUE)
-    axes.axvline(0, color=AMBER, linestyle="--")
-    axes.set(xlabel="predicted − label", ylabel="examples")
     return figure
 
 

@@ -55,8 +55,8 @@ def test_a_report_without_mistakes_and_with_many_labels():
     assert "With 31 labels the matrix is too large to draw" in page
     assert "There are none." in page
     assert "a &lt; b" in page
-    # Slices, lengths, calibration.
-    assert page.count("<svg") == 3
+    # Slices and calibration.
+    assert page.count("<svg") == 2
 
 
 @pytest.mark.slow
@@ -67,9 +67,9 @@ def test_a_report_of_many_numbers_stays_light():
     found = NumberOutcomes(numbers, numbers + generator.normal(size=3001))
     metrics = metrics_of(found, declarations.REGRESSION, [], {"length": ["1-8", "9-16"]})
     page = report.render(metrics, found, [])
-    # Lengths, predictions, differences.
-    assert page.count("<svg") == 3
-    # 1,001 of them, and 30 bars.
+    # Slices and predictions.
+    assert page.count("<svg") == 2
+    # 1,001 of them.
     assert page.count("<use") < 1500
 
 
