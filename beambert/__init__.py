@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # the same names as in the table below, for type checkers and
     from beambert.functions import learn_vocabulary as learn_vocabulary
     from beambert.functions import predict as predict
     from beambert.functions import verify_records as verify_records
-    from beambert.pipelines.evaluation.blessing import Threshold as Threshold
+    from beambert.pipelines.evaluation.measures import Threshold as Threshold
     from beambert.pipelines.features import CreateTaskFeatures as CreateTaskFeatures
     from beambert.pipelines.prediction import Predict as Predict
     from beambert.pipelines.pretraining.graph import (
@@ -94,7 +94,7 @@ _MODULES = {
     "Searcher": "beambert.trainer.retrieval.searching",
     "SentencesRow": "beambert.pipelines.pretraining.text_parts",
     "SplitSentences": "beambert.pipelines.pretraining.text_parts",
-    "Threshold": "beambert.pipelines.evaluation.blessing",
+    "Threshold": "beambert.pipelines.evaluation.measures",
     "Tokenize": "beambert.pipelines.pretraining.text_parts",
     "TokenizedRow": "beambert.pipelines.pretraining.text_parts",
     "TrainingFolders": "beambert.trainer.loop.config",

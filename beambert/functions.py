@@ -100,9 +100,9 @@ def evaluate(job: "EvaluationJob", options: "PipelineOptions | None" = None) -> 
       InputError: the data, the model, a threshold or a folder cannot be used.
     """
     with loading():
-        from beambert.pipelines.evaluation import blessing
+        from beambert.pipelines.evaluation import measures
         from beambert.pipelines.evaluation.measures import metric_names
-    blessing.check_thresholds(job.thresholds, metric_names(job.task))
+    measures.check_thresholds(job.thresholds, metric_names(job.task))
     return _run("evaluation.run", "evaluate", job, options)
 
 

@@ -27,9 +27,9 @@ from beambert.config import add_settings, read_settings, setting
 from beambert.errors import InputError
 from beambert.folders import BLESSED, NOT_BLESSED, REPORT_FILE
 from beambert.pipelines import running
-from beambert.pipelines.evaluation import blessing
-from beambert.pipelines.evaluation.blessing import Threshold
+from beambert.pipelines.evaluation import measures
 from beambert.pipelines.evaluation.measures import (
+    Threshold,
     metric_names,
     slice_title,
     written,
@@ -123,7 +123,7 @@ def parse(argv: Sequence[str]) -> tuple[EvaluationJob, list[str]]:
 def _job_of(arguments: argparse.Namespace) -> EvaluationJob:
     task = task_of(arguments)
     thresholds = _thresholds(task, arguments.metric, arguments.threshold)
-    blessing.check_thresholds(thresholds, metric_names(task))
+    measures.check_thresholds(thresholds, metric_names(task))
     return read_settings(EvaluationJob, arguments, task=task, thresholds=thresholds)
 
 

@@ -8,8 +8,7 @@ from beambert.config import check_settings, setting
 from beambert.errors import InputError
 from beambert.flags import TRUST_MODEL
 from beambert.pipelines.corpus.encodings import encoding_setting
-from beambert.pipelines.evaluation.blessing import Threshold
-from beambert.pipelines.evaluation.measures import MOST_VALUES, MOST_VALUES_IF_NAMED
+from beambert.pipelines.evaluation.measures import MOST_VALUES, MOST_VALUES_IF_NAMED, Threshold
 from beambert.pipelines.tasks.flags import split_names
 from beambert.pipelines.tasks.reading import split_path
 from beambert.pipelines.tasks.task import (

@@ -10,8 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 
-from beambert.pipelines.evaluation.blessing import without_model
-from beambert.pipelines.evaluation.measures import OFFICIAL, slice_title, written
+from beambert.pipelines.evaluation.measures import OFFICIAL, slice_title, without_model, written
 from beambert.pipelines.tasks.declarations import KINDS
 from beambert.pipelines.tasks.kind import Mistake, Outcomes, Record, excerpt
 from beambert.pipelines.tasks.metrics import METRICS

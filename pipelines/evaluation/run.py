@@ -14,16 +14,17 @@ from beambert.errors import InputError
 from beambert.folders import BLESSED, METRICS_FILE, MISTAKES_FILE, NOT_BLESSED, REPORT_FILE
 from beambert.model_files import NOT_TO_USE, model_sha256, weights_sha256
 from beambert.pipelines import running
-from beambert.pipelines.evaluation import blessing, predictions
-from beambert.pipelines.evaluation.blessing import Requirement, of_baseline
+from beambert.pipelines.evaluation import measures, predictions
 from beambert.pipelines.evaluation.measures import (
     OFFICIAL,
     Measures,
+    Requirement,
     by_slice,
     change_interval,
     constant_answers,
     details,
     measures_of,
+    of_baseline,
 )
 from beambert.pipelines.running import plain_errors
 from beambert.pipelines.task_jobs import EvaluationJob
@@ -410,7 +411,7 @@ def _evaluate(
         records = _predict(subject, predictor, rows, place, task)
         outcomes = task.OUTCOMES.of_records(records)
         constants = constant_answers(outcomes, subject.measures, labels, subject.others)
-        requirements = blessing.of_thresholds(job.thresholds, constants)
+        requirements = measures.of_thresholds(job.thresholds, constants)
         if subject.baseline:
             first = subject.measures.names[0]
             requirements.append(subject.baseline.requirement(first, job.min_change or 0.0))
@@ -494,7 +495,7 @@ def _predict(
 
 def _analyse(
     subject: _Subject,
-    requirements: Sequence[blessing.Requirement],
+    requirements: Sequence[measures.Requirement],
     orders: Mapping[str, Sequence[str]],
     place: _Place,
 ) -> tuple[dict[tuple[str, str] | None, dict[str, Any]], list[dict[str, Any]]]:

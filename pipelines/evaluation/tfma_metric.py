@@ -11,8 +11,7 @@ import tensorflow_model_analysis as tfma
 from tensorflow_model_analysis.metrics import metric_types
 from tensorflow_model_analysis.proto import config_pb2
 
-from beambert.pipelines.evaluation.blessing import Requirement
-from beambert.pipelines.evaluation.measures import Measures, intervals
+from beambert.pipelines.evaluation.measures import Measures, Requirement, intervals
 from beambert.pipelines.tasks.declarations import KINDS
 from beambert.pipelines.tasks.kind import Record
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from beambert.errors import InputError
-from beambert.pipelines.tasks.class_folders import FOLDER, contents_of
+from beambert.pipelines.tasks.classification import FOLDER, contents_of
 from beambert.pipelines.tasks.tables import BadRow
 from beambert.pipelines.tasks.task import DEV, TEST, TRAIN, ExampleFile, Task
 

@@ -20,7 +20,7 @@ from beambert.pipelines.tasks.kind import (
     column,
     text_of,
 )
-from beambert.pipelines.tasks.ranking import random_order_scores, relevance_scores, text_id
+from beambert.pipelines.tasks.metrics import random_order_scores, relevance_scores, text_id
 from beambert.pipelines.tasks.saved_models import Model
 from beambert.pipelines.tasks.table_task import (
     TableTask,

@@ -22,8 +22,13 @@ from beambert.pipelines.tasks.kind import (
     column,
     excerpt,
 )
-from beambert.pipelines.tasks.metrics import pair_scores
-from beambert.pipelines.tasks.ranking import best_by_vectors, commonest, retrieval_scores, text_id
+from beambert.pipelines.tasks.metrics import (
+    best_by_vectors,
+    commonest,
+    pair_scores,
+    retrieval_scores,
+    text_id,
+)
 from beambert.pipelines.tasks.regression import NumberKind, NumberOutcomes
 from beambert.pipelines.tasks.saved_models import Model, check_signature
 from beambert.pipelines.tasks.table_task import TableTask, TextExample, tokens_of

@@ -14,13 +14,13 @@ from beambert.pipelines.tasks import multi_label
 from beambert.pipelines.tasks.classification import loss_weights
 from beambert.pipelines.tasks.feature_folder import TaskFeatureFiles
 from beambert.pipelines.tasks.late_interaction import best_by_interaction
-from beambert.pipelines.tasks.metrics import scores
-from beambert.pipelines.tasks.ranking import (
+from beambert.pipelines.tasks.metrics import (
     best_by_vectors,
     commonest,
     random_order_scores,
     relevance_scores,
     retrieval_scores,
+    scores,
     text_id,
 )
 from beambert.pipelines.tasks.reading import read_splits

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from beambert.errors import InputError
-from beambert.pipelines.tasks.ranking import (
+from beambert.pipelines.tasks.metrics import (
     average_precision,
     ndcg,
     recall,

@@ -11,7 +11,7 @@ import numpy as np
 
 from beambert import folders
 from beambert.errors import InputError
-from beambert.pipelines.tasks.ranking import text_id
+from beambert.pipelines.tasks.metrics import text_id
 from beambert.pipelines.tasks.reading import has_split, read_file, sha256_of, split_path
 from beambert.pipelines.tasks.task import TRAIN, Task
 from beambert.pipelines.tasks.vectors import VectorExample

@@ -11,8 +11,8 @@ import scipy.stats
 from tensorflow_model_analysis.proto import validation_result_pb2
 
 from beambert.errors import InputError
-from beambert.pipelines.evaluation import blessing, measures
-from beambert.pipelines.evaluation.blessing import Requirement, Threshold
+from beambert.pipelines.evaluation import measures
+from beambert.pipelines.evaluation.measures import Requirement, Threshold
 from beambert.pipelines.evaluation.tfma_metric import _ScoreRecords
 from beambert.pipelines.tasks import declarations
 from beambert.pipelines.tasks.classification import ClassOutcomes
@@ -213,13 +213,13 @@ def test_bounds_are_below_what_is_good():
 
 def test_a_baseline_and_a_change_reach_their_sum():
     """0.1 + 0.2 is more than 0.3 in binary; and an error must shrink."""
-    requirement = blessing.of_baseline("f1", 0.1, 0.2)
+    requirement = measures.of_baseline("f1", 0.1, 0.2)
     assert 0.3 >= side(requirement)[1] > 0.3 - 1e-9
     assert requirement.meaning == ", the baseline's 0.1000 plus 0.2"
-    requirement = blessing.of_baseline("mean_squared_error", 1.5, 0.25)
+    requirement = measures.of_baseline("mean_squared_error", 1.5, 0.25)
     assert (requirement.threshold, requirement.relation) == (1.25, "at most")
-    assert blessing.of_baseline("f1", 0.5, 0).meaning == ", the baseline's 0.5000"
-    assert blessing.of_baseline("f1", 0.5, -0.1).meaning == ", the baseline's 0.5000 less 0.1"
+    assert measures.of_baseline("f1", 0.5, 0).meaning == ", the baseline's 0.5000"
+    assert measures.of_baseline("f1", 0.5, -0.1).meaning == ", the baseline's 0.5000 less 0.1"
 
 
 def test_a_failure_is_of_its_own_bound():
@@ -247,7 +247,7 @@ def test_a_failure_is_of_its_own_bound():
 def test_thresholds_out_of_reach_are_refused(metric, value, message):
     """Before anything is computed."""
     with pytest.raises(InputError, match=re.escape(message)):
-        blessing.check_thresholds([Threshold(metric, value)], ["pearson", "mean_squared_error"])
+        measures.check_thresholds([Threshold(metric, value)], ["pearson", "mean_squared_error"])
 
 
 def test_thresholds_within_reach_pass():
@@ -255,7 +255,7 @@ def test_thresholds_within_reach_pass():
     names = ["pearson", "mean_squared_error"]
     thresholds = [Threshold("pearson", -0.5), Threshold("mean_squared_error", 100.0)]
     thresholds += [Threshold("pearson", end) for end in (-1, 1)]
-    blessing.check_thresholds(thresholds, names)
+    measures.check_thresholds(thresholds, names)
     constants = {"pearson": {"answer": 2.5, "score": 0.0}}
-    (requirement,) = blessing.of_thresholds([Threshold("pearson")], constants)
+    (requirement,) = measures.of_thresholds([Threshold("pearson")], constants)
     assert requirement == Requirement("pearson", 0.0, True, ", which always answering 2.5 gives")

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from beambert.errors import InputError
 from beambert.pipelines.tasks import metrics
 from beambert.pipelines.tasks.classification import loss_weights
-from beambert.pipelines.tasks.metrics import pair_scores
-from beambert.pipelines.tasks.ranking import (
+from beambert.pipelines.tasks.metrics import (
     best_by_vectors,
+    pair_scores,
     random_order_scores,
     relevance_scores,
     retrieval_scores,
