@@ -43,9 +43,9 @@ def measure_serial(count: int, vocab_file: str, folder: pathlib.Path) -> dict[st
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"The river began.\n")
     job = PretrainingDataJob(
-        vocab_file,
-        str(folder / "records"),
-        (f"{folder}/text/*/*",),
+        vocab_file=vocab_file,
+        output=str(folder / "records"),
+        input=(f"{folder}/text/*/*",),
         format="lines",
         encoding="utf-8",
         num_shards=count,

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
+from beambert.config import add_settings, read_settings
 from beambert.errors import InputError
-from beambert.flags import FlagParser, parse_bool, read_job
-from beambert.pipelines.corpus.sources import add_input_flags
+from beambert.flags import FlagParser
 from beambert.pipelines.running import BEAM_HELP, beam_options
-from beambert.pipelines.vocabulary_learning.job import KINDS, WORDPIECE, VocabularyJob
+from beambert.pipelines.vocabulary_learning.job import VocabularyJob
 from beambert.process import loading
 
 EXAMPLES = """examples:
@@ -40,61 +40,7 @@ def build_parser() -> FlagParser:
         description="Learns a WordPiece vocabulary, or a tokenizer of another kind, from a corpus.",
         examples=EXAMPLES + "\n" + BEAM_HELP,
     )
-    add_input_flags(parser, is_required=False)
-    add = parser.add_argument
-    add(
-        "--source",
-        action="append",
-        default=[],
-        metavar="NAME=GLOB[,GLOB]",
-        help="instead of --input: a source of the text and its files, as `beambert data` takes "
-        "them; give the flag once for each source. All text counts as often as it occurs",
-    )
-    add(
-        "--output",
-        required=True,
-        metavar="FILE",
-        help="file to write: a vocabulary with one token a line; for other kinds a tokenizer.json",
-    )
-    add(
-        "--kind",
-        choices=KINDS,
-        default=WORDPIECE,
-        help="wordpiece: BERT's word pieces; bpe: byte-level BPE, as RoBERTa and ModernBERT have "
-        "it; unigram: as ALBERT and XLM-R have it (default: %(default)s)",
-    )
-    default = VocabularyJob.vocab_size
-    add("--vocab_size", type=int, default=default, help="number of tokens (default: %(default)s)")
-    add(
-        "--character_coverage",
-        type=float,
-        metavar="SHARE",
-        help="share of all characters in the text that tokens spell, such as 0.9995 for Chinese "
-        "and Japanese and 1 for alphabets; rarer ones become [UNK] (default: all that are as "
-        "frequent as the last word, and at least a thirtieth of the tokens; for unigram: all)",
-    )
-    add(
-        "--extend",
-        metavar="PATH",
-        help="vocab.txt, or folder of a model that has one, to add pieces to: its tokens keep "
-        "their ids, so that `beambert pretrain --init` can go on from that model",
-    )
-    add(
-        "--add",
-        type=int,
-        metavar="N",
-        help="with --extend: number of new pieces, those that save most tokens of the text",
-    )
-    add(
-        "--add_pieces",
-        metavar="FILE",
-        help="with --extend: list of the new pieces, one a line, instead of --add",
-    )
-    add(
-        "--do_lower_case",
-        type=parse_bool,
-        help="False keeps case and accents (default: True for word pieces, else False)",
-    )
+    add_settings(parser, VocabularyJob)
     return parser
 
 
@@ -106,7 +52,7 @@ def main(argv: Sequence[str]) -> None:
     """
     parser = build_parser()
     flags, beam_flags = parser.parse_known_args(argv)
-    job = read_job(VocabularyJob, flags)
+    job = read_settings(VocabularyJob, flags)
     if not job.patterns:
         raise InputError("--input: missing; name the files to read, or give --source")
     with loading():  # The learner loads TensorFlow.

@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 
-from beambert.flags import FlagParser, read_job
+from beambert.config import add_settings, read_settings
+from beambert.flags import FlagParser
 from beambert.pipelines.running import BEAM_HELP, beam_options
-from beambert.pipelines.verification.job import JSON_FILE, OUTPUT_ENDING, PAGE_FILE, VerificationJob
+from beambert.pipelines.verification.job import OUTPUT_ENDING, VerificationJob
 from beambert.process import loading
 
 STATUS_OF_FAULTS = 1
@@ -28,23 +29,7 @@ def build_parser() -> FlagParser:
         "faults that make them unusable, and warnings of common mistakes.",
         examples=EXAMPLES + "\n" + BEAM_HELP,
     )
-    parser.add_argument(
-        "inputs", nargs="+", metavar="DIR", help="records folder, or a pattern of record files"
-    )
-    parser.add_argument(
-        "--vocab_file", help="vocabulary of the records (default: vocab.txt next to them)"
-    )
-    parser.add_argument(
-        "--tokenizer",
-        metavar="PATH",
-        help="tokenizer.json of the records, or its folder (default: the one next to them)",
-    )
-    parser.add_argument(
-        "--output",
-        metavar="DIR2",
-        help=f"folder for {JSON_FILE} and {PAGE_FILE} (default: DIR{OUTPUT_ENDING}; for a "
-        f"file FILE{OUTPUT_ENDING} in the working folder)",
-    )
+    add_settings(parser, VerificationJob)
     return parser
 
 
@@ -57,7 +42,7 @@ def main(argv: Sequence[str]) -> None:
     """
     parser = build_parser()
     flags, beam_flags = parser.parse_known_args(argv)
-    job = read_job(VerificationJob, flags)
+    job = read_settings(VerificationJob, flags)
     with loading():
         options = beam_options(beam_flags, parser.flags)
         from beambert.pipelines.verification.run import verify_records

@@ -62,7 +62,7 @@ def test_the_page_names_all_that_is_there():
 def test_a_name_is_loaded_when_it_is_asked_for():
     code = """
 import sys, beambert
-job = beambert.PretrainingDataJob("vocab.txt", "records")
+job = beambert.PretrainingDataJob(vocab_file="vocab.txt", output="records")
 beambert.find_task("sst-2"), beambert.predict
 try:
     beambert.LoopConfig(0)
@@ -149,15 +149,19 @@ def jobs():
     loop, folders = beambert.LoopConfig(train_batch_size=8), beambert.TrainingFolders
     yield (
         beambert.learn_vocabulary,
-        beambert.VocabularyJob("vocab.txt", "[0-9]*.txt", vocab_size=150),
+        beambert.VocabularyJob(output="vocab.txt", input="[0-9]*.txt", vocab_size=150),
     )
     yield (
         beambert.create_pretraining_data,
         beambert.PretrainingDataJob(
-            "vocab.txt", "records", "[0-9]*.txt", max_seq_length=(32,), num_shards=1
+            vocab_file="vocab.txt",
+            output="records",
+            input="[0-9]*.txt",
+            max_seq_length=(32,),
+            num_shards=1,
         ),
     )
-    yield beambert.verify_records, beambert.VerificationJob("records")
+    yield beambert.verify_records, beambert.VerificationJob(inputs="records")
     yield (
         beambert.pretrain,
         beambert.PretrainingJob(

@@ -1,61 +1,18 @@
 """Which files a command reads: the flags --input, --source and those of their formats."""
 
+import dataclasses
 import functools
 import re
 from collections.abc import Mapping, Sequence
 
+from beambert.config import setting
 from beambert.console import Describe, describe_bytes
 from beambert.errors import InputError
-from beambert.flags import FlagGroup
+from beambert.pipelines.corpus.encodings import DEFAULT_ENCODING
+from beambert.pipelines.corpus.formats import AUTO, CHOICES
 
 # The names of sources become names of folders.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
-
-
-def add_input_flags(parser: FlagGroup, *, is_required: bool = True) -> None:
-    """Adds the flags for the input files and their format.
-
-    Args:
-      parser: parser of a command.
-      is_required: whether there is no other flag for the files than --input.
-    """
-    # Only the commands that read a corpus have to load its formats.
-    from beambert.pipelines.corpus.encodings import DEFAULT_ENCODING
-    from beambert.pipelines.corpus.formats import AUTO, CHOICES
-
-    parser.add_argument(
-        "--input",
-        nargs="+",
-        action="extend",
-        default=[],
-        required=is_required,
-        metavar="GLOB",
-        help="files to read, which may be compressed (.gz, .bz2, .zst)",
-    )
-    parser.add_argument(
-        "--format",
-        default=AUTO,
-        choices=[AUTO, *CHOICES],
-        help="format of the files (default: auto)",
-    )
-    parser.add_argument(
-        "--text_column",
-        default="text",
-        help="column of JSON Lines, Parquet, CSV and TSV that holds the documents (default: text)",
-    )
-    parser.add_argument(
-        "--encoding",
-        default=DEFAULT_ENCODING,
-        metavar="NAME[,NAME]",
-        help="encodings of the text files; each file is read in the first one that fits the whole "
-        "file, as in utf-8,windows-1252 (default: utf-8; a byte order mark decides for its file)",
-    )
-    parser.add_argument(
-        "--max_reject_fraction",
-        type=float,
-        default=0.0,
-        help="share of the documents that may be unreadable before the job fails (default: 0)",
-    )
 
 
 def parse_sources(given: Sequence[str]) -> dict[str, tuple[str, ...]]:
@@ -83,16 +40,37 @@ def parse_sources(given: Sequence[str]) -> dict[str, tuple[str, ...]]:
     return found
 
 
-class JobInput:
-    """The files of a job that reads --input or --source; a base for the job's dataclass.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class InputSettings:
+    """The files of a job that reads --input or --source; a base for the job's dataclass."""
 
-    Attributes:
-      input: patterns of the files to read.
-      source: sources of the files to read, each a string "NAME=PATTERN,PATTERN".
-    """
-
-    input: tuple[str, ...]
-    source: tuple[str, ...]
+    input: tuple[str, ...] = setting(
+        (), metavar="GLOB", help="files to read, which may be compressed (.gz, .bz2, .zst)"
+    )
+    source: tuple[str, ...] = setting(
+        (),
+        metavar="NAME=GLOB[,GLOB]",
+        help="in place of --input: a source of the text and its files; give the flag once for each "
+        "source. `beambert data` makes each pair of one source and holds out records of each in "
+        "DIR/eval/NAME; for `beambert vocab` all text counts as often as it occurs",
+    )
+    format: str = setting(AUTO, choices=[AUTO, *CHOICES], help="format of the files")
+    text_column: str = setting(
+        "text", help="column of JSON Lines, Parquet, CSV and TSV that holds the documents"
+    )
+    encoding: str = setting(
+        DEFAULT_ENCODING,
+        metavar="NAME[,NAME]",
+        help="encodings of the text files; each file is read in the first one that fits the whole "
+        "file, as in utf-8,windows-1252 (default: utf-8; a byte order mark decides for its file)",
+    )
+    max_reject_fraction: float = setting(
+        0.0,
+        minimum=0,
+        below=1,
+        metavar="SHARE",
+        help="share of the documents that may be unreadable before the job fails",
+    )
 
     @functools.cached_property
     def sources(self) -> dict[str, tuple[str, ...]]:

@@ -37,7 +37,9 @@ class CreatePretrainingData(beam.PTransform):
       >>> import apache_beam as beam
       >>> from beambert.pipelines.transforms import CreatePretrainingData, PretrainingDataJob
       >>> texts = ["The river begins in the north. It ends in the city.", "A house. A song."]
-      >>> job = PretrainingDataJob("vocab.txt", "records", max_seq_length=(32,), num_shards=1)
+      >>> job = PretrainingDataJob(
+      ...     vocab_file="vocab.txt", output="records", max_seq_length=(32,), num_shards=1
+      ... )
       >>> with beam.Pipeline(runner="FnApiRunner") as pipeline:
       ...     folders = (
       ...         pipeline

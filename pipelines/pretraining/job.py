@@ -4,10 +4,9 @@ import dataclasses
 import math
 from collections.abc import Collection
 
+from beambert.config import check_settings, setting
 from beambert.errors import InputError
-from beambert.flags import check_minimum, check_shares, settle_fields
-from beambert.pipelines.corpus.documents import check_language
-from beambert.pipelines.corpus.sources import JobInput
+from beambert.pipelines.corpus.sources import InputSettings
 from beambert.pipelines.pretraining.instances import (
     CORPUS,
     MASKS,
@@ -19,10 +18,10 @@ from beambert.pipelines.pretraining.instances import (
     InstanceParameters,
 )
 from beambert.pipelines.pretraining.mixture import Mixture, parse_weights
-from beambert.pipelines.records.contract import LONGEST_SEQUENCE, MASK_PARAMETERS, NONE
-from beambert.pipelines.text.languages import MIN_PROBABILITY, check_languages
-from beambert.pipelines.text.scrubbing import DEFAULT_REGIONS, check_scrubbing
-from beambert.pipelines.text.sentences import check_segmenter
+from beambert.pipelines.records.contract import EVAL_FOLDER, LONGEST_SEQUENCE, MASK_PARAMETERS, NONE
+from beambert.pipelines.text.preparation import TextSettings
+from beambert.pipelines.text.sentences import NO_SEGMENTER, SEGMENTERS, check_segmenter
+from beambert.pipelines.tokenizers.folders import TokenizerSettings
 
 # Least number of tokens in an instance: two in A, two in B, and the special ones.
 SHORTEST_SEQUENCE = 8
@@ -33,114 +32,146 @@ MOST_SHARDS = 1_000_000
 _DEFAULTS = InstanceParameters()
 
 
-@dataclasses.dataclass(frozen=True)
-class PretrainingDataJob(JobInput):
-    """Records to make. The fields have the names and values of the flags of `beambert data`.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PretrainingDataJob(TokenizerSettings, TextSettings, InputSettings):
+    """Records to make, the settings of `beambert data`.
 
-    Attributes:
-      vocab_file: WordPiece vocabulary, one token a line; None with `tokenizer`.
-      output: path of the records folder to make.
-      input: patterns of the files to read; none if a pipeline provides the documents, or if
-        `source` has them.
-      source: sources of the files to read, each a text "NAME=PATTERN,PATTERN".
-      weights: share of the records' tokens of each source, "NAME=0.3,NAME=0.7"; "" for none.
-      temperature, max_epochs_per_source: see `mixture.Mixture`; None for none.
-      format, text_column: see `reading.ReadOptions`.
-      encoding: encodings of text files, see `corpus.encodings.parse_encodings`.
-      max_reject_fraction: share of the documents that may be unreadable.
-      since: patterns of records folders whose files are left out.
-      leave_out: path of a text file with the paths of input files to leave out; "" for none.
-      do_lower_case: True for an uncased vocabulary (default), False for a cased one; None with
-        `tokenizer`, which has its own rules.
-      language, sentences, duplicates, segmenter: see `preparation.TextOptions`.
-      language_column: column that names the language of each document; "" for none.
-      min_document_characters: least number of characters; shorter documents are dropped.
-      quality_filter: "none" or "gopher".
-      keep_languages, min_language_probability: see `filters.FilterSettings`.
-      blocklist: path of a text file with phrases, see `filters.read_blocklist`; "" for none.
-      decontaminate: patterns of evaluation files, see `evaluation_texts`.
-      scrub, phone_regions, scrub_model: see `scrubbing.scrub`.
-      max_seq_length: number of tokens in an instance; several lengths make a folder each.
-      max_predictions_per_seq: one number for each length; None for the share `masked_lm_prob` of
-        the length, rounded up.
-      masked_lm_prob, short_seq_prob, dupe_factor, random_seed:
-        see `instances.InstanceParameters`.
-      random_next: "corpus" or "source"; None for "source" with `source`, and "corpus" without.
-      masks: "static", "whole_word", "span", or "none" to leave the masks to the trainer.
-      do_whole_word_mask: the original script's flag for `masks="whole_word"`.
-      pairs: "next", "reference", "none", "sop" or "copy".
-      num_shards: number of files to write; None for the default, see `plan.default_num_shards`.
-      eval_fraction, compression: see `layout.Layout`.
-      tokenizer: tokenizer.json of another kind of tokenizer, or its folder; None for word pieces.
-      shuffle: "auto", "runner" or "files", see `shuffle.choose`; the records are the same.
+    `input` and `source` are empty if a pipeline provides the documents.
 
     Raises:
       InputError: a value is out of range.
     """
 
-    vocab_file: str | None
-    output: str
-    input: tuple[str, ...] = ()
-    source: tuple[str, ...] = ()
-    weights: str = ""
-    temperature: float | None = None
-    max_epochs_per_source: float | None = None
-    format: str = "auto"
-    text_column: str = "text"
-    encoding: str = "utf-8"
-    max_reject_fraction: float = 0.0
-    since: tuple[str, ...] = ()
-    leave_out: str = ""
-    do_lower_case: bool | None = None
-    language: str = "en"
-    language_column: str = ""
-    sentences: str = "sentencex"
-    min_document_characters: int = 0
-    quality_filter: str = "none"
-    keep_languages: tuple[str, ...] = ()
-    min_language_probability: float = MIN_PROBABILITY
-    blocklist: str = ""
-    decontaminate: tuple[str, ...] = ()
-    scrub: tuple[str, ...] = ()
-    phone_regions: tuple[str, ...] = DEFAULT_REGIONS
-    scrub_model: str = ""
-    duplicates: str = "keep"
-    max_seq_length: tuple[int, ...] = (_DEFAULTS.max_seq_length,)
-    max_predictions_per_seq: tuple[int, ...] | None = None
-    masked_lm_prob: float = _DEFAULTS.masked_lm_prob
-    short_seq_prob: float = _DEFAULTS.short_seq_prob
-    dupe_factor: int = _DEFAULTS.dupe_factor
-    do_whole_word_mask: bool = False
-    masks: str = _DEFAULTS.masks
-    segmenter: str = "none"
-    pairs: str = NEXT
-    random_next: str | None = None
-    random_seed: int = _DEFAULTS.random_seed
-    num_shards: int | None = None
-    eval_fraction: float = 0.0
-    compression: str = "none"
-    shuffle: str = "auto"
-    tokenizer: str | None = None
+    max_seq_length: tuple[int, ...] = setting(
+        (_DEFAULTS.max_seq_length,),
+        group="instances",
+        minimum=SHORTEST_SEQUENCE,
+        maximum=LONGEST_SEQUENCE,
+        metavar="N[,N]",
+        help="number of tokens in an instance; several numbers make one folder each, DIR/N",
+    )
+    masks: str = setting(
+        _DEFAULTS.masks,
+        choices=MASKS,
+        help="static: masked tokens in the records, other ones in each pass; whole_word: the same "
+        "with all pieces of a word or none; span: spans of whole words, 3.8 words long in the "
+        "mean, as SpanBERT has them; none: records of the text alone, for which `beambert "
+        "pretrain` draws the masks",
+    )
+    segmenter: str = setting(
+        NO_SEGMENTER,
+        choices=SEGMENTERS,
+        help="how --masks=whole_word and span find words in scripts without spaces, which the "
+        "tokens do not show; icu: Chinese, Japanese, Thai, Lao, Khmer, Burmese; sudachi: Japanese, "
+        "better (default: none; needs beambert[segmenters])",
+    )
+    max_predictions_per_seq: tuple[int, ...] | None = setting(
+        None,
+        minimum=1,
+        metavar="N[,N]",
+        help="greatest number of masked tokens in an instance, one for each length (default: "
+        "max_seq_length * masked_lm_prob, rounded up)",
+    )
+    masked_lm_prob: float = setting(
+        _DEFAULTS.masked_lm_prob, minimum=0, below=1, help="share of the tokens to mask"
+    )
+    short_seq_prob: float = setting(
+        _DEFAULTS.short_seq_prob,
+        minimum=0,
+        below=1,
+        help="share of the documents whose instances are made shorter than max_seq_length; none "
+        "with --pairs=none",
+    )
+    dupe_factor: int = setting(
+        _DEFAULTS.dupe_factor,
+        minimum=1,
+        maximum=MOST_PASSES,
+        help="number of passes over the corpus, each with other pairs and masks",
+    )
+    do_whole_word_mask: bool = setting(
+        False, help="the original script's flag for --masks=whole_word"
+    )
+    pairs: str = setting(
+        NEXT,
+        choices=PAIRS,
+        help="rules for pairs and masks; next: half of the pairs are next sentences, and [UNK] and "
+        "other special tokens are neither predicted nor put in place of a masked token; reference: "
+        "the rules of the original script, including its flaws; none: no pairs and no label, but "
+        "full sentences of one or more documents, as RoBERTa has them; sop: half of the pairs are "
+        "in order and half swapped, as ALBERT has them; copy: a string and a noisy copy of it, or "
+        "of another one",
+    )
+    random_next: str | None = setting(
+        None,
+        choices=[CORPUS, SOURCE],
+        help="where the B of a random next pair comes from; corpus: any other document; source: "
+        "another document of the same --source or pattern of --input, so that the topic alone does "
+        "not tell (default: source with --source, else corpus)",
+    )
+    random_seed: int = setting(_DEFAULTS.random_seed, minimum=0, help="seed of all random choices")
+    weights: str = setting(
+        "",
+        group="files",
+        metavar="NAME=SHARE[,NAME=SHARE]",
+        help="share of the records' tokens that each --source has; they add up to 1. A source is "
+        "gone over more often, or less, than --dupe_factor says, and the records have as many "
+        "tokens as without this flag",
+    )
+    temperature: float | None = setting(
+        None,
+        minimum=0,
+        maximum=1,
+        metavar="EXPONENT",
+        help="in place of --weights: shares proportional to the tokens of each --source to the "
+        "power of this number; 1: as they are; 0.7: multilingual BERT; 0.3: XLM-R; 0: equal shares",
+    )
+    max_epochs_per_source: float | None = setting(
+        None,
+        metavar="N",
+        help="greatest number of passes over a --source, at least --dupe_factor; what it then "
+        "lacks of its share the other sources have",
+    )
+    since: tuple[str, ...] = setting(
+        (), metavar="GLOB", help="records folders of earlier runs, whose input files are left out"
+    )
+    leave_out: str = setting(
+        "",
+        metavar="FILE",
+        help="text file with the paths of input files to leave out, one a line",
+    )
+    output: str = setting(group="output", metavar="DIR", help="records folder to write")
+    num_shards: int | None = setting(
+        None,
+        minimum=1,
+        maximum=MOST_SHARDS,
+        help="number of files to write (default: one per 8 MB of text; beyond 34 GB shards grow to "
+        "64 MB)",
+    )
+    eval_fraction: float = setting(
+        0.0,
+        minimum=0,
+        below=1,
+        help=f"share of the text to hold out in DIR/{EVAL_FOLDER}; of a long document a part is "
+        "held out",
+    )
+    compression: str = setting(
+        "none",
+        choices=["none", "gzip"],
+        help="compression of the files; gzip: a third of the size, but slower to write and read",
+    )
+    shuffle: str = setting(
+        "auto",
+        choices=["auto", "runner", "files"],
+        help="how tokenized documents reach their shard, with the same records either way; runner: "
+        "through the runner's shuffle; files: through temporary files in --output, for runners "
+        "that keep what they shuffle in memory; auto: runner on Dataflow, Flink and Spark, files "
+        "elsewhere",
+    )
 
     def __post_init__(self) -> None:
         """Checks the values."""
-        settle_fields(self)
-        check_minimum(self, 0, "random_seed", "min_document_characters")
-        check_language(self.language)
-        check_shares(self, "min_language_probability")
-        check_languages(self.keep_languages)
-        if not self.keep_languages and self.min_language_probability != MIN_PROBABILITY:
-            raise InputError(
-                f"--min_language_probability={self.min_language_probability}: has no effect "
-                "without --keep_languages; leave it out or add that"
-            )
-        check_scrubbing(self.scrub, self.phone_regions, self.scrub_model)
-        for length in self.max_seq_length:
-            if not SHORTEST_SEQUENCE <= length <= LONGEST_SEQUENCE:
-                raise InputError(
-                    f"--max_seq_length={length}: must be from {SHORTEST_SEQUENCE} to "
-                    f"{LONGEST_SEQUENCE}"
-                )
+        check_settings(self)
+        self.check_text()
         if len(set(self.max_seq_length)) < len(self.max_seq_length):
             raise InputError("--max_seq_length: names a length twice; name each once")
         predictions = self.max_predictions_per_seq
@@ -149,23 +180,12 @@ class PretrainingDataJob(JobInput):
                 f"--max_predictions_per_seq: has {len(predictions)} numbers but --max_seq_length "
                 f"has {len(self.max_seq_length)}; give one for each length, or leave the flag out"
             )
-        for number in predictions or ():
-            if number < 1:
-                raise InputError(f"--max_predictions_per_seq={number}: must be at least 1")
         for length, number in zip(self.max_seq_length, predictions or (), strict=False):
             if number > length:
                 raise InputError(
                     f"--max_predictions_per_seq={number}: must be at most --max_seq_length, which "
                     f"is {length}"
                 )
-        check_minimum(self, 1, "dupe_factor", "num_shards")
-        if self.num_shards and self.num_shards > MOST_SHARDS:
-            raise InputError(f"--num_shards={self.num_shards}: must be at most {MOST_SHARDS:,}")
-        if self.dupe_factor > MOST_PASSES:
-            raise InputError(f"--dupe_factor={self.dupe_factor}: must be at most {MOST_PASSES:,}")
-        check_shares(
-            self, "masked_lm_prob", "short_seq_prob", "eval_fraction", "max_reject_fraction"
-        )
         self._check_masks()
         check_segmenter(self.segmenter, self.language, self.language_column, self.hides_words)
         self._check_pairs()
@@ -181,17 +201,11 @@ class PretrainingDataJob(JobInput):
                     f"--{name}={getattr(self, name)}: needs --source; leave it out, or name the "
                     "sources"
                 )
-        if self.temperature is not None:
-            if self.weights:
-                raise InputError(
-                    f"--temperature={self.temperature}: cannot be given with --weights, which "
-                    "has the shares; leave one of them out"
-                )
-            if not 0 <= self.temperature <= 1:
-                raise InputError(
-                    f"--temperature={self.temperature}: must be from 0 to 1, as it is the exponent "
-                    "of the sizes; in place of an exponent 1/T give 1/T"
-                )
+        if self.temperature is not None and self.weights:
+            raise InputError(
+                f"--temperature={self.temperature}: cannot be given with --weights, which "
+                "has the shares; leave one of them out"
+            )
         most = self.max_epochs_per_source
         if most is None:
             return
@@ -229,8 +243,6 @@ class PretrainingDataJob(JobInput):
         return self.do_whole_word_mask or self.masks in (WHOLE_WORD, SPAN)
 
     def _check_masks(self) -> None:
-        if self.masks not in MASKS:
-            raise InputError(f"--masks={self.masks}: must be one of {', '.join(MASKS)}")
         if self.do_whole_word_mask and self.masks == SPAN:
             raise InputError(
                 "--do_whole_word_mask: cannot be given with --masks=span, whose words are whole "
@@ -248,8 +260,6 @@ class PretrainingDataJob(JobInput):
                 )
 
     def _check_pairs(self) -> None:
-        if self.pairs not in PAIRS:
-            raise InputError(f"--pairs={self.pairs}: must be one of {', '.join(PAIRS)}")
         if self.pairs != NONE:
             return
         if self.random_next not in (None, CORPUS):

@@ -40,9 +40,9 @@ from beambert.pipelines.records.contract import (
 )
 from beambert.pipelines.running import library_versions
 from beambert.pipelines.text import sentences
-from beambert.pipelines.text.filters import FilterSettings, read_blocklist
+from beambert.pipelines.text.filters import read_blocklist
 from beambert.pipelines.text.preparation import TextOptions
-from beambert.pipelines.text.scrubbing import describe_model, resolved
+from beambert.pipelines.text.scrubbing import describe_model
 from beambert.pipelines.tokenizers.folders import read_given
 from beambert.pipelines.tokenizers.vocabulary import (
     TOKENIZER_CONFIG_FILE,
@@ -139,23 +139,11 @@ class Plan:
     def text_options(self) -> TextOptions:
         """Options for turning documents into sentences and tokens."""
         job = self.job
-        filters = FilterSettings(
-            job.min_document_characters,
-            job.quality_filter,
-            job.keep_languages,
-            job.min_language_probability,
+        return TextOptions.of(
+            job,
             self.blocklist,
-        )
-        return TextOptions(
-            job.do_lower_case,
-            job.language,
-            job.sentences,
-            filters,
-            job.duplicates,
-            job.scrub,
-            job.phone_regions,
-            resolved(job.scrub_model),
-            job.segmenter,
+            do_lower_case=job.do_lower_case,
+            segmenter=job.segmenter,
             finds_unspaced=self.vocabulary.marks_spaces,
         )
 

@@ -81,7 +81,11 @@ class MakeBertInstances(beam.PTransform):
       ... )
       >>> texts = [["The river begins.", "It ends in the city."], ["A house.", "A song."]]
       >>> job = PretrainingDataJob(
-      ...     "vocab.txt", "records", max_seq_length=(32,), num_shards=1, dupe_factor=1
+      ...     vocab_file="vocab.txt",
+      ...     output="records",
+      ...     max_seq_length=(32,),
+      ...     num_shards=1,
+      ...     dupe_factor=1,
       ... )
       >>> with beam.Pipeline(runner="FnApiRunner") as pipeline:
       ...     instances = (
@@ -169,7 +173,9 @@ class WriteRecords(beam.PTransform):
       ...     MakeBertInstances, PretrainingDataJob, SentencesRow, Tokenize, WriteRecords
       ... )
       >>> texts = [["The river begins.", "It ends in the city."], ["A house.", "A song."]]
-      >>> job = PretrainingDataJob("vocab.txt", "records", max_seq_length=(32,), num_shards=1)
+      >>> job = PretrainingDataJob(
+      ...     vocab_file="vocab.txt", output="records", max_seq_length=(32,), num_shards=1
+      ... )
       >>> with beam.Pipeline(runner="FnApiRunner") as pipeline:
       ...     folders = (
       ...         pipeline

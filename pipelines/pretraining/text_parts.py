@@ -8,13 +8,14 @@ those that were dropped.
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import apache_beam as beam
 import numpy as np
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.metrics import Metrics
 
+from beambert.config import check_settings
 from beambert.console import ProgressTally
 from beambert.errors import InputError
 from beambert.flags import as_tuple
@@ -22,7 +23,6 @@ from beambert.pipelines.corpus.base import FilePart
 from beambert.pipelines.corpus.documents import (
     Document,
     Reject,
-    check_language,
     count_read,
     language_of,
 )
@@ -34,10 +34,7 @@ from beambert.pipelines.pretraining.documents import document_hash
 from beambert.pipelines.pretraining.inputs import Sources
 from beambert.pipelines.pretraining.tokenizing import BATCH_CHARACTERS
 from beambert.pipelines.running import check_beginning, check_reachable_from
-from beambert.pipelines.text.filters import NO_FILTER, FilterSettings
-from beambert.pipelines.text.languages import MIN_PROBABILITY, check_languages
-from beambert.pipelines.text.preparation import SENTENCEX, TextOptions, prepare_documents
-from beambert.pipelines.text.scrubbing import DEFAULT_REGIONS, check_scrubbing, resolved
+from beambert.pipelines.text.preparation import TextOptions, TextSettings, prepare_documents
 from beambert.pipelines.text.sentences import SplitText
 from beambert.pipelines.tokenizers.folders import read_given
 from beambert.pipelines.tokenizers.vocabulary import Vocabulary
@@ -220,50 +217,22 @@ class SplitSentences(beam.PTransform):
       The river begins in the north.|It ends in the city.
     """
 
-    def __init__(
-        self,
-        *,
-        language: str = "en",
-        sentences: str = SENTENCEX,
-        min_document_characters: int = 0,
-        quality_filter: str = NO_FILTER,
-        keep_languages: Sequence[str] = (),
-        min_language_probability: float = MIN_PROBABILITY,
-        blocklist: Sequence[str] = (),
-        scrub: Sequence[str] = (),
-        phone_regions: Sequence[str] = DEFAULT_REGIONS,
-        scrub_model: str = "",
-    ):
-        """Takes the settings, which `PretrainingDataJob` describes.
+    def __init__(self, *, blocklist: str | Sequence[str] = (), **settings: Any):
+        """Takes the settings.
 
-        But `blocklist` has the phrases themselves.
+        Args:
+          blocklist: words and phrases; documents that hold one are dropped.
+          **settings: fields of `TextSettings`; those of files and duplicates have no effect.
 
         Raises:
-          InputError: a language, a name, a region or a model is not known, or a package is missing.
-            Workers raise it for a document whose language is none.
+          InputError: a setting cannot be used. Workers raise it for a document whose language is
+            none.
         """
         super().__init__()
-        keep_languages, blocklist = as_tuple(keep_languages), as_tuple(blocklist)
-        scrub, phone_regions = as_tuple(scrub), as_tuple(phone_regions)
-        check_language(language)
-        check_languages(keep_languages)
-        check_scrubbing(scrub, phone_regions, scrub_model)
-        filters = FilterSettings(
-            min_document_characters,
-            quality_filter,
-            keep_languages,
-            min_language_probability,
-            blocklist,
-        )
-        self._options = TextOptions(
-            language=language,
-            sentences=sentences,
-            filters=filters,
-            scrub=scrub,
-            phone_regions=phone_regions,
-            scrub_model=resolved(scrub_model),
-            finds_unspaced=True,
-        )
+        given = TextSettings(**settings)
+        check_settings(given)
+        given.check_text()
+        self._options = TextOptions.of(given, as_tuple(blocklist), finds_unspaced=True)
 
     def expand(self, documents: beam.PCollection[DocumentRow]) -> beam.PCollection[SentencesRow]:
         """Adds the step."""

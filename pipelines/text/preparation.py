@@ -1,11 +1,13 @@
-"""Cleans and filters documents, and splits them into sentences; and the flags for that. Pure."""
+"""Cleans and filters documents, and splits them into sentences; and the settings of that. Pure."""
 
 import dataclasses
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from beambert.flags import FlagGroup
-from beambert.pipelines.corpus.documents import Document
+from beambert.config import setting
+from beambert.errors import InputError
+from beambert.pipelines.corpus.documents import DEFAULT_LANGUAGE, Document, check_language
 from beambert.pipelines.text.cleaning import normalize_text
 from beambert.pipelines.text.filters import (
     NO_FILTER,
@@ -14,8 +16,14 @@ from beambert.pipelines.text.filters import (
     blocked,
     drop_reason,
 )
-from beambert.pipelines.text.languages import MIN_PROBABILITY
-from beambert.pipelines.text.scrubbing import DEFAULT_REGIONS, PLACEHOLDERS, scrub
+from beambert.pipelines.text.languages import MIN_PROBABILITY, check_languages
+from beambert.pipelines.text.scrubbing import (
+    DEFAULT_REGIONS,
+    PLACEHOLDERS,
+    check_scrubbing,
+    resolved,
+    scrub,
+)
 from beambert.pipelines.text.sentences import (
     NO_SEGMENTER,
     SplitText,
@@ -27,6 +35,113 @@ from beambert.pipelines.text.sentences import (
 KEEP, EXACT, NEAR = "keep", "exact", "near"
 # Values of --sentences.
 SENTENCEX, LINE = "sentencex", "line"
+
+
+def parse_names(text: str) -> tuple[str, ...]:
+    """Returns the names in a string with commas between them, each once."""
+    return tuple(dict.fromkeys(name.strip() for name in text.split(",")))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TextSettings:
+    """How documents are filtered and split into sentences; a base for the job's dataclass."""
+
+    language: str = setting(
+        DEFAULT_LANGUAGE, group="text", help="ISO 639-1 code for the sentence splitter"
+    )
+    language_column: str = setting(
+        "",
+        metavar="NAME",
+        help="column of JSON Lines, Parquet, CSV and TSV that names the language of each document, "
+        "such as de, zh-Hant or tha_Thai, instead of --language; a null means --language",
+    )
+    sentences: str = setting(
+        SENTENCEX,
+        choices=[SENTENCEX, LINE],
+        help="how to split documents into sentences; sentencex: with the library of that name; "
+        "line: each line is a sentence already, but --format=text joins hard-wrapped lines first, "
+        "and --format=lines does not",
+    )
+    min_document_characters: int = setting(
+        0,
+        minimum=0,
+        metavar="N",
+        help="least number of characters; shorter documents are dropped",
+    )
+    quality_filter: str = setting(
+        NO_FILTER,
+        choices=QUALITY_FILTERS,
+        help="filter for poor documents; gopher: the rules of Rae et al. 2021 that fit any "
+        "language, against symbols in place of words, repeated passages and the like",
+    )
+    duplicates: str = setting(
+        KEEP,
+        choices=[KEEP, EXACT, NEAR],
+        help="what to do with duplicates; keep: use all documents; exact: use one of several equal "
+        "documents; near: also use one of several that share 80 %% of their phrases",
+    )
+    keep_languages: tuple[str, ...] = setting(
+        (),
+        parse=parse_names,
+        metavar="CODE[,CODE]",
+        help="ISO 639 codes of the languages to keep; documents in others are dropped, as a model "
+        "of 176 languages finds (default: all; needs beambert[language])",
+    )
+    min_language_probability: float = setting(
+        MIN_PROBABILITY,
+        minimum=0,
+        below=1,
+        metavar="P",
+        help="least probability of the languages to keep",
+    )
+    blocklist: str = setting(
+        "",
+        metavar="FILE",
+        help="text file with a word or phrase on each line; documents that hold one are dropped",
+    )
+    decontaminate: tuple[str, ...] = setting(
+        (),
+        metavar="GLOB",
+        help="evaluation files (JSON, JSON Lines, TSV, CSV, Parquet, CoNLL, text); documents that "
+        "share 13 words in a row with one are dropped and listed",
+    )
+    scrub: tuple[str, ...] = setting(
+        (),
+        parse=parse_names,
+        metavar="NAME[,NAME]",
+        help=f"what to replace by a placeholder such as [email], among {', '.join(PLACEHOLDERS)} "
+        "(default: nothing; phone, iban and card need beambert[scrub]); with --scrub_model also "
+        "person, location, organization, us_ssn and others that presidio has",
+    )
+    scrub_model: str = setting(
+        "",
+        metavar="NAME",
+        help="installed model of spaCy, or the folder of one, by which presidio finds names of "
+        "persons and places in all documents (needs beambert[recognizer])",
+    )
+    phone_regions: tuple[str, ...] = setting(
+        DEFAULT_REGIONS,
+        parse=parse_names,
+        metavar="CODE[,CODE]",
+        help="ISO 3166 codes of the countries whose telephone numbers may stand without the "
+        "country's code",
+    )
+
+    def check_text(self) -> None:
+        """Checks what needs a package or several values.
+
+        Raises:
+          InputError: a language, a name, a region or a model is unknown, a package is missing, or a
+            value has no effect.
+        """
+        check_language(self.language)
+        check_languages(self.keep_languages)
+        if not self.keep_languages and self.min_language_probability != MIN_PROBABILITY:
+            raise InputError(
+                f"--min_language_probability={self.min_language_probability}: has no effect "
+                "without --keep_languages; leave it out or add that"
+            )
+        check_scrubbing(self.scrub, self.phone_regions, self.scrub_model)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,6 +171,33 @@ class TextOptions:
     scrub_model: str = ""
     segmenter: str = NO_SEGMENTER
     finds_unspaced: bool = False
+
+    @classmethod
+    def of(cls, settings: TextSettings, blocklist: Sequence[str], **others: Any) -> "TextOptions":
+        """Returns the options that settings stand for.
+
+        Args:
+          settings: the settings.
+          blocklist: phrases of the file `settings.blocklist`.
+          **others: values of the fields that are no settings.
+        """
+        filters = FilterSettings(
+            settings.min_document_characters,
+            settings.quality_filter,
+            settings.keep_languages,
+            settings.min_language_probability,
+            tuple(blocklist),
+        )
+        return cls(
+            language=settings.language,
+            sentences=settings.sentences,
+            filters=filters,
+            duplicates=settings.duplicates,
+            scrub=settings.scrub,
+            phone_regions=settings.phone_regions,
+            scrub_model=resolved(settings.scrub_model),
+            **others,
+        )
 
 
 def prepare_documents(
@@ -96,110 +238,7 @@ def prepare_documents(
     return prepared
 
 
-def add_text_flags(group: FlagGroup) -> None:
-    """Adds the flags for splitting documents into sentences and for dropping documents."""
-    add = group.add_argument
-    add("--language", default="en", help="ISO 639-1 code for the sentence splitter (default: en)")
-    add(
-        "--language_column",
-        default="",
-        metavar="NAME",
-        help="column of JSON Lines, Parquet, CSV and TSV that names the language of each document, "
-        "such as de, zh-Hant or tha_Thai, instead of --language; a null means --language",
-    )
-    add(
-        "--sentences",
-        choices=[SENTENCEX, LINE],
-        default=SENTENCEX,
-        help="how to split documents into sentences; sentencex: with the library of that name; "
-        "line: each line is a sentence already, but --format=text joins hard-wrapped lines first, "
-        "and --format=lines does not (default: sentencex)",
-    )
-    add(
-        "--min_document_characters",
-        type=int,
-        default=0,
-        metavar="N",
-        help="least number of characters; shorter documents are dropped (default: 0)",
-    )
-    add(
-        "--quality_filter",
-        choices=[*QUALITY_FILTERS],
-        default=NO_FILTER,
-        help="filter for poor documents; gopher: the rules of Rae et al. 2021 that fit any "
-        "language, against symbols in place of words, repeated passages and the like (default: "
-        "none)",
-    )
-    add(
-        "--duplicates",
-        choices=[KEEP, EXACT, NEAR],
-        default=KEEP,
-        help="what to do with duplicates; keep: use all documents; exact: use one of several equal "
-        "documents; near: also use one of several that share 80 %% of their phrases (default: "
-        "keep)",
-    )
-    add(
-        "--keep_languages",
-        type=parse_names,
-        default=(),
-        metavar="CODE[,CODE]",
-        help="ISO 639 codes of the languages to keep; documents in others are dropped, as a model "
-        "of 176 languages finds (default: all; needs beambert[language])",
-    )
-    add(
-        "--min_language_probability",
-        type=float,
-        default=MIN_PROBABILITY,
-        metavar="P",
-        help="least probability of the languages to keep (default: %(default)s)",
-    )
-    add(
-        "--blocklist",
-        default="",
-        metavar="FILE",
-        help="text file with a word or phrase on each line; documents that hold one are dropped",
-    )
-    add(
-        "--decontaminate",
-        nargs="+",
-        action="extend",
-        default=[],
-        metavar="GLOB",
-        help="evaluation files (JSON, JSON Lines, TSV, CSV, Parquet, CoNLL, text); documents that "
-        "share 13 words in a row with one are dropped and listed",
-    )
-    add(
-        "--scrub",
-        type=parse_names,
-        default=(),
-        metavar="NAME[,NAME]",
-        help=f"what to replace by a placeholder such as [email], among {', '.join(PLACEHOLDERS)} "
-        "(default: nothing; phone, iban and card need beambert[scrub]); with --scrub_model also "
-        "person, location, organization, us_ssn and others that presidio has",
-    )
-    add(
-        "--scrub_model",
-        default="",
-        metavar="NAME",
-        help="installed model of spaCy, or the folder of one, by which presidio finds names of "
-        "persons and places in all documents (needs beambert[recognizer])",
-    )
-    add(
-        "--phone_regions",
-        type=parse_names,
-        default=DEFAULT_REGIONS,
-        metavar="CODE[,CODE]",
-        help="ISO 3166 codes of the countries whose telephone numbers may stand without the "
-        f"country's code (default: {','.join(DEFAULT_REGIONS)})",
-    )
-
-
 def describe_scrubbing(scrubbed: Mapping[str, int]) -> str:
     """Returns the part of a summary about what was replaced, by name; "" if nothing was."""
     counts = (f"{name} {count:,}" for name, count in scrubbed.items())
     return f"; replaced: {', '.join(counts)}" if scrubbed else ""
-
-
-def parse_names(text: str) -> tuple[str, ...]:
-    """Returns the names in a text with commas between them, each once."""
-    return tuple(dict.fromkeys(name.strip() for name in text.split(",")))

@@ -1,9 +1,11 @@
 """Reads the vocabulary or tokenizer of a folder, or that of flags, on any file system."""
 
 import argparse
+import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from beambert.config import setting
 from beambert.errors import InputError
 from beambert.flags import parse_bool
 from beambert.pipelines.tokenizers.vocabulary import (
@@ -152,7 +154,7 @@ def read_folder(folder: str, flag: str, read: Read, exists: Exists) -> tuple[Voc
     else:
         vocabulary = _vocabulary_of(tokenizer, tokenizer_file)
     settings = _settings_of(tokenizer, tokenizer_file)
-    settings |= {setting: value for setting, value in config.items() if value is not None}
+    settings |= {key: value for key, value in config.items() if value is not None}
     do_lower_case = settings.get("do_lower_case")
     if do_lower_case is None:
         do_lower_case = all(t == t.lower() for t in vocabulary.tokens if not t.startswith("["))
@@ -162,13 +164,13 @@ def read_folder(folder: str, flag: str, read: Read, exists: Exists) -> tuple[Voc
             "is neither true nor false; correct the file"
         )
     fixed = _FIXED | {"strip_accents": do_lower_case}
-    for setting, value in fixed.items():
-        if settings.get(setting, value) == value:
+    for key, value in fixed.items():
+        if settings.get(key, value) == value:
             continue
         if tokenizer.get("pre_tokenizer"):  # The library supports more settings.
             return _read_tokenizer(tokenizer_file, f"{flag}={tokenizer_file}", data, config)
         raise InputError(
-            f"{name}: its tokenizer has {setting} {settings[setting]!r}, but with "
+            f"{name}: its tokenizer has {key} {settings[key]!r}, but with "
             f"do_lower_case {do_lower_case!r} only {value!r} is supported; take another model"
         )
     return vocabulary, do_lower_case
@@ -290,6 +292,23 @@ def _steps_of(normalizer: Any, path: str) -> Iterator[Mapping[str, Any]]:
             raise InputError(f"{path}: its normalizer is not a list of steps; copy it again")
         yield step
         waiting += reversed(inner)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TokenizerSettings:
+    """The vocabulary or tokenizer of a job; a base for the job's dataclass."""
+
+    vocab_file: str | None = setting(None, help="WordPiece vocabulary, one token a line")
+    tokenizer: str | None = setting(
+        None,
+        metavar="PATH",
+        help="tokenizer.json of another kind of tokenizer, or its folder, instead of --vocab_file",
+    )
+    do_lower_case: bool | None = setting(
+        None,
+        help="True for an uncased vocabulary, False for a cased one (default: True); cannot be "
+        "given with --tokenizer",
+    )
 
 
 def add_tokenizer_flags(

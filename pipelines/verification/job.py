@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from beambert.flags import settle_fields
+from beambert.config import check_settings, setting
 
 JSON_FILE = "verification.json"
 PAGE_FILE = "verification.html"
@@ -10,22 +10,28 @@ PAGE_FILE = "verification.html"
 OUTPUT_ENDING = "-verification"
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class VerificationJob:
-    """Records to verify.
+    """Records to verify, the settings of `beambert verify`."""
 
-    Attributes:
-      inputs: records folders, or patterns of record files.
-      output: folder for the report; None takes one next to the records folder, or, for a file,
-        one in the working folder.
-      vocab_file, tokenizer: vocabulary or tokenizer of the records; None takes that next to them.
-    """
-
-    inputs: tuple[str, ...]
-    output: str | None = None
-    vocab_file: str | None = None
-    tokenizer: str | None = None
+    inputs: tuple[str, ...] = setting(
+        is_positional=True, metavar="DIR", help="records folder, or a pattern of record files"
+    )
+    vocab_file: str | None = setting(
+        None, help="vocabulary of the records (default: vocab.txt next to them)"
+    )
+    tokenizer: str | None = setting(
+        None,
+        metavar="PATH",
+        help="tokenizer.json of the records, or its folder (default: the one next to them)",
+    )
+    output: str | None = setting(
+        None,
+        metavar="DIR2",
+        help=f"folder for {JSON_FILE} and {PAGE_FILE} (default: DIR{OUTPUT_ENDING}; for a "
+        f"file FILE{OUTPUT_ENDING} in the working folder)",
+    )
 
     def __post_init__(self) -> None:
         """Accepts single values and paths."""
-        settle_fields(self)
+        check_settings(self)

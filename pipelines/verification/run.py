@@ -133,7 +133,7 @@ class VerifyRecords(beam.PTransform):
       >>> with beam.Pipeline(runner="FnApiRunner") as pipeline:
       ...     faults = (
       ...         pipeline
-      ...         | VerifyRecords(VerificationJob(("records",)))
+      ...         | VerifyRecords(VerificationJob(inputs=("records",)))
       ...         | beam.Map(lambda found: print(found["faults"], "faults"))
       ...     )
       0 faults

@@ -220,7 +220,7 @@ class LearnVocabulary(beam.PTransform):
       >>> import apache_beam as beam
       >>> from beambert.pipelines.transforms import LearnVocabulary, VocabularyJob
       >>> texts = ["A river in the north.", "The north of the city."]
-      >>> job = VocabularyJob("vocab.txt", vocab_size=130)
+      >>> job = VocabularyJob(output="vocab.txt", vocab_size=130)
       >>> with beam.Pipeline(runner="FnApiRunner") as pipeline:
       ...     sizes = (
       ...         pipeline

@@ -3,9 +3,9 @@
 import dataclasses
 import posixpath
 
+from beambert.config import check_settings, setting
 from beambert.errors import InputError
-from beambert.flags import check_minimum, check_shares, settle_fields
-from beambert.pipelines.corpus.sources import JobInput
+from beambert.pipelines.corpus.sources import InputSettings
 from beambert.pipelines.tokenizers.vocabulary import TOKENIZER_FILE
 
 # Values of --kind.
@@ -15,60 +15,62 @@ KINDS = (WORDPIECE, BPE, UNIGRAM)
 FEWEST_OF_BPE = 300
 
 
-@dataclasses.dataclass(frozen=True)
-class VocabularyJob(JobInput):
-    """A vocabulary to learn.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class VocabularyJob(InputSettings):
+    """A vocabulary to learn, the settings of `beambert vocab`.
 
-    Attributes:
-      output: path of the vocab.txt or tokenizer.json to write; the parameters and counts go into a
-        file next to it.
-      input: patterns of the files to read; none if a pipeline provides the documents, or if
-        `source` has them.
-      vocab_size: number of tokens. The default is that of the original release's uncased English
-        vocabulary.
-      do_lower_case: True to lower-case the text and strip its accents; None for the default of the
-        kind, which is True for word pieces and False for the others.
-      format: format of the files, a key of `formats.FORMATS` or `formats.AUTO`.
-      text_column: column of JSON Lines and Parquet that holds the documents.
-      encoding: encodings of text files, see `corpus.encodings.parse_encodings`.
-      max_reject_fraction: share of the documents that may be unreadable.
-      extend: path of a vocab.txt, or of a folder that has one, whose tokens keep their ids; None to
-        learn a new vocabulary.
-      add: number of pieces to add to `extend`: those that save most tokens of the text.
-      add_pieces: path of a list of pieces to add instead, one a line.
-      character_coverage: share of the characters' occurrences that tokens cover; None to choose
-        as many characters as fit.
-      kind: "wordpiece"; "bpe" for a byte-level BPE as RoBERTa's; "unigram" as ALBERT's.
-      source: sources of the files to read, each as "NAME=PATTERN,PATTERN". All text counts as
-        often as it occurs, whatever the source.
+    `input` and `source` are empty if a pipeline provides the documents.
 
     Raises:
       InputError: a value is out of range.
     """
 
-    output: str
-    input: tuple[str, ...] = ()
-    vocab_size: int = 30522
-    do_lower_case: bool | None = None
-    format: str = "auto"
-    text_column: str = "text"
-    encoding: str = "utf-8"
-    max_reject_fraction: float = 0.0
-    kind: str = WORDPIECE
-    extend: str | None = None
-    add: int | None = None
-    add_pieces: str | None = None
-    character_coverage: float | None = None
-    source: tuple[str, ...] = ()
+    output: str = setting(
+        metavar="FILE",
+        help="file to write: a vocabulary with one token a line; for other kinds a tokenizer.json",
+    )
+    kind: str = setting(
+        WORDPIECE,
+        choices=KINDS,
+        help="wordpiece: BERT's word pieces; bpe: byte-level BPE, as RoBERTa and ModernBERT have "
+        "it; unigram: as ALBERT and XLM-R have it",
+    )
+    # The size of the original release's uncased English vocabulary.
+    vocab_size: int = setting(30522, minimum=100, help="number of tokens")
+    character_coverage: float | None = setting(
+        None,
+        above=0,
+        maximum=1,
+        metavar="SHARE",
+        help="share of all characters in the text that tokens spell, such as 0.9995 for Chinese "
+        "and Japanese and 1 for alphabets; rarer ones become [UNK] (default: all that are as "
+        "frequent as the last word, and at least a thirtieth of the tokens; for unigram: all)",
+    )
+    extend: str | None = setting(
+        None,
+        metavar="PATH",
+        help="vocab.txt, or folder of a model that has one, to add pieces to: its tokens keep "
+        "their ids, so that `beambert pretrain --init` can go on from that model",
+    )
+    add: int | None = setting(
+        None,
+        minimum=1,
+        metavar="N",
+        help="with --extend: number of new pieces, those that save most tokens of the text",
+    )
+    add_pieces: str | None = setting(
+        None,
+        metavar="FILE",
+        help="with --extend: list of the new pieces, one a line, instead of --add",
+    )
+    do_lower_case: bool | None = setting(
+        None, help="False keeps case and accents (default: True for word pieces, else False)"
+    )
 
     def __post_init__(self) -> None:
         """Checks the values."""
-        settle_fields(self)
-        check_minimum(self, 100, "vocab_size")
-        check_shares(self, "max_reject_fraction")
+        check_settings(self)
         self.check_input()
-        if self.kind not in KINDS:
-            raise InputError(f"--kind={self.kind}: must be one of {', '.join(KINDS)}")
         self._check_extension()
         self._check_coverage()
         if self.kind == BPE and self.vocab_size < FEWEST_OF_BPE:
@@ -92,8 +94,6 @@ class VocabularyJob(JobInput):
         if coverage is None:
             return
         flag = f"--character_coverage={coverage:g}"
-        if not 0 < coverage <= 1:
-            raise InputError(f"{flag}: must be more than 0 and at most 1")
         if self.kind == BPE:
             raise InputError(
                 f"{flag}: has no effect with --kind={BPE}, whose bytes spell every character; "
@@ -121,7 +121,6 @@ class VocabularyJob(JobInput):
                 f"--extend={self.extend}: give either --add, a number of pieces, or --add_pieces, "
                 "a list of them"
             )
-        check_minimum(self, 1, "add")
         if self.vocab_size != VocabularyJob.vocab_size:
             raise InputError(
                 f"--vocab_size={self.vocab_size}: cannot be given with --extend, whose tokens "

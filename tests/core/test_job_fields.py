@@ -80,4 +80,4 @@ def test_jobs_are_those_of_the_tuples(kind, as_given, meant):
 )
 def test_a_text_is_no_number(given, meant):
     with pytest.raises(InputError, match=f"^{meant}$"):
-        beambert.PretrainingDataJob("vocab.txt", "out", **given)
+        beambert.PretrainingDataJob(vocab_file="vocab.txt", output="out", **given)

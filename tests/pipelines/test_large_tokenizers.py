@@ -51,7 +51,9 @@ def copies(pipeline, tokenizer):
 
 def job(tokenizer, output, **given):
     lengths = {"max_seq_length": (32, 64), "eval_fraction": 0.2, "num_shards": 2}
-    return PretrainingDataJob(None, str(output), tokenizer=str(tokenizer), **lengths | given)
+    return PretrainingDataJob(
+        vocab_file=None, output=str(output), tokenizer=str(tokenizer), **lengths | given
+    )
 
 
 def test_the_whole_job(tokenizer, tmp_path):
@@ -82,7 +84,7 @@ def records(tokenizer, tmp_path):
 
 def test_records_of_several_lengths_are_verified_with_one_tokenizer(tokenizer, records):
     pipeline = beam.Pipeline()
-    _ = pipeline | VerifyRecords(VerificationJob((str(records),), output=f"{records}-v"))
+    _ = pipeline | VerifyRecords(VerificationJob(inputs=(str(records),), output=f"{records}-v"))
     assert 2 < copies(pipeline, tokenizer) < 2.5
 
 

@@ -55,7 +55,12 @@ def folder(tmp_path, monkeypatch, vocabulary):
 
 def make_records(output="records", **given):
     job = PretrainingDataJob(
-        "words.txt", output, max_seq_length=(32,), dupe_factor=2, num_shards=2, **given
+        vocab_file="words.txt",
+        output=output,
+        max_seq_length=(32,),
+        dupe_factor=2,
+        num_shards=2,
+        **given,
     )
     with beam.Pipeline(runner="FnApiRunner") as pipeline:
         made = pipeline | beam.Create(TEXTS) | CreatePretrainingData(job)
@@ -140,22 +145,24 @@ def test_a_finished_folder_is_not_written_to_again(folder):
 
 def test_more_shards_than_anyone_means():
     with pytest.raises(InputError, match="--num_shards=1000001: must be at most 1,000,000"):
-        PretrainingDataJob("words.txt", "records", num_shards=1_000_001)
+        PretrainingDataJob(vocab_file="words.txt", output="records", num_shards=1_000_001)
 
 
 def test_the_flag_of_the_original_for_whole_words():
-    named = PretrainingDataJob("words.txt", "records", masks="whole_word")
-    flagged = PretrainingDataJob("words.txt", "records", do_whole_word_mask=True)
+    named = PretrainingDataJob(vocab_file="words.txt", output="records", masks="whole_word")
+    flagged = PretrainingDataJob(vocab_file="words.txt", output="records", do_whole_word_mask=True)
     assert named.lengths() == flagged.lengths()
     assert named.lengths()[0].recorded()["do_whole_word_mask"] is True
     for masks in ("span", "none"):
         with pytest.raises(InputError, match="--do_whole_word_mask"):
-            PretrainingDataJob("words.txt", "records", masks=masks, do_whole_word_mask=True)
+            PretrainingDataJob(
+                vocab_file="words.txt", output="records", masks=masks, do_whole_word_mask=True
+            )
 
 
 def test_the_number_of_shards_of_unknown_documents(folder):
     with pytest.raises(InputError, match="--num_shards"):
-        CreatePretrainingData(PretrainingDataJob("words.txt", "records"))
+        CreatePretrainingData(PretrainingDataJob(vocab_file="words.txt", output="records"))
 
 
 def test_verification_finds_what_is_wrong(folder):
@@ -163,18 +170,22 @@ def test_verification_finds_what_is_wrong(folder):
     part = next((folder / "records").glob("part-00000*"))
     part.write_bytes(part.read_bytes()[:-3])
     with beam.Pipeline(runner="FnApiRunner") as pipeline:
-        found = pipeline | VerifyRecords(VerificationJob(("records",)))
+        found = pipeline | VerifyRecords(VerificationJob(inputs=("records",)))
         assert_that(found | beam.Map(lambda of: of["faults"] > 0), equal_to([True]))
     assert json.loads((folder / "records-verification" / "verification.json").read_text())["faults"]
 
 
 def test_a_vocabulary_is_given_and_written(folder):
     with beam.Pipeline(runner="FnApiRunner") as pipeline:
-        learned = pipeline | beam.Create(TEXTS) | LearnVocabulary(VocabularyJob("v.txt", (), 150))
+        learned = (
+            pipeline
+            | beam.Create(TEXTS)
+            | LearnVocabulary(VocabularyJob(output="v.txt", vocab_size=150))
+        )
         assert_that(learned | beam.Map(len), equal_to([150]))
     assert len((folder / "v.txt").read_text().splitlines()) == 150
     with pytest.raises(InputError, match="--output=.*/v.txt: exists already"):
-        beam.Pipeline() | beam.Create(TEXTS) | LearnVocabulary(VocabularyJob("v.txt"))
+        beam.Pipeline() | beam.Create(TEXTS) | LearnVocabulary(VocabularyJob(output="v.txt"))
 
 
 def test_texts_in_windows_are_one_corpus(folder):
@@ -188,10 +199,14 @@ def test_texts_in_windows_are_one_corpus(folder):
             | beam.Map(lambda text: text).with_output_types(str)
             | beam.WindowInto(FixedWindows(3))
         )
-        _ = plain | "1" >> LearnVocabulary(VocabularyJob("plain.txt", vocab_size=150))
-        _ = windowed | "2" >> LearnVocabulary(VocabularyJob("windowed.txt", vocab_size=150))
+        _ = plain | "1" >> LearnVocabulary(VocabularyJob(output="plain.txt", vocab_size=150))
+        _ = windowed | "2" >> LearnVocabulary(VocabularyJob(output="windowed.txt", vocab_size=150))
         job = PretrainingDataJob(
-            "words.txt", "windowed", max_seq_length=(32,), dupe_factor=2, num_shards=2
+            vocab_file="words.txt",
+            output="windowed",
+            max_seq_length=(32,),
+            dupe_factor=2,
+            num_shards=2,
         )
         _ = windowed | "3" >> CreatePretrainingData(job)
     assert (folder / "windowed.txt").read_bytes() == (folder / "plain.txt").read_bytes()
@@ -234,23 +249,25 @@ def test_other_elements_are_refused_before_anything_runs(folder):
     with pytest.raises(TypeCheckError):
         beam.Pipeline() | beam.Create([b"bytes"]) | Predict(PredictionJob("model"))
     with pytest.raises(TypeCheckError):
-        beam.Pipeline() | beam.Create([1]) | LearnVocabulary(VocabularyJob("v.txt"))
+        beam.Pipeline() | beam.Create([1]) | LearnVocabulary(VocabularyJob(output="v.txt"))
 
 
 def test_one_transform_of_a_pipeline_writes_an_output(folder):
     """The folder's claim alone would take the second one for the same job, given again."""
-    job = PretrainingDataJob("words.txt", "records", max_seq_length=32, num_shards=2)
+    job = PretrainingDataJob(
+        vocab_file="words.txt", output="records", max_seq_length=32, num_shards=2
+    )
     same = dataclasses.replace(job, output="records/")
     pipeline = beam.Pipeline()
     texts = pipeline | beam.Create(TEXTS)
     _ = texts | "1" >> CreatePretrainingData(job)
-    _ = texts | "2" >> LearnVocabulary(VocabularyJob("v.txt"))
+    _ = texts | "2" >> LearnVocabulary(VocabularyJob(output="v.txt"))
     parts = texts | beam.Map(transforms.DocumentRow) | transforms.SplitSentences()
     instances = parts | transforms.Tokenize("words.txt") | transforms.MakeBertInstances(same)
     for given, transform in (
         (texts, CreatePretrainingData(same)),
         (instances, transforms.WriteRecords(same)),
-        (texts, LearnVocabulary(VocabularyJob("v.txt"))),
+        (texts, LearnVocabulary(VocabularyJob(output="v.txt"))),
     ):
         with pytest.raises(InputError, match="another transform of the pipeline writes there"):
             given | f"another {transform.label}" >> transform
@@ -259,7 +276,7 @@ def test_one_transform_of_a_pipeline_writes_an_output(folder):
     make_records("found")
     for again in (
         CreateTaskFeatures(features),
-        VerifyRecords(VerificationJob("found", output="report")),
+        VerifyRecords(VerificationJob(inputs="found", output="report")),
     ):
         _ = pipeline | again
         with pytest.raises(InputError, match="another transform of the pipeline writes there"):
@@ -279,7 +296,9 @@ def test_one_transform_of_a_pipeline_writes_an_output(folder):
 def test_paths_that_workers_elsewhere_do_not_see(flags, folder):
     """They are refused before anything is claimed or sent, as the commands do."""
     make_texts(folder)
-    job = PretrainingDataJob("words.txt", "far", "texts.jsonl", max_seq_length=32, num_shards=2)
+    job = PretrainingDataJob(
+        vocab_file="words.txt", output="far", input="texts.jsonl", max_seq_length=32, num_shards=2
+    )
     options = PipelineOptions(**flags)
     begin = beam.Pipeline(options=options)
     texts = begin | beam.Create(TEXTS)
@@ -293,7 +312,7 @@ def test_paths_that_workers_elsewhere_do_not_see(flags, folder):
         (begin, CreatePretrainingData(job), "--input=texts.jsonl"),
         (texts, "of texts" >> CreatePretrainingData(job), "--output=.*/far"),
         (instances, transforms.WriteRecords(of_parts), "--output=.*/far"),
-        (texts, LearnVocabulary(VocabularyJob("far.txt")), "--output=.*/far.txt"),
+        (texts, LearnVocabulary(VocabularyJob(output="far.txt")), "--output=.*/far.txt"),
         (begin, transforms.ReadDocuments("texts.jsonl"), "--input=texts.jsonl"),
         (begin, CreateTaskFeatures(features), "--output=.*/far"),
         (texts, Predict(PredictionJob("model")), "--model=.*/model/saved_model"),
@@ -310,7 +329,7 @@ def test_what_begins_a_pipeline_takes_no_elements(folder):
     make_records()
     for transform in (
         transforms.ReadDocuments("texts.jsonl"),
-        VerifyRecords(VerificationJob("records")),
+        VerifyRecords(VerificationJob(inputs="records")),
     ):
         with pytest.raises(InputError, match=f"{transform.label}: .* to the beginning of a"):
             beam.Pipeline() | beam.Create(["records"]) | transform

@@ -17,7 +17,7 @@ JOB = {"max_seq_length": (32, 64), "dupe_factor": 2, "num_shards": 5, "eval_frac
 def main(data: str, output: str, *flags: str) -> None:
     """Runs the parts in one pipeline, with a shuffle between some of them."""
     vocab_file = os.path.join(data, "vocab.txt")
-    job = transforms.PretrainingDataJob(vocab_file, output, **JOB)
+    job = transforms.PretrainingDataJob(vocab_file=vocab_file, output=output, **JOB)
     with beam.Pipeline(options=PipelineOptions(list(flags))) as pipeline:
         (
             (pipeline | transforms.ReadDocuments(os.path.join(data, "text_*"))).documents

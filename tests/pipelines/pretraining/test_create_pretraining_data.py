@@ -132,7 +132,7 @@ def test_more_shards_than_documents(capsys, tmp_path, vocab_file):
     assert sum(file["instances"] == 0 for file in files) >= 3
 
 
-JOB = PretrainingDataJob("vocab.txt", "nowhere", max_seq_length=(32,))
+JOB = PretrainingDataJob(vocab_file="vocab.txt", output="nowhere", max_seq_length=(32,))
 
 
 def shard(number, documents=1):

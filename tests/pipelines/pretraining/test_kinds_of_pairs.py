@@ -76,7 +76,7 @@ class TestNames:
 
     def test_a_job_of_ones_own_with_another_name(self):
         with pytest.raises(Exception, match="--pairs=other: must be one of next, "):
-            PretrainingDataJob("v", "o", pairs="other")
+            PretrainingDataJob(vocab_file="v", output="o", pairs="other")
 
 
 @pytest.fixture(scope="module")

@@ -185,7 +185,7 @@ def test_the_parts_of_the_job_take_languages(tmp_path):
 
 def test_records_without_masks_hold_no_words():
     with pytest.raises(InputError, match="^--segmenter=icu: has an effect only on"):
-        PretrainingDataJob("v", "o", masks="none", segmenter="icu", language="zh")
+        PretrainingDataJob(vocab_file="v", output="o", masks="none", segmenter="icu", language="zh")
 
 
 def test_a_column_without_any_language_is_told(capsys, tmp_path, vocab_file):

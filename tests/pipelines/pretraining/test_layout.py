@@ -24,7 +24,8 @@ def keys_of(where, hashes):
 
 def layout(lengths=(128,), num_shards=8, **fields) -> Layout:
     return Layout(
-        PretrainingDataJob("vocab", "/out/", max_seq_length=lengths, **fields), num_shards
+        PretrainingDataJob(vocab_file="vocab", output="/out/", max_seq_length=lengths, **fields),
+        num_shards,
     )
 
 
@@ -92,5 +93,5 @@ def test_files(lengths, compression, ending):
 
 
 def test_root_folder():
-    job = PretrainingDataJob("vocab", "/")
+    job = PretrainingDataJob(vocab_file="vocab", output="/")
     assert Layout(job, 1).folders()[0].path == "/"

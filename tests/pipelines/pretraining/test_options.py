@@ -328,7 +328,9 @@ def test_dry_run_counts_the_documents_of_many_small_files(tmp_path):
     assert sum(size > 5000 for size in places) > 0.5 * len(places) > 16
     (tmp_path / "vocab").write_text("\n".join((*SPECIAL_TOKENS, "word")))
     given = {"max_seq_length": (16,), "format": "text", "input": f"{tmp_path}/*.txt"}
-    job = PretrainingDataJob(str(tmp_path / "vocab"), str(tmp_path / "out"), **given)
+    job = PretrainingDataJob(
+        vocab_file=str(tmp_path / "vocab"), output=str(tmp_path / "out"), **given
+    )
     found, _ = estimate.estimate(make_plan(job, *find_inputs(job)))
     assert found.sampled_documents == len(places)
     assert found.documents == found.used == pytest.approx(400, rel=0.2)

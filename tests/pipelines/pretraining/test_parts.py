@@ -63,7 +63,7 @@ def job(vocab_file, tmp_path):
 
 def a_job(vocab_file, output, **given):
     small = {"max_seq_length": (32,), "dupe_factor": 2, "num_shards": 3}
-    return PretrainingDataJob(str(vocab_file), str(output), **small | given)
+    return PretrainingDataJob(vocab_file=str(vocab_file), output=str(output), **small | given)
 
 
 def run_parts(texts, job, duplicates):

@@ -87,7 +87,9 @@ def test_a_million_inputs_make_a_small_job(tmp_path, vocabulary, vocab_file):
     files = [InputFile(f"gs://bucket/text/{i // 1000}/{i:07d}.txt", 10, 1.5) for i in range(20_000)]
     sizes = []
     for count in (10_000, 20_000):
-        job = PretrainingDataJob(str(vocab_file), f"{tmp_path}/out", format="jsonl", num_shards=3)
+        job = PretrainingDataJob(
+            vocab_file=str(vocab_file), output=f"{tmp_path}/out", format="jsonl", num_shards=3
+        )
         plan = make_plan(job, files[:count], files[:count])
         pipeline = beam.Pipeline(runner="FnApiRunner")
         pipeline.options.view_as(beam.options.pipeline_options.TestOptions).dry_run = True

@@ -197,8 +197,8 @@ def test_the_parts_give_the_same_records(capsys, tmp_path, corpus, tokenizers):
     texts.write_text("".join(json.dumps({"text": body(each)}) + "\n" for each in corpus if each))
     assert data(capsys, texts, tmp_path / "whole", f"--tokenizer={tokenizers[ROBERTA]}")[0] == 0
     job = PretrainingDataJob(
-        None,
-        str(tmp_path / "parts"),
+        vocab_file=None,
+        output=str(tmp_path / "parts"),
         tokenizer=str(tokenizers[ROBERTA]),
         max_seq_length=(32,),
         max_predictions_per_seq=(5,),
@@ -248,8 +248,8 @@ def test_text_without_spaces(capsys, tmp_path, kind):
             wanted = "," + ",".join(map(str, segment)) + ","
             assert any(wanted in each for each in spelled)
     job = PretrainingDataJob(
-        None,
-        str(tmp_path / "parts"),
+        vocab_file=None,
+        output=str(tmp_path / "parts"),
         tokenizer=str(tmp_path),
         max_seq_length=(32,),
         max_predictions_per_seq=(5,),

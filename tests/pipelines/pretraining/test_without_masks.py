@@ -160,8 +160,8 @@ def test_every_way_makes_the_same_bytes(capsys, tmp_path, both, corpus, vocab_fi
         status, _, error = data(capsys, vocab_file, tmp_path / way, *flags, f"--shuffle={way}")
         assert (status, error) == (0, "")
     job = PretrainingDataJob(
-        str(vocab_file),
-        str(tmp_path / "parts"),
+        vocab_file=str(vocab_file),
+        output=str(tmp_path / "parts"),
         max_seq_length=(32,),
         dupe_factor=2,
         num_shards=3,
@@ -193,9 +193,9 @@ def test_the_estimate(both, corpus_file, vocab_file, pairs):
     """--dry_run makes the records of the whole of so small a corpus, in one shard."""
     for folder, masks in zip(both, ("none", "static"), strict=True):
         job = PretrainingDataJob(
-            str(vocab_file),
-            str(folder),
-            (str(corpus_file),),
+            vocab_file=str(vocab_file),
+            output=str(folder),
+            input=(str(corpus_file),),
             max_seq_length=(32,),
             dupe_factor=2,
             pairs=pairs,
@@ -241,4 +241,4 @@ def test_a_job_of_ones_own_with_other_masks():
     with pytest.raises(
         Exception, match="--masks=dynamic: must be one of static, whole_word, span, none"
     ):
-        PretrainingDataJob("v", "o", masks="dynamic")
+        PretrainingDataJob(vocab_file="v", output="o", masks="dynamic")

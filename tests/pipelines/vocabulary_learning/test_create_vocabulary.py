@@ -135,7 +135,9 @@ def test_many_inputs_stand_in_a_file_of_their_own(
     assert "nothing to do" in vocab(capsys, tmp_path / "v.txt", *flags)[1]
     pipeline = beam.Pipeline()
     inputs = tuple(paths)
-    _ = pipeline | LearnVocabulary(VocabularyJob(f"{tmp_path}/w.txt", inputs, vocab_size=300))
+    _ = pipeline | LearnVocabulary(
+        VocabularyJob(output=f"{tmp_path}/w.txt", input=inputs, vocab_size=300)
+    )
     translated = pipeline.to_runner_api().SerializeToString()
     assert translated.count(b"corpus/3.jsonl") <= 1  # in the patterns
 
@@ -177,7 +179,9 @@ def test_the_number_of_partitions_doesnt_matter(tmp_path, monkeypatch, documents
         return pack_counts(words, partitions)
 
     def learn(folder, begin, patterns):
-        job = VocabularyJob(f"{tmp_path}/{folder}/{name}", patterns, vocab_size=400, kind=kind)
+        job = VocabularyJob(
+            output=f"{tmp_path}/{folder}/{name}", input=patterns, vocab_size=400, kind=kind
+        )
         with beam.Pipeline(runner="FnApiRunner") as pipeline:
             _ = begin(pipeline) | LearnVocabulary(job)
         return (tmp_path / folder / name).read_bytes()
@@ -369,4 +373,4 @@ def test_sources_are_the_files_of_all(capsys, tmp_path, documents):
 def test_an_output_is_named_for_its_kind(kind, output, message):
     """Whoever reads the file next decides by its name."""
     with pytest.raises(InputError, match=f"^--output={output}: --kind={kind} {message}"):
-        VocabularyJob(output, kind=kind)
+        VocabularyJob(output=output, kind=kind)
