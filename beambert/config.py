@@ -181,8 +181,8 @@ def _arguments(
     if default_text is not None and "(default" not in declared.help:
         made["help"] += f" (default: {default_text})".replace("%", "%%")
     made["metavar"] = declared.metavar
-    if declared.choices and not declared.metavar:
-        made["metavar"] = "{" + ",".join(map(str, declared.choices)) + "}"
+    if declared.choices and not declared.parse and (kind is str or not several):
+        made["choices"] = declared.choices
     if declared.parse:
         made["type"] = declared.parse
     elif several and kind is str:
