@@ -822,17 +822,21 @@ def open_atomically(path: str) -> Iterator[BinaryIO]:
 
 
 @contextlib.contextmanager
-def create(path: str, name: str | None = None) -> Iterator[BinaryIO]:
+def create(
+    path: str,
+    name: str | None = None,
+    remedy: str = "correct that or choose another folder, then run the same command again",
+) -> Iterator[BinaryIO]:
     """Opens a new file for writing, and deletes it on any failure.
 
     Args:
       path: path of the file; the folders above it are made.
       name: name of the file in messages (default: its path).
+      remedy: what to do, in messages.
 
     Raises:
       InputError: the file cannot be written, for example because the disk is full.
     """
-    remedy = "correct that or choose another folder, then run the same command again"
     try:
         with translate_errors(name or path, "written", remedy):
             file = _file_system(path).create(path)

@@ -399,7 +399,7 @@ class CreateTaskFeatures(beam.PTransform):
     Example:
       >>> import apache_beam as beam
       >>> from beambert.pipelines.tasks.declarations import find_task
-      >>> from beambert.pipelines.transforms import CreateTaskFeatures, FeaturesJob
+      >>> from beambert import CreateTaskFeatures, FeaturesJob
       >>> job = FeaturesJob(find_task("sst-2"), "SST-2", "vocab.txt", "features")
       >>> with beam.Pipeline(runner="FnApiRunner") as pipeline:
       ...     folder = (

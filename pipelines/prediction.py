@@ -292,7 +292,7 @@ class Predict(beam.PTransform):
 
     Example:
       >>> import apache_beam as beam
-      >>> from beambert.pipelines.transforms import Predict, PredictionJob
+      >>> from beambert import Predict, PredictionJob
       >>> with beam.Pipeline(runner="FnApiRunner") as pipeline:
       ...     answers = (
       ...         pipeline

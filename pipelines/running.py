@@ -303,19 +303,6 @@ def run_job(
     return stages
 
 
-def translate_job(build: Build, options: "PipelineOptions") -> "PipelineResult":
-    """Returns the job that Dataflow would get, without sending it.
-
-    Raises:
-      InputError: an option cannot be used.
-    """
-    from apache_beam.options.pipeline_options import TestOptions
-
-    options.view_as(TestOptions).dry_run = True
-    with plain_errors(), quiet_libraries():
-        return _run(build, options, None)
-
-
 def _run(build: Build, options: "PipelineOptions", progress_folder: str | None) -> "PipelineResult":
     import apache_beam as beam
 

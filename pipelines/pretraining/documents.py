@@ -57,11 +57,6 @@ class CompactDocuments:
     tokens: np.ndarray
     begins_word: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(0, bool))
 
-    @property
-    def id_bytes(self) -> int:
-        """Bytes of the ids that `pack` returns, with their marks of words."""
-        return self.tokens.nbytes + (len(self.begins_word) + 7) // 8
-
     @classmethod
     def empty(cls) -> "CompactDocuments":
         """Returns no documents."""

@@ -35,7 +35,7 @@ class CreatePretrainingData(beam.PTransform):
 
     Example:
       >>> import apache_beam as beam
-      >>> from beambert.pipelines.transforms import CreatePretrainingData, PretrainingDataJob
+      >>> from beambert import CreatePretrainingData, PretrainingDataJob
       >>> texts = ["The river begins in the north. It ends in the city.", "A house. A song."]
       >>> job = PretrainingDataJob(
       ...     vocab_file="vocab.txt", output="records", max_seq_length=(32,), num_shards=1

@@ -76,7 +76,7 @@ class MakeBertInstances(beam.PTransform):
 
     Example:
       >>> import apache_beam as beam
-      >>> from beambert.pipelines.transforms import (
+      >>> from beambert import (
       ...     MakeBertInstances, PretrainingDataJob, SentencesRow, Tokenize
       ... )
       >>> texts = [["The river begins.", "It ends in the city."], ["A house.", "A song."]]
@@ -169,7 +169,7 @@ class WriteRecords(beam.PTransform):
 
     Example:
       >>> import apache_beam as beam
-      >>> from beambert.pipelines.transforms import (
+      >>> from beambert import (
       ...     MakeBertInstances, PretrainingDataJob, SentencesRow, Tokenize, WriteRecords
       ... )
       >>> texts = [["The river begins.", "It ends in the city."], ["A house.", "A song."]]

@@ -166,7 +166,8 @@ def write_spill(path: str, items: Iterable[tuple[int, bytes]]) -> np.ndarray:
       InputError: the file cannot be written.
     """
     sizes = []
-    with create(path) as file:
+    remedy = "correct that or choose another --output, then run the same command again"
+    with create(path, remedy=remedy) as file:
         for shard, data in items:
             file.write(data)
             sizes.append((shard, len(data)))

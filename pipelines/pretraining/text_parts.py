@@ -147,7 +147,7 @@ class ReadDocuments(beam.PTransform):
 
     Example:
       >>> import apache_beam as beam
-      >>> from beambert.pipelines.transforms import ReadDocuments
+      >>> from beambert import ReadDocuments
       >>> with beam.Pipeline(runner="FnApiRunner") as pipeline:
       ...     read = pipeline | ReadDocuments("texts.jsonl")
       ...     texts = read.documents | beam.Map(lambda row: print(row.text))
@@ -205,7 +205,7 @@ class SplitSentences(beam.PTransform):
 
     Example:
       >>> import apache_beam as beam
-      >>> from beambert.pipelines.transforms import DocumentRow, SplitSentences
+      >>> from beambert import DocumentRow, SplitSentences
       >>> with beam.Pipeline(runner="FnApiRunner") as pipeline:
       ...     sentences = (
       ...         pipeline
@@ -250,7 +250,7 @@ class Deduplicate(beam.PTransform):
 
     Example:
       >>> import apache_beam as beam
-      >>> from beambert.pipelines.transforms import Deduplicate, SentencesRow
+      >>> from beambert import Deduplicate, SentencesRow
       >>> with beam.Pipeline(runner="FnApiRunner") as pipeline:
       ...     distinct = (
       ...         pipeline
@@ -278,7 +278,7 @@ class Tokenize(beam.PTransform):
 
     Example:
       >>> import apache_beam as beam
-      >>> from beambert.pipelines.transforms import SentencesRow, Tokenize
+      >>> from beambert import SentencesRow, Tokenize
       >>> with beam.Pipeline(runner="FnApiRunner") as pipeline:
       ...     tokenized = (
       ...         pipeline

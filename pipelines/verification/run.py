@@ -129,7 +129,7 @@ class VerifyRecords(beam.PTransform):
 
     Example:
       >>> import apache_beam as beam
-      >>> from beambert.pipelines.transforms import VerificationJob, VerifyRecords
+      >>> from beambert import VerificationJob, VerifyRecords
       >>> with beam.Pipeline(runner="FnApiRunner") as pipeline:
       ...     faults = (
       ...         pipeline

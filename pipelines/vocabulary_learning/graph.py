@@ -218,7 +218,7 @@ class LearnVocabulary(beam.PTransform):
 
     Example:
       >>> import apache_beam as beam
-      >>> from beambert.pipelines.transforms import LearnVocabulary, VocabularyJob
+      >>> from beambert import LearnVocabulary, VocabularyJob
       >>> texts = ["A river in the north.", "The north of the city."]
       >>> job = VocabularyJob(output="vocab.txt", vocab_size=130)
       >>> with beam.Pipeline(runner="FnApiRunner") as pipeline:

@@ -72,12 +72,12 @@ def test_jobs_are_those_of_the_tuples(kind, as_given, meant):
 @pytest.mark.parametrize(
     "given, meant",
     [
-        ({"num_shards": "four"}, "--num_shards=four: is a text; give a whole number"),
-        ({"eval_fraction": "0.1"}, "--eval_fraction=0.1: is a text; give a number"),
-        ({"do_lower_case": "True"}, "--do_lower_case=True: is a text; give True or False"),
-        ({"max_seq_length": ["32"]}, "--max_seq_length=32: is a text; give a whole number"),
+        ({"num_shards": "four"}, "--num_shards=four"),
+        ({"eval_fraction": "0.1"}, "--eval_fraction=0.1"),
+        ({"do_lower_case": "True"}, "--do_lower_case=True"),
+        ({"max_seq_length": ["32"]}, "--max_seq_length=32"),
     ],
 )
 def test_a_text_is_no_number(given, meant):
-    with pytest.raises(InputError, match=f"^{meant}$"):
+    with pytest.raises(InputError, match=f"^{meant}:"):
         beambert.PretrainingDataJob(vocab_file="vocab.txt", output="out", **given)

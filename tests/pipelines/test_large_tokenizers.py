@@ -12,7 +12,7 @@ from support.record_files import ORIGINAL
 from support.sample_text import make_document
 from support.tokenizer_kinds import XLMR, train
 
-from beambert.pipelines.transforms import (
+from beambert import (
     CreatePretrainingData,
     MakeBertInstances,
     PretrainingDataJob,

@@ -18,12 +18,8 @@ from apache_beam.typehints.decorators import IOTypeHints, TypeCheckError
 from support import stand_in_models
 from support.sample_text import WORDS
 
-from beambert import storage
-from beambert.errors import InputError
-from beambert.pipelines import transforms
-from beambert.pipelines.create_pretraining_data import main as data_main
-from beambert.pipelines.tasks.declarations import find_task
-from beambert.pipelines.transforms import (
+import beambert
+from beambert import (
     CreatePretrainingData,
     CreateTaskFeatures,
     FeaturesJob,
@@ -34,10 +30,24 @@ from beambert.pipelines.transforms import (
     VerificationJob,
     VerifyRecords,
     VocabularyJob,
+    storage,
 )
+from beambert.errors import InputError
+from beambert.pipelines.create_pretraining_data import main as data_main
+from beambert.pipelines.tasks.declarations import find_task
 
 TRANSFORMS = [
-    each for each in map(transforms.__dict__.get, transforms.__all__) if hasattr(each, "expand")
+    beambert.CreatePretrainingData,
+    beambert.CreateTaskFeatures,
+    beambert.Deduplicate,
+    beambert.LearnVocabulary,
+    beambert.MakeBertInstances,
+    beambert.Predict,
+    beambert.ReadDocuments,
+    beambert.SplitSentences,
+    beambert.Tokenize,
+    beambert.VerifyRecords,
+    beambert.WriteRecords,
 ]
 TEXTS = [
     "\n".join(" ".join(WORDS[(i + j) % 60 : (i + j) % 60 + 8]) + "." for j in range(6))
@@ -144,7 +154,7 @@ def test_a_finished_folder_is_not_written_to_again(folder):
 
 
 def test_more_shards_than_anyone_means():
-    with pytest.raises(InputError, match="--num_shards=1000001: must be at most 1,000,000"):
+    with pytest.raises(InputError, match="--num_shards=1000001"):
         PretrainingDataJob(vocab_file="words.txt", output="records", num_shards=1_000_001)
 
 
@@ -262,11 +272,11 @@ def test_one_transform_of_a_pipeline_writes_an_output(folder):
     texts = pipeline | beam.Create(TEXTS)
     _ = texts | "1" >> CreatePretrainingData(job)
     _ = texts | "2" >> LearnVocabulary(VocabularyJob(output="v.txt"))
-    parts = texts | beam.Map(transforms.DocumentRow) | transforms.SplitSentences()
-    instances = parts | transforms.Tokenize("words.txt") | transforms.MakeBertInstances(same)
+    parts = texts | beam.Map(beambert.DocumentRow) | beambert.SplitSentences()
+    instances = parts | beambert.Tokenize("words.txt") | beambert.MakeBertInstances(same)
     for given, transform in (
         (texts, CreatePretrainingData(same)),
-        (instances, transforms.WriteRecords(same)),
+        (instances, beambert.WriteRecords(same)),
         (texts, LearnVocabulary(VocabularyJob(output="v.txt"))),
     ):
         with pytest.raises(InputError, match="another transform of the pipeline writes there"):
@@ -302,7 +312,7 @@ def test_paths_that_workers_elsewhere_do_not_see(flags, folder):
     options = PipelineOptions(**flags)
     begin = beam.Pipeline(options=options)
     texts = begin | beam.Create(TEXTS)
-    instances = begin | "1" >> beam.Create([]).with_output_types(transforms.InstanceRow)
+    instances = begin | "1" >> beam.Create([]).with_output_types(beambert.InstanceRow)
     of_parts = dataclasses.replace(job, input=())
     make_task(folder / "task")
     make_model(folder / "model")
@@ -311,9 +321,9 @@ def test_paths_that_workers_elsewhere_do_not_see(flags, folder):
     for given, transform, flag in (
         (begin, CreatePretrainingData(job), "--input=texts.jsonl"),
         (texts, "of texts" >> CreatePretrainingData(job), "--output=.*/far"),
-        (instances, transforms.WriteRecords(of_parts), "--output=.*/far"),
+        (instances, beambert.WriteRecords(of_parts), "--output=.*/far"),
         (texts, LearnVocabulary(VocabularyJob(output="far.txt")), "--output=.*/far.txt"),
-        (begin, transforms.ReadDocuments("texts.jsonl"), "--input=texts.jsonl"),
+        (begin, beambert.ReadDocuments("texts.jsonl"), "--input=texts.jsonl"),
         (begin, CreateTaskFeatures(features), "--output=.*/far"),
         (texts, Predict(PredictionJob("model")), "--model=.*/model/saved_model"),
     ):
@@ -328,7 +338,7 @@ def test_what_begins_a_pipeline_takes_no_elements(folder):
     make_texts(folder)
     make_records()
     for transform in (
-        transforms.ReadDocuments("texts.jsonl"),
+        beambert.ReadDocuments("texts.jsonl"),
         VerifyRecords(VerificationJob(inputs="records")),
     ):
         with pytest.raises(InputError, match=f"{transform.label}: .* to the beginning of a"):
@@ -344,5 +354,5 @@ def test_type_hints_are_those_that_beam_takes(caplog, transform):
 
 def test_reading_documents_is_built_without_a_warning(caplog, folder):
     make_texts(folder)
-    _ = beam.Pipeline() | transforms.ReadDocuments("texts.jsonl")
+    _ = beam.Pipeline() | beambert.ReadDocuments("texts.jsonl")
     assert not caplog.records

@@ -9,7 +9,7 @@ import sys
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from beambert.pipelines import transforms
+import beambert
 
 JOB = {"max_seq_length": (32, 64), "dupe_factor": 2, "num_shards": 5, "eval_fraction": 0.1}
 
@@ -17,17 +17,17 @@ JOB = {"max_seq_length": (32, 64), "dupe_factor": 2, "num_shards": 5, "eval_frac
 def main(data: str, output: str, *flags: str) -> None:
     """Runs the parts in one pipeline, with a shuffle between some of them."""
     vocab_file = os.path.join(data, "vocab.txt")
-    job = transforms.PretrainingDataJob(vocab_file=vocab_file, output=output, **JOB)
+    job = beambert.PretrainingDataJob(vocab_file=vocab_file, output=output, **JOB)
     with beam.Pipeline(options=PipelineOptions(list(flags))) as pipeline:
         (
-            (pipeline | transforms.ReadDocuments(os.path.join(data, "text_*"))).documents
+            (pipeline | beambert.ReadDocuments(os.path.join(data, "text_*"))).documents
             | "SpreadDocuments" >> beam.Reshuffle()
-            | transforms.SplitSentences()
-            | transforms.Deduplicate()
-            | transforms.Tokenize(vocab_file)
+            | beambert.SplitSentences()
+            | beambert.Deduplicate()
+            | beambert.Tokenize(vocab_file)
             | "SpreadTokens" >> beam.Reshuffle()
-            | transforms.MakeBertInstances(job)
-            | transforms.WriteRecords(job)
+            | beambert.MakeBertInstances(job)
+            | beambert.WriteRecords(job)
         )
 
 

@@ -9,12 +9,12 @@ import pytest
 from support.data_command import data, info, read_records, refused
 from support.languages import ARTICLE_1
 
+from beambert import DocumentRow, ReadDocuments, SplitSentences
 from beambert.errors import InputError
 from beambert.pipelines.corpus.documents import Document
 from beambert.pipelines.pretraining.job import PretrainingDataJob
 from beambert.pipelines.text.sentences import split_sentences
 from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS, Vocabulary
-from beambert.pipelines.transforms import DocumentRow, ReadDocuments, SplitSentences
 
 # Chinese words of two characters, of which no two neighbours make another word.
 WORDS = ("北京", "大学", "音乐", "咖啡", "葡萄", "蝴蝶", "图书", "火车")

@@ -11,9 +11,7 @@ from apache_beam.transforms.window import FixedWindows, TimestampedValue
 from support import data_command
 from support.data_command import body, data, hashes, info
 
-from beambert.errors import InputError
-from beambert.pipelines.pretraining import record_parts, text_parts
-from beambert.pipelines.transforms import (
+from beambert import (
     Deduplicate,
     DocumentRow,
     InstanceRow,
@@ -27,6 +25,8 @@ from beambert.pipelines.transforms import (
     TokenizedRow,
     WriteRecords,
 )
+from beambert.errors import InputError
+from beambert.pipelines.pretraining import record_parts, text_parts
 from beambert.trainer.pretraining.records import open_records
 
 corpus, vocab_file = data_command.corpus, data_command.vocab_file

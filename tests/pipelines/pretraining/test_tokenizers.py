@@ -14,11 +14,7 @@ from support.languages import ARTICLE_1
 from support.tokenizer_kinds import ALBERT, MODERNBERT, ROBERTA, train
 from tokenizers import Tokenizer
 
-from beambert import storage
-from beambert.cli import run_main
-from beambert.pipelines.pretraining.job import PretrainingDataJob
-from beambert.pipelines.pretraining.text_parts import TokenizeRows
-from beambert.pipelines.transforms import (
+from beambert import (
     Deduplicate,
     MakeBertInstances,
     ReadDocuments,
@@ -26,7 +22,11 @@ from beambert.pipelines.transforms import (
     SplitSentences,
     Tokenize,
     WriteRecords,
+    storage,
 )
+from beambert.cli import run_main
+from beambert.pipelines.pretraining.job import PretrainingDataJob
+from beambert.pipelines.pretraining.text_parts import TokenizeRows
 from beambert.pipelines.verify import main as verify_main
 
 corpus, corpus_file = data_command.corpus, data_command.corpus_file

@@ -12,18 +12,18 @@ from support import data_command
 from support.data_command import TWO_PROCESSES, hashes, info, refused, run_process, wikiextractor
 from tensorflow_metadata.proto.v0 import schema_pb2
 
-from beambert.cli import run_main
-from beambert.pipelines.pretraining.estimate import estimate
-from beambert.pipelines.pretraining.job import PretrainingDataJob
-from beambert.pipelines.pretraining.plan import find_inputs, make_plan
-from beambert.pipelines.records.contract import feature_shapes
-from beambert.pipelines.transforms import (
+from beambert import (
     MakeBertInstances,
     ReadDocuments,
     SplitSentences,
     Tokenize,
     WriteRecords,
 )
+from beambert.cli import run_main
+from beambert.pipelines.pretraining.estimate import estimate
+from beambert.pipelines.pretraining.job import PretrainingDataJob
+from beambert.pipelines.pretraining.plan import find_inputs, make_plan
+from beambert.pipelines.records.contract import feature_shapes
 from beambert.pipelines.verify import main as verify_main
 
 corpus, corpus_file = data_command.corpus, data_command.corpus_file
