@@ -10,8 +10,8 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # the same names as in the table below, for type checkers and editors
+    from beambert.embedding import EmbeddingJob as EmbeddingJob
     from beambert.embedding_in_beam import Embed as Embed
-    from beambert.embedding_job import EmbeddingJob as EmbeddingJob
     from beambert.errors import InputError as InputError
     from beambert.functions import create_pretraining_data as create_pretraining_data
     from beambert.functions import create_task_features as create_task_features
@@ -75,7 +75,7 @@ _MODULES = {
     "Deduplicate": "beambert.pipelines.pretraining.text_parts",
     "DocumentRow": "beambert.pipelines.pretraining.text_parts",
     "Embed": "beambert.embedding_in_beam",
-    "EmbeddingJob": "beambert.embedding_job",
+    "EmbeddingJob": "beambert.embedding",
     "EvaluationJob": "beambert.pipelines.task_jobs",
     "FeaturesJob": "beambert.pipelines.task_jobs",
     "FinetuningJob": "beambert.trainer.finetuning.job",

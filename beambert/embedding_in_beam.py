@@ -9,7 +9,7 @@ from apache_beam.ml.inference.base import ModelHandler, RunInference
 from apache_beam.utils.shared import Shared
 
 from beambert.console import ProgressTally
-from beambert.embedding_job import EmbeddingJob
+from beambert.embedding import EmbeddingJob
 from beambert.errors import InputError
 from beambert.pipelines.metrics import Total, add_counts, total_of
 from beambert.pipelines.running import check_reachable_from

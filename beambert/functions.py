@@ -12,7 +12,7 @@ from beambert.process import loading, logging_restored
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
 
-    from beambert.embedding_job import EmbeddingJob
+    from beambert.embedding import EmbeddingJob
     from beambert.pipelines.pretraining.job import PretrainingDataJob
     from beambert.pipelines.task_jobs import EvaluationJob, FeaturesJob, PredictionJob
     from beambert.pipelines.verification.job import VerificationJob

@@ -23,7 +23,7 @@ ALLOWED = {
     "explore": {"shared", "model", "pipelines", "trainer"},
 }
 FACE = {"__init__", "__main__", "cli", "functions"}
-FACE |= {"embedding", "embedding_in_beam", "embedding_job"}
+FACE |= {"embedding", "embedding_in_beam"}
 
 
 def package_of(module: str) -> str:

@@ -242,7 +242,7 @@ class Filled:
 
 
 def fill(
-    model: str,
+    model: str | AskedEncoder,
     texts: Sequence[str],
     top: int = 5,
     report: Report = no_report,
@@ -250,7 +250,8 @@ def fill(
     """Asks an encoder what stands at each [MASK] of texts.
 
     Args:
-      model: folder of an encoder, of this package or Hugging Face's, or a TF1 checkpoint.
+      model: folder of an encoder, of this package or Hugging Face's, or a TF1 checkpoint;
+        or an encoder that is open.
       texts: texts with one "[MASK]" or several.
       top: number of answers for each mask.
       report: called after each batch with the numbers of texts that are done and in all.
@@ -263,13 +264,7 @@ def fill(
         encoder's positions.
     """
     check_list(texts, "texts")
-    return fill_texts(open_encoder(model, MASKED_LM_HEAD), texts, top, report)
-
-
-def fill_texts(
-    encoder: AskedEncoder, texts: Sequence[str], top: int, report: Report
-) -> list[Filled]:
-    """Does what `fill` does, with an encoder that is open."""
+    encoder = model if isinstance(model, AskedEncoder) else open_encoder(model, MASKED_LM_HEAD)
     rows = []
     for text in texts:
         if MASK not in text and encoder.mask not in text:
@@ -327,14 +322,18 @@ class TextScore:
 
 
 def score(
-    model: str, texts: Sequence[str], report: Report = no_report, whole_words: bool = False
+    model: str | AskedEncoder,
+    texts: Sequence[str],
+    report: Report = no_report,
+    whole_words: bool = False,
 ) -> list[TextScore]:
     """Returns how likely an encoder takes texts to be.
 
     Each token is masked once, so a text costs as many passes as it has tokens.
 
     Args:
-      model: folder of an encoder, of this package or Hugging Face's, or a TF1 checkpoint.
+      model: folder of an encoder, of this package or Hugging Face's, or a TF1 checkpoint;
+        or an encoder that is open.
       texts: the texts.
       report: called after each batch with the numbers of tokens that are done and in all.
       whole_words: whether those tokens of the same word that follow are masked, too. The score of
@@ -346,13 +345,7 @@ def score(
         tokens than the encoder has positions.
     """
     check_list(texts, "texts")
-    return score_texts(open_encoder(model, MASKED_LM_HEAD), texts, report, whole_words)
-
-
-def score_texts(
-    encoder: AskedEncoder, texts: Sequence[str], report: Report, whole_words: bool = False
-) -> list[TextScore]:
-    """Does what `score` does, with an encoder that is open."""
+    encoder = model if isinstance(model, AskedEncoder) else open_encoder(model, MASKED_LM_HEAD)
     for text in texts:
         if MASK in text or encoder.mask in text:
             raise InputError(f"{text[:60]!r}: has a {MASK}; `beambert fill` answers it")
@@ -408,7 +401,7 @@ def _report_part(report: Report, before: int, total: int, done: int, _: int) -> 
 
 
 def score_next(
-    model: str, pairs: Sequence[tuple[str, str]], report: Report = no_report
+    model: str | AskedEncoder, pairs: Sequence[tuple[str, str]], report: Report = no_report
 ) -> list[float]:
     """Returns the probability that the second text of each pair follows the first.
 
@@ -421,13 +414,7 @@ def score_next(
       InputError: the encoder has no next sentence head, or a pair has a text without tokens or
         more tokens than the encoder has positions.
     """
-    return score_pairs(open_encoder(model, NEXT_SENTENCE_HEAD), pairs, report)
-
-
-def score_pairs(
-    encoder: AskedEncoder, pairs: Sequence[tuple[str, str]], report: Report
-) -> list[float]:
-    """Does what `score_next` does, with an encoder that is open."""
+    encoder = model if isinstance(model, AskedEncoder) else open_encoder(model, NEXT_SENTENCE_HEAD)
     firsts = encoder.tokenize([first for first, _ in pairs])
     seconds = encoder.tokenize([second for _, second in pairs])
     rows = [

@@ -26,9 +26,7 @@ from beambert.pipelines.tasks.table_task import (
 )
 from beambert.pipelines.tasks.tables import BadRow
 from beambert.pipelines.tasks.task import (
-    CLASSIFICATION,
     MULTI_LABEL,
-    ExampleFile,
     Texts,
 )
 
@@ -269,20 +267,6 @@ class MultiLabel(LabelledTextTask):
 
     def _make(self, endings: tuple[str, ...], **fields: Any) -> MultiLabelExample:
         return MultiLabelExample(labels=fields.pop("label"), **fields)
-
-    def read_to_learn(
-        self, path: pathlib.Path, is_labelled: bool, labels: Sequence[str] | None
-    ) -> ExampleFile:
-        """Reads a file, and notes whether each text has one label, as in a classification."""
-        file = super().read_to_learn(path, is_labelled, labels)
-        if not file.examples or any(len(example.labels or ()) != 1 for example in file.examples):
-            return file
-        note = (
-            f"{path}: every text has exactly one label, such as {file.examples[0].labels[0]!r}; "
-            f"--task={CLASSIFICATION} is for that, and --label_separator for labels that stand in "
-            "one field"
-        )
-        return dataclasses.replace(file, notes=[*file.notes, note])
 
     def find_labels(
         self, path: pathlib.Path, train: Sequence[MultiLabelExample]

@@ -13,9 +13,6 @@ from beambert.pipelines.tasks.classification import FOLDER, contents_of
 from beambert.pipelines.tasks.tables import BadRow
 from beambert.pipelines.tasks.task import DEV, TEST, TRAIN, ExampleFile, Task
 
-# Number of files that a message names.
-_SHOWN_FILES = 4
-
 
 def split_path(task: Task, data_dir: str, split: str) -> pathlib.Path:
     """Returns the file of a split, or the folder that has a folder for each label.
@@ -36,7 +33,7 @@ def split_path(task: Task, data_dir: str, split: str) -> pathlib.Path:
     found = [folder / name for name in names if _is_there(folder, name)]
     if not found:
         raise InputError(
-            f"--data_dir={data_dir}: has no {' or '.join(names)}{_described(folder)}; the {split} "
+            f"--data_dir={data_dir}: has no {' or '.join(names)}; the {split} "
             f"split of {task.name} is read from there"
         )
     if len(found) > 1:
@@ -63,18 +60,6 @@ def _is_there(folder: pathlib.Path, name: str) -> bool:
     # Unlike the methods of pathlib, these give False for what may not be looked at.
     looks_so = os.path.isdir if name.endswith(FOLDER) else os.path.isfile
     return looks_so(folder / name)
-
-
-def _described(folder: pathlib.Path) -> str:
-    """Returns which other files there are, one of which may only have another name."""
-    try:
-        names = sorted(entry.name for entry in os.scandir(folder) if entry.is_file())
-    except OSError:
-        return ""
-    if not names:
-        return ""
-    shown = ", ".join(names[:_SHOWN_FILES]) + (", …" if len(names) > _SHOWN_FILES else "")
-    return f" (it has {shown})"
 
 
 def _file_names(task: Task, split: str) -> list[str]:

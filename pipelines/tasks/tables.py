@@ -124,13 +124,6 @@ def rows_of(
                 f"{path}: is empty; it needs a header line and one row for each example"
             )
         columns = tuple(header)
-        if len(columns) == 1 and "\t" in columns[0]:
-            raise InputError(f"{path}: has tabs between its columns; name it {path.stem}.tsv")
-        if len(columns) == 1 and ";" in columns[0]:
-            raise InputError(
-                f"{path}: has semicolons between its columns; write "
-                f"{'commas' if path.suffix == '.csv' else 'tabs'}"
-            )
         counts = collections.Counter(columns)
         # Spreadsheets write empty columns without a name; nothing can ask for them.
         if repeated := [name for name in counts if name and counts[name] > 1]:

@@ -7,7 +7,7 @@ import pytest
 from support import untrained_models
 
 from beambert.cli import run
-from beambert.trainer.asking import MASKED_LM_HEAD, fill, fill_texts, no_report, open_encoder
+from beambert.trainer.asking import MASKED_LM_HEAD, fill, open_encoder
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +24,7 @@ def test_the_bias_alone_gives_known_probabilities(folder, vocabulary):
     bias = np.zeros(len(vocabulary), np.float32)
     bias[vocabulary.id_of("river")] = np.log(3)
     encoder.model.masked_lm_head.output_bias_V.assign(bias)
-    (filled,) = fill_texts(encoder, ["a [MASK] b [MASK]"], 2, no_report)
+    (filled,) = fill(encoder, ["a [MASK] b [MASK]"], 2)
     assert len(filled.answers) == 2
     for answers in filled.answers:
         (best, probability), (_, other) = answers

@@ -12,12 +12,9 @@ from beambert.trainer import asking
 from beambert.trainer.asking import (
     MASKED_LM_HEAD,
     NEXT_SENTENCE_HEAD,
-    no_report,
     open_encoder,
     score,
     score_next,
-    score_pairs,
-    score_texts,
 )
 
 
@@ -32,7 +29,7 @@ def test_an_encoder_that_knows_nothing_is_as_perplexed_as_its_vocabulary_is_larg
     encoder = open_encoder(str(folder), MASKED_LM_HEAD)
     table = encoder.model.encoder.word_embeddings
     table.assign(np.zeros_like(table))
-    found = score_texts(encoder, ["the river", "a b c d §"], no_report)
+    found = score(encoder, ["the river", "a b c d §"])
     assert [(each.tokens, each.unknown) for each in found] == [(2, 0), (5, 1)]
     assert [each.characters for each in found] == [8, 4]
     of_character = math.log(len(vocabulary)) * 2 / 8
@@ -92,7 +89,7 @@ def test_the_second_text_is_the_second_segment(folder, vocabulary):
     logits = np.array(encoder.model(features)["next_sentence_logits"], float)[0]
     expected = np.exp(logits[0]) / np.exp(logits).sum()
     pairs = [("a", "the river"), ("the river of a", "b"), ("a", "the river")]
-    found = score_pairs(encoder, pairs, no_report)
+    found = score_next(encoder, pairs)
     assert found[0] == pytest.approx(expected, rel=1e-5) and found[2] == pytest.approx(found[0])
     assert found == pytest.approx(score_next(str(folder), pairs))
 
