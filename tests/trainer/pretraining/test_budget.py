@@ -44,8 +44,8 @@ def test_other_texts_are_refused(text):
 @pytest.mark.parametrize(
     ("others", "message"),
     [
-        ({"num_train_steps": 5}, "--num_train_steps=5: --budget=1h decides the number of steps"),
-        ({"num_warmup_steps": 5}, "--num_warmup_steps=5: --budget=1h decides"),
+        ({"num_train_steps": 5}, "--num_train_steps=5: --budget decides"),
+        ({"num_warmup_steps": 5}, "--num_warmup_steps=5: --budget decides"),
         ({"budget": "3e5flops"}, "--budget: is enough for about 0 steps"),
         ({"budget": "1e30flops"}, "--budget: is enough for"),
     ],

@@ -138,13 +138,13 @@ def test_an_objective_that_a_family_has_no_head_for_is_refused(
 
 def test_a_family_beside_what_sets_it_is_refused(config_of, records_folder, tmp_path):
     init = flags(records_folder, None, tmp_path / "m", family="roberta", init=GOLDEN / "roberta")
-    with pytest.raises(InputError, match="--family=roberta: --init already sets the family"):
+    with pytest.raises(InputError, match="--family=roberta: --init decides it"):
         pretrain_main(init)
     config = config_of("distilbert")
     with pytest.raises(InputError, match="--family=roberta: --model=.* of the family distilbert"):
         pretrain_main(flags(records_folder, config, tmp_path / "m", family="roberta"))
     folders = TrainingFolders(str(tmp_path / "m"))
-    with pytest.raises(InputError, match="--family=nomic: choose one of bert, roberta"):
+    with pytest.raises(InputError, match="--family=nomic: must be one of bert, roberta"):
         make_plan(PretrainingJob(data=records_folder, family="nomic", output=folders))
     with pytest.raises(InputError, match="--model=xlarge: unknown model size 'xlarge'; choose one"):
         pretrain_main(flags(records_folder, "xlarge", tmp_path / "m", family="roberta"))
