@@ -11,6 +11,7 @@ a checkpoint.
 
 import contextlib
 import datetime
+import functools
 import io
 import json
 import os
@@ -45,16 +46,8 @@ OBJECTS_ONLY = "objects-only"
 CONFIGURED = f"{BUCKET}-config"
 # What a job that was submitted to Dataflow asked for.
 JOB_FILE = "submitted/job.json"
-# Where the server says which requests it has had since it was last asked.
-REQUESTS = "/requests"
-# Where it learns which requests to leave without an answer, and says whether there was one.
-HELD = "/held"
-# Where it learns which requests to refuse, as after a permission was revoked.
-REFUSED = "/refused"
-# Where it learns how long each request takes, as the way to Google does.
-LATENCY = "/latency"
-# Where it learns which requests fail, and says how many of them are still to fail.
-FAULTS = "/faults"
+# Where the server takes what is to become of requests, and says what became of them.
+CONTROL = "/control"
 # https://cloud.google.com/storage/docs/json_api/v1/objects/list
 OBJECTS_A_PAGE = 1000
 
@@ -109,14 +102,14 @@ class Handler(emulator.RequestHandler):
     forbidden = "forbidden/"
     requests = []
     # Whoever sends a request like this pattern waits for its answer until he is killed.
-    held: re.Pattern | None = None
-    holding = threading.Event()
-    # A request like this pattern is forbidden.
-    refused: re.Pattern | None = None
+    held = ""
+    is_holding = False
+    # A request like this pattern is forbidden, as after a permission was revoked.
+    refused = ""
+    # How long each request takes, as the way to Google does.
     latency = 0.0
-    # Requests like the pattern get this status, so many times.
-    fault: tuple[re.Pattern, int] | None = None
-    faults_left = 0
+    # Requests like this pattern get this status, so many times.
+    faulty, status, faults_left = "", 0, 0
 
     def _handle(self, method: str) -> None:
         if self.headers["Transfer-Encoding"] == "chunked":
@@ -125,36 +118,19 @@ class Handler(emulator.RequestHandler):
             self.wfile.write(b"HTTP/1.1 100 Continue\r\n\r\n")  # or it waits for a second
         with self.lock:
             url = urlsplit(self.path)
-            if url.path == REQUESTS:
-                self._answer(HTTPStatus.OK, json.dumps(self.requests).encode())
-                self.requests.clear()
-                return
-            if url.path == HELD:
-                self._change_held(method)
-                return
-            if url.path == REFUSED:
-                text = self._body()
-                Handler.refused = re.compile(text) if text else None
-                self._answer(HTTPStatus.OK)
-                return
-            if url.path == LATENCY:
-                Handler.latency = float(self._body())
-                self._answer(HTTPStatus.OK)
-                return
-            if url.path == FAULTS:
-                self._change_faults()
+            if url.path == CONTROL:
+                self._control(method)
                 return
             self.requests.append(f"{method} {unquote(url.path)}")
             query = {name: values[0] for name, values in parse_qs(url.query).items()}
             _, _, name = unquote(url.path).partition("/o/")
             name = name or query.get("name", "") or query.get("prefix", "")
             name = name or self._name_in_body(query)
-            is_held = Handler.held and Handler.held.fullmatch(f"{method} {name}")
-            is_refused = name.startswith(self.forbidden) or (
-                Handler.refused and Handler.refused.fullmatch(f"{method} {name}")
-            )
+            request = f"{method} {name}"
+            is_held = re.fullmatch(self.held, request)
+            is_refused = name.startswith(self.forbidden) or re.fullmatch(self.refused, request)
         if is_held:
-            self.holding.set()
+            Handler.is_holding = True
             # Nothing of the request is done, and the connection stays open.
             threading.Event().wait()
         time.sleep(self.latency)
@@ -168,8 +144,9 @@ class Handler(emulator.RequestHandler):
                 self._take_job()
             elif is_refused or url.path.endswith(f"/b/{OBJECTS_ONLY}"):
                 self._answer(HTTPStatus.FORBIDDEN)
-            elif self._is_faulty(f"{method} {name}"):
-                self._answer(self.fault[1])
+            elif self.faults_left and re.fullmatch(self.faulty, request):
+                Handler.faults_left -= 1
+                self._answer(self.status)
             elif not self._holds(unquote(url.path), name, query):
                 self._answer(HTTPStatus.PRECONDITION_FAILED)
             elif query.get("uploadType") == "media" and self.headers["Content-Length"] == "0":
@@ -179,29 +156,16 @@ class Handler(emulator.RequestHandler):
             else:
                 emulator.Router(self).handle(method)
 
-    def _change_held(self, method: str) -> None:
-        """Takes the pattern of the requests to hold, or says whether one is held."""
+    def _control(self, method: str) -> None:
+        """Takes attributes of this class, or says what they are; the requests are said once."""
         if method == "PUT":
-            text = self._body()
-            Handler.held = re.compile(text) if text else None
-            self.holding.clear()
-        self._answer(HTTPStatus.OK, json.dumps(self.holding.is_set()).encode())
-
-    def _change_faults(self) -> None:
-        """Takes what is to fail, or says how many failures are left."""
-        if self.command == "PUT":
-            pattern, status, times = json.loads(self._body())
-            Handler.fault, Handler.faults_left = (re.compile(pattern), status), times
-        self._answer(HTTPStatus.OK, json.dumps(self.faults_left).encode())
-
-    def _is_faulty(self, request: str) -> bool:
-        if not self.faults_left or not self.fault[0].fullmatch(request):
-            return False
-        Handler.faults_left -= 1
-        return True
-
-    def _body(self) -> str:
-        return self.rfile.read(int(self.headers["Content-Length"])).decode()
+            given = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            for name, value in given.items():
+                setattr(Handler, name, value)
+        known = {name: getattr(Handler, name) for name in ("is_holding", "faults_left", "requests")}
+        self._answer(HTTPStatus.OK, json.dumps(known).encode())
+        if method == "GET":
+            self.requests.clear()
 
     def _list(self, bucket: str, query: dict[str, str]) -> None:
         """Objects come a thousand at a time."""
@@ -263,20 +227,11 @@ class Handler(emulator.RequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def do_GET(self) -> None:
-        self._handle("GET")
-
-    def do_POST(self) -> None:
-        self._handle("POST")
-
-    def do_PUT(self) -> None:
-        self._handle("PUT")
-
-    def do_DELETE(self) -> None:
-        self._handle("DELETE")
-
-    def do_PATCH(self) -> None:
-        self._handle("PATCH")
+    do_GET = functools.partialmethod(_handle, "GET")
+    do_POST = functools.partialmethod(_handle, "POST")
+    do_PUT = functools.partialmethod(_handle, "PUT")
+    do_DELETE = functools.partialmethod(_handle, "DELETE")
+    do_PATCH = functools.partialmethod(_handle, "PATCH")
 
 
 class Server(socketserver.ThreadingTCPServer):
@@ -351,51 +306,47 @@ def serve(folder: pathlib.Path) -> None:
     secure.serve_forever()
 
 
-def requests_made() -> list[str]:
-    """The requests since the last call, such as GET /storage/v1/b/bucket/o; for users of `gs`."""
-    with urllib.request.urlopen(os.environ["STORAGE_EMULATOR_HOST"] + REQUESTS) as answer:
+def _control(**given: object) -> dict:
+    """Sets attributes of the server's `Handler`, and returns what it says; for users of `gs`."""
+    address = os.environ["STORAGE_EMULATOR_HOST"] + CONTROL
+    body, method = (json.dumps(given).encode(), "PUT") if given else (None, "GET")
+    with urllib.request.urlopen(urllib.request.Request(address, body, method=method)) as answer:
         return json.loads(answer.read())
 
 
-def _tell(path: str, text: str) -> None:
-    """Tells the server of `gs` something."""
-    address = os.environ["STORAGE_EMULATOR_HOST"] + path
-    request = urllib.request.Request(address, data=text.encode(), method="PUT")
-    urllib.request.urlopen(request).close()
+def requests_made() -> list[str]:
+    """The requests since the last call, such as GET /storage/v1/b/bucket/o."""
+    return _control()["requests"]
 
 
 def hold(pattern: str) -> None:
     """Leaves requests like "POST name/of/object" without an answer; "" answers all new ones."""
-    _tell(HELD, pattern)
-
-
-def refuse(pattern: str) -> None:
-    """Forbids requests like "POST name/of/object" from now on; "" allows all again."""
-    _tell(REFUSED, pattern)
+    _control(held=pattern, is_holding=False)
 
 
 def is_holding() -> bool:
     """Returns whether a request has come that is held."""
-    with urllib.request.urlopen(os.environ["STORAGE_EMULATOR_HOST"] + HELD) as answer:
-        return json.loads(answer.read())
+    return _control()["is_holding"]
+
+
+def refuse(pattern: str) -> None:
+    """Forbids requests like "POST name/of/object" from now on; "" allows all again."""
+    _control(refused=pattern)
 
 
 def delay(seconds: float) -> None:
     """Lets each request take so many seconds from now on."""
-    _tell(LATENCY, str(seconds))
+    _control(latency=seconds)
 
 
 def fail(pattern: str, status: int, times: int) -> None:
     """Answers requests like "POST name/of/object" with a status, so many times; 0 ends it."""
-    address = os.environ["STORAGE_EMULATOR_HOST"] + FAULTS
-    request = json.dumps([pattern, status, times]).encode()
-    urllib.request.urlopen(urllib.request.Request(address, data=request, method="PUT")).close()
+    _control(faulty=pattern, status=status, faults_left=times)
 
 
 def faults_left() -> int:
     """Returns how many requests are still to fail, see `fail`."""
-    with urllib.request.urlopen(os.environ["STORAGE_EMULATOR_HOST"] + FAULTS) as answer:
-        return json.loads(answer.read())
+    return _control()["faults_left"]
 
 
 @contextlib.contextmanager
