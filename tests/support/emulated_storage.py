@@ -40,8 +40,6 @@ from gcp_storage_emulator.storage import Storage
 
 HOSTS = ("www.googleapis.com", "storage.googleapis.com", "iamcredentials.googleapis.com")
 BUCKET = "bucket"
-# Who has storage.objectUser alone for this one may not look at the bucket itself.
-OBJECTS_ONLY = "objects-only"
 # The bucket of the configuration, as deploy/terraform names it.
 CONFIGURED = f"{BUCKET}-config"
 # What a job that was submitted to Dataflow asked for.
@@ -142,7 +140,7 @@ class Handler(emulator.RequestHandler):
                 self._answer(HTTPStatus.OK, b'{"hierarchicalNamespace": {"enabled": false}}')
             elif url.path.startswith("/v1b3/"):
                 self._take_job()
-            elif is_refused or url.path.endswith(f"/b/{OBJECTS_ONLY}"):
+            elif is_refused:
                 self._answer(HTTPStatus.FORBIDDEN)
             elif self.faults_left and re.fullmatch(self.faulty, request):
                 Handler.faults_left -= 1
@@ -282,7 +280,6 @@ def serve(folder: pathlib.Path) -> None:
     # It writes the list of all objects at each change, which nobody reads.
     storage._write_config_to_file = lambda: None
     buckets.create_bucket(BUCKET, storage)
-    buckets.create_bucket(OBJECTS_ONLY, storage)
     buckets.create_bucket(CONFIGURED, storage)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     certificate, key = write_certificate(folder)

@@ -88,19 +88,6 @@ def test_an_object_that_is_replaced_after_it_was_listed(gs, tmp_path, monkeypatc
     assert "_SUCCESS" not in storage.list_folder(f"{gs}/{tmp_path.name}/records")
 
 
-def test_files_directly_in_a_bucket(gs):
-    storage.write_bytes(f"{gs}/a.txt", b"by Beam")
-    storage.write_bytes(f"{gs}/b.txt", b"by TensorFlow")
-    assert storage.read_text(f"{gs}/a.txt") == "by Beam"
-    assert storage.read_text(f"{gs}/b.txt") == "by TensorFlow"
-
-
-def test_why_accounts_may_look_at_the_bucket(gs):
-    """TensorFlow goes up to it to make the first folder: objectUser alone doesn't do."""
-    with pytest.raises(tf.errors.PermissionDeniedError):
-        tf.io.gfile.makedirs("gs://objects-only/model")
-
-
 def test_an_interrupted_upload_leaves_nothing(gs):
     with (
         pytest.raises(KeyboardInterrupt),
@@ -109,32 +96,6 @@ def test_an_interrupted_upload_leaves_nothing(gs):
         file.write(b"half")
         raise KeyboardInterrupt
     assert storage.list_folder(f"{gs}/cut") == []
-
-
-@pytest.mark.slow
-def test_checkpoints_of_tensorflow(gs):
-    value = tf.random.normal([100, 100])
-    checkpoint = tf.train.Checkpoint(variable=tf.Variable(value))
-    manager = tf.train.CheckpointManager(checkpoint, f"{gs}/checkpoints", max_to_keep=2)
-    for _ in range(3):
-        manager.save()
-    checkpoint.variable.assign(tf.zeros_like(value))
-    checkpoint.restore(manager.latest_checkpoint).assert_consumed()
-    assert tf.reduce_all(checkpoint.variable == value)
-    assert sorted(tf.io.gfile.glob(f"{gs}/checkpoints/*.index")) == [
-        f"{gs}/checkpoints/ckpt-{n}.index" for n in (2, 3)
-    ]
-
-
-def test_configuration_of_an_encoder(gs, vocabulary):
-    storage.write_bytes(f"{gs}/bad.json", json.dumps(corpus.BERT_CONFIG).encode())
-    with pytest.raises(InputError, match="--model=gs://.*json: vocab_size must be a positive"):
-        model_folders.model_config(f"{gs}/bad.json", vocabulary)
-    config = corpus.BERT_CONFIG | {"vocab_size": len(vocabulary)}
-    storage.write_bytes(f"{gs}/bert_config.json", json.dumps(config).encode())
-    assert model_folders.model_config(f"{gs}/bert_config.json", vocabulary).hidden_size == 32
-    with pytest.raises(InputError, match="--model=gs://bucket/none.json: cannot be read"):
-        model_folders.model_config(f"{gs}/none.json", vocabulary)
 
 
 def test_model_folders(gs):
