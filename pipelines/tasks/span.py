@@ -121,6 +121,14 @@ def _read(path: str, flag: str) -> bytes:
 
 
 @dataclasses.dataclass(frozen=True)
+class _Loaded:
+    """A model and its tokenizer; the threads of a worker process share a weak reference to it."""
+
+    model: Any
+    tokenizer: "OffsetTokenizer | SubwordOffsets"
+
+
+@dataclasses.dataclass(frozen=True)
 class Span(Task):
     """A task that asks where in its context a question is answered."""
 
@@ -253,16 +261,15 @@ class Span(Task):
         scores = score(examples, found.answers, self.allows_no_answer, found.null_odds or None)
         return scores.metrics, found.files()
 
-    def predict(self, model: Model, loaded: Any, rows: Sequence[Row]) -> list[Record]:
+    def predict(self, model: Model, loaded: _Loaded, rows: Sequence[Row]) -> list[Record]:
         """Returns the features of the records that hold the answers to questions."""
         # Commands import this module for their --help, which must not load TensorFlow.
         from beambert.pipelines.tasks.text_models import window_logits
 
-        loaded_model, tokenizer = loaded
         length = model.training["max_seq_length"]
         questions = [row.example for row in rows]
-        windows = make_windows(questions, tokenizer, WindowParameters.of_length(length))
-        logits = window_logits(loaded_model.signatures[WINDOWS_SIGNATURE], windows, length)
+        windows = make_windows(questions, loaded.tokenizer, WindowParameters.of_length(length))
+        logits = window_logits(loaded.model.signatures[WINDOWS_SIGNATURE], windows, length)
         found = decode(questions, windows, *logits, self.allows_no_answer, DecodingParameters())
         scores = score(questions, found.answers, self.allows_no_answer)
         records = []
@@ -310,8 +317,9 @@ class Span(Task):
             )
         return vocabulary
 
-    def load(self, model: Model, vocabulary: Vocabulary) -> tuple[Any, Any]:
+    def load(self, model: Model, vocabulary: Vocabulary) -> _Loaded:
         """Loads a SavedModel and its tokenizer."""
         from beambert.pipelines.tokenizers.encoding import make_offset_tokenizer
 
-        return load(model), make_offset_tokenizer(vocabulary, model.training["do_lower_case"])
+        tokenizer = make_offset_tokenizer(vocabulary, model.training["do_lower_case"])
+        return _Loaded(load(model), tokenizer)
