@@ -123,7 +123,8 @@ class PretrainingDataJob(TokenizerSettings, TextSettings, InputSettings):
         maximum=1,
         metavar="EXPONENT",
         help="in place of --weights: shares proportional to the tokens of each --source to the "
-        "power of this number; 1: as they are; 0.7: multilingual BERT; 0.3: XLM-R; 0: equal shares",
+        "power of this number (1/T where T is a temperature); 1: as they are; 0.7: multilingual "
+        "BERT; 0.3: XLM-R; 0: equal shares",
     )
     max_epochs_per_source: float | None = setting(
         None,

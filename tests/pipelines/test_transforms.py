@@ -153,11 +153,6 @@ def test_a_finished_folder_is_not_written_to_again(folder):
         beam.Pipeline() | beam.Create(TEXTS) | CreatePretrainingData(job)
 
 
-def test_more_shards_than_anyone_means():
-    with pytest.raises(InputError, match="--num_shards=1000001"):
-        PretrainingDataJob(vocab_file="words.txt", output="records", num_shards=1_000_001)
-
-
 def test_the_flag_of_the_original_for_whole_words():
     named = PretrainingDataJob(vocab_file="words.txt", output="records", masks="whole_word")
     flagged = PretrainingDataJob(vocab_file="words.txt", output="records", do_whole_word_mask=True)

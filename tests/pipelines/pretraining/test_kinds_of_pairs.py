@@ -22,7 +22,6 @@ from support.sample_text import make_document
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beambert.cli import run_main
-from beambert.pipelines.pretraining.job import PretrainingDataJob
 from beambert.pipelines.records.contract import feature_shapes
 from beambert.pipelines.verify import main as verify_main
 
@@ -73,10 +72,6 @@ class TestNames:
     def test_what_none_does_not_know(self, capsys, tmp_path, corpus_file, vocab_file, flags, parts):
         inputs = (f"--input={corpus_file}", "--pairs=none")
         refused(data(capsys, vocab_file, tmp_path / "out", *inputs, *flags), *parts)
-
-    def test_a_job_of_ones_own_with_another_name(self):
-        with pytest.raises(Exception, match="--pairs=other: must be one of next, "):
-            PretrainingDataJob(vocab_file="v", output="o", pairs="other")
 
 
 @pytest.fixture(scope="module")

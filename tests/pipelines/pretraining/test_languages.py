@@ -143,7 +143,6 @@ def test_each_document_is_split_by_its_language(capsys, tmp_path, vocab_file):
             ["--segmenter=icu", "--masks=whole_word", "--language=de"],
             ["--segmenter=icu: knows the words of zh", "--language=de"],
         ),
-        (["--segmenter=mecab"], ["--segmenter=mecab: choose one of none, icu, sudachi"]),
         (["--language_column=code"], ['no string under "code" (--language_column)', "lang"]),
         (
             ["--language_column=lang", "--format=text"],

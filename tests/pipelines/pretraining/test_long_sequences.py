@@ -73,5 +73,5 @@ def test_longer_ones_are_refused(corpus_file, vocab_file, tmp_path, capsys):
     result = data(
         capsys, vocab_file, tmp_path / "o", f"--input={corpus_file}", "--max_seq_length=8193"
     )
-    refused(result, "--max_seq_length=8193: must be from 8 to 8192")
+    refused(result, "--max_seq_length=8193: ")
     assert not list(tmp_path.iterdir())

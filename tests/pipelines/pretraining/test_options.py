@@ -107,12 +107,9 @@ def test_default_number_of_predictions():
         (["--max_seq_length=32,32"], "--max_seq_length"),
         (["--max_seq_length=32,64"], "--max_predictions_per_seq"),
         (["--max_seq_length=32,x"], "--max_seq_length"),
-        (["--max_predictions_per_seq=0"], "--max_predictions_per_seq=0"),
         (["--max_seq_length=32", "--max_predictions_per_seq=33"], "at most --max_seq_length"),
         (["--language=xx"], "--language=xx: is not an ISO 639-1 code"),
         (["--direct_num_workers=abc"], "--direct_num_workers=abc: must be an integer"),
-        (["--min_document_characters=-1"], "--min_document_characters=-1"),
-        (["--duplicates=some"], "--duplicates"),
         (["--since=/nowhere"], "--since=/nowhere"),
     ],
 )

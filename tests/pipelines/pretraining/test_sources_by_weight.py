@@ -218,7 +218,7 @@ class TestRefused:
             (["--weights=wiki=0.5,books=0.4,news=0.2"], "they add up to 1.1"),
             (["--weights=wiki=0.5,pages=0.5"], "there is no --source=pages"),
             (["--weights=wiki=1"], "lacks books, news"),
-            (["--temperature=5"], "in place of an exponent 1/T give 1/T"),
+            (["--temperature=5"], "--temperature=5"),
             (["--temperature=0.5", WEIGHTED], "cannot be given with --weights"),
             (["--max_epochs_per_source=9"], "needs --weights or --temperature"),
             (["--max_epochs_per_source=1", WEIGHTED], "must be at least --dupe_factor, which is 2"),

@@ -235,10 +235,3 @@ def test_a_folder_of_other_masks_is_refused(capsys, both, corpus_file, vocab_fil
     assert again[0] == 0 and "already finished" in again[1]
     told = "the 2 passes over the text wrote nearly the same records"
     assert again[1].count(told) == (pairs == "none")
-
-
-def test_a_job_of_ones_own_with_other_masks():
-    with pytest.raises(
-        Exception, match="--masks=dynamic: must be one of static, whole_word, span, none"
-    ):
-        PretrainingDataJob(vocab_file="v", output="o", masks="dynamic")

@@ -62,8 +62,6 @@ def test_a_vocabulary_that_is_too_small_is_refused():
 @pytest.mark.parametrize(
     ("given", "error"),
     [
-        ({"character_coverage": 0.0}, "--character_coverage=0"),
-        ({"character_coverage": 1.5}, "--character_coverage=1.5: must be more than 0 and at most"),
         (
             {"character_coverage": 0.9, "kind": "bpe", "output": "tokenizer.json"},
             "--character_coverage=0.9: has no effect with --kind=bpe",

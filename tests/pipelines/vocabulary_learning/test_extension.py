@@ -146,7 +146,6 @@ def test_pieces_that_are_of_no_use(old, piece, message):
     [
         ({}, "--extend=.*: give either --add, a number of pieces, or --add_pieces"),
         ({"add": 2, "add_pieces": "x"}, "give either --add"),
-        ({"add": 0}, "--add=0: must be at least 1"),
         ({"add": 2, "extend": None}, "--add=2: needs --extend"),
         ({"add": 2, "kind": "bpe"}, "only word pieces can be extended"),
         ({"add": 2, "vocab_size": 900}, "--vocab_size=900: cannot be given with --extend"),

@@ -108,7 +108,6 @@ def test_a_learned_unigram_frames_and_spells(capsys, tmp_path, corpus_file, line
     [
         (["--kind=bpe", "--vocab_size=260"], "--vocab_size=260: must be at least 300 with"),
         (["--kind=unigram", "--output=vocab.txt"], "--output=vocab.txt: --kind=unigram makes a"),
-        (["--kind=word"], "--kind=word: choose one of wordpiece, bpe, unigram"),
     ],
 )
 def test_bad_flags(capsys, tmp_path, monkeypatch, corpus_file, flags, message):
