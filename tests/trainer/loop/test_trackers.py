@@ -174,21 +174,6 @@ def test_a_real_mlflow(tmp_path, monkeypatch):
     assert mlflow.active_run() is None
 
 
-def test_a_real_wandb(tmp_path, monkeypatch):
-    wandb = pytest.importorskip("wandb")
-    monkeypatch.setenv("WANDB_MODE", "offline")
-    monkeypatch.setenv("WANDB_DIR", str(tmp_path))
-    monkeypatch.setenv("WANDB_SILENT", "true")
-    before = sys.excepthook, sys.exit, sys.stdout, sys.stderr, sys.stdout.write
-    train(tmp_path / "encoder", "wandb", logged=LOGGED[:2])
-    train(tmp_path / "encoder", "wandb", step=2)
-    assert (sys.excepthook, sys.exit, sys.stdout, sys.stderr, sys.stdout.write) == before
-    assert wandb.run is None
-    run_id = json.loads((tmp_path / "encoder" / "tracker.json").read_text())["wandb"]
-    files = list((tmp_path / "wandb").glob(f"offline-run-*/run-{run_id}.wandb"))
-    assert files and b"masked_lm_accuracy" in files[0].read_bytes()
-
-
 @pytest.mark.parametrize(
     "line", ["[1]", '{"step": 2, "split": 3}', '{"split": "eval"}', '{"split": "eval", "st']
 )

@@ -60,15 +60,6 @@ def test_it_learns_both_tables(folder, config_file):
     assert "generator/encoder/layer_1/output/layer_norm/gamma" not in values
 
 
-@pytest.mark.release
-def test_an_interrupted_training_goes_on_to_the_same_weights(
-    folder, records_folder, config_file, tmp_path, monkeypatch
-):
-    arguments = flags(records_folder, config_file, tmp_path / "encoder")
-    small_pretraining.interrupted_and_continued(arguments, tmp_path / "encoder", monkeypatch)
-    small_pretraining.assert_same_weights(tmp_path / "encoder", folder)
-
-
 @pytest.mark.slow
 def test_the_exported_embeddings_are_the_sum(folder, tmp_path):
     """The generator's are E; from the folder a training goes on with both."""

@@ -138,17 +138,6 @@ def test_it_learns_and_says_so(left_to_right_folder):
 
 
 @pytest.mark.release
-def test_an_interrupted_training_goes_on_to_the_same_weights(
-    records_folder, small_config_file, tmp_path, monkeypatch
-):
-    arguments = flags(records_folder, small_config_file, tmp_path / "interrupted")
-    folder = tmp_path / "interrupted"
-    small_pretraining.interrupted_and_continued(arguments, folder, monkeypatch)
-    pretrain_main(flags(records_folder, small_config_file, tmp_path / "whole"))
-    small_pretraining.assert_same_weights(folder, tmp_path / "whole")
-
-
-@pytest.mark.release
 def test_it_is_fine_tuned_but_not_asked(left_to_right_folder, task_folder, tmp_path):
     with pytest.raises(InputError, match="reads text from left to right, so it cannot fill"):
         fill(str(left_to_right_folder), ["the [MASK] of a"])

@@ -169,15 +169,6 @@ def test_documents_can_be_kept_apart_in_full_sentences_only(
     assert not (tmp_path / "m").exists()
 
 
-@pytest.mark.slow
-def test_an_interrupted_training_goes_on_to_the_same_weights(
-    masked_lm_folder, unpaired_folder, small_config_file, tmp_path, monkeypatch
-):
-    arguments = flags(unpaired_folder, small_config_file, tmp_path / "encoder")
-    small_pretraining.interrupted_and_continued(arguments, tmp_path / "encoder", monkeypatch)
-    small_pretraining.assert_same_weights(tmp_path / "encoder", masked_lm_folder)
-
-
 def test_it_is_asked_about_texts_but_not_about_pairs(masked_lm_folder):
     (filled,) = fill(str(masked_lm_folder), ["the [MASK] of a"])
     assert sum(probability for _, probability in filled.answers[0]) <= 1

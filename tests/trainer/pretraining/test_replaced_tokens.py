@@ -91,16 +91,6 @@ def test_it_learns(electra_folder):
     assert not [name for row in rows for name in row if "next" in name]
 
 
-@pytest.mark.release
-def test_an_interrupted_training_goes_on_to_the_same_weights(
-    electra_folder, records_folder, small_config_file, tmp_path, monkeypatch
-):
-    """The tokens that are drawn follow from the step, as dropout does."""
-    arguments = flags(records_folder, small_config_file, tmp_path / "encoder")
-    small_pretraining.interrupted_and_continued(arguments, tmp_path / "encoder", monkeypatch)
-    small_pretraining.assert_same_weights(tmp_path / "encoder", electra_folder)
-
-
 @pytest.mark.slow
 def test_parts_of_a_batch_are_counted_and_draw_their_own(records_folder, small_config, vocabulary):
     records, drawn = open_records(str(records_folder), "--data", objective="rtd"), []
