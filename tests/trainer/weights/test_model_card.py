@@ -171,7 +171,7 @@ def test_the_text_of_the_encoders_before(tmp_path, encoder):
     weights = hashlib.sha256((encoder / "model.weights.h5").read_bytes()).hexdigest()
     of_last = {"init": str(encoder), "init_sha256": weights, "data": []}
     edit(last / "training.json", lambda training: training.update(of_last))
-    of_first = {"init": "gs://gone/encoder", "init_sha256": "0"}
+    of_first = {"init": "/gone/encoder", "init_sha256": "0"}
     edit(encoder / "training.json", lambda training: training.update(of_first))
     card = exported(last, tmp_path / "out")
     assert "gone/encoder" not in card and str(tmp_path) not in card
