@@ -21,7 +21,7 @@ CASES = [
             [f"--model={folder}", f"--output={folder}/served", "--version=0"]
         ),
         lambda folder: export(folder, f"{folder}/served", number=0),
-        "--version=0: must be at least 1, with --to=savedmodel; correct it or leave it out",
+        "--version=0: must be at least 1",
         id="export",
     ),
     pytest.param(
