@@ -153,16 +153,6 @@ def test_changes_show_at_once(open_tab):
     page.get_by_text("3 tokens to predict of 6").wait_for()
 
 
-def test_the_page_works_by_keyboard(open_tab):
-    page = open_tab(WIDE, "Masking")
-    page.get_by_role("tab", name="Masking").focus()
-    page.keyboard.press("Tab")
-    page.keyboard.press("Enter")
-    page.get_by_text(TABS["Next sentence"]).locator("visible=true").first.wait_for()
-    page.keyboard.press("Tab")
-    assert page.evaluate("document.activeElement !== document.body")
-
-
 def test_a_token_is_pressed(open_tab):
     """By mouse and by keyboard, which keeps its place."""
     page = open_tab(WIDE, "Input representation")

@@ -29,11 +29,6 @@ def test_masking_shows_counts_and_the_models_answers(material):
     assert "mean loss" not in without and "to predict" in without
 
 
-def test_an_empty_text_is_asked_for(material):
-    assert "Type a text" in text_of(playgrounds.show_masking(material, NO_MODEL, " ", PAPER))
-    assert "first sentence" in text_of(playgrounds.show_inputs(material, NO_MODEL, "", "a", 1))
-
-
 def test_pairs_tell_where_they_come_from(material):
     for wanted, label in (("is next", "IsNext"), ("random next", "NotNext")):
         seeds = range(8)
@@ -73,22 +68,11 @@ def test_a_discriminator_fills_no_masks(tmp_path, vocabulary):
     assert told in text_of(command.render(material))
 
 
-def test_inputs_show_segments_positions_and_embeddings(material):
-    said = text_of(playgrounds.show_inputs(material, "encoder", "rivers", "music", 2))
-    assert "segment B, position" in said and "layer norm of the sum" in said
-    assert "Choose a model" in text_of(playgrounds.show_inputs(material, NO_MODEL, "a", "", 0))
-
-
 def test_tokens_can_be_pressed(material):
     shown = playgrounds.show_inputs(material, NO_MODEL, "the river", "", 2, can_press=True)
     buttons = re.findall(r'<button[^>]*data-position="(\d)" aria-pressed="(\w+)">', shown)
     assert buttons == [("0", "false"), ("1", "false"), ("2", "true"), ("3", "false")]
     assert "<button" not in playgrounds.show_inputs(material, NO_MODEL, "the river", "", 2)
-
-
-def test_pieces_of_a_word_touch(material):
-    shown = playgrounds.show_inputs(material, NO_MODEL, "xyz", "", 0)
-    assert shown.count("joined") == 2  # x ##y ##z
 
 
 def test_attention_and_layers(material):
@@ -139,14 +123,6 @@ def test_records_of_other_pairs(tmp_path, vocabulary, pairs, heading):
     assert "0 records shown" in text_of(chosen)
     said = " ".join(text_of(browsing.show_survey(material, folder)).split())
     assert ("documents average 2" in said) == (pairs == "none")
-
-
-@pytest.mark.slow
-def test_an_answer_and_the_tokens_that_mattered(material):
-    said = text_of(inside.show_answer(material, "classifier", "the river", ""))
-    assert (
-        "Answer:" in said and "Which tokens mattered" in said and "+1.00" in said or "-1.00" in said
-    )
 
 
 def shown_with(material, typed):

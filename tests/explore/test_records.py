@@ -36,13 +36,6 @@ def test_any_record_is_read_by_its_number(files):
     assert file.read(700, 1) == file.read(10**6, 1) == []
 
 
-def test_the_index_grows_as_far_as_is_asked(files):
-    file = RecordFile(files[0])
-    assert len(file._starts) == 1
-    file.read(99, 5)
-    assert len(file._starts) == 100
-
-
 def test_held_out_records_of_each_source_are_folders_of_the_page(folders, tmp_path):
     """`beambert data --source` leaves them in eval/NAME."""
     records = shutil.copytree(folders / "records", tmp_path / "records")
@@ -110,11 +103,6 @@ def test_damage_is_told_and_passed_over(tmp_path, files, browse):
     damaged.write_bytes(data)
     found = browse(damaged, files[1]).search(Filter(), (0, 0), 5)
     assert "damaged" in found.damage and found.then == (1, 0)
-
-
-def test_a_damaged_length_ends_the_index(tmp_path):
-    (tmp_path / "a").write_bytes(b"\xff" * 40)
-    assert RecordFile(str(tmp_path / "a")).read(3, 1) == []
 
 
 def test_records_of_another_shape_are_left_out(tmp_path, browse):

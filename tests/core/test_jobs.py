@@ -6,26 +6,8 @@ import pytest
 
 import beambert
 from beambert.errors import InputError
-from beambert.flags import as_tuple
 
 TASK = beambert.find_task("sst-2")
-
-
-@pytest.mark.parametrize(
-    "given, expected",
-    [
-        ("a*.txt", ("a*.txt",)),
-        (["a", "b"], ("a", "b")),
-        (("a",), ("a",)),
-        (pathlib.Path("a/b"), ("a/b",)),
-        ([pathlib.Path("a"), "b"], ("a", "b")),
-        (64, (64,)),
-        ((), ()),
-        (beambert.Threshold("accuracy"), (beambert.Threshold("accuracy"),)),
-    ],
-)
-def test_single_values_lists_and_paths_become_tuples(given, expected):
-    assert as_tuple(given) == expected
 
 
 @pytest.mark.parametrize(
@@ -37,22 +19,6 @@ def test_single_values_lists_and_paths_become_tuples(given, expected):
             | {"max_seq_length": 64, "max_predictions_per_seq": 9, "scrub": ["email"]},
             {"vocab_file": "v.txt", "output": "o", "input": ("a*",)}
             | {"max_seq_length": (64,), "max_predictions_per_seq": (9,), "scrub": ("email",)},
-        ),
-        (
-            beambert.VocabularyJob,
-            {"output": pathlib.Path("v.txt"), "source": "wiki=a*"},
-            {"output": "v.txt", "source": ("wiki=a*",)},
-        ),
-        (beambert.VerificationJob, {"inputs": "records"}, {"inputs": ("records",)}),
-        (
-            beambert.PredictionJob,
-            {"model": pathlib.Path("m"), "input": pathlib.Path("a"), "text_columns": ["text"]},
-            {"model": "m", "input": ("a",), "text_columns": ("text",)},
-        ),
-        (
-            beambert.EmbeddingJob,
-            {"model": pathlib.Path("m"), "input": "a*"},
-            {"model": "m", "input": ("a*",)},
         ),
         (
             beambert.EvaluationJob,

@@ -1,0 +1,212 @@
+"""Errors and amounts as they are shown; stderr, logging, memory and loading of a process."""
+
+import gc
+import logging
+import os
+import subprocess
+import sys
+import threading
+import warnings
+
+import absl.logging
+import pytest
+
+from beambert import process
+from beambert.cli import run_main
+from beambert.console import counted, size
+from beambert.errors import InputError
+from beambert.process import free_bytes, loading, logging_restored, quiet_stderr
+
+
+def test_an_error_is_one_line_that_no_terminal_obeys(capsys):
+    """A name in it may hold anything that a file's name may."""
+
+    def main(argv):
+        raise InputError(f"--input={argv[0]}: is a folder")
+
+    assert run_main("data", main, ["a\nb\x1b[2Jc\u202e é文 \u3000"]) == 2
+    written = "a\\nb\\x1b[2Jc\\u202e é文 \u3000"
+    assert capsys.readouterr().err == f"beambert data: --input={written}: is a folder\n"
+
+
+def test_a_name_that_is_not_utf8_is_refused_by_every_command(capsys):
+    def main(argv):
+        raise AssertionError
+
+    assert run_main("verify", main, ["records", "--output=a\udcff"]) == 2
+    message = "beambert verify: --output=a\\udcff: the name is not UTF-8; rename the file\n"
+    assert capsys.readouterr().err == message
+
+
+def test_a_reader_that_has_seen_enough_ends_the_command_without_a_word():
+    """As `beambert … | head -1` does."""
+    program = (
+        "import sys; from beambert.cli import run_main\n"
+        "def main(argv):\n"
+        "    for number in range(100_000): print(number)\n"
+        "sys.exit(run_main('fill', main, []))"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout.readline() == b"0\n"
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 141
+
+
+def test_a_thread_does_not_wait_for_another_that_hides(capfd):
+    entered = threading.Event()
+
+    def hide():
+        with quiet_stderr():
+            entered.set()
+
+    with quiet_stderr():
+        worker = threading.Thread(target=hide, daemon=True)
+        worker.start()
+        assert entered.wait(timeout=10)
+        worker.join(timeout=10)
+        os.write(2, b"hidden")
+    os.write(2, b"seen")
+    assert capfd.readouterr().err == "seen"
+
+
+def test_the_last_to_leave_puts_it_back(capfd):
+    first, second = quiet_stderr(), quiet_stderr()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    os.write(2, b"hidden")
+    second.__exit__(None, None, None)
+    os.write(2, b"seen")
+    assert capfd.readouterr().err == "seen"
+
+
+def test_amounts_are_written_as_people_read_them():
+    assert [counted(count, "file") for count in (0, 1, 2000)] == [
+        "0 files",
+        "1 file",
+        "2,000 files",
+    ]
+    sizes = [size(number) for number in (1, 999, 12_345, 999_949, 2_345_678_901)]
+    assert sizes == ["1 byte", "999 bytes", "12.3 kB", "999.9 kB", "2345.7 MB"]
+
+
+def test_memory_that_is_used_up_is_one_sentence(capsys, monkeypatch):
+    def main(_):
+        raise ImportError("libtensorflow_cc.so.2: failed to map segment from shared object")
+
+    monkeypatch.setattr("resource.getrlimit", lambda _: (-1, -1))
+    assert run_main("data", main, []) == 2
+    assert capsys.readouterr().err == "beambert data: the memory is used up; give it more\n"
+
+
+def test_a_message_with_all_of_a_long_line_keeps_its_beginning_and_its_end():
+    message = str(InputError(f"a.tsv: has no column 'text' (it has {'x ' * 500_000}); correct it"))
+    assert message.startswith("a.tsv: has no column 'text' (it has x x")
+    assert message.endswith("x x ); correct it")
+    assert len(message) < 3000
+
+
+@pytest.mark.parametrize("own", [[], [logging.NullHandler()]])
+def test_handlers_and_levels_are_put_back(own, monkeypatch, capsys):
+    monkeypatch.setattr(logging.root, "handlers", list(own))
+    verbosity, level = absl.logging.get_verbosity(), logging.getLogger("absl").level
+
+    @logging_restored()
+    def work():
+        absl.logging.set_verbosity(absl.logging.ERROR)
+        absl.logging.error("adds a handler to a root logger without one")
+        assert logging.root.handlers and logging.getLogger("absl").level != level
+        return "done"
+
+    assert work() == "done"
+    assert logging.root.handlers == own
+    assert logging.getLogger("absl").level == level
+    absl.logging.set_verbosity(verbosity)
+
+
+@pytest.fixture
+def system(tmp_path):
+    """A system with 9 GB free, and a function that writes its files."""
+
+    def write(path, text):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+
+    write("proc/meminfo", f"MemTotal: 1 kB\nMemAvailable:   {9 << 20} kB\n")
+    return tmp_path, write
+
+
+def test_the_memory_of_the_machine(system):
+    assert free_bytes(system[0]) == 9 << 30
+    assert free_bytes(system[0] / "nothing") is None
+
+
+def test_limits_of_control_groups(system):
+    """Of a container, whose own group is the root."""
+    root, write = system
+    write("sys/fs/cgroup/memory.max", "max\n")
+    write("sys/fs/cgroup/memory.current", "1\n")
+    assert free_bytes(root) == 9 << 30
+    write("sys/fs/cgroup/memory.max", f"{6 << 30}\n")
+    write("sys/fs/cgroup/memory.current", f"{3 << 30}\n")
+    write("sys/fs/cgroup/memory.stat", f"anon 1\ninactive_file {1 << 30}\n")
+    assert free_bytes(root) == 4 << 30
+    # Version 1.
+    write("sys/fs/cgroup/memory/memory.limit_in_bytes", f"{2 << 30}\n")
+    write("sys/fs/cgroup/memory/memory.usage_in_bytes", f"{3 << 30}\n")
+    assert free_bytes(root) == 0
+
+
+CODE = """
+import gc, sys
+from beambert import process
+process.install()
+with process.loading():
+    assert not gc.isenabled()
+    import keras
+    from apache_beam.io.gcp.gcsfilesystem import GCSFileSystem
+loaded = [name for name in ("matplotlib", "IPython", "keras", "apache_beam") if name in sys.modules]
+import matplotlib.figure  # of a report, later
+print(gc.isenabled(), *loaded)
+"""
+
+
+@pytest.mark.slow
+def test_what_only_notebooks_show_is_not_loaded():
+    done = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.split() == ["True", "keras", "apache_beam"]
+
+
+def test_only_a_command_keeps_what_is_there_for_good(monkeypatch):
+    """The collector of a notebook goes on looking through all objects, and nothing is hidden."""
+    gc.unfreeze()
+    with loading():
+        assert sys.modules.get("matplotlib", "not loaded") is not None
+    assert gc.get_freeze_count() == 0 and gc.isenabled()
+    with monkeypatch.context() as patched:
+        patched.setattr(process._Ending, "stderr", 2)
+        with loading():
+            pass
+        assert gc.get_freeze_count() > 0 and gc.isenabled()
+    gc.unfreeze()
+    with loading():
+        pass
+    assert gc.get_freeze_count() == 0
+
+
+def test_filters_of_warnings_that_a_library_adds_are_gone():
+    before = list(warnings.filters)
+    with loading():
+        warnings.simplefilter("once")
+    assert warnings.filters == before
+
+
+def test_a_failing_import_raises_and_all_is_as_before():
+    before = set(sys.modules)
+    with pytest.raises(ModuleNotFoundError, match="no_such_library"), loading():
+        import no_such_library  # noqa: F401
+    assert gc.isenabled() and set(sys.modules) == before
