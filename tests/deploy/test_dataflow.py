@@ -171,23 +171,6 @@ def test_every_pipeline_translates(translated, root, request, command):
 
 
 @pytest.mark.slow
-def test_the_second_pipeline_of_an_evaluation_translates(gs, jobs):
-    from beambert.pipelines.evaluation import measures as evaluation
-    from beambert.pipelines.evaluation import predictions, tfma_metric
-    from beambert.pipelines.tasks.declarations import TASKS
-
-    measures = evaluation.measures_of(TASKS["sst-2"], ("0", "1"))
-    config = tfma_metric.eval_config(measures, [], {})
-    options = pipeline_options.PipelineOptions(BEAM_FLAGS)
-    storage.write_bytes(f"{gs}/in/part", b"")
-    with pytest.raises(Translated):
-        predictions.analyse(config, "gs://bucket/in", "gs://bucket/out", options, 1)
-    ((job, _),) = jobs
-    transforms = job.proto_pipeline.components.transforms.values()
-    assert {"Read", "Analyse"} <= {transform.unique_name for transform in transforms}
-
-
-@pytest.mark.slow
 def test_workers_on_other_machines(gs, root, classifier, monkeypatch, tmp_path):
     """They find the model in the bucket, and what they make comes from there."""
     import tensorflow as tf
@@ -231,13 +214,6 @@ def test_workers_do_not_see_this_machine(root, classifier, capsys, command, flag
     local = f"--{flag}={root}/text/1.jsonl"
     assert run_command([*arguments, local]) == 2
     assert f"{local}: Dataflow's workers don't see this machine's" in capsys.readouterr().err
-
-
-def test_a_missing_project_is_a_sentence(root, capsys):
-    given = [flag for flag in BEAM_FLAGS if not flag.startswith("--project=")]
-    assert run_command([*commands(root, "", "none")["data"], *given]) == 2
-    printed = capsys.readouterr().err
-    assert printed.count("\n") == 1 and "Missing required option: project" in printed
 
 
 @pytest.mark.slow

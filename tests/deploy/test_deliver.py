@@ -74,16 +74,9 @@ def test_a_served_model_that_is_gone_is_no_reason_to_serve_anything(folder, tmp_
 
 
 @pytest.mark.parametrize(
-    ("flag", "message"),
-    [
-        ("--metric=f1", "--metric=f1: not a metric of this task"),
-        ("--threshold=80", "--threshold=80: cannot be reached"),
-        ("--threshold=much", "--threshold=much: must be a number"),
-        ("--min_change=nan", "--min_change=nan: must be a number"),
-        ("--model_dir=other", "--model_dir: the model goes to --output"),
-    ],
+    "flag", ["--metric=f1", "--threshold=80", "--min_change=nan", "--model_dir"]
 )
-def test_what_could_not_be_followed_is_refused_before_the_training(folder, flag, message):
-    with pytest.raises(InputError, match=message):
+def test_what_could_not_be_followed_is_refused_before_the_training(folder, flag):
+    with pytest.raises(InputError, match=flag):
         run(folder, "third", flag)
     assert not (folder / "third").exists()

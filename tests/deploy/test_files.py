@@ -1,7 +1,6 @@
 """The images, their locks, Terraform's variables and the script of the smoke test."""
 
 import json
-import os
 import pathlib
 import re
 import subprocess
@@ -103,17 +102,6 @@ def test_every_variable_and_value_of_terraform_is_declared():
         assert f'"{kind.removeprefix("data.")}" "{label}"' in text, name
     for name in set(re.findall(r"\blocal\.(\w+)", text)):
         assert re.search(rf"^  {name} *=", text, re.MULTILINE), name
-
-
-def test_the_smoke_test_prints_its_calls(tmp_path):
-    done = subprocess.run(
-        ["bash", str(DEPLOY / "smoke.sh")],
-        env=os.environ | {"DRY_RUN": "1", "COMMIT": "abc"},
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    assert "terraform -chdir=deploy/terraform apply" in done.stdout
-    assert "deploy.vertex --release=abc deploy --config=deploy/smoke.toml" in done.stdout
-    assert done.stdout.rstrip().endswith("destroy -auto-approve")
 
 
 def test_a_manifest_of_files(tmp_path, capsys, monkeypatch):

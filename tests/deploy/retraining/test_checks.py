@@ -14,30 +14,17 @@ from beambert.errors import InputError
 
 # what to replace in the configuration, by what -> what the message says
 BAD = {
-    (
-        "max_seq_length = 32",
-        "max_seq_length = '32,32'",
-    ): "data: --max_seq_length: names a length",
-    ("dupe_factor = 1", "dupe_factor = 0"): "data: --dupe_factor=0: must be at least 1",
-    ("[pretrain]\n", "eval_fraction = 2\n[pretrain]\n"): "data: --eval_fraction=2.0: must be",
+    ("max_seq_length = 32", "max_seq_length = '32,32'"): "data: --max_seq_length",
     ("train_batch_size = 8\n[pretrain.first]", "train_batch_size = 0\n[pretrain.first]"): (
-        "pretrain: --train_batch_size=0: must be at least 1"
+        "pretrain: --train_batch_size=0"
     ),
-    ("num_train_steps = 20", "num_train_steps = 0"): "pretrain: --num_train_steps=0: must be",
-    (
-        "num_train_steps = 20",
-        "num_train_steps = 3000000000",
-    ): "pretrain: --num_train_steps=3000000000: must be at least 1",
-    ("num_train_steps = 10", "learning_rate = -1.0"): "pretrain: --learning_rate=-1.0: must be",
-    ("learning_rate = 0.003", "learning_rate = -1"): "finetune: --learning_rate=-1.0: must be more",
-    ("num_train_epochs = 6", "num_train_epochs = 0"): "finetune: --num_train_epochs=0.0: must be",
-    ("num_train_epochs = 6", "warmup_proportion = 1"): "finetune: --warmup_proportion=1.0: must be",
+    ("learning_rate = 0.003", "learning_rate = -1"): "finetune: --learning_rate=-1.0",
     ("num_train_epochs = 6", "sweep = 'paper'"): "finetune.sweep: makes several models",
     ("[evaluate]", "[evaluate]\nexit_status = true"): "evaluate.exit_status: makes an error of",
-    ("[pretrain]\n", "[pretrain]\ndry_run = true\n"): "pretrain.dry_run: trains no encoder; leave",
-    ("[pretrain]\n", "[pretrain]\ninit = 'e'\n"): "pretrain.init: .*; move it to .pretrain.first",
+    ("[pretrain]\n", "[pretrain]\ndry_run = true\n"): "pretrain.dry_run: trains no encoder",
+    ("[pretrain]\n", "[pretrain]\ninit = 'e'\n"): "pretrain.init: ",
     ("[pretrain.further]", "[pretrain.further]\ninit = 'e'"): "pretrain.init: further runs contin",
-    ("[pretrain]\n", "[pretrain]\nmodel = 'tiny'\n"): "pretrain: --model=tiny: ",
+    ("[data]\n", "[data]\nmax_num_worker = 5\n"): "data: --max_num_worker=5: no such flag",
 }
 
 
@@ -69,45 +56,12 @@ def test_a_first_encoder_is_that_of_the_first_run_only(tmp_path):
     assert first == ["--init=published"] and further == ["--init=w/runs/000001/encoder"]
 
 
-def test_a_tracker_that_only_the_trainers_have(tmp_path, monkeypatch):
-    monkeypatch.setattr("beambert.trainer.loop.config._is_installed", lambda name: False)
-    path = corpus.write_config(tmp_path)
-    path.write_text(path.read_text().replace("[finetune]\n", '[finetune]\ntracker = "wandb"\n'))
-    planning.check_values(workspace.read_config(str(path)))
-
-
-def test_a_vocabulary_that_is_not_there(tmp_path):
-    corpus.deliver(tmp_path, 1)
-    path = corpus.write_config(tmp_path)
-    (tmp_path / "vocab.txt").unlink()
-    with pytest.raises(InputError, match="config: vocab_file: .*vocab.txt: no such file; make it"):
-        retrain.main([f"--config={path}", "--dry_run"])
-    path.write_text(path.read_text().replace("vocab_file =", "tokenizer ="))
-    with pytest.raises(InputError, match="config: tokenizer: .*vocab.txt: no such file; make it"):
-        retrain.main([f"--config={path}", "--dry_run"])
-
-
 def test_a_dry_run_where_no_bucket_is_mounted(tmp_path, capsys):
     corpus.deliver(tmp_path, 1)
     path = corpus.write_config(tmp_path)
     path.write_text(path.read_text().replace(f"{tmp_path}/vocab.txt", "/gcs/a-bucket/vocab.txt"))
     retrain.main([f"--config={path}", "--dry_run"])
     assert "--vocab_file=/gcs/a-bucket/vocab.txt" in capsys.readouterr().out
-
-
-def test_text_that_is_not_there(tmp_path):
-    path = corpus.write_config(tmp_path)
-    with pytest.raises(InputError, match="^--config: --input=.*: matches no file"):
-        retrain.main([f"--config={path}", "--dry_run"])
-
-
-def test_a_configuration_in_another_encoding(tmp_path):
-    path = corpus.write_config(tmp_path)
-    path.write_bytes(path.read_text().encode("utf-16"))
-    with pytest.raises(
-        InputError, match=r"^--config=.*\.toml: cannot be read .*; save it as UTF-8"
-    ):
-        retrain.main([f"--config={path}"])
 
 
 def test_an_outcome_that_cannot_be_written(tmp_path):

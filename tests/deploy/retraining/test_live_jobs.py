@@ -8,7 +8,7 @@ from google.cloud import dataflow_v1beta3 as dataflow
 from support import growing_corpus as corpus
 
 from beambert.deploy.retraining import command as retrain
-from beambert.deploy.retraining import live_jobs, workspace
+from beambert.deploy.retraining import workspace
 from beambert.deploy.retraining.runs import next_run, records_job
 from beambert.errors import InputError
 
@@ -85,13 +85,6 @@ def test_a_component_that_is_tried_again_sends_no_second_job(
     assert sent == []
 
 
-def test_jobs_of_others_are_not_awaited(config, open_run, services):
-    run, _ = open_run
-    other = next_run(config, (), 2, 1)
-    Job(services, records_job(config, other).name, 1)
-    assert live_jobs.live_records(config, run) == []
-
-
 @pytest.mark.parametrize("status", [PermissionDenied("no"), NotFound("no")])
 def test_a_look_that_fails_changes_nothing(config, open_run, services, status):
     run, shard = open_run
@@ -105,27 +98,7 @@ def test_a_look_that_fails_changes_nothing(config, open_run, services, status):
     assert shard.exists()
 
 
-def test_no_account_is_a_sentence(config, open_run, monkeypatch):
-    from google.auth.exceptions import DefaultCredentialsError
-
-    from beambert.deploy import google_cloud
-
-    def no_account():
-        raise DefaultCredentialsError("no credentials were found")
-
-    monkeypatch.setattr(google_cloud, "dataflow_client", no_account)
-    with pytest.raises(InputError, match="doesn't tell .* has no credentials for Goo"):
-        retrain.plan(config)
-
-
 def test_a_dry_run_waits_for_nothing(config, open_run, services):
     services.answers["list_jobs"] = ServiceUnavailable("no")
     assert retrain.plan(config, is_dry=True).number == "000001"
-    assert not services.requests
-
-
-def test_other_runners_are_not_asked(tmp_path, services):
-    corpus.deliver(tmp_path, 1)
-    config = workspace.read_config(str(corpus.write_config(tmp_path)))
-    assert live_jobs.live_records(config, next_run(config, (), 1, 1)) == []
     assert not services.requests

@@ -104,14 +104,6 @@ def test_a_model_to_continue_from_that_is_gone(tmp_path, config, commands, step)
     assert sorted(served(config)) == ["1", "3"]
 
 
-def test_an_old_version_deleted_by_hand(tmp_path, config, commands):
-    """To save storage; what its run has learned still counts."""
-    shutil.rmtree(f"{config.workspace}/serving/1")
-    flags = run_next(tmp_path, config, commands)
-    assert flags["encoder"].init == f"{config.workspace}/runs/000002/encoder"
-    assert taken(config, 3) == ["3.jsonl"] and sorted(served(config)) == ["2", "3"]
-
-
 def test_a_version_put_there_by_hand(tmp_path, config, commands):
     model = pathlib.Path(config.workspace, "serving", "7", "model")
     model.parent.mkdir()
