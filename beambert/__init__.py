@@ -27,19 +27,19 @@ if TYPE_CHECKING:  # the same names as in the table below, for type checkers and
         CreatePretrainingData as CreatePretrainingData,
     )
     from beambert.pipelines.pretraining.job import PretrainingDataJob as PretrainingDataJob
-    from beambert.pipelines.pretraining.record_parts import (
+    from beambert.pipelines.pretraining.parts import Deduplicate as Deduplicate
+    from beambert.pipelines.pretraining.parts import DocumentRow as DocumentRow
+    from beambert.pipelines.pretraining.parts import InstanceRow as InstanceRow
+    from beambert.pipelines.pretraining.parts import (
         MakeBertInstances as MakeBertInstances,
     )
-    from beambert.pipelines.pretraining.record_parts import WriteRecords as WriteRecords
-    from beambert.pipelines.pretraining.text_parts import Deduplicate as Deduplicate
-    from beambert.pipelines.pretraining.text_parts import DocumentRow as DocumentRow
-    from beambert.pipelines.pretraining.text_parts import InstanceRow as InstanceRow
-    from beambert.pipelines.pretraining.text_parts import ReadDocuments as ReadDocuments
-    from beambert.pipelines.pretraining.text_parts import RejectRow as RejectRow
-    from beambert.pipelines.pretraining.text_parts import SentencesRow as SentencesRow
-    from beambert.pipelines.pretraining.text_parts import SplitSentences as SplitSentences
-    from beambert.pipelines.pretraining.text_parts import Tokenize as Tokenize
-    from beambert.pipelines.pretraining.text_parts import TokenizedRow as TokenizedRow
+    from beambert.pipelines.pretraining.parts import ReadDocuments as ReadDocuments
+    from beambert.pipelines.pretraining.parts import RejectRow as RejectRow
+    from beambert.pipelines.pretraining.parts import SentencesRow as SentencesRow
+    from beambert.pipelines.pretraining.parts import SplitSentences as SplitSentences
+    from beambert.pipelines.pretraining.parts import Tokenize as Tokenize
+    from beambert.pipelines.pretraining.parts import TokenizedRow as TokenizedRow
+    from beambert.pipelines.pretraining.parts import WriteRecords as WriteRecords
     from beambert.pipelines.task_jobs import EvaluationJob as EvaluationJob
     from beambert.pipelines.task_jobs import FeaturesJob as FeaturesJob
     from beambert.pipelines.task_jobs import PredictionJob as PredictionJob
@@ -72,36 +72,36 @@ _MODULES = {
     "Budget": "beambert.trainer.pretraining.job",
     "CreatePretrainingData": "beambert.pipelines.pretraining.graph",
     "CreateTaskFeatures": "beambert.pipelines.features",
-    "Deduplicate": "beambert.pipelines.pretraining.text_parts",
-    "DocumentRow": "beambert.pipelines.pretraining.text_parts",
+    "Deduplicate": "beambert.pipelines.pretraining.parts",
+    "DocumentRow": "beambert.pipelines.pretraining.parts",
     "Embed": "beambert.embedding_in_beam",
     "EmbeddingJob": "beambert.embedding",
     "EvaluationJob": "beambert.pipelines.task_jobs",
     "FeaturesJob": "beambert.pipelines.task_jobs",
     "FinetuningJob": "beambert.trainer.finetuning.job",
     "InputError": "beambert.errors",
-    "InstanceRow": "beambert.pipelines.pretraining.text_parts",
+    "InstanceRow": "beambert.pipelines.pretraining.parts",
     "LearnVocabulary": "beambert.pipelines.vocabulary_learning.graph",
     "LoopConfig": "beambert.trainer.loop.config",
-    "MakeBertInstances": "beambert.pipelines.pretraining.record_parts",
+    "MakeBertInstances": "beambert.pipelines.pretraining.parts",
     "OptimizerConfig": "beambert.trainer.loop.config",
     "Predict": "beambert.pipelines.prediction",
     "PredictionJob": "beambert.pipelines.task_jobs",
     "PretrainingDataJob": "beambert.pipelines.pretraining.job",
     "PretrainingJob": "beambert.trainer.pretraining.job",
-    "ReadDocuments": "beambert.pipelines.pretraining.text_parts",
-    "RejectRow": "beambert.pipelines.pretraining.text_parts",
+    "ReadDocuments": "beambert.pipelines.pretraining.parts",
+    "RejectRow": "beambert.pipelines.pretraining.parts",
     "Searcher": "beambert.trainer.retrieval.searching",
-    "SentencesRow": "beambert.pipelines.pretraining.text_parts",
-    "SplitSentences": "beambert.pipelines.pretraining.text_parts",
+    "SentencesRow": "beambert.pipelines.pretraining.parts",
+    "SplitSentences": "beambert.pipelines.pretraining.parts",
     "Threshold": "beambert.pipelines.evaluation.measures",
-    "Tokenize": "beambert.pipelines.pretraining.text_parts",
-    "TokenizedRow": "beambert.pipelines.pretraining.text_parts",
+    "Tokenize": "beambert.pipelines.pretraining.parts",
+    "TokenizedRow": "beambert.pipelines.pretraining.parts",
     "TrainingFolders": "beambert.trainer.loop.config",
     "VerificationJob": "beambert.pipelines.verification.job",
     "VerifyRecords": "beambert.pipelines.verification.run",
     "VocabularyJob": "beambert.pipelines.vocabulary_learning.job",
-    "WriteRecords": "beambert.pipelines.pretraining.record_parts",
+    "WriteRecords": "beambert.pipelines.pretraining.parts",
     "compare": "beambert.trainer.comparing",
     "create_pretraining_data": "beambert.functions",
     "create_task_features": "beambert.functions",

@@ -41,7 +41,6 @@ TRANSFORMS = [
     beambert.CreateTaskFeatures,
     beambert.Deduplicate,
     beambert.LearnVocabulary,
-    beambert.MakeBertInstances,
     beambert.Predict,
     beambert.ReadDocuments,
     beambert.SplitSentences,
@@ -106,7 +105,7 @@ def make_texts(folder):
 # What the examples of some find in their folder.
 FOUND = {
     "CreatePretrainingData": make_vocabulary,
-    **dict.fromkeys(["Tokenize", "MakeBertInstances", "WriteRecords"], make_vocabulary),
+    **dict.fromkeys(["Tokenize", "WriteRecords"], make_vocabulary),
     "ReadDocuments": make_texts,
     "CreateTaskFeatures": lambda folder: (
         make_vocabulary(folder),

@@ -26,7 +26,7 @@ from beambert import (
 )
 from beambert.cli import run_main
 from beambert.pipelines.pretraining.job import PretrainingDataJob
-from beambert.pipelines.pretraining.text_parts import TokenizeRows
+from beambert.pipelines.pretraining.parts import TokenizeRows
 from beambert.pipelines.verify import main as verify_main
 
 corpus, corpus_file = data_command.corpus, data_command.corpus_file
