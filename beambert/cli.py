@@ -128,13 +128,6 @@ _TABLE = (
     ),
     Command("export", "model -> SavedModel on raw text", "beambert.trainer.commands.export"),
     Command(
-        "deliver",
-        "task -> fine-tuned model, evaluated and served if blessed",
-        "beambert.deploy.deliver",
-        needs_beam=True,
-        resumes=True,
-    ),
-    Command(
         "retrain",
         "new files -> a new served version, if it is better",
         "beambert.deploy.retraining.command",

@@ -234,5 +234,5 @@ def test_a_signal_while_libraries_load(name, made, tmp_path):
 
 def test_every_command_is_interrupted():
     """But for those that run the others in processes of their own, or in a row."""
-    of_others = {"glue", "deliver", "retrain", "demo"}
+    of_others = {"glue", "retrain", "demo"}
     assert {name.split()[0] for name in NAMES} == set(COMMANDS) - of_others

@@ -8,7 +8,7 @@ from typing import Any
 
 from beambert.config import check_settings, read_settings, setting
 from beambert.errors import InputError
-from beambert.pipelines.corpus.encodings import DEFAULT_ENCODING, encoding_setting, parse_encodings
+from beambert.pipelines.corpus.encodings import encoding_setting, parse_encodings
 from beambert.pipelines.tasks.classification import BALANCED, DEFAULT_WINDOWS, TRUNCATE, WINDOWS
 from beambert.pipelines.tasks.declarations import (
     OWN_TASKS,
@@ -258,13 +258,3 @@ def _learning_flags(settings: LearningSettings, task: Task) -> dict[str, Any]:
 def _one(kind: str) -> str:
     """Returns the name of a kind with its article."""
     return f"an {kind}" if kind[0] in "aeiou" else f"a {kind}"
-
-
-def task_arguments(flags: argparse.Namespace) -> list[str]:
-    """Returns the values of the flags of `TaskSettings` as arguments of a command line."""
-    arguments = []
-    for name in ("task", "data_dir", *_COLUMN_FLAGS, "encoding"):
-        value = getattr(flags, name)
-        if value not in (None, DEFAULT_ENCODING):
-            arguments.append(f"--{name}={','.join(value) if isinstance(value, tuple) else value}")
-    return [*arguments, "--skip_bad_rows"] if flags.skip_bad_rows else arguments

@@ -600,7 +600,7 @@ def flags_case(command: str) -> dict[str, Any]:
 COMMANDS = (
     *("vocab", "data", "verify", "pretrain", "features", "finetune", "glue", "evaluate", "predict"),
     *("fill", "score", "embed", "index", "negatives", "search", "judge", "compare", "explore"),
-    *("export", "deliver", "retrain", "demo"),
+    *("export", "retrain", "demo"),
 )
 
 Case = Callable[[], Any]

@@ -417,29 +417,6 @@ def _write_source(model_dir: str, weights: str, path: str) -> None:
     )
 
 
-def served_model(output: str) -> tuple[str, dict[str, str]] | None:
-    """Returns the path of the newest version and the model it was made from; None if there is none.
-
-    The model is given by its folder (`model`) and its `weights_sha256`.
-
-    Raises:
-      InputError: the folder holds something else, or the version does not record its model.
-    """
-    version = next_version(output) - 1
-    if not version:
-        return None
-    path = f"{output}/{version}"
-    try:
-        source = parse_object(storage.read_bytes(f"{path}/{EXTRA_ASSETS}/{SOURCE_FILE}"))
-        return path, {name: source[name] for name in ("model", "weights_sha256")}
-    except (InputError, ValueError, KeyError) as error:
-        raise InputError(
-            f"{path}: does not record its model (no {EXTRA_ASSETS}/{SOURCE_FILE}, which "
-            "`beambert export` writes), so no model can be compared with it; use another folder "
-            "for serving"
-        ) from error
-
-
 def next_version(output: str) -> int:
     """Returns the greatest version number in a serving folder plus one.
 

@@ -11,8 +11,6 @@ from beambert.flags import FlagParser
 from beambert.pipelines.tasks.declarations import TASKS
 from beambert.pipelines.tasks.flags import (
     LearningSettings,
-    TaskSettings,
-    task_arguments,
     task_of,
 )
 from beambert.pipelines.tasks.reading import present_splits, read_file, read_splits
@@ -191,16 +189,6 @@ def test_columns_and_labels_of_ones_own():
     # Single texts can be learnt from under any name.
     assert declared("--task=embedding", "--text_columns=a,b").text_b_is_optional
     assert not declared("--task=rerank", "--text_columns=a,b").text_b_is_optional
-
-
-def test_flags_as_the_arguments_of_another_command():
-    """As `deliver` gives them to `finetune` and `evaluate`."""
-    parser = FlagParser()
-    add_settings(parser, TaskSettings)
-    given = ["--task=multi_label", "--data_dir=d", "--text_columns=a,b", "--label_separator=;"]
-    assert task_arguments(parser.parse_args(given)) == given
-    given += ["--encoding=windows-1252", "--skip_bad_rows"]
-    assert task_arguments(parser.parse_args(given)) == given
 
 
 def test_how_labels_are_learnt():

@@ -23,7 +23,7 @@ from beambert.pipelines.tasks.texts import TextFeatures
 from beambert.trainer.commands.export import main as export_main
 from beambert.trainer.finetuning.batches import PaddedBatches
 from beambert.trainer.serving import versions
-from beambert.trainer.serving.versions import check_blessing, export, served_model
+from beambert.trainer.serving.versions import check_blessing, export
 
 
 def dev_examples(folder):
@@ -136,19 +136,15 @@ def test_the_card_of_a_version_loads_it(classifier_folder, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_version_says_which_model_it_is_of(classifier_folder, tmp_path):
-    assert served_model(str(tmp_path / "serving")) is None
+def test_a_version_that_was_changed_by_hand(classifier_folder, tmp_path):
     model = str(classifier_folder)
     path = export(model, str(tmp_path / "serving"))
-    source = {"model": model, "weights_sha256": weights_sha256(model)}
-    assert served_model(str(tmp_path / "serving")) == (path, source)
+    source = json.loads(pathlib.Path(path, "assets.extra", "model.json").read_text())
+    assert (source["model"], source["weights_sha256"]) == (model, weights_sha256(model))
     assert versions.is_as_exported(path)
     with pathlib.Path(path, "saved_model.pb").open("ab") as file:
         file.write(b"by hand")
     assert not versions.is_as_exported(path)
-    (tmp_path / "serving" / "2").mkdir()
-    with pytest.raises(InputError, match=r"serving/2: does not record its model"):
-        served_model(str(tmp_path / "serving"))
 
 
 def test_two_exports_at_once_are_two_versions(classifier_folder, tmp_path, monkeypatch):
