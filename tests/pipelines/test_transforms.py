@@ -14,7 +14,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
-from apache_beam.typehints.decorators import IOTypeHints, TypeCheckError
+from apache_beam.typehints.decorators import IOTypeHints
 from support import stand_in_models
 from support.sample_text import WORDS
 
@@ -248,14 +248,6 @@ def test_a_model_may_be_in_a_bucket(folder, gs):
         Predict(PredictionJob(f"{gs}/none"))
 
 
-def test_other_elements_are_refused_before_anything_runs(folder):
-    make_model(folder / "model")
-    with pytest.raises(TypeCheckError):
-        beam.Pipeline() | beam.Create([b"bytes"]) | Predict(PredictionJob("model"))
-    with pytest.raises(TypeCheckError):
-        beam.Pipeline() | beam.Create([1]) | LearnVocabulary(VocabularyJob(output="v.txt"))
-
-
 def test_one_transform_of_a_pipeline_writes_an_output(folder):
     """The folder's claim alone would take the second one for the same job, given again."""
     job = PretrainingDataJob(
@@ -328,25 +320,8 @@ def test_paths_that_workers_elsewhere_do_not_see(flags, folder):
     _ = beam.Pipeline(FnApiRunner()) | CreatePretrainingData(job)
 
 
-def test_what_begins_a_pipeline_takes_no_elements(folder):
-    make_texts(folder)
-    make_records()
-    for transform in (
-        beambert.ReadDocuments("texts.jsonl"),
-        VerifyRecords(VerificationJob(inputs="records")),
-    ):
-        with pytest.raises(InputError, match=f"{transform.label}: .* to the beginning of a"):
-            beam.Pipeline() | beam.Create(["records"]) | transform
-
-
 @pytest.mark.parametrize("transform", TRANSFORMS)
 def test_type_hints_are_those_that_beam_takes(caplog, transform):
     """Beam warns in a user's console of others, whenever a pipeline is built."""
     IOTypeHints.from_callable(transform.expand).strip_pcoll()
-    assert not caplog.records
-
-
-def test_reading_documents_is_built_without_a_warning(caplog, folder):
-    make_texts(folder)
-    _ = beam.Pipeline() | beambert.ReadDocuments("texts.jsonl")
     assert not caplog.records

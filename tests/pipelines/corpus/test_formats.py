@@ -93,9 +93,6 @@ class TestLines:
     def test_bytes_that_are_no_text_are_no_blank_line(self):
         assert [type(row) for row in read("lines", b"One.\n\xff\n")] == [Reject]
 
-    def test_last_document_needs_no_line_end(self):
-        assert read("lines", b"One.\n\nTwo.")[-1] == Document("Two.", is_split=True)
-
     def test_windows_line_ends(self):
         documents = read("lines", b"One.\r\nTwo.\r\n\r\nThree.\r\n")
         assert [d.text.split() for d in documents] == [["One.", "Two."], ["Three."]]
@@ -160,9 +157,6 @@ class TestText:
     def test_undecodable_bytes_name_their_line(self):
         (reject,) = read("text", b"a\nb\ncaf\xe9\n")
         assert (reject.line, reject.reason) == (3, "not_utf8")
-
-    def test_empty_file(self):
-        assert read("text", b"") == [Document("")]
 
 
 class TestNothingIsLost:

@@ -178,20 +178,6 @@ def test_little_input_is_for_one_process(total_bytes, mode, processes):
     assert fitting.get_all_options(drop_default=True).items() <= given.get_all_options().items()
 
 
-@pytest.mark.parametrize(
-    "flags",
-    [
-        [],
-        ["--direct_num_workers=2", "--direct_running_mode=multi_threading"],
-        ["--runner=FlinkRunner", "--flink_master=here", "--direct_running_mode=multi_processing"],
-    ],
-    ids=["one process", "threads", "elsewhere"],
-)
-def test_other_options_stay(flags):
-    given = running.beam_options(flags)
-    assert running.fit_processes(given, 1) == (given, "")
-
-
 def test_storage_is_known_before_the_inputs_are_listed(monkeypatch):
     """Beam itself makes its flags known when a pipeline begins."""
     monkeypatch.setattr(FileSystems, "_pipeline_options", None)

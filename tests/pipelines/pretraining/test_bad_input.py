@@ -78,13 +78,6 @@ def test_a_page_of_html_is_no_text(capsys, tmp_path, corpus_file, vocab_file):
     assert f"1 html (not read), such as {tmp_path}/page.txt; " in result[1]
 
 
-def test_letters_that_would_be_lost_are_said(capsys, tmp_path, corpus, vocab_file):
-    text = tmp_path / "a.txt"
-    text.write_text("ありがとう。\n" * 99 + "\n".join(s for each in corpus[:9] for s in each))
-    status, out, _ = data(capsys, vocab_file, tmp_path / "out", f"--input={text}")
-    assert status == 0 and out.count("becomes “ありかとう") == 1
-
-
 class TestBadInput:
     """Each gives one sentence, status 2, and leaves what was there."""
 
@@ -92,10 +85,6 @@ class TestBadInput:
         pattern = tmp_path / "nothing*"
         refused(data(capsys, vocab_file, tmp_path / "out", f"--input={pattern}"), pattern)
         assert not (tmp_path / "out").exists()
-
-    def test_one_of_two_patterns_missing(self, capsys, tmp_path, corpus_file, vocab_file):
-        flags = ["--input", corpus_file, tmp_path / "nothing"]
-        refused(data(capsys, vocab_file, tmp_path / "out", *flags), tmp_path / "nothing")
 
     @pytest.mark.slow
     @pytest.mark.parametrize("content", [b"", b"\n \n\n"])
@@ -113,10 +102,6 @@ class TestBadInput:
         refused(data(capsys, vocab_file, output, *flags), "--eval_fraction=1e-06", "held out 0 of")
         assert not (output / "_SUCCESS").exists()
 
-    def test_negative_seed(self, capsys, tmp_path, corpus_file, vocab_file):
-        flags = [f"--input={corpus_file}", "--random_seed=-1"]
-        refused(data(capsys, vocab_file, tmp_path / "out", *flags), "--random_seed=-1")
-
     def test_somebody_elses_folder_with_brackets(self, capsys, tmp_path, corpus_file, vocab_file):
         """Characters that stand for others in a pattern hide nothing; nor do folders in it."""
         for name, inside in (("runs[1]", "thesis.tex"), ("runs", "folder/thesis.tex")):
@@ -125,13 +110,6 @@ class TestBadInput:
             (output / inside).write_text("mine")
             result = data(capsys, vocab_file, output, f"--input={corpus_file}")
             refused(result, output, "something else")
-
-    def test_folder_as_input(self, capsys, tmp_path, vocab_file):
-        (tmp_path / "folder").mkdir()
-        flags = [f"--input={tmp_path}/folder"]
-        result = data(capsys, vocab_file, tmp_path / "out", *flags)
-        refused(result, tmp_path / "folder", "is a folder", f"'{tmp_path}/folder/*'")
-        assert not (tmp_path / "out").exists()
 
     @pytest.mark.parametrize(
         ("change", "message"),
@@ -149,40 +127,11 @@ class TestBadInput:
         refused(data(capsys, path, tmp_path / "out", f"--input={corpus_file}"), path, message)
         assert not (tmp_path / "out").exists()
 
-    def test_missing_vocabulary(self, capsys, tmp_path, corpus_file):
-        path = tmp_path / "none.txt"
-        result = data(capsys, path, tmp_path / "out", f"--input={corpus_file}")
-        refused(result, f"--vocab_file={path}")
-
-    def test_output_holds_something_else(self, capsys, tmp_path, corpus_file, vocab_file):
-        (tmp_path / "thesis.tex").write_text("years of work")
-        result = data(capsys, vocab_file, tmp_path, f"--input={corpus_file}")
-        refused(result, f"--output={tmp_path}", "thesis.tex")
-        assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
-
     def test_output_is_a_file(self, capsys, tmp_path, corpus_file, vocab_file):
         (tmp_path / "file").write_text("mine")
         result = data(capsys, vocab_file, tmp_path / "file", f"--input={corpus_file}")
         refused(result, tmp_path / "file")
         assert (tmp_path / "file").read_text() == "mine"
-
-    @pytest.mark.parametrize(
-        ("flag", "message"),
-        [
-            ("--no_such_flag=1", "--no_such_flag"),
-            ("--max_seq_length=4", "--max_seq_length=4"),
-            ("--masked_lm_prob=-0.1", "--masked_lm_prob=-0.1"),
-            ("--max_seq_length=128,long", "--max_seq_length=128,long"),
-            ("--do_lower_case=perhaps", "--do_lower_case"),
-        ],
-    )
-    def test_flags(self, capsys, tmp_path, corpus_file, vocab_file, flag, message):
-        result = data(capsys, vocab_file, tmp_path / "out", f"--input={corpus_file}", flag)
-        refused(result, message)
-        assert not (tmp_path / "out").exists()
-
-    def test_required_flag_is_missing(self, capsys, tmp_path, vocab_file):
-        refused(data(capsys, vocab_file, tmp_path / "out"), "--input")
 
 
 class TestClaims:
@@ -192,14 +141,6 @@ class TestClaims:
         return data(capsys, vocab_file, output, f"--input={corpus_file}", *flags)
 
     SEVERAL = ("--max_seq_length=32,64", "--max_predictions_per_seq=5,10")
-
-    def test_several_lengths_where_one_is(self, capsys, tmp_path, corpus_file, vocab_file):
-        output = tmp_path / "out"
-        assert self.run(capsys, vocab_file, corpus_file, output)[0] == 0
-        before = sorted(output.rglob("*"))
-        result = self.run(capsys, vocab_file, corpus_file, output, *self.SEVERAL)
-        refused(result, f"--output={output}", "something else", "choose another")
-        assert sorted(output.rglob("*")) == before
 
     def test_one_length_where_several_are(self, capsys, tmp_path, corpus_file, vocab_file):
         output = tmp_path / "out"
@@ -265,22 +206,6 @@ class TestNothingIsLeftBehind:
         assert data(capsys, vocab_file, output, *flags)[0] == 0
         counts = info(output)["counts"]["documents"]
         assert counts["read"] == len(corpus) and not temporary(output)
-
-    def test_rejects(self, capsys, tmp_path, corpus, vocab_file):
-        path, output = tmp_path / "broken", tmp_path / "out"
-        path.write_text(wikiextractor(corpus)[:-3])
-        refused(data(capsys, vocab_file, output, f"--input={path}"), path, "has no </doc>")
-        assert not temporary(output)
-
-    def test_wrong_index(self, capsys, tmp_path, vocab_file, monkeypatch):
-        monkeypatch.setattr("beambert.pipelines.corpus.base.PART_BYTES", 10)
-        path, output = tmp_path / "x-multistream.xml.bz2", tmp_path / "out"
-        path.write_bytes(bz2.compress(b"<mediawiki>\n</mediawiki>\n"))
-        index = tmp_path / "x-multistream-index.txt.bz2"
-        index.write_bytes(b"?")
-        result = data(capsys, vocab_file, output, f"--input={path}")
-        refused(result, f"{index}: not the index of {path}", "delete it")
-        assert not temporary(output)
 
     @pytest.mark.slow
     @pytest.mark.parametrize("lengths", ["32", "32,64"])

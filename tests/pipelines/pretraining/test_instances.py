@@ -103,14 +103,6 @@ class TestCompactDocuments:
             assert np.array_equal(before, after)
             assert before.dtype == after.dtype or not len(before)
 
-    def test_wide_tokens(self):
-        packed = compact([[[70_000, 5]], [[250_000]]], np.uint32)
-        assert plain(CompactDocuments.unpack(packed.pack())) == [[[70_000, 5]], [[250_000]]]
-
-    def test_two_bytes_a_token(self):
-        rows = [[[7] * 1000]]
-        assert len(compact(rows).pack()) - len(compact([[[7] * 500]]).pack()) == 1000
-
     @exact
     @given(documents, st.data())
     def test_take(self, rows, data):
@@ -120,13 +112,6 @@ class TestCompactDocuments:
         found = packed.take(np.array(order, np.int64))
         assert plain(found) == [rows[i] for i in order]
         assert np.array_equal(found.hashes, packed.hashes[np.array(order, np.int64)])
-
-    @pytest.mark.slow
-    @exact
-    @given(documents, documents)
-    def test_concatenate(self, one, other):
-        parts = [compact(one), CompactDocuments.empty(), compact(other)]
-        assert plain(CompactDocuments.concatenate(parts)) == one + other
 
     @pytest.mark.parametrize("dtype", [np.uint16, np.uint32])
     def test_empty_parts_dont_change_the_type(self, dtype):
@@ -175,13 +160,6 @@ class TestBuildInstances:
         """A second pass is no copy of the first: few rows stand there twice."""
         rows = instances(compact(corpus), ids)["input_ids"]
         assert len(np.unique(rows, axis=0)) > 0.95 * len(rows)
-
-    def test_more_passes_make_more_instances(self, corpus, ids):
-        def count(passes):
-            parameters = dataclasses.replace(PARAMETERS, dupe_factor=passes)
-            return len(instances(compact(corpus), ids, parameters)["input_ids"])
-
-        assert count(10) == pytest.approx(10 * count(1), rel=0.15)
 
     def test_instances_are_shuffled(self, ids):
         """Rows of a document don't stand together."""
@@ -239,16 +217,6 @@ class TestOrderDocuments:
         assert (counts.documents, counts.near_duplicates) == (len(corpus) - 3, 3)
         assert not {h.tobytes() for h in found.hashes} & {h.tobytes() for h in marked}
 
-    def test_nothing_is_dropped_unasked(self, corpus, ids):
-        counts = DocumentCounts()
-        order_documents(compact(corpus * 2), ids, counts)
-        assert (counts.documents, counts.duplicates) == (2 * len(corpus), 0)
-        assert counts.near_duplicates == 0
-
-    def test_a_shard_without_documents(self, ids):
-        found = order_documents(compact([]), ids, DocumentCounts(), drop_duplicates=True)
-        assert plain(found) == []
-
     def test_unknown_tokens_are_counted(self, ids):
         counts = DocumentCounts()
         order_documents(compact([[[9, ids.unknown]], [[ids.unknown]]]), ids, counts)
@@ -304,12 +272,6 @@ class TestOrderDocuments:
             assert (one == other).all()
         assert len(whole.without_copies().hashes) == len(corpus)
         assert len(CompactDocuments.empty().without_copies().hashes) == 0
-
-
-def test_counts_begin_at_nothing():
-    """They are summed over shards."""
-    for counts in (DocumentCounts(), InstanceCounts()):
-        assert not any(dataclasses.astuple(counts))
 
 
 def test_all_batches_together_are_the_shard(corpus, ids, monkeypatch):

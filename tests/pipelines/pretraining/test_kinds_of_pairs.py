@@ -14,12 +14,10 @@ from support.data_command import (
     data,
     hashes,
     info,
-    refused,
     run_process,
     wikiextractor,
 )
 from support.sample_text import make_document
-from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beambert.cli import run_main
 from beambert.pipelines.records.contract import feature_shapes
@@ -61,19 +59,6 @@ def restored(rows) -> np.ndarray:
     return ids
 
 
-class TestNames:
-    @pytest.mark.parametrize(
-        ("flags", "parts"),
-        [
-            (["--random_next=source"], ["--random_next=source", "--pairs=none", "leave it out"]),
-            (["--short_seq_prob=0.2"], ["--short_seq_prob=0.2", "RoBERTa", "leave it out"]),
-        ],
-    )
-    def test_what_none_does_not_know(self, capsys, tmp_path, corpus_file, vocab_file, flags, parts):
-        inputs = (f"--input={corpus_file}", "--pairs=none")
-        refused(data(capsys, vocab_file, tmp_path / "out", *inputs, *flags), *parts)
-
-
 @pytest.fixture(scope="module")
 def full_sentences(tmp_path_factory, corpus_file, vocab_file):
     folder = tmp_path_factory.mktemp("none") / "records"
@@ -106,13 +91,6 @@ class TestFullSentences:
             tokens += about["counts"]["tokens"]
         assert tokens > 3000
 
-    def test_the_schema(self, full_sentences):
-        from google.protobuf import text_format
-
-        text = (full_sentences / "schema.pbtxt").read_text()
-        schema = text_format.Parse(text, schema_pb2.Schema())
-        assert {feature.name for feature in schema.feature} == set(feature_shapes(32, 5, False))
-
     @pytest.mark.slow
     def test_verify(self, capsys, full_sentences):
         status, printed, found = verify(capsys, full_sentences)
@@ -126,18 +104,6 @@ class TestFullSentences:
             assert figures["is_next_share"] is None and figures["documents_average"] > 1.1
             assert any(" [SEP] " in record["a"] for record in folder["sample"])
             assert all(record["b"] == "" for record in folder["sample"])
-
-    @pytest.mark.slow
-    def test_verify_without_info(self, capsys, full_sentences, tmp_path):
-        """As others' records of full sentences are; the missing label tells."""
-        (tmp_path / "others").mkdir()
-        for path in [*full_sentences.glob("part-*"), full_sentences / "vocab.txt"]:
-            (tmp_path / "others" / path.name).write_bytes(path.read_bytes())
-        status, _, found = verify(capsys, tmp_path / "others")
-        (folder,) = found["folders"]
-        assert status == 0 and found["faults"] == 0
-        assert folder["figures"]["documents_average"] > 1.1
-        assert not [text for text in folder["warnings"] if "next" in text]
 
     @pytest.mark.slow
     def test_verify_finds_an_info_of_other_records(self, capsys, full_sentences, tmp_path):
@@ -213,11 +179,6 @@ class TestSentenceOrder:
         assert all(re.search(rf" \d+  {words}; \d+ of 32", printed) for words in LABELS)
         assert not [text for text in folder["warnings"] if "of the labels" in text]
 
-    def test_the_summary(self, capsys, sentence_order, corpus_file, vocab_file):
-        flags = ["--pairs=sop", "--num_shards=3", "--dupe_factor=20", f"--input={corpus_file}"]
-        _, printed, _ = data(capsys, vocab_file, sentence_order, *flags)
-        assert "already finished" in printed and "of the instances are in order" in printed
-
 
 @pytest.fixture(scope="module")
 def copies(tmp_path_factory, corpus_file, vocab_file):
@@ -245,20 +206,6 @@ class TestCopies:
         assert len(shared[0]) > 100 and len(shared[1]) > 100
         assert np.mean(shared[0]) > 0.9 and np.mean(shared[1]) < 0.6
         assert abs(firsts) < 5 * np.sqrt(600)
-
-    @pytest.mark.slow
-    def test_verify(self, capsys, copies):
-        status, printed, found = verify(capsys, copies)
-        (folder,) = found["folders"]
-        assert status == 0 and folder["faults"] == []
-        assert folder["figures"]["labels"] == ["copy", "other text"]
-        assert "is next" not in printed and "random next" not in printed
-        assert not [text for text in folder["warnings"] if "of the labels" in text]
-
-    def test_the_summary(self, capsys, copies, corpus_file, vocab_file):
-        flags = ["--pairs=copy", "--num_shards=3", "--dupe_factor=20", f"--input={corpus_file}"]
-        _, printed, _ = data(capsys, vocab_file, copies, *flags)
-        assert "already finished" in printed and "of the instances are copies" in printed
 
 
 @pytest.mark.slow

@@ -4,7 +4,6 @@ import gzip
 import hashlib
 import json
 import random
-import re
 
 import pytest
 import tensorflow as tf
@@ -19,9 +18,7 @@ from beambert.pipelines.pretraining import estimate
 from beambert.pipelines.pretraining.documents import CompactDocuments
 from beambert.pipelines.pretraining.job import PretrainingDataJob
 from beambert.pipelines.pretraining.plan import find_inputs, make_plan
-from beambert.pipelines.pretraining.run import read_warnings
 from beambert.pipelines.pretraining.shuffle import FILES, TOKENS_AT_A_TIME, Shuffle
-from beambert.pipelines.records.contract import RecordsInfo
 from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS
 
 unpack = CompactDocuments.unpack
@@ -151,21 +148,6 @@ def test_many_spills_and_parts_give_the_same_bytes(run, source, monkeypatch):
     assert {path.name for path in spilled.iterdir()} == {path.name for path in whole.iterdir()}
 
 
-@pytest.mark.slow
-def test_nothing_temporary_is_left_of_a_failed_run(run, source, monkeypatch):
-    from beambert.pipelines.pretraining import tokenizing
-
-    def full(*_):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(tokenizing.CompactDocuments, "unpack", full)
-    with pytest.raises(Exception, match="No space left"):
-        run("out", source)
-    monkeypatch.undo()
-    folder, _ = run("out", source)
-    assert not [path for path in folder.iterdir() if path.name.startswith("_tmp")]
-
-
 class TestDuplicates:
     @pytest.fixture
     def mixed(self, tmp_path):
@@ -181,22 +163,12 @@ class TestDuplicates:
         assert counts["read"] == counts["used"] + sum(counts["dropped"].values()) == 29
         return counts["dropped"], hashes(folder)
 
-    def test_kept(self, run, tmp_path, mixed):
-        assert self.dropped(run, tmp_path, mixed, "keep")[0] == {}
-
     @pytest.mark.slow
     def test_exact(self, run, tmp_path, mixed):
         dropped, found = self.dropped(run, tmp_path, mixed, "exact", "--duplicates=exact")
         assert dropped == {"duplicates": 5}
         dropped, other = self.dropped(run, tmp_path, mixed[::-1], "back", "--duplicates=exact")
         assert dropped == {"duplicates": 5} and other == found
-
-    @pytest.mark.slow
-    def test_exact_where_copies_meet_in_their_shard(self, run, tmp_path, mixed, monkeypatch):
-        at_once = self.dropped(run, tmp_path, mixed, "exact", "--duplicates=exact")
-        monkeypatch.setitem(TOKENS_AT_A_TIME, FILES, 50)
-        monkeypatch.setattr("beambert.pipelines.pretraining.tokenizing.BATCH_CHARACTERS", 500)
-        assert self.dropped(run, tmp_path, mixed, "apart", "--duplicates=exact") == at_once
 
     def test_copies_do_not_reach_the_shuffle(self, run, tmp_path, mixed, monkeypatch):
         """33,000 copies of a document made one shard of 442 MB; now a bundle sends it once."""
@@ -214,31 +186,12 @@ class TestDuplicates:
         assert documents(folder)["dropped"] == {"duplicates": 155}
         assert documents(folder)["commonest"]["copies"] == 1 and "occurs" not in printed
 
-    def test_very_many_copies_are_worth_a_warning(self, run, tmp_path, mixed):
-        corpus = [mixed[0]] * 150 + mixed
-        folder, printed = run("keep", write_lines(tmp_path / "keep.txt", corpus))
-        share = documents(folder)["commonest"]["tokens"] / info(folder)["counts"]["tokens"]
-        assert documents(folder)["commonest"]["copies"] == 151 and 0.8 < share < 0.9
-        line = f"a document occurs 151 times and has {share:.1%} of the tokens, all in one file; "
-        assert f"warning: {line}--duplicates=exact takes it once" in printed
-
     @pytest.mark.slow
     def test_near(self, run, tmp_path, mixed):
         dropped, found = self.dropped(run, tmp_path, mixed, "near", "--duplicates=near")
         assert dropped == {"duplicates": 5, "near_duplicates": 4}
         dropped, other = self.dropped(run, tmp_path, mixed[::-1], "back", "--duplicates=near")
         assert dropped == {"duplicates": 5, "near_duplicates": 4} and other == found
-
-
-def test_filters(run, tmp_path, corpus):
-    symbols = ["# # # # # # # # # # # # # # # # # # # # # # # # # # # # #"] * 3
-    source = write_lines(tmp_path / "corpus.txt", [*corpus, symbols, ["The end."]])
-    flags = ["--quality_filter=gopher", "--min_document_characters=12"]
-    folder, _ = run("out", source, *flags, "--format=lines")
-    dropped = documents(folder)["dropped"]
-    assert dropped["too_short"] == 1
-    assert sum(dropped.values()) >= 2
-    assert documents(folder)["read"] == documents(folder)["used"] + sum(dropped.values())
 
 
 @pytest.mark.slow
@@ -252,14 +205,6 @@ def test_lines_are_sentences(run, tmp_path):
         folder, _ = run(kind, source, f"--sentences={kind}")
         sentences[kind] = info(folder)["counts"]["sentences"]
     assert sentences == {"sentencex": 16, "line": 8}
-
-
-@pytest.mark.slow
-def test_reference_has_more_random_next(run, source):
-    folder, _ = run("reference", source, "--pairs=reference", "--dupe_factor=20")
-    assert info(folder)["counts"]["is_next_share"] < 0.46
-    folder, _ = run("balanced", source, "--dupe_factor=20")
-    assert info(folder)["counts"]["is_next_share"] == pytest.approx(0.5, abs=0.005)
 
 
 class TestSince:
@@ -284,19 +229,6 @@ class TestSince:
         (first / "_SUCCESS").unlink()
         _, error = run("second", source, f"--since={first}", status=2)
         assert f"--since={first}" in error
-
-
-@pytest.mark.slow
-def test_dry_run(run, tmp_path):
-    generator = random.Random(4)
-    corpus = [make_document(generator, generator.randint(1, 40)) for _ in range(1200)]
-    source = write_lines(tmp_path / "corpus.txt", corpus)
-    flags = ["--max_seq_length=64", "--eval_fraction=0"]
-    folder, printed = run("out", source, *flags, "--dry_run")
-    assert not folder.exists() and "from a sample of" in printed
-    estimate = int(printed.split(" instances")[0].rsplit("\n", 1)[1].replace(",", ""))
-    folder, _ = run("out", source, *flags)
-    assert estimate == pytest.approx(info(folder)["counts"]["instances"], rel=0.1)
 
 
 def test_dry_run_tells_what_cannot_be_read(run, tmp_path, corpus):
@@ -378,33 +310,3 @@ def test_a_book_is_on_both_sides_of_the_split(run, tmp_path):
     dropped = documents(folder)["dropped"]
     assert used + sum(dropped.values()) == 4 and dropped["duplicates"] == 1
     assert "dropped: 1 equal to another" in printed
-
-
-def test_long_sentences_are_told_where_pairs_lose_most_of_them(run, tmp_path, corpus):
-    long = [[" ".join(document * 9)] * 3 for document in corpus]
-    source = write_lines(tmp_path / "corpus.txt", long)
-    flags = ["--sentences=line", "--format=lines", "--max_seq_length=32"]
-    folder, printed = run("pairs", source, *flags)
-    share = re.search(r"([\d.]+)% of the pairs' tokens cut off", printed)[1]
-    assert float(share) > 75
-    assert f"warning: {share}% of the pairs' tokens are cut off" in printed
-    assert "cut off" not in run("none", source, *flags, "--pairs=none")[1]
-
-
-@pytest.mark.parametrize("masks", ["span", "static"])
-def test_spans_are_no_reason_for_a_warning(run, tmp_path, corpus, masks):
-    """Tokens of a span are hidden alike, so their shares vary more than those of single tokens."""
-    source = write_lines(tmp_path / "corpus.txt", corpus)
-    folder, _ = run("records", source, f"--masks={masks}", "--max_seq_length=32")
-    path = folder / "statistics.json"
-    found = json.loads(path.read_text())
-    found["counts"] |= {
-        "hidden_as_mask": 81_000,
-        "hidden_as_other": 9_000,
-        "hidden_as_same": 10_000,
-    }
-    path.write_text(json.dumps(found))
-    warnings = read_warnings(
-        RecordsInfo.from_json((folder / "info.json").read_text(), ""), str(folder)
-    )
-    assert any("80 / 10 / 10" in warning for warning in warnings) == (masks == "static")

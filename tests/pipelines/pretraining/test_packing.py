@@ -102,13 +102,6 @@ class TestPacking:
         assert found == slow_packer(documents, max_seq_length, ids.classify, ids.separate)
 
     @exact
-    @given(corpora, st.integers(8, 64), st.integers(0, 9))
-    def test_every_token_once_and_in_order(self, ids, lengths, max_seq_length, seed):
-        found = [token for row in rows_of(lengths, max_seq_length, ids, seed) for token in row]
-        text = [token for token in found if token >= 1000]
-        assert text == [t for document in in_order(lengths, seed) for s in document for t in s]
-
-    @exact
     @given(corpora, st.integers(8, 64))
     def test_records_are_full_sentences_and_full(self, ids, lengths, max_seq_length):
         """Only a sentence longer than a record is divided, and the next one would not fit."""
@@ -141,13 +134,6 @@ class TestPacking:
             [c, *text[21:29], s],
             [c, *text[29:34], s],
         ]
-
-    def test_a_sentence_of_exactly_a_record_and_of_two(self, ids):
-        rows = rows_of([[8, 16, 8]], 10, ids)
-        assert [len(row) for row in rows] == [10, 10, 10, 10]
-
-    def test_no_documents(self, ids):
-        assert rows_of([], 16, ids) == []
 
     def test_take_and_concatenate(self, ids):
         lengths = [[3, 9, 2], [5], [1, 1], [30]]

@@ -243,10 +243,3 @@ class TestStatistics:
         assert draws > 1200 and len(short) / draws == pytest.approx(share, abs=5 * sigma)
         assert min(short) <= 5 and max(short) >= 95
         assert np.mean(short) == pytest.approx(50.5, abs=5 * 28.3 / np.sqrt(len(short)))
-
-    def test_always_and_never_short(self):
-        corpus = [[1] * 400] * 50
-        for probability, is_short in ((0.0, False), (0.999999, True)):
-            pairs, _ = pairs_of(corpus, 103, probability)
-            length = (pairs[:, 1] - pairs[:, 0]) + (pairs[:, 3] - pairs[:, 2])
-            assert (np.mean(length) < 60) == is_short

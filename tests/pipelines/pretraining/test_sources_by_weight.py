@@ -244,13 +244,6 @@ class TestRefused:
         result = data(capsys, vocab_file, tmp_path / "out", *flags, *given)
         refused(result, "--source=again: has no file to read, because an earlier source")
 
-    def test_weights_without_sources(self, capsys, tmp_path, texts, vocab_file):
-        result = data(capsys, vocab_file, tmp_path / "out", f"--input={texts}/*", "--weights=a=1")
-        refused(result, "--weights=a=1: needs --source, which names the text of a")
-
-    def test_neither_input_nor_source(self, capsys, tmp_path, vocab_file):
-        refused(data(capsys, vocab_file, tmp_path / "out"), "--input: missing")
-
     @pytest.mark.slow
     def test_a_source_without_text(self, capsys, tmp_path, flags, vocab_file):
         (tmp_path / "empty").write_text("\n\n")
@@ -273,14 +266,6 @@ class TestRefused:
         # The order of the sources counts, since a file or document of several is of the first.
         swapped = [given[1], given[0], *given[2:], WEIGHTED]
         refused(data(capsys, vocab_file, output, *swapped), "--source")
-
-
-def test_a_dry_run_tells_the_shares(capsys, tmp_path, flags, vocab_file):
-    status, out, err = data(capsys, vocab_file, tmp_path / "out", *flags, WEIGHTED, "--dry_run")
-    assert (status, err) == (0, "")
-    for name, share in WEIGHTS.items():
-        assert re.search(rf"  {name}: [\d.]+% of the tokens \({share:.2%} asked\), ", out)
-    assert not (tmp_path / "out").exists()
 
 
 def test_a_dry_run_counts_the_documents_of_each_source(capsys, tmp_path, vocab_file, monkeypatch):

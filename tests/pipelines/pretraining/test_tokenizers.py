@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from support import data_command
-from support.data_command import body, hashes, info, read_records, refused
+from support.data_command import body, hashes, info, read_records
 from support.languages import ARTICLE_1
 from support.tokenizer_kinds import ALBERT, MODERNBERT, ROBERTA, train
 from tokenizers import Tokenizer
@@ -171,51 +171,6 @@ def test_records_of_another_tokenizer_are_a_fault(capsys, tmp_path, corpus_file,
     assert "has other special tokens than info.json says" in printed
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ('"model"', '"modal"', "it has no model"),
-        ("<mask>", "<gap>", "has no token for the role mask"),
-        ('"merges": [', '"merges": [["never", "seen"], ', "cannot be read as a tokenizer"),
-    ],
-)
-def test_broken_tokenizers_write_nothing(
-    capsys, tmp_path, corpus_file, tokenizers, old, new, message
-):
-    text = json.dumps(json.loads((tokenizers[ROBERTA] / "tokenizer.json").read_text()))
-    assert old in text
-    broken = tmp_path / "tokenizer.json"
-    broken.write_text(text.replace(old, new))
-    result = data(capsys, corpus_file, tmp_path / "records", f"--tokenizer={broken}")
-    refused(result, f"--tokenizer={broken}: ", message)
-    assert not (tmp_path / "records").exists()
-
-
-def test_the_parts_give_the_same_records(capsys, tmp_path, corpus, tokenizers):
-    """`Tokenize` and its neighbours, beside the command."""
-    texts = tmp_path / "texts.jsonl"
-    texts.write_text("".join(json.dumps({"text": body(each)}) + "\n" for each in corpus if each))
-    assert data(capsys, texts, tmp_path / "whole", f"--tokenizer={tokenizers[ROBERTA]}")[0] == 0
-    job = PretrainingDataJob(
-        vocab_file=None,
-        output=str(tmp_path / "parts"),
-        tokenizer=str(tokenizers[ROBERTA]),
-        max_seq_length=(32,),
-        max_predictions_per_seq=(5,),
-        dupe_factor=2,
-        num_shards=2,
-    )
-    with beam.Pipeline(runner="FnApiRunner") as pipeline:
-        _ = (
-            (pipeline | ReadDocuments(str(texts))).documents
-            | SplitSentences()
-            | Tokenize(tokenizer=str(tokenizers[ROBERTA]))
-            | MakeBertInstances(job)
-            | WriteRecords(job)
-        )
-    assert hashes(tmp_path / "parts") == hashes(tmp_path / "whole")
-
-
 @pytest.mark.parametrize("kind", [ROBERTA, ALBERT])
 def test_text_without_spaces(capsys, tmp_path, kind):
     """Each segment is a part of its document as the library spells it, also in the parts' records.
@@ -275,19 +230,3 @@ def test_word_pieces_need_no_spaces(vocabulary):
     tokenize.setup()
     with_space, without = tokenize.process(rows)
     assert with_space == without
-
-
-@pytest.mark.parametrize(
-    ("flags", "parts"),
-    [
-        (["--tokenizer={}", "--vocab_file=v.txt"], ["--tokenizer=", "--vocab_file"]),
-        (["--tokenizer={}", "--do_lower_case=True"], ["--do_lower_case=True: cannot be given"]),
-        (["--tokenizer=absent"], ["--tokenizer=absent: has no tokenizer.json"]),
-        (["--tokenizer=absent.json"], ["--tokenizer=absent.json: "]),
-        ([], ["--vocab_file: missing", "--tokenizer"]),
-    ],
-)
-def test_bad_flags_write_nothing(capsys, tmp_path, corpus_file, tokenizers, flags, parts):
-    flags = [flag.format(tokenizers[ROBERTA]) for flag in flags]
-    refused(data(capsys, corpus_file, tmp_path / "records", *flags), *parts)
-    assert not (tmp_path / "records").exists()

@@ -224,14 +224,3 @@ def test_flags_of_masks_beside_none(capsys, tmp_path, corpus_file, vocab_file, f
     )
     refused(result, f"{flag}: cannot be given with --masks=none", "leave it out", "--mask_rate")
     assert not (tmp_path / "o").exists()
-
-
-@pytest.mark.slow
-def test_a_folder_of_other_masks_is_refused(capsys, both, corpus_file, vocab_file, pairs):
-    flags = (f"--input={corpus_file}", f"--pairs={pairs}", "--eval_fraction=0.25")
-    refused(data(capsys, vocab_file, both[0], *flags), "--masks")
-    refused(data(capsys, vocab_file, both[1], *flags, "--masks=none"), "--masks")
-    again = data(capsys, vocab_file, both[0], *flags, "--masks=none")
-    assert again[0] == 0 and "already finished" in again[1]
-    told = "the 2 passes over the text wrote nearly the same records"
-    assert again[1].count(told) == (pairs == "none")

@@ -256,10 +256,3 @@ class TestRepeats:
         shares = {"sequences_also_in_training": sequences, "openings_also_in_training": openings}
         warning = overlap_warning(shares)
         assert warning.startswith(begins) and bool(warning) == bool(begins)
-
-    def test_an_overlap_has_a_remedy_that_was_not_taken(self):
-        shares = {"sequences_also_in_training": 0.1, "openings_also_in_training": 0.1}
-        assert "--eval_fraction, and leave out similar" in overlap_warning(shares)
-        split = overlap_warning(shares, MadeWith(eval_fraction=0.02, duplicates="exact"))
-        assert "--eval_fraction" not in split and split.endswith("with --duplicates=near")
-        assert "--" not in overlap_warning(shares, MadeWith(eval_fraction=0.02, duplicates="near"))

@@ -170,12 +170,6 @@ def test_a_storage_without_locks(folder, capsys):
     assert capsys.readouterr().err == said
 
 
-def test_a_folder_that_cannot_be_written_is_left_to_the_command(tmp_path):
-    (tmp_path / "file").write_text("in the way")
-    with folders_held([str(tmp_path / "file" / "folder")], "--output"):
-        pass
-
-
 def test_a_lease(gs, monkeypatch):
     output = f"{gs}/locked/records"
     with folders_held([output], "--output") as lock:

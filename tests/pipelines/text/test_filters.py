@@ -49,24 +49,6 @@ def test_prose_of_any_language_stays_and_its_repetition_goes(language):
     assert drop_reason(text + " " + text, QUALITY) == "repeated_passages"
 
 
-BREAKS = {
-    "word_length": " ".join("a" * 20 + word for word in words(60)),
-    "symbols": " ".join(f"{word} #" if i % 5 == 0 else word for i, word in enumerate(words(60))),
-    "bullets": "\n".join("• " + line for line in lines(20)),
-    "ellipses": "\n".join(line + ("..." if i % 3 else "…") for i, line in enumerate(lines(20))),
-    "not_words": " ".join(f"{word} {i * 37}" for i, word in enumerate(words(60))),
-    "repeated_lines": "\n".join([*lines(12), *["No."] * 8]),
-    "repeated_phrase": " hello world ".join(words(60)),
-    "repeated_passages": " ".join([*words(60), *words(60)[:20], "and", *words(60)[20:40]]),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("reason", BREAKS)
-def test_each_rule(reason):
-    assert drop_reason(BREAKS[reason], QUALITY) == reason
-    assert drop_reason(BREAKS[reason], FilterSettings()) is None
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -81,10 +63,6 @@ def test_each_rule(reason):
 )
 def test_stays(text):
     assert drop_reason(text, QUALITY) is None
-
-
-def test_a_book_stays():
-    assert drop_reason(" ".join(words(200_000)), QUALITY) is None
 
 
 def test_one_character_for_ever():
@@ -231,16 +209,6 @@ def test_punctuation_that_stands_alone_is_no_word():
     for numbers, reason in ((20, None), (21, "not_words")):
         text = spread([str(i * 37) for i in range(numbers)], 100).split(" ")
         assert drop_reason(" , ".join(text), QUALITY) == reason
-
-
-def test_lines_that_repeat_by_their_length():
-    """Few lines, but long ones: more than a fifth of the characters, line feeds left out."""
-    one, *others = lines(9)
-    text = "\n".join([one, *others, one, one])
-    repeated, all_characters = 2 * len(one), sum(map(len, text.split()))
-    assert 0.2 * all_characters < repeated
-    assert drop_reason(text, QUALITY) == "repeated_lines"
-    assert drop_reason("\n".join([one, *others, one]), QUALITY) != "repeated_lines"
 
 
 def plain_ngram_reason(text: str, limits: QualityThresholds) -> str | None:

@@ -79,11 +79,6 @@ class TestOriginal:
             pieces = [small.tokens[i] for i in ids]
             assert pieces == case[self.key(lower)]["pieces"], ascii(case["text"])
 
-    def test_one_text_at_a_time_gives_the_same(self, lower, tokenizers):
-        texts = [case["text"] for case in GOLDEN["cases"]]
-        together = tokenize(tokenizers[lower], texts)
-        assert [tokenize(tokenizers[lower], [text])[0] for text in texts] == together
-
     def test_words(self, lower, splitters):
         for case in GOLDEN["cases"]:
             found = [word.decode() for word in splitters[lower]([case["text"]])]
@@ -298,13 +293,6 @@ def test_accents_of_the_next_text_are_its_own(offset_tokenizers):
     found = offset_tokenizers[True].tokenize_batch(["e\u0301e", "\u0301a", ""])
     assert found.ends.tolist() == [3, 2]
     assert found.lengths.tolist() == [1, 1, 0]
-
-
-def test_offsets_of_no_texts(offset_tokenizers):
-    found = offset_tokenizers[True].tokenize_batch([])
-    assert [len(column) for column in (found.ids, found.starts, found.ends, found.lengths)] == [
-        0
-    ] * 4
 
 
 @pytest.mark.slow

@@ -137,17 +137,6 @@ class TestFinishedFolder:
         assert f"Report: {tmp_path / 'records-verification' / 'verification.html'}" in run.stdout
 
     @pytest.mark.slow
-    def test_the_folder_one_is_in(self, capsys, records, monkeypatch):
-        monkeypatch.chdir(records)
-        assert verify(capsys, ".")[0] == 0
-        assert found(f"{records}-verification")["faults"] == 0
-
-    def test_held_out_part_alone(self, capsys, records):
-        assert verify(capsys, records / "eval")[0] == 0
-        folder = only(found(f"{records / 'eval'}-verification"))
-        assert folder["held_out_of"] is None
-
-    @pytest.mark.slow
     def test_several_lengths(self, capsys, records, tmp_path):
         """As `128/` and `512/`, each a records folder with its held-out part."""
         (tmp_path / "both").mkdir()
@@ -158,10 +147,6 @@ class TestFinishedFolder:
         paths = [f["path"] for f in found(tmp_path / "both-verification")["folders"]]
         inner = ("128", "128/eval", "512", "512/eval")
         assert sorted(paths) == [str(tmp_path / "both" / name) for name in inner]
-
-    @pytest.mark.slow
-    def test_again_into_the_same_report(self, capsys, records):
-        assert verify(capsys, records)[0] == verify(capsys, records)[0] == 0
 
 
 def flip(path, place=1000):

@@ -6,16 +6,12 @@ import random
 
 import apache_beam as beam
 import pytest
-from apache_beam.pvalue import TaggedOutput
 from support.sample_text import make_document
 
 from beambert.cli import run_main
 from beambert.errors import InputError
 from beambert.pipelines import input_files
-from beambert.pipelines.corpus.reading import ReadOptions, split_file
-from beambert.pipelines.corpus.transforms import REJECTS
 from beambert.pipelines.create_vocabulary import main
-from beambert.pipelines.input_files import InputFile, match_inputs
 from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS, Vocabulary
 from beambert.pipelines.tokenizers.wordpiece import Tokenizer, word_splitter
 from beambert.pipelines.vocabulary_learning import graph as word_counts
@@ -66,21 +62,6 @@ def learned(tmp_path_factory, documents):
     output = folder / "vocab.txt"
     assert run_main("vocab", main, [source, f"--output={output}", "--vocab_size=300"]) == 0
     return output, source
-
-
-@pytest.mark.slow
-def test_what_is_assumed_of_the_text_is_said(capsys, tmp_path, documents):
-    """A table, and letters that become other ones without their marks."""
-    thanks = "ありがとう " * 9
-    rows = "".join(f"1,{thanks}{' '.join(text.split())}\n" for text in documents)
-    (tmp_path / "a.csv").write_text("id,body\n" + rows)
-    flags = [f"--input={tmp_path}/a.csv", "--vocab_size=300", "--text_column=body"]
-    status, out, err = vocab(capsys, tmp_path / "vocab.txt", *flags)
-    assert (status, err) == (0, "")
-    assert f"assumed formats: 1 csv, such as {tmp_path}/a.csv; give --format= to decide\n" in out
-    assert "“ありがとう” becomes “ありかとう”" in out
-    _, out, _ = vocab(capsys, tmp_path / "cased.txt", *flags, "--do_lower_case=False")
-    assert "becomes" not in out
 
 
 def test_size_and_special_tokens(learned):
@@ -157,15 +138,6 @@ def test_workers_and_flushes_dont_matter(capsys, tmp_path, monkeypatch, learned,
     assert one["counts"] == two["counts"]
 
 
-def test_a_partition_has_a_bounded_part_of_large_files():
-    def partitions_of(*sizes):
-        return word_counts.partitions_of([InputFile(str(size), size) for size in sizes])
-
-    assert partitions_of(1) == partitions_of(10**9, 10**9) == 64
-    assert partitions_of(10**12) == partitions_of(*[10**10] * 100) == 3725
-    assert 10**9 / partitions_of(2 * 10**12) == pytest.approx(130_000, rel=0.05)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["wordpiece", "unigram"])
 def test_the_number_of_partitions_doesnt_matter(tmp_path, monkeypatch, documents, kind):
@@ -195,14 +167,6 @@ def test_the_number_of_partitions_doesnt_matter(tmp_path, monkeypatch, documents
     assert used == {64, 1024, size // 10} and size // 10 > 1024
 
 
-def test_a_single_document(capsys, tmp_path, documents):
-    (tmp_path / "one.txt").write_text(documents[0])
-    source = f"--input={tmp_path}/one.txt"
-    assert vocab(capsys, tmp_path / "v.txt", source, "--vocab_size=4000")[0] == 0
-    tokens = (tmp_path / "v.txt").read_text().split("\n")[:-1]
-    assert len(tokens) == 4000 and tokens[100:104] == ["[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-
-
 def test_more_characters_than_tokens(capsys, tmp_path):
     text = "".join(chr(0x4E00 + i) * (1 + (i < 150)) for i in range(1000))
     (tmp_path / "zh.txt").write_text(text)
@@ -221,21 +185,6 @@ def test_case_is_kept_when_asked(capsys, tmp_path, documents):
     vocabulary = Vocabulary.parse((tmp_path / "v.txt").read_bytes(), "v.txt")
     vocabulary.check_case(do_lower_case=False)
     assert any(token != token.lower() for token in vocabulary.tokens[5:])
-
-
-def test_few_words_are_filled_up(capsys, tmp_path):
-    source = write(tmp_path / "corpus", ["a b c ab abc\n"], 1)
-    status, printed, _ = vocab(capsys, tmp_path / "v.txt", source, "--vocab_size=200")
-    tokens = (tmp_path / "v.txt").read_text().split()
-    assert status == 0 and len(tokens) == 200 and tokens[-1].startswith("[unused")
-    unused = sum(token.startswith("[unused") for token in tokens)
-    assert f"warning: the text has too few words for 200 tokens, and {unused} of them" in printed
-    assert f"--vocab_size={200 - unused}" in printed
-
-
-def test_a_full_vocabulary_needs_no_warning(capsys, tmp_path, learned):
-    status, printed, _ = vocab(capsys, tmp_path / "v.txt", learned[1], "--vocab_size=200")
-    assert status == 0 and "200 tokens" in printed and "warning" not in printed
 
 
 def test_same_command_again_is_nothing_to_do(capsys, learned):
@@ -259,26 +208,6 @@ def test_somebody_elses_file_is_refused(capsys, tmp_path, learned):
     assert (tmp_path / "v.txt").read_text() == "mine"
 
 
-@pytest.mark.parametrize(
-    ("flags", "parts"),
-    [
-        (["--vocab_size=5"], ["--vocab_size=5"]),
-        (["--input=/nowhere/*"], ["--input=/nowhere/*"]),
-        (["--no_such_flag"], ["--no_such_flag"]),
-    ],
-)
-def test_bad_flags(capsys, tmp_path, learned, flags, parts):
-    refused(vocab(capsys, tmp_path / "v.txt", learned[1], *flags), *parts)
-    assert not (tmp_path / "v.txt").exists()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("content", ["", "\n\n", "\x00\x01\n"])
-def test_no_words(capsys, tmp_path, content):
-    (tmp_path / "empty.txt").write_text(content)
-    refused(vocab(capsys, tmp_path / "v.txt", f"--input={tmp_path}/empty.txt"), "no words")
-
-
 def test_undecodable_bytes(capsys, tmp_path):
     (tmp_path / "bad.txt").write_bytes(b"caf\xe9")
     result = vocab(capsys, tmp_path / "v.txt", f"--input={tmp_path}/bad.txt")
@@ -286,13 +215,6 @@ def test_undecodable_bytes(capsys, tmp_path):
     refused(result, tmp_path / "bad.txt", "line 1", "1 of 1 documents", "--encoding=")
     assert "delete this one" not in result[2]  # there is nothing to delete
     assert not (tmp_path / "v.txt").exists()
-
-
-def test_unwritable_output_is_refused_before_the_work(capsys, tmp_path, learned):
-    (tmp_path / "file").write_text("mine")
-    result = vocab(capsys, tmp_path / "file" / "v.txt", learned[1])
-    refused(result, tmp_path / "file" / "v.txt", "cannot be written")
-    assert result[1] == ""
 
 
 @pytest.mark.slow
@@ -326,25 +248,6 @@ def test_what_shows_at_once_is_refused_before_any_file_is_read(capsys, tmp_path,
     result = vocab(capsys, tmp_path / "v.txt", f"--input={tmp_path}/empty.txt")
     refused(result, "no words in 1 file")
     assert result[1] == "" and not (tmp_path / "v.txt.json").exists()
-
-
-def test_many_rejects_are_passed_on_together(tmp_path):
-    """One by one they cost more than the reading of their lines."""
-    path = tmp_path / "a.jsonl"
-    path.write_text("{|\n" * 2500)
-    (file,) = match_inputs([str(path)])
-    options = ReadOptions("jsonl")
-    count = word_counts.CountWords(True, options, word_counts.FEWEST_PARTITIONS)
-    count.setup()
-    count.start_bundle()
-    passed = [
-        output.value
-        for part in split_file(file, options)
-        for output in count.process(part)
-        if isinstance(output, TaggedOutput) and output.tag == REJECTS
-    ]
-    assert list(map(len, passed)) == [1000, 1000, 500]
-    assert json.loads(passed[-1][-1])["line"] == 2500
 
 
 def test_sources_are_the_files_of_all(capsys, tmp_path, documents):

@@ -1,7 +1,6 @@
 """Counting words and learning pieces, without Beam."""
 
 import random
-import unicodedata
 from collections import Counter
 
 import pytest
@@ -134,28 +133,6 @@ def test_special_and_unused_tokens_stand_as_in_googles(shared_data, lower, name,
 
 
 @pytest.mark.parametrize(
-    ("vocab_size", "lower", "last", "places"),
-    [
-        (30_522, True, 998, {1: 0, 99: 98, 104: 99, 998: 993}),
-        (28_996, False, 105, {1: 1, 99: 99, 104: 100, 105: 101}),
-    ],
-)
-def test_special_and_unused_tokens_by_their_published_places(vocab_size, lower, last, places):
-    """As the files of BERT-Base, uncased and cased, number them; words begin after the last."""
-    tokens = special_tokens(vocab_size, lower)
-    assert len(tokens) == last + 1
-    assert [tokens[i] for i in (0, 100, 101, 102, 103)] == list(SPECIAL_TOKENS)
-    assert {place: tokens[place] for place in places} == {
-        place: f"[unused{number}]" for place, number in places.items()
-    }
-
-
-def test_a_corpus_of_nothing_has_nothing():
-    """Corpora are summed up from it."""
-    assert CorpusWords() == CorpusWords.merge([], 9) == CorpusWords.of({}, 9)
-
-
-@pytest.mark.parametrize(
     ("vocab_size", "length", "unknown"),
     [(300, 5, 1), (2969, 5, 1), (2970, 104, 100), (8000, 104, 100)],
 )
@@ -178,13 +155,6 @@ def test_characters_that_the_text_lacks():
     assert {"<", "7", "##7"} <= set(middle) and "€" not in middle
     small = choose_characters(CorpusWords.of({"word": 9}, 9), 1000, True)
     assert small == ["d", "o", "r", "w", "##d", "##o", "##r"]
-
-
-@pytest.mark.parametrize("lower", [True, False])
-def test_common_characters_are_words_as_they_are(lower):
-    for character in common_characters(lower, 1000):
-        assert basic_words(character, lower) == [character]
-        assert not unicodedata.category(character).startswith("M")
 
 
 @pytest.mark.parametrize("lower", [True, False])
@@ -291,14 +261,6 @@ def test_a_few_words_are_filled_up():
     assert {"a", "##b", "##c", "ab", "abc"} <= set(tokens)
     fill = [token for token in tokens if token.startswith("[unused")]
     assert fill == [f"[unused{i}]" for i in range(len(fill))] == list(tokens[-len(fill) :])
-
-
-def test_unused_tokens_at_the_end_go_on_counting():
-    tokens = learn({"ab": 3}, 4000).tokens
-    assert (
-        tokens[99] == "[unused98]"
-        and tokens[-1] == f"[unused{sum('[un' in t for t in tokens) - 1}]"
-    )
 
 
 @pytest.mark.release
