@@ -6,7 +6,7 @@
 #   DRY_RUN=1 deploy/smoke.sh          print the calls
 #
 # The project is that of deploy/terraform/terraform.tfvars. It must be one for trials: `teardown` deletes
-# its buckets and its endpoint. trainer = "v5e-1" is enough, with a quota of two chips. It takes about two
+# its buckets. trainer = "v5e-1" is enough, with a quota of two chips. It takes about two
 # hours and costs about $2 at list prices; both are expected and were never measured.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -77,20 +77,10 @@ first() { # a run on any machine with its workspace in a bucket
   if [ -z "${DRY_RUN:-}" ]; then sed "s/BUCKET/$BUCKET/" deploy/smoke_first.toml >"$HERE/first.toml"; fi
   call beambert retrain --config="$HERE/first.toml"
 }
-serving() { # TensorFlow Serving on Vertex with the model's text operations
-  vertex --release="$COMMIT" upload "$WORK/runs/000001"
-  vertex serve "$WORK/runs/000001" --share=100
-  local endpoint=ENDPOINT
-  if [ -z "${DRY_RUN:-}" ]; then
-    endpoint=$(gcloud ai endpoints list --project="$PROJECT" --region="$REGION" \
-      --filter=displayName=beambert --format='value(name)')
-    echo '{"instances": [{"text": "So good from start to end"}]}' >"$HERE/request.json"
-  fi
-  call gcloud ai endpoints predict "$endpoint" --project="$PROJECT" --region="$REGION" --json-request="$HERE/request.json"
-}
 delivery() { # a delivery and a wrong one, the whole pipeline, its lock and its end; permissions; an alert
   if [ -z "${DRY_RUN:-}" ]; then
-    python -m beambert.deploy.manifest --folder="$TEXT" "$HERE"/corpus/documents-00003*.jsonl >"$HERE/second.manifest.json"
+    (cd "$HERE/corpus" && stat -c "{\"path\": \"$TEXT/%n\", \"bytes\": %s}" documents-00003*.jsonl) |
+      jq -s '{files: .}' >"$HERE/second.manifest.json"
     echo "{\"files\": [{\"path\": \"$TEXT/no.jsonl\", \"bytes\": 1}]}" >"$HERE/wrong.manifest.json"
   fi
   call gcloud storage cp "$HERE"/corpus/documents-00003*.jsonl "$TEXT/" --no-clobber
@@ -99,14 +89,13 @@ delivery() { # a delivery and a wrong one, the whole pipeline, its lock and its 
   await 120 gcloud storage cat "$WORK/runs/000002/result.json"
   echo 'the address of alert_email has mail now: a delivery was left out'
 }
-share() { vertex serve "$WORK/runs/000002" --share=50; } # two versions behind one endpoint
 teardown() { # nothing is left that costs
-  vertex stop --endpoint
+  vertex stop
   call gcloud storage rm "$TEXT/**" "$CONFIG/**" "gs://$BUCKET-work/**" --all-versions --recursive || true # may be empty
   terraform_ destroy -auto-approve
 }
 
-STEPS=(resources corpus build deployment vocabulary template tpu first serving delivery share teardown)
+STEPS=(resources corpus build deployment vocabulary template tpu first delivery teardown)
 for step in "${@:-${STEPS[@]}}"; do
   [[ " ${STEPS[*]} " == *" $step "* ]] || { echo "$step: not a step; choose from ${STEPS[*]}" >&2; exit 2; }
 done

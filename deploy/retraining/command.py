@@ -5,6 +5,7 @@ So the next start repeats at most the step that was interrupted. The served mode
 the last step, and only if the new model is better on the same examples.
 """
 
+import contextlib
 import dataclasses
 import datetime
 import json
@@ -12,14 +13,13 @@ import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from beambert import locks
 from beambert.config import add_settings, check_settings, read_settings, setting
 from beambert.console import counted, duration
-from beambert.deploy.retraining.planning import parse_date, plan
+from beambert.deploy.retraining.planning import plan
 from beambert.deploy.retraining.runs import (
     CLASSIFIER,
     ENCODER,
@@ -41,7 +41,7 @@ from beambert.model_files import CHECKPOINTS_FOLDER
 from beambert.process import passed_on
 
 LOCK_FILE = "LOCK"
-PLAN, RELEASE = "plan", "release"
+PLAN = "plan"
 # The outcomes of the step `plan`, on which the pipeline branches.
 NEW, NOTHING_NEW, BUSY = "new", "nothing_new", "busy"
 
@@ -50,10 +50,6 @@ EXAMPLES = """examples:
   beambert retrain --config=deploy/retrain.toml --dry_run
 
   # do all steps on this machine; the same command continues after an interruption
-  beambert retrain --config=deploy/retrain.toml
-
-  # take what was delivered until the end of February, and then all else
-  beambert retrain --config=deploy/retrain.toml --until=2026-03-01
   beambert retrain --config=deploy/retrain.toml
 
   # serve the version before the newest one again
@@ -79,13 +75,8 @@ class RetrainSettings:
     dry_run: bool = setting(False, help="print the steps without doing them")
     step: str | None = setting(
         None,
-        choices=(PLAN, *STEPS, RELEASE),
+        choices=(PLAN, *STEPS),
         help="step to do alone, in the run that `--step=plan` began (default: all steps)",
-    )
-    until: str | None = setting(
-        None,
-        metavar="DATE",
-        help="leave out what was delivered on this day (UTC) or later, to take an archive in parts",
     )
     rollback: bool = setting(False, help="take the newest served version back, and do nothing else")
     holder: str | None = setting(None, help="with --step: name of the holder of the lock")
@@ -102,7 +93,7 @@ class RetrainSettings:
           InputError: two flags don't go together, as one of them would do nothing.
         """
         check_settings(self)
-        for name in ("dry_run", "step", "until"):
+        for name in ("dry_run", "step"):
             if self.rollback and getattr(self, name):
                 raise InputError(f"--rollback: does nothing else; leave --{name} out")
         if self.dry_run and self.step:
@@ -113,8 +104,6 @@ class RetrainSettings:
             raise InputError(
                 f"--outcome_file={self.outcome_file}: needs --step={PLAN}; leave it out"
             )
-        if self.until and self.step not in (None, PLAN):
-            raise InputError(f"--until={self.until}: decides the plan; leave it out of other steps")
 
 
 def build_parser() -> FlagParser:
@@ -221,20 +210,16 @@ def _run(step: str, arguments: Sequence[str], descriptors: tuple[int, ...]) -> N
     print(f"[{step}] done in {duration(time.monotonic() - started)}", flush=True)
 
 
-def retrain(config: Retraining, until: float | None = None) -> None:
+def retrain(config: Retraining) -> None:
     """Does a whole run, or prints that there is nothing to do.
-
-    Args:
-      config: configuration of the retraining.
-      until: see `plan`.
 
     Raises:
       InputError: a step failed, or another run is at work.
     """
     from beambert.deploy.retraining import workspace
 
-    with locks.held(_lock_path(config), config.workspace, is_kept=True) as lock:
-        run = plan(config, until)
+    with _held(config) as lock:
+        run = plan(config)
         if run is None:
             print(f"{config.workspace}: nothing new")
             return
@@ -262,7 +247,7 @@ def rollback(config: Retraining) -> None:
     """
     from beambert.deploy.retraining import workspace
 
-    with locks.held(_lock_path(config), config.workspace, is_kept=True):
+    with _held(config):
         run, version, before = workspace.withdraw(config.workspace)
     print(
         f"{config.workspace}/{SERVING}/{before}: is the served version now; {version} of {run} is "
@@ -270,9 +255,9 @@ def rollback(config: Retraining) -> None:
     )
 
 
-def _show(config: Retraining, until: float | None) -> None:
+def _show(config: Retraining) -> None:
     """Prints the commands of the next run."""
-    run = plan(config, until, is_dry=True)
+    run = plan(config, is_dry=True)
     if run is None:
         print(f"{config.workspace}: nothing new")
         return
@@ -282,9 +267,9 @@ def _show(config: Retraining, until: float | None) -> None:
             print(f"[{step}] beambert {shlex.join(command(step, config, run))}")
 
 
-def _plan_step(config: Retraining, until: float | None) -> str:
+def _plan_step(config: Retraining) -> str:
     """Plans and begins a run for a pipeline, and returns the outcome."""
-    run = plan(config, until)
+    run = plan(config)
     if run is None:
         print(f"{config.workspace}: nothing new")
         return NOTHING_NEW
@@ -293,30 +278,29 @@ def _plan_step(config: Retraining, until: float | None) -> str:
     return NEW
 
 
-def _do_step(
-    config: Retraining, step: str, holder: str | None, until: float | None = None
-) -> str | None:
+def _do_step(config: Retraining, step: str, holder: str | None) -> str | None:
     """Does one step under the holder's lock; returns the outcome of the step `plan`."""
     from beambert.deploy.retraining import workspace
 
     is_leased = holder and config.workspace.startswith("gs://")
-    if step == RELEASE:
-        if is_leased:
-            locks.release(_lock_path(config), holder)
-        return None
     try:
         if is_leased:  # again in every step, as another run may have it by now
-            _take_lease(_lock_path(config), holder)
+            _take_over(config)
+            locks.Lease(_lock_path(config)).acquire(holder, locks.PIPELINE_LEASE)
     except locks.BusyError as error:
         if step != PLAN:
             raise
         print(error)
         return BUSY
     if step == PLAN:
-        return _plan_step(config, until)
+        outcome = _plan_step(config)
+        if outcome == NOTHING_NEW and is_leased:
+            locks.release(_lock_path(config), holder)
+        return outcome
     run = workspace.read_history(config.workspace).open
     if run is None and step == SERVING and is_leased:
         print("an earlier try of this step, whose machine was lost, has ended the run")
+        locks.release(_lock_path(config), holder)
         return None
     if run is None:
         raise InputError(f"--step={step}: there is no open run; begin one with --step={PLAN}")
@@ -324,46 +308,40 @@ def _do_step(
         if is_needed(earlier, run) and not workspace.is_done(earlier, run):
             raise InputError(f"--step={step}: {earlier} of {run.path} is not done; do that first")
     run_step(step, config, run)
+    if step == SERVING and is_leased:
+        locks.release(_lock_path(config), holder)
     return None
 
 
-def is_held(config: Retraining, holder: str | None) -> bool:
-    """Returns whether a holder has the lease of the workspace.
+def _take_over(config: Retraining) -> None:
+    """Releases the lock of a pipeline that has ended without doing so, as a cancelled one.
 
     Raises:
-      InputError: the lock cannot be read.
+      InputError: the bucket cannot be read or written, or Vertex AI doesn't tell.
     """
     from beambert import storage
-    from beambert.deploy.retraining import workspace
+    from beambert.deploy.retraining import live_jobs, workspace
 
     path = _lock_path(config)
-    is_leased = holder and path.startswith("gs://") and storage.exists(path)
-    return bool(is_leased) and _holder(workspace.read_json(path)) == holder
+    if not path.startswith("gs://") or not storage.exists(path):
+        return
+    before = locks.read_holder(json.dumps(workspace.read_json(path)))[0]
+    if live_jobs.is_over(before):
+        print(f"{path}: {before} is over and has left its lock, which is taken")
+        locks.release(path, before)
 
 
-def _holder(lock: Mapping[str, Any]) -> str:
-    return locks.read_holder(json.dumps(lock))[0]
-
-
-def _take_lease(path: str, holder: str) -> None:
-    """Takes the lease of a pipeline, also from a pipeline that has ended without releasing it.
+@contextlib.contextmanager
+def _held(config: Retraining) -> Iterator[locks.Lock]:
+    """Holds the lock of the workspace.
 
     Raises:
       BusyError: another run is at work.
-      InputError: the bucket cannot be read or written.
+      InputError: the workspace cannot be written.
     """
-    from beambert.deploy.retraining import live_jobs, workspace
-
-    lease = locks.Lease(path)
-    try:
-        lease.acquire(holder, locks.PIPELINE_LEASE)
-    except locks.BusyError:
-        before = _holder(workspace.read_json(path))
-        if not live_jobs.is_over(before):
-            raise
-        print(f"{path}: {before} is over and has left its lock, which is taken")
-        locks.release(path, before)
-        lease.acquire(holder, locks.PIPELINE_LEASE)
+    _take_over(config)
+    with locks.held(_lock_path(config), config.workspace, is_kept=True) as lock:
+        yield lock
 
 
 def _write_outcome(path: Path, outcome: str) -> None:
@@ -392,20 +370,19 @@ def main(argv: Sequence[str]) -> None:
     from beambert.deploy.retraining import workspace
 
     config = workspace.read_config(flags.config)
-    until = parse_date(flags.until) if flags.until else None
     try:
         if flags.rollback:
             rollback(config)
         elif flags.dry_run:
-            _show(config, until)
+            _show(config)
         elif flags.step:
-            outcome = _do_step(config, flags.step, flags.holder, until)
+            outcome = _do_step(config, flags.step, flags.holder)
             if outcome:
                 print(f"outcome of the plan: {outcome}")
             if outcome and flags.outcome_file:
                 _write_outcome(Path(flags.outcome_file), outcome)
         else:
-            retrain(config, until)
+            retrain(config)
     except locks.BusyError as error:
         print(f"beambert retrain: {error}", file=sys.stderr)
         raise SystemExit(STATUS_OF_BUSY) from None

@@ -153,16 +153,13 @@ class Deliveries:
     faults: tuple[str, ...] = ()
 
 
-def read_deliveries(
-    patterns: Sequence[str], left_out: frozenset[str], now: float, until: float | None = None
-) -> Deliveries:
+def read_deliveries(patterns: Sequence[str], left_out: frozenset[str], now: float) -> Deliveries:
     """Reads and checks the manifests of a corpus.
 
     Args:
       patterns: globs of the manifests.
       left_out: paths of manifests and files that are left out.
       now: present time in seconds since 1970.
-      until: time from which on manifests are left out; None to take all.
 
     Raises:
       InputError: the manifests cannot be listed.
@@ -174,8 +171,6 @@ def read_deliveries(
             continue
         try:
             written = storage.modified(path)
-            if until is not None and written >= until:
-                continue
             named, fault = _check(path, left_out, written, now)
         except InputError as error:
             fault = (
@@ -233,9 +228,7 @@ def find_left_out(patterns: Sequence[str]) -> frozenset[str]:
     return frozenset(map(absolute, found))
 
 
-def plan(
-    config: Retraining, until: float | None = None, is_dry: bool = False
-) -> RetrainingRun | None:
+def plan(config: Retraining, is_dry: bool = False) -> RetrainingRun | None:
     """Returns the run to do: an unfinished one, or a new one for new files.
 
     A job on Dataflow that an earlier start has left at work is awaited: what it makes counts, and
@@ -243,7 +236,6 @@ def plan(
 
     Args:
       config: configuration of the retraining.
-      until: time in seconds since 1970 from which on files are left out; None to take all.
       is_dry: True to wait for nothing.
 
     Returns:
@@ -268,8 +260,8 @@ def plan(
         check_task(config, is_dry)
         return history.open
     left_out = find_left_out(config.leave_out)
-    found = read_deliveries(config.manifests, left_out, time.time(), until)
-    if not _are_complete(config, found, until):
+    found = read_deliveries(config.manifests, left_out, time.time())
+    if not _are_complete(config, found):
         return None
     with loading():
         from beambert.pipelines.input_files import match_inputs, match_sources
@@ -288,9 +280,7 @@ def plan(
     taken = [
         file
         for file in inputs
-        if file.path not in left_out
-        and (not config.manifests or file.path in found.files)
-        and (until is None or file.modified < until)
+        if file.path not in left_out and (not config.manifests or file.path in found.files)
     ]
     number = history.last if history.open else history.last + 1
     finished = [f"{run}/{RECORDS}" for run in (*history.published, *history.refused)]
@@ -314,7 +304,7 @@ def plan(
     return run
 
 
-def _are_complete(config: Retraining, found: Deliveries, until: float | None) -> bool:
+def _are_complete(config: Retraining, found: Deliveries) -> bool:
     """Reports wrong manifests, and returns whether there are deliveries to take.
 
     Raises:
@@ -327,8 +317,7 @@ def _are_complete(config: Retraining, found: Deliveries, until: float | None) ->
     if not config.manifests:
         return True
     if not found.count:
-        which = "of the days before --until" if until else "yet"
-        print(f"no manifest matches {', '.join(config.manifests)} {which}")
+        print(f"no manifest matches {', '.join(config.manifests)} yet")
         return False
     if time.time() - found.newest < 60 * config.settle_minutes:
         print(f"the last manifest is younger than {config.settle_minutes:g} minutes; more may come")
@@ -357,16 +346,3 @@ def _report_silence(config: Retraining, ended: str) -> None:
     if age.total_seconds() > 24 * 3600 * config.alert_days:
         message = f"{config.workspace}: no run has ended since {ended}, {age.days} days ago"
         print(f"{message}; look for a delivery or a run that fails", file=sys.stderr, flush=True)
-
-
-def parse_date(text: str) -> float:
-    """Returns the beginning of a day in UTC, in seconds since 1970.
-
-    Raises:
-      InputError: the text is no date.
-    """
-    try:
-        day = datetime.date.fromisoformat(text)
-    except ValueError as error:
-        raise InputError(f"--until={text}: is no date; give one such as 2026-03-01") from error
-    return datetime.datetime.combine(day, datetime.time(), datetime.UTC).timestamp()

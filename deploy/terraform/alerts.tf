@@ -15,7 +15,7 @@ locals {
   alerts = {
     "A retraining has failed" = {
       filter = "resource.type=\"aiplatform.googleapis.com/PipelineJob\" AND severity>=ERROR"
-      advice = "What is served stays. The log of the step that failed ends with a message that names the cause and the remedy. Correct it; the next start continues where the run stopped. If the step `release` failed, a training job may still be at work: cancel it on Vertex's page of custom jobs."
+      advice = "What is served stays. The log of the step that failed ends with a message that names the cause and the remedy. Correct it; the next start continues where the run stopped."
     }
     "A delivery was left out" = {
       filter = "resource.type=\"ml_job\" AND \"was left out\""

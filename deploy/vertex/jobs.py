@@ -205,7 +205,7 @@ def _run_once(client: Any, settings: Settings, job: Mapping[str, Any]) -> Any:
     Raises:
       InputError: it has waited for its machine for `QUEUE_LIMIT`.
     """
-    found = next(iter(_at_work(client, settings, job["display_name"])), None)
+    found = next(iter(at_work(client, settings, _named(job["display_name"]))), None)
     print(f"{job['display_name']}: {'waiting for' if found else 'starting'} the job", flush=True)
     found = found or client.create_custom_job(parent=settings.parent, custom_job=job)
     while not _is_over(found):
@@ -226,9 +226,13 @@ def _is_over(job: Any) -> bool:
     return job.state.name.removeprefix("JOB_STATE_") in ENDS
 
 
-def _at_work(client: Any, settings: Settings, name: str) -> list[Any]:
-    """Returns the jobs of a display name that are at work or wait for their machine."""
-    request = {"parent": settings.parent, "filter": f'display_name="{name}"'}
+def _named(name: str) -> str:
+    return f'display_name="{name}"'
+
+
+def at_work(client: Any, settings: Settings, wanted: str) -> list[Any]:
+    """Returns the jobs that fit a filter and are at work or wait for their machine."""
+    request = {"parent": settings.parent, "filter": wanted}
     return [job for job in client.list_custom_jobs(request=request) if not _is_over(job)]
 
 
@@ -240,6 +244,6 @@ def cancel(settings: Settings, name: str) -> None:
     """
     with google_cloud.service_errors(name, "the job cannot be cancelled"):
         client = google_cloud.vertex_client("JobService", settings.region)
-        for job in _at_work(client, settings, name):
+        for job in at_work(client, settings, _named(name)):
             client.cancel_custom_job(name=job.name)
             print(f"{job.name}: cancelled, as nothing waits for it", file=sys.stderr, flush=True)

@@ -8,10 +8,9 @@ import pathlib
 import tempfile
 from typing import Any
 
-from beambert.deploy.retraining.command import NEW, PLAN, RELEASE
+from beambert.deploy.retraining.command import NEW, PLAN
 from beambert.deploy.retraining.runs import BASELINE, EVALUATION, SERVING, STEPS
 from beambert.deploy.settings import Deployment
-from beambert.deploy.vertex.registry import REGISTER
 
 NAME = "beambert-retraining"
 # Number of CPUs and memory of a component. Steps that evaluate or export load a model. The others
@@ -46,15 +45,14 @@ def compile_pipeline(deployment: Deployment) -> dict[str, Any]:
     @dsl.pipeline(name=NAME, description="New files -> a new served version, if it is better.")
     def retraining():
         holder = dsl.PIPELINE_JOB_RESOURCE_NAME_PLACEHOLDER
-        with dsl.ExitHandler(place(step(name=RELEASE, holder=holder), RELEASE)):
-            planned = place(plan(holder=holder), PLAN)
-            with dsl.If(planned.outputs["outcome"] == NEW):
-                before = None
-                for name in (*STEPS, REGISTER):
-                    task = place(step(name=name, holder=holder), name)
-                    if before:
-                        task.after(before)
-                    before = task
+        planned = place(plan(holder=holder), PLAN)
+        with dsl.If(planned.outputs["outcome"] == NEW):
+            before = None
+            for name in STEPS:
+                task = place(step(name=name, holder=holder), name)
+                if before:
+                    task.after(before)
+                before = task
 
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder, "pipeline.yaml")

@@ -19,9 +19,12 @@ from beambert.deploy import google_cloud
 from beambert.deploy.retraining.planning import MOUNTED, check_values
 from beambert.deploy.retraining.runs import Retraining
 from beambert.deploy.settings import DISPLAY_NAME, LABELS, Deployment, Release, Settings
+from beambert.deploy.vertex import jobs
 from beambert.errors import InputError
 
 FOLDER = pathlib.Path(__file__).parents[1]
+# Filter of the training jobs of runs; those that were sent by hand have no workspace.
+STEPS_AT_WORK = 'labels.app="beambert" AND labels.workspace:*'
 
 
 def find(settings: Settings, tag: str) -> Deployment:
@@ -90,7 +93,7 @@ def schedule(deployment: Deployment, job: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def deploy(deployment: Deployment, config_file: pathlib.Path, show: bool) -> None:
+def deploy(deployment: Deployment, config_file: str, show: bool) -> None:
     """Writes the configuration and the pipeline of a release, and puts them to use.
 
     Args:
@@ -105,10 +108,10 @@ def deploy(deployment: Deployment, config_file: pathlib.Path, show: bool) -> Non
     from beambert.deploy.vertex.pipeline import compile_pipeline
 
     try:
-        config = deployment.fill_in(config_file.read_text("utf-8"))
+        config = deployment.fill_in(pathlib.Path(config_file).read_text("utf-8"))
     except OSError as error:
         raise InputError(f"--config={config_file}: cannot be read ({error.strerror})") from error
-    retraining = Retraining.from_toml(config, str(config_file))
+    retraining = Retraining.from_toml(config, config_file)
     folders = {
         "workspace": (retraining.workspace, "gs://"),
         "finetune.data_dir": (str(retraining.finetune["data_dir"]), MOUNTED),
@@ -185,7 +188,7 @@ def start(settings: Settings) -> None:
 def stop(settings: Settings) -> None:
     """Deletes the schedule, and cancels pipelines at work; a later `deploy` makes it again.
 
-    A cancelled pipeline cancels its training job and releases its lock.
+    A component that is lost leaves its training job at work, so those are cancelled, too.
 
     Raises:
       InputError: Vertex AI refuses.
@@ -200,4 +203,8 @@ def stop(settings: Settings) -> None:
         request = {"parent": settings.parent, "filter": running}
         for each in pipelines.list_pipeline_jobs(request=request):
             pipelines.cancel_pipeline_job(name=each.name)
+            print(f"{each.name}: cancelled")
+        trainings = google_cloud.vertex_client("JobService", settings.region)
+        for each in jobs.at_work(trainings, settings, STEPS_AT_WORK):
+            trainings.cancel_custom_job(name=each.name)
             print(f"{each.name}: cancelled")

@@ -10,9 +10,6 @@ import yaml
 from support.absent_packages import BEAM_PACKAGES, without
 from support.cloud_samples import DEPLOYMENT
 
-from beambert.deploy import manifest
-from beambert.errors import InputError
-
 ROOT = pathlib.Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
 LOCKS = ROOT / "requirements"
@@ -102,15 +99,3 @@ def test_every_variable_and_value_of_terraform_is_declared():
         assert f'"{kind.removeprefix("data.")}" "{label}"' in text, name
     for name in set(re.findall(r"\blocal\.(\w+)", text)):
         assert re.search(rf"^  {name} *=", text, re.MULTILINE), name
-
-
-def test_a_manifest_of_files(tmp_path, capsys, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    for name in ("b.jsonl", "a.jsonl"):
-        (tmp_path / name).write_text(name)
-    manifest.main(["--folder=gs://b-text", "b.jsonl", "a.jsonl"])
-    found = json.loads(capsys.readouterr().out)
-    paths = ["gs://b-text/a.jsonl", "gs://b-text/b.jsonl"]
-    assert found == {"files": [{"path": path, "bytes": 7} for path in paths]}
-    with pytest.raises(InputError, match="c.jsonl"):
-        manifest.main(["c.jsonl"])

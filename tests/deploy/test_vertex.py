@@ -1,4 +1,4 @@
-"""Requests to Vertex AI against its own protocol: jobs, releases, the pipeline, the registry."""
+"""Requests to Vertex AI against its own protocol: jobs, releases, the pipeline."""
 
 import dataclasses
 import datetime
@@ -6,7 +6,6 @@ import json
 import os
 import re
 import signal
-import types
 
 import pytest
 from google.api_core.exceptions import PermissionDenied
@@ -19,7 +18,7 @@ from beambert.deploy.retraining import workspace
 from beambert.deploy.retraining.runs import STEPS, Retraining, next_run
 from beambert.deploy.settings import FILE, Deployment, Release, Settings
 from beambert.deploy.vertex import __main__ as command
-from beambert.deploy.vertex import jobs, registry, releases
+from beambert.deploy.vertex import jobs, releases
 from beambert.errors import InputError
 
 JOB = jobs.job_by_hand(DEPLOYMENT, ["pretrain"], 5)
@@ -32,13 +31,9 @@ def custom_job(state, code=0, message=""):
     return aiplatform.CustomJob(name=ONE, state=f"JOB_STATE_{state}", error=error, create_time=now)
 
 
-def done(result=None):
-    return types.SimpleNamespace(result=lambda: result)
-
-
 @pytest.fixture
 def vertex(services, monkeypatch):
-    """Vertex without a job, whose jobs succeed, and without a schedule, a model or an endpoint."""
+    """Vertex without a job, whose jobs succeed, and with an old schedule."""
     monkeypatch.setattr(jobs, "SECONDS_BETWEEN_LOOKS", 0)
     services.answers = {
         "list_custom_jobs": [],
@@ -186,7 +181,7 @@ def test_releases_and_rollback(bucket, vertex, capsys):
     assert started.pipeline_job == one.create_pipeline_job_request.pipeline_job
     capsys.readouterr()
     sent, before = len(vertex.requests), dict(bucket)
-    command.main(["--show", "--release=cccc", "deploy"])
+    command.main(["--release=cccc", "deploy", "--show"])
     shown = aiplatform.Schedule(json.loads(capsys.readouterr().out))
     assert "beam:cccc" in str(shown)
     assert len(vertex.requests) == sent and bucket == before
@@ -204,19 +199,16 @@ def test_the_pipeline_runs_the_steps_in_their_order():
         parsed = [re.sub(r"\{\{.*'name'\]\}\}", "records", word) for word in words[3:]]
         flags = command.build_parser().parse_args(parsed)
         assert flags.kind == "step" and flags.deployment == DEPLOYMENT.file and flags.holder
-    tasks = spec["components"]["comp-condition-2"]["dag"]["tasks"]
+    tasks = spec["components"]["comp-condition-1"]["dag"]["tasks"]
     names = {
         key: task["inputs"]["parameters"]["name"]["runtimeValue"]["constant"]
         for key, task in tasks.items()
     }
-    assert list(names.values()) == [*STEPS, registry.REGISTER]
+    assert list(names.values()) == [*STEPS]
     for key, before in zip([*names][1:], names, strict=False):
         assert tasks[key]["dependentTasks"] == [before]
         assert "retryPolicy" not in tasks[key]
     assert "== 'new'" in json.dumps(spec)
-    root = spec["root"]["dag"]["tasks"]
-    (ends,) = [task for task in root.values() if "triggerPolicy" in task]
-    assert ends["triggerPolicy"]["strategy"] == "ALL_UPSTREAM_TASKS_COMPLETED"
 
 
 @pytest.mark.parametrize(
@@ -226,8 +218,6 @@ def test_the_pipeline_runs_the_steps_in_their_order():
         (["rollback", "cccc"], "cccc: was never deployed"),
         (["start"], "retraining_pipeline.json: is missing"),
         (["job", "--", "pretrain", "--data=x", "--model_dir=y", "--dtpye=z"], "--dtpye=z"),
-        (["serve", "runs/000001", "--share=101"], "--share=101"),
-        (["upload", "runs/000001"], "^runs/000001: is on this machine"),
     ],
 )
 def test_what_would_fail_on_a_machine_that_costs(bucket, vertex, arguments, message):
@@ -250,93 +240,19 @@ def test_a_configuration_that_could_not_run_is_not_deployed(
     config = tmp_path / "my.toml"
     config.write_text((releases.FOLDER / "retrain.toml").read_text().replace(old, new))
     with pytest.raises(InputError, match=f"--config.*: {message}"):
-        command.main(["--show", f"--release={COMMIT}", "deploy", f"--config={config}"])
-
-
-@pytest.fixture
-def run(tmp_path):
-    """A run that has published version 3."""
-    run = tmp_path / "runs" / "000002"
-    run.mkdir(parents=True)
-    result = {"outcome": "published", "version": 3, "reasons": ["accuracy 0.9"]}
-    (run / "result.json").write_text(json.dumps(result))
-    (tmp_path / "serving" / "3").mkdir(parents=True)
-    (tmp_path / "serving" / "3" / "saved_model.pb").write_text("graph")
-    return run
-
-
-def test_a_published_model_is_registered_once(vertex, run):
-    vertex.answers |= {
-        "list_models": [aiplatform.Model(name="m/5")],
-        "list_model_versions": [],
-        "upload_model": done(types.SimpleNamespace(model="m/5", model_version_id="2")),
-    }
-    registry.upload(DEPLOYMENT, f"{run}/")
-    (sent,) = vertex.sent("upload_model")
-    assert sent.parent_model == "m/5" and sent.model.artifact_uri == f"{run}/registered"
-    assert dict(sent.model.labels) == {"app": "beambert", "run": "000002", "version": "3"}
-    # Serving takes the highest number in its folder, so it has the version of this run alone.
-    assert [path.name for path in (run / "registered").iterdir()] == ["3"]
-    version = aiplatform.Model(
-        labels={"run": "000002"}, artifact_uri=f"{run}/registered", version_id="2"
-    )
-    vertex.answers["list_model_versions"] = [version]
-    registry.upload(DEPLOYMENT, str(run))
-    assert len(vertex.sent("upload_model")) == 1
-
-
-@pytest.mark.parametrize(
-    ("before", "share", "after"),
-    [
-        ({}, 100, {"new": 100}),
-        ({"a": 100}, 10, {"a": 90, "new": 10}),
-        ({"a": 60, "b": 40}, 33, {"a": 41, "b": 26, "new": 33}),
-        ({"a": 90, "new": 10}, 100, {"a": 0, "new": 100}),
-        ({"a": 0, "b": 90, "new": 10}, 0, {"a": 0, "b": 100, "new": 0}),
-    ],
-)
-def test_shares(before, share, after):
-    assert registry.share_out(before, "new", share) == after
-
-
-def test_a_version_gets_its_share_and_loses_it(vertex, run):
-    version = aiplatform.Model(
-        labels={"run": "000002"}, artifact_uri=f"{run}/registered", version_id="2"
-    )
-    old = aiplatform.DeployedModel(id="1", model_version_id="1")
-    new = aiplatform.DeployedModel(id="2", model_version_id="2")
-    vertex.answers |= {
-        "list_models": [aiplatform.Model(name="m/5")],
-        "list_model_versions": [version],
-        "list_endpoints": [
-            aiplatform.Endpoint(name="e", deployed_models=[old], traffic_split={"1": 100})
-        ],
-        **{"deploy_model": done(), "update_endpoint": None, "undeploy_model": done()},
-        "delete_endpoint": done(),
-    }
-    registry.serve(SETTINGS, str(run), 10)
-    (sent,) = vertex.sent("deploy_model")
-    assert dict(sent.traffic_split) == {"1": 90, "0": 10} and sent.deployed_model.model == "m/5@2"
-    vertex.answers["list_endpoints"] = [
-        aiplatform.Endpoint(name="e", deployed_models=[old, new], traffic_split={"1": 90, "2": 10})
-    ]
-    registry.serve(SETTINGS, str(run), 0)
-    (changed,) = vertex.sent("update_endpoint")
-    assert dict(changed.endpoint.traffic_split) == {"1": 100, "2": 0}
-    assert vertex.sent("undeploy_model")[0].deployed_model_id == "2"
-    registry.delete_endpoint(SETTINGS)
-    assert [r.deployed_model_id for r in vertex.sent("undeploy_model")[1:]] == ["2", "1"]
-    assert vertex.sent("delete_endpoint")
+        command.main([f"--release={COMMIT}", "deploy", "--show", f"--config={config}"])
 
 
 def test_stop_leaves_nothing_at_work(bucket, vertex):
     vertex.answers |= {
         "list_pipeline_jobs": [aiplatform.PipelineJob(name="p")],
         "cancel_pipeline_job": None,
+        "list_custom_jobs": [custom_job("SUCCEEDED"), custom_job("RUNNING")],
     }
     command.main(["stop"])
     assert [r.name for r in vertex.sent("delete_schedule")] == ["old"]
     assert [r.name for r in vertex.sent("cancel_pipeline_job")] == ["p"]
+    assert [r.name for r in vertex.sent("cancel_custom_job")] == [ONE]
 
 
 @pytest.mark.parametrize(

@@ -175,22 +175,6 @@ def test_a_poison_file_is_left_out(tmp_path, configure, commands, what):
     assert commands.ran == []
 
 
-def test_an_archive_in_parts(tmp_path, configure, commands):
-    """`--until` takes what was delivered before a day."""
-    configure()
-    for number, days in ((1, 40), (2, 20), (3, 1)):
-        deliver(tmp_path, number, minutes=60 * 24 * days)
-    path = str(tmp_path / "retrain.toml")
-    for days in (30, 10):
-        date = time.strftime("%Y-%m-%d", time.gmtime(time.time() - 3600 * 24 * days))
-        retrain.main([f"--config={path}", f"--until={date}"])
-    retrain.main([f"--config={path}"])
-    config = workspace.read_config(path)
-    assert [taken(config, n) for n in (1, 2, 3)] == [["1.jsonl"], ["2.jsonl"], ["3.jsonl"]]
-    with pytest.raises(InputError, match="--until=March: is no date; give one such as"):
-        retrain.main([f"--config={path}", "--until=March"])
-
-
 def test_a_long_silence_is_reported(tmp_path, configure, commands, capsys):
     deliver(tmp_path, 1)
     retrain.retrain(configure("alert_days = 1e300"))

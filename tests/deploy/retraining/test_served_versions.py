@@ -233,7 +233,7 @@ def test_a_permission_that_is_revoked_on_the_way(tmp_path, config, commands, mon
     assert sorted(served(config)) == ["1", "2", "3"]
 
 
-@pytest.mark.parametrize("other", ["--dry_run", "--step=plan", "--until=2026-03-01"])
+@pytest.mark.parametrize("other", ["--dry_run", "--step=plan"])
 def test_a_rollback_beside_a_flag_that_it_does_not_follow(tmp_path, config, commands, other):
     """Above all `--dry_run`: whoever gives it wants nothing to be changed."""
     before = served(config)
