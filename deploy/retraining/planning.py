@@ -21,6 +21,7 @@ from beambert.deploy.retraining.runs import (
     BEAM_SECTIONS,
     CLASSIFIER,
     ENCODER,
+    EVALUATION,
     FIRST,
     FURTHER,
     RECORDS,
@@ -32,7 +33,7 @@ from beambert.deploy.retraining.runs import (
 )
 from beambert.errors import InputError
 from beambert.folders import MARKER_FILE
-from beambert.pipelines import create_pretraining_data
+from beambert.pipelines import create_pretraining_data, evaluate
 from beambert.pipelines.pretraining.job import PretrainingDataJob
 from beambert.pipelines.tasks.declarations import find_task
 from beambert.pipelines.tasks.reading import split_path
@@ -74,7 +75,7 @@ def check_values(config: Retraining) -> None:
     for run in (next_run(config, (), 1, 1), next_run(config, [earlier], 2, 1)):
         arguments = {
             step: [each for each in command(step, config, run)[1:] if _is_checked(each)]
-            for step in (RECORDS, ENCODER, CLASSIFIER)
+            for step in (RECORDS, ENCODER, CLASSIFIER, EVALUATION)
         }
         try:
             section = "data"
@@ -84,6 +85,8 @@ def check_values(config: Retraining) -> None:
             pretrain.check_values(arguments[ENCODER])
             section = "finetune"
             finetune.check_values(arguments[CLASSIFIER])
+            section = "evaluate"
+            evaluate.parse(arguments[EVALUATION])
         except InputError as error:
             raise InputError(f"--config: {section}: {error}") from error
 

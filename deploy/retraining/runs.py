@@ -10,9 +10,8 @@ All functions here are pure. A workspace is a folder, local or on gs://:
 
 import dataclasses
 import hashlib
-import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from beambert.cli import COMMANDS
@@ -20,10 +19,8 @@ from beambert.deploy.settings import check_keys
 from beambert.errors import InputError
 from beambert.folders import BLESSED, MARKER_FILE, NOT_BLESSED
 from beambert.model_files import CHECKPOINTS_FOLDER
-from beambert.pipelines import evaluate
 from beambert.pipelines.corpus.sources import parse_sources
 from beambert.pipelines.pretraining.mixture import parse_weights
-from beambert.pipelines.tasks.flags import task_of
 
 PUBLISHED = "published"
 REFUSED = "refused"
@@ -54,13 +51,6 @@ SECTIONS = {
 BEAM_SECTIONS = ("data", "evaluate")
 # The tables of [pretrain] with flags for the first run only, and for all further runs.
 FIRST, FURTHER = "first", "further"
-
-# The placeholders of deploy/retrain.toml. Names in Google Cloud have no capital letters, so that no
-# value matches.
-_PLACEHOLDER = re.compile(
-    r"(?:gs://|/gcs/)(BUCKET)\b|\bregions/(REGION)\b|@(PROJECT)\."
-    r"|^(PROJECT|REGION|BEAM_IMAGE|KMS_KEY)$"
-)
 
 Flags = Mapping[str, Any]
 # The keys that are lists of globs.
@@ -124,13 +114,11 @@ class Retraining:
             for name in ("workspace", "vocab_file", "tokenizer"):
                 if name in found and not found[name].rstrip("/"):
                     raise InputError(f"{name}: must be a path")
-            check_filled_in(found)
             for section in SECTIONS:
                 _check_section(section, found[section])
             lists = {name: tuple(found.get(name, ())) for name in LISTS}
             config = cls(**found | lists | {"workspace": found["workspace"].rstrip("/")})
             _check_corpus(config)
-            _check_commands(config)
         except InputError as error:
             raise InputError(f"--config={path}: {error}") from error
         return config
@@ -140,37 +128,6 @@ class Retraining:
         """Name -> globs of each source of `data.source`; empty if `input` has the corpus."""
         given = self.data.get("source", [])
         return parse_sources([given] if isinstance(given, str) else [*map(str, given)])
-
-
-def check_filled_in(found: Mapping[str, Any]) -> None:
-    """Refuses a configuration in which a placeholder stands as it was shipped.
-
-    Args:
-      found: content of the configuration file.
-
-    Raises:
-      InputError: there is a placeholder; the message names its key.
-    """
-    for key, text in _texts("", found):
-        placeholder = _PLACEHOLDER.search(text)
-        if placeholder:
-            raise InputError(
-                f"{key} = {text}: has the placeholder {placeholder[placeholder.lastindex]}; write "
-                "a value of your own, or leave out what only Dataflow needs; `python -m "
-                "beambert.deploy.vertex deploy` fills in those of a cloud project"
-            )
-
-
-def _texts(key: str, value: Any) -> Iterator[tuple[str, str]]:
-    """Yields the dotted key and the text of each text in a value, also in lists and tables."""
-    if isinstance(value, str):
-        yield key, value
-    elif isinstance(value, list):
-        for each in value:
-            yield from _texts(key, each)
-    elif isinstance(value, dict):
-        for name, each in value.items():
-            yield from _texts(f"{key}.{name}" if key else name, each)
 
 
 def _check_section(section: str, flags: Flags) -> None:
@@ -213,27 +170,6 @@ def _check_corpus(config: Retraining) -> None:
         if name in config.data and not config.sources:
             raise InputError(f"data.{name}: needs data.source; leave it out")
     parse_weights(str(config.data.get("weights", "")), [*config.sources])
-
-
-def _check_commands(config: Retraining) -> None:
-    """Refuses values that a command does not accept, so that no run fails after hours."""
-    steps = {"data": RECORDS, "pretrain": ENCODER, "finetune": CLASSIFIER, "evaluate": EVALUATION}
-    records = record_folders(config, "run")
-    for run in (
-        RetrainingRun("run", 1, records),
-        RetrainingRun("run", 1, records, ("records",), "encoder", "classifier"),
-    ):
-        for section, step in steps.items():
-            try:
-                arguments = command(step, config, run)[1:]
-                if section == "evaluate":
-                    evaluate.parse(arguments)
-                else:
-                    flags, _ = COMMANDS[section].build_parser().parse_known_args(arguments)
-                    if section == "finetune":
-                        task_of(flags)
-            except InputError as error:
-                raise InputError(f"{section}: {error}") from error
 
 
 def beam_flags(section: str, flags: Flags) -> list[str]:

@@ -24,6 +24,7 @@ BAD = {
     ("[pretrain]\n", "[pretrain]\ndry_run = true\n"): "pretrain.dry_run: trains no encoder",
     ("[pretrain]\n", "[pretrain]\ninit = 'e'\n"): "pretrain.init: ",
     ("[pretrain.further]", "[pretrain.further]\ninit = 'e'"): "pretrain.init: further runs contin",
+    ("vocab_file =", "least = 7\nvocab_file ="): "evaluate: --threshold=7",
     ("[data]\n", "[data]\nmax_num_worker = 5\n"): "data: --max_num_worker=5: no such flag",
 }
 

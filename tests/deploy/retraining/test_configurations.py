@@ -26,13 +26,9 @@ BAD = {
     ("vocab_file =", "manifests = [1]\nvocab_file ="): "manifests = ",
     ("dupe_factor = 1", "dupe_factor = [1, 2]"): "data.dupe_factor: must be one value",
     ("max_seq_length = 32", "max_seq_length = '8,16,32'"): "one length, or a short and a long one",
-    ("vocab_file =", "least = 7\nvocab_file ="): "evaluate: --threshold=7",
     ("vocab_file =", "alert_days = inf\nvocab_file ="): "alert_days",
     ("dupe_factor", "source = ['a=x']\ndupe_factor"): "data.source: is given with input",
     ("input =", "# input ="): "data.source: neither it nor input",
-    ("[pretrain.further]", "[pretrain.further]\ninit = '/gcs/BUCKET-config/e'"): (
-        "pretrain.further.init = /gcs/BUCKET-config/e: has the placeholder BUCKET"
-    ),
 }
 
 
