@@ -10,7 +10,7 @@ import dataclasses
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from html.entities import html5
 from typing import Any
 
@@ -18,7 +18,6 @@ import numpy as np
 
 from beambert.pipelines.records.contract import RecordsInfo, label_words
 from beambert.pipelines.records.figures import MadeWith
-from beambert.pipelines.tokenizers.pieces import join_pieces
 from beambert.pipelines.tokenizers.vocabulary import NO_ID, SPECIAL_TOKENS, UNKNOWN, Vocabulary
 
 # Kind of artefact -> what the records with it contain.
@@ -27,28 +26,25 @@ ARTEFACTS = {
     "replacements": "characters in place of bytes that could not be decoded",
     "markup": "HTML tags or wiki markup",
 }
-# Neighbouring tokens that do not occur in prose: templates and tables of wikis, end tags, and two
-# of the three characters of U+FFFD in UTF-8 that was read as Latin-1 (the first is a letter).
-_PAIRS = {
-    **dict.fromkeys((("{", "{"), ("}", "}")), "markup"),
-    **dict.fromkeys((("{", "|"), ("|", "}"), ("<", "/"), ("/", ">")), "markup"),
-    ("¿", "½"): "replacements",
-}
-# First and last token of an entity and of a tag -> largest number of tokens between them.
-_SPANS = {("&", ";"): 5, ("<", ">"): 16, ("[", "]"): 16}
-# The inside of a wiki link, after its second bracket: words and punctuation of titles. Synopses of
-# commands have [[--option]] and [[user@]host], which are not links.
-_LINK = re.compile(r"\[\s*\w[^\[\]<>=@]*")
-_NUMERIC_ENTITY = re.compile(r"#(\d+|x[0-9a-f]+);", re.IGNORECASE)
-# Elements of HTML and MediaWiki in the text of pages and dumps. Of those with one letter only the
-# commonest are here, because "<" and ">" also compare variables.
-_TAG = re.compile(
-    r"(p|br|hr|div|span|ref|img|table|tbody|tr|td|th|ul|ol|li|dl|dt|dd|sub|sup|small|big|font|center"
-    r"|em|strong|pre|code|math|nowiki|gallery|blockquote|script|style|h[1-6]|unk|!)(?![a-z0-9])",
+# The patterns are for text with a space between all tokens, and a line feed for special ones.
+_ENTITY = re.compile(r"& ?(# ?(?:\d+|x[0-9a-f]+)|\w+) ?;", re.IGNORECASE)
+# What does not occur in prose: templates and tables of wikis, end tags, wiki links (synopses of
+# commands have [[--option]] and [[user@]host], which are not links), and elements of HTML and
+# MediaWiki. Of those with one letter only the commonest are here, because "<" and ">" also compare
+# variables.
+_MARKUP = re.compile(
+    r"\{ ?[{|]|[}|] ?\}|< ?/|\[ ?\[ ?\w[^\[\]<>=@\n]*\] ?\]"
+    r"|< ?(?:p|br|hr|div|span|ref|img|table|tbody|tr|td|th|ul|ol|li|dl|dt|dd|sub|sup|small|big|font"
+    r"|center|em|strong|pre|code|math|nowiki|gallery|blockquote|script|style|h[1-6]|unk|!)"
+    r"(?![a-z0-9])[^<>\n]{0,100}>",
     re.IGNORECASE,
 )
-# Number of tokens shown as an example before and after the token that an artefact begins with.
-_EXAMPLE_TOKENS = 6
+# U+FFFD, or two of its three characters in UTF-8 that was read as Latin-1 (the first is a letter).
+_REPLACEMENT = re.compile("\ufffd|¿ ?½")
+# Characters that one of these has.
+_IN_ARTEFACTS = frozenset("&<{}[|\ufffd¿")
+# Number of characters shown as an example before and after an artefact.
+_EXAMPLE_CHARACTERS = 30
 
 # Least number of words of a record with a main script, and share of the tokens that continue a word
 # in a record of broken words.
@@ -79,7 +75,7 @@ class TokenTable:
     Attributes:
       tokens: tokens by id, as word pieces.
       unknown: id of [UNK], or of [PAD] if the vocabulary spells all words.
-      begins: bool [V], true for tokens that an artefact can begin with.
+      begins: bool [V], true for tokens with a character that artefacts have.
       is_special: bool [V], true for special tokens except for [UNK].
       continues: bool [V], true for pieces that continue a word.
       scripts: names of the scripts; the first two are `NO_WORD` and `UNKNOWN_WORD`.
@@ -98,14 +94,15 @@ class TokenTable:
     def of(cls, vocabulary: Vocabulary) -> "TokenTable":
         """Returns the table of a vocabulary."""
         tokens, ids = vocabulary.pieces, vocabulary.special
-        starts = {first for first, _ in (*_PAIRS, *_SPANS)}
         is_special = np.array([t in SPECIAL_TOKENS and t != UNKNOWN for t in tokens])
         names = [_script_of(token) for token in tokens]
         scripts = tuple(dict.fromkeys((NO_WORD, UNKNOWN_WORD, *sorted(set(names)))))
         return cls(
             tokens,
             ids.padding if ids.unknown == NO_ID else ids.unknown,
-            np.array([token in starts or "\ufffd" in token for token in tokens]),
+            np.array(
+                [not (_IN_ARTEFACTS.isdisjoint(t) or t.startswith("[") and t[1:]) for t in tokens]
+            ),
             is_special,
             np.array([len(token) > 2 and token.startswith("##") for token in tokens]),
             scripts,
@@ -182,66 +179,36 @@ def count_artefacts(restored_NL: np.ndarray, table: TokenTable, path: str = "") 
     found = _find_artefacts(ids_NL, table)
     return ArtefactCounts(
         len(ids_NL),
-        Counter({kind: len({row for row, _ in where}) for kind, where in found.items()}),
-        {kind: (path, _example(ids_NL, *where[0], table)) for kind, where in found.items()},
+        Counter({kind: len(examples) for kind, examples in found.items()}),
+        {kind: (path, examples[0]) for kind, examples in found.items()},
         +Counter(dict(zip(named, per_record.sum(axis=0).tolist(), strict=True))),
         +Counter(dict(zip(named, main.tolist(), strict=True))),
         int(np.count_nonzero(broken_N)),
     )
 
 
-def _find_artefacts(ids_NL: np.ndarray, table: TokenTable) -> dict[str, list[tuple[int, int]]]:
-    """Returns kind -> rows and positions of artefacts, in order."""
-    found: dict[str, list[tuple[int, int]]] = {}
-    rows, positions = np.nonzero(table.begins[ids_NL])
-    # Every record ends with [SEP], so that there is a following token in any sound record.
-    following = ids_NL[rows, np.minimum(positions + 1, ids_NL.shape[1] - 1)]
-    is_near = np.isin(ids_NL[rows, positions], _ids(table, "&<")) | np.isin(
-        following, _ids(table, {second for _, second in _PAIRS})
-    )
-    is_near |= np.array(["\ufffd" in table.tokens[i] for i in ids_NL[rows, positions]], bool)
-    for row, position in zip(rows[is_near].tolist(), positions[is_near].tolist(), strict=True):
-        most = 2 + max(_SPANS.values())
-        tokens = [table.tokens[i] for i in ids_NL[row, position : position + most]]
-        if kind := artefact_at_start(tokens):
-            found.setdefault(kind, []).append((row, position))
+def _find_artefacts(ids_NL: np.ndarray, table: TokenTable) -> dict[str, list[str]]:
+    """Returns kind -> an artefact and the text around it, for each record that has one."""
+    found: dict[str, list[str]] = {}
+    for row in np.flatnonzero(table.begins[ids_NL].any(axis=1)):
+        pieces = ("\n" if table.is_special[i] else table.tokens[i] for i in ids_NL[row].tolist())
+        text = " ".join(pieces).replace(" ##", "")
+        for kind, match in artefacts_in(text).items():
+            first = max(0, match.start() - _EXAMPLE_CHARACTERS)
+            around = text[first : match.end() + _EXAMPLE_CHARACTERS]
+            found.setdefault(kind, []).append(" ".join(around.split()))
     return found
 
 
-def _ids(table: TokenTable, tokens: Sequence[str]) -> list[int]:
-    return [index for index, token in enumerate(table.tokens) if token in tokens]
-
-
-def artefact_at_start(tokens: Sequence[str]) -> str:
-    """Returns the kind of the artefact at the beginning of tokens; "" if there is none."""
-    if "\ufffd" in tokens[0]:
-        return "replacements"
-    if kind := _PAIRS.get(tuple(tokens[:2])):
-        return kind
-    if tokens[:2] == ["[", "["]:
-        return "markup" if _is_link(tokens) else ""
-    for (first, last), most in _SPANS.items():
-        if tokens[0] == first and last in tokens[1 : 2 + most]:
-            inside = " ".join(tokens[1 : 1 + tokens[1:].index(last)]).replace(" ##", "")
-            name = inside.replace(" ", "") + last
-            if first == "<" and _TAG.match(inside):
-                return "markup"
-            if first == "&" and (name in html5 or _NUMERIC_ENTITY.fullmatch(name)):
-                return "entities"
-    return ""
-
-
-def _is_link(tokens: Sequence[str]) -> bool:
-    """Returns whether tokens begin with a whole wiki link, such as [[city|its city]]."""
-    end = tokens.index("]") if "]" in tokens else len(tokens)
-    return list(tokens[end : end + 2]) == ["]", "]"] and bool(
-        _LINK.fullmatch(" ".join(tokens[1:end]).replace(" ##", ""))
-    )
-
-
-def _example(ids_NL: np.ndarray, row: int, position: int, table: TokenTable) -> str:
-    around = ids_NL[row, max(0, position - _EXAMPLE_TOKENS) : position + _EXAMPLE_TOKENS]
-    return join_pieces(table.tokens[i] for i in around if not table.is_special[i])
+def artefacts_in(text: str) -> dict[str, re.Match[str]]:
+    """Returns kind -> the first artefact of a text whose tokens have spaces between them."""
+    entities = (m for m in _ENTITY.finditer(text) if m[1][0] == "#" or f"{m[1]};" in html5)
+    found = {
+        "entities": next(entities, None),
+        "replacements": _REPLACEMENT.search(text),
+        "markup": _MARKUP.search(text),
+    }
+    return {kind: match for kind, match in found.items() if match}
 
 
 def text_figures(counts: ArtefactCounts | None, info: RecordsInfo | None) -> dict[str, Any]:
