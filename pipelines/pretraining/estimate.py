@@ -3,8 +3,7 @@
 import dataclasses
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -25,12 +24,8 @@ from beambert.pipelines.pretraining.instances import (
     pair_documents,
 )
 from beambert.pipelines.pretraining.masks import TokenIds
-from beambert.pipelines.pretraining.mixture import SourceRecords, source_shares
-from beambert.pipelines.pretraining.packing import SPECIAL_TOKENS_A_RECORD
-from beambert.pipelines.pretraining.pairs import SPECIAL_TOKENS_A_PAIR
 from beambert.pipelines.pretraining.plan import Plan
 from beambert.pipelines.pretraining.tokenizing import DocumentTokenizer
-from beambert.pipelines.records.contract import NONE
 from beambert.pipelines.records.encoding import RecordWriter, encode_examples
 from beambert.pipelines.text.preparation import describe_scrubbing, prepare_documents
 from beambert.pipelines.text.sentences import SplitText
@@ -41,8 +36,6 @@ SAMPLES = 16
 CHARACTERS_PER_SAMPLE = 1 << 20
 # Greatest number of positions where files are smaller than that.
 MOST_SAMPLES = 100
-# Least number of positions in each source of --source.
-FEWEST_SAMPLES = 4
 # The same where names are recognized, which takes a hundred times as long.
 NAMES_SAMPLES, NAMES_CHARACTERS_PER_SAMPLE = 4, 1 << 17
 
@@ -58,8 +51,8 @@ class Estimate:
       dropped, scrubbed: number of documents of the sample that were dropped, by reason, and of
         placeholders, by name.
       documents, used, tokens: estimated number of documents, of those used, and of their tokens.
-      instances, record_tokens, record_bytes: max_seq_length -> estimated number of instances, of
-        their tokens without special ones and padding, and bytes of the records.
+      instances, record_bytes: max_seq_length -> estimated number of instances, and bytes of the
+        records.
       seconds: estimated time of the work on one processor.
       reading_seconds: the part of it until documents are tokenized.
     """
@@ -74,15 +67,9 @@ class Estimate:
     used: float = 0.0
     tokens: float = 0.0
     instances: Counter[int] = dataclasses.field(default_factory=Counter)
-    record_tokens: Counter[int] = dataclasses.field(default_factory=Counter)
     record_bytes: Counter[int] = dataclasses.field(default_factory=Counter)
     seconds: float = 0.0
     reading_seconds: float = 0.0
-
-    def __add__(self, other: "Estimate") -> "Estimate":
-        """Returns the counts of the files of both."""
-        fields = (field.name for field in dataclasses.fields(self))
-        return Estimate(*(getattr(self, name) + getattr(other, name) for name in fields))
 
 
 class _ByteCount:
@@ -118,49 +105,15 @@ def choose_parts(
     return chosen
 
 
-def estimate(plan: Plan) -> tuple[Estimate, Mapping[str, Any]]:
+def estimate(plan: Plan) -> Estimate:
     """Makes instances of a sample of the corpus without writing them.
 
-    Returns:
-      the estimate, and with --source name -> counts and shares of each source in the records of the
-      first length, see `mixture.source_shares`.
-
-    Raises:
-      InputError: a file cannot be read, or the sample of a source has no instance.
-    """
-    mixture = plan.job.mixture
-    if mixture is None:
-        return sample_files(plan, plan.inputs, SAMPLES), {}
-    by_source = plan.inputs_by_source()
-    samples = max(FEWEST_SAMPLES, SAMPLES // len(by_source))
-    found = [sample_files(plan, files, samples) for files in by_source]
-    sources: Mapping[str, Any] = {}
-    for parameters in plan.layout.lengths:
-        length, dupe_factor = parameters.max_seq_length, parameters.dupe_factor
-        sizes = [round(each.record_tokens[length] / dupe_factor) for each in found]
-        for each, passes in zip(found, mixture.passes(sizes, dupe_factor), strict=True):
-            for counts in (each.instances, each.record_tokens, each.record_bytes):
-                counts[length] *= passes / dupe_factor
-        if not sources:
-            records = [
-                SourceRecords(round(each.instances[length]), round(each.record_tokens[length]))
-                for each in found
-            ]
-            sources = source_shares(mixture, records, sizes, dupe_factor, has_label=False)
-    return sum(found, Estimate()), sources
-
-
-def sample_files(plan: Plan, files: Sequence[InputFile], samples: int) -> Estimate:
-    """Makes instances of a sample of some files, and returns what all of them would give.
-
-    Args:
-      plan: plan of the job.
-      files: the files.
-      samples: number of positions to read at; up to `MOST_SAMPLES` where files are small.
+    The shares of --source are left out: with them the records have as many tokens.
 
     Raises:
       InputError: a file cannot be read.
     """
+    files, samples = plan.inputs, SAMPLES
     vocabulary, options = plan.vocabulary, plan.text_options
     tokenizer = DocumentTokenizer(vocabulary, options)
     tokenizer.tokenize([SplitText(["The first call is slow."])])
@@ -207,9 +160,7 @@ def sample_files(plan: Plan, files: Sequence[InputFile], samples: int) -> Estima
         for rows in build_instances(documents.tokens, pairs, ids, parameters, 0, made, marks):
             writer.write(encode_examples(rows))
         length = parameters.max_seq_length
-        special = SPECIAL_TOKENS_A_RECORD if parameters.pairs == NONE else SPECIAL_TOKENS_A_PAIR
         found.instances[length] = scale * made.instances
-        found.record_tokens[length] = scale * (made.filled_tokens - special * made.instances)
         found.record_bytes[length] = scale * writer.bytes
     found.sampled_bytes, found.sampled_documents = progress.bytes, counts["read"]
     found.dropped = Counter(counts_by_reason(counts, "dropped "))

@@ -154,13 +154,6 @@ class Plan:
             job.format, job.text_column, progress_folder, self.encodings, job.language_column
         )
 
-    def inputs_by_source(self) -> list[list[InputFile]]:
-        """Returns the input files of each source."""
-        found: list[list[InputFile]] = [[] for _ in self.sources.names]
-        for file in self.inputs:
-            found[self.sources.number_of(file.path)].append(file)
-        return found
-
     def output_folders(self) -> list[str]:
         """Returns the paths of all folders to fill, each before those that lie in it."""
         outer = self.job.output.rstrip("/") or "/"

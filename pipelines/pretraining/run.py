@@ -1,6 +1,7 @@
 """Runs a job that makes records: checks the output, shows the progress, sums up the result."""
 
 import dataclasses
+import json
 import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -11,15 +12,26 @@ from beambert import locks, storage
 from beambert.console import Describe, counted, duration, size
 from beambert.errors import InputError
 from beambert.pipelines.corpus.reading import sample_documents
-from beambert.pipelines.corpus.sources import describe_reading
+from beambert.pipelines.corpus.sources import describe_cleaning, describe_reading
 from beambert.pipelines.input_files import describe_links
 from beambert.pipelines.metrics import describe_stages
+from beambert.pipelines.pretraining.evaluation_texts import OVERLAP
+from beambert.pipelines.pretraining.finishing import describe_dropped
 from beambert.pipelines.pretraining.graph import CreatePretrainingData
 from beambert.pipelines.pretraining.job import PretrainingDataJob
 from beambert.pipelines.pretraining.mixture import describe_sources, source_warnings
 from beambert.pipelines.pretraining.plan import Plan, find_inputs, make_plan
 from beambert.pipelines.pretraining.shuffle import spill_prefix
-from beambert.pipelines.records.contract import INFO_FILE, RecordsInfo
+from beambert.pipelines.records.contract import (
+    COPY,
+    INFO_FILE,
+    OVERLAPS_FILE,
+    SOP,
+    STATISTICS_FILE,
+    RecordsInfo,
+)
+from beambert.pipelines.records.figures import MadeWith, warn
+from beambert.pipelines.records.statistics import RecordStatistics
 from beambert.pipelines.running import (
     check_reachable,
     fit_processes,
@@ -28,27 +40,13 @@ from beambert.pipelines.running import (
     works_here,
 )
 from beambert.pipelines.text.languages import language_notes
-from beambert.pipelines.text.preparation import LINE
+from beambert.pipelines.text.preparation import LINE, describe_scrubbing
 from beambert.pipelines.text.sentences import divided_word_notes, segmenter_notes
 from beambert.pipelines.tokenizers.text_warnings import warn_of_lost_marks
 from beambert.process import loading, undone_at_end
 
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
-import json
-
-from beambert.pipelines.corpus.sources import describe_cleaning
-from beambert.pipelines.pretraining.evaluation_texts import OVERLAP
-from beambert.pipelines.pretraining.finishing import describe_dropped
-from beambert.pipelines.records.contract import (
-    COPY,
-    OVERLAPS_FILE,
-    SOP,
-    STATISTICS_FILE,
-)
-from beambert.pipelines.records.figures import MadeWith, warn
-from beambert.pipelines.records.statistics import RecordStatistics
-from beambert.pipelines.text.preparation import describe_scrubbing
 
 
 def create_pretraining_data(job: PretrainingDataJob, options: "PipelineOptions") -> None:
@@ -75,9 +73,9 @@ def create_pretraining_data(job: PretrainingDataJob, options: "PipelineOptions")
             print(line)
         if folder.is_eval:
             source = None if folder.source is None else plan.layout.sources[folder.source]
-            shares = held_out_shares(training[folder.parameters.max_seq_length], info, source)
-            print(describe_shares(shares, job.eval_fraction))
-            warnings += filter(None, [share_warning(shares, job.eval_fraction)])
+            of_length = training[folder.parameters.max_seq_length]
+            for line in held_out_lines(of_length, info, job.eval_fraction, source):
+                print(line)
         else:
             training[folder.parameters.max_seq_length] = info
             warnings += waste_warnings(info)
@@ -103,14 +101,10 @@ def estimate_pretraining_data(job: PretrainingDataJob, options: "PipelineOptions
     print(f"{counted(len(plan.inputs), 'file')}, {size(total_bytes)}: sampling …", flush=True)
     with loading():  # it imports TensorFlow
         from beambert.pipelines.pretraining.estimate import describe, estimate
-    found, sources = estimate(plan)
+    found = estimate(plan)
     for note in _notes(plan):
         print(note)
     print(describe(found, plan))
-    for line in describe_sources({"sources": sources}):
-        print(line)
-    for warning in source_warnings({"sources": sources}, job.max_epochs_per_source):
-        print(f"  warning: {warning}")
 
 
 def _plan(job: PretrainingDataJob, options: "PipelineOptions") -> Plan | None:
@@ -335,61 +329,35 @@ def waste_warnings(info: RecordsInfo) -> list[str]:
     return warnings
 
 
-# The shares of the text that were held out.
-
-# A share may differ from --eval_fraction by so much of it.
+# A held-out share may differ from --eval_fraction by so much of it.
 TOLERANCE = 0.25
 
 
-def held_out_shares(
-    training: RecordsInfo, held_out: RecordsInfo, source: str | None = None
-) -> dict[str, float]:
-    """Returns the shares that are held out of the documents, tokens and instances, and of sources.
+def held_out_lines(
+    training: RecordsInfo, held_out: RecordsInfo, eval_fraction: float, source: str | None = None
+) -> list[str]:
+    """Returns the line about the tokens that are held out, and a warning if they are too few.
 
     Args:
       training, held_out: info.json of the two splits, of the same length.
+      eval_fraction: the share that was asked for.
       source: name of the only source of the held-out folder; None for all sources.
-
-    Returns:
-      unit -> share; the tokens of each source, if there are several, are units too.
     """
-    counts = [info.counts for info in (held_out, training)]
-    units = {
-        "documents": [count["documents"]["used"] for count in counts],
-        "tokens": [count["tokens"] for count in counts],
-        "instances": [count["instances"] for count in counts],
+    here, there = (info.counts for info in (held_out, training))
+    names = list(here.get("sources", {})) if source is None else [source]
+    tokens = {
+        f"tokens of {name}": [each["sources"][name]["tokens"] for each in (here, there)]
+        for name in names
+        if source is not None or len(names) > 1
     }
-    sources: list[Mapping] = [count.get("sources", {}) for count in counts]
-    if source is not None:
-        of_source = [one_source[source] for one_source in sources]
-        units = {unit: [each[unit] for each in of_source] for unit in ("documents", "tokens")}
-    elif len(sources[0]) > 1:
-        for name in sources[0]:
-            units[f"tokens of {name}"] = [one_source[name]["tokens"] for one_source in sources]
-    return {name: out / (out + rest) for name, (out, rest) in units.items() if out + rest}
-
-
-def describe_shares(shares: Mapping[str, float], eval_fraction: float) -> str:
-    """Returns the line about the shares of a held-out split."""
+    if source is None:
+        tokens = {"tokens": [here["tokens"], there["tokens"]]} | tokens
+    shares = {unit: out / (out + rest) for unit, (out, rest) in tokens.items() if out + rest}
     listed = ", ".join(f"{share:.2%} of the {unit}" for unit, share in shares.items())
-    return f"  held out: {listed} (--eval_fraction={eval_fraction:g})"
-
-
-def share_warning(shares: Mapping[str, float], eval_fraction: float) -> str:
-    """Returns the warning about shares that differ by more than `TOLERANCE`; empty if none does.
-
-    Of a long document only a segment is held out, so the share of the documents may be any.
-    """
-    least, most = ((1 + sign * TOLERANCE) * eval_fraction for sign in (-1, 1))
-    wrong = {
-        unit: share
-        for unit, share in shares.items()
-        if unit != "documents" and not least <= share <= most
-    }
-    if not wrong:
-        return ""
-    listed = ", ".join(f"{share:.2%} of the {unit}" for unit, share in wrong.items())
-    return (
-        f"--eval_fraction={eval_fraction:g} held out {listed}: the corpus is so small that single "
-        "documents decide it; raise --eval_fraction, or give more text"
-    )
+    lines = [f"  held out: {listed} (--eval_fraction={eval_fraction:g})"]
+    if any(abs(share - eval_fraction) > TOLERANCE * eval_fraction for share in shares.values()):
+        lines.append(
+            "  warning: the corpus is so small that single documents decide what is held out; "
+            "raise --eval_fraction, or give more text"
+        )
+    return lines

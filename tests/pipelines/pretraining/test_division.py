@@ -10,9 +10,7 @@ from beambert.pipelines.pretraining.documents import (
     is_held_out,
 )
 from beambert.pipelines.pretraining.run import (
-    describe_shares,
-    held_out_shares,
-    share_warning,
+    held_out_lines,
 )
 from beambert.pipelines.records.contract import RecordsInfo
 
@@ -115,21 +113,10 @@ def info(documents, tokens, instances, **sources) -> RecordsInfo:
 
 def test_shares():
     training = info(98, 9750, 970, wiki=5000, books=4750)
-    shares = held_out_shares(training, info(2, 250, 30, wiki=250, books=0))
-    assert shares == {
-        "documents": 0.02,
-        "tokens": 0.025,
-        "instances": 0.03,
-        "tokens of wiki": pytest.approx(250 / 5250),
-        "tokens of books": 0.0,
-    }
-    assert "2.50% of the tokens" in describe_shares(shares, 0.02)
-    warning = share_warning(shares, 0.02)
-    for part in ("3.00% of the instances", "4.76% of the tokens of wiki", "0.00% of the tokens of"):
-        assert part in warning
-    assert "of the documents" not in warning
-    # Ten books of which each gives a segment, as the name of one document counts where it begins.
-    assert share_warning({"documents": 0.1, "tokens": 0.02, "instances": 0.021}, 0.02) == ""
-    assert share_warning({"tokens": 0.025}, 0.02) == "" != share_warning({"tokens": 0.0251}, 0.02)
-    one = held_out_shares(info(98, 980, 98, wiki=980), info(2, 20, 2, wiki=20))
-    assert set(one) == {"documents", "tokens", "instances"} and share_warning(one, 0.02) == ""
+    line, warning = held_out_lines(training, info(2, 250, 30, wiki=250, books=0), 0.025)
+    for part in ("2.50% of the tokens,", "4.76% of the tokens of wiki", "0.00% of the tokens of b"):
+        assert part in line
+    assert "warning" in warning
+    one = info(98, 980, 98, wiki=980), info(2, 20, 2, wiki=20)
+    assert held_out_lines(*one, 0.02) == ["  held out: 2.00% of the tokens (--eval_fraction=0.02)"]
+    assert "of the tokens of wiki" in held_out_lines(*one, 0.02, "wiki")[0]

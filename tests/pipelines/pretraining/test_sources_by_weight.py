@@ -6,7 +6,6 @@ from.
 
 import json
 import random
-import re
 
 import numpy as np
 import pytest
@@ -16,7 +15,6 @@ from support.data_command import body, data, hashes, info, refused, temporary
 from support.sample_text import WORDS, make_document
 
 from beambert.cli import run_main
-from beambert.pipelines.pretraining import estimate
 from beambert.pipelines.verify import main as verify_main
 
 vocab_file = data_command.vocab_file
@@ -266,21 +264,6 @@ class TestRefused:
         # The order of the sources counts, since a file or document of several is of the first.
         swapped = [given[1], given[0], *given[2:], WEIGHTED]
         refused(data(capsys, vocab_file, output, *swapped), "--source")
-
-
-def test_a_dry_run_counts_the_documents_of_each_source(capsys, tmp_path, vocab_file, monkeypatch):
-    """One source is dropped as a whole nearly and lies in the sample; the other one is used."""
-    monkeypatch.setattr(estimate, "CHARACTERS_PER_SAMPLE", 2000)
-    long, short = tmp_path / "long.txt", tmp_path / "short.txt"
-    long.write_text("\n\n".join(f"{n} " + "The river ends in the city. " * 4 for n in range(1000)))
-    short.write_text("\n\n".join(["the city"] * 95 + ["The river ends in the city. " * 4] * 5))
-    given = [f"--source=long={long}", f"--source=short={short}", "--min_document_characters=50"]
-    given += ["--format=lines", "--dry_run"]
-    status, out, err = data(capsys, vocab_file, tmp_path / "out", *given)
-    assert (status, err) == (0, "")
-    read, used = re.search(r"  ([\d,]+) documents, ([\d,]+) of them used", out).groups()
-    assert int(read.replace(",", "")) == pytest.approx(1100, rel=0.05)
-    assert int(used.replace(",", "")) == pytest.approx(1005, rel=0.05)
 
 
 def test_filters_come_before_the_shares(capsys, tmp_path, flags, texts, vocab_file):
