@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from beambert.console import counted
 from beambert.errors import InputError
 from beambert.pipelines.pretraining.documents import CompactDocuments
 from beambert.pipelines.pretraining.instances import (
@@ -29,6 +28,7 @@ from beambert.pipelines.pretraining.instances import (
 from beambert.pipelines.pretraining.packing import PackedRows, pack_documents
 from beambert.pipelines.pretraining.pairs import Balance, PairCounts
 from beambert.pipelines.records.contract import IS_NEXT, NONE
+from beambert.pipelines.records.figures import describe_source
 from beambert.ragged import ranges, starts_of
 
 # Weights add up to 1 within so much, for those that are written with few digits.
@@ -532,16 +532,8 @@ def describe_sources(counts: Mapping[str, Any]) -> list[str]:
     Args:
       counts: counts of info.json.
     """
-    return [
-        f"  {name}: {each['share']:.2%} of the tokens{_asked(each)}, {each['passes']:.2f} passes "
-        f"over its text, {counted(each['instances'], 'instance')}"
-        for name, each in counts.get("sources", {}).items()
-        if "passes" in each
-    ]
-
-
-def _asked(source: Mapping[str, Any]) -> str:
-    return f" ({source['asked_share']:.2%} asked)" if "asked_share" in source else ""
+    sources = counts.get("sources", {}).items()
+    return [f"  {name}: {describe_source(each)}" for name, each in sources if "passes" in each]
 
 
 def source_warnings(counts: Mapping[str, Any], max_epochs: float | None) -> list[str]:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from beambert.console import counted
 from beambert.pipelines.records.contract import (
     MASK_SHARE,
     MASKED_LM_PROB,
@@ -150,6 +151,15 @@ def figures(statistics: RecordStatistics, has_label: bool = True) -> dict[str, A
         "lowest_id": statistics.lowest_id if records else None,
         "highest_id": statistics.highest_id if records else None,
     }
+
+
+def describe_source(source: Mapping[str, Any]) -> str:
+    """Returns the line about a source of --source, from the counts in info.json."""
+    asked = f" ({source['asked_share']:.2%} asked)" if "asked_share" in source else ""
+    return (
+        f"{source['share']:.2%} of the tokens{asked}, {source['passes']:.2f} passes over its text, "
+        f"{counted(source['instances'], 'instance')}"
+    )
 
 
 def total(histogram: np.ndarray) -> int:

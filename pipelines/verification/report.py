@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from beambert.console import size
+from beambert.console import counted, size
 from beambert.pipelines.records.contract import label_words
+from beambert.pipelines.records.figures import describe_source
 from beambert.pipelines.records.statistics import OPENING_TOKENS
 from beambert.pipelines.verification.artefacts import BROKEN_SHARE
 from beambert.report import (
@@ -27,7 +28,6 @@ from beambert.report import (
 )
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 # Largest number of bars in a plot. With 512 lengths a bar gathers several of them.
@@ -112,16 +112,7 @@ def figure_rows(figures: Mapping[str, Any]) -> list[tuple[str, str, str]]:
             f"records whose first {OPENING_TOKENS} tokens of A occur more often than the passes "
             "over the corpus explain",
         ),
-        *(
-            (
-                f"source {name}",
-                f"{source['share']:.2%} of the tokens"
-                + (f" ({source['asked_share']:.2%} asked)" if "asked_share" in source else "")
-                + f", {source['passes']:.2f} passes over its text, {source['instances']:,} records",
-                "",
-            )
-            for name, source in figures.get("sources", {}).items()
-        ),
+        *((f"source {n}", describe_source(s), "") for n, s in figures.get("sources", {}).items()),
         (
             "B of another source",
             percent("random_next_other_source_share"),
@@ -189,15 +180,15 @@ def summarize(result: dict[str, Any]) -> str:
         lines.append(
             f"repeats are counted in a sample of {result['hashes_sampled']:.2%} of the texts"
         )
-    verdict = f"{plural(result['faults'], 'fault')}, {plural(result['warnings'], 'warning')}"
+    verdict = f"{counted(result['faults'], 'fault')}, {counted(result['warnings'], 'warning')}"
     return "\n".join([*lines, verdict])
 
 
 def _folder_lines(folder: dict[str, Any]) -> list[str]:
     stored = sum(file["bytes"] for file in folder["files"])
     records = sum(file["instances"] for file in folder["files"])
-    files = plural(len(folder["files"]), "file")
-    heading = f"{folder['path']}: {plural(records, 'instance')} in {files} ({size(stored)})"
+    files = counted(len(folder["files"]), "file")
+    heading = f"{folder['path']}: {counted(records, 'instance')} in {files} ({size(stored)})"
     found = folder["figures"]
     if not found:
         return [heading]
@@ -236,17 +227,12 @@ def _folder(folder: dict[str, Any]) -> Html:
 
 def _findings(folder: dict[str, Any]) -> Html:
     faults, warnings = folder["faults"], folder["warnings"]
-    parts = [_list(plural(len(faults), "fault") if faults else "No faults", faults)]
+    parts = [_list(counted(len(faults), "fault") if faults else "No faults", faults)]
     if warnings:
-        parts.append(_list(plural(len(warnings), "warning"), warnings))
+        parts.append(_list(counted(len(warnings), "warning"), warnings))
     if folder["not_checked"]:
         parts.append(_list("Not checked", folder["not_checked"]))
     return verdict(BAD if faults else WARNING if warnings else GOOD, *parts)
-
-
-def plural(count: int, noun: str) -> str:
-    """Returns a number and a noun: "1 fault", "2 faults"."""
-    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def _list(heading: str, items: Sequence[str]) -> Html:
@@ -261,7 +247,7 @@ _NOTATION = "[shown→label] is a predicted piece: what the model sees, and what
 def _drawn(sample: Sequence[Mapping[str, Any]]) -> str:
     """Returns the line about the records that are shown."""
     notation = f" {_NOTATION}." if any(record["predictions"] for record in sample) else ""
-    return f"{plural(len(sample), 'record')}, drawn at random.{notation}"
+    return f"{counted(len(sample), 'record')}, drawn at random.{notation}"
 
 
 def sample_lines(
@@ -290,7 +276,7 @@ def _about(record: Mapping[str, Any], labels: Sequence[str] | None) -> str:
     """Describes a record in a line."""
     label = labels[not record["is_next"]] + "; " if labels else ""
     name = record["file"].rpartition("/")[2]
-    predictions = f", {plural(made, 'prediction')}" if (made := record["predictions"]) else ""
+    predictions = f", {counted(made, 'prediction')}" if (made := record["predictions"]) else ""
     return (
         f"{label}{record['filled']} of {record['positions']} positions{predictions}; "
         f"record {record['number']:,} of {name}"
@@ -321,61 +307,52 @@ def _files(files: Sequence[dict[str, Any]]) -> Html:
         for file in files
     ]
     listed = table(("file", "instances", "bytes", "SHA-256"), rows, ("", "number", "number", ""))
-    return tag("details", tag("summary", plural(len(files), "file")), listed)
+    return tag("details", tag("summary", counted(len(files), "file")), listed)
 
 
 def _plots(folder: dict[str, Any]) -> "list[Figure]":
     """Returns plots of a folder's histograms."""
     histograms = {name: np.array(counts) for name, counts in folder["histograms"].items()}
-    if "b_tokens" in histograms:
-        tokens = {"A": histograms["a_tokens"], "B": histograms["b_tokens"]}
-        of_text = _share_plot("tokens of a segment", tokens)
-    else:
-        of_text = _share_plot("tokens of the text", {"": histograms["a_tokens"]})
-    of_masks = []
+    filled = histograms["filled"]
+    plots = [_plot("filled positions", {"": filled})]
     if "predictions" in histograms:
-        predictions = _share_plot("predictions", {"": histograms["predictions"]})
-        of_masks = [predictions, _mask_plot(histograms)]
-    return [_share_plot("filled positions", {"": histograms["filled"]}), *of_masks, of_text]
+        plots.append(_plot("predictions", {"": histograms["predictions"]}))
+        # Entry i is the number of records whose position i is filled.
+        reached = filled[::-1].cumsum()[::-1][1:]
+        plots.append(_plot("position", {"": histograms["mask_positions"]}, reached))
+    tokens = {"A": histograms["a_tokens"], "B": histograms.get("b_tokens")}
+    if tokens["B"] is None:
+        return [*plots, _plot("tokens of the text", {"": tokens["A"]})]
+    return [*plots, _plot("tokens of a segment", tokens)]
 
 
-def _share_plot(x_label: str, histograms: dict[str, np.ndarray]) -> "Figure":
-    """Plots histograms as shares of the records: a single one filled, several as named lines."""
+def _plot(
+    x_label: str, histograms: dict[str, np.ndarray], reached: np.ndarray | None = None
+) -> "Figure":
+    """Plots histograms as shares of the records: a single one filled, several as named lines.
+
+    With many entries a bar gathers several neighbours: the sum of their shares, or with `reached`
+    their mean.
+
+    Args:
+      x_label: what the entries are.
+      histograms: name -> number of records by entry.
+      reached: of how many records each entry is a share; None for all of them.
+    """
     figure = new_figure()
     axes = figure.subplots()
     colours = zip(histograms.items(), (BLUE, AMBER), strict=False)
     for number, ((name, counts), colour) in enumerate(colours):
-        totals = np.full(len(counts), counts.sum())
-        _stairs(axes, counts, totals, fill=len(histograms) == 1, color=colour)
+        width = -(-len(counts) // _MOST_BARS)
+        first = np.arange(0, len(counts), width)
+        totals = counts.sum() if reached is None else np.add.reduceat(reached, first)
+        shares = np.add.reduceat(counts, first) / np.maximum(totals, 1)
+        edges = np.append(first, first[-1] + width) - 0.5
+        is_filled = len(histograms) == 1
+        axes.stairs(100 * shares, edges, linewidth=1.5, fill=is_filled, color=colour)
         axes.text(0.95, 0.92 - 0.1 * number, name, color=colour, transform=axes.transAxes)
-    axes.set(xlabel=x_label, ylabel="% of the records")
-    return figure
-
-
-def _mask_plot(histograms: dict[str, np.ndarray]) -> "Figure":
-    """Plots how often each position is predicted in the records that fill it."""
-    figure = new_figure()
-    axes = figure.subplots()
-    # Entry i is the number of records whose position i is filled.
-    reached = histograms["filled"][::-1].cumsum()[::-1][1:]
-    _stairs(axes, histograms["mask_positions"], reached, fill=True, color=BLUE, together=False)
-    axes.set(xlabel="position", ylabel="% predicted where filled")
-    return figure
-
-
-def _stairs(
-    axes: "Axes", counts: np.ndarray, totals: np.ndarray, *, together: bool = True, **style: Any
-) -> None:
-    """Draws counts as shares of `totals`.
-
-    A bar gathers several neighbours: with `together` it shows the sum of their shares, else their
-    mean.
-    """
-    width = -(-len(counts) // _MOST_BARS)
-    first = np.arange(0, len(counts), width)
-    shares = np.add.reduceat(counts, first) / np.maximum(np.add.reduceat(totals, first), 1)
-    bars = np.diff(np.append(first, len(counts)))
-    edges = np.append(first, first[-1] + width) - 0.5
-    axes.stairs(100 * shares * (bars if together else 1), edges, linewidth=1.5, **style)
+    shown = "% of the records" if reached is None else "% predicted where filled"
+    axes.set(xlabel=x_label, ylabel=shown)
     axes.xaxis.get_major_locator().set_params(integer=True)
     axes.margins(x=0.01)
+    return figure
