@@ -46,7 +46,7 @@ corpus() { # people's rights to deliver and to configure; the last file is the s
   call beambert vocab --input="$HERE/corpus/documents-0000[0-2]*.jsonl" --vocab_size=8000 --output="$HERE/vocab.txt"
   call gcloud storage cp "$HERE/vocab.txt" "$CONFIG/smoke/"
 }
-build() { # images and templates are built
+build() { # images are built
   call gcloud builds submit --project="$PROJECT" --config=deploy/cloudbuild.yaml \
     --gcs-source-staging-dir="gs://$BUCKET-work/tmp/source" \
     --substitutions="_REGISTRY=$REGISTRY,_BUCKET=$BUCKET,_COMMIT=$COMMIT"
@@ -60,13 +60,11 @@ vocabulary() { # a Dataflow job, workers from the sdist; it has the bytes of the
   call gcloud storage cp "$WORK/vocab.txt" "$HERE/there.txt"
   call cmp "$HERE/there.txt" "$HERE/vocab.txt"
 }
-template() { # a template starts
-  call gcloud dataflow flex-template run beambert-smoke --project="$PROJECT" --region="$REGION" \
-    --template-file-gcs-location="$CONFIG/templates/$COMMIT/data.json" --max-workers=2 --disable-public-ips \
-    --subnetwork="$SUBNETWORK" --service-account-email="$WORKER" --additional-user-labels=app=beambert \
-    --staging-location="gs://$BUCKET-work/tmp/staging" --temp-location="gs://$BUCKET-work/tmp" \
-    --parameters="input=$TEXT/*.jsonl,vocab_file=$CONFIG/smoke/vocab.txt,output=$WORK/records,max_seq_length=32"
-  await 60 gcloud storage ls "$WORK/records/_SUCCESS"
+records() { # a Dataflow job whose workers run the image
+  call beambert data --input="$TEXT/*.jsonl" --vocab_file="$CONFIG/smoke/vocab.txt" --output="$WORK/records" \
+    --max_seq_length=32 --sdk_container_image="$REGISTRY/beam:$COMMIT" --runner=DataflowRunner \
+    --project="$PROJECT" --region="$REGION" --max_num_workers=2 --temp_location="gs://$BUCKET-work/tmp" \
+    --labels=app=beambert --subnetwork="$SUBNETWORK" --no_use_public_ips --service_account_email="$WORKER"
 }
 tpu() { # training on a TPU
   vertex --release="$COMMIT" job --hours=2 -- pretrain --recipe=tiny --data="$WORK/records" \
@@ -95,7 +93,7 @@ teardown() { # nothing is left that costs
   terraform_ destroy -auto-approve
 }
 
-STEPS=(resources corpus build deployment vocabulary template tpu first delivery teardown)
+STEPS=(resources corpus build deployment vocabulary records tpu first delivery teardown)
 for step in "${@:-${STEPS[@]}}"; do
   [[ " ${STEPS[*]} " == *" $step "* ]] || { echo "$step: not a step; choose from ${STEPS[*]}" >&2; exit 2; }
 done

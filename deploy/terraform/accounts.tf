@@ -2,7 +2,7 @@
 
 locals {
   accounts = {
-    beambert-build    = "Builds images and templates."
+    beambert-build    = "Builds images."
     beambert-pipeline = "Runs the retraining's components."
     beambert-worker   = "Dataflow's workers."
     beambert-trainer  = "Training jobs."
@@ -88,17 +88,14 @@ resource "google_storage_bucket_iam_member" "of" {
   member = local.member[each.value.name]
 }
 
-# The build writes templates and the list of a release's images, and nothing else that decides a run.
+# The build writes the list of a release's images, and nothing else that decides a run.
 resource "google_storage_bucket_iam_member" "build" {
   bucket = google_storage_bucket.of["config"].name
   role   = "roles/storage.objectUser"
   member = local.member["beambert-build"]
   condition {
-    title = "templates-and-images"
-    expression = join(" || ", [
-      for path in ["templates/", "builds/"] :
-      "resource.name.startsWith('projects/_/buckets/${var.bucket}-config/objects/${path}')"
-    ])
+    title      = "images"
+    expression = "resource.name.startsWith('projects/_/buckets/${var.bucket}-config/objects/builds/')"
   }
 }
 

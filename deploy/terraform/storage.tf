@@ -1,6 +1,6 @@
 # A bucket for each kind of file, because each kind has other writers:
 #   -text    deliveries and their manifests
-#   -config  what decides a run: vocabulary, task, configuration, pipeline, templates
+#   -config  what decides a run: vocabulary, task, configuration, pipeline
 #   -work    what runs make: records, models, served versions, temporary files
 
 locals {

@@ -1,7 +1,6 @@
 """What can be known of jobs on Dataflow without one."""
 
 import json
-import os
 import pathlib
 import subprocess
 import sys
@@ -16,9 +15,7 @@ from support import growing_corpus as corpus
 from support.absent_packages import without
 
 from beambert import storage
-from beambert.cli import COMMANDS
 from beambert.cli import run as run_command
-from beambert.deploy import flex_template
 from beambert.pipelines.tasks import saved_models
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -238,59 +235,6 @@ def test_submission(gs, storage_environment, root):
     for package in pool["packages"]:
         path = package["location"].replace("storage.googleapis.com/", "gs://")
         assert storage.read_bytes(path, "")
-
-
-@pytest.mark.parametrize("command", flex_template.TEMPLATES)
-def test_every_parameter_is_a_flag(command):
-    """And has all that Dataflow wants to know of one."""
-    found = flex_template.metadata(command)
-    names = set(COMMANDS[command].build_parser().flags)
-    for parameter in found["parameters"]:
-        assert parameter["name"] in names
-        # https://cloud.google.com/dataflow/docs/guides/templates/configuring-flex-templates
-        assert parameter["paramType"] in ("TEXT", "GCS_READ_FILE")
-        assert parameter["label"] and parameter["helpText"] and "%(" not in parameter["helpText"]
-
-
-def test_parameters_become_a_command_line():
-    given = [
-        "--input=gs://b/wiki/* gs://b/books/*",
-        *("--vocab_file=gs://b/vocab.txt", "--output=gs://b/records", "--max_seq_length=128,512"),
-        *("--do_whole_word_mask=true", "--runner=DataflowRunner"),
-    ]
-    name, *arguments = flex_template.to_arguments("data", given)
-    flags, others = COMMANDS["data"].build_parser().parse_known_args(arguments)
-    assert name == "data" and others == ["--runner=DataflowRunner"]
-    assert flags.input == ["gs://b/wiki/*", "gs://b/books/*"]
-    assert flags.max_seq_length == (128, 512) and flags.do_whole_word_mask is True
-    name, *arguments = flex_template.to_arguments("verify", ["--output=o", "--inputs=a b"])
-    assert COMMANDS["verify"].build_parser().parse_args(arguments).inputs == ["a", "b"]
-    given = ["--input=a", "--vocab_file=v", "--output=o", "--since=r/1 r/2"]
-    name, *arguments = flex_template.to_arguments("data", given)
-    assert COMMANDS["data"].build_parser().parse_args(arguments).since == ["r/1", "r/2"]
-
-
-@pytest.mark.slow
-def test_launching_a_template(gs, root, tmp_path):
-    """As Dataflow's launcher does: the job is written where it says, and the exit status is 0."""
-    flags = [f"--{each[2:]}" for each in commands(root, "", "launched")["data"][1:]]
-    location = "--template_location=gs://bucket/launches/job_object"
-    done = subprocess.run(
-        [sys.executable, ROOT / "deploy" / "dataflow" / "launch.py", *flags, *BEAM_FLAGS, location],
-        cwd=tmp_path,
-        env=os.environ | {"BEAMBERT_COMMAND": "data", "BEAMBERT_IMAGE": "our/image"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    job = json.loads(storage.read_bytes("gs://bucket/launches/job_object", ""))
-    (pool,) = job["environment"]["workerPools"]
-    assert pool["machineType"] == "n2-highmem-4"
-    assert [
-        sdkHarnessContainerImage["containerImage"]
-        for sdkHarnessContainerImage in pool["sdkHarnessContainerImages"]
-    ] == ["our/image"]
 
 
 @pytest.mark.release
