@@ -17,7 +17,7 @@ from itertools import accumulate, chain
 from typing import TYPE_CHECKING, BinaryIO
 
 from beambert.compression import CorruptFileError, decompress
-from beambert.pipelines.corpus.documents import Document, Reject, Skip
+from beambert.pipelines.corpus.documents import Document, Found, Reject
 from beambert.pipelines.corpus.encodings import (
     DEFAULT_ENCODING,
     MARK_ERRORS,
@@ -53,23 +53,25 @@ PLAIN_FORMATS = ("lines", "text")
 
 
 @dataclasses.dataclass(frozen=True)
-class Columns:
-    """The columns to read, in formats that have columns.
+class Declared:
+    """What the user declares of the files.
 
     Attributes:
-      text: column that holds the documents.
-      language: column that names the language of each; "" for none.
+      text: column that holds the documents, in formats that have columns.
+      language: column that names the language of each, in these formats; "" for none.
+      encodings: encodings of text files, see `encodings.parse_encodings`.
     """
 
     text: str = "text"
     language: str = ""
+    encodings: tuple[str, ...] = UTF8
 
     def names(self) -> list[str]:
         """Returns the names of the columns to read, each once."""
         return list(dict.fromkeys(filter(None, (self.text, self.language))))
 
 
-TEXT_ALONE = Columns()
+TEXT_ALONE = Declared()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -327,16 +329,13 @@ class Format:
         """Returns whether a file has this format, by its first (decompressed) bytes."""
         return self.beginning.match(sample) is not None
 
-    def split(
-        self, file: "InputFile", columns: Columns, beginning: bytes, encodings: Sequence[str] = UTF8
-    ) -> list[FilePart]:
+    def split(self, file: "InputFile", declared: Declared, beginning: bytes) -> list[FilePart]:
         """Divides a large file into parts; by default it stays whole.
 
         Args:
           file: the file.
-          columns: columns of the documents, in formats that have columns.
+          declared: columns and encodings of the files.
           beginning: the first (decompressed) bytes of the file.
-          encodings: encodings that the user declares.
 
         Raises:
           InputError: the file, or another file that belongs to it, cannot be used.
@@ -344,22 +343,16 @@ class Format:
         return [FilePart(file, self.name)]
 
     def read(
-        self,
-        part: FilePart,
-        stored: BinaryIO,
-        columns: Columns,
-        report: Callable[[int], None],
-        encodings: Sequence[str] = UTF8,
-    ) -> Iterator[Document | Skip | Reject]:
+        self, part: FilePart, stored: BinaryIO, declared: Declared, report: Callable[[int], None]
+    ) -> Iterator[Found]:
         """Yields the documents of a part.
 
         Args:
           part: the part to read.
           stored: the part's file, open and seekable, with its bytes as stored.
-          columns: columns of the documents, in formats that have columns.
+          declared: columns and encodings of the files.
           report: function that is called with the number of bytes of the part (as stored) that
             have been read.
-          encodings: encodings that the user declares.
 
         Raises:
           InputError: the file cannot be used.
@@ -384,14 +377,12 @@ class LineFormat(Format):
         raise NotImplementedError
 
     def read_lines(
-        self, lines: Iterable[bytes], columns: Columns = TEXT_ALONE
-    ) -> Iterator[Document | Skip | Reject]:
+        self, lines: Iterable[bytes], declared: Declared = TEXT_ALONE
+    ) -> Iterator[Found]:
         """Yields the documents in lines of UTF-8, which still have their line feeds."""
         raise NotImplementedError
 
-    def split(
-        self, file: "InputFile", columns: Columns, beginning: bytes, encodings: Sequence[str] = UTF8
-    ) -> list[FilePart]:
+    def split(self, file: "InputFile", declared: Declared, beginning: bytes) -> list[FilePart]:
         """Divides a file into parts, unless it isn't UTF-8 or has no line feeds."""
         if not self.is_divisible:
             return [FilePart(file, self.name)]
@@ -399,7 +390,7 @@ class LineFormat(Format):
         # The reader meets an error again and rejects the file.
         with contextlib.suppress(CorruptFileError, WrongEncodingError), file.open() as stored:
             whole = FilePart(file, self.name)
-            encoding = self._encoding_of(whole, stored, beginning, encodings)
+            encoding = self._encoding_of(whole, stored, beginning, declared.encodings)
         if encoding != DEFAULT_ENCODING or has_returns_alone(beginning):
             return [FilePart(file, self.name, encoding=encoding)]
         return [dataclasses.replace(part, encoding=encoding) for part in self.split_utf8(file)]
@@ -436,13 +427,8 @@ class LineFormat(Format):
         yield from lines
 
     def read(
-        self,
-        part: FilePart,
-        stored: BinaryIO,
-        columns: Columns,
-        report: Callable[[int], None],
-        encodings: Sequence[str] = UTF8,
-    ) -> Iterator[Document | Skip | Reject]:
+        self, part: FilePart, stored: BinaryIO, declared: Declared, report: Callable[[int], None]
+    ) -> Iterator[Found]:
         """Yields the documents of a part. If the file is corrupt, the last result is a reject.
 
         A file that is in none of the encodings is one reject. If one encoding is declared, or the
@@ -451,7 +437,7 @@ class LineFormat(Format):
         beginning = b"" if part.start else _beginning(part, stored)
         lines = CountedLines((), lambda: None)
         try:
-            encoding = self._encoding_of(part, stored, beginning, encodings)
+            encoding = self._encoding_of(part, stored, beginning, declared.encodings)
             ended_by_returns = has_returns_alone(beginning)
             lines_in = lines_after_returns if ended_by_returns else lines_of
             if encoding != DEFAULT_ENCODING:
@@ -460,10 +446,10 @@ class LineFormat(Format):
             lines = CountedLines(
                 self.lines(part, stored, lines_in), lambda: report(stored.tell() - part.start)
             )
-            for found in self._read_bounded(lines, columns):
+            for found in self._read_bounded(lines, declared):
                 yield found if encoding == DEFAULT_ENCODING else _in_encoding(found, encoding)
         except WrongEncodingError as error:
-            yield Reject(error.line, _not_in(encodings), str(error))
+            yield Reject(error.line, _not_in(declared.encodings), str(error))
         except CorruptFileError as error:
             detail = f"unreadable after line {lines.number} ({error})"
             yield Reject(lines.number + 1, "corrupt_file", detail)
@@ -495,14 +481,12 @@ class LineFormat(Format):
         stored.seek(0)
         return encoding.removesuffix("-sig")
 
-    def _read_bounded(
-        self, lines: CountedLines, columns: Columns
-    ) -> Iterator[Document | Skip | Reject]:
+    def _read_bounded(self, lines: CountedLines, declared: Declared) -> Iterator[Found]:
         """Yields the documents in lines; one that is too large is rejected, and the next read."""
         before, has_more = 0, True
         while has_more:
             try:
-                for found in self.read_lines(lines, columns):
+                for found in self.read_lines(lines, declared):
                     lines.pending = 0
                     if before and isinstance(found, Reject):
                         detail = f"{found.detail}, counted from line {before + 1:,}"
@@ -526,7 +510,7 @@ def _beginning(part: FilePart, stored: BinaryIO) -> bytes:
     return beginning
 
 
-def _in_encoding(found: Document | Skip | Reject, encoding: str) -> Document | Skip | Reject:
+def _in_encoding(found: Found, encoding: str) -> Found:
     """Returns what was read of a file after its conversion from an encoding to UTF-8."""
     if isinstance(found, Document):
         return dataclasses.replace(found, encoding=encoding)

@@ -94,7 +94,11 @@ class Reject:
     detail: str
 
 
-def count_read(row: Document | Skip | Reject, counts: Counter[str]) -> None:
+# A result of reading.
+Found = Document | Skip | Reject
+
+
+def count_read(row: Found, counts: Counter[str]) -> None:
     """Counts a result of reading.
 
     Args:

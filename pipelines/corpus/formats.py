@@ -19,7 +19,7 @@ from beambert.compression import decompress, plain_name
 from beambert.file_kinds import BEGINNING_BYTES, TEXT_KINDS, not_text, text_kind_pattern
 from beambert.pipelines.corpus.base import (
     BEFORE_TEXT,
-    Columns,
+    Declared,
     FilePart,
     Format,
     has_returns_alone,
@@ -45,12 +45,7 @@ class Foreign(Format):
         self._detail = detail
 
     def read(
-        self,
-        part: FilePart,
-        stored: BinaryIO,
-        columns: Columns,
-        report: Callable[[int], None],
-        encodings: Sequence[str] = UTF8,
+        self, part: FilePart, stored: BinaryIO, declared: Declared, report: Callable[[int], None]
     ) -> Iterator[Reject]:
         """Yields the reject of the whole file."""
         yield Reject(1, self.name, self._detail)
@@ -68,12 +63,7 @@ class NotText(Foreign):
         return not_text(sample) != ""
 
     def read(
-        self,
-        part: FilePart,
-        stored: BinaryIO,
-        columns: Columns,
-        report: Callable[[int], None],
-        encodings: Sequence[str] = UTF8,
+        self, part: FilePart, stored: BinaryIO, declared: Declared, report: Callable[[int], None]
     ) -> Iterator[Reject]:
         """Yields the reject of the whole file, with its kind."""
         beginning = decompress(part.file.path, stored).read(BEGINNING_BYTES)

@@ -15,8 +15,8 @@ from beambert.compression import CorruptFileError, decompress
 from beambert.console import ProgressTally, counted
 from beambert.errors import InputError
 from beambert.pipelines.corpus import base
-from beambert.pipelines.corpus.base import Columns, FilePart, Format, LineFormat
-from beambert.pipelines.corpus.documents import NO_TEXT, Document, Reject, Skip
+from beambert.pipelines.corpus.base import Declared, FilePart, Format, LineFormat
+from beambert.pipelines.corpus.documents import NO_TEXT, Document, Found, Reject
 from beambert.pipelines.corpus.encodings import READS_AS_WINDOWS, SAMPLE_BYTES, UTF8
 from beambert.pipelines.corpus.formats import (
     AUTO,
@@ -63,9 +63,9 @@ class ReadOptions:
     language_column: str = ""
 
     @property
-    def columns(self) -> Columns:
-        """The columns to read."""
-        return Columns(self.text_column, self.language_column)
+    def declared(self) -> Declared:
+        """The columns to read, and the encodings."""
+        return Declared(self.text_column, self.language_column, self.encodings)
 
 
 def split_file(file: InputFile, options: ReadOptions) -> list[FilePart]:
@@ -78,12 +78,10 @@ def split_file(file: InputFile, options: ReadOptions) -> list[FilePart]:
         return [FilePart(file, options.format)]
     beginning = _beginning(file)
     found = _format_of(file, beginning, options)
-    return found.split(file, options.columns, beginning, options.encodings)
+    return found.split(file, options.declared, beginning)
 
 
-def read_part(
-    part: FilePart, options: ReadOptions, progress: ProgressTally
-) -> Iterator[Document | Skip | Reject]:
+def read_part(part: FilePart, options: ReadOptions, progress: ProgressTally) -> Iterator[Found]:
     """Yields the documents of a part. If the file is corrupt, the last result is a reject.
 
     Raises:
@@ -101,7 +99,7 @@ def read_part(
         beginning = _sample(part.file.path, stored) if part.format == AUTO else b""
         stored.seek(0)
         found = _format_of(part.file, beginning, dataclasses.replace(options, format=part.format))
-        yield from found.read(part, stored, options.columns, report, options.encodings)
+        yield from found.read(part, stored, options.declared, report)
     report(part.bytes)
 
 
@@ -129,17 +127,17 @@ def sample_documents(files: Sequence[InputFile], options: ReadOptions) -> list[D
     return documents
 
 
-def _first_rows(file: InputFile, options: ReadOptions) -> Iterator[Document | Skip | Reject]:
+def _first_rows(file: InputFile, options: ReadOptions) -> Iterator[Found]:
     beginning = _beginning(file)
     found = _format_of(file, beginning, options)
     if not isinstance(found, LineFormat):
         with file.open() as stored:
             part = FilePart(file, found.name)
-            yield from found.read(part, stored, options.columns, lambda _: None)
+            yield from found.read(part, stored, options.declared, lambda _: None)
         return
     beginning = to_utf8(beginning, UTF8 if found.is_utf8 else options.encodings)
     whole_lines = beginning[: beginning.rfind(b"\n") + 1] or beginning
-    yield from found.read_lines(io.BytesIO(whole_lines), options.columns)
+    yield from found.read_lines(io.BytesIO(whole_lines), options.declared)
 
 
 def _spread(files: Sequence[InputFile], most: int) -> list[InputFile]:

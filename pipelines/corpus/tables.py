@@ -15,7 +15,7 @@ from beambert.pipelines.corpus import base
 from beambert.pipelines.corpus.base import (
     BEFORE_TEXT,
     TEXT_ALONE,
-    Columns,
+    Declared,
     FilePart,
     Format,
     LineFormat,
@@ -25,12 +25,13 @@ from beambert.pipelines.corpus.documents import (
     NO_TEXT,
     NOT_UTF8,
     Document,
+    Found,
     Reject,
     Skip,
     decode_document,
     language_of,
 )
-from beambert.pipelines.corpus.encodings import SAMPLE_BYTES, UTF8
+from beambert.pipelines.corpus.encodings import SAMPLE_BYTES
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -56,9 +57,7 @@ _BATCH_ROWS = 1000
 _BATCH_BYTES = 16 << 20
 
 
-def with_language(
-    found: Document | Skip | Reject, value: Any, unit: str, number: int, columns: Columns
-) -> Document | Skip | Reject:
+def with_language(found: Found, value: Any, unit: str, number: int, declared: Declared) -> Found:
     """Returns a row's document with its language, or a reject if the value is not a language.
 
     A null and an empty string leave the language open.
@@ -68,21 +67,21 @@ def with_language(
       value: value in the column of languages.
       unit: what the number counts, for a message: "line" or "row".
       number: number of the row.
-      columns: the columns.
+      declared: the columns.
     """
     if not isinstance(found, Document) or value is None or value == "":
         return found
     language = language_of(value) if isinstance(value, str) else ""
     if not language:
         shown = repr(value)[:_SHOWN]
-        detail = f"{unit} {number} has {shown} under {columns.language!r} (--language_column)"
+        detail = f"{unit} {number} has {shown} under {declared.language!r} (--language_column)"
         detail += ", which is not a language; give its code, such as en, zh-Hant or tha"
         return Reject(number, UNKNOWN_LANGUAGE, detail)
     return dataclasses.replace(found, language=language)
 
 
 class JsonLines(LineFormat):
-    """JSON Lines: one object a line, with its document under the key `columns.text`."""
+    """JSON Lines: one object a line, with its document under the key `declared.text`."""
 
     name = "jsonl"
     has_columns = True
@@ -93,8 +92,8 @@ class JsonLines(LineFormat):
         return True
 
     def read_lines(
-        self, lines: Iterable[bytes], columns: Columns = TEXT_ALONE
-    ) -> Iterator[Document | Skip | Reject]:
+        self, lines: Iterable[bytes], declared: Declared = TEXT_ALONE
+    ) -> Iterator[Found]:
         """Yields the documents of the objects; a null is skipped."""
         for number, line in enumerate(lines, 1):
             if not line.strip():
@@ -109,19 +108,19 @@ class JsonLines(LineFormat):
             except (ValueError, RecursionError) as error:
                 yield Reject(number, "not_json", f"line {number} is not JSON ({error})")
             else:
-                yield _json_document(row, number, columns)
+                yield _json_document(row, number, declared)
 
 
-def _json_document(row: Any, number: int, columns: Columns) -> Document | Skip | Reject:
-    found = _json_text(row, number, columns.text)
-    if not columns.language or isinstance(found, Reject):
+def _json_document(row: Any, number: int, declared: Declared) -> Found:
+    found = _json_text(row, number, declared.text)
+    if not declared.language or isinstance(found, Reject):
         return found
-    if columns.language not in row:
-        return _lacks(row, number, NO_LANGUAGE, columns.language, "--language_column")
-    return with_language(found, row[columns.language], "line", number, columns)
+    if declared.language not in row:
+        return _lacks(row, number, NO_LANGUAGE, declared.language, "--language_column")
+    return with_language(found, row[declared.language], "line", number, declared)
 
 
-def _json_text(row: Any, number: int, text_column: str) -> Document | Skip | Reject:
+def _json_text(row: Any, number: int, text_column: str) -> Found:
     text = row.get(text_column) if isinstance(row, dict) else None
     if isinstance(text, str):
         if _SURROGATE.search(text):
@@ -177,24 +176,19 @@ class _Table(LineFormat):
         return False
 
     def read(
-        self,
-        part: FilePart,
-        stored: BinaryIO,
-        columns: Columns,
-        report: Callable[[int], None],
-        encodings: Sequence[str] = UTF8,
-    ) -> Iterator[Document | Skip | Reject]:
+        self, part: FilePart, stored: BinaryIO, declared: Declared, report: Callable[[int], None]
+    ) -> Iterator[Found]:
         """Yields the documents of a file.
 
         Raises:
           InputError: the file has no such column, or two of them.
         """
         with _naming(part.file):
-            yield from super().read(part, stored, columns, report, encodings)
+            yield from super().read(part, stored, declared, report)
 
     def read_lines(
-        self, lines: Iterable[bytes], columns: Columns = TEXT_ALONE
-    ) -> Iterator[Document | Skip | Reject]:
+        self, lines: Iterable[bytes], declared: Declared = TEXT_ALONE
+    ) -> Iterator[Found]:
         """Yields the documents of the rows.
 
         Raises:
@@ -211,17 +205,17 @@ class _Table(LineFormat):
                 break
         else:
             return
-        at = self._find(names, columns.text, "--text_column")
+        at = self._find(names, declared.text, "--text_column")
         of_language = None
-        if columns.language:
-            of_language = self._find(names, columns.language, "--language_column")
+        if declared.language:
+            of_language = self._find(names, declared.language, "--language_column")
         for number, row in rows:
             if isinstance(row, csv.Error):
                 yield _not_csv(number, row)
             elif len(row) == len(names):
                 found = decode_document(_bytes(row[at]), number, unit="field")
                 if of_language is not None:
-                    found = with_language(found, row[of_language], "line", number, columns)
+                    found = with_language(found, row[of_language], "line", number, declared)
                 yield found
             elif row:
                 detail = f"line {number} has {len(row)} fields, and the header has {len(names)}"
@@ -318,9 +312,7 @@ class Parquet(Format):
     is_utf8 = True
     beginning = re.compile(rb"PAR1")
 
-    def split(
-        self, file: "InputFile", columns: Columns, beginning: bytes, encodings: Sequence[str] = UTF8
-    ) -> list[FilePart]:
+    def split(self, file: "InputFile", declared: Declared, beginning: bytes) -> list[FilePart]:
         """Divides a file between row groups.
 
         Raises:
@@ -329,35 +321,30 @@ class Parquet(Format):
         sizes: list[int] = []
         # Damage is ignored here. The reader meets it again and rejects it.
         with file.open() as stored, contextlib.suppress(CorruptFileError), _naming(file):
-            sizes = row_group_bytes(stored, columns)
+            sizes = row_group_bytes(stored, declared)
         return split_sections(file, self.name, sizes)
 
     def read(
-        self,
-        part: FilePart,
-        stored: BinaryIO,
-        columns: Columns,
-        report: Callable[[int], None],
-        encodings: Sequence[str] = UTF8,
-    ) -> Iterator[Document | Skip | Reject]:
+        self, part: FilePart, stored: BinaryIO, declared: Declared, report: Callable[[int], None]
+    ) -> Iterator[Found]:
         """Yields the documents of a part's row groups, see `read_parquet`."""
         rows = count_rows(stored, part.sections)
         with _naming(part.file):
-            for number, found in enumerate(read_parquet(stored, columns, part.sections), 1):
+            for number, found in enumerate(read_parquet(stored, declared, part.sections), 1):
                 report(part.bytes * number // max(rows, number))
                 yield found
 
 
 def read_parquet(
-    file: BinaryIO, columns: Columns = TEXT_ALONE, row_groups: range | None = None
-) -> Iterator[Document | Skip | Reject]:
+    file: BinaryIO, declared: Declared = TEXT_ALONE, row_groups: range | None = None
+) -> Iterator[Found]:
     """Yields the documents in a file's row groups; a null is skipped.
 
     The line of a reject is the number of its row in the file, from 1.
 
     Args:
       file: the open file, seekable.
-      columns: columns of the documents.
+      declared: columns of the documents.
       row_groups: numbers of the row groups to read, from 0; None for all.
 
     Raises:
@@ -366,18 +353,18 @@ def read_parquet(
     row = 0
     try:
         with _opened(file) as parquet:
-            _check_columns(parquet, columns)
+            _check_columns(parquet, declared)
             metadata = parquet.metadata
             groups = range(metadata.num_row_groups) if row_groups is None else row_groups
             row = sum(metadata.row_group(group).num_rows for group in range(groups.start))
             for group in groups:
-                size = _rows_at_once(metadata, group, columns)
-                for batch in parquet.iter_batches(size, [group], columns.names()):
-                    for value, language in _values(batch, columns):
+                size = _rows_at_once(metadata, group, declared)
+                for batch in parquet.iter_batches(size, [group], declared.names()):
+                    for value, language in _values(batch, declared):
                         row += 1
                         found = _row_document(value, row)
-                        if columns.language:
-                            found = with_language(found, _text(language), "row", row, columns)
+                        if declared.language:
+                            found = with_language(found, _text(language), "row", row, declared)
                         yield found
     except CorruptFileError as error:
         yield Reject(row + 1, "corrupt_file", f"unreadable after row {row} ({error})")
@@ -402,7 +389,7 @@ def _opened(file: BinaryIO) -> Iterator["pq.ParquetFile"]:
         raise CorruptFileError(str(error)) from error
 
 
-def row_group_bytes(file: BinaryIO, columns: Columns = TEXT_ALONE) -> list[int]:
+def row_group_bytes(file: BinaryIO, declared: Declared = TEXT_ALONE) -> list[int]:
     """Returns the number of compressed bytes that the texts of each row group take.
 
     Raises:
@@ -410,15 +397,15 @@ def row_group_bytes(file: BinaryIO, columns: Columns = TEXT_ALONE) -> list[int]:
       CorruptFileError: the file is damaged or cut off.
     """
     with _opened(file) as parquet:
-        _check_columns(parquet, columns)
+        _check_columns(parquet, declared)
         groups = range(parquet.num_row_groups)
-        found = (_chunks(parquet.metadata, group, [columns.text]) for group in groups)
+        found = (_chunks(parquet.metadata, group, [declared.text]) for group in groups)
         return [sum(chunk.total_compressed_size for chunk in chunks) for chunks in found]
 
 
-def _rows_at_once(metadata: "pq.FileMetaData", group: int, columns: Columns) -> int:
+def _rows_at_once(metadata: "pq.FileMetaData", group: int, declared: Declared) -> int:
     """Returns the number of rows of a row group whose texts fit in memory."""
-    chunks = _chunks(metadata, group, columns.names())
+    chunks = _chunks(metadata, group, declared.names())
     size = sum(chunk.total_uncompressed_size for chunk in chunks)
     a_row = size // max(metadata.row_group(group).num_rows, 1)
     return max(1, min(_BATCH_ROWS, _BATCH_BYTES // max(a_row, 1)))
@@ -433,11 +420,11 @@ def _chunks(
 
 
 def _values(
-    batch: "pa.RecordBatch", columns: Columns
+    batch: "pa.RecordBatch", declared: Declared
 ) -> Iterator[tuple["pa.Scalar", "pa.Scalar | None"]]:
     """Yields the text and the language of each row."""
-    languages = batch.column(columns.language) if columns.language else itertools.repeat(None)
-    return zip(batch.column(columns.text), languages, strict=False)
+    languages = batch.column(declared.language) if declared.language else itertools.repeat(None)
+    return zip(batch.column(declared.text), languages, strict=False)
 
 
 def _text(value: "pa.Scalar") -> str | None:
@@ -458,10 +445,10 @@ def count_rows(file: BinaryIO, row_groups: range | None = None) -> int:
         return 0
 
 
-def _check_columns(parquet: "pq.ParquetFile", columns: Columns) -> None:
-    _check_column(parquet, columns.text, "--text_column")
-    if columns.language:
-        _check_column(parquet, columns.language, "--language_column")
+def _check_columns(parquet: "pq.ParquetFile", declared: Declared) -> None:
+    _check_column(parquet, declared.text, "--text_column")
+    if declared.language:
+        _check_column(parquet, declared.language, "--language_column")
 
 
 def _check_column(parquet: "pq.ParquetFile", column: str, flag: str) -> None:
@@ -480,7 +467,7 @@ def _check_column(parquet: "pq.ParquetFile", column: str, flag: str) -> None:
         raise InputError(f"{flag}={column}: holds {kind}, not text; name another")
 
 
-def _row_document(value: "pa.Scalar", row: int) -> Document | Skip | Reject:
+def _row_document(value: "pa.Scalar", row: int) -> Found:
     try:
         text = value.as_py()
     except UnicodeDecodeError as error:

@@ -14,7 +14,7 @@ from beambert.pipelines.corpus.base import (
     BEFORE_TEXT,
     PLAIN_FORMATS,
     TEXT_ALONE,
-    Columns,
+    Declared,
     LineFormat,
 )
 from beambert.pipelines.corpus.documents import Document, Reject, decode_document
@@ -123,7 +123,7 @@ class PlainText(LineFormat):
         return True
 
     def read_lines(
-        self, lines: Iterable[bytes], columns: Columns = TEXT_ALONE
+        self, lines: Iterable[bytes], declared: Declared = TEXT_ALONE
     ) -> Iterator[Document | Reject]:
         """Yields one document, made of all lines.
 
@@ -176,7 +176,7 @@ class SentenceLines(LineFormat):
         )
 
     def read_lines(
-        self, lines: Iterable[bytes], columns: Columns = TEXT_ALONE
+        self, lines: Iterable[bytes], declared: Declared = TEXT_ALONE
     ) -> Iterator[Document | Reject]:
         """Yields documents that are split into sentences already."""
         body: list[bytes] = []
@@ -205,7 +205,7 @@ class Markdown(LineFormat):
         return False
 
     def read_lines(
-        self, lines: Iterable[bytes], columns: Columns = TEXT_ALONE
+        self, lines: Iterable[bytes], declared: Declared = TEXT_ALONE
     ) -> Iterator[Document | Reject]:
         """Yields one document, made of all lines. Each of its blocks is a paragraph."""
         found = decode_document(b"".join(lines), 1)

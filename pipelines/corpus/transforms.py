@@ -7,7 +7,7 @@ from apache_beam.transforms.window import GlobalWindows
 
 from beambert.console import ProgressTally
 from beambert.pipelines.corpus.base import FilePart
-from beambert.pipelines.corpus.documents import Document, Reject, Skip
+from beambert.pipelines.corpus.documents import Document, Found, Reject
 from beambert.pipelines.corpus.reading import ReadOptions, read_part, reject_row, split_file
 from beambert.pipelines.input_files import InputFile, InputList
 
@@ -80,9 +80,7 @@ def add_parts(
     return files | "Split" >> beam.ParDo(SplitFiles(options)) | "Spread" >> beam.Reshuffle()
 
 
-def read_documents(
-    part: Part, options: ReadOptions, progress: ProgressTally
-) -> Iterator[Document | Skip | Reject]:
+def read_documents(part: Part, options: ReadOptions, progress: ProgressTally) -> Iterator[Found]:
     """Yields the documents of a part of a file, or the one document that is given as text."""
     if isinstance(part, str):
         yield Document(part)

@@ -19,13 +19,13 @@ from beambert.errors import InputError
 from beambert.pipelines.corpus.base import (
     BEFORE_TEXT,
     TEXT_ALONE,
-    Columns,
+    Declared,
     FilePart,
     LineFormat,
     lines_of,
     split_at,
 )
-from beambert.pipelines.corpus.documents import Document, Reject, Skip, decode_document
+from beambert.pipelines.corpus.documents import Document, Found, Reject, Skip, decode_document
 from beambert.pipelines.corpus.text_files import GAP, close_gaps, substitute
 
 if TYPE_CHECKING:
@@ -142,8 +142,8 @@ class MediaWiki(LineFormat):
             return b"".join(takewhile(lambda line: not self.starts_document(line), lines))
 
     def read_lines(
-        self, lines: Iterable[bytes], columns: Columns = TEXT_ALONE
-    ) -> Iterator[Document | Skip | Reject]:
+        self, lines: Iterable[bytes], declared: Declared = TEXT_ALONE
+    ) -> Iterator[Found]:
         """Yields the articles of an export; redirects and other pages are skipped.
 
         A damaged page doesn't affect the others: <page> and </page> cannot occur in the text of a
@@ -210,7 +210,7 @@ def _page_cut_off(start: int) -> Reject:
     return Reject(start, "cut_off", f"the page that starts on line {start} has no </page>")
 
 
-def _parse_page(raw: bytes, start: int, prefixes: frozenset[str]) -> Document | Skip | Reject:
+def _parse_page(raw: bytes, start: int, prefixes: frozenset[str]) -> Found:
     from beambert.pipelines.corpus.wiki_markup import MarkupError, is_tangled, strip_markup
 
     decoded = decode_document(raw, start)
@@ -273,8 +273,8 @@ class WikiExtractor(LineFormat):
         return line.startswith(_START)
 
     def read_lines(
-        self, lines: Iterable[bytes], columns: Columns = TEXT_ALONE
-    ) -> Iterator[Document | Skip | Reject]:
+        self, lines: Iterable[bytes], declared: Declared = TEXT_ALONE
+    ) -> Iterator[Found]:
         """Yields the prose of articles, without the title that each repeats as its first line."""
         body: list[bytes] | None = None
         start, title, is_outside = 0, b"", False
@@ -300,7 +300,7 @@ class WikiExtractor(LineFormat):
             yield _doc_cut_off(start)
 
 
-def _extracted_article(raw: bytes, start: int) -> Document | Skip | Reject:
+def _extracted_article(raw: bytes, start: int) -> Found:
     if _REDIRECT.match(raw):
         return Skip("redirect")
     found = decode_document(raw, start)
@@ -322,7 +322,7 @@ class WikiText(LineFormat):
         return _TITLE.match(line) is not None
 
     def read_lines(
-        self, lines: Iterable[bytes], columns: Columns = TEXT_ALONE
+        self, lines: Iterable[bytes], declared: Declared = TEXT_ALONE
     ) -> Iterator[Document | Reject]:
         """Yields the articles, without their headings and with their words joined."""
         body: list[bytes] | None = None
