@@ -534,16 +534,6 @@ class WriteVocabulary(beam.DoFn):
           InputError: an input was changed, too many documents were rejected, or there were no
             words.
         """
-        yield self._write(words, characters, uncovered, read, rejects)
-
-    def _write(
-        self,
-        words: CorpusWords,
-        characters: Sequence[str],
-        uncovered: int,
-        read: Counter[str],
-        rejects: Sequence[str],
-    ) -> Vocabulary:
         job = self._job
         remedy = "wait until nothing writes to it, then give the same command again"
         check_unchanged(self._inputs.files(), job.patterns, remedy)
@@ -596,7 +586,7 @@ class WriteVocabulary(beam.DoFn):
             if name != vocabulary.FILE:
                 write_bytes(FileSystems.join(folder, name), data)
         write_bytes(job.output, vocabulary.serialize())
-        return vocabulary
+        yield vocabulary
 
     def _list_rejects(self, rejects: Sequence[str], read: Counter[str]) -> None:
         """Writes the rejects next to the vocabulary; raises InputError if they are too many."""
