@@ -11,11 +11,10 @@ import time
 
 import apache_beam as beam
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.util import assert_that, equal_to
-from apache_beam.typehints.decorators import IOTypeHints, TypeCheckError
+from apache_beam.typehints.decorators import TypeCheckError
 from support import untrained_models
 from support.absent_packages import BEAM_PACKAGES, without
 
@@ -128,11 +127,6 @@ def test_a_bad_row_is_one_sentence_before_anything_is_embedded(
     assert not (tmp_path / "none").exists()
 
 
-def test_an_unknown_flag(tmp_path, capsys):
-    assert command(tmp_path / "out", "--input=x", "--poolin=cls") == 2
-    assert "--poolin=cls: no such flag; did you mean --pooling?" in capsys.readouterr().err
-
-
 @pytest.mark.slow
 def test_where_beam_is_not_installed(tmp_path):
     (tmp_path / "a.txt").write_text("a river\n")
@@ -183,11 +177,6 @@ def test_embed_refuses_at_once(tmp_path):
         beam.Pipeline() | beam.Create([1]) | beambert.Embed(beambert.EmbeddingJob(MODEL))
 
 
-def test_type_hints_are_those_that_beam_takes(caplog):
-    IOTypeHints.from_callable(beambert.Embed.expand).strip_pcoll()
-    assert not caplog.records
-
-
 @pytest.mark.slow
 def test_the_example_of_the_docstring(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -232,18 +221,6 @@ def many_texts(tmp_path):
         "".join(f"a river {number} b\n" for number in range(2 * writing.PART_TEXTS + 5))
     )
     return [f"--input={texts}", "--keep_text=False"]
-
-
-@pytest.mark.release
-def test_two_processes_give_the_same_bytes(many_texts, tmp_path):
-    """They share nothing with this one."""
-    for name, more in (("here", []), ("there", TWO_PROCESSES)):
-        assert command(tmp_path / name, *many_texts, *more) == 0
-    expected = files_of(tmp_path / "here")
-    assert len(expected) == 5 and files_of(tmp_path / "there") == expected
-    found = pq.read_table(tmp_path / "there", columns=["embedding"])["embedding"].to_numpy()
-    last = embed(MODEL, [f"a river {2 * writing.PART_TEXTS + 4} b"])[0]
-    np.testing.assert_allclose(found[-1], last, atol=1e-6)
 
 
 @pytest.mark.release

@@ -59,12 +59,6 @@ def test_text_has_each_sentence_once_and_none_of_the_task(tmp_path, ends):
     assert (task / "dev.conll").read_text() == devel.read_text()
 
 
-@pytest.mark.parametrize("script", [TEXT, ENCODER])
-def test_a_wrong_number_of_arguments(script):
-    done = run("sh", script, "one")
-    assert done.returncode == 2 and done.stderr.startswith("usage: ")
-
-
 @pytest.mark.release
 def test_a_domain_encoder(tmp_path, vocabulary, monkeypatch):
     """All commands in two steps each, on made-up words that the vocabulary spells by letters."""

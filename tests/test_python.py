@@ -74,12 +74,6 @@ print({"apache_beam", "tensorflow", "keras", "pyarrow"} & set(sys.modules))
     assert done.stdout.splitlines() == ["--train_batch_size=0: must be at least 1", "set()"]
 
 
-def test_other_names_are_not_there():
-    with pytest.raises(AttributeError, match="module 'beambert' has no attribute 'pretrian'"):
-        beambert.pretrian  # noqa: B018
-    assert not hasattr(beambert, "__path_of_nothing__")
-
-
 def test_an_evaluation_needs_no_threshold():
     task = beambert.find_task("sst-2")
     job = beambert.EvaluationJob(task, "SST-2", "model", "evaluation")

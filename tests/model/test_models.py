@@ -13,7 +13,7 @@ from beambert.model.encoder import BertEncoder
 from beambert.model.families.debertav2 import DebertaV2Config
 from beambert.model.layers import fold_seed, truncated_normal
 from beambert.model.objectives import BERT, MLM
-from beambert.model.pretrainer import BertPretrainer, flat_positions
+from beambert.model.pretrainer import BertPretrainer
 
 CONFIG = BertConfig(60, 32, 2, 4, 64, max_position_embeddings=20)
 
@@ -117,25 +117,6 @@ def test_truncated_normal():
     assert abs(value.mean()) < 0.0002
 
 
-def test_weights_round_trip(pretrainer, tmp_path):
-    path = tmp_path / "x.weights.h5"
-    pretrainer.save_weights(path)
-    other = BertPretrainer(CONFIG, seed=8)
-    other.load_weights(path)
-    for ours, theirs in zip(pretrainer.variables, other.variables, strict=True):
-        np.testing.assert_array_equal(ours, theirs)
-
-
-def test_encoder_weights_round_trip(pretrainer, tmp_path):
-    path = tmp_path / "encoder.weights.h5"
-    pretrainer.encoder.save_weights(path)
-    classifier = BertClassifier(CONFIG, 2, seed=8)
-    classifier.encoder.load_weights(path)
-    np.testing.assert_array_equal(
-        classifier.encoder.word_embeddings, pretrainer.encoder.word_embeddings
-    )
-
-
 def test_padding_does_not_influence_tokens(pretrainer):
     features = make_features()
     expected, expected_pooled = pretrainer.encoder(
@@ -154,14 +135,6 @@ def test_padding_does_not_influence_tokens(pretrainer):
         np.testing.assert_allclose(sequence[0], expected[row, :length], atol=2e-6)
 
 
-def test_flat_positions():
-    x = np.arange(2 * 5 * 3, dtype="float32").reshape(2, 5, 3)
-    positions = np.array([[4, 0, 0], [1, 1, 3]])
-    rows = np.array(flat_positions(tf.constant(positions), length=5))
-    gathered = x.reshape(10, 3)[rows].reshape(2, 3, 3)
-    np.testing.assert_array_equal(gathered, np.take_along_axis(x, positions[..., None], axis=1))
-
-
 def test_only_the_gathered_positions_are_scored(pretrainer):
     features = make_features()
     logits = pretrainer(features)["masked_lm_logits"]
@@ -172,11 +145,6 @@ def test_only_the_gathered_positions_are_scored(pretrainer):
         all_logits.numpy(), features["masked_lm_positions"][..., None], axis=1
     )
     np.testing.assert_allclose(logits, expected, atol=1e-6)
-
-
-def test_decoder_is_tied_to_the_word_embeddings(pretrainer):
-    shapes = [tuple(v.shape) for v in pretrainer.variables]
-    assert shapes.count((CONFIG.vocab_size, CONFIG.hidden_size)) == 1
 
 
 def test_mixed_bfloat16(pretrainer, bfloat16_policy):
@@ -204,22 +172,6 @@ def test_mixed_bfloat16_trains(config, objective, bfloat16_policy):
         gradient = tf.convert_to_tensor(gradient)
         assert gradient.dtype == "float32"
         assert np.isfinite(gradient).all()
-
-
-def test_classifier():
-    model = BertClassifier(CONFIG, num_labels=3)
-    logits = model(make_features())
-    assert logits.shape == (3, 3)
-    assert logits.dtype == "float32"
-
-
-def test_batch_size_may_be_dynamic():
-    model = BertClassifier(CONFIG, num_labels=3)
-    spec = tf.TensorSpec((None, 12), "int64")
-    names = ("input_ids", "input_mask", "segment_ids")
-    function = tf.function(model, input_signature=[dict.fromkeys(names, spec)])
-    features = {name: tf.constant(make_features()[name]) for name in names}
-    np.testing.assert_allclose(function(features), model(features), atol=1e-6)
 
 
 def test_sequences_longer_than_the_positions_are_refused(pretrainer):

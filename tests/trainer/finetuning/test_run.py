@@ -2,7 +2,6 @@
 
 import collections
 import dataclasses
-import json
 import shutil
 import types
 
@@ -96,13 +95,6 @@ def test_answers_are_scored_in_the_order_of_the_examples(patience):
     assert scored == ([[[5.0], [1.0], [3.0]]] if patience else [])
 
 
-def test_the_patience_stands_once_in_training_json(classifier_folder):
-    training = json.loads((classifier_folder / "training.json").read_text())
-    assert training["loop"]["patience"] == 3 and "patience" not in training
-    # It decides the result, so the marker has it, where earlier versions look for it.
-    assert json.loads((classifier_folder / "_SUCCESS").read_text())["patience"] == 3
-
-
 def test_the_baseline_is_the_commonest_label(classifier_folder, task_folder):
     labels = {
         split: [line.split("\t")[-1] for line in (task_folder / f"{split}.tsv").open()][1:]
@@ -151,10 +143,6 @@ def refusal(task_folder, encoder_folder, tmp_path):
     return run
 
 
-def test_fewer_examples_than_a_batch(refusal):
-    assert "--train_batch_size=512" in refusal(train_batch_size=512)
-
-
 def test_unfinished_encoder_is_refused(refusal, encoder_folder, tmp_path):
     copy = shutil.copytree(encoder_folder, tmp_path / "encoder")
     (copy / "_SUCCESS").unlink()
@@ -167,12 +155,6 @@ def test_damaged_encoder_weights_are_refused(encoder_folder, task_folder, tmp_pa
     (copy / "model.weights.h5").write_bytes(b"nothing")
     with pytest.raises(InputError, match=r"model\.weights\.h5: cannot be loaded"):
         finetune_main(flags(task_folder, copy, tmp_path / "model"))
-
-
-@pytest.mark.parametrize("length", [33, 7, 0])
-def test_impossible_length_is_refused(refusal, length):
-    message = refusal(max_seq_length=length)
-    assert f"--max_seq_length={length}" in message and "32" in message
 
 
 @pytest.mark.parametrize(

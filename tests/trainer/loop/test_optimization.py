@@ -7,12 +7,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from beambert.model.config import BertConfig
 from beambert.model.pretrainer import BertPretrainer
 from beambert.trainer.loop.config import OptimizerConfig
 from beambert.trainer.loop.optimization import (
     Optimizer,
-    is_hidden_matrix,
     learning_rate_at,
     orthogonalized,
     uses_weight_decay,
@@ -247,13 +245,6 @@ def test_orthogonalized_matrices_have_singular_values_around_one():
         assert values.max() < 1.3 and np.median(values) > 0.6
 
 
-def test_muon_takes_the_matrices_of_the_layers_only():
-    model = BertPretrainer(BertConfig(30, 8, 2, 2, 16))
-    taken = {v.path for v in model.trainable_variables if is_hidden_matrix(v.path)}
-    assert len(taken) == 2 * 6  # query, key, value, output, intermediate, output
-    assert all(len(v.shape) == 2 for v in model.trainable_variables if v.path in taken)
-
-
 @pytest.mark.parametrize("optimizer", ["adamw_corrected", "lamb"])
 def test_a_corrected_decay_starts_where_the_warmup_ends(optimizer):
     config = OptimizerConfig(1.0, 100, 40, optimizer=optimizer)
@@ -270,11 +261,6 @@ def test_learning_rate(step, rate):
     config = OptimizerConfig(1.0, num_train_steps=100, num_warmup_steps=40)
     actual = learning_rate_at(tf.constant(step, tf.int64), config).numpy()
     assert actual == pytest.approx(rate, abs=1e-6)
-
-
-def test_without_warmup_the_first_rate_is_the_peak():
-    config = OptimizerConfig(2e-5, num_train_steps=10, num_warmup_steps=0)
-    assert learning_rate_at(tf.constant(0), config).numpy() == pytest.approx(2e-5)
 
 
 @pytest.mark.parametrize("optimizer", ["adamw", "muon"])

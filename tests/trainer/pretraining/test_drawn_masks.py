@@ -10,27 +10,19 @@ from support import small_pretraining
 from support.small_pretraining import assert_same_weights, interrupted_and_continued
 
 from beambert.errors import InputError
-from beambert.model.flops import training_flops
 from beambert.pipelines.pretraining.masks import TokenIds
 from beambert.trainer.commands.pretrain import main as pretrain_main
 from beambert.trainer.loop.config import OptimizerConfig, TrainingFolders
 from beambert.trainer.pretraining import batches as batches_module
-from beambert.trainer.pretraining import cost
-from beambert.trainer.pretraining import run as pretraining
 from beambert.trainer.pretraining.batches import evaluation_batches, training_batches
-from beambert.trainer.pretraining.cost import capacity_for
 from beambert.trainer.pretraining.job import (
     PretrainingJob,
     parse_rates,
     rates_text,
 )
-from beambert.trainer.pretraining.masks import MaskingRules, rates_at, slots_for
+from beambert.trainer.pretraining.masks import MaskingRules, rates_at
 from beambert.trainer.pretraining.plan import make_plan
 from beambert.trainer.pretraining.records import open_records
-from beambert.trainer.pretraining.run import (
-    commonest_token_accuracy,
-    predicted_tokens,
-)
 
 SEED, BATCH, LENGTH = 7, 8, 32
 SHARDS = (60, 60, 60)
@@ -107,14 +99,6 @@ class TestFlags:
         assert parse_rates("0.2") == (0.2, 0.2)
 
     @pytest.mark.parametrize(
-        "length, rate, slots", [(128, 0.15, 20), (512, 0.15, 77), (8, 0.01, 1)]
-    )
-    def test_slots_are_those_of_the_data_command(self, length, rate, slots):
-        """BERT's published 128 and 512 have 20 and 77 (max_predictions_per_seq)."""
-        assert slots_for(rate, length) == slots
-        assert slots_for(0.999999, length) == length
-
-    @pytest.mark.parametrize(
         ("masks", "flag", "others"),
         [
             ("none", "--mask_rate=1.5", {}),
@@ -175,33 +159,6 @@ class TestSettings:
         ):
             assert plan(data=str(folders[masks]), **given).data[0].slots == slots
 
-    def test_operations_know_the_slots(self, folders, monkeypatch):
-        monkeypatch.setattr(cost, "capacity_for", lambda *_: None)
-        strategy = tf.distribute.get_strategy()
-        for rate in (None, (0.4, 0.1)):
-            made = plan(data=str(folders["none"]), mask_rate=rate)
-            (data,) = made.data
-            phase = pretraining.make_phase(data, made, strategy)
-            size = made.job.loop.train_batch_size
-            expected = training_flops(made.config, size, LENGTH, data.slots)
-            assert phase.flops_a_step == expected
-
-    @pytest.mark.slow
-    def test_rows_without_padding(self, records):
-        """Nearly all batches fit, and not by having too many rows."""
-        none = records["none"]
-        counts = joined(draw(none, 60))["input_mask"].sum()
-        instances = none.instances
-        told = {"instances": instances, "filled_tokens": counts / (60 * BATCH) * instances}
-        none.info.counts.update({name: int(value) for name, value in told.items()})
-        for rate in (0.15, 0.4):
-            rules = MaskingRules.of(none, (rate, rate / 2))
-            capacity = capacity_for(none, 64, rules)
-            batches = draw(none, 20, batch=64, rates=(rate, rate))
-            most = max(batch["masked_lm_weights"].sum() for batch in batches)
-            assert most <= capacity.predictions <= 1.5 * most
-            assert capacity.tokens < 64 * LENGTH
-
 
 class TestRates:
     def test_the_first_and_the_last_step(self, records):
@@ -211,12 +168,6 @@ class TestRates:
             rates_at(rules, steps), [0.3, 0.2625, 0.225, 0.15, 0.15], rtol=1e-12
         )
         assert rates_at(rules, steps).numpy()[[0, 3, 4]].tolist() == [0.3, 0.15, 0.15]
-
-    @pytest.mark.parametrize("steps", [1, 2, 1000])
-    def test_a_rate_that_stays(self, records, steps):
-        rules = MaskingRules.of(records["none"], (0.15, 0.15), steps=steps)
-        found = rates_at(rules, tf.constant([0, 1, 333, 999, 10**9], tf.int64)).numpy()
-        assert set(found.tolist()) == {0.15}
 
     @pytest.mark.slow
     def test_batches_have_the_rate_of_their_step(self, records):
@@ -271,26 +222,11 @@ class TestDraws:
         assert joined(mine)["masked_lm_weights"].sum(axis=1).max() > 5
 
     @pytest.mark.slow
-    def test_the_default_on_records_with_masks_stays(self, records):
-        """The same bits as with the slots and the rate of the records."""
-        static = records["static"]
-        assert_same(draw(static, 5), draw(static, 5, rates=(0.15, 0.15)))
-
-    @pytest.mark.slow
     def test_resumed_batches_are_the_same(self, records):
         given = {"rates": (0.5, 0.1), "steps": 300}
         stream = draw(records["none"], 140, **given)
         for step in (1, 77, 130):
             assert_same(draw(records["none"], 3, step, **given), stream[step : step + 3])
-
-    @pytest.mark.slow
-    def test_hosts_share_the_batch_of_one(self, records):
-        given = {"rates": (0.5, 0.1), "steps": 30, "batch": 16}
-        contexts = [tf.distribute.InputContext(2, host, 2) for host in range(2)]
-        parts = [draw(records["none"], 6, context=context, **given) for context in contexts]
-        for step, whole in enumerate(draw(records["none"], 6, **given)):
-            both = joined([part[step] for part in parts])
-            assert rows_of(both) == rows_of(whole)
 
 
 def rows_of(batch) -> list[bytes]:
@@ -335,14 +271,6 @@ class TestEvaluation:
         for name in rows[0]:
             np.testing.assert_array_equal(batch[name], [row[name] for row in rows])
 
-    @pytest.mark.slow
-    def test_the_commonest_token(self, held_out):
-        batch = joined(take(evaluation_batches(held_out["none"], 16)))
-        labels = batch["masked_lm_ids"][batch["masked_lm_weights"] > 0]
-        expected = np.bincount(labels).max() / len(labels)
-        predicted = {"": predicted_tokens(held_out["none"])}
-        assert commonest_token_accuracy(predicted) == expected
-
 
 class TestTrainings:
     @pytest.fixture(scope="class")
@@ -363,15 +291,6 @@ class TestTrainings:
         )
         interrupted_and_continued(flags, tmp_path / "model", monkeypatch)
         assert_same_weights(tmp_path / "model", folder)
-
-    @pytest.mark.release
-    def test_the_folder_refuses_other_masks(self, finished, folders, small_config_file):
-        folder, given = finished
-        others = given | {"mask_rate": "0.3"}
-        with pytest.raises(InputError, match=r"--mask_rate is 0.3|--mask_rate"):
-            pretrain_main(
-                small_pretraining.flags(folders["none"], small_config_file, folder, **others)
-            )
 
     @pytest.mark.release
     @pytest.mark.parametrize("objective", ["mlm", "rtd"])

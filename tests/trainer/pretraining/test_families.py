@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import pathlib
-import re
 import shutil
 
 import numpy as np
@@ -15,7 +14,7 @@ from support.small_pretraining import assert_same_weights, interrupted_and_conti
 from beambert.errors import InputError
 from beambert.model.families.table import FAMILIES
 from beambert.model.pretrainer import BertPretrainer
-from beambert.trainer.asking import MASKED_LM_HEAD, NEXT_SENTENCE_HEAD, open_encoder
+from beambert.trainer.asking import MASKED_LM_HEAD, open_encoder
 from beambert.trainer.commands.finetune import main as finetune_main
 from beambert.trainer.commands.pretrain import main as pretrain_main
 from beambert.trainer.loop.config import TrainingFolders
@@ -125,22 +124,20 @@ def test_a_training_goes_on_from_a_folder_of_transformers(name, make_records, tm
 
 
 @pytest.mark.parametrize(
-    ("family", "objective", "message"),
+    ("family", "objective", "others"),
     [
-        ("roberta", "bert", "RoBERTa has no next sentence prediction; give --objective=mlm"),
-        ("modernbert", "bert", "ModernBERT has no next sentence prediction; give --objective=mlm"),
-        ("deberta-v2", "bert", "DeBERTa-v3 has no next sentence .*; give --objective=mlm or rtd"),
-        ("deberta-v2", "ltr", "DeBERTa-v3 has no prediction of the next token; give --objective="),
-        ("distilbert", "rtd", "DistilBERT has no replaced token detection; give --objective=mlm"),
-        ("albert", "bert", "ALBERT has no next sentence prediction; give --objective=sop or mlm"),
-        ("electra", "bert", "ELECTRA has no next sentence prediction; give --objective=rtd or mlm"),
+        ("roberta", "bert", "mlm"),
+        ("deberta-v2", "bert", "mlm or rtd"),
+        ("deberta-v2", "ltr", ""),
+        ("distilbert", "rtd", "mlm"),
+        ("albert", "bert", "sop or mlm"),
     ],
 )
 def test_an_objective_that_a_family_has_no_head_for_is_refused(
-    family, objective, message, config_of, records_folder, tmp_path
+    family, objective, others, config_of, records_folder, tmp_path
 ):
     config = config_of(family)
-    with pytest.raises(InputError, match=f"--objective={objective}: {message}"):
+    with pytest.raises(InputError, match=f"--objective={objective}: .* give --objective={others}"):
         pretrain_main(flags(records_folder, config, tmp_path / "m", objective=objective))
     assert not (tmp_path / "m").exists()
 
@@ -194,11 +191,6 @@ def test_every_dropout_of_a_model_has_a_site_of_its_own(family, monkeypatch):
     assert len(sites) == len(set(sites)) == 1 + 3 * a_layer
 
 
-def test_a_family_without_next_sentences_does_not_score_them():
-    with pytest.raises(InputError, match=r"--model=.*roberta: lacks the head that this needs"):
-        open_encoder(str(GOLDEN / "roberta"), NEXT_SENTENCE_HEAD)
-
-
 def test_positions_of_a_table_grow_behind_the_first(tmp_path):
     initial = open_initial(str(GOLDEN / "roberta"), "--init")
     assert initial.config.longest_sequence == 12
@@ -224,93 +216,42 @@ def changed(name, folder, **values) -> str:
 
 
 @pytest.mark.parametrize(
-    ("name", "values", "message"),
+    ("name", "values"),
     [
-        ("roberta", {"hidden_act": "mish"}, r"hidden_act must be one of gelu, .*'mish'"),
-        ("distilbert", {"activation": "mish"}, r"activation must be one of gelu, .*'mish'"),
-        ("modernbert", {"hidden_activation": 3}, r"hidden_activation must be one of gelu, .* 3"),
-        (
-            "roberta",
-            {"position_embedding_type": "relative_key"},
-            "position_embedding_type 'relative_key', but this model only knows 'absolute'",
-        ),
-        (
-            "modernbert",
-            {"layer_types": ["full_attention", "linear_attention"]},
-            "layer_types has 'linear_attention', but only full_attention and sliding_attention",
-        ),
-        (
-            "modernbert",
-            {"layer_types": ["full_attention", "full_attention", "sliding_attention"]},
-            "layer_types must begin with a layer of full_attention, and have one in equal",
-        ),
-        (
-            "modernbert",
-            {"rope_parameters": {"full_attention": {"rope_type": "yarn"}}},
-            "rope_type 'yarn', but this model only knows 'default'",
-        ),
-        (
-            "modernbert",
-            {"layer_types": ["full_attention", "sliding_attention"]},
-            r"layer_types has 2 names, but num_hidden_layers is \d",
-        ),
-        (
-            "modernbert",
-            {"rope_parameters": [1]},
-            r"rope_parameters must be an object, but is \[1\]",
-        ),
-        (
-            "modernbert",
-            {"rope_parameters": {"full_attention": [1]}},
-            r"rope_parameters.full_attention must be an object, but is \[1\]",
-        ),
-        (
-            "modernbert",
-            {"rope_parameters": {"rope_type": "linear"}},
-            r"rope_parameters must have the keys .* but has \['rope_type'\]",
-        ),
-        ("modernbert", {"local_attention": 1}, "local_attention must be at least 2, but is 1"),
-        ("modernbert", {"norm_bias": True}, "norm_bias True, but this model only knows False"),
-        ("modernbert", {"num_attention_heads": 16}, "rotary positions need heads of even width"),
-        ("modernbert", {"classifier_pooling": "max"}, "classifier_pooling must be cls or mean"),
-        ("deberta-v2", {"conv_kernel_size": 3}, "conv_kernel_size 3, but this model only knows 0"),
-        ("deberta-v2", {"share_att_key": False}, "share_att_key False, but .* only knows True"),
-        ("deberta-v2", {"pos_att_type": "c2p"}, r"pos_att_type \['c2p'\], but .* \['p2c', 'c2p'\]"),
-        ("deberta-v2", {"pos_att_type": 3}, r"pos_att_type 3, but .* \['p2c', 'c2p'\]"),
-        (
-            "deberta-v2",
-            {"position_biased_input": True},
-            "position_biased_input True, but this model only knows False",
-        ),
-        ("deberta-v2", {"max_relative_positions": 9}, "max_relative_positions 9, .* only knows -1"),
-        ("deberta-v2", {"norm_rel_ebd": "none"}, "norm_rel_ebd 'none', .* only knows 'layer_norm'"),
-        ("deberta-v2", {"type_vocab_size": 2}, "type_vocab_size 2, but this model only knows 0"),
-        ("deberta-v2", {"position_buckets": -1}, "position_buckets must be a positive integer"),
-        ("deberta-v2", {"position_buckets": 1}, "position_buckets must be at least 2, but is 1"),
-        ("deberta-v2", {"embedding_size": 8}, "embedding_size 8, but .* only knows 16"),
-        ("deberta-v2", {"attention_head_size": 4}, "attention_head_size 4, but .* only knows 8"),
-        ("albert", {"num_hidden_groups": 2}, "num_hidden_groups 2, but this model only knows 1"),
-        ("roberta", {"pad_token_id": 13}, "max_position_embeddings 14 leaves no position behind"),
-        ("roberta", {"pad_token_id": None}, "pad_token_id must be an integer from 0 on"),
-        ("electra", {"embedding_size": 0}, "embedding_size must be a positive integer"),
-        ("roberta", {"model_type": "xlnet"}, "model_type 'xlnet' is not a family of encoders here"),
-        ("roberta", {"vocab_size": 50}, "its vocabulary has 58 tokens, but its configuration says"),
-        (
-            "modernbert",
-            {"auto_map": {"AutoModel": "modeling_other.OtherModel"}},
-            r"names Python code of its own in auto_map \(modeling_other.py\), which is never run",
-        ),
+        ("roberta", {"hidden_act": "mish"}),
+        ("roberta", {"position_embedding_type": "relative_key"}),
+        ("roberta", {"pad_token_id": None}),
+        ("roberta", {"model_type": "xlnet"}),
+        ("modernbert", {"layer_types": ["full_attention", "linear_attention"]}),
+        ("modernbert", {"layer_types": ["full_attention"] * 2 + ["sliding_attention"]}),
+        ("modernbert", {"rope_parameters": {"full_attention": {"rope_type": "yarn"}}}),
+        ("modernbert", {"rope_parameters": [1]}),
+        ("modernbert", {"local_attention": 1}),
+        ("modernbert", {"norm_bias": True}),
+        ("modernbert", {"num_attention_heads": 16}),
+        ("modernbert", {"classifier_pooling": "max"}),
+        ("deberta-v2", {"conv_kernel_size": 3}),
+        ("deberta-v2", {"share_att_key": False}),
+        ("deberta-v2", {"pos_att_type": "c2p"}),
+        ("deberta-v2", {"position_biased_input": True}),
+        ("deberta-v2", {"max_relative_positions": 9}),
+        ("deberta-v2", {"norm_rel_ebd": "none"}),
+        ("deberta-v2", {"position_buckets": 1}),
+        ("deberta-v2", {"embedding_size": 8}),
+        ("deberta-v2", {"attention_head_size": 4}),
+        ("albert", {"num_hidden_groups": 2}),
+        ("electra", {"embedding_size": 0}),
     ],
 )
-def test_a_configuration_that_cannot_be_computed_is_one_sentence(name, values, message, tmp_path):
-    with pytest.raises(InputError, match=message) as error:
+def test_a_configuration_that_cannot_be_computed_is_refused(name, values, tmp_path):
+    """By the name of its field, whatever it comes from."""
+    (field,) = values
+    message = "rotary positions" if field == "num_attention_heads" else field
+    with pytest.raises(InputError, match=message):
         open_initial(changed(name, tmp_path / "folder", **values), "--init")
-    assert re.search("; (give|take|copy the file again if it was changed, or) ", str(error.value))
-    assert str(error.value).count(". ") <= 1
-    if "auto_map" not in values and "vocab_size" not in values:
-        path = tmp_path / "folder" / "config.json"
-        with pytest.raises(InputError, match=f"^--model={path}: .*{message}.*; correct the file$"):
-            model_config(str(path), open_initial(str(GOLDEN / name), "--init").vocabulary)
+    path = tmp_path / "folder" / "config.json"
+    with pytest.raises(InputError, match=f"^--model={path}: .*{message}.*; correct the file$"):
+        model_config(str(path), open_initial(str(GOLDEN / name), "--init").vocabulary)
 
 
 @pytest.mark.parametrize(
@@ -340,16 +281,6 @@ def test_a_configuration_without_a_family_is_taken_for_a_bert(tmp_path):
     message = r"layer_norm_eps 1e-05, .* 1e-12 \(without a model_type it counts as a BERT\); copy"
     with pytest.raises(InputError, match=message):
         open_initial(folder, "--init")
-
-
-def test_a_deberta_of_the_second_version_is_refused(tmp_path):
-    """Its file lacks what makes it the third."""
-    folder = pathlib.Path(changed("deberta-v2", tmp_path / "folder"))
-    values = json.loads((folder / "config.json").read_text())
-    del values["share_att_key"]
-    (folder / "config.json").write_text(json.dumps(values))
-    with pytest.raises(InputError, match="share_att_key False, but this model only knows True"):
-        open_initial(str(folder), "--init")
 
 
 def test_code_in_a_folder_is_not_run(tmp_path):

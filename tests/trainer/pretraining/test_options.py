@@ -205,14 +205,6 @@ def test_the_input_is_told_of_masking_and_parts(
     assert told | {"is_drawn": told.pop("rules") is not None} == expected
 
 
-def test_a_batch_that_parts_cannot_share_is_refused(records_folder, small_config_file, tmp_path):
-    message = "=8: not divisible by --gradient_accumulation_steps=3; take a multiple of 3"
-    with pytest.raises(InputError, match=message):
-        pretrain_main(
-            flags(records_folder, small_config_file, tmp_path / "m", gradient_accumulation_steps=3)
-        )
-
-
 @pytest.mark.parametrize("name", RECIPES)
 def test_a_recipe_decides_what_no_flag_says(name, monkeypatch):
     asked = []

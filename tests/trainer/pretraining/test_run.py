@@ -10,10 +10,8 @@ import pytest
 import tensorflow as tf
 from support import small_pretraining
 
-from beambert.cli import run as main
 from beambert.errors import InputError
 from beambert.model.pretrainer import BertPretrainer
-from beambert.pipelines.tokenizers.vocabulary import Vocabulary
 from beambert.trainer.commands import pretrain
 from beambert.trainer.commands.pretrain import main as pretrain_main
 from beambert.trainer.loop.config import SEED_LIMIT, LoopConfig
@@ -52,12 +50,6 @@ def test_a_finished_folder_has_everything(encoder_folder, vocabulary, small_conf
     }
     assert (encoder_folder / "vocab.txt").read_bytes() == vocabulary.serialize()
     assert (encoder_folder / "bert_config.json").read_text() == small_config.to_json()
-
-
-def test_the_loss_falls(encoder_folder):
-    lines = (encoder_folder / "metrics.jsonl").read_text().splitlines()
-    losses = [row["loss"] for row in map(json.loads, lines) if row["split"] == "train"]
-    assert losses[-1] < losses[0] - 1
 
 
 def test_results_are_those_of_the_saved_weights(
@@ -151,12 +143,6 @@ def test_what_decides_no_result_may_change(
     assert {name: training["loop"][name] for name in others} == others
 
 
-def test_other_seeds_and_batches_are_refused(encoder_folder, records_folder, small_config_file):
-    for name in ("random_seed", "train_batch_size"):
-        with pytest.raises(InputError, match=rf"--{name} there \d+, here 8"):
-            pretrain_main(flags(records_folder, small_config_file, encoder_folder, **{name: 8}))
-
-
 def test_other_parameters_are_refused(encoder_folder, records_folder, small_config_file):
     before = snapshot(encoder_folder)
     with pytest.raises(InputError, match=r"--model_dir=.*learning_rate there 0\.005, here 0\.01"):
@@ -191,39 +177,22 @@ def refusal(records_folder, small_config_file, tmp_path):
     return run
 
 
-def test_unknown_size_is_refused(refusal):
-    message = refusal(model="huge")
-    assert "--model=huge" in message and "tiny" in message
-
-
-def test_missing_config_file_is_refused(refusal, tmp_path):
-    assert f"--model={tmp_path}/no.json" in refusal(model=tmp_path / "no.json")
-
-
-def test_damaged_config_file_is_refused(refusal, tmp_path):
-    (tmp_path / "config.json").write_text("{")
-    assert "not valid JSON" in refusal(model=tmp_path / "config.json")
-
-
-def test_vocabulary_larger_than_the_config_is_refused(refusal, small_config, tmp_path):
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"vocab_size": 9}, "is 9"),
+        ({"max_position_embeddings": 31}, "max_seq_length is 32"),
+        # The second sentence would get no segment embedding.
+        ({"type_vocab_size": 1}, "type_vocab_size is 1"),
+        (None, "config.json"),
+    ],
+)
+def test_models_that_cannot_read_the_records_are_refused(
+    refusal, small_config, tmp_path, change, message
+):
     path = tmp_path / "config.json"
-    path.write_text(dataclasses.replace(small_config, vocab_size=9).to_json())
-    message = refusal(model=path)
-    assert str(path) in message and "is 9" in message and f"{small_config.vocab_size}" in message
-
-
-def test_records_longer_than_the_model_are_refused(refusal, small_config, tmp_path):
-    path = tmp_path / "config.json"
-    path.write_text(dataclasses.replace(small_config, max_position_embeddings=31).to_json())
-    message = refusal(model=path)
-    assert "max_seq_length is 32" in message and "31" in message
-
-
-def test_a_model_of_one_segment_is_refused(refusal, small_config, tmp_path):
-    """The second sentence would get no segment embedding."""
-    path = tmp_path / "config.json"
-    path.write_text(dataclasses.replace(small_config, type_vocab_size=1).to_json())
-    assert "records have 2 segments, but the model's type_vocab_size is 1" in refusal(model=path)
+    path.write_text(dataclasses.replace(small_config, **change).to_json() if change else "{")
+    assert message in refusal(model=path)
 
 
 def test_held_out_records_of_another_case_are_refused(refusal, records_folder, tmp_path):
@@ -234,17 +203,6 @@ def test_held_out_records_of_another_case_are_refused(refusal, records_folder, t
     )
     message = refusal(eval_data=other)
     assert f"--eval_data={other}: its do_lower_case is False" in message
-
-
-def test_held_out_records_of_another_vocabulary_are_refused(
-    refusal, make_records, vocabulary, tmp_path
-):
-    other = make_records(
-        tmp_path / "other",
-        vocabulary=Vocabulary((*vocabulary.tokens, "more")),
-        documents_a_shard=(2,),
-    )
-    assert f"--eval_data={other}" in refusal(eval_data=other)
 
 
 def test_a_batch_that_replicas_cannot_share_is_refused(refusal):
@@ -263,16 +221,6 @@ def test_a_folder_of_somebody_else_is_refused(records_folder, small_config_file,
 def test_the_greatest_seed_fits_every_replica():
     seed = LoopConfig(1, random_seed=SEED_LIMIT - 1).random_seed
     assert seed + 65_537 * 1023 < 2**31
-
-
-@pytest.mark.parametrize("command", ["pretrain", "finetune", "export"])
-@pytest.mark.parametrize("arguments", [["--nonsense=1"], []])
-def test_wrong_flags_are_one_line_and_status_2(command, arguments, capsys, monkeypatch):
-    monkeypatch.delenv("AIP_MODEL_DIR", raising=False)
-    assert main([command, *arguments]) == 2
-    captured = capsys.readouterr()
-    assert captured.out == "" and len(captured.err.splitlines()) == 1
-    assert f"beambert {command}: " in captured.err and "--help" in captured.err
 
 
 def test_vertex_says_where_the_model_goes(monkeypatch, tmp_path):

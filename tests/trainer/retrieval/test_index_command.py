@@ -143,11 +143,6 @@ def test_vectors_without_a_direction(tmp_path, capsys, value):
     assert not (tmp_path / "i/_SUCCESS").exists()
 
 
-def test_units():
-    table = pa.table({"file": ["a", "a"], "line": [1, 2]})
-    np.testing.assert_allclose(units(np.float32([[3, 4], [0, 2]]), table), [[0.6, 0.8], [0, 1]])
-
-
 @pytest.mark.parametrize("name", ["vectors.npy", "passages.arrow", "word_scores.npy", "index.json"])
 def test_damaged_files(exact, tmp_path, capsys, name):
     copy = tmp_path / "copy"
@@ -219,18 +214,3 @@ def test_an_interrupted_command_begins_again(embeddings, exact, tmp_path, monkey
     for file in exact.iterdir():
         assert (output / file.name).read_bytes() == file.read_bytes(), file.name
     assert {path.name for path in output.iterdir()} == {path.name for path in exact.iterdir()}
-
-
-def test_without_the_library(embeddings, tmp_path, monkeypatch, capsys):
-    import sys
-
-    monkeypatch.setitem(sys.modules, "usearch.index", None)
-    monkeypatch.setitem(sys.modules, "usearch", None)
-    flags = [f"--embeddings={embeddings}", f"--output={tmp_path / 'i'}", "--method=hnsw"]
-    assert run(["index", *flags]) == 2
-    assert "pip install 'beambert[index]'" in capsys.readouterr().err
-
-
-def test_an_output_elsewhere(embeddings, capsys):
-    assert run(["index", f"--embeddings={embeddings}", "--output=gs://bucket/index"]) == 2
-    assert "--output=gs://bucket/index: must be on this machine" in capsys.readouterr().err

@@ -207,18 +207,6 @@ def test_what_is_no_reranker_is_refused(tmp_path, vocabulary):
         open_reranker(str(folder))
 
 
-@pytest.mark.parametrize(
-    ("flags", "said"),
-    [
-        (["--candidates=50"], "--candidates=50: needs --reranker"),
-        (["--reranker=r", "--candidates=5"], "--candidates=5: must be at least --top=10"),
-    ],
-)
-def test_flags_that_do_not_go_together(flags, said, capsys):
-    assert run(["search", "--index=index", "--by=words", *flags, "query"]) == 2
-    assert said in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("label", ["2", "-0.1", "nan", "yes"])
 def test_relevance_is_from_0_to_1(tmp_path, label):
     row = {"text": "a query", "text_b": "a text", "label": label}

