@@ -79,17 +79,6 @@ def test_what_differs_and_the_results(runs, tmp_path):
     }
 
 
-def test_the_printed_tables(runs, capsys):
-    main(runs)
-    printed = [re.split(r" {2,}", row) for row in capsys.readouterr().out.splitlines()]
-    assert ["Settings that differ", "a/encoder", "b/encoder"] in printed
-    assert ["optimizer learning_rate", "0.001", "0.0005"] in printed
-    assert ["a share", "0.3051", "–"] in printed
-    assert ["tokens a second", "1234", "–"] in printed
-    assert ["updates", "30", "25"] in printed
-    assert len({len(row) for row in describe(compare(runs)).split("\n\n")[0].splitlines()}) == 1
-
-
 def test_other_held_out_records_are_told(runs):
     told = "The held-out records differ, so the results on them do not compare."
     assert told not in describe(compare(runs))

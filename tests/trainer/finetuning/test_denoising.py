@@ -103,11 +103,6 @@ def test_as_many_words_are_deleted_as_the_paper_says():
     assert left / 10_000 == pytest.approx(1 - DELETED, abs=0.02)
 
 
-def test_rows_that_fill_up_a_batch_have_no_words():
-    found = with_deletions(features(np.zeros((1, 4))), np.zeros(10, bool), tf.zeros([1, 4]))
-    assert not found["input_mask"].numpy().any()
-
-
 def test_only_the_encoder_is_kept():
     """Each draw deletes other words, and padding is no prediction."""
     tokens = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{n}" for n in range(15)))

@@ -122,8 +122,7 @@ def test_storage_that_is_away_is_no_damaged_file():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("value", [np.nan, np.inf])
-@pytest.mark.parametrize("bad_step", [3, 5])
+@pytest.mark.parametrize(("bad_step", "value"), [(3, np.nan), (5, np.inf)])
 def test_a_loss_that_is_no_number_stops(tmp_path, value, bad_step):
     config = LoopConfig(2, SEED, save_checkpoints_steps=2)
     with pytest.raises(InputError) as caught:
@@ -145,13 +144,6 @@ def test_a_last_gradient_that_is_no_number_stops(tmp_path):
     config = LoopConfig(2, SEED, save_checkpoints_steps=1)
     with pytest.raises(InputError, match="since step 0 .* norm is (inf|nan)"):
         train_line(trainer, line_batches(6, 0), config, tmp_path)
-
-
-def test_a_file_in_the_way_of_the_checkpoints_is_one_sentence(tmp_path):
-    (tmp_path / "checkpoints").write_text("in the way")
-    with pytest.raises(InputError, match=r"checkpoints: cannot be written \(.+\)") as caught:
-        train_line(line_trainer(), line_batches(6, 0), LoopConfig(2, SEED), tmp_path)
-    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.slow

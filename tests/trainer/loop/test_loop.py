@@ -3,21 +3,24 @@
 import dataclasses
 import json
 import os
+import pathlib
 import shutil
 import signal
+import sys
 import threading
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from support import forked
 from support.small_training import SEED, NextSentenceObjective, Words
 
 from beambert.errors import InputError
 from beambert.locks import BusyError
 from beambert.model.pretrainer import BertPretrainer
 from beambert.trainer.finetuning.objectives import TaggingObjective
-from beambert.trainer.loop import loop, progress
+from beambert.trainer.loop import checkpoints, loop, progress
 from beambert.trainer.loop.config import LoopConfig, OptimizerConfig, TrainingFolders
 from beambert.trainer.loop.loop import Interrupted, train
 from beambert.trainer.loop.objectives import fill_up
@@ -367,3 +370,40 @@ def test_two_devices_train_like_one(kind, records, held_out, small_config, two_d
     assert evaluations[0] == pytest.approx(evaluations[1], rel=1e-4)
     for one, two in zip(*weights, strict=True):
         np.testing.assert_allclose(one, two, atol=1e-4)
+
+
+ROOT = pathlib.Path(__file__).parents[3]
+KILLED = """
+import os, sys
+import tensorflow as tf
+from beambert.trainer.loop import checkpoints
+state = tf.train.Checkpoint(large=tf.Variable(tf.fill([1 << 24], 1.0)))
+manager = checkpoints.open_checkpoints(state, sys.argv[1], 3)
+checkpoints.save(manager, 1, aside=True)
+checkpoints.wait(manager, 1)
+state.large.assign_add(tf.ones_like(state.large))
+checkpoints.save(manager, 2, aside=True)
+os._exit(9)
+"""
+
+
+@pytest.mark.release
+def test_killed_while_a_checkpoint_is_written_aside(tmp_path):
+    """The one before it is the newest, as if nothing had been begun."""
+    done = forked.run([sys.executable, "-c", KILLED, str(tmp_path)], cwd=ROOT)
+    assert done.returncode == 9
+    state = tf.train.Checkpoint(large=tf.Variable(tf.zeros([1 << 24])))
+    manager = checkpoints.open_checkpoints(state, str(tmp_path), 3)
+    assert checkpoints.restore_newest(state, manager) == str(tmp_path / "ckpt-1")
+    assert (state.large.numpy() == 1.0).all()
+    assert checkpoints.checkpoint_steps(str(tmp_path)) == [1]
+
+
+def test_a_checkpoint_that_cannot_be_written_aside(tmp_path):
+    """The error of the thread is told by the next call."""
+    state = tf.train.Checkpoint(step=tf.Variable(1))
+    manager = checkpoints.open_checkpoints(state, str(tmp_path / "there"), 3)
+    (tmp_path / "there").write_text("a file in place of the folder")
+    checkpoints.save(manager, 1, aside=True)
+    with pytest.raises(InputError, match="there: cannot be written"):
+        checkpoints.wait(manager, 1)

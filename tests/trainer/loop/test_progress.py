@@ -28,21 +28,6 @@ def test_no_more_than_the_whole_peak_is_reached(monkeypatch, peak, share):
     assert f"{share:.0%} of the matrix-multiply peak" in meter.line(2, {}, 1e-3)
 
 
-@pytest.mark.parametrize(
-    ("seconds", "rate"), [(40.0, "0.10"), (0.5, "8.00"), (0.25, "16"), (0.001, "4,000")]
-)
-def test_a_slow_step_has_a_rate(monkeypatch, seconds, rate):
-    """Of 8,192 tokens a step may take longer than a second for each sequence."""
-    clock = itertools.count(0.0, seconds)
-    monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
-    phase = Phase(100, None, None, 4, tokens_a_step=512, flops_a_step=1e9)
-    meter = progress.Meter(100, phase, tokens_later=0, peak=1e12)
-    for step in (1, 2):
-        meter.restart()
-        meter.update(step, 1)
-    assert f", {rate} sequences/s, " in meter.line(2, {}, 1e-3)
-
-
 def test_the_time_left_leaves_out_the_start(monkeypatch):
     """A call that compiles, one that waits for the first batches, and two of 10 steps."""
     clock = iter([0.0, 30.0, 30.0, 37.0, 37.0, 47.0, 47.0, 57.0])

@@ -8,12 +8,11 @@ import pytest
 import tensorflow as tf
 from support import tracker_libraries
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-from tensorboard.program import TensorBoard
 
 from beambert.errors import InputError
 from beambert.trainer.loop import trackers
 from beambert.trainer.loop.config import TRACKERS, LoopConfig, TrainingFolders
-from beambert.trainer.loop.trackers import flat_settings, open_trackers, rows_of
+from beambert.trainer.loop.trackers import open_trackers, rows_of
 
 CONFIGURATION = {"kind": "pretraining", "loop": {"dtype": "float32"}, "data": ["/records"]}
 LOGGED = [
@@ -39,29 +38,6 @@ def train(folder, service, step=0, logged=LOGGED, error=None):
 @pytest.fixture
 def calls(monkeypatch):
     return tracker_libraries.install(monkeypatch)
-
-
-def test_settings_in_one_level():
-    nested = {
-        "kind": "tagging",
-        "labels": ["A", "B"],
-        "data_sha256": {"train": "ab", "dev": "cd"},
-        "phases": [{"last_step": 9, "records_sha256": ["e", "f"]}, {"last_step": 10}],
-        "init_sha256": None,
-        "loop": {"dtype": "float32"},
-    }
-    flat = flat_settings(nested)
-    assert len(flat["data_sha256"]) == len(flat.pop("phases.0.records_sha256")) == 12
-    other = flat_settings({"data_sha256": {"train": "ab", "dev": "ce"}})
-    assert other["data_sha256"] != flat.pop("data_sha256")
-    assert flat == {
-        "kind": "tagging",
-        "labels": ["A", "B"],
-        "phases.0.last_step": 9,
-        "phases.1.last_step": 10,
-        "init_sha256": None,
-        "loop.dtype": "float32",
-    }
 
 
 def test_mlflow_gets_settings_and_metrics(calls, tmp_path, monkeypatch):
@@ -195,9 +171,3 @@ def test_tensorboard_reads_the_events_of_a_training(tmp_path):
     scalars = [(e.step, float(tf.make_ndarray(e.tensor_proto))) for e in events.Tensors("loss")]
     rows = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
     assert scalars == [(row["step"], row["loss"]) for row in rows] == [(10, 3.5), (20, 2.25)]
-
-
-def test_its_server_starts(tmp_path):
-    program = TensorBoard()
-    program.configure(argv=["", f"--logdir={tmp_path}", "--port=0", "--load_fast=false"])
-    assert program.launch().startswith("http://")

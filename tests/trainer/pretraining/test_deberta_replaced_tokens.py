@@ -12,7 +12,6 @@ from beambert.errors import InputError
 from beambert.model.config import BertConfig
 from beambert.model.families.debertav2 import DebertaV2Config
 from beambert.trainer import model_folders
-from beambert.trainer.asking import fill
 from beambert.trainer.commands.export import main as export_main
 from beambert.trainer.commands.finetune import main as finetune_main
 from beambert.trainer.commands.pretrain import main as pretrain_main
@@ -80,12 +79,6 @@ def test_the_exported_embeddings_are_the_sum(folder, tmp_path):
     assert again.keys() == values.keys()
     for path, value in values.items():
         np.testing.assert_allclose(again[path], value, atol=1e-7, err_msg=path)
-
-
-@pytest.mark.slow
-def test_it_fills_no_masks(folder):
-    with pytest.raises(InputError, match="lacks the head that this needs .cls/predictions"):
-        fill(str(folder), ["the [MASK] of a"])
 
 
 @pytest.mark.release

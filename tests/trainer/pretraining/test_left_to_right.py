@@ -186,23 +186,6 @@ def test_exports(left_to_right_folder, tmp_path):
     assert config["architectures"] == ["BertLMHeadModel"] and config["is_decoder"] is True
 
 
-@pytest.mark.parametrize(
-    ("other", "message"),
-    [
-        ({"masking": "dynamic"}, "--masking: has no effect on --objective=ltr"),
-        (
-            {"masking": "dynamic", "mask_rate": 0.3},
-            "--mask_rate: has no effect on --objective=ltr",
-        ),
-        ({"distill_from": GOLDEN}, "--objective=ltr has no teacher"),
-    ],
-)
-def test_what_has_no_effect_is_refused(records_folder, small_config_file, tmp_path, other, message):
-    with pytest.raises(InputError, match=message):
-        pretrain_main(flags(records_folder, small_config_file, tmp_path / "m", **other))
-    assert not (tmp_path / "m").exists()
-
-
 @pytest.mark.slow
 def test_masks_of_records_change_nothing(make_records, small_config_file, tmp_path):
     """Records of the same text with masks and without teach the same, to the bit."""

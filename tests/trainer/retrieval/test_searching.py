@@ -15,7 +15,6 @@ from beambert.trainer.retrieval.indexing import (
     bm25_of,
     fused,
     open_bm25,
-    words_of,
 )
 
 HERE = pathlib.Path(__file__).parent
@@ -48,10 +47,6 @@ def test_the_best_scores():
         found = best_of(scores, count)
         assert found.numbers_K.tolist() == expected.tolist()
         assert found.scores_K.tolist() == scores[expected].tolist()
-
-
-def test_words():
-    assert words_of("Über den Fluß, 12-mal") == ["über", "den", "fluß", "12", "mal"]
 
 
 def test_reciprocal_ranks_are_added():
@@ -96,21 +91,6 @@ def test_a_passage_is_found_by_its_own_words_and_vector(index, tmp_path):
         assert letters["file"].endswith("b.txt") and letters["text"] == "b c d e f g"
         if by == "vectors":
             assert letters["score"] == pytest.approx(1, abs=1e-5)
-
-
-def test_what_is_printed(tmp_path, capsys):
-    """A passage of a table is named by its identifier; a query without any word says so."""
-    (tmp_path / "a.jsonl").write_text('{"_id": "river-1", "text": "a river"}\n')
-    model, out = f"--model={SENTENCES / 'mean'}", f"--output={tmp_path / 'embeddings'}"
-    flags = [model, f"--input={tmp_path / 'a.jsonl'}", "--id_column=_id", out]
-    assert run(["embed", *flags]) == 0
-    found = [f"--embeddings={tmp_path / 'embeddings'}", f"--output={tmp_path / 'index'}"]
-    assert run(["index", *found]) == 0
-    capsys.readouterr()
-    assert run(["search", f"--index={tmp_path / 'index'}", "river", "zzz"]) == 0
-    first, hit, second, none = capsys.readouterr().out.splitlines()
-    assert (first, second, none) == ("river", "zzz", "  no passage has a word of it")
-    assert f"  river-1 ({tmp_path / 'a.jsonl'}:1)  " in hit
 
 
 def test_an_index_without_words(tmp_path, capsys):
@@ -171,9 +151,7 @@ def test_from_python(index, tmp_path):
     ("flags", "told"),
     [
         (["--by=vectors", "a"], "--by=vectors: needs --model"),
-        (["--by=words", f"--model={SENTENCES / 'mean'}", "a"], "is not needed by --by=words"),
         (["--output=/tmp", "a"], "--output=/tmp: is a folder; name a file"),
-        (["--top=0", "a"], "--top=0: must be"),
         ([], "--input: is needed without a TEXT"),
     ],
 )
@@ -188,11 +166,3 @@ def test_an_index_of_another_model(index, tmp_path, vocabulary, capsys):
     other = untrained_models.save_encoder(tmp_path / "other", vocabulary)
     assert run(["search", f"--index={index}", f"--model={other}", "a"]) == 2
     assert "is not the model that made --index" in capsys.readouterr().err
-
-
-def test_a_folder_that_is_no_index(index, tmp_path, capsys):
-    assert run(["search", f"--index={tmp_path}", "a"]) == 2
-    assert "not a finished folder of `beambert index`" in capsys.readouterr().err
-    assert run(["search", f"--index={index.parent / 'embeddings'}", "a"]) == 2
-    error = capsys.readouterr().err
-    assert "make an index of it with `beambert index --embeddings=" in error

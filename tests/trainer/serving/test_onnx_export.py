@@ -5,7 +5,6 @@ import os
 import pathlib
 import subprocess
 import sys
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,7 +14,6 @@ from beambert.cli import run
 from beambert.errors import InputError
 from beambert.model.classifier import Head
 from beambert.pipelines.tokenizers.encoding import make_tokenizer
-from beambert.trainer.commands import export
 from beambert.trainer.model_folders import open_model
 from beambert.trainer.models import MODELS, build_model, task_model
 from beambert.trainer.serving import onnx_export
@@ -89,31 +87,11 @@ def test_every_family(family):
     assert 0 < np.abs(rounded[mask] - expected[mask]).max() < 0.1 * np.abs(expected).max()
 
 
-@pytest.mark.slow
-def test_the_command(tmp_path, vocabulary):
-    folder = untrained_models.save_classifier(tmp_path / "classifier", vocabulary)
-    out = tmp_path / "out"
-    assert run(["export", f"--model={folder}", "--to=onnx", f"--output={out}"]) == 0
-    assert (out / "labels.txt").read_text() == "negative\npositive\n"
-    names = {path.name for path in out.iterdir()}
-    assert names == {"model.onnx", "labels.txt", "vocab.txt", "tokenizer_config.json"}
-
-
 def test_a_model_that_is_too_large_for_a_graph(vocabulary, monkeypatch):
     model = build_model("classification", untrained_models.small_config(vocabulary), 3, seed=1)
     monkeypatch.setattr(onnx_export, "MOST_BYTES", 4000)
     with pytest.raises(InputError, match=r"the weights take .* kB, and a graph has 4.0 kB at most"):
         onnx_of(model, LENGTH, "logits")
-
-
-@pytest.mark.slow
-def test_an_output_that_exists_is_refused_before_the_conversion(
-    tmp_path, vocabulary, monkeypatch, capsys
-):
-    folder = untrained_models.save_classifier(tmp_path / "classifier", vocabulary)
-    monkeypatch.setattr(onnx_export, "onnx_of", lambda *_: pytest.fail("it converts first"))
-    assert run(["export", f"--model={folder}", "--to=onnx", f"--output={tmp_path}"]) == 2
-    assert f"--output={tmp_path}: already exists; name a new folder" in capsys.readouterr().err
 
 
 @pytest.mark.slow
@@ -168,25 +146,6 @@ def test_the_command_with_int8(tmp_path, vocabulary, capsys):
     assert "--int8: needs --to=onnx" in capsys.readouterr().err
     assert run(["export", *flags, "--to=onnx"]) == 0
     assert b"MatMulInteger" in (tmp_path / "out" / "model.onnx").read_bytes()
-
-
-@pytest.mark.slow
-def test_int8_without_room_for_temporary_files(tmp_path, vocabulary, monkeypatch, capsys):
-    folder = untrained_models.save_classifier(tmp_path / "classifier", vocabulary)
-    monkeypatch.setattr(onnx_export.shutil, "disk_usage", lambda _: SimpleNamespace(free=5000))
-    flags = [f"--model={folder}", "--to=onnx", "--int8", f"--output={tmp_path / 'out'}"]
-    assert run(["export", *flags]) == 2
-    error = capsys.readouterr().err
-    assert "--int8: needs " in error and "and 5.0 kB are free; free some space in " in error
-    assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize(
-    ("flag", "expected"), [("--int8", True), ("--int8=True", True), ("--int8=False", False)]
-)
-def test_int8_takes_a_value_as_other_switches(flag, expected):
-    flags = export.build_parser().parse_args(["--model=a", "--output=b", flag])
-    assert flags.int8 is expected
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Scores of texts and pairs, beside encoders whose answers are known."""
+"""Encoders that are asked: texts and batches, answers at masks, scores of texts and pairs."""
 
 import json
 import math
@@ -8,10 +8,12 @@ import pytest
 from support import untrained_models
 
 from beambert.cli import run
+from beambert.errors import InputError
 from beambert.trainer import asking
 from beambert.trainer.asking import (
     MASKED_LM_HEAD,
     NEXT_SENTENCE_HEAD,
+    fill,
     open_encoder,
     score,
     score_next,
@@ -19,8 +21,107 @@ from beambert.trainer.asking import (
 
 
 @pytest.fixture(scope="module")
+def encoder(tmp_path_factory, vocabulary):
+    folder = untrained_models.save_encoder(tmp_path_factory.mktemp("asked") / "e", vocabulary)
+    return open_encoder(str(folder), MASKED_LM_HEAD)
+
+
+def test_a_mask_in_a_text_is_the_mask_token(encoder, vocabulary):
+    mask = vocabulary.id_of("[MASK]")
+    a, b = vocabulary.id_of("a"), vocabulary.id_of("b")
+    ids = encoder.tokenize(["a [MASK] b", "[MASK]", "a[MASK][MASK]b", "a"])
+    assert [row.tolist() for row in ids] == [[a, mask, b], [mask], [a, mask, mask, b], [a]]
+    with pytest.raises(InputError, match=r"'  ': has no tokens; give a text"):
+        encoder.tokenize(["a", "  "])
+
+
+def test_too_many_tokens_are_refused(encoder):
+    (ids,) = encoder.tokenize(["a " * 14])
+    assert len(encoder.framed("", ids)) == untrained_models.LENGTH
+    with pytest.raises(InputError, match="has 17 tokens with .CLS. and .SEP., but --model has 16"):
+        encoder.framed("a a", *encoder.tokenize(["a " * 15]))
+
+
+@pytest.mark.parametrize("limit", ["BATCH_TOKENS", "BATCH_PLACES"])
+def test_batches_change_no_answer(encoder, monkeypatch, limit):
+    """Each row alone, without padding, or many together."""
+    random = np.random.default_rng(1)
+    rows = []
+    for length in (3, 9, 5, 16, 4, 9):
+        ids = random.integers(5, len(encoder.vocabulary), length).astype(np.int32)
+        rows.append((ids, random.choice(length, 2, replace=False)))
+    together = dict(encoder.masked_lm_logits(rows, asking.no_report))
+    seen = []
+    monkeypatch.setattr(asking, limit, 1)
+    alone = dict(encoder.masked_lm_logits(rows, lambda *done: seen.append(done)))
+    assert seen == [(count, 6) for count in range(1, 7)]
+    for number in range(6):
+        np.testing.assert_allclose(together[number], alone[number], atol=1e-5)
+
+
+def test_an_encoder_without_a_head(tmp_path, vocabulary):
+    """As `BertModel` of Hugging Face is: nothing is answered with random weights."""
+    safetensors = pytest.importorskip("safetensors.numpy")
+    folder = untrained_models.save_encoder(tmp_path / "own", vocabulary)
+    from beambert.model.checkpoint_names import hugging_face_name
+    from beambert.trainer.weights.initial import open_initial
+
+    weights = {}
+    for path, value in open_initial(str(folder), "--model").read().items():
+        if path.startswith("bert/"):
+            name, is_transposed = hugging_face_name(path)
+            weights[name] = np.ascontiguousarray(value.T if is_transposed else value)
+    other = tmp_path / "theirs"
+    other.mkdir()
+    safetensors.save_file(weights, other / "model.safetensors")
+    for name in ("bert_config.json", "vocab.txt"):
+        (other / name).write_bytes((folder / name).read_bytes())
+    for head in (MASKED_LM_HEAD, NEXT_SENTENCE_HEAD):
+        with pytest.raises(InputError, match=f"theirs: lacks the head .*{head[0][:-1]}"):
+            open_encoder(str(other), head)
+
+
+@pytest.fixture(scope="module")
 def folder(tmp_path_factory, vocabulary):
     return untrained_models.save_encoder(tmp_path_factory.mktemp("asked") / "e", vocabulary)
+
+
+def test_the_bias_alone_gives_known_probabilities(folder, vocabulary):
+    """Without word embeddings, the logits are the bias: ln 3 for one token, 0 for the others."""
+    encoder = open_encoder(str(folder), MASKED_LM_HEAD)
+    encoder.model.encoder.word_embeddings.assign(
+        np.zeros_like(encoder.model.encoder.word_embeddings)
+    )
+    bias = np.zeros(len(vocabulary), np.float32)
+    bias[vocabulary.id_of("river")] = np.log(3)
+    encoder.model.masked_lm_head.output_bias_V.assign(bias)
+    (filled,) = fill(encoder, ["a [MASK] b [MASK]"], 2)
+    assert len(filled.answers) == 2
+    for answers in filled.answers:
+        (best, probability), (_, other) = answers
+        assert best == "river"
+        assert probability == pytest.approx(3 / (len(vocabulary) + 2), rel=1e-5)
+        assert other == pytest.approx(1 / (len(vocabulary) + 2), rel=1e-5)
+
+
+@pytest.mark.slow
+def test_fill(folder, tmp_path, capsys):
+    text = "the [MASK] of [MASK]"
+    assert run(["fill", f"--model={folder}", text, "--top=3"]) == 0
+    out = capsys.readouterr().out.splitlines()
+    assert out[0] == text and [line for line in out if "[MASK] " in line[:9]] == out[1:6:4]
+    assert sum("%" in line for line in out) == 6
+    questions = tmp_path / "questions.txt"
+    questions.write_text(f"{text}\n\n[MASK] river\n")
+    output = tmp_path / "answers.jsonl"
+    assert run(["fill", f"--model={folder}", f"--input={questions}", f"--output={output}"]) == 0
+    first, second = map(json.loads, output.read_text().splitlines())
+    assert first["text"] == text and len(first["answers"]) == 2 and len(second["answers"]) == 1
+    expected = fill(str(folder), [text])[0].answers[0]
+    assert [(answer["token"], answer["probability"]) for answer in first["answers"][0]] == [
+        (token, pytest.approx(probability, rel=1e-4)) for token, probability in expected
+    ]
+    assert capsys.readouterr().out == f"{output}: answers to 2 texts\n"
 
 
 def test_an_encoder_that_knows_nothing_is_as_perplexed_as_its_vocabulary_is_large(
@@ -95,7 +196,7 @@ def test_the_second_text_is_the_second_segment(folder, vocabulary):
 
 
 @pytest.mark.slow
-def test_the_command(folder, tmp_path, capsys):
+def test_score(folder, tmp_path, capsys):
     assert run(["score", f"--model={folder}", "the river", "a b"]) == 0
     header, first, _ = capsys.readouterr().out.splitlines()
     assert header.split() == ["likelihood", "perplexity", "text"] and first.endswith("  the river")
@@ -129,10 +230,3 @@ def test_refusals(folder, capsys, flags, told):
     assert run(["score", f"--model={folder}", *flags]) == 2
     error = capsys.readouterr().err
     assert told in error and error.count("\n") == 1
-
-
-def test_a_file_without_pairs(folder, tmp_path, capsys):
-    texts = tmp_path / "texts.txt"
-    texts.write_text("a\tb\nno tab\n")
-    assert run(["score", f"--model={folder}", "--next", f"--input={texts}"]) == 2
-    assert f"--input={texts}, text 2: has 1 parts" in capsys.readouterr().err
