@@ -113,12 +113,6 @@ def test_modules_are_those_of_the_installation(installed, tmp_path):
     assert [file for file in files if not file.startswith(str(installed))] == []
 
 
-def test_help(installed, tmp_path):
-    script = str(installed / "bin" / "beambert")
-    assert "usage: beambert COMMAND" in run_hostile(installed, tmp_path, script, "--help")
-    assert "--num_train_steps" in run_hostile(installed, tmp_path, script, "pretrain", "--help")
-
-
 def test_records_are_made(installed, tmp_path):
     (tmp_path / "text.txt").write_text("a river flows. a city lies there.\n\n" * 20)
     tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmnopqrstuvwxyz."]

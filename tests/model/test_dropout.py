@@ -56,12 +56,6 @@ def test_expectation_is_preserved():
     assert abs(kept.mean() - 3.0) < SIGMAS * 3.0 * np.sqrt(0.1 / 0.9 / SIZE)
 
 
-def test_no_seed_or_no_rate_is_identity():
-    x = tf.ones((4, 4))
-    assert dropout(x, 0.1, None, 0) is x
-    assert dropout(x, 0.0, tf.constant([1, 2]), 0) is x
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("integers", ["int32", "int64"])
 def test_same_mask_eagerly_in_a_graph_and_compiled(integers):
@@ -82,10 +76,6 @@ def test_gradient_uses_the_same_mask():
         tape.watch(x)
         y = dropout(x, 0.1, tf.constant([3, 4]), 5)
     np.testing.assert_array_equal(tape.gradient(y, x), y)
-
-
-def test_bfloat16_keeps_its_dtype():
-    assert dropout(tf.ones((8,), "bfloat16"), 0.1, tf.constant([3, 4]), 5).dtype == "bfloat16"
 
 
 @pytest.fixture(scope="module")

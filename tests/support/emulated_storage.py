@@ -22,7 +22,6 @@ import ssl
 import subprocess
 import sys
 import threading
-import time
 import urllib.request
 from collections.abc import Iterator
 from http import HTTPStatus
@@ -105,7 +104,6 @@ class Handler(emulator.RequestHandler):
     # A request like this pattern is forbidden, as after a permission was revoked.
     refused = ""
     # How long each request takes, as the way to Google does.
-    latency = 0.0
     # Requests like this pattern get this status, so many times.
     faulty, status, faults_left = "", 0, 0
 
@@ -131,7 +129,6 @@ class Handler(emulator.RequestHandler):
             Handler.is_holding = True
             # Nothing of the request is done, and the connection stays open.
             threading.Event().wait()
-        time.sleep(self.latency)
         with self.lock:
             if url.path.endswith("/token"):
                 token = b'{"access_token": "a", "token_type": "Bearer", "expires_in": 3600}'
@@ -329,11 +326,6 @@ def is_holding() -> bool:
 def refuse(pattern: str) -> None:
     """Forbids requests like "POST name/of/object" from now on; "" allows all again."""
     _control(refused=pattern)
-
-
-def delay(seconds: float) -> None:
-    """Lets each request take so many seconds from now on."""
-    _control(latency=seconds)
 
 
 def fail(pattern: str, status: int, times: int) -> None:

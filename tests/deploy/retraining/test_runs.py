@@ -265,16 +265,6 @@ def test_a_task_that_goes_missing_during_a_run(tmp_path, config, commands):
     assert sorted(served(config)) == ["1"]
 
 
-def test_steps_of_a_cloud_project_are_shown_without_its_buckets(tmp_path, config, capsys):
-    """Vertex AI mounts them; the machine of the person who looks has none."""
-    path = tmp_path / "retrain.toml"
-    path.write_text(path.read_text().replace(f"{tmp_path}/task", "/gcs/bucket-config/task"))
-    retrain.main([f"--config={path}", "--dry_run"])
-    assert "--data_dir=/gcs/bucket-config/task" in capsys.readouterr().out
-    with pytest.raises(InputError, match="/gcs/bucket-config/task: no such folder"):
-        retrain.main([f"--config={path}"])
-
-
 @pytest.mark.parametrize(
     ("name", "text"),
     [

@@ -9,7 +9,7 @@ import pytest
 
 from beambert.errors import InputError
 from beambert.trainer.commands.compare import main
-from beambert.trainer.comparing import MOST_POINTS, compare, describe, short_names, thinned
+from beambert.trainer.comparing import MOST_POINTS, compare, describe, thinned
 
 SETTINGS = {"kind": "pretraining", "optimizer": {"learning_rate": 1e-3}, "data": []}
 
@@ -133,18 +133,6 @@ def test_a_curve_of_many_steps_is_thinned_to_means():
     np.testing.assert_array_equal(thinned(steps[:9], values[:9])[1], values[:9])
 
 
-@pytest.mark.parametrize(
-    "folders, names",
-    [
-        (["a/x", "b/y/"], ["x", "y"]),
-        (["a/x", "b/x"], ["a/x", "b/x"]),
-        (["gs://one/runs/x", "gs://two/runs/x"], ["one/runs/x", "two/runs/x"]),
-    ],
-)
-def test_names_are_as_short_as_they_can_be(folders, names):
-    assert short_names(folders) == names
-
-
 def test_what_cannot_be_compared(tmp_path):
     good = make_run(tmp_path / "good")
     (tmp_path / "sweep" / "best").mkdir(parents=True)
@@ -152,16 +140,12 @@ def test_what_cannot_be_compared(tmp_path):
     (tmp_path / "records" / "part-00000-of-00001.tfrecord").write_text("")
     damaged = make_run(tmp_path / "damaged")
     (tmp_path / "damaged" / "training.json").write_text("{cut o")
-    nested = make_run(tmp_path / "nested")
-    (tmp_path / "nested" / "training.json").write_text("[" * 100_000)
     for folders, expected in (
-        ([good], "good: is alone; name two model folders or more"),
+        ([good], "good: is alone"),
         ([good, good + "/"], "good/: is named twice"),
-        ([good, f"{tmp_path}/nowhere"], "nowhere: no such folder"),
-        ([good, f"{tmp_path}/records"], "records: is a records folder; name a folder"),
-        ([good, f"{tmp_path}/sweep"], "sweep: not a model folder .*; name best in it or a folder"),
+        ([good, f"{tmp_path}/records"], "records: is a records folder"),
+        ([good, f"{tmp_path}/sweep"], "sweep: not a model folder .*; name best in it"),
         ([good, damaged], r"damaged/training.json: cannot be read"),
-        ([good, nested], r"nested/training.json: cannot be read .*nested too deeply"),
     ):
         with pytest.raises(InputError, match=expected):
             compare(folders)

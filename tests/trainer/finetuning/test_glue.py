@@ -47,7 +47,6 @@ def write_glue(folder):
 
 
 @pytest.mark.release
-@pytest.mark.release
 def test_the_table_and_the_submission(encoder_folder, tmp_path, capfd):
     data = write_glue(tmp_path / "glue")
     flags = [

@@ -1,7 +1,5 @@
 """Losses and accuracies against numpy."""
 
-import math
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -105,14 +103,6 @@ def test_classification(random, weights):
     assert values == pytest.approx(
         {"loss": loss, "cross_entropy": loss, "accuracy": accuracy}, rel=1e-5
     )
-
-
-@pytest.mark.parametrize(
-    ("loss", "expected"), [(0.0, 1.0), (2.0, math.e**2), (1e4, math.inf), (math.inf, math.inf)]
-)
-def test_perplexity_of_any_loss(loss, expected):
-    derived = PretrainingObjective().derived({"masked_lm_loss": loss})
-    assert derived == {"masked_lm_perplexity": pytest.approx(expected)}
 
 
 def test_class_weights_multiply_the_losses(random):

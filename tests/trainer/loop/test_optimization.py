@@ -7,13 +7,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from beambert.model.pretrainer import BertPretrainer
 from beambert.trainer.loop.config import OptimizerConfig
 from beambert.trainer.loop.optimization import (
     Optimizer,
     learning_rate_at,
     orthogonalized,
-    uses_weight_decay,
 )
 
 GOLDEN_MUON = pathlib.Path(__file__).parent.parent / "golden_muon.npz"
@@ -140,25 +138,6 @@ def test_lamb_moves_weights_that_are_zero():
     optimizer = Optimizer(["bert/dense/kernel"], [variable], config)
     optimizer.apply([tf.fill([4, 3], 0.01)], tf.constant(0, tf.int64))
     np.testing.assert_allclose(variable.numpy(), -0.02, rtol=1e-3)
-
-
-def test_what_decays_of_a_pretrainer(small_config):
-    paths = [variable.path for variable in BertPretrainer(small_config).trainable_variables]
-    layer = "bert/encoder/layer_0"
-    assert {path for path in paths if uses_weight_decay(path)} == {
-        "bert/embeddings/word_embeddings",
-        "bert/embeddings/token_type_embeddings",
-        "bert/embeddings/position_embeddings",
-        f"{layer}/attention/self/query/kernel",
-        f"{layer}/attention/self/key/kernel",
-        f"{layer}/attention/self/value/kernel",
-        f"{layer}/attention/output/dense/kernel",
-        f"{layer}/intermediate/dense/kernel",
-        f"{layer}/output/dense/kernel",
-        "bert/pooler/dense/kernel",
-        "cls/predictions/transform/dense/kernel",
-        "cls/seq_relationship/kernel",
-    }
 
 
 @pytest.mark.slow

@@ -6,14 +6,13 @@ import numpy as np
 import pytest
 import safetensors.numpy
 import tensorflow as tf
-from support import small_finetuning, small_pretraining, untrained_models
+from support import small_pretraining, untrained_models
 
 from beambert.errors import InputError
 from beambert.model.config import BertConfig
 from beambert.model.families.debertav2 import DebertaV2Config
 from beambert.trainer import model_folders
 from beambert.trainer.commands.export import main as export_main
-from beambert.trainer.commands.finetune import main as finetune_main
 from beambert.trainer.commands.pretrain import main as pretrain_main
 from beambert.trainer.models import pretrained_model
 from beambert.trainer.weights.initial import open_initial
@@ -143,20 +142,6 @@ def test_a_generator_that_computes_otherwise_is_refused(
     with pytest.raises(InputError, match=f"--init={out}: generator/ in it has {message}"):
         pretrain_main(flags(records_folder, None, model, init=out, generator_size=0.5))
     assert not model.exists()
-
-
-@pytest.mark.release
-def test_it_is_fine_tuned(folder, tmp_path):
-    """The encoder starts from the sum, and the classifier is exported as any DeBERTa's."""
-    data, model, out = tmp_path / "data", tmp_path / "classifier", tmp_path / "out"
-    small_finetuning.write_task(data, pairs=False)
-    given = {"max_seq_length": 16, "num_train_epochs": 12}
-    finetune_main(small_finetuning.flags(data, folder, model, **given))
-    found = small_finetuning.results(model)
-    assert found["accuracy"] > found["baseline_accuracy"] + 0.2
-    export_main([f"--model={model}", "--to=huggingface", f"--output={out}"])
-    config = json.loads((out / "config.json").read_text())
-    assert config["architectures"] == ["DebertaV2ForSequenceClassification"]
 
 
 @pytest.mark.slow

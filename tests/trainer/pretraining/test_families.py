@@ -246,7 +246,8 @@ def changed(name, folder, **values) -> str:
 def test_a_configuration_that_cannot_be_computed_is_refused(name, values, tmp_path):
     """By the name of its field, whatever it comes from."""
     (field,) = values
-    message = "rotary positions" if field == "num_attention_heads" else field
+    others = {"num_attention_heads": "rotary positions", "rope_parameters": "rope_"}
+    message = others.get(field, field)
     with pytest.raises(InputError, match=message):
         open_initial(changed(name, tmp_path / "folder", **values), "--init")
     path = tmp_path / "folder" / "config.json"

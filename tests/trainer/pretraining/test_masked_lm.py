@@ -1,5 +1,6 @@
-"""`beambert pretrain --objective=mlm` from end to end, and what its models can and cannot do."""
+"""Pre-training with `--objective=mlm`, and with other labels of pairs than next sentence."""
 
+import functools
 import json
 import shutil
 
@@ -7,7 +8,7 @@ import numpy as np
 import pytest
 import safetensors.numpy
 import tensorflow as tf
-from support import small_finetuning, small_pretraining
+from support import small_pretraining
 from support.small_pretraining import STEPS
 
 from beambert.errors import InputError
@@ -15,8 +16,9 @@ from beambert.model.objectives import MLM
 from beambert.model.pretrainer import BertPretrainer
 from beambert.trainer.asking import fill, score, score_next
 from beambert.trainer.commands.export import main as export_main
-from beambert.trainer.commands.finetune import main as finetune_main
 from beambert.trainer.commands.pretrain import main as pretrain_main
+from beambert.trainer.model_folders import open_model
+from beambert.trainer.models import pretrained_model
 from beambert.trainer.weights.initial import open_initial
 
 
@@ -218,9 +220,71 @@ def test_weights_go_from_one_objective_to_the_other(
             np.testing.assert_allclose(after[name], before[name], atol=1e-7, err_msg=name)
 
 
+@pytest.fixture(scope="module")
+def folder_of(records_folder, tmp_path_factory):
+    """Returns the same records, whose labels are said to be those of a value of --pairs."""
+
+    @functools.cache
+    def make(pairs):
+        folder = shutil.copytree(records_folder, tmp_path_factory.mktemp(pairs) / "records")
+        for part in (folder, folder / "eval"):
+            info = json.loads((part / "info.json").read_text())
+            info["parameters"]["pairs"] = pairs
+            (part / "info.json").write_text(json.dumps(info))
+        return folder
+
+    return make
+
+
 @pytest.mark.release
-def test_it_is_fine_tuned(masked_lm_folder, task_folder, tmp_path, capsys):
-    finetune_main(small_finetuning.flags(task_folder, masked_lm_folder, tmp_path / "classifier"))
-    said = capsys.readouterr().out
-    assert f"{masked_lm_folder}: lacks bert/pooler/dense/kernel, bert/pooler/dense/bias" in said
-    assert small_finetuning.results(tmp_path / "classifier")["accuracy"] > 0.5
+@pytest.mark.parametrize(("objective", "task"), [("sop", "sentence_order"), ("copy", "copy")])
+def test_a_model_and_its_ways_out(
+    folder_of, records_folder, small_config_file, read_rows, tmp_path, capsys, objective, task
+):
+    folder, records = tmp_path / "encoder", folder_of(objective)
+    pretrain_main(small_pretraining.flags(records, small_config_file, folder, objective=objective))
+    rows = read_rows(records / "eval")
+    features = {name: np.stack([row[name] for row in rows]) for name in rows[0]}
+    model = pretrained_model(open_model(str(folder), "--model"))
+    scores = model(features)[f"{task}_logits"].numpy()
+    labels = features["next_sentence_labels"][:, 0]
+    chances = np.exp(scores) / np.exp(scores).sum(-1, keepdims=True)
+    results = json.loads((folder / "results.json").read_text())
+    loss = -np.log(chances[np.arange(len(labels)), labels]).mean()
+    assert results[f"{task}_loss"] == pytest.approx(loss, rel=1e-4)
+    assert results[f"{task}_accuracy"] == pytest.approx((scores.argmax(-1) == labels).mean())
+    assert results["loss"] == pytest.approx(loss + results["masked_lm_loss"], rel=1e-4)
+    assert not [name for name in results if "next" in name]
+
+    export_main([f"--model={folder}", f"--output={tmp_path / 'hf'}", "--to=huggingface"])
+    config = json.loads((tmp_path / "hf" / "config.json").read_text())
+    assert config["architectures"] == ["BertForPreTraining"]
+    exported = open_initial(str(tmp_path / "hf"), "--init").read()
+    kernel = model.pair_head.kernel.numpy()
+    np.testing.assert_array_equal(exported["cls/seq_relationship/kernel"], kernel)
+
+    with pytest.raises(InputError, match="lacks the head that this needs .*seq_relationship"):
+        score_next(str(folder), [("a b", "c d")])
+    capsys.readouterr()
+    pretrain_main(small_pretraining.flags(records_folder, None, tmp_path / "next", init=folder))
+    assert f"cls/{task}" in capsys.readouterr().out
+
+
+def test_objectives_and_pairs_must_fit(folder_of, records_folder, small_config_file, tmp_path):
+    for records, objective, message in (
+        (
+            folder_of("sop"),
+            "bert",
+            "'in order' or 'swapped'; give --objective=sop, .* --pairs=next`",
+        ),
+        (records_folder, "sop", "'is next' or .*=bert, or .* `beambert data --pairs=sop`"),
+        (folder_of("copy"), "sop", "'copy' or 'other text'; give --objective=copy, or "),
+        (records_folder, "copy", "'is next' or .*=bert, or .* `beambert data --pairs=copy`"),
+    ):
+        with pytest.raises(InputError, match=f"^--data={records}: .*{message}"):
+            pretrain_main(
+                small_pretraining.flags(
+                    records, small_config_file, tmp_path / "m", objective=objective
+                )
+            )
+    assert not (tmp_path / "m").exists()

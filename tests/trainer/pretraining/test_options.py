@@ -12,7 +12,6 @@ import tensorflow as tf
 
 from beambert.errors import InputError
 from beambert.model.pretrainer import BertPretrainer
-from beambert.trainer.commands.finetune import build_parser as finetuning_parser
 from beambert.trainer.commands.pretrain import build_parser as pretraining_parser
 from beambert.trainer.commands.pretrain import main as pretrain_main
 from beambert.trainer.loop.config import OptimizerConfig
@@ -178,33 +177,6 @@ def test_checkpoints_of_another_job_are_refused(
         pretrain_main(arguments)
 
 
-@pytest.mark.parametrize(
-    ("options", "expected"),
-    [
-        (
-            {"masking": "dynamic", "gradient_accumulation_steps": 2},
-            {"is_drawn": True, "gradient_accumulation_steps": 2},
-        ),
-        ({}, {"is_drawn": False, "gradient_accumulation_steps": 1}),
-    ],
-)
-def test_the_input_is_told_of_masking_and_parts(
-    options, expected, records_folder, small_config_file, tmp_path, monkeypatch
-):
-    class Told(Exception):
-        """Ends the run: there is no need to train."""
-
-    def record(*arguments, **told):
-        raise Told(told)
-
-    monkeypatch.setattr(pretraining, "training_batches", record)
-    with pytest.raises(Told) as stopped:
-        pretrain_main(flags(records_folder, small_config_file, tmp_path / "model", **options))
-    (told,) = stopped.value.args
-    assert told.pop("steps_before") == told.pop("records_before") == 0
-    assert told | {"is_drawn": told.pop("rules") is not None} == expected
-
-
 @pytest.mark.parametrize("name", RECIPES)
 def test_a_recipe_decides_what_no_flag_says(name, monkeypatch):
     asked = []
@@ -230,8 +202,3 @@ def test_the_papers_recipe_is_the_default():
     assert recipe["model"] == "base"
     assert (recipe["num_train_steps"], recipe["num_warmup_steps"]) == (1_000_000, 10_000)
     assert parsed.long_data_share == 0.1
-
-
-def test_fine_tuning_corrects_the_bias_of_the_moments():
-    given = ["--task=rte", "--data_dir=d", "--init=e", "--model_dir=m"]
-    assert finetuning_parser().parse_args(given).optimizer == "adamw_corrected"

@@ -235,11 +235,7 @@ def test_vertex_says_where_the_model_goes(monkeypatch, tmp_path):
     "values",
     [
         {"model": "tiny", "init": "encoder"},
-        {"family": "albert", "init": "encoder"},
-        {"initializer_range": 0.1, "init": "encoder"},
-        {"init": "random", "model": "tiny"},
         {"init_positions": "tile"},
-        {"init_tokens": "average"},
         {"generator_size": 0.5},
         {"long_data_share": 0.5},
         {"decay_share": 0.3},
