@@ -108,26 +108,6 @@ def test_a_pipeline_goes_on_with_what_another_command_has_begun(
 
 
 @pytest.mark.slow
-def test_a_bad_row_is_one_sentence_before_anything_is_embedded(
-    small_parts, corpus, tmp_path, monkeypatch, capsys
-):
-    """The last row of the last file; then the corrected command has the folder."""
-    monkeypatch.setattr(Embedder, "embed", None)
-    bad = tmp_path / "e.jsonl"
-    bad.write_text('{"text": "a"}\n{"text": null}\n')
-    assert command(tmp_path / "out", corpus, *IN_BEAM) == 2
-    error = capsys.readouterr().err
-    assert "e.jsonl, line 2: has an empty 'text'" in error and error.count("\n") == 1
-    assert not (tmp_path / "out").exists()
-    monkeypatch.undo()
-    bad.unlink()
-    assert command(tmp_path / "out", corpus, *IN_BEAM) == 0
-    assert command(tmp_path / "none", f"--input={tmp_path}/b.txt", *IN_BEAM) == 2
-    assert "b.txt: has no text" in capsys.readouterr().err
-    assert not (tmp_path / "none").exists()
-
-
-@pytest.mark.slow
 def test_where_beam_is_not_installed(tmp_path):
     (tmp_path / "a.txt").write_text("a river\n")
     given = ["embed", f"--model={MODEL}", f"--input={tmp_path}/a.txt", f"--output={tmp_path}/out"]

@@ -134,27 +134,6 @@ def test_recipes_in_turns(learned, glue, tmp_path):
     assert "tiny 4 paper 0.001 1" in page and "tiny 4 muon 0.001 1" in page
 
 
-@pytest.mark.release
-def test_ablations(learned, glue, tmp_path):
-    done = run(
-        "ablations",
-        *(f"--data={learned / 'records' / '32'}", f"--output={tmp_path}", f"--glue={glue}"),
-        *("--num_train_steps=4", "--tasks=mrpc", "--num_train_epochs=1", "--max_seq_length=16"),
-    )
-    assert done.returncode == 0, done.stderr
-    rows = json.loads((tmp_path / "results.json").read_text())["result"]
-    assert list(rows) == ["BERT", "No NSP", "LTR & No NSP", "LTR & No NSP + BiLSTM"]
-    for row, score in rows.items():
-        assert f"| {row} | {100 * score['mrpc']:.1f} |" in done.stdout
-        glue_of_row = json.loads((tmp_path / f"glue of {row}" / "glue.json").read_text())
-        assert glue_of_row["tasks"]["mrpc"]["f1"] == score["mrpc"]
-    for objective, setting in (("ltr", "ltr"), ("mlm", "mlm"), ("bert", None)):
-        training = json.loads((tmp_path / objective / "training.json").read_text())
-        assert training.get("objective") == setting
-    tuned = tmp_path / "glue of LTR & No NSP + BiLSTM" / "MRPC" / "training.json"
-    assert json.loads(tuned.read_text())["num_bilstm_layers"] == 1
-
-
 def test_the_best_rate_of_each_recipe_is_that_of_the_least_mean_loss():
     rows = [
         {"model": "tiny", "budget": "4", "recipe": recipe, "learning_rate": rate}

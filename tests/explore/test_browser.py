@@ -166,37 +166,6 @@ def test_a_token_is_pressed(open_tab):
     page.wait_for_function("document.activeElement.dataset.position === '6'")
 
 
-def test_records_are_browsed(open_tab):
-    page = open_tab(WIDE, "Records")
-    page.get_by_role("button", name="Next", exact=True).click()
-    page.get_by_text("Record 6 of part-0.tfrecord").wait_for()
-    page.get_by_label("is next, or in order (0)").check()
-    page.get_by_text("Record 3 of part-0.tfrecord").wait_for()
-    page.get_by_text("Statistics, warnings and faults").click()
-    page.get_by_role("button", name="Count").click()
-    page.get_by_text("Counted over 600 records").wait_for()
-
-
-def test_errors_are_browsed_by_slice(open_tab):
-    page = open_tab(WIDE, "Ask the task")
-    page.get_by_text("24 errors in all examples, page 1 of 3").wait_for()
-    page.get_by_label("Page").fill("3")
-    page.get_by_text("24 errors in all examples, page 3 of 3").wait_for()
-    page.get_by_label("Slice").fill("label = positive")
-    page.get_by_label("Slice").press("Enter")
-    page.get_by_text("12 errors in label = positive, page 1 of 2").wait_for()
-    page.get_by_label("With the words").fill("text 3 ")
-    page.get_by_text("1 error in label = positive").wait_for()
-
-
-def test_eight_people_at_once(open_tab):
-    pages = [open_tab(WIDE, "Masking") for _ in range(8)]
-    for number, page in enumerate(pages, 1):
-        page.get_by_label("Text").first.fill("river " * number)
-    for number, page in enumerate(pages, 1):
-        page.get_by_text(f"to predict of {number + 2}", exact=False).wait_for()
-
-
 @pytest.mark.parametrize("tab", TABS)
 def test_accessibility(open_tab, tab):
     """What axe-core finds serious, such as contrast and labels."""

@@ -53,19 +53,6 @@ def test_states_are_those_of_the_equations(inputs):
         np.testing.assert_allclose(summary[row], last, atol=1e-6)
 
 
-def test_weights_follow_from_the_seed():
-    def made(seed):
-        layers = BiLstm(WIDTH, 1, seed)
-        layers.build((None, None, 4))
-        return [variable.numpy() for variable in layers.weights]
-
-    for one, same, other in zip(made(1), made(1), made(2), strict=True):
-        np.testing.assert_array_equal(one, same)
-        assert one.ndim == 1 or (one != other).any()
-    forward, _, _, backward, *_ = made(1)
-    assert (forward != backward).any()
-
-
 @pytest.mark.parametrize("is_frozen", [False, True])
 @pytest.mark.parametrize("make", [BertClassifier, BertTokenClassifier])
 def test_padding_changes_no_logits(make, is_frozen):

@@ -112,26 +112,3 @@ def test_a_first_encoder_is_that_of_the_first_run_only(tmp_path):
         for run in (next_run(config, (), 1, 1), next_run(config, ("w/runs/000001",), 2, 1))
     )
     assert first == ["--init=published"] and further == ["--init=w/runs/000001/encoder"]
-
-
-def test_a_dry_run_where_no_bucket_is_mounted(tmp_path, capsys):
-    corpus.deliver(tmp_path, 1)
-    path = corpus.write_config(tmp_path)
-    path.write_text(path.read_text().replace(f"{tmp_path}/vocab.txt", "/gcs/a-bucket/vocab.txt"))
-    retrain.main([f"--config={path}", "--dry_run"])
-    assert "--vocab_file=/gcs/a-bucket/vocab.txt" in capsys.readouterr().out
-
-
-def test_an_outcome_that_cannot_be_written(tmp_path):
-    """It is said, and the plan can be made again."""
-    corpus.deliver(tmp_path, 1)
-    path = corpus.write_config(tmp_path)
-    file = tmp_path / "a file"
-    file.write_text("")
-    plan = [f"--config={path}", "--step=plan"]
-    with pytest.raises(
-        InputError, match=f"^--outcome_file={file}/outcome: cannot be written .*; n"
-    ):
-        retrain.main([*plan, f"--outcome_file={file}/outcome"])
-    retrain.main([*plan, f"--outcome_file={tmp_path}/outcome"])
-    assert (tmp_path / "outcome").read_text() == "new"

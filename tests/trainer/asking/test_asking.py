@@ -214,19 +214,3 @@ def test_score(folder, tmp_path, capsys):
     assert "%  the river | a b" in capsys.readouterr().out
     texts.write_text("the river\ta b\n")
     assert run(["score", f"--model={folder}", "--next", f"--input={texts}"]) == 0
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("flags", "told"),
-    [
-        (["a [MASK]"], "has a [MASK]; `beambert fill` answers it"),
-        (["--next", "a"], "--next: needs two texts, got 1"),
-        (["a " * 20], "has 22 tokens with [CLS] and [SEP]"),
-        ([""], "'': is blank"),
-    ],
-)
-def test_refusals(folder, capsys, flags, told):
-    assert run(["score", f"--model={folder}", *flags]) == 2
-    error = capsys.readouterr().err
-    assert told in error and error.count("\n") == 1

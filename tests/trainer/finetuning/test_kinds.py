@@ -6,6 +6,7 @@ import json
 import numpy as np
 import pytest
 import tensorflow as tf
+from support.small_finetuning import results
 
 from beambert.errors import InputError
 from beambert.pipelines.tasks.declarations import KINDS, find_task
@@ -104,10 +105,6 @@ def finetuned(data, encoder_folder, lengths_of, tmp_path_factory):
         return made[kind]
 
     return finetune
-
-
-def results(folder):
-    return json.loads((folder / "results.json").read_text())
 
 
 @pytest.mark.slow

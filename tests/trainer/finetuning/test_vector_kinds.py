@@ -1,21 +1,19 @@
 """Embeddings and similarities: learnt, judged, and the same vectors wherever the model runs."""
 
-import dataclasses
 import json
 
 import numpy as np
 import pytest
 import tensorflow as tf
+from support.small_finetuning import results
 
 from beambert.cli import run
 from beambert.errors import InputError
 from beambert.model.config import BertConfig
 from beambert.pipelines.tasks.declarations import find_task
 from beambert.pipelines.tasks.reading import read_file
-from beambert.pipelines.tasks.vectors import COSENT, COSINE
 from beambert.trainer.commands.finetune import main as finetune_main
 from beambert.trainer.embedding.embedder import embed
-from beambert.trainer.finetuning.data import ScoredVectorData
 
 # A word of a question and the words of its answer.
 TOPICS = {
@@ -93,10 +91,6 @@ def embedding(data, encoder_folder, tmp_path_factory):
     )
     finetune("embedding", data / "triplets", encoder_folder, folder, *flags)
     return folder
-
-
-def results(folder):
-    return json.loads((folder / "results.json").read_text())
 
 
 @pytest.mark.release
@@ -228,17 +222,3 @@ def test_single_texts_need_dropout(data, vocabulary, tmp_path):
     )
     with pytest.raises(InputError, match=said):
         finetune("embedding", data / "single", "random", tmp_path / "model", *flags)
-
-
-def test_a_squared_error_needs_no_other_example(tmp_path):
-    """The order of the cosines does."""
-    for split in ("train", "dev"):
-        written(tmp_path / "data", split, PAIR | {"label": "0.5"}, PAIR | {"label": "1"})
-    for loss in (COSENT, COSINE):
-        task = dataclasses.replace(find_task("similarity"), loss=loss)
-        found = ScoredVectorData(task, str(tmp_path / "data"), print)
-        if loss == COSINE:
-            found.check_batch(1, 1)
-        else:
-            with pytest.raises(InputError, match="--train_batch_size=1: leaves one example"):
-                found.check_batch(1, 1)

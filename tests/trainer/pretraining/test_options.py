@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import json
 import shutil
 
 import keras
@@ -129,26 +128,6 @@ def test_vertex_says_where_checkpoints_and_events_go(elsewhere):
     assert (elsewhere / "checkpoints" / "ckpt-6.index").exists()
     assert not (elsewhere / "model" / "checkpoints").exists()
     assert not (elsewhere / "model" / "tensorboard").exists()
-
-
-def test_the_events_are_those_of_the_metrics_file(elsewhere):
-    lines = (elsewhere / "model" / "metrics.jsonl").read_text().splitlines()
-    for split in ("train", "eval"):
-        (path,) = (elsewhere / "logs" / split).iterdir()
-        found = {}
-        for record in tf.data.TFRecordDataset(str(path)):
-            event = tf.compat.v1.Event.FromString(record.numpy())
-            for value in event.summary.value:
-                assert value.metadata.plugin_data.plugin_name == "scalars"
-                found[event.step, value.tag] = float(tf.make_ndarray(value.tensor))
-        rows = [row for row in map(json.loads, lines) if row["split"] == split]
-        expected = {
-            (row["step"], name): value
-            for row in rows
-            for name, value in row.items()
-            if name not in ("split", "step")
-        }
-        assert found == pytest.approx(expected, rel=1e-6)
 
 
 @pytest.mark.slow

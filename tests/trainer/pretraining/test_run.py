@@ -35,23 +35,6 @@ def snapshot(folder) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_a_finished_folder_has_everything(encoder_folder, vocabulary, small_config):
-    names = {path.name for path in encoder_folder.iterdir()}
-    assert names == {
-        "_SUCCESS",
-        "bert_config.json",
-        "checkpoints",
-        "metrics.jsonl",
-        "model.weights.h5",
-        "results.json",
-        "tensorboard",
-        "training.json",
-        "vocab.txt",
-    }
-    assert (encoder_folder / "vocab.txt").read_bytes() == vocabulary.serialize()
-    assert (encoder_folder / "bert_config.json").read_text() == small_config.to_json()
-
-
 def test_results_are_those_of_the_saved_weights(
     encoder_folder, records_folder, read_rows, small_config
 ):
@@ -221,14 +204,6 @@ def test_a_folder_of_somebody_else_is_refused(records_folder, small_config_file,
 def test_the_greatest_seed_fits_every_replica():
     seed = LoopConfig(1, random_seed=SEED_LIMIT - 1).random_seed
     assert seed + 65_537 * 1023 < 2**31
-
-
-def test_vertex_says_where_the_model_goes(monkeypatch, tmp_path):
-    monkeypatch.setenv("AIP_MODEL_DIR", str(tmp_path / "vertex"))
-    from beambert.trainer.commands.pretrain import build_parser as pretraining_parser
-
-    parsed = pretraining_parser().parse_args(["--data=records"])
-    assert parsed.model_dir == str(tmp_path / "vertex")
 
 
 @pytest.mark.parametrize(

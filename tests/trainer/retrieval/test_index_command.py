@@ -124,15 +124,6 @@ def test_a_measured_recall_is_below_one_where_neighbours_are_missed():
     assert indexing.HnswVectors(graph).recall() < 0.5
 
 
-def test_words_alone_and_none(exact, tmp_path):
-    assert [hit.line for hit in open_index(str(exact)).rank("Passage 1234", None, "words", 1)] == [
-        1234
-    ]
-    folder = write_embeddings(tmp_path / "without", drawn(9, 0), keeps_text=False)
-    assert not make_index([folder], f"{tmp_path}/index").has_words
-    assert open_index(f"{tmp_path}/index").bm25 is None
-
-
 @pytest.mark.parametrize("value", [np.nan, np.inf, 0])
 def test_vectors_without_a_direction(tmp_path, capsys, value):
     bad = drawn(12, 0)

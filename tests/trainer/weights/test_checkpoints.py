@@ -277,14 +277,6 @@ def test_records_of_another_vocabulary_are_refused(golden, records_folder, tmp_p
     assert not (tmp_path / "m").exists()
 
 
-def test_a_truncated_tensorflow_checkpoint_is_one_sentence(own_folder, tmp_path):
-    export_tensorflow(str(own_folder), str(tmp_path / "out"))
-    data = tmp_path / "out" / "bert_model.ckpt.data-00000-of-00001"
-    data.write_bytes(data.read_bytes()[:1000])
-    with pytest.raises(InputError, match=r"bert_model\.ckpt: cannot be read \(.+\); copy"):
-        load(tmp_path / "out")
-
-
 def test_an_output_that_is_there_is_kept(own_folder, tmp_path, capsys):
     (tmp_path / "out").mkdir()
     status = main(

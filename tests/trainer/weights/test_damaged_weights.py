@@ -15,7 +15,6 @@ from support.golden_checkpoint import GOLDEN, load
 from beambert.errors import InputError
 from beambert.model.config import BertConfig
 from beambert.pipelines.records.contract import RecordsInfo
-from beambert.trainer.commands.pretrain import main as pretrain_main
 from beambert.trainer.weights.initial import open_initial
 
 
@@ -65,15 +64,6 @@ def test_a_pickle_that_asks_for_more_than_tensors_runs_nothing(golden, tmp_path)
     with pytest.raises(InputError, match=r"pytorch_model\.bin: cannot be read"):
         load(golden)
     assert not (tmp_path / "ran").exists()
-
-
-def test_a_bad_start_makes_no_folder(golden, make_records, tmp_path):
-    initial = open_initial(str(golden), "--init")
-    records = make_records(tmp_path / "records", vocabulary=initial.vocabulary, length=12)
-    change_config(golden, intermediate_size=13)
-    with pytest.raises(InputError, match="has shape"):
-        pretrain_main([f"--data={records}", f"--init={golden}", f"--model_dir={tmp_path / 'm'}"])
-    assert not (tmp_path / "m").exists()
 
 
 @pytest.mark.parametrize("remove", ["config.json", "vocab.txt", "model.safetensors"])

@@ -113,17 +113,6 @@ def test_languages_and_signs_of_tables(tmp_path, encoder):
     assert hub.ModelCard(card).data.language == ["de", "no"]
 
 
-def test_the_shares_of_mixed_sources(tmp_path, encoder):
-    def change(info):
-        of_wiki = {"documents": 2, "tokens": 3, "share": 0.3, "asked_share": 0.3, "passes": 1.5}
-        info["counts"]["sources"] = {"wiki": of_wiki}
-
-    edit(tmp_path / "records" / "info.json", change)
-    card = exported(encoder, tmp_path / "out")
-    assert "| source | documents | tokens | share of the records | passes over it |" in card
-    assert "| wiki | 2 | 3 | 30.00% | 1.50 |" in card
-
-
 def test_what_was_held_out_replaced_and_left_out(tmp_path, encoder):
     """All documents that were read are told, and of evaluation files no folder of the machine."""
 
