@@ -34,24 +34,16 @@ class Flag:
     Attributes:
       name: name of the flag without dashes, or of a positional argument.
       is_positional: True if only its value stands on the command line.
-      is_required: True if the command refuses to run without it.
       takes_value: False for a flag without a value, such as `--dry_run`.
       takes_several: True if several values may follow the name.
       is_repeatable: True if the flag may be given several times, each time with a value.
-      choices: allowed values; None for any value.
-      default: default value.
-      help: text about the flag in `--help`.
     """
 
     name: str
     is_positional: bool
-    is_required: bool
     takes_value: bool
     takes_several: bool
     is_repeatable: bool
-    choices: Sequence[Any] | None
-    default: Any
-    help: str
 
 
 class FlagGroup(Protocol):
@@ -154,17 +146,12 @@ class FlagParser(argparse.ArgumentParser):
     def _note(self, added: argparse.Action, settings: dict[str, Any]) -> argparse.Action:
         """Records an added flag in the list of flags."""
         if settings.get("action") != "help":
-            is_positional = not added.option_strings
             self._known[added.dest] = Flag(
                 name=added.dest,
-                is_positional=is_positional,
-                is_required=added.required or is_positional,
+                is_positional=not added.option_strings,
                 takes_value=added.nargs != 0,
                 takes_several=added.nargs == "+",
                 is_repeatable=settings.get("action") in ("append", "extend"),
-                choices=None if added.choices is None else tuple(added.choices),
-                default=added.default,
-                help=added.help or "",
             )
         return added
 

@@ -1,6 +1,5 @@
 """Google Cloud's services for the tests of deploy/."""
 
-import types
 from typing import Any
 
 import pytest
@@ -43,11 +42,6 @@ class Services:
             return answer
 
         return call
-
-
-def done(result: Any = None) -> Any:
-    """Returns the finished operation of a request that takes its time."""
-    return types.SimpleNamespace(result=lambda: result)
 
 
 @pytest.fixture
