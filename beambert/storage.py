@@ -281,7 +281,8 @@ class _GoogleStorage:
         files = [
             FileInfo(f"gs://{bucket.name}/{blob.name}", blob.size, blob.updated.timestamp())
             for blob in found
-            if blob.name != prefix or "delimiter" not in wanted
+            # A folder may have an object of its own name, which is not in it.
+            if not (blob.name == prefix and prefix.endswith("/") and "delimiter" in wanted)
         ]
         self._has_answered = True
         folders = (f"gs://{bucket.name}/{name.rstrip('/')}" for name in found.prefixes)

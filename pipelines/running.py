@@ -6,6 +6,7 @@ import difflib
 import importlib.metadata
 import logging
 import os
+import re
 import socket
 import sys
 import threading
@@ -344,6 +345,10 @@ def plain_errors() -> Iterator[None]:
             found = InputError(
                 "--direct_num_workers: a worker was killed, did not start or ran out of memory; "
                 "run the same command again, with fewer workers if memory ran out"
+            )
+        if found is None and (full := re.search(r"\[Errno (?:28|122)\] ([\w ]+)", str(error))):
+            found = InputError(
+                f"--output: cannot be written ({full[1].strip()}); free some, or choose another"
             )
         if found is None:
             raise

@@ -128,7 +128,7 @@ def test_a_loss_that_is_no_number_stops(tmp_path, value, bad_step):
     with pytest.raises(InputError) as caught:
         train_line(line_trainer(), line_batches(bad_step, value), config, tmp_path)
     last = bad_step // 2 * 2 + 2
-    batch = f"the sequences {2 * bad_step} to {2 * bad_step + 1} of the run"
+    batch = f"the sequences {2 * bad_step} to {2 * bad_step + 1}"
     assert f"since step {bad_step} the loss is " in str(caught.value) and batch in str(caught.value)
     assert "--learning_rate" in str(caught.value) and str(tmp_path) in str(caught.value)
     assert not list((tmp_path / "checkpoints").glob(f"ckpt-{last}.*")), "spoilt weights are saved"
