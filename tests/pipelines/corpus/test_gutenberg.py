@@ -57,11 +57,6 @@ def test_several_books_in_a_file():
     assert strip_gutenberg(file).split() == ["One.", "Two."]
 
 
-def test_what_is_too_long_for_a_licence_is_kept():
-    long = "A sentence of a book. " * 3000
-    assert long in strip_gutenberg(f"{long}\n*END*THE SMALL PRINT! FOR\nAnd more.")
-
-
 @pytest.mark.parametrize(("length", "is_kept"), [(40_000, False), (40_001, True)])
 def test_a_licence_has_40_000_characters_at_most(length, is_kept):
     """What follows the end is a licence, unless it is too long for one."""

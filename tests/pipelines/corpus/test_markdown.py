@@ -174,12 +174,6 @@ def test_a_file_of_one_marker_is_read_or_rejected_at_once(marker):
     assert is_read_or_rejected_within(2, f"{marker}a\n\n", 5_000)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("marker", MARKERS)
-def test_a_large_file_of_one_marker_is_read_or_rejected(marker):
-    assert is_read_or_rejected_within(60, marker, 1_000_000)
-
-
 def test_comments_without_an_end_in_a_long_paragraph():
     with pytest.raises(TangledError, match="comments"):
         clean_markdown("a <!-- and so it went on and on " * 5_000)

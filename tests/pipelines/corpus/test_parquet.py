@@ -13,7 +13,6 @@ from beambert.pipelines.corpus.base import Declared
 from beambert.pipelines.corpus.documents import Document, Reject, Skip
 from beambert.pipelines.corpus.formats import recognise
 from beambert.pipelines.corpus.tables import read_parquet, row_group_bytes
-from beambert.pipelines.corpus.wiki_files import WikiExtractor
 
 exact = settings(derandomize=True, max_examples=50, deadline=None, database=None)
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
@@ -125,10 +124,3 @@ def test_large_rows_are_read_a_few_at_a_time():
     for document, text in zip(read_parquet(file), texts, strict=True):
         assert document.text == text
         assert pa.total_allocated_bytes() - before < 60_000_000
-
-
-def test_real_articles(shared_data):
-    with (shared_data / "wiki_extracted" / "wiki_00").open("rb") as file:
-        documents = list(WikiExtractor().read_lines(file))
-    table = pa.table({"text": [document.text for document in documents]})
-    assert list(read_parquet(written(table, row_group_size=700))) == documents

@@ -7,7 +7,6 @@ import pytest
 from beambert.errors import InputError
 from beambert.pipelines.input_files import (
     check_unchanged,
-    describe_links,
     match_inputs,
     match_sources,
 )
@@ -53,30 +52,6 @@ def test_a_name_that_is_not_utf8(tmp_path):
         with pytest.raises(InputError, match=r"caf\\xe9\.txt: the name is not UTF-8") as caught:
             match_inputs([pattern])
         str(caught.value).encode()
-
-
-def test_an_empty_name(tmp_path):
-    """The working folder has no name."""
-    with pytest.raises(InputError, match=r"^--input: is empty; name the files to read$"):
-        names("")
-
-
-@pytest.mark.slow
-def test_a_message_is_one_line_whatever_the_name():
-    with pytest.raises(InputError) as caught:
-        names("a\nb\x1b[1m.txt")
-    assert str(caught.value).startswith("--input=a\\nb\\x1b[1m.txt: matches no file")
-
-
-def test_files_with_several_names_are_said(tmp_path):
-    (tmp_path / "a.txt").write_text("x")
-    assert describe_links(match_inputs([str(tmp_path / "*"), str(tmp_path / "a.txt")])) == []
-    (tmp_path / "b.txt").symlink_to("a.txt")
-    os.link(tmp_path / "a.txt", tmp_path / "c.txt")
-    assert describe_links(match_inputs([str(tmp_path / "*")])) == [
-        f"warning: 2 links to other files of --input, such as {tmp_path}/b.txt to "
-        f"{tmp_path}/a.txt; each is read again, unless you leave it out"
-    ]
 
 
 @pytest.mark.parametrize(

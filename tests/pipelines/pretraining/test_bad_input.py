@@ -8,7 +8,7 @@ import json
 import pytest
 import zstandard
 from support import data_command
-from support.data_command import SMALL, data, info, refused, temporary, wikiextractor
+from support.data_command import data, info, refused, temporary, wikiextractor
 
 from beambert import locks, storage
 from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS
@@ -154,29 +154,6 @@ class TestClaims:
         result = self.run(capsys, vocab_file, corpus_file, output, *self.SEVERAL, "--dupe_factor=3")
         refused(result, output, "dupe_factor there 2, here 3")
         assert sorted(output.rglob("*")) == before
-
-    @pytest.mark.parametrize(
-        ("flag", "difference"),
-        [
-            ("--dupe_factor=3", "dupe_factor there 2, here 3"),
-            ("--pairs=reference", 'pairs there "next", here "reference"'),
-            ("--compression=gzip", 'compression there "none", here "gzip"'),
-            ("--duplicates=exact", 'duplicates there "keep", here "exact"'),
-            ("--sentences=line", 'sentences there "sentencex", here "line"'),
-            ("--min_document_characters=9", "min_document_characters there 0, here 9"),
-            ("--num_shards=2", "num_shards there 1, here 2"),
-        ],
-    )
-    def test_other_parameters(self, capsys, finished, corpus_file, vocab_file, flag, difference):
-        result = self.run(capsys, vocab_file, corpus_file, finished, flag)
-        refused(result, f"--output={finished}", "finished result of another job", difference)
-
-    @pytest.fixture(scope="class")
-    def finished(self, tmp_path_factory, corpus_file, vocab_file):
-        output = tmp_path_factory.mktemp("finished") / "out"
-        flags = [f"--vocab_file={vocab_file}", f"--input={corpus_file}", f"--output={output}"]
-        data_command.main([*flags, *SMALL])
-        return output
 
 
 class TestNothingIsLeftBehind:

@@ -155,8 +155,3 @@ class TestNoise:
             tokens, found = add_noise(TOKENS[:9], pairs, starts_word, random_source)
             assert (found[:, 1] > found[:, 0]).all() and (found[:, 3] > found[:, 2]).all()
             assert len(tokens) == (found[:, 1] - found[:, 0] + found[:, 3] - found[:, 2]).sum()
-
-    def test_no_pairs(self):
-        none = np.zeros((0, 5), np.int32)
-        _, pairs = add_noise(TOKENS, none, starts_word, np.random.Generator(np.random.PCG64(1)))
-        assert len(pairs) == 0

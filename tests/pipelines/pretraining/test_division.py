@@ -52,14 +52,6 @@ def test_every_genre_has_its_share(mixed, fraction):
         assert share == pytest.approx(fraction, rel=0.25)
 
 
-def test_a_hash_of_whole_documents_would_not_do(mixed):
-    """What the division is for: 2 % of 30 books are none, or several times too many."""
-    sizes, is_book = tokens_of(mixed), mixed.sources < 30
-    is_eval = is_held_out(mixed.hashes, 0.02)
-    share = sizes[is_book & is_eval].sum() / sizes[is_book].sum()
-    assert abs(share - 0.02) > 0.005
-
-
 def test_pieces_are_the_documents(mixed):
     pieces, is_eval = divide(mixed, 0.1)
     assert np.array_equal(pieces.tokens, mixed.tokens)

@@ -10,9 +10,7 @@ from support.data_command import data, info, read_records, refused
 from support.languages import ARTICLE_1
 
 from beambert import DocumentRow, ReadDocuments, SplitSentences
-from beambert.errors import InputError
 from beambert.pipelines.corpus.documents import Document
-from beambert.pipelines.pretraining.job import PretrainingDataJob
 from beambert.pipelines.text.sentences import split_sentences
 from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS, Vocabulary
 
@@ -137,13 +135,11 @@ def test_each_document_is_split_by_its_language(capsys, tmp_path, vocab_file):
 @pytest.mark.parametrize(
     ("flags", "parts"),
     [
-        (["--language=klingon"], ["--language=klingon: is not an ISO 639-1 code"]),
         (["--segmenter=icu"], ["--segmenter=icu: has an effect only on", "--masks=whole_word"]),
         (
             ["--segmenter=icu", "--masks=whole_word", "--language=de"],
             ["--segmenter=icu: knows the words of zh", "--language=de"],
         ),
-        (["--language_column=code"], ['no string under "code" (--language_column)', "lang"]),
         (
             ["--language_column=lang", "--format=text"],
             ["--language_column=lang: --format=text has no columns; leave it out"],
@@ -180,15 +176,3 @@ def test_the_parts_of_the_job_take_languages(tmp_path):
         beam.Pipeline(runner="FnApiRunner") as pipeline,
     ):
         _ = pipeline | beam.Create([row]) | SplitSentences()
-
-
-def test_records_without_masks_hold_no_words():
-    with pytest.raises(InputError, match="^--segmenter=icu: has an effect only on"):
-        PretrainingDataJob(vocab_file="v", output="o", masks="none", segmenter="icu", language="zh")
-
-
-def test_a_column_without_any_language_is_told(capsys, tmp_path, vocab_file):
-    path = written(tmp_path, [{"text": ARTICLE_1["en"], "lang": None}] * 4)
-    flags = [f"--input={path}", CASED, "--language_column=lang"]
-    printed = data(capsys, vocab_file, tmp_path / "out", *flags)[1]
-    assert "--language_column=lang: no document of a sample names its language there" in printed

@@ -5,17 +5,12 @@ import pytest
 
 from beambert.pipelines.pretraining.instances import ROWS_AT_A_TIME, rows_at_a_time
 from beambert.pipelines.pretraining.masks import TokenIds, mask_rows, position_bits
-from beambert.pipelines.records.contract import LONGEST_SEQUENCE
 from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 WORDS = [f"w{i}" for i in range(40)] + [f"##p{i}" for i in range(20)]
 VOCABULARY = Vocabulary((*SPECIAL_TOKENS, *WORDS))
 IDS = TokenIds.of(VOCABULARY)
 ROWS = 24
-
-
-def test_the_longest_sequence_is_that_of_modernbert():
-    assert LONGEST_SEQUENCE == 8192
 
 
 @pytest.mark.parametrize("length", [128, 4095, 4096, 8191, 8192])

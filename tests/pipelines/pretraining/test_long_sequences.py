@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from support import data_command
-from support.data_command import data, info, refused
+from support.data_command import data, info
 from support.sample_text import make_document
 
 from beambert.cli import run_main
@@ -67,11 +67,3 @@ def test_the_records_of_both_lengths_are_the_same_text(
     assert max(np.diff(end).max() for end in ends) > 5000
     folders = [str(output / str(n)) for n in (64, LENGTH)]
     assert run_main("verify", verify, [*folders, f"--output={tmp_path}/report"]) == 0
-
-
-def test_longer_ones_are_refused(corpus_file, vocab_file, tmp_path, capsys):
-    result = data(
-        capsys, vocab_file, tmp_path / "o", f"--input={corpus_file}", "--max_seq_length=8193"
-    )
-    refused(result, "--max_seq_length=8193: ")
-    assert not list(tmp_path.iterdir())

@@ -70,12 +70,8 @@ def test_a_source_without_a_token_is_refused():
     [
         ("wiki=0.5,books=0.4", "lacks news"),
         ("wiki=0.5,books=0.4,news=0.2", "they add up to 1.1, but must add up to 1"),
-        ("wiki=0.5,book=0.5", "there is no --source=book; name one of wiki, books, news"),
         ("wiki=0.5,wiki=0.5", "names wiki twice"),
-        ("wiki=half", "must be a name, = and a number"),
-        ("wiki=0,books=1", "must be more than 0"),
         ("wiki=nan,books=1", "must be more than 0"),
-        ("wiki=0.5,", "there is no --source=;"),
     ],
 )
 def test_weights_that_are_refused(text, message):

@@ -101,12 +101,8 @@ def test_default_number_of_predictions():
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--max_seq_length=32,32"], "--max_seq_length"),
         (["--max_seq_length=32,64"], "--max_predictions_per_seq"),
-        (["--max_seq_length=32,x"], "--max_seq_length"),
         (["--max_seq_length=32", "--max_predictions_per_seq=33"], "at most --max_seq_length"),
-        (["--language=xx"], "--language=xx: is not an ISO 639-1 code"),
-        (["--direct_num_workers=abc"], "--direct_num_workers=abc: must be an integer"),
         (["--since=/nowhere"], "--since=/nowhere"),
     ],
 )
@@ -205,30 +201,6 @@ def test_lines_are_sentences(run, tmp_path):
         folder, _ = run(kind, source, f"--sentences={kind}")
         sentences[kind] = info(folder)["counts"]["sentences"]
     assert sentences == {"sentencex": 16, "line": 8}
-
-
-class TestSince:
-    @pytest.mark.slow
-    def test_new_and_changed_files_only(self, run, tmp_path, corpus):
-        folder = tmp_path / "corpus"
-        folder.mkdir()
-        for i in range(3):
-            write_lines(folder / f"{i}.txt", corpus[i * 10 : i * 10 + 10])
-        run("first", folder / "*")
-        write_lines(folder / "3.txt", corpus[30:40])
-        write_lines(folder / "1.txt", corpus[40:50])  # changed: another size
-        since = f"--since={tmp_path}/first"
-        second, _ = run("second", folder / "*", since)
-        names = [file["path"].rsplit("/", 1)[1] for file in info(second)["inputs"]]
-        assert names == ["1.txt", "3.txt"]
-        third = run("third", folder / "*", f"--since={tmp_path}/*")
-        assert "nothing new" in third[1] and not third[0].exists()
-
-    def test_unfinished_folders_dont_count(self, run, tmp_path, source):
-        first, _ = run("first", source)
-        (first / "_SUCCESS").unlink()
-        _, error = run("second", source, f"--since={first}", status=2)
-        assert f"--since={first}" in error
 
 
 def test_dry_run_tells_what_cannot_be_read(run, tmp_path, corpus):

@@ -167,19 +167,3 @@ class TestMasks:
         degrees = len(ours) - 1
         chi_square = ((ours - theirs) ** 2 / (ours + theirs)).sum()
         assert chi_square < degrees + 5 * np.sqrt(2 * degrees)
-
-    def test_by_default_otherwise(self):
-        input_ids, input_mask = self.rows()
-        found = mask_rows(
-            input_ids,
-            input_mask,
-            max_predictions_per_seq=10,
-            masked_lm_prob=0.15,
-            do_whole_word_mask=False,
-            ids=TokenIds.of(self.vocabulary),
-            random=np.random.Generator(np.random.PCG64(0)),
-        )
-        labels = found["masked_lm_ids"][found["masked_lm_weights"] == 1]
-        assert not (labels == self.ids.unknown).any()
-        changed = found["input_ids"][found["input_ids"] != input_ids]
-        assert set(changed.tolist()) == {self.ids.mask, *range(7, len(self.vocabulary))}

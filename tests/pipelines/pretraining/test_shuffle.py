@@ -75,14 +75,6 @@ def test_neighbours_are_read_at_once(tmp_path, monkeypatch):
     assert [one_range[1:] for one_range in ranges] == [(48 * i, 48) for i in range(125)]
 
 
-def test_few_shards_are_not_grouped():
-    """Two workers share a small corpus as evenly as before."""
-    assert Shuffle(FILES, "", "", 127).shards_in_a_group == 1
-    assert Shuffle(FILES, "", "", 128).shards_in_a_group == 2
-    assert Shuffle(FILES, "", "", 10**6).shards_in_a_group == 8
-    assert Shuffle(RUNNER, "", "", 10**6).shards_in_a_group == 1
-
-
 def test_a_retried_worker_writes_another_file(tmp_path):
     shuffle = Shuffle(FILES, str(tmp_path), "run", 1)
     first, again = (list(shuffle.send([(0, b"abc")])) for _ in range(2))

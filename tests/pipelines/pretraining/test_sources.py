@@ -56,8 +56,3 @@ def test_a_name_may_look_like_a_pattern(corpus):
 def test_one_source_is_not_looked_for(corpus):
     for patterns in (["wiki/*/wiki_*"], ["books/a.txt", "books/b.txt"], []):
         assert Sources.of(patterns).number_of("any") == 0
-
-
-def test_a_file_of_no_pattern(corpus):
-    with pytest.raises(ValueError, match="other: matches no pattern"):
-        Sources.of(["books/*", "wiki/*"]).number_of("other")

@@ -213,17 +213,11 @@ class TestRefused:
     @pytest.mark.parametrize(
         ("given", "part"),
         [
-            (["--weights=wiki=0.5,books=0.4,news=0.2"], "they add up to 1.1"),
-            (["--weights=wiki=0.5,pages=0.5"], "there is no --source=pages"),
-            (["--weights=wiki=1"], "lacks books, news"),
-            (["--temperature=5"], "--temperature=5"),
             (["--temperature=0.5", WEIGHTED], "cannot be given with --weights"),
-            (["--max_epochs_per_source=9"], "needs --weights or --temperature"),
             (["--max_epochs_per_source=1", WEIGHTED], "must be at least --dupe_factor, which is 2"),
             (["--input=x"], "--input=x"),
             (["--source=wiki=x"], "wiki is the name of another source"),
             (["--source=more=nothing*"], "--source=more=nothing*: matches no file"),
-            (["--source=more="], "has an empty pattern"),
         ],
     )
     @pytest.mark.parametrize("dry_run", [[], ["--dry_run"]])

@@ -214,8 +214,6 @@ def test_the_estimate(both, corpus_file, vocab_file, pairs):
     "flag",
     [
         "--max_predictions_per_seq=5",
-        "--masked_lm_prob=0.2",
-        "--do_whole_word_mask=True",
     ],
 )
 def test_flags_of_masks_beside_none(capsys, tmp_path, corpus_file, vocab_file, flag):

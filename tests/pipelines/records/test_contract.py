@@ -32,11 +32,6 @@ class TestVocabulary:
         with pytest.raises(InputError, match=rf"my\.txt: .*lacks \[{token[1:-1]}\]"):
             Vocabulary.parse(TEXT.replace(f"{token}\n".encode(), b""), "my.txt")
 
-    @pytest.mark.parametrize("data", [b"", b"\n"])
-    def test_empty(self, data):
-        with pytest.raises(InputError, match=r"lacks \[PAD\], \[UNK\], \[CLS\], \[SEP\], \[MASK\]"):
-            Vocabulary.parse(data, "my.txt")
-
     def test_token_twice(self):
         with pytest.raises(InputError, match=r"my\.txt: the token 'the' is on two lines"):
             Vocabulary.parse(TEXT + b"the\n", "my.txt")

@@ -1,6 +1,5 @@
 """Whose an output folder is."""
 
-import json
 import os
 import re
 
@@ -73,10 +72,6 @@ def test_marker_of_another_tool(content):
         check({"_SUCCESS": content, "part-0": b""})
 
 
-def test_job_is_readable_text():
-    assert json.loads(serialize_job({"é": 1})) == {"é": 1}
-
-
 @pytest.mark.parametrize("path", ["gs://bucket/folder/1", "folder/1", "1"])
 def test_names_of_what_is_being_written(path):
     """Beside the place, new each time, and known again."""
@@ -123,9 +118,3 @@ def test_another_job_names_the_flags_that_the_user_changed(job, message):
     files = {"_SUCCESS": serialize_job(TEXTS), "part-0": b""}
     with pytest.raises(InputError, match=rf"another job \({re.escape(message)}"):
         is_finished("out", sorted(files), files.__getitem__, changed, "--output", FLAGS_OF)
-
-
-def test_the_result_of_another_command_has_no_flags_to_name():
-    files = {"_SUCCESS": serialize_job({"task": "x", "labels": []}), "train": b""}
-    with pytest.raises(InputError, match=r"of another job \(made by another command\)"):
-        is_finished("out", sorted(files), files.__getitem__, TEXTS, "--output", FLAGS_OF)

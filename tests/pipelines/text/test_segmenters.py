@@ -1,11 +1,8 @@
 """The words of scripts without spaces: cases that a speaker can judge, and what is refused."""
 
-import subprocess
-import sys
 from unittest import mock
 
 import pytest
-from support.absent_packages import without
 
 from beambert.errors import InputError
 from beambert.pipelines.text import sentences
@@ -72,41 +69,12 @@ def test_sudachi_takes_texts_of_any_length():
             ("icu", "en", "", True),
             "--segmenter=icu: knows the words of zh, ja, .* --language=en",
         ),
-        (("sudachi", "zh", "", True), "--segmenter=sudachi: .* ja, but not of .*=zh"),
         (("icu", "zh", "", False), "--segmenter=icu: has an effect only on .* add --masks="),
-        (("sudachi", "ja", "lang", True), "--segmenter=sudachi: .* with --language_column=lang"),
-        (("jieba", "zh", "", True), "--segmenter=jieba: must be one of none, icu, sudachi"),
     ],
 )
 def test_what_has_no_effect_is_refused(given, error):
     with pytest.raises(InputError, match=f"^{error}"):
         check_segmenter(*given)
-
-
-def test_what_is_accepted():
-    for given in (
-        ("none", "en", "", False),
-        ("icu", "zh", "", True),
-        ("icu", "en", "lang", True),
-        ("sudachi", "ja", "", True),
-    ):
-        check_segmenter(*given)
-
-
-@pytest.mark.parametrize(
-    ("name", "packages"), [("icu", {"icu4py"}), ("sudachi", {"sudachipy", "sudachidict_small"})]
-)
-def test_a_package_that_is_missing_is_named(name, packages):
-    code = (
-        "from beambert.pipelines.text.sentences import check_segmenter\n"
-        "check_segmenter('none', 'ja', '', True)\n"
-        f"try: check_segmenter({name!r}, 'ja', '', True)\n"
-        "except Exception as error: print(type(error).__name__, error)\n"
-    )
-    run = [sys.executable, "-c", without(packages) + code]
-    found = subprocess.run(run, capture_output=True, text=True, check=True).stdout
-    assert found.startswith(f"InputError --segmenter={name}: needs ") and found.count("\n") == 1
-    assert "pip install 'beambert[segmenters]'" in found
 
 
 def test_the_note_about_words_that_nobody_finds():

@@ -45,12 +45,6 @@ def test_tokenized_text_has_the_words_of_running_text():
     assert running.tolist() == tokenized.tolist() and len(running) == 6
 
 
-def test_no_word():
-    for text in ("", " \n", "...", "\u200b"):
-        assert len(find_words(text)) == 0
-        assert len(ngram_hashes(find_words(text).hashes, 2)) == 0
-
-
 def test_hashes_are_polynomials():
     """By integers without a limit, modulo 2 ** 64; so they are the same on every machine."""
     golden, bits = 0x9E3779B97F4A7C15, (1 << 64) - 1

@@ -32,11 +32,6 @@ def warnings(about=None, made_with=None, length=128, **changes) -> list[str]:
     return text_warnings(counts, about, made_with or MadeWith(), length)
 
 
-def test_nothing_to_say_of_clean_text():
-    assert warnings() == []
-    assert text_warnings(None, None, MadeWith(), 128) == []
-
-
 @pytest.mark.parametrize("kind", ["entities", "replacements", "markup"])
 def test_artefacts(kind):
     examples = {kind: ("a file", "tom & jerry")}
@@ -67,12 +62,6 @@ def test_scripts():
     assert warnings(main_scripts={}) == []
 
 
-def test_broken_words():
-    assert warnings(broken=100) == []
-    (warning,) = warnings(broken=101)
-    assert "another language" in warning
-
-
 def test_sources():
     few = info(random_next=1000, random_next_other_source=100)
     many = info(random_next=1000, random_next_other_source=300)
@@ -86,12 +75,6 @@ def test_sources():
     assert warnings(dataclasses.replace(many, parameters={"random_next": "source"})) == []
     assert text_figures(None, many)["random_next_other_source_share"] == 0.3
     assert text_figures(None, None)["random_next_other_source_share"] is None
-
-
-def test_undecodable_documents():
-    assert warnings(info({"read": 1000, "with_replacement_characters": 5})) == []
-    (warning,) = warnings(info({"read": 1000, "with_replacement_characters": 6}))
-    assert warning.startswith("6 of 1,000 documents had U+FFFD")
 
 
 WORDS = [f"{a}{b}" for a in "bcdfgklm" for b in ("at", "en", "ol", "ub", "ir")]

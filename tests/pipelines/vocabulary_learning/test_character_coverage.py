@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from beambert.errors import InputError
 from beambert.pipelines.create_vocabulary import main
-from beambert.pipelines.vocabulary_learning.job import VocabularyJob
 from beambert.pipelines.vocabulary_learning.learning import (
     CorpusWords,
     check_coverage,
@@ -50,31 +49,6 @@ def test_characters_of_chinese():
         assert {piece[-1] for piece in chosen} - wanted <= common
         check_coverage(counts, sorted(chosen), 3500, coverage)
     assert len(frequent_characters(counts, 1.0)) == 3000
-
-
-def test_a_vocabulary_that_is_too_small_is_refused():
-    counts = CorpusWords.of(chinese(), 10_000)
-    chosen = choose_characters(counts, 500, True, 0.9995)
-    with pytest.raises(InputError, match=r"^--character_coverage=0.9995: --vocab_size=500 has"):
-        check_coverage(counts, chosen, 500, 0.9995)
-
-
-@pytest.mark.parametrize(
-    ("given", "error"),
-    [
-        (
-            {"character_coverage": 0.9, "kind": "bpe", "output": "tokenizer.json"},
-            "--character_coverage=0.9: has no effect with --kind=bpe",
-        ),
-        (
-            {"character_coverage": 0.9, "extend": "vocab.txt", "add": 5},
-            "--character_coverage=0.9: cannot be given with --extend",
-        ),
-    ],
-)
-def test_what_is_refused(given, error):
-    with pytest.raises(InputError, match=f"^{error}"):
-        VocabularyJob(**{"output": "vocab.txt"} | given)
 
 
 @pytest.fixture

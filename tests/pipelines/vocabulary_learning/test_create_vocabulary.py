@@ -1,6 +1,5 @@
 """The vocabulary command end to end."""
 
-import gzip
 import json
 import random
 
@@ -10,7 +9,6 @@ from support.sample_text import make_document
 
 from beambert.cli import run_main
 from beambert.errors import InputError
-from beambert.pipelines import input_files
 from beambert.pipelines.create_vocabulary import main
 from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS, Vocabulary
 from beambert.pipelines.tokenizers.wordpiece import Tokenizer, word_splitter
@@ -96,31 +94,6 @@ def test_order_of_files_and_documents_doesnt_matter(capsys, tmp_path, learned, d
     source = write(tmp_path / "corpus", documents[::-1], 3)
     assert vocab(capsys, tmp_path / "v.txt", source, "--vocab_size=300")[0] == 0
     assert (tmp_path / "v.txt").read_bytes() == learned[0].read_bytes()
-
-
-@pytest.mark.slow
-def test_many_inputs_stand_in_a_file_of_their_own(
-    capsys, tmp_path, monkeypatch, learned, documents
-):
-    """Dataflow takes jobs of at most 20 MB."""
-    monkeypatch.setattr(input_files, "MOST_LISTED", 4)
-    source = write(tmp_path / "corpus", documents, 5)
-    flags = [source, "--vocab_size=300"]
-    assert vocab(capsys, tmp_path / "v.txt", *flags)[0] == 0
-    assert (tmp_path / "v.txt").read_bytes() == learned[0].read_bytes()
-    about = json.loads((tmp_path / "v.txt.json").read_text())["inputs"]
-    rows = gzip.decompress((tmp_path / "v.txt-inputs.jsonl.gz").read_bytes()).splitlines()
-    paths = [json.loads(row)["path"] for row in rows]
-    assert paths == [f"{tmp_path}/corpus/{number}.jsonl" for number in range(5)]
-    assert about["files"] == 5
-    assert "nothing to do" in vocab(capsys, tmp_path / "v.txt", *flags)[1]
-    pipeline = beam.Pipeline()
-    inputs = tuple(paths)
-    _ = pipeline | LearnVocabulary(
-        VocabularyJob(output=f"{tmp_path}/w.txt", input=inputs, vocab_size=300)
-    )
-    translated = pipeline.to_runner_api().SerializeToString()
-    assert translated.count(b"corpus/3.jsonl") <= 1  # in the patterns
 
 
 @pytest.mark.slow

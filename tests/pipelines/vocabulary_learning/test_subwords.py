@@ -101,18 +101,3 @@ def test_a_learned_unigram_frames_and_spells(capsys, tmp_path, corpus_file, line
     assert unknown == 0
     config = json.loads((tmp_path / "tokenizer_config.json").read_text())
     assert config["mask_token"] == "[MASK]"
-
-
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        (["--kind=bpe", "--vocab_size=260"], "--vocab_size=260: must be at least 300 with"),
-        (["--kind=unigram", "--output=vocab.txt"], "--output=vocab.txt: --kind=unigram makes a"),
-    ],
-)
-def test_bad_flags(capsys, tmp_path, monkeypatch, corpus_file, flags, message):
-    monkeypatch.chdir(tmp_path)
-    status, _, error = vocab(capsys, corpus_file, "tokenizer.json", *flags)
-    assert (status, error.count("\n")) == (2, 1)
-    assert f"beambert vocab: {message}" in error
-    assert list(tmp_path.iterdir()) == []
