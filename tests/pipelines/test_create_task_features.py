@@ -6,7 +6,6 @@ import json
 import random
 import shutil
 
-import apache_beam as beam
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -17,7 +16,6 @@ from tfx_bsl.coders import example_coder
 from beambert.errors import InputError
 from beambert.pipelines import features as job
 from beambert.pipelines.create_task_features import main
-from beambert.pipelines.features import EXAMPLES_FILE, CreateTaskFeatures
 from beambert.pipelines.records.encoding import RecordWriter
 from beambert.pipelines.records.reading import read_records
 from beambert.pipelines.tasks.declarations import find_task
@@ -346,23 +344,3 @@ def test_class_weights_do_not_decide_the_features(vocabulary):
     assert made_from(weighted, *common) == made_from(task, *common)
     in_windows = dataclasses.replace(task, long_documents="windows")
     assert made_from(in_windows, *common) != made_from(task, *common)
-
-
-def test_a_job_has_the_places_of_its_examples_only(folder, tmp_path):
-    """Dataflow takes jobs of at most 20 MB."""
-    made = CreateTaskFeatures(
-        job.FeaturesJob(
-            find_task("classification"),
-            str(folder / "classification"),
-            str(folder / "vocab.txt"),
-            str(tmp_path / "out"),
-        )
-    )
-    pipeline = beam.Pipeline(runner="FnApiRunner")
-    _ = pipeline | made
-    text = SENTENCES[0].encode()
-    assert text not in pipeline.to_runner_api().SerializeToString()
-    assert text in (tmp_path / "out" / EXAMPLES_FILE).read_bytes()
-    pipeline.run()
-    assert (tmp_path / "out" / "_SUCCESS").exists()
-    assert not (tmp_path / "out" / EXAMPLES_FILE).exists()

@@ -6,12 +6,9 @@ import hashlib
 import inspect
 import json
 import os
-import shutil
 
 import apache_beam as beam
 import pytest
-from apache_beam.options.pipeline_options import PipelineOptions
-from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
 from apache_beam.typehints.decorators import IOTypeHints
@@ -30,7 +27,6 @@ from beambert import (
     VerificationJob,
     VerifyRecords,
     VocabularyJob,
-    storage,
 )
 from beambert.errors import InputError
 from beambert.pipelines.create_pretraining_data import main as data_main
@@ -231,23 +227,6 @@ def test_a_text_that_cannot_be_answered_says_why(folder):
         assert_that(answers, equal_to([(None, None, reason), ("7", "negative", None)]))
 
 
-def test_a_model_may_be_in_a_bucket(folder, gs):
-    make_model(folder / "model")
-    bucket = f"{gs}/model"
-    storage.copy("model", bucket)
-    shutil.rmtree(folder / "model")
-    with beam.Pipeline(runner="FnApiRunner") as pipeline:
-        answers = (
-            pipeline
-            | beam.Create(["bad"])
-            | Predict(PredictionJob(bucket))
-            | beam.Map(lambda of: of["label"])
-        )
-        assert_that(answers, equal_to(["negative"]))
-    with pytest.raises(InputError, match="--model=gs://bucket/none: no such folder"):
-        Predict(PredictionJob(f"{gs}/none"))
-
-
 def test_one_transform_of_a_pipeline_writes_an_output(folder):
     """The folder's claim alone would take the second one for the same job, given again."""
     job = PretrainingDataJob(
@@ -279,45 +258,6 @@ def test_one_transform_of_a_pipeline_writes_an_output(folder):
             pipeline | f"another {again.label}" >> again
     # Another pipeline does the job anew.
     _ = beam.Pipeline() | beam.Create(TEXTS) | CreatePretrainingData(job)
-
-
-@pytest.mark.parametrize(
-    "flags",
-    [
-        {"runner": "FlinkRunner", "flink_master": "cluster:8081"},
-        {"runner": "PortableRunner", "job_endpoint": "cluster:8099"},
-    ],
-    ids=lambda flags: flags["runner"],
-)
-def test_paths_that_workers_elsewhere_do_not_see(flags, folder):
-    """They are refused before anything is claimed or sent, as the commands do."""
-    make_texts(folder)
-    job = PretrainingDataJob(
-        vocab_file="words.txt", output="far", input="texts.jsonl", max_seq_length=32, num_shards=2
-    )
-    options = PipelineOptions(**flags)
-    begin = beam.Pipeline(options=options)
-    texts = begin | beam.Create(TEXTS)
-    instances = begin | "1" >> beam.Create([]).with_output_types(beambert.InstanceRow)
-    of_parts = dataclasses.replace(job, input=())
-    make_task(folder / "task")
-    make_model(folder / "model")
-    there = {"task", "model"}
-    features = FeaturesJob(find_task("sst-2"), "task", "words.txt", "far", max_seq_length=16)
-    for given, transform, flag in (
-        (begin, CreatePretrainingData(job), "--input=texts.jsonl"),
-        (texts, "of texts" >> CreatePretrainingData(job), "--output=.*/far"),
-        (instances, beambert.WriteRecords(of_parts), "--output=.*/far"),
-        (texts, LearnVocabulary(VocabularyJob(output="far.txt")), "--output=.*/far.txt"),
-        (begin, beambert.ReadDocuments("texts.jsonl"), "--input=texts.jsonl"),
-        (begin, CreateTaskFeatures(features), "--output=.*/far"),
-        (texts, Predict(PredictionJob("model")), "--model=.*/model/saved_model"),
-    ):
-        with pytest.raises(InputError, match=f"{flag}: .* don't see this machine's files"):
-            given | transform
-    assert {path.name for path in folder.iterdir()} == {*there, "texts.jsonl", "words.txt"}
-    # A runner that is given as an object has no name in the options.
-    _ = beam.Pipeline(FnApiRunner()) | CreatePretrainingData(job)
 
 
 @pytest.mark.parametrize("transform", TRANSFORMS)

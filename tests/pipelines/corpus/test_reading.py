@@ -267,19 +267,6 @@ def test_half_a_surrogate_pair_costs_its_document_alone(tmp_path, name):
     assert reasons == (["not_utf16"] if name == "text" else ["", "not_utf16", ""])
 
 
-def test_parquet_without_the_column(tmp_path, corpus):
-    path = write(tmp_path, "parquet", corpus)
-    for column_of in (
-        split_file,
-        lambda file, options: list(read_part(base.FilePart(file, "parquet"), options, Tally())),
-    ):
-        with pytest.raises(InputError, match=f"^{path}: --text_column=body"):
-            column_of(match_inputs([str(path)])[0], ReadOptions(text_column="body"))
-    path.write_bytes(path.read_bytes()[:-100])
-    _, found = read(path)
-    assert [document.reason for document in found] == ["corrupt_file"]
-
-
 def test_dump_whose_last_part_has_no_page(tmp_path, corpus):
     """The last page began before the last part, and the end of the XML went with it."""
     long = [corpus[0], corpus[1], ["A very long page."] * 400]
@@ -295,20 +282,6 @@ def test_dump_whose_last_part_has_no_page(tmp_path, corpus):
     divided, found = read(path)
     assert len(divided) > 2 and [type(document) for document in found] == [Document] * 3 + [Reject]
     assert found[-1].reason == "cut_off"
-
-
-@pytest.mark.parametrize("name", ["lines", "parquet"])
-def test_who_stops_reading_learns_how_far_it_was(tmp_path, corpus, name):
-    path = write(tmp_path, name, corpus * 20)
-    (file,) = match_inputs([str(path)])
-    tally = Tally()
-    reader = read_part(base.FilePart(file, "auto"), AUTO, tally)
-    for _ in range(10 * len(corpus)):
-        next(reader)
-    reader.close()
-    # Lines are read ahead, in blocks of some kilobytes.
-    assert tally.bytes == pytest.approx(file.bytes / 2, abs=8192)
-    assert tally.bytes > 0
 
 
 def test_a_column_that_no_row_has_is_told_from_a_sample(tmp_path):

@@ -1,7 +1,5 @@
 """Wiki markup -> prose: literal cases, and mwparserfromhell's own tree as a reference."""
 
-import bz2
-import io
 import re
 
 import mwparserfromhell
@@ -10,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mwparserfromhell.nodes import ExternalLink, HTMLEntity, Tag, Text, Wikilink
 
-from beambert.pipelines.corpus import wiki_files, wiki_markup
-from beambert.pipelines.corpus.documents import Document
+from beambert.pipelines.corpus import wiki_markup
 from beambert.pipelines.corpus.wiki_markup import DROPPED_TAGS, strip_markup
 
 exact = settings(derandomize=True, max_examples=200, deadline=None, database=None)
@@ -95,18 +92,6 @@ def test_the_same_words_as_of_the_tree(wikitext):
     text = visible(mwparserfromhell.parse(wikitext, skip_style_tags=True))
     kept = [line for line in text.split("\n") if "\0" not in line]
     assert words(strip_markup(wikitext)) == words("\n".join(kept))
-
-
-@pytest.mark.slow
-def test_real_dump_has_no_markup_left(shared_data):
-    (path,) = (shared_data / "wiki_xml").glob("*.bz2")
-    found = list(wiki_files.MediaWiki().read_lines(io.BytesIO(bz2.decompress(path.read_bytes()))))
-    assert len(found) == 206  # as the data's own description says
-    text = "\n".join(d.text for d in found if isinstance(d, Document))
-    assert len(text) > 2_000_000
-    for mark in (r"\{\{|\}\}", r"\[\[|\]\]", r"\{\||\|\}", "==", "File:|Image:|Category:", "<ref",
-                 r"\(\)", r"\( ?[,;]", r"^[;:]", r"^[a-z]{2,3}:\S+$"):  # fmt: skip
-        assert not re.findall(f".{{0,20}}(?:{mark}).{{0,20}}", text, re.MULTILINE), mark
 
 
 @pytest.mark.parametrize("item", ["*#:;\n", "*\n", ";a:b\n", "*#:; a\n", "*#:;" * 9 + "[[a]]\n"])

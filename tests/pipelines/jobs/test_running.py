@@ -55,29 +55,6 @@ def test_the_rate_leaves_out_the_start():
     assert describe({"examples": 40}, 70.0) == "40 of 100 examples, 3/s, 20 s left"
 
 
-def test_in_a_notebook_a_line_replaces_the_last(monkeypatch, capsys):
-    """With IPython's own functions; a kernel is a shell that knows its kernel."""
-    from IPython.core.displaypub import CapturingDisplayPublisher
-    from IPython.core.interactiveshell import InteractiveShell
-
-    shell = InteractiveShell.instance()
-    monkeypatch.setattr(shell, "display_pub", published := CapturingDisplayPublisher())
-    line = console.ProgressLine()
-    line.show("in IPython on a terminal")
-    monkeypatch.setattr(InteractiveShell, "kernel", "a notebook's", raising=False)
-    line.show("1 of 2")
-    line.show("2 of 2")
-    assert capsys.readouterr().out == "in IPython on a terminal\n"
-    (first, second) = published.outputs
-    assert [each["data"] for each in (first, second)] == [
-        {"text/plain": "1 of 2"},
-        {"text/plain": "2 of 2"},
-    ]
-    assert [each["update"] for each in (first, second)] == [False, True]
-    assert first["transient"] == second["transient"] != {}
-    InteractiveShell.clear_instance()
-
-
 def test_libraries_are_quiet_only_while_the_job_runs(capfd):
     before = [logging.getLogger(name).level for name in LOGGERS]
 

@@ -1,12 +1,9 @@
 """What the data command can do besides: each option end to end, in one process."""
 
-import gzip
-import hashlib
 import json
 import random
 
 import pytest
-import tensorflow as tf
 from support.sample_text import make_document
 
 from beambert.cli import run_main
@@ -18,7 +15,7 @@ from beambert.pipelines.pretraining import estimate
 from beambert.pipelines.pretraining.documents import CompactDocuments
 from beambert.pipelines.pretraining.job import PretrainingDataJob
 from beambert.pipelines.pretraining.plan import find_inputs, make_plan
-from beambert.pipelines.pretraining.shuffle import FILES, TOKENS_AT_A_TIME, Shuffle
+from beambert.pipelines.pretraining.shuffle import Shuffle
 from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS
 
 unpack = CompactDocuments.unpack
@@ -109,39 +106,6 @@ def test_default_number_of_predictions():
 def test_bad_flags(run, source, flags, message):
     folder, error = run("out", source, *flags, status=2)
     assert message in error and not folder.exists()
-
-
-@pytest.mark.slow
-def test_gzip(run, source):
-    plain, _ = run("plain", source)
-    packed, _ = run("packed", source, "--compression=gzip")
-    for file, entry in zip(sorted(plain.glob("part*")), info(packed)["files"], strict=True):
-        path = packed / entry["name"]
-        assert path.name == file.name + ".gz" and path.stat().st_size < file.stat().st_size / 2
-        content = path.read_bytes()
-        assert (len(content), hashlib.sha256(content).hexdigest()) == (
-            entry["bytes"],
-            entry["sha256"],
-        )
-        same = zip(
-            tf.data.TFRecordDataset(str(file)).as_numpy_iterator(),
-            tf.data.TFRecordDataset(str(path), "GZIP").as_numpy_iterator(),
-            strict=True,
-        )
-        assert all(one == other for one, other in same)
-    again, _ = run("again", source, "--compression=gzip")
-    assert hashes(again) == hashes(packed)
-
-
-@pytest.mark.slow
-def test_many_spills_and_parts_give_the_same_bytes(run, source, monkeypatch):
-    whole, _ = run("whole", source)
-    monkeypatch.setitem(TOKENS_AT_A_TIME, FILES, 50)
-    monkeypatch.setattr("beambert.pipelines.pretraining.tokenizing.BATCH_CHARACTERS", 500)
-    monkeypatch.setattr("beambert.pipelines.corpus.base.PART_BYTES", 2000)
-    spilled, _ = run("spilled", source)
-    assert hashes(spilled) == hashes(whole)
-    assert {path.name for path in spilled.iterdir()} == {path.name for path in whole.iterdir()}
 
 
 class TestDuplicates:
@@ -235,15 +199,6 @@ def test_dry_run_counts_the_documents_of_many_small_files(tmp_path):
     found = estimate.estimate(make_plan(job, *find_inputs(job)))
     assert found.sampled_documents == len(places)
     assert found.documents == found.used == pytest.approx(400, rel=0.2)
-
-
-def test_dry_run_names_a_large_compressed_file(run, tmp_path, corpus):
-    """More processors do not make it faster, as one of them reads the whole file."""
-    source = write_lines(tmp_path / "corpus.txt", corpus)
-    packed = tmp_path / "corpus.txt.gz"
-    packed.write_bytes(gzip.compress(source.read_bytes()))
-    assert "one process reads" not in run("out", source, "--dry_run")[1]
-    assert f"one process reads {packed} (" in run("out", packed, "--dry_run")[1]
 
 
 @pytest.mark.slow

@@ -235,17 +235,6 @@ class TestInstances:
         )
         assert all(np.array_equal(one[name], other[name]) for name in one)
 
-    @pytest.mark.parametrize("change", [{"stream": 1}, {"random_seed": 7}])
-    def test_shard_and_seed_change_the_draws(self, corpus, ids, change):
-        stream = change.get("stream", 0)
-        seed = change.get("random_seed", PARAMETERS.random_seed)
-        parameters = dataclasses.replace(PARAMETERS, random_seed=seed)
-        found = instances(compact(corpus), ids, parameters, stream)
-        same = instances(compact(corpus), ids)
-        shortest = min(len(found["input_ids"]), len(same["input_ids"]))
-        equal = found["input_ids"][:shortest] == same["input_ids"][:shortest]
-        assert not equal.all(axis=1).any()
-
     def test_an_empty_shard(self, ids):
         none = pair_documents(CompactDocuments.empty(), PARAMETERS, 0, InstanceCounts())
         batches = build_instances(np.zeros(0, np.uint16), none, ids, PARAMETERS, 0, None)

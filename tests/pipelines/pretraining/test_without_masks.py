@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 from google.protobuf import text_format
 from support import data_command
-from support.data_command import TWO_PROCESSES, hashes, info, refused, run_process, wikiextractor
+from support.data_command import hashes, info, refused, wikiextractor
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beambert import (
@@ -178,15 +178,6 @@ def test_every_way_makes_the_same_bytes(capsys, tmp_path, both, corpus, vocab_fi
         for inner in ("", "eval"):
             assert hashes(tmp_path / way / inner) == hashes(both[0] / inner)
     assert "predictions" not in info(tmp_path / "parts")["counts"]
-
-
-@pytest.mark.slow
-def test_the_same_bytes_by_two_processes(tmp_path, both, corpus_file, vocab_file, pairs):
-    flags = [f"--pairs={pairs}", "--masks=none", *SMALL, "--eval_fraction=0.25"]
-    flags += [f"--vocab_file={vocab_file}", f"--input={corpus_file}", f"--output={tmp_path}/two"]
-    run = run_process([*flags, *TWO_PROCESSES])
-    assert (run.returncode, run.stderr) == (0, "")
-    assert hashes(tmp_path / "two") == hashes(both[0])
 
 
 def test_the_estimate(both, corpus_file, vocab_file, pairs):

@@ -10,14 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.record_files import (
     GOLDEN,
-    IDS,
     ORIGINAL,
     PACKED,
     RECORD,
     changed,
     count,
     read,
-    serialize,
     statistics,
 )
 
@@ -319,23 +317,9 @@ class TestWithoutALabel:
         found = statistics(PACKED, changed(PACKED, **changes))
         assert found.faults.keys() == faults and set(found.faults.values()) == {1}
 
-    def test_no_word_of_labels_in_the_warnings(self):
-        found = statistics(*[PACKED] * 400)
-        for made_with in (MadeWith(pairs="none"), MadeWith(pairs="none", documents=1)):
-            assert not [
-                text for text in warn(found, {}, made_with) if "next" in text or "B" in text
-            ]
-        assert any("random next" in text for text in warn(found, {}, MadeWith()))
-
     def test_schema(self):
         """TFX's parser needs no label then."""
         schema = records_schema(12, 4, 40, has_label=False)
         names = {feature.name: feature for feature in schema.feature}
         assert names.keys() == set(FEATURES) - {"next_sentence_labels"}
         assert names["segment_ids"].int_domain.max == 0
-
-    def test_what_was_encoded_is_read_back(self):
-        features = find_features(serialize(PACKED), "a file")
-        rows, faults = decode_rows([serialize(PACKED)] * 3, features)
-        assert faults == {} and not features.has_label
-        check_encoded(rows, [serialize(PACKED)] * 3, IDS)

@@ -179,21 +179,6 @@ def test_presidio_with_a_trained_model(model):
     assert counts == {"person": 1, "location": 1, "us_ssn": 1}
 
 
-def test_presidio_refuses(model, tmp_path):
-    for name in ("organization", "uk_nhss"):
-        with pytest.raises(InputError, match=rf"--scrub={name}: neither a rule"):
-            check_scrubbing((name,), US, model)
-    with pytest.raises(InputError, match="no model of spaCy's is installed under that name"):
-        check_scrubbing(("person",), US, "no_such_model")
-    with pytest.raises(InputError, match="cannot be loaded by spaCy"):
-        check_scrubbing(("person",), US, str(tmp_path))
-    import spacy
-
-    spacy.blank("en").to_disk(tmp_path / "blank")
-    with pytest.raises(InputError, match="finds no names of persons or places"):
-        check_scrubbing(("person",), US, str(tmp_path / "blank"))
-
-
 def test_the_command_counts_names(model, capsys, tmp_path, vocab_file):
     texts = [f"In the end Ann Lee left Leeds again. It was house number {n}." for n in range(20)]
     path = tmp_path / "text.jsonl"

@@ -196,13 +196,6 @@ def test_an_alphabet_larger_than_the_vocabulary():
     assert set(vocabulary.tokens) == {*SPECIAL_TOKENS, *list(counts)[:995]}
 
 
-def test_frequent_characters_count_more_than_a_share():
-    """Where most words are single characters, most tokens are."""
-    counts = {chr(0x4E00 + i): 100_000 // (i + 1) for i in range(3500)}
-    held = set(learn(counts, 4000).tokens)
-    assert sum(character in held for character in counts) == 3500
-
-
 # Learning
 
 
