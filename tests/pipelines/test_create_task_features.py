@@ -30,7 +30,6 @@ from beambert.pipelines.tokenizers.wordpiece import OffsetTokenizer
 
 LENGTH = 12
 KINDS = ("classification", "multi_label", "regression", "choice", "tagging", "squad2.0")
-SOME_KINDS = [*KINDS[:2], *(pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS[2:])]
 SENTENCES = ["the river", "a small house by it", "it built the old north church in that year ."]
 
 
@@ -147,7 +146,7 @@ def assert_same(found: TaskFeatures, expected: TaskFeatures):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", SOME_KINDS)
+@pytest.mark.parametrize("kind", KINDS)
 def test_read_back_as_made_in_process(made, folder, vocabulary, kind):
     features = open_features(str(made(kind)), "--features")
     for split in ("train", "dev"):
@@ -162,7 +161,7 @@ def records_of(output, split):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", SOME_KINDS)
+@pytest.mark.parametrize("kind", KINDS)
 def test_the_schema_fits_every_split(made, kind):
     """TFX's decoder takes it, and values are inside of what it says."""
     schema = text_format.Parse((made(kind) / "schema.pbtxt").read_text(), schema_pb2.Schema())

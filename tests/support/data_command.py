@@ -19,6 +19,7 @@ import tensorflow as tf
 from beambert.cli import run_main
 from beambert.pipelines.create_pretraining_data import main
 from beambert.pipelines.records.contract import feature_shapes
+from beambert.pipelines.verify import main as verify_main
 from support import forked
 from support.sample_text import make_document
 
@@ -119,12 +120,42 @@ def read_records(folder) -> dict[str, np.ndarray]:
     """Reads all records of a folder as a user's TensorFlow does; name -> [records, length]."""
     about = info(folder)
     parameters = about["parameters"]
-    shapes = feature_shapes(parameters["max_seq_length"], parameters["max_predictions_per_seq"])
+    shapes = feature_shapes(
+        parameters["max_seq_length"],
+        parameters.get("max_predictions_per_seq", 0),
+        parameters["pairs"] != "none",
+    )
     spec = {n: tf.io.FixedLenFeature([length], kind) for n, (length, kind) in shapes.items()}
     paths = [str(folder / file["name"]) for file in about["files"]]
     compression = "GZIP" if parameters["compression"] == "gzip" else ""
     records = list(tf.data.TFRecordDataset(paths, compression).as_numpy_iterator())
+    for record in records:
+        assert set(tf.train.Example.FromString(record).features.feature) == set(shapes)
     return {name: value.numpy() for name, value in tf.io.parse_example(records, spec).items()}
+
+
+def restored(rows) -> np.ndarray:
+    """The ids of records before masking, [records, length]."""
+    ids = rows["input_ids"].copy()
+    row, slot = np.nonzero(rows["masked_lm_weights"])
+    ids[row, rows["masked_lm_positions"][row, slot]] = rows["masked_lm_ids"][row, slot]
+    return ids
+
+
+def verify(capsys, *arguments):
+    """Runs `verify` in this process; returns its exit status, what it printed, and errors."""
+    try:
+        status = run_main("verify", verify_main, [str(argument) for argument in arguments])
+    except SystemExit as stop:
+        status = stop.code
+    printed = capsys.readouterr()
+    return status, printed.out, printed.err
+
+
+def verified(capsys, folder, output) -> tuple[int, str, dict]:
+    """Returns the exit status of `verify`, what it printed, and its findings."""
+    status, printed, _ = verify(capsys, folder, f"--output={output}")
+    return status, printed, json.loads((output / "verification.json").read_text())
 
 
 def temporary(folder) -> list[str]:

@@ -69,17 +69,11 @@ def test_libraries_are_quiet_only_while_the_job_runs(capfd):
     assert [logging.getLogger(name).level for name in LOGGERS] == before
 
 
-@pytest.mark.parametrize(
-    ("error", "sentence"),
-    [
-        (InputError("--input=x: is empty; name another"), "--input=x: is empty; name another"),
-    ],
-)
-def test_what_a_worker_raises_is_a_sentence(error, sentence, capfd):
+def test_what_a_worker_raises_is_a_sentence(capfd):
     def step(*_):
-        raise error
+        raise InputError("--input=x: is empty; name another")
 
-    with pytest.raises(InputError, match=f"^{sentence}"):
+    with pytest.raises(InputError, match="^--input=x: is empty; name another"):
         run(step)
     assert capfd.readouterr().err == ""
 

@@ -6,7 +6,7 @@ import random
 import apache_beam as beam
 import numpy as np
 import pytest
-from support.data_command import data, info, read_records, refused
+from support.data_command import data, info, read_records, refused, restored
 from support.languages import ARTICLE_1
 
 from beambert import DocumentRow, ReadDocuments, SplitSentences
@@ -55,12 +55,8 @@ def hidden_in_part(folder, vocabulary) -> tuple[int, int]:
     rows = np.arange(len(records["input_ids"]))[:, None]
     is_hidden = np.zeros(records["input_ids"].shape, bool)
     is_hidden[rows, records["masked_lm_positions"]] = records["masked_lm_weights"] > 0
-    ids = records["input_ids"].copy()
-    used = records["masked_lm_weights"] > 0
-    row = np.broadcast_to(rows, used.shape)[used]
-    ids[row, records["masked_lm_positions"][used]] = records["masked_lm_ids"][used]
     whole = part = 0
-    for tokens, hidden in zip(ids, is_hidden, strict=True):
+    for tokens, hidden in zip(restored(records), is_hidden, strict=True):
         characters = [vocabulary.tokens[number].removeprefix("##") for number in tokens]
         for place, (one, two) in enumerate(zip(characters, characters[1:], strict=False)):
             if one + two in WORDS and characters[place - 1 : place] != [one]:

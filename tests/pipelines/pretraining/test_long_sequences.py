@@ -5,14 +5,9 @@ import random
 
 import numpy as np
 import pytest
-import tensorflow as tf
 from support import data_command
-from support.data_command import data, info
+from support.data_command import data, read_records, restored, verify
 from support.sample_text import make_document
-
-from beambert.cli import run_main
-from beambert.pipelines.records.contract import feature_shapes
-from beambert.pipelines.verify import main as verify
 
 vocab_file = data_command.vocab_file
 LENGTH, PREDICTIONS = 8192, 1229
@@ -29,22 +24,6 @@ def corpus_file(tmp_path_factory):
     return path
 
 
-def texts_of(folder) -> np.ndarray:
-    """The ids before masking, int64 [records, length]."""
-    parameters = info(folder)["parameters"]
-    shapes = feature_shapes(
-        parameters["max_seq_length"], parameters["max_predictions_per_seq"], has_label=False
-    )
-    spec = {n: tf.io.FixedLenFeature([length], kind) for n, (length, kind) in shapes.items()}
-    paths = [str(folder / file["name"]) for file in info(folder)["files"]]
-    records = list(tf.data.TFRecordDataset(paths).as_numpy_iterator())
-    features = {name: x.numpy() for name, x in tf.io.parse_example(records, spec).items()}
-    ids = features["input_ids"]
-    rows, slots = np.nonzero(features["masked_lm_weights"])
-    ids[rows, features["masked_lm_positions"][rows, slots]] = features["masked_lm_ids"][rows, slots]
-    return ids
-
-
 @pytest.mark.slow
 def test_the_records_of_both_lengths_are_the_same_text(
     corpus_file, vocab_file, vocabulary, tmp_path, capsys
@@ -56,7 +35,7 @@ def test_the_records_of_both_lengths_are_the_same_text(
     special = vocabulary.special
     frame = [special.padding, special.classify, special.separate]
     for split in ("", "/eval"):
-        short, long = (texts_of(output / f"{n}{split}") for n in (64, LENGTH))
+        short, long = (restored(read_records(output / f"{n}{split}")) for n in (64, LENGTH))
         assert long.shape[1] == LENGTH and not np.isin(long, [special.mask]).any()
         of_each = [
             np.bincount(x[~np.isin(x, frame)], minlength=len(vocabulary)) for x in (short, long)
@@ -66,4 +45,4 @@ def test_the_records_of_both_lengths_are_the_same_text(
     ends = (np.flatnonzero(np.isin(row, frame[1:])) for row in long)
     assert max(np.diff(end).max() for end in ends) > 5000
     folders = [str(output / str(n)) for n in (64, LENGTH)]
-    assert run_main("verify", verify, [*folders, f"--output={tmp_path}/report"]) == 0
+    assert verify(capsys, *folders, f"--output={tmp_path}/report")[0] == 0

@@ -216,16 +216,7 @@ class TestWholeWords:
     @pytest.fixture(scope="class")
     def masked(self):
         _, _, rows = make_rows(500)
-        result = mask_rows(
-            rows["input_ids"],
-            rows["input_mask"],
-            max_predictions_per_seq=10,
-            masked_lm_prob=0.15,
-            do_whole_word_mask=True,
-            ids=self.ids,
-            random=np.random.Generator(np.random.PCG64(1)),
-        )
-        return rows, result
+        return rows, mask(rows, whole_words=True, ids=self.ids)
 
     def test_a_word_is_chosen_whole_or_not_at_all(self, masked):
         rows, result = masked

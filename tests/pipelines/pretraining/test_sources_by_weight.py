@@ -9,13 +9,19 @@ import random
 
 import numpy as np
 import pytest
-import tensorflow as tf
 from support import data_command
-from support.data_command import body, data, hashes, info, refused, temporary
+from support.data_command import (
+    body,
+    data,
+    hashes,
+    info,
+    read_records,
+    refused,
+    restored,
+    temporary,
+    verify,
+)
 from support.sample_text import WORDS, make_document
-
-from beambert.cli import run_main
-from beambert.pipelines.verify import main as verify_main
 
 vocab_file = data_command.vocab_file
 # The words that tell the sources, and the numbers of documents and of their sentences.
@@ -55,27 +61,11 @@ def flags(texts):
 WEIGHTED = "--weights=" + ",".join(f"{name}={share}" for name, share in WEIGHTS.items())
 
 
-def read_text(folder):
-    """The features of the records of a folder, with the text as it was before masking."""
-    about = info(folder)
-    shapes = {"input_ids": 32, "masked_lm_positions": 5, "masked_lm_ids": 5}
-    shapes |= {"next_sentence_labels": 1} if about["parameters"]["pairs"] != "none" else {}
-    spec = {name: tf.io.FixedLenFeature([size], tf.int64) for name, size in shapes.items()}
-    spec["masked_lm_weights"] = tf.io.FixedLenFeature([5], tf.float32)
-    paths = [str(folder / file["name"]) for file in about["files"]]
-    records = list(tf.data.TFRecordDataset(paths).as_numpy_iterator())
-    rows = {name: value.numpy() for name, value in tf.io.parse_example(records, spec).items()}
-    row, slot = np.nonzero(rows["masked_lm_weights"])
-    rows["input_ids"][row, rows["masked_lm_positions"][row, slot]] = rows["masked_lm_ids"][
-        row, slot
-    ]
-    return rows
-
-
 def source_of_rows(rows, vocab_file):
     """The source of each record by its words; -1 for several or none."""
     tokens = vocab_file.read_text().split("\n")
-    there = [(rows["input_ids"] == tokens.index(word)).any(axis=1) for word, *_ in SOURCES.values()]
+    ids = restored(rows)
+    there = [(ids == tokens.index(word)).any(axis=1) for word, *_ in SOURCES.values()]
     return np.where(np.sum(there, axis=0) == 1, np.argmax(there, axis=0), -1)
 
 
@@ -90,11 +80,11 @@ def test_shares_of_the_records_tokens(capsys, weighted, vocab_file):
     output, (status, out, err) = weighted
     assert (status, err) == (0, "")
     tokens = vocab_file.read_text().split("\n")
-    rows = read_text(output)
+    rows = read_records(output)
     of_rows = source_of_rows(rows, vocab_file)
     # Each pair is of one source.
     assert set(of_rows) == {0, 1, 2}
-    ids, special = rows["input_ids"], [tokens.index(t) for t in ("[PAD]", "[CLS]", "[SEP]")]
+    ids, special = restored(rows), [tokens.index(t) for t in ("[PAD]", "[CLS]", "[SEP]")]
     text = (~np.isin(ids, special)).sum(axis=1)
     counts = info(output)["counts"]
     for number, (name, share) in enumerate(WEIGHTS.items()):
@@ -108,7 +98,7 @@ def test_shares_of_the_records_tokens(capsys, weighted, vocab_file):
         assert f"  {name}: {mine / text.sum():.2%} of the tokens ({share:.2%} asked)" in out
     # The held-out folder of each source has its documents alone.
     for number, name in enumerate(SOURCES):
-        held_out = read_text(output / "eval" / name)
+        held_out = read_records(output / "eval" / name)
         assert set(source_of_rows(held_out, vocab_file)) == {number}
         assert info(output / "eval" / name)["counts"]["sources"].keys() == {name}
 
@@ -117,33 +107,30 @@ def test_shares_of_the_records_tokens(capsys, weighted, vocab_file):
 def test_verify_accounts_by_source(capsys, weighted):
     output, _ = weighted
     report = output.parent / "report"
-    verify = ["verify", verify_main, [str(output), f"--output={report}"]]
-    assert run_main(*verify) == 0
+    status, printed, _ = verify(capsys, output, f"--output={report}")
+    assert status == 0
     found = json.loads((report / "verification.json").read_text())
     assert found["faults"] == 0 and len(found["folders"]) == 4
     assert [folder["held_out_of"] for folder in found["folders"]] == [None, *[str(output)] * 3]
-    printed = capsys.readouterr().out
     assert "source wiki" in printed
     # The few news are gone over so often that their text occurs more often than dupe_factor says.
     assert info(output)["counts"]["sources"]["news"]["passes"] > 20
     assert "repeat text of another document" not in printed
     # The held-out records alone.
     alone = output.parent / "alone"
-    assert run_main("verify", verify_main, [str(output / "eval"), f"--output={alone}"]) == 0
+    assert verify(capsys, output / "eval", f"--output={alone}")[0] == 0
     folders = json.loads((alone / "verification.json").read_text())["folders"]
     assert sorted(folder["path"] for folder in folders) == sorted(
         f"{output}/eval/{each}" for each in SOURCES
     )
-    capsys.readouterr()
     # A count that was changed is a fault.
     instances = info(output)["counts"]["sources"]["wiki"]["instances"]
     changed = (output / "info.json").read_text()
     (output / "info.json").write_text(
         changed.replace(f'"instances": {instances}', f'"instances": {instances + 1}', 1)
     )
-    with pytest.raises(SystemExit):
-        run_main(*verify)
-    assert "instances of all sources, but info.json says" in capsys.readouterr().out
+    status, printed, _ = verify(capsys, output, f"--output={report}")
+    assert status == 1 and "instances of all sources, but info.json says" in printed
 
 
 @pytest.mark.slow
@@ -160,15 +147,15 @@ def test_without_weights_every_source_has_the_same_passes(capsys, tmp_path, flag
     for source in counts["sources"].values():
         assert source["passes"] == 2 and source["record_tokens"] == 2 * source["tokens"]
         assert "asked_share" not in source
-    rows = read_text(tmp_path / "out")
+    rows = read_records(tmp_path / "out")
     assert (source_of_rows(rows, vocab_file) >= 0).all()
 
 
 def test_copies_of_sources_are_verified(capsys, tmp_path, flags, vocab_file):
     given = [*flags, WEIGHTED, "--pairs=copy"]
     assert data(capsys, vocab_file, tmp_path / "out", *given)[0] == 0
-    assert run_main("verify", verify_main, [str(tmp_path / "out")]) == 0
-    assert "0 faults" in capsys.readouterr().out
+    status, printed, _ = verify(capsys, tmp_path / "out")
+    assert status == 0 and "0 faults" in printed
 
 
 @pytest.mark.slow
@@ -220,19 +207,17 @@ class TestRefused:
             (["--source=more=nothing*"], "--source=more=nothing*: matches no file"),
         ],
     )
-    @pytest.mark.parametrize("dry_run", [[], ["--dry_run"]])
-    def test_flags(self, capsys, tmp_path, flags, vocab_file, given, part, dry_run):
+    def test_flags(self, capsys, tmp_path, flags, vocab_file, given, part):
         output = tmp_path / "out"
-        refused(data(capsys, vocab_file, output, *flags, *given, *dry_run), part)
+        refused(data(capsys, vocab_file, output, *flags, *given), part)
         assert not output.exists()
 
     @pytest.mark.parametrize("pattern", ["wiki*", "wiki-1*"])
-    @pytest.mark.parametrize("dry_run", [[], ["--dry_run"]])
     def test_a_source_whose_files_are_of_another(
-        self, capsys, tmp_path, flags, texts, vocab_file, pattern, dry_run
+        self, capsys, tmp_path, flags, texts, vocab_file, pattern
     ):
         """By another pattern that matches them, and by the same one."""
-        given = [f"--source=again={texts}/{pattern}", *dry_run]
+        given = [f"--source=again={texts}/{pattern}"]
         result = data(capsys, vocab_file, tmp_path / "out", *flags, *given)
         refused(result, "--source=again: has no file to read, because an earlier source")
 
@@ -302,7 +287,7 @@ def test_later_runs_mix_the_sources_with_new_files(capsys, tmp_path, texts, voca
     counts = info(tmp_path / "2")["counts"]["sources"]
     asked = {name: count["asked_share"] for name, count in counts.items()}
     assert asked == {"wiki": 0.375, "news": 0.625}
-    assert set(source_of_rows(read_text(tmp_path / "2"), vocab_file)) == {0, 2}
+    assert set(source_of_rows(read_records(tmp_path / "2"), vocab_file)) == {0, 2}
     held_out = tmp_path / "2" / "eval"
     assert sorted(folder.name for folder in held_out.iterdir()) == ["news", "wiki"]
     # Given again, the job is finished; without any new file there is nothing to do.

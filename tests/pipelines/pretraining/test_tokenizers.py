@@ -5,11 +5,9 @@ import random
 import shutil
 
 import apache_beam as beam
-import numpy as np
 import pytest
-import tensorflow as tf
 from support import data_command
-from support.data_command import body, hashes, info, read_records
+from support.data_command import body, hashes, info, read_records, restored
 from support.languages import ARTICLE_1
 from support.tokenizer_kinds import ALBERT, MODERNBERT, ROBERTA, train
 from tokenizers import Tokenizer
@@ -27,7 +25,6 @@ from beambert import (
 from beambert.cli import run_main
 from beambert.pipelines.pretraining.job import PretrainingDataJob
 from beambert.pipelines.pretraining.parts import TokenizeRows
-from beambert.pipelines.verify import main as verify_main
 
 corpus, corpus_file = data_command.corpus, data_command.corpus_file
 SMALL = ["--max_seq_length=32", "--max_predictions_per_seq=5", "--dupe_factor=2", "--num_shards=2"]
@@ -52,20 +49,8 @@ def data(capsys, corpus_file, output, *flags):
 
 
 def verify(capsys, folder, *flags):
-    try:
-        status = run_main("verify", verify_main, [str(folder), f"--output={folder}-v", *flags])
-    except SystemExit as stop:
-        status = stop.code
-    printed = capsys.readouterr()
-    return status, printed.out + printed.err
-
-
-def restored(rows) -> np.ndarray:
-    ids = rows["input_ids"].copy()
-    used = rows["masked_lm_weights"] > 0
-    row = np.nonzero(used)[0]
-    ids[row, rows["masked_lm_positions"][used]] = rows["masked_lm_ids"][used]
-    return ids
+    status, out, error = data_command.verify(capsys, folder, f"--output={folder}-v", *flags)
+    return status, out + error
 
 
 @pytest.mark.parametrize("kind", [ROBERTA, MODERNBERT, ALBERT])
@@ -115,13 +100,7 @@ def test_whole_words_are_masked(capsys, tmp_path, corpus_file, tokenizers, kind)
         for token in info(output)["vocabulary"]["special_tokens"].values()
     }
     parts = 0
-    about = info(output)
-    paths = [str(output / file["name"]) for file in about["files"]]
-    names = {"input_ids": 32, "masked_lm_positions": 5, "masked_lm_ids": 5}
-    spec = {name: tf.io.FixedLenFeature([size], "int64") for name, size in names.items()}
-    spec["masked_lm_weights"] = tf.io.FixedLenFeature([5], "float32")
-    records = list(tf.data.TFRecordDataset(paths).as_numpy_iterator())
-    rows = {name: each.numpy() for name, each in tf.io.parse_example(records, spec).items()}
+    rows = read_records(output)
     for row, positions, weights in zip(
         restored(rows), rows["masked_lm_positions"], rows["masked_lm_weights"], strict=True
     ):

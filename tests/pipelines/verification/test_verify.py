@@ -10,23 +10,12 @@ import sys
 
 import pytest
 from support import forked
+from support.data_command import verify
 from support.record_files import GOLDEN, ORIGINAL, RECORD, changed, read, write
 from support.sample_text import make_document
 
-from beambert.cli import run_main
 from beambert.pipelines.create_pretraining_data import main as data_main
 from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS
-from beambert.pipelines.verify import main
-
-
-def verify(capsys, *arguments):
-    """Runs the command in this process; returns its exit status, what it printed, and errors."""
-    try:
-        status = run_main("verify", main, [str(argument) for argument in arguments])
-    except SystemExit as stop:
-        status = stop.code
-    printed = capsys.readouterr()
-    return status, printed.out, printed.err
 
 
 def found(output) -> dict:
