@@ -1,7 +1,9 @@
-"""The sources of a corpus: the patterns of --input."""
+"""The sources of a corpus: the patterns of --input, and the values of --source."""
 
 import pytest
 
+from beambert.errors import InputError
+from beambert.pipelines.corpus.sources import parse_sources
 from beambert.pipelines.input_files import match_inputs
 from beambert.pipelines.pretraining.inputs import Sources
 
@@ -56,3 +58,23 @@ def test_a_name_may_look_like_a_pattern(corpus):
 def test_one_source_is_not_looked_for(corpus):
     for patterns in (["wiki/*/wiki_*"], ["books/a.txt", "books/b.txt"], []):
         assert Sources.of(patterns).number_of("any") == 0
+
+
+def test_sources():
+    given = ["wiki=a/*,b/*", "books=c=d.txt"]
+    assert parse_sources(given) == {"wiki": ("a/*", "b/*"), "books": ("c=d.txt",)}
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (["wiki"], "has an empty pattern"),
+        (["a/b=c"], "must begin with a name"),
+        (["../x=c"], "must begin with a name"),
+        (["wiki=a", "wiki=b"], "wiki is the name of another source"),
+    ],
+)
+def test_sources_that_are_refused(given, message):
+    with pytest.raises(InputError, match="^--source=") as refused:
+        parse_sources(given)
+    assert message in str(refused.value)

@@ -1,5 +1,7 @@
-"""Sentence splitting: cases that a reader can judge, and that no character goes missing."""
+"""Sentence splitting: cases that a reader can judge, no character missing, divided words."""
 
+import shutil
+import subprocess
 from unittest import mock
 
 import pytest
@@ -8,7 +10,7 @@ from hypothesis import strategies as st
 
 from beambert.pipelines.corpus.documents import Document
 from beambert.pipelines.text.cleaning import normalize_text
-from beambert.pipelines.text.sentences import find_unspaced, split_sentences
+from beambert.pipelines.text.sentences import divided_word_notes, find_unspaced, split_sentences
 
 CASES = [
     ("Hello World. My name is Jonas.", ["Hello World.", "My name is Jonas."]),
@@ -193,3 +195,40 @@ def joined(sentences, unspaced) -> str:
         text if number == 0 or number in unspaced else f" {text}"
         for number, text in enumerate(sentences)
     )
+
+
+SCANNED = "The ship came to the moun-\ntains of ice, and its cap-\ntain stood on the deck.\n"
+
+
+def test_divided_words_are_told_with_an_example():
+    (note,) = divided_word_notes([SCANNED, SCANNED.replace("\n", " "), SCANNED])
+    assert "divide 6 words" in note and "“moun- tains”" in note
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a two- or three-year plan, the pre- and post-war years, ein Haupt- und Nebensatz; ",
+        "a well-known man -\nas he said -- went 5-\nfold; ",
+        "the well- @-@ known man; ",
+        "South-\nAfrica and North-\nAmerica; ",
+    ],
+)
+def test_other_hyphens_are_not(text):
+    assert divided_word_notes([text] * 20) == []
+
+
+def test_a_few_among_many_words_are_not():
+    assert divided_word_notes(["The ship left. " * 5000 + SCANNED * 3]) == []
+    assert divided_word_notes([]) == divided_word_notes([""]) == []
+
+
+@pytest.mark.skipif(not shutil.which("perl"), reason="the advice names perl")
+def test_the_advice_joins_them():
+    (note,) = divided_word_notes([SCANNED] * 3)
+    program = note.partition("-pe '")[2].removesuffix("'")
+    command = ["perl", "-CSD", "-0777", "-pe", program]
+    joined = subprocess.run(
+        command, input="Gebir-\nge moun-\r\ntains", capture_output=True, text=True
+    )
+    assert joined.stdout == "Gebirge mountains"

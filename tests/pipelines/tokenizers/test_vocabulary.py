@@ -1,4 +1,4 @@
-"""Tokenizers as vocabularies: special tokens by role, words, and what is refused."""
+"""Tokenizers as vocabularies: special tokens by role, words, pieces, and what is refused."""
 
 import contextlib
 import json
@@ -12,7 +12,7 @@ from tokenizers import Tokenizer
 
 from beambert.errors import InputError
 from beambert.pipelines.tokenizers.folders import read_beside, read_given
-from beambert.pipelines.tokenizers.pieces import BYTES, METASPACE, as_piece
+from beambert.pipelines.tokenizers.pieces import BYTES, METASPACE, as_piece, join_pieces
 from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS, TokenizerVocabulary, Vocabulary
 
 
@@ -272,3 +272,21 @@ def test_a_pickle_holds_little_more_than_the_file(folders, kind):
     assert received == sent and type(received.tokens) is tuple
     assert (received.pieces, received.sha256) == (pieces, sha256)
     assert received.files() == sent.files()
+
+
+@pytest.mark.parametrize(
+    ("pieces", "text"),
+    [
+        ("un ##want ##ed , he said .", "unwanted, he said."),
+        ("( it isn ' t theirs )", "(it isn't theirs)"),
+        ("the dogs ' house", "the dogs ' house"),
+        ("his [MASK→friend] ' s", "his [MASK→friend]'s"),
+        ("tom & amp ; jerry", "tom & amp; jerry"),
+        ("##ing at the start", "ing at the start"),
+        ("a ## b", "a ## b"),
+        ("we ’ ll see : 5 % !", "we’ll see: 5%!"),
+        ("", ""),
+    ],
+)
+def test_join(pieces, text):
+    assert join_pieces(pieces.split()) == text
