@@ -18,8 +18,6 @@ from support.sample_text import WORDS
 import beambert
 from beambert import (
     CreatePretrainingData,
-    CreateTaskFeatures,
-    FeaturesJob,
     LearnVocabulary,
     Predict,
     PredictionJob,
@@ -30,7 +28,6 @@ from beambert import (
 )
 from beambert.errors import InputError
 from beambert.pipelines.create_pretraining_data import main as data_main
-from beambert.pipelines.tasks.declarations import find_task
 
 TRANSFORMS = [
     beambert.CreatePretrainingData,
@@ -246,16 +243,6 @@ def test_one_transform_of_a_pipeline_writes_an_output(folder):
     ):
         with pytest.raises(InputError, match="another transform of the pipeline writes there"):
             given | f"another {transform.label}" >> transform
-    make_task(folder / "task")
-    features = FeaturesJob(find_task("sst-2"), "task", "words.txt", "features", max_seq_length=16)
-    make_records("found")
-    for again in (
-        CreateTaskFeatures(features),
-        VerifyRecords(VerificationJob(inputs="found", output="report")),
-    ):
-        _ = pipeline | again
-        with pytest.raises(InputError, match="another transform of the pipeline writes there"):
-            pipeline | f"another {again.label}" >> again
     # Another pipeline does the job anew.
     _ = beam.Pipeline() | beam.Create(TEXTS) | CreatePretrainingData(job)
 

@@ -114,20 +114,11 @@ class TestBadInput:
             result = data(capsys, vocab_file, output, f"--input={corpus_file}")
             refused(result, output, "something else")
 
-    @pytest.mark.parametrize(
-        ("change", "message"),
-        [
-            (lambda tokens: [t for t in tokens if t != "[MASK]"], "lacks [MASK]"),
-            (lambda tokens: [*tokens, "river"], "'river' is on two lines"),
-            (lambda tokens: [*SPECIAL_TOKENS, "The", "House", "river"], "--do_lower_case=False"),
-            (lambda tokens: ["\udce9", *tokens], "not UTF-8"),
-        ],
-    )
-    def test_vocabulary(self, capsys, tmp_path, corpus_file, vocabulary, change, message):
+    def test_vocabulary(self, capsys, tmp_path, corpus_file):
         path = tmp_path / "vocab.txt"
-        lines = "".join(f"{token}\n" for token in change(list(vocabulary.tokens)))
-        path.write_bytes(lines.encode("utf-8", "surrogateescape"))
-        refused(data(capsys, path, tmp_path / "out", f"--input={corpus_file}"), path, message)
+        path.write_text("\n".join((*SPECIAL_TOKENS, "The", "House", "river")))
+        result = data(capsys, path, tmp_path / "out", f"--input={corpus_file}")
+        refused(result, path, "--do_lower_case=False")
         assert not (tmp_path / "out").exists()
 
     def test_output_is_a_file(self, capsys, tmp_path, corpus_file, vocab_file):
@@ -137,26 +128,16 @@ class TestBadInput:
         assert (tmp_path / "file").read_text() == "mine"
 
 
-class TestClaims:
-    """A folder holds one job's records, of one length or of several."""
-
-    def run(self, capsys, vocab_file, corpus_file, output, *flags):
-        return data(capsys, vocab_file, output, f"--input={corpus_file}", *flags)
-
-    SEVERAL = ("--max_seq_length=32,64", "--max_predictions_per_seq=5,10")
-
-    def test_one_length_where_several_are(self, capsys, tmp_path, corpus_file, vocab_file):
-        output = tmp_path / "out"
-        assert self.run(capsys, vocab_file, corpus_file, output, *self.SEVERAL)[0] == 0
-        before = sorted(output.rglob("*"))
-        result = self.run(capsys, vocab_file, corpus_file, output)
-        refused(result, f"--output={output}", "something else", "choose another")
-        other = ("--max_seq_length=32,48", "--max_predictions_per_seq=5,10")
-        result = self.run(capsys, vocab_file, corpus_file, output, *other)
-        refused(result, f"--output={output}", "something else", "choose another")
-        result = self.run(capsys, vocab_file, corpus_file, output, *self.SEVERAL, "--dupe_factor=3")
-        refused(result, output, "dupe_factor there 2, here 3")
-        assert sorted(output.rglob("*")) == before
+def test_a_folder_holds_the_records_of_one_job(capsys, tmp_path, corpus_file, vocab_file):
+    output, several = tmp_path / "out", ("--max_seq_length=32,64", "--max_predictions_per_seq=5,10")
+    flags = (capsys, vocab_file, output, f"--input={corpus_file}")
+    assert data(*flags, *several)[0] == 0
+    before = sorted(output.rglob("*"))
+    refused(data(*flags), f"--output={output}", "something else")
+    other = data(*flags, "--max_seq_length=32,48", several[1])
+    refused(other, f"--output={output}", "something else")
+    refused(data(*flags, *several, "--dupe_factor=3"), output, "dupe_factor there 2, here 3")
+    assert sorted(output.rglob("*")) == before
 
 
 class TestNothingIsLeftBehind:

@@ -29,13 +29,6 @@ def layout(lengths=(128,), num_shards=8, **fields) -> Layout:
     )
 
 
-@pytest.mark.parametrize("fraction", [0.0, 0.02, 0.3, 0.9])
-def test_share_held_out(hashes, fraction):
-    keys = keys_of(layout(eval_fraction=fraction), hashes)
-    sigma = np.sqrt(fraction * (1 - fraction) / DOCUMENTS)
-    assert (keys >= 8).mean() == pytest.approx(fraction, abs=5 * sigma)
-
-
 @pytest.mark.parametrize("fraction", [0.0, 0.3])
 def test_every_document_has_one_shard_and_shards_are_alike(hashes, fraction):
     where = layout(eval_fraction=fraction)

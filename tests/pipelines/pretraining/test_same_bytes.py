@@ -179,10 +179,3 @@ class TestSameBytes:
             + info(output / "eval")["counts"]["documents"]["used"]
         )
         assert grown == 81
-
-
-def test_one_process_for_little_text(capsys, tmp_path, corpus_file, vocab_file):
-    flags = [f"--input={corpus_file}", "--num_shards=1", *TWO_PROCESSES]
-    status, printed, error = data(capsys, vocab_file, tmp_path / "out", *flags)
-    assert (status, error) == (0, "")
-    assert "one process does the work: below 100 MB, " in printed

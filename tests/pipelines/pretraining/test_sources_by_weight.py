@@ -18,7 +18,6 @@ from support.data_command import (
     read_records,
     refused,
     restored,
-    temporary,
     verify,
 )
 from support.sample_text import WORDS, make_document
@@ -159,17 +158,6 @@ def test_copies_of_sources_are_verified(capsys, tmp_path, flags, vocab_file):
 
 
 @pytest.mark.slow
-def test_the_greatest_number_of_passes(capsys, tmp_path, flags, vocab_file):
-    given = [*flags, WEIGHTED, "--max_epochs_per_source=5"]
-    status, out, _ = data(capsys, vocab_file, tmp_path / "out", *given)
-    assert status == 0
-    of = info(tmp_path / "out")["counts"]["sources"]["news"]
-    assert of["passes"] == 5 and of["share"] < 0.3
-    assert f"warning: news has {of['share']:.2%} of the tokens, not the 50.00% asked: " in out
-    assert "--max_epochs_per_source=5 is reached" in out
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("duplicates", ["exact", "near"])
 def test_a_copy_is_of_the_earlier_source(capsys, tmp_path, vocab_file, duplicates):
     """The news are the books again, whole, with other words here and there if they are similar."""
@@ -220,19 +208,6 @@ class TestRefused:
         given = [f"--source=again={texts}/{pattern}"]
         result = data(capsys, vocab_file, tmp_path / "out", *flags, *given)
         refused(result, "--source=again: has no file to read, because an earlier source")
-
-    @pytest.mark.slow
-    def test_a_source_without_text(self, capsys, tmp_path, flags, vocab_file):
-        (tmp_path / "empty").write_text("\n\n")
-        output = tmp_path / "out"
-        for more in ([], ["--temperature=0.5"]):
-            given = [*flags, f"--source=empty={tmp_path}/empty", *more]
-            refused(
-                data(capsys, vocab_file, output, *given),
-                "--source=empty: no document of it gave an instance",
-            )
-            assert not output.exists() or not (output / "info.json").exists()
-            assert temporary(tmp_path) == []
 
     def test_other_weights_are_another_job(self, capsys, weighted, flags, vocab_file):
         output, _ = weighted

@@ -1,7 +1,5 @@
 """Sentence splitting: cases that a reader can judge, no character missing, divided words."""
 
-import shutil
-import subprocess
 from unittest import mock
 
 import pytest
@@ -221,14 +219,3 @@ def test_other_hyphens_are_not(text):
 def test_a_few_among_many_words_are_not():
     assert divided_word_notes(["The ship left. " * 5000 + SCANNED * 3]) == []
     assert divided_word_notes([]) == divided_word_notes([""]) == []
-
-
-@pytest.mark.skipif(not shutil.which("perl"), reason="the advice names perl")
-def test_the_advice_joins_them():
-    (note,) = divided_word_notes([SCANNED] * 3)
-    program = note.partition("-pe '")[2].removesuffix("'")
-    command = ["perl", "-CSD", "-0777", "-pe", program]
-    joined = subprocess.run(
-        command, input="Gebir-\nge moun-\r\ntains", capture_output=True, text=True
-    )
-    assert joined.stdout == "Gebirge mountains"

@@ -14,10 +14,6 @@ JAPANESE = "私はありがとうございますと言いました。名前は�
         (JAPANESE, "“私はありがとうございます” becomes “私はありかとうこさいます”"),
         ("नदी के किनारे हिन्दी पुस्तक", "“के” becomes “क”"),
         ("ภาษาไทยเป็นภาษาที่มีระดับเสียง", "becomes"),
-        ("তুমি কি সুন্দর", "“তুমি” becomes “তমি”"),
-        ("இந்த நூல் நன்று", "“இந்த” becomes “இநத”"),
-        ("أكل الولد إلى مؤسسة", "“أكل” becomes “اكل”"),
-        ("ភាសាខ្មែរ", "“ភាសាខ្មែរ” becomes “ភាសាខមែរ”"),
     ],
 )
 def test_scripts_that_lose_letters(text, example):
@@ -29,16 +25,10 @@ def test_scripts_that_lose_letters(text, example):
 @pytest.mark.parametrize(
     "text",
     [
-        "Les élèves à la fenêtre",
-        "Tiếng Việt có sáu thanh điệu",
-        "Η ελληνική γλώσσα είναι μία",
         "Съешь ещё этих мягких французских булок, й",
         "שָׁלוֹם עֲלֵיכֶם",
         "كَتَبَ الوَلَدُ",
-        "대한민국의 수도는 서울이며",
-        "天地玄黄,宇宙洪荒。",
         "ひらかな と カタカナ",
-        "Thanks ❤️ e\u0301t\u0302",
         "",
         "The river " * 100 + "ざ",  # One name in a book.
     ],

@@ -172,24 +172,6 @@ def test_public_cases(shared_data):
     assert tokenize(tokenizer, texts) == expected
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "lower"), [("bert-base-uncased-vocab.txt", True), ("bert-base-cased-vocab.txt", False)]
-)
-def test_wikipedia(shared_data, name, lower):
-    """Every 12th line of three files: 0 differ."""
-    vocabulary = load_vocabulary(shared_data, name)
-    lines = []
-    for file in ("wiki_00", "wiki_20", "wiki_40"):
-        text = (shared_data / "wiki_extracted" / file).read_text("utf-8")
-        lines += [line for line in text.split("\n") if line][::12]
-    found = tokenize(Tokenizer(vocabulary, lower), lines)
-    ids = index(vocabulary)
-    expected = [reference_ids(line, ids, lower) for line in lines]
-    assert len(lines) > 500
-    assert sum(a != b for a, b in zip(found, expected, strict=True)) == 0
-
-
 LONG = "a" * 201
 
 
@@ -240,18 +222,6 @@ def check_offsets(found, texts: list[str], tokenizer: OffsetTokenizer, plain: To
                 assert unicodedata.category(between[0]) != "Mn"
             compared += 1
     return compared
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("lower", [True, False])
-def test_offsets_of_original_cases(lower, offset_tokenizers, tokenizers):
-    """On texts whose pieces the original release's code gave."""
-    texts = [case["text"] for case in GOLDEN["cases"]]
-    found = offset_tokenizers[lower].tokenize_batch(texts)
-    pieces = [offset_tokenizers[lower].vocabulary.tokens[i] for i in found.ids]
-    key = "uncased" if lower else "cased"
-    assert pieces == [piece for case in GOLDEN["cases"] for piece in case[key]["pieces"]]
-    assert check_offsets(found, texts, offset_tokenizers[lower], tokenizers[lower]) > 300
 
 
 CASES = [

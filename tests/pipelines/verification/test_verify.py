@@ -4,7 +4,6 @@ import json
 import os
 import pathlib
 import random
-import re
 import shutil
 import sys
 
@@ -102,20 +101,6 @@ class TestFinishedFolder:
         assert held_out["figures"]["openings_also_in_training"] < 0.01
         assert {path: path.stat().st_mtime_ns for path in records.rglob("*")} == before
 
-    @pytest.mark.slow
-    def test_page(self, capsys, records, tmp_path):
-        part(records).write_bytes(part(records).read_bytes()[:-3])
-        verify(capsys, records, f"--output={tmp_path / 'page'}")
-        page = (tmp_path / "page" / "verification.html").read_text()
-        result = found(tmp_path / "page")
-        for folder in result["folders"]:
-            assert f"{folder['figures']['instances']:,}" in page
-            for text in [*folder["faults"], *folder["warnings"]]:
-                assert text.split(";")[0] in page
-        assert page.count("<svg") == 4 * len(result["folders"])
-        # Nothing is loaded from elsewhere; namespaces aren't.
-        assert not re.search(r'(?:src|href)="(?!#)', page.replace('xlink:href="#', ""))
-
     @pytest.mark.release
     def test_as_a_user_runs_it_with_two_workers(self, records, tmp_path):
         command = [sys.executable, "-m", "beambert", "verify", str(records)]
@@ -192,16 +177,6 @@ class TestDamage:
         assert (status, error) == (1, "")
         faults = [line for line in printed.splitlines() if line.startswith("  FAULT")]
         assert any(all(text in fault for text in parts) for fault in faults), faults
-
-    @pytest.mark.slow
-    def test_unfinished_folder(self, capsys, records):
-        """As a killed run leaves it."""
-        for name in ("_SUCCESS", "info.json", "vocab.txt"):
-            (records / name).unlink()
-        (records / "_UNFINISHED").write_text("{}")
-        (records / "_tmp-0123-part-00002-of-00002.tfrecord").write_bytes(b"cut off")
-        status, printed, _ = verify(capsys, records)
-        assert status == 1 and "unfinished" in printed and "_tmp" not in printed
 
     def test_faults_of_records_name_count_and_file(self, capsys, original):
         vocabulary = "\n".join((*SPECIAL_TOKENS, *map(str, range(5, 40))))
