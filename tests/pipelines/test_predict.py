@@ -4,15 +4,12 @@ import gzip
 import json
 import pathlib
 
-import apache_beam as beam
 import pytest
 import tensorflow as tf
 from support import stand_in_models
 
 from beambert.errors import InputError
 from beambert.pipelines.predict import main
-from beambert.pipelines.prediction import Predict
-from beambert.pipelines.task_jobs import PredictionJob
 
 
 def model_folder(folder, model, kind, labels=(), is_pair=False, **specs):
@@ -242,16 +239,3 @@ def test_what_answers_no_texts(tmp_path, classifier):
     with pytest.raises(InputError, match="--input"):
         run(classifier, tmp_path / "out", tmp_path / "none*")
     assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize(("runner", "spreads"), [("FnApiRunner", False), ("FlinkRunner", True)])
-def test_rows_are_spread_where_the_shuffle_is_no_memory(classifier, tmp_path, runner, spreads):
-    """Else one worker would answer all rows of a file."""
-    (tmp_path / "a.txt").write_text("so good\n")
-    pipeline = beam.Pipeline(runner=runner)
-    _ = pipeline | Predict(PredictionJob(str(classifier), (f"{tmp_path}/a.txt",)))
-    names = [
-        transform.unique_name
-        for transform in pipeline.to_runner_api().components.transforms.values()
-    ]
-    assert any(name.endswith("/SpreadRows") for name in names) == spreads

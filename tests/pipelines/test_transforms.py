@@ -157,11 +157,6 @@ def test_the_flag_of_the_original_for_whole_words():
             )
 
 
-def test_the_number_of_shards_of_unknown_documents(folder):
-    with pytest.raises(InputError, match="--num_shards"):
-        CreatePretrainingData(PretrainingDataJob(vocab_file="words.txt", output="records"))
-
-
 def test_verification_finds_what_is_wrong(folder):
     make_records()
     part = next((folder / "records").glob("part-00000*"))

@@ -1,10 +1,12 @@
-"""Lengths of the sentences of small corpora, and the pairs that are made of them."""
+"""Small corpora: lengths of sentences, the pairs made of them, and documents as they are sent."""
 
 import random
 
+import numpy as np
 from hypothesis import settings
 from hypothesis import strategies as st
 
+from beambert.pipelines.pretraining.documents import CompactDocuments, document_hash
 from beambert.pipelines.pretraining.pairs import Balance, build_pairs
 
 corpora = st.lists(st.lists(st.integers(1, 30), min_size=1, max_size=12), min_size=1, max_size=8)
@@ -21,4 +23,19 @@ def pairs_of(corpus, max_seq_length=32, short_seq_prob=0.1, seed=0, balance=None
         balance=balance or Balance(),
         random=random.Random(seed),
         swaps=swaps,
+    )
+
+
+def compact(rows, dtype=np.uint16) -> CompactDocuments:
+    """Packs plain lists; a document's hash is that of its content."""
+    hashes = b"".join(document_hash([repr(document)]) for document in rows)
+    lengths = [len(sentence) for document in rows for sentence in document]
+    tokens = [token for document in rows for sentence in document for token in sentence]
+    return CompactDocuments(
+        np.frombuffer(hashes, "V16"),
+        np.zeros(len(rows), np.uint32),
+        np.zeros(len(rows), np.uint32),
+        np.array([len(document) for document in rows], np.uint32),
+        np.array(lengths, np.uint32),
+        np.array(tokens, dtype),
     )

@@ -12,7 +12,7 @@ from beambert.errors import InputError
 from beambert.pipelines.corpus.base import Declared
 from beambert.pipelines.corpus.documents import Document, Reject
 from beambert.pipelines.corpus.formats import FORMATS, recognise
-from beambert.pipelines.corpus.reading import ReadOptions, read_part, recognise_formats, split_file
+from beambert.pipelines.corpus.reading import ReadOptions, read_part, split_file
 from beambert.pipelines.input_files import match_inputs
 
 exact = settings(derandomize=True, max_examples=100, deadline=None, database=None)
@@ -137,9 +137,3 @@ def test_real_tables(shared_data):
         [name for name in found if name in ("glue/CoLA/train.tsv", "glue/CoLA/dev.tsv")], "text"
     )
     assert found == expected
-
-
-def test_it_is_said_that_a_file_is_a_table(tmp_path):
-    (tmp_path / "a.txt").write_text("id,text,label\n" + ROWS)
-    notes = recognise_formats(match_inputs([str(tmp_path / "a.txt")]), ReadOptions())
-    assert notes == [f"assumed formats: 1 csv, such as {tmp_path}/a.txt; give --format= to decide"]

@@ -104,27 +104,6 @@ def test_the_same_words_as_of_the_tree(wikitext):
     assert words(strip_markup(wikitext)) == words("\n".join(kept))
 
 
-@pytest.mark.parametrize("item", ["*#:;\n", "*\n", ";a:b\n", "*#:; a\n", "*#:;" * 9 + "[[a]]\n"])
-def test_many_list_items_are_not_parsed_one_by_one(item, monkeypatch):
-    """The parser takes 5 to 7 seconds for 1 MB of such signs, and lines with one are dropped."""
-    parsed, parser = 0, wiki_markup.CTokenizer()
-
-    class Counting:
-        def tokenize(self, text, *others):
-            nonlocal parsed
-            parsed += len(re.findall("[*#:;]", text))
-            return parser.tokenize(text, *others)
-
-    monkeypatch.setattr(wiki_markup, "CTokenizer", Counting)
-    items = item * (30_000 // len(re.findall("[*#:;]", item)))
-    wikitext = f"A; b:\n{items}[[c]] d.\n{items}* {{{{e}}}}\nF.\n'''g'''\n{items}\nH."
-    assert strip_markup(wikitext) == "A; b:\nc d.\nF.\nH."
-    assert parsed < 4000
-    parsed = 0
-    assert strip_markup(wikitext.replace(items, item)) == "A; b:\nc d.\nF.\nH."
-    assert parsed > 2
-
-
 # ruff: noqa: E501
 
 

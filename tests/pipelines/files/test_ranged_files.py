@@ -58,22 +58,6 @@ def test_like_a_file_in_memory(content, steps, end, data):
             assert found.tell() == expected.tell()
 
 
-def test_requests_end_soon_after_the_part(monkeypatch):
-    """A part of 40 bytes, and 5 beyond it, in requests of 16: nothing twice, little too much."""
-    monkeypatch.setattr(storage, "REQUEST_BYTES", 16)
-    monkeypatch.setattr(storage, "BYTES_BEYOND", 2)
-    asked = []
-
-    def read(start, size):
-        asked.append((start, size))
-        return bytes(size)
-
-    file = io.BufferedReader(RangedFile(read, 1000, 140), 4)
-    file.seek(100)
-    file.read(45)
-    assert asked == [(100, 16), (116, 16), (132, 10), (142, 2), (144, 4)]
-
-
 @pytest.fixture
 def traffic(monkeypatch):
     """The method of each request of this thread, and the number of bytes of its answer."""

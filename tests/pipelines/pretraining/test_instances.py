@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.pair_corpora import compact
 
 from beambert.errors import InputError
 from beambert.pipelines.pretraining import instances as module
@@ -38,21 +39,6 @@ exact = settings(derandomize=True, max_examples=60, deadline=None, database=None
 @pytest.fixture(scope="module")
 def ids(vocabulary):
     return TokenIds.of(vocabulary)
-
-
-def compact(rows, dtype=np.uint16) -> CompactDocuments:
-    """Packs plain lists; a document's hash is that of its content."""
-    hashes = b"".join(document_hash([repr(document)]) for document in rows)
-    lengths = [len(sentence) for document in rows for sentence in document]
-    tokens = [token for document in rows for sentence in document for token in sentence]
-    return CompactDocuments(
-        np.frombuffer(hashes, "V16"),
-        np.zeros(len(rows), np.uint32),
-        np.zeros(len(rows), np.uint32),
-        np.array([len(document) for document in rows], np.uint32),
-        np.array(lengths, np.uint32),
-        np.array(tokens, dtype),
-    )
 
 
 def plain(packed: CompactDocuments) -> list:

@@ -72,19 +72,6 @@ class TestFullSentences:
             assert any(" [SEP] " in record["a"] for record in folder["sample"])
             assert all(record["b"] == "" for record in folder["sample"])
 
-    @pytest.mark.slow
-    def test_verify_finds_an_info_of_other_records(self, capsys, full_sentences, tmp_path):
-        folder = tmp_path / "changed"
-        folder.mkdir()
-        for path in full_sentences.iterdir():
-            if path.is_file():
-                (folder / path.name).write_bytes(path.read_bytes())
-        text = (folder / "info.json").read_text()
-        (folder / "info.json").write_text(text.replace('"none",\n', '"next",\n', 1))
-        status, printed, _ = verified(capsys, folder, tmp_path / "verified")
-        assert status == 1
-        assert "says pairs is next, but the records lack next_sentence_labels" in printed
-
 
 def make_pairs(tmp_path_factory, corpus_file, vocab_file, pairs):
     folder = tmp_path_factory.mktemp(pairs) / "records"

@@ -4,6 +4,7 @@ import json
 import random
 
 import pytest
+from support.data_command import info
 from support.sample_text import make_document
 
 from beambert.cli import run_main
@@ -50,10 +51,6 @@ def run(tmp_path, capsys, vocabulary):
         return output, printed.out + printed.err
 
     return run
-
-
-def info(folder):
-    return json.loads((folder / "info.json").read_text())
 
 
 def hashes(folder):

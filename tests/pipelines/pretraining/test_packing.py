@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.pair_corpora import compact
 
-from beambert.pipelines.pretraining.documents import CompactDocuments, document_hash
+from beambert.pipelines.pretraining.documents import CompactDocuments
 from beambert.pipelines.pretraining.instances import (
     DocumentCounts,
     InstanceCounts,
@@ -153,20 +154,6 @@ class TestPacking:
             found[tuple(row)] = found.get(tuple(row), 0) + 1
         assert len(found) == 6
         assert sum((count - 200) ** 2 / 200 for count in found.values()) < 25.7
-
-
-def compact(documents) -> CompactDocuments:
-    hashes = b"".join(document_hash([repr(document)]) for document in documents)
-    lengths = [len(sentence) for document in documents for sentence in document]
-    count = len(documents)
-    return CompactDocuments(
-        np.frombuffer(hashes, "V16"),
-        np.zeros(count, np.uint32),
-        np.zeros(count, np.uint32),
-        np.array([len(document) for document in documents], np.uint32),
-        np.array(lengths, np.uint32),
-        np.array([t for document in documents for s in document for t in s], np.uint16),
-    )
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 
 import bz2
 import gzip
-import hashlib
 import json
 import os
 import random
@@ -125,22 +124,6 @@ class TestSameBytes:
         run = run_process([f"--output={tmp_path}/out", *flags])
         assert (run.returncode, run.stderr) == (0, "")
         assert hashes(tmp_path / "out") == hashes(records)
-
-    @pytest.mark.slow
-    def test_unfinished_folder_is_continued(self, capsys, tmp_path, corpus_file, vocab_file):
-        """A run that stopped half-way: the same command completes it to the same bytes."""
-        whole, broken = tmp_path / "whole", tmp_path / "broken"
-        flags = [f"--input={corpus_file}", "--num_shards=2"]
-        assert data(capsys, vocab_file, whole, *flags)[0] == 0
-        broken.mkdir()
-        (broken / "_UNFINISHED").write_bytes((whole / "_SUCCESS").read_bytes())
-        (broken / "part-00000-of-00002.tfrecord").write_bytes(b"half a shard")
-        (broken / "_tmp-0-left-over").write_bytes(b"x")
-        assert data(capsys, vocab_file, broken, *flags)[0] == 0
-        assert hashes(broken) == hashes(whole)
-        assert {p.name for p in broken.iterdir()} == {p.name for p in whole.iterdir()}
-        content = (broken / "part-00000-of-00002.tfrecord").read_bytes()
-        assert hashlib.sha256(content).hexdigest() in hashes(broken).values()
 
     @pytest.mark.slow
     def test_a_finished_part_beside_an_unfinished_one(

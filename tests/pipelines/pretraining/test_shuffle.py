@@ -61,20 +61,6 @@ def test_each_shard_gets_what_was_sent(tmp_path_factory, way, shards, sendings, 
         assert sorted(received.marks) == sorted(expected_marks[shard])
 
 
-def test_neighbours_are_read_at_once(tmp_path, monkeypatch):
-    """Of 1,000 shards the files have 125 slices, which together are read once, byte for byte."""
-    ranges = []
-    read = module.read_range
-    monkeypatch.setattr(module, "read_range", lambda *of: ranges.append(of) or read(*of))
-    shuffle = Shuffle(FILES, str(tmp_path), "run", 1000)
-    elements = list(shuffle.send((shard, b"%06d" % shard) for shard in range(1000)))
-    assert len(elements) == 125
-    for element in elements:
-        for shard, received in shuffle.receive(element[0], [element[1]]).items():
-            assert received.packed == [b"%06d" % shard]
-    assert [one_range[1:] for one_range in ranges] == [(48 * i, 48) for i in range(125)]
-
-
 def test_a_retried_worker_writes_another_file(tmp_path):
     shuffle = Shuffle(FILES, str(tmp_path), "run", 1)
     first, again = (list(shuffle.send([(0, b"abc")])) for _ in range(2))

@@ -3,7 +3,6 @@
 import hashlib
 
 import pytest
-from support.emulated_storage import requests_made
 
 from beambert import storage
 from beambert.errors import InputError
@@ -121,20 +120,6 @@ def test_storage_that_does_not_answer_is_not_empty(gs):
         storage.local_copy(path),
     ):
         pass
-
-
-@pytest.mark.slow
-def test_one_request_lists_many_sizes(gs, tmp_path):
-    """A trainer that starts again waits for them, with its accelerators."""
-    folder = f"{gs}/{tmp_path.name}"
-    for number in range(12):
-        storage.write_bytes(f"{folder}/{number}", b"x" * number)
-    storage.write_bytes(f"{folder}/deeper/3", b"another file")
-    names = [str(number) for number in range(13)]
-    requests_made()
-    assert storage.sizes(folder, names) == [*range(12), None]
-    made = requests_made()  # Google's library may also look at the bucket, once
-    assert made.count("GET /storage/v1/b/bucket/o") == 1 and len(made) <= 2
 
 
 def test_a_folder_whose_name_looks_like_a_pattern(root):

@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beambert.pipelines.text.cleaning import normalize_text, split_words
-from beambert.pipelines.tokenizers.vocabulary import Vocabulary
-from beambert.pipelines.tokenizers.wordpiece import Tokenizer, word_splitter
+from beambert.pipelines.tokenizers.wordpiece import word_splitter
 
 # The stated exception: the tokenizer drops these, cleaning breaks lines at them.
 LINE_BREAKS_THE_TOKENIZER_DROPS = "\x0b\x0c\x85"
@@ -90,18 +89,3 @@ def test_words_of_scripts_without_spaces():
     assert split_words("The 中文 text ไทย, かな한국어 ok") == [
         "The", "中", "文", "text", "ไ", "ท", "ย", ",", "か", "な", "한국어", "ok",
     ]  # fmt: skip
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["cased", "uncased"])
-def test_tokens_of_real_files_stay(shared_data, name):
-    tokens = next(shared_data.glob(f"vocab/*[-_]{name}*.txt")).read_text("utf-8").splitlines()
-    tokenizer = Tokenizer(Vocabulary(tuple(tokens), "vocab.txt"), name == "uncased")
-    files = [*sorted(shared_data.glob("wiki_extracted/**/*"))[:4], *shared_data.glob("novels/*A*")]
-    files = [path for path in files if path.is_file()][:6]
-    assert files
-    for path in files:
-        lines = path.read_bytes().decode("utf-8")[: 1 << 18].split("\n")
-        raw, _ = tokenizer.tokenize_batch(lines)
-        cleaned, _ = tokenizer.tokenize_batch([normalize_text(line) for line in lines])
-        assert raw.tolist() == cleaned.tolist(), path

@@ -4,7 +4,6 @@ import random
 import re
 import unicodedata
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -138,9 +137,3 @@ def test_runs_of_scripts_without_spaces_are_twice_as_long():
     both = [part for pair in zip(names, test, strict=False) for part in pair]
     half = Phrases.of_runs([(0, " ".join(both))], 13)
     assert {*half.find([" ".join(both[3:29]), " ".join(both[3:15])])} == {0}
-
-
-def test_a_table_of_few_places_tells_the_same():
-    hashes = np.random.default_rng(1).integers(0, 1 << 63, 1000, dtype=np.uint64) * np.uint64(2)
-    found = phrases.Hashes.of(hashes[:500], np.arange(500, dtype=np.uint32))
-    assert dict(found.find(hashes)) == {n: n for n in range(500)}

@@ -151,15 +151,6 @@ def test_more_characters_than_tokens(capsys, tmp_path):
     assert counts["words_with_rare_characters"] == 1000 - 195
 
 
-def test_case_is_kept_when_asked(capsys, tmp_path, documents):
-    source = write(tmp_path / "corpus", documents, 1)
-    flags = [source, "--vocab_size=300", "--do_lower_case=False"]
-    assert vocab(capsys, tmp_path / "v.txt", *flags)[0] == 0
-    vocabulary = Vocabulary.parse((tmp_path / "v.txt").read_bytes(), "v.txt")
-    vocabulary.check_case(do_lower_case=False)
-    assert any(token != token.lower() for token in vocabulary.tokens[5:])
-
-
 def test_same_command_again_is_nothing_to_do(capsys, learned):
     output, source = learned
     before = output.stat().st_mtime_ns
