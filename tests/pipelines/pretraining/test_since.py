@@ -128,15 +128,6 @@ def test_bad_pattern(tmp_path, write, run, pattern):
     assert not (tmp_path / "records" / "2").exists()
 
 
-def test_somebody_elses_info(tmp_path, write, run):
-    write("a", 0)
-    other = tmp_path / "other"
-    other.mkdir()
-    (other / "info.json").write_text('{"name": "a dataset"}')
-    (other / "_SUCCESS").write_text("")
-    refused(run("1", f"--since={other}"), other / "info.json", "not the info.json")
-
-
 @pytest.mark.slow
 def test_files_that_are_left_out(tmp_path, write, run):
     """By a list; beside --since, and with a name that would be a pattern."""

@@ -55,11 +55,6 @@ def test_a_name_may_look_like_a_pattern(corpus):
     assert paths["books/x[1].txt"] == "books/x[1].txt"
 
 
-def test_one_source_is_not_looked_for(corpus):
-    for patterns in (["wiki/*/wiki_*"], ["books/a.txt", "books/b.txt"], []):
-        assert Sources.of(patterns).number_of("any") == 0
-
-
 def test_sources():
     given = ["wiki=a/*,b/*", "books=c=d.txt"]
     assert parse_sources(given) == {"wiki": ("a/*", "b/*"), "books": ("c=d.txt",)}

@@ -178,17 +178,6 @@ class TestWarnings:
         assert "50.0%" in records and "50.0%" in text and "--duplicates=near" in text
         assert len(warn(balanced(), twice, MadeWith(passes=2))) == 1
 
-    @pytest.mark.parametrize(("others", "expected"), [(0, 0), (1, 2)])
-    def test_a_few_repeats_are_no_trouble(self, others, expected):
-        """Up to 5 % of the records, and 1 % of the text."""
-        repeats = {
-            kind: HashCounts.of(
-                np.array([7] * (2 + others) + list(range(10, 10 + rest)), np.uint64)
-            )
-            for kind, rest in (("records", 18), ("sequences", 0), ("openings", 98))
-        }
-        assert len(warn(balanced(), repeats, MadeWith(passes=1))) == expected
-
 
 class TestRepeats:
     def test_openings_and_passes(self):
