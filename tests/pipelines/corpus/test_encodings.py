@@ -257,12 +257,6 @@ def test_japanese_mail_does_not_pass_as_utf8(tmp_path):
     assert texts(read(path, "iso2022_jp", "utf-8")) == ["Mail. 朝早く家を出た。"]
 
 
-def test_macintosh_files_have_returns(tmp_path):
-    path = tmp_path / "a.txt"
-    path.write_bytes("Un.\rDeux.\r\rL’été.\rCafé.\r".encode("mac_roman"))
-    assert texts(read(path, "mac-roman")) == ["Un. Deux.", "L’été. Café."]
-
-
 @exact
 @given(st.text(st.characters(exclude_categories=["Cs"]), max_size=50))
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-32", "gb18030"])

@@ -245,13 +245,6 @@ class TestDetectFormat:
         assert found == dict.fromkeys(found, name)
 
 
-def test_real_wikiextractor_file(shared_data):
-    data = (shared_data / "wiki_extracted" / "wiki_00").read_bytes()
-    found = read("wikiextractor", data)
-    assert len(found) == data.count(b"\n<doc ") + 1
-    assert not [row for row in found if isinstance(row, Reject)]
-
-
 class TestWikiText:
     def test_articles_start_at_titles_and_headings_go(self):
         data = b" \n = A = \n \n One .\n = = S = = \n Two .\n = = = T = = = \n = B b = \n Three .\n"

@@ -27,9 +27,7 @@ from beambert import (
     WriteRecords,
 )
 from beambert.cli import run_main
-from beambert.pipelines.pretraining.estimate import estimate
 from beambert.pipelines.pretraining.job import PretrainingDataJob
-from beambert.pipelines.pretraining.plan import find_inputs, make_plan
 from beambert.pipelines.records.contract import feature_shapes
 
 corpus, corpus_file = data_command.corpus, data_command.corpus_file
@@ -159,27 +157,6 @@ def test_every_way_makes_the_same_bytes(capsys, tmp_path, both, corpus, vocab_fi
         for inner in ("", "eval"):
             assert hashes(tmp_path / way / inner) == hashes(both[0] / inner)
     assert "predictions" not in info(tmp_path / "parts")["counts"]
-
-
-def test_the_estimate(both, corpus_file, vocab_file, pairs):
-    """--dry_run makes the records of the whole of so small a corpus, in one shard."""
-    for folder, masks in zip(both, ("none", "static"), strict=True):
-        job = PretrainingDataJob(
-            vocab_file=str(vocab_file),
-            output=str(folder),
-            input=(str(corpus_file),),
-            max_seq_length=(32,),
-            dupe_factor=2,
-            pairs=pairs,
-            masks=masks,
-        )
-        plan = make_plan(job, *find_inputs(job))
-        found, _ = estimate(plan)
-        files = [*info(folder)["files"], *info(folder / "eval")["files"]]
-        assert found.sampled_bytes == found.file_bytes
-        assert found.record_bytes[32] == pytest.approx(
-            sum(file["bytes"] for file in files), rel=0.1
-        )
 
 
 @pytest.mark.parametrize(
