@@ -7,20 +7,10 @@ import random
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from support.sample_text import make_document
 
 from beambert.errors import InputError
 from beambert.pipelines.corpus import base
-from beambert.pipelines.corpus.base import (
-    FilePart,
-    coverage,
-    expected_coverage,
-    split_at,
-    split_evenly,
-    split_sections,
-)
 from beambert.pipelines.corpus.documents import Document, Reject, Skip
 from beambert.pipelines.corpus.reading import (
     ReadOptions,
@@ -30,7 +20,7 @@ from beambert.pipelines.corpus.reading import (
     split_file,
 )
 from beambert.pipelines.corpus.wiki_files import index_path, stream_offsets
-from beambert.pipelines.input_files import InputFile, match_inputs
+from beambert.pipelines.input_files import match_inputs
 
 PART = 3000  # bytes, instead of 16 MB
 AUTO = ReadOptions()
@@ -306,38 +296,6 @@ def test_a_column_that_no_row_has_is_told_from_a_sample(tmp_path):
     (tmp_path / "b.jsonl").write_text('{"text": "The sea."}\n')
     (found,) = sample_documents(match_inputs([str(tmp_path / "*")]), ReadOptions())
     assert found.text == "The sea."
-
-
-exact = settings(derandomize=True, max_examples=60, deadline=None, database=None)
-
-
-FILES = [InputFile("a", 40 << 20), InputFile("gs://b/a", 400 << 20), InputFile("a 1", 5)]
-
-
-PARTS = [
-    *split_evenly(FILES[0], "lines"),
-    *split_sections(FILES[1], "parquet", [30 << 20] * 9),
-    FilePart(FILES[2], "auto"),
-]
-
-
-def sum_of(parts) -> int:
-    return sum(map(coverage, random.Random(1).sample(parts, len(parts))))
-
-
-def test_each_part_once():
-    assert len(PARTS) > 15
-    assert sum_of(PARTS) == expected_coverage(FILES)
-    cut = split_at(FILES[0], "mediawiki", [5 << 20, 6 << 20, 11 << 20])
-    assert len(cut) == 3 and sum_of(cut) == expected_coverage(FILES[:1])
-    assert sum_of([]) == expected_coverage([]) == 0
-
-
-@exact
-@given(st.lists(st.integers(0, 3), min_size=len(PARTS), max_size=len(PARTS)))
-def test_other_numbers_of_readings(times):
-    parts = [part for part, count in zip(PARTS, times, strict=True) for _ in range(count)]
-    assert (sum_of(parts) == expected_coverage(FILES)) == (set(times) == {1})
 
 
 @pytest.mark.parametrize(
