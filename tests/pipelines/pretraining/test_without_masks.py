@@ -92,7 +92,7 @@ def test_the_small_files(both):
 
 
 @pytest.mark.slow
-def test_verified(capsys, both, tmp_path):
+def test_verify(capsys, both, tmp_path):
     status, printed, found = verified(capsys, both[0], tmp_path / "verified")
     assert (status, found["faults"]) == (0, 0)
     assert "masks                    none; whoever trains on the records draws them" in printed
