@@ -177,7 +177,7 @@ def flags_of(learned, corpus, glue, stand_in, tmp_path):
     vocabulary, records = learned / "vocab.txt", learned / "records" / "32"
     sentences = ROOT / "tests" / "trainer" / "golden_sentences" / "mean"
     data = [f"--input={corpus}", f"--vocab_file={vocabulary}", "--dupe_factor=1"]
-    (tmp_path / "original.py").write_text(ORIGINAL)
+    (tmp_path / "create_pretraining_data.py").write_text(ORIGINAL)
     (tmp_path / "wiki.test.tokens").write_text("the river had 1 @,@ 000 <unk> houses .\n" * 3)
     (tmp_path / "texts.txt").write_text("a river, a road\nthe lazy dog\n" * 4)
     (tmp_path / "dev.tsv").write_text(
@@ -192,7 +192,7 @@ def flags_of(learned, corpus, glue, stand_in, tmp_path):
     of_step = ["--vocab_size=100", "--train_batch_size=4", "--max_seq_length=16", "--repeats=1"]
     of_task = ["--max_seq_length=16", "--train_batch_size=8", "--steps=2", "--repeats=1"]
     flags = {
-        "data_core": [*data, f"--original={tmp_path / 'original.py'}"],
+        "data_core": [*data, f"--original={tmp_path / 'create_pretraining_data.py'}"],
         "data_scale": [*data, "--megabytes=1,2"],
         "scale": [f"--vocab_file={vocabulary}", "--files=10,2000"],
         "object_storage": ["--megabytes=2"],
