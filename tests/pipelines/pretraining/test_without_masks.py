@@ -95,7 +95,7 @@ def test_the_small_files(both):
 def test_verify(capsys, both, tmp_path):
     status, printed, found = verified(capsys, both[0], tmp_path / "verified")
     assert (status, found["faults"]) == (0, 0)
-    assert "masks                    none; whoever trains on the records draws them" in printed
+    assert "none; the training draws them" in printed
     for word in ("predict", "hidden", "→"):
         assert word not in printed
     page = (tmp_path / "verified" / "verification.html").read_text()
