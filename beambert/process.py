@@ -285,7 +285,7 @@ def quiet_stderr() -> Iterator[None]:
 
 @contextlib.contextmanager
 def loading() -> Iterator[None]:
-    """Makes imports quiet and quick; put those of TensorFlow, Keras and Beam inside.
+    """Makes imports quiet and quick. Import TensorFlow, Keras and Beam in its body.
 
     What libraries print to stderr while they load is hidden. An import makes hundreds of thousands
     of objects that stay, so the garbage collector waits; it took a third of a second each time. In

@@ -254,7 +254,7 @@ def show_pairs(
     wanted: str,
     number: int,
 ) -> Html:
-    """Returns one of the pairs of typed documents, how it was made, and the model's opinion."""
+    """Returns one pair made of the typed documents, its origin and the model's prediction."""
     sentences, pairs, counts = pairs_of(material, name, typed, length, short, seed)
     if len(sentences) < 2:
         return whole(

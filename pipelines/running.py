@@ -321,10 +321,10 @@ def _run(build: Build, options: "PipelineOptions", progress_folder: str | None) 
 
 @contextlib.contextmanager
 def plain_errors() -> Iterator[None]:
-    """Turns exceptions of a job that hold an `InputError`, or are of Google's services, into one.
+    """Raises an `InputError` for an exception that contains one or that a Google service raised.
 
-    A runner that tries failed work again does so with these errors, too: Dataflow four times, Flink
-    and Spark as often as they are configured to, by default not at all.
+    Runners also retry work that failed with an `InputError`: Dataflow tries it four times, Flink
+    and Spark as often as they are configured to, by default once.
 
     Raises:
       InputError: a worker raised it, or a service of Google refused the job; all other exceptions
@@ -508,7 +508,7 @@ def check_visible(folder: str) -> None:
 
 
 def check_beginning(given: Any, name: str) -> None:
-    """Raises an error for elements of another step where a transform begins a pipeline.
+    """Refuses an input collection for a transform that must begin a pipeline.
 
     Args:
       given: what the transform is applied to.

@@ -50,7 +50,7 @@ class ComparedRun:
 
     @property
     def steps(self) -> int:
-        """Number of updates so far, as the curves tell it."""
+        """Number of updates so far: the last step of any curve."""
         return max((int(steps[-1]) for steps, _ in self.curves.values()), default=0)
 
     @property

@@ -254,7 +254,7 @@ def describe_model(
 
 
 def save_weights(model: keras.Model, path: str) -> None:
-    """Writes a model's weights by way of a local file, as Keras writes to local files only.
+    """Writes weights to a local file and moves it to `path`; Keras writes local files only.
 
     Raises:
       InputError: the weights cannot be written.

@@ -233,7 +233,7 @@ def lines_of_part(
       opened: the open file, seekable.
       start: position of the part's first byte.
       end: position after the part's last byte; None for the end of the file.
-      starts_document: function that returns whether a document starts with a line.
+      starts_document: function that returns whether a line starts a document.
     """
     position = start
     if start:

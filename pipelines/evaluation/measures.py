@@ -265,7 +265,7 @@ def by_slice(
 
 
 def written(score: float | None) -> str:
-    """Returns a score as text; "-" for one that says nothing about a slice."""
+    """Returns a score with four decimals; "-" for None."""
     return "-" if score is None else f"{score:.4f}"
 
 

@@ -53,10 +53,10 @@ class PretrainingDataJob(TokenizerSettings, TextSettings, InputSettings):
     masks: str = setting(
         _DEFAULTS.masks,
         choices=MASKS,
-        help="static: masked tokens in the records, other ones in each pass; whole_word: the same "
+        help="static: the records contain masks, which differ between passes; whole_word: the same "
         "with all pieces of a word or none; span: spans of whole words, 3.8 words long in the "
-        "mean, as SpanBERT has them; none: records of the text alone, for which `beambert "
-        "pretrain` draws the masks",
+        "mean, as SpanBERT has them; none: the records contain no masks, and `beambert "
+        "pretrain` draws them",
     )
     segmenter: str = setting(
         NO_SEGMENTER,
@@ -98,15 +98,15 @@ class PretrainingDataJob(TokenizerSettings, TextSettings, InputSettings):
         "other special tokens are neither predicted nor put in place of a masked token; reference: "
         "the rules of the original script, including its flaws; none: no pairs and no label, but "
         "full sentences of one or more documents, as RoBERTa has them; sop: half of the pairs are "
-        "in order and half swapped, as ALBERT has them; copy: a string and a noisy copy of it, or "
-        "of another one",
+        "in order and half swapped, as ALBERT has them; copy: B is a noisy copy of A, or of a "
+        "segment of another document",
     )
     random_next: str | None = setting(
         None,
         choices=[CORPUS, SOURCE],
         help="where the B of a random next pair comes from; corpus: any other document; source: "
-        "another document of the same --source or pattern of --input, so that the topic alone does "
-        "not tell (default: source with --source, else corpus)",
+        "another document of the same --source or pattern of --input, so that the topic does "
+        "not reveal the label (default: source with --source, else corpus)",
     )
     random_seed: int = setting(_DEFAULTS.random_seed, minimum=0, help="seed of all random choices")
     weights: str = setting(
@@ -152,8 +152,8 @@ class PretrainingDataJob(TokenizerSettings, TextSettings, InputSettings):
         0.0,
         minimum=0,
         below=1,
-        help=f"share of the text to hold out in DIR/{EVAL_FOLDER}; of a long document a part is "
-        "held out",
+        help=f"share of the text to hold out in DIR/{EVAL_FOLDER}; a long document is divided, and "
+        "some of its parts are held out",
     )
     compression: str = setting(
         "none",

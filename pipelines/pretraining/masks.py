@@ -291,7 +291,7 @@ def span_shares() -> np.ndarray:
 
 
 def draw_lengths(rows: int, slots: int, random: np.random.Generator) -> np.ndarray:
-    """Draws the length of each span in words, int64 [rows, slots]."""
+    """Draws span lengths, measured in words, int64 [rows, slots]."""
     ends = np.cumsum(span_shares())[:-1]
     return 1 + np.searchsorted(ends, random.random((rows, slots)), side="right")
 

@@ -180,7 +180,7 @@ class LabelledTextTask(TableTask):
     Attributes:
       long_documents: how a text is read that is longer than an input: `TRUNCATE` or `WINDOWS`.
       max_windows: greatest number of windows of a text.
-      class_weights: see `objectives.label_weights`; None if all labels count alike.
+      class_weights: weight of each label in the loss, or "balanced"; None if all count alike.
     """
 
     long_documents: str = TRUNCATE

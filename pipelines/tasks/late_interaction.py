@@ -75,7 +75,7 @@ def best_by_interaction(
     """Returns the texts with the greatest scores for each row's query, int64 [N, at most DEPTH].
 
     Args:
-      text_ids_NS: see `ranking.best_of`.
+      text_ids_NS: see `metrics.best_of`.
       queries_NQH: vectors of the tokens of the queries.
       documents: vectors of the tokens of all other texts, see `max_sim`, row by row.
     """

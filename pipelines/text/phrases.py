@@ -226,8 +226,8 @@ class Phrases:
     def of_runs(cls, texts: Iterable[tuple[int, str]], n: int) -> "Phrases":
         """Returns the set of all runs of `n` words in texts.
 
-        A run that is mainly of single characters, in scripts without spaces, has
-        `CHARACTERS_A_WORD` times as many.
+        In scripts without spaces, a run has `CHARACTERS_A_WORD` * `n` characters in place of `n`
+        words.
 
         Args:
           texts: source and text.

@@ -182,7 +182,7 @@ def tokenize_documents(
     documents: Sequence[tuple[Sequence[str], Sequence[int]]],
     space_before: str,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Tokenizes the sentences of documents, so that they have the tokens of the document's text.
+    """Tokenizes the sentences of documents; the ids equal those of the whole document.
 
     Byte-level BPE and Unigram mark words that follow a space. A sentence after a space is tokenized
     by itself, with the space. Sentences without a space between them are tokenized as one text, and

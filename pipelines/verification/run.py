@@ -167,8 +167,8 @@ class VerifyRecords(beam.PTransform):
         """Adds the steps.
 
         Raises:
-          InputError: it is not at the beginning of the pipeline, workers cannot reach a path, or
-            another transform of the pipeline writes there.
+          InputError: the transform does not begin the pipeline, a worker cannot reach a path, or
+            another transform writes to the output.
         """
         check_beginning(begin, "VerifyRecords")
         check_reachable_from(begin.pipeline, inputs=self._inputs, output=self._output)

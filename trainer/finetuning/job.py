@@ -224,7 +224,7 @@ class FinetuningPlan:
 
     @property
     def head(self) -> Head:
-        """What stands on top of the encoder."""
+        """The layers above the encoder."""
         job = self.job
         window, pooling = self.text_features.window_length, self.pooling or PLAIN_HEAD.pooling
         return Head(job.freeze_encoder, job.num_bilstm_layers, window, pooling)

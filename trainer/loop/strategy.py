@@ -271,7 +271,7 @@ def resolve_dtype(dtype: str, strategy: tf.distribute.Strategy) -> str:
     """Returns the type of the matrix products.
 
     Args:
-      dtype: one of `DTYPES`; "auto" takes bfloat16 on TPUs and on GPUs that multiply it in
+      dtype: one of `DTYPES`; "auto" takes bfloat16 on TPUs and on GPUs with bfloat16
         hardware, and float32 elsewhere.
       strategy: devices that the products are computed on.
     """

@@ -182,7 +182,7 @@ class DistillationObjective(Objective):
         raise NotImplementedError
 
     def weights(self, features: Features) -> Sums:
-        """Returns the own weights, and the number of tokens."""
+        """Returns the weights of the student's objective, and the number of tokens."""
         tokens = tf.reduce_sum(tf.cast(features["input_mask"], tf.float32))
         return {**self._own.weights(features), "tokens": tokens}
 

@@ -241,7 +241,7 @@ class HnswVectors(Vectors):
         return ranked(found.keys.astype(np.int64), 1 - found.distances)
 
     def recall(self, seed: int = 0) -> float:
-        """Returns the mean share of the ten nearest others that vectors of the graph find."""
+        """Returns the mean recall at ten of the graph search, compared with exact search."""
         graph, depth = self._graph, min(RECALL_DEPTH, len(self._graph) - 1)
         if depth < 1:
             return 1.0

@@ -59,7 +59,7 @@ class Finding:
         "with those of the best passages, and ranks them again",
     )
     prefix: str | None = setting(
-        None, help="what is put before each query (default: what was put before the texts)"
+        None, help="prefix of each query (default: the prefix of the indexed documents)"
     )
 
     def __post_init__(self) -> None:
