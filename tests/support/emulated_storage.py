@@ -103,7 +103,6 @@ class Handler(emulator.RequestHandler):
     is_holding = False
     # A request like this pattern is forbidden, as after a permission was revoked.
     refused = ""
-    # How long each request takes, as the way to Google does.
     # Requests like this pattern get this status, so many times.
     faulty, status, faults_left = "", 0, 0
 
