@@ -224,10 +224,7 @@ def check_settings(job: Any) -> None:
         value = getattr(job, field.name)
         kind, several = _type_of(field)
         if several and value is not None:
-            is_single = isinstance(value, str | bytes | os.PathLike) or not isinstance(
-                value, Iterable
-            )
-            value = tuple(_as_string(each) for each in ((value,) if is_single else value))
+            value = as_tuple(value)
         value = _as_string(value)
         declared = field.metadata.get("setting")
         for each in value if several and value else (value,):
@@ -236,6 +233,12 @@ def check_settings(job: Any) -> None:
             if declared and each not in (None, ()) and value != field.default:
                 declared.check(f"--{field.name}", each)
         object.__setattr__(job, field.name, value)
+
+
+def as_tuple(value: Any) -> tuple[Any, ...]:
+    """Returns a tuple of several values, or of a single one, with strings in place of paths."""
+    is_single = isinstance(value, str | bytes | os.PathLike) or not isinstance(value, Iterable)
+    return tuple(map(_as_string, (value,) if is_single else value))
 
 
 def _as_string(value: Any) -> Any:

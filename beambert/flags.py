@@ -3,14 +3,11 @@
 import argparse
 import dataclasses
 import difflib
-import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NoReturn, Protocol, TypeVar
+from typing import Any, NoReturn, Protocol
 
 from beambert.errors import InputError
-
-Job = TypeVar("Job")
 
 # Least similarity (difflib's ratio) of a flag to a known one that it is probably meant to be. No
 # flag of Beam but --label is so similar to a flag of ours. A flag that nobody knows may be less
@@ -234,94 +231,8 @@ def parse_bool(text: str) -> bool:
     raise argparse.ArgumentTypeError(f"{text!r} is neither True nor False")
 
 
-def read_job(job_type: type[Job], flags: argparse.Namespace, **given: Any) -> Job:
-    """Returns a job with the values of the flags that are named as its fields; lists as tuples.
-
-    Args:
-      job_type: class of the job.
-      flags: parsed flags.
-      **given: values of fields that are no flags, or that follow from several.
-    """
-    names = {field.name for field in dataclasses.fields(job_type)} - given.keys()
-    read = {name: getattr(flags, name) for name in names}
-    return job_type(**{n: tuple(v) if isinstance(v, list) else v for n, v in read.items()}, **given)
-
-
-def check_minimum(flags: object, minimum: int, *names: str) -> None:
-    """Refuses integers below a minimum; None passes.
-
-    Args:
-      flags: parsed flags or a job, whose attributes are checked.
-      minimum: the least value that is allowed.
-      *names: names of the attributes.
-
-    Raises:
-      InputError: a value is less than the minimum.
-    """
-    for name in names:
-        value = getattr(flags, name)
-        if value is not None and value < minimum:
-            raise InputError(f"--{name}={value}: must be at least {minimum}")
-
-
-def check_shares(flags: object, *names: str) -> None:
-    """Refuses numbers that are not at least 0 and less than 1.
-
-    Args:
-      flags: parsed flags or a job, whose attributes are checked.
-      *names: names of the attributes.
-
-    Raises:
-      InputError: a value is not such a share.
-    """
-    for name in names:
-        value = getattr(flags, name)
-        if not 0.0 <= value < 1.0:
-            raise InputError(f"--{name}={value}: must be at least 0 and less than 1")
-
-
-# Arguments for a flag that means True when it is named without a value; it may also have a value.
-SWITCH = {"type": parse_bool, "nargs": "?", "const": True, "default": False, "metavar": "BOOL"}
-# Arguments of the flag --trust_model.
-TRUST_MODEL = SWITCH | {
-    "help": "run the model's graph whatever it does, such as reading and writing files; without "
-    "it only graphs like those of `beambert finetune` run"
-}
-
-
-# Types of fields that a string cannot be -> what the message asks for.
-_NUMBERS = {"int": "a whole number", "float": "a number", "bool": "True or False"}
-
-
-def as_tuple(value: Any) -> tuple[Any, ...]:
-    """Returns a tuple of several values, or of a single one, with texts in the place of paths."""
-    is_single = isinstance(value, str | bytes | os.PathLike) or not isinstance(value, Iterable)
-    return tuple(map(_as_text, (value,) if is_single else value))
-
-
-def settle_fields(job: Any) -> None:
-    """Makes tuples of single values and lists, and texts of paths, in a frozen dataclass.
-
-    Otherwise the letters of a single pattern would pass for patterns.
-
-    Args:
-      job: dataclass; its fields whose types have a tuple get tuples, unless they are None.
-
-    Raises:
-      InputError: a number or a truth value is given as a text.
-    """
-    for field in dataclasses.fields(job):
-        value = getattr(job, field.name)
-        kind = field.type.__name__ if isinstance(field.type, type) else str(field.type)
-        is_several = kind.startswith("tuple[")
-        if is_several and value is not None:
-            value = as_tuple(value)
-        of = kind.removeprefix("tuple[").replace(",", " ").split()[0]
-        for each in value if is_several and value else [value]:
-            if of in _NUMBERS and isinstance(each, str):
-                raise InputError(f"--{field.name}={each}: is a string; give {_NUMBERS[of]}")
-        object.__setattr__(job, field.name, _as_text(value))
-
-
-def _as_text(value: Any) -> Any:
-    return os.fspath(value) if isinstance(value, os.PathLike) else value
+# Help of the flag --trust_model.
+TRUST_MODEL = (
+    "run the model's graph whatever it does, such as reading and writing files; without it only "
+    "graphs like those of `beambert finetune` run"
+)

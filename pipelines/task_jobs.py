@@ -29,7 +29,7 @@ def _model() -> Any:
 
 
 def _trust_model() -> Any:
-    return setting(False, help=TRUST_MODEL["help"])
+    return setting(False, help=TRUST_MODEL)
 
 
 def _slices(text: str) -> tuple[str, ...]:

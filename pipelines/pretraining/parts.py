@@ -18,10 +18,9 @@ from apache_beam.io.filesystems import FileSystems
 from apache_beam.metrics import Metrics
 from apache_beam.transforms.window import GlobalWindows
 
-from beambert.config import check_settings
+from beambert.config import as_tuple, check_settings
 from beambert.console import ProgressTally
 from beambert.errors import InputError
-from beambert.flags import as_tuple
 from beambert.pipelines.corpus.base import FilePart
 from beambert.pipelines.corpus.documents import Document, Reject, count_read, language_of
 from beambert.pipelines.corpus.encodings import parse_encodings

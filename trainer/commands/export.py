@@ -110,7 +110,7 @@ class Export:
         "Hub names it, such as apache-2.0",
     )
     text: str | None = setting(None, help="text to call the exported classifier on")
-    trust_model: bool = setting(False, help=TRUST_MODEL["help"])
+    trust_model: bool = setting(False, help=TRUST_MODEL)
 
     def __post_init__(self) -> None:
         """Checks the values."""

@@ -8,7 +8,7 @@ from support.data_command import info
 from support.sample_text import make_document
 
 from beambert.cli import run_main
-from beambert.flags import read_job
+from beambert.config import read_settings
 from beambert.pipelines.corpus.reading import ReadOptions
 from beambert.pipelines.create_pretraining_data import build_parser, main
 from beambert.pipelines.input_files import match_inputs
@@ -88,7 +88,7 @@ def test_two_lengths_in_one_pass(run, source):
 def test_default_number_of_predictions():
     """20 of 128 as the original's default; 77 of 512, between MLPerf's 76 and NVIDIA's 80."""
     flags = ["--input=x", "--vocab_file=x", "--output=x", "--max_seq_length=128,512"]
-    lengths = read_job(PretrainingDataJob, build_parser().parse_args(flags)).lengths()
+    lengths = read_settings(PretrainingDataJob, build_parser().parse_args(flags)).lengths()
     assert [length.max_predictions_per_seq for length in lengths] == [20, 77]
 
 
