@@ -19,6 +19,7 @@ from beambert.pipelines.tasks.task import (
     Task,
 )
 from beambert.pipelines.tasks.vectors import VectorTask
+from beambert.storage import has_wildcard
 
 # What a text of a plain text file is.
 LINE, FILE = "line", "file"
@@ -76,6 +77,10 @@ class EvaluationJob:
     def __post_init__(self) -> None:
         """Checks the values, and sets the default threshold."""
         check_settings(self)
+        if has_wildcard(self.output):
+            raise InputError(
+                f"--output={self.output}: TFMA reads *, ? and [ as patterns; choose another name"
+            )
         if self.min_change is not None and not self.baseline:
             raise InputError(
                 "--min_change: compares with a baseline; add --baseline=, or leave it out"
