@@ -142,6 +142,7 @@ def add_settings(
     leave_out: Collection[str] = (),
     defaults: Mapping[str, Any] = types.MappingProxyType({}),
     default_texts: Mapping[str, str] = types.MappingProxyType({}),
+    condition: str = "",
 ) -> None:
     """Adds the flags of a job's settings to a parser, under their headings.
 
@@ -151,6 +152,7 @@ def add_settings(
       leave_out: names of settings that are no flags of this command.
       defaults: name -> default in place of the field's.
       default_texts: name -> what `--help` has in place of the default.
+      condition: beginning of their help that says when the flags apply; "" for always.
     """
     group: Any = parser
     for field in dataclasses.fields(job_type):
@@ -161,6 +163,7 @@ def add_settings(
             group = parser.add_argument_group(declared.group)
         default = defaults.get(field.name, field.default)
         arguments = _arguments(field, declared, default, default_texts.get(field.name))
+        arguments["help"] = condition + arguments["help"]
         group.add_argument(*_names(field, declared), **arguments)
 
 

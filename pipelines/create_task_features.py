@@ -7,7 +7,7 @@ from beambert.flags import FlagParser
 from beambert.pipelines.running import BEAM_HELP, beam_options
 from beambert.pipelines.task_jobs import FeaturesJob
 from beambert.pipelines.tasks.flags import TaskSettings, task_of
-from beambert.pipelines.tokenizers.folders import add_tokenizer_flags
+from beambert.pipelines.tokenizers.folders import TokenizerSettings
 from beambert.process import loading
 
 EXAMPLES = f"""examples:
@@ -31,7 +31,7 @@ def build_parser() -> FlagParser:
         examples=EXAMPLES,
     )
     add_settings(parser, TaskSettings)
-    add_tokenizer_flags(parser)
+    add_settings(parser, TokenizerSettings)
     add_settings(parser, FeaturesJob)
     return parser
 

@@ -1,13 +1,11 @@
 """Reads the vocabulary or tokenizer of a folder, or that of flags, on any file system."""
 
-import argparse
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from beambert.config import setting
 from beambert.errors import InputError
-from beambert.flags import parse_bool
 from beambert.pipelines.tokenizers.vocabulary import (
     SPECIAL_TOKENS,
     TOKENIZER_CONFIG_FILE,
@@ -308,29 +306,4 @@ class TokenizerSettings:
         None,
         help="True for an uncased vocabulary, False for a cased one (default: True); cannot be "
         "given with --tokenizer",
-    )
-
-
-def add_tokenizer_flags(
-    group: argparse.ArgumentParser | argparse._ArgumentGroup, condition: str = ""
-) -> None:
-    """Adds --vocab_file, --tokenizer and --do_lower_case.
-
-    Args:
-      group: parser, or group of flags in it.
-      condition: beginning of their help that says when they are given; "" for always.
-    """
-    add = group.add_argument
-    add("--vocab_file", help=f"{condition}WordPiece vocabulary, one token a line")
-    add(
-        "--tokenizer",
-        metavar="PATH",
-        help=f"{condition}tokenizer.json of another kind of tokenizer, or its folder, instead of "
-        "--vocab_file",
-    )
-    add(
-        "--do_lower_case",
-        type=parse_bool,
-        help=f"{condition}True for an uncased vocabulary, False for a cased one (default: True); "
-        "cannot be given with --tokenizer",
     )

@@ -14,7 +14,7 @@ from beambert.model_files import BEST_FOLDER
 from beambert.pipelines.tasks.flags import LearningSettings, task_of
 from beambert.pipelines.tasks.reading import split_path
 from beambert.pipelines.tasks.task import TRAIN, Task
-from beambert.pipelines.tokenizers.folders import add_tokenizer_flags
+from beambert.pipelines.tokenizers.folders import TokenizerSettings
 from beambert.process import loading
 from beambert.trainer.commands.flags import check_config
 from beambert.trainer.finetuning.settings import EncoderSettings, RecipeSettings, SweepSettings
@@ -79,7 +79,7 @@ _RECIPE = {
 def add_training_flags(parser: FlagParser) -> None:
     """Adds the flags of the encoder and the training, with the defaults of the paper's recipe."""
     add_settings(parser, EncoderSettings)
-    add_tokenizer_flags(parser, "with --init=random: ")
+    add_settings(parser, TokenizerSettings, condition="with --init=random: ")
     add_settings(parser, RecipeSettings)
     add_settings(parser, SweepSettings)
     rates = ", ".join(
