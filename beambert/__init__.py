@@ -20,6 +20,9 @@ if TYPE_CHECKING:  # the same names as in the table below, for type checkers and
     from beambert.functions import learn_vocabulary as learn_vocabulary
     from beambert.functions import predict as predict
     from beambert.functions import verify_records as verify_records
+    from beambert.pipelines.corpus.transforms import DocumentRow as DocumentRow
+    from beambert.pipelines.corpus.transforms import ReadDocuments as ReadDocuments
+    from beambert.pipelines.corpus.transforms import RejectRow as RejectRow
     from beambert.pipelines.evaluation.measures import Threshold as Threshold
     from beambert.pipelines.features import CreateTaskFeatures as CreateTaskFeatures
     from beambert.pipelines.prediction import Predict as Predict
@@ -27,19 +30,6 @@ if TYPE_CHECKING:  # the same names as in the table below, for type checkers and
         CreatePretrainingData as CreatePretrainingData,
     )
     from beambert.pipelines.pretraining.job import PretrainingDataJob as PretrainingDataJob
-    from beambert.pipelines.pretraining.parts import Deduplicate as Deduplicate
-    from beambert.pipelines.pretraining.parts import DocumentRow as DocumentRow
-    from beambert.pipelines.pretraining.parts import InstanceRow as InstanceRow
-    from beambert.pipelines.pretraining.parts import (
-        MakeBertInstances as MakeBertInstances,
-    )
-    from beambert.pipelines.pretraining.parts import ReadDocuments as ReadDocuments
-    from beambert.pipelines.pretraining.parts import RejectRow as RejectRow
-    from beambert.pipelines.pretraining.parts import SentencesRow as SentencesRow
-    from beambert.pipelines.pretraining.parts import SplitSentences as SplitSentences
-    from beambert.pipelines.pretraining.parts import Tokenize as Tokenize
-    from beambert.pipelines.pretraining.parts import TokenizedRow as TokenizedRow
-    from beambert.pipelines.pretraining.parts import WriteRecords as WriteRecords
     from beambert.pipelines.task_jobs import EvaluationJob as EvaluationJob
     from beambert.pipelines.task_jobs import FeaturesJob as FeaturesJob
     from beambert.pipelines.task_jobs import PredictionJob as PredictionJob
@@ -72,36 +62,28 @@ _MODULES = {
     "Budget": "beambert.trainer.pretraining.job",
     "CreatePretrainingData": "beambert.pipelines.pretraining.graph",
     "CreateTaskFeatures": "beambert.pipelines.features",
-    "Deduplicate": "beambert.pipelines.pretraining.parts",
-    "DocumentRow": "beambert.pipelines.pretraining.parts",
+    "DocumentRow": "beambert.pipelines.corpus.transforms",
     "Embed": "beambert.embedding_in_beam",
     "EmbeddingJob": "beambert.embedding",
     "EvaluationJob": "beambert.pipelines.task_jobs",
     "FeaturesJob": "beambert.pipelines.task_jobs",
     "FinetuningJob": "beambert.trainer.finetuning.job",
     "InputError": "beambert.errors",
-    "InstanceRow": "beambert.pipelines.pretraining.parts",
     "LearnVocabulary": "beambert.pipelines.vocabulary_learning.graph",
     "LoopConfig": "beambert.trainer.loop.config",
-    "MakeBertInstances": "beambert.pipelines.pretraining.parts",
     "OptimizerConfig": "beambert.trainer.loop.config",
     "Predict": "beambert.pipelines.prediction",
     "PredictionJob": "beambert.pipelines.task_jobs",
     "PretrainingDataJob": "beambert.pipelines.pretraining.job",
     "PretrainingJob": "beambert.trainer.pretraining.job",
-    "ReadDocuments": "beambert.pipelines.pretraining.parts",
-    "RejectRow": "beambert.pipelines.pretraining.parts",
+    "ReadDocuments": "beambert.pipelines.corpus.transforms",
+    "RejectRow": "beambert.pipelines.corpus.transforms",
     "Searcher": "beambert.trainer.retrieval.searching",
-    "SentencesRow": "beambert.pipelines.pretraining.parts",
-    "SplitSentences": "beambert.pipelines.pretraining.parts",
     "Threshold": "beambert.pipelines.evaluation.measures",
-    "Tokenize": "beambert.pipelines.pretraining.parts",
-    "TokenizedRow": "beambert.pipelines.pretraining.parts",
     "TrainingFolders": "beambert.trainer.loop.config",
     "VerificationJob": "beambert.pipelines.verification.job",
     "VerifyRecords": "beambert.pipelines.verification.run",
     "VocabularyJob": "beambert.pipelines.vocabulary_learning.job",
-    "WriteRecords": "beambert.pipelines.pretraining.parts",
     "compare": "beambert.trainer.comparing",
     "create_pretraining_data": "beambert.functions",
     "create_task_features": "beambert.functions",

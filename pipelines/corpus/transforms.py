@@ -1,23 +1,70 @@
 """The Beam transforms that read a corpus."""
 
-from collections.abc import Iterator
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Literal, NamedTuple
 
 import apache_beam as beam
+from apache_beam.metrics import Metrics
 from apache_beam.transforms.window import GlobalWindows
 
+from beambert.config import as_tuple
 from beambert.console import ProgressTally
+from beambert.errors import InputError
 from beambert.pipelines.corpus.base import FilePart
-from beambert.pipelines.corpus.documents import Document, Found, Reject
+from beambert.pipelines.corpus.documents import Document, Found, Reject, count_read, language_of
+from beambert.pipelines.corpus.encodings import parse_encodings
 from beambert.pipelines.corpus.reading import ReadOptions, read_part, reject_row, split_file
-from beambert.pipelines.input_files import InputFile, InputList
+from beambert.pipelines.input_files import InputFile, InputList, match_inputs
+from beambert.pipelines.running import check_beginning, check_reachable_from
 
 # Tags of the side outputs of the steps that read documents.
 COUNTS, REJECTS = "counts", "rejects"
 # Number of rejects that a step passes on at once. One by one they cost more than their reading.
 REJECTS_AT_A_TIME = 1000
 
-# Type of the input of those steps: a part of a file, or the text of one document.
-Part = FilePart | str
+
+# The rows are named tuples with Beam schemas and deterministic coders.
+
+
+class DocumentRow(NamedTuple):
+    """The text of a document.
+
+    Attributes:
+      text: paragraphs (or, if `is_split`, sentences) separated by line feeds.
+      path: path of the document's file; "" if there is none.
+      is_split: whether each line is one sentence already.
+      language: code of the document's language, or a tag of BCP 47; "" for that of the job.
+    """
+
+    text: str
+    path: str = ""
+    is_split: bool = False
+    language: str = ""
+
+
+class RejectRow(NamedTuple):
+    """A part of a file that cannot be read as a document.
+
+    Attributes:
+      path: path of the file.
+      line: number of the part's first line in the file, from 1.
+      reason: a word or two.
+      detail: message that helps a person to fix it.
+    """
+
+    path: str
+    line: int
+    reason: str
+    detail: str
+
+
+for _kind in (DocumentRow, RejectRow):
+    beam.coders.registry.register_row(_kind)
+
+# Type of the input of the steps that read: a part of a file, or one document of a pipeline.
+Part = FilePart | DocumentRow | str
 
 
 class RejectLists:
@@ -54,14 +101,14 @@ class SplitFiles(beam.DoFn):
 
 
 def add_parts(
-    given: beam.PCollection[str] | beam.pvalue.PBegin,
+    given: beam.PCollection[DocumentRow | str] | beam.pvalue.PBegin,
     inputs: InputList,
     options: ReadOptions,
 ) -> beam.PCollection[Part]:
     """Adds the inputs of reading: the given documents, or else the parts of the input files.
 
     Args:
-      given: the documents' text, or the beginning of a pipeline.
+      given: documents, or the beginning of a pipeline.
       inputs: files to read if `given` is the beginning of a pipeline.
       options: options for reading files.
     """
@@ -81,8 +128,94 @@ def add_parts(
 
 
 def read_documents(part: Part, options: ReadOptions, progress: ProgressTally) -> Iterator[Found]:
-    """Yields the documents of a part of a file, or the one document that is given as text."""
-    if isinstance(part, str):
-        yield Document(part)
-    else:
+    """Yields the documents of a part of a file, or the one document that is given.
+
+    Raises:
+      InputError: the document has an unknown language.
+    """
+    if isinstance(part, FilePart):
         yield from read_part(part, options, progress)
+    elif isinstance(part, str):
+        yield Document(part)
+    else:  # Behind a coder the class of a row is another one with the same columns.
+        language = language_of(part.language)
+        if part.language and not language:
+            raise InputError(
+                f"--language_column: a document has the unknown language {part.language!r}; name "
+                "it by its code, such as en, zh-Hant or tha"
+            )
+        yield Document(part.text, part.is_split, language=language)
+
+
+class ReadDocuments(beam.PTransform):
+    """Begins a pipeline: reads files in every format of `beambert data`.
+
+    The result has two outputs: `documents`, rows of `DocumentRow`, and `rejects`, a `RejectRow` for
+    each document that cannot be read. The list of the files becomes a part of the pipeline. The
+    counters of the namespace beambert have the numbers of documents and rejects.
+
+    Example:
+      >>> import apache_beam as beam
+      >>> from beambert import ReadDocuments
+      >>> with beam.Pipeline(runner="FnApiRunner") as pipeline:
+      ...     read = pipeline | ReadDocuments("texts.jsonl")
+      ...     texts = read.documents | beam.Map(lambda row: print(row.text))
+      ...     faults = read.rejects | beam.Map(lambda row: print(row.line, row.reason))
+      The river begins in the north.
+      2 no_text
+    """
+
+    def __init__(
+        self,
+        input: str | Sequence[str],
+        *,
+        format: str = "auto",
+        text_column: str = "text",
+        language_column: str = "",
+        encoding: str = "utf-8",
+    ):
+        """Lists the files.
+
+        Args:
+          input: pattern of the files, or several.
+          format, text_column, language_column, encoding: see `PretrainingDataJob`.
+
+        Raises:
+          InputError: a pattern matches nothing, or the encoding is not known.
+        """
+        super().__init__()
+        self._patterns = as_tuple(input)
+        self._files = InputList(tuple(match_inputs(self._patterns)))
+        encodings = parse_encodings(encoding)
+        self._options = ReadOptions(format, text_column, None, encodings, language_column)
+
+    # Beam takes no hint for several outputs; each has its own.
+    def expand(self, begin: beam.pvalue.PBegin):
+        """Adds the steps and returns a `DoOutputsTuple`.
+
+        Raises:
+          InputError: it is applied to the elements of another step, or workers don't see a file.
+        """
+        check_beginning(begin, "ReadDocuments")
+        check_reachable_from(begin.pipeline, input=self._patterns)
+        read = beam.FlatMap(_read_rows, self._options)
+        rows = read.with_output_types(DocumentRow, rejects=RejectRow)
+        parts = add_parts(begin, self._files, self._options)
+        return parts | "Read" >> rows.with_outputs(REJECTS, main="documents")
+
+
+def _read_rows(
+    part: FilePart, options: ReadOptions
+) -> Iterator[DocumentRow | beam.pvalue.TaggedOutput[Literal["rejects"], RejectRow]]:
+    path, counts = part.file.path, Counter()
+    for document in read_part(part, options, ProgressTally(None)):
+        count_read(document, counts)
+        if isinstance(document, Reject):
+            row = json.loads(reject_row(part, document))
+            yield beam.pvalue.TaggedOutput(REJECTS, RejectRow(row.pop("file"), **row))
+        elif isinstance(document, Document):
+            yield DocumentRow(document.text, path, document.is_split, document.language)
+    counts["documents"] = counts.pop("read", 0)
+    for name, number in counts.items():
+        if number:
+            Metrics.counter("beambert", name).inc(number)

@@ -7,7 +7,7 @@ import apache_beam as beam
 import numpy as np
 
 from beambert.pipelines.corpus.reading import first_rejects
-from beambert.pipelines.corpus.transforms import COUNTS, REJECTS, add_parts
+from beambert.pipelines.corpus.transforms import COUNTS, REJECTS, DocumentRow, add_parts
 from beambert.pipelines.metrics import add_counts, total_of
 from beambert.pipelines.pretraining.duplicates import NearDuplicateSettings, near_duplicates
 from beambert.pipelines.pretraining.finishing import FinishFolders
@@ -24,14 +24,15 @@ from beambert.pipelines.text.preparation import NEAR
 from beambert.storage import absolute
 
 
-@beam.typehints.with_input_types(str)
+@beam.typehints.with_input_types(beam.typehints.Union[str, DocumentRow])
 @beam.typehints.with_output_types(str)
 class CreatePretrainingData(beam.PTransform):
     """Makes pre-training records, and returns the absolute paths of the finished folders.
 
-    The input is the texts of documents. Line feeds separate their paragraphs or, with
-    `sentences="line"`, their sentences. At the beginning of a pipeline, the transform reads the
-    files of the job instead.
+    The input is documents: rows of `DocumentRow`, or their texts alone. Line feeds separate
+    paragraphs or, with `sentences="line"`, sentences. At the beginning of a pipeline, the transform
+    reads the files of the job instead. For steps of a custom pipeline between, read them with
+    `ReadDocuments`.
 
     Example:
       >>> import apache_beam as beam
@@ -73,8 +74,8 @@ class CreatePretrainingData(beam.PTransform):
         self._plan = plan
         self._progress_folder = progress_folder
 
-    # Beam takes no union as a hint, but it takes the beginning of a pipeline for any collection.
-    def expand(self, documents: beam.PCollection[str]) -> beam.PCollection[str]:
+    # Beam takes the beginning of a pipeline for any collection.
+    def expand(self, documents: beam.PCollection[str | DocumentRow]) -> beam.PCollection[str]:
         """Claims the output folder and adds the steps to the pipeline.
 
         Raises:

@@ -11,7 +11,7 @@ from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.windowed_value import WindowedValue
 
 from beambert.console import ProgressTally
-from beambert.pipelines.corpus.base import coverage
+from beambert.pipelines.corpus.base import FilePart, coverage
 from beambert.pipelines.corpus.documents import Document, Reject, count_read
 from beambert.pipelines.corpus.transforms import COUNTS, Part, RejectLists, read_documents
 from beambert.pipelines.metrics import StageClock
@@ -169,8 +169,9 @@ class TokenizeParts(beam.DoFn):
         """Reads one part, and yields elements when there is enough to pass on."""
         self._clock.start()
         rejects = RejectLists(part)
-        path = "" if isinstance(part, str) else part.file.path
-        number = self._plan.sources.number_of(path) if path else 0
+        is_file = isinstance(part, FilePart)
+        path = part.file.path if is_file else getattr(part, "path", "")
+        number = self._plan.sources.number_of(path) if is_file else 0
         for document in read_documents(part, self._read_options, self._progress):
             count_read(document, self._counts)
             self._progress.add(documents=1)
@@ -189,7 +190,7 @@ class TokenizeParts(beam.DoFn):
                     if tokens >= self._shuffle.tokens_at_a_time:
                         yield from self._send()
         yield from rejects.rest()
-        if not isinstance(part, str):
+        if is_file:
             self._counts["coverage"] += coverage(part)
         self._clock.lap("read")
 

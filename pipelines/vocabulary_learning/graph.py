@@ -34,6 +34,7 @@ from beambert.pipelines.corpus.reading import (
 from beambert.pipelines.corpus.transforms import (
     COUNTS,
     REJECTS,
+    DocumentRow,
     Part,
     RejectLists,
     add_parts,
@@ -208,7 +209,7 @@ def _read_pieces(path: str, vocabulary: Vocabulary, lower_cases: bool) -> tuple[
     return tuple(found)
 
 
-@beam.typehints.with_input_types(str)
+@beam.typehints.with_input_types(beam.typehints.Union[str, DocumentRow])
 @beam.typehints.with_output_types(Vocabulary)
 class LearnVocabulary(beam.PTransform):
     """Learns a vocabulary or a tokenizer, writes it, and returns it as its only element.
@@ -259,7 +260,9 @@ class LearnVocabulary(beam.PTransform):
         self._extension = extension or read_extension(job)
 
     # Beam takes no union as a hint, but it takes the beginning of a pipeline for any collection.
-    def expand(self, documents: beam.PCollection[str]) -> beam.PCollection[Vocabulary]:
+    def expand(
+        self, documents: beam.PCollection[str | DocumentRow]
+    ) -> beam.PCollection[Vocabulary]:
         """Adds the steps to the pipeline.
 
         Raises:

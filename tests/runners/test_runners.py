@@ -15,7 +15,7 @@ import sys
 import time
 
 import pytest
-from support import flink_cluster, pipeline_of_parts, small_evaluation, stand_in_models
+from support import flink_cluster, small_evaluation, stand_in_models
 from support.sample_text import make_document
 
 pytestmark = pytest.mark.runners
@@ -177,26 +177,6 @@ def test_a_cluster_gives_the_same_bytes(folder, local, cluster, command):
     if command == "verify":  # Workers on other machines are told absolute paths.
         made = {name: data.replace(f"{folder}/".encode(), b"../") for name, data in made.items()}
     check_the_same(command, made, local[command])
-
-
-@pytest.mark.parametrize("runner", RUNNERS)
-def test_the_parts_give_the_bytes_of_the_command(folder, local, runner):
-    check_parts(folder, local, runner, flags_of(runner))
-
-
-def test_the_parts_give_the_bytes_of_the_command_on_a_cluster(folder, local, cluster):
-    check_parts(folder, local, CLUSTER, cluster.flags)
-
-
-def check_parts(folder, local, runner, flags):
-    program = [sys.executable, pipeline_of_parts.__file__, folder, "parts", *flags]
-    done = subprocess.run(program, cwd=folder / runner, capture_output=True, timeout=900)
-    assert done.returncode == 0, done.stderr.decode()[-3000:]
-    made = (folder / runner / "parts").rglob("*.tfrecord*")
-    expected = {name: data for name, data in local["data"].items() if ".tfrecord" in name}
-    made = {str(path.relative_to(folder / runner)): path.read_bytes() for path in made}
-    assert len(expected) == 2 * (5 + 1)  # of each length, with the held-out one
-    assert {name.replace("parts", "records", 1): data for name, data in made.items()} == expected
 
 
 def check_the_same(command, made, expected):

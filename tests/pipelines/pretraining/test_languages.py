@@ -3,13 +3,11 @@
 import json
 import random
 
-import apache_beam as beam
 import numpy as np
 import pytest
 from support.data_command import data, info, read_records, refused, restored
 from support.languages import ARTICLE_1
 
-from beambert import DocumentRow, ReadDocuments, SplitSentences
 from beambert.pipelines.corpus.documents import Document
 from beambert.pipelines.text.sentences import split_sentences
 from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS, Vocabulary
@@ -148,27 +146,3 @@ def test_what_is_refused(capsys, tmp_path, vocab_file, flags, parts):
     path, output = written(tmp_path, rows), tmp_path / "out"
     refused(data(capsys, vocab_file, output, f"--input={path}", CASED, *flags), *parts)
     assert not output.exists()
-
-
-def test_the_parts_of_the_job_take_languages(tmp_path):
-    """`ReadDocuments` reads them, and `SplitSentences` follows them."""
-    rows = [{"text": ARTICLE_1["th"], "lang": "tha_Thai"}, {"text": ARTICLE_1["en"], "lang": None}]
-    path, found = written(tmp_path, rows), []
-    with beam.Pipeline(runner="FnApiRunner") as pipeline:
-        read = pipeline | ReadDocuments(str(path), language_column="lang")
-        split = read.documents | SplitSentences()
-        _ = split | beam.Map(
-            lambda row: (tmp_path / str(hash(row.sentences[0]))).write_text(
-                json.dumps(list(row.sentences))
-            )
-        )
-    found = [
-        json.loads(one_path.read_text()) for one_path in tmp_path.iterdir() if one_path != path
-    ]
-    assert sorted(len(each) for each in found) == [2, 2]
-    row = DocumentRow("nuqneH", language="klingon")
-    with (
-        pytest.raises(Exception, match="a document has the language 'klingon', which is none"),
-        beam.Pipeline(runner="FnApiRunner") as pipeline,
-    ):
-        _ = pipeline | beam.Create([row]) | SplitSentences()

@@ -4,27 +4,17 @@ import json
 import random
 import shutil
 
-import apache_beam as beam
 import pytest
 from support import data_command
-from support.data_command import body, hashes, info, read_records, restored
+from support.data_command import body, info, read_records, restored
 from support.languages import ARTICLE_1
 from support.tokenizer_kinds import ALBERT, MODERNBERT, ROBERTA, train
 from tokenizers import Tokenizer
 
 from beambert import (
-    Deduplicate,
-    MakeBertInstances,
-    ReadDocuments,
-    SentencesRow,
-    SplitSentences,
-    Tokenize,
-    WriteRecords,
     storage,
 )
 from beambert.cli import run_main
-from beambert.pipelines.pretraining.job import PretrainingDataJob
-from beambert.pipelines.pretraining.parts import TokenizeRows
 
 corpus, corpus_file = data_command.corpus, data_command.corpus_file
 SMALL = ["--max_seq_length=32", "--max_predictions_per_seq=5", "--dupe_factor=2", "--num_shards=2"]
@@ -181,31 +171,3 @@ def test_text_without_spaces(capsys, tmp_path, kind):
         for segment in (used[~of_b][1:-1], used[of_b][:-1]):
             wanted = "," + ",".join(map(str, segment)) + ","
             assert any(wanted in each for each in spelled)
-    job = PretrainingDataJob(
-        vocab_file=None,
-        output=str(tmp_path / "parts"),
-        tokenizer=str(tmp_path),
-        max_seq_length=(32,),
-        max_predictions_per_seq=(5,),
-        dupe_factor=2,
-        num_shards=2,
-    )
-    with beam.Pipeline(runner="FnApiRunner") as pipeline:
-        _ = (
-            (pipeline | ReadDocuments(str(path))).documents
-            | SplitSentences(language="zh")
-            | Deduplicate()
-            | Tokenize(tokenizer=str(tmp_path))
-            | MakeBertInstances(job)
-            | WriteRecords(job)
-        )
-    assert hashes(tmp_path / "parts") == hashes(tmp_path / "whole")
-
-
-def test_word_pieces_need_no_spaces(vocabulary):
-    """A vocabulary gives the tokens and the hash of a document, with spaces and without."""
-    rows = [SentencesRow(["The river.", "A city."], unspaced=numbers) for numbers in ((), (1,))]
-    tokenize = TokenizeRows(vocabulary, True)
-    tokenize.setup()
-    with_space, without = tokenize.process(rows)
-    assert with_space == without
