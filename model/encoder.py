@@ -260,10 +260,6 @@ class BertEncoder(Encoder):
             with keras.name_scope("pooler"):
                 self.pooler.build((None, self.config.hidden_size))
 
-    def projected(self, name: str, x_RH):
-        """Returns the queries, keys or values of the last layer, which reads x_RH."""
-        return getattr(self.encoder_layers[-1].attention.self_attention, name)(x_RH)
-
     def _outputs(
         self, x, input_mask, dropout_seed, packing: Packing | None, document_BL=None
     ) -> list:

@@ -44,20 +44,6 @@ def forward_flops(
     return 2 * (_layers(config, sequences, length, capacity) + head)
 
 
-def relation_flops(
-    student: EncoderConfig, teacher: EncoderConfig, sequences: int, length: int
-) -> float:
-    """Returns the floating-point operations of the relations of queries, keys and values.
-
-    Args:
-      student: configuration of the student, whose relations also have a backward pass.
-      teacher: configuration of the teacher, whose relations have none.
-      sequences, length: see `training_flops`.
-    """
-    widths = 3 * student.hidden_size + teacher.hidden_size
-    return 2 * 3 * sequences * length * length * widths
-
-
 def electra_flops(
     config: EncoderConfig,
     generator: EncoderConfig,

@@ -71,14 +71,10 @@ class ModernBertAttention(keras.layers.Layer):
             if layer:
                 layer.build((None, self.config.hidden_size))
 
-    def projected(self, x_TH):
-        """Returns queries, keys and values side by side, [T, 3 * H]."""
-        return self.query_key_value(self.layer_norm(x_TH) if self.layer_norm else x_TH)
-
     def call(self, x_TH, input_mask_BL, dropout_seed=None, packing=None, document_BL=None):
         """Returns what attention adds to x_TH."""
         config, length = self.config, input_mask_BL.shape[1]
-        x_T3H = self.projected(x_TH)
+        x_T3H = self.query_key_value(self.layer_norm(x_TH) if self.layer_norm else x_TH)
         heads = config.num_attention_heads
         x_BL3ND = ops.reshape(
             packing.unpack(x_T3H) if packing else x_T3H,
@@ -236,11 +232,6 @@ class ModernBertEncoder(Encoder):
     def of_tokens(self, x_TH):
         """Returns the head's output for each token, [T, H]."""
         return self.pooler(x_TH)
-
-    def projected(self, name: str, x_RH):
-        """Returns the queries, keys or values of the last layer, which reads x_RH."""
-        parts = ops.split(self.encoder_layers[-1].attention.projected(x_RH), 3, axis=-1)
-        return parts[("query", "key", "value").index(name)]
 
     def _outputs(
         self, x, input_mask, dropout_seed, packing: Packing | None, document_BL=None

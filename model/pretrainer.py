@@ -114,66 +114,59 @@ class BertPretrainer(keras.Model):
                 self.pair_head.build((None, config.hidden_size))
         self.built = True
 
-    def call(self, features, dropout_seed=None, last_layers=0):
+    def call(self, features, dropout_seed=None):
         """Computes the logits of a batch of pre-training records.
 
         Args:
           features: `input_ids`, `input_mask` and `segment_ids` [B, L] as in `BertEncoder`, and
             `masked_lm_positions` [B, P], all int32 or int64; other keys are ignored.
           dropout_seed: integer [2], another for every step and replica; None switches dropout off.
-          last_layers: number of last layers whose outputs are returned, too.
 
         Returns:
-          `masked_lm_logits` float32 [B, P, V] and, of an objective with a pair task,
-          `<pair_task>_logits` float32 [B, 2]. If layers are asked for, also `hidden_states`
-          [T, last_layers * H], see `BertEncoder.encode`.
+          `masked_lm_logits` float32 [B, P, V]; of an objective with a pair task,
+          `<pair_task>_logits` float32 [B, 2]; and `hidden_states` [T, H], the encoder's output.
         """
         inputs = (features["input_ids"], features["input_mask"], features["segment_ids"])
         positions_BP = features["masked_lm_positions"]
         length, predictions = inputs[0].shape[1], positions_BP.shape[1]
-        x_TH, states = self._encode(inputs, dropout_seed, None, last_layers)
-        logits = self._logits(x_TH, flat_positions(positions_BP, length), x_TH[::length]) | states
+        x_TH = self.encoder.encode(*inputs, dropout_seed)
+        logits = self._logits(x_TH, flat_positions(positions_BP, length), x_TH[::length])
         logits_KV = logits["masked_lm_logits"]
         shape = (-1, predictions, self.config.vocab_size)
         return logits | {"masked_lm_logits": ops.reshape(logits_KV, shape)}
 
-    def packed_logits(self, features, capacity: Capacity, dropout_seed=None, last_layers=0):
+    def packed_logits(self, features, capacity: Capacity, dropout_seed=None):
         """Computes the same logits without the padding of sequences and of predictions.
 
         Args:
           features: as in `call`, and `masked_lm_weights` [B, P], 0 for padding; B is static.
           capacity: numbers of rows, at least the tokens and predictions of the batch.
-          dropout_seed, last_layers: as in `call`.
+          dropout_seed: as in `call`.
 
         Returns:
           `masked_lm_logits` float32 [K, V], where K is `Capacity.predictions`; `prediction_slots`
-          int32 [K], the slot b * P + p of each row, with the unused slots last; and
-          `<pair_task>_logits` float32 [B, 2], if there is the head. If layers are asked for, also
-          `hidden_states` [C, last_layers * H].
+          int32 [K], the slot b * P + p of each row, with the unused slots last;
+          `<pair_task>_logits` float32 [B, 2], if there is the head; and `hidden_states` [C, H].
         """
         inputs = (features["input_ids"], features["input_mask"], features["segment_ids"])
         batch, length = inputs[0].shape
         packing = Packing.of(inputs[1], capacity.tokens)
         is_used_BP = ops.cast(features["masked_lm_weights"] > 0, "int32")
         slots_K = Packing.of(is_used_BP, capacity.predictions).positions_C
-        x_CH, states = self._encode(inputs, dropout_seed, packing, last_layers)
+        x_CH = self.encoder.encode(*inputs, dropout_seed, packing)
         positions_K = ops.take(flat_positions(features["masked_lm_positions"], length), slots_K)
         first_CH = ops.take(x_CH, packing.rows_T[: batch * length : length], axis=0)
         logits = self._logits(x_CH, ops.take(packing.rows_T, positions_K), first_CH)
-        return logits | states | {"prediction_slots": slots_K}
-
-    def _encode(self, inputs, dropout_seed, packing: Packing | None, last_layers: int):
-        """Returns the output of the last layer, and those that are asked for by their name."""
-        if not last_layers:
-            return self.encoder.encode(*inputs, dropout_seed, packing), {}
-        states = self.encoder.encode(*inputs, dropout_seed, packing, last_layers)
-        return states[:, -self.config.hidden_size :], {"hidden_states": states}
+        return logits | {"prediction_slots": slots_K}
 
     def _logits(self, x_TH, rows_K, first_BH):
         """Applies the masked-LM head to some rows, and the other head to each sequence's first."""
         table_VH = ops.convert_to_tensor(self.encoder.word_embeddings)
         x_KH = self.encoder.of_tokens(ops.take(x_TH, rows_K, axis=0))
-        logits = {"masked_lm_logits": self.masked_lm_head(x_KH, table_VH)}
+        logits = {
+            "masked_lm_logits": self.masked_lm_head(x_KH, table_VH),
+            "hidden_states": x_TH,
+        }
         if self.pair_head:
             logits[f"{self.pair_task}_logits"] = self.pair_head(self.encoder.pooler(first_BH))
         return logits

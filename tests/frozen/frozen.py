@@ -312,8 +312,7 @@ TRAININGS: dict[str, tuple[str, list[str]]] = {
         "next_by_source",
         [
             *("--schedule=trapezoid", "--decay_share=0.5", "--num_warmup_steps=20"),
-            *("--batch_ramp_share=0.4", "--gradient_accumulation_steps=2"),
-            "--train_batch_size=16",
+            *("--gradient_accumulation_steps=2", "--train_batch_size=16"),
         ],
     ),
     "cosine": ("next_by_source", ["--schedule=cosine", "--initializer_range=0.05", SHORT]),

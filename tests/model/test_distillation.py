@@ -9,8 +9,8 @@ from support.golden_arrays import features_of
 
 from beambert.model.checkpoint_names import hugging_face_name
 from beambert.model.config import preset
-from beambert.model.distillation import cosine_losses, relation_heads, soft_target_losses
-from beambert.model.flops import forward_flops, relation_flops, training_flops
+from beambert.model.distillation import cosine_losses, soft_target_losses
+from beambert.model.flops import forward_flops, training_flops
 from beambert.model.pretrainer import BertPretrainer
 from beambert.model.unpadding import Capacity
 from beambert.trainer.loop.objectives import means
@@ -41,11 +41,9 @@ def student() -> BertPretrainer:
 
 # 21 tokens and 6 predictions: with the padding, with rows that just suffice, with rows to spare.
 @pytest.mark.parametrize("capacity", [None, Capacity(21, 6), Capacity(26, 8)])
-@pytest.mark.parametrize("name", ["answers", "relations"])
-def test_losses_and_gradients_are_those_of_pytorch(student, golden, features, name, capacity):
-    weights = open_initial(str(GOLDEN / name), "--distill_from")
+def test_losses_and_gradients_are_those_of_pytorch(student, golden, features, capacity):
+    weights = open_initial(str(GOLDEN / "answers"), "--distill_from")
     teacher = Teacher.of(weights, student.config, length=10, segments=2)
-    assert teacher.has_head == (name == "answers")
     own = PretrainingObjective({(3, 10): capacity} if capacity else {})
     objective = teacher.objective(own, tf.distribute.get_strategy(), "float32")
     totals = objective.weights(features)
@@ -63,9 +61,9 @@ def test_losses_and_gradients_are_those_of_pytorch(student, golden, features, na
 
     found = means({each: value.numpy() for each, value in (sums | totals).items()}, objective)
     theirs = {
-        each.removeprefix(f"{name}/"): value
+        each.removeprefix("answers/"): value
         for each, value in golden.items()
-        if each.startswith(name)
+        if each.startswith("answers/")
     }
     losses = {each: float(value) for each, value in theirs.items() if each.endswith("loss")}
     assert losses.keys() == {*objective.losses, "loss"}
@@ -99,32 +97,11 @@ def test_the_gradient_of_soft_targets_keeps_its_size():
     np.testing.assert_allclose(found[1:], [student / 4] * 2, rtol=1e-2)
 
 
-@pytest.mark.parametrize(
-    ("student", "teacher", "heads"),
-    [
-        (384, 768, 48),  # those of the paper
-        (768, 768, 48),
-        (384, 1024, 64),
-        (768, 1024, 64),
-        (128, 384, 16),
-        (100, 384, 4),
-        (7, 384, 1),
-        (8, 8, 1),
-    ],
-)
-def test_relation_heads_divide_both_widths(student, teacher, heads):
-    assert relation_heads(student, teacher) == heads
-
-
 def test_operations_count_the_teacher():
-    weights = open_initial(str(GOLDEN / "relations"), "--distill_from")
+    weights = open_initial(str(GOLDEN / "answers"), "--distill_from")
     teacher = Teacher.of(weights, preset("tiny", 58), length=10, segments=2)
-    capacity = Capacity(21, 6)
-    # One layer of width 32, with 21 rows and 3 sequences of 10.
-    layer = 2 * (21 * (4 * 32 * 32 + 2 * 32 * 24) + 3 * 10 * 2 * 10 * 32)
-    # Three relations; those of the student, of width 128, count threefold.
-    relations = 2 * 3 * 3 * 10 * 10 * (32 + 3 * 128)
-    assert teacher.flops(3, 10, 3, capacity) == layer + relations
-    assert relation_flops(preset("tiny", 58), weights.config, 3, 10) == relations
+    # Three layers of width 16, with 21 rows and 3 sequences of 10, and 6 predictions.
+    layer = 21 * (4 * 16 * 16 + 2 * 16 * 24) + 3 * 10 * 2 * 10 * 16
+    assert teacher.flops(3, 10, 3, Capacity(21, 6)) == 2 * (3 * layer + 6 * (16 * 16 + 16 * 58))
     forward = forward_flops(preset("tiny"), 4, 10, 2)
     assert training_flops(preset("tiny"), 4, 10, 2) == 3 * forward

@@ -31,15 +31,6 @@ def steps_dealt(sequences_a_step: int) -> int:
     return math.ceil(SEQUENCES_DEALT / sequences_a_step)
 
 
-def records_dealt(batches: int, sequences_a_step: int) -> int:
-    """Returns the number of records that are read for a number of batches.
-
-    Those that were dealt to batches of this size after the last one are read, too.
-    """
-    steps = steps_dealt(sequences_a_step)
-    return math.ceil(batches / steps) * steps * sequences_a_step
-
-
 def shares_of(batch_size: int, hosts: int) -> int:
     """Returns the number of shares of the sequences. Each share is dealt by itself.
 
@@ -187,13 +178,12 @@ def training_batches(
     gradient_accumulation_steps: int = 1,
     rules: MaskingRules | None = None,
     steps_before: int = 0,
-    records_before: int = 0,
 ) -> tf.data.Dataset:
     """Returns endless batches, epoch after epoch.
 
     The records in a file are shuffled already, and every epoch reads the files in another order.
     The records of several steps are dealt to the batches of these steps so that all batches have
-    nearly equally many tokens, see `dealing`. Position and masks follow from the step alone, so
+    nearly equally many tokens, see `deal`. Position and masks follow from the step alone, so
     resuming needs no iterator state. To find a position, only the files that are open there are
     read.
 
@@ -207,7 +197,6 @@ def training_batches(
       rules: rules by which masks are drawn anew in every epoch; None for those of the records.
       steps_before: number of the training's step that takes the first batch. The rate of the masks
         follows from a step's number in the whole training.
-      records_before: number of records before those of the first batch, see `records_dealt`.
 
     Returns:
       dataset of name -> int32 or float32 [batch_size / replicas, length].
@@ -236,7 +225,7 @@ def training_batches(
             dealt = redraw_masks(dealt, dealt.pop(_BITS), rules, rates)
         return {n: tf.reshape(v, [-1, rows, v.shape[-1]]) for n, v in dealt.items()}
 
-    first_record = records_before + first_deal * steps * batch_size
+    first_record = first_deal * steps * batch_size
     dataset = _training_stream(records, seed, first_record).shard(hosts, host)
     dataset = dataset.batch(steps * batch_size // hosts, drop_remainder=True)
     dataset = dataset.enumerate(first_deal)

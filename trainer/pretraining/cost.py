@@ -4,15 +4,12 @@ import math
 
 import tensorflow as tf
 
-from beambert.errors import InputError
 from beambert.model.flops import electra_flops, training_flops
 from beambert.model.objectives import LTR
 from beambert.model.unpadding import Capacity
-from beambert.trainer.loop.strategy import check_batch
 from beambert.trainer.pretraining.batches import SEQUENCES_DEALT
-from beambert.trainer.pretraining.job import PretrainingJob
 from beambert.trainer.pretraining.masks import MaskingRules, own_rates
-from beambert.trainer.pretraining.plan import RAMP_DIVISORS, PhaseData, PretrainingPlan
+from beambert.trainer.pretraining.plan import PhaseData, PretrainingPlan
 from beambert.trainer.pretraining.records import Records
 
 # There are rows for the mean number of tokens plus this many standard errors. A batch that needs
@@ -69,7 +66,8 @@ def _part_shape(
     plan: PretrainingPlan, data: PhaseData, strategy: tf.distribute.Strategy
 ) -> tuple[int, int]:
     """Returns the number of sequences that are computed together, and their length."""
-    return data.batch_size // parts_of(plan, strategy), data.records.max_seq_length
+    rows = plan.job.loop.train_batch_size // parts_of(plan, strategy)
+    return rows, data.records.max_seq_length
 
 
 def capacities_of(
@@ -95,7 +93,7 @@ def _predictions(plan: PretrainingPlan, data: PhaseData) -> int:
 
 
 def step_flops(plan: PretrainingPlan, data: PhaseData, strategy: tf.distribute.Strategy) -> float:
-    """Returns the floating-point operations of an update of an interval of the plan."""
+    """Returns the floating-point operations of an update on some records of the plan."""
     rows, length = _part_shape(plan, data, strategy)
     parts = parts_of(plan, strategy)
     capacity = capacities_of(plan, strategy).get((rows, length))
@@ -109,19 +107,3 @@ def step_flops(plan: PretrainingPlan, data: PhaseData, strategy: tf.distribute.S
 def total_flops(plan: PretrainingPlan, strategy: tf.distribute.Strategy) -> float:
     """Returns the floating-point operations of all updates."""
     return sum(each.steps * step_flops(plan, each, strategy) for each in plan.data)
-
-
-def check_batches(job: PretrainingJob, strategy: tf.distribute.Strategy) -> None:
-    """Refuses batches that cannot be divided evenly among the replicas and their parts.
-
-    Raises:
-      InputError: the batch, or the first one of its ramp, cannot be divided so.
-    """
-    size, parts = job.loop.train_batch_size, job.loop.gradient_accumulation_steps
-    check_batch(strategy, size, parts)
-    multiple = RAMP_DIVISORS[0] * strategy.num_replicas_in_sync * parts
-    if job.batch_ramp_share and size % multiple:
-        raise InputError(
-            f"--train_batch_size={size}: an eighth of it, with which --batch_ramp_share begins, "
-            f"cannot be computed; take a multiple of {multiple}, or leave --batch_ramp_share out"
-        )

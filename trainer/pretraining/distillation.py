@@ -1,4 +1,4 @@
-"""Distillation: besides masked LM, a student learns what a teacher answers or how it attends."""
+"""Distillation: besides masked LM, a student learns what a teacher answers."""
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
@@ -8,15 +8,8 @@ import tensorflow as tf
 
 from beambert.errors import InputError
 from beambert.model.config import EncoderConfig
-from beambert.model.distillation import (
-    cosine_losses,
-    relation_heads,
-    relation_losses,
-    soft_target_losses,
-)
-from beambert.model.encoder import Encoder
-from beambert.model.families.table import family_of
-from beambert.model.flops import forward_flops, relation_flops
+from beambert.model.distillation import cosine_losses, soft_target_losses
+from beambert.model.flops import forward_flops
 from beambert.model.objectives import MLM
 from beambert.model.pretrainer import BertPretrainer
 from beambert.model.shapes import variable_shapes
@@ -42,12 +35,10 @@ class Teacher:
     Attributes:
       weights: its weights.
       student: configuration of the student.
-      has_head: whether it has a masked-LM head.
     """
 
     weights: InitialWeights
     student: EncoderConfig
-    has_head: bool
 
     @classmethod
     def of(
@@ -62,16 +53,21 @@ class Teacher:
           segments: number of segments of a sequence.
 
         Raises:
-          InputError: its positions, segments or vocabulary do not fit those of the student.
+          InputError: it does not predict masked tokens, or its positions, segments or vocabulary
+            do not fit those of the student.
         """
         theirs = weights.config
         head = [path for path in variable_shapes(theirs) if path.startswith(_HEAD)]
-        has_head = not set(head) - weights.read().keys()
         given = f"{FLAG}={weights.path}"
         if theirs.is_decoder:
             raise InputError(
                 f"{given}: reads from left to right, so it does not predict masked tokens; choose "
                 "another teacher"
+            )
+        if set(head) - weights.read().keys():
+            raise InputError(
+                f"{given}: has no masked-LM head, whose answers a student learns; choose another "
+                "teacher"
             )
         there = theirs.longest_sequence
         positions = min(weights.trained_positions or there, there)
@@ -85,12 +81,12 @@ class Teacher:
                 f"{given}: its type_vocab_size is {theirs.segments}, but the records have "
                 f"{segments} segments; choose another teacher"
             )
-        if has_head and theirs.vocab_size != student.vocab_size:
+        if theirs.vocab_size != student.vocab_size:
             raise InputError(
                 f"{given}: its vocab_size is {theirs.vocab_size}, but the student's is "
                 f"{student.vocab_size}; give --model a bert_config.json with that of the teacher"
             )
-        return cls(weights, student, has_head)
+        return cls(weights, student)
 
     @property
     def config(self) -> EncoderConfig:
@@ -98,37 +94,20 @@ class Teacher:
         return self.weights.config
 
     @property
-    def relation_heads(self) -> int:
-        """Number of heads in which its relations are compared with the student's."""
-        return relation_heads(self.student.hidden_size, self.config.hidden_size)
+    def has_states(self) -> bool:
+        """Whether its hidden states are as wide as the student's, which then learns them too."""
+        return self.config.hidden_size == self.student.hidden_size
 
     def description(self) -> str:
         """Returns what it teaches, for a person."""
-        lessons = f"the relations in its last layer, in {self.relation_heads} heads"
-        if self.has_head:
-            has_states = self.config.hidden_size == self.student.hidden_size
-            lessons = "its masked-LM distribution" + (" and hidden states" if has_states else "")
-        return f"teacher {self.weights.path}: {lessons}"
+        states = " and hidden states" if self.has_states else ""
+        return f"teacher {self.weights.path}: its masked-LM distribution{states}"
 
     def flops(
         self, sequences: int, length: int, predictions: int, capacity: Capacity | None
     ) -> float:
         """Returns the operations that it adds to an update; see `flops.training_flops`."""
-        if self.has_head:
-            return forward_flops(self.config, sequences, length, predictions, capacity)
-        rows = Capacity(capacity.tokens, 0) if capacity else None
-        relations = relation_flops(self.student, self.config, sequences, length)
-        return forward_flops(self.config, sequences, length, 0, rows) + relations
-
-    def model(self, strategy: tf.distribute.Strategy, dtype: str) -> keras.Model:
-        """Returns the model: a `BertPretrainer` if there is a head, else an `Encoder`."""
-        with strategy.scope(), dtype_policy(dtype):
-            if self.has_head:
-                model = BertPretrainer(self.config, objective=MLM)
-            else:
-                model = family_of(self.config).encoder(self.config, has_pooler=False)
-            self.weights.load_into(model, FLAG)
-        return model
+        return forward_flops(self.config, sequences, length, predictions, capacity)
 
     def objective(
         self, own: MaskedLMObjective, strategy: tf.distribute.Strategy, dtype: str
@@ -140,46 +119,39 @@ class Teacher:
           strategy: strategy of the devices.
           dtype: number format of matrix products.
         """
-        model = self.model(strategy, dtype)
-        if self.has_head:
-            return AnswersObjective(own, model, self.student)
-        return RelationsObjective(own, model)
+        with strategy.scope(), dtype_policy(dtype):
+            model = BertPretrainer(self.config, objective=MLM)
+            self.weights.load_into(model, FLAG)
+        return DistillationObjective(own, model, self.has_states)
 
 
 class DistillationObjective(Objective):
-    """A student's own losses, and those of what its teacher shows it.
+    """A student's own losses, and those of its teacher's distribution and hidden states.
 
-    Subclasses compute the latter. The teacher computes without dropout, and no gradient reaches it.
-    It is not part of the model, so neither checkpoints nor the model folder have it.
+    The losses are those of DistilBERT (Sanh et al. 2019, arXiv 1910.01108, section 3). The
+    distribution is compared at the predicted positions, as with `--restrict_ce_to_mask` of its
+    training script, since only these are computed here. The student's predictions about pairs,
+    which DistilBERT leaves out, weigh as much as its masked LM, as in BERT.
+
+    The teacher computes without dropout, and no gradient reaches it. It is not part of the model,
+    so neither checkpoints nor the model folder have it.
     """
 
-    def __init__(
-        self, own: MaskedLMObjective, weight_of: Mapping[str, str], factors: Mapping[str, float]
-    ):
-        """Takes what the student learns without a teacher, and describes the teacher's losses.
+    def __init__(self, own: MaskedLMObjective, teacher: BertPretrainer, has_states: bool):
+        """Takes the student's own objective, and its teacher.
 
         Args:
-          own: objective of the student.
-          weight_of: the teacher's losses, and the weight that divides each sum.
-          factors: factors of all losses that are not 1.
+          own: what the student learns without a teacher.
+          teacher: the teacher.
+          has_states: whether the hidden states, which are equally wide, are learned too.
         """
-        self._own = own
+        self._own, self._teacher, self._has_states = own, teacher, has_states
+        weight_of = {"distillation_loss": "predictions"}
+        if has_states:
+            weight_of["cosine_loss"] = "tokens"
         self.losses = (*own.losses, *weight_of)
-        self.weight_of = {**own.weight_of, **weight_of}
-        self.factors = factors
-
-    def _taught(
-        self, model: keras.Model, outputs: Sums, features: Features, capacity: Capacity | None
-    ) -> Sums:
-        """Returns the sums of the teacher's losses.
-
-        Args:
-          model: the student.
-          outputs: what it has computed, with the outputs of its last two layers.
-          features: the batch.
-          capacity: numbers of rows; None if padding has rows.
-        """
-        raise NotImplementedError
+        self.weight_of = own.weight_of | weight_of
+        self.factors = dict.fromkeys(own.losses, _OF_MASKED_LM) | _FACTORS
 
     def weights(self, features: Features) -> Sums:
         """Returns the weights of the student's objective, and the number of tokens."""
@@ -188,7 +160,8 @@ class DistillationObjective(Objective):
 
     def sums(self, model: keras.Model, features: Features, dropout_seed: tf.Tensor | None) -> Sums:
         """Returns the sums of all losses, in nats, and of the own metrics."""
-        return self._sums(model, features, dropout_seed, None)
+        outputs = model(features, dropout_seed=dropout_seed)
+        return self._sums(outputs, self._teacher(features), features, features["input_mask"])
 
     def derived(self, metrics: Mapping[str, float]) -> dict[str, float]:
         """Returns what the own objective does."""
@@ -205,95 +178,30 @@ class DistillationObjective(Objective):
     def _packed_sums(
         self, model: keras.Model, features: Features, dropout_seed: tf.Tensor | None
     ) -> Sums:
-        return self._sums(model, features, dropout_seed, self._own.capacity(features))
+        capacity = self._own.capacity(features)
+        outputs = model.packed_logits(features, capacity, dropout_seed)
+        shown = self._teacher.packed_logits(features, capacity)
+        mask = features["input_mask"]
+        rows = Packing.of(mask, capacity.tokens).positions_C
+        return self._sums(outputs, shown, features, tf.gather(tf.reshape(mask, [-1]), rows))
 
-    def _sums(
-        self,
-        model: keras.Model,
-        features: Features,
-        dropout_seed: tf.Tensor | None,
-        capacity: Capacity | None,
-    ) -> Sums:
-        outputs = _outputs(model, features, dropout_seed, capacity)
-        own = self._own.sums_of(outputs, features)
-        return own | self._taught(model, outputs, features, capacity)
+    def _sums(self, outputs: Sums, shown: Sums, features: Features, is_token: tf.Tensor) -> Sums:
+        """Returns the sums of all losses.
 
-
-class AnswersObjective(DistillationObjective):
-    """The teacher's distribution over the vocabulary, and its hidden states where widths are equal.
-
-    The losses are those of DistilBERT (Sanh et al. 2019, arXiv 1910.01108, section 3). The
-    distribution is compared at the predicted positions, as with `--restrict_ce_to_mask` of its
-    training script, since only these are computed here. The student's predictions about pairs,
-    which DistilBERT leaves out, weigh as much as its masked LM, as in BERT.
-    """
-
-    def __init__(self, own: MaskedLMObjective, teacher: BertPretrainer, student: EncoderConfig):
-        """Takes the own objective, the teacher, and the student's configuration."""
-        self._teacher = teacher
-        self._has_states = teacher.config.hidden_size == student.hidden_size
-        weight_of = {"distillation_loss": "predictions"}
-        if self._has_states:
-            weight_of["cosine_loss"] = "tokens"
-        own_factors = dict.fromkeys(own.losses, _OF_MASKED_LM)
-        super().__init__(own, weight_of, own_factors | _FACTORS)
-
-    def _taught(
-        self, model: keras.Model, outputs: Sums, features: Features, capacity: Capacity | None
-    ) -> Sums:
-        shown = _outputs(self._teacher, features, None, capacity)
+        Args:
+          outputs: what the student has computed.
+          shown: what the teacher has.
+          features: the batch.
+          is_token: 1 for each row of the hidden states that is of a token.
+        """
+        sums = self._own.sums_of(outputs, features)
         _, weights = predicted(features, outputs)
         losses = soft_target_losses(
             outputs["masked_lm_logits"], shown["masked_lm_logits"], TEMPERATURE
         )
-        sums = {"distillation_loss": tf.reduce_sum(weights * losses)}
+        sums["distillation_loss"] = tf.reduce_sum(weights * losses)
         if self._has_states:
-            width = self._teacher.config.hidden_size
-            is_token = tf.reshape(features["input_mask"], [-1])
-            if packing := _packing(features, capacity):
-                is_token = tf.gather(is_token, packing.positions_C)
-            losses = cosine_losses(
-                *(each["hidden_states"][:, -width:] for each in (outputs, shown))
-            )
-            sums["cosine_loss"] = tf.reduce_sum(tf.cast(is_token, tf.float32) * losses)
+            losses = cosine_losses(outputs["hidden_states"], shown["hidden_states"])
+            is_token = tf.cast(tf.reshape(is_token, [-1]), tf.float32)
+            sums["cosine_loss"] = tf.reduce_sum(is_token * losses)
         return sums
-
-
-class RelationsObjective(DistillationObjective):
-    """The relations of queries, keys and values in the teacher's last layer.
-
-    They are those of MiniLMv2 (Wang et al. 2020, arXiv 2012.15828), for a teacher that has no
-    masked-LM head. The paper's student learns nothing else; here it also learns masked LM, since
-    the teacher cannot teach that.
-    """
-
-    def __init__(self, own: MaskedLMObjective, teacher: Encoder):
-        """Takes the own objective and the teacher."""
-        super().__init__(own, {"distillation_loss": "tokens"}, {})
-        self._teacher = teacher
-
-    def _taught(
-        self, model: keras.Model, outputs: Sums, features: Features, capacity: Capacity | None
-    ) -> Sums:
-        packing, mask = _packing(features, capacity), features["input_mask"]
-        inputs = features["input_ids"], mask, features["segment_ids"]
-        shown = self._teacher.encode(*inputs, packing=packing, last_layers=2)
-        states = outputs["hidden_states"]
-        losses = relation_losses(model.encoder, states, self._teacher, shown, mask, packing)
-        return {"distillation_loss": tf.reduce_sum(tf.cast(mask, tf.float32) * losses)}
-
-
-def _outputs(
-    model: BertPretrainer,
-    features: Features,
-    dropout_seed: tf.Tensor | None,
-    capacity: Capacity | None,
-) -> Sums:
-    """Returns a model's logits and the outputs of its last two layers."""
-    if capacity:
-        return model.packed_logits(features, capacity, dropout_seed, last_layers=2)
-    return model(features, dropout_seed=dropout_seed, last_layers=2)
-
-
-def _packing(features: Features, capacity: Capacity | None) -> Packing | None:
-    return Packing.of(features["input_mask"], capacity.tokens) if capacity else None

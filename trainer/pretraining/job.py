@@ -210,8 +210,8 @@ class PretrainingJob:
         None,
         metavar="PATH",
         help="teacher of the encoder, with the vocabulary of the records: any path that --init "
-        "takes; its masked-LM distribution and hidden states are learned besides --objective, or "
-        "the relations in its last layer if it has no masked-LM head (default: no teacher)",
+        "takes; its masked-LM distribution is learned besides --objective, and its hidden states "
+        "if they are as wide as the student's (default: no teacher)",
     )
     family: str | None = setting(
         None,
@@ -250,13 +250,6 @@ class PretrainingJob:
         help="time (90s, 30min, 6h, 2d) or operations (1e17flops) of the training, in place of "
         "--num_train_steps. A time counts from the beginning to the finished model; a few seconds "
         "of training measure how many steps it allows",
-    )
-    batch_ramp_share: float = setting(
-        0.0,
-        minimum=0,
-        below=1,
-        help="share of the steps in which the batch grows to --train_batch_size: it begins with an "
-        "eighth and doubles three times (default: 0, no ramp)",
     )
     output: TrainingFolders
     optimizer: OptimizerConfig = OptimizerConfig(
@@ -313,7 +306,6 @@ FLAGS_OF = (
         "init_tokens": "--init_tokens",
         "distill_from_sha256": "--distill_from",
         "attend_within_documents": "--attend_within_documents",
-        "batch_ramp_share": "--batch_ramp_share",
         "masking": "--masking",
         "mask_rate": "--mask_rate",
         "mask_replacements": "--mask_replacements",

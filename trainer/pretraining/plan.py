@@ -24,61 +24,6 @@ from beambert.trainer.pretraining.records import Records, open_held_out, open_re
 from beambert.trainer.weights.adaptation import KEEP, PIECES, extends
 from beambert.trainer.weights.initial import GENERATOR_FOLDER, InitialWeights, open_initial
 
-# A ramp begins with an eighth of the batch and doubles it three times, each after equally many
-# steps. Geiping and Goldstein 2023 (arXiv 2212.14034) let it grow linearly, by whole parts that are
-# computed one after the other. Here a batch need not have parts, and each size is compiled once.
-RAMP_DIVISORS = (8, 4, 2)
-
-
-@dataclasses.dataclass(frozen=True)
-class Interval:
-    """Successive steps on sequences of one length, in batches of one size.
-
-    Attributes:
-      is_long: whether they take the long sequences.
-      first_step: number of steps of the whole training that come before.
-      last_step: number of steps of the whole training at its end.
-      batch_divisor: the batch size of the training is this many times that of the interval.
-      steps_of_smaller: pairs of a divisor and a number of batches: the smaller batches that earlier
-        intervals took from the same data.
-    """
-
-    is_long: bool
-    first_step: int
-    last_step: int
-    batch_divisor: int = 1
-    steps_of_smaller: tuple[tuple[int, int], ...] = ()
-
-
-def intervals(
-    num_train_steps: int, long_share: float | None, ramp_share: float = 0.0
-) -> list[Interval]:
-    """Returns the intervals of a training in their order, none of them empty.
-
-    Args:
-      num_train_steps: number of steps.
-      long_share: share of the steps, at the end, on long sequences; None if there are none.
-      ramp_share: share of the steps in which the batch grows, see `RAMP_DIVISORS`.
-    """
-    ends = [(False, num_train_steps)]
-    if long_share is not None:
-        short = num_train_steps - round(num_train_steps * long_share)
-        ends = [(False, short), (True, num_train_steps)]
-    ramp = ramp_share * num_train_steps / len(RAMP_DIVISORS)
-    ramp_ends = [(round(ramp * (i + 1)), divisor) for i, divisor in enumerate(RAMP_DIVISORS)]
-    found: list[Interval] = []
-    done = 0
-    for is_long, last in ends:
-        smaller: list[tuple[int, int]] = []
-        for ramp_end, divisor in (*ramp_ends, (last, 1)):
-            end = min(ramp_end, last)
-            if end > done:
-                found.append(Interval(is_long, done, end, divisor, tuple(smaller)))
-                smaller.append((divisor, end - done))
-                done = end
-    return found
-
-
 # A record has two segments, sentence A and sentence B.
 SEGMENTS = 2
 
@@ -94,31 +39,26 @@ _TAUGHT = (*PAIR_TASKS, MLM)
 
 @dataclasses.dataclass(frozen=True)
 class PhaseData:
-    """The records of an interval of the training, and its held-out records.
+    """Successive steps on sequences of one length: their records, and the held-out ones.
 
     Attributes:
       records: the records.
       held_out: name of the source -> held-out records, see `records.open_held_out`.
-      interval: the steps.
-      batch_size: number of sequences in an update, over all replicas.
+      first_step: number of steps of the whole training that come before.
+      last_step: number of steps of the whole training at its end.
       rules: rules by which masks are drawn; None for those of the records.
     """
 
     records: Records
     held_out: Mapping[str, Records]
-    interval: Interval
-    batch_size: int
+    first_step: int
+    last_step: int
     rules: MaskingRules | None = None
 
     @property
     def steps(self) -> int:
-        """Number of steps of the interval."""
-        return self.interval.last_step - self.interval.first_step
-
-    @property
-    def batch_shape(self) -> tuple[int, int]:
-        """Number of sequences in an update, and their length in tokens."""
-        return self.batch_size, self.records.max_seq_length
+        """Number of steps on these records."""
+        return self.last_step - self.first_step
 
     @property
     def slots(self) -> int:
@@ -193,12 +133,10 @@ def make_plan(job: PretrainingJob) -> PretrainingPlan:
 def _open_data(job: PretrainingJob) -> list[PhaseData]:
     """Opens the records of each phase."""
     steps = job.optimizer.num_train_steps
-    ramp_share, batch = job.batch_ramp_share, job.loop.train_batch_size
     records = open_records(job.data, "--data", job.objective)
     held_out = open_held_out(records, job.eval_data, job.objective)
     if job.long_data is None:
-        planned = intervals(steps, None, ramp_share)
-        return [PhaseData(records, held_out, each, batch // each.batch_divisor) for each in planned]
+        return [PhaseData(records, held_out, 0, steps)]
     long_records = open_records(job.long_data, "--long_data", job.objective)
     for name, short, long in (
         (
@@ -221,18 +159,16 @@ def _open_data(job: PretrainingJob) -> list[PhaseData]:
             f"that of --data={job.data} is {records.max_seq_length}; {remedy}, or leave "
             "--long_data out"
         )
-    if len(intervals(steps, job.long_data_share)) < 2:
+    short = steps - round(steps * job.long_data_share)
+    if not 0 < short < steps:
         raise InputError(
             f"--long_data_share={job.long_data_share}: leaves no step of --num_train_steps={steps} "
             "for --data or for --long_data; choose another share"
         )
-    sources = {
-        False: (records, held_out),
-        True: (long_records, open_held_out(long_records, (), job.objective)),
-    }
+    long_held_out = open_held_out(long_records, (), job.objective)
     return [
-        PhaseData(*sources[each.is_long], each, batch // each.batch_divisor)
-        for each in intervals(steps, job.long_data_share, ramp_share)
+        PhaseData(records, held_out, 0, short),
+        PhaseData(long_records, long_held_out, short, steps),
     ]
 
 
@@ -406,7 +342,6 @@ def _training(
         "init_positions": (job.init_positions, job.init_positions != KEEP),
         "init_tokens": (job.init_tokens, job.init_tokens != PIECES),
         "attend_within_documents": (True, job.attend_within_documents),
-        "batch_ramp_share": (job.batch_ramp_share, job.batch_ramp_share > 0),
         "trained_positions": (trained, trained > records.max_seq_length),
     }
     if teacher:
@@ -426,7 +361,7 @@ def _training(
         "data": [storage.absolute(each.records.folder) for each in data],
         "phases": [
             {
-                "last_step": each.interval.last_step,
+                "last_step": each.last_step,
                 "max_seq_length": each.records.max_seq_length,
                 "records_sha256": _sha256(each.records),
                 "eval_records_sha256": [

@@ -26,6 +26,7 @@ from beambert.trainer.loop.loop import train
 from beambert.trainer.loop.steps import HeldOutPart, Phase, Trainer
 from beambert.trainer.loop.strategy import (
     are_several,
+    check_batch,
     describe_devices,
     is_chief,
     make_strategy,
@@ -41,12 +42,10 @@ from beambert.trainer.pretraining.batches import (
     evaluation_batches,
     losses_per_character,
     predicted_tokens,
-    records_dealt,
     training_batches,
 )
 from beambert.trainer.pretraining.cost import (
     capacities_of,
-    check_batches,
     parts_of,
     step_flops,
     total_flops,
@@ -95,7 +94,7 @@ def _pretrain(job: PretrainingJob, strategy: tf.distribute.Strategy, started: fl
     chief = is_chief(strategy)
     loop = dataclasses.replace(job.loop, dtype=resolve_dtype(job.loop.dtype, strategy))
     job = dataclasses.replace(job, loop=loop)
-    check_batches(job, strategy)
+    check_batch(strategy, loop.train_batch_size, loop.gradient_accumulation_steps)
     plan = make_plan(with_steps_of_budget(job, strategy, started))
     parts = parts_of(plan, strategy)
     longest = max(each.records.max_seq_length for each in plan.data)
@@ -198,25 +197,22 @@ def make_trainer(plan: PretrainingPlan, strategy: tf.distribute.Strategy) -> Tra
 
 
 def make_phase(data: PhaseData, plan: PretrainingPlan, strategy: tf.distribute.Strategy) -> Phase:
-    """Returns the phase of the training for an interval of a plan."""
+    """Returns the phase of the training on some records of a plan."""
     loop = plan.job.loop
     batch_size, seed = loop.train_batch_size, loop.random_seed
-    records, interval = data.records, data.interval
-    of_smaller = ((steps, batch_size // divisor) for divisor, steps in interval.steps_of_smaller)
-    records_before = sum(records_dealt(*smaller) for smaller in of_smaller)
+    records = data.records
 
     def batches_from(step: int) -> Any:
         return strategy.distribute_datasets_from_function(
             lambda context: training_batches(
                 records,
-                data.batch_size,
+                batch_size,
                 seed,
-                step - interval.first_step,
+                step - data.first_step,
                 context,
                 gradient_accumulation_steps=loop.gradient_accumulation_steps,
                 rules=data.rules,
-                steps_before=interval.first_step,
-                records_before=records_before,
+                steps_before=data.first_step,
             )
         )
 
@@ -235,11 +231,11 @@ def make_phase(data: PhaseData, plan: PretrainingPlan, strategy: tf.distribute.S
         ]
 
     return Phase(
-        interval.last_step,
+        data.last_step,
         batches_from,
         evaluation if data.held_out else None,
-        data.batch_size,
-        data.batch_size * records.max_seq_length,
+        batch_size,
+        batch_size * records.max_seq_length,
         step_flops(plan, data, strategy),
         sum(-(-each.instances // batch_size) for each in data.held_out.values()),
     )
@@ -257,22 +253,22 @@ class Measured:
     """What some updates of a throw-away model have shown.
 
     Attributes:
-      rates: (sequences, length) of a batch -> updates a second.
-      seconds_to_compile: time that compiling the updates of all shapes takes.
+      rates: length of the sequences -> updates a second.
+      seconds_to_compile: time that compiling the updates of all lengths takes.
       weights: number of weights that are trained.
     """
 
-    rates: Mapping[tuple[int, int], float]
+    rates: Mapping[int, float]
     seconds_to_compile: float
     weights: int
 
 
 def measure(plan: PretrainingPlan, strategy: tf.distribute.Strategy) -> Measured:
-    """Trains a throw-away model for some seconds on batches of each shape of the plan."""
+    """Trains a throw-away model for some seconds on batches of each length of the plan."""
     trainer = make_trainer(plan, strategy)
     rates, compiling = {}, 0.0
-    for shape, data in {each.batch_shape: each for each in plan.data}.items():
-        iterator = iter(make_phase(data, plan, strategy).batches_from(data.interval.first_step))
+    for data in plan.data:
+        iterator = iter(make_phase(data, plan, strategy).batches_from(data.first_step))
         started = time.monotonic()
         trainer.train_steps(iterator, 1)
         compiling += time.monotonic() - started
@@ -281,9 +277,13 @@ def measure(plan: PretrainingPlan, strategy: tf.distribute.Strategy) -> Measured
         while (seconds := time.monotonic() - started) < SECONDS_MEASURED:
             trainer.train_steps(iterator, 1)
             steps += 1
-        rates[shape] = steps / seconds
+        rates[data.records.max_seq_length] = steps / seconds
     weights = sum(math.prod(each.shape) for each in trainer.model.trainable_variables)
     return Measured(rates, compiling, weights)
+
+
+def _seconds_of_steps(plan: PretrainingPlan, measured: Measured) -> float:
+    return sum(each.steps / measured.rates[each.records.max_seq_length] for each in plan.data)
 
 
 def with_steps_of_budget(
@@ -331,13 +331,13 @@ def steps_in_time(plan: PretrainingPlan, measured: Measured, seconds: float) -> 
       seconds: time from the beginning of the training to the finished model.
     """
     loop, last = plan.job.loop, plan.data[-1]
-    mean = sum(each.steps / measured.rates[each.batch_shape] for each in plan.data)
+    mean = _seconds_of_steps(plan, measured)
     mean /= plan.job.optimizer.num_train_steps
     seconds -= measured.seconds_to_compile
     if last.held_out:
         instances = sum(each.instances for each in last.held_out.values())
         batches = math.ceil(instances / loop.train_batch_size)
-        of_batch = _FORWARD_SHARE / measured.rates[last.batch_shape]
+        of_batch = _FORWARD_SHARE / measured.rates[last.records.max_seq_length]
         seconds -= batches * of_batch + measured.seconds_to_compile / len(measured.rates)
         mean += min(batches, loop.max_eval_batches) * of_batch / loop.eval_steps
     return max(seconds, 0.0) / mean
@@ -392,7 +392,7 @@ def estimate(job: PretrainingJob, strategy: tf.distribute.Strategy | None = None
     strategy = strategy or make_strategy("auto")
     loop = dataclasses.replace(job.loop, dtype=resolve_dtype(job.loop.dtype, strategy))
     job = dataclasses.replace(job, loop=loop)
-    check_batches(job, strategy)
+    check_batch(strategy, loop.train_batch_size, loop.gradient_accumulation_steps)
     budget = job.budget.seconds if job.budget else None
     if budget is None:
         job = with_steps_of_budget(job, strategy, started)
@@ -401,20 +401,15 @@ def estimate(job: PretrainingJob, strategy: tf.distribute.Strategy | None = None
     if budget is not None:
         left = budget - (time.monotonic() - started)
         plan = make_plan(_with_steps(job, steps_in_time(plan, measured, left)))
-    seconds = sum(each.steps / measured.rates[each.batch_shape] for each in plan.data)
+    seconds = _seconds_of_steps(plan, measured)
     first = plan.data[0]
-    reached = step_flops(plan, first, strategy) * measured.rates[first.batch_shape]
+    reached = step_flops(plan, first, strategy) * measured.rates[first.records.max_seq_length]
     peak = max(matmul_peak(strategy, loop.dtype), reached)
-    rates = [
-        f"{rate:,.3g} steps/s of "
-        + (f"{counted(sequences, 'sequence')} of " if job.batch_ramp_share else "")
-        + f"{length} tokens"
-        for (sequences, length), rate in measured.rates.items()
-    ]
+    rates = [f"{rate:,.3g} steps/s of {length} tokens" for length, rate in measured.rates.items()]
     return [
         f"model: {job.init or job.model}, {measured.weights:,} parameters, on "
         f"{describe_devices(strategy)}, {loop.dtype}",
-        *(f"data: {_describe_data(each)}" for each in plan.data),
+        *(f"data: {_describe_data(each, loop.train_batch_size)}" for each in plan.data),
         f"operations: {total_flops(plan, strategy):.2e}",
         f"rate: {', '.join(rates)} (measured: {reached / peak:.0%} of the matrix-multiply peak)",
         f"time: {duration(seconds)}, and that of evaluations and checkpoints"
@@ -423,11 +418,11 @@ def estimate(job: PretrainingJob, strategy: tf.distribute.Strategy | None = None
     ]
 
 
-def _describe_data(data: PhaseData) -> str:
-    records, sequences = data.records, data.steps * data.batch_size
+def _describe_data(data: PhaseData, batch_size: int) -> str:
+    records, sequences = data.records, data.steps * batch_size
     epochs = sequences / records.instances
     return (
-        f"{counted(data.steps, 'step')} of {counted(data.batch_size, 'sequence')} of "
+        f"{counted(data.steps, 'step')} of {counted(batch_size, 'sequence')} of "
         f"{records.max_seq_length} tokens, {sequences * records.max_seq_length:.2e} tokens, "
         f"{epochs:,.{0 if epochs >= 100 else 2}f} epochs"
     )
@@ -460,10 +455,9 @@ def introduction(plan: PretrainingPlan, trainer: Trainer) -> list[str]:
         lines.append("every token attends to its own document only")
     for each in plan.data:
         records, held_out = each.records, each.held_out
-        epochs = each.steps * each.batch_size / records.instances
-        ramp = f" of {counted(each.batch_size, 'sequence')}" if job.batch_ramp_share else ""
+        epochs = each.steps * job.loop.train_batch_size / records.instances
         lines.append(
-            f"{counted(each.steps, 'step')}{ramp} on {counted(records.instances, 'instance')} of "
+            f"{counted(each.steps, 'step')} on {counted(records.instances, 'instance')} of "
             f"{records.max_seq_length} tokens ({epochs:.2f} epochs), "
             + (describe_held_out(held_out) if held_out else "none held out")
         )

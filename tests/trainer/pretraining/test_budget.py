@@ -96,7 +96,7 @@ def measured(monkeypatch):
 
     def measure(plan, strategy):
         calls.append(plan)
-        rates = {each.batch_shape: 10.0 for each in plan.data}
+        rates = {each.records.max_seq_length: 10.0 for each in plan.data}
         return pretraining_run.Measured(rates, seconds_to_compile=3.0, weights=1)
 
     monkeypatch.setattr(pretraining_run, "measure", measure)

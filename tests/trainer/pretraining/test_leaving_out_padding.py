@@ -69,11 +69,12 @@ def test_two_devices_leave_out_padding_like_one(counted_records, small_config, t
     records = open_records(str(counted_records), "--data")
     losses = []
     for strategy in (tf.distribute.get_strategy(), two_devices):
-        capacity = capacity_for(records, BATCH // strategy.num_replicas_in_sync)
+        rows = BATCH // strategy.num_replicas_in_sync
+        capacity = capacity_for(records, rows)
         trainer = Trainer(
             strategy,
             lambda: BertPretrainer(config, seed=3),
-            PretrainingObjective({records.max_seq_length: capacity}),
+            PretrainingObjective({(rows, records.max_seq_length): capacity}),
             OptimizerConfig(5e-3, num_train_steps=50, num_warmup_steps=0),
             random_seed=1,
         )
@@ -94,13 +95,13 @@ def test_other_objectives_leave_out_padding(counted_records, small_config, vocab
     )
     records = open_records(str(counted_records), "--data", objective="rtd")
     training = {"objective": objective, "generator_size": 0.5}
-    capacity = {records.max_seq_length: capacity_for(records, BATCH)}
+    capacity = {(BATCH, records.max_seq_length): capacity_for(records, BATCH)}
     found = []
     for capacities in (capacity, {}):
         trainer = Trainer(
             tf.distribute.get_strategy(),
             lambda: build_pretrainer(training, config, 3),
-            make_objective(objective, capacities, vocabulary),
+            make_objective(objective, capacities, vocabulary.id_of("[MASK]")),
             OptimizerConfig(5e-3, num_train_steps=50, num_warmup_steps=0),
             random_seed=1,
         )
