@@ -44,7 +44,6 @@ def actions(material: Material) -> dict[str, Callable[[int], object]]:
         "Records, number 5,000": lambda n: browsing.show_records(
             material, folder, browsing.ANY, 0, 4096, False, "", (0, 5000 + n)
         ),
-        "Statistics": lambda n: browsing.show_survey(material, folder),
         "Attention": lambda n: inside.show_attention(
             material, name, examples.ATTENDED, 1 + n % 2, 1
         ),

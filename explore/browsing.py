@@ -1,4 +1,4 @@
-"""Records as HTML: a page of them, and the statistics of the first ones."""
+"""Records as HTML."""
 
 from beambert.console import counted
 from beambert.explore.drawing import (
@@ -19,7 +19,7 @@ from beambert.explore.material import Material
 from beambert.pipelines.records.contract import label_words
 from beambert.pipelines.tokenizers.vocabulary import CLASSIFY, MASK, SEPARATE
 from beambert.pipelines.tokenizers.vocabulary import UNKNOWN as UNKNOWN_TOKEN
-from beambert.report import Html, join, note, table, tag
+from beambert.report import Html, join, note, tag
 
 # Number of records on a page.
 PAGE = 5
@@ -109,34 +109,3 @@ def _record(record, tokens, pairs: str | None) -> Html:
         ),
         pieces(boxes),
     )
-
-
-def show_survey(material: Material, folder: str) -> Html:
-    """Returns figures, warnings and faults of the first records of a folder's files."""
-    from beambert.pipelines.records.figures import figures
-    from beambert.pipelines.records.statistics import FAULTS
-
-    browser, made_with = material.browsers()[folder]
-    found = browser.survey(made_with)
-    statistics = found.statistics
-    parts: list[object] = [
-        note(
-            f"Counted over {counted(statistics.instances, 'record')}, the first of each of "
-            f"{counted(found.files, 'file')}; `beambert verify` reads them all."
-        )
-    ]
-    parts += [said(f"Warning: {text}", is_wrong=True) for text in found.warnings]
-    for kind, count in statistics.faults.items():
-        path, number = found.examples[kind]
-        file = path.rpartition("/")[2]
-        where = f"the first is record {number:,} of {file}"
-        parts.append(said(f"Fault: {count:,} records {FAULTS[kind]}; {where}", is_wrong=True))
-    if not found.warnings and not statistics.faults:
-        parts.append(said("No warning and no fault in these records."))
-    rows = [
-        (name.replace("_", " "), f"{value:,.4g}" if isinstance(value, float) else str(value))
-        for name, value in figures(statistics, browser.features.has_label).items()
-        if isinstance(value, int | float)
-    ]
-    parts.append(table(("figure", "value"), rows, ("name", "number")))
-    return whole(*parts)

@@ -9,14 +9,9 @@ from collections.abc import Sequence
 
 from beambert.config import add_settings, check_settings, read_settings, setting
 from beambert.errors import InputError
-from beambert.explore import browsing, inside, playgrounds
-from beambert.explore.drawing import STYLE
-from beambert.explore.instances import PAPER
 from beambert.explore.material import Material
-from beambert.explore.playgrounds import ATTENDED, DOCUMENTS, HIDDEN, PAIR, TEXT
 from beambert.flags import FlagParser
 from beambert.process import loading
-from beambert.report import Html, note, page, section
 
 DEFAULT_HOST, DEFAULT_PORT = "127.0.0.1", 7860
 
@@ -24,12 +19,8 @@ EXAMPLES = """examples:
   # the three playgrounds, with a vocabulary alone
   beambert explore --vocab_file=vocab.txt
 
-  # all of it: records, an encoder, a fine-tuned model and its errors
-  beambert explore --records=records/128 --model encoder sentiment --corpus 'books/*.txt' \
-    --evaluation evaluation
-
-  # records and an example as one file to send
-  beambert explore --records=records/128 --model encoder --output=page.html
+  # all of it: records, an encoder and a fine-tuned model
+  beambert explore --records=records/128 --model encoder sentiment
 
 The page is only on this machine unless --host names another address. It sends nothing elsewhere,
 and reads only what the flags name. Ctrl-C ends it.
@@ -58,7 +49,6 @@ _COLOURS = {
     "button_primary_background_fill": "#1d4ed8",
     "slider_color": "#1d4ed8",
 }
-TITLE = "A look inside"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -77,21 +67,8 @@ class ExploreSettings:
     tokenizer: str | None = setting(
         None, metavar="PATH", help="tokenizer.json, or its folder, instead of --vocab_file"
     )
-    corpus: tuple[str, ...] = setting(
-        (), metavar="GLOB", help="text files, from which documents are drawn"
-    )
-    evaluation: tuple[str, ...] = setting(
-        (),
-        metavar="DIR",
-        help="output folders of `beambert evaluate`, whose errors are shown by slice",
-    )
     host: str = setting(DEFAULT_HOST, help="address to listen on")
     port: int = setting(DEFAULT_PORT, minimum=1, maximum=65535, help="port of the page")
-    output: str | None = setting(
-        None,
-        metavar="FILE",
-        help="file to write the contents of the page to, instead of serving it",
-    )
 
     def __post_init__(self) -> None:
         """Checks the values.
@@ -102,8 +79,6 @@ class ExploreSettings:
         check_settings(self)
         if not self.host:
             raise InputError("--host=: is empty; name an address of this machine")
-        if "" in self.corpus:
-            raise InputError("--corpus=: is empty; name the files to read")
 
 
 def build_parser() -> FlagParser:
@@ -125,17 +100,7 @@ def main(argv: Sequence[str]) -> None:
       InputError: a flag or a path cannot be used, or the page's library is missing.
     """
     flags = read_settings(ExploreSettings, build_parser().parse_args(list(argv)))
-    material = Material(
-        flags.records,
-        flags.model,
-        flags.vocab_file,
-        flags.corpus,
-        flags.evaluation,
-        flags.tokenizer,
-    )
-    if flags.output is not None:
-        write_report(material, flags.output)
-        return
+    material = Material(flags.records, flags.model, flags.vocab_file, flags.tokenizer)
     serve(material, flags.host, flags.port)
 
 
@@ -236,53 +201,3 @@ def _warm_up(material: Material) -> None:
     # The page shows the error when it needs the model.
     with contextlib.suppress(InputError):
         material.warm_up()
-
-
-def write_report(material: Material, path: str) -> None:
-    """Writes the file and prints its path.
-
-    Raises:
-      InputError: something that the page shows cannot be read, or the file cannot be written.
-    """
-    with loading():
-        from beambert import storage
-    storage.write_bytes(path, render(material).encode())
-    print(f"page: {path}")
-
-
-def render(material: Material) -> str:
-    """Returns the page: one file that needs nothing but a browser.
-
-    Raises:
-      InputError: something that it shows cannot be read.
-    """
-    name = playgrounds.all_names(material)[0]
-    parts = [
-        section("Masking", playgrounds.show_masking(material, name, TEXT, PAPER)),
-        section(
-            "Next sentence",
-            *(
-                playgrounds.show_pairs(material, name, DOCUMENTS, 48, 0.1, 1, wanted, 1)
-                for wanted in (playgrounds.IS_NEXT_ONLY, playgrounds.RANDOM_ONLY)
-            ),
-        ),
-        section("Input representation", playgrounds.show_inputs(material, name, *PAIR, 3)),
-    ]
-    if material.records is not None:
-        parts += _records(material)
-    if material.pretrained:
-        attention = inside.show_attention(material, name, ATTENDED, 1, 1)
-        lens = inside.show_lens(material, name, HIDDEN, 1)
-        parts.append(section("Attention and layers", attention, lens))
-    folders = [material.records or "", *material.models]
-    return page(TITLE, ", ".join(filter(None, folders)), [Html(f"<style>{STYLE}</style>"), *parts])
-
-
-def _records(material: Material) -> list[Html]:
-    found = []
-    for folder in material.browsers():
-        of_any = (browsing.ANY, 0, 1 << 20, False, "")
-        shown, _ = browsing.show_records(material, folder, *of_any, (0, 0))
-        survey = browsing.show_survey(material, folder)
-        found.append(section("Records", note(folder), survey, shown))
-    return found

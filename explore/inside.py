@@ -14,7 +14,7 @@ from beambert.explore.drawing import (
 from beambert.explore.material import Material
 from beambert.explore.playgrounds import NO_MASKED_LM_HEAD, frame, typed_ids
 from beambert.pipelines.tokenizers.vocabulary import MASK
-from beambert.report import Html, join, note, table, tag
+from beambert.report import Html, note, table, tag
 
 # Number of tokens in a map of attention.
 MOST_IN_A_MAP = 40
@@ -122,7 +122,7 @@ def show_lens(material: Material, name: str, typed: str, place: int) -> Html:
 def show_answer(
     material: Material, name: str, first: str, second: str = "", endings: str = ""
 ) -> Html:
-    """Returns a fine-tuned model's answer to typed text, and the tokens that mattered.
+    """Returns a fine-tuned model's answer to typed text.
 
     Args:
       material: what the page shows.
@@ -169,30 +169,4 @@ def show_answer(
         parts.append(note(" ".join(f"{value:.3f}" for value in answer["embedding"][:_COMPONENTS])))
     else:
         parts = [tag("h3", f"Answer: {answer['score']:.3f}")]
-    return whole(*parts, _attribution(material, name, texts))
-
-
-def _attribution(material: Material, name: str, texts: list[str]) -> Html:
-    from beambert.explore import layers as answers
-
-    training = material.models[name].training
-    if training["kind"] not in answers.EXPLAINED or training.get("freeze_encoder"):
-        return join()
-    found = material.explainer(name).attribute(texts)
-    names = material.models[name].language.vocabulary.pieces
-    largest = max(float(np.abs(found.scores).max()), 1e-12)
-    boxes = []
-    for index, score in zip(found.ids.tolist(), found.scores.tolist(), strict=True):
-        share = score / largest
-        kind = "same" if share > 0.15 else "unknown" if share < -0.15 else PLAIN
-        boxes.append(Piece(names[index], kind, f"{share:+.2f}"))
-    labels = training.get("labels") or []
-    answer = f"“{labels[found.label]}”" if found.label < len(labels) else "the number"
-    return join(
-        tag("h3", f"Which tokens mattered for {answer}"),
-        pieces(boxes),
-        note(
-            "Gradient times input, as a share of the largest: green tokens speak for the answer, "
-            "red ones against it."
-        ),
-    )
+    return whole(*parts)

@@ -15,8 +15,6 @@ from beambert.pipelines.records.contract import (
     RANDOM_SHARE,
 )
 
-# Number of draws whose mean is shown next to the expected number.
-DRAWS = 1000
 # Ways in which a chosen token is hidden.
 AS_MASK, AS_OTHER, AS_SAME = "mask", "other", "same"
 # Units in which tokens are chosen.
@@ -90,15 +88,6 @@ def mask_text(framed: np.ndarray, ids: TokenIds, settings: MaskingSettings) -> M
     return Masked(framed, rows["input_ids"][0], rows["masked_lm_positions"][0][used])
 
 
-def mean_counts(framed: np.ndarray, ids: TokenIds, settings: MaskingSettings) -> dict[str, float]:
-    """Returns way -> mean number of tokens that are hidden in that way in `DRAWS` draws."""
-    rows = _masked(np.repeat(framed[None], DRAWS, axis=0), ids, settings)
-    row, slot = np.nonzero(rows["masked_lm_weights"])
-    position = rows["masked_lm_positions"][row, slot]
-    ways = _ways(rows["masked_lm_ids"][row, slot], rows["input_ids"][row, position], ids)
-    return {way: ways.count(way) / DRAWS for way in settings.shares}
-
-
 def _masked(ids_NL: np.ndarray, ids: TokenIds, settings: MaskingSettings) -> dict[str, np.ndarray]:
     return mask_rows(
         ids_NL,
@@ -120,36 +109,17 @@ def _ways(labels: np.ndarray, shown: np.ndarray, ids: TokenIds) -> list[str]:
 
 
 @dataclasses.dataclass(frozen=True)
-class Segment:
-    """One of the two segments of a pair.
-
-    Attributes:
-      document: number of its document, from 0.
-      first, last: numbers of its first and last sentence in that document, from 0.
-      ids: its tokens.
-      cut_front, cut_back: number of tokens that are missing of the first and the last sentence.
-    """
-
-    document: int
-    first: int
-    last: int
-    ids: tuple[int, ...]
-    cut_front: int
-    cut_back: int
-
-
-@dataclasses.dataclass(frozen=True)
 class Pair:
     """A pair of segments.
 
     Attributes:
-      a, b: the segments.
+      a, b: ids of the segments.
       is_next: whether B follows A in its document.
       inputs: feature -> [1, max_seq_length], the row of the record before masking.
     """
 
-    a: Segment
-    b: Segment
+    a: list[int]
+    b: list[int]
     is_next: bool
     inputs: dict[str, np.ndarray]
 
@@ -161,7 +131,7 @@ def make_pairs(
     short_seq_prob: float,
     seed: int,
 ) -> tuple[list[Pair], PairCounts]:
-    """Pairs the sentences of documents in one pass, and finds where they come from.
+    """Pairs the sentences of documents in one pass.
 
     Args:
       documents: the ids of each sentence of each document; sentences without ids are left out.
@@ -189,29 +159,12 @@ def make_pairs(
     tokens = np.array(
         [index for one_document in documents for s in one_document for index in s], np.int32
     )
-    starts = np.concatenate(([0], np.cumsum(lengths)))
-    firsts = np.concatenate(([0], np.cumsum(sentences)))
     rows = assemble_rows(with_frame(tokens, max_seq_length), drawn, max_seq_length, ids)
-
-    def segment(start: int, end: int) -> Segment:
-        first = int(np.searchsorted(starts, start, "right")) - 1
-        last = int(np.searchsorted(starts, end, "left")) - 1
-        # A segment without tokens begins and ends in the same sentence.
-        last = max(first, last)
-        document = int(np.searchsorted(firsts, first, "right")) - 1
-        return Segment(
-            document,
-            first - int(firsts[document]),
-            last - int(firsts[document]),
-            tuple(tokens[start:end].tolist()),
-            start - int(starts[first]),
-            max(0, int(starts[last + 1]) - end),
-        )
 
     pairs = [
         Pair(
-            segment(*pair[:2]),
-            segment(*pair[2:4]),
+            tokens[pair[0] : pair[1]].tolist(),
+            tokens[pair[2] : pair[3]].tolist(),
             pair[4] == IS_NEXT,
             {name: rows[name][number : number + 1] for name in rows},
         )

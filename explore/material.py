@@ -1,4 +1,4 @@
-"""The records, models, vocabulary and corpus that the command names.
+"""The records, models and vocabulary that the command names.
 
 Everything is checked when the command starts and loaded when it is first needed. Only what was
 named can be reached: the page sends names and numbers, never paths.
@@ -7,13 +7,11 @@ named can be reached: the page sends names and numbers, never paths.
 import contextlib
 import dataclasses
 import os
-import random
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from beambert.errors import InputError
-from beambert.explore.evaluations import open_evaluation
 from beambert.model.config import EncoderConfig
 from beambert.model.families.table import family_of, read_config
 from beambert.model_files import CONFIG_FILE, PRETRAINING, TRAINING_FILE
@@ -25,7 +23,6 @@ from beambert.process import loading
 from beambert.storage import check_folder, has_wildcard, is_local, parse_object
 
 if TYPE_CHECKING:
-    from beambert.explore.layers import Explainer
     from beambert.explore.records import RecordBrowser
     from beambert.model.pretrainer import BertPretrainer
     from beambert.model.replaced_tokens import ElectraPretrainer
@@ -38,10 +35,6 @@ Thing = TypeVar("Thing")
 
 # Name of the choice without a model.
 NO_MODEL = "no model"
-# Number of documents that are drawn from the corpus at once, and their sentences at most.
-DRAWN_DOCUMENTS, DRAWN_SENTENCES = 4, 12
-# Number of documents at the beginning of a part of a file, of which some are drawn.
-_READ_DOCUMENTS = 64
 _LOCK = threading.RLock()
 _loaded = threading.Event()
 
@@ -119,8 +112,6 @@ class Material:
         records: str | None = None,
         models: Sequence[str] = (),
         vocab_file: str | None = None,
-        corpus: Sequence[str] = (),
-        evaluations: Sequence[str] = (),
         tokenizer: str | None = None,
     ):
         """Checks the paths and reads the small files.
@@ -131,7 +122,6 @@ class Material:
         self.records = records
         self.vocab_file = vocab_file
         self.tokenizer_file = tokenizer
-        self.corpus = tuple(corpus)
         self._made: dict[Any, Any] = {}
         self._locks: dict[Any, threading.Lock] = {}
         self._lock = threading.Lock()
@@ -142,13 +132,6 @@ class Material:
         for path in models:
             _check_here(path, "--model")
             check_folder(path, f"--model={path}")
-        for path in evaluations:
-            _check_here(path, "--evaluation")
-            check_folder(path, f"--evaluation={path}")
-        names = short_names(evaluations, "--evaluation")
-        self.evaluations = {
-            name: open_evaluation(path) for name, path in zip(names, evaluations, strict=True)
-        }
         names = short_names(models, "--model")
         self.models = {name: _open(path) for name, path in zip(names, models, strict=True)}
         self.language = self._own_language()
@@ -225,10 +208,6 @@ class Material:
 
         return self._once(("model", name), make)
 
-    def is_loaded(self, name: str) -> bool:
-        """Returns whether `model` answers at once."""
-        return name not in self.pretrained or ("model", name) in self._made
-
     def task(self, name: str) -> tuple[Any, Any]:
         """Returns a fine-tuned model's description and its loaded SavedModel.
 
@@ -243,34 +222,6 @@ class Material:
             return found, saved_models.load(found)
 
         return self._once(("task", name), make)
-
-    def explainer(self, name: str) -> "Explainer":
-        """Returns what finds the tokens that mattered to a fine-tuned model.
-
-        Raises:
-          InputError: the folder or its weights cannot be used.
-        """
-
-        def make() -> "Explainer":
-            with importing():
-                from beambert.explore.layers import Explainer
-                from beambert.pipelines.tasks.texts import TextFeatures
-                from beambert.trainer import model_folders
-                from beambert.trainer.models import task_model
-            found = model_folders.open_model(self.models[name].path, "--model")
-            length = found.training["max_seq_length"]
-            features = TextFeatures(found.vocabulary, found.do_lower_case, length)
-            return Explainer(task_model(found), features)
-
-        return self._once(("explainer", name), make)
-
-    def mistakes(self, name: str) -> list[dict[str, Any]]:
-        """Returns the errors of an evaluation, the worst first.
-
-        Raises:
-          InputError: its list of errors cannot be used.
-        """
-        return self._once(("mistakes", name), self.evaluations[name].mistakes)
 
     def browsers(self) -> "dict[str, tuple[RecordBrowser, MadeWith]]":
         """Returns the folders of --records by name.
@@ -304,41 +255,6 @@ class Material:
             return found
 
         return self._once("browsers", make)
-
-    def draw_documents(self, seed: int) -> list[list[str]]:
-        """Returns the sentences of documents that are drawn from the corpus.
-
-        They come from the beginning of a random part of a random file, so that a large corpus is
-        not read whole.
-
-        Raises:
-          InputError: a file cannot be used.
-        """
-        with importing():
-            from collections import Counter
-            from itertools import islice
-
-            from beambert.console import ProgressTally
-            from beambert.pipelines.corpus.documents import Document
-            from beambert.pipelines.corpus.reading import ReadOptions, read_part, split_file
-            from beambert.pipelines.input_files import match_inputs
-            from beambert.pipelines.text.preparation import TextOptions, prepare_documents
-            from beambert.pipelines.text.sentences import SplitText
-        files = self._once("corpus", lambda: match_inputs(self.corpus))
-        draw = random.Random(seed)
-        found: list[SplitText] = []
-        for file in draw.sample(files, min(len(files), DRAWN_DOCUMENTS)):
-            part = draw.choice(split_file(file, ReadOptions()))
-            with_text = (
-                row
-                for row in read_part(part, ReadOptions(), ProgressTally(None))
-                if isinstance(row, Document) and len(row.text) > 1
-            )
-            first = list(islice(with_text, _READ_DOCUMENTS))
-            prepared = prepare_documents(first, TextOptions(), Counter())
-            found += draw.sample(prepared, min(len(prepared), DRAWN_DOCUMENTS))
-        drawn = draw.sample(found, min(len(found), DRAWN_DOCUMENTS))
-        return [each.sentences[:DRAWN_SENTENCES] for each in drawn]
 
     def warm_up(self) -> None:
         """Loads TensorFlow and the first model ahead of the first question."""

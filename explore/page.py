@@ -1,12 +1,12 @@
 """The page: its tabs, their controls, and the function that each change calls."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import gradio as gr
 
 from beambert.errors import InputError
-from beambert.explore import browsing, evaluations, inside, playgrounds
+from beambert.explore import browsing, inside, playgrounds
 from beambert.explore.drawing import STYLE as DRAWN_STYLE
 from beambert.explore.drawing import refused, said, whole
 from beambert.explore.instances import PAPER, SPANS, TOKENS, WORDS, MaskingSettings
@@ -70,13 +70,9 @@ def build_page(material: Material) -> gr.Blocks:
             if material.pretrained:
                 with gr.Tab("Attention and layers") as tab:
                     _layers_tab(tab, material)
-            asked = material.finetuned
-            if asked or material.evaluations:
+            if material.finetuned:
                 with gr.Tab("Ask the task") as tab:
-                    if asked:
-                        _task_tab(tab, material, asked)
-                    if material.evaluations:
-                        _errors_tab(tab, material)
+                    _task_tab(tab, material, material.finetuned)
     return page
 
 
@@ -89,26 +85,20 @@ def connect(
 
     Args:
       triggers: events of the page.
-      function: function from the values of the inputs to HTML, or to pieces of HTML of which each
-        replaces the one before.
+      function: function from the values of the inputs to HTML.
       inputs: controls.
       output: element for the HTML.
       progress: "minimal" to show a clock meanwhile, where something large may be loaded.
     """
 
-    def guarded(*values: Any) -> Iterator[str]:
+    def guarded(*values: Any) -> str:
         if any(value is None for value in values):
-            yield whole(said("Give every field a value."))
-            return
+            return whole(said("Give every field a value."))
         load_libraries()
         try:
-            found = function(*values)
-            yield from [found] if isinstance(found, str) else found
+            return function(*values)
         except InputError as error:
-            yield refused(error)
-        except Exception:
-            yield whole(said("This could not be computed; the command's console says why."))
-            raise
+            return refused(error)
 
     gr.on(
         triggers,
@@ -211,9 +201,7 @@ def _masking_tab(page: gr.Blocks, material: Material) -> None:
 
     def show(name, text, rate, as_mask, as_random, unit, seed):
         settings = MaskingSettings(rate, as_mask, as_random, unit, whole_number(seed))
-        if not material.is_loaded(name):
-            yield playgrounds.show_masking(material, name, text, settings, has_answers=False)
-        yield playgrounds.show_masking(material, name, text, settings)
+        return playgrounds.show_masking(material, name, text, settings)
 
     inputs = [model, typed, rate, as_mask, as_random, unit, seed]
     connect([page.load, *(control.change for control in inputs)], show, inputs, shown)
@@ -252,17 +240,6 @@ def _next_sentence_tab(tab: gr.Tab, material: Material) -> None:
             info="which pairs to show",
         )
         number = gr.Number(1, label="Pair", info="number of the pair to show", precision=0)
-    if material.corpus:
-        drawn = gr.Button("Draw documents from the corpus")
-
-        def draw(seed):
-            try:
-                documents = material.draw_documents(whole_number(seed))
-            except InputError as error:
-                raise gr.Error(str(error), print_exception=False) from error
-            return "\n\n".join("\n".join(sentences) for sentences in documents)
-
-        drawn.click(draw, [seed], typed, api_visibility="private")
     shown = placeholder()
 
     def show(name, text, length, short, seed, wanted, number):
@@ -367,17 +344,6 @@ def _records_tab(tab: gr.Tab, material: Material) -> None:
         **private,
     )
     following.click(go_on, [*filters, then], [shown, then], **private)
-    with gr.Accordion("Statistics, warnings and faults of the first records", open=False):
-        count = gr.Button("Count")
-        survey = gr.HTML()
-
-        def tell(folder):
-            folders = material.browsers()
-            return browsing.show_survey(
-                material, folder if folder in folders else next(iter(folders))
-            )
-
-        connect([count.click], tell, [folder], survey)
 
 
 def _layers_tab(tab: gr.Tab, material: Material) -> None:
@@ -477,48 +443,3 @@ def _task_tab(tab: gr.Tab, material: Material, names: list[str]) -> None:
     private = {"show_progress": "hidden", "api_visibility": "private"}
     fields = [first, second, endings]
     model.change(fit, inputs[:3], fields, **private).then(answer, inputs, shown, **private)
-
-
-def _errors_tab(tab: gr.Tab, material: Material) -> None:
-    """Adds the errors of evaluations to the tab."""
-    names = list(material.evaluations)
-    choices = {
-        name: evaluations.slice_names(evaluation)
-        for name, evaluation in material.evaluations.items()
-    }
-    with gr.Accordion("Errors of an evaluation"):
-        with gr.Row():
-            name = gr.Dropdown(
-                names, value=names[0], label="Evaluation", info="folders of --evaluation"
-            )
-            part = gr.Dropdown(
-                choices[names[0]],
-                value=evaluations.ALL,
-                label="Slice",
-                info="examples that have something in common",
-            )
-        with gr.Row():
-            text = gr.Textbox(
-                "", label="With the words", info="in the text or an answer", max_length=200
-            )
-            page = gr.Number(
-                1, label="Page", info=f"{evaluations.PAGE} errors each", precision=0, minimum=1
-            )
-        shown = placeholder()
-    name.change(
-        lambda name: (gr.Dropdown(choices[name], value=evaluations.ALL), 1),
-        [name],
-        [part, page],
-        show_progress="hidden",
-        api_visibility="private",
-    )
-    for control in (part, text):
-        control.change(lambda: 1, None, page, show_progress="hidden", api_visibility="private")
-    connect(
-        [tab.select, *(control.change for control in (name, part, text, page))],
-        lambda name, part, text, page: evaluations.show_errors(
-            material, name, part, text, whole_number(page, 1)
-        ),
-        [name, part, text, page],
-        shown,
-    )

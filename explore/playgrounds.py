@@ -27,14 +27,11 @@ from beambert.explore.instances import (
     AS_MASK,
     AS_OTHER,
     AS_SAME,
-    DRAWS,
     MaskingSettings,
     Pair,
-    Segment,
     frame,
     make_pairs,
     mask_text,
-    mean_counts,
 )
 from beambert.explore.material import NO_MODEL, Material
 from beambert.pipelines.tokenizers.vocabulary import CLASSIFY, MASK, SEPARATE
@@ -112,7 +109,6 @@ def show_masking(
     name: str,
     typed: str,
     settings: MaskingSettings,
-    has_answers: bool = True,
 ) -> Html:
     """Returns a typed text with masks, the counts, and with a model its answers.
 
@@ -121,7 +117,6 @@ def show_masking(
       name: name of a model, or `NO_MODEL`.
       typed: the text.
       settings: how tokens are chosen and hidden.
-      has_answers: whether the model is asked; otherwise a message says that it is being loaded.
     """
     (tokens,) = typed_ids(material, name, typed)
     if not tokens:
@@ -139,10 +134,9 @@ def show_masking(
         kind = _KINDS[way] if way else SPECIAL if fixed else _kind(names[before])
         under = f"{_UNDER[way]}predict {names[before]}" if way else ""
         boxes.append(Piece(names[after], kind, under))
-    mean = mean_counts(framed, ids, settings)
     chosen = max(len(ways), 1)
     rows = [
-        (_WORDS[way], ways.count(way), f"{share * chosen:.1f}", f"{mean[way]:.2f}")
+        (_WORDS[way], ways.count(way), f"{share * chosen:.1f}")
         for way, share in settings.shares.items()
     ]
     cut = len(tokens) + 2 - len(framed)
@@ -157,9 +151,9 @@ def show_masking(
         said(f"The first {most} tokens are shown; {cut:,} are left out.") if cut else "",
         tag("h3", f"{counted(len(ways), 'token')} to predict of {len(framed)}"),
         table(
-            ("of the chosen tokens", "here", "expected", f"mean of {DRAWS:,} draws"),
+            ("of the chosen tokens", "here", "expected"),
             rows,
-            ("name", "number", "number", "number"),
+            ("name", "number", "number"),
         ),
         note(
             f"Expected to be chosen: {settings.rate:.0%} of {len(framed)} tokens, [CLS] and [SEP] "
@@ -167,8 +161,6 @@ def show_masking(
             "(Devlin et al. 2019, section 3.1, task 1: masked LM.)"
         ),
     ]
-    if not has_answers:
-        return whole(*parts, said("The model's answers follow as soon as it is loaded."))
     return whole(*parts, _model_answers(material, name, masked, names))
 
 
@@ -278,8 +270,6 @@ def show_pairs(
         pair_pieces(material, name, pair),
         key((IN_A, "segment A"), (IN_B, "segment B"), (SPECIAL, "what frames them")),
         said(_origin(pair)),
-        tag("p", tag("b", "A: "), _described(pair.a)),
-        tag("p", tag("b", "B: "), _described(pair.b)),
     ]
     model = material.model(name)
     if model is not None and model.pair_task != "next_sentence":
@@ -299,8 +289,8 @@ def show_pairs(
 def pair_pieces(material: Material, name: str, pair: Pair) -> Html:
     """Returns the tokens of a pair in boxes: A, B and what frames them."""
     names = material.language_of(name).vocabulary.pieces
-    a = [Piece(names[index], IN_A) for index in pair.a.ids]
-    b = [Piece(names[index], IN_B) for index in pair.b.ids]
+    a = [Piece(names[index], IN_A) for index in pair.a]
+    b = [Piece(names[index], IN_B) for index in pair.b]
     cls, sep = Piece(CLASSIFY, SPECIAL), Piece(SEPARATE, SPECIAL)
     return pieces([cls, *a, sep, *b, sep])
 
@@ -319,21 +309,9 @@ def _origin(pair: Pair) -> str:
             "as many sentences as fit; a random draw says where A ends, a coin that B follows."
         )
     return (
-        f"Label NotNext (1): B begins at a random sentence of document {pair.b.document + 1}, which"
-        " was drawn from all others. A's own rest is not lost; the next chunk begins with it."
+        "Label NotNext (1): B begins at a random sentence of another document. A's own rest is not "
+        "lost; the next chunk begins with it."
     )
-
-
-def _described(segment: Segment) -> str:
-    first, last = segment.first + 1, segment.last + 1
-    which = f"sentence {first}" if first == last else f"sentences {first} to {last}"
-    said_of = f"{which} of document {segment.document + 1}, {counted(len(segment.ids), 'token')}"
-    if segment.cut_front or segment.cut_back:
-        said_of += (
-            f"; truncated: {segment.cut_front} missing at the front of its first sentence, "
-            f"{segment.cut_back} at the end of its last"
-        )
-    return said_of
 
 
 def show_inputs(

@@ -16,7 +16,6 @@ from typing import BinaryIO
 
 import numpy as np
 
-from beambert.pipelines.records.figures import MadeWith, warn
 from beambert.pipelines.records.reading import (
     CorruptRecordsError,
     RecordFeatures,
@@ -24,11 +23,9 @@ from beambert.pipelines.records.reading import (
     read_records,
 )
 from beambert.pipelines.records.statistics import (
-    RecordStatistics,
     SampledRecord,
     VocabularyIds,
     as_record,
-    count_records,
     restore_ids,
     says_next,
 )
@@ -38,8 +35,6 @@ from beambert.pipelines.tokenizers.pieces import join_pieces
 ROWS_AT_A_TIME = 256
 # Number of seconds after which a search ends; it can be continued.
 SECONDS_A_SEARCH = 0.2
-# Numbers of records and of files that the survey of a folder counts at most.
-SURVEYED, SURVEYED_FILES = 1024, 32
 _LENGTH = struct.Struct("<Q")
 # Bytes before a record (its length and the length's checksum), and after it.
 _BEFORE, _AFTER = 12, 4
@@ -213,58 +208,3 @@ class RecordBrowser:
         """Returns ids as text for people."""
         tokens = self.tokens or ()
         return join_pieces(tokens[i] if 0 <= i < len(tokens) else str(i) for i in ids.tolist())
-
-    def survey(self, made_with: MadeWith) -> "Survey":
-        """Counts records, the same number from the beginning of each of some files."""
-        files = self.files[:: -(-len(self.files) // SURVEYED_FILES)]
-        each = SURVEYED // len(files)
-        statistics = RecordStatistics.empty(
-            self.features.max_seq_length, self.features.max_predictions_per_seq
-        )
-        examples: dict[str, tuple[str, int]] = {}
-        for file in files:
-            try:
-                rows, _ = decode_rows(file.read(0, each), self.features)
-            except CorruptRecordsError:
-                continue
-            counted = count_records(rows, restore_ids(rows), self.ids)
-            statistics += counted
-            for kind in counted.faults.keys() - examples.keys():
-                examples[kind] = (file.path, first_fault(rows, self.ids, kind) + 1)
-        return Survey(statistics, warn(statistics, {}, made_with), examples, len(files))
-
-
-@dataclasses.dataclass(frozen=True)
-class Survey:
-    """Statistics of the first records of a folder's files.
-
-    Attributes:
-      statistics: statistics of the records.
-      warnings: the warnings of `beambert verify` that these records give.
-      examples: kind of fault -> path of a file and number of the first record there that has it.
-      files: number of the files.
-    """
-
-    statistics: RecordStatistics
-    warnings: list[str]
-    examples: Mapping[str, tuple[str, int]]
-    files: int
-
-
-def first_fault(rows: Mapping[str, np.ndarray], ids: VocabularyIds | None, kind: str) -> int:
-    """Returns the number of the first row that has a kind of fault, by halving.
-
-    Args:
-      rows: feature -> [rows, length]; one of the rows has the fault.
-      ids: ids of the vocabulary, or None.
-      kind: kind of the fault, see `statistics.FAULTS`.
-    """
-    first, end = 0, len(rows["input_ids"])
-    while end - first > 1:
-        middle = (first + end) // 2
-        half = {name: values[first:middle] for name, values in rows.items()}
-        if kind in count_records(half, restore_ids(half), ids).faults:
-            end = middle
-        else:
-            first = middle
-    return first

@@ -143,7 +143,6 @@ def commands(made, out) -> dict[str, list]:
             *("compare", made / "encoder", made / "classifier"),
             f"--output={out / 'comparison'}",
         ],
-        "explore": ["explore", "--model", made / "encoder", f"--output={out / 'page.html'}"],
         "export": ["export", f"--model={made / 'classifier'}", f"--output={out / 'serving'}"],
     }
 

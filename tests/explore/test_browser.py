@@ -31,7 +31,7 @@ TABS = {
     "Input representation": "layer norm of the sum",
     "Records": "Record 1 of part-0",
     "Attention and layers": "Layer 1 of 2, head 1 of 2",
-    "Ask the task": "Which tokens mattered",
+    "Ask the task": "Answer:",
 }
 SCRIPT = (
     "<script>window.hacked=1</script><img src=x onerror=window.hacked=1> river "
@@ -52,9 +52,7 @@ def address(material):
         port = free.getsockname()[1]
     if "BEAMBERT_EXPLORE" in os.environ:
         flags = build_parser().parse_args(shlex.split(os.environ["BEAMBERT_EXPLORE"]))
-        material = Material(
-            flags.records, flags.model, flags.vocab_file, flags.corpus, flags.evaluation
-        )
+        material = Material(flags.records, flags.model, flags.vocab_file)
     material.warm_up()
     return open_page(material, "127.0.0.1", port)
 

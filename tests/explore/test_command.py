@@ -13,9 +13,7 @@ from support.tokenizer_kinds import ALBERT, ROBERTA, train
 from tokenizers import Tokenizer
 
 from beambert import cli
-from beambert.explore import material as material_module
 from beambert.explore import playgrounds
-from beambert.explore.command import main
 from beambert.explore.instances import PAPER
 from beambert.explore.material import NO_MODEL, Material, is_uncased
 from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS, Vocabulary
@@ -50,16 +48,6 @@ def test_the_case_follows_from_the_vocabulary():
     assert not is_uncased(Vocabulary((*SPECIAL_TOKENS, "River", "city")))
 
 
-def test_documents_are_drawn_from_a_corpus(folders, tmp_path):
-    for number in range(9):
-        (tmp_path / f"{number}.txt").write_text(f"The river {number}. It was long. It ended.")
-    found = Material(models=[str(folders / "encoder")], corpus=[f"{tmp_path}/*.txt"])
-    drawn = found.draw_documents(1)
-    assert drawn == found.draw_documents(1) != found.draw_documents(2)
-    assert 1 < len(drawn) <= material_module.DRAWN_DOCUMENTS
-    assert all("river" in " ".join(document) for document in drawn)
-
-
 def test_nothing_large_is_loaded_before_the_page(folders):
     """The modules behind the page import no TensorFlow at their top."""
 
@@ -69,16 +57,6 @@ def test_nothing_large_is_loaded_before_the_page(folders):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not {"tensorflow", "keras", "apache_beam", "gradio"} & set(done.stdout.split())
-
-
-def test_masks_are_shown_before_the_model_is_loaded(folders):
-    material = Material(models=[str(folders / "encoder")])
-    assert not material.is_loaded("encoder") and material.is_loaded("no model")
-    shown = playgrounds.show_masking(material, "encoder", "the river", PAPER, has_answers=False)
-    assert "to predict of" in shown and "as soon as it is loaded" in shown
-    assert not material.is_loaded("encoder")
-    shown = playgrounds.show_masking(material, "encoder", "the river", PAPER)
-    assert "mean loss" in shown and material.is_loaded("encoder")
 
 
 def test_the_constraints_of_the_lock_keep_their_conditions():
@@ -134,8 +112,7 @@ def test_the_page_of_a_byte_level_bpe(tmp_path):
     reference = Tokenizer.from_file(str(folder / "tokenizer.json"))
     assert ids.tolist() == reference.encode(text, add_special_tokens=False).ids
     assert material.token_ids(NO_MODEL).mask == reference.token_to_id("<mask>")
-    main([f"--tokenizer={folder}", f"--output={tmp_path / 'page.html'}"])
-    page = (tmp_path / "page.html").read_text()
+    page = playgrounds.show_masking(material, NO_MODEL, text, PAPER)
     assert "[MASK]" in page and "Ġ" not in page
 
 

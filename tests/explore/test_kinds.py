@@ -9,7 +9,6 @@ import tensorflow as tf
 from support import stand_in_models, untrained_models
 
 from beambert.explore import inside
-from beambert.explore.layers import Explainer
 from beambert.explore.material import NamedModel, Tokenization
 from beambert.explore.playgrounds import QUESTION
 from beambert.pipelines.tasks.saved_models import Model
@@ -20,8 +19,6 @@ from beambert.pipelines.tasks.task import (
     SPAN,
     TAGGING,
 )
-from beambert.pipelines.tasks.texts import TextFeatures
-from beambert.trainer.models import build_model
 
 
 class Reader(tf.Module):
@@ -41,14 +38,11 @@ def of_model(vocabulary):
     def make(kind, stand_in, labels=(), is_pair=False):
         training = {"kind": kind, "labels": list(labels), "is_pair": is_pair}
         named = NamedModel("model", training, config, Tokenization(vocabulary, True))
-        network = build_model(kind, config, max(len(labels), 1), seed=0)
-        features = TextFeatures(vocabulary, True, untrained_models.LENGTH)
         found = Model("model", tuple(labels), training)
         loaded = types.SimpleNamespace(signatures={"serving_default": stand_in})
         return types.SimpleNamespace(
             models={"model": named},
             task=lambda name: (found, loaded),
-            explainer=lambda name: Explainer(network, features),
         )
 
     return make
@@ -59,14 +53,11 @@ def shown(material, first, second="", endings="") -> str:
     return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", drawn)).split())
 
 
-@pytest.mark.slow
 def test_a_pair(of_model):
     labels = stand_in_models.LABELS
     material = of_model(CLASSIFICATION, stand_in_models.Classifier(), labels, is_pair=True)
     said = shown(material, "the river", "a good city")
     assert "Answer: positive" in said and "positive 90.0% negative 10.0%" in said
-    assert "Which tokens mattered for “positive”" in said or "for “negative”" in said
-    assert said.count("[SEP]") == 2 and "city" in said
     assert "Type a text in each field" in shown(material, "the river", " ")
 
 
@@ -85,26 +76,24 @@ def test_an_ending(of_model, is_pair):
     material = of_model(CHOICE, Chooser(), ("0", "1"), is_pair)
     said = shown(material, "The river", "It", "rises\n\n flows through \n")
     assert "Answer: flows through flows through 72.2% rises 27.8%" in said
-    assert "mattered" not in said
     for endings in ("", "rises", "a\nb\nc"):
         assert shown(material, "The river", "It", endings).endswith(
             "Type 2 endings, each on its own line."
         )
 
 
-@pytest.mark.slow
 def test_several_labels(of_model):
     labels = ("negative", "positive", "z")
     material = of_model(MULTI_LABEL, stand_in_models.MultiLabeller(), labels)
     assert "Answer: negative, positive" in shown(material, "good and bad")
     said = shown(material, "river")
-    assert "Answer: none" in said and "z 20.0%" in said and "Which tokens mattered" in said
+    assert "Answer: none" in said and "z 20.0%" in said
 
 
 def test_tags_of_words(of_model):
     material = of_model(TAGGING, stand_in_models.Tagger(), ("B-person", "O"))
     said = shown(material, "Anna saw Bo")
-    assert "Anna B-person saw O Bo B-person" in said and "mattered" not in said
+    assert "Anna B-person saw O Bo B-person" in said
 
 
 def test_an_answer_marked_in_its_context(of_model):

@@ -7,7 +7,7 @@ import re
 import pytest
 from support import record_files, untrained_models
 
-from beambert.explore import browsing, command, drawing, inside, playgrounds
+from beambert.explore import browsing, drawing, inside, playgrounds
 from beambert.explore.instances import PAPER
 from beambert.explore.material import NO_MODEL, Material
 from beambert.model.objectives import MLM, RTD
@@ -37,7 +37,6 @@ def test_pairs_tell_where_they_come_from(material):
             for s in seeds
         ]
         assert any(f"Label {label}" in one for one in shown)
-    assert "of document" in shown[0] or "No pair" in shown[0]
     alone = playgrounds.show_pairs(material, NO_MODEL, "One. Two.", 16, 0.0, 1, "any", 1)
     assert "at least two documents" in text_of(alone)
 
@@ -51,7 +50,6 @@ def test_a_model_without_the_head_says_so(tmp_path, vocabulary):
     said = text_of(playgrounds.show_pairs(material, "mlm", DOCUMENTS, 16, 0.0, 1, "any", 1))
     assert told in said and "Label" in said and "The model is" not in said
     assert "mean loss" in text_of(playgrounds.show_masking(material, "mlm", "the river", PAPER))
-    assert told in text_of(command.render(material))
 
 
 def test_a_discriminator_fills_no_masks(tmp_path, vocabulary):
@@ -65,7 +63,6 @@ def test_a_discriminator_fills_no_masks(tmp_path, vocabulary):
     shown = inside.show_attention(material, "rtd", "the river", 1, 1)
     assert "Layer 1 of 2" in text_of(shown)
     assert "layer norm of the sum" in text_of(playgrounds.show_inputs(material, "rtd", "a", "b", 1))
-    assert told in text_of(command.render(material))
 
 
 def test_tokens_can_be_pressed(material):
@@ -90,8 +87,6 @@ def test_records_are_browsed_and_counted(material):
     assert then == (0, 5) and "Record 1 of part-0.tfrecord" in text_of(shown)
     shown, _ = browsing.show_records(material, *of, (0, 298))
     assert "Record 1 of part-1.tfrecord" in text_of(shown)
-    said = text_of(browsing.show_survey(material, folder))
-    assert "600 records" in said and "Warning" in said
 
 
 @pytest.mark.parametrize(
@@ -121,8 +116,6 @@ def test_records_of_other_pairs(tmp_path, vocabulary, pairs, heading):
     assert heading in " ".join(text_of(shown).split())
     chosen = browsing.show_records(material, folder, browsing.FIRST, 0, 99, False, "", (0, 0))[0]
     assert "0 records shown" in text_of(chosen)
-    said = " ".join(text_of(browsing.show_survey(material, folder)).split())
-    assert ("documents average 2" in said) == (pairs == "none")
 
 
 def shown_with(material, typed):
@@ -137,7 +130,6 @@ def shown_with(material, typed):
     yield inside.show_lens(material, "encoder", typed, 1)
     yield inside.show_answer(material, "classifier", typed, typed)
     yield browsing.show_records(material, folder, browsing.ANY, 0, 99, False, typed, (0, 0))[0]
-    yield browsing.show_survey(material, folder)
     yield drawing.refused(ValueError(typed))
     yield drawing.bars([(typed, 0.5)])
     yield drawing.pieces([drawing.Piece(typed, under=typed)])
@@ -157,12 +149,3 @@ def test_tokens_of_a_vocabulary_are_never_html(tmp_path, vocabulary):
     material = Material(vocab_file=str(tmp_path / "vocab.txt"))
     shown = playgrounds.show_masking(material, NO_MODEL, "<script> a", PAPER)
     assert "<script" not in shown and "script" in shown
-
-
-def test_the_page_to_send_is_one_file(material, tmp_path, capsys):
-    command.write_report(material, str(tmp_path / "new" / "page.html"))
-    content = (tmp_path / "new" / "page.html").read_text()
-    assert not re.search(r"<script|(src|href)=|url\(", content)
-    for title in ("Masking", "Next sentence", "Records", "Attention and layers"):
-        assert f"<h2>{title}</h2>" in content
-    assert "page.html" in capsys.readouterr().out

@@ -10,7 +10,6 @@ from support import record_files
 from beambert.explore import records
 from beambert.explore.material import Material, short_names
 from beambert.explore.records import Filter, RecordFile
-from beambert.pipelines.records.figures import MadeWith
 
 
 def labelled(count, start=0):
@@ -112,14 +111,6 @@ def test_records_of_another_shape_are_left_out(tmp_path, browse):
     assert [record.number for record in found.records] == [2, 3, 5]
 
 
-def test_the_survey_finds_the_record_behind_a_fault(tmp_path, browse):
-    bad = record_files.changed(next_sentence_labels=[7])
-    path = record_files.write(tmp_path / "a", [*labelled(123), bad, *labelled(20), bad])
-    survey = browse(path).survey(MadeWith())
-    assert survey.statistics.faults == {"labels": 2}
-    assert survey.examples == {"labels": (path, 124)}
-
-
 def test_records_without_a_label(tmp_path, browse):
     """They fit any label, and neither of the two."""
     path = record_files.write(tmp_path / "a", [record_files.PACKED] * 3)
@@ -130,8 +121,6 @@ def test_records_without_a_label(tmp_path, browse):
     assert [record.is_next for record in found] == [None] * 3
     for label in (True, False):
         assert browser.search(Filter(is_next=label), (0, 0), 9).records == []
-    survey = browser.survey(MadeWith(pairs="none"))
-    assert survey.statistics.faults == {} and not any("next" in w for w in survey.warnings)
 
 
 def test_a_large_file_is_not_read_whole(tmp_path, browse):
