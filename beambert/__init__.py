@@ -30,6 +30,7 @@ if TYPE_CHECKING:  # the same names as in the table below, for type checkers and
         CreatePretrainingData as CreatePretrainingData,
     )
     from beambert.pipelines.pretraining.job import PretrainingDataJob as PretrainingDataJob
+    from beambert.pipelines.records.batches import read_records as read_records
     from beambert.pipelines.task_jobs import EvaluationJob as EvaluationJob
     from beambert.pipelines.task_jobs import FeaturesJob as FeaturesJob
     from beambert.pipelines.task_jobs import PredictionJob as PredictionJob
@@ -46,6 +47,7 @@ if TYPE_CHECKING:  # the same names as in the table below, for type checkers and
     from beambert.trainer.embedding.embedder import embed as embed
     from beambert.trainer.finetuning.job import FinetuningJob as FinetuningJob
     from beambert.trainer.finetuning.run import finetune as finetune
+    from beambert.trainer.loaded_model import load as load
     from beambert.trainer.loop.config import LoopConfig as LoopConfig
     from beambert.trainer.loop.config import OptimizerConfig as OptimizerConfig
     from beambert.trainer.loop.config import TrainingFolders as TrainingFolders
@@ -96,10 +98,12 @@ _MODULES = {
     "finetune": "beambert.trainer.finetuning.run",
     "judge": "beambert.trainer.retrieval.judging",
     "learn_vocabulary": "beambert.functions",
+    "load": "beambert.trainer.loaded_model",
     "make_index": "beambert.trainer.retrieval.indexing",
     "open_features": "beambert.pipelines.tasks.feature_folder",
     "predict": "beambert.functions",
     "pretrain": "beambert.trainer.pretraining.run",
+    "read_records": "beambert.pipelines.records.batches",
     "score": "beambert.trainer.asking",
     "score_next": "beambert.trainer.asking",
     "verify_records": "beambert.functions",
