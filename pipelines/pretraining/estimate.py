@@ -36,8 +36,6 @@ SAMPLES = 16
 CHARACTERS_PER_SAMPLE = 1 << 20
 # Greatest number of positions where files are smaller than that.
 MOST_SAMPLES = 100
-# The same where names are recognized, which takes a hundred times as long.
-NAMES_SAMPLES, NAMES_CHARACTERS_PER_SAMPLE = 4, 1 << 17
 
 
 @dataclasses.dataclass
@@ -119,8 +117,6 @@ def estimate(plan: Plan) -> Estimate:
     tokenizer.tokenize([SplitText(["The first call is slow."])])
     started = time.process_time()  # Other processes of the machine don't count.
     most = CHARACTERS_PER_SAMPLE
-    if options.scrub_model:
-        most, samples = NAMES_CHARACTERS_PER_SAMPLE, min(samples, NAMES_SAMPLES)
     found = Estimate(file_bytes=sum(file.bytes for file in files))
     total = max(1, found.file_bytes)
     samples = max(samples, min(MOST_SAMPLES, samples * most * len(files) // total))

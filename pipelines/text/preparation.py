@@ -21,7 +21,6 @@ from beambert.pipelines.text.scrubbing import (
     DEFAULT_REGIONS,
     PLACEHOLDERS,
     check_scrubbing,
-    resolved,
     scrub,
 )
 from beambert.pipelines.text.sentences import (
@@ -110,14 +109,7 @@ class TextSettings:
         parse=parse_names,
         metavar="NAME[,NAME]",
         help=f"what to replace by a placeholder such as [email], among {', '.join(PLACEHOLDERS)} "
-        "(default: nothing; phone, iban and card need beambert[scrub]); with --scrub_model also "
-        "person, location, organization, us_ssn and others that presidio has",
-    )
-    scrub_model: str = setting(
-        "",
-        metavar="NAME",
-        help="installed model of spaCy, or the folder of one, by which presidio finds names of "
-        "persons and places in all documents (needs beambert[recognizer])",
+        "(default: nothing; phone, iban and card need beambert[scrub])",
     )
     phone_regions: tuple[str, ...] = setting(
         DEFAULT_REGIONS,
@@ -131,7 +123,7 @@ class TextSettings:
         """Checks what needs a package or several values.
 
         Raises:
-          InputError: a language, a name, a region or a model is unknown, a package is missing, or a
+          InputError: a language, a name or a region is unknown, a package is missing, or a
             value has no effect.
         """
         check_language(self.language)
@@ -141,7 +133,7 @@ class TextSettings:
                 f"--min_language_probability={self.min_language_probability}: has no effect "
                 "without --keep_languages; leave it out or add that"
             )
-        check_scrubbing(self.scrub, self.phone_regions, self.scrub_model)
+        check_scrubbing(self.scrub, self.phone_regions)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -155,8 +147,7 @@ class TextOptions:
       filters: settings for the documents to drop.
       duplicates: `KEEP`, or `EXACT` or `NEAR` to drop such duplicates.
       segmenter: how words are found in scripts without spaces, see `sentences.mark_words`.
-      scrub, phone_regions, scrub_model: what is replaced in the documents that are kept, see
-        `scrubbing.scrub`.
+      scrub, phone_regions: what is replaced in the documents that are kept, see `scrubbing.scrub`.
       finds_unspaced: whether to find which sentences have no space before them, see `SplitText`. It
         is for tokenizers that mark words by spaces.
     """
@@ -168,7 +159,6 @@ class TextOptions:
     duplicates: str = KEEP
     scrub: tuple[str, ...] = ()
     phone_regions: tuple[str, ...] = DEFAULT_REGIONS
-    scrub_model: str = ""
     segmenter: str = NO_SEGMENTER
     finds_unspaced: bool = False
 
@@ -195,7 +185,6 @@ class TextOptions:
             duplicates=settings.duplicates,
             scrub=settings.scrub,
             phone_regions=settings.phone_regions,
-            scrub_model=resolved(settings.scrub_model),
             **others,
         )
 
@@ -225,7 +214,7 @@ def prepare_documents(
         if not reason and count - len(documents) - 1 in with_blocked:
             reason = "blocklist"
         if options.scrub and not reason:
-            text, scrubbed = scrub(text, options.scrub, options.phone_regions, options.scrub_model)
+            text, scrubbed = scrub(text, options.scrub, options.phone_regions)
             for name, number in scrubbed.items():
                 counts["scrubbed " + name] += number
         sentences = [] if reason else split_sentences(Document(text, is_split), language)
