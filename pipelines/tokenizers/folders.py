@@ -1,12 +1,13 @@
 """Reads the vocabulary or tokenizer of a folder, or that of flags, on any file system."""
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from beambert.config import setting
 from beambert.errors import InputError
 from beambert.pipelines.tokenizers.vocabulary import (
+    CONTINUES,
     SPECIAL_TOKENS,
     TOKENIZER_CONFIG_FILE,
     TOKENIZER_FILE,
@@ -20,14 +21,22 @@ from beambert.storage import parse_object
 Read = Callable[[str, str], bytes]
 # Returns whether there is a file or a folder.
 Exists = Callable[[str], bool]
-# Settings of BertTokenizer and BertJapaneseTokenizer (transformers) -> the only value with which
-# they cut text as `wordpiece.Tokenizer` does.
+# Settings of BertTokenizer (transformers) -> their names in the normalizer of a tokenizer.json.
+_IN_NORMALIZER = {
+    "do_lower_case": "lowercase",
+    "strip_accents": "strip_accents",
+    "tokenize_chinese_chars": "handle_chinese_chars",
+}
+# Settings of BertTokenizer and BertJapaneseTokenizer -> the only value with which they cut text as
+# `wordpiece.Tokenizer` does.
 _FIXED = {
     "tokenize_chinese_chars": True,
     "word_tokenizer_type": "basic",
     "subword_tokenizer_type": "wordpiece",
 }
 
+# Tokens that were added to a vocab.txt, and their ids.
+_ADDED_FILE = "added_tokens.json"
 # Other files of tokenizers: SentencePiece's of DeBERTa-v3, ALBERT and XLM-R, and BPE's of RoBERTa.
 _FOREIGN_FILES = ("spm.model", "spiece.model", "sentencepiece.bpe.model", "vocab.json")
 
@@ -115,7 +124,7 @@ def read_beside(folder: str, flag: str, read: Read, exists: Exists) -> Vocabular
 
 
 def read_folder(folder: str, flag: str, read: Read, exists: Exists) -> tuple[Vocabulary, bool]:
-    """Reads the tokenizer of a Hugging Face folder: vocab.txt, tokenizer.json or both.
+    """Reads the tokenizer of a Hugging Face folder: its tokenizer.json, or else its vocab.txt.
 
     BERT's word pieces become a `Vocabulary`, whose tokenizer is the fastest. Every other
     tokenizer.json becomes a `TokenizerVocabulary`.
@@ -136,24 +145,22 @@ def read_folder(folder: str, flag: str, read: Read, exists: Exists) -> tuple[Voc
     vocab_file, tokenizer_file = f"{folder}/{VOCABULARY_FILE}", f"{folder}/{TOKENIZER_FILE}"
     config = _config(f"{folder}/{TOKENIZER_CONFIG_FILE}", read, exists, flag)
     _refuse_programs(name, config)
-    tokenizer, data = {}, b""
     if exists(tokenizer_file):
         data = read(tokenizer_file, flag)
-        tokenizer = _object(data, tokenizer_file)
-    if not tokenizer and not exists(vocab_file):
+        return _read_tokenizer(tokenizer_file, f"{flag}={tokenizer_file}", data, config)
+    if not exists(vocab_file):
         _refuse_other_files(folder, flag, exists)
         raise InputError(
             f"{name}: has no {VOCABULARY_FILE} or {TOKENIZER_FILE}; copy one next to the weights"
         )
-    if tokenizer and not _is_bert(tokenizer):
-        return _read_tokenizer(tokenizer_file, f"{flag}={tokenizer_file}", data, config)
-    if exists(vocab_file):
-        vocabulary = Vocabulary.parse(read(vocab_file, flag), f"{flag}={vocab_file}")
-    else:
-        vocabulary = _vocabulary_of(tokenizer, tokenizer_file)
-    settings = _settings_of(tokenizer, tokenizer_file)
-    settings |= {key: value for key, value in config.items() if value is not None}
-    do_lower_case = settings.get("do_lower_case")
+    vocabulary = Vocabulary.parse(read(vocab_file, flag), f"{flag}={vocab_file}")
+    added = _config(f"{folder}/{_ADDED_FILE}", read, exists, flag)
+    if more := added.keys() - {*vocabulary.tokens}:
+        raise InputError(
+            f"{name}: {_ADDED_FILE} adds {min(more)!r}, and there is no {TOKENIZER_FILE}; "
+            f"{_save_again(folder)}"
+        )
+    do_lower_case = config.get("do_lower_case")
     if do_lower_case is None:
         do_lower_case = all(t == t.lower() for t in vocabulary.tokens if not t.startswith("["))
     if not isinstance(do_lower_case, bool):
@@ -161,16 +168,13 @@ def read_folder(folder: str, flag: str, read: Read, exists: Exists) -> tuple[Voc
             f"{name}: its tokenizer has do_lower_case {str(do_lower_case)[:60]!r}, which "
             "is neither true nor false; correct the file"
         )
-    fixed = _FIXED | {"strip_accents": do_lower_case}
-    for key, value in fixed.items():
-        if settings.get(key, value) == value:
-            continue
-        if tokenizer.get("pre_tokenizer"):  # The library supports more settings.
-            return _read_tokenizer(tokenizer_file, f"{flag}={tokenizer_file}", data, config)
-        raise InputError(
-            f"{name}: its tokenizer has {key} {settings[key]!r}, but with "
-            f"do_lower_case {do_lower_case!r} only {value!r} is supported; take another model"
-        )
+    for key, value in (_FIXED | {"strip_accents": do_lower_case}).items():
+        if config.get(key) not in (None, value):
+            raise InputError(
+                f"{name}: its tokenizer has {key} {config[key]!r}, but with do_lower_case "
+                f"{do_lower_case!r} only {value!r} is supported without a {TOKENIZER_FILE}; take "
+                "another model"
+            )
     return vocabulary, do_lower_case
 
 
@@ -179,19 +183,27 @@ def _refuse_other_files(folder: str, flag: str, exists: Exists) -> None:
     for name in _FOREIGN_FILES:
         if exists(f"{folder}/{name}"):
             raise InputError(
-                f"{flag}={folder}: its tokenizer is {name} and not a {TOKENIZER_FILE}, which "
-                f"transformers makes: AutoTokenizer.from_pretrained({folder!r}).save_pretrained("
-                f"{folder!r})"
+                f"{flag}={folder}: its tokenizer is {name} and not a {TOKENIZER_FILE}; "
+                f"{_save_again(folder)}"
             )
+
+
+def _save_again(folder: str) -> str:
+    """Returns the advice for a folder whose tokenizer is in another form."""
+    return (
+        f"transformers makes one: AutoTokenizer.from_pretrained({folder!r}).save_pretrained("
+        f"{folder!r})"
+    )
 
 
 def _read_tokenizer(
     path: str, name: str, data: bytes, config: Mapping[str, Any]
 ) -> tuple[Vocabulary, bool]:
+    """Reads a tokenizer.json, with the content of the tokenizer_config.json next to it."""
     tokenizer = _object(data, path)
-    if not config and _is_bert(tokenizer) and _is_exact(tokenizer):
-        settings = _settings_of(tokenizer, path)
-        return _vocabulary_of(tokenizer, path), settings["do_lower_case"]
+    do_lower_case = _case_of_bert(tokenizer, config)
+    if do_lower_case is not None:
+        return _vocabulary_of(tokenizer, path), do_lower_case
     vocabulary = TokenizerVocabulary.read(data, name, config)
     return vocabulary, vocabulary.lower_cases
 
@@ -206,27 +218,33 @@ def _refuse_programs(name: str, config: Mapping[str, Any]) -> None:
         )
 
 
-def _is_bert(tokenizer: Mapping[str, Any]) -> bool:
-    """Returns whether a tokenizer.json has word pieces with BERT's special tokens."""
-    model = tokenizer.get("model")
-    if not isinstance(model, dict) or model.get("type", "WordPiece") != "WordPiece":
-        return False
-    tokens = model.get("vocab")
-    return not isinstance(tokens, dict) or all(token in tokens for token in SPECIAL_TOKENS)
+def _case_of_bert(tokenizer: Mapping[str, Any], config: Mapping[str, Any]) -> bool | None:
+    """Returns whether a tokenizer.json lower-cases text; None if it isn't BERT's.
 
-
-def _is_exact(tokenizer: Mapping[str, Any]) -> bool:
-    """Returns whether a tokenizer.json cuts text as `wordpiece.Tokenizer` does."""
-    normalizer = tokenizer.get("normalizer") or {}
-    lowers = normalizer.get("lowercase")
-    return (
-        normalizer.get("type") == "BertNormalizer"
+    It is BERT's if it cuts text as `wordpiece.Tokenizer` does, and adds no other tokens.
+    """
+    model, normalizer = tokenizer.get("model"), tokenizer.get("normalizer")
+    if not isinstance(model, dict) or not isinstance(normalizer, dict):
+        return None
+    if config.get("tokenizer_class") != "PreTrainedTokenizerFast":
+        # BertTokenizerFast of transformers gives the normalizer the values of its configuration.
+        given = {_IN_NORMALIZER.get(key, ""): value for key, value in config.items()}
+        normalizer = normalizer | {k: v for k, v in given.items() if k and v is not None}
+    added = tokenizer.get("added_tokens") or []
+    tokens, lowers = model.get("vocab"), normalizer.get("lowercase")
+    is_bert = (
+        model.get("type") == "WordPiece"
+        and model.get("continuing_subword_prefix") == CONTINUES
+        and isinstance(tokens, dict)
+        and tokens.keys() >= {*SPECIAL_TOKENS}
+        and {token.get("content") for token in added} <= {*SPECIAL_TOKENS}
+        and normalizer.get("type") == "BertNormalizer"
         and isinstance(lowers, bool)
         and normalizer.get("strip_accents") in (None, lowers)
         and normalizer.get("handle_chinese_chars") is True
         and (tokenizer.get("pre_tokenizer") or {}).get("type") == "BertPreTokenizer"
-        and tokenizer["model"].get("continuing_subword_prefix") == "##"
     )
+    return lowers if is_bert else None
 
 
 def _config(path: str, read: Read, exists: Exists, flag: str) -> dict[str, Any]:
@@ -241,55 +259,19 @@ def _object(data: bytes, path: str) -> dict[str, Any]:
 
 
 def _vocabulary_of(tokenizer: Mapping[str, Any], path: str) -> Vocabulary:
+    ids = tokenizer["model"]["vocab"]
     try:
-        ids = tokenizer["model"]["vocab"]
         tokens = sorted(ids, key=ids.__getitem__)
         is_whole = [ids[token] for token in tokens] == list(range(len(tokens)))
-    except (KeyError, TypeError, AttributeError) as error:
-        raise InputError(f"{path}: has no WordPiece vocabulary; take another model") from error
-    if tokenizer["model"].get("type", "WordPiece") != "WordPiece" or not is_whole:
+        vocabulary = Vocabulary.parse("".join(f"{token}\n" for token in tokens).encode(), path)
+    except (TypeError, UnicodeEncodeError) as error:
+        raise InputError(f"{path}: has no WordPiece vocabulary; copy it again") from error
+    if not is_whole or len(vocabulary) != len(tokens):
         raise InputError(
-            f"{path}: has no WordPiece vocabulary with ids from 0 on; take another model"
+            f"{path}: has no WordPiece vocabulary with ids from 0 on, a token a line; take another "
+            "model"
         )
-    text = "".join(f"{token}\n" for token in tokens)
-    try:
-        vocabulary = Vocabulary.parse(text.encode(), path)
-    except UnicodeEncodeError as error:
-        raise InputError(f"{path}: a token has half a character; copy it again") from error
-    if len(vocabulary) != len(tokens):
-        raise InputError(f"{path}: a token has a line break in it; take another model")
     return vocabulary
-
-
-def _settings_of(tokenizer: Mapping[str, Any], path: str) -> dict[str, Any]:
-    """Returns the settings in tokenizer.json, by their names in tokenizer_config.json."""
-    settings: dict[str, Any] = {}
-    for step in _steps_of(tokenizer.get("normalizer"), path):
-        kind = step.get("type")
-        if kind == "BertNormalizer":
-            names = {
-                "lowercase": "do_lower_case",
-                "strip_accents": "strip_accents",
-                "handle_chinese_chars": "tokenize_chinese_chars",
-            }
-            settings |= {names[n]: v for n, v in step.items() if n in names and v is not None}
-        elif kind == "Lowercase":
-            settings = {"strip_accents": False} | settings | {"do_lower_case": True}
-        elif kind == "StripAccents":
-            settings["strip_accents"] = True
-    return settings
-
-
-def _steps_of(normalizer: Any, path: str) -> Iterator[Mapping[str, Any]]:
-    """Yields the steps of a normalizer in order, including those inside sequences."""
-    waiting = [] if normalizer is None else [normalizer]
-    while waiting:
-        step = waiting.pop()
-        inner = step.get("normalizers") or [] if isinstance(step, dict) else None
-        if not isinstance(inner, list):
-            raise InputError(f"{path}: its normalizer is not a list of steps; copy it again")
-        yield step
-        waiting += reversed(inner)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

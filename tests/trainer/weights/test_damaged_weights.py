@@ -194,26 +194,6 @@ def test_configurations_have_bounds(text, reason):
     assert len(str(caught.value)) < 300
 
 
-def write_tokenizer(folder, normalizer=None, vocab=None):
-    (folder / "vocab.txt").unlink(missing_ok=True)
-    (folder / "tokenizer_config.json").unlink(missing_ok=True)
-    vocab = vocab or ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    model = {"type": "WordPiece", "vocab": {token: number for number, token in enumerate(vocab)}}
-    value = {"model": model, "normalizer": normalizer}
-    (folder / "tokenizer.json").write_text(json.dumps(value))
-
-
-@pytest.mark.parametrize("normalizer", [{"normalizers": 5}, [1]])
-def test_a_normalizer_that_is_no_list_of_steps_is_refused(golden, normalizer):
-    write_tokenizer(golden, normalizer)
-    assert "tokenizer.json: its normalizer is not a list of steps" in refusal(golden)
-
-
-def test_a_token_of_two_lines_moves_no_other(golden):
-    write_tokenizer(golden, vocab=["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a\nb", "c"])
-    assert "tokenizer.json: a token has a line break in it" in refusal(golden)
-
-
 def test_a_case_must_be_true_or_false(golden):
     (golden / "tokenizer_config.json").write_text('{"do_lower_case": "false"}')
     assert "do_lower_case 'false', which is neither true nor false" in refusal(golden)

@@ -14,7 +14,11 @@ from beambert.model.families.table import FAMILIES
 from beambert.model_files import PRETRAINING
 from beambert.pipelines.tasks.task import RERANK
 from beambert.pipelines.tokenizers.encoding import make_tokenizer
-from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS, Vocabulary
+from beambert.pipelines.tokenizers.vocabulary import (
+    SPECIAL_TOKENS,
+    TokenizerVocabulary,
+    Vocabulary,
+)
 from beambert.trainer.model_folders import ModelFolder
 from beambert.trainer.weights.tokenizer_files import (
     exported_files,
@@ -27,15 +31,18 @@ WORDS = ("the", "##s", "Paris")
 
 @pytest.fixture
 def write(tmp_path):
-    """Writes tokenizer.json with a normalizer, and tokenizer_config.json; returns the folder."""
+    """Changes the tokenizer.json of word pieces, and writes a configuration; returns the folder."""
 
-    def write_(normalizer=None, config=None, words=WORDS, **model) -> str:
-        vocab = {token: i for i, token in enumerate((*SPECIAL_TOKENS, *words))}
-        tokenizer = {
-            "normalizer": normalizer,
-            "model": {"type": "WordPiece", "vocab": vocab} | model,
-        }
-        (tmp_path / "tokenizer.json").write_text(json.dumps(tokenizer))
+    def write_(normalizer=None, config=None, added=(), vocab_txt=False, **model) -> str:
+        tokens = (*SPECIAL_TOKENS, *WORDS)
+        content = json.loads(word_piece_file(tokens, True))
+        content["normalizer"] = (content["normalizer"] | normalizer) if normalizer else None
+        content["model"] |= model
+        content["added_tokens"] += added
+        if vocab_txt:
+            (tmp_path / "vocab.txt").write_text("".join(f"{token}\n" for token in tokens))
+        else:
+            (tmp_path / "tokenizer.json").write_text(json.dumps(content))
         if config is not None:
             (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
         return str(tmp_path)
@@ -43,50 +50,77 @@ def write(tmp_path):
     return write_
 
 
-def bert(lowercase, **others):
-    return {"type": "BertNormalizer", "lowercase": lowercase} | others
-
-
-def sequence(*steps):
-    return {"type": "Sequence", "normalizers": list(steps)}
-
-
-# The normalizers of the `tokenizers` library, as its files hold them.
-NFD, LOWERCASE, STRIP = ({"type": kind} for kind in ("NFD", "Lowercase", "StripAccents"))
-
-
 @pytest.mark.parametrize(
     ("normalizer", "config", "expected"),
     [
-        (bert(True, strip_accents=None, handle_chinese_chars=True), None, True),
-        (bert(False, strip_accents=False), None, False),
-        (sequence(NFD, STRIP, sequence(LOWERCASE)), None, True),
-        (bert(True), {"do_lower_case": False}, False),
-        (bert(True), {"do_lower_case": None, "strip_accents": None}, True),
-        # Nothing says: a vocabulary with capitals is one of text with capitals.
-        (None, {}, False),
+        ({"lowercase": True}, None, True),
+        ({"lowercase": False, "strip_accents": False}, None, False),
+        # transformers gives BertTokenizer's normalizer the values of the configuration, and leaves
+        # that of PreTrainedTokenizerFast.
+        ({"lowercase": True}, {"do_lower_case": False}, False),
+        ({"lowercase": True}, {"do_lower_case": None, "strip_accents": None}, True),
+        (
+            {"lowercase": True},
+            {"do_lower_case": False, "tokenizer_class": "PreTrainedTokenizerFast"},
+            True,
+        ),
     ],
 )
 def test_whether_text_is_lower_cased(write, normalizer, config, expected):
     vocabulary, do_lower_case = read_vocabulary(write(normalizer, config), "--init")
-    assert do_lower_case is expected
+    assert type(vocabulary) is Vocabulary and do_lower_case is expected
     assert vocabulary.tokens == (*SPECIAL_TOKENS, *WORDS)
 
 
+@pytest.mark.parametrize("config", [{}, {"do_lower_case": False, "strip_accents": False}])
+def test_a_vocab_txt_alone(write, config):
+    """A vocabulary with capitals is one of text with capitals, where nothing says."""
+    vocabulary, do_lower_case = read_vocabulary(write(config=config, vocab_txt=True), "--init")
+    assert vocabulary.tokens == (*SPECIAL_TOKENS, *WORDS) and not do_lower_case
+
+
+STRIP = {"type": "Sequence", "normalizers": [{"type": "NFD"}, {"type": "StripAccents"}]}
+NEW_TOKEN = {"id": 8, "content": "covid", "special": False, "single_word": False} | dict.fromkeys(
+    ("lstrip", "rstrip", "normalized"), False
+)
+
+
 @pytest.mark.parametrize(
-    ("normalizer", "config", "message"),
+    ("changes", "text", "tokens"),
     [
         # dbmdz/bert-base-german-uncased keeps its umlauts.
-        (None, {"do_lower_case": True, "strip_accents": False}, "strip_accents False"),
-        (bert(False, strip_accents=True), None, "strip_accents True"),
-        (sequence(NFD, LOWERCASE), None, "strip_accents False"),
-        (bert(True, handle_chinese_chars=False), None, "tokenize_chinese_chars False"),
-        (None, {"word_tokenizer_type": "mecab"}, "word_tokenizer_type 'mecab'"),
+        ({"normalizer": {"strip_accents": False}}, "Thé", ["[UNK]"]),
+        ({"normalizer": STRIP}, "thé Paris", ["the", "Paris"]),
+        ({"normalizer": {"handle_chinese_chars": False}}, "the北", ["[UNK]"]),
+        ({"normalizer": {"lowercase": True}, "added": [NEW_TOKEN]}, "the covid", ["the", "covid"]),
     ],
 )
-def test_text_that_is_normalized_otherwise_is_refused(write, normalizer, config, message):
+def test_rules_that_bert_has_not_are_those_of_the_file(write, changes, text, tokens):
+    vocabulary, do_lower_case = read_vocabulary(write(**changes), "--init")
+    assert type(vocabulary) is TokenizerVocabulary
+    ids, _ = make_tokenizer(vocabulary, do_lower_case).tokenize_batch([text])
+    assert [vocabulary.tokens[number] for number in ids] == tokens
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"do_lower_case": True, "strip_accents": False}, "strip_accents False"),
+        ({"word_tokenizer_type": "mecab"}, "word_tokenizer_type 'mecab'"),
+    ],
+)
+def test_a_vocab_txt_of_other_rules_is_refused(write, config, message):
     with pytest.raises(InputError, match=f"--init=.*: its tokenizer has {message}, but with"):
-        read_vocabulary(write(normalizer, config), "--init")
+        read_vocabulary(write(config=config, vocab_txt=True), "--init")
+
+
+def test_tokens_that_were_added_to_a_vocab_txt_are_not_lost(write, tmp_path):
+    folder = write(vocab_txt=True)
+    (tmp_path / "added_tokens.json").write_text('{"[MASK]": 4}')
+    assert len(read_vocabulary(folder, "--init")[0]) == 8
+    (tmp_path / "added_tokens.json").write_text('{"covid": 8}')
+    with pytest.raises(InputError, match=r"--init=.*: added_tokens\.json adds 'covid'"):
+        read_vocabulary(folder, "--init")
 
 
 @pytest.mark.parametrize(
@@ -94,14 +128,14 @@ def test_text_that_is_normalized_otherwise_is_refused(write, normalizer, config,
     [
         {"type": "BPE"},
         {"vocab": [["a", -1.0]]},
-        {"vocab": {"[PAD]": 0, "a": 7}},
         {"vocab": {"[PAD]": 0, "a": None}},
+        {"vocab": dict.fromkeys(SPECIAL_TOKENS, 7)},
     ],
 )
 def test_damaged_tokenizers_are_refused(write, model):
     refusal = r"tokenizer\.json: (has no WordPiece vocabulary|cannot be read as a tokenizer)"
     with pytest.raises(InputError, match=refusal):
-        read_vocabulary(write(**model), "--init")
+        read_vocabulary(write({"lowercase": True}, **model), "--init")
 
 
 @pytest.mark.parametrize(("kind", "most"), [(PRETRAINING, 64), (RERANK, 24)])
