@@ -47,18 +47,18 @@ def main(argv: Sequence[str]) -> None:
     from beambert.pipelines.tasks.texts import TextFeatures
     from beambert.trainer import model_folders
     from beambert.trainer.finetuning.batches import batch_rows, choose_lengths, training_batches
-    from beambert.trainer.finetuning.data import ClassData
-    from beambert.trainer.finetuning.objectives import OBJECTIVES
     from beambert.trainer.loop.config import OptimizerConfig
     from beambert.trainer.loop.steps import Trainer
     from beambert.trainer.models import build_model
+    from beambert.trainer.tasks.base import TaskData
+    from beambert.trainer.tasks.table import OBJECTIVES
     from beambert.trainer.weights.export import export_hugging_face
     from beambert.trainer.weights.initial import open_initial
 
     found = model_folders.open_model(flags.init, "--init")
     # Only the result goes to stdout.
     tell = functools.partial(print, file=sys.stderr)
-    data = ClassData(find_task(flags.task), flags.data_dir, tell)
+    data = TaskData(find_task(flags.task), flags.data_dir, tell)
     data.tokenize(TextFeatures(found.vocabulary, found.do_lower_case, flags.max_seq_length))
     features = data.features(TRAIN)
     lengths = choose_lengths(features.example_lengths, flags.max_seq_length)

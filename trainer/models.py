@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import keras
@@ -11,28 +11,15 @@ import tensorflow as tf
 
 from beambert import saved_models, storage
 from beambert.errors import InputError
-from beambert.model.classifier import PLAIN_HEAD, BertClassifier, BertTokenClassifier, Head
+from beambert.model.classifier import PLAIN_HEAD, Head
 from beambert.model.config import EncoderConfig
 from beambert.model.deberta import DebertaReplacedTokenPretrainer
 from beambert.model.objectives import BERT, RTD
 from beambert.model.pretrainer import BertPretrainer
 from beambert.model.replaced_tokens import ElectraPretrainer, ReplacedTokenPretrainer
-from beambert.model.sentence_encoder import Pooling, SentenceEncoder, TokenEncoder
 from beambert.model_files import SAVED_MODEL_FOLDER, WEIGHTS_FILE
-from beambert.pipelines.tasks.tagging import OUTSIDE
-from beambert.pipelines.tasks.task import (
-    CHOICE,
-    CLASSIFICATION,
-    EMBEDDING,
-    LATE_INTERACTION,
-    MULTI_LABEL,
-    REGRESSION,
-    RERANK,
-    SIMILARITY,
-    SPAN,
-    TAGGING,
-)
 from beambert.trainer import model_folders
+from beambert.trainer.tasks.table import OBJECTIVES
 
 # Family -> its model of replaced token detection; that of the others has layers of BERT.
 _REPLACED_TOKENS = {"deberta-v2": DebertaReplacedTokenPretrainer}
@@ -75,58 +62,11 @@ def pretrained_model(found: model_folders.ModelFolder) -> BertPretrainer | Repla
     return model
 
 
-def _classifier(config: EncoderConfig, num_labels: int, seed: int, head: Head) -> keras.Model:
-    return BertClassifier(config, num_labels, seed, head)
-
-
-def _scorer(config: EncoderConfig, num_labels: int, seed: int, head: Head) -> keras.Model:
-    return BertClassifier(config, 1, seed, head)
-
-
-def _tagger(config: EncoderConfig, num_labels: int, seed: int, head: Head) -> keras.Model:
-    return BertTokenClassifier(config, num_labels, seed, head)
-
-
-def _finder(config: EncoderConfig, num_labels: int, seed: int, head: Head) -> keras.Model:
-    return BertTokenClassifier(config, 2, seed, head, head_dropout=0.0)
-
-
-def _embedder(config: EncoderConfig, num_labels: int, seed: int, head: Head) -> keras.Model:
-    # The losses compare cosines, so that the length of a vector has no meaning.
-    return SentenceEncoder(config, seed, Pooling(head.pooling, is_normalized=True))
-
-
-def _token_embedder(config: EncoderConfig, num_labels: int, seed: int, head: Head) -> keras.Model:
-    return TokenEncoder(config, seed)
-
-
-MODELS: dict[str, Callable[[EncoderConfig, int, int, Head], keras.Model]] = {
-    CLASSIFICATION: _classifier,
-    MULTI_LABEL: _classifier,
-    REGRESSION: _scorer,
-    RERANK: _scorer,
-    CHOICE: _scorer,
-    TAGGING: _tagger,
-    SPAN: _finder,
-    EMBEDDING: _embedder,
-    SIMILARITY: _embedder,
-    LATE_INTERACTION: _token_embedder,
-}
-
-
 def build_model(
     kind: str, config: EncoderConfig, num_labels: int, seed: int, head: Head = PLAIN_HEAD
 ) -> keras.Model:
     """Returns the model of a kind of task."""
-    return MODELS[kind](config, num_labels, seed, head)
-
-
-def outside_index(labels: Sequence[str]) -> int:
-    """Returns the index of the label for words that were cut off a sequence.
-
-    This is the label of words outside entities, or the first label if there is none.
-    """
-    return labels.index(OUTSIDE) if OUTSIDE in labels else 0
+    return OBJECTIVES[kind].model(config, num_labels, seed, head)
 
 
 def task_model(found: model_folders.ModelFolder) -> keras.Model:

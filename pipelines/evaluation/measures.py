@@ -206,8 +206,7 @@ def metric_names(task: Task) -> tuple[str, ...]:
 
 def measures_of(task: Task, labels: Sequence[str]) -> Measures:
     """Returns the metrics of a task; F1 is that of its positive label, or else of the second."""
-    positive = 1 if task.positive_label is None else labels.index(task.positive_label)
-    return Measures(task.kind, metric_names(task), positive)
+    return Measures(task.kind, metric_names(task), task.positive_index(labels))
 
 
 def constant_answers(

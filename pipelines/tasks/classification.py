@@ -296,6 +296,24 @@ class OneLabel(TableTask):
 
     OUTCOMES = ClassOutcomes
     WEIGHT = ("probability", "with a wrong answer that the model was surest of")
+    WITHOUT_MODEL = "the commonest label of train"
+
+    def outcomes(
+        self, examples: Sequence[Any], labels: Sequence[str], outputs: Mapping[str, Any]
+    ) -> ClassOutcomes:
+        """Returns the outcomes of `probabilities`, [examples, labels]."""
+        index = {label: number for number, label in enumerate(labels)}
+        truths = np.array([index[example.label] for example in examples])
+        probabilities = outputs["probabilities"]
+        return self.OUTCOMES(truths, probabilities.argmax(axis=1), probabilities)
+
+    def baseline(
+        self, train: Sequence[Any], examples: Sequence[Any], labels: Sequence[str]
+    ) -> ClassOutcomes:
+        """Returns the outcomes of the commonest label."""
+        ((label, _),) = collections.Counter(example.label for example in train).most_common(1)
+        row = [float(label == other) for other in labels]
+        return self.outcomes(examples, labels, {"probabilities": np.tile(row, (len(examples), 1))})
 
     @staticmethod
     def truth_of(example: Any, labels: Sequence[str]) -> dict[str, list[Any]]:

@@ -18,7 +18,10 @@ from beambert.pipelines.tasks.task import (
     TaskFeatures,
 )
 from beambert.pipelines.tasks.vectors import (
+    RankingOutcomes,
     RetrievalTask,
+    VectorExample,
+    text_ids_of,
 )
 from beambert.saved_models import call
 
@@ -110,6 +113,30 @@ class LateInteraction(RetrievalTask):
     def learning_settings(self) -> dict[str, Any]:
         """Returns how the vectors are learnt."""
         return super().learning_settings() | {"query_length": self.query_length}
+
+    def is_pair(self, example: VectorExample) -> bool:
+        """Returns True: the model scores a query with a document."""
+        return True
+
+    def outcomes(
+        self, examples: Sequence[Any], labels: Sequence[str], outputs: Mapping[str, Any]
+    ) -> RankingOutcomes:
+        """Returns the outcomes of the vectors of tokens.
+
+        Args:
+          examples: the examples.
+          labels: not used.
+          outputs: `queries` [examples, Q, H], `documents` [examples, texts - 1, L, H], and
+            `counts`, whether each token of a document counts.
+        """
+        text_ids = text_ids_of(examples)
+        documents = [
+            vectors[counts]
+            for of_row, counts_of_row in zip(outputs["documents"], outputs["counts"], strict=True)
+            for vectors, counts in zip(of_row, counts_of_row, strict=True)
+        ]
+        best = best_by_interaction(text_ids, outputs["queries"], documents)
+        return RankingOutcomes.of_ranking(text_ids, best.tolist())
 
     @classmethod
     def features(

@@ -1,5 +1,6 @@
 """Multi-label classification: any number of labels for a text or a pair of texts."""
 
+import collections
 import dataclasses
 import json
 import pathlib
@@ -229,6 +230,24 @@ class MultiLabel(LabelledTextTask):
     HAS_TARGET_PER_LABEL = True
     OUTPUTS = ("labels", "probabilities")
     WEIGHT = ("wrong labels", "with the most wrong or missed labels")
+    WITHOUT_MODEL = "the commonest labels of train"
+
+    def outcomes(
+        self, examples: Sequence[Any], labels: Sequence[str], outputs: Mapping[str, Any]
+    ) -> MultiLabelOutcomes:
+        """Returns the outcomes of `probabilities`, [examples, labels]."""
+        true = np.array([[label in example.labels for label in labels] for example in examples])
+        probabilities = outputs["probabilities"]
+        return MultiLabelOutcomes(true, probabilities > THRESHOLD, probabilities)
+
+    def baseline(
+        self, train: Sequence[Any], examples: Sequence[Any], labels: Sequence[str]
+    ) -> MultiLabelOutcomes:
+        """Returns the outcomes of the commonest set of labels."""
+        sets = collections.Counter(frozenset(example.labels) for example in train)
+        commonest = min(sets, key=lambda one: (-sets[one], sorted(one)))
+        row = [float(label in commonest) for label in labels]
+        return self.outcomes(examples, labels, {"probabilities": np.tile(row, (len(examples), 1))})
 
     def _label(
         self,

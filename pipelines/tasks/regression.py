@@ -14,6 +14,7 @@ from beambert.pipelines.tasks import metrics
 from beambert.pipelines.tasks.kind import (
     ArrayOutcomes,
     Mistake,
+    Outcomes,
     Record,
     Slices,
     check_finite,
@@ -73,10 +74,23 @@ class NumberOutcomes(ArrayOutcomes):
         return [(round(mean, 6), type(self)(self.labels, np.full(len(self), mean)))]
 
 
+def numbers_of(examples: Sequence[Any]) -> NDArray[np.float64]:
+    """Returns the labels of examples as numbers."""
+    return np.array([float(example.label) for example in examples])
+
+
 class NumberKind(TableTask):
     """A task whose answer is a number."""
 
     WEIGHT = ("difference", "whose prediction is furthest from the label")
+
+    def baseline(
+        self, train: Sequence[Any], examples: Sequence[Any], labels: Sequence[str]
+    ) -> Outcomes:
+        """Returns the outcomes of the mean of train, or of 0 if train has no numbers."""
+        known = [float(example.label) for example in train if example.label is not None]
+        mean = float(np.mean(known)) if known else 0.0
+        return self.OUTCOMES(numbers_of(examples), np.full(len(examples), mean))
 
     @staticmethod
     def truth_of(example: TextExample, labels: Sequence[str]) -> dict[str, list[Any]]:
@@ -123,6 +137,13 @@ class Regression(NumberKind):
     TARGETS = {"label_ids": np.float32}
     OUTCOMES = NumberOutcomes
     OUTPUTS = ("score",)
+    WITHOUT_MODEL = "the mean of train"
+
+    def outcomes(
+        self, examples: Sequence[Any], labels: Sequence[str], outputs: Mapping[str, Any]
+    ) -> Outcomes:
+        """Returns the outcomes of `scores`, [examples]."""
+        return NumberOutcomes(numbers_of(examples), outputs["scores"].astype(float))
 
     def _check_label(
         self, path: pathlib.Path, line: int, label: str, possible: Sequence[str] | None
@@ -167,7 +188,11 @@ class RelevanceOutcomes(ArrayOutcomes):
     @classmethod
     def of_records(cls, records: Sequence[Record]) -> Self:
         """Returns the outcomes of prediction records."""
-        queries, labels, scores = (column(records, name) for name in cls.FEATURES)
+        return cls.of_scores(*(column(records, name) for name in cls.FEATURES))
+
+    @classmethod
+    def of_scores(cls, queries: NDArray, labels: NDArray, scores: NDArray) -> Self:
+        """Returns the outcomes of candidates, see `relevance_scores`."""
         found = relevance_scores(queries, labels, scores), random_order_scores(queries, labels)
         return cls(*(each[name] for each in found for name in cls.METRICS))
 
@@ -202,6 +227,22 @@ class Rerank(Regression):
     COMPARES_TEXTS = True
     LEARNING_FLAGS = frozenset({"loss"})
     LOSSES = (POINTWISE, LISTWISE)
+    WITHOUT_MODEL = "a random order"
+
+    def outcomes(
+        self, examples: Sequence[Any], labels: Sequence[str], outputs: Mapping[str, Any]
+    ) -> RelevanceOutcomes:
+        """Returns the outcomes of `scores`, [examples]."""
+        queries = np.array([text_id(example.text) for example in examples])
+        return RelevanceOutcomes.of_scores(queries, numbers_of(examples), outputs["scores"])
+
+    def baseline(
+        self, train: Sequence[Any], examples: Sequence[Any], labels: Sequence[str]
+    ) -> RelevanceOutcomes:
+        """Returns the means over all orders."""
+        equal = self.outcomes(examples, labels, {"scores": np.zeros(len(examples))})
+        ((_, random),) = equal.constants()
+        return random
 
     def learning_settings(self) -> dict[str, Any]:
         """Returns how the relevance is learnt."""

@@ -145,6 +145,7 @@ class Span(Task):
         "probability",
         "with an answer that has no right word and that the model was surest of",
     )
+    WITHOUT_MODEL = "no answer to any question"
 
     def read(
         self, path: pathlib.Path, is_labelled: bool, labels: Sequence[str] | None
@@ -164,6 +165,10 @@ class Span(Task):
     def label_names(self, example: Question) -> Iterable[str]:
         """Returns `impossible` or `answerable`."""
         return ("impossible" if example.is_impossible else "answerable",)
+
+    def is_pair(self, example: Question) -> bool:
+        """Returns True: a question has a context."""
+        return True
 
     def default_length(self, trained_length: int | None = None) -> int:
         """Returns the default of run_squad.py."""

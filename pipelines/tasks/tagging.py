@@ -407,6 +407,14 @@ def _named(words: Sequence[str], tags: Sequence[str]) -> str:
     return "\n".join(f"{' '.join(words[one.start : one.end])} ({one.type})" for one in found) or "–"
 
 
+def outside_index(labels: Sequence[str]) -> int:
+    """Returns the index of the label for words that were cut off a sequence.
+
+    This is the label of words outside entities, or the first label if there is none.
+    """
+    return labels.index(OUTSIDE) if OUTSIDE in labels else 0
+
+
 def usual_tags(train: Iterable[TaggedExample]) -> Mapping[str, str]:
     """Returns word -> its commonest tag; the first in the alphabet among equally common ones."""
     tags = collections.defaultdict(list)
@@ -437,6 +445,7 @@ class Tagging(Task):
     TOKEN_TARGETS = ("label_ids",)
     OUTPUTS = ("tags",)
     WEIGHT = ("errors", "with the most wrong or missed entities, or wrong tags of other kinds")
+    WITHOUT_MODEL = "the commonest tag of train"
 
     def read(
         self, path: pathlib.Path, is_labelled: bool, labels: Sequence[str] | None
@@ -470,6 +479,27 @@ class Tagging(Task):
         """Returns the tags of the words."""
         return example.tags or ()
 
+    def is_pair(self, example: TaggedExample) -> bool:
+        """Returns False: a sentence stands by itself."""
+        return False
+
+    def outcomes(
+        self, examples: Sequence[Any], labels: Sequence[str], outputs: Mapping[str, Any]
+    ) -> TagOutcomes:
+        """Returns the outcomes of `tags`, [examples][words]."""
+        pairs = zip(examples, outputs["tags"], strict=True)
+        records = [{"tags": example.tags, "predicted_tags": tags} for example, tags in pairs]
+        return TagOutcomes.of_records(records)
+
+    def baseline(
+        self, train: Sequence[Any], examples: Sequence[Any], labels: Sequence[str]
+    ) -> TagOutcomes:
+        """Returns the outcomes of the commonest tag for every word."""
+        counts = collections.Counter(tag for example in train for tag in example.tags)
+        ((tag, _),) = counts.most_common(1)
+        tags = [[tag] * len(example.words) for example in examples]
+        return self.outcomes(examples, labels, {"tags": tags})
+
     def answers_of_train(
         self, train: Sequence[TaggedExample], examples: Sequence[TaggedExample]
     ) -> dict[str, TagOutcomes]:
@@ -483,14 +513,8 @@ class Tagging(Task):
             return {}
         tag_of = usual_tags(train)
         usual = usual_tag(tag for example in train for tag in example.tags)
-        records = [
-            {
-                "tags": example.tags,
-                "predicted_tags": [tag_of.get(word, usual) for word in example.words],
-            }
-            for example in examples
-        ]
-        return {USUAL_TAGS: TagOutcomes.of_records(records)}
+        tags = [[tag_of.get(word, usual) for word in example.words] for example in examples]
+        return {USUAL_TAGS: self.outcomes(examples, (), {"tags": tags})}
 
     @classmethod
     def features(

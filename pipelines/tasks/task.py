@@ -178,6 +178,8 @@ class Task(abc.ABC):
     class_weights = None
     # Whether an example compares two texts, so that two columns of texts have names.
     COMPARES_TEXTS: ClassVar[bool] = False
+    # What `baseline` answers, in words.
+    WITHOUT_MODEL: ClassVar[str]
     # Whether the answers are labels; a model keeps them in labels.txt.
     HAS_LABELS: ClassVar[bool] = True
 
@@ -349,6 +351,33 @@ class Task(abc.ABC):
     def choice_columns_of(training: Mapping[str, Any]) -> list[str]:
         """Returns the columns of the endings; empty for kinds without endings."""
         return []
+
+    def is_pair(self, example: Any) -> bool:
+        """Whether a model of the task takes two texts, as an example of it has."""
+        return example.text_b is not None
+
+    def positive_index(self, labels: Sequence[str]) -> int:
+        """Returns the id of the class whose F1 is computed: the positive label or the second."""
+        return 1 if self.positive_label is None else labels.index(self.positive_label)
+
+    def outcomes(
+        self, examples: Sequence[Any], labels: Sequence[str], outputs: Mapping[str, Any]
+    ) -> Outcomes:
+        """Returns the outcomes of a model in training. Those of questions need their windows, too.
+
+        Args:
+          examples: examples with labels.
+          labels: labels in index order.
+          outputs: what the model gives, with a row for each example; see `outputs_of` of the
+            kind's objective.
+        """
+        raise NotImplementedError
+
+    def baseline(
+        self, train: Sequence[Any], examples: Sequence[Any], labels: Sequence[str]
+    ) -> Outcomes:
+        """Returns the outcomes of `WITHOUT_MODEL`, which only train decides."""
+        raise NotImplementedError
 
     @staticmethod
     @abc.abstractmethod

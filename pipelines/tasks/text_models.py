@@ -38,11 +38,6 @@ _WINDOWS_AT_A_TIME = 32
 Tensors = Mapping[str, tf.Tensor]
 
 
-def id_inputs(kind: str) -> tuple[str, ...]:
-    """Returns the names of the inputs of a signature `serving_default` that takes ids."""
-    return (*ID_INPUTS, FIRST_PIECES) if kind == TAGGING else ID_INPUTS
-
-
 class TextModel:
     """A loaded SavedModel that takes ids, with the signature of one that takes texts.
 

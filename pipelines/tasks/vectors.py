@@ -29,7 +29,7 @@ from beambert.pipelines.tasks.metrics import (
     retrieval_scores,
     text_id,
 )
-from beambert.pipelines.tasks.regression import NumberKind, NumberOutcomes
+from beambert.pipelines.tasks.regression import NumberKind, NumberOutcomes, numbers_of
 from beambert.pipelines.tasks.saved_models import Model, check_signature
 from beambert.pipelines.tasks.table_task import TableTask, TextExample, tokens_of
 from beambert.pipelines.tasks.tables import BadRow
@@ -79,6 +79,12 @@ class VectorExample:
         return {"text": self.text} | ({} if self.text_b is None else {"text_b": self.text_b})
 
 
+def text_ids_of(examples: Sequence[VectorExample]) -> NDArray[np.int64]:
+    """Returns the ids of the texts of examples, [examples, texts]."""
+    ids = [[text_id(text) for text in example.sequences] for example in examples]
+    return np.array(ids, np.int64)
+
+
 @dataclasses.dataclass(frozen=True)
 class RankingOutcomes(ArrayOutcomes):
     """The outcomes of an embedding.
@@ -111,9 +117,13 @@ class RankingOutcomes(ArrayOutcomes):
     def constants(self) -> list[tuple[str, Self]]:
         """Returns the ranking that no query changes: the texts that most queries must find."""
         best = [commonest(self.text_ids)] * len(self)
-        scores = retrieval_scores(self.text_ids, best)
-        of_constant = type(self)(self.text_ids, *(scores[name] for name in self.METRICS))
-        return [("the commonest texts", of_constant)]
+        return [("the commonest texts", self.of_ranking(self.text_ids, best))]
+
+    @classmethod
+    def of_ranking(cls, text_ids_NS: NDArray[np.int64], ranked: Sequence[Sequence[int]]) -> Self:
+        """Returns the outcomes of what queries found, see `retrieval_scores`."""
+        scores = retrieval_scores(text_ids_NS, ranked)
+        return cls(text_ids_NS[:, :2], *(scores[name] for name in cls.METRICS))
 
 
 class CosineOutcomes(NumberOutcomes):
@@ -209,6 +219,10 @@ class VectorTask(TableTask):
                 "judged; only the train file may have single texts"
             )
 
+    def is_pair(self, example: VectorExample) -> bool:
+        """Returns False: each text is a sequence by itself."""
+        return False
+
     def label_names(self, example: VectorExample) -> Iterable[str]:
         """Returns nothing: there are no labels to count."""
         return ()
@@ -242,8 +256,7 @@ class VectorTask(TableTask):
 
     @staticmethod
     def _targets(examples: Sequence[VectorExample]) -> dict[str, np.ndarray]:
-        ids = [[text_id(text) for text in example.sequences] for example in examples]
-        return {"text_ids": np.array(ids, np.int64)}
+        return {"text_ids": text_ids_of(examples)}
 
     @staticmethod
     def answer(
@@ -285,6 +298,22 @@ class RetrievalTask(VectorTask):
     FOLDER: ClassVar[str] = "vectors"
     # Features of a record that only the ranking needs.
     VECTORS: ClassVar[tuple[str, ...]] = ("vectors",)
+    WITHOUT_MODEL = "the texts that most queries must find"
+
+    def outcomes(
+        self, examples: Sequence[Any], labels: Sequence[str], outputs: Mapping[str, Any]
+    ) -> RankingOutcomes:
+        """Returns the outcomes of `vectors`, float32 [examples, texts, H]."""
+        text_ids = text_ids_of(examples)
+        ranked = best_by_vectors(text_ids, outputs["vectors"])
+        return RankingOutcomes.of_ranking(text_ids, ranked.tolist())
+
+    def baseline(
+        self, train: Sequence[Any], examples: Sequence[Any], labels: Sequence[str]
+    ) -> RankingOutcomes:
+        """Returns the outcomes of the texts that most queries must find, in the same order."""
+        text_ids = text_ids_of(examples)
+        return RankingOutcomes.of_ranking(text_ids, [commonest(text_ids)] * len(examples))
 
     def _example(
         self,
@@ -504,6 +533,17 @@ class Similarity(VectorTask, NumberKind):
     LEARNING_FLAGS = _VECTOR_FLAGS | {"loss"}
     LOSSES = (COSENT, COSINE)
     WEIGHT = ("difference of ranks", "whose rank by the cosine is furthest from that by the label")
+    WITHOUT_MODEL = "the same cosine for all"
+
+    def outcomes(
+        self, examples: Sequence[Any], labels: Sequence[str], outputs: Mapping[str, Any]
+    ) -> CosineOutcomes:
+        """Returns the outcomes of the cosines of `vectors`, float32 [examples, 2, H]."""
+        vectors_NSH = outputs["vectors"]
+        lengths = np.linalg.norm(vectors_NSH, axis=-1, keepdims=True)
+        units = vectors_NSH / np.maximum(lengths, 1e-12)
+        cosines = (units[:, 0] * units[:, 1]).sum(axis=-1)
+        return CosineOutcomes(numbers_of(examples), cosines.astype(float))
 
     def _example(
         self,

@@ -4,7 +4,7 @@ import keras
 import tensorflow as tf
 
 from beambert.model.layers import dropout
-from beambert.trainer.finetuning.objectives import ClassificationObjective
+from beambert.trainer.tasks.labels import ClassificationObjective
 
 SEED = 7
 

@@ -13,40 +13,13 @@ from beambert.pipelines.tasks.classification import check_names
 from beambert.pipelines.tasks.declarations import OWN_TASKS
 from beambert.pipelines.tasks.feature_folder import TaskFeatureFiles, made_from
 from beambert.pipelines.tasks.late_interaction import LateInteraction
-from beambert.pipelines.tasks.task import (
-    CHOICE,
-    CLASSIFICATION,
-    EMBEDDING,
-    LATE_INTERACTION,
-    MULTI_LABEL,
-    REGRESSION,
-    RERANK,
-    SHORTEST_LENGTH,
-    SIMILARITY,
-    SPAN,
-    TAGGING,
-    TRAIN,
-    Task,
-)
-from beambert.pipelines.tasks.texts import InteractionFeatures, TextFeatures
-from beambert.pipelines.tasks.vectors import TSDAE, VectorTask
+from beambert.pipelines.tasks.task import SHORTEST_LENGTH, TRAIN, Task
+from beambert.pipelines.tasks.texts import TextFeatures
+from beambert.pipelines.tasks.vectors import VectorTask
 from beambert.pipelines.tokenizers.folders import read_given
-from beambert.pipelines.tokenizers.vocabulary import TokenizerVocabulary, Vocabulary
+from beambert.pipelines.tokenizers.vocabulary import Vocabulary
 from beambert.trainer import model_folders
 from beambert.trainer.embedding.embedder import prefix_notes, read_settings
-from beambert.trainer.finetuning.data import (
-    ChoiceData,
-    ClassData,
-    InteractionData,
-    MultiLabelData,
-    NumberData,
-    RelevanceData,
-    ScoredVectorData,
-    SpanData,
-    TagData,
-    TaskData,
-    VectorData,
-)
 from beambert.trainer.finetuning.settings import EncoderSettings, RecipeSettings
 from beambert.trainer.loop.config import (
     FINETUNING_BATCH_SIZE,
@@ -61,6 +34,8 @@ from beambert.trainer.loop.config import (
     default_learning_rate,
 )
 from beambert.trainer.model_folders import model_config
+from beambert.trainer.tasks.base import TaskData
+from beambert.trainer.tasks.table import OBJECTIVES
 from beambert.trainer.weights.adaptation import KEEP
 from beambert.trainer.weights.initial import InitialWeights, open_initial
 
@@ -104,18 +79,6 @@ class FinetuningJob(EncoderSettings, RecipeSettings):
 # Greatest length that an encoder is stretched to: a sequence of this length would take gigabytes
 # for the weights of every head of attention.
 LONGEST_LENGTH = 1 << 15
-DATA: dict[str, type[TaskData]] = {
-    CLASSIFICATION: ClassData,
-    MULTI_LABEL: MultiLabelData,
-    REGRESSION: NumberData,
-    RERANK: RelevanceData,
-    CHOICE: ChoiceData,
-    TAGGING: TagData,
-    SPAN: SpanData,
-    EMBEDDING: VectorData,
-    SIMILARITY: ScoredVectorData,
-    LATE_INTERACTION: InteractionData,
-}
 
 
 # The flags behind the values of `FinetuningPlan.identity`.
@@ -251,93 +214,25 @@ def make_plan(job: FinetuningJob) -> FinetuningPlan:
     """
     start = _start(job)
     notes: list[str] = []
-    data = DATA[job.task.kind](job.task, job.data_dir, notes.append, job.skip_bad_rows)
-    text_features = _text_features(job, start)
+    data_of = OBJECTIVES[job.task.kind].DATA
+    data = data_of(job.task, job.data_dir, notes.append, job.skip_bad_rows)
+    inputs = start.vocabulary, start.do_lower_case, start.max_seq_length
+    text_features = data.text_features(job, *inputs)
     if job.features:
-        job.features.check(
-            made_from(
-                data.task,
-                data.labels,
-                start.vocabulary,
-                start.do_lower_case,
-                start.max_seq_length,
-                data.sha256(),
-            )
-        )
+        job.features.check(made_from(data.task, data.labels, *inputs, data.sha256()))
     if data.has_segments and start.config.segments == 1 and text_features.vocabulary.second_segment:
         raise InputError(
             f"--init={job.init}: has only one segment type (type_vocab_size), but {data.task.name} "
             "has pairs; use another encoder"
         )
     check_names(data.task.class_weights, data.labels)
-    if isinstance(data, VectorData):
-        _check_vectors(job, data, start.config, start.vocabulary)
+    data.check_job(job, start.config, start.vocabulary)
+    if isinstance(data.task, VectorTask):
         notes += prefix_notes(job.init)
     optimizer, loop = _schedule(job, data.counts[TRAIN], start.config)
     return FinetuningPlan(
         job, start.config, start.weights, text_features, data, notes, optimizer, loop
     )
-
-
-def _text_features(job: FinetuningJob, start: _Start) -> TextFeatures:
-    """Returns what makes the inputs of the task."""
-    given = start.vocabulary, start.do_lower_case, start.max_seq_length
-    if not isinstance(job.task, LateInteraction):
-        return TextFeatures(*given, job.task.windows)
-    length = job.task.query_length
-    if length > start.max_seq_length:
-        raise InputError(
-            f"--query_length={length}: must be at most {start.max_seq_length}, the number of "
-            "tokens of a document (--max_seq_length)"
-        )
-    if isinstance(start.vocabulary, TokenizerVocabulary):
-        raise InputError(
-            f"--task={job.task.name}: needs an encoder of word pieces, and that of "
-            f"--init={job.init} has a tokenizer.json; give another encoder"
-        )
-    return InteractionFeatures(*given, length)
-
-
-def _check_vectors(
-    job: FinetuningJob, data: VectorData, config: EncoderConfig, vocabulary: Vocabulary
-) -> None:
-    """Refuses settings that vectors of texts cannot be learnt with."""
-    task = data.task
-    for flag, value in (
-        ("freeze_encoder", job.freeze_encoder),
-        ("num_bilstm_layers", job.num_bilstm_layers),
-    ):
-        if value:
-            raise InputError(
-                f"--{flag}={value}: {task.name} trains the encoder itself, and no head on top of "
-                "it; leave the flag out"
-            )
-    dims = task.matryoshka_dims
-    if dims and max(dims) > config.hidden_size:
-        raise InputError(
-            f"--matryoshka_dims={','.join(map(str, dims))}: the encoder's vectors have only "
-            f"{config.hidden_size} components; give numbers up to that"
-        )
-    if config.is_decoder:
-        raise InputError(
-            f"--init={job.init}: reads text from left to right, so no token of it has read a whole "
-            "text but the last; give an encoder of another --objective"
-        )
-    if data.denoises:
-        if config.family != "bert" or isinstance(vocabulary, TokenizerVocabulary):
-            raise InputError(
-                f"--single_texts={TSDAE}: needs an encoder of the family BERT with word pieces, "
-                f"and --init={job.init} has none; give another encoder, or leave the flag out"
-            )
-        return
-    if data.is_single and config.with_dropout(0.0) == config:
-        pairs = f"add a column {task.text_columns[1]!r} to train"
-        if "single_texts" in task.LEARNING_FLAGS:
-            pairs += ", or make pairs of the texts by --single_texts=cloze"
-        raise InputError(
-            f"--init={job.init}: has no dropout, under which a single text could learn to find "
-            f"itself (SimCSE); {pairs}, or give an encoder that was pre-trained with --dropout"
-        )
 
 
 def _start(job: FinetuningJob) -> _Start:

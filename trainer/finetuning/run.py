@@ -25,9 +25,7 @@ from beambert.trainer.finetuning.batches import (
     list_rows,
     training_batches,
 )
-from beambert.trainer.finetuning.data import TaskData
 from beambert.trainer.finetuning.job import FLAGS_OF, FinetuningJob, FinetuningPlan, make_plan
-from beambert.trainer.finetuning.objectives import OBJECTIVES
 from beambert.trainer.loop.loop import train
 from beambert.trainer.loop.progress import describe_name
 from beambert.trainer.loop.steps import Phase, Trainer
@@ -41,6 +39,8 @@ from beambert.trainer.loop.strategy import (
 )
 from beambert.trainer.models import build_model
 from beambert.trainer.serving.saved_model import save_task_model
+from beambert.trainer.tasks.base import TaskData
+from beambert.trainer.tasks.table import OBJECTIVES
 
 # The number of floating-point operations that take as long as XLA takes to compile a training step
 # on the slowest machines: some ten seconds on two cores. Faster machines do more in that time.
@@ -113,7 +113,7 @@ def describe_results(data: TaskData, results: dict[str, float]) -> str:
         f"{describe_name(name)} {results[name]:.4f} (baseline {results[f'baseline_{name}']:.4f})"
         for name in data.task.metrics
     ]
-    return f"{', '.join(parts)}; the baseline is {data.without_model}"
+    return f"{', '.join(parts)}; the baseline is {data.task.WITHOUT_MODEL}"
 
 
 def _describe(plan: FinetuningPlan) -> None:
@@ -132,7 +132,7 @@ def _describe(plan: FinetuningPlan) -> None:
     labels = f"{len(data.labels)} labels, " if data.labels else ""
     print(
         f"{data.task.name}: {data.counts[TRAIN]:,} training examples, {data.counts[DEV]:,} dev "
-        f"examples, {labels}baseline {baseline} ({data.without_model}); "
+        f"examples, {labels}baseline {baseline} ({data.task.WITHOUT_MODEL}); "
         f"{plan.optimizer.num_train_steps:,} steps from {plan.job.init}",
         flush=True,
     )

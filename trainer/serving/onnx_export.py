@@ -14,9 +14,10 @@ from beambert import process, storage
 from beambert.console import size
 from beambert.errors import InputError
 from beambert.model_files import LABELS_FILE, ONNX_FILE, PRETRAINING
-from beambert.pipelines.tasks.task import EMBEDDING, ID_INPUTS, LATE_INTERACTION, SIMILARITY
+from beambert.pipelines.tasks.task import ID_INPUTS
 from beambert.trainer import model_folders
 from beambert.trainer.models import pretrained_model, task_model
+from beambert.trainer.tasks.table import OBJECTIVES
 from beambert.trainer.weights.export import check_new, write_whole
 from beambert.trainer.weights.tokenizer_files import exported_files
 
@@ -26,8 +27,6 @@ OPSET = 18
 MOST_BYTES = 2**31 - 1
 # The graphs on the disk while weights are rounded: as it was, optimized, with shapes, and rounded.
 _TEMPORARY_GRAPHS = 4
-# Kind of model -> its output, where that is not logits.
-_OUTPUTS = {EMBEDDING: "embedding", SIMILARITY: "embedding", LATE_INTERACTION: "embeddings"}
 
 
 def export_onnx(model_dir: str, output: str, int8: bool = False) -> None:
@@ -60,7 +59,7 @@ def export_onnx(model_dir: str, output: str, int8: bool = False) -> None:
         model, name = pretrained_model(found).encoder, "sequence_output"
     else:
         model = task_model(found)
-        name = _OUTPUTS.get(found.training["kind"], "logits")
+        name = OBJECTIVES[found.training["kind"]].ONNX_OUTPUT
     data = onnx_of(model, found.training["max_seq_length"], name)
     if int8:
         data = int8_of(data)

@@ -13,12 +13,12 @@ from beambert.model.denoising import DenoisingAutoencoder
 from beambert.model.sentence_encoder import SentenceEncoder
 from beambert.pipelines.tasks.declarations import find_task
 from beambert.pipelines.tokenizers.vocabulary import Vocabulary
-from beambert.trainer.finetuning.vector_objectives import (
+from beambert.trainer.loop.objectives import cross_entropy
+from beambert.trainer.tasks.vectors import (
     DELETED,
     DenoisingObjective,
     with_deletions,
 )
-from beambert.trainer.loop.objectives import cross_entropy
 
 GOLDEN = json.loads((pathlib.Path(__file__).parent / "golden_denoising.json").read_text())
 

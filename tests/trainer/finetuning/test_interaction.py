@@ -14,7 +14,8 @@ from beambert.pipelines.tasks.late_interaction import LateInteraction, best_by_i
 from beambert.pipelines.tasks.texts import InteractionFeatures, Markers
 from beambert.pipelines.tasks.vectors import VectorExample
 from beambert.pipelines.tokenizers.vocabulary import Vocabulary
-from beambert.trainer.finetuning.vector_objectives import contrast, encode_in_parts, max_sim
+from beambert.trainer.tasks.late_interaction import max_sim
+from beambert.trainer.tasks.vectors import contrast, encode_in_parts
 from beambert.trainer.weights.initial import open_initial
 
 GOLDEN = json.loads((pathlib.Path(__file__).parent / "golden_interaction.json").read_text())

@@ -16,8 +16,8 @@ from beambert.trainer import model_folders
 from beambert.trainer.commands.finetune import main as finetune_main
 from beambert.trainer.finetuning import run as finetuning_run
 from beambert.trainer.finetuning.batches import PaddedBatches, choose_lengths
-from beambert.trainer.finetuning.objectives import TaggingObjective
 from beambert.trainer.models import task_model
+from beambert.trainer.tasks.tagging import TaggingObjective
 from beambert.trainer.weights.export import export_hugging_face
 
 HAPPY, SAD = ("river", "city"), ("war", "died")

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from beambert.trainer.finetuning.objectives import ClassificationObjective, MultiLabelObjective
 from beambert.trainer.loop.objectives import means
 from beambert.trainer.pretraining.objective import PretrainingObjective
+from beambert.trainer.tasks.labels import ClassificationObjective, MultiLabelObjective
 
 BATCH, PREDICTIONS, TOKENS, LABELS = 6, 4, 11, 3
 

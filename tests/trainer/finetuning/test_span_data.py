@@ -11,7 +11,7 @@ from beambert.pipelines.tasks.squad import read_questions, score
 from beambert.pipelines.tasks.texts import TextFeatures
 from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS, Vocabulary
 from beambert.trainer.commands.finetune import main as finetune_main
-from beambert.trainer.finetuning.data import SpanData
+from beambert.trainer.tasks.span import SpanData
 
 PLACES = ("river", "city", "war", "house")
 FILLER = ("the", "a", "year", "people")

@@ -9,8 +9,8 @@ import tensorflow as tf
 
 from beambert.model.config import BertConfig
 from beambert.model.sentence_encoder import SentenceEncoder
-from beambert.trainer.finetuning import vector_objectives
-from beambert.trainer.finetuning.vector_objectives import encode_in_parts, part_seed
+from beambert.trainer.tasks import vectors as vector_objectives
+from beambert.trainer.tasks.vectors import encode_in_parts, part_seed
 
 GOLDEN = json.loads((pathlib.Path(__file__).parent / "golden_losses.json").read_text())
 SMALL = BertConfig(

@@ -19,7 +19,6 @@ from support.small_training import SEED, NextSentenceObjective, Words
 from beambert.errors import InputError
 from beambert.locks import BusyError
 from beambert.model.pretrainer import BertPretrainer
-from beambert.trainer.finetuning.objectives import TaggingObjective
 from beambert.trainer.loop import checkpoints, loop, progress
 from beambert.trainer.loop.config import LoopConfig, OptimizerConfig, TrainingFolders
 from beambert.trainer.loop.loop import Interrupted, train
@@ -28,6 +27,7 @@ from beambert.trainer.loop.steps import Phase, Trainer
 from beambert.trainer.pretraining.batches import evaluation_batches, training_batches
 from beambert.trainer.pretraining.objective import PretrainingObjective
 from beambert.trainer.pretraining.records import open_records
+from beambert.trainer.tasks.tagging import TaggingObjective
 
 STEPS, BATCH = 12, 8
 # The name of the number of checkpoints so far, in a checkpoint.

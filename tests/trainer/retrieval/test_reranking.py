@@ -17,9 +17,9 @@ from beambert.pipelines.tasks.reading import read_file
 from beambert.pipelines.tasks.task import RERANK
 from beambert.trainer import model_folders
 from beambert.trainer.finetuning.batches import list_rows
-from beambert.trainer.finetuning.objectives import ListObjective, RelevanceObjective
 from beambert.trainer.retrieval import searching
 from beambert.trainer.retrieval.searching import open_reranker
+from beambert.trainer.tasks.numbers import ListObjective, RelevanceObjective
 
 # A Python interpreter that has sentence-transformers, for a release.
 PEER = os.environ.get("BEAMBERT_SENTENCE_TRANSFORMERS_PYTHON")

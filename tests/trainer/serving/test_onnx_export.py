@@ -15,9 +15,10 @@ from beambert.errors import InputError
 from beambert.model.classifier import Head
 from beambert.pipelines.tokenizers.encoding import make_tokenizer
 from beambert.trainer.model_folders import open_model
-from beambert.trainer.models import MODELS, build_model, task_model
+from beambert.trainer.models import build_model, task_model
 from beambert.trainer.serving import onnx_export
 from beambert.trainer.serving.onnx_export import int8_of, onnx_of
+from beambert.trainer.tasks.table import OBJECTIVES
 from beambert.trainer.weights.initial import open_initial
 
 pytest.importorskip("tf2onnx", reason="tf2onnx is not installed (the extra onnx)")
@@ -45,7 +46,7 @@ def outputs(data: bytes, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", list(MODELS))
+@pytest.mark.parametrize("kind", list(OBJECTIVES))
 def test_every_kind_of_task(vocabulary, kind):
     config = untrained_models.small_config(vocabulary)
     model = build_model(kind, config, 3, seed=1)

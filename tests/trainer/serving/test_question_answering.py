@@ -22,8 +22,9 @@ from beambert.pipelines.tasks.windows import (
 from beambert.pipelines.tokenizers.wordpiece import OffsetTokenizer
 from beambert.trainer.finetuning.batches import PaddedBatches
 from beambert.trainer.models import build_model
-from beambert.trainer.serving import saved_model
-from beambert.trainer.serving.saved_model import AnswerModule, save_task_model
+from beambert.trainer.serving.saved_model import save_task_model
+from beambert.trainer.tasks import span
+from beambert.trainer.tasks.span import AnswerModule
 
 # Windows of 24 tokens: of a question up to 8 pieces, of a context 13 to 20, 8 pieces apart.
 LENGTH = 24
@@ -81,7 +82,7 @@ def trained_path(model, text_features, questions, allows_no_answer):
 def test_answers_equal_those_of_the_trained_path(
     model, text_features, questions, allows_no_answer, monkeypatch, tmp_path
 ):
-    monkeypatch.setattr(saved_model, "_WINDOWS_AT_A_TIME", 7)
+    monkeypatch.setattr(span, "_WINDOWS_AT_A_TIME", 7)
     module = AnswerModule(model, text_features, allows_no_answer)
     tf.saved_model.save(module, tmp_path, signatures=module.functions)
     serve = tf.saved_model.load(tmp_path).signatures["serving_default"]
@@ -157,7 +158,7 @@ def test_starts_that_go_with_no_end(text_features, monkeypatch):
             logits[0, 5, 0], logits[0, 3, 1] = 5, 6
             return tf.constant(logits)
 
-    monkeypatch.setattr(saved_model, "_DECODING", DecodingParameters(n_best_size=1))
+    monkeypatch.setattr(span, "_DECODING", DecodingParameters(n_best_size=1))
     module = AnswerModule(Fixed(), text_features, allows_no_answer=False)
     serve = module.functions["serving_default"]
     found = serve(question=tf.constant(["the"]), context=tf.constant(["river city war"]))

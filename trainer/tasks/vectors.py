@@ -1,21 +1,24 @@
-"""Objectives whose models make vectors, their losses, and the gradient cache."""
+"""Embedding and similarity: their losses, TSDAE, and the gradient cache."""
 
 import abc
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 
+from beambert.errors import InputError
+from beambert.model.classifier import Head
+from beambert.model.config import EncoderConfig
 from beambert.model.denoising import DenoisingAutoencoder
-from beambert.pipelines.tasks.late_interaction import KEPT, LateInteraction
-from beambert.pipelines.tasks.task import ID_INPUTS
-from beambert.pipelines.tasks.texts import InteractionFeatures
-from beambert.pipelines.tasks.vectors import COSINE, VectorTask
-from beambert.pipelines.tokenizers.vocabulary import Vocabulary
-from beambert.trainer.finetuning.data import InteractionData, VectorData
-from beambert.trainer.finetuning.objective_base import TaskObjective
+from beambert.model.sentence_encoder import Pooling, SentenceEncoder
+from beambert.pipelines.tasks.feature_folder import TaskFeatureFiles
+from beambert.pipelines.tasks.task import ID_INPUTS, TRAIN, Task
+from beambert.pipelines.tasks.texts import TextFeatures
+from beambert.pipelines.tasks.vectors import COSINE, TSDAE, VectorTask
+from beambert.pipelines.tokenizers.vocabulary import TokenizerVocabulary, Vocabulary
+from beambert.trainer.finetuning.batches import LENGTH_MULTIPLE
 from beambert.trainer.loop.objectives import (
     Features,
     Sums,
@@ -23,13 +26,12 @@ from beambert.trainer.loop.objectives import (
     example_weights,
     is_correct,
 )
+from beambert.trainer.tasks.base import TaskData, TaskGraph, TaskObjective
 
 # Least length by which a vector is divided, as in torch.nn.functional.normalize.
 _LEAST_LENGTH = 1e-12
 # A text that does not count has this logit.
 _NEVER = -1e9
-# The cosine of a token that does not count.
-_LESS_THAN_COSINES = -2.0
 
 
 def unit(vectors: tf.Tensor) -> tf.Tensor:
@@ -97,26 +99,6 @@ def contrast(
 def _by_place(values: tf.Tensor) -> tf.Tensor:
     """Returns values [B, S, H] of one place after the other, [S * B, H]."""
     return tf.reshape(tf.transpose(values, [1, 0, 2]), [-1, values.shape[-1]])
-
-
-def max_sim(queries_BQH: tf.Tensor, documents_CLH: tf.Tensor, counts_CL: tf.Tensor) -> tf.Tensor:
-    """Returns the score of each document for each query by late interaction, float32 [B, C].
-
-    It is the sum over the tokens of the query of the greatest cosine with any token of the document
-    (Khattab and Zaharia 2020, ColBERT, arXiv 2004.12832, section 3.3).
-
-    Args:
-      queries_BQH: vectors of the tokens of queries, of length 1.
-      documents_CLH: vectors of the tokens of documents, of length 1.
-      counts_CL: whether a token of a document counts, bool.
-    """
-    _, tokens, width = queries_BQH.shape
-    length = documents_CLH.shape[1]
-    flat = tf.reshape(queries_BQH, [-1, width]), tf.reshape(documents_CLH, [-1, width])
-    shape = [-1, tokens, tf.shape(documents_CLH)[0], length]
-    cosines_BQCL = tf.reshape(tf.matmul(*flat, transpose_b=True), shape)
-    cosines_BQCL = tf.where(counts_CL, cosines_BQCL, _LESS_THAN_COSINES)
-    return tf.reduce_sum(tf.reduce_max(cosines_BQCL, axis=-1), axis=1)
 
 
 def cosines(vectors_BSH: tf.Tensor) -> tf.Tensor:
@@ -220,6 +202,115 @@ def part_seed(dropout_seed: tf.Tensor | None, number: tf.Tensor | int) -> tf.Ten
     return dropout_seed + tf.stack([_PART_SEED_STRIDE * (number + 1), 0])
 
 
+class VectorData(TaskData):
+    """Texts that must find others."""
+
+    def __init__(
+        self, task: Task, data_dir: str, tell: Callable[[str], None], skip_bad_rows: bool = False
+    ):
+        """Reads the splits train and dev; see `TaskData`. It says so if train has no pairs."""
+        super().__init__(task, data_dir, tell, skip_bad_rows)
+        if self.is_single:
+            how = (
+                "a decoder writes each again from the vector of some of its words (TSDAE)"
+                if self.denoises
+                else "each learns to find itself under another dropout (SimCSE)"
+            )
+            tell(f"{self._read.files[TRAIN]}: has single texts; {how}")
+
+    def tokenize(self, text_features: TextFeatures, made: TaskFeatureFiles | None = None) -> None:
+        """Makes the features of both splits."""
+        super().tokenize(text_features, made)
+        self.vocabulary = text_features.vocabulary
+
+    @property
+    def denoises(self) -> bool:
+        """Whether a decoder writes the texts of train again."""
+        return getattr(self.task, "single_texts", None) == TSDAE
+
+    @property
+    def is_single(self) -> bool:
+        """Whether train has single texts."""
+        return self.examples[TRAIN][0].text_b is None
+
+    @property
+    def has_scores(self) -> bool:
+        """Whether the pairs of train have scores."""
+        return self.examples[TRAIN][0].label is not None
+
+    @property
+    def longest_first(self) -> int:
+        """Greatest number of tokens of the first text of any example, rounded up."""
+        lengths = [
+            feature.lengths.reshape(-1, feature.choices)[:, 0].max()
+            for feature in self._features.values()
+        ]
+        return int(-(-max(lengths) // LENGTH_MULTIPLE) * LENGTH_MULTIPLE)
+
+    @property
+    def cached(self) -> int:
+        """Number of texts that are encoded at a time with a cache of gradients; 0 without one."""
+        return self.task.gradient_cache_batch_size
+
+    def check_job(self, job: Any, config: EncoderConfig, vocabulary: Vocabulary) -> None:
+        """Refuses settings that vectors of texts cannot be learnt with."""
+        task = self.task
+        for flag, value in (
+            ("freeze_encoder", job.freeze_encoder),
+            ("num_bilstm_layers", job.num_bilstm_layers),
+        ):
+            if value:
+                raise InputError(
+                    f"--{flag}={value}: {task.name} trains the encoder itself, and no head on "
+                    "top of it; leave the flag out"
+                )
+        dims = task.matryoshka_dims
+        if dims and max(dims) > config.hidden_size:
+            raise InputError(
+                f"--matryoshka_dims={','.join(map(str, dims))}: the encoder's vectors have only "
+                f"{config.hidden_size} components; give numbers up to that"
+            )
+        if config.is_decoder:
+            raise InputError(
+                f"--init={job.init}: reads text from left to right, so no token of it has read a "
+                "whole text but the last; give an encoder of another --objective"
+            )
+        if self.denoises:
+            if config.family != "bert" or isinstance(vocabulary, TokenizerVocabulary):
+                raise InputError(
+                    f"--single_texts={TSDAE}: needs an encoder of the family BERT with word "
+                    f"pieces, and --init={job.init} has none; give another encoder, or leave the flag out"
+                )
+            return
+        if self.is_single and config.with_dropout(0.0) == config:
+            pairs = f"add a column {task.text_columns[1]!r} to train"
+            if "single_texts" in task.LEARNING_FLAGS:
+                pairs += ", or make pairs of the texts by --single_texts=cloze"
+            raise InputError(
+                f"--init={job.init}: has no dropout, under which a single text could learn to find "
+                f"itself (SimCSE); {pairs}, or give an encoder that was pre-trained with --dropout"
+            )
+
+    def check_batch(self, size: int, parts: int) -> None:
+        """Refuses batches whose examples have nothing to be compared with."""
+        by_itself = self.denoises or (self.has_scores and self.task.loss == COSINE)
+        if size // parts > 1 or by_itself or self.examples[TRAIN][0].negatives:
+            return
+        by = "" if parts == 1 else f" in each of {parts} parts"
+        raise InputError(
+            f"--train_batch_size={size}: leaves one example{by}, which has no other to be compared "
+            f"with; give at least {2 * parts}"
+        )
+
+    def results(self, outputs: Mapping[str, Any]) -> dict[str, float]:
+        """Returns the task's metrics of a model's vectors for dev, and those of their parts."""
+        found = super().results(outputs)
+        for dim in self.task.matryoshka_dims:
+            at_dim = super().results({"vectors": outputs["vectors"][..., :dim]})
+            found |= {f"{name}_of_{dim}_dims": at_dim[name] for name in self.task.metrics}
+        return found
+
+
 # The first texts are encoded by themselves if their greatest length is less than this share of that
 # of all texts; else one call of the encoder is cheaper to compile.
 _MUCH_SHORTER = 0.75
@@ -234,8 +325,16 @@ class VectorObjective(TaskObjective):
     [B, L], are encoded twice: each must find itself under another dropout (SimCSE).
     """
 
+    DATA = VectorData
+    ONNX_OUTPUT = "embedding"
     losses = ("cross_entropy",)
     weight_of = {"cross_entropy": "examples", "in_batch_accuracy": "examples"}
+
+    @staticmethod
+    def model(config: EncoderConfig, num_labels: int, seed: int, head: Head) -> keras.Model:
+        """Returns an encoder of texts."""
+        # The losses compare cosines, so that the length of a vector has no meaning.
+        return SentenceEncoder(config, seed, Pooling(head.pooling, is_normalized=True))
 
     def __init__(self, lengths: Sequence[int], task: VectorTask, longest_first: int):
         """Takes the lengths, see `TaskObjective`, the task, and the first texts' longest length."""
@@ -246,10 +345,13 @@ class VectorObjective(TaskObjective):
     @classmethod
     def of_data(cls, data: VectorData, lengths: Sequence[int]) -> TaskObjective:
         """Returns the objective of the task's loss, or the in-batch loss without scores."""
+        given = lengths, data.task, data.longest_first
+        if data.denoises:
+            return DenoisingObjective(*given, data.vocabulary)
         of_loss: type[VectorObjective] = VectorObjective
         if data.has_scores:
             of_loss = CosineObjective if data.task.loss == COSINE else CosentObjective
-        return of_loss(lengths, data.task, data.longest_first)
+        return of_loss(*given)
 
     def logits(
         self, model: keras.Model, features: Features, dropout_seed: tf.Tensor | None
@@ -304,6 +406,11 @@ class VectorObjective(TaskObjective):
     def outputs_of(self, logits: tf.Tensor) -> dict[str, tf.Tensor]:
         """Returns `vectors` float32 [B, S, H]."""
         return {"vectors": logits}
+
+    @classmethod
+    def answer(cls, graph: TaskGraph, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Returns the `embedding` of each text, float32 [n, H]."""
+        return {"embedding": graph.model(graph.text_features(*texts))}
 
 
 class _ScoreObjective(VectorObjective, abc.ABC):
@@ -426,91 +533,3 @@ class DenoisingObjective(VectorObjective):
         """Returns the in-batch loss of pairs, and the texts that are found."""
         found = super().sums_of(logits, features)
         return {"cross_entropy": found["cross_entropy"], "accuracy": found["in_batch_accuracy"]}
-
-
-class EmbeddingObjective(VectorObjective):
-    """The in-batch loss, or that of TSDAE, if that is how single texts are learnt."""
-
-    @classmethod
-    def of_data(cls, data: VectorData, lengths: Sequence[int]) -> TaskObjective:
-        """Returns the objective for the examples of a task."""
-        if not data.denoises:
-            return super().of_data(data, lengths)
-        vocabulary = data.text_features.vocabulary
-        return DenoisingObjective(lengths, data.task, data.longest_first, vocabulary)
-
-
-class TokenVectors(NamedTuple):
-    """The vectors of a batch.
-
-    Attributes:
-      queries: float32 [B, Q, H].
-      documents: float32 [B, S - 1, L, H].
-      counts: whether a token of a document counts, bool [B, S - 1, L].
-    """
-
-    queries: tf.Tensor
-    documents: tf.Tensor
-    counts: tf.Tensor
-
-
-class InteractionObjective(VectorObjective):
-    """The in-batch loss of the scores of documents.
-
-    Each query must find its document among all documents of the batch, hard negatives included. The
-    paper has one negative for each query (section 3.3), and ColBERTv2 adds those of the batch
-    (Santhanam et al. 2022, arXiv 2112.01488, section 3.2).
-    """
-
-    def __init__(
-        self, lengths: Sequence[int], task: LateInteraction, text_features: InteractionFeatures
-    ):
-        """Takes the lengths, see `TaskObjective`, the task and the converter of its texts."""
-        super().__init__(lengths, task, text_features.query_length)
-        self._text_features = text_features
-
-    @classmethod
-    def of_data(cls, data: InteractionData, lengths: Sequence[int]) -> TaskObjective:
-        """Returns the objective for the examples of a task."""
-        return cls(lengths, data.task, data.text_features)
-
-    def logits(
-        self, model: keras.Model, features: Features, dropout_seed: tf.Tensor | None
-    ) -> TokenVectors:
-        """Returns the vectors of the tokens."""
-        given = {name: features[name] for name in ID_INPUTS}
-        length = given["input_ids"].shape[2]
-        size = self._text_features.query_length
-        missing = [[0, 0], [0, 0], [0, max(size - length, 0)]]
-        first = {name: tf.pad(each[:, :1, :size], missing) for name, each in given.items()}
-        others = {name: each[:, 1:] for name, each in given.items()}
-        seed = part_seed(dropout_seed, FIRST_TEXTS)
-        queries = self._encoded(model, self._text_features.expanded(first), seed)
-        documents = self._encoded(model, others, dropout_seed)
-        return TokenVectors(queries[:, 0], documents, self._text_features.counting(others))
-
-    def sums_of(self, logits: TokenVectors, features: Features) -> Sums:
-        """Returns the sums over the examples of the loss (nats) and of the texts that are found."""
-        rows = example_weights(features)
-        _, _, length, width = logits.documents.shape
-        # The right documents of all examples come first, then the first negatives of all.
-        documents = tf.reshape(tf.transpose(logits.documents, [1, 0, 2, 3]), [-1, length, width])
-        counts = tf.reshape(tf.transpose(logits.counts, [1, 0, 2]), [-1, length])
-        scores = max_sim(logits.queries, documents, counts)
-        losses, is_found = contrast(scores / self._task.temperature, features["text_ids"], rows)
-        return {
-            "cross_entropy": tf.reduce_sum(rows * losses),
-            "in_batch_accuracy": tf.reduce_sum(rows * is_found),
-        }
-
-    def outputs_of(self, logits: TokenVectors) -> dict[str, tf.Tensor]:
-        """Returns the vectors by name, as 16 bits, and which of them count.
-
-        Those of documents are padded to the greatest length, as all ways return equal shapes.
-        """
-        spare = [[0, 0], [0, 0], [0, self.lengths[-1] - logits.counts.shape[2]]]
-        return {
-            "queries": tf.cast(logits.queries, KEPT),
-            "documents": tf.pad(tf.cast(logits.documents, KEPT), [*spare, [0, 0]]),
-            "counts": tf.pad(logits.counts, spare),
-        }

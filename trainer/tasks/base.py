@@ -1,0 +1,384 @@
+"""The base classes of the Keras half of a kind of task: data, objective and served graph.
+
+All batches are padded to the same length. Each is computed at the shortest of a few lengths that
+holds its sequences, so that short texts cost less than long ones and XLA compiles few programs.
+"""
+
+import abc
+import dataclasses
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from beambert.model.classifier import Head
+from beambert.model.config import EncoderConfig
+from beambert.pipelines.tasks.classification import loss_weights
+from beambert.pipelines.tasks.feature_folder import TaskFeatureFiles
+from beambert.pipelines.tasks.kind import Outcomes
+from beambert.pipelines.tasks.reading import read_splits
+from beambert.pipelines.tasks.task import DEV, ID_INPUTS, TRAIN, Task, TaskFeatures
+from beambert.pipelines.tasks.texts import TextFeatures
+from beambert.pipelines.tokenizers.vocabulary import TokenizerVocabulary, Vocabulary
+from beambert.trainer.loop.objectives import Features, Objective, Sums, example_weights
+
+
+class TaskData:
+    """The training and dev examples of a task, and what a model's outputs on dev are worth.
+
+    Attributes:
+      task: declaration of the task.
+      labels: labels in the order of their indices; empty if the task has none.
+      examples: split -> its examples.
+      counts: number of examples of each split.
+    """
+
+    # Whether a sequence has two segments; None if it has as many as an example has texts.
+    HAS_SEGMENTS: ClassVar[bool | None] = None
+
+    def __init__(
+        self, task: Task, data_dir: str, tell: Callable[[str], None], skip_bad_rows: bool = False
+    ):
+        """Reads the splits train and dev.
+
+        Args:
+          task: declaration of the task.
+          data_dir: folder of the task's files.
+          tell: called with a sentence for each problem with the data.
+          skip_bad_rows: leave out rows that cannot be used instead of raising an error.
+
+        Raises:
+          InputError: a file cannot be read, or the two splits do not match.
+        """
+        self._read = read_splits(task, data_dir, (TRAIN, DEV), skip_bad_rows)
+        for note in self._read.notes:
+            tell(note)
+        self.task = task
+        self.labels = list(self._read.labels)
+        self.examples = self._read.examples
+        self.counts = {split: len(examples) for split, examples in self.examples.items()}
+        self._features: dict[str, TaskFeatures] = {}
+        self._cut: dict[str, int] = {}
+
+    @property
+    def is_pair(self) -> bool:
+        """Whether the model takes two texts."""
+        return self.task.is_pair(self.examples[TRAIN][0])
+
+    @property
+    def has_segments(self) -> bool:
+        """Whether a sequence has two segments."""
+        return self.is_pair if self.HAS_SEGMENTS is None else self.HAS_SEGMENTS
+
+    @property
+    def sequences(self) -> int:
+        """Number of sequences of an example: that of its endings, or else 1."""
+        return self.task.sequences(self.examples[TRAIN][0])
+
+    @property
+    def cached(self) -> int:
+        """Number of texts that are encoded at a time with a cache of gradients; 0 without one."""
+        return 0
+
+    def check_job(self, job: Any, config: EncoderConfig, vocabulary: Vocabulary) -> None:
+        """Refuses settings of a `FinetuningJob`, or an encoder, that the kind cannot learn with.
+
+        Raises:
+          InputError: there is such a setting.
+        """
+
+    def check_batch(self, size: int, parts: int) -> None:
+        """Refuses batches that nothing can be learned from.
+
+        Args:
+          size: number of examples in an update.
+          parts: number of parts of it that are computed by themselves.
+
+        Raises:
+          InputError: it is such a batch.
+        """
+
+    def text_features(self, job: Any, *given: Any) -> TextFeatures:
+        """Returns what makes the inputs: vocabulary, lower-casing and length are `given`.
+
+        Raises:
+          InputError: a setting of the job does not fit them.
+        """
+        return TextFeatures(*given, self.task.windows)
+
+    def tokenize(self, text_features: TextFeatures, made: TaskFeatureFiles | None = None) -> None:
+        """Makes the features of both splits, or reads those that `beambert features` made."""
+        self._length = text_features.max_seq_length
+        for split, examples in self.examples.items():
+            if made:
+                features, cut = made.read(split), made.count_cut(split)
+            else:
+                given = examples, self.labels, text_features
+                features = self.task.features(*given)
+                cut = self.task.count_cut(*given, features)
+            if self.task.class_weights and split == TRAIN:
+                weights = self.task.class_weights, self.labels, features.targets["label_ids"]
+                features = with_target(features, "loss_weights", loss_weights(*weights))
+            self._features[split], self._cut[split] = features, cut
+
+    def features(self, split: str) -> TaskFeatures:
+        """Returns the model's inputs for a split."""
+        return self._features[split]
+
+    def notes(self) -> list[str]:
+        """Returns a sentence for each split with sequences that were cut."""
+        return [
+            f"{split}: {cut:,} of {len(self._features[split].lengths):,} sequences lost tokens at "
+            f"{self._room}; a greater one keeps more"
+            for split, cut in self._cut.items()
+            if cut
+        ]
+
+    @property
+    def _room(self) -> str:
+        """The flags that bound the number of tokens of a sequence."""
+        windows = f" and --max_windows={self.task.windows}" if self.task.windows > 1 else ""
+        return f"--max_seq_length={self._length}{windows}"
+
+    def results(self, outputs: Mapping[str, Any]) -> dict[str, float]:
+        """Returns the task's metrics for a model's outputs on dev."""
+        return self._scores(self.task.outcomes(self.examples[DEV], self.labels, outputs))
+
+    def baseline(self) -> dict[str, float]:
+        """Returns the same metrics for a prediction that ignores the text: `WITHOUT_MODEL`."""
+        return self._scores(self.task.baseline(*self.examples.values(), self.labels))
+
+    def _scores(self, outcomes: Outcomes) -> dict[str, float]:
+        return outcomes.scores(self.task.metrics, self.task.positive_index(self.labels))
+
+    def prediction_files(self, outputs: Mapping[str, np.ndarray]) -> dict[str, str]:
+        """Returns the contents of prediction files for external scorers of dev, by file name."""
+        return {}
+
+    def sha256(self) -> dict[str, str]:
+        """Returns the SHA-256 of each split's files."""
+        return self._read.sha256()
+
+
+def with_target(features: TaskFeatures, name: str, values: np.ndarray) -> TaskFeatures:
+    """Returns features with a further target."""
+    return dataclasses.replace(features, targets={**features.targets, name: values})
+
+
+class TaskObjective(Objective):
+    """The Keras half of a kind: its model, the losses and metrics, and the answers of its graph.
+
+    `input_ids`, `input_mask` and `segment_ids` are int32 [B, L]; [B, N, L] for N choices.
+    """
+
+    # What reads and scores the examples.
+    DATA: ClassVar[type[TaskData]] = TaskData
+    # Name of the model's output in an ONNX graph.
+    ONNX_OUTPUT: ClassVar[str] = "logits"
+    # Names of the features, besides the inputs, with a value for every token.
+    token_features: tuple[str, ...] = ()
+    # Names of the outputs with a value for every token.
+    token_outputs: tuple[str, ...] = ()
+
+    def __init__(self, lengths: Sequence[int]):
+        """Takes the lengths to compute batches at, ascending; batches are padded to the last."""
+        self.lengths = tuple(lengths)
+
+    @classmethod
+    def of_data(cls, data: TaskData, lengths: Sequence[int]) -> "TaskObjective":
+        """Returns the objective for the examples of a task; they decide the loss of some kinds."""
+        return cls(lengths)
+
+    @staticmethod
+    @abc.abstractmethod
+    def model(config: EncoderConfig, num_labels: int, seed: int, head: Head) -> keras.Model:
+        """Returns the model with initial weights."""
+
+    def trained(self, model: keras.Model) -> keras.Model:
+        """Returns the model that is trained: the task's own, or one around it."""
+        return model
+
+    def kept(self, trained: keras.Model) -> keras.Model:
+        """Returns the task's model, which `trained` was given."""
+        return trained
+
+    def ways(self) -> Sequence[Callable[[keras.Model, Features, tf.Tensor | None], Sums]]:
+        """Returns `sums` for the full length, then for each shorter length."""
+
+        def cut_sums(
+            length: int, model: keras.Model, features: Features, dropout_seed: tf.Tensor | None
+        ) -> Sums:
+            return self.sums(model, self.cut(features, length), dropout_seed)
+
+        return [self.sums, *(functools.partial(cut_sums, length) for length in self.lengths[:-1])]
+
+    def way(self, features: Features) -> tf.Tensor | None:
+        """Returns the index in `ways` for the shortest length that holds the batch."""
+        if len(self.lengths) == 1:
+            return None
+        longest = tf.reduce_max(tf.reduce_sum(features["input_mask"], axis=-1))
+        shorter = tf.constant(self.lengths[:-1], tf.int32)
+        index = tf.searchsorted(shorter, longest[None])[0]
+        return tf.where(index < len(self.lengths) - 1, index + 1, 0)
+
+    def answers(self) -> Sequence[Callable[[keras.Model, Features], tuple[Sums, Sums]]]:
+        """Returns functions as `ways` does, that also return the outputs of each row."""
+        return [functools.partial(self._answers, n) for n in (None, *self.lengths[:-1])]
+
+    def _answers(
+        self, length: int | None, model: keras.Model, features: Features
+    ) -> tuple[Sums, Sums]:
+        if length is not None:
+            features = self.cut(features, length)
+        logits = self.logits(model, features, None)
+        outputs = self.outputs_of(logits)
+        # All ways return equal shapes.
+        spare = 0 if length is None else self.lengths[-1] - length
+        padded = {name: tf.pad(outputs[name], [[0, 0], [0, spare]]) for name in self.token_outputs}
+        return self.sums_of(logits, features), outputs | padded
+
+    def cut(self, features: Features, length: int) -> Features:
+        """Returns the features of a batch, cut to a length."""
+        return {
+            name: value[..., :length] if name in (*ID_INPUTS, *self.token_features) else value
+            for name, value in features.items()
+        }
+
+    def weights(self, features: Features) -> Sums:
+        """Returns the number of examples."""
+        return {"examples": tf.reduce_sum(example_weights(features))}
+
+    def sums(self, model: keras.Model, features: Features, dropout_seed: tf.Tensor | None) -> Sums:
+        """Returns the sum of every metric over a replica's batch."""
+        return self.sums_of(self.logits(model, features, dropout_seed), features)
+
+    def logits(self, model: keras.Model, features: Features, dropout_seed: tf.Tensor | None) -> Any:
+        """Returns what the model computes, float32, with a row for each example."""
+        return model(features, dropout_seed=dropout_seed)
+
+    @abc.abstractmethod
+    def sums_of(self, logits: Any, features: Features) -> Sums:
+        """Returns the sums of the losses, in nats where they are entropies, and of the metrics."""
+
+    @abc.abstractmethod
+    def outputs_of(self, logits: Any) -> dict[str, tf.Tensor]:
+        """Returns the outputs that predictions are made from, with a row for each example."""
+
+    @classmethod
+    def graph(
+        cls, model: keras.Model, text_features: TextFeatures, training: Mapping[str, Any]
+    ) -> tf.Module:
+        """Returns the module that is served; its signatures are in `functions`."""
+        return TaskGraph(cls, model, text_features, training)
+
+    @classmethod
+    def signatures(cls, graph: "TaskGraph") -> dict[str, Any]:
+        """Returns name -> function of each signature of a graph."""
+        return {"serving_default": traced(lambda *texts: cls.answer(graph, *texts), *graph.inputs)}
+
+    @classmethod
+    def answer(cls, graph: "TaskGraph", *texts: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Returns the outputs of the signature `serving_default`."""
+        raise NotImplementedError
+
+    @classmethod
+    def id_specs(cls, longest: int) -> list[tf.TensorSpec]:
+        """Returns the inputs of a graph that takes ids, of at most `longest` tokens."""
+        return [tf.TensorSpec([None, longest], tf.int32, name=name) for name in ID_INPUTS]
+
+
+TEXT = tf.TensorSpec([None], tf.string, name="text")
+TEXT_B = tf.TensorSpec([None], tf.string, name="text_b")
+# Number of texts in a batch of the model if they have windows, of which there may be many.
+_TEXTS_AT_A_TIME = 8
+
+
+def traced(function: Callable[..., dict[str, tf.Tensor]], *texts: Any, **choices: Any) -> Any:
+    """Returns a function as a graph for inputs of some types."""
+    # AutoGraph is not needed, because no Python condition depends on a tensor.
+    return tf.function(function, autograph=False).get_concrete_function(*texts, **choices)
+
+
+class IdFeatures(tf.Module):
+    """Takes the ids of texts where `TextFeatures` takes texts."""
+
+    def __init__(self, text_features: TextFeatures):
+        """Takes the lengths of text features."""
+        super().__init__()
+        self.longest = text_features.longest
+        self.window_length = text_features.window_length
+
+    def __call__(self, *ids: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Returns `ID_INPUTS` by their names, int32 [n, L]."""
+        return dict(zip(ID_INPUTS, ids, strict=True))
+
+    def of_words(self, *ids: tf.Tensor) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
+        """Returns `ID_INPUTS`, and the position of each word's first piece, int32 [n, words]."""
+        return self(*ids[:-1]), ids[-1]
+
+
+def servable(text_features: TextFeatures) -> TextFeatures | IdFeatures:
+    """Returns what makes the inputs in a graph that is saved."""
+    if isinstance(text_features.vocabulary, TokenizerVocabulary):
+        return IdFeatures(text_features)
+    return text_features
+
+
+class TaskGraph(tf.Module):
+    """Takes raw text, or ids, and returns the answers of a fine-tuned model.
+
+    Attributes:
+      model: the model.
+      text_features: makes its inputs.
+      labels: labels in index order, as a tensor.
+      inputs: types of the inputs of `serving_default`.
+      functions: name -> function of each signature.
+    """
+
+    def __init__(
+        self,
+        objective: type[TaskObjective],
+        model: keras.Model,
+        text_features: TextFeatures,
+        training: Mapping[str, Any],
+    ):
+        """Traces the signatures of an objective; see `save_task_model` for the others."""
+        super().__init__()
+        self.model = model
+        self.text_features = servable(text_features)
+        self.labels = tf.constant(training["labels"], tf.string)
+        self.inputs = [TEXT, TEXT_B] if training["is_pair"] else [TEXT]
+        if self.takes_ids:
+            self.inputs = objective.id_specs(self.text_features.longest)
+        self.functions = objective.signatures(self)
+
+    @property
+    def takes_ids(self) -> bool:
+        """Whether the inputs are ids, as no graph can run the tokenizer."""
+        return isinstance(self.text_features, IdFeatures)
+
+    def logits(self, *texts: tf.Tensor) -> tf.Tensor:
+        """Returns the logits of texts; those in windows are computed a few texts at a time."""
+        features = self.text_features(*texts)
+        width = self.text_features.window_length
+        if width is None:
+            return self.model(features)
+        lengths = tf.reduce_sum(features["input_mask"], axis=1)
+
+        def some(first: tf.Tensor) -> tf.Tensor:
+            part = slice(first, first + _TEXTS_AT_A_TIME)
+            windows = (tf.reduce_max(lengths[part]) + width - 1) // width
+            return self.model(
+                {n: feature[part, : windows * width] for n, feature in features.items()}
+            )
+
+        labels = len(self.labels)
+        parts = tf.map_fn(
+            some,
+            tf.range(0, tf.size(lengths), _TEXTS_AT_A_TIME),
+            fn_output_signature=tf.RaggedTensorSpec([None, labels], tf.float32, ragged_rank=0),
+        )
+        return tf.reshape(parts.values, [-1, labels])

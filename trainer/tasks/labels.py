@@ -1,0 +1,152 @@
+"""Classification, with one label or several, and choice."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from beambert.model.classifier import BertClassifier, Head
+from beambert.model.config import EncoderConfig
+from beambert.pipelines.tasks.multi_label import THRESHOLD
+from beambert.pipelines.tasks.task import ID_INPUTS
+from beambert.trainer.loop.objectives import (
+    Features,
+    Sums,
+    cross_entropy,
+    example_weights,
+    is_correct,
+)
+from beambert.trainer.tasks.base import TaskData, TaskGraph, TaskObjective, traced
+
+
+def loss_weights(features: Features) -> tf.Tensor | float:
+    """Returns the weight of each target in the loss, see `class_weights`; 1 if there are none.
+
+    Only training batches have them, so that held-out losses can be compared.
+    """
+    return features.get("loss_weights", 1.0)
+
+
+class ClassificationObjective(TaskObjective):
+    """Softmax over a task's labels (run_classifier.py)."""
+
+    losses = ("cross_entropy",)
+    weight_of = {"cross_entropy": "examples", "accuracy": "examples"}
+
+    @staticmethod
+    def model(config: EncoderConfig, num_labels: int, seed: int, head: Head) -> keras.Model:
+        """Returns a classifier with a logit for each label."""
+        return BertClassifier(config, num_labels, seed, head)
+
+    def sums_of(self, logits: tf.Tensor, features: Features) -> Sums:
+        """Returns the sums over the examples of the loss (nats) and of correct answers."""
+        rows, labels = example_weights(features), features["label_ids"]
+        losses = cross_entropy(logits, labels)
+        return {
+            "cross_entropy": tf.reduce_sum(rows * loss_weights(features) * losses),
+            "accuracy": tf.reduce_sum(rows * is_correct(logits, labels)),
+        }
+
+    def outputs_of(self, logits: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Returns `probabilities` float32 [B, C]."""
+        return {"probabilities": tf.nn.softmax(logits)}
+
+    @classmethod
+    def answer(cls, graph: TaskGraph, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Returns the likeliest `label`, and `probabilities`."""
+        return likeliest(graph, graph.logits(*texts))
+
+
+def likeliest(graph: TaskGraph, logits: tf.Tensor) -> dict[str, tf.Tensor]:
+    """Returns the likeliest `label`, string [n], and `probabilities`, float32 [n, C]."""
+    return {
+        "label": tf.gather(graph.labels, tf.argmax(logits, axis=-1)),
+        "probabilities": tf.nn.softmax(logits),
+    }
+
+
+class MultiLabelObjective(ClassificationObjective):
+    """A sigmoid for each label; the loss of an example is the mean over the labels.
+
+    That is `transformers`' loss for `multi_label_classification`.
+    """
+
+    weight_of = {"cross_entropy": "examples", "label_accuracy": "examples"}
+
+    def sums_of(self, logits: tf.Tensor, features: Features) -> Sums:
+        """Returns the sums over the examples of the loss (nats) and of the right labels' share."""
+        rows, labels = example_weights(features), features["label_ids"]
+        losses = tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=logits)
+        losses *= loss_weights(features)
+        is_right = tf.cast((logits > 0) == (labels > 0), tf.float32)
+        return {
+            "cross_entropy": tf.reduce_sum(rows * tf.reduce_mean(losses, axis=1)),
+            "label_accuracy": tf.reduce_sum(rows * tf.reduce_mean(is_right, axis=1)),
+        }
+
+    def outputs_of(self, logits: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Returns `probabilities` float32 [B, C]."""
+        return {"probabilities": tf.sigmoid(logits)}
+
+    @classmethod
+    def answer(cls, graph: TaskGraph, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Returns the `labels` that apply, filled up with "", and all `probabilities`."""
+        probabilities = tf.sigmoid(graph.logits(*texts))
+        names = tf.broadcast_to(graph.labels, tf.shape(probabilities))
+        applying = tf.ragged.boolean_mask(names, probabilities > THRESHOLD)
+        return {"labels": applying.to_tensor(""), "probabilities": probabilities}
+
+
+class ChoiceData(TaskData):
+    """Texts with several endings, one of which is right."""
+
+    HAS_SEGMENTS = True
+
+
+class ChoiceObjective(ClassificationObjective):
+    """Softmax over the scores of an example's choices (Devlin et al. 2019, section 4.4)."""
+
+    DATA = ChoiceData
+
+    @staticmethod
+    def model(config: EncoderConfig, num_labels: int, seed: int, head: Head) -> keras.Model:
+        """Returns a classifier with one logit, the score of an ending."""
+        return BertClassifier(config, 1, seed, head)
+
+    def logits(
+        self, model: keras.Model, features: Features, dropout_seed: tf.Tensor | None
+    ) -> tf.Tensor:
+        """Returns the logits of the choices, float32 [B, N]."""
+        _, choices, length = features["input_ids"].shape
+        flat = {name: tf.reshape(features[name], [-1, length]) for name in ID_INPUTS}
+        return tf.reshape(model(flat, dropout_seed=dropout_seed), [-1, choices])
+
+    @classmethod
+    def signatures(cls, graph: TaskGraph) -> dict[str, Any]:
+        """Returns a function of texts and `choices`, or of ids."""
+
+        def choose(*texts: tf.Tensor, choices: tf.Tensor) -> dict[str, tf.Tensor]:
+            if len(texts) > 1:  # text_b begins every ending, as in `ChoiceExample.endings`
+                choices = texts[1][:, None] + " " + choices
+            count = tf.shape(choices)[1]
+            first = tf.repeat(texts[0], count)
+            logits = graph.model(graph.text_features(first, tf.reshape(choices, [-1])))
+            return likeliest(graph, tf.reshape(logits, [-1, count]))
+
+        def choose_ids(*ids: tf.Tensor) -> dict[str, tf.Tensor]:
+            count, length = tf.shape(ids[0])[1], graph.text_features.longest
+            features = graph.text_features(*(tf.reshape(each, [-1, length]) for each in ids))
+            return likeliest(graph, tf.reshape(graph.model(features), [-1, count]))
+
+        if graph.takes_ids:
+            return {"serving_default": traced(choose_ids, *graph.inputs)}
+        choices: Mapping[str, Any] = {
+            "choices": tf.TensorSpec([None, None], tf.string, name="choices")
+        }
+        return {"serving_default": traced(choose, *graph.inputs, **choices)}
+
+    @classmethod
+    def id_specs(cls, longest: int) -> list[tf.TensorSpec]:
+        """Returns the inputs of a graph that takes ids, with a row for each ending."""
+        return [tf.TensorSpec([None, None, longest], tf.int32, name=name) for name in ID_INPUTS]
