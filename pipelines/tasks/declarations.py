@@ -1,14 +1,11 @@
 """The declarations of all tasks: the files, columns, labels and metrics of each.
 
 A task is one entry of `TASKS`, an instance of a kind; `reading` reads its files. A kind is a
-subclass of `Task` in a module of its own, which has the parts that `kind` describes. To add one,
-write such a module, add the class to `KINDS`, and add a task on users' own files to `TASKS` and
-`OWN_TASKS`. For training, add its Keras half to the tables of `trainer`.
+subclass of `Task` in a module of its own, an entry of `KINDS`, and one of `TaskObjective` in
+`trainer.tasks`. See CONTRIBUTING.md for how to add one.
 
 This module needs no TensorFlow.
 """
-
-from typing import TYPE_CHECKING
 
 from beambert.errors import InputError
 from beambert.flags import meant
@@ -36,9 +33,6 @@ from beambert.pipelines.tasks.task import (
     Task,
 )
 from beambert.pipelines.tasks.vectors import Embedding, Similarity
-
-if TYPE_CHECKING:  # It imports TensorFlow.
-    pass
 
 
 def _own_files() -> dict[str, str]:

@@ -4,7 +4,7 @@ import dataclasses
 import hashlib
 import os
 import pathlib
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from beambert import saved_models
 from beambert.errors import InputError
@@ -19,6 +19,7 @@ from beambert.model_files import (
     check_unchanged,
 )
 from beambert.pipelines.tasks.declarations import KINDS, find_task
+from beambert.pipelines.tasks.saved_models import Model
 from beambert.pipelines.tasks.task import SPAN
 from beambert.pipelines.tokenizers.folders import read_beside
 from beambert.pipelines.tokenizers.vocabulary import (
@@ -27,10 +28,6 @@ from beambert.pipelines.tokenizers.vocabulary import (
     tokenizer_sha256,
 )
 from beambert.storage import FINETUNE, check_folder, parse_object
-
-if TYPE_CHECKING:
-    pass
-from beambert.pipelines.tasks.saved_models import Model
 
 
 def find_model(model_dir: str, kind: str | None = None, trusts: bool = False) -> Model:

@@ -279,7 +279,8 @@ class VectorData(TaskData):
             if config.family != "bert" or isinstance(vocabulary, TokenizerVocabulary):
                 raise InputError(
                     f"--single_texts={TSDAE}: needs an encoder of the family BERT with word "
-                    f"pieces, and --init={job.init} has none; give another encoder, or leave the flag out"
+                    f"pieces, and --init={job.init} has none; give another encoder, or leave the "
+                    "flag out"
                 )
             return
         if self.is_single and config.with_dropout(0.0) == config:
