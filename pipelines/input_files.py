@@ -4,7 +4,6 @@ A job may have a million input files, and workers may need large values. Dataflo
 most 20 MB, and every worker of a cluster would get all of it. So both are in files next to the job.
 """
 
-import contextlib
 import dataclasses
 import gzip
 import hashlib
@@ -103,34 +102,10 @@ def match_sources(sources: Mapping[str, Sequence[str]]) -> list[InputFile]:
 
 
 def count_files(files: Sequence[InputFile]) -> str:
-    """Returns the number of files, and which are empty: "2 files, of which 1 is empty (/a/b)"."""
-    count = counted(len(files), "file")
+    """Returns the number of files, and of empty ones: "2 files, 1 of them empty (such as /a/b)"."""
     empty = [file.path for file in files if not file.bytes]
-    if not empty:
-        return count
-    example = empty[0] if len(empty) == 1 else f"such as {empty[0]}"
-    if len(files) == 1:
-        return f"{count}, which is empty ({example})"
-    which = f"{len(empty):,} {'is' if len(empty) == 1 else 'are'}"
-    return f"{count}, of which {which} empty ({example})"
-
-
-def describe_links(files: Sequence[InputFile]) -> list[str]:
-    """Returns the line about files on this machine that have several names; none without any."""
-    names: dict[tuple[int, int], list[str]] = {}
-    for file in files:
-        if "://" not in file.path:
-            with contextlib.suppress(OSError):  # The reader meets it again.
-                status = os.stat(file.path)
-                names.setdefault((status.st_dev, status.st_ino), []).append(file.path)
-    again = [paths for paths in names.values() if len(paths) > 1]
-    if not again:
-        return []
-    count = sum(len(paths) - 1 for paths in again)
-    return [
-        f"warning: {counted(count, 'link')} to other files of --input, such as {again[0][1]} to "
-        f"{again[0][0]}; each is read again, unless you leave it out"
-    ]
+    of_them = f", {len(empty):,} of them empty (such as {empty[0]})" if empty else ""
+    return counted(len(files), "file") + of_them
 
 
 def _match(pattern: str, flag: str = "--input") -> list[InputFile]:

@@ -38,8 +38,6 @@ BEAM_HELP = """Flags that aren't listed here go to Beam: --runner=DataflowRunner
 The default runner, FnApiRunner, uses one process on this machine. For two processes, add
   --direct_num_workers=2 --direct_running_mode=multi_processing
 """
-# Below so many bytes of input, starting processes takes longer than they save.
-LEAST_BYTES_FOR_PROCESSES = 100_000_000
 # Runners whose shuffle spills to disk or is a service. PortableRunner sends jobs to a Flink or
 # a separate Spark. All other runners have their workers on this machine.
 SHUFFLING_RUNNERS = ("DataflowRunner", "FlinkRunner", "SparkRunner", "PortableRunner")
@@ -81,16 +79,20 @@ def beam_options(
         raise unknown_flag(unknown[0], own or {}, [option[2:] for option in beams])
     result = PipelineOptions(list(arguments))
     standard = result.view_as(StandardOptions)
-    if standard.runner:
-        standard.runner = _whole_name(standard.runner)
-    if result.view_as(StandardOptions).no_wait_until_finish:
+    if standard.no_wait_until_finish:
         raise InputError(
             "--no_wait_until_finish: the command finishes what its job has made, and so waits for "
             "it; leave it out"
         )
-    if result.view_as(StandardOptions).runner is None:
-        # DirectRunner would first try to download another runner.
-        result.view_as(StandardOptions).runner = "FnApiRunner"
+    # DirectRunner would first try to download another runner.
+    given = standard.runner or "FnApiRunner"
+    known = {each.lower(): each for each in StandardOptions.KNOWN_RUNNER_NAMES}
+    near = difflib.get_close_matches(given.lower(), known, 1)
+    whole = {given.lower(), f"{given.lower()}runner"} & known.keys()
+    if not whole and "." not in given:  # One of others has a module.
+        remedy = f"did you mean {known[near[0]]}?" if near else f"name one of {[*known.values()]}"
+        raise InputError(f"--runner={given}: Beam has no such runner; {remedy}")
+    standard.runner = known[whole.pop()] if whole else given
     # A pipeline does that, too, but the inputs are listed before.
     FileSystems.set_options(result)
     return result
@@ -122,34 +124,6 @@ def works_here(options: "PipelineOptions") -> bool:
 
     mode = options.view_as(DirectOptions).direct_running_mode
     return has_local_workers(options) and mode != "multi_processing"
-
-
-def fit_processes(options: "PipelineOptions", total_bytes: int) -> tuple["PipelineOptions", str]:
-    """Returns options without worker processes where these would only take longer.
-
-    Args:
-      options: Beam's options.
-      total_bytes: size of the input.
-
-    Returns:
-      the options, and a line that says so; "" if they are as given.
-    """
-    from apache_beam.options.pipeline_options import DirectOptions
-
-    if (
-        not has_local_workers(options)
-        or works_here(options)
-        or total_bytes >= LEAST_BYTES_FOR_PROCESSES
-    ):
-        return options, ""
-    found = copy.deepcopy(options)
-    direct = found.view_as(DirectOptions)
-    direct.direct_running_mode, direct.direct_num_workers = "in_memory", 1
-    least = LEAST_BYTES_FOR_PROCESSES / 1e6
-    return found, (
-        f"one process does the work: below {least:,.0f} MB, --direct_running_mode=multi_processing "
-        "would take longer"
-    )
 
 
 def check_reachable(options: "PipelineOptions", **paths: str | Sequence[str]) -> None:
@@ -353,27 +327,6 @@ def plain_errors() -> Iterator[None]:
         if found is None:
             raise
         raise found from error
-
-
-def _whole_name(name: str) -> str:
-    """Returns the name of one of Beam's runners as Beam writes it; one of others has a module.
-
-    Raises:
-      InputError: there is no such runner.
-    """
-    from apache_beam.options.pipeline_options import StandardOptions
-
-    known = {each.lower(): each for each in StandardOptions.KNOWN_RUNNER_NAMES}
-    for lower in (name.lower(), f"{name.lower()}runner"):
-        if lower in known:
-            return known[lower]
-    if "." in name:
-        return name
-    near = difflib.get_close_matches(name, known.values(), 1)
-    raise InputError(
-        f"--runner={name}: Beam has no such runner; "
-        + (f"did you mean {near[0]}?" if near else f"choose one of {', '.join(known.values())}")
-    )
 
 
 def _check_job_server(options: "PipelineOptions") -> None:

@@ -17,7 +17,7 @@ import time
 
 import pytest
 from support import forked, growing_corpus
-from support.data_command import BEAMBERT_IN_PROCESSES, TWO_PROCESSES
+from support.data_command import TWO_PROCESSES
 
 from beambert.cli import COMMANDS
 
@@ -46,7 +46,7 @@ def start(arguments, folder, popen=forked.Popen):
     """Starts a command in a process group, as a shell does."""
     folder.mkdir(parents=True, exist_ok=True)
     return popen(
-        [sys.executable, "-c", BEAMBERT_IN_PROCESSES, *map(str, arguments)],
+        [sys.executable, "-m", "beambert", *map(str, arguments)],
         cwd=ROOT,
         env=environment(folder),
         stdin=subprocess.DEVNULL,

@@ -77,19 +77,9 @@ class FinishFolders(beam.DoFn):
           InputError: an input was changed, too many documents were rejected, or a folder or a
             source has no instance.
         """
-        for folder in self._plan.layout.folders():
+        folders = self._plan.layout.folders()
+        for folder in folders:
             check_claimed(folder.path, self._plan.identity(folder))
-        self._finish_all(shards, read, rejects, overlaps, sizes)
-        yield from (folder.path for folder in self._plan.layout.folders())
-
-    def _finish_all(
-        self,
-        shards: ShardCounts,
-        read: Mapping[str, int],
-        rejects: Sequence[str],
-        overlaps: Sequence[str],
-        sizes: SourceSizes | None,
-    ) -> None:
         remedy = "wait until nothing writes to it, then delete --output or choose another"
         inputs = self._plan.input_list.files()
         check_unchanged(inputs, self._plan.job.patterns, remedy)
@@ -98,13 +88,10 @@ class FinishFolders(beam.DoFn):
             self._write_rejects(rejects, read)
         listed = "".join(row + "\n" for row in overlaps).encode()
         if overlaps:
-            write_bytes(
-                FileSystems.join(self._plan.layout.folders()[0].path, OVERLAPS_FILE), listed
-            )
+            write_bytes(FileSystems.join(folders[0].path, OVERLAPS_FILE), listed)
         check_shards(shards, self._plan.layout)
         # All folders are checked before any is finished. The held-out ones are finished first.
         used = count_documents(shards, read)
-        folders = self._plan.layout.folders()
         try:
             infos = [self._info(folder, shards, read, used, sizes) for folder in folders]
         except InputError:
@@ -115,10 +102,11 @@ class FinishFolders(beam.DoFn):
             of_inputs = FileSystems.join(folder.path, INPUTS_FILE)
             if self._plan.input_list.path not in ("", of_inputs):
                 write_list(of_inputs, inputs)
-            finish_folder(self._plan, folder, info, shards.folders[folder.path].statistics)
+            self._finish(folder, info, shards.folders[folder.path].statistics)
         delete_prefixed(self._plan.job.output, TEMPORARY_PREFIX)
         # Those of an earlier job that failed.
         delete_quietly([self._beside(name) for name in (REJECTS_FILE, OVERLAPS_FILE)])
+        yield from (folder.path for folder in folders)
 
     def _beside(self, name: str) -> str:
         # A failed job leaves nothing in the folder, so that its lists go next to it.
@@ -150,7 +138,6 @@ class FinishFolders(beam.DoFn):
         counts, of_all = mine.documents, shards.documents
         in_shards = {name: of_all[name] for name in ("duplicates", "near_duplicates")}
         dropped = add_counts([counts_by_reason(read, "dropped "), in_shards])
-        tokens, copies = mine.commonest
         documents = {
             "read": read["read"],
             "used": counts["documents"],
@@ -159,16 +146,45 @@ class FinishFolders(beam.DoFn):
             "rejected": counts_by_reason(read, "rejected "),
             "encodings": counts_by_reason(read, "encoding "),
             "cleaned": counts_by_reason(read, "cleaned "),
-            **({"scrubbed": counts_by_reason(read, "scrubbed ")} if self._scrubs() else {}),
+            **({"scrubbed": counts_by_reason(read, "scrubbed ")} if plan.job.scrub else {}),
             "with_replacement_characters": read["with_replacement_characters"],
-            "commonest": {"copies": copies, "tokens": tokens},
         }
         if not mine.instances["instances"]:
             self._refuse_empty(folder, documents)
         parameters = plan.parameters_of(folder)
         of_records = _record_counts(counts, mine.instances, parameters)
         of_text = {"documents": documents, "sources": self._sources(folder, mine, sizes)}
-        return records_info(plan, folder, mine, of_text | of_records)
+        names = ("name", "instances", "bytes", "sha256")
+        return RecordsInfo(
+            parameters=parameters,
+            vocabulary=plan.vocabulary.about(),
+            inputs=plan.input_list.to_json(),
+            files=[dict(zip(names, file, strict=True)) for file in sorted(mine.files)],
+            counts=of_text | of_records,
+            versions=plan.versions,
+        )
+
+    def _finish(
+        self, folder: RecordsFolder, info: RecordsInfo, statistics: RecordStatistics
+    ) -> None:
+        """Writes the small files of a folder and then its marker."""
+        plan = self._plan
+
+        def write(name: str, data: bytes) -> None:
+            write_bytes(FileSystems.join(folder.path, name), data)
+
+        has_label = info.has_label
+        of_records = {"figures": figures(statistics, has_label), "counts": statistics.to_json()}
+        write(STATISTICS_FILE, (json.dumps(of_records, indent=1) + "\n").encode())
+        lengths = (folder.parameters.max_seq_length, folder.parameters.max_predictions_per_seq)
+        schema = records_schema(*lengths, len(plan.vocabulary), has_label)
+        write(SCHEMA_FILE, serialize_schema(schema))
+        if plan.evaluation and len(plan.evaluation.paths) > MOST_LISTED:
+            write(EVALUATION_FILES, plan.evaluation.listing())
+        for name, data in plan.vocabulary.files().items():
+            write(name, data)
+        write(INFO_FILE, info.to_json().encode())
+        finish_output(folder.path, plan.identity(folder))
 
     def _sources(
         self, folder: RecordsFolder, mine: FolderCounts, sizes: SourceSizes | None
@@ -194,9 +210,6 @@ class FinishFolders(beam.DoFn):
         )
         return {name: found[name] | shares[name] for name in found}
 
-    def _scrubs(self) -> bool:
-        return bool(self._plan.job.scrub)
-
     def _refuse_empty(self, folder: RecordsFolder, documents: Mapping[str, Any]) -> None:
         fraction = self._plan.job.eval_fraction
         if folder.is_eval:
@@ -216,59 +229,6 @@ class FinishFolders(beam.DoFn):
             f"{count_files(self._plan.input_list.files())}; {left_out}); check "
             "that the files hold text, --format, and the flags that leave documents out"
         )
-
-
-def records_info(
-    plan: Plan, folder: RecordsFolder, written: FolderCounts, counts: Mapping[str, Any]
-) -> RecordsInfo:
-    """Returns a folder's info.json.
-
-    Args:
-      plan: plan of the job.
-      folder: the folder.
-      written: the files that were written.
-      counts: counts of the text and of the instances.
-    """
-    names = ("name", "instances", "bytes", "sha256")
-    vocabulary = plan.vocabulary
-    return RecordsInfo(
-        parameters=plan.parameters_of(folder),
-        vocabulary=vocabulary.about(),
-        inputs=plan.input_list.to_json(),
-        files=[dict(zip(names, file, strict=True)) for file in sorted(written.files)],
-        counts=counts,
-        versions=plan.versions,
-    )
-
-
-def finish_folder(
-    plan: Plan, folder: RecordsFolder, info: RecordsInfo, statistics: RecordStatistics
-) -> None:
-    """Writes the small files of a folder and then its marker.
-
-    Args:
-      plan: plan of the job.
-      folder: the folder.
-      info: its info.json.
-      statistics: statistics of its records.
-    """
-
-    def write(name: str, data: bytes) -> None:
-        write_bytes(FileSystems.join(folder.path, name), data)
-
-    has_label = info.has_label
-    of_records = {"figures": figures(statistics, has_label), "counts": statistics.to_json()}
-    write(STATISTICS_FILE, (json.dumps(of_records, indent=1) + "\n").encode())
-    lengths = (folder.parameters.max_seq_length, folder.parameters.max_predictions_per_seq)
-    schema = records_schema(*lengths, len(plan.vocabulary), has_label)
-    evaluation = plan.evaluation
-    if evaluation and len(evaluation.paths) > MOST_LISTED:
-        write(EVALUATION_FILES, evaluation.listing())
-    write(SCHEMA_FILE, serialize_schema(schema))
-    for name, data in plan.vocabulary.files().items():
-        write(name, data)
-    write(INFO_FILE, info.to_json().encode())
-    finish_output(folder.path, plan.identity(folder))
 
 
 def check_coverage(read: Mapping[str, int], inputs: Sequence[InputFile]) -> None:

@@ -206,35 +206,11 @@ def check_size(parts: Sequence[CompactDocuments], free: int | None = None) -> No
         where = f" in the {free / 1e9:.1f} GB of memory that are free"
     if size <= most:
         return
-    tokens, copies = commonest_document(parts)
-    if copies > 1 and size - tokens <= most:
-        raise InputError(
-            f"--duplicates=keep: a document occurs {copies:,} times in a shard of {size:,} tokens, "
-            f"of which at most {most:,} fit{where}; give --duplicates=exact, which takes it once"
-        )
     raise InputError(
         f"--num_shards: a shard has {size:,} tokens, of which at most {most:,} fit{where}; make "
-        f"at least {math.ceil(size / max(most, 1)) + 1} times as many shards"
+        f"at least {math.ceil(size / max(most, 1)) + 1} times as many shards, or give "
+        "--duplicates=exact if many documents are equal, as all of them are in one shard"
     )
-
-
-def commonest_document(parts: Sequence[CompactDocuments]) -> tuple[int, int]:
-    """Returns the number of tokens of all copies of a document, and the number of its copies.
-
-    The document is the one of which there are the most tokens, whole or in pieces.
-
-    Args:
-      parts: the documents of a shard.
-    """
-    if not sum(len(part.hashes) for part in parts):
-        return 0, 0
-    hashes = np.concatenate([part.hashes for part in parts])
-    begun = np.concatenate([part.pieces for part in parts]) == 0
-    tokens = np.concatenate([part.document_tokens() for part in parts])
-    _, number = np.unique(hashes, return_inverse=True)
-    of_each = np.bincount(number, tokens)
-    most = int(of_each.argmax())
-    return int(of_each[most]), int(begun[number == most].sum())
 
 
 def _words(hashes: np.ndarray) -> np.ndarray:

@@ -13,7 +13,6 @@ from beambert.console import Describe, counted, duration, size
 from beambert.errors import InputError
 from beambert.pipelines.corpus.reading import sample_documents
 from beambert.pipelines.corpus.sources import describe_cleaning, describe_reading
-from beambert.pipelines.input_files import describe_links
 from beambert.pipelines.metrics import describe_stages
 from beambert.pipelines.pretraining.evaluation_texts import OVERLAP
 from beambert.pipelines.pretraining.finishing import describe_dropped
@@ -34,7 +33,6 @@ from beambert.pipelines.records.figures import MadeWith, warn
 from beambert.pipelines.records.statistics import RecordStatistics
 from beambert.pipelines.running import (
     check_reachable,
-    fit_processes,
     path_for_workers,
     run_job,
     works_here,
@@ -133,7 +131,7 @@ def _plan(job: PretrainingDataJob, options: "PipelineOptions") -> Plan | None:
 def _notes(plan: Plan) -> list[str]:
     """Returns the lines that say what is assumed of the files, and what their text would lose."""
     inputs = plan.inputs
-    notes = [*plan.notes, *describe_links(inputs)]
+    notes = [*plan.notes]
     documents = sample_documents(inputs, plan.read_options())
     job, texts = plan.job, [document.text for document in documents]
     if job.sentences != LINE:
@@ -163,7 +161,6 @@ def _run(plan: Plan, options: "PipelineOptions", is_alone: bool) -> None:
     """
     output, shards = plan.job.output, plan.layout.total_shards
     total_bytes = sum(file.bytes for file in plan.inputs)
-    options, note = fit_processes(options, total_bytes)
     if works_here(options):
         with loading():  # their import prints; do it now
             import beambert.pipelines.records.reading
@@ -173,7 +170,7 @@ def _run(plan: Plan, options: "PipelineOptions", is_alone: bool) -> None:
         storage.delete_prefixed(output, spill_prefix(plan.run))
 
     try:
-        notes = [*filter(None, [note]), *_notes(plan)]
+        notes = _notes(plan)
         print(
             f"{counted(len(plan.inputs), 'file')}, {size(total_bytes)} -> "
             f"{counted(shards, 'shard')} in {output}",
@@ -231,9 +228,6 @@ def describe_progress(total_bytes: int, shards: int) -> Describe:
 
 # The summary of a finished records folder: one line, and warnings.
 
-# A document of so many copies, and of such a share of the tokens, is worth a warning.
-MANY_COPIES = 100
-LARGE_SHARE = 0.01
 # Prose in records of 32 tokens loses half of its pairs' tokens.
 MOST_CUT = 0.75
 
@@ -288,28 +282,7 @@ def read_warnings(info: RecordsInfo, folder: str) -> list[str]:
     """Returns the warnings about a finished records folder."""
     found = json.loads(storage.read_bytes(FileSystems.join(folder, STATISTICS_FILE), "--output"))
     made_with = MadeWith.of(info, info.vocabulary["size"])
-    return [
-        *warn(RecordStatistics.from_json(found["counts"]), {}, made_with),
-        *copies_warning(info.counts),
-    ]
-
-
-def copies_warning(counts: Mapping[str, Any]) -> list[str]:
-    """Returns the warning about a document with very many copies, which all are in one shard.
-
-    Args:
-      counts: counts of info.json.
-    """
-    commonest = counts["documents"].get("commonest", {"copies": 0})
-    if commonest["copies"] < MANY_COPIES:
-        return []
-    share = commonest["tokens"] / counts["tokens"]
-    if share < LARGE_SHARE:
-        return []
-    return [
-        f"a document occurs {commonest['copies']:,} times and has {share:.1%} of the tokens, all "
-        "in one file; --duplicates=exact takes it once"
-    ]
+    return warn(RecordStatistics.from_json(found["counts"]), {}, made_with)
 
 
 def waste_warnings(info: RecordsInfo) -> list[str]:

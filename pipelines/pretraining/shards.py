@@ -1,17 +1,14 @@
 """The Beam step that makes the instances of shards and writes their record files."""
 
-import contextlib
 import dataclasses
 import functools
 import itertools
 import operator
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import apache_beam as beam
 import numpy as np
-import pyarrow as pa
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.metrics import Metrics
 
@@ -23,9 +20,9 @@ from beambert.pipelines.pretraining.instances import (
     SOURCE,
     DocumentCounts,
     InstanceCounts,
+    InstanceParameters,
     build_instances,
     check_size,
-    commonest_document,
     count_sources,
     count_text,
     order_documents,
@@ -51,10 +48,6 @@ from beambert.pipelines.text.preparation import KEEP
 from beambert.process import free_bytes, loading
 from beambert.storage import open_atomically
 
-if TYPE_CHECKING:
-    from beambert.pipelines.records.encoding import RecordWriter
-from beambert.pipelines.pretraining.instances import InstanceParameters
-
 # The counts of written shards, which add up to those of their folders. Pure.
 
 
@@ -66,7 +59,6 @@ class FolderCounts:
       documents: counts of the documents, see `instances.DocumentCounts`.
       instances: counts of the instances, see `instances.InstanceCounts`.
       sources: for each source, its number of documents and of tokens.
-      commonest: number of tokens and of copies of the document that has the most tokens.
       statistics: statistics of the records.
       files: name, number of instances, bytes and SHA-256 of each file.
       source_records: for each source of --source, the counts of its records; none without it.
@@ -75,7 +67,6 @@ class FolderCounts:
     documents: Mapping[str, int]
     instances: Mapping[str, int]
     sources: Sequence[tuple[int, int]]
-    commonest: tuple[int, int]
     statistics: RecordStatistics
     files: Sequence[tuple[str, int, int, str]]
     source_records: Sequence[SourceRecords] = ()
@@ -88,7 +79,6 @@ class FolderCounts:
             add_counts(part.documents for part in parts),
             add_counts(part.instances for part in parts),
             [tuple(map(sum, zip(*of_parts, strict=True))) for of_parts in by_source],
-            max(part.commonest for part in parts),
             functools.reduce(operator.add, (part.statistics for part in parts)),
             [file for part in parts for file in part.files],
             [
@@ -120,54 +110,6 @@ def add_shards(parts: Iterable[ShardCounts]) -> ShardCounts:
             by_folder.setdefault(path, []).append(counts)
     documents: Counter[str] = add_counts(part.documents for part in parts)
     return ShardCounts(documents, {p: FolderCounts.total(each) for p, each in by_folder.items()})
-
-
-# A record file of a records folder while it is written, with the statistics of its records.
-
-
-@dataclasses.dataclass
-class ShardFile:
-    """A record file.
-
-    Attributes:
-      name: name of the file in its folder.
-      writer: writer of its bytes.
-      statistics: statistics of the records, to which whoever writes them adds.
-      instances: number of records that are written.
-    """
-
-    name: str
-    writer: "RecordWriter"
-    statistics: RecordStatistics
-    instances: int = 0
-
-    def write(self, examples: Sequence[bytes] | pa.LargeBinaryArray) -> None:
-        """Appends records."""
-        self.writer.write(examples)
-        self.instances += len(examples)
-
-    @property
-    def entry(self) -> tuple[str, int, int, str]:
-        """The entry of `FolderCounts.files`, once the file is complete."""
-        return self.name, self.instances, self.writer.bytes, self.writer.sha256
-
-
-@contextlib.contextmanager
-def open_shard_file(folder: RecordsFolder, name: str, compression: str) -> Iterator[ShardFile]:
-    """Opens a record file for writing. After an error in the block there is no file.
-
-    Args:
-      folder: folder of the file.
-      name: name of the file.
-      compression: "none" or "gzip".
-    """
-    from beambert.pipelines.records.encoding import RecordWriter
-
-    lengths = (folder.parameters.max_seq_length, folder.parameters.max_predictions_per_seq)
-    with open_atomically(FileSystems.join(folder.path, name)) as file:
-        made = ShardFile(name, RecordWriter(file, compression), RecordStatistics.empty(*lengths))
-        yield made
-        made.writer.finish()
 
 
 # Measures the sources of a corpus, on which the number of passes over each depends.
@@ -294,14 +236,13 @@ class WriteShards(beam.DoFn):
                 mine, of_mine = documents.of_source(folder.source), DocumentCounts()
                 count_text(mine, self._ids, of_mine)
             amounts = self._amounts(folder, sizes)
-            made, file, records = self._write(documents, key, folder, name, amounts)
+            made, statistics, entry, records = self._write(documents, key, folder, name, amounts)
             folders[folder.path] = FolderCounts(
                 dataclasses.asdict(of_mine),
                 dataclasses.asdict(made),
                 count_sources(mine, self._sources),
-                commonest_document([mine]),
-                file.statistics,
-                [file.entry],
+                statistics,
+                [entry],
                 records,
             )
         self._progress.add(shards=1)
@@ -326,9 +267,16 @@ class WriteShards(beam.DoFn):
         folder: RecordsFolder,
         name: str,
         amounts: Sequence[Amount] | None,
-    ) -> tuple[InstanceCounts, ShardFile, Sequence[SourceRecords]]:
-        """Writes one file; returns the counts of its instances, the file, and sources' counts."""
-        from beambert.pipelines.records.encoding import encode_examples
+    ) -> tuple[
+        InstanceCounts, RecordStatistics, tuple[str, int, int, str], Sequence[SourceRecords]
+    ]:
+        """Writes one file, of which nothing is left after an error.
+
+        Returns:
+          the counts of its instances, the statistics of its records, its entry in
+          `FolderCounts.files`, and the counts of each source.
+        """
+        from beambert.pipelines.records.encoding import RecordWriter, encode_examples
         from beambert.pipelines.records.reading import check_encoded
 
         parameters = folder.parameters
@@ -339,7 +287,10 @@ class WriteShards(beam.DoFn):
         else:
             pairs, records = pair_sources(documents, parameters, key, counts, amounts)
         lap("pairs")
-        with open_shard_file(folder, name, self._layout.job.compression) as file:
+        lengths = (parameters.max_seq_length, parameters.max_predictions_per_seq)
+        statistics, written = RecordStatistics.empty(*lengths), 0
+        with open_atomically(FileSystems.join(folder.path, name)) as file:
+            writer = RecordWriter(file, self._layout.job.compression)
             batches = build_instances(
                 documents.tokens,
                 pairs,
@@ -353,16 +304,18 @@ class WriteShards(beam.DoFn):
                 lap("masks")
                 examples = encode_examples(rows)
                 lap("encode")
-                file.write(examples)
+                writer.write(examples)
+                written += len(examples)
                 lap("write")
-                file.statistics += count_records(rows, restore_ids(rows), self._vocabulary_ids)
+                statistics += count_records(rows, restore_ids(rows), self._vocabulary_ids)
                 if number == 0:
                     check_encoded(rows, examples.to_pylist(), self._vocabulary_ids)
                 lap("statistics")
                 self._instances.inc(len(examples))
                 self._progress.add(instances=len(examples))
+            writer.finish()
         lap("write")
-        return counts, file, records
+        return counts, statistics, (name, written, writer.bytes, writer.sha256), records
 
 
 def documents_of(

@@ -14,7 +14,7 @@ from beambert.errors import InputError
 from beambert.pipelines.corpus.encodings import parse_encodings
 from beambert.pipelines.corpus.reading import ReadOptions, recognise_formats, sample_documents
 from beambert.pipelines.corpus.sources import describe_cleaning, describe_reading
-from beambert.pipelines.input_files import InputFile, describe_links, match_inputs, match_sources
+from beambert.pipelines.input_files import InputFile, match_inputs, match_sources
 from beambert.pipelines.running import check_reachable, path_for_workers, run_job, works_here
 from beambert.pipelines.tokenizers.text_warnings import warn_of_lost_marks, warn_of_unspaced_words
 from beambert.pipelines.vocabulary_learning.graph import (
@@ -70,7 +70,6 @@ def _create(job: VocabularyJob, inputs: Sequence[InputFile], options: "PipelineO
     documents = sample_documents(inputs, options_of_reading)
     write_bytes(job_file(job.output), (json.dumps(about, indent=1) + "\n").encode())
     print(f"{counted(len(inputs), 'file')}, {size(total_bytes)} -> {job.output}", flush=True)
-    notes += describe_links(inputs)
     texts = [document.text for document in documents]
     if job.lower_cases and job.kind == WORDPIECE:
         notes += warn_of_lost_marks(texts)

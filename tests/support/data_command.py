@@ -100,19 +100,11 @@ def records(tmp_path_factory, corpus_file, vocab_file):
 
 
 TWO_PROCESSES = ["--direct_num_workers=2", "--direct_running_mode=multi_processing"]
-# `beambert`, but worker processes that are asked for do the work of a small corpus, too.
-BEAMBERT_IN_PROCESSES = """
-import sys
-from beambert.pipelines import running
-running.LEAST_BYTES_FOR_PROCESSES = 0
-from beambert.cli import main
-sys.exit(main())
-"""
 
 
 def run_process(flags) -> subprocess.CompletedProcess:
-    """Runs the command as a user does; worker processes do the work of a small corpus, too."""
-    command = [sys.executable, "-c", BEAMBERT_IN_PROCESSES, "data", *flags]
+    """Runs the command as a user does."""
+    command = [sys.executable, "-m", "beambert", "data", *flags]
     return forked.run(command, capture_output=True, text=True, cwd=ROOT)
 
 

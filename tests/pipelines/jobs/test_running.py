@@ -136,26 +136,6 @@ def test_a_worker_that_does_not_see_the_output(tmp_path):
         running.check_visible(str(tmp_path / "out"))
 
 
-@pytest.mark.parametrize(
-    ("total_bytes", "mode", "processes"),
-    [(99_999_999, "in_memory", 1), (100_000_000, "multi_processing", 3)],
-)
-def test_little_input_is_for_one_process(total_bytes, mode, processes):
-    flags = [
-        "--direct_num_workers=3",
-        "--direct_running_mode=multi_processing",
-        "--temp_location=x",
-    ]
-    given = running.beam_options(flags)
-    fitting, line = running.fit_processes(given, total_bytes)
-    options = fitting.get_all_options()
-    assert (options["direct_running_mode"], options["direct_num_workers"]) == (mode, processes)
-    assert running.works_here(fitting) == (mode == "in_memory") == ("below 100 MB" in line)
-    # Whoever gave the options keeps them.
-    assert given.get_all_options()["direct_num_workers"] == 3
-    assert fitting.get_all_options(drop_default=True).items() <= given.get_all_options().items()
-
-
 def test_storage_is_known_before_the_inputs_are_listed(monkeypatch):
     """Beam itself makes its flags known when a pipeline begins."""
     monkeypatch.setattr(FileSystems, "_pipeline_options", None)

@@ -94,8 +94,7 @@ class TestBadInput:
     def test_empty_corpus(self, capsys, tmp_path, vocab_file, content):
         (tmp_path / "empty.txt").write_bytes(content)
         flags = [f"--input={tmp_path}/empty.txt"]
-        message = "(1 document in 1 file, which is empty (" if not content else "in 1 file; "
-        refused(data(capsys, vocab_file, tmp_path / "out", *flags), "--input: no document", message)
+        refused(data(capsys, vocab_file, tmp_path / "out", *flags), "--input: no document")
         assert not (tmp_path / "out" / "_SUCCESS").exists()
 
     def test_nothing_held_out(self, capsys, tmp_path, corpus_file, vocab_file):
@@ -161,7 +160,7 @@ class TestNothingIsLeftBehind:
         with monkeypatch.context() as patch:
             self.full(patch, lambda path: name in path)
             result = data(capsys, vocab_file, output, *flags)
-        refused(result, output, "No space left on device", "choose another --output")
+        refused(result, output, "No space left on device")
         assert not temporary(output) and not list(output.rglob("_SUCCESS"))
         # There is space again: the same command goes on.
         assert data(capsys, vocab_file, output, *flags)[0] == 0

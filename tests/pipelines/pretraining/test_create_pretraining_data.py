@@ -140,7 +140,7 @@ def shard(number, documents=1):
     counts = {"documents": 1, "duplicates": documents - 1, "near_duplicates": 0}
     file = (f"part-0000{number}-of-00002.tfrecord", 5, 9, "hash")
     empty = RecordStatistics.empty(32, 5)
-    of_folder = FolderCounts(counts, {"instances": 5}, [(1, 1)], (9, 1), empty, [file])
+    of_folder = FolderCounts(counts, {"instances": 5}, [(1, 1)], empty, [file])
     return ShardCounts(counts, {"nowhere": of_folder})
 
 

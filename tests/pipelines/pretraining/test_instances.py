@@ -214,29 +214,15 @@ class TestOrderDocuments:
         assert order_documents(compact([[[9] * 5]]), ids, DocumentCounts())
         with pytest.raises(InputError, match="--num_shards: a shard has 11 tokens"):
             order_documents(compact([[[9] * 6], [[8] * 5]]), ids, DocumentCounts())
-        # More shards don't help where copies of one document are too many for any.
-        copies = [compact([[[9, 9]]] * 2), compact([[[9, 9]], [[7]]])]
-        with pytest.raises(InputError, match="keep: a document occurs 3 times"):
-            module.check_size(copies)
 
     def test_a_shard_too_large_for_the_memory_is_refused(self):
         """The system would end the worker without a word, as often as the runner tries."""
-        one, copies = compact([[[9] * 500]]), [compact([[[9] * 100]] * 5)]
+        one = compact([[[9] * 500]])
         free = 500 * module.BYTES_PER_TOKEN
         module.check_size([one], free)
         module.check_size([one], None)
         with pytest.raises(InputError, match="--num_shards: a shard has 500 tokens"):
             module.check_size([one], free - 1)
-        with pytest.raises(InputError, match="keep: a document occurs 5 times"):
-            module.check_size(copies, free - 1)
-
-    def test_the_commonest_document(self):
-        """By the tokens of all its copies; its pieces are one copy."""
-        assert module.commonest_document([]) == (0, 0)
-        parts = [compact([[[1] * 9], [[2] * 4]]), compact([[[2] * 4], [[3]]]), compact([[[2] * 4]])]
-        assert module.commonest_document(parts) == (12, 3)
-        pieces = dataclasses.replace(parts[2], pieces=np.ones(1, np.uint32))
-        assert module.commonest_document([*parts[:2], pieces]) == (12, 2)
 
     def test_copies_left_out_early_change_nothing(self, corpus, ids):
         """In any bundles, with any sources: the copy of the first source stays, as without them."""
