@@ -52,17 +52,16 @@ from beambert.pipelines.metrics import add_counts, total_of
 from beambert.pipelines.running import check_reachable_from, library_versions, take_output
 from beambert.pipelines.tokenizers.folders import read_folder
 from beambert.pipelines.tokenizers.vocabulary import (
-    CONTINUES,
-    VOCABULARY_FILE,
     TokenizerVocabulary,
     Vocabulary,
 )
 from beambert.pipelines.vocabulary_learning.job import WORDPIECE, VocabularyJob
 from beambert.pipelines.vocabulary_learning.learning import (
     CorpusWords,
-    Extension,
+    character_counts,
     check_coverage,
     choose_characters,
+    extend_vocabulary,
     learn_tokenizer,
     learn_vocabulary,
     subword_splitter,
@@ -93,16 +92,14 @@ FLAGS_OF = (
         f"parameters.{name}": f"--{name}"
         for name in (
             *_PARAMETERS,
-            *("kind", "extend", "add", "add_pieces", "character_coverage"),
+            *("kind", "extend", "add", "character_coverage"),
         )
     },
 )
 
 
 def about_job(
-    job: VocabularyJob,
-    inputs: Sequence[InputFile],
-    extension: Extension | None = None,
+    job: VocabularyJob, inputs: Sequence[InputFile], old: Vocabulary | None = None
 ) -> dict[str, Any]:
     """Returns the values that decide the output; two jobs with the same values are the same."""
     parameters = {name: getattr(job, name) for name in _PARAMETERS}
@@ -111,14 +108,10 @@ def about_job(
         parameters["kind"] = job.kind
     if job.character_coverage is not None:
         parameters["character_coverage"] = job.character_coverage
-    if extension:
+    if old:
         del parameters["vocab_size"]
-        parameters["extend"] = extension.vocabulary.sha256
-        parameters |= {"add": job.add} if job.add else {"add_pieces": list(extension.given)}
-    return {
-        "parameters": parameters,
-        "inputs": list_inputs(job, inputs).to_json(),
-    }
+        parameters |= {"extend": old.sha256, "add": job.add}
+    return {"parameters": parameters, "inputs": list_inputs(job, inputs).to_json()}
 
 
 def list_inputs(job: VocabularyJob, inputs: Sequence[InputFile]) -> InputList:
@@ -141,72 +134,26 @@ def inputs_file(output: str) -> str:
     return f"{output}-{INPUTS_FILE}"
 
 
-def read_extension(job: VocabularyJob) -> Extension | None:
-    """Returns the extension of a job; None if it learns a new vocabulary.
+def read_old(job: VocabularyJob) -> Vocabulary | None:
+    """Returns the vocabulary that a job extends; None if it learns a new one.
 
     Raises:
-      InputError: the vocabulary or the list of pieces cannot be read or used.
+      InputError: the vocabulary cannot be read, is none of word pieces, or is of the other case.
     """
     if job.extend is None:
         return None
-    vocabulary = _read_old(job.extend.rstrip("/"))
-    vocabulary.check_case(job.lower_cases)
-    if job.add_pieces is None:
-        return Extension(vocabulary, job.add)
-    return Extension(vocabulary, given=_read_pieces(job.add_pieces, vocabulary, job.lower_cases))
-
-
-def _read_old(path: str) -> Vocabulary:
-    flag = "--extend"
+    flag, path = "--extend", job.extend.rstrip("/")
     if path.endswith(".txt"):
-        return Vocabulary.parse(read_bytes(path, flag), f"{flag}={path}")
-    if not FileSystems.exists(path):
-        raise InputError(
-            f"{flag}={path}: no such file or folder; name a {VOCABULARY_FILE}, or the folder of a "
-            "model that has one"
-        )
-    vocabulary, _ = read_folder(path, flag, read_bytes, FileSystems.exists)
+        vocabulary = Vocabulary.parse(read_bytes(path, flag), f"{flag}={path}")
+    else:
+        vocabulary, _ = read_folder(path, flag, read_bytes, FileSystems.exists)
     if isinstance(vocabulary, TokenizerVocabulary):
         raise InputError(
             f"{flag}={path}: is another kind of tokenizer than WordPiece, which alone can be "
             "extended; learn a new one with --kind"
         )
+    vocabulary.check_case(job.lower_cases)
     return vocabulary
-
-
-def _read_pieces(path: str, vocabulary: Vocabulary, lower_cases: bool) -> tuple[str, ...]:
-    """Returns the pieces of a list, after checking that text can be cut to each of them.
-
-    Raises:
-      InputError: a piece is there already, or no text is cut to it.
-    """
-    with loading():
-        from beambert.pipelines.tokenizers.wordpiece import word_splitter
-
-    split = word_splitter(lower_cases)
-    try:
-        lines = read_bytes(path, "--add_pieces").decode("utf-8-sig").splitlines()
-    except UnicodeDecodeError as error:
-        raise InputError(f"--add_pieces={path}: is not UTF-8 text; convert it") from error
-    known, found = set(vocabulary.tokens), []
-    for number, piece in enumerate((line.strip() for line in lines), 1):
-        if not piece:
-            continue
-        where = f"line {number}, {piece!r},"
-        if piece in known:
-            raise InputError(f"--add_pieces={path}: {where} is a piece already; remove the line")
-        word = piece.removeprefix(CONTINUES)
-        if not word or split([word]) != [word.encode()]:
-            raise InputError(
-                f"--add_pieces={path}: {where} cannot be reached, since text is "
-                f"{'lower-cased and ' * lower_cases}cut at spaces and punctuation; write one word "
-                "as it is then"
-            )
-        known.add(piece)
-        found.append(piece)
-    if not found:
-        raise InputError(f"--add_pieces={path}: has no pieces; write one a line")
-    return tuple(found)
 
 
 @beam.typehints.with_input_types(beam.typehints.Union[str, DocumentRow])
@@ -237,7 +184,7 @@ class LearnVocabulary(beam.PTransform):
         job: VocabularyJob,
         progress_folder: str | None = None,
         inputs: Sequence[InputFile] | None = None,
-        extension: Extension | None = None,
+        old: Vocabulary | None = None,
     ):
         """Lists the files to read.
 
@@ -245,7 +192,7 @@ class LearnVocabulary(beam.PTransform):
           job: the vocabulary to learn.
           progress_folder: folder of a `ProgressDisplay`, or None.
           inputs: files that match the patterns of the job, if they are listed already.
-          extension: result of `read_extension` for the job, if it exists already.
+          old: result of `read_old` for the job, if it exists already.
 
         Raises:
           InputError: a pattern matches no file, or the encoding is not known.
@@ -257,7 +204,7 @@ class LearnVocabulary(beam.PTransform):
         self._job, self._inputs = job, inputs
         self._encodings = parse_encodings(job.encoding)
         self._progress_folder = progress_folder
-        self._extension = extension or read_extension(job)
+        self._old = old or read_old(job)
 
     # Beam takes no union as a hint, but it takes the beginning of a pipeline for any collection.
     def expand(
@@ -279,10 +226,8 @@ class LearnVocabulary(beam.PTransform):
                 f"--output={self._job.output}: exists already; choose another or delete it"
             )
         take_output(documents.pipeline, self._job.output)
-        job, size, do_lower_case = self._job, self._job.vocab_size, self._job.lower_cases
-        if extension := self._extension:
-            size = len(extension.vocabulary) + (extension.number or len(extension.given))
-        most = words_needed(size)
+        job, old = self._job, self._old
+        most = words_needed(len(old) + job.add if old else job.vocab_size)
         options = ReadOptions(job.format, job.text_column, self._progress_folder, self._encodings)
         inputs = list_inputs(job, self._inputs)
         if inputs.path:
@@ -291,7 +236,7 @@ class LearnVocabulary(beam.PTransform):
         if reads_files:
             partitions = partitions_of(self._inputs)
         counted = add_parts(documents, inputs, options) | "CountWords" >> beam.ParDo(
-            CountWords(do_lower_case, options, partitions, job.kind)
+            CountWords(job.lower_cases, options, partitions, job.kind)
         ).with_outputs(COUNTS, REJECTS, main="words")
         words = (
             counted.words
@@ -299,26 +244,8 @@ class LearnVocabulary(beam.PTransform):
             | "SumPartition" >> beam.Map(sum_partition, most)
             | "Sum" >> beam.CombineGlobally(CorpusWords.merge, most)
         )
-        if job.kind == WORDPIECE and not extension:
-            characters = words | "Characters" >> beam.Map(
-                choose_characters, size, do_lower_case, job.character_coverage
-            )
-            uncovered = (
-                counted.words
-                | "Uncovered" >> beam.Map(count_uncovered, beam.pvalue.AsSingleton(characters))
-                | "SumUncovered" >> beam.CombineGlobally(sum)
-            )
-            of_characters = [beam.pvalue.AsSingleton(each) for each in (characters, uncovered)]
-        else:  # The vocabulary has them already, or the trainers choose them.
-            of_characters = [(), 0]
         return words | "Learn" >> beam.ParDo(
-            WriteVocabulary(
-                job,
-                inputs,
-                about_job(job, self._inputs, extension),
-                extension,
-            ),
-            *of_characters,
+            WriteVocabulary(job, inputs, about_job(job, self._inputs, old), old),
             total_of(counted[COUNTS], "SumCounts", add_counts),
             total_of(counted[REJECTS], "FirstRejects", first_rejects),
         )
@@ -432,13 +359,6 @@ def sum_partition(element: tuple[int, Iterable[bytes]], most: int) -> CorpusWord
     return CorpusWords.of(words, most)
 
 
-def count_uncovered(element: tuple[int, bytes], characters: Sequence[str]) -> int:
-    """Returns the number of words with a character outside of `characters`, which become [UNK]."""
-    alphabet = {piece[-1] for piece in characters}
-    counts = unpack_counts(element[1])
-    return sum(count for word, count in counts if not alphabet.issuperset(word))
-
-
 def no_words(number: int, noun: str) -> str:
     """Returns the error message about documents or files from which nothing can be learned."""
     return (
@@ -509,27 +429,22 @@ class WriteVocabulary(beam.DoFn):
         job: VocabularyJob,
         inputs: InputList,
         about: Mapping[str, Any],
-        extension: Extension | None = None,
+        old: Vocabulary | None = None,
     ):
         """Stores what the vocabulary is made from.
 
         Args:
           job, inputs: the job and its files.
           about: values for the file next to vocab.txt.
-          extension: the vocabulary to extend, if there is one.
+          old: the vocabulary to extend, if there is one.
         """
-        self._extension = extension
         self._job = job
         self._inputs = inputs
         self._about = about
+        self._old = old
 
     def process(
-        self,
-        words: CorpusWords,
-        characters: Sequence[str],
-        uncovered: int,
-        read: Counter[str],
-        rejects: Sequence[str],
+        self, words: CorpusWords, read: Counter[str], rejects: Sequence[str]
     ) -> Iterator[Vocabulary]:
         """Runs once, after all words are counted.
 
@@ -543,22 +458,28 @@ class WriteVocabulary(beam.DoFn):
         self._list_rejects(rejects, read)
         if not words.distinct:
             raise InputError(no_words(read["read"], "document"))
-        of_extension = {}
-        if self._extension:
+        characters, more = [], {}
+        if self._old:
             counted = dict(words.most_frequent)
-            vocabulary = self._extension.extended(counted)
-            pieces = self._extension.vocabulary.tokens
-            of_extension = {
-                "new_tokens": len(vocabulary) - len(pieces),
+            vocabulary = extend_vocabulary(self._old, counted, job.add)
+            more = {
+                "new_tokens": job.add,
                 "counted_words": sum(counted.values()),
-                "tokens_before": tokens_of(pieces, counted),
+                "tokens_before": tokens_of(self._old.tokens, counted),
                 "tokens_after": tokens_of(vocabulary.tokens, counted),
                 "unknown_words": unknown_words(vocabulary.tokens, counted),
             }
         elif job.kind == WORDPIECE:
-            if job.character_coverage is not None:
-                check_coverage(words, characters, job.vocab_size, job.character_coverage)
-            vocabulary = learn_vocabulary(words, characters, job.vocab_size, job.lower_cases)
+            coverage, size = job.character_coverage, job.vocab_size
+            characters = choose_characters(words, size, job.lower_cases, coverage)
+            if coverage is not None:
+                check_coverage(words, characters, size, coverage)
+            vocabulary = learn_vocabulary(words, characters, size, job.lower_cases)
+            alphabet, all_characters = {piece[-1] for piece in characters}, character_counts(words)
+            more = {
+                "characters": all_characters.total(),
+                "rare_characters": sum(n for c, n in all_characters.items() if c not in alphabet),
+            }
         else:
             vocabulary = learn_tokenizer(
                 words, job.kind, job.vocab_size, job.lower_cases, job.character_coverage
@@ -572,11 +493,10 @@ class WriteVocabulary(beam.DoFn):
             "cleaned": counts_by_reason(read, "cleaned "),
             "words": words.occurrences,
             "distinct_words": words.distinct,
-            "words_with_rare_characters": uncovered,
             "tokens": len(vocabulary),
             "character_tokens": len(characters),
             "unused_tokens": sum(token.startswith("[unused") for token in vocabulary.tokens),
-            **of_extension,
+            **more,
         }
         about = dict(self._about) | {
             "versions": library_versions(),

@@ -58,11 +58,6 @@ class VocabularyJob(InputSettings):
         metavar="N",
         help="with --extend: number of new pieces, those that save most tokens of the text",
     )
-    add_pieces: str | None = setting(
-        None,
-        metavar="FILE",
-        help="with --extend: list of the new pieces, one a line, instead of --add",
-    )
     do_lower_case: bool | None = setting(
         None, help="False keeps case and accents (default: True for word pieces, else False)"
     )
@@ -106,20 +101,19 @@ class VocabularyJob(InputSettings):
 
     def _check_extension(self) -> None:
         if self.extend is None:
-            for name in ("add", "add_pieces"):
-                if (value := getattr(self, name)) is not None:
-                    raise InputError(
-                        f"--{name}={value}: needs --extend, the vocabulary to add to; give it too"
-                    )
+            if self.add is not None:
+                raise InputError(
+                    f"--add={self.add}: needs --extend, the vocabulary to add to; give it too"
+                )
             return
         if self.kind != WORDPIECE:
             raise InputError(
                 f"--extend={self.extend}: only word pieces can be extended; leave --kind out"
             )
-        if (self.add is None) == (self.add_pieces is None):
+        if self.add is None:
             raise InputError(
-                f"--extend={self.extend}: give either --add, a number of pieces, or --add_pieces, "
-                "a list of them"
+                f"--extend={self.extend}: needs --add, the number of new pieces; to add "
+                "certain pieces, write them at the end of vocab.txt, one a line"
             )
         if self.vocab_size != VocabularyJob.vocab_size:
             raise InputError(

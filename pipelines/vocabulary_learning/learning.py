@@ -337,42 +337,29 @@ def _pieces_from(words: list[tuple[str, int]], threshold: int) -> list[str]:
     return [piece for piece in learned if len(piece.removeprefix("##")) > 1]
 
 
-@dataclasses.dataclass(frozen=True)
-class Extension:
-    """A vocabulary and the pieces to add to it.
+def extend_vocabulary(vocabulary: Vocabulary, words: Mapping[str, int], number: int) -> Vocabulary:
+    """Returns a vocabulary with new pieces after its old ones, which keep their ids.
 
     A word is cut from left to right, and each piece is the longest one that fits (Wu et al. 2016,
     arXiv 1609.08144, section 4.1). So a new piece that joins neighbouring pieces of a word is found
     where the first of them began, the pieces after it stay, and it saves one token less than the
     number of pieces it joins.
 
-    Attributes:
-      vocabulary: the vocabulary, whose tokens keep their ids.
-      number: number of pieces to choose; 0 if they are given.
-      given: pieces that are given.
+    Args:
+      vocabulary: the vocabulary.
+      words: word -> its count in the corpus.
+      number: number of new pieces.
+
+    Raises:
+      InputError: the corpus has too few words that the vocabulary cuts.
     """
-
-    vocabulary: Vocabulary
-    number: int = 0
-    given: tuple[str, ...] = ()
-
-    def extended(self, words: Mapping[str, int]) -> Vocabulary:
-        """Returns the vocabulary with its new pieces after the old ones.
-
-        Args:
-          words: word -> its count in the corpus.
-
-        Raises:
-          InputError: the corpus has too few words that the vocabulary cuts.
-        """
-        tokens = self.vocabulary.tokens
-        new = self.given or choose_pieces(tokens, words, self.number)
-        if len(new) < self.number:
-            raise InputError(
-                f"--add={self.number}: only {len(new):,} new pieces would save a token of this "
-                "text; add fewer, or give more text"
-            )
-        return Vocabulary((*tokens, *new))
+    new = choose_pieces(vocabulary.tokens, words, number)
+    if len(new) < number:
+        raise InputError(
+            f"--add={number}: only {len(new):,} new pieces would save a token of this text; add "
+            "fewer, or give more text"
+        )
+    return Vocabulary((*vocabulary.tokens, *new))
 
 
 def choose_pieces(pieces: Sequence[str], words: Mapping[str, int], number: int) -> list[str]:

@@ -23,7 +23,7 @@ from beambert.pipelines.vocabulary_learning.graph import (
     about_job,
     job_file,
     no_words,
-    read_extension,
+    read_old,
     rejects_file,
 )
 from beambert.pipelines.vocabulary_learning.job import WORDPIECE, VocabularyJob
@@ -62,8 +62,8 @@ def _create(job: VocabularyJob, inputs: Sequence[InputFile], options: "PipelineO
     encodings = parse_encodings(job.encoding)
     options_of_reading = ReadOptions(job.format, job.text_column, encodings=encodings)
     notes = recognise_formats(inputs, options_of_reading)
-    extension = read_extension(job)
-    about = about_job(job, inputs, extension)
+    old = read_old(job)
+    about = about_job(job, inputs, old)
     if is_finished(job.output, about):
         print(f"{job.output}: already finished by the same command, nothing to do")
         return
@@ -73,7 +73,7 @@ def _create(job: VocabularyJob, inputs: Sequence[InputFile], options: "PipelineO
     texts = [document.text for document in documents]
     if job.lower_cases and job.kind == WORDPIECE:
         notes += warn_of_lost_marks(texts)
-    if job.kind == WORDPIECE and not extension:
+    if job.kind == WORDPIECE and not old:
         notes += warn_of_unspaced_words(texts)
     for note in notes:
         print(note, flush=True)
@@ -91,7 +91,7 @@ def _create(job: VocabularyJob, inputs: Sequence[InputFile], options: "PipelineO
 
     try:
         run_job(
-            lambda pipeline, folder: pipeline | LearnVocabulary(job, folder, inputs, extension),
+            lambda pipeline, folder: pipeline | LearnVocabulary(job, folder, inputs, old),
             options,
             describe,
             total_bytes / 1e6,
@@ -110,7 +110,6 @@ def summarize(output: str) -> str:
     if "extend" in parameters:
         return _summarize_extension(output, counts)
     cleaned = describe_cleaning(counts["cleaned"])
-    rare = counts["words_with_rare_characters"] / counts["words"]
     line = (
         f"{output}: {counts['tokens']:,} tokens, learned from {counts['distinct_words']:,} "
         f"different words that occur {counts['words']:,} times in "
@@ -118,7 +117,8 @@ def summarize(output: str) -> str:
     )
     kind = parameters.get("kind", WORDPIECE)
     if kind == WORDPIECE:
-        line += f"; {rare:.3%} of the words become [UNK], because a character in them is too rare"
+        rare = counts["rare_characters"] / counts["characters"]
+        line += f"; {rare:.4%} of the characters are too rare for a token: words with one are [UNK]"
     if rejected := counts["rejected"]:
         read = counts["documents"] + counts["skipped"] + rejected
         line += (
@@ -153,7 +153,7 @@ def _summarize_extension(output: str, counts: dict[str, int]) -> str:
         return line
     return (
         f"{line}\n  warning: {unknown:.1%} of the words are [UNK], since the vocabulary lacks "
-        "their characters; give them with --add_pieces, or learn a vocabulary without --extend"
+        "their characters; write these at the end of it, one a line, or learn another"
     )
 
 

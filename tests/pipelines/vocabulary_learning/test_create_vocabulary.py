@@ -97,26 +97,9 @@ def test_order_of_files_and_documents_doesnt_matter(capsys, tmp_path, learned, d
 
 
 @pytest.mark.slow
-def test_workers_and_flushes_dont_matter(capsys, tmp_path, monkeypatch, learned, documents):
-    monkeypatch.setattr(word_counts, "MOST_WORDS", 10)
-    monkeypatch.setattr(word_counts, "BATCH_CHARACTERS", 100)
-    source = write(tmp_path / "corpus", documents, 7)
-    flags = ["--vocab_size=300", "--direct_num_workers=2", "--direct_running_mode=multi_threading"]
-    assert vocab(capsys, tmp_path / "v.txt", source, *flags)[0] == 0
-    assert (tmp_path / "v.txt").read_bytes() == learned[0].read_bytes()
-    one, two = (
-        json.loads((folder / name).read_text())
-        for folder, name in ((learned[0].parent, "vocab.txt.json"), (tmp_path, "v.txt.json"))
-    )
-    assert one["counts"] == two["counts"]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["wordpiece", "unigram"])
-def test_the_number_of_partitions_doesnt_matter(tmp_path, monkeypatch, documents, kind):
-    """There are 64 of them, one for ten bytes, or as many as for documents."""
+def test_partitions_and_flushes_dont_matter(tmp_path, monkeypatch, documents):
+    """There are 64 partitions, one for ten bytes, or as many as for documents."""
     source = write(tmp_path / "corpus", documents, 3).removeprefix("--input=")
-    name = "vocab.txt" if kind == "wordpiece" else "tokenizer.json"
     pack_counts, used = word_counts.pack_counts, set()
 
     def pack(words, partitions):
@@ -124,17 +107,17 @@ def test_the_number_of_partitions_doesnt_matter(tmp_path, monkeypatch, documents
         return pack_counts(words, partitions)
 
     def learn(folder, begin, patterns):
-        job = VocabularyJob(
-            output=f"{tmp_path}/{folder}/{name}", input=patterns, vocab_size=400, kind=kind
-        )
+        job = VocabularyJob(output=f"{tmp_path}/{folder}/v.txt", input=patterns, vocab_size=400)
         with beam.Pipeline(runner="FnApiRunner") as pipeline:
             _ = begin(pipeline) | LearnVocabulary(job)
-        return (tmp_path / folder / name).read_bytes()
+        return (tmp_path / folder / "v.txt").read_bytes()
 
     monkeypatch.setattr(word_counts, "pack_counts", pack)
     few = learn("few", lambda pipeline: pipeline, (source,))
     assert learn("documents", lambda pipeline: pipeline | beam.Create(documents), ()) == few
     monkeypatch.setattr(word_counts, "BYTES_PER_PARTITION", 10)
+    monkeypatch.setattr(word_counts, "MOST_WORDS", 10)
+    monkeypatch.setattr(word_counts, "BATCH_CHARACTERS", 100)
     assert learn("many", lambda pipeline: pipeline, (source,)) == few
     size = sum(path.stat().st_size for path in (tmp_path / "corpus").iterdir())
     assert used == {64, 1024, size // 10} and size // 10 > 1024
@@ -148,7 +131,7 @@ def test_more_characters_than_tokens(capsys, tmp_path):
     counts = json.loads((tmp_path / "v.txt.json").read_text())["counts"]
     assert counts["words"] == 1150 and counts["distinct_words"] == 1000
     # 150 characters stand twice, 195 have a token.
-    assert counts["words_with_rare_characters"] == 1000 - 195
+    assert (counts["characters"], counts["rare_characters"]) == (1150, 1000 - 195)
 
 
 def test_same_command_again_is_nothing_to_do(capsys, learned):

@@ -21,7 +21,6 @@ exact = settings(derandomize=True, max_examples=60, deadline=None, database=None
 words = st.dictionaries(st.text(LETTERS, min_size=1, max_size=9), st.integers(1, 20), max_size=12)
 
 
-@pytest.mark.slow
 @exact
 @given(words)
 def test_words_are_cut_as_by_the_tokenizer(counts):
@@ -99,33 +98,10 @@ def test_old_tokens_stay_and_new_ones_save_what_is_said(old, capsys):
         main(flags(old, add=4))
 
 
-def test_a_list_of_pieces(old):
-    pieces = old.with_name("pieces.txt")
-    pieces.write_text("hepatic\n##cytes\n\n")
-    main(flags(old, add_pieces=pieces))
-    assert old.with_name("new.txt").read_text().splitlines()[-2:] == ["hepatic", "##cytes"]
-
-
-@pytest.mark.parametrize(
-    ("piece", "message"),
-    [
-        ("the", "line 1, 'the', is a piece already"),
-        ("Hepatic", "line 1, 'Hepatic', cannot be reached, since text is lower-cased and cut at"),
-        ("", "has no pieces"),
-    ],
-)
-def test_pieces_that_are_of_no_use(old, piece, message):
-    pieces = old.with_name("pieces.txt")
-    pieces.write_text(piece + "\n")
-    with pytest.raises(InputError, match=message):
-        main(flags(old, add_pieces=pieces))
-    assert not old.with_name("new.txt").exists()
-
-
 @pytest.mark.parametrize(
     ("others", "message"),
     [
-        ({}, "--extend=.*: give either --add, a number of pieces, or --add_pieces"),
+        ({}, "--extend=.*: needs --add, the number"),
         ({"add": 2, "vocab_size": 900}, "--vocab_size=900: cannot be given with --extend"),
         ({"add": 900}, "--add=900: only .* new pieces would save a token of this text"),
     ],

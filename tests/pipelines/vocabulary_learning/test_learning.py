@@ -280,7 +280,7 @@ def test_as_good_as_the_library_left_to_itself(shared_data, counters):
 words = st.dictionaries(st.text("abcdefgh", min_size=1, max_size=5), st.integers(1, 50), min_size=1)
 
 
-@settings(derandomize=True, max_examples=200, deadline=None, database=None)
+@settings(derandomize=True, max_examples=60, deadline=None, database=None)
 @given(words, st.floats(0.01, 1.0))
 def test_the_fewest_characters_that_cover_the_share(counts, coverage):
     found = frequent_characters(CorpusWords.of(counts, 100), coverage)
@@ -331,7 +331,7 @@ def test_the_command_covers_the_share(corpus, tmp_path, capsys):
     assert json.loads((tmp_path / "vocab.txt.json").read_text())["parameters"][
         "character_coverage"
     ] == pytest.approx(0.98)
-    assert "become [UNK], because a character in them is too rare" in capsys.readouterr().out
+    assert "too rare for a token" in capsys.readouterr().out
     # Another share is another job.
     with pytest.raises(InputError, match="--character_coverage"):
         main([*flags, f"--output={output}", "--character_coverage=0.99"])
