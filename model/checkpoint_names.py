@@ -51,47 +51,6 @@ def hugging_face_name(path: str) -> tuple[str, bool]:
     return f"{owner}.{leaf}", path.endswith("/kernel")
 
 
-def discriminator_name(path: str) -> tuple[str, bool] | None:
-    """Returns a variable's name in Hugging Face's ElectraForPreTraining, and whether to transpose.
-
-    Returns None for the variables of the generator.
-    """
-    if path.startswith("generator"):
-        return None
-    name, is_transposed = hugging_face_name(path)
-    return re.sub(r"^bert\.", "electra.", name), is_transposed
-
-
-def generator_name(path: str) -> tuple[str, bool] | None:
-    """Returns a variable's name in Hugging Face's ElectraForMaskedLM, and whether to transpose.
-
-    Returns None for the variables of the discriminator alone; the embeddings are of both.
-    """
-    if path == "generator_predictions/output_bias":
-        return "generator_lm_head.bias", False
-    if not path.startswith(("generator", "bert/embeddings/", "electra/embeddings/")):
-        return None
-    name, is_transposed = hugging_face_name(path)
-    return re.sub(r"^(bert|generator)\.", "electra.", name), is_transposed
-
-
-def generator_path(path: str) -> str | None:
-    """Returns the path that a variable of an ELECTRA with masked LM has in a generator.
-
-    Returns None for the embeddings, which are the discriminator's.
-    """
-    if path == "cls/predictions/output_bias":
-        return "generator_predictions/output_bias"
-    for of_encoder, of_generator in (
-        ("electra/embeddings/", None),
-        ("electra/", "generator/"),
-        ("cls/predictions/transform/", "generator_predictions/"),
-    ):
-        if path.startswith(of_encoder):
-            return of_generator and of_generator + path.removeprefix(of_encoder)
-    return None
-
-
 # Parts of encoders, as bare models name them.
 _PARTS = ("embeddings.", "encoder.", "pooler.", "transformer.", "layers.", "final_norm.")
 _PARTS += ("embeddings_project.",)

@@ -15,7 +15,6 @@ import numpy as np
 
 from beambert.model.config import BERT_SIZES, EncoderConfig, shown, sizes_of
 from beambert.model.families.family import (
-    ENCODER,
     MASKED_LM,
     MULTIPLE_CHOICE,
     SEQUENCE_CLASSIFICATION,
@@ -160,9 +159,6 @@ def for_variables(
 _SIZES = BERT_SIZES | {"xsmall": sizes_of(12, 384, 6), "small": sizes_of(6, 768, 12)}
 
 _SELF = r"deberta-v2\.encoder\.layer\.(\d+)\.attention\.self\."
-_TABLE = f"deberta-v2/{WORD_EMBEDDINGS}"
-# Beginning of a path in the generator -> that in a model with masked LM.
-_GENERATOR = {"generator/": "deberta-v2/", "generator_predictions/": "cls/predictions/"}
 _POOLER = {r"deberta-v2\.pooler\.": "pooler."}
 
 
@@ -177,7 +173,6 @@ class DebertaV2(Family):
     generator_size = GENERATOR_DEPTH
     # `transformers` has no class with the head, and the published models name none.
     discriminator_class = "DebertaV2Model"
-    generator_class = "DebertaV2ForMaskedLM"
     detection_head = tuple(
         f"mask_predictions/{name}"
         for name in (
@@ -222,35 +217,3 @@ class DebertaV2(Family):
           size: depth of the generator as a share of the discriminator's; at least one layer.
         """
         return config.shallower(size)
-
-    def described_as_pair(self, config: DebertaV2Config) -> dict[str, Any]:
-        """Returns nothing: the encoder's values are complete."""
-        return {}
-
-    def discriminator_name(self, path: str) -> tuple[str, bool] | None:
-        """Returns a variable's name in the published discriminators."""
-        return None if path.startswith(tuple(_GENERATOR)) else self.namer(ENCODER)(path)
-
-    def generator_name(self, path: str) -> tuple[str, bool] | None:
-        """Returns a variable's name in the exported generator, which has the shared embeddings."""
-        if path == _TABLE:
-            return self.namer(MASKED_LM)(path)
-        for own, of_masked_lm in _GENERATOR.items():
-            if path.startswith(own):
-                return self.namer(MASKED_LM)(of_masked_lm + path.removeprefix(own))
-        return None
-
-    def with_generator(
-        self, weights: Mapping[str, np.ndarray], of_generator: Mapping[str, np.ndarray]
-    ) -> dict[str, np.ndarray]:
-        """Returns the weights of the pre-training model; the embeddings' difference is delta."""
-        found = dict(weights)
-        for path, value in of_generator.items():
-            for own, of_masked_lm in _GENERATOR.items():
-                if path.startswith(of_masked_lm) and path != _TABLE:
-                    found[own + path.removeprefix(of_masked_lm)] = value
-        if _TABLE in weights and _TABLE in of_generator:
-            shared = of_generator[_TABLE]
-            if shared.shape == weights[_TABLE].shape:
-                found |= {_TABLE: shared, f"{_TABLE}{SUFFIX}": weights[_TABLE] - shared}
-        return found

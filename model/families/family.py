@@ -8,14 +8,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
-import numpy as np
-
-from beambert.model.checkpoint_names import (
-    discriminator_name,
-    generator_name,
-    generator_path,
-    hugging_face_name,
-)
+from beambert.model.checkpoint_names import hugging_face_name
 from beambert.model.config import BERT_SIZES, BertConfig, EncoderConfig
 from beambert.model.objectives import BERT, COPY, GENERATOR_SIZE, LTR, MLM, OBJECTIVES, RTD, SOP
 
@@ -80,7 +73,7 @@ class Family:
       task_names: ending of the name of a class -> the same for its variables; these come first.
       reads_vocab_txt: whether AutoTokenizer of transformers takes a vocab.txt for it.
       generator_size: usual size of a generator of replaced token detection, see `generator_config`.
-      discriminator_class, generator_class: names of the classes of `transformers` for the two.
+      discriminator_class: name of the class of `transformers` of a discriminator.
       detection_head: paths of the head of replaced token detection, where `variable_shapes` doesn't
         have it.
     """
@@ -102,16 +95,10 @@ class Family:
     names: ClassVar[Names] = {}
     task_names: ClassVar[Mapping[str, Names]] = without_pooler("bert")
     reads_vocab_txt: ClassVar[bool] = True
-    # A BERT with a generator is an ELECTRA to `transformers`.
     generator_size: ClassVar[float] = GENERATOR_SIZE
+    # A BERT that detects replaced tokens is an ELECTRA to `transformers`.
     discriminator_class: ClassVar[str] = "ElectraForPreTraining"
-    generator_class: ClassVar[str] = "ElectraForMaskedLM"
     detection_head: ClassVar[tuple[str, ...]] = ()
-
-    @property
-    def exports_pairs(self) -> bool:
-        """Whether a discriminator of the family may be exported with a generator."""
-        return self.discriminator_class.startswith(self.class_prefix)
 
     @property
     def size_names(self) -> tuple[str, ...]:
@@ -152,21 +139,12 @@ class Family:
         """
         return generator_config(config, size)
 
-    def described_as_pair(self, config: Any) -> dict[str, Any]:
-        """Returns what the two exported configurations have besides the encoder's values.
-
-        Args:
-          config: configuration of the discriminator.
-        """
-        return {"model_type": "electra", "embedding_size": config.embedding_width}
-
     def discriminator_name(self, path: str) -> tuple[str, bool] | None:
         """Returns a variable's name in the exported discriminator, see `namer`."""
-        return discriminator_name(path)
-
-    def generator_name(self, path: str) -> tuple[str, bool] | None:
-        """Returns a variable's name in the exported generator, see `namer`."""
-        return generator_name(path)
+        if path.startswith("generator"):
+            return None
+        name, is_transposed = self.namer(PRE_TRAINING)(path)
+        return re.sub(r"^bert\.", "electra.", name), is_transposed
 
     def namer(self, class_ending: str) -> Callable[[str], tuple[str, bool] | None]:
         """Returns what names this package's variables as a class of `transformers` does.
@@ -190,15 +168,3 @@ class Family:
             return name, is_transposed
 
         return name_of
-
-    def with_generator(
-        self, weights: Mapping[str, np.ndarray], of_generator: Mapping[str, np.ndarray]
-    ) -> dict[str, np.ndarray]:
-        """Returns the weights of the pre-training model of a discriminator and a generator.
-
-        Args:
-          weights: path -> array of the discriminator.
-          of_generator: the same of the generator as a model with masked LM, with its embeddings.
-        """
-        renamed = {generator_path(path): value for path, value in of_generator.items()}
-        return dict(weights) | {path: value for path, value in renamed.items() if path}

@@ -1,10 +1,14 @@
 """DeBERTa-v3 compared with transformers: relative positions, replaced tokens, shared embeddings."""
 
+import dataclasses
 import pathlib
 
 import numpy as np
 import pytest
+import safetensors.numpy
 import tensorflow as tf
+from support import generators
+from support.generators import DEBERTA_TABLE as TABLE
 from support.golden_arrays import features_of
 
 from beambert.model import deberta
@@ -73,9 +77,10 @@ def test_a_step_counts_the_products_with_distances():
 
 GOLDEN = pathlib.Path(__file__).parents[1] / "trainer" / "golden_deberta_rtd"
 MASK = 4
-FAMILY = FAMILIES["deberta-v2"]
-NAMES = {"discriminator": FAMILY.discriminator_name, "generator": FAMILY.generator_name}
-TABLE = "deberta-v2/embeddings/word_embeddings"
+NAMES = {
+    "discriminator": FAMILIES["deberta-v2"].discriminator_name,
+    "generator": generators.deberta_name,
+}
 DELTA = f"{TABLE}_delta"
 CONFIG = DebertaV2Config(
     58, 16, 3, 2, 24, max_position_embeddings=14, position_buckets=8, initializer_range=0.3
@@ -94,10 +99,22 @@ def features(golden) -> dict[str, tf.Tensor]:
 
 @pytest.fixture(scope="module")
 def model() -> DebertaReplacedTokenPretrainer:
-    """The weights of transformers, read from the two folders as `--init` reads them."""
+    """The weights of transformers: the discriminator's as `--init` reads them, and the generator's.
+
+    The discriminator's word embeddings there are the sum of the table and the delta.
+    """
     initial = open_initial(str(GOLDEN), "--init")
     model = DebertaReplacedTokenPretrainer(initial.config, generator_size=0.5)
-    assert initial.load_into(model, "--init") == []
+    initial.load_into(model, "--init")
+    theirs = safetensors.numpy.load_file(GOLDEN / "generator" / "model.safetensors")
+    variables = {variable.path: variable for variable in model.variables}
+    for path, variable in variables.items():
+        if renamed := generators.deberta_name(path):
+            name, is_transposed = renamed
+            value = theirs.pop(name)
+            variable.assign(value.T if is_transposed else value)
+    assert not theirs
+    variables[DELTA].assign(initial.read()[TABLE] - variables[TABLE].numpy())
     assert len(model.generator.encoder_layers) == 2
     return model
 
@@ -219,17 +236,20 @@ def test_delta_begins_at_zero():
     [("xsmall", 6, 384), ("small", 3, 768), ("base", 6, 768), ("large", 12, 1024)],
 )
 def test_the_generator_is_as_wide_and_half_as_deep(size, layers, width):
-    config = FAMILY.sized(size, 128100, 0)
-    found = FAMILY.generator_config(config, FAMILY.generator_size)
+    family = FAMILIES["deberta-v2"]
+    config = family.sized(size, 128100, 0)
+    found = family.generator_config(config, family.generator_size)
     assert (found.num_hidden_layers, found.hidden_size) == (layers, width)
     assert found.num_attention_heads == config.num_attention_heads
 
 
 def test_new_tokens_get_rows_in_both_tables():
     """The row of a new token is the mean of its pieces' rows in the table, delta and biases."""
-    initial = open_initial(str(GOLDEN), "--init")
-    tokens = [*initial.vocabulary.tokens, "bad"]
-    before = initial.read()
+    opened = open_initial(str(GOLDEN), "--init")
+    tokens = [*opened.vocabulary.tokens, "bad"]
+    model = DebertaReplacedTokenPretrainer(opened.config, generator_size=0.5)
+    before = {variable.path: variable.numpy() for variable in model.variables}
+    initial = dataclasses.replace(opened, read=lambda: before)
     after = initial.with_vocabulary(Vocabulary(tokens), "pieces").read()
     pieces = [tokens.index(piece) for piece in ("b", "##a", "##d")]
     for path in (TABLE, DELTA, "generator_predictions/output_bias"):

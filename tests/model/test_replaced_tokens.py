@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 import safetensors.numpy
 import tensorflow as tf
+from support import generators
 from support.golden_arrays import features_of
 
-from beambert.model.checkpoint_names import discriminator_name, generator_name
 from beambert.model.config import BertConfig, preset
 from beambert.model.families.descendants import ElectraConfig
+from beambert.model.families.table import FAMILIES
 from beambert.model.flops import electra_flops, training_flops
 from beambert.model.layers import random_bits
 from beambert.model.replaced_tokens import (
@@ -26,7 +27,10 @@ from beambert.trainer.pretraining.objective import ReplacedTokenObjective, with_
 
 GOLDEN = pathlib.Path(__file__).parents[1] / "trainer" / "golden_electra"
 MASK = 4
-NAMES = {"discriminator": discriminator_name, "generator": generator_name}
+NAMES = {
+    "discriminator": FAMILIES["bert"].discriminator_name,
+    "generator": generators.electra_name,
+}
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from beambert.trainer.embedding.embedder import (
     TRANSFORMER,
     read_settings,
 )
-from beambert.trainer.weights.export import hugging_face_writer, write_whole
+from beambert.trainer.weights.export import write_hugging_face, write_whole
 from beambert.trainer.weights.tokenizer_files import json_bytes, word_piece_file
 
 # The names of the folders of modules, as the library numbers them.
@@ -64,7 +64,6 @@ def export_sentence_transformers(
         learnt = Pooling(is_normalized=True)
     pooling = pooling or learnt.mode
     is_normalized = learnt.is_normalized if is_normalized is None else is_normalized
-    write_encoder = hugging_face_writer(found, has_generator=False)
     modules = [("", TRANSFORMER), (_POOLING_FOLDER, POOLING)]
     modules += [(_NORMALIZE_FOLDER, NORMALIZE)] if is_normalized else []
     listed = [
@@ -76,7 +75,7 @@ def export_sentence_transformers(
     length = {"max_seq_length": found.training["max_seq_length"], "do_lower_case": False}
 
     def write(folder: str) -> None:
-        write_encoder(folder)
+        write_hugging_face(folder, found)
         for name, content in (
             (MODULES_FILE, json_bytes(listed)),
             (f"{_POOLING_FOLDER}/{MODULE_FILE}", json_bytes(of_pooling)),

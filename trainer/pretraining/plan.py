@@ -22,7 +22,7 @@ from beambert.trainer.pretraining.job import MASK_REPLACEMENTS, PretrainingJob
 from beambert.trainer.pretraining.masks import MaskingRules, mask_settings, rules_for
 from beambert.trainer.pretraining.records import Records, open_held_out, open_records
 from beambert.trainer.weights.adaptation import KEEP, PIECES, extends
-from beambert.trainer.weights.initial import GENERATOR_FOLDER, InitialWeights, open_initial
+from beambert.trainer.weights.initial import InitialWeights, open_initial
 
 # A record has two segments, sentence A and sentence B.
 SEGMENTS = 2
@@ -30,8 +30,6 @@ SEGMENTS = 2
 
 # A variable of the generator's width, which each of its layers has.
 _GENERATOR_NORM = "generator/encoder/layer_{}/output/layer_norm/gamma"
-# These values of its configuration don't show in the shapes of its weights.
-_OF_GENERATOR = ("hidden_act", "layer_norm_eps", "num_attention_heads", "position_buckets")
 _BASE = recipes.bert_base()
 # The objectives that may have a teacher: those with masked LM by the encoder itself.
 _TAUGHT = (*PAIR_TASKS, MLM)
@@ -270,21 +268,7 @@ def _generator(
             f"{flag}: makes a generator of {counted(generator.num_hidden_layers, 'layer')}, but "
             f"that of --init={job.init} has {depth}; give {depth / config.num_hidden_layers:g}"
         )
-    if initial and initial.generator:
-        _check_generator(f"--init={job.init}", initial.generator, generator)
     return generator
-
-
-def _check_generator(init: str, found: EncoderConfig, expected: EncoderConfig) -> None:
-    """Refuses a generator of other arithmetic, which the shapes of its weights don't show."""
-    for name in _OF_GENERATOR:
-        there, here = getattr(found, name, None), getattr(expected, name, None)
-        if there != here:
-            raise InputError(
-                f"{init}: {GENERATOR_FOLDER}/ in it has {found.file_names.get(name, name)} "
-                f"{there!r}, but a generator of this encoder has {here!r}; take the folder of the "
-                "generator away, so that a new one begins, or take both from one training"
-            )
 
 
 def _check_objective(job: PretrainingJob, family: Family) -> None:

@@ -12,7 +12,6 @@ import tensorflow as tf
 from beambert import locks, storage
 from beambert.errors import InputError
 from beambert.model.checkpoint_names import original_name
-from beambert.model.config import EncoderConfig
 from beambert.model.families.debertav2 import merged
 from beambert.model.families.family import (
     ENCODER,
@@ -41,7 +40,6 @@ from beambert.pipelines.tasks.texts import Markers
 from beambert.trainer import model_folders
 from beambert.trainer.model_folders import ModelFolder
 from beambert.trainer.models import objective_of, pretrained_model, task_model
-from beambert.trainer.weights.initial import GENERATOR_FOLDER
 from beambert.trainer.weights.model_card import model_card
 from beambert.trainer.weights.tokenizer_files import exported_files, json_bytes
 from beambert.trainer.weights.weight_files import CONFIG_FILES, SAFETENSORS_FILE
@@ -129,7 +127,7 @@ HUGGING_FACE = {
 def export_hugging_face(model_dir: str, output: str, license: str | None = None) -> None:
     """Writes a folder that `transformers` loads, as the class of its objective or of its task.
 
-    Of replaced token detection it is the discriminator, with the generator in `GENERATOR_FOLDER`.
+    Of replaced token detection it is the discriminator.
 
     Args:
       model_dir: folder of an encoder or a fine-tuned model.
@@ -160,10 +158,8 @@ def export_hugging_face(model_dir: str, output: str, license: str | None = None)
             "does; export it as a SavedModel"
         )
 
-    write_model = hugging_face_writer(found)
-
     def write(folder: str) -> None:
-        write_model(folder)
+        write_hugging_face(folder, found)
         weights = storage.read_bytes(f"{folder}/{SAFETENSORS_FILE}")
         card = model_card(found, hashlib.sha256(weights).hexdigest(), license)
         storage.write_bytes(f"{folder}/{CARD_FILE}", card.encode())
@@ -173,72 +169,25 @@ def export_hugging_face(model_dir: str, output: str, license: str | None = None)
     write_whole(output, write)
 
 
-def hugging_face_writer(
-    found: model_folders.ModelFolder, has_generator: bool = True
-) -> Callable[[str], None]:
-    """Returns a function that writes the files that `transformers` loads into a folder.
-
-    Args:
-      found: the model.
-      has_generator: whether the generator of replaced token detection is written, too.
-    """
-
-    def write(folder: str) -> None:
-        if objective_of(found.training) == RTD:
-            _write_pair(folder, found, has_generator)
-            return
-        names = family_of(found.config).namer(_class_of(found).ending)
-        _write_hugging_face(
-            folder, _weights(_load(found), names), _hugging_face_config(found), found
-        )
-
-    return write
-
-
-def _write_hugging_face(
-    folder: str,
-    weights: dict[str, np.ndarray],
-    config: Mapping[str, Any],
-    found: model_folders.ModelFolder,
-) -> None:
-    """Writes the files of a model, and those of its tokenizer."""
+def write_hugging_face(folder: str, found: model_folders.ModelFolder) -> None:
+    """Writes the files that `transformers` loads, those of the tokenizer too, into a folder."""
     import safetensors.numpy
 
+    family = family_of(found.config)
+    if objective_of(found.training) == RTD:
+        config = _described(found, family.discriminator_class)
+        if found.config.family == "bert":
+            config |= {"model_type": "electra", "embedding_size": found.config.embedding_width}
+        names = family.discriminator_name
+    else:
+        config = _hugging_face_config(found)
+        names = family.namer(_class_of(found).ending)
+    weights = _weights(_load(found), names)
     data = safetensors.numpy.save(weights, metadata={"format": "pt"})
     storage.write_bytes(f"{folder}/{SAFETENSORS_FILE}", data)
     _write_json(f"{folder}/{HUGGING_FACE_CONFIG_FILE}", config)
     for name, content in exported_files(found).items():
         storage.write_bytes(f"{folder}/{name}", content)
-
-
-def _write_pair(folder: str, found: model_folders.ModelFolder, has_generator: bool) -> None:
-    """Writes a discriminator, and its generator in a folder inside if it is wanted."""
-    values, family = _values(_load(found)), family_of(found.config)
-    _write_part(
-        folder,
-        _renamed(merged(values), family.discriminator_name),
-        *(family.discriminator_class, found.config, found),
-    )
-    if has_generator:
-        size = found.training["generator_size"]
-        _write_part(
-            f"{folder}/{GENERATOR_FOLDER}",
-            _renamed(values, family.generator_name),
-            *(family.generator_class, family.generator_config(found.config, size), found),
-        )
-
-
-def _write_part(
-    folder: str,
-    weights: dict[str, np.ndarray],
-    its_class: str,
-    config: EncoderConfig,
-    found: model_folders.ModelFolder,
-) -> None:
-    storage.make_folder(folder)
-    described = _described(found, its_class, config)
-    described |= family_of(found.config).described_as_pair(found.config)
-    _write_hugging_face(folder, weights, described, found)
 
 
 def export_tensorflow(model_dir: str, output: str) -> None:
@@ -303,31 +252,18 @@ def _weights(
 
     Variables that have no name there are left out.
     """
-    return _renamed(_values(model), rename)
-
-
-def _values(model: keras.Model) -> dict[str, np.ndarray]:
-    """Returns path -> array of a model's variables."""
-    return {variable.path: variable.numpy() for variable in model.variables}
-
-
-def _renamed(
-    values: Mapping[str, np.ndarray], rename: Callable[[str], tuple[str, bool] | None]
-) -> dict[str, np.ndarray]:
     weights = {}
-    for path, value in values.items():
-        renamed = rename(path)
-        if renamed is None:
-            continue
-        name, is_transposed = renamed
-        weights[name] = np.ascontiguousarray(value.T) if is_transposed else value
+    for path, value in merged({each.path: each.numpy() for each in model.variables}).items():
+        if renamed := rename(path):
+            name, is_transposed = renamed
+            weights[name] = np.ascontiguousarray(value.T) if is_transposed else value
     return weights
 
 
 def _hugging_face_config(found: model_folders.ModelFolder) -> dict[str, Any]:
     its_class = _class_of(found)
     name = family_of(found.config).class_prefix + its_class.ending
-    config = _described(found, name, found.config)
+    config = _described(found, name)
     if its_class.names_labels:
         labels = found.training["labels"]
         config |= {
@@ -337,9 +273,8 @@ def _hugging_face_config(found: model_folders.ModelFolder) -> dict[str, Any]:
     return config | dict(its_class.config)
 
 
-def _described(
-    found: model_folders.ModelFolder, its_class: str, config: EncoderConfig
-) -> dict[str, Any]:
+def _described(found: model_folders.ModelFolder, its_class: str) -> dict[str, Any]:
+    config = found.config
     ids = {
         f"{name}_token_id": getattr(found.vocabulary.special, role)
         for name, role in _TOKENS_OF_CONFIG[config.family == "bert"].items()

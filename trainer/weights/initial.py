@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import functools
 import hashlib
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,7 +16,6 @@ from beambert.errors import InputError
 from beambert.folders import MARKER_FILE
 from beambert.model.config import EncoderConfig
 from beambert.model.families.debertav2 import WORD_DELTA, for_variables
-from beambert.model.families.table import family_of
 from beambert.model.pretrainer import BertPretrainer
 from beambert.model.shapes import most_bytes, variable_shapes
 from beambert.model_files import (
@@ -39,7 +39,7 @@ from beambert.trainer.weights.adaptation import (
 )
 from beambert.trainer.weights.given_path import refuse_missing
 from beambert.trainer.weights.tokenizer_files import read_vocabulary
-from beambert.trainer.weights.weight_files import CONFIG_FILES, find_weight_files, read_config_file
+from beambert.trainer.weights.weight_files import find_weight_files, read_config_file
 
 
 @contextlib.contextmanager
@@ -97,8 +97,6 @@ _OPTIONAL = ("pooler", "head")
 _POSITIONS = "embeddings/position_embeddings"
 # Arrays of replaced token detection with an entry for each token, which `variable_shapes` lacks.
 _FURTHER_TABLES = (WORD_DELTA, "generator_predictions/output_bias")
-# Folder for the generator of replaced token detection, in that of its discriminator.
-GENERATOR_FOLDER = "generator"
 # The kinds of this package's models that training starts from, and what loads them. Of fine-tuned
 # ones, those are encoders that make vectors.
 _LOADED: Mapping[str, Callable[[model_folders.ModelFolder], keras.Model]] = {
@@ -122,7 +120,6 @@ class InitialWeights:
       sha256: hash of its weights.
       read: function that reads the files and returns path of a variable -> array.
       trained_positions: number of positions that were trained; None if it is unknown.
-      generator: configuration that a Hugging Face folder has for the generator in it; None without.
       notes: sentences for the user.
     """
 
@@ -134,7 +131,6 @@ class InitialWeights:
     sha256: str
     read: Callable[[], Mapping[str, np.ndarray]]
     trained_positions: int | None = None
-    generator: EncoderConfig | None = None
     notes: tuple[str, ...] = ()
 
     def with_positions(self, length: int, way: str) -> "InitialWeights":
@@ -300,27 +296,12 @@ def open_initial(path: str, flag: str) -> InitialWeights:
             f"says {config.vocab_size}; give a vocabulary and a configuration that belong together"
         )
 
-    parts, of_generator = [(config, files)], None
-    beside = f"{path}/{GENERATOR_FOLDER}"
-    if family_of(config).exports_pairs and storage.exists(f"{beside}/{CONFIG_FILES[1]}"):
-        of_generator = read_config_file(beside, flag)
-        parts.append((of_generator, find_weight_files(beside, of_generator, flag)))
-    for each, its in parts:
-        for file in its.files:
-            storage.check_regular(file, most=most_bytes(each))
-
-    def read_all() -> dict[str, np.ndarray]:
-        found, *generators = (its.read_all(each) for each, its in parts)
-        for weights in generators:
-            found = family_of(config).with_generator(found, weights)
-        return found
-
-    names = sorted(name for _, its in parts for name in its.files)
-    digests = b"".join(bytes.fromhex(storage.sha256_of(name)) for name in names)
+    for file in files.files:
+        storage.check_regular(file, most=most_bytes(config))
+    digests = b"".join(bytes.fromhex(storage.sha256_of(name)) for name in sorted(files.files))
     sha256 = hashlib.sha256(digests).hexdigest()
-    return InitialWeights(
-        *(path, config, vocabulary, do_lower_case, None, sha256, read_all), generator=of_generator
-    )
+    read = functools.partial(files.read_all, config)
+    return InitialWeights(path, config, vocabulary, do_lower_case, None, sha256, read)
 
 
 def _open_own(path: str, flag: str) -> InitialWeights:

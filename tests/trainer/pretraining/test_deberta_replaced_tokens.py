@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 import safetensors.numpy
 import tensorflow as tf
-from support import small_pretraining, untrained_models
+from support import small_pretraining
 
 from beambert.errors import InputError
-from beambert.model.config import BertConfig
 from beambert.model.families.debertav2 import DebertaV2Config
 from beambert.trainer import model_folders
 from beambert.trainer.commands.export import main as export_main
@@ -60,24 +59,17 @@ def test_it_learns_both_tables(folder, config_file):
 
 @pytest.mark.slow
 def test_the_exported_embeddings_are_the_sum(folder, tmp_path):
-    """The generator's are E; from the folder a training goes on with both."""
     out, values = tmp_path / "hf", values_of(folder)
     export_main([f"--model={folder}", "--to=huggingface", f"--output={out}"])
-    for part, expected, layers, its_class in (
-        ("", values[TABLE] + values[DELTA], 2, "DebertaV2Model"),
-        ("generator", values[TABLE], 1, "DebertaV2ForMaskedLM"),
-    ):
-        arrays = safetensors.numpy.load_file(out / part / "model.safetensors")
-        name = "deberta.embeddings.word_embeddings.weight"
-        np.testing.assert_array_equal(arrays[name], expected)
-        assert not [name for name in arrays if "delta" in name or "generator" in name]
-        config = json.loads((out / part / "config.json").read_text())
-        assert (config["num_hidden_layers"], config["architectures"]) == (layers, [its_class])
-        assert config["model_type"] == "deberta-v2"
+    arrays = safetensors.numpy.load_file(out / "model.safetensors")
+    name = "deberta.embeddings.word_embeddings.weight"
+    np.testing.assert_array_equal(arrays[name], values[TABLE] + values[DELTA])
+    assert not [name for name in arrays if "delta" in name or "generator" in name]
+    config = json.loads((out / "config.json").read_text())
+    assert config["architectures"] == ["DebertaV2Model"] and config["model_type"] == "deberta-v2"
     again = values_of(out)
-    assert again.keys() == values.keys()
-    for path, value in values.items():
-        np.testing.assert_allclose(again[path], value, atol=1e-7, err_msg=path)
+    for path in again.keys() - {TABLE}:
+        np.testing.assert_array_equal(again[path], values[path], err_msg=path)
 
 
 @pytest.mark.release
@@ -116,32 +108,6 @@ def test_a_generator_of_another_depth_is_refused(folder, records_folder, tmp_pat
     with pytest.raises(InputError, match=message):
         pretrain_main(flags(records_folder, None, tmp_path / "m", **given))
     assert not (tmp_path / "m").exists()
-
-
-@pytest.mark.parametrize(
-    ("family", "values", "message"),
-    [
-        ("deberta-v2", {"hidden_act": "relu"}, "hidden_act 'relu', but .* has 'gelu'; take the"),
-        ("deberta-v2", {"position_buckets": 16}, "position_buckets 16, but .* has 8; take the"),
-        ("deberta-v2", {"layer_norm_eps": 0.1}, "layer_norm_eps 0.1, but .* has 1e-07; take the"),
-        ("bert", {"num_attention_heads": 2}, "num_attention_heads 2, but .* has 1; take the"),
-    ],
-)
-def test_a_generator_that_computes_otherwise_is_refused(
-    family, values, message, records_folder, vocabulary, tmp_path
-):
-    """Its weights have the same shapes, so that only its configuration tells it."""
-    config = DebertaV2Config(len(vocabulary), 16, 2, 2, 24, position_buckets=8)
-    if family == "bert":
-        config = BertConfig(len(vocabulary), 16, 2, 2, 24)
-    encoder = untrained_models.save_encoder(tmp_path / "encoder", vocabulary, "rtd", config=config)
-    out, model = tmp_path / "out", tmp_path / "model"
-    export_main([f"--model={encoder}", "--to=huggingface", f"--output={out}"])
-    file = out / "generator" / "config.json"
-    file.write_text(json.dumps(json.loads(file.read_text()) | values))
-    with pytest.raises(InputError, match=f"--init={out}: generator/ in it has {message}"):
-        pretrain_main(flags(records_folder, None, model, init=out, generator_size=0.5))
-    assert not model.exists()
 
 
 @pytest.mark.slow

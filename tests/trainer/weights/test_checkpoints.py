@@ -12,9 +12,10 @@ from support.golden_checkpoint import GOLDEN, load
 
 from beambert.cli import run as main
 from beambert.errors import InputError
-from beambert.model.checkpoint_names import discriminator_name, generator_name, original_name
+from beambert.model.checkpoint_names import original_name
 from beambert.model.classifier import BertClassifier
 from beambert.model.config import BertConfig
+from beambert.model.families.table import FAMILIES
 from beambert.model.objectives import MLM
 from beambert.model.pretrainer import BertPretrainer
 from beambert.model.replaced_tokens import ElectraPretrainer
@@ -161,34 +162,28 @@ def test_masked_lm_alone_is_bert_for_masked_lm(tmp_path):
 
 
 def test_replaced_token_detection_is_electra(tmp_path):
-    """The weights of both models by name and their configurations, as transformers has written."""
+    """The discriminator's weights by name and its configuration, as transformers wrote them."""
     config = json.loads((GOLDEN_ELECTRA / "config.json").read_text()) | {"model_type": "bert"}
     model = ElectraPretrainer(BertConfig.from_json(json.dumps(config)), generator_size=0.5)
-    parts = {"": discriminator_name, "generator": generator_name}
-    for part, rename in parts.items():
-        theirs = safetensors.numpy.load_file(GOLDEN_ELECTRA / part / "model.safetensors")
-        for variable in model.variables:
-            if renamed := rename(variable.path):
-                value = theirs[renamed[0]]
-                variable.assign(value.T if renamed[1] else value)
+    theirs = safetensors.numpy.load_file(GOLDEN_ELECTRA / "model.safetensors")
+    for variable in model.variables:
+        if renamed := FAMILIES["bert"].discriminator_name(variable.path):
+            value = theirs[renamed[0]]
+            variable.assign(value.T if renamed[1] else value)
     training = {"kind": "pretraining", "objective": "rtd", "generator_size": 0.5}
     own = make_folder(GOLDEN, tmp_path / "own", model, **training, config=model.config)
     export_hugging_face(str(own), str(tmp_path / "out"))
-    for part in parts:
-        mine, theirs = (
-            safetensors.numpy.load_file(folder / part / "model.safetensors")
-            for folder in (tmp_path / "out", GOLDEN_ELECTRA)
-        )
-        assert mine.keys() == theirs.keys()
-        for name, value in theirs.items():
-            np.testing.assert_array_equal(mine[name], value, err_msg=name)
-        mine, theirs = (
-            json.loads((folder / part / "config.json").read_text())
-            for folder in (tmp_path / "out", GOLDEN_ELECTRA)
-        )
-        unequal = {name for name in mine if name in theirs and mine[name] != theirs[name]}
-        assert not unequal and mine["architectures"] == theirs["architectures"]
-        assert (tmp_path / "out" / part / "vocab.txt").exists()
+    mine = safetensors.numpy.load_file(tmp_path / "out" / "model.safetensors")
+    assert mine.keys() == theirs.keys()
+    for name, value in theirs.items():
+        np.testing.assert_array_equal(mine[name], value, err_msg=name)
+    mine, theirs = (
+        json.loads((folder / "config.json").read_text())
+        for folder in (tmp_path / "out", GOLDEN_ELECTRA)
+    )
+    unequal = {name for name in mine if name in theirs and mine[name] != theirs[name]}
+    assert not unequal and mine["architectures"] == theirs["architectures"]
+    assert (tmp_path / "out" / "vocab.txt").exists()
 
 
 def test_tensorflow_and_back(own_folder, tmp_path):

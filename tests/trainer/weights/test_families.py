@@ -198,20 +198,6 @@ def test_a_model_folder_starts_a_training(name, tmp_path):
             np.testing.assert_array_equal(mine[path], variable, err_msg=path)
 
 
-def test_a_discriminator_and_its_generator_go_on_from_what_was_exported(tmp_path):
-    """Also with embeddings that are narrower than both."""
-    own = own_folder("electra_discriminator", tmp_path / "own")
-    export_hugging_face(str(own), str(tmp_path / "out"))
-    initial = open_initial(str(tmp_path / "out"), "--init")
-    model = ElectraPretrainer(initial.config, 0.5, seed=7)
-    assert initial.load_into(model, "--init") == []
-    golden = loaded("electra_discriminator").variables
-    for mine, theirs in zip(model.variables, golden, strict=True):
-        np.testing.assert_array_equal(mine, theirs, err_msg=mine.path)
-    shutil.rmtree(tmp_path / "out" / "generator")
-    assert open_initial(str(tmp_path / "out"), "--init").sha256 != initial.sha256
-
-
 KINDS = {
     CLASSIFICATION: "SequenceClassification",
     CHOICE: "MultipleChoice",
