@@ -4,10 +4,11 @@ import dataclasses
 import functools
 import io
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from beambert.pipelines.records.contract import COPY, INFO_FILE, NONE, label_words
+from beambert.console import ProgressTally
+from beambert.pipelines.records.contract import INFO_FILE, NONE, label_words
 from beambert.pipelines.records.figures import (
     figures,
     lost_predictions_share,
@@ -42,9 +43,10 @@ from beambert.pipelines.records.statistics import (
 )
 from beambert.pipelines.tokenizers.vocabulary import TOKENIZER_FILE, VOCABULARY_FILE
 from beambert.pipelines.verification.artefacts import (
-    ArtefactCounts,
+    Artefact,
     TokenTable,
-    count_artefacts,
+    add_artefacts,
+    find_artefacts,
     text_figures,
     text_warnings,
 )
@@ -64,7 +66,7 @@ class FileFindings:
       path: path of the file.
       bytes: number of bytes as stored.
       sha256: hash of those bytes.
-      records: number of records that could be read.
+      instances: number of records that could be read.
       damage: position and kind of the damage; "" if there is none.
       faults: kind -> number of records, see `statistics.FAULTS`.
     """
@@ -72,7 +74,7 @@ class FileFindings:
     path: str
     bytes: int
     sha256: str
-    records: int
+    instances: int
     damage: str
     faults: Mapping[str, int]
 
@@ -86,14 +88,14 @@ class Findings:
       statistics: statistics of all records; None if no record could be decoded.
       repeats: kind -> counts of all records, see `statistics.HASH_KINDS`.
       sample: a few of the records, to show.
-      artefacts: traces of faulty input in all records; None without a vocabulary.
+      artefacts: kind -> the records with that trace of faulty input; None without a vocabulary.
     """
 
     files: tuple[FileFindings, ...] = ()
     statistics: RecordStatistics | None = None
     repeats: Mapping[str, HashCounts] = dataclasses.field(default_factory=dict)
     sample: tuple[SampledRecord, ...] = ()
-    artefacts: ArtefactCounts | None = None
+    artefacts: Mapping[str, Artefact] | None = None
 
     @classmethod
     def total(cls, parts: Sequence["Findings"]) -> "Findings":
@@ -106,7 +108,7 @@ class Findings:
             functools.reduce(operator.add, counted) if counted else None,
             sum_repeats(part.repeats for part in parts),
             tuple(merge_samples(part.sample for part in parts)),
-            functools.reduce(operator.add, with_artefacts) if with_artefacts else None,
+            add_artefacts(with_artefacts) if with_artefacts else None,
         )
 
 
@@ -115,8 +117,8 @@ def examine_file(
     features: RecordFeatures | None,
     vocabulary: VocabularyIds | None,
     limit: int,
-    report: Callable[[int, int], None] = lambda new_bytes, new_records: None,
-    table: TokenTable | None = None,
+    progress: ProgressTally,
+    table: TokenTable | None,
 ) -> Findings:
     """Reads a file from end to end.
 
@@ -125,8 +127,7 @@ def examine_file(
       features: features of the folder's records; with None they are not decoded.
       vocabulary: ids of the vocabulary; None leaves out the counts that need them.
       limit: largest hash to keep, see `statistics.hash_limit`.
-      report: function that is called with the numbers of bytes and records read since its last
-        call.
+      progress: the tally to which the bytes and records read are added.
       table: table of the vocabulary; None leaves out the artefacts.
 
     Raises:
@@ -139,7 +140,7 @@ def examine_file(
         rows_at_a_time = max(1, POSITIONS_AT_A_TIME // features.max_seq_length)
     repeats: list[Mapping[str, HashCounts]] = []
     sample: Sequence[SampledRecord] = ()
-    artefacts: ArtefactCounts | None = None
+    artefacts: dict[str, Artefact] | None = None if table is None else {}
     damage, count, reported = "", 0, 0
     with open_hashed(path) as opened:
         file = io.BufferedReader(opened, 1 << 20)
@@ -152,17 +153,17 @@ def examine_file(
                     repeats.append(count_hashes(rows, restored, limit))
                     hashes = hash_records(rows, restored)
                     sample = merge_samples((sample, sample_rows(rows, hashes, path, count + 1)))
-                    if table is not None:
-                        found = count_artefacts(restored, table, path)
-                        artefacts = found if artefacts is None else artefacts + found
+                    if table is not None and artefacts is not None:
+                        found = find_artefacts(restored, table, path)
+                        artefacts = add_artefacts((artefacts, found))
                 count += len(records)
-                report(opened.bytes - reported, len(records))
+                progress.add(bytes=opened.bytes - reported, instances=len(records))
                 reported = opened.bytes
         except CorruptRecordsError as error:
             damage = str(error)
             while file.read(1 << 20):
                 pass  # the hash covers the bytes after the damage too
-        report(opened.bytes - reported, 0)
+        progress.add(bytes=opened.bytes - reported)
         of_records = statistics.faults if statistics else {}
         line = FileFindings(path, opened.bytes, opened.sha256, count, damage, of_records)
     return Findings((line,), statistics, sum_repeats(repeats), tuple(sample), artefacts)
@@ -216,13 +217,8 @@ def _folder_result(
         "path": folder.path,
         "held_out_of": folder.training or None,
         "files": [
-            {
-                "path": report.path,
-                "instances": report.records,
-                "bytes": report.bytes,
-                "sha256": report.sha256,
-            }
-            for report in findings.files
+            {name: getattr(file, name) for name in ("path", "instances", "bytes", "sha256")}
+            for file in findings.files
         ],
         "faults": [*folder.faults, *_file_faults(folder, findings)],
         "warnings": [],
@@ -239,11 +235,10 @@ def _folder_result(
     result["figures"] = {
         "labels": list(label_words(made_with.pairs)) if has_label else None,
         **figures(statistics, has_label),
-        **_shares_from_info(folder, statistics),
-        **_sources_from_info(folder),
+        **_figures_from_info(folder, statistics),
         "lost_predictions_share": lost_predictions_share(statistics, made_with.prediction_share),
         **repeat_shares(findings.repeats, made_with),
-        **text_figures(findings.artefacts, folder.info),
+        **text_figures(findings.artefacts, statistics.measured, folder.info),
     }
     tokens = folder.vocabulary and folder.vocabulary.pieces
     result["sample"] = [decode_record(record, tokens) for record in findings.sample]
@@ -257,7 +252,9 @@ def _folder_result(
     result["faults"] += _record_faults(findings)
     result["warnings"] = warn(statistics, findings.repeats, made_with)
     length = result["figures"]["max_seq_length"]
-    result["warnings"] += text_warnings(findings.artefacts, folder.info, made_with, length)
+    result["warnings"] += text_warnings(
+        findings.artefacts, statistics.measured, folder.info, made_with, length
+    )
     if training is not None:
         shares = overlap_shares(findings.repeats, training.repeats)
         result["figures"] |= shares
@@ -269,21 +266,19 @@ def _file_faults(folder: FoundFolder, findings: Findings) -> list[str]:
     """Returns a fault for every file that is damaged or differs from its entry in info.json."""
     listed = {} if folder.info is None else {file["name"]: file for file in folder.info.files}
     faults = []
-    for report in findings.files:
-        entry = listed.get(report.path.rpartition("/")[2], {})
-        found = {"bytes": report.bytes, "instances": report.records, "sha256": report.sha256}
-        differs = [name for name, value in found.items() if entry and entry[name] != value]
-        if report.damage:
-            faults.append(
-                f"{report.path}: {report.damage} after {report.records:,} readable records; make "
-                "it again or copy it again"
-            )
+    for file in findings.files:
+        entry = listed.get(file.path.rpartition("/")[2], {})
+        names = ("bytes", "instances", "sha256")
+        differs = [name for name in names if entry and entry[name] != getattr(file, name)]
+        wrong = ""
+        if file.damage:
+            wrong = f"{file.damage} after {file.instances:,} readable records"
         elif differs:
             # The first difference explains the others.
-            faults.append(
-                f"{report.path}: its {differs[0]} is {found[differs[0]]}, but {INFO_FILE} says "
-                f"{entry[differs[0]]}; make it again or copy it again"
-            )
+            name = differs[0]
+            wrong = f"its {name} is {getattr(file, name)}, but {INFO_FILE} says {entry[name]}"
+        if wrong:
+            faults.append(f"{file.path}: {wrong}; make it again or copy it again")
     return faults
 
 
@@ -310,20 +305,6 @@ def _count_faults(folder: FoundFolder, statistics: RecordStatistics) -> list[str
         "predictions": total(statistics.predictions),
     }
     counts = folder.info.counts
-    if of_sources := _sources_from_info(folder).get("sources", {}).values():
-        # The sources together have all records.
-        for name in ("instances", "is_next", "record_tokens"):
-            if all(name in source for source in of_sources):
-                counts = {
-                    **counts,
-                    f"{name} of all sources": sum(source[name] for source in of_sources),
-                }
-        found["instances of all sources"] = statistics.instances
-        found["is_next of all sources"] = statistics.instances - statistics.random_next
-        # The noise of copies removes tokens after those of the sources are counted.
-        if folder.info.has_label and folder.info.parameters.get("pairs") != COPY:
-            in_segments = total(statistics.a_tokens) + total(statistics.b_tokens)
-            found["record_tokens of all sources"] = in_segments
     return [
         f"{folder.path}: the records have {count:,} {name}, but {INFO_FILE} says {counts[name]:,}"
         for name, count in found.items()
@@ -331,20 +312,16 @@ def _count_faults(folder: FoundFolder, statistics: RecordStatistics) -> list[str
     ]
 
 
-def _sources_from_info(folder: FoundFolder) -> dict[str, Any]:
-    """Returns the counts of the sources of --source; none without that flag."""
-    sources = folder.info.counts.get("sources", {}) if folder.info else {}
-    of_records = {name: source for name, source in sources.items() if "passes" in source}
-    return {"sources": of_records} if of_records else {}
-
-
-def _shares_from_info(folder: FoundFolder, statistics: RecordStatistics) -> dict[str, Any]:
+def _figures_from_info(folder: FoundFolder, statistics: RecordStatistics) -> dict[str, Any]:
     """Returns figures that only info.json has; None for those that it lacks."""
     counts = folder.info.counts if folder.info else {}
     forced, instances = counts.get("forced_random_next"), max(statistics.instances, 1)
+    sources = {n: each for n, each in counts.get("sources", {}).items() if "passes" in each}
     return {
         "forced_random_next_share": None if forced is None else round(forced / instances, 6),
         "truncated_tokens": counts.get("truncated_tokens"),
+        # Those of --source.
+        **({"sources": sources} if sources else {}),
     }
 
 
@@ -356,7 +333,7 @@ def _not_checked(folder: FoundFolder, findings: Findings, training: Findings | N
     if folder.vocabulary is None:
         missing.append(
             "special tokens, [MASK] / another / the same, unknown tokens, the range of the ids, "
-            f"markup, boilerplate and scripts: there is no {VOCABULARY_FILE} or {TOKENIZER_FILE} "
+            f"markup and broken words: there is no {VOCABULARY_FILE} or {TOKENIZER_FILE} "
             "next to the records; give one with --vocab_file or --tokenizer"
         )
     if folder.info is None:

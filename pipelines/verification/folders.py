@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from apache_beam.io.filesystems import FileSystems
 
-from beambert import storage
 from beambert.errors import InputError
 from beambert.folders import MARKER_FILE, UNFINISHED_FILE
 from beambert.pipelines.records.contract import (
@@ -287,7 +286,6 @@ def _records_folder(
     training: str = "",
 ) -> FoundFolder:
     """Describes record files; the features come from the first record that can be read."""
-    _check_files(files)
     records = ((record, name) for name in files if (record := first_record(name)) is not None)
     features = next((find_features(record, name) for record, name in records), None)
     positions = sum(
@@ -304,24 +302,6 @@ def _records_folder(
         faults=(),
         expected_records=int(positions / features.max_seq_length) if features else 0,
     )
-
-
-def _check_files(paths: Iterable[str]) -> None:
-    """Checks that local files are regular and readable.
-
-    Raises:
-      InputError: a file is a device or a pipe, or may not be read.
-    """
-    for path in paths:
-        if "://" in path:
-            continue
-        storage.check_regular(path, remedy="leave it out")
-        try:
-            with open(path, "rb"):
-                pass
-        except OSError as error:
-            remedy = "fix that or leave the file out"
-            raise storage.refusal(path, "read", error.strerror or str(error), remedy) from error
 
 
 def _read_given(vocab_file: str | None, tokenizer: str | None) -> Vocabulary:

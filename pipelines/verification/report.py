@@ -133,12 +133,6 @@ def figure_rows(figures: Mapping[str, Any]) -> list[tuple[str, str, str]]:
             "another language than the vocabulary's",
         ),
         (
-            "scripts",
-            ", ".join(f"{name} {_percent(n, 2)}" for name, n in (figures["scripts"] or {}).items())
-            or _UNKNOWN,
-            "shares of the words",
-        ),
-        (
             "whole, in training",
             percent("sequences_also_in_training"),
             "held-out records that equal a training record before masking",
@@ -221,8 +215,7 @@ def _folder(folder: dict[str, Any]) -> Html:
         ]
         drawn = [figures(*_plots(folder)), table((), rows, ("name", "", ""))]
     sample = [_sample(folder["sample"], found["labels"])] if folder["sample"] else []
-    files = _files(folder["files"])
-    return section(folder["path"] + role, _findings(folder), *drawn, *sample, files)
+    return section(folder["path"] + role, _findings(folder), *drawn, *sample)
 
 
 def _findings(folder: dict[str, Any]) -> Html:
@@ -294,20 +287,6 @@ def _sample(sample: Sequence[Mapping[str, Any]], labels: Sequence[str] | None) -
         tag("p", _drawn(sample), kind="soft"),
         table(("", "record", *texts.values()), rows, classes),
     )
-
-
-def _files(files: Sequence[dict[str, Any]]) -> Html:
-    rows = [
-        (
-            file["path"].rpartition("/")[2],
-            f"{file['instances']:,}",
-            f"{file['bytes']:,}",
-            tag("code", file["sha256"]),
-        )
-        for file in files
-    ]
-    listed = table(("file", "instances", "bytes", "SHA-256"), rows, ("", "number", "number", ""))
-    return tag("details", tag("summary", counted(len(files), "file")), listed)
 
 
 def _plots(folder: dict[str, Any]) -> "list[Figure]":

@@ -215,16 +215,8 @@ class ExamineFile(beam.DoFn):
     def process(self, element: tuple[int, str]) -> Iterator[dict[int, Findings]]:
         """Yields the findings in one file, by the index of its folder."""
         index, file = element
-        progress, folder = self._progress, self._folders[index]
-        found = examine_file(
-            file,
-            folder.features,
-            self._ids[index],
-            self._limit,
-            lambda new_bytes, records: progress.add(bytes=new_bytes, instances=records),
-            self._tables[index],
-        )
-        yield {index: found}
+        features, ids, table = self._folders[index].features, self._ids[index], self._tables[index]
+        yield {index: examine_file(file, features, ids, self._limit, self._progress, table)}
 
 
 class WriteFindings(beam.DoFn):

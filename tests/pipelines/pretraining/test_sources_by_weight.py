@@ -122,14 +122,6 @@ def test_verify_accounts_by_source(capsys, weighted):
     assert sorted(folder["path"] for folder in folders) == sorted(
         f"{output}/eval/{each}" for each in SOURCES
     )
-    # A count that was changed is a fault.
-    instances = info(output)["counts"]["sources"]["wiki"]["instances"]
-    changed = (output / "info.json").read_text()
-    (output / "info.json").write_text(
-        changed.replace(f'"instances": {instances}', f'"instances": {instances + 1}', 1)
-    )
-    status, printed, _ = verify(capsys, output, f"--output={report}")
-    assert status == 1 and "instances of all sources, but info.json says" in printed
 
 
 @pytest.mark.slow
@@ -148,13 +140,6 @@ def test_without_weights_every_source_has_the_same_passes(capsys, tmp_path, flag
         assert "asked_share" not in source
     rows = read_records(tmp_path / "out")
     assert (source_of_rows(rows, vocab_file) >= 0).all()
-
-
-def test_copies_of_sources_are_verified(capsys, tmp_path, flags, vocab_file):
-    given = [*flags, WEIGHTED, "--pairs=copy"]
-    assert data(capsys, vocab_file, tmp_path / "out", *given)[0] == 0
-    status, printed, _ = verify(capsys, tmp_path / "out")
-    assert status == 0 and "0 faults" in printed
 
 
 @pytest.mark.slow

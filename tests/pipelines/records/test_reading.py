@@ -23,6 +23,7 @@ from support.record_files import (
 from tensorflow_metadata.proto.v0 import schema_pb2
 from tfx_bsl.public import tfxio
 
+from beambert.console import ProgressTally
 from beambert.errors import InputError
 from beambert.pipelines.records.contract import records_schema, serialize_schema
 from beambert.pipelines.records.reading import find_features
@@ -74,7 +75,7 @@ class TestSchema:
 
 def examined(path, features=None):
     """The findings in a file, and those about the file itself."""
-    found = examine_file(str(path), features, IDS, EVERY_HASH)
+    found = examine_file(str(path), features, IDS, EVERY_HASH, ProgressTally(None), None)
     (file,) = found.files
     return found, file
 
@@ -84,9 +85,9 @@ class TestFiles:
         _, plain = examined(write(tmp_path / "a", [RECORD] * 9))
         path = write(tmp_path / "a.gz", [RECORD] * 9)
         features = find_features(serialize(RECORD), path)
-        assert (plain.records, plain.damage) == (9, "")
+        assert (plain.instances, plain.damage) == (9, "")
         found, file = examined(path, features)
-        assert (file.records, file.damage) == (9, "")
+        assert (file.instances, file.damage) == (9, "")
         assert found.statistics.to_json() == statistics(*[RECORD] * 9).to_json()
         assert file.bytes == (tmp_path / "a.gz").stat().st_size
 
@@ -119,7 +120,7 @@ class TestFiles:
         content += length + struct.pack("<I", masked) + b"x" * 100
         (tmp_path / name).write_bytes(gzip.compress(content) if name == "a.gz" else content)
         _, file = examined(tmp_path / name)
-        assert file.records == 1 and "record 2 claims to have" in file.damage
+        assert file.instances == 1 and "record 2 claims to have" in file.damage
 
     def test_other_names(self):
         garden = {"input_ids": "input_word_ids", "segment_ids": "input_type_ids"}

@@ -1,23 +1,31 @@
-"""Traces of faulty input in records: markup, entities, boilerplate, scripts, broken words."""
+"""Traces of faulty input in records, the warnings about them, and ten records to read."""
 
-import functools
+import dataclasses
 import html
-import operator
+import json
 import random
 
 import numpy as np
 import pytest
+from support.record_files import serialize, write
 
+from beambert.pipelines.records.contract import RecordsInfo
+from beambert.pipelines.records.figures import MadeWith
 from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS, Vocabulary
 from beambert.pipelines.verification.artefacts import (
+    Artefact,
     TokenTable,
+    add_artefacts,
     artefacts_in,
-    count_artefacts,
+    find_artefacts,
+    text_figures,
+    text_warnings,
 )
+from beambert.pipelines.verify import main
 
 WORDS = [f"{a}{b}" for a in "bcdfgklm" for b in ("at", "en", "ol", "ub", "ir")]
 PIECES = ("&", "amp", ";", "#", "39", "x", "nb", "##sp", "br", "p", "b", *"<>/[]{}|¿½,.")
-TOKENS = (*SPECIAL_TOKENS, *WORDS, *PIECES, "\ufffd", "##ing", "##ed", "слово", "語", "ひ")
+TOKENS = (*SPECIAL_TOKENS, *WORDS, *PIECES, "\ufffd", "##ing", "##ed", "##s")
 TABLE = TokenTable.of(Vocabulary(TOKENS))
 LENGTH = 24
 
@@ -31,8 +39,8 @@ def rows(*texts) -> np.ndarray:
     return ids
 
 
-def count(ids):
-    return count_artefacts(ids, TABLE)
+def count(ids, path="a"):
+    return find_artefacts(ids, TABLE, path)
 
 
 def prose(generator, words=12) -> str:
@@ -73,46 +81,125 @@ def test_what_an_artefact_is(pieces, kind):
 
 
 def test_records_are_counted_once_for_each_kind():
-    found = count(
-        rows(
-            "bat & amp ; ben & amp ;", "< br > bat [ [ ben", "bat ben", "& # 39 ; ¿ ½", "bat & ben"
-        )
+    texts = (
+        "bat & amp ; ben & amp ;",
+        "< br > bat [ [ ben",
+        "bat ben",
+        "& # 39 ; ¿ ½",
+        "bat & ben",
     )
-    assert found.records == 5
-    assert dict(found.having) == {"entities": 2, "markup": 1, "replacements": 1}
-    assert found.examples["entities"][1] == "bat & amp ; ben & amp ; bat"
-    assert "< br >" in found.examples["markup"][1]
+    found = count(rows(*texts, "bat ##ing ##ed " * 4))
+    counted = {kind: of.records for kind, of in found.items()}
+    assert counted == {"entities": 2, "markup": 1, "replacements": 1, "broken_words": 1}
+    assert found["entities"].example == "bat & amp ; ben & amp ; bat"
+    assert "< br >" in found["markup"].example
 
 
 def test_nothing_crosses_the_end_of_a_record():
-    assert not count(rows("bat &", "amp ; ben", "bat [", "[ ben")).having
-
-
-def test_scripts_and_broken_words():
-    many = " ".join(["слово"] * 9)
-    found = count(
-        rows(many, "語 ひ " * 5, "bat " * 9, "[UNK] " * 9, "bat " * 6, "bat ##ing ##ed " * 4)
-    )
-    # The fifth has too few words to have a main script.
-    scripts = {"CYRILLIC": 1, "CJK": 1, "[UNK]": 1, "LATIN": 2}
-    assert dict(found.main_scripts) == scripts
-    assert found.words["CYRILLIC"] == 9 and found.words["CJK"] == 10
-    assert found.broken == 1
+    assert not count(rows("bat &", "amp ; ben", "bat [", "[ ben"))
 
 
 def test_sums_are_the_counts_of_all():
     generator = random.Random(2)
-    texts = [f"{prose(generator, 13)} & amp ;" for _ in range(9)]
-    texts += [prose(generator) for _ in range(21)] + ["слово " * 9] * 3
+    texts = [prose(generator) for _ in range(21)]
+    texts += [f"{prose(generator, 13)} & amp ;" for _ in range(9)] + ["bat ##ing ##ed " * 4] * 3
     whole = count(rows(*texts))
-    parts = functools.reduce(
-        operator.add, (count(rows(*texts[i : i + 8])) for i in range(0, 33, 8))
-    )
-    for name in ("records", "having", "examples", "words", "main_scripts"):
-        assert getattr(parts, name) == getattr(whole, name), name
+    parts = [count(rows(*texts[i : i + 8])) for i in range(0, 33, 8)]
+    assert add_artefacts(parts) == whole and whole["entities"].records == 9
+    files = [count(rows(texts[-4]), "b"), count(rows(texts[-5]), "a")]
+    assert add_artefacts(files)["entities"] == files[1]["entities"]._replace(records=2)
 
 
 def test_an_id_beyond_the_vocabulary_is_unknown():
     ids = rows("bat " * 9)
     ids[0, 1:10] = (len(TOKENS), -1, *[10**6] * 7)
-    assert dict(count(ids).main_scripts) == {"[UNK]": 1}
+    assert not count(ids)
+
+
+def info(documents=None, **counts) -> RecordsInfo:
+    return RecordsInfo({}, {}, [], [], {"documents": documents or {}, **counts}, {})
+
+
+def warnings(about=None, made_with=None, **numbers) -> list[str]:
+    """The warnings about 10,000 records."""
+    found = {kind: Artefact(number, "a file", "tom & jerry") for kind, number in numbers.items()}
+    return text_warnings(found, 10_000, about, made_with or MadeWith(), 128)
+
+
+def test_warnings_just_above_each_threshold():
+    for kind in ("entities", "replacements", "markup"):
+        assert warnings(**{kind: 50}) == []
+        (warning,) = warnings(**{kind: 51})
+        assert warning.startswith("0.5% of the records contain ") and "“tom & jerry”" in warning
+    assert warnings(broken_words=100) == []
+    (warning,) = warnings(broken_words=101)
+    assert warning.startswith("in 1.0% of the records")
+    assert warnings(info({"with_replacement_characters": 5, "read": 1000})) == []
+    assert len(warnings(info({"with_replacement_characters": 6, "read": 1000}))) == 1
+
+
+def test_sources():
+    few = info(random_next=1000, random_next_other_source=100)
+    many = info(random_next=1000, random_next_other_source=300)
+    assert warnings(few) == [] == warnings(info(random_next=1000))
+    (warning,) = warnings(many)
+    assert "30.0% of the random next pairs" in warning and "65.0%" in warning
+    (warning,) = warnings(many, MadeWith(pairs="sop"))
+    assert "30.0% of the swapped pairs" in warning
+    # The advice was followed, as far as there are other documents of the source.
+    assert warnings(dataclasses.replace(many, parameters={"random_next": "source"})) == []
+    assert text_figures(None, 0, many)["random_next_other_source_share"] == 0.3
+    assert text_figures(None, 0, None)["random_next_other_source_share"] is None
+
+
+def record(text, generator) -> bytes:
+    """A record of A and B with one token hidden."""
+    a, b = (text.split() for _ in range(2))
+    pieces = ["[CLS]", *a, "[SEP]", *b, "[SEP]"]
+    ids = [TOKENS.index(piece) for piece in pieces]
+    position = generator.randrange(1, len(a))
+    label, ids[position] = ids[position], TOKENS.index("[MASK]")
+    padding = [0] * (48 - len(ids))
+    return serialize(
+        {
+            "input_ids": ids + padding,
+            "input_mask": [1] * len(ids) + padding,
+            "segment_ids": [0] * (len(a) + 2) + [1] * (len(b) + 1) + padding,
+            "masked_lm_positions": [position],
+            "masked_lm_ids": [label],
+            "masked_lm_weights": [1.0],
+            "next_sentence_labels": [generator.randrange(2)],
+        }
+    )
+
+
+def test_what_a_run_shows(tmp_path, capsys):
+    """Ten records to read, and planted faults of another folder."""
+    generator = random.Random(3)
+    texts = [prose(generator) for _ in range(90)]
+    faulty = [prose(generator, 18) for _ in range(150)]
+    faulty += [f"{prose(generator, 6)} & amp ; {prose(generator, 5)}" for _ in range(5)]
+    faulty += ["bat " + "##s " * 12 for _ in range(6)]
+    for name, of_folder in (("clean", texts), ("faulty", faulty)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "vocab.txt").write_text("".join(f"{token}\n" for token in TOKENS))
+        serialized = [record(text, generator) for text in of_folder]
+        for number in range(2):
+            write(tmp_path / name / f"{number}.tfrecord", serialized[number::2])
+    main([f"{tmp_path}/clean", f"{tmp_path}/faulty", f"--output={tmp_path}/report"])
+    printed = capsys.readouterr().out
+    found = json.loads((tmp_path / "report" / "verification.json").read_text())
+    folder, of_faulty = found["folders"]
+    assert len(folder["sample"]) == 10
+    assert {shown["file"][-10:] for shown in folder["sample"]} == {"0.tfrecord", "1.tfrecord"}
+    page = (tmp_path / "report" / "verification.html").read_text()
+    for shown in folder["sample"]:
+        text = texts[(shown["number"] - 1) * 2 + int(shown["file"][-10])]
+        assert shown["b"] == text
+        hidden = next(w for w in text.split() if f"[MASK→{w}]" in shown["a"])
+        assert shown["a"].replace(f"[MASK→{hidden}]", hidden) == text
+        assert f"B: {text}" in printed and text in page
+    assert not any("contain" in warning for warning in folder["warnings"])
+    assert of_faulty["figures"]["entities_share"] == pytest.approx(5 / 161, abs=1e-6)
+    for part in ("an HTML entity", "another language"):
+        assert any(part in warning for warning in of_faulty["warnings"]), part

@@ -1,20 +1,20 @@
 """The verify command: finished folders, others' files, and everything that can be wrong."""
 
+import contextlib
+import io
 import json
-import os
 import pathlib
 import random
 import shutil
-import sys
 
 import pytest
-from support import forked
 from support.data_command import verify
 from support.record_files import GOLDEN, ORIGINAL, RECORD, changed, read, write
 from support.sample_text import make_document
 
 from beambert.pipelines.create_pretraining_data import main as data_main
 from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS
+from beambert.pipelines.verify import main
 
 
 def found(output) -> dict:
@@ -49,12 +49,6 @@ def finished(tmp_path_factory, vocab_file):
 
 
 @pytest.fixture
-def records(tmp_path, finished):
-    """A copy of the finished folder, to damage."""
-    return pathlib.Path(shutil.copytree(finished, tmp_path / "records"))
-
-
-@pytest.fixture
 def original(tmp_path):
     """A folder as the original script's users have: records of any name, a vocabulary."""
     folder = tmp_path / "original"
@@ -67,60 +61,6 @@ def original(tmp_path):
 
 def part(folder, number=0) -> pathlib.Path:
     return sorted(folder.glob("part-*"))[number]
-
-
-class TestFinishedFolder:
-    @pytest.mark.slow
-    def test_in_order(self, capsys, records, tmp_path):
-        before = {path: path.stat().st_mtime_ns for path in records.rglob("*")}
-        status, printed, error = verify(capsys, records)
-        assert (status, error) == (0, "")
-        assert "0 faults, 0 warnings" in printed
-        result = found(tmp_path / "records-verification")
-        assert [folder["path"] for folder in result["folders"]] == [
-            str(records),
-            str(records / "eval"),
-        ]
-        for folder in result["folders"]:
-            info = json.loads((pathlib.Path(folder["path"]) / "info.json").read_text())
-            assert folder["faults"] == []
-            names = ("instances", "bytes", "sha256")
-            assert [[file[name] for name in names] for file in folder["files"]] == [
-                [file[name] for name in names] for file in info["files"]
-            ]
-            counts, figures = info["counts"], folder["figures"]
-            assert figures["instances"] == counts["instances"]
-            assert f"{100 * counts['is_next_share']:.2f} %" in printed
-            assert figures["is_next_share"] == pytest.approx(counts["is_next_share"], abs=1e-6)
-            assert figures["filled_share"] == pytest.approx(counts["filled_share"], abs=1e-6)
-            forced = counts["forced_random_next"] / counts["instances"]
-            assert figures["forced_random_next_share"] == pytest.approx(forced, abs=1e-6)
-            assert sum(folder["histograms"]["mask_positions"]) == counts["predictions"]
-        held_out = result["folders"][1]
-        assert held_out["held_out_of"] == str(records)
-        assert held_out["figures"]["openings_also_in_training"] < 0.01
-        assert {path: path.stat().st_mtime_ns for path in records.rglob("*")} == before
-
-    @pytest.mark.release
-    def test_as_a_user_runs_it_with_two_workers(self, records, tmp_path):
-        command = [sys.executable, "-m", "beambert", "verify", str(records)]
-        command += ["--direct_num_workers=2", "--direct_running_mode=multi_processing"]
-        root = pathlib.Path(__file__).parents[3]
-        run = forked.run(command, capture_output=True, text=True, cwd=root)
-        assert (run.returncode, run.stderr) == (0, "")
-        assert f"Report: {tmp_path / 'records-verification' / 'verification.html'}" in run.stdout
-
-    @pytest.mark.slow
-    def test_several_lengths(self, capsys, records, tmp_path):
-        """As `128/` and `512/`, each a records folder with its held-out part."""
-        (tmp_path / "both").mkdir()
-        for length in ("128", "512"):
-            shutil.copytree(records, tmp_path / "both" / length)
-        shutil.copytree(records, tmp_path / "both" / "else")
-        assert verify(capsys, tmp_path / "both")[0] == 0
-        paths = [f["path"] for f in found(tmp_path / "both-verification")["folders"]]
-        inner = ("128", "128/eval", "512", "512/eval")
-        assert sorted(paths) == [str(tmp_path / "both" / name) for name in inner]
 
 
 def flip(path, place=1000):
@@ -167,75 +107,137 @@ DAMAGE = {
 }
 
 
-class TestDamage:
-    @pytest.mark.slow
+def train_on_held_out(folder):
+    for path in (folder / "eval").iterdir():
+        path.unlink()
+    write(folder / "eval" / "a.tfrecord", read(part(folder))[:50])
+
+
+class Run:
+    """What one run of `verify` prints and finds in many folders; it draws no page."""
+
+    def __init__(self, inputs, output):
+        printed = io.StringIO()
+        with (
+            pytest.MonkeyPatch.context() as patch,
+            contextlib.redirect_stdout(printed),
+            pytest.raises(SystemExit) as stop,
+        ):
+            patch.setattr("beambert.pipelines.verification.run.render", lambda result: "")
+            main([*map(str, inputs), f"--output={output}"])
+        assert stop.value.code == 1
+        self.printed = printed.getvalue()
+        self.folders = {folder["path"]: folder for folder in found(output)["folders"]}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory, finished):
+    """Of copies of a finished folder: some in order, and others damaged, each in another way."""
+    root = tmp_path_factory.mktemp("copies")
+    for length in ("128", "512"):
+        shutil.copytree(finished, root / "in order" / length)
+    shutil.copytree(finished, root / "in order" / "else")
+    for name, (damage, _) in DAMAGE.items():
+        copy = pathlib.Path(shutil.copytree(finished, root / name))
+        damage(copy / "eval" if name in ("no marker", "other counts") else copy)
+    train_on_held_out(pathlib.Path(shutil.copytree(finished, root / "trained on")))
+    before = {path: path.stat().st_mtime_ns for path in root.rglob("*")}
+    made = Run(sorted(root.iterdir()), root.with_name("report"))
+    assert {path: path.stat().st_mtime_ns for path in root.rglob("*")} == before
+    made.root = root
+    return made
+
+
+class TestFinishedFolder:
+    def test_in_order(self, run):
+        """As `128/` and `512/`, each a records folder with its held-out part."""
+        inner = ("128", "128/eval", "512", "512/eval")
+        folders = [run.folders[f"{run.root}/in order/{name}"] for name in inner]
+        assert f"{run.root}/in order/else" not in run.folders
+        for folder in folders:
+            info = json.loads((pathlib.Path(folder["path"]) / "info.json").read_text())
+            assert folder["faults"] == folder["warnings"] == []
+            names = ("instances", "bytes", "sha256")
+            assert [[file[name] for name in names] for file in folder["files"]] == [
+                [file[name] for name in names] for file in info["files"]
+            ]
+            counts, figures = info["counts"], folder["figures"]
+            assert figures["instances"] == counts["instances"]
+            assert f"{100 * counts['is_next_share']:.2f} %" in run.printed
+            assert figures["is_next_share"] == pytest.approx(counts["is_next_share"], abs=1e-6)
+            assert figures["filled_share"] == pytest.approx(counts["filled_share"], abs=1e-6)
+            forced = counts["forced_random_next"] / counts["instances"]
+            assert figures["forced_random_next_share"] == pytest.approx(forced, abs=1e-6)
+            assert sum(folder["histograms"]["mask_positions"]) == counts["predictions"]
+        held_out = folders[1]
+        assert held_out["held_out_of"] == folders[0]["path"]
+        assert held_out["figures"]["openings_also_in_training"] < 0.01
+
     @pytest.mark.parametrize("name", DAMAGE)
-    def test_finished_folder(self, capsys, records, name):
-        damage, parts = DAMAGE[name]
-        damage(records / "eval" if name in ("no marker", "other counts") else records)
-        status, printed, error = verify(capsys, records)
-        assert (status, error) == (1, "")
-        faults = [line for line in printed.splitlines() if line.startswith("  FAULT")]
+    def test_damage(self, run, name):
+        _, parts = DAMAGE[name]
+        path = run.root / name
+        faults = [
+            fault for inner in (path, path / "eval") for fault in run.folders[str(inner)]["faults"]
+        ]
         assert any(all(text in fault for text in parts) for fault in faults), faults
+        assert all(f"  FAULT    {fault}" in run.printed for fault in faults)
 
-    def test_faults_of_records_name_count_and_file(self, capsys, original):
-        vocabulary = "\n".join((*SPECIAL_TOKENS, *map(str, range(5, 40))))
-        (original / "vocab.txt").write_text(vocabulary)
-        (original / "tf_examples.tfrecord").unlink()
-        write(original / "a.tfrecord", [RECORD] * 3)
-        write(original / "b.tfrecord", [RECORD, *[changed(input_ids={1: 77})] * 2])
-        write(original / "c.tfrecord", [changed(next_sentence_labels=[3])])
-        status, printed, _ = verify(capsys, original)
-        assert status == 1
-        beyond, label = only(found(f"{original}-verification"))["faults"]
-        assert beyond.startswith("2 records have an id") and "b.tfrecord" in beyond
-        assert label.startswith("1 records have a next_sentence_labels") and "c.tfrecord" in label
-
-    def test_other_lengths_in_one_folder(self, capsys, original):
-        longer = {name: [*values, values[-1]] for name, values in RECORD.items()}
-        write(original / "z.tfrecord", [longer])
-        status, _, _ = verify(capsys, original)
-        (fault,) = only(found(f"{original}-verification"))["faults"]
-        assert status == 1 and "another length" in fault and "z.tfrecord" in fault
-
-    def test_file_that_is_no_record_file(self, capsys, original):
-        (original / "notes.tfrecord").write_text("a line of text, long enough for a header")
-        status, _, _ = verify(capsys, original)
-        (fault,) = only(found(f"{original}-verification"))["faults"]
-        assert status == 1 and "notes.tfrecord: not a TFRecord file" in fault
-
-    def test_nothing_can_be_read(self, capsys, tmp_path):
-        (tmp_path / "a.tfrecord").write_bytes(ORIGINAL.read_bytes()[:50])
-        status, printed, error = verify(capsys, tmp_path / "a.tfrecord", f"--output={tmp_path}/o")
-        assert (status, error) == (1, "") and "cut off in record 1" in printed
-
-    def test_a_file_has_its_report_in_the_working_folder(self, capsys, original, monkeypatch):
-        """Not in the finished folder of its records."""
-        before = sorted(original.iterdir())
-        (original.parent / "here").mkdir()
-        monkeypatch.chdir(original.parent / "here")
-        status, printed, _ = verify(capsys, original / "tf_examples.tfrecord")
-        name = "tf_examples.tfrecord-verification"
-        assert status == 0 and f"Report: {name}/verification.html" in printed
-        assert found(name)["faults"] == 0
-        assert sorted(original.iterdir()) == before
-
-    def test_empty_shard_is_no_fault(self, capsys, original):
-        (original / "empty.tfrecord").write_bytes(b"")
-        assert verify(capsys, original)[0] == 0
+    def test_held_out_records_that_are_trained_on(self, run):
+        held_out = run.folders[f"{run.root}/trained on/eval"]
+        assert held_out["figures"]["sequences_also_in_training"] == 1.0
+        assert any("100.0% of the held-out records" in text for text in held_out["warnings"])
 
 
 class TestOthersRecords:
-    def test_no_record_at_all(self, capsys, tmp_path):
-        """What the original script makes of nothing."""
-        (tmp_path / "x.tfrecord").write_bytes(b"")
-        status, out, _ = verify(capsys, tmp_path, f"--output={tmp_path}/report")
-        assert status == 1 and "has no records" in out and "1 fault," in out
+    def test_faults(self, tmp_path):
+        """Of six folders in one run."""
+        vocabulary = "\n".join((*SPECIAL_TOKENS, *map(str, range(5, 40))))
+        longer = {name: [*values, values[-1]] for name, values in RECORD.items()}
+        records = {
+            "counted/a": [RECORD] * 3,
+            "counted/b": [RECORD, *[changed(input_ids={1: 77})] * 2],
+            "counted/c": [changed(next_sentence_labels=[3])],
+            "longer/y": [RECORD],
+            "longer/z": [longer],
+            "notes/a": [RECORD],
+            "none/x": [],
+            "cut/a": [RECORD],
+            "empty/a": [],
+            "empty/b": [RECORD],
+        }
+        for name, content in records.items():
+            (tmp_path / name).parent.mkdir(exist_ok=True)
+            write(tmp_path / f"{name}.tfrecord", content)
+            (tmp_path / name).with_name("vocab.txt").write_text(vocabulary)
+        (tmp_path / "notes" / "b.tfrecord").write_text("a line of text, longer than a header")
+        cut = tmp_path / "cut" / "a.tfrecord"
+        cut.write_bytes(cut.read_bytes()[:50])
+        run = Run(sorted(tmp_path.iterdir()), tmp_path / "report")
+        faults = {pathlib.Path(path).name: of["faults"] for path, of in run.folders.items()}
+        beyond, label = faults["counted"]
+        assert beyond.startswith("2 records have an id") and "b.tfrecord" in beyond
+        assert label.startswith("1 records have a next_sentence_labels") and "c.tfrecord" in label
+        (fault,) = faults["longer"]
+        assert "another length" in fault and "z.tfrecord" in fault
+        (fault,) = faults["notes"]
+        assert "b.tfrecord: not a TFRecord file" in fault
+        (fault,) = faults["none"]
+        assert "has no records" in fault
+        (fault,) = faults["cut"]
+        assert "cut off in record 1" in fault
+        assert faults["empty"] == []
 
-    def test_original_script(self, capsys, original):
-        status, printed, error = verify(capsys, original)
-        assert (status, error) == (0, "")
-        folder = only(found(f"{original}-verification"))
+    def test_original_script(self, capsys, original, monkeypatch):
+        """The report on a file isn't in the folder of its records."""
+        before = sorted(original.iterdir())
+        (original.parent / "here").mkdir()
+        monkeypatch.chdir(original.parent / "here")
+        status, printed, error = verify(capsys, original / "tf_examples.tfrecord")
+        name = "tf_examples.tfrecord-verification"
+        assert (status, error) == (0, "") and f"Report: {name}/verification.html" in printed
+        assert sorted(original.iterdir()) == before
+        folder = only(found(name))
         golden = json.loads((GOLDEN / "original.json").read_text())
         share = golden["random_next"] / golden["instances"]
         assert folder["figures"]["random_next_share"] == pytest.approx(share, abs=1e-6)
@@ -255,41 +257,15 @@ class TestOthersRecords:
         assert folder["figures"]["repeated_records_share"] == pytest.approx(0.5, abs=0.01)
         assert any("duplicate" in text for text in folder["warnings"])
 
-    @pytest.mark.slow
-    def test_wrong_vocabulary(self, capsys, original, tmp_path, vocabulary):
+    def test_wrong_vocabulary(self, capsys, original, tmp_path):
         tokens = (original / "vocab.txt").read_text().splitlines()
-        (tmp_path / "short.txt").write_text("\n".join(tokens[:50]))
-        status, printed, _ = verify(capsys, original, f"--vocab_file={tmp_path / 'short.txt'}")
-        assert status == 1 and "beyond the vocabulary" in printed
-        (tmp_path / "moved.txt").write_text("\n".join(["x", *tokens]))
+        (tmp_path / "moved.txt").write_text("\n".join(["x", *tokens[:50]]))
         status, printed, _ = verify(capsys, original, f"--vocab_file={tmp_path / 'moved.txt'}")
-        assert status == 1 and "105 records do not begin with the vocabulary's [CLS]" in printed
-
-    @pytest.mark.slow
-    def test_held_out_records_that_are_trained_on(self, capsys, records):
-        for path in (records / "eval").iterdir():
-            path.unlink()
-        copied = read(part(records))[:50]
-        write(records / "eval" / "a.tfrecord", copied)
-        status, printed, _ = verify(capsys, records)
-        held_out = found(f"{records}-verification")["folders"][1]
-        assert status == 0 and held_out["figures"]["sequences_also_in_training"] == 1.0
-        assert any("100.0% of the held-out records" in text for text in held_out["warnings"])
+        assert status == 1 and "beyond the vocabulary" in printed
+        assert "105 records do not begin with the vocabulary's [CLS]" in printed
 
 
 class TestBadInput:
-    @pytest.mark.parametrize("target", ["/dev/zero", "nowhere", "fifo"])
-    @pytest.mark.parametrize("is_alone", [True, False])
-    def test_what_has_no_end_is_not_read(self, capsys, tmp_path, target, is_alone):
-        os.mkfifo(tmp_path / "fifo")
-        folder = tmp_path / "folder"
-        folder.mkdir()
-        (folder / "a.tfrecord").symlink_to(tmp_path / target)
-        given = folder / "a.tfrecord" if is_alone else folder
-        status, _, error = verify(capsys, given, f"--output={tmp_path / 'report'}")
-        assert status == 2 and error.count("\n") == 1 and "a.tfrecord" in error
-        assert not (tmp_path / "report").exists()
-
     @pytest.mark.parametrize(
         "arguments, parts",
         [
