@@ -25,6 +25,7 @@ from beambert.pipelines.tokenizers.folders import read_beside
 from beambert.pipelines.tokenizers.vocabulary import (
     TOKENIZER_FILE,
     VOCABULARY_FILE,
+    Vocabulary,
     tokenizer_sha256,
 )
 from beambert.storage import FINETUNE, check_folder, parse_object
@@ -74,9 +75,7 @@ def find_model(model_dir: str, kind: str | None = None, trusts: bool = False) ->
             f"{folder / LABELS_FILE}: not the labels that the model was trained with; "
             "put those there"
         )
-    vocabulary = None
-    if training and os.path.isfile(folder / TOKENIZER_FILE):
-        vocabulary = read_beside(model_dir, "--model", _read, os.path.exists)
+    vocabulary = _read_vocabulary(folder, model_dir, training, kind)
     allows_no_answer = (
         kind == SPAN and bool(training) and find_task(training["task"]).allows_no_answer
     )
@@ -146,6 +145,27 @@ def _read_labels(folder: pathlib.Path, model_dir: str) -> tuple[str, ...]:
             "of the model's outputs"
         )
     return labels
+
+
+def _read_vocabulary(
+    folder: pathlib.Path, model_dir: str, training: dict[str, Any], kind: str
+) -> Vocabulary | None:
+    """Returns the tokenizer of a model that takes ids; None for one that takes texts."""
+    names = (VOCABULARY_FILE, TOKENIZER_FILE) if kind == SPAN else (TOKENIZER_FILE,)
+    if not training or not any(os.path.isfile(folder / name) for name in names):
+        if kind == SPAN:
+            raise InputError(
+                f"--model={model_dir}: has no {TRAINING_FILE} and {VOCABULARY_FILE} next to it; "
+                "name a folder that `beambert finetune` finished"
+            )
+        return None
+    vocabulary = read_beside(model_dir, "--model", _read, os.path.exists)
+    if vocabulary.sha256 != training.get("vocabulary_sha256", vocabulary.sha256):
+        raise InputError(
+            f"{vocabulary.name}: not the {vocabulary.WHAT} that the model was trained with; "
+            "put that one there"
+        )
+    return vocabulary
 
 
 def _read(path: str, flag: str) -> bytes:

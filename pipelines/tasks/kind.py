@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from beambert.errors import InputError
-from beambert.pipelines.tasks.saved_models import Model
+from beambert.pipelines.tasks.saved_models import Model, load
 
 if TYPE_CHECKING:
     from beambert.pipelines.tasks.task import Task
@@ -182,21 +182,16 @@ class Predictor:
     """
 
     def __init__(self, task: "Task", model: Model) -> None:
-        """Takes the task and the SavedModel to load.
-
-        Raises:
-          InputError: the task needs the model's vocabulary, and it cannot be used.
-        """
+        """Takes the task and the SavedModel to load."""
         from apache_beam.utils import shared
 
         self._task = task
         self._model = model
-        self._vocabulary = task.vocabulary_of(model)
         self._shared = shared.Shared()
 
     def __call__(self, rows: Sequence[Row]) -> list[bytes]:
         """Returns one serialized tf.Example for each row."""
-        loaded = self._shared.acquire(lambda: self._task.load(self._model, self._vocabulary))
+        loaded = self._shared.acquire(lambda: load(self._model))
         records = self._task.predict(self._model, loaded, rows)
         return [
             encode_record({**row.record, **record})

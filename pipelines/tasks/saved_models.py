@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 from beambert import saved_models
 from beambert.errors import InputError
 from beambert.pipelines.running import check_reachable, has_local_workers
-from beambert.pipelines.tokenizers.vocabulary import (
-    TokenizerVocabulary,
-)
+from beambert.pipelines.tokenizers.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
+
+# The inputs of every signature that takes ids.
+ID_INPUTS = ("input_ids", "input_mask", "segment_ids")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,7 +29,8 @@ class Model:
       training: content of its training.json; empty if there is none.
       sent_to: path of a copy for workers on other machines; None without one.
       is_trusted: whether its graph may do anything, see `saved_models.check_graph`.
-      vocabulary: tokenizer of a model that takes ids; None if its graph takes texts.
+      vocabulary: tokenizer of a model that takes ids, as all models of questions do; None if its
+        graph takes texts.
       allows_no_answer: whether "" is an allowed answer to a question (SQuAD v2.0).
     """
 
@@ -37,7 +39,7 @@ class Model:
     training: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     sent_to: str | None = None
     is_trusted: bool = False
-    vocabulary: TokenizerVocabulary | None = None
+    vocabulary: Vocabulary | None = None
     allows_no_answer: bool = False
 
 
@@ -57,22 +59,20 @@ def check_task(model: Model, name: str) -> None:
         )
 
 
-def check_signature(
-    model: Model, outputs: Sequence[str], inputs: Iterable[str], name: str = "serving_default"
-) -> None:
+def check_signature(model: Model, outputs: Sequence[str], inputs: Iterable[str]) -> None:
     """Refuses a SavedModel whose inputs or outputs are not those that a task needs.
 
     Args:
       model: the model.
       outputs: names of the outputs that the task needs.
       inputs: names of the inputs that the task provides.
-      name: name of the signature.
 
     Raises:
       InputError: the inputs or outputs differ, or the SavedModel is damaged.
     """
-    signature = saved_models.read_graph(str(model.path)).meta_graphs[0].signature_def[name]
-    if model.vocabulary and name == "serving_default":
+    graph = saved_models.read_graph(str(model.path)).meta_graphs[0]
+    signature = graph.signature_def["serving_default"]
+    if model.vocabulary and set(inputs) != set(ID_INPUTS):
         is_pair = {"text_b"} if model.training["is_pair"] else set()
         if "choices" not in inputs and is_pair != set(inputs) & {"text_b"}:
             raise InputError(
@@ -115,8 +115,7 @@ def load(model: Model) -> Any:
         return loaded
     from beambert.pipelines.tasks.text_models import TextModel
 
-    training = model.training
-    return TextModel(loaded, training, model.vocabulary, model.allows_no_answer)
+    return TextModel(loaded, model.training, model.vocabulary, model.allows_no_answer)
 
 
 @contextlib.contextmanager

@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import os
 import pathlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
@@ -10,8 +9,6 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from beambert.errors import InputError
-from beambert.model_files import TRAINING_FILE
 from beambert.pipelines.tasks.kind import (
     PREDICTION,
     ArrayOutcomes,
@@ -22,30 +19,24 @@ from beambert.pipelines.tasks.kind import (
     column,
     excerpt,
 )
-from beambert.pipelines.tasks.saved_models import Model, check_signature, check_task, load
-from beambert.pipelines.tasks.squad import Question, read_questions, score
-from beambert.pipelines.tasks.task import (
-    DEFAULT_SPAN_LENGTH,
+from beambert.pipelines.tasks.saved_models import (
     ID_INPUTS,
-    SPAN,
-    WINDOWS_SIGNATURE,
-    ExampleFile,
-    MadeInputs,
-    Task,
+    Model,
+    check_signature,
+    check_task,
 )
+from beambert.pipelines.tasks.squad import Question, read_questions, score
+from beambert.pipelines.tasks.task import DEFAULT_SPAN_LENGTH, SPAN, ExampleFile, MadeInputs, Task
 from beambert.pipelines.tasks.windows import (
     NO_ANSWER as NO_POSITION,
 )
 from beambert.pipelines.tasks.windows import (
-    DecodingParameters,
     SquadPredictions,
     WindowParameters,
-    decode,
     make_windows,
     span_features,
 )
-from beambert.pipelines.tokenizers.folders import read_beside
-from beambert.pipelines.tokenizers.vocabulary import TOKENIZER_FILE, VOCABULARY_FILE, Vocabulary
+from beambert.pipelines.tokenizers.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from beambert.pipelines.tokenizers.encoding import SubwordOffsets
@@ -114,18 +105,6 @@ def predictions_of(
         {name: json.loads(n_best) for name, n_best in found["n_best"].items()},
         found.get("null_odds", {}),
     )
-
-
-def _read(path: str, flag: str) -> bytes:
-    return pathlib.Path(path).read_bytes()
-
-
-@dataclasses.dataclass(frozen=True)
-class _Loaded:
-    """A model and its tokenizer; the threads of a worker process share a weak reference to it."""
-
-    model: Any
-    tokenizer: "OffsetTokenizer | SubwordOffsets"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -255,7 +234,7 @@ class Span(Task):
         Raises:
           InputError: it is such a model.
         """
-        check_signature(model, self.OUTPUTS, ID_INPUTS, WINDOWS_SIGNATURE)
+        check_signature(model, self.OUTPUTS, ID_INPUTS)
         check_task(model, self.name)
 
     def official(
@@ -266,16 +245,10 @@ class Span(Task):
         scores = score(examples, found.answers, self.allows_no_answer, found.null_odds or None)
         return scores.metrics, found.files()
 
-    def predict(self, model: Model, loaded: _Loaded, rows: Sequence[Row]) -> list[Record]:
+    def predict(self, model: Model, loaded: Any, rows: Sequence[Row]) -> list[Record]:
         """Returns the features of the records that hold the answers to questions."""
-        # Commands import this module for their --help, which must not load TensorFlow.
-        from beambert.pipelines.tasks.text_models import window_logits
-
-        length = model.training["max_seq_length"]
         questions = [row.example for row in rows]
-        windows = make_windows(questions, loaded.tokenizer, WindowParameters.of_length(length))
-        logits = window_logits(loaded.model.signatures[WINDOWS_SIGNATURE], windows, length)
-        found = decode(questions, windows, *logits, self.allows_no_answer, DecodingParameters())
+        found = loaded.decoded(questions)
         scores = score(questions, found.answers, self.allows_no_answer)
         records = []
         for i, row in enumerate(rows):
@@ -298,33 +271,3 @@ class Span(Task):
                 PREDICTION: [given.encode()],
             }
         return record
-
-    def vocabulary_of(self, model: Model) -> Vocabulary:
-        """Returns the vocabulary or tokenizer next to a model.
-
-        Raises:
-          InputError: there is none, or it is not that of the model.
-        """
-        folder = str(model.path.parent)
-        is_there = any(
-            os.path.isfile(f"{folder}/{name}") for name in (VOCABULARY_FILE, TOKENIZER_FILE)
-        )
-        if not model.training or not is_there:
-            raise InputError(
-                f"--model={model.path}: has no {TRAINING_FILE} and {VOCABULARY_FILE} next to it; "
-                "name a folder that `beambert finetune` finished"
-            )
-        vocabulary = read_beside(folder, "", _read, os.path.exists)
-        if vocabulary.sha256 != model.training["vocabulary_sha256"]:
-            raise InputError(
-                f"{vocabulary.name}: not the {vocabulary.WHAT} that the model was trained with; "
-                "put that one there"
-            )
-        return vocabulary
-
-    def load(self, model: Model, vocabulary: Vocabulary) -> _Loaded:
-        """Loads a SavedModel and its tokenizer."""
-        from beambert.pipelines.tokenizers.encoding import make_offset_tokenizer
-
-        tokenizer = make_offset_tokenizer(vocabulary, model.training["do_lower_case"])
-        return _Loaded(load(model), tokenizer)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from beambert.pipelines.tasks.kind import PREDICTIONS_FOLDER, Mistake, Outcomes, Record, Row, Slices
-from beambert.pipelines.tasks.saved_models import Model, check_signature, load
+from beambert.pipelines.tasks.saved_models import Model, check_signature
 from beambert.pipelines.tasks.tables import BadRow
 from beambert.pipelines.tokenizers.vocabulary import Vocabulary
 from beambert.saved_models import call_on_texts
@@ -43,11 +43,8 @@ SHORTEST_LENGTH = 8
 
 # Label of tokens without a label; the loss leaves these tokens out.
 NO_LABEL = -1
-# The inputs of every signature that takes ids, and the further one of a tagging.
-ID_INPUTS = ("input_ids", "input_mask", "segment_ids")
+# The further input of a tagging's signature that takes ids.
 FIRST_PIECES = "first_pieces"
-# The signature of a SQuAD model that takes windows.
-WINDOWS_SIGNATURE = "windows"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -394,14 +391,6 @@ class Task(abc.ABC):
     def check_model(self, model: Model, example: Any) -> None:
         """Raises InputError unless the model has the inputs and outputs that an example needs."""
         check_signature(model, self.OUTPUTS, example.texts())
-
-    def vocabulary_of(self, model: Model) -> Vocabulary | None:
-        """Returns the vocabulary that `load` needs besides the model."""
-        return None
-
-    def load(self, model: Model, vocabulary: Vocabulary | None) -> Any:
-        """Loads a SavedModel for `predict`."""
-        return load(model)
 
     def predict(self, model: Model, loaded: Any, rows: Sequence[Row]) -> list[Record]:
         """Returns the features of the records that hold the predictions for rows."""

@@ -1,29 +1,24 @@
 """SavedModels that take ids, called on texts: the tokenizer runs in Python, before the graph.
 
 The graph of a SavedModel can cut text into BERT's word pieces. It cannot run the `tokenizers`
-library. A model with such a tokenizer takes what the tokenizer gives, and this module puts the two
-together.
+library. A model with such a tokenizer takes what the tokenizer gives, as every model of questions
+takes windows of ids, and this module puts the two together.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
+from beambert.pipelines.tasks.saved_models import ID_INPUTS
 from beambert.pipelines.tasks.squad import Question
-from beambert.pipelines.tasks.task import (
-    CHOICE,
-    FIRST_PIECES,
-    ID_INPUTS,
-    SPAN,
-    TAGGING,
-    WINDOWS_SIGNATURE,
-)
+from beambert.pipelines.tasks.task import CHOICE, FIRST_PIECES, SPAN, TAGGING
 from beambert.pipelines.tasks.texts import TextFeatures
 from beambert.pipelines.tasks.windows import (
     CERTAIN,
     DecodingParameters,
+    SquadPredictions,
     WindowParameters,
     Windows,
     decode,
@@ -64,15 +59,17 @@ class TextModel:
         self._length = training["max_seq_length"]
         self._allows_no_answer = allows_no_answer
         lower = training["do_lower_case"]
-        functions: dict[str, Callable[..., Tensors]] = {CHOICE: self._choose, TAGGING: self._tag}
+        functions: dict[str, Callable[..., Tensors]] = {
+            CHOICE: self._choose,
+            TAGGING: self._tag,
+            SPAN: self._answer,
+        }
         if training["kind"] == SPAN:
             self._offsets = make_offset_tokenizer(vocabulary, lower)
-            self.signatures = dict(model.signatures) | {"serving_default": self._answer}
         else:
             windows = training.get("windows", 1)
             self._text_features = TextFeatures(vocabulary, lower, self._length, windows)
-            answer = functions.get(training["kind"], self._classify)
-            self.signatures = {"serving_default": answer}
+        self.signatures = {"serving_default": functions.get(training["kind"], self._classify)}
 
     def _call(self, features: Tensors) -> Tensors:
         return self._model.signatures["serving_default"](**features)
@@ -101,10 +98,7 @@ class TextModel:
             Question(str(number), asked.decode(), within.decode(), (), False, "")
             for number, (asked, within) in enumerate(texts)
         ]
-        parameters = WindowParameters.of_length(self._length)
-        windows = make_windows(questions, self._offsets, parameters)
-        logits = window_logits(self._model.signatures[WINDOWS_SIGNATURE], windows, self._length)
-        found = decode(questions, windows, *logits, self._allows_no_answer, DecodingParameters())
+        found = self.decoded(questions)
         names = [question.id for question in questions]
         places = np.array([found.places[name] for name in names], np.int32).reshape(-1, 2)
         outputs: dict[str, Any] = {
@@ -118,28 +112,25 @@ class TextModel:
             outputs["null_odds"] = np.array(odds, np.float32)
         return {name: tf.constant(value) for name, value in outputs.items()}
 
+    def decoded(self, questions: Sequence[Question]) -> SquadPredictions:
+        """Returns the answers to questions."""
+        windows = make_windows(questions, self._offsets, WindowParameters.of_length(self._length))
+        logits = self._window_logits(windows)
+        return decode(questions, windows, *logits, self._allows_no_answer, DecodingParameters())
 
-def window_logits(
-    function: Callable[..., Tensors], windows: Windows, width: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the logits of starts and ends, float32 [windows, width].
-
-    Args:
-      function: the signature `WINDOWS_SIGNATURE` of a loaded SavedModel.
-      windows: windows of questions.
-      width: number of tokens that the signature takes.
-    """
-    is_token = np.arange(width) < windows.lengths[:, None]
-    inputs = {name: np.zeros(is_token.shape, np.int32) for name in ID_INPUTS}
-    inputs["input_mask"][is_token] = 1
-    inputs["input_ids"][is_token] = windows.input_ids
-    inputs["segment_ids"][is_token] = windows.segment_ids
-    found = []
-    for first in range(0, len(windows), _WINDOWS_AT_A_TIME):
-        some = slice(first, first + _WINDOWS_AT_A_TIME)
-        outputs = function(
-            **{name: tf.constant(one_input[some]) for name, one_input in inputs.items()}
-        )
-        found.append([outputs[name].numpy() for name in ("start_logits", "end_logits")])
-    starts, ends = (np.concatenate(parts) for parts in zip(*found, strict=True))
-    return starts, ends
+    def _window_logits(self, windows: Windows) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the logits of starts and ends, float32 [windows, L]."""
+        is_token = np.arange(self._length) < windows.lengths[:, None]
+        inputs = {name: np.zeros(is_token.shape, np.int32) for name in ID_INPUTS}
+        inputs["input_mask"][is_token] = 1
+        inputs["input_ids"][is_token] = windows.input_ids
+        inputs["segment_ids"][is_token] = windows.segment_ids
+        found = []
+        for first in range(0, len(windows), _WINDOWS_AT_A_TIME):
+            some = slice(first, first + _WINDOWS_AT_A_TIME)
+            outputs = self._call(
+                {name: tf.constant(one_input[some]) for name, one_input in inputs.items()}
+            )
+            found.append([outputs[name].numpy() for name in ("start_logits", "end_logits")])
+        starts, ends = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        return starts, ends

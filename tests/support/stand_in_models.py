@@ -99,8 +99,8 @@ def save_model(model, folder, labels=(), **specs):
     if isinstance(model, Chooser):
         specs["choices"] = tf.TensorSpec([None, None], tf.string, name="choices")
     signature = model.__call__.get_concrete_function(**specs)
-    name = "windows" if isinstance(model, Finder) else "serving_default"
-    tf.saved_model.save(model, str(folder / "saved_model"), signatures={name: signature})
+    signatures = {"serving_default": signature}
+    tf.saved_model.save(model, str(folder / "saved_model"), signatures=signatures)
     if labels:
         (folder / "labels.txt").write_text("".join(label + "\n" for label in labels))
     return folder

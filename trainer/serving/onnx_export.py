@@ -14,7 +14,7 @@ from beambert import process, storage
 from beambert.console import size
 from beambert.errors import InputError
 from beambert.model_files import LABELS_FILE, ONNX_FILE, PRETRAINING
-from beambert.pipelines.tasks.task import ID_INPUTS
+from beambert.pipelines.tasks.saved_models import ID_INPUTS
 from beambert.trainer import model_folders
 from beambert.trainer.models import pretrained_model, task_model
 from beambert.trainer.tasks.table import OBJECTIVES

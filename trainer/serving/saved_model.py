@@ -60,17 +60,13 @@ def save_task_model(
       `probabilities`, float32 [n, N].
     * Tagging takes words separated by single spaces. It returns `tags`, string [n, most words],
       with empty tags behind the last word of a text.
-    * Span takes `question` and `context`, string [n], of any length. It returns `answer`, string
-      [n], its first character `start` in the context and the character `end` behind it, int32 [n],
-      and its `score`, float32 [n]. If "" is an allowed answer, it also returns `null_odds`, float32
-      [n], the score of "" minus that of the answer. Its second signature, `windows`, takes
-      `input_ids`, `input_mask` and `segment_ids`, int32 [n, L], and returns `start_logits` and
-      `end_logits`, float32 [n, L].
+    * Span takes `input_ids`, `input_mask` and `segment_ids` of windows, int32 [n, L], and returns
+      `start_logits` and `end_logits`, float32 [n, L]. `text_models.TextModel` makes answers of
+      them.
 
     With the tokenizer of a tokenizer.json, a model takes `input_ids`, `input_mask` and
     `segment_ids` in the place of texts, int32 [n, L], and for a choice [n, N, L]. Tagging also
-    takes `first_pieces`, int32 [n, most words], as `TextFeatures.of_words` returns them. Span has
-    the inputs and outputs of `windows` only.
+    takes `first_pieces`, int32 [n, most words], as `TextFeatures.of_words` returns them.
 
     Args:
       model: fine-tuned model.

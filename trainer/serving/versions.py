@@ -24,7 +24,11 @@ from beambert.model_files import (
 )
 from beambert.pipelines.tasks.task import CLASSIFICATION, MULTI_LABEL
 from beambert.pipelines.tasks.texts import TextFeatures
-from beambert.pipelines.tokenizers.vocabulary import TOKENIZER_FILE, TokenizerVocabulary
+from beambert.pipelines.tokenizers.vocabulary import (
+    TOKENIZER_FILE,
+    VOCABULARY_FILE,
+    TokenizerVocabulary,
+)
 from beambert.process import logging_restored
 from beambert.storage import parse_object
 from beambert.trainer import model_folders
@@ -73,18 +77,12 @@ _MEANINGS = {
     "text": "string [n], the texts",
     "text_b": "string [n], the second text of each pair",
     "choices": "string [n, N], the endings of each text",
-    "question": "string [n], the questions",
-    "context": "string [n], the texts with the answers, of any length",
     "label": "string [n], the likeliest label, or the index of the likeliest ending",
     "labels": 'string [n, most labels of a text], the labels that apply, then ""',
     "probabilities": "float32 [n, labels], the probability of each label or ending",
-    "score": "float32 [n], the number, or the score of the answer",
+    "score": "float32 [n], the number",
     "embedding": "float32 [n, H], the embedding of each text, of length 1",
     "tags": 'string [n, most words], the tag of each word, then ""',
-    "answer": "string [n], the answers",
-    "start": "int32 [n], the first character of the answer in its context",
-    "end": "int32 [n], the character behind the answer",
-    "null_odds": "float32 [n], the score of no answer minus that of the answer",
     "sequence_output": "float32 [n, L, H], the hidden state of each token",
     "pooled_output": "float32 [n, H], the pooled hidden state of each text",
     "input_mask": "int32 [n, L], 1 for tokens and 0 for padding",
@@ -98,15 +96,18 @@ _EXAMPLES = {
     "text": '["So good from start to end"]',
     "text_b": '["I liked it"]',
     "choices": '[["and again", "but not again"]]',
-    "question": '["Where does the river end?"]',
-    "context": '["The river ends in the sea."]',
 }
-_IDS = "the ids of its tokenizer, `assets.extra/tokenizer.json`"
+_IDS = "the ids of its tokenizer, `assets.extra/{file}`"
 _TOKENIZING = """\
 import tokenizers  # pip install tokenizers
 
-ids = tokenizers.Tokenizer.from_file("assets.extra/tokenizer.json").encode("So good").ids
+ids = {tokenizer}.encode("So good").ids
 """
+# File of a tokenizer -> the expression that reads it.
+_TOKENIZERS = {
+    TOKENIZER_FILE: 'tokenizers.Tokenizer.from_file("assets.extra/tokenizer.json")',
+    VOCABULARY_FILE: 'tokenizers.BertWordPieceTokenizer("assets.extra/vocab.txt")',
+}
 _CARD = """\
 # {title}
 
@@ -163,14 +164,15 @@ def served_card(
       results: metrics on held-out examples by name; None if there are none.
     """
     training = found.training
-    positional, named = function.structured_input_signature
-    inputs = [spec.name for spec in (*positional, *named.values())]
+    inputs = _inputs_of(function)
     outputs = list(function.structured_outputs)
     takes_ids = "input_ids" in inputs
+    is_library = isinstance(found.vocabulary, TokenizerVocabulary)
+    file = TOKENIZER_FILE if is_library else VOCABULARY_FILE
     return _CARD.format(
         title=_title(training),
-        takes=_IDS if takes_ids else "raw text",
-        before=_TOKENIZING if takes_ids else "",
+        takes=_IDS.format(file=file) if takes_ids else "raw text",
+        before=_TOKENIZING.format(tokenizer=_TOKENIZERS[file]) if takes_ids else "",
         made=_inputs(training["max_seq_length"], training.get("windows", 1)),
         tensorflow=tf.__version__,
         tensorflow_text=tf_text.__version__,
@@ -189,6 +191,11 @@ def served_card(
             ]
         ),
     )
+
+
+def _inputs_of(function: Any) -> list[str]:
+    positional, named = function.structured_input_signature
+    return [spec.name for spec in (*positional, *named.values())]
 
 
 def _title(training: Mapping[str, Any]) -> str:
@@ -374,7 +381,8 @@ def export(model_dir: str, output: str, trusts: bool = False, number: int | None
         save_module(module, functions, temporary)
         weights = weights_sha256(model_dir)
         _write_source(model_dir, weights, temporary)
-        if isinstance(found.vocabulary, TokenizerVocabulary):  # Its callers need the tokenizer.
+        if "input_ids" in _inputs_of(functions["serving_default"]):
+            # Its callers need the tokenizer.
             for name, data in found.vocabulary.files().items():
                 storage.write_bytes(f"{temporary}/{EXTRA_ASSETS}/{name}", data)
         card = served_card(functions["serving_default"], found, weights, _results(found.path))
@@ -455,11 +463,12 @@ def labels_of(model_dir: str) -> list[str]:
 
 def describe(path: str) -> str:
     """Returns the line that says what an exported version takes."""
-    if storage.exists(f"{path}/{EXTRA_ASSETS}/{TOKENIZER_FILE}"):
-        return (
-            f"{path}: a SavedModel that takes ids, since no graph of TensorFlow can run its "
-            f"tokenizer, which is {EXTRA_ASSETS}/{TOKENIZER_FILE} in it"
-        )
+    for name in _TOKENIZERS:
+        if storage.exists(f"{path}/{EXTRA_ASSETS}/{name}"):
+            return (
+                f"{path}: a SavedModel that takes the ids of its tokenizer, which is "
+                f"{EXTRA_ASSETS}/{name} in it"
+            )
     return f"{path}: a SavedModel that takes raw text"
 
 

@@ -20,7 +20,8 @@ from beambert.pipelines.tasks.classification import loss_weights
 from beambert.pipelines.tasks.feature_folder import TaskFeatureFiles
 from beambert.pipelines.tasks.kind import Outcomes
 from beambert.pipelines.tasks.reading import read_splits
-from beambert.pipelines.tasks.task import DEV, ID_INPUTS, TRAIN, Task, TaskFeatures
+from beambert.pipelines.tasks.saved_models import ID_INPUTS
+from beambert.pipelines.tasks.task import DEV, TRAIN, Task, TaskFeatures
 from beambert.pipelines.tasks.texts import TextFeatures
 from beambert.pipelines.tokenizers.vocabulary import TokenizerVocabulary, Vocabulary
 from beambert.trainer.loop.objectives import Features, Objective, Sums, example_weights
@@ -308,6 +309,7 @@ class IdFeatures(tf.Module):
     def __init__(self, text_features: TextFeatures):
         """Takes the lengths of text features."""
         super().__init__()
+        self.max_seq_length = text_features.max_seq_length
         self.longest = text_features.longest
         self.window_length = text_features.window_length
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 from beambert.model.classifier import BertClassifier, Head
 from beambert.model.config import EncoderConfig
 from beambert.pipelines.tasks.multi_label import THRESHOLD
-from beambert.pipelines.tasks.task import ID_INPUTS
+from beambert.pipelines.tasks.saved_models import ID_INPUTS
 from beambert.trainer.loop.objectives import (
     Features,
     Sums,

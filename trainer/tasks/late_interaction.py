@@ -12,7 +12,7 @@ from beambert.model.config import EncoderConfig
 from beambert.model.sentence_encoder import TokenEncoder
 from beambert.pipelines.tasks.feature_folder import TaskFeatureFiles
 from beambert.pipelines.tasks.late_interaction import DOCUMENTS, KEPT, QUERIES, LateInteraction
-from beambert.pipelines.tasks.task import ID_INPUTS
+from beambert.pipelines.tasks.saved_models import ID_INPUTS
 from beambert.pipelines.tasks.texts import InteractionFeatures, TextFeatures
 from beambert.pipelines.tokenizers.vocabulary import TokenizerVocabulary
 from beambert.trainer.loop.objectives import Features, Sums, example_weights

@@ -14,7 +14,8 @@ from beambert.model.config import EncoderConfig
 from beambert.model.denoising import DenoisingAutoencoder
 from beambert.model.sentence_encoder import Pooling, SentenceEncoder
 from beambert.pipelines.tasks.feature_folder import TaskFeatureFiles
-from beambert.pipelines.tasks.task import ID_INPUTS, TRAIN, Task
+from beambert.pipelines.tasks.saved_models import ID_INPUTS
+from beambert.pipelines.tasks.task import TRAIN, Task
 from beambert.pipelines.tasks.texts import TextFeatures
 from beambert.pipelines.tasks.vectors import COSINE, TSDAE, VectorTask
 from beambert.pipelines.tokenizers.vocabulary import TokenizerVocabulary, Vocabulary
