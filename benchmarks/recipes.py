@@ -11,7 +11,7 @@ in turns, to the end of each budget. Each of the first three recipes adds to the
 crammed_tiny and modern_tiny, at each size. With --glue, the best rate of each recipe is fine-tuned
 on GLUE. All steps are the commands that a user runs. After an interruption the same command
 continues. Prints a table of the results on the held-out records, and writes them to
-OUTPUT/results.json. OUTPUT/compare.html has the curves of the best rate of each recipe.
+OUTPUT/results.json.
 """
 
 import json
@@ -167,8 +167,6 @@ def main(argv: Sequence[str]) -> None:
             seeds = range(1, flags.num_finetuning_seeds + 1)
             encoder = pathlib.Path(row["folder"])
             row["glue"] = [glue(encoder, flags.glue, seed, others) for seed in seeds]
-    if len(folders := [row["folder"] for row in best(results)]) > 1:
-        beambert("compare", f"--output={output}", *folders)
     order = (flags.models, flags.budgets, flags.recipes)
     results.sort(
         key=lambda row: (

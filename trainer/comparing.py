@@ -1,11 +1,10 @@
-"""Trainings side by side: settings, results, curves."""
+"""Trainings side by side: settings and results."""
 
 import contextlib
 import dataclasses
-import importlib.util
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -15,15 +14,10 @@ from beambert.errors import InputError
 from beambert.folders import MARKER_FILE
 from beambert.model_files import CONFIG_FILE, CURVES_FILE, PRETRAINING, RESULTS_FILE, TRAINING_FILE
 from beambert.pipelines.records.contract import INFO_FILE
-from beambert.report import AMBER, BLUE, GREY, Html, figures, new_figure, note, page, section, table
 from beambert.storage import parse_object
 from beambert.trainer import model_folders
 from beambert.trainer.loop.trackers import flat_settings, rows_of
 from beambert.trainer.models import objective_of
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 
 # A line of metrics.jsonl has these besides metrics.
 _PLACE = ("split", "step")
@@ -38,32 +32,25 @@ class ComparedRun:
       settings: settings of the training, the model and the data, in one level.
       results: the metrics of the trained model; those of the newest evaluation if the training goes
         on.
-      curves: (split, metric) -> the steps and the values there.
+      rows: the lines of metrics.jsonl.
       is_finished: whether the model is complete.
     """
 
     folder: str
     settings: Mapping[str, Any]
     results: Mapping[str, float]
-    curves: Mapping[tuple[str, str], tuple[np.ndarray, np.ndarray]]
+    rows: Sequence[Mapping[str, Any]]
     is_finished: bool
 
     @property
     def steps(self) -> int:
-        """Number of updates so far: the last step of any curve."""
-        return max((int(steps[-1]) for steps, _ in self.curves.values()), default=0)
+        """Number of updates so far."""
+        return max((row["step"] for row in self.rows), default=0)
 
-    @property
-    def training_loss(self) -> float | None:
-        """The newest loss on training data; None if there is none yet."""
-        _, values = self.curves.get(("train", "loss"), ((), ()))
-        return float(values[-1]) if len(values) else None
-
-    @property
-    def tokens_a_second(self) -> float | None:
-        """Median of the speed while training; None if it was not measured."""
-        _, values = self.curves.get(("train", "tokens_per_second"), ((), ()))
-        return float(np.median(values)) if len(values) else None
+    def in_training(self, metric: str) -> list[float]:
+        """Returns the values of a metric on training data, in the order of the steps."""
+        rows = sorted(self.rows, key=lambda row: row["step"])
+        return [row[metric] for row in rows if row["split"] == "train" and metric in row]
 
 
 def read_run(folder: str) -> ComparedRun:
@@ -94,7 +81,7 @@ def read_run(folder: str) -> ComparedRun:
     if CONFIG_FILE in names:
         settings |= flat_settings(_read_json(folder, CONFIG_FILE), "encoder.")
     settings |= _of_records(training.get("data", []))
-    return ComparedRun(folder, settings, results, _curves(rows), MARKER_FILE in names)
+    return ComparedRun(folder, settings, results, rows, MARKER_FILE in names)
 
 
 def _read_json(folder: str, name: str) -> dict[str, Any]:
@@ -116,19 +103,6 @@ def _of_records(folders: Sequence[str]) -> dict[str, Any]:
     return found
 
 
-def _curves(rows: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], tuple]:
-    """Returns the curves of the lines of metrics.jsonl, each in the order of its steps."""
-    points: dict[tuple[str, str], list[tuple[int, float]]] = {}
-    for row in rows:
-        for name, value in row.items():
-            if name not in _PLACE:
-                points.setdefault((row["split"], name), []).append((row["step"], value))
-    return {
-        each: tuple(np.array(column) for column in zip(*sorted(found), strict=True))
-        for each, found in points.items()
-    }
-
-
 def short_names(folders: Sequence[str]) -> list[str]:
     """Returns names that tell folders apart: as many of their last parts as that takes."""
     paths = [storage.absolute(folder).split("/") for folder in folders]
@@ -139,95 +113,6 @@ def short_names(folders: Sequence[str]) -> list[str]:
     return names
 
 
-Curves = Mapping[tuple[str, str], tuple[np.ndarray, np.ndarray]]
-# Colours of the curves. With more trainings than colours, the next ones have dashed lines.
-COLOURS = (BLUE, AMBER, "#3fa66b", "#b565c9", "#d1495b", "#2aa5a0", GREY)
-_LINES = ("-", "--", ":", "-.")
-# Largest number of points in a curve. Of more steps, each point is the mean of several.
-MOST_POINTS = 300
-_TITLES = {"eval": "Curves on held-out data", "train": "Curves on training data"}
-# Metrics that say the same as tokens_per_second.
-_NOT_DRAWN = ("seconds_per_step", "sequences_per_second")
-
-
-def render(
-    names: Sequence[str],
-    tables: Sequence[tuple[str, Sequence[Sequence[str]]]],
-    curves: Sequence[Curves],
-    remark: str = "",
-) -> str:
-    """Returns the page.
-
-    Args:
-      names: names of the trainings.
-      tables: title and rows of each table; a row has a name and a text for each training.
-      curves: curves of each training.
-      remark: sentence about the tables.
-    """
-    return page(
-        f"Comparison of {len(names)} trainings",
-        ", ".join(names),
-        [
-            *(_table(title, names, rows) for title, rows in tables),
-            *([note(remark)] if remark else []),
-            *_plots(names, curves),
-        ],
-    )
-
-
-def _table(title: str, names: Sequence[str], rows: Sequence[Sequence[str]]) -> Html:
-    if not rows:
-        return section(title, note("none"))
-    kinds = ("name", *("short" for _ in names))
-    return section(title, table(("", *names), rows, kinds))
-
-
-def _plots(names: Sequence[str], curves: Sequence[Curves]) -> list[Html]:
-    """Returns a section for each split, with a plot of each of its metrics."""
-    every = list(dict.fromkeys(metric for each in curves for metric in each))
-    found = []
-    for split, title in _TITLES.items():
-        metrics = [
-            name for its_split, name in every if its_split == split and name not in _NOT_DRAWN
-        ]
-        drawn = [
-            _plot(names, [curve.get((split, metric)) for curve in curves], metric)
-            for metric in metrics
-        ]
-        if drawn:
-            found.append(section(title, figures(*drawn)))
-    return found
-
-
-def _plot(
-    names: Sequence[str], curves: Sequence[tuple[np.ndarray, np.ndarray] | None], metric: str
-) -> "Figure":
-    """Plots a metric; a training has the same colour in all plots."""
-    figure = new_figure()
-    axes = figure.subplots()
-    for number, (name, curve) in enumerate(zip(names, curves, strict=True)):
-        if curve is None:
-            continue
-        steps, values = thinned(*curve)
-        line = _LINES[number // len(COLOURS) % len(_LINES)]
-        colour = COLOURS[number % len(COLOURS)]
-        mark = "o" if len(steps) == 1 else ""  # a line needs two points
-        axes.plot(steps, values, line, color=colour, marker=mark, linewidth=1.5, label=name)
-    axes.legend(frameon=False, fontsize=8)
-    axes.set(xlabel="update", title=metric.replace("_", " "))
-    return figure
-
-
-def thinned(steps: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns a curve of at most `MOST_POINTS` points, the means of neighbours."""
-    if len(steps) <= MOST_POINTS:
-        return steps, values
-    first = np.linspace(0, len(steps), MOST_POINTS, endpoint=False).astype(int)
-    counts = np.diff(np.append(first, len(steps)))
-    return np.add.reduceat(steps, first) / counts, np.add.reduceat(values, first) / counts
-
-
-PAGE_FILE = "compare.html"
 # End of the names of the settings that tell the held-out records, in the order of training.
 _HELD_OUT = ".eval_records_sha256"
 # Text of a setting or a result that a training doesn't have.
@@ -256,15 +141,14 @@ class Comparison:
     held_out: Sequence[Sequence[str]] = ()
 
 
-def compare(folders: Sequence[str], output: str | None = None) -> Comparison:
+def compare(folders: Sequence[str]) -> Comparison:
     """Compares trainings, as `beambert compare` does.
 
     Args:
       folders: model folders of `beambert pretrain` or `finetune`, finished or not.
-      output: folder that gets a page with the curves, compare.html; None for no page.
 
     Raises:
-      InputError: a folder is no model folder, or the page cannot be written.
+      InputError: a folder is no model folder.
     """
     paths = [storage.absolute(folder) for folder in folders]
     for number, path in enumerate(paths):
@@ -272,11 +156,6 @@ def compare(folders: Sequence[str], output: str | None = None) -> Comparison:
             raise InputError(f"{folders[number]}: is named twice; name each folder once")
     if len(paths) < 2:
         raise InputError(f"{' '.join(paths)}: is alone; name two model folders or more")
-    if output and importlib.util.find_spec("matplotlib") is None:
-        raise InputError(
-            f"--output={output}: its page needs matplotlib; run pip install 'beambert[evaluate]', "
-            "or leave --output out"
-        )
     runs = [read_run(folder) for folder in folders]
     settings = differing_settings(runs)
     common = shared_settings(runs, settings)
@@ -285,18 +164,13 @@ def compare(folders: Sequence[str], output: str | None = None) -> Comparison:
     for name, run in zip(names, runs, strict=True):
         if sums := _held_out(run):
             held_out.setdefault(sums[-1], []).append(name)
-    found = Comparison(
+    return Comparison(
         names,
         common,
         all_results(runs),
         left_out=len(settings) - len(common),
         held_out=list(held_out.values()),
     )
-    if output:
-        sections = [(title, text_rows(each)) for title, each in sections_of(found)]
-        page = render(found.names, sections, [run.curves for run in runs], " ".join(notes(found)))
-        storage.write_bytes(f"{output.rstrip('/')}/{PAGE_FILE}", page.encode())
-    return found
 
 
 def differing_settings(runs: Sequence[ComparedRun]) -> dict[str, list[Any]]:
@@ -329,9 +203,11 @@ def all_results(runs: Sequence[ComparedRun]) -> dict[str, list[Any]]:
     """Returns the results, how far each training is, and how fast it was."""
     names = _names(runs, "results")
     rows = {name.replace("_", " "): [run.results.get(name) for run in runs] for name in names}
-    rows["loss in training"] = [run.training_loss for run in runs]
+    losses = [run.in_training("loss") for run in runs]
+    rows["loss in training"] = [values[-1] if values else None for values in losses]
     rows["updates"] = [run.steps for run in runs]
-    rows["tokens a second"] = [run.tokens_a_second for run in runs]
+    speeds = [run.in_training("tokens_per_second") for run in runs]
+    rows["tokens a second"] = [float(np.median(each)) if each else None for each in speeds]
     rows["state"] = ["finished" if run.is_finished else "unfinished" for run in runs]
     return rows
 

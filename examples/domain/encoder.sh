@@ -51,8 +51,7 @@ train() { # NAME HELD_OUT
 train old-words old-words
 train new-words new-words
 train domain-alone new-words
-beambert compare --output="$output/comparison" \
-    "$encoders/old-words" "$encoders/new-words" "$encoders/domain-alone"
+beambert compare "$encoders/old-words" "$encoders/new-words" "$encoders/domain-alone"
 
 # How likely are sentences that no training saw? By character, which compares the vocabularies. They
 # have so few words and characters that their tokens, of two characters or more in the mean, stand

@@ -130,8 +130,6 @@ def test_recipes_in_turns(learned, glue, tmp_path):
     assert trained["optimizer"]["optimizer"] == "muon"
     of_task = json.loads((tmp_path / "tiny 4 muon 0.001 1 glue 1" / "glue.json").read_text())
     assert rows[1]["glue"] == [of_task["average"]]
-    page = (tmp_path / "compare.html").read_text()
-    assert "tiny 4 paper 0.001 1" in page and "tiny 4 muon 0.001 1" in page
 
 
 def test_the_best_rate_of_each_recipe_is_that_of_the_least_mean_loss():

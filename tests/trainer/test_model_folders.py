@@ -21,7 +21,7 @@ from beambert.model.config import preset
 from beambert.pipelines.tasks.find_model import find_model
 from beambert.trainer import model_folders
 from beambert.trainer.commands.export import main as export_main
-from beambert.trainer.loop.trackers import open_trackers
+from beambert.trainer.loop.trackers import TrainingLog
 from beambert.trainer.models import task_model
 from beambert.trainer.weights.initial import open_initial
 
@@ -133,7 +133,7 @@ def test_a_folder_that_cannot_be_made_is_refused(flag, tmp_path):
 def test_events_on_a_full_disk_are_one_sentence(full_disk, is_open, tmp_path, monkeypatch):
     output = model_folders.TrainingFolders(str(tmp_path / "model"))
     model_folders.claim(output, {}, chief=True)
-    log = open_trackers(output, None)
+    log = TrainingLog(output, None)
     log.start({}, 0)
     if is_open:
         log.log(1, "train", {"loss": 1.0})

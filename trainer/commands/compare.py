@@ -10,10 +10,8 @@ EXAMPLES = """examples:
   # the settings that differ and the results, as a table
   beambert compare encoder other-encoder
 
-  # the same and the curves on a page, comparison/compare.html
-  beambert compare --output=comparison encoder other-encoder gs://bucket/third-encoder
-
-A training that goes on, or was interrupted, is compared as far as it is.
+A training that goes on, or was interrupted, is compared as far as it is. TensorBoard shows the
+curves: tensorboard --logdir_spec=one:encoder,other:other-encoder
 """
 
 
@@ -21,16 +19,13 @@ def build_parser() -> FlagParser:
     """Returns the parser of the flags of `compare`."""
     parser = FlagParser(
         prog="beambert compare",
-        description="Compares trainings: the settings that differ, the results, the curves.",
+        description="Compares trainings: the settings that differ, and the results.",
         examples=EXAMPLES,
     )
     # argparse would say that one is enough.
-    parser.usage = "%(prog)s [-h] [--output DIR] RUN RUN [RUN ...]"
+    parser.usage = "%(prog)s [-h] RUN RUN [RUN ...]"
     parser.add_argument(
         "runs", nargs="+", metavar="RUN", help="model folder of `beambert pretrain` or `finetune`"
-    )
-    parser.add_argument(
-        "--output", metavar="DIR", help="folder that gets compare.html, a page with the curves"
     )
     return parser
 
@@ -39,13 +34,11 @@ def main(argv: Sequence[str]) -> None:
     """Runs `compare`.
 
     Raises:
-      InputError: a folder is no model folder, or the page cannot be written.
+      InputError: a folder is no model folder.
     """
     flags = build_parser().parse_args(list(argv))
     for run in flags.runs:
         check_folder(run, run)
     with loading():
-        from beambert.trainer.comparing import PAGE_FILE, compare, describe
-    print(describe(compare(flags.runs, flags.output)))
-    if flags.output:
-        print(f"\nReport: {flags.output.rstrip('/')}/{PAGE_FILE}")
+        from beambert.trainer.comparing import compare, describe
+    print(describe(compare(flags.runs)))

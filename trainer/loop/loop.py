@@ -30,12 +30,7 @@ from beambert.trainer.loop.progress import (
 )
 from beambert.trainer.loop.steps import NotFinite, Phase, Trainer
 from beambert.trainer.loop.strategy import agree, check_same_step, is_chief, matmul_peak
-from beambert.trainer.loop.trackers import (
-    Trackers,
-    open_trackers,
-    recorded_evaluations,
-    rounded,
-)
+from beambert.trainer.loop.trackers import TrainingLog, recorded_evaluations, rounded
 
 
 class Interrupted(SystemExit):
@@ -102,7 +97,7 @@ def train(
       phases: phases of the training, in their order.
       config: parameters of the loop.
       output: folders for checkpoints, `metrics.jsonl` and TensorBoard's events.
-      configuration: content of training.json, for the trackers; None for nothing.
+      configuration: content of training.json, for a tracker; None for nothing.
       check_lock: called before anything is saved; raises an `InputError` if another process has
         taken the folders.
       evaluates_first: whether the weights are evaluated before the first step, too.
@@ -150,7 +145,7 @@ class _Training:
             print(f"continuing from step {trainer.steps_done:,} ({path})", flush=True)
         check_same_step(trainer.strategy, trainer.steps_done)
         self._chief = is_chief(trainer.strategy)
-        self.log = open_trackers(output, config.tracker) if self._chief else Trackers([])
+        self.log = TrainingLog(output, config.tracker, writes=self._chief)
         # All hosts know them, since they decide together when to stop.
         self._evaluations = recorded_evaluations(output.model_dir, trainer.steps_done)
         self._progress = ProgressLine()

@@ -1,9 +1,9 @@
-"""Trackers: they take the metrics of a training, all of them by the same calls.
+"""The metrics of a training: metrics.jsonl, TensorBoard's events, and a service.
 
-Every training writes metrics.jsonl and TensorBoard's events. `--tracker` adds a service, MLflow or
-Weights & Biases, which its own environment variables configure. The id of its run is kept in the
-model folder, so that a training that is continued goes on in the same run. Another service is a
-subclass of `Tracker` and a line in `SERVICES`.
+`--tracker` names the service, MLflow or Weights & Biases, which its own environment variables
+configure. The id of its run is kept in the model folder, so that a training that is continued goes
+on in the same run. Another service is a class with the methods of `Mlflow` and a line in
+`SERVICES`.
 """
 
 import contextlib
@@ -14,7 +14,7 @@ import queue
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -37,77 +37,66 @@ _SCALARS = tf.compat.v1.SummaryMetadata(
 )
 
 
-class Tracker:
-    """Takes the metrics of a training, by these calls in this order. It does nothing with them."""
+class TrainingLog:
+    """Writes the metrics of a training. It is a context manager, which closes the files."""
+
+    def __init__(self, output: TrainingFolders, service: str | None, writes: bool = True):
+        """Takes where the metrics go.
+
+        Args:
+          output: folders for metrics.jsonl and TensorBoard's events.
+          service: one of `SERVICES` that takes the metrics, too; None for none.
+          writes: False for a worker that writes nothing.
+        """
+        self._writes = writes
+        self._path, self._events = f"{output.model_dir}/{CURVES_FILE}", output.tensorboard_dir
+        self._service = Service(service, output.model_dir) if service and writes else None
+        self._rows: dict[tuple[str, int], dict] = {}
+        self._writers: dict[str, tf.summary.SummaryWriter] = {}
+        self._unwritten: list[tuple[int, str, Mapping[str, float]]] = []
 
     def start(self, configuration: Mapping[str, Any], step: int) -> None:
         """Begins, or continues what an interrupted training began.
+
+        The lines of the steps that are repeated are dropped.
 
         Args:
           configuration: content of training.json.
           step: step that the training continues from; 0 for a new training.
         """
+        if self._writes:
+            self._rows = {(row["split"], row["step"]): row for row in _rows_until(self._path, step)}
+        if self._service:
+            self._service.put("start", configuration)
 
     def log(self, step: int, split: str, values: Mapping[str, float]) -> None:
-        """Takes the metrics of a step; `split` is "train" or "eval"."""
+        """Takes the metrics of a step, see `rounded`; `split` is "train" or "eval"."""
+        if not self._writes:
+            return
+        values = rounded(values)
+        self._rows[split, step] = {"split": split, "step": step, **values}
+        self._unwritten.append((step, split, values))
+        if self._service:
+            # Both services show names of this form in groups.
+            self._service.put("log", step, {f"{split}/{name}": v for name, v in values.items()})
 
     def save(self) -> None:
-        """Makes the metrics so far last, since a checkpoint is about to be written.
+        """Writes the metrics so far, since a checkpoint is about to be written.
 
         Raises:
           InputError: they cannot be written.
         """
-
-    def finish(self, is_complete: bool) -> None:
-        """Ends; `is_complete` is False if the training was interrupted or failed."""
-
-
-class MetricsFile(Tracker):
-    """metrics.jsonl, with a line for every logged step.
-
-    A resumed run drops the lines of the steps that it repeats.
-    """
-
-    def __init__(self, folder: str):
-        """Takes the model folder."""
-        self._path = f"{folder}/{CURVES_FILE}"
-        self._rows: dict[tuple[str, int], dict] = {}
-
-    def start(self, configuration: Mapping[str, Any], step: int) -> None:
-        """Reads the lines of an earlier run up to a step."""
-        self._rows = {(row["split"], row["step"]): row for row in _rows_until(self._path, step)}
-
-    def log(self, step: int, split: str, values: Mapping[str, float]) -> None:
-        """Adds a line, or replaces the one of the same step."""
-        self._rows[split, step] = {"split": split, "step": step, **values}
-
-    def save(self) -> None:
-        """Writes the whole file, since object stores cannot append."""
+        if not self._writes:
+            return
+        # The whole file, since object stores cannot append.
         lines = [json.dumps(row) + "\n" for row in self._rows.values()]
         storage.write_bytes(self._path, "".join(lines).encode())
-
-
-class TensorBoard(Tracker):
-    """TensorBoard's events. Of a step that is repeated TensorBoard shows the newer ones."""
-
-    def __init__(self, folder: str):
-        """Takes the folder of the events."""
-        self._folder = folder
-        self._writers: dict[str, tf.summary.SummaryWriter] = {}
-        self._unwritten: list[tuple[int, str, Mapping[str, float]]] = []
-
-    def log(self, step: int, split: str, values: Mapping[str, float]) -> None:
-        """Keeps the metrics until `save`."""
-        self._unwritten.append((step, split, values))
-
-    def save(self) -> None:
-        """Writes the new events."""
-        with storage.translate_errors(self._folder, "written", CONTINUES):
+        with storage.translate_errors(self._events, "written", CONTINUES):
             for step, split, values in self._unwritten:
                 # Each split is a separate run, so that their curves are in one plot.
                 if split not in self._writers:
-                    path = f"{self._folder}/{split}"
-                    self._writers[split] = tf.summary.create_file_writer(path)
+                    writer = tf.summary.create_file_writer(f"{self._events}/{split}")
+                    self._writers[split] = writer
                 with self._writers[split].as_default():
                     for name, value in values.items():
                         tf.summary.write(name, tf.constant(value), step=step, metadata=_SCALARS)
@@ -115,14 +104,61 @@ class TensorBoard(Tracker):
                 writer.flush()
         self._unwritten = []
 
-    def finish(self, is_complete: bool) -> None:
-        """Closes the files."""
+    def __enter__(self) -> "TrainingLog":
+        """Returns itself."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Closes the files; the training is complete if there is no exception."""
         with contextlib.suppress(*storage.storage_errors()):
             for writer in self._writers.values():
                 writer.close()
+        if self._service:
+            self._service.finish(is_complete=kind is None)
 
 
-class Mlflow(Tracker):
+class Service:
+    """A service outside of this machine, which neither ends a training nor makes it wait.
+
+    A separate thread makes the calls, since a service without a network may take minutes to fail.
+    """
+
+    def __init__(self, name: str, folder: str):
+        """Takes the value of `--tracker` and the model folder."""
+        self._name = name
+        self._client = SERVICES[name](folder)
+        self._calls: queue.SimpleQueue[tuple | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._make_calls, daemon=True)
+        self._thread.start()
+
+    def put(self, method: str, *arguments: object) -> None:
+        """Lets the thread call a method of the client, unless the service has failed."""
+        if self._thread.is_alive():
+            self._calls.put((method, *arguments))
+
+    def finish(self, is_complete: bool) -> None:
+        """Ends the run; waits up to `SECONDS_TO_FINISH` for what isn't sent yet."""
+        self.put("finish", is_complete)
+        self._calls.put(None)
+        self._thread.join(SECONDS_TO_FINISH)
+        if self._thread.is_alive():
+            self._print("does not answer, so the last metrics are missing there")
+
+    def _make_calls(self) -> None:
+        while call := self._calls.get():
+            method, *arguments = call
+            try:
+                getattr(self._client, method)(*arguments)
+            except Exception as error:  # Each service has its own exceptions.
+                reason = storage.reason(error).rstrip(".")
+                self._print(f"{reason}; the training goes on without it")
+                return
+
+    def _print(self, message: str) -> None:
+        print(f"--tracker={self._name}: {message}", flush=True)
+
+
+class Mlflow:
     """A run of MLflow.
 
     It uses MLflow's client, not its functions: these would take another run of the user's program
@@ -133,7 +169,7 @@ class Mlflow(Tracker):
         """Takes the model folder."""
         self._folder = folder
 
-    def start(self, configuration: Mapping[str, Any], step: int) -> None:
+    def start(self, configuration: Mapping[str, Any]) -> None:
         """Starts the run, or continues it."""
         from mlflow import MlflowClient
         from mlflow.entities import Param
@@ -154,27 +190,27 @@ class Mlflow(Tracker):
         params = [Param(name, str(v)) for name, v in flat_settings(configuration).items()]
         self._client.log_batch(self._run_id, params=params)
 
-    def log(self, step: int, split: str, values: Mapping[str, float]) -> None:
+    def log(self, step: int, values: Mapping[str, float]) -> None:
         """Sends the metrics of a step."""
         from mlflow.entities import Metric
 
         now = int(1000 * time.time())  # milliseconds, as MLflow counts
-        named = _with_split(split, values).items()
-        self._client.log_batch(self._run_id, [Metric(n, value, now, step) for n, value in named])
+        metrics = [Metric(name, value, now, step) for name, value in values.items()]
+        self._client.log_batch(self._run_id, metrics)
 
     def finish(self, is_complete: bool) -> None:
         """Ends the run."""
         self._client.set_terminated(self._run_id, "FINISHED" if is_complete else "KILLED")
 
 
-class Wandb(Tracker):
+class Wandb:
     """A run of Weights & Biases."""
 
     def __init__(self, folder: str):
         """Takes the model folder."""
         self._folder = folder
 
-    def start(self, configuration: Mapping[str, Any], step: int) -> None:
+    def start(self, configuration: Mapping[str, Any]) -> None:
         """Starts the run, or continues it."""
         import wandb
 
@@ -194,9 +230,9 @@ class Wandb(Tracker):
             sys.excepthook, sys.exit = hooks
         _keep_run_id(self._folder, WANDB, self._run.id)
 
-    def log(self, step: int, split: str, values: Mapping[str, float]) -> None:
+    def log(self, step: int, values: Mapping[str, float]) -> None:
         """Sends the metrics of a step."""
-        self._run.log(_with_split(split, values), step=step)
+        self._run.log(dict(values), step=step)
 
     def finish(self, is_complete: bool) -> None:
         """Ends the run."""
@@ -204,7 +240,7 @@ class Wandb(Tracker):
 
 
 # value of `--tracker` -> the class, which takes the model folder
-SERVICES: dict[str, Callable[[str], Tracker]] = {MLFLOW: Mlflow, WANDB: Wandb}
+SERVICES: dict[str, Callable[[str], Mlflow | Wandb]] = {MLFLOW: Mlflow, WANDB: Wandb}
 
 
 def _run_ids(folder: str) -> dict[str, str]:
@@ -216,11 +252,6 @@ def _run_ids(folder: str) -> dict[str, str]:
 def _keep_run_id(folder: str, service: str, run_id: str) -> None:
     content = json.dumps(_run_ids(folder) | {service: run_id})
     storage.write_bytes(f"{folder}/{RUNS_FILE}", content.encode())
-
-
-def _with_split(split: str, values: Mapping[str, float]) -> dict[str, float]:
-    """Returns the metrics by the names that both services show in groups: train/loss."""
-    return {f"{split}/{name}": value for name, value in values.items()}
 
 
 def flat_settings(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -243,99 +274,6 @@ def flat_settings(settings: Mapping[str, Any], prefix: str = "") -> dict[str, An
         else:
             flat[f"{prefix}{name}"] = value
     return flat
-
-
-class Service(Tracker):
-    """A tracker outside of this machine, which neither ends a training nor makes it wait.
-
-    A separate thread makes the calls, since a service without a network may take minutes to fail.
-    """
-
-    def __init__(self, name: str, tracker: Tracker):
-        """Takes the value of `--tracker` and its tracker."""
-        self._name = name
-        self._tracker = tracker
-        self._calls: queue.SimpleQueue[tuple | None] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._make_calls, daemon=True)
-
-    def start(self, configuration: Mapping[str, Any], step: int) -> None:
-        """See `Tracker`."""
-        self._thread.start()
-        self._put(self._tracker.start, configuration, step)
-
-    def log(self, step: int, split: str, values: Mapping[str, float]) -> None:
-        """See `Tracker`."""
-        self._put(self._tracker.log, step, split, values)
-
-    def finish(self, is_complete: bool) -> None:
-        """See `Tracker`; waits up to `SECONDS_TO_FINISH` for what isn't sent yet."""
-        self._put(self._tracker.finish, is_complete)
-        self._calls.put(None)
-        self._thread.join(SECONDS_TO_FINISH)
-        if self._thread.is_alive():
-            self._print("does not answer, so the last metrics are missing there")
-
-    def _put(self, *call: object) -> None:
-        if self._thread.is_alive():  # until the service fails
-            self._calls.put(call)
-
-    def _make_calls(self) -> None:
-        while call := self._calls.get():
-            function, *given = call
-            try:
-                function(*given)
-            except Exception as error:  # Each service has its own exceptions.
-                reason = storage.reason(error).rstrip(".")
-                self._print(f"{reason}; the training goes on without it")
-                return
-
-    def _print(self, message: str) -> None:
-        print(f"--tracker={self._name}: {message}", flush=True)
-
-
-class Trackers:
-    """All trackers of a training as one. It is a context manager, which finishes them."""
-
-    def __init__(self, trackers: Sequence[Tracker]):
-        """Takes the trackers; none for a worker that writes nothing."""
-        self._trackers = trackers
-
-    def start(self, configuration: Mapping[str, Any], step: int) -> None:
-        """See `Tracker`."""
-        for tracker in self._trackers:
-            tracker.start(configuration, step)
-
-    def log(self, step: int, split: str, values: Mapping[str, float]) -> None:
-        """Passes the metrics on, see `rounded`."""
-        for tracker in self._trackers:
-            tracker.log(step, split, rounded(values))
-
-    def save(self) -> None:
-        """See `Tracker`."""
-        for tracker in self._trackers:
-            tracker.save()
-
-    def __enter__(self) -> "Trackers":
-        """Returns itself."""
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """Finishes all trackers; the training is complete if there is no exception."""
-        for tracker in self._trackers:
-            tracker.finish(kind is None)
-
-
-def open_trackers(output: TrainingFolders, service: str | None) -> Trackers:
-    """Returns the trackers of a training.
-
-    Args:
-      output: folders for metrics.jsonl and TensorBoard's events.
-      service: name of a service in `SERVICES` that takes the metrics, too; None for none.
-    """
-    trackers: list[Tracker] = [MetricsFile(output.model_dir), TensorBoard(output.tensorboard_dir)]
-    if service:
-        trackers.append(Service(service, SERVICES[service](output.model_dir)))
-    return Trackers(trackers)
 
 
 def rounded(values: Mapping[str, float]) -> dict[str, float]:

@@ -55,17 +55,10 @@ _PIPELINES = {
 }
 # The Hub's names of licences are such words, as apache-2.0, cc-by-sa-4.0 or other.
 _LICENSE = re.compile(r"[a-z0-9][a-z0-9.+-]*")
-# Settings of a pre-training that say how it masks.
-_OF_MASKING = ("masking", "mask_rate", "mask_replacements", "do_whole_word_mask")
-# Parameters of the records that say what was made of the text.
-_OF_RECORDS = (
-    *("pairs", "masks", "masked_lm_prob", "max_predictions_per_seq", "do_whole_word_mask"),
-    *("do_span_mask", "dupe_factor", "short_seq_prob"),
-)
-# Parameters of the records that say which text was taken.
-_OF_TEXT = (
-    *("keep_languages", "min_language_probability", "quality_filter", "min_document_characters"),
-    *("duplicates", "blocklist", "scrub"),
+# Settings of a training that the card tells.
+_SETTINGS = (
+    *("objective", "masking", "mask_rate", "mask_replacements", "do_whole_word_mask"),
+    *("optimizer", "examples"),
 )
 
 
@@ -219,65 +212,45 @@ def _describe(found: model_folders.ModelFolder) -> str:
 
 def _settings(training: Mapping[str, Any]) -> list[tuple[str, Any]]:
     loop = training.get("loop", {})
-    rows = [("objective", objective_of(training))] if training["kind"] == PRETRAINING else []
-    rows += [(name, training[name]) for name in _OF_MASKING if name in training]
-    rows += training.get("optimizer", {}).items()
-    rows += [(name, loop[name]) for name in ("train_batch_size", "random_seed") if name in loop]
-    rows += [(f"examples ({part})", n) for part, n in training.get("examples", {}).items()]
-    return [(name, value) for name, value in rows if isinstance(value, str | int | float)]
+    of_loop = {name: loop[name] for name in ("train_batch_size", "random_seed") if name in loop}
+    told = {name: training[name] for name in _SETTINGS if name in training}
+    if training["kind"] == PRETRAINING:
+        told["objective"] = objective_of(training)
+    return _rows(told | of_loop)
 
 
 def _text(info: RecordsInfo) -> str:
-    """Returns the section on the text of a records folder."""
-    length = info.parameters["max_seq_length"]
-    documents = info.counts.get("documents", {})
-    parts = [f"## Text of the records of {length} tokens"]
-    if sources := info.counts.get("sources"):
-        rows = [
-            (_end_of(name), source["documents"], source["tokens"], *_shares(source))
-            for name, source in sources.items()
+    """Returns the section on the text of a records folder: counts, and how it was made."""
+    return "\n\n".join(
+        [
+            f"## Text of the records of {info.parameters['max_seq_length']} tokens",
+            _table(("count", "number"), _rows(info.counts)),
+            _table(("parameter", "value"), _rows(info.parameters)),
         ]
-        heads = ("source", "documents", "tokens", "share of the records", "passes over it")
-        parts.append(_table(heads[: len(rows[0])], rows))
-    if documents:
-        rows = [("read", documents["read"]), ("used", documents["used"])]
-        if held_out := documents.get("in_other_split"):
-            rows.append(("begin in what is held out", held_out))
-        for what in ("dropped", "rejected"):
-            rows += [(f"{what}: {why}", n) for why, n in documents.get(what, {}).items()]
-        parts.append(_table(("documents", "number"), rows))
-    if scrubbed := documents.get("scrubbed"):
-        parts.append(_table(("replaced by a placeholder", "number"), [*scrubbed.items()]))
-    for head, names in (("record parameter", _OF_RECORDS), ("filter", _OF_TEXT)):
-        given = [(name, info.parameters[name]) for name in names if name in info.parameters]
-        parts.append(_table((head, "value"), [(n, json.dumps(value)) for n, value in given]))
-    if evaluation := info.parameters.get("decontaminate"):
-        parts.append(_evaluation_files(evaluation))
-    return "\n\n".join(parts)
+    )
 
 
-def _evaluation_files(given: Mapping[str, Any]) -> str:
-    """Returns the table of the files that no document shares a passage with.
+def _rows(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
+    """Returns the rows of a table of nested values: "documents: read" for "read" in "documents".
 
-    Args:
-      given: what `info.json` has of them, see `EvaluationTexts`.
+    Paths keep their last folder only: the others tell of a machine, not of the text.
     """
-    heads = ("evaluation files, whose passages were left out", "SHA-256")
-    if not isinstance(given["files"], list):
-        return _table(heads, [(f"list of {given['files']:,} files", given["sha256"])])
-    return _table(heads, [(_end_of(file["path"]), file["sha256"]) for file in given["files"]])
+    rows: list[tuple[str, Any]] = []
+    for name, value in values.items():
+        name = f"{prefix}{_end_of(name)}"
+        if isinstance(value, list) and value and isinstance(value[0], Mapping):
+            value = {str(number): each for number, each in enumerate(value, start=1)}
+        if isinstance(value, Mapping):
+            rows += _rows(value, f"{name}: ")
+        elif isinstance(value, str):
+            rows.append((name, _end_of(value)))
+        else:
+            rows.append((name, value if type(value) is int else json.dumps(value)))
+    return rows
 
 
 def _end_of(path: str) -> str:
-    """Returns a path with its last folder only: the others tell of a machine, not of the text."""
     return "/".join(path.split("/")[-2:])
-
-
-def _shares(source: Mapping[str, Any]) -> list[str]:
-    """Returns the share of a source of `data --source` and the passes over it; none of another."""
-    if "passes" not in source:
-        return []
-    return [f"{source['share']:.2%}", f"{source['passes']:.2f}"]
 
 
 def _results(folder: str) -> str:

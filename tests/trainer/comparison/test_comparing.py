@@ -1,15 +1,13 @@
-"""`beambert compare`: tables and curves of model folders, made by hand as trainings leave them."""
+"""`beambert compare`: tables of model folders, made by hand as trainings leave them."""
 
 import json
 import pathlib
 import re
 
-import numpy as np
 import pytest
 
 from beambert.errors import InputError
-from beambert.trainer.commands.compare import main
-from beambert.trainer.comparing import MOST_POINTS, compare, describe, thinned
+from beambert.trainer.comparing import compare, describe
 
 SETTINGS = {"kind": "pretraining", "optimizer": {"learning_rate": 1e-3}, "data": []}
 
@@ -107,30 +105,6 @@ def test_kinds_of_trainings_are_compared_by_what_they_share(runs, tmp_path):
     # A setting in which two trainings of one kind differ stays, whatever the third has.
     assert "records.0.dupe_factor" in compare([*runs, tuned]).settings
     assert "left out" not in describe(compare(runs))
-
-
-def test_the_page_has_tables_and_curves_and_needs_nothing_else(runs, tmp_path, capsys):
-    main(["--output", str(tmp_path / "page"), *runs])
-    assert capsys.readouterr().out.endswith(f"Report: {tmp_path}/page/compare.html\n")
-    text = (tmp_path / "page" / "compare.html").read_text("utf-8")
-    assert "<td" in text and "0.3051" in text and "encoder hidden_size" in text
-    # Held out: the loss. In training: the loss and the speed.
-    assert text.count("<svg") == 3
-    assert text.index("held-out data") < text.index("training data")
-    assert text.count("a/encoder</text>") == 3 and text.count("b/encoder</text>") == 2
-    assert not re.search(r"""(?:src|href)\s*=\s*["'](?!#)|@import|url\((?!#)""", text)
-
-
-def test_a_curve_of_many_steps_is_thinned_to_means():
-    steps, values = np.arange(1, 1001), np.sin(np.arange(1000)) + 5
-    few_steps, few_values = thinned(steps, values)
-    assert len(few_steps) == len(few_values) == MOST_POINTS
-    assert np.all(np.diff(few_steps) > 0)
-    # Each group has three or four neighbours, in order.
-    groups = np.split(values, np.flatnonzero(np.diff(np.searchsorted(few_steps, steps - 2))) + 1)
-    assert few_values.mean() == pytest.approx(values.mean(), rel=0.01) and len(groups) > 1
-    assert thinned(steps[:9], values[:9])[1] is not None
-    np.testing.assert_array_equal(thinned(steps[:9], values[:9])[1], values[:9])
 
 
 def test_what_cannot_be_compared(tmp_path):

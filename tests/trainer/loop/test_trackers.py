@@ -12,7 +12,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from beambert.errors import InputError
 from beambert.trainer.loop import trackers
 from beambert.trainer.loop.config import TRACKERS, LoopConfig, TrainingFolders
-from beambert.trainer.loop.trackers import open_trackers, rows_of
+from beambert.trainer.loop.trackers import TrainingLog, rows_of
 
 CONFIGURATION = {"kind": "pretraining", "loop": {"dtype": "float32"}, "data": ["/records"]}
 LOGGED = [
@@ -24,7 +24,7 @@ LOGGED = [
 
 def train(folder, service, step=0, logged=LOGGED, error=None):
     """Logs as a training does, from a step on."""
-    log = open_trackers(TrainingFolders(str(folder)), service)
+    log = TrainingLog(TrainingFolders(str(folder)), service)
     log.start(CONFIGURATION, step)
     with log:
         for row in logged:
@@ -162,11 +162,11 @@ def test_lines_end_at_a_damaged_one(line):
 
 
 def test_tensorboard_reads_the_events_of_a_training(tmp_path):
-    with open_trackers(TrainingFolders(str(tmp_path)), None) as trackers:
-        trackers.start({}, 0)
+    with TrainingLog(TrainingFolders(str(tmp_path)), None) as log:
+        log.start({}, 0)
         for step, loss in ((10, 3.5), (20, 2.25)):
-            trackers.log(step, "train", {"loss": loss})
-        trackers.save()
+            log.log(step, "train", {"loss": loss})
+        log.save()
     events = EventAccumulator(str(tmp_path / "tensorboard" / "train")).Reload()
     scalars = [(e.step, float(tf.make_ndarray(e.tensor_proto))) for e in events.Tensors("loss")]
     rows = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
