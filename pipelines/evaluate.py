@@ -88,7 +88,7 @@ def build_parser() -> flags.FlagParser:
         action="append",
         type=float,
         help="least value that is blessed, or greatest value of an error (default: better than "
-        "the best constant answer, or for tags than each word's usual tag in train)",
+        "the best constant answer)",
     )
     add_settings(parser, EvaluationJob)
     add_settings(parser, _Settings)
@@ -158,8 +158,7 @@ def summary(metrics: dict[str, Any], output: str) -> str:
     for name, parts in metrics["slices"].items():
         lines += [_summary_line(slice_title(name, v), part, widths) for v, part in parts.items()]
     constant = metrics["constant_answers"][names[0]]
-    is_constant = constant.get("is_constant", True)
-    always = f"always {constant['answer']!r}" if is_constant else constant["answer"]
+    always = f"always {constant['answer']!r}"
     score = f"{constant['score']:>{widths[names[0]]}.4f}"
     lines += [
         f"{always:<32.32}{metrics['examples']:>9}{score}",

@@ -148,8 +148,7 @@ def of_thresholds(
 
 def without_model(constant: Mapping[str, Any]) -> str:
     """Returns in words how an answer is given without a model, see `measures.constant_answers`."""
-    answer = constant["answer"]
-    return f"always answering {answer!r}" if constant.get("is_constant", True) else answer
+    return f"always answering {constant['answer']!r}"
 
 
 def of_baseline(metric: str, score: float, min_change: float) -> Requirement:
@@ -210,10 +209,7 @@ def measures_of(task: Task, labels: Sequence[str]) -> Measures:
 
 
 def constant_answers(
-    outcomes: Outcomes,
-    measures: Measures,
-    labels: Sequence[str],
-    others: Mapping[str, Outcomes] | None = None,
+    outcomes: Outcomes, measures: Measures, labels: Sequence[str]
 ) -> dict[str, dict[str, Any]]:
     """Returns, for each metric, the best `answer` without a model and its `score`.
 
@@ -221,18 +217,12 @@ def constant_answers(
       outcomes: outcomes of the model; those of constant answers follow from their truths.
       measures: the metrics.
       labels: labels in index order.
-      others: name -> outcomes of answers that are not constant; an entry with such a name has
-        `is_constant`, which is False.
     """
-    found = {}
     best = best_constants(outcomes, measures.names, measures.positive)
-    for name, (answer, score) in best.items():
-        found[name] = {"answer": outcomes.written(answer, labels), "score": score}
-    for answer, of_answer in (others or {}).items():
-        for name, score in measures.scores(of_answer).items():
-            if METRICS[name].is_better(score, found[name]["score"]):
-                found[name] = {"answer": answer, "score": score, "is_constant": False}
-    return found
+    return {
+        name: {"answer": outcomes.written(answer, labels), "score": score}
+        for name, (answer, score) in best.items()
+    }
 
 
 def details(outcomes: Outcomes, labels: Sequence[str]) -> dict[str, Any]:
@@ -240,8 +230,7 @@ def details(outcomes: Outcomes, labels: Sequence[str]) -> dict[str, Any]:
 
     A classification has `confusion_matrix`, whose [i][j] counts the examples of label i that were
     predicted as label j, and `calibration`. A choice and questions have `calibration`. Tags have
-    the scores of entities `by_type`, and several labels have scores `by_label`. A similarity whose
-    labels are 0 and 1 has `pair_classification`.
+    the scores of entities `by_type`, and several labels have scores `by_label`.
     """
     confidence = outcomes.confidence()
     calibrated = {"calibration": calibration(*confidence)} if confidence else {}

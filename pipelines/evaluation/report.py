@@ -64,7 +64,6 @@ def render(metrics: dict[str, Any], outcomes: Outcomes, mistakes: Sequence[Mista
         _calibration(metrics),
         _by_type(metrics),
         _official(metrics),
-        _pairs(metrics),
         _numbers(outcomes),
         _mistake_table(metrics, mistakes),
     ]
@@ -209,18 +208,6 @@ def _official(metrics: dict[str, Any]) -> Html | None:
             " next to this page.",
         ),
         table((), [(name, f"{value:,.3f}") for name, value in official.items()], ("", "number")),
-    )
-
-
-def _pairs(metrics: dict[str, Any]) -> Html | None:
-    found = metrics["details"].get("pair_classification")
-    if found is None:
-        return None
-    rows = [(name.replace("_", " "), f"{value:.4f}") for name, value in found.items()]
-    return section(
-        "Pairs by a threshold of the cosine",
-        note("Each threshold is the best for these very pairs; its scores are upper bounds."),
-        table((), rows, ("", "number")),
     )
 
 

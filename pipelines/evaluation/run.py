@@ -37,9 +37,9 @@ from beambert.pipelines.tasks.kind import (
     Record,
     Row,
 )
-from beambert.pipelines.tasks.reading import has_split, read_file, sha256_of
+from beambert.pipelines.tasks.reading import read_file, sha256_of
 from beambert.pipelines.tasks.saved_models import Model, fetch, send_model, worker_folder
-from beambert.pipelines.tasks.task import TRAIN, Example, Task
+from beambert.pipelines.tasks.task import Example, Task
 from beambert.storage import local_copy, parse_object
 
 if TYPE_CHECKING:
@@ -241,29 +241,6 @@ def open_baseline(path: str, task: Task, data_sha256: str, examples: int) -> Bas
     )
 
 
-def answers_of_train(job: EvaluationJob, examples: Sequence[Any]) -> dict[str, Outcomes]:
-    """Returns the outcomes of the answers that the training file gives without a model, by name.
-
-    There are none without a training file, on the training file, or for most kinds.
-
-    Args:
-      job: the evaluation, with a local folder of data.
-      examples: the examples of the split.
-
-    Raises:
-      InputError: the training file cannot be read.
-    """
-    task = job.task
-    if (
-        not task.ANSWERS_FROM_TRAIN
-        or job.split == TRAIN
-        or not has_split(task, job.data_dir, TRAIN)
-    ):
-        return {}
-    train = read_file(task, job.data_dir, TRAIN, skip_bad_rows=True).examples
-    return task.answers_of_train(train, examples)
-
-
 def read_labelled(
     job: EvaluationJob, labels: Sequence[str], tell: Callable[[object], None]
 ) -> list[Example]:
@@ -304,7 +281,6 @@ class _Subject:
       examples: examples with labels.
       data_sha256: SHA-256 of their file.
       measures: metrics of the task.
-      others: name -> outcomes of answers that the training file gives without a model.
       baseline: the model to compare with; None without one.
     """
 
@@ -314,7 +290,6 @@ class _Subject:
     examples: Sequence[Any]
     data_sha256: str
     measures: Measures
-    others: Mapping[str, Outcomes]
     baseline: Baseline | None
 
 
@@ -410,7 +385,7 @@ def _evaluate(
         predictor = Predictor(task, send_model(subject.model, place.sent))
         records = _predict(subject, predictor, rows, place, task)
         outcomes = task.OUTCOMES.of_records(records)
-        constants = constant_answers(outcomes, subject.measures, labels, subject.others)
+        constants = constant_answers(outcomes, subject.measures, labels)
         requirements = measures.of_thresholds(job.thresholds, constants)
         if subject.baseline:
             first = subject.measures.names[0]
@@ -464,7 +439,6 @@ def _read(job: EvaluationJob, here: EvaluationJob) -> _Subject:
             examples,
             data_sha256,
             measures_of(task, model.labels),
-            answers_of_train(here, examples),
             baseline,
         )
 

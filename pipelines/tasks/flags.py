@@ -24,7 +24,6 @@ from beambert.pipelines.tasks.vectors import (
     DEFAULT_TEMPERATURE,
     DROPOUT,
     SINGLE_TEXTS,
-    TSDAE,
     Similarity,
     VectorTask,
 )
@@ -148,9 +147,8 @@ class LearningSettings(TaskSettings):
         None,
         choices=SINGLE_TEXTS,
         help="for embedding, if train has no second text: each text finds itself under another "
-        "dropout (SimCSE), a sentence finds the text that it was taken from (inverse cloze), a "
-        "section finds the next one, after an empty line or in the middle, or a decoder writes "
-        f"each text again from the vector of some of its words (TSDAE) (default: {DROPOUT})",
+        "dropout (SimCSE), a sentence finds the text that it was taken from (inverse cloze), or a "
+        f"section finds the next one, after an empty line or in the middle (default: {DROPOUT})",
     )
     temperature: float | None = setting(
         None,
@@ -244,10 +242,6 @@ def _learning_flags(settings: LearningSettings, task: Task) -> dict[str, Any]:
     windows = given.get("max_windows")
     if windows is not None and given.get("long_documents") != WINDOWS:
         raise InputError(f"--max_windows={windows}: needs --long_documents={WINDOWS}; add it")
-    if given.get("single_texts") == TSDAE:
-        for name in ("temperature", "matryoshka_dims", "gradient_cache_batch_size"):
-            if name in given:
-                raise InputError(f"--{name}: does nothing in --single_texts={TSDAE}; leave it out")
     if given.get("loss") == COSINE and "temperature" in given:
         raise InputError(
             f"--temperature={given['temperature']:g}: does nothing in --loss={COSINE}; leave it out"

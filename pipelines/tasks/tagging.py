@@ -52,7 +52,6 @@ _SENTENCE_TEXT = re.compile(r"#\s*text\s*=\s*(.*)")
 _WRITTEN_AS_ONE = re.compile(r"\d+-(\d+)")
 # The columns of a word and its universal part of speech (UPOS) among the ten, from 0.
 _TREE_COLUMNS, _TREE_WORD_AND_UPOS = 10, (1, 3)
-USUAL_TAGS = "each word's usual tag in train"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -415,27 +414,11 @@ def outside_index(labels: Sequence[str]) -> int:
     return labels.index(OUTSIDE) if OUTSIDE in labels else 0
 
 
-def usual_tags(train: Iterable[TaggedExample]) -> Mapping[str, str]:
-    """Returns word -> its commonest tag; the first in the alphabet among equally common ones."""
-    tags = collections.defaultdict(list)
-    for example in train:
-        for word, tag in zip(example.words, example.tags, strict=True):
-            tags[word].append(tag)
-    return {word: usual_tag(of_word) for word, of_word in tags.items()}
-
-
-def usual_tag(tags: Iterable[str]) -> str:
-    """Returns the commonest tag; the first in the alphabet among equally common ones."""
-    counts = collections.Counter(tags)
-    return min(counts, key=lambda tag: (-counts[tag], tag))
-
-
 @dataclasses.dataclass(frozen=True)
 class Tagging(Task):
     """A task that asks for the label of each word of a sentence."""
 
     OUTCOMES = TagOutcomes
-    ANSWERS_FROM_TRAIN = True
 
     kind: str = dataclasses.field(default=TAGGING, init=False)
     metrics: tuple[str, ...] = ("entity_f1", "entity_precision", "entity_recall")
@@ -499,22 +482,6 @@ class Tagging(Task):
         ((tag, _),) = counts.most_common(1)
         tags = [[tag] * len(example.words) for example in examples]
         return self.outcomes(examples, labels, {"tags": tags})
-
-    def answers_of_train(
-        self, train: Sequence[TaggedExample], examples: Sequence[TaggedExample]
-    ) -> dict[str, TagOutcomes]:
-        """Returns the outcomes of each word's usual tag in train; none without tags.
-
-        A tagging has no constant answer that means something: always O finds no entity. The usual
-        tag of each word is the most frequent class baseline of Jurafsky and Martin (Speech and
-        Language Processing, 3rd edition, chapter on sequence labeling).
-        """
-        if any(example.tags is None for example in train):
-            return {}
-        tag_of = usual_tags(train)
-        usual = usual_tag(tag for example in train for tag in example.tags)
-        tags = [[tag_of.get(word, usual) for word in example.words] for example in examples]
-        return {USUAL_TAGS: self.outcomes(examples, (), {"tags": tags})}
 
     @classmethod
     def features(

@@ -158,8 +158,6 @@ class Task(abc.ABC):
     WEIGHT: ClassVar[tuple[str, str]]
     # Folder that Beam writes predictions to; another one if `completed` adds to them.
     FOLDER: ClassVar[str] = PREDICTIONS_FOLDER
-    # Whether `answers_of_train` answers without a model.
-    ANSWERS_FROM_TRAIN: ClassVar[bool] = False
     # Endings that a file may have if the task does not declare one.
     ENDINGS: ClassVar[tuple[str, ...]]
     # Flags that a task on one's own data takes.
@@ -259,10 +257,6 @@ class Task(abc.ABC):
 
     def learning_settings(self) -> dict[str, Any]:
         """Returns the settings of the learning that differ from the defaults, for training.json."""
-        return {}
-
-    def answers_of_train(self, train: Sequence[Any], examples: Sequence[Any]) -> dict[str, Any]:
-        """Returns name -> outcomes of answers that the training examples give without a model."""
         return {}
 
     def sequences(self, example: Any) -> int:

@@ -25,7 +25,6 @@ from beambert.pipelines.tasks.kind import (
 from beambert.pipelines.tasks.metrics import (
     best_by_vectors,
     commonest,
-    pair_scores,
     retrieval_scores,
     text_id,
 )
@@ -131,13 +130,6 @@ class CosineOutcomes(NumberOutcomes):
 
     METRICS = ("spearman", "pearson")
 
-    def details(self, labels: Sequence[str]) -> dict[str, Any]:
-        """Returns `pair_classification` of pairs whose scores are 0 and 1, see `pair_scores`."""
-        if set(self.labels.tolist()) != {0.0, 1.0}:
-            return {}
-        found = pair_scores(self.labels, self.predictions)
-        return {"pair_classification": {name: round(value, 6) for name, value in found.items()}}
-
 
 # Greatest number of characters of a text in a report.
 _MOST_OF_TEXT = 280
@@ -156,11 +148,9 @@ DEFAULT_TEMPERATURE = 0.05
 # https://kexue.fm/archives/8847), or the squared error of the cosines.
 COSENT, COSINE = "cosent", "cosine"
 # Single texts of train learn to find themselves under another dropout; or a sentence of each learns
-# to find the text that it was taken from; or a section of each learns to find the next one; or a
-# decoder writes each again from the vector of some of its words (Wang et al. 2021, TSDAE, arXiv
-# 2104.06979).
-DROPOUT, CLOZE, ADJACENT, TSDAE = "dropout", "cloze", "adjacent", "tsdae"
-SINGLE_TEXTS = (DROPOUT, CLOZE, ADJACENT, TSDAE)
+# to find the text that it was taken from; or a section of each learns to find the next one.
+DROPOUT, CLOZE, ADJACENT = "dropout", "cloze", "adjacent"
+SINGLE_TEXTS = (DROPOUT, CLOZE, ADJACENT)
 # Share of the sentences that are taken out of their passages (Lee et al. 2019, arXiv 1906.00300,
 # section 4); the others teach that the same words may stand in both.
 _TAKEN_OUT = 0.9
@@ -448,8 +438,6 @@ class Embedding(RetrievalTask):
                 f"--single_texts={self.single_texts}: {path} has a column "
                 f"{self.text_columns[1]!r}; leave the flag out, or the column"
             )
-        if self.single_texts == TSDAE:
-            return file
         pairs_of = cloze if self.single_texts == CLOZE else adjacent
         pairs = [pairs_of(example) for example in file.examples]
         lost = sum(not of_one for of_one in pairs)

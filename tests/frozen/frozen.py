@@ -528,11 +528,6 @@ TASKS: dict[str, tuple[str, dict[str, str], list[str]]] = {
     "tagging": ("tagging", tagged("O B-x I-x B-y"), []),
     "word_labels": ("word_labels", tagged("O B-x I-x"), []),
     "embedding": ("embedding", table("text text_b negative", lambda g: texts(g, 3)), []),
-    "single_texts": (
-        "embedding",
-        table("text", lambda g: texts(g, 1)) | {"dev.tsv": NEIGHBOURS["dev.tsv"]},
-        ["--single_texts=tsdae"],
-    ),
     "similarity": ("similarity", SCORED, ["--matryoshka_dims=8,16"]),
     "rerank": ("rerank", SCORED, ["--loss=listwise"]),
     "late_interaction": ("late_interaction", NEIGHBOURS, ["--query_length=8"]),
@@ -562,7 +557,7 @@ def task_case(name: str) -> dict[str, Any]:
     metrics = json.loads((output / "metrics.json").read_text())
     names = ("overall", "constant_answers", "slices", "details", "blessed")
     found = {name: metrics[name] for name in names if name in metrics}
-    if name not in ("embedding", "single_texts", "similarity", "late_interaction"):
+    if name not in ("embedding", "similarity", "late_interaction"):
         rows = data / "questions.jsonl"
         if task.startswith("squad"):
             text = json.dumps({"question": words()[9], "context": " ".join(words()[:40])})

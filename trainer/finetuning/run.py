@@ -203,7 +203,6 @@ class _Finetuning:
             plan.loop.random_seed,
             plan.head,
         )
-        model = self._objective.trained(model)
         if plan.weights:
             self.notes = plan.weights.load_into(model, "--init")
         return model
@@ -211,7 +210,7 @@ class _Finetuning:
     @property
     def model(self) -> keras.Model:
         """The model of the task."""
-        return self._objective.kept(self.trainer.model)
+        return self.trainer.model
 
     def phase(self) -> Phase:
         """Returns the only phase of the training."""

@@ -198,14 +198,6 @@ class TaskObjective(Objective):
     def model(config: EncoderConfig, num_labels: int, seed: int, head: Head) -> keras.Model:
         """Returns the model with initial weights."""
 
-    def trained(self, model: keras.Model) -> keras.Model:
-        """Returns the model that is trained: the task's own, or one around it."""
-        return model
-
-    def kept(self, trained: keras.Model) -> keras.Model:
-        """Returns the task's model, which `trained` was given."""
-        return trained
-
     def ways(self) -> Sequence[Callable[[keras.Model, Features, tf.Tensor | None], Sums]]:
         """Returns `sums` for the full length, then for each shorter length."""
 

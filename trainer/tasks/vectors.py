@@ -1,4 +1,4 @@
-"""Embedding and similarity: their losses, TSDAE, and the gradient cache."""
+"""Embedding and similarity: their losses, and the gradient cache."""
 
 import abc
 from collections.abc import Callable, Mapping, Sequence
@@ -11,21 +11,16 @@ import tensorflow as tf
 from beambert.errors import InputError
 from beambert.model.classifier import Head
 from beambert.model.config import EncoderConfig
-from beambert.model.denoising import DenoisingAutoencoder
 from beambert.model.sentence_encoder import Pooling, SentenceEncoder
-from beambert.pipelines.tasks.feature_folder import TaskFeatureFiles
 from beambert.pipelines.tasks.saved_models import ID_INPUTS
 from beambert.pipelines.tasks.task import TRAIN, Task
-from beambert.pipelines.tasks.texts import TextFeatures
-from beambert.pipelines.tasks.vectors import COSINE, TSDAE, VectorTask
-from beambert.pipelines.tokenizers.vocabulary import TokenizerVocabulary, Vocabulary
+from beambert.pipelines.tasks.vectors import COSINE, VectorTask
+from beambert.pipelines.tokenizers.vocabulary import Vocabulary
 from beambert.trainer.finetuning.batches import LENGTH_MULTIPLE
 from beambert.trainer.loop.objectives import (
     Features,
     Sums,
-    cross_entropy,
     example_weights,
-    is_correct,
 )
 from beambert.trainer.tasks.base import TaskData, TaskGraph, TaskObjective
 
@@ -212,22 +207,10 @@ class VectorData(TaskData):
         """Reads the splits train and dev; see `TaskData`. It says so if train has no pairs."""
         super().__init__(task, data_dir, tell, skip_bad_rows)
         if self.is_single:
-            how = (
-                "a decoder writes each again from the vector of some of its words (TSDAE)"
-                if self.denoises
-                else "each learns to find itself under another dropout (SimCSE)"
+            tell(
+                f"{self._read.files[TRAIN]}: has single texts; each learns to find itself under "
+                "another dropout (SimCSE)"
             )
-            tell(f"{self._read.files[TRAIN]}: has single texts; {how}")
-
-    def tokenize(self, text_features: TextFeatures, made: TaskFeatureFiles | None = None) -> None:
-        """Makes the features of both splits."""
-        super().tokenize(text_features, made)
-        self.vocabulary = text_features.vocabulary
-
-    @property
-    def denoises(self) -> bool:
-        """Whether a decoder writes the texts of train again."""
-        return getattr(self.task, "single_texts", None) == TSDAE
 
     @property
     def is_single(self) -> bool:
@@ -276,14 +259,6 @@ class VectorData(TaskData):
                 f"--init={job.init}: reads text from left to right, so no token of it has read a "
                 "whole text but the last; give an encoder of another --objective"
             )
-        if self.denoises:
-            if config.family != "bert" or isinstance(vocabulary, TokenizerVocabulary):
-                raise InputError(
-                    f"--single_texts={TSDAE}: needs an encoder of the family BERT with word "
-                    f"pieces, and --init={job.init} has none; give another encoder, or leave the "
-                    "flag out"
-                )
-            return
         if self.is_single and config.with_dropout(0.0) == config:
             pairs = f"add a column {task.text_columns[1]!r} to train"
             if "single_texts" in task.LEARNING_FLAGS:
@@ -295,7 +270,7 @@ class VectorData(TaskData):
 
     def check_batch(self, size: int, parts: int) -> None:
         """Refuses batches whose examples have nothing to be compared with."""
-        by_itself = self.denoises or (self.has_scores and self.task.loss == COSINE)
+        by_itself = self.has_scores and self.task.loss == COSINE
         if size // parts > 1 or by_itself or self.examples[TRAIN][0].negatives:
             return
         by = "" if parts == 1 else f" in each of {parts} parts"
@@ -347,13 +322,10 @@ class VectorObjective(TaskObjective):
     @classmethod
     def of_data(cls, data: VectorData, lengths: Sequence[int]) -> TaskObjective:
         """Returns the objective of the task's loss, or the in-batch loss without scores."""
-        given = lengths, data.task, data.longest_first
-        if data.denoises:
-            return DenoisingObjective(*given, data.vocabulary)
         of_loss: type[VectorObjective] = VectorObjective
         if data.has_scores:
             of_loss = CosineObjective if data.task.loss == COSINE else CosentObjective
-        return of_loss(*given)
+        return of_loss(lengths, data.task, data.longest_first)
 
     def logits(
         self, model: keras.Model, features: Features, dropout_seed: tf.Tensor | None
@@ -450,88 +422,3 @@ class CosineObjective(_ScoreObjective):
 
     def _loss(self, found: tf.Tensor, scores: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
         return tf.reduce_sum(rows * tf.math.squared_difference(found, scores))
-
-
-# Share of the words that are deleted: the best of those that the paper tried.
-DELETED = 0.6
-
-
-def with_deletions(
-    features: Features, is_continuation_V: np.ndarray, drawn_BL: tf.Tensor
-) -> dict[str, tf.Tensor]:
-    """Returns texts without some of their words; of each text at least one word stays.
-
-    Args:
-      features: `input_ids`, `input_mask` and `segment_ids` of single texts, int32 [B, L].
-      is_continuation_V: whether each token continues a word, which is deleted as a whole.
-      drawn_BL: uniform numbers from 0 to 1, float32; the n-th one decides about the n-th word.
-    """
-    ids, mask = features["input_ids"], features["input_mask"]
-    places, lengths = tf.range(ids.shape[1])[None], tf.reduce_sum(mask, axis=1, keepdims=True)
-    is_frame = (places == 0) | (places == lengths - 1)  # [CLS] and [SEP]
-    is_text = (mask > 0) & ~is_frame
-    begins = ~tf.gather(tf.constant(is_continuation_V), ids) | is_frame
-    words = tf.cumsum(tf.cast(begins, tf.int32), axis=1) - 1
-    drawn = tf.where(is_text, tf.gather(drawn_BL, words, batch_dims=1), -1.0)
-    stays = (drawn >= DELETED) | (drawn == tf.reduce_max(drawn, axis=1, keepdims=True))
-    stays = (stays & is_text) | (is_frame & (mask > 0))
-    # The tokens that stay move to the front, in their order.
-    order = tf.argsort(tf.cast(~stays, tf.int32), axis=1, stable=True)
-    count = tf.reduce_sum(tf.cast(stays, tf.int32), axis=1, keepdims=True)
-    left = tf.cast(places < count, tf.int32)
-    return {
-        "input_ids": tf.gather(ids, order, batch_dims=1) * left,
-        "input_mask": left,
-        "segment_ids": tf.zeros_like(ids),
-    }
-
-
-class DenoisingObjective(VectorObjective):
-    """The cross-entropy of the tokens of texts; on dev, of pairs, the in-batch loss.
-
-    A prediction is a token in training, and an example on dev.
-    """
-
-    weight_of = {"cross_entropy": "predictions", "accuracy": "predictions"}
-
-    def __init__(
-        self, lengths: Sequence[int], task: VectorTask, longest_first: int, vocabulary: Vocabulary
-    ):
-        """Takes what `VectorObjective` takes, and the vocabulary of the ids."""
-        super().__init__(lengths, task, longest_first)
-        self._is_continuation = vocabulary.is_continuation
-
-    def trained(self, model: keras.Model) -> keras.Model:
-        """Returns the autoencoder around a sentence encoder."""
-        return DenoisingAutoencoder(model)
-
-    def kept(self, trained: keras.Model) -> keras.Model:
-        """Returns the sentence encoder."""
-        return trained.sentence_encoder
-
-    def weights(self, features: Features) -> Sums:
-        """Returns the number of predictions."""
-        if features["input_ids"].shape.rank == 2:
-            counts = tf.cast(features["input_mask"][:, 1:], tf.float32)
-            return {"predictions": tf.reduce_sum(counts)}
-        return {"predictions": super().weights(features)["examples"]}
-
-    def sums(self, model: keras.Model, features: Features, dropout_seed: tf.Tensor | None) -> Sums:
-        """Returns the sums over the predictions of the loss (nats) and of the right ones."""
-        if features["input_ids"].shape.rank == 3:
-            return super().sums(model, features, dropout_seed)
-        texts = {name: features[name] for name in ID_INPUTS}
-        drawn = tf.random.stateless_uniform(texts["input_ids"].shape, dropout_seed)
-        noisy = with_deletions(texts, self._is_continuation, drawn)
-        logits = model.logits(noisy, texts, dropout_seed)[:, :-1]
-        labels = texts["input_ids"][:, 1:]
-        counts = tf.cast(texts["input_mask"][:, 1:], tf.float32)
-        return {
-            "cross_entropy": tf.reduce_sum(counts * cross_entropy(logits, labels)),
-            "accuracy": tf.reduce_sum(counts * is_correct(logits, labels)),
-        }
-
-    def sums_of(self, logits: tf.Tensor, features: Features) -> Sums:
-        """Returns the in-batch loss of pairs, and the texts that are found."""
-        found = super().sums_of(logits, features)
-        return {"cross_entropy": found["cross_entropy"], "accuracy": found["in_batch_accuracy"]}

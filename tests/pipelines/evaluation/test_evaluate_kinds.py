@@ -153,27 +153,6 @@ def test_several_labels(tmp_path):
     assert "bad, not good" in page[page.index("Worst errors") :]
 
 
-@pytest.mark.slow
-def test_a_tagger_must_beat_each_words_usual_tag(tagged, tmp_path):
-    """By the training file, Anna and Li are persons of their own, and Bo is none.
-
-    So Anna is right, and one wrong entity is found: Li.
-    """
-    shutil.copytree(tagged, data := tmp_path / "data")
-    train = "Anna B-person|Anna O|Anna B-person|Li B-person|Bo O|x O|y O|"
-    (data / "train.conll").write_text(train.replace("|", "\n"))
-    model = save_model(Tagger(), tmp_path / "model", TAGS)
-    metrics, page = run("tagging", data, model, tmp_path / "output", "--slices=none")
-    usual = "each word's usual tag in train"
-    constant = metrics["constant_answers"]["entity_f1"]
-    assert constant == {"answer": usual, "score": pytest.approx(2 / 5), "is_constant": False}
-    assert (tmp_path / "output" / "NOT_BLESSED").read_text() == (
-        f"entity F1 0.2857 is not more than 0.4000, which {usual} gives\n"
-    )
-    assert "entity F1 of each word&#x27;s usual tag in train" in page.replace("&#39;", "&#x27;")
-    assert metrics["slices"] == {}
-
-
 def test_a_tagger_with_other_labels_is_refused(tagged, tmp_path):
     """Its answers would mean something else."""
     model = save_model(Tagger(), tmp_path / "model", ("B-place", "I-person", "O"))

@@ -89,26 +89,6 @@ def test_a_similarity_is_judged_by_ranks():
     assert "whose rank by the cosine is furthest from that by the label" in page
 
 
-def test_pairs_with_a_yes_or_no_are_classified_by_their_cosine():
-    """Scores of 0 and 1 alone have thresholds of the cosine; other scores have none."""
-    cosines = np.array([0.9, 0.7, 0.4, 0.1])
-    outcome = CosineOutcomes(np.array([1.0, 0, 1, 0]), cosines)
-    metrics = metrics_of(outcome, declarations.SIMILARITY, [], {})
-    assert metrics["details"]["pair_classification"] == {
-        "average_precision": pytest.approx(5 / 6, abs=1e-6),
-        "accuracy": 0.75,
-        "accuracy_threshold": 0.8,
-        "f1": 0.8,
-        "f1_threshold": 0.25,
-        "precision": pytest.approx(2 / 3, abs=1e-6),
-        "recall": 1.0,
-    }
-    assert "Pairs by a threshold of the cosine" in report.render(metrics, outcome, [])
-    for labels in ([1.0, 0, 0.5, 0], [1.0, 1, 1, 1], [0.0, 0, 0, 0]):
-        other = CosineOutcomes(np.array(labels), cosines)
-        assert other.details([]) == {}
-
-
 TEXT = "one two three four five six seven eight nine ten"
 
 

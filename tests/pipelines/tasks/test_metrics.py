@@ -16,7 +16,6 @@ from beambert.pipelines.tasks import metrics
 from beambert.pipelines.tasks.classification import loss_weights
 from beambert.pipelines.tasks.metrics import (
     best_by_vectors,
-    pair_scores,
     random_order_scores,
     relevance_scores,
     retrieval_scores,
@@ -124,25 +123,6 @@ def test_weights_by_label():
     assert weights.tolist() == [1, 4, 4]
     with pytest.raises(InputError, match="--class_weights: 'c' is not a label of the training"):
         loss_weights({"c": 4.0}, ["a", "b"], np.array([0, 1, 1]))
-
-
-PAIRS_FILE = pathlib.Path(__file__).parents[2] / "golden" / "pairs_by_cosine.json"
-PAIRS = json.loads(PAIRS_FILE.read_text())
-
-
-@pytest.mark.parametrize("case", PAIRS)
-def test_scores_equal_sentence_transformers(case):
-    """Ties, rare and common pairs, and pairs of one label; make_golden_pairs_by_cosine.py."""
-    found = pair_scores(case["labels"], case["cosines"])
-    assert found == pytest.approx(case["scores"], abs=1e-9)
-
-
-def test_a_threshold_that_takes_no_pair():
-    """The best accuracy calls both different where the cosines have the wrong order."""
-    found = pair_scores([0, 0, 1], [0.9, 0.8, 0.1])
-    assert found["accuracy"] == pytest.approx(2 / 3) and found["accuracy_threshold"] > 0.9
-    assert found["average_precision"] == pytest.approx(1 / 3)
-    assert found["f1"] == pytest.approx(1 / 2) and found["f1_threshold"] == pytest.approx(0.1)
 
 
 def ids_of(rows):
