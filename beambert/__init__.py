@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # the same names as in the table below, for type checkers and editors
     from beambert.embedding import EmbeddingJob as EmbeddingJob
+    from beambert.embedding import embed_files as embed_files
     from beambert.embedding_in_beam import Embed as Embed
     from beambert.errors import InputError as InputError
     from beambert.functions import create_pretraining_data as create_pretraining_data
     from beambert.functions import create_task_features as create_task_features
-    from beambert.functions import embed_files as embed_files
     from beambert.functions import evaluate as evaluate
     from beambert.functions import learn_vocabulary as learn_vocabulary
     from beambert.functions import predict as predict
@@ -90,7 +90,7 @@ _MODULES = {
     "create_pretraining_data": "beambert.functions",
     "create_task_features": "beambert.functions",
     "embed": "beambert.trainer.embedding.embedder",
-    "embed_files": "beambert.functions",
+    "embed_files": "beambert.embedding",
     "evaluate": "beambert.functions",
     "export": "beambert.trainer.serving.versions",
     "fill": "beambert.trainer.asking",

@@ -106,7 +106,6 @@ _TABLE = (
         "index",
         "embeddings -> an index of them and of words",
         "beambert.trainer.commands.index",
-        resumes=True,
     ),
     Command(
         "negatives",

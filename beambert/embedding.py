@@ -1,25 +1,19 @@
-"""Embeddings of texts: their parameters, and the command `beambert embed`, here or by Beam."""
+"""Embeddings of texts: their parameters, and the command `beambert embed`."""
 
-import contextlib
 import dataclasses
-import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from beambert import storage
 from beambert.config import REQUIRED, add_settings, check_settings, read_settings, setting
-from beambert.console import Describe, Pace, counted, duration
-from beambert.flags import FlagParser, unknown_flag
+from beambert.console import counted
+from beambert.flags import FlagParser
 from beambert.pipelines.corpus.encodings import encoding_setting, parse_encodings
-from beambert.pipelines.running import beam_options
 from beambert.process import loading
 from beambert.trainer.weights.given_path import check_weights
 
 if TYPE_CHECKING:
-    from apache_beam.options.pipeline_options import PipelineOptions
-
     from beambert.trainer.embedding.embedder import Embedder
-    from beambert.trainer.embedding.writing import Embedded, TextReading, Work
+    from beambert.trainer.embedding.writing import Embedded, TextReading
 
 
 @dataclasses.dataclass(frozen=True)
@@ -120,101 +114,6 @@ class EmbeddingJob:
         return TextReading(**given)
 
 
-def embed_files(job: EmbeddingJob, options: "PipelineOptions | None" = None) -> "Embedded":
-    """Writes the embeddings of the texts of files, as `beambert embed` does.
-
-    The files are the same either way. This process alone needs no Beam, so that it also works on
-    machines with accelerators, and starts sooner.
-
-    Args:
-      job: the encoder, the texts and the folder.
-      options: Beam's options; None for this process without Beam.
-
-    Raises:
-      InputError: the model, a file or the output folder cannot be used.
-    """
-    # TensorFlow, whose import takes seconds, comes after the flags.
-    from beambert.trainer.commands.texts import show_progress
-    from beambert.trainer.embedding import writing
-
-    paths = writing.match_files(job.input)
-    embedder = job.open()
-    output = job.output.rstrip("/")
-    print(f"{counted(len(paths), 'file')} -> {output}", flush=True)
-    if options is None:
-        report = show_progress("texts")
-        return writing.embed_files(embedder, paths, output, job.reading, job.keep_text, report)
-
-    from beambert.pipelines.running import check_reachable, has_local_workers
-
-    check_reachable(options, input=job.input, output=output)
-    home = "" if has_local_workers(options) else os.getcwd()
-    work = writing.Work(
-        tuple(paths),
-        storage.absolute(output),
-        job.reading,
-        job.keep_text,
-        writing.PART_TEXTS,
-        home,
-    )
-    return writing.fill_folder(embedder, work, lambda work: _run(job, work, options))
-
-
-def _run(job: EmbeddingJob, work: "Work", options: "PipelineOptions") -> tuple[int, int]:
-    """Writes the parts of a work with a pipeline; returns the numbers of texts and of cut ones."""
-    from beambert.embedding_in_beam import WriteEmbeddings
-    from beambert.pipelines.metrics import WriteCounts, take_counts
-    from beambert.pipelines.running import run_job
-
-    total_bytes = sum(storage.size(path) or 0 for path in work.paths)
-    with _model_for_workers(job, options) as reachable:
-        run_job(
-            lambda pipeline, folder: (
-                pipeline
-                | WriteEmbeddings(reachable, work, folder)
-                | "Write counts" >> WriteCounts(work.output)
-            ),
-            options,
-            describe_progress(),
-            total_bytes / 1e3,
-            "kB",
-        )
-    found = take_counts(work.output)
-    return found["texts"], found["cut"]
-
-
-@contextlib.contextmanager
-def _model_for_workers(job: EmbeddingJob, options: "PipelineOptions") -> Iterator[EmbeddingJob]:
-    """Yields the job with a model that workers can read, which is deleted afterwards."""
-    from beambert.pipelines.tasks.saved_models import worker_folder
-
-    with worker_folder(options) as folder:
-        if folder is None or "://" in job.model:
-            yield job
-            return
-        # A TF1 checkpoint is several files of one name, beside those that describe it.
-        path = job.model.rstrip("/")
-        where, name = (path, "") if os.path.isdir(path) else os.path.split(path)
-        storage.copy(where or ".", f"{folder}/model")
-        yield dataclasses.replace(job, model=f"{folder}/model/{name}".rstrip("/"))
-
-
-def describe_progress() -> Describe:
-    """Returns a function that describes the progress through texts; see `ProgressDisplay`."""
-    pace = Pace()
-
-    def describe(counts: dict[str, int], seconds: float) -> str:
-        found, done = counts.get("found", 0), counts.get("texts", 0)
-        if not done:
-            return f"{counted(found, 'text')} found" if found else ""
-        line = f"{done:,} of {found:,} texts"
-        if rate := pace.of(done, seconds):
-            line += f", {rate:,.0f}/s, {duration((found - done) / rate)} left"
-        return line
-
-    return describe
-
-
 EXAMPLES = """examples:
   # a text on each line -> Parquet files with an embedding of each
   beambert embed --model=encoder --input='texts/*.txt' --output=embeddings
@@ -236,10 +135,29 @@ text that is longer than the model reads is cut at its end, and counted. Every r
 the first is embedded. An interrupted command continues with the first file part-*.parquet that is
 missing.
 
-Without a flag of Beam's, this process does the work, and needs no Beam. Flags that aren't listed
-go to Beam, whose workers make the same files. For two processes on this machine, add
-  --direct_num_workers=2 --direct_running_mode=multi_processing
+This process does the work. On many machines, the transform `beambert.Embed` does it in a pipeline.
 """
+
+
+def embed_files(job: EmbeddingJob) -> "Embedded":
+    """Writes embeddings of the texts of the files of `job.input`, as `beambert embed` does.
+
+    Args:
+      job: the encoder, the texts and the folder.
+
+    Raises:
+      InputError: the model, a file or the output folder cannot be used.
+    """
+    # TensorFlow, whose import takes seconds, comes after the flags.
+    with loading():
+        from beambert.trainer.commands.texts import show_progress
+        from beambert.trainer.embedding import writing
+    paths = writing.match_files(job.input)
+    embedder = job.open()
+    output = job.output.rstrip("/")
+    print(f"{counted(len(paths), 'file')} -> {output}", flush=True)
+    report = show_progress("texts")
+    return writing.embed_files(embedder, paths, output, job.reading, job.keep_text, report)
 
 
 def build_parser() -> FlagParser:
@@ -259,16 +177,9 @@ def main(argv: Sequence[str]) -> None:
     Raises:
       InputError: a flag, the model, a file or the output folder cannot be used.
     """
-    parser = build_parser()
-    flags, beam_flags = parser.parse_known_args(list(argv))
-    job = read_settings(EmbeddingJob, flags)
+    job = read_settings(EmbeddingJob, build_parser().parse_args(list(argv)))
     check_weights(job.model, "--model")
-    with loading():
-        try:
-            options = beam_options(beam_flags, parser.flags) if beam_flags else None
-        except ModuleNotFoundError as error:  # without Beam, nobody knows its flags
-            raise unknown_flag(beam_flags[0], parser.flags) from error
-    found = embed_files(job, options)
+    found = embed_files(job)
     output = job.output.rstrip("/")
     if found.was_done:
         print(f"{output}: already finished by the same command, nothing to do")

@@ -1,26 +1,20 @@
-"""The Beam transforms that embed texts with an encoder."""
+"""The Beam transform that embeds texts with an encoder."""
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import apache_beam as beam
 from apache_beam.ml.inference.base import ModelHandler, RunInference
-from apache_beam.utils.shared import Shared
 
-from beambert.console import ProgressTally
 from beambert.embedding import EmbeddingJob
-from beambert.errors import InputError
-from beambert.pipelines.metrics import Total, add_counts, total_of
 from beambert.pipelines.running import check_reachable_from
 from beambert.storage import absolute
 from beambert.trainer.embedding.embedder import Embedder
-from beambert.trainer.embedding.writing import EMBEDDING, Work, write_parts
+from beambert.trainer.embedding.writing import EMBEDDING
 
 # Number of texts that are sorted by length and divided into batches at once.
 SORTED_TEXTS = 1024
-# Greatest number of segments of parts. A file is read again for each segment that begins in it.
-MOST_STRETCHES = 256
 Row = Mapping[str, Any]
 
 
@@ -117,122 +111,3 @@ class EmbedderHandler(ModelHandler):
     def batch_elements_kwargs(self) -> dict[str, int]:
         """Returns the size of a batch, of which the encoder makes several by length."""
         return {"min_batch_size": SORTED_TEXTS, "max_batch_size": SORTED_TEXTS}
-
-
-class WriteEmbeddings(beam.PTransform):
-    """Writes the parts of a work that are missing; yields the numbers of `texts` and of `cut` ones.
-
-    Every file is counted, and each of its rows looked at, before the first text is embedded. Which
-    worker makes a part does not change its file.
-    """
-
-    def __init__(self, job: EmbeddingJob, work: Work, progress_folder: str | None = None):
-        """Takes what is to be done.
-
-        Args:
-          job: the encoder, where workers can read it, and how it embeds.
-          work: the texts and the folder.
-          progress_folder: folder of a `ProgressDisplay`, if there is one.
-        """
-        super().__init__()
-        self._job = job
-        self._work = work
-        self._progress_folder = progress_folder
-
-    def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection[dict[str, int]]:
-        """Adds the steps."""
-        counts = (
-            begin
-            | "Files" >> beam.Create(range(len(self._work.paths)))
-            | "Spread files" >> beam.Reshuffle()
-            | "Count" >> beam.ParDo(CountTexts(self._work, self._progress_folder))
-        )
-        of_files = total_of(counts, "Counts", add_counts)
-        cut = (
-            begin
-            | "Start" >> beam.Create([None])
-            | "Divide" >> beam.FlatMap(_divide, self._work, of_files)
-            | "Spread parts" >> beam.Reshuffle()
-            | "Embed"
-            >> beam.ParDo(EmbedParts(self._job, self._work, self._progress_folder), of_files)
-        )
-        return (
-            (counts | "Texts" >> beam.Map(_texts), cut)
-            | beam.Flatten()
-            | "Sum" >> beam.CombineGlobally(Total(add_counts))
-        )
-
-
-def _divide(_: None, work: Work, counts: Mapping[int, int]) -> Iterator[range]:
-    """Yields segments of the numbers of the parts."""
-    parts = work.parts(_in_order(counts))
-    size = -(-len(parts) // MOST_STRETCHES)
-    for start in range(0, len(parts), size):
-        yield parts[start : start + size]
-
-
-def _in_order(counts: Mapping[int, int]) -> list[int]:
-    return [counts[number] for number in range(len(counts))]
-
-
-def _texts(counts: Mapping[int, int]) -> dict[str, int]:
-    return {"texts": sum(counts.values())}
-
-
-class CountTexts(beam.DoFn):
-    """Looks at all texts of a file; yields its number and theirs."""
-
-    def __init__(self, work: Work, progress_folder: str | None):
-        """Takes the texts, and the folder of a `ProgressDisplay`, if there is one."""
-        self._work = work
-        self._progress_folder = progress_folder
-
-    def setup(self) -> None:
-        """Opens the worker's tally."""
-        self._progress = ProgressTally(self._progress_folder)
-
-    def process(self, number: int) -> Iterator[dict[int, int]]:
-        """Counts the texts of one file."""
-        try:
-            count = self._work.count(number)
-        except InputError as error:
-            # Beam passes on an error as text, in which the command looks for this class by name.
-            raise InputError(str(error)) from error
-        self._progress.add(found=count)
-        yield {number: count}
-
-    def finish_bundle(self) -> None:
-        """Reports the last texts."""
-        self._progress.flush()
-
-
-class EmbedParts(beam.DoFn):
-    """Writes segments of parts; yields how many of their texts were cut."""
-
-    def __init__(self, job: EmbeddingJob, work: Work, progress_folder: str | None):
-        """Takes the encoder, the texts, and the folder of a `ProgressDisplay`, if there is one."""
-        self._job = job
-        self._work = work
-        self._progress_folder = progress_folder
-        self._shared = Shared()
-
-    def setup(self) -> None:
-        """Opens the encoder, once in each worker process, and the worker's tally."""
-        self._embedder = self._shared.acquire(self._job.open)
-        self._progress = ProgressTally(self._progress_folder)
-
-    def process(self, numbers: range, counts: Mapping[int, int]) -> Iterator[dict[str, int]]:
-        """Writes the parts of a segment that are missing."""
-        told = 0
-
-        def report(done: int, _: int) -> None:
-            nonlocal told
-            self._progress.add(texts=done - told)
-            told = done
-
-        cut = write_parts(self._embedder, self._work, _in_order(counts), numbers, report)
-        yield {"cut": cut}
-
-    def finish_bundle(self) -> None:
-        """Reports the last texts."""
-        self._progress.flush()

@@ -13,8 +13,6 @@ from beambert.errors import InputError
 # flag of Beam but --label is so similar to a flag of ours. A flag that nobody knows may be less
 # similar.
 SIMILAR, LESS_SIMILAR = 0.75, 0.6
-# Type of a flag's values in argparse's messages -> what it is.
-_KINDS = {"int": "an integer, such as 1000", "float": "a number, such as 0.5"}
 # A path whose scheme has lost a slash would be a folder on this machine.
 _ONE_SLASH = re.compile(r"(gs|s3|hdfs):/(?!/)")
 # Metavars of files and folders, and the last words of their flags' names. An empty one is mostly a
@@ -170,9 +168,6 @@ class FlagParser(argparse.ArgumentParser):
             flag, problem = problem, "missing"
             if unknown and not self._takes_others:
                 problem += f", and {unknown[0]} is no flag of this command"
-        if found := re.fullmatch(r"invalid (int|float) value: '(.*)'", problem):
-            kind, value = found.groups()
-            raise InputError(f"{flag}={value}: must be {_KINDS[kind]}")
         if found := re.fullmatch(r"invalid choice: '(.*)' \(choose from (.*)\)", problem):
             value, choices = found.groups()
             raise InputError(f"{flag}={value}: choose one of {choices.replace(chr(39), '')}")

@@ -12,12 +12,10 @@ from beambert.process import loading, logging_restored
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
 
-    from beambert.embedding import EmbeddingJob
     from beambert.pipelines.pretraining.job import PretrainingDataJob
     from beambert.pipelines.task_jobs import EvaluationJob, FeaturesJob, PredictionJob
     from beambert.pipelines.verification.job import VerificationJob
     from beambert.pipelines.vocabulary_learning.job import VocabularyJob
-    from beambert.trainer.embedding.writing import Embedded
 
 Job = TypeVar("Job")
 
@@ -121,22 +119,6 @@ def predict(job: "PredictionJob", options: "PipelineOptions | None" = None) -> d
       InputError: the model, a file or the output folder cannot be used.
     """
     return _run("prediction", "predict", job, options)
-
-
-@logging_restored()
-def embed_files(job: "EmbeddingJob", options: "PipelineOptions | None" = None) -> "Embedded":
-    """Writes embeddings of the texts of the files of `job.input`, as `beambert embed` does.
-
-    Args:
-      job: the encoder, the texts and the folder for the embeddings.
-      options: Beam's options; None for this process, which then needs no Beam.
-
-    Raises:
-      InputError: the model, a file or the output folder cannot be used.
-    """
-    with loading():
-        from beambert import embedding
-    return embedding.embed_files(job, options and _with_runner(options))
 
 
 def _run(module: str, name: str, job: Job, options: "PipelineOptions | None") -> Any:

@@ -1,38 +1,14 @@
-"""The report of the demonstration: a self-contained HTML page, and tables for the terminal."""
+"""The summary of the demonstration: tables for the terminal."""
 
-import json
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from beambert.console import duration
 from beambert.demo.corpus import FINISHED_FILE
-from beambert.demo.run import LONG_LENGTH, SENTENCE, SHORT_LENGTH, Done, read_json
+from beambert.demo.run import LONG_LENGTH, SHORT_LENGTH, Done, read_json
 from beambert.folders import BLESSED, METRICS_FILE, NOT_BLESSED
-from beambert.model_files import CURVES_FILE, RESULTS_FILE, TRAINING_FILE
+from beambert.model_files import RESULTS_FILE
 from beambert.pipelines.records.contract import INFO_FILE
-from beambert.report import (
-    AMBER,
-    BAD,
-    BLUE,
-    GOOD,
-    GREY,
-    Card,
-    bar,
-    cards,
-    figures,
-    new_figure,
-    page,
-    section,
-    table,
-    tag,
-)
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-Lines = Sequence[Mapping[str, Any]]
 
 TEXT_WIDTH = 100
 
@@ -54,13 +30,10 @@ class Report:
             for length in (SHORT_LENGTH, LONG_LENGTH)
         }
         self.pretraining = read_json(folder / "encoder" / RESULTS_FILE)
-        self.phases = read_json(folder / "encoder" / TRAINING_FILE)["phases"]
         self.evaluation = read_json(folder / "evaluation" / METRICS_FILE)
         # From the pre-trained encoder, and from random weights.
         tuned = ("classifier", "classifier-random")
         self.results = [read_json(folder / name / RESULTS_FILE) for name in tuned]
-        curves = [folder / name / CURVES_FILE for name in ("encoder", *tuned)]
-        self.curves = [[*map(json.loads, path.read_text().splitlines())] for path in curves]
 
     @property
     def verdict(self) -> str:
@@ -121,61 +94,6 @@ class Report:
             for name, part in parts.items()
         ]
 
-    def answer(self) -> list[tuple[str, float]]:
-        """Returns (label, probability) that `export` printed; none if it did not run."""
-        printed = [
-            line for step in self.done if step.command.name == "export" for line in step.printed
-        ]
-        found = (re.fullmatch(r" +([0-9.]+)%  (.+)", line) for line in printed)
-        return [(match[2], float(match[1]) / 100) for match in found if match]
-
-    def html(self) -> str:
-        """Returns the HTML page, which loads no other files."""
-        state = GOOD if self.evaluation["blessed"] else BAD
-        shown = [
-            Card(value, name, comparison, state if name == "evaluation" else "")
-            for name, value, comparison in self.key_results()
-        ]
-        answer = [(label, bar(share), f"{share:.1%}") for label, share in self.answer()]
-        results = self.step_results()
-        steps = [
-            (
-                step.command.name,
-                duration(step.seconds),
-                results[step.command.name],
-                str(step.command.output),
-                tag("code", step.command.line),
-            )
-            for step in self.done
-        ]
-        sections = [
-            cards(shown),
-            section("Pre-training", figures(*self._pretraining_figures())),
-            section("Fine-tuning", figures(*self._finetuning_figures())),
-            section(
-                "Evaluation by slice",
-                table(
-                    ("slice", "examples", "accuracy"), self.slices(), ("name", "number", "number")
-                ),
-            ),
-            section(
-                "The exported model's answer",
-                tag("p", f"“{SENTENCE}”"),
-                table((), answer, ("name", "bar", "number")),
-            ),
-            section(
-                "Steps",
-                table(
-                    ("step", "time", "result", "output", "command"),
-                    steps,
-                    ("name", "number", "short", "short", "text"),
-                ),
-            ),
-        ]
-        seconds = sum(step.seconds for step in self.done)
-        about = f"From text to an evaluated encoder on this machine in {duration(seconds)}"
-        return page("BeamBERT demonstration", about, sections)
-
     def text(self) -> str:
         """Returns the summary for a terminal, at most TEXT_WIDTH columns wide."""
         results = self.step_results()
@@ -196,74 +114,3 @@ class Report:
             padded = ("  " + "  ".join(map(str.ljust, row, widths)) for row in rows)
             lines += ["", title, *(line.rstrip()[:TEXT_WIDTH] for line in padded)]
         return "\n".join(lines[1:]) + "\n"
-
-    def _pretraining_figures(self) -> "list[Figure]":
-        """Returns plots of the loss and the two accuracies of the pre-training."""
-        change = (f"{SHORT_LENGTH} → {LONG_LENGTH} tokens", self.phases[0]["last_step"])
-        commonest = ("most common token", self.pretraining["commonest_token_accuracy"])
-        levels = {
-            "loss": None,
-            "masked_lm_accuracy": commonest,
-            "next_sentence_accuracy": ("chance", 0.5),
-        }
-        lines = self.curves[0]
-        return [
-            _draw(
-                name.replace("_", " "),
-                [
-                    ("training", *_curve(lines, "train", name)),
-                    ("held-out", *_curve(lines, "eval", name)),
-                ],
-                level,
-                change,
-            )
-            for name, level in levels.items()
-        ]
-
-    def _finetuning_figures(self) -> "list[Figure]":
-        """Returns plots of the training loss and held-out accuracy of the two fine-tunings."""
-        runs = dict(zip(("pre-trained", "random weights"), self.curves[1:], strict=True))
-        constant = ("always one class", self.results[0]["baseline_accuracy"])
-        return [
-            _draw(title, [(run, *_curve(lines, split, name)) for run, lines in runs.items()], level)
-            for title, split, name, level in (
-                ("training loss of the task", "train", "loss", None),
-                ("held-out accuracy of the task", "eval", "accuracy", constant),
-            )
-        ]
-
-
-def _curve(lines: Lines, split: str, name: str) -> tuple[list[int], list[float]]:
-    """Returns the steps and the values of one metric over one split."""
-    points = [line for line in lines if line["split"] == split and name in line]
-    return [line["step"] for line in points], [line[name] for line in points]
-
-
-def _draw(
-    title: str,
-    curves: Iterable[tuple[str, list[int], list[float]]],
-    level: tuple[str, float] | None,
-    change: tuple[str, int] | None = None,
-) -> "Figure":
-    """Returns a plot over the training steps.
-
-    Args:
-      title: label of the vertical axis.
-      curves: (label, steps, values) of two curves at most; empty curves are left out.
-      level: (label, value) of a horizontal line to compare with.
-      change: (label, step) of a vertical line at a change in the training.
-    """
-    figure = new_figure()
-    axes = figure.subplots()
-    for colour, (label, steps, values) in zip((BLUE, AMBER), curves, strict=True):
-        if steps:
-            marker = "o" if len(steps) < 12 else None
-            axes.plot(steps, values, color=colour, label=label, marker=marker, markersize=4)
-    if level:
-        axes.axhline(level[1], color=GREY, linestyle="--", label=level[0])
-    if change:
-        axes.axvline(change[1], color=GREY, linestyle=":", label=change[0])
-    axes.set(xlabel="step", ylabel=title)
-    axes.grid(color=GREY, alpha=0.25)
-    axes.legend(frameon=False)
-    return figure

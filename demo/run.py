@@ -18,7 +18,7 @@ from beambert import locks
 from beambert.config import add_settings, setting
 from beambert.errors import InputError
 from beambert.flags import FlagParser
-from beambert.folders import BLESSED
+from beambert.folders import BLESSED, REPORT_FILE
 from beambert.model_files import CONFIG_FILE, RESULTS_FILE
 from beambert.pipelines.tokenizers.vocabulary import VOCABULARY_FILE
 from beambert.process import passed_on
@@ -185,7 +185,6 @@ def read_json(path: Path) -> Any:
 
 
 STEPS_FILE = "steps.json"
-REPORT_FILE = "report.html"
 SUMMARY_FILE = "summary.txt"
 
 EXAMPLES = """example:
@@ -275,11 +274,9 @@ def _run_steps(folder: Path) -> None:
 
     from beambert.demo.report import Report
 
-    report = Report(folder, done)
-    text = report.text()
-    (folder / REPORT_FILE).write_text(report.html(), encoding="utf-8")
+    text = Report(folder, done).text()
     (folder / SUMMARY_FILE).write_text(text, encoding="utf-8")
-    print(f"\n{text}\nreport with curves: {folder / REPORT_FILE}")
+    print(f"\n{text}\nreport of the evaluation: {folder / 'evaluation' / REPORT_FILE}")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -218,9 +218,6 @@ def flags_of(learned, corpus, glue, stand_in, tmp_path):
             *("--max_seq_length=8", "--repeats=1"),
         ],
         "retrieval": [f"--squad={tmp_path / 'squad.json'}", f"--model={sentences}"],
-        "vector_index": [
-            *(f"--output={tmp_path / 'index'}", "--passages=3000", "--queries=20", "--width=16"),
-        ],
     }
     return flags.__getitem__
 
@@ -256,9 +253,8 @@ HOLDS = {
     "embedding": lambda r: r["texts"] == 6,
     "int8": lambda r: r["ways"]["onnxruntime"]["spearman"] == r["ways"]["tensorflow"]["spearman"],
     "retrieval": lambda r: r["questions"] == 12 and r["measures"]["words"]["MRR@10"] == 1,
-    "vector_index": lambda r: r["passages"] == 3000 and r["recall_at_10"] > 0.95,
 }
-NEEDED = {"int8": ("tf2onnx", "onnxruntime"), "vector_index": ("usearch",)}
+NEEDED = {"int8": ("tf2onnx", "onnxruntime")}
 
 
 @pytest.mark.release

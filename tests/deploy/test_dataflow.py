@@ -19,7 +19,6 @@ from beambert.cli import run as run_command
 from beambert.pipelines.tasks import saved_models
 
 ROOT = pathlib.Path(__file__).parents[2]
-ENCODER = ROOT / "tests" / "trainer" / "golden_sentences" / "mean"
 BEAM_FLAGS = [
     *("--runner=DataflowRunner", "--project=project", "--region=europe-west4"),
     *("--temp_location=gs://bucket/tmp", "--machine_type=n2-highmem-4"),
@@ -80,10 +79,6 @@ def commands(root, classifier, name="job"):
             *("predict", f"--model={classifier}", f"--input={gs}/text/*"),
             f"--output={output}/answers",
         ],
-        "embed": [
-            *("embed", f"--model={ENCODER}", f"--input={gs}/text/*"),
-            f"--output={output}/embeddings",
-        ],
         "evaluate": [
             *("evaluate", "--task=classification", f"--data_dir={root}/task"),
             *(f"--model={classifier}", f"--output={root}/evaluation"),
@@ -109,7 +104,6 @@ STAGES = {
     "verify": {"Files", "Spread", "Examine", "Finish"},
     "features": {"Shards", "Spread", "Write", "Finish"},
     "predict": {"Files", "Spread", "Read", "Answer", "Write part", "Write rejects"},
-    "embed": {"Files", "Count", "Divide", "Spread parts", "Embed", "Sum"},
     # The first of its two; the second reads what that has written.
     "evaluate": {"Batches", "Spread", "Predict", "Write"},
 }
@@ -202,8 +196,7 @@ def test_workers_on_other_machines(gs, root, classifier, monkeypatch, tmp_path):
 
 @pytest.mark.parametrize(
     ("command", "flag"),
-    [("vocab", "output"), ("data", "input"), ("features", "output"), ("predict", "input")]
-    + [("embed", "input"), ("embed", "output")],
+    [("vocab", "output"), ("data", "input"), ("features", "output"), ("predict", "input")],
 )
 def test_workers_do_not_see_this_machine(root, classifier, capsys, command, flag):
     arguments = [*commands(root, classifier)[command], *BEAM_FLAGS]

@@ -1,7 +1,9 @@
 """The command `beambert compare`."""
 
+import dataclasses
 from collections.abc import Sequence
 
+from beambert.config import add_settings, read_settings, setting
 from beambert.flags import FlagParser
 from beambert.process import loading
 from beambert.storage import check_folder
@@ -15,6 +17,17 @@ curves: tensorboard --logdir_spec=one:encoder,other:other-encoder
 """
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """The settings of `compare`."""
+
+    runs: tuple[str, ...] = setting(
+        is_positional=True,
+        metavar="RUN",
+        help="two model folders of `beambert pretrain` or `finetune`, or more",
+    )
+
+
 def build_parser() -> FlagParser:
     """Returns the parser of the flags of `compare`."""
     parser = FlagParser(
@@ -22,11 +35,7 @@ def build_parser() -> FlagParser:
         description="Compares trainings: the settings that differ, and the results.",
         examples=EXAMPLES,
     )
-    # argparse would say that one is enough.
-    parser.usage = "%(prog)s [-h] RUN RUN [RUN ...]"
-    parser.add_argument(
-        "runs", nargs="+", metavar="RUN", help="model folder of `beambert pretrain` or `finetune`"
-    )
+    add_settings(parser, Comparison)
     return parser
 
 
@@ -36,7 +45,7 @@ def main(argv: Sequence[str]) -> None:
     Raises:
       InputError: a folder is no model folder.
     """
-    flags = build_parser().parse_args(list(argv))
+    flags = read_settings(Comparison, build_parser().parse_args(list(argv)))
     for run in flags.runs:
         check_folder(run, run)
     with loading():

@@ -1,13 +1,13 @@
 """The command `beambert fill`."""
 
+import dataclasses
 from collections.abc import Sequence
 
+from beambert.config import add_settings, check_settings, read_settings, setting
 from beambert.console import counted
-from beambert.errors import InputError
 from beambert.flags import FlagParser
 from beambert.process import loading
-from beambert.trainer.commands.flags import add_asking_flags
-from beambert.trainer.weights.given_path import check_weights
+from beambert.trainer.weights.given_path import ASKED_MODEL, check_weights
 
 EXAMPLES = """examples:
   beambert fill --model=encoder 'The capital of France is [MASK].'
@@ -19,6 +19,25 @@ Each [MASK] is one piece of the vocabulary, and is answered while the others sta
 """
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Filling:
+    """The settings of `fill`."""
+
+    texts: tuple[str, ...] = setting(
+        (), is_positional=True, metavar="TEXT", help="text with [MASK] in it"
+    )
+    model: str = setting(metavar="DIR", help=ASKED_MODEL)
+    input: str | None = setting(None, metavar="FILE", help="UTF-8 file with a text on each line")
+    output: str | None = setting(
+        None, metavar="FILE", help="file that gets the answers as JSON (default: the console)"
+    )
+    top: int = setting(5, minimum=1, metavar="N", help="number of answers for each [MASK]")
+
+    def __post_init__(self) -> None:
+        """Checks the values."""
+        check_settings(self)
+
+
 def build_parser() -> FlagParser:
     """Returns the parser of the flags of `fill`."""
     parser = FlagParser(
@@ -26,13 +45,7 @@ def build_parser() -> FlagParser:
         description="Asks an encoder what stands at each [MASK] of a text.",
         examples=EXAMPLES,
     )
-    add_asking_flags(parser, texts="text with [MASK] in it", results="the answers")
-    parser.add_argument(
-        "--top",
-        type=int,
-        default=5,
-        help="number of answers for each [MASK] (default: %(default)s)",
-    )
+    add_settings(parser, Filling)
     return parser
 
 
@@ -42,9 +55,7 @@ def main(argv: Sequence[str]) -> None:
     Raises:
       InputError: a flag, the encoder or a text cannot be used.
     """
-    flags = build_parser().parse_args(list(argv))
-    if flags.top < 1:
-        raise InputError(f"--top={flags.top}: must be 1 or more")
+    flags = read_settings(Filling, build_parser().parse_args(list(argv)))
     check_weights(flags.model, "--model")
     with loading():
         from beambert.trainer.asking import fill

@@ -16,7 +16,6 @@ from beambert.pipelines.tasks.reading import split_path
 from beambert.pipelines.tasks.task import TRAIN, Task
 from beambert.pipelines.tokenizers.folders import TokenizerSettings
 from beambert.process import loading
-from beambert.trainer.commands.flags import check_config
 from beambert.trainer.finetuning.settings import EncoderSettings, RecipeSettings, SweepSettings
 from beambert.trainer.loop.config import (
     FINETUNING_BATCH_SIZE,
@@ -30,7 +29,7 @@ from beambert.trainer.loop.config import (
     TrainingFolders,
     environment_folders,
 )
-from beambert.trainer.weights.given_path import check_weights
+from beambert.trainer.weights.given_path import check_config, check_weights
 
 if TYPE_CHECKING:
     from beambert.trainer.finetuning.job import FinetuningJob

@@ -5,7 +5,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from beambert.config import add_settings
+from beambert.config import add_settings, setting
 from beambert.errors import InputError
 from beambert.flags import FlagParser
 from beambert.pipelines.tasks.declarations import GLUE_TASKS, find_task
@@ -29,6 +29,22 @@ EXAMPLES = """examples:
 """
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class GlueSettings:
+    """The settings of `glue`, besides those of its fine-tunings."""
+
+    data_dir: str = setting(metavar="DIR", help="folder that holds CoLA, SST-2 and so on")
+    tasks: tuple[str, ...] = setting(
+        GLUE_TASKS,
+        parse=lambda text: tuple(find_task(name).name for name in text.split(",")),
+        metavar="A,B,…",
+        help="tasks to run (default: all)",
+    )
+    output: str = setting(
+        metavar="DIR", help="folder for a model folder of each task, glue.json and submission.zip"
+    )
+
+
 def build_parser() -> FlagParser:
     """Returns the parser of the flags of `glue`."""
     parser = FlagParser(
@@ -37,21 +53,7 @@ def build_parser() -> FlagParser:
         "table of dev results and writes submission.zip for the leaderboard.",
         examples=EXAMPLES,
     )
-    add = parser.add_argument
-    add("--data_dir", required=True, metavar="DIR", help="folder that holds CoLA, SST-2 and so on")
-    add(
-        "--tasks",
-        type=lambda text: tuple(find_task(name).name for name in text.split(",")),
-        default=GLUE_TASKS,
-        metavar="A,B,…",
-        help="tasks to run (default: all)",
-    )
-    add(
-        "--output",
-        required=True,
-        metavar="DIR",
-        help="folder for a model folder of each task, glue.json and submission.zip",
-    )
+    add_settings(parser, GlueSettings)
     skipped = {field.name for field in dataclasses.fields(TaskSettings)} - {"skip_bad_rows"}
     add_settings(parser, TaskSettings, leave_out=skipped)
     add_training_flags(parser)

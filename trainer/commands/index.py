@@ -8,9 +8,8 @@ from beambert.console import counted
 from beambert.flags import FlagParser
 from beambert.process import loading
 from beambert.storage import check_folder
-from beambert.trainer.retrieval.settings import EXACT, EXACT_MOST, HNSW, METHODS
 
-EXAMPLES = f"""examples:
+EXAMPLES = """examples:
   # passages of at most 150 words of some files; their index; the best ones for a question
   beambert embed --model=encoder --input='docs/*.txt' --unit=file --passage_words=150 \\
       --output=embeddings
@@ -20,14 +19,9 @@ EXAMPLES = f"""examples:
   # of a large corpus, parts that were embedded on several machines; files that came later
   beambert index --embeddings gs://bucket/part-1 gs://bucket/part-2 new --output=index
 
-  # a graph of neighbours also for few vectors
-  beambert index --embeddings=embeddings --method=hnsw --output=graph
-
-Up to {EXACT_MOST:,} vectors, a search compares all of them (exact). Of more, a graph of neighbours
-(HNSW, by the library usearch, extra index) finds most of the nearest ones much sooner; the command
-prints how many. The words of the passages are indexed with them (BM25), unless the embeddings
-were made without their texts. A search maps the files into memory and reads what it needs of them.
-An interrupted command continues with the graph as it was last saved, every 262,144 vectors.
+A search compares all vectors. The words of the passages are indexed with them (BM25), unless the
+embeddings were made without their texts. A search maps the files into memory and reads what it
+needs of them.
 """
 
 
@@ -40,12 +34,6 @@ class Indexing:
         help="folders that `beambert embed` finished, of different files by the same model",
     )
     output: str = setting(metavar="DIR", help="folder of this machine to make")
-    method: str | None = setting(
-        None,
-        choices=METHODS,
-        help="compare all vectors, or follow a graph of neighbours (default: "
-        f"{EXACT} up to {EXACT_MOST:,} vectors, or else {HNSW})",
-    )
 
     def __post_init__(self) -> None:
         """Checks the values."""
@@ -75,7 +63,7 @@ def main(argv: Sequence[str]) -> None:
     with loading():
         from beambert.trainer.commands.texts import show_progress
         from beambert.trainer.retrieval.indexing import make_index
-    found = make_index(flags.embeddings, flags.output, flags.method, show_progress("passages"))
+    found = make_index(flags.embeddings, flags.output, show_progress("passages"))
     output = flags.output.rstrip("/")
     if found.was_done:
         print(f"{output}: already finished by the same command, nothing to do")
@@ -83,6 +71,4 @@ def main(argv: Sequence[str]) -> None:
     what = "vectors and words" if found.has_words else "vectors"
     left_out = "" if found.has_words else ", without words, as the texts were not kept"
     passages = counted(found.passages, "passage")
-    print(f"{output}: {what} of {passages} ({found.method}){left_out}")
-    if found.method == HNSW:
-        print(f"{output}: vectors find {found.recall:.1%} of their ten nearest others")
+    print(f"{output}: {what} of {passages}{left_out}")

@@ -12,7 +12,6 @@ from beambert.flags import FlagParser
 from beambert.pipelines.records.contract import check_finished
 from beambert.process import loading
 from beambert.storage import is_local
-from beambert.trainer.commands.flags import check_config
 from beambert.trainer.loop.config import (
     LONGEST_DEFAULT_WARMUP,
     TRAPEZOID,
@@ -25,7 +24,7 @@ from beambert.trainer.loop.config import (
 )
 from beambert.trainer.pretraining.job import PretrainingJob, parse_eval_data
 from beambert.trainer.pretraining.recipes import RECIPES, bert_base
-from beambert.trainer.weights.given_path import check_weights
+from beambert.trainer.weights.given_path import check_config, check_weights
 
 EXAMPLES = """examples:
   # pre-train a small encoder on this machine, and evaluate it on records/eval

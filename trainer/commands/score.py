@@ -1,14 +1,15 @@
 """The command `beambert score`."""
 
+import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from beambert.config import add_settings, check_settings, read_settings, setting
 from beambert.console import counted
 from beambert.errors import InputError
 from beambert.flags import FlagParser
 from beambert.process import loading
-from beambert.trainer.commands.flags import add_asking_flags
-from beambert.trainer.weights.given_path import check_weights
+from beambert.trainer.weights.given_path import ASKED_MODEL, check_weights
 
 if TYPE_CHECKING:
     from beambert.trainer.asking import TextScore
@@ -31,6 +32,32 @@ of encoders with different vocabularies cannot be compared.
 """
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Scoring:
+    """The settings of `score`."""
+
+    texts: tuple[str, ...] = setting(
+        (), is_positional=True, metavar="TEXT", help="text; with --next two of them"
+    )
+    model: str = setting(metavar="DIR", help=ASKED_MODEL)
+    input: str | None = setting(None, metavar="FILE", help="UTF-8 file with a text on each line")
+    output: str | None = setting(
+        None, metavar="FILE", help="file that gets the scores as JSON (default: the console)"
+    )
+    next: bool = setting(False, help="score next sentence prediction instead of texts")
+    whole_words: bool = setting(
+        False,
+        help="mask those pieces of a word that follow, too, so that none gives away another that "
+        "comes before it",
+    )
+
+    def __post_init__(self) -> None:
+        """Checks the values."""
+        check_settings(self)
+        if self.whole_words and self.next:
+            raise InputError("--whole_words: has no effect on --next; leave it out")
+
+
 def build_parser() -> FlagParser:
     """Returns the parser of the flags of `score`."""
     parser = FlagParser(
@@ -38,16 +65,7 @@ def build_parser() -> FlagParser:
         description="Asks an encoder how likely texts are, or whether one follows another.",
         examples=EXAMPLES,
     )
-    add_asking_flags(parser, texts="text; with --next two of them", results="the scores")
-    parser.add_argument(
-        "--next", action="store_true", help="score next sentence prediction instead of texts"
-    )
-    parser.add_argument(
-        "--whole_words",
-        action="store_true",
-        help="mask those pieces of a word that follow, too, so that none gives away another that "
-        "comes before it",
-    )
+    add_settings(parser, Scoring)
     return parser
 
 
@@ -57,9 +75,7 @@ def main(argv: Sequence[str]) -> None:
     Raises:
       InputError: a flag, the encoder or a text cannot be used.
     """
-    flags = build_parser().parse_args(list(argv))
-    if flags.whole_words and flags.next:
-        raise InputError("--whole_words: has no effect on --next; leave it out")
+    flags = read_settings(Scoring, build_parser().parse_args(list(argv)))
     check_weights(flags.model, "--model")
     with loading():
         from beambert.trainer.asking import no_report, score, score_next

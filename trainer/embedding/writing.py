@@ -6,7 +6,7 @@ import itertools
 import json
 import os
 import pathlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -88,20 +88,19 @@ def match_files(patterns: Sequence[str], flag: str = "--input") -> list[str]:
     return sorted(found)
 
 
-def read_texts(paths: Sequence[str], reading: TextReading, home: str = "") -> Iterator[TextRow]:
+def read_texts(paths: Sequence[str], reading: TextReading) -> Iterator[TextRow]:
     """Yields the texts of files in their order, or their passages; see `_read_whole`."""
-    for row in _read_whole(paths, reading, home):
+    for row in _read_whole(paths, reading):
         for start, text in passages(row.text, reading.passage_words):
             yield dataclasses.replace(row, start=start, text=text)
 
 
-def _read_whole(paths: Sequence[str], reading: TextReading, home: str) -> Iterator[TextRow]:
+def _read_whole(paths: Sequence[str], reading: TextReading) -> Iterator[TextRow]:
     """Yields the texts of files in their order; blank lines of text files are no texts.
 
     Args:
       paths: paths of the files.
       reading: how they are read.
-      home: folder that relative paths begin in; "" for the current one.
 
     Raises:
       InputError: a file cannot be read, a table lacks a column, or a text in it is blank.
@@ -109,9 +108,8 @@ def _read_whole(paths: Sequence[str], reading: TextReading, home: str) -> Iterat
     named = ("text_column", "id_column", "title_column")
     columns = [(flag, column) for flag in named if (column := getattr(reading, flag))]
     for path in paths:
-        where = os.path.join(home, path) if storage.is_local(path) else path
         # One file is here at a time, however many there are on gs://.
-        with storage.local_copy(where) as here:
+        with storage.local_copy(path) as here:
             is_table = path.endswith(TABLES)
             rows = _rows_of(here, reading, columns) if is_table else _texts_of(here, reading)
             for row in rows:
@@ -282,62 +280,6 @@ class Embedded:
     was_done: bool = False
 
 
-@dataclasses.dataclass(frozen=True)
-class Work:
-    """The texts of files, and the folder that gets their embeddings.
-
-    Attributes:
-      paths: paths of the files, as they were given.
-      output: folder of the Parquet files.
-      reading: how the files are read.
-      keeps_text: whether the texts are written, too.
-      part_texts: number of texts in a Parquet file.
-      home: folder that relative paths of the files begin in; "" for the current one.
-    """
-
-    paths: tuple[str, ...]
-    output: str
-    reading: TextReading
-    keeps_text: bool = True
-    part_texts: int = PART_TEXTS
-    home: str = ""
-
-    def count(self, number: int) -> int:
-        """Returns the number of texts of a file, after a look at each of them.
-
-        Args:
-          number: number of the file among `paths`.
-
-        Raises:
-          InputError: the file or a row of it cannot be used.
-        """
-        return sum(1 for _ in read_texts([self.paths[number]], self.reading, self.home))
-
-    def parts(self, counts: Sequence[int]) -> range:
-        """Returns the numbers of the parts that texts make; `counts` has those of each file.
-
-        Raises:
-          InputError: there is no text.
-        """
-        if not sum(counts):
-            raise InputError(f"--input={' '.join(self.paths)}: has no text; put one on each line")
-        return range(-(-sum(counts) // self.part_texts))
-
-    def rows_from(self, first: int, counts: Sequence[int]) -> Iterator[TextRow]:
-        """Yields the texts of all files from one on, which is counted from 0."""
-        number = 0
-        while first >= counts[number]:
-            first -= counts[number]
-            number += 1
-        rows = read_texts(self.paths[number:], self.reading, self.home)
-        return itertools.islice(rows, first, None)
-
-
-# Type of a function that writes the parts of a work that are missing, and returns the numbers of
-# texts and of those that were cut.
-Write = Callable[[Work], tuple[int, int]]
-
-
 def embed_files(
     embedder: Embedder,
     paths: Sequence[str],
@@ -346,10 +288,11 @@ def embed_files(
     keeps_text: bool = True,
     report: Report = no_report,
 ) -> Embedded:
-    """Writes the embeddings of the texts of files, in their order, in this process.
+    """Writes the embeddings of the texts of files, in their order.
 
     Each file `part-*.parquet` has the columns `file`, `line`, `start`, `id` if there are
-    identifiers, `text` if it is kept, and `embedding`, a list of fixed size of float32.
+    identifiers, `text` if it is kept, and `embedding`, a list of fixed size of float32. A part that
+    is there is not made again.
 
     Args:
       embedder: the encoder and its pooling.
@@ -362,88 +305,47 @@ def embed_files(
     Raises:
       InputError: a file cannot be used, or the folder holds something else.
     """
-
-    def write(work: Work) -> tuple[int, int]:
-        # Every row is read once before the first is embedded, so that a bad one costs no work.
-        counts = [work.count(number) for number in range(len(work.paths))]
-        return sum(counts), write_parts(embedder, work, counts, work.parts(counts), report)
-
-    work = Work(tuple(paths), output.rstrip("/"), reading, keeps_text, PART_TEXTS)
-    return fill_folder(embedder, work, write)
-
-
-def fill_folder(embedder: Embedder, work: Work, write: Write) -> Embedded:
-    """Claims a folder, lets its parts be written and finishes it.
-
-    Raises:
-      InputError: a file cannot be used, or the folder holds something else.
-    """
+    output = output.rstrip("/")
     width, longest = embedder.width, embedder.settings.max_seq_length
-    identity = identity_of(embedder, work)
-    with folders.claimed(work.output, identity, FLAGS_OF) as folder:
-        if folder.is_finished:
-            info = folder.read_json(INFO_FILE)
-            return Embedded(info["texts"], info["cut"], width, longest, was_done=True)
-        texts, cut = write(work)
-        folder.write_json(INFO_FILE, {"texts": texts, "cut": cut, "width": width} | identity)
-    return Embedded(texts, cut, width, longest)
-
-
-def identity_of(embedder: Embedder, work: Work) -> dict[str, Any]:
-    """Returns everything that decides the embeddings, for the marker of the folder."""
     settings = dataclasses.asdict(embedder.settings)
     del settings["encoder"]  # The hash of the weights stands for it, wherever the folder lies.
-    return {
+    identity = {
         "model_sha256": embedder.sha256,
         "tokenizer_sha256": embedder.vocabulary.sha256,
         "settings": settings,
-        "reading": dataclasses.asdict(work.reading),
-        "keeps_text": work.keeps_text,
-        "input": [{"path": path, "sha256": storage.sha256_of(path)} for path in work.paths],
+        "reading": dataclasses.asdict(reading),
+        "keeps_text": keeps_text,
+        "input": [{"path": path, "sha256": storage.sha256_of(path)} for path in paths],
     }
-
-
-def write_parts(
-    embedder: Embedder, work: Work, counts: Sequence[int], numbers: range, report: Report
-) -> int:
-    """Writes the files of consecutive parts that are missing.
-
-    The batches of a part have texts of that part alone, so that its file is the same wherever and
-    beside whatever it is made.
-
-    Args:
-      embedder: the encoder and its pooling.
-      work: the texts and the folder.
-      counts: number of texts of each file.
-      numbers: numbers of the parts.
-      report: called after each batch with the numbers of texts that are done and in all.
-
-    Returns:
-      The number of texts of these parts that were cut.
-    """
-    cut, done = 0, 0
-    rows = work.rows_from(numbers.start * work.part_texts, counts)
-    total = min(sum(counts), numbers.stop * work.part_texts) - numbers.start * work.part_texts
-    for number in numbers:
-        part = list(itertools.islice(rows, work.part_texts))
-        path = f"{work.output}/{PART.format(number)}"
-        if storage.exists(path):
-            cut += int((read_part(path).schema.metadata or {}).get(b"cut", 0))
-        else:
-            texts = [row.text for row in part]
-            vectors, cut_here = embedder.embed(texts, _further(report, done, total))
-            has_ids = bool(work.reading.id_column)
-            table = table_of(part, vectors, has_ids, work.keeps_text)
+    with folders.claimed(output, identity, FLAGS_OF) as folder:
+        if folder.is_finished:
+            info = folder.read_json(INFO_FILE)
+            return Embedded(info["texts"], info["cut"], width, longest, was_done=True)
+        # Every row is read once before the first is embedded, so that a bad one costs no work.
+        texts = sum(1 for _ in read_texts(paths, reading))
+        if not texts:
+            raise InputError(f"--input={' '.join(paths)}: has no text; put one on each line")
+        rows, cut = read_texts(paths, reading), 0
+        for number, start in enumerate(range(0, texts, PART_TEXTS)):
+            part = list(itertools.islice(rows, PART_TEXTS))
+            path = f"{output}/{PART.format(number)}"
+            if storage.exists(path):
+                cut += int((read_part(path).schema.metadata or {}).get(b"cut", 0))
+                continue
+            vectors, cut_here = embedder.embed(
+                [row.text for row in part], _further(report, start, texts)
+            )
+            table = table_of(part, vectors, bool(reading.id_column), keeps_text)
             table = table.replace_schema_metadata({"cut": str(cut_here)})
             content = pa.BufferOutputStream()
             pq.write_table(table, content, use_dictionary=["file"], compression="zstd")
             storage.write_bytes(path, content.getvalue().to_pybytes())
             cut += cut_here
-        done += len(part)
-    return cut
+        folder.write_json(INFO_FILE, {"texts": texts, "cut": cut, "width": width} | identity)
+    return Embedded(texts, cut, width, longest)
 
 
-def _further(report: Report, before: int, total: int) -> Callable[[int, int], None]:
+def _further(report: Report, before: int, total: int) -> Report:
     """Returns a report about a part of the texts, of which some were done before."""
     return lambda done, _: report(before + done, total)
 

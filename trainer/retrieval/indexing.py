@@ -1,6 +1,5 @@
-"""An index of embeddings and words: exact vectors, a graph of neighbours, BM25."""
+"""An index of embeddings and words: vectors that are all compared, and BM25."""
 
-import abc
 import bisect
 import collections
 import contextlib
@@ -21,7 +20,6 @@ from beambert.storage import is_local
 from beambert.trainer.embedding.embedder import Report, no_report
 from beambert.trainer.embedding.writing import FLAGS_OF as EMBED_FLAGS
 from beambert.trainer.embedding.writing import EmbeddingsFolder, open_embeddings
-from beambert.trainer.retrieval.settings import EXACT, EXACT_MOST, HNSW
 
 # The constant of reciprocal rank fusion (Cormack et al. 2009, section 2), and the number of ranks
 # of each ranking that are fused.
@@ -183,196 +181,10 @@ def open_bm25(folder: str, count: int) -> Bm25:
     return Bm25(count, words.combine_chunks(), starts, documents_P, scores_P)
 
 
-# Neighbours of a vector in the graph, and candidates that are kept while one is added, the paper's
-# M and efConstruction. Its figures 5 to 7 have M from 5 to 48 and efConstruction of at least 100.
-CONNECTIVITY, EXPANSION_ADD = 16, 128
-# Candidates that are kept while a query is answered, the paper's ef.
-EXPANSION_SEARCH = 128
-# The graph has vectors of 16-bit numbers. Their cosines have an error of some 1e-4.
-_SCALAR = "f16"
-# A graph is saved whenever it has got so many more, which at most are lost by a command that is
-# killed, and the file that it is saved to.
-SAVED_VECTORS, _PARTIAL_FILE = 1 << 18, "partial.usearch"
-# Depth and number of queries of a measurement of the recall.
-RECALL_DEPTH, _RECALL_QUERIES = 10, 100
-
-
-class Vectors(abc.ABC):
-    """Vectors of length 1 on disk."""
-
-    FILE: str
-
-    @abc.abstractmethod
-    def search(self, unit_H: np.ndarray, count: int) -> Ranking:
-        """Returns the vectors with the greatest cosines, at most `count`, float32.
-
-        Args:
-          unit_H: vector of length 1, float32.
-          count: number of vectors.
-        """
-
-
-class ExactVectors(Vectors):
-    """Vectors that are all compared."""
-
-    FILE = "vectors.npy"
-
-    def __init__(self, units_NH: np.ndarray):
-        """Takes the vectors, float32."""
-        self._units_NH = units_NH
-
-    def search(self, unit_H: np.ndarray, count: int) -> Ranking:
-        """Returns the vectors with the greatest cosines; see `Vectors`."""
-        return best_of(self._units_NH @ unit_H, count)
-
-
-class HnswVectors(Vectors):
-    """Vectors in a graph of neighbours, by the library usearch."""
-
-    FILE = "vectors.usearch"
-
-    def __init__(self, graph: Any):
-        """Takes an index of usearch whose keys are the numbers of the vectors."""
-        self._graph = graph
-
-    def search(self, unit_H: np.ndarray, count: int) -> Ranking:
-        """Returns the vectors that are found; see `Vectors`."""
-        found = self._graph.search(unit_H, min(count, len(self._graph)), threads=1)
-        return ranked(found.keys.astype(np.int64), 1 - found.distances)
-
-    def recall(self, seed: int = 0) -> float:
-        """Returns the mean recall at ten of the graph search, compared with exact search."""
-        graph, depth = self._graph, min(RECALL_DEPTH, len(self._graph) - 1)
-        if depth < 1:
-            return 1.0
-        count = min(_RECALL_QUERIES, len(graph))
-        keys = np.random.default_rng(seed).choice(len(graph), count, replace=False)
-        units_QH = np.stack(graph.get(keys.astype(np.uint64), np.float32))
-        # Each vector finds itself, and then the others. Equally near ones are equally good.
-        found, right = (graph.search(units_QH, depth + 1, exact=is_all) for is_all in (False, True))
-        is_right = found.distances <= right.distances[:, -1:] + 1e-6
-        return float(((is_right.sum(axis=1) - 1) / depth).mean())
-
-
-class VectorWriter(abc.ABC):
-    """Writes vectors to a folder of this machine."""
-
-    @abc.abstractmethod
-    def add(self, units_NH: np.ndarray) -> None:
-        """Takes the next vectors, float32, of length 1."""
-
-    @abc.abstractmethod
-    def finish(self) -> None:
-        """Writes what is left."""
-
-
-class ExactWriter(VectorWriter):
-    """Writes the file of `ExactVectors`."""
-
-    def __init__(self, folder: str, count: int, width: int):
-        """Makes the file for `count` vectors of `width` components."""
-        # A full disk is an exception of a file that is written, and a signal of one that is mapped.
-        self._file = open(f"{folder}/{ExactVectors.FILE}", "wb")  # noqa: SIM115
-        header = {"descr": "<f4", "fortran_order": False, "shape": (count, width)}
-        np.lib.format.write_array_header_1_0(self._file, header)
-
-    def add(self, units_NH: np.ndarray) -> None:
-        """Writes the next vectors."""
-        self._file.write(units_NH.astype("<f4").tobytes())
-
-    def finish(self) -> None:
-        """Closes the file."""
-        self._file.close()
-
-
-class HnswWriter(VectorWriter):
-    """Writes the file of `HnswVectors`; the graph is in memory until then.
-
-    It is saved now and then, and a writer for the same folder goes on from there. All processors
-    take part, so two graphs of the same vectors differ a little.
-    """
-
-    def __init__(self, folder: str, count: int, width: int):
-        """Makes a graph for `count` vectors of `width` components, or goes on with one."""
-        self._path, self._partial = f"{folder}/{HnswVectors.FILE}", f"{folder}/{_PARTIAL_FILE}"
-        expansions = {"expansion_add": EXPANSION_ADD, "expansion_search": EXPANSION_SEARCH}
-        index = usearch_index().Index
-        if os.path.exists(self._partial):
-            self.graph = index.restore(self._partial, **expansions)
-        else:
-            self.graph = index(
-                ndim=width, metric="cos", dtype=_SCALAR, connectivity=CONNECTIVITY, **expansions
-            )
-        self._seen, self._saved = 0, len(self.graph)
-
-    def add(self, units_NH: np.ndarray) -> None:
-        """Adds the next vectors to the graph, if it has not got them yet."""
-        new_NH = units_NH[max(len(self.graph) - self._seen, 0) :]
-        start = len(self.graph)
-        if len(new_NH):
-            self.graph.add(np.arange(start, start + len(new_NH), dtype=np.uint64), new_NH)
-        self._seen += len(units_NH)
-        if len(self.graph) - self._saved >= SAVED_VECTORS:
-            self._save(self._partial)
-            self._saved = len(self.graph)
-
-    def finish(self) -> None:
-        """Writes the graph."""
-        self._save(self._path)
-        if os.path.exists(self._partial):
-            os.unlink(self._partial)
-
-    def _save(self, path: str) -> None:
-        """Writes the graph completely or not at all."""
-        temporary = storage.temporary_name(path)
-        try:
-            self.graph.save(temporary)
-        except RuntimeError as error:
-            raise storage.refusal(path, "written", str(error)) from error
-        # usearch doesn't notice if the last bytes of its buffer find no room.
-        if os.path.getsize(temporary) != self.graph.serialized_length:
-            raise storage.refusal(path, "written", "it was cut off; the disk may be full")
-        os.replace(temporary, path)
-
-
-def usearch_index() -> Any:
-    """Returns the module `usearch.index`.
-
-    Raises:
-      InputError: it is not installed.
-    """
-    try:
-        import usearch.index
-    except ImportError as error:
-        raise InputError(
-            f"--method={HNSW}: needs the package usearch; install it with `pip install "
-            f"'beambert[index]'`, or make the index with --method={EXACT}"
-        ) from error
-    return usearch.index
-
-
-def open_vectors(folder: str, method: str) -> Vectors:
-    """Opens the file of vectors in a folder of this machine; it stays on disk.
-
-    Args:
-      folder: path of the folder.
-      method: one of `METHODS`.
-
-    Raises:
-      InputError: usearch is needed and not installed.
-    """
-    if method == EXACT:
-        return ExactVectors(np.load(f"{folder}/{ExactVectors.FILE}", mmap_mode="r"))
-    graph = usearch_index().Index.restore(
-        f"{folder}/{HnswVectors.FILE}", view=True, expansion_search=EXPANSION_SEARCH
-    )
-    return HnswVectors(graph)
-
-
-# What is in the folder, and the passages without their vectors.
-INDEX_FILE, PASSAGES_FILE = "index.json", "passages.arrow"
+# What is in the folder, the passages without their vectors, and these, scaled to the length 1.
+INDEX_FILE, PASSAGES_FILE, VECTORS_FILE = "index.json", "passages.arrow", "vectors.npy"
 # The flags behind the values that decide the index.
-FLAGS_OF = ({"embeddings": "--embeddings", "method": "--method"},)
+FLAGS_OF = ({"embeddings": "--embeddings"},)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -381,28 +193,21 @@ class Indexed:
 
     Attributes:
       passages: number of passages.
-      method: how vectors are found, `EXACT` or `HNSW`.
-      recall: share of the ten nearest others that vectors of the index find; see `HnswVectors`.
       has_words: whether passages can be found by words.
       was_done: whether the same command had finished it before.
     """
 
     passages: int
-    method: str
-    recall: float
     has_words: bool
     was_done: bool = False
 
 
-def make_index(
-    embeddings: Sequence[str], output: str, method: str | None = None, report: Report = no_report
-) -> Indexed:
+def make_index(embeddings: Sequence[str], output: str, report: Report = no_report) -> Indexed:
     """Makes an index of folders of embeddings, which `searching.open_index` opens.
 
     Args:
       embeddings: folders that `beambert embed` finished, made alike from different files.
       output: folder of this machine to make.
-      method: `EXACT` or `HNSW`; None for the former up to `EXACT_MOST` vectors.
       report: called with the numbers of passages that are done and in all.
 
     Raises:
@@ -416,22 +221,17 @@ def make_index(
     output = output.rstrip("/")
     found = _open_alike(embeddings)
     count = sum(each.info["texts"] for each in found)
-    method = method or (EXACT if count <= EXACT_MOST else HNSW)
-    if method == HNSW:
-        usearch_index()
-    identity = {"embeddings": [each.info for each in found], "method": method}
+    has_words = bool(found[0].info["keeps_text"])
+    identity = {"embeddings": [each.info for each in found]}
     with folders.claimed(output, identity, FLAGS_OF) as folder:
         if folder.is_finished:
-            about = folder.read_json(INDEX_FILE)
-            return Indexed(
-                count, method, about["recall_at_10"], WORDS_FILES[0] in about["files"], True
-            )
+            return Indexed(count, has_words, was_done=True)
         with storage.translate_errors(output, "written"):
-            recall, files = _write(found, output, method, report)
+            _write(found, output, report)
+        files = [PASSAGES_FILE, VECTORS_FILE, *(WORDS_FILES if has_words else ())]
         sizes = {name: os.path.getsize(f"{output}/{name}") for name in files}
-        about = identity | {"passages": count, "recall_at_10": recall, "files": sizes}
-        folder.write_json(INDEX_FILE, about)
-    return Indexed(count, method, recall, WORDS_FILES[0] in files)
+        folder.write_json(INDEX_FILE, identity | {"passages": count, "files": sizes})
+    return Indexed(count, has_words)
 
 
 def _open_alike(embeddings: Sequence[str]) -> list[EmbeddingsFolder]:
@@ -462,36 +262,32 @@ def _making(found: EmbeddingsFolder) -> dict[str, Any]:
     return {name: found.info.get(name) for name in names} | {"has an --id_column": has_ids}
 
 
-def _write(
-    found: Sequence[EmbeddingsFolder], output: str, method: str, report: Report
-) -> tuple[float, list[str]]:
-    """Writes the files of an index; returns the recall of its vectors, and the files' names."""
+def _write(found: Sequence[EmbeddingsFolder], output: str, report: Report) -> None:
+    """Writes the files of an index."""
     count, about = sum(each.info["texts"] for each in found), found[0].info
-    writer = (ExactWriter if method == EXACT else HnswWriter)(output, count, about["width"])
+    with contextlib.ExitStack() as stack:
+        # A full disk is an exception of a file that is written, and a signal of one that is mapped.
+        vectors = stack.enter_context(open(f"{output}/{VECTORS_FILE}", "wb"))
+        header = {"descr": "<f4", "fortran_order": False, "shape": (count, about["width"])}
+        np.lib.format.write_array_header_1_0(vectors, header)
 
-    def words() -> Iterator[list[str]]:
-        """Writes the passages and their vectors; yields the words of each passage."""
-        done = 0
-        with contextlib.ExitStack() as stack:
-            passages = None
+        def words() -> Iterator[list[str]]:
+            """Writes the passages and their vectors; yields the words of each passage."""
+            passages, done = None, 0
             for table, vectors_NH in itertools.chain.from_iterable(each.parts() for each in found):
                 if passages is None:
                     file = f"{output}/{PASSAGES_FILE}"
                     passages = stack.enter_context(pa.ipc.new_file(file, table.schema))
                 passages.write_table(table)
-                writer.add(units(vectors_NH, table))
+                vectors.write(units(vectors_NH, table).astype("<f4").tobytes())
                 done += len(vectors_NH)
                 report(done, count)
                 if "text" in table.column_names:
                     yield from map(words_of, table["text"].to_pylist())
 
-    bm25 = bm25_of(words())
-    writer.finish()
-    files = [PASSAGES_FILE, (ExactVectors if method == EXACT else HnswVectors).FILE]
+        bm25 = bm25_of(words())
     if about["keeps_text"]:
         bm25.save(output)
-        files += WORDS_FILES
-    return HnswVectors(writer.graph).recall() if method == HNSW else 1.0, files
 
 
 def units(vectors_NH: np.ndarray, rows: pa.Table) -> np.ndarray:

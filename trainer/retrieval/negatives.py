@@ -78,7 +78,7 @@ def mine(
     negatives, drawn = [], 0
     for pair, query_H, right_H in zip(pairs, queries_QH, right_QH, strict=True):
         cosine = float(query_H @ right_H)
-        ranking = index.vectors.search(query_H, DEPTH)
+        ranking = index.nearest(query_H, DEPTH)
         near = ranking.numbers_K[ranking.scores_K <= min(cosine, cosine * MOST_OF_RIGHT)].tolist()
         # Enough that all are drawn of an index with few passages.
         generator = np.random.default_rng(abs(text_id(pair.text)))

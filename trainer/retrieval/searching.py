@@ -27,12 +27,12 @@ from beambert.trainer.retrieval.indexing import (
     FUSED_DEPTH,
     INDEX_FILE,
     PASSAGES_FILE,
+    VECTORS_FILE,
     Bm25,
     Ranking,
-    Vectors,
+    best_of,
     fused,
     open_bm25,
-    open_vectors,
     words_of,
 )
 from beambert.trainer.retrieval.indexing import WORDS_FILES as WORDS_FILES
@@ -66,14 +66,14 @@ class Index:
       name: the index as messages name it.
       info: content of its `index.json`.
       passages: the rows of the passages.
-      vectors: their vectors.
+      units_NH: their vectors, of length 1, float32.
       bm25: their words; None if the texts aren't kept.
     """
 
     name: str
     info: dict[str, Any]
     passages: pa.Table
-    vectors: Vectors
+    units_NH: np.ndarray
     bm25: Bm25 | None
 
     def rank(self, query: str, vector_H: np.ndarray | None, way: str, count: int) -> list[Hit]:
@@ -91,10 +91,14 @@ class Index:
         rankings = []
         if way in (VECTORS, BOTH):
             unit_H = vector_H / max(float(np.linalg.norm(vector_H)), 1e-12)
-            rankings.append(self.vectors.search(unit_H, depth))
+            rankings.append(self.nearest(unit_H, depth))
         if way in (WORDS, BOTH):
             rankings.append(self.bm25.search(words_of(query), depth))
         return self._hits(fused(rankings, count) if way == BOTH else rankings[0])
+
+    def nearest(self, unit_H: np.ndarray, count: int) -> Ranking:
+        """Returns the passages with the greatest cosines; `unit_H` is a vector of length 1."""
+        return best_of(self.units_NH @ unit_H, count)
 
     def _hits(self, ranking: Ranking) -> list[Hit]:
         found = []
@@ -112,7 +116,7 @@ def open_index(folder: str, flag: str = "--index") -> Index:
     """Opens a folder that `beambert index` finished.
 
     Raises:
-      InputError: there is none on this machine, it is damaged, or usearch isn't installed.
+      InputError: there is none on this machine, it is damaged.
     """
     folder = folder.rstrip("/")
     name = f"{flag}={folder}"
@@ -132,14 +136,14 @@ def open_index(folder: str, flag: str = "--index") -> Index:
             if os.path.getsize(f"{folder}/{file}") != size:
                 raise InputError(f"{folder}/{file}: was cut off or changed; make the index again")
         passages = pa.ipc.open_file(pa.memory_map(f"{folder}/{PASSAGES_FILE}")).read_all()
-        vectors = open_vectors(folder, about["method"])
+        units_NH = np.load(f"{folder}/{VECTORS_FILE}", mmap_mode="r")
         has_words = WORDS_FILES[0] in about["files"]
         bm25 = open_bm25(folder, passages.num_rows) if has_words else None
-    except (pa.ArrowException, OSError, ValueError, KeyError, RuntimeError) as error:
+    except (pa.ArrowException, OSError, ValueError, KeyError) as error:
         raise InputError(
             f"{name}: cannot be read ({str(error).splitlines()[0]}); make it again"
         ) from error
-    return Index(name, about, passages, vectors, bm25)
+    return Index(name, about, passages, units_NH, bm25)
 
 
 def query_embedder(index: Index, embedder: Embedder, prefix: str | None = None) -> Embedder:

@@ -7,13 +7,6 @@ from beambert.errors import InputError
 from beambert.storage import check_folder
 from beambert.trainer.weights.given_path import check_weights
 
-# How the nearest vectors are found: by a comparison with all, or by a graph of neighbours.
-EXACT, HNSW = "exact", "hnsw"
-METHODS = (EXACT, HNSW)
-# Number of vectors up to which all are compared: with 384 components they are 77 MB, which two
-# cores read in some milliseconds.
-EXACT_MOST = 50_000
-
 # Passages are found by these.
 VECTORS, WORDS, BOTH = "vectors", "words", "both"
 WAYS = (VECTORS, WORDS, BOTH)

@@ -1,4 +1,4 @@
-"""The check of the path of `--init`, which a command makes before it imports TensorFlow."""
+"""The checks of the paths of encoders, which a command makes before it imports TensorFlow."""
 
 import os
 import re
@@ -6,6 +6,19 @@ from collections.abc import Callable
 
 from beambert.errors import InputError
 from beambert.storage import is_local
+
+# Help of the flag --model of commands that ask an encoder.
+ASKED_MODEL = "encoder of `beambert pretrain`, a Hugging Face folder, or a TF1 checkpoint"
+
+
+def check_config(model: str | None) -> None:
+    """Refuses a local bert_config.json that does not exist; sizes and None pass.
+
+    Raises:
+      InputError: the file does not exist.
+    """
+    if model and model.endswith(".json") and is_local(model) and not os.path.exists(model):
+        raise InputError(f"--model={model}: no such file; check the path, or name a size")
 
 
 def check_weights(path: str, flag: str) -> None:

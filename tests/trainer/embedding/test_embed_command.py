@@ -1,6 +1,5 @@
 """`beambert embed`: what it reads and writes, what it refuses, and how it goes on."""
 
-import importlib.util
 import json
 import pathlib
 
@@ -9,7 +8,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from beambert import storage
 from beambert.cli import run
 from beambert.trainer.embedding import writing
 from beambert.trainer.embedding.embedder import Embedder, embed
@@ -119,13 +117,6 @@ def test_gs(gs, tmp_path, monkeypatch, capsys):
     asked = []
     monkeypatch.setattr(Embedder, "embed", lambda *of: (asked.extend(of[1]), ask(*of))[1])
     assert run(["embed", *flags]) == 0 and asked == ["a b c"]
-    if importlib.util.find_spec("apache_beam"):
-        in_beam = [*flags[:-1], f"--output={gs}/in_beam", "--runner=FnApiRunner"]
-        monkeypatch.setattr("beambert.trainer.embedding.writing.PART_TEXTS", 2)
-        assert run(["embed", *in_beam]) == 0
-        for name in storage.list_folder(f"{gs}/embeddings"):
-            one, other = (f"{gs}/{folder}/{name}" for folder in ("embeddings", "in_beam"))
-            assert storage.read_bytes(one) == storage.read_bytes(other)
     assert run(["index", f"--embeddings={gs}/embeddings", f"--output={tmp_path / 'index'}"]) == 0
     passages = pa.ipc.open_file(tmp_path / "index/passages.arrow").read_all()
     here = pq.read_table(tmp_path / "out")

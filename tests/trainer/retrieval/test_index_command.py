@@ -11,7 +11,7 @@ import pytest
 from beambert.cli import run
 from beambert.errors import InputError
 from beambert.trainer.retrieval import indexing
-from beambert.trainer.retrieval.indexing import make_index, units
+from beambert.trainer.retrieval.indexing import make_index
 from beambert.trainer.retrieval.searching import Index, open_index
 
 WIDTH, COUNT = 24, 3000
@@ -55,7 +55,7 @@ def embeddings(tmp_path_factory):
 @pytest.fixture(scope="module")
 def exact(embeddings, tmp_path_factory):
     folder = tmp_path_factory.mktemp("exact")
-    assert make_index([embeddings], f"{folder}/index").method == "exact"
+    assert make_index([embeddings], f"{folder}/index").passages == COUNT
     return folder / "index"
 
 
@@ -68,28 +68,6 @@ def test_all_vectors_are_compared(exact):
         assert [hit.line for hit in hits] == np.argsort(-cosines)[:10].tolist()
         assert [hit.score for hit in hits] == pytest.approx(np.sort(-cosines)[:10] * -1, abs=1e-5)
         assert [hit.text for hit in hits] == [f"passage {hit.line}" for hit in hits]
-
-
-def test_a_graph_finds_most_of_them(embeddings, exact, tmp_path, capsys):
-    pytest.importorskip("usearch", reason="usearch is not installed (the extra index)")
-    flags = [f"--embeddings={embeddings}", "--method=hnsw", f"--output={tmp_path / 'index'}"]
-    assert run(["index", *flags]) == 0
-    assert "of 3,000 passages (hnsw)" in (said := capsys.readouterr().out)
-    told = float(said.rsplit("vectors find ")[1].split("%")[0]) / 100
-    graph, all_of_them = open_index(str(tmp_path / "index")), open_index(str(exact))
-    queries = drawn(100, 1)
-    shares = [
-        len(set(found(graph, query_H)) & set(found(all_of_them, query_H))) / 10
-        for query_H in queries
-    ]
-    assert np.mean(shares) > 0.97 and told > 0.97
-    [best] = graph.rank("", queries[0], "vectors", 1)
-    [right] = all_of_them.rank("", queries[0], "vectors", 1)
-    assert best.score == pytest.approx(right.score, abs=2e-3)
-    both = graph.rank("77", queries[0], "both", 2)
-    assert {77, right.line} <= {hit.line for hit in both}
-    assert run(["index", *flags]) == 0
-    assert "nothing to do" in capsys.readouterr().out
 
 
 def test_several_folders_are_as_one(exact, tmp_path, capsys):
@@ -109,19 +87,6 @@ def test_several_folders_are_as_one(exact, tmp_path, capsys):
     assert told in capsys.readouterr().err
     assert run(["index", "--embeddings", other, other, f"--output={tmp_path / 'no'}"]) == 2
     assert "comes twice" in capsys.readouterr().err
-
-
-def test_a_measured_recall_is_below_one_where_neighbours_are_missed():
-    """A graph that keeps one candidate misses most of the nearest of random vectors."""
-    usearch = pytest.importorskip("usearch.index", reason="usearch is not installed")
-    graph = usearch.Index(
-        ndim=64, metric="ip", dtype="f16", connectivity=2, expansion_add=1, expansion_search=1
-    )
-    drawn_NH = np.random.default_rng(0).normal(size=(2000, 64)).astype(np.float32)
-    graph.add(
-        np.arange(2000, dtype=np.uint64), drawn_NH / np.linalg.norm(drawn_NH, axis=1)[:, None]
-    )
-    assert indexing.HnswVectors(graph).recall() < 0.5
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, 0])
@@ -154,36 +119,6 @@ def test_embeddings_that_are_not_whole(tmp_path, capsys):
     (folder / "_SUCCESS").unlink()
     assert run(["index", *flags]) == 2
     assert "not a finished folder of `beambert embed`" in capsys.readouterr().err
-
-
-def test_a_graph_goes_on_where_it_was_saved(embeddings, exact, tmp_path, monkeypatch):
-    usearch = pytest.importorskip("usearch.index", reason="usearch is not installed")
-
-    monkeypatch.setattr(indexing, "SAVED_VECTORS", 1500)
-    scaled, output = [], tmp_path / "index"
-
-    def fails(vectors_NH, rows):
-        scaled.append(len(vectors_NH))
-        if len(scaled) == 3:
-            raise InputError("stopped")
-        return units(vectors_NH, rows)
-
-    monkeypatch.setattr(indexing, "units", fails)
-    with pytest.raises(InputError, match="stopped"):
-        make_index([embeddings], str(output), "hnsw")
-    assert len(usearch.Index.restore(str(output / "partial.usearch"))) == 2000
-    added, add = [], usearch.Index.add
-
-    def counted(graph, keys, *arguments):
-        added.extend(keys.tolist())
-        return add(graph, keys, *arguments)
-
-    monkeypatch.setattr(usearch.Index, "add", counted)
-    make_index([embeddings], str(output), "hnsw")
-    assert added == list(range(2000, 3000)) and not (output / "partial.usearch").exists()
-    graph, all_of_them = open_index(str(output)), open_index(str(exact))
-    for query_H in drawn(20, 1):
-        assert len(set(found(graph, query_H)) & set(found(all_of_them, query_H))) >= 8
 
 
 def test_an_interrupted_command_begins_again(embeddings, exact, tmp_path, monkeypatch):

@@ -102,7 +102,7 @@ def test_an_index_without_words(tmp_path, capsys):
     found = [f"--embeddings={tmp_path / 'embeddings'}", f"--output={tmp_path / 'index'}"]
     capsys.readouterr()
     assert run(["index", *found]) == 0
-    told = "vectors of 2 passages (exact), without words, as the texts were not kept\n"
+    told = "vectors of 2 passages, without words, as the texts were not kept\n"
     assert capsys.readouterr().out.endswith(told)
     answers = []
     for by in ([], ["--by=vectors"]):
