@@ -122,7 +122,7 @@ def main(argv: Sequence[str]) -> None:
 
     from beambert.trainer.retrieval.indexing import (
         FUSED_DEPTH,
-        ExactVectors,
+        best_of,
         bm25_of,
         fused,
         words_of,
@@ -143,7 +143,7 @@ def main(argv: Sequence[str]) -> None:
     for number, (question, _) in enumerate(questions):
         rankings = {"words": index.search(words_of(question), FUSED_DEPTH)}
         if vectors:
-            by_vectors = ExactVectors(vectors[0]).search(vectors[1][number], FUSED_DEPTH)
+            by_vectors = best_of(vectors[0] @ vectors[1][number], FUSED_DEPTH)
             rankings["vectors"] = by_vectors
             rankings["both"] = fused([by_vectors, rankings["words"]], _KEPT)
         for way, ranking in rankings.items():

@@ -12,7 +12,7 @@ from beambert.errors import InputError
 from beambert.pipelines.tasks.declarations import find_task
 from beambert.pipelines.tasks.reading import read_splits
 from beambert.pipelines.tasks.vectors import VectorExample
-from beambert.trainer.retrieval.indexing import ExactVectors, bm25_of
+from beambert.trainer.retrieval.indexing import bm25_of
 from beambert.trainer.retrieval.negatives import mine
 from beambert.trainer.retrieval.searching import Index
 
@@ -24,7 +24,7 @@ def index_of(cosines: dict[str, float]) -> Index:
     across = np.array(list(cosines.values()), np.float32)
     units = np.stack([across, np.sqrt(1 - across**2)], axis=1)
     passages = pa.table({"text": list(cosines)})
-    return Index("--index=i", {}, passages, ExactVectors(units), bm25_of([]))
+    return Index("--index=i", {}, passages, units, bm25_of([]))
 
 
 def pair(text: str, text_b: str, *negatives: str) -> VectorExample:
