@@ -6,6 +6,8 @@ import zlib
 from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO
 
+from beambert.errors import InputError
+
 # Number of compressed bytes to read at a time.
 COMPRESSED_BYTES = 1 << 16
 # Greatest number of bytes to decompress at a time. Repetitive data grows more than a thousandfold.
@@ -115,6 +117,18 @@ def decompress(path: str, stored: BinaryIO, end: int | None = None) -> BinaryIO:
         if path.endswith(ending):
             return io.BufferedReader(_Decompressed(stored, new_decompressor, end), 1 << 20)
     return stored
+
+
+def decompressed(path: str, data: bytes) -> bytes:
+    """Returns the content of a small file, see `decompress`.
+
+    Raises:
+      InputError: the data is damaged.
+    """
+    try:
+        return decompress(path, io.BytesIO(data)).read()
+    except CorruptFileError as error:
+        raise InputError(f"{path}: {error}; copy it again") from error
 
 
 class _Decompressed(io.RawIOBase):

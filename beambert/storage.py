@@ -77,6 +77,16 @@ def has_wildcard(path: str) -> bool:
     return bool(set(path) & set("*?["))
 
 
+def check_no_pattern(path: str, flag: str = "--output") -> None:
+    """Raises an error for an output that Beam or TFMA would read as a pattern.
+
+    Raises:
+      InputError: the path has a wildcard.
+    """
+    if has_wildcard(path):
+        raise InputError(f"{flag}={path}: must not contain *, ? or [; choose another name")
+
+
 def _name(path: str) -> str:
     """Returns the path of a file or folder unless its storage would take it for a pattern.
 

@@ -19,7 +19,7 @@ from beambert.pipelines.tasks.task import (
     Task,
 )
 from beambert.pipelines.tasks.vectors import VectorTask
-from beambert.storage import has_wildcard
+from beambert.storage import check_no_pattern
 
 # What a text of a plain text file is.
 LINE, FILE = "line", "file"
@@ -77,10 +77,7 @@ class EvaluationJob:
     def __post_init__(self) -> None:
         """Checks the values, and sets the default threshold."""
         check_settings(self)
-        if has_wildcard(self.output):
-            raise InputError(
-                f"--output={self.output}: TFMA reads *, ? and [ as patterns; choose another name"
-            )
+        check_no_pattern(self.output)
         if self.min_change is not None and not self.baseline:
             raise InputError(
                 "--min_change: compares with a baseline; add --baseline=, or leave it out"
@@ -124,6 +121,7 @@ class PredictionJob:
     def __post_init__(self) -> None:
         """Checks the values."""
         check_settings(self)
+        check_no_pattern(self.output)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -160,6 +158,7 @@ class FeaturesJob:
     def __post_init__(self) -> None:
         """Checks the values."""
         check_settings(self)
+        check_no_pattern(self.output)
         if isinstance(self.task, VectorTask):
             raise InputError(
                 f"--task={self.task.name}: has no features that are made ahead; give its files to "

@@ -1,6 +1,7 @@
 """Which package may import which, and what importing one must not load."""
 
 import ast
+import functools
 import graphlib
 import pathlib
 import subprocess
@@ -48,6 +49,17 @@ def find_modules() -> dict[str, pathlib.Path]:
 MODULES = find_modules()
 
 
+@functools.cache
+def tree_of(module: str) -> ast.Module:
+    """Returns the syntax tree of a module, without what is for type checkers only."""
+    tree = ast.parse(MODULES[module].read_text("utf-8"))
+    for node in tree.body:
+        if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
+            node.body = []
+    return tree
+
+
+@functools.cache
 def imports(module: str, lazily: bool = True) -> set[str]:
     """Returns the modules of the project that a module imports, but for type checkers only.
 
@@ -55,11 +67,7 @@ def imports(module: str, lazily: bool = True) -> set[str]:
       module: name of the module.
       lazily: True to count the imports of functions too.
     """
-    tree = ast.parse(MODULES[module].read_text("utf-8"))
-    for node in tree.body:
-        if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
-            node.body = []
-    names = set()
+    tree, names = tree_of(module), set()
     for node in ast.walk(tree) if lazily else tree.body:
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}

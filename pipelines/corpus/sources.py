@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from beambert.config import setting
 from beambert.console import Describe, describe_bytes
 from beambert.errors import InputError
-from beambert.pipelines.corpus.encodings import DEFAULT_ENCODING
+from beambert.pipelines.corpus.encodings import encoding_setting
 from beambert.pipelines.corpus.formats import AUTO, CHOICES
 
 # The names of sources become names of folders.
@@ -58,12 +58,7 @@ class InputSettings:
     text_column: str = setting(
         "text", help="column of JSON Lines, Parquet, CSV and TSV that holds the documents"
     )
-    encoding: str = setting(
-        DEFAULT_ENCODING,
-        metavar="NAME[,NAME]",
-        help="encodings of the text files; each file is read in the first one that fits the whole "
-        "file, as in utf-8,windows-1252 (default: utf-8; a byte order mark decides for its file)",
-    )
+    encoding: str = encoding_setting()
     max_reject_fraction: float = setting(
         0.0,
         minimum=0,

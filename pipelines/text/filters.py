@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from beambert.compression import decompressed
 from beambert.errors import InputError
 from beambert.pipelines.text.cleaning import UNSPACED_CHARACTER, split_words
 from beambert.pipelines.text.languages import MIN_PROBABILITY, language_probability
@@ -280,14 +281,14 @@ def read_blocklist(content: bytes, path: str) -> tuple[str, ...]:
     """Returns the phrases of a blocklist, one on each line that isn't blank.
 
     Args:
-      content: content of the file.
-      path: its path, for messages.
+      content: content of the file, as stored.
+      path: its path, for messages; by its ending, the content is decompressed.
 
     Raises:
       InputError: it is not UTF-8, has no phrase, or has a line without a word.
     """
     try:
-        lines = content.decode("utf-8-sig").splitlines()
+        lines = decompressed(path, content).decode("utf-8-sig").splitlines()
     except UnicodeDecodeError as error:
         raise InputError(f"--blocklist={path}: is not UTF-8; convert it") from error
     for number, line in enumerate(lines, start=1):

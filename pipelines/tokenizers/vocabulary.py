@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from beambert.compression import decompressed
 from beambert.errors import InputError
 from beambert.pipelines.tokenizers.pieces import (
     BYTES,
@@ -118,10 +119,13 @@ class Vocabulary:
     def parse(cls, data: bytes, name: str) -> "Vocabulary":
         """Reads the original's vocab.txt: one token on each line; the line number is the id.
 
+        The data is decompressed first if the name ends in .gz, .bz2 or .zst.
+
         Raises:
           InputError: the data is not UTF-8, a special token is missing, a token occurs twice, or
             there are too many tokens.
         """
+        data = decompressed(name, data)
         try:
             text = data.decode("utf-8-sig")
         except UnicodeDecodeError as error:

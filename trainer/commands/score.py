@@ -19,7 +19,7 @@ EXAMPLES = """examples:
   beambert score --model=encoder 'The river is long.' 'The river long is.'
 
   # the probability that the second text follows the first
-  beambert score --model=encoder --next 'It has rained.' 'The street is wet.'
+  beambert score --model=encoder 'It has rained.' 'The street is wet.' --next
 
   # a text on each line, or with --next a pair with a tab between -> a JSON object on each line
   beambert score --model=encoder --input=texts.txt --output=scores.jsonl

@@ -1,6 +1,7 @@
 """Tokenizers as vocabularies: special tokens by role, words, pieces, and what is refused."""
 
 import contextlib
+import gzip
 import json
 import pathlib
 import pickle
@@ -11,6 +12,7 @@ from support.tokenizer_kinds import ALBERT, BERT, KINDS, MODERNBERT, ROBERTA, XL
 from tokenizers import Tokenizer
 
 from beambert.errors import InputError
+from beambert.pipelines.text.filters import read_blocklist
 from beambert.pipelines.tokenizers.folders import read_beside, read_given
 from beambert.pipelines.tokenizers.pieces import BYTES, METASPACE, as_piece, join_pieces
 from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS, TokenizerVocabulary, Vocabulary
@@ -290,3 +292,12 @@ def test_a_pickle_holds_little_more_than_the_file(folders, kind):
 )
 def test_join(pieces, text):
     assert join_pieces(pieces.split()) == text
+
+
+def test_a_compressed_vocabulary_and_blocklist():
+    plain = Vocabulary(SPECIAL_TOKENS).serialize()
+    packed = gzip.compress(plain)
+    assert Vocabulary.parse(packed, "v.txt.gz").tokens == SPECIAL_TOKENS
+    with pytest.raises(InputError, match=r"v\.txt\.gz: .*cut off"):
+        Vocabulary.parse(packed[:-9], "v.txt.gz")
+    assert read_blocklist(gzip.compress(b"a word\n"), "b.gz") == ("a word",)

@@ -53,9 +53,7 @@ def test_batches_change_no_embedding(monkeypatch):
     assert seen == [(count, 5) for count in range(1, 6)]
 
 
-@pytest.mark.parametrize(
-    ("family", "graphs"), [("bert", 1), ("albert", 1), ("roberta", 1), ("modernbert", 2)]
-)
+@pytest.mark.parametrize(("family", "graphs"), [("bert", 1), ("modernbert", 2)])
 def test_one_graph_takes_all_lengths_where_the_encoder_can(family, graphs):
     folder = GOLDEN / "encoder" if family == "bert" else GOLDEN.parent / "golden_families" / family
     embedder = open_embedder(str(folder))
@@ -151,12 +149,11 @@ def encoder(tmp_path_factory, vocabulary):
     return str(untrained_models.save_encoder(folder, vocabulary))
 
 
-@pytest.mark.parametrize(("pooling", "normalize"), [("mean", True), ("cls", False)])
-def test_the_folder_gives_the_vectors_of_the_encoder(encoder, tmp_path, pooling, normalize):
+def test_the_folder_gives_the_vectors_of_the_encoder(encoder, tmp_path):
     out = tmp_path / "out"
-    flags = ["--to=sentence-transformers", f"--pooling={pooling}", f"--normalize={normalize}"]
+    flags = ["--to=sentence-transformers", "--pooling=cls", "--normalize=False"]
     assert run(["export", f"--model={encoder}", f"--output={out}", *flags]) == 0
-    expected = embed(encoder, SENTENCES, pooling=pooling, normalize=normalize)
+    expected = embed(encoder, SENTENCES, pooling="cls", normalize=False)
     np.testing.assert_allclose(embed(str(out), SENTENCES), expected, atol=1e-6)
     if PEER:
         done = subprocess.run(
