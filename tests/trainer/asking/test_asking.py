@@ -210,7 +210,7 @@ def test_score(folder, tmp_path, capsys):
     told = f"{output}: scores of 2 texts, {loss:.4f} nats a character\n"
     assert capsys.readouterr().out == told
     assert rows[1]["loss_per_character"] == pytest.approx(-rows[1]["pseudo_log_likelihood"] / 2)
-    assert run(["score", f"--model={folder}", "--next", "the river", "a b"]) == 0
+    assert run(["score", f"--model={folder}", "the river", "a b", "--next"]) == 0
     assert "%  the river | a b" in capsys.readouterr().out
     texts.write_text("the river\ta b\n")
     assert run(["score", f"--model={folder}", "--next", f"--input={texts}"]) == 0
