@@ -10,7 +10,7 @@ from beambert.pipelines.pretraining.documents import CompactDocuments, document_
 from beambert.pipelines.pretraining.pairs import Balance, build_pairs
 
 corpora = st.lists(st.lists(st.integers(1, 30), min_size=1, max_size=12), min_size=1, max_size=8)
-exact = settings(derandomize=True, max_examples=200, deadline=None, database=None)
+exact = settings(derandomize=True, max_examples=80, deadline=None, database=None)
 
 
 def pairs_of(corpus, max_seq_length=32, short_seq_prob=0.1, seed=0, balance=None, swaps=False):

@@ -1,18 +1,14 @@
 """The data command refuses what it can't use: one sentence, status 2, nothing spoiled."""
 
-import bz2
 import errno
 import gzip
 import json
 
 import pytest
-import zstandard
 from support import data_command
 from support.data_command import data, info, refused, temporary, wikiextractor
 
 from beambert import locks, storage
-from beambert.cli import run_main
-from beambert.pipelines import create_vocabulary
 from beambert.pipelines.pretraining import tokenizing
 from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS
 
@@ -49,36 +45,11 @@ class TestRejects:
         # What the failed job left beside the folder tells nothing about the records in it.
         assert not (tmp_path / "out-rejects.jsonl").exists()
 
-    @pytest.mark.slow
-    @pytest.mark.parametrize("ending", [".gz", ".bz2", ".zst"])
-    def test_compressed_file_that_is_cut_off(self, capsys, tmp_path, corpus, vocab_file, ending):
-        compress = {
-            ".gz": gzip.compress,
-            ".bz2": bz2.compress,
-            ".zst": zstandard.ZstdCompressor().compress,
-        }[ending]
-        text = wikiextractor(corpus).encode()
-        path, output = tmp_path / f"wiki{ending}", tmp_path / "out"
-        # Two streams end to end, as parallel compressors and multistream dumps have them.
-        whole = compress(text) + compress(text)
-        path.write_bytes(whole[:-20])
+    def test_compressed_file_that_is_cut_off(self, capsys, tmp_path, corpus, vocab_file):
+        """Two streams end to end, as parallel compressors and multistream dumps have them."""
+        path, output = tmp_path / "wiki.gz", tmp_path / "out"
+        path.write_bytes((2 * gzip.compress(wikiextractor(corpus).encode()))[:-20])
         refused(data(capsys, vocab_file, output, f"--input={path}"), path, "cut off")
-        damaged = bytearray(whole)
-        damaged[len(whole) // 4] ^= 0xFF
-        damaged[len(whole) // 4 + 1] ^= 0xFF
-        path.write_bytes(damaged)
-        refused(data(capsys, vocab_file, tmp_path / "out2", f"--input={path}"), path)
-        path.write_bytes(whole)
-        assert data(capsys, vocab_file, tmp_path / "out3", f"--input={path}")[0] == 0
-        assert info(tmp_path / "out3")["counts"]["documents"]["read"] == 2 * len(corpus)
-
-
-def test_a_page_of_html_is_no_text(capsys, tmp_path, corpus_file, vocab_file):
-    (tmp_path / "page.txt").write_text("<html><p>The river.</p></html>")
-    flags = ["--input", corpus_file, tmp_path / "page.txt"]
-    result = data(capsys, vocab_file, tmp_path / "out", *flags)
-    refused(result, tmp_path / "page.txt", "is HTML; take the text out of it", "1 of 83 documents")
-    assert f"1 html (not read), such as {tmp_path}/page.txt; " in result[1]
 
 
 class TestBadInput:
@@ -89,20 +60,11 @@ class TestBadInput:
         refused(data(capsys, vocab_file, tmp_path / "out", f"--input={pattern}"), pattern)
         assert not (tmp_path / "out").exists()
 
-    @pytest.mark.slow
-    @pytest.mark.parametrize("content", [b"", b"\n \n\n"])
-    def test_empty_corpus(self, capsys, tmp_path, vocab_file, content):
-        (tmp_path / "empty.txt").write_bytes(content)
+    def test_empty_corpus(self, capsys, tmp_path, vocab_file):
+        (tmp_path / "empty.txt").write_bytes(b"\n \n\n")
         flags = [f"--input={tmp_path}/empty.txt"]
         refused(data(capsys, vocab_file, tmp_path / "out", *flags), "--input: no document")
         assert not (tmp_path / "out" / "_SUCCESS").exists()
-
-    def test_nothing_held_out(self, capsys, tmp_path, corpus_file, vocab_file):
-        """The remedy is about the split, and the training part isn't finished without it."""
-        output = tmp_path / "out"
-        flags = [f"--input={corpus_file}", "--eval_fraction=0.000001"]
-        refused(data(capsys, vocab_file, output, *flags), "--eval_fraction=1e-06", "held out 0 of")
-        assert not (output / "_SUCCESS").exists()
 
     def test_somebody_elses_folder_with_brackets(self, capsys, tmp_path, corpus_file, vocab_file):
         """Characters that stand for others in a pattern hide nothing; nor do folders in it."""
@@ -153,7 +115,7 @@ class TestNothingIsLeftBehind:
         monkeypatch.setattr(storage._Local, "create", create_or_not)
 
     @pytest.mark.slow
-    @pytest.mark.parametrize("name", ["_tmp-documents-", "part-00001", "info.json", "_SUCCESS"])
+    @pytest.mark.parametrize("name", ["_tmp-documents-", "_SUCCESS"])
     def test_full_disk(self, capsys, tmp_path, corpus_file, corpus, vocab_file, monkeypatch, name):
         output = tmp_path / "out"
         flags = [f"--input={corpus_file}", "--num_shards=3", "--eval_fraction=0.25"]
@@ -167,15 +129,16 @@ class TestNothingIsLeftBehind:
         counts = info(output)["counts"]["documents"]
         assert counts["read"] == len(corpus) and not temporary(output)
 
-    @pytest.mark.slow
-    @pytest.mark.parametrize("lengths", ["32", "32,64"])
-    def test_other_flags_after_a_failure(self, capsys, tmp_path, corpus_file, vocab_file, lengths):
+    def test_other_flags_after_a_failure(self, capsys, tmp_path, corpus_file, vocab_file):
         """A failed job doesn't block its own output."""
         output = tmp_path / "out"
-        flags = [f"--input={corpus_file}", f"--max_seq_length={lengths}"]
-        flags += ["--max_predictions_per_seq=" + ",".join(["5"] * len(lengths.split(",")))]
+        flags = [
+            f"--input={corpus_file}",
+            "--max_seq_length=32,64",
+            "--max_predictions_per_seq=5,5",
+        ]
         failed = data(capsys, vocab_file, output, *flags, "--eval_fraction=0.000001")
-        refused(failed, "held out 0 of")
+        refused(failed, "--eval_fraction=1e-06", "held out 0 of")
         assert "delete" not in failed[2] and not list(tmp_path.rglob("out/*"))
         others = [f"--input={corpus_file}", "--dupe_factor=1"]
         assert data(capsys, vocab_file, output, *others)[0] == 0
@@ -247,32 +210,6 @@ NEWS = (
     "The company said that it was to sell the plant for £5, and the shares of it rose.\n\n"
     "It is the end of the work &amp; of the café, said the owner to his staff on the day.\n"
 )
-
-
-@pytest.mark.slow
-def test_declared_encodings_are_counted(capsys, tmp_path, vocab_file):
-    texts = tmp_path / "texts"
-    texts.mkdir()
-    for number in range(6):
-        (texts / f"{number}.txt").write_bytes((NEWS + f"It is _{number}_.\n").encode("cp1252"))
-    (texts / "7.txt").write_text(NEWS, "utf-8")
-    files, declared = f"--input={texts}/*", "--encoding=utf-8,windows-1252"
-    result = data(capsys, vocab_file, tmp_path / "utf8", files)
-    refused(result, "0.txt: byte 0xa3", "6 of 7", "4.txt and 1 more", declared)
-    status, out, err = data(capsys, vocab_file, tmp_path / "out", files, declared)
-    assert (status, err) == (0, "")
-    assert "; cleaned: emphasis 6)" in out
-    made = info(tmp_path / "out")
-    assert made["counts"]["documents"]["encodings"] == {"cp1252": 6, "utf-8": 1}
-    assert made["counts"]["documents"]["cleaned"] == {"emphasis": 6}
-    assert made["parameters"]["encoding"] == "utf-8,windows-1252"
-    refused(data(capsys, vocab_file, tmp_path / "x", files, "--encoding=ut8"), "--encoding=ut8")
-    output = tmp_path / "vocab.txt"
-    flags = [files, declared, f"--output={output}", "--vocab_size=120"]
-    assert run_main("vocab", create_vocabulary.main, flags) == 0
-    about = json.loads((tmp_path / "vocab.txt.json").read_text())
-    assert about["counts"]["encodings"] == {"cp1252": 6, "utf-8": 1}
-    assert "£" in output.read_text()
 
 
 def test_a_file_that_changes_is_refused(capsys, tmp_path, vocab_file, monkeypatch):

@@ -162,9 +162,7 @@ def test_planted_texts_are_dropped_and_listed(capsys, tmp_path, vocab_file, corp
     data(capsys, vocab_file, tmp_path / "other", f"--input={clean}", "--num_shards=2")
     assert info(output)["files"] == info(tmp_path / "other")["files"]
     assert not (tmp_path / "other" / "overlaps.jsonl").exists()
-    # A finished folder says so, and refuses the job without the flag or with another file.
-    assert "nothing to do" in data(capsys, vocab_file, output, *flags, decontaminate)[1]
-    assert "--decontaminate" in data(capsys, vocab_file, output, *flags)[2]
+    # A finished folder refuses the job with another file.
     path.write_text(path.read_text() + json.dumps({"text": " ".join(WORDS[:13])}) + "\n")
     assert "--decontaminate" in data(capsys, vocab_file, output, *flags, decontaminate)[2]
 
@@ -175,7 +173,7 @@ def test_squad_paragraphs_inside_of_wikipedia(shared_data):
     path = shared_data / "squad" / "dev-v2.0.reconstructed.json"
     texts = EvaluationTexts.of([str(path)])
     articles = (shared_data / "wiki_extracted" / "wiki_00").read_text("utf-8").split("</doc>")
-    articles = [article for article in articles if len(article) > 2000][:300]
+    articles = [article for article in articles if len(article) > 2000][:100]
     assert texts.find(articles) == {}
     contexts = [
         paragraph["context"]
@@ -184,11 +182,12 @@ def test_squad_paragraphs_inside_of_wikipedia(shared_data):
     ]
     draw = random.Random(3)
     planted = []
+    contexts = contexts[::6]
     for context in contexts:
         article = draw.choice(articles)
         at = article.find("\n", draw.randrange(len(article) // 2))
         planted.append(article[:at] + "\n" + context.replace(" ", "\n").upper() + article[at:])
-    assert len(contexts) > 1000
+    assert len(contexts) > 200
     assert {*texts.find(planted)} == {*range(len(contexts))}
 
 
@@ -203,8 +202,6 @@ def test_what_dropped_all_is_listed_beside_the_folder(capsys, tmp_path, vocab_fi
     data_command.refused(result, told)
     assert len(beside.read_text().splitlines()) == 20
     assert not (output / "info.json").exists() and not (output / "overlaps.jsonl").exists()
-    assert data(capsys, vocab_file, output, *flags)[0] == 0
-    assert not beside.exists()
 
 
 def test_a_changed_file_is_refused_by_workers(tmp_path, test_file):

@@ -36,6 +36,7 @@ def test_word_pieces_of_chinese():
     assert shown(found, vocabulary) == "|我们|在|北京|学习|be##rt##2|。|0"
 
 
+@pytest.mark.slow
 def test_a_piece_that_crosses_words_joins_them():
     """WordPiece knows no words in kana: しました is one piece of 食べ|まし|た's kana."""
     vocabulary = word_pieces("リンゴ", "を", "食", "べ", "##まし", "##た", "リ", "##ンゴを")

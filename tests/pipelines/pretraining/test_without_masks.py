@@ -7,18 +7,9 @@ import numpy as np
 import pytest
 from google.protobuf import text_format
 from support import data_command
-from support.data_command import (
-    hashes,
-    info,
-    read_records,
-    refused,
-    restored,
-    verified,
-    wikiextractor,
-)
+from support.data_command import data, info, read_records, refused, restored, verify
 from tensorflow_metadata.proto.v0 import schema_pb2
 
-from beambert.cli import run_main
 from beambert.pipelines.records.contract import feature_shapes
 
 corpus, corpus_file = data_command.corpus, data_command.corpus_file
@@ -29,15 +20,7 @@ OF_MASKS = {
 }
 
 
-def data(capsys, vocab_file, output, *arguments):
-    """Runs the command in this process; returns its exit status and what it printed."""
-    flags = [f"--vocab_file={vocab_file}", f"--output={output}", *SMALL, *map(str, arguments)]
-    status = run_main("data", data_command.main, flags)
-    printed = capsys.readouterr()
-    return status, printed.out, printed.err
-
-
-@pytest.fixture(scope="module", params=["next", "none", "sop"])
+@pytest.fixture(scope="module", params=["next", "none"])
 def pairs(request):
     return request.param
 
@@ -82,67 +65,36 @@ def test_the_small_files(both):
     assert sizes[0] < 0.75 * sizes[1]
 
 
-@pytest.mark.slow
 def test_verify(capsys, both, tmp_path):
-    status, printed, found = verified(capsys, both[0], tmp_path / "verified")
-    assert (status, found["faults"]) == (0, 0)
-    assert "none; the training draws them" in printed
-    for word in ("predict", "hidden", "→"):
-        assert word not in printed
-    page = (tmp_path / "verified" / "verification.html").read_text()
-    assert page.count("<svg") == 2 * len(found["folders"]) and "[MASK]" not in page
-    for folder in found["folders"]:
-        assert len(folder["sample"]) == 10
-
-
-@pytest.mark.slow
-def test_verify_finds_an_info_of_other_records(capsys, both, tmp_path):
-    for here, there, words in (
-        (both[0], both[1], "says masks is static, but the records lack masked_lm_positions"),
-        (both[1], both[0], "says masks is none, but the records have masked_lm_positions"),
-    ):
-        folder = tmp_path / here.name
-        shutil.copytree(here, folder, ignore=shutil.ignore_patterns("eval"))
-        told = info(here) | {"parameters": info(there)["parameters"]}
-        (folder / "info.json").write_text(json.dumps(told))
-        status, printed, _ = verified(capsys, folder, tmp_path / f"{here.name}-verified")
-        assert status == 1 and words in printed
-
-
-@pytest.mark.slow
-def test_verify_without_info(capsys, both, tmp_path):
-    """The features of the first record tell."""
+    """The folder, one without info.json, and two with that of other records, in one run."""
+    alone = tmp_path / "alone"
+    alone.mkdir()
     for path in [*both[0].glob("part-*"), both[0] / "vocab.txt"]:
-        shutil.copy(path, tmp_path)
-    status, printed, found = verified(capsys, tmp_path, tmp_path.with_suffix(".verified"))
-    assert (status, found["faults"]) == (0, 0)
-    assert "draws them" in printed
+        shutil.copy(path, alone)
+    swapped = []
+    for here, there in (both, both[::-1]):
+        swapped.append(tmp_path / f"swapped-{here.name}")
+        shutil.copytree(here, swapped[-1], ignore=shutil.ignore_patterns("eval"))
+        other = info(here) | {"parameters": info(there)["parameters"]}
+        (swapped[-1] / "info.json").write_text(json.dumps(other))
+    given = [str(folder) for folder in (both[0], alone, *swapped)]
+    status, _, _ = verify(capsys, *given, f"--output={tmp_path}/verified")
+    assert status == 1
+    result = json.loads((tmp_path / "verified" / "verification.json").read_text())
+    found = {folder["path"]: folder for folder in result["folders"]}
+    for path in (*given[:2], f"{given[0]}/eval"):
+        assert found[path]["faults"] == [] and len(found[path]["sample"]) == 10
+        assert found[path]["figures"]["predictions_average"] is None
+        assert not any("predict" in text for text in found[path]["warnings"])
+    for path, words in (
+        (given[2], "says masks is static, but the records lack masked_lm_positions"),
+        (given[3], "says masks is none, but the records have masked_lm_positions"),
+    ):
+        assert any(words in fault for fault in found[path]["faults"])
 
 
-@pytest.mark.slow
-def test_every_way_makes_the_same_bytes(capsys, tmp_path, both, corpus, vocab_file, pairs):
-    """Several files in other bundles, either shuffle, and the parts in a custom pipeline."""
-    for i in range(4):
-        (tmp_path / f"part{i}").write_text(wikiextractor(corpus[i::4]))
-    inputs = f"{tmp_path}/part*"
-    flags = (f"--input={inputs}", f"--pairs={pairs}", "--masks=none", "--eval_fraction=0.25")
-    for way in ("files", "runner"):
-        status, _, error = data(capsys, vocab_file, tmp_path / way, *flags, f"--shuffle={way}")
-        assert (status, error) == (0, "")
-    for way in ("files", "runner"):
-        for inner in ("", "eval"):
-            assert hashes(tmp_path / way / inner) == hashes(both[0] / inner)
-
-
-@pytest.mark.parametrize(
-    "flag",
-    [
-        "--max_predictions_per_seq=5",
-    ],
-)
-def test_flags_of_masks_beside_none(capsys, tmp_path, corpus_file, vocab_file, flag):
-    result = data(
-        capsys, vocab_file, tmp_path / "o", f"--input={corpus_file}", "--masks=none", flag
-    )
-    refused(result, f"{flag}: cannot be given with --masks=none", "leave it out", "--mask_rate")
+def test_flags_of_masks_beside_none(capsys, tmp_path, corpus_file, vocab_file):
+    flag = "--max_predictions_per_seq=5"
+    flags = [f"--input={corpus_file}", "--masks=none", flag]
+    refused(data(capsys, vocab_file, tmp_path / "o", *flags), flag, "--masks=none")
     assert not (tmp_path / "o").exists()
