@@ -41,8 +41,8 @@ class Metric:
 
 
 # All metrics that a task can name. `scores` computes them except those of entities (see
-# `tagging.entity_scores`), of several labels (see `multi_label`), of answers to questions, which
-# are means over the questions, and of rankings (see `ranking`).
+# `tagging`), of several labels (see `multi_label`), of answers to questions, which are means over
+# the questions, and of rankings.
 METRICS: dict[str, Metric] = {
     "accuracy": Metric("accuracy"),
     "f1": Metric("F1"),
@@ -172,6 +172,30 @@ def _class_counts(labels: NDArray, predictions: NDArray) -> list[NDArray[np.floa
         np.bincount(some, minlength=len(classes)).astype(float)
         for some in (actual, predicted, actual[actual == predicted])
     ]
+
+
+def precision_recall_f1(
+    true: NDArray, predicted: NDArray, correct: NDArray
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Returns precision, recall and F1 of counts; each is 0 if it would divide by 0."""
+    return _share(correct, predicted), _share(correct, true), _share(2 * correct, true + predicted)
+
+
+def _share(part: NDArray, whole: NDArray) -> NDArray[np.float64]:
+    return np.where(whole > 0, part / np.maximum(whole, 1), 0.0)
+
+
+def scores_by_name(names: Sequence[str], counts: NDArray[np.int64]) -> dict[str, dict[str, float]]:
+    """Returns name -> counts, precision, recall and F1, rounded, for reports.
+
+    Args:
+      names: names of labels or of types of entities.
+      counts: how often each is true, predicted, and both, [names, 3].
+    """
+    scores = np.round(np.stack(precision_recall_f1(*counts.T), axis=1), 6)
+    keys = ("true", "predicted", "correct", "precision", "recall", "f1")
+    rows = zip(names, counts.tolist(), scores.tolist(), strict=True)
+    return {name: dict(zip(keys, of_name + shares, strict=True)) for name, of_name, shares in rows}
 
 
 def _standardized(values: NDArray) -> NDArray[np.float64]:

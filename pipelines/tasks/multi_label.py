@@ -19,6 +19,7 @@ from beambert.pipelines.tasks.kind import (
     check_finite,
     text_of,
 )
+from beambert.pipelines.tasks.metrics import precision_recall_f1, scores_by_name
 from beambert.pipelines.tasks.saved_models import Model
 from beambert.pipelines.tasks.table_task import (
     TABLE_FLAGS,
@@ -67,13 +68,6 @@ def counts(labels: NDArray[np.bool_], predictions: NDArray[np.bool_]) -> NDArray
     )
 
 
-def precision_recall_f1(
-    true: NDArray, predicted: NDArray, correct: NDArray
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Returns precision, recall and F1 of counts; each is 0 if it would divide by 0."""
-    return _share(correct, predicted), _share(correct, true), _share(2 * correct, true + predicted)
-
-
 def micro_f1(labels: NDArray[np.bool_], predictions: NDArray[np.bool_]) -> float:
     """Returns the F1 of the counts of all labels together."""
     return float(precision_recall_f1(*counts(labels, predictions).sum(axis=0))[2])
@@ -93,10 +87,6 @@ def cross_entropy(labels: NDArray[np.bool_], probabilities: NDArray[np.float64])
     """Returns the mean over examples and labels of the negative logarithm of the truth, in nats."""
     of_truth = np.where(labels, probabilities, 1 - probabilities).astype(float)
     return float(np.mean(-np.log(np.maximum(of_truth, _LEAST_PROBABILITY))))
-
-
-def _share(part: NDArray, whole: NDArray) -> NDArray[np.float64]:
-    return np.where(whole > 0, part / np.maximum(whole, 1), 0.0)
 
 
 _OF_LABELS_AND_PREDICTIONS: dict[str, Callable[[NDArray, NDArray], float]] = {
@@ -192,19 +182,7 @@ class MultiLabelOutcomes(ArrayOutcomes):
 
     def details(self, labels: Sequence[str]) -> dict[str, Any]:
         """Returns counts, precision, recall and F1 of each label, `by_label`."""
-        of_labels = counts(self.labels, self.predictions)
-        scores_of_labels = precision_recall_f1(*of_labels.T)
-        found = zip(labels, of_labels.tolist(), *scores_of_labels, strict=True)
-        return {
-            "by_label": {
-                label: dict(zip(("true", "predicted", "correct"), of_label, strict=True))
-                | {
-                    name: round(float(score), 6)
-                    for name, score in zip(("precision", "recall", "f1"), scores, strict=True)
-                }
-                for label, of_label, *scores in found
-            }
-        }
+        return {"by_label": scores_by_name(labels, counts(self.labels, self.predictions))}
 
 
 def _decoded(names: np.ndarray) -> list[str]:

@@ -5,17 +5,15 @@ import dataclasses
 import hashlib
 import os
 import pathlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from beambert.errors import InputError
-from beambert.pipelines.tasks.classification import FOLDER, contents_of
-from beambert.pipelines.tasks.tables import BadRow
 from beambert.pipelines.tasks.task import DEV, TEST, TRAIN, ExampleFile, Task
 
 
 def split_path(task: Task, data_dir: str, split: str) -> pathlib.Path:
-    """Returns the file of a split, or the folder that has a folder for each label.
+    """Returns the file of a split.
 
     Raises:
       InputError: the task has no such split, the folder or the file is missing, or two files match.
@@ -30,7 +28,7 @@ def split_path(task: Task, data_dir: str, split: str) -> pathlib.Path:
             f"name the folder of the {task.name} files"
         )
     names = _file_names(task, split)
-    found = [folder / name for name in names if _is_there(folder, name)]
+    found = [folder / name for name in names if os.path.isfile(folder / name)]
     if not found:
         raise InputError(
             f"--data_dir={data_dir}: has no {' or '.join(names)}; the {split} "
@@ -45,21 +43,13 @@ def split_path(task: Task, data_dir: str, split: str) -> pathlib.Path:
 
 def has_split(task: Task, data_dir: str, split: str) -> bool:
     """Whether a split has a file in the folder."""
-    return any(_is_there(pathlib.Path(data_dir), name) for name in _file_names(task, split))
+    # Unlike the methods of pathlib, this gives False for what may not be looked at.
+    return any(os.path.isfile(f"{data_dir}/{name}") for name in _file_names(task, split))
 
 
 def sha256_of(path: pathlib.Path) -> str:
-    """Returns the SHA-256 of a split: of its file, or of the names and texts in its folder."""
-    digest = hashlib.sha256()
-    for content in contents_of(path) if path.is_dir() else [path.read_bytes()]:
-        digest.update(content)
-    return digest.hexdigest()
-
-
-def _is_there(folder: pathlib.Path, name: str) -> bool:
-    # Unlike the methods of pathlib, these give False for what may not be looked at.
-    looks_so = os.path.isdir if name.endswith(FOLDER) else os.path.isfile
-    return looks_so(folder / name)
+    """Returns the SHA-256 of a split's file."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def _file_names(task: Task, split: str) -> list[str]:
@@ -117,23 +107,10 @@ def read_file(
 
 
 def read_examples(
-    task: Task,
-    data_dir: str,
-    split: str,
-    labels: Sequence[str] | None = None,
-    on_bad_row: Callable[[BadRow], None] | None = None,
+    task: Task, data_dir: str, split: str, labels: Sequence[str] | None = None
 ) -> list[Any]:
-    """Returns the examples that `read_file` reads.
-
-    Args:
-      task, data_dir, split, labels: see `read_file`.
-      on_bad_row: function that is called with each row that cannot be used; the row is then left
-        out. Without it, the first such row stops the job.
-    """
-    file = read_file(task, data_dir, split, labels, on_bad_row is not None)
-    for row in file.bad_rows:
-        on_bad_row(row)
-    return list(file.examples)
+    """Returns the examples that `read_file` reads; the arguments are its own."""
+    return list(read_file(task, data_dir, split, labels).examples)
 
 
 # Share of a split's examples that may be in train, too, without a word. Of GLUE's dev splits,

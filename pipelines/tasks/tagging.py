@@ -18,6 +18,7 @@ from beambert.pipelines.tasks.kind import (
     Outcomes,
     Record,
 )
+from beambert.pipelines.tasks.metrics import precision_recall_f1, scores_by_name
 from beambert.pipelines.tasks.saved_models import Model
 from beambert.pipelines.tasks.table_task import (
     check_labels,
@@ -180,43 +181,6 @@ class Entity:
     end: int
 
 
-@dataclasses.dataclass(frozen=True)
-class EntityCounts:
-    """How many entities there are, how many were predicted, and how many of those are right."""
-
-    true: int = 0
-    predicted: int = 0
-    correct: int = 0
-
-    def __add__(self, other: "EntityCounts") -> "EntityCounts":
-        """Returns the sums of two counts."""
-        return EntityCounts(
-            self.true + other.true,
-            self.predicted + other.predicted,
-            self.correct + other.correct,
-        )
-
-    @property
-    def any(self) -> bool:
-        """Whether there is a true or a predicted entity."""
-        return self.true + self.predicted > 0
-
-    @property
-    def precision(self) -> float:
-        """Share of the predicted entities that are right; 0 if none is predicted."""
-        return self.correct / self.predicted if self.predicted else 0.0
-
-    @property
-    def recall(self) -> float:
-        """Share of the true entities that were found; 0 if there are none."""
-        return self.correct / self.true if self.true else 0.0
-
-    @property
-    def f1(self) -> float:
-        """Harmonic mean of precision and recall; 0 if both are 0."""
-        return 2 * self.correct / (self.true + self.predicted) if self.correct else 0.0
-
-
 def is_entity_tag(tag: str) -> bool:
     """Whether a tag is O, B-type or I-type."""
     return tag == OUTSIDE or tag.startswith(("B-", "I-"))
@@ -246,81 +210,6 @@ def entities(tags: Sequence[str]) -> list[Entity]:
     return found
 
 
-def count_entities(
-    true_tags: Sequence[str], predicted_tags: Sequence[str]
-) -> dict[str, EntityCounts]:
-    """Returns the counts of one sentence by type of entity.
-
-    A predicted entity is right if there is a true entity with the same type and the same words.
-
-    Raises:
-      ValueError: the numbers of true and predicted tags differ.
-      InputError: a tag is none of O, B-type, I-type.
-    """
-    if len(true_tags) != len(predicted_tags):
-        raise ValueError(f"{len(true_tags)} true but {len(predicted_tags)} predicted tags")
-    true, predicted = set(entities(true_tags)), set(entities(predicted_tags))
-    by_type: dict[str, EntityCounts] = collections.defaultdict(EntityCounts)
-    for counted, one in (
-        (true, EntityCounts(true=1)),
-        (predicted, EntityCounts(predicted=1)),
-        (true & predicted, EntityCounts(correct=1)),
-    ):
-        for entity in counted:
-            by_type[entity.type] += one
-    return dict(by_type)
-
-
-def add_counts(parts: Iterable[Mapping[str, EntityCounts]]) -> dict[str, EntityCounts]:
-    """Returns the sums of counts by type."""
-    sums: dict[str, EntityCounts] = collections.defaultdict(EntityCounts)
-    for part in parts:
-        for name, counts in part.items():
-            sums[name] += counts
-    return dict(sums)
-
-
-def scores_of_counts(by_type: Mapping[str, EntityCounts]) -> dict[str, Any]:
-    """Returns the scores that `entity_scores` describes, computed from counts by type."""
-    overall = sum(by_type.values(), EntityCounts())
-    return {
-        "entity_precision": overall.precision,
-        "entity_recall": overall.recall,
-        "entity_f1": overall.f1,
-        "by_type": {
-            name: {
-                "precision": counts.precision,
-                "recall": counts.recall,
-                "f1": counts.f1,
-                **dataclasses.asdict(counts),
-            }
-            for name, counts in sorted(by_type.items())
-        },
-    }
-
-
-def entity_scores(
-    true_tags: Sequence[Sequence[str]], predicted_tags: Sequence[Sequence[str]]
-) -> dict[str, Any]:
-    """Returns precision, recall and F1 over all sentences, from 0 to 1.
-
-    Args:
-      true_tags: the true tags, [sentences][words].
-      predicted_tags: the predicted tags, [sentences][words].
-
-    Returns:
-      `entity_precision`, `entity_recall`, `entity_f1` over all entities (not a mean over types),
-      and `by_type` → type → `precision`, `recall`, `f1` and the counts `true`, `predicted` and
-      `correct`.
-
-    Raises:
-      ValueError: the numbers of sentences or words differ.
-      InputError: a tag is none of O, B-type, I-type.
-    """
-    pairs = zip(true_tags, predicted_tags, strict=True)
-    return scores_of_counts(add_counts(count_entities(true, found) for true, found in pairs))
-
-
 @dataclasses.dataclass(frozen=True)
 class TagOutcomes(Outcomes):
     """The outcomes of a tagging.
@@ -341,25 +230,22 @@ class TagOutcomes(Outcomes):
     @classmethod
     def of_records(cls, records: Sequence[Record]) -> Self:
         """Returns the outcomes of prediction records."""
-        tags = [
-            tuple([_text(tag) for tag in record[name]] for name in cls.FEATURES)
-            for record in records
-        ]
+        pairs = [[list(map(_text, record[name])) for name in cls.FEATURES] for record in records]
+        tags = {tag for pair in pairs for side in pair for tag in side}
         # Other labels of words form no entities, and their tasks have no metric of entities.
-        has_entities = all(
-            map(is_entity_tag, {tag for one_tag in tags for tag in (*one_tag[0], *one_tag[1])})
-        )
-        counts = [count_entities(*one_tag) if has_entities else {} for one_tag in tags]
-        types = tuple(sorted({name for by_type in counts for name in by_type}))
-        entities = np.zeros((len(tags), len(types), 3), int)
-        for i, by_type in enumerate(counts):
-            for name, of_type in by_type.items():
-                entities[i, types.index(name)] = dataclasses.astuple(of_type)
+        has_entities = all(map(is_entity_tag, tags))
+        sides = [[set(entities(side)) if has_entities else set() for side in p] for p in pairs]
+        types = sorted({entity.type for pair in sides for side in pair for entity in side})
+        counts = np.zeros((len(pairs), len(types), 3), int)
+        for i, (true, predicted) in enumerate(sides):
+            for column, found in enumerate((true, predicted, true & predicted)):
+                for entity in found:
+                    counts[i, types.index(entity.type), column] += 1
         words = [
-            (len(true), sum(map(str.__eq__, true, predicted)), true.count("O"))
-            for true, predicted in tags
+            (len(true), sum(a == b for a, b in zip(true, predicted, strict=True)), true.count("O"))
+            for true, predicted in pairs
         ]
-        return cls(types, entities, np.array(words))
+        return cls(tuple(types), counts, np.array(words))
 
     def __len__(self) -> int:
         """The number of sentences."""
@@ -369,16 +255,16 @@ class TagOutcomes(Outcomes):
         """Returns the outcomes at some indices."""
         return type(self)(self.types, self.entities[examples], self.words[examples])
 
-    def entity_scores(self) -> dict[str, Any]:
-        """Returns the scores of entities, see `tagging.entity_scores`."""
-        sums = self.entities.sum(axis=0).tolist()
-        by_type = dict(zip(self.types, (EntityCounts(*row) for row in sums), strict=True))
-        return scores_of_counts({name: one for name, one in by_type.items() if one.any})
-
     def scores(self, names: Sequence[str], positive: int) -> dict[str, float]:
-        """Returns metrics by name; accuracy is the share of words with the right tag."""
+        """Returns metrics by name, over all entities (not a mean over types) and over all words.
+
+        A predicted entity is right if there is a true one with the same type and the same words.
+        """
         words, right, _ = self.words.sum(axis=0)
-        found = {**self.entity_scores(), "accuracy": float(right / words)}
+        of_entities = precision_recall_f1(*self.entities.sum(axis=(0, 1)))
+        keys = ("entity_precision", "entity_recall", "entity_f1")
+        found = dict(zip(keys, map(float, of_entities), strict=True))
+        found["accuracy"] = float(right / words)
         return {name: found[name] for name in names}
 
     def constants(self) -> list[tuple[str, Self]]:
@@ -388,13 +274,9 @@ class TagOutcomes(Outcomes):
 
     def details(self, labels: Sequence[str]) -> dict[str, Any]:
         """Returns the scores of entities `by_type`."""
-        by_type = self.entity_scores()["by_type"]
-        return {
-            "by_type": {
-                name: {key: round(value, 6) for key, value in of_type.items()}
-                for name, of_type in by_type.items()
-            }
-        }
+        counts = self.entities.sum(axis=0)
+        by_type = scores_by_name(self.types, counts)
+        return {"by_type": {name: one for name, one in by_type.items() if any(one.values())}}
 
 
 def _text(value: bytes | str) -> str:

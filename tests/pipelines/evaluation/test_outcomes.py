@@ -101,7 +101,7 @@ def test_constant_outcomes_of_tags_and_classes():
     ]
     ((answer, constant),) = TagOutcomes.of_records(records).constants()
     assert answer == "O" and len(constant) == 2
-    by_type = constant.entity_scores()["by_type"]
+    by_type = constant.details([])["by_type"]
     counts = {
         name: [one[key] for key in ("true", "predicted", "correct")]
         for name, one in by_type.items()

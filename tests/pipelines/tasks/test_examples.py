@@ -119,27 +119,26 @@ def test_a_file_in_another_encoding(tmp_path):
 def test_bad_rows_are_left_out_only_where_that_is_asked_for_and_named(tmp_path):
     rows = "text\tlabel\na\tx\n\tx\nb\tx\ty\nc\tz\nd\ty\n"
     folder = write(tmp_path, "dev.tsv", rows)
-    task, told = declarations.TASKS["classification"], []
-    found = read_examples(task, folder, "dev", ["x", "y"], told.append)
-    assert [example.text for example in found] == ["a", "d"]
-    assert [row.args[1] for row in told] == [3, 4, 5]
+    task = declarations.TASKS["classification"]
+    file = read_file(task, folder, "dev", ["x", "y"], skip_bad_rows=True)
+    assert [example.text for example in file.examples] == ["a", "d"]
+    assert [row.args[1] for row in file.bad_rows] == [3, 4, 5]
     with refused("line 3: has an empty 'text'; fill it in or delete the row (3 such rows"):
         read_examples(task, folder, "dev", ["x", "y"])
 
 
 def test_a_row_of_json_lines_may_lack_a_column_of_the_others(tmp_path):
     rows = '{"text": "a", "label": 1}\n{"body": "b", "label": 2}\n{"text": "c", "label": 2}\n'
-    folder, told = write(tmp_path, "dev.jsonl", rows), []
-    task = declarations.TASKS["classification"]
-    found = read_examples(task, folder, "dev", None, told.append)
-    assert [example.label for example in found] == ["1", "2"]
-    assert [row.reason for row in told] == ["has no column 'text' (it has body, label)"]
+    folder = write(tmp_path, "dev.jsonl", rows)
+    file = read_file(declarations.TASKS["classification"], folder, "dev", skip_bad_rows=True)
+    assert [example.label for example in file.examples] == ["1", "2"]
+    assert [row.reason for row in file.bad_rows] == ["has no column 'text' (it has body, label)"]
 
 
 def test_a_missing_column_is_no_bad_row(tmp_path):
     folder = write(tmp_path, "dev.tsv", "words\tlabel\na\tx\n")
     with refused("line 2: has no column 'text' (it has words, label)"):
-        read_examples(declarations.TASKS["classification"], folder, "dev", None, print)
+        read_file(declarations.TASKS["classification"], folder, "dev", skip_bad_rows=True)
 
 
 def test_choices_are_the_columns_that_begin_so(tmp_path):
@@ -178,7 +177,7 @@ def test_missing_folder_file_and_split(tmp_path):
     task = declarations.TASKS["classification"]
     with refused("--data_dir=/no/such: no such folder"):
         read_examples(task, "/no/such", "dev")
-    with refused("has no dev.tsv or dev.csv or dev.jsonl or dev/; the dev split of classification"):
+    with refused("has no dev.tsv or dev.csv or dev.jsonl; the dev split of classification"):
         read_examples(task, str(tmp_path), "dev")
     with refused("--split=valid: not a split; choose one of train, dev, test"):
         read_examples(task, str(tmp_path), "valid")

@@ -1,6 +1,5 @@
 """The splits of a task together: their labels, and what must be alike in all of them."""
 
-import dataclasses
 import re
 
 import pytest
@@ -13,7 +12,7 @@ from beambert.pipelines.tasks.flags import (
     LearningSettings,
     task_of,
 )
-from beambert.pipelines.tasks.reading import present_splits, read_file, read_splits
+from beambert.pipelines.tasks.reading import present_splits, read_splits
 
 
 def write(folder, **files: str):
@@ -64,7 +63,7 @@ def test_words_without_tags_teach_nothing(tmp_path, task):
 def test_only_test_files_may_be_absent(tmp_path):
     folder = write(tmp_path, train="text\tlabel\na\tz\nb\tb\n")
     assert present_splits(TASKS["classification"], folder) == ("train", "dev")
-    with refused("has no dev.tsv or dev.csv or dev.jsonl or dev/; the dev split of "):
+    with refused("has no dev.tsv or dev.csv or dev.jsonl; the dev split of "):
         read_splits(TASKS["classification"], folder, ("train", "dev"), False)
     write(tmp_path, test="text\na\n")
     assert present_splits(TASKS["classification"], folder) == ("train", "dev", "test")
@@ -83,95 +82,6 @@ def test_examples_of_dev_that_are_in_train_are_told(tmp_path):
         f"dev.tsv: 100 of 100 examples have the text of an example of {tmp_path / 'train.tsv'}; "
         "figures on this file promise too much"
     )
-
-
-TASK = TASKS["classification"]
-GERMAN = "Die Größe der Bäume überraschte die müden Wanderer, denn es war nicht mehr zu sehen. "
-
-
-@pytest.fixture
-def data(tmp_path):
-    """Reviews as the Large Movie Review Dataset has them."""
-    for split, count in (("train", 3), ("dev", 1), ("test", 1)):
-        for label, text in (("pos", "A fine film.\nSee it."), ("neg", "A dull film.")):
-            folder = tmp_path / split / label
-            folder.mkdir(parents=True)
-            for number in range(count):
-                (folder / f"{number}_7.txt").write_text(f"{text} {number}")
-    return tmp_path
-
-
-def train(folder, task=TASK, skip_bad_rows=False):
-    return read_file(task, str(folder), "train", skip_bad_rows=skip_bad_rows)
-
-
-def test_texts_labels_and_names(data):
-    splits = read_splits(TASK, str(data), present_splits(TASK, str(data)), False)
-    assert splits.labels == ("neg", "pos")
-    assert {split: len(found) for split, found in splits.examples.items()} == {
-        "train": 6, "dev": 2, "test": 2,
-    }  # fmt: skip
-    last = splits.examples["train"][-1]
-    assert (last.text, last.label) == ("A fine film.\nSee it. 2", "pos")
-    assert last.columns == {"file": "pos/2_7.txt"} and last.text_b is None
-    assert splits.notes[0] == f"{data}/train: 3 neg, 3 pos"
-
-
-def test_files_without_an_ending(tmp_path):
-    """20 Newsgroups has them."""
-    for label in ("alt.atheism", "sci.space"):
-        (tmp_path / "train" / label).mkdir(parents=True)
-        (tmp_path / "train" / label / "49960").write_text("From: x\n\nHello.")
-    found = train(tmp_path).examples
-    assert [(e.label, e.columns["file"]) for e in found] == [
-        ("alt.atheism", "alt.atheism/49960"), ("sci.space", "sci.space/49960"),
-    ]  # fmt: skip
-
-
-def test_a_label_of_dev_alone_is_refused(data):
-    (data / "dev" / "new").mkdir()
-    (data / "dev" / "new" / "1.txt").write_text("A film.")
-    with pytest.raises(InputError, match=r"dev/new/1.txt, line 1: has the label 'new', which is"):
-        read_splits(TASK, str(data), ("train", "dev"), False)
-
-
-def test_other_encodings_are_declared(data):
-    pos = data / "train" / "pos"
-    (pos / "0_7.txt").write_bytes((GERMAN * 3).encode("cp1252"))
-    (pos / "1_7.txt").write_bytes("Schön!".encode("utf-8-sig"))
-    with pytest.raises(InputError, match=f"^{pos}/0_7.txt, line 1: .*=utf-8,windows-1252"):
-        train(data)
-    task = dataclasses.replace(TASK, encoding="utf-8,windows-1252")
-    read = train(data, task)
-    assert [e.text for e in read.examples if e.label == "pos"][:2] == [GERMAN * 3, "Schön!"]
-
-
-def test_files_that_are_no_text_are_named(data):
-    """They are ASCII, and their bytes would be learnt."""
-    path = data / "train" / "pos" / "0_7.txt"
-    path.write_bytes(b"%PDF-1.7\n1 0 obj << >> endobj\n")
-    with pytest.raises(InputError, match=f"^{path}, line 1: is a PDF document; export it as text"):
-        train(data)
-    assert len(train(data, skip_bad_rows=True).examples) == 5
-
-
-def test_one_label_alone(tmp_path):
-    (tmp_path / "train" / "pos").mkdir(parents=True)
-    (tmp_path / "train" / "pos" / "1").write_text("A film.")
-    with pytest.raises(InputError, match=r"the one label 'pos' only; .*, each with its folder"):
-        read_splits(TASK, str(tmp_path), ("train",), False)
-
-
-def test_the_digest_follows_names_and_texts(data):
-    def digest() -> str:
-        return read_splits(TASK, str(data), ("train",), False).sha256()["train"]
-
-    first = digest()
-    assert digest() == first
-    (data / "train" / "pos" / "0_7.txt").rename(data / "train" / "neg" / "9_7.txt")
-    moved = digest()
-    (data / "train" / "neg" / "9_7.txt").write_text("Another film.")
-    assert len({first, moved, digest()}) == 3
 
 
 def declared(*flags: str):
