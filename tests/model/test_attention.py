@@ -171,7 +171,7 @@ def deberta_encoder() -> DebertaEncoder:
     return DebertaEncoder(config, seed=1)
 
 
-@pytest.mark.parametrize("way", ["whole", "parts", "packed", "deberta", "deberta, packed"])
+@pytest.mark.parametrize("way", ["parts", "packed", "deberta, packed"])
 def test_a_document_is_read_as_if_it_were_alone(way, monkeypatch):
     """Outputs and gradients; rotary and relative positions tell distances only."""
     ids, mask, places = random_rows()

@@ -1,14 +1,12 @@
 """Behaviour of the encoder, the heads and the models that parity does not cover."""
 
-import dataclasses
-
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from beambert.model.classifier import BertClassifier, Head
-from beambert.model.config import BertConfig, preset
+from beambert.model.config import BertConfig
 from beambert.model.encoder import BertEncoder
 from beambert.model.families.debertav2 import DebertaV2Config
 from beambert.model.layers import fold_seed, truncated_normal
@@ -40,21 +38,6 @@ def bfloat16_policy():
     keras.mixed_precision.set_dtype_policy("mixed_bfloat16")
     yield
     keras.mixed_precision.set_dtype_policy(before)
-
-
-@pytest.mark.parametrize(
-    ("name", "parameters"),
-    [("tiny", 4_385_920), ("base", 109_482_240), ("large", 335_141_888)],
-)
-def test_parameter_counts(name, parameters, monkeypatch):
-    monkeypatch.setattr("beambert.model.layers.truncated_normal", lambda stddev, seed: "zeros")
-    config = preset(name)
-    # Layers are alike, so two tell the size of all and large need not be allocated.
-    one, two = (
-        BertEncoder(dataclasses.replace(config, num_hidden_layers=layers)).count_params()
-        for layers in (1, 2)
-    )
-    assert one + (config.num_hidden_layers - 1) * (two - one) == parameters
 
 
 def test_variables_exist_once_constructed_under_stable_paths(pretrainer):
@@ -146,7 +129,8 @@ def test_mixed_bfloat16(pretrainer, bfloat16_policy):
     sequence, _ = model.encoder(*[make_features()[n] for n in
                                   ("input_ids", "input_mask", "segment_ids")])  # fmt: skip
     assert sequence.dtype == "bfloat16"
-    for name, logits in model(make_features()).items():
+    for name in ("masked_lm_logits", "next_sentence_logits"):
+        logits = model(make_features())[name]
         assert logits.dtype == "float32"
         # bfloat16 has 8 bits of precision; logits of random weights are below 1.
         np.testing.assert_allclose(logits, pretrainer(make_features())[name], atol=0.03)
@@ -158,8 +142,9 @@ def test_mixed_bfloat16(pretrainer, bfloat16_policy):
 def test_mixed_bfloat16_trains(config, objective, bfloat16_policy):
     model = BertPretrainer(config, objective=objective)
     with tf.GradientTape() as tape:
-        logits = model(make_features(), dropout_seed=tf.constant([1, 2]))
-        loss = sum(tf.reduce_mean(tf.square(value)) for value in logits.values())
+        found = model(make_features(), dropout_seed=tf.constant([1, 2]))
+        logits = [value for name, value in found.items() if name.endswith("_logits")]
+        loss = sum(tf.reduce_mean(tf.square(value)) for value in logits)
     gradients = tape.gradient(loss, [variable.value for variable in model.trainable_variables])
     for gradient in gradients:
         gradient = tf.convert_to_tensor(gradient)

@@ -159,12 +159,12 @@ def test_draws_have_the_probabilities_of_the_softmax():
     np.testing.assert_array_equal(drawn, again)
 
 
-@pytest.mark.parametrize("size", [2, 7, 10, 1000, 1025])
+@pytest.mark.parametrize("size", [2, 7, 10, 1025])
 def test_draws_from_vocabularies_of_all_sizes(size):
     """Of blocks that the size doesn't fill, too; the commonest token is the last one."""
     shares = 1 / np.arange(size, 0, -1, dtype=np.float64)
     shares /= shares.sum()
-    rows = 100_000
+    rows = 30_000
     logits = tf.tile(tf.constant(np.log(shares), tf.float32)[None] + 50, [rows, 1])
     counts = np.bincount(sample(logits, tf.constant([3, 5])), minlength=size)
     assert len(counts) == size
@@ -197,7 +197,7 @@ def test_steps_and_replicas_draw_their_own_tokens_and_dropout(features):
         np.testing.assert_array_equal(value, second[name], err_msg=name)
 
 
-@pytest.mark.parametrize("random_seed", [0, 1, 5, 12345])
+@pytest.mark.parametrize("random_seed", [0, 12345])
 def test_the_generator_drops_other_elements_at_every_site(random_seed):
     seed = tf.constant([random_seed, 7])
     masks = [

@@ -72,35 +72,6 @@ def test_the_exported_embeddings_are_the_sum(folder, tmp_path):
         np.testing.assert_array_equal(again[path], values[path], err_msg=path)
 
 
-@pytest.mark.release
-def test_weights_go_from_one_objective_to_the_other(
-    folder, records_folder, config_file, tmp_path, capsys
-):
-    """Masked LM starts from the sum; detection goes on with the table and the delta."""
-    values, masked = values_of(folder), tmp_path / "masked"
-    summed = values[TABLE] + values[DELTA]
-    pretrain_main(flags(records_folder, config_file, masked, objective="mlm"))
-    capsys.readouterr()
-    for number, (init, objective, said, expected) in enumerate(
-        (
-            (folder, "mlm", "has generator/", {TABLE: summed}),
-            (folder, "rtd", "", values),
-            (masked, "rtd", "lacks generator/", values_of(masked)),
-        )
-    ):
-        path = tmp_path / str(number)
-        given = {"init": init, "objective": objective, "learning_rate": 1e-9, "num_train_steps": 1}
-        pretrain_main(flags(records_folder, None, path, **given))
-        told = capsys.readouterr().out
-        assert f"{init}: {said}" in told if said else f"{init}: lacks" not in told
-        after = values_of(path)
-        assert (DELTA in after) == (objective == "rtd")
-        for name in after.keys() & expected.keys():
-            np.testing.assert_allclose(after[name], expected[name], atol=1e-7, err_msg=name)
-        if init == masked:
-            np.testing.assert_allclose(after[DELTA], 0, atol=1e-7)
-
-
 @pytest.mark.slow
 def test_a_generator_of_another_depth_is_refused(folder, records_folder, tmp_path):
     message = r"size=1.0: makes a generator of 2 layers, but that of --init=.* has 1; give 0\.5$"

@@ -6,14 +6,10 @@ import shutil
 
 import numpy as np
 import pytest
-import safetensors.numpy
 import tensorflow as tf
 from support import small_pretraining
-from support.small_pretraining import STEPS
 
 from beambert.errors import InputError
-from beambert.model.objectives import MLM
-from beambert.model.pretrainer import BertPretrainer
 from beambert.trainer.asking import fill, score, score_next
 from beambert.trainer.commands.export import main as export_main
 from beambert.trainer.commands.pretrain import main as pretrain_main
@@ -26,71 +22,16 @@ def flags(records, config, model_dir, **others) -> list[str]:
     return small_pretraining.flags(records, config, model_dir, **{"objective": "mlm"} | others)
 
 
-@pytest.fixture(scope="module")
-def unpaired_folder(records_folder, tmp_path_factory):
-    """The same records without the labels of next sentence prediction."""
-    folder = shutil.copytree(records_folder, tmp_path_factory.mktemp("unpaired") / "records")
-    for part in (folder, folder / "eval"):
-        info = json.loads((part / "info.json").read_text())
-        for file in info["files"]:
-            path = part / file["name"]
-            examples = [
-                tf.train.Example.FromString(record.numpy())
-                for record in tf.data.TFRecordDataset(str(path))
-            ]
-            with tf.io.TFRecordWriter(str(path)) as writer:
-                for example in examples:
-                    del example.features.feature["next_sentence_labels"]
-                    writer.write(example.SerializeToString())
-            file["bytes"] = path.stat().st_size
-        info["parameters"]["pairs"] = "none"
-        (part / "info.json").write_text(json.dumps(info))
-    return folder
-
-
-@pytest.fixture(scope="module")
-def masked_lm_folder(unpaired_folder, small_config_file, tmp_path_factory):
-    """A finished encoder that has read no labels."""
-    folder = tmp_path_factory.mktemp("mlm") / "encoder"
-    pretrain_main(flags(unpaired_folder, small_config_file, folder))
-    return folder
-
-
 @pytest.mark.slow
-def test_labels_are_ignored(masked_lm_folder, records_folder, small_config_file, tmp_path, capsys):
-    """Records with labels and without give the same weights to the bit."""
-    pretrain_main(flags(records_folder, small_config_file, tmp_path / "encoder"))
-    said = capsys.readouterr().out
-    assert ", --objective=mlm\n" in said and "next sentence" not in said
-    small_pretraining.assert_same_weights(tmp_path / "encoder", masked_lm_folder)
-
-
-def test_results_are_those_of_the_saved_weights(
-    masked_lm_folder, records_folder, read_rows, small_config
+def test_labels_are_ignored(
+    student_folder, encoder_folder, records_folder, small_config_file, tmp_path, capsys
 ):
-    rows = read_rows(records_folder / "eval")
-    features = {name: np.stack([row[name] for row in rows]) for name in rows[0]}
-    model = BertPretrainer(small_config, seed=99, objective=MLM)
-    model.load_weights(masked_lm_folder / "model.weights.h5")
-    logits = {name: value.numpy() for name, value in model(features).items()}
-    assert set(logits) == {"masked_lm_logits", "hidden_states"}
-    used = features["masked_lm_weights"] > 0
-    tokens, guesses = features["masked_lm_ids"][used], logits["masked_lm_logits"][used]
-    log_probabilities = tf.nn.log_softmax(guesses).numpy()
-    loss = -log_probabilities[np.arange(len(tokens)), tokens].mean()
-    results = json.loads((masked_lm_folder / "results.json").read_text())
-    assert results.pop("commonest_token_accuracy") > 0
-    of_token = results.pop("masked_lm_loss_per_character") * results.pop("characters_per_token")
-    assert of_token == pytest.approx(results["masked_lm_loss"])
-    assert results == pytest.approx(
-        {
-            "loss": loss,
-            "masked_lm_loss": loss,
-            "masked_lm_accuracy": (guesses.argmax(-1) == tokens).mean(),
-            "masked_lm_perplexity": np.exp(loss),
-        },
-        rel=1e-4,
-    )
+    """Records with labels and without give the same weights to the bit."""
+    others = {"distill_from": encoder_folder}
+    pretrain_main(flags(records_folder, small_config_file, tmp_path / "encoder", **others))
+    printed = capsys.readouterr().out
+    assert ", --objective=mlm\n" in printed and "next sentence" not in printed
+    small_pretraining.assert_same_weights(tmp_path / "encoder", student_folder)
 
 
 def test_bert_needs_labels(unpaired_folder, records_folder, small_config_file, tmp_path):
@@ -111,33 +52,18 @@ def test_bert_needs_labels(unpaired_folder, records_folder, small_config_file, t
 
 
 def test_the_objective_belongs_to_the_training(
-    masked_lm_folder, encoder_folder, unpaired_folder, records_folder, small_config_file, capsys
+    student_folder, encoder_folder, unpaired_folder, records_folder, small_config_file, capsys
 ):
-    training = json.loads((masked_lm_folder / "training.json").read_text())
+    training = json.loads((student_folder / "training.json").read_text())
     assert training["objective"] == "mlm"
-    # A training from before there was a choice is continued.
+    # Named only where it is not BERT's.
     assert "objective" not in json.loads((encoder_folder / "training.json").read_text())
-    pretrain_main(flags(unpaired_folder, small_config_file, masked_lm_folder))
+    others = {"distill_from": encoder_folder}
+    pretrain_main(flags(unpaired_folder, small_config_file, student_folder, **others))
     assert "already finished by the same command" in capsys.readouterr().out
     with pytest.raises(InputError, match='--objective there "mlm", here null'):
-        pretrain_main(flags(records_folder, small_config_file, masked_lm_folder, objective=None))
-
-
-@pytest.mark.release
-def test_documents_are_kept_apart(
-    masked_lm_folder, unpaired_folder, small_config_file, tmp_path, monkeypatch, capsys
-):
-    """The flag is the training's: it changes the weights."""
-    folder = tmp_path / "encoder"
-    arguments = flags(unpaired_folder, small_config_file, folder)
-    arguments.append("--attend_within_documents")
-    small_pretraining.interrupted_and_continued(arguments, folder, monkeypatch)
-    assert "every token attends to its own document only\n" in capsys.readouterr().out
-    apart, together = (small_pretraining.weights_of(each) for each in (folder, masked_lm_folder))
-    assert any((apart[name] != value).any() for name, value in together.items())
-    with pytest.raises(InputError, match="--attend_within_documents there true, here null"):
-        pretrain_main(flags(unpaired_folder, small_config_file, folder))
-    assert score(str(folder), ["the river"])[0].pseudo_log_likelihood < 0
+        others["objective"] = None
+        pretrain_main(flags(records_folder, small_config_file, student_folder, **others))
 
 
 def test_documents_can_be_kept_apart_in_full_sentences_only(
@@ -158,31 +84,21 @@ def test_documents_can_be_kept_apart_in_full_sentences_only(
     assert not (tmp_path / "m").exists()
 
 
-def test_it_is_asked_about_texts_but_not_about_pairs(masked_lm_folder):
-    (filled,) = fill(str(masked_lm_folder), ["the [MASK] of a"])
+def test_it_is_asked_about_texts_but_not_about_pairs(student_folder):
+    (filled,) = fill(str(student_folder), ["the [MASK] of a"])
     assert sum(probability for _, probability in filled.answers[0]) <= 1
-    assert score(str(masked_lm_folder), ["the river"])[0].pseudo_log_likelihood < 0
+    assert score(str(student_folder), ["the river"])[0].pseudo_log_likelihood < 0
     with pytest.raises(InputError, match="lacks the head that this needs .cls/seq_relationship"):
-        score_next(str(masked_lm_folder), [("the river", "a")])
+        score_next(str(student_folder), [("the river", "a")])
 
 
-def test_exports(masked_lm_folder, tmp_path):
+def test_exports(student_folder, tmp_path):
     """The names that transformers gives are tested with its own files in tests/trainer/weights."""
     out = tmp_path / "hf"
-    export_main([f"--model={masked_lm_folder}", "--to=huggingface", f"--output={out}"])
-    running = shutil.copytree(masked_lm_folder, tmp_path / "running")
-    (running / "_SUCCESS").rename(running / "_UNFINISHED")
-    step = ["--to=huggingface", f"--output={tmp_path / 'step'}", f"--checkpoint={STEPS}"]
-    export_main([f"--model={running}", *step])
+    export_main([f"--model={student_folder}", "--to=huggingface", f"--output={out}"])
     tf1 = tmp_path / "tf1"
-    export_main([f"--model={masked_lm_folder}", "--to=tf1", f"--output={tf1}"])
-    finished, at_step = (
-        safetensors.numpy.load_file(folder / "model.safetensors")
-        for folder in (out, tmp_path / "step")
-    )
-    assert finished.keys() == at_step.keys()
-    assert all((finished[name] == value).all() for name, value in at_step.items())
-    own = open_initial(str(masked_lm_folder), "--init").read()
+    export_main([f"--model={student_folder}", "--to=tf1", f"--output={tf1}"])
+    own = open_initial(str(student_folder), "--init").read()
     for folder in (out, tf1):
         read = open_initial(str(folder), "--init").read()
         assert read.keys() == own.keys() and not [name for name in read if "pooler" in name]
@@ -191,8 +107,8 @@ def test_exports(masked_lm_folder, tmp_path):
 
 
 @pytest.mark.slow
-def test_its_saved_model_has_no_pooled_output(masked_lm_folder, tmp_path):
-    export_main([f"--model={masked_lm_folder}", f"--output={tmp_path}"])
+def test_its_saved_model_has_no_pooled_output(student_folder, tmp_path):
+    export_main([f"--model={student_folder}", f"--output={tmp_path}"])
     served = tf.saved_model.load(str(tmp_path / "1")).signatures["serving_default"]
     assert set(served(text=tf.constant(["the river"]))) == {"sequence_output", "input_mask"}
     assert "pooled" not in (tmp_path / "1" / "README.md").read_text()
@@ -200,19 +116,19 @@ def test_its_saved_model_has_no_pooled_output(masked_lm_folder, tmp_path):
 
 @pytest.mark.release
 def test_weights_go_from_one_objective_to_the_other(
-    masked_lm_folder, encoder_folder, records_folder, tmp_path, capsys
+    student_folder, encoder_folder, records_folder, tmp_path, capsys
 ):
     """What both have is kept, and the rest is named."""
     heads = "bert/pooler/dense/kernel, bert/pooler/dense/bias, cls/seq_relationship/kernel"
-    for init, objective, said in (
-        (masked_lm_folder, "bert", f"lacks {heads}"),
+    for init, objective, printed in (
+        (student_folder, "bert", f"lacks {heads}"),
         (encoder_folder, "mlm", f"has {heads}"),
     ):
         folder = tmp_path / objective
         given = {"model": None, "init": init, "objective": objective, "learning_rate": 1e-9}
         arguments = flags(records_folder, None, folder, **given, num_train_steps=1)
         pretrain_main(arguments)
-        assert f"{init}: {said}" in capsys.readouterr().out
+        assert f"{init}: {printed}" in capsys.readouterr().out
         before, after = (open_initial(str(path), "--init").read() for path in (init, folder))
         for name in before.keys() & after.keys():
             np.testing.assert_allclose(after[name], before[name], atol=1e-7, err_msg=name)

@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import shutil
 
 import keras
 import numpy as np
@@ -11,9 +10,10 @@ import tensorflow as tf
 
 from beambert.errors import InputError
 from beambert.model.pretrainer import BertPretrainer
+from beambert.trainer import model_folders
 from beambert.trainer.commands.pretrain import build_parser as pretraining_parser
 from beambert.trainer.commands.pretrain import main as pretrain_main
-from beambert.trainer.loop.config import OptimizerConfig
+from beambert.trainer.loop.config import OptimizerConfig, TrainingFolders
 from beambert.trainer.loop.steps import Trainer
 from beambert.trainer.pretraining import run as pretraining
 from beambert.trainer.pretraining.batches import training_batches
@@ -113,47 +113,32 @@ def flags(records_folder, config, folder, **others) -> list[str]:
     return [f"--{name}={value}" for name, value in (values | others).items()]
 
 
-@pytest.fixture(scope="module")
-def elsewhere(tmp_path_factory, records_folder, small_config_file):
-    """A run whose checkpoints and events lie outside of its model folder, as on Vertex AI."""
-    root = tmp_path_factory.mktemp("vertex")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("AIP_CHECKPOINT_DIR", str(root / "checkpoints"))
-        patch.setenv("AIP_TENSORBOARD_LOG_DIR", str(root / "logs") + "/")
-        pretrain_main(flags(records_folder, small_config_file, root / "model"))
-    return root
-
-
-def test_vertex_says_where_checkpoints_and_events_go(elsewhere):
-    assert (elsewhere / "checkpoints" / "ckpt-6.index").exists()
-    assert not (elsewhere / "model" / "checkpoints").exists()
-    assert not (elsewhere / "model" / "tensorboard").exists()
+def test_vertex_says_where_a_training_writes(monkeypatch):
+    for name in ("MODEL", "CHECKPOINT", "TENSORBOARD_LOG"):
+        monkeypatch.setenv(f"AIP_{name}_DIR", f"gs://bucket/{name.lower()}/")
+    parsed = pretraining_parser().parse_args(["--data=r"])
+    folders = TrainingFolders(parsed.model_dir, parsed.checkpoint_dir, parsed.tensorboard_dir)
+    assert folders.model_dir == "gs://bucket/model"
+    assert folders.checkpoint_dir == "gs://bucket/checkpoint"
+    assert folders.tensorboard_dir == "gs://bucket/tensorboard_log"
 
 
 @pytest.mark.slow
 def test_a_lost_model_folder_continues_from_its_checkpoints(
-    elsewhere, records_folder, small_config_file, tmp_path, capsys
+    records_folder, small_config_file, tmp_path, capsys
 ):
-    checkpoints = shutil.copytree(elsewhere / "checkpoints", tmp_path / "checkpoints")
-    arguments = flags(
-        records_folder, small_config_file, tmp_path / "new", checkpoint_dir=checkpoints
-    )
-    pretrain_main(arguments)
+    elsewhere = {"checkpoint_dir": tmp_path / "checkpoints"}
+    for folder in ("lost", "new"):
+        pretrain_main(flags(records_folder, small_config_file, tmp_path / folder, **elsewhere))
     assert "continuing from step 6" in capsys.readouterr().out
 
 
-def test_checkpoints_of_another_job_are_refused(
-    elsewhere, records_folder, small_config_file, tmp_path
-):
-    arguments = flags(
-        records_folder,
-        small_config_file,
-        tmp_path / "new",
-        checkpoint_dir=elsewhere / "checkpoints",
-        learning_rate=2e-3,
-    )
+def test_checkpoints_of_another_job_are_refused(tmp_path):
+    checkpoints = str(tmp_path / "checkpoints")
+    one, other = (TrainingFolders(str(tmp_path / name), checkpoints) for name in ("one", "other"))
+    model_folders.claim(one, {"learning_rate": 1e-3}, chief=True)
     with pytest.raises(InputError, match=r"--checkpoint_dir=.*holds checkpoints of another job"):
-        pretrain_main(arguments)
+        model_folders.claim(other, {"learning_rate": 2e-3}, chief=True)
 
 
 @pytest.mark.parametrize("name", RECIPES)

@@ -182,20 +182,13 @@ def test_in_and_out_is_the_same_to_the_bit(name, tmp_path):
     shared = mine.keys() & theirs.keys() - {"bos_token_id", "eos_token_id"}
     assert {key: mine[key] for key in shared} == {key: theirs[key] for key in shared}
     assert read_config(json.dumps(mine)) == read_config(json.dumps(theirs))
+    initial = open_initial(str(own), "--init")
+    initial.check("--init")
+    read = initial.read()
+    for variable in loaded(name).variables:
+        np.testing.assert_array_equal(read[variable.path], variable, err_msg=variable.path)
     with pytest.raises(InputError, match="--to=tf1: the original release has no"):
         export_tensorflow(str(own), str(tmp_path / "tf1"))
-
-
-@pytest.mark.parametrize("name", OBJECTIVES)
-def test_a_model_folder_starts_a_training(name, tmp_path):
-    initial = open_initial(str(own_folder(name, tmp_path / "own")), "--init")
-    initial.check("--init")
-    model = build_model(TAGGING, initial.config, 3, 1)
-    initial.load_into(model, "--init")
-    mine, golden = ({v.path: v for v in each.encoder.variables} for each in (model, loaded(name)))
-    for path, variable in golden.items():
-        if not path.endswith(("pooler/dense/kernel", "pooler/dense/bias")):
-            np.testing.assert_array_equal(mine[path], variable, err_msg=path)
 
 
 KINDS = {
@@ -206,10 +199,14 @@ KINDS = {
 }
 
 
+# The discriminator's encoder is that of the other ELECTRA.
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("name", OBJECTIVES)
+@pytest.mark.parametrize("name", [name for name in OBJECTIVES if OBJECTIVES[name] != RTD])
 def test_a_task_model_computes_what_its_class_does(name, kind, tmp_path):
-    """The head's weights come from transformers, and go out under its names again."""
+    """The head's weights come from transformers.
+
+    That they go out under its names again is tried for RoBERTa, whose names differ the most.
+    """
     golden, its_class = arrays_of(name), HUGGING_FACE[kind]
     initial = open_initial(str(GOLDEN / name), "--init")
     model = build_model(kind, initial.config, 3, 1)
@@ -229,6 +226,8 @@ def test_a_task_model_computes_what_its_class_does(name, kind, tmp_path):
         is_token = golden["features/input_mask"] > 0
         logits, expected = logits.numpy()[is_token], expected[is_token]
     assert_close(np.reshape(logits, expected.shape), expected)
+    if name != "roberta":
+        return
     own = finished(tmp_path / "own", model, kind=kind, labels=["a", "b", "c"])
     export_hugging_face(str(own), str(tmp_path / "out"))
     mine = safetensors.numpy.load_file(tmp_path / "out" / "model.safetensors")

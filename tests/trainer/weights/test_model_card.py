@@ -53,6 +53,11 @@ def made(tmp_path_factory, vocabulary, vocab_file):
     return folder
 
 
+@pytest.fixture(scope="module")
+def classifier(tmp_path_factory, vocabulary):
+    return save_classifier(tmp_path_factory.mktemp("made") / "classifier", vocabulary)
+
+
 @pytest.fixture
 def encoder(tmp_path, made):
     """A copy, whose training.json names the records, with figures on held-out data."""
@@ -87,13 +92,12 @@ def test_it_tells_what_the_folders_know(tmp_path, encoder):
     assert str(tmp_path / "records") not in card
 
 
-def test_the_hub_s_parser_reads_it(tmp_path, encoder, vocabulary):
+def test_the_hub_s_parser_reads_it(tmp_path, encoder, classifier):
     hub = pytest.importorskip("huggingface_hub")
     card = hub.ModelCard(exported(encoder, tmp_path / "out", "--license=apache-2.0"))
     assert card.data.license == "apache-2.0" and card.data.library_name == "transformers"
     assert card.data.pipeline_tag == "fill-mask" and card.data.tags == ["bert", "beambert"]
     assert card.text.lstrip().startswith("# BERT encoder")
-    classifier = save_classifier(tmp_path / "classifier", vocabulary)
     card = hub.ModelCard(exported(classifier, tmp_path / "other"))
     assert card.data.license is None and card.data.pipeline_tag == "text-classification"
 
@@ -146,9 +150,9 @@ def test_the_text_of_the_encoders_before(tmp_path, encoder):
 
 
 @pytest.mark.parametrize("state", ["there", "other weights", "gone"])
-def test_a_fine_tuned_model_tells_of_its_encoder(tmp_path, encoder, vocabulary, state):
+def test_a_fine_tuned_model_tells_of_its_encoder(tmp_path, encoder, classifier, vocabulary, state):
     """Which text it has seen only the encoder's folder knows, if it is still the same one."""
-    classifier = save_classifier(tmp_path / "classifier", vocabulary)
+    classifier = shutil.copytree(classifier, tmp_path / "classifier")
     weights = hashlib.sha256((encoder / "model.weights.h5").read_bytes()).hexdigest()
     init = {"init": str(encoder), "init_sha256": weights, "data_sha256": {"dev": "of-dev"}}
     edit(classifier / "training.json", lambda training: training.update(init))
