@@ -83,7 +83,6 @@ def run(corpus: pathlib.Path, vocab_file: str, dupe_factor: int, workers: int) -
         "peak_gigabytes": round(peak / 1e9, 2),
         "seconds_with_start": round(time.monotonic() - started, 1),
         "megabytes_per_second": float(re.search(r"done in .*, ([0-9.]+) MB/s", text)[1]),
-        "stages": re.findall(r"^time of all workers, .*", text, re.MULTILINE),
     }
 
 

@@ -26,7 +26,6 @@ from beambert.storage import absolute
 if TYPE_CHECKING:
     from apache_beam import Pipeline
     from apache_beam.options.pipeline_options import PipelineOptions
-    from apache_beam.runners.runner import PipelineResult
 
 # The local runner's message when one of its worker processes has ended.
 WORKER_GONE = "Channel closed prematurely"
@@ -245,7 +244,7 @@ def run_job(
     amount: float,
     unit: str,
     done: str = "done",
-) -> dict[str, float]:
+) -> None:
     """Runs a pipeline to its end with a progress line, and prints its duration and rate.
 
     Args:
@@ -256,14 +255,9 @@ def run_job(
       unit: unit of the amount.
       done: participle for the line about the duration; a command with several jobs names each.
 
-    Returns:
-      The seconds that the workers together spent in each stage, see `metrics`.
-
     Raises:
       InputError: a worker raised one, or a service of Google refused the job.
     """
-    from beambert.pipelines import metrics
-
     started, folder = time.monotonic(), None
     with plain_errors(), contextlib.ExitStack() as stack:
         if has_local_workers(options):
@@ -271,14 +265,12 @@ def run_job(
             stack.enter_context(quiet_libraries())
         _check_job_server(options)
         stack.enter_context(_beam_contained())
-        # A job server answers for the counts, and so runs until here.
-        stages = metrics.stage_seconds(_run(build, options, folder))
+        _run(build, options, folder)
         seconds = time.monotonic() - started
     print(f"{done} in {duration(seconds)}, {amount / seconds:,.2f} {unit}/s")
-    return stages
 
 
-def _run(build: Build, options: "PipelineOptions", progress_folder: str | None) -> "PipelineResult":
+def _run(build: Build, options: "PipelineOptions", progress_folder: str | None) -> None:
     import apache_beam as beam
 
     # Beam looks for it, which would load all of it, to see whether this is a notebook.
@@ -288,9 +280,7 @@ def _run(build: Build, options: "PipelineOptions", progress_folder: str | None) 
         except ValueError as error:  # an option is missing or does not fit the others
             raise InputError(" ".join(str(error).split())) from error
         build(pipeline, progress_folder)
-        result = pipeline.run()
-        result.wait_until_finish()
-        return result
+        pipeline.run().wait_until_finish()
 
 
 @contextlib.contextmanager

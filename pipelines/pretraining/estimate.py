@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from beambert.console import counted, duration, size
+from beambert.console import counted, duration
 from beambert.pipelines.corpus.base import FilePart
 from beambert.pipelines.corpus.documents import Document, Reject, count_read
 from beambert.pipelines.corpus.reading import ReadOptions, counts_by_reason, read_part, split_file
@@ -43,31 +43,26 @@ class Estimate:
     """Estimated counts of some files, from a sample of them.
 
     Attributes:
-      file_bytes, sampled_bytes: bytes of the files as stored, and of the sample.
+      sampled_share: share of the files' bytes that are in the sample.
       sampled_documents: number of documents in the sample.
       rejects: the rejected documents of the sample, as "file: detail".
       dropped, scrubbed: number of documents of the sample that were dropped, by reason, and of
         placeholders, by name.
       documents, used, tokens: estimated number of documents, of those used, and of their tokens.
-      instances, record_bytes: max_seq_length -> estimated number of instances, and bytes of the
-        records.
+      records: max_seq_length -> estimated number of instances, and bytes of the records.
       seconds: estimated time of the work on one processor.
-      reading_seconds: the part of it until documents are tokenized.
     """
 
-    file_bytes: int = 0
-    sampled_bytes: int = 0
-    sampled_documents: int = 0
-    rejects: list[str] = dataclasses.field(default_factory=list)
-    dropped: Counter[str] = dataclasses.field(default_factory=Counter)
-    scrubbed: Counter[str] = dataclasses.field(default_factory=Counter)
-    documents: float = 0.0
-    used: float = 0.0
-    tokens: float = 0.0
-    instances: Counter[int] = dataclasses.field(default_factory=Counter)
-    record_bytes: Counter[int] = dataclasses.field(default_factory=Counter)
-    seconds: float = 0.0
-    reading_seconds: float = 0.0
+    sampled_share: float
+    sampled_documents: int
+    rejects: list[str]
+    dropped: dict[str, int]
+    scrubbed: dict[str, int]
+    documents: float
+    used: float
+    tokens: float
+    records: dict[int, tuple[float, float]]
+    seconds: float
 
 
 class _ByteCount:
@@ -111,16 +106,15 @@ def estimate(plan: Plan) -> Estimate:
     Raises:
       InputError: a file cannot be read.
     """
-    files, samples = plan.inputs, SAMPLES
+    files, most = plan.inputs, CHARACTERS_PER_SAMPLE
     vocabulary, options = plan.vocabulary, plan.text_options
     tokenizer = DocumentTokenizer(vocabulary, options)
     tokenizer.tokenize([SplitText(["The first call is slow."])])
     started = time.process_time()  # Other processes of the machine don't count.
-    most = CHARACTERS_PER_SAMPLE
-    found = Estimate(file_bytes=sum(file.bytes for file in files))
-    total = max(1, found.file_bytes)
-    samples = max(samples, min(MOST_SAMPLES, samples * most * len(files) // total))
+    total = max(1, sum(file.bytes for file in files))
+    samples = max(SAMPLES, min(MOST_SAMPLES, SAMPLES * most * len(files) // total))
     counts: Counter[str] = Counter()
+    rejects: list[str] = []
     progress, batches = _ByteCount(), [CompactDocuments.empty()]
     # Documents in a byte of each part, and number of positions in it.
     densities, weights = [], []
@@ -133,7 +127,7 @@ def estimate(plan: Plan) -> Estimate:
                 sample.append(document)
                 characters += len(document.text)
             elif isinstance(document, Reject):
-                found.rejects.append(f"{part.file.path}: {document.detail}")
+                rejects.append(f"{part.file.path}: {document.detail}")
             if characters >= most:
                 break
         if read := progress.bytes - bytes_before:
@@ -145,8 +139,7 @@ def estimate(plan: Plan) -> Estimate:
             sample = [each for number, each in enumerate(sample) if number not in overlaps]
         if prepared := prepare_documents(sample, options, counts):
             batches.append(tokenizer.tokenize(prepared))
-    used, scale = DocumentCounts(), total / max(1, progress.bytes)
-    found.reading_seconds = scale * (time.process_time() - started)
+    used, scale, records = DocumentCounts(), total / max(1, progress.bytes), {}
     ids = TokenIds.of(vocabulary, plan.job.pairs == REFERENCE)
     documents = order_documents(CompactDocuments.concatenate(batches), ids, used)
     for parameters in plan.layout.lengths:
@@ -155,27 +148,21 @@ def estimate(plan: Plan) -> Estimate:
         marks = documents.begins_word
         for rows in build_instances(documents.tokens, pairs, ids, parameters, 0, made, marks):
             writer.write(encode_examples(rows))
-        length = parameters.max_seq_length
-        found.instances[length] = scale * made.instances
-        found.record_bytes[length] = scale * writer.bytes
-    found.sampled_bytes, found.sampled_documents = progress.bytes, counts["read"]
-    found.dropped = Counter(counts_by_reason(counts, "dropped "))
-    found.scrubbed = Counter(counts_by_reason(counts, "scrubbed "))
+        records[parameters.max_seq_length] = scale * made.instances, scale * writer.bytes
     # Large files are in the sample more often than small ones.
-    found.documents = total * np.average(densities, weights=weights) if densities else 0.0
-    found.used = found.documents * used.documents / max(1, counts["read"])
-    found.tokens = scale * used.tokens
-    found.seconds = scale * (time.process_time() - started)
-    return found
-
-
-def largest_whole_file(plan: Plan) -> InputFile | None:
-    """Returns the largest compressed file if only one process can read it; None without one."""
-    compressed = [file for file in plan.inputs if file.is_compressed]
-    largest = max(compressed, key=lambda file: file.bytes, default=None)
-    if largest and len(list(split_file(largest, plan.read_options()))) == 1:
-        return largest
-    return None
+    in_all = total * np.average(densities, weights=weights) if densities else 0.0
+    return Estimate(
+        sampled_share=progress.bytes / total,
+        sampled_documents=counts["read"],
+        rejects=rejects,
+        dropped=counts_by_reason(counts, "dropped "),
+        scrubbed=counts_by_reason(counts, "scrubbed "),
+        documents=in_all,
+        used=in_all * used.documents / max(1, counts["read"]),
+        tokens=scale * used.tokens,
+        records=records,
+        seconds=scale * (time.process_time() - started),
+    )
 
 
 def describe(found: Estimate, plan: Plan) -> str:
@@ -194,23 +181,16 @@ def describe(found: Estimate, plan: Plan) -> str:
             "files and the flags that leave documents out"
         )
         return "\n".join(lines)
-    share = found.sampled_bytes / max(1, found.file_bytes)
     lines += [
-        f"estimated for the whole corpus from a sample of {share:.1%} of it:",
+        f"estimated for the whole corpus from a sample of {found.sampled_share:.1%} of it:",
         f"  {found.documents:,.0f} documents, {found.used:,.0f} of them used, "
         f"{found.tokens:,.0f} tokens",
         f"  of {documents} in the sample {left_out}{describe_scrubbing(found.scrubbed)}",
+        *(
+            f"  {instances:,.0f} instances of {length} tokens, {size / 1e9:,.2f} GB"
+            for length, (instances, size) in found.records.items()
+        ),
+        f"  {counted(plan.layout.total_shards, 'shard')}, {duration(found.seconds)} on one "
+        "processor like this one",
     ]
-    lines += [
-        f"  {count:,.0f} instances of {length} tokens, {found.record_bytes[length] / 1e9:,.2f} GB"
-        for length, count in found.instances.items()
-    ]
-    shards = counted(plan.layout.total_shards, "shard")
-    lines.append(f"  {shards}, {duration(found.seconds)} on one processor like this one")
-    if largest := largest_whole_file(plan):
-        seconds = found.reading_seconds * largest.bytes / found.file_bytes
-        lines.append(
-            f"  at least {duration(seconds)} on any number of processors: one process reads "
-            f"{largest.path} ({size(largest.bytes)}) as a whole"
-        )
     return "\n".join(lines)

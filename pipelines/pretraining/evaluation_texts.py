@@ -27,9 +27,6 @@ from beambert.pipelines.text.phrases import CHARACTERS_A_WORD, Match, Phrases
 
 # Number of words in the runs, as in GPT-3's appendix C, which has 13 as its greatest number.
 RUN_WORDS = 13
-# Greatest number of files that info.json lists itself. It is small, as each folder and each model's
-# card have it.
-MOST_LISTED = 100
 # Reason under which info.json counts the documents that are dropped.
 OVERLAP = "evaluation_text"
 _COMPRESSED = re.compile(r"\.(?:gz|bz2|zst)$")
@@ -65,22 +62,9 @@ class EvaluationTexts:
         return texts
 
     def to_json(self) -> dict[str, Any]:
-        """Returns what decides the documents that are dropped, for info.json.
-
-        These are the files, or if they are many, their number and the checksum of `listing`.
-        """
-        if len(self.paths) > MOST_LISTED:
-            checksum = hashlib.sha256(self.listing()).hexdigest()
-            return {"files": len(self.paths), "sha256": checksum}
-        return {"files": self._rows()}
-
-    def listing(self) -> bytes:
-        """Returns the content of `EVALUATION_FILES`: path and checksum of each file, in JSON."""
-        return "".join(json.dumps(row) + "\n" for row in self._rows()).encode()
-
-    def _rows(self) -> list[dict[str, str]]:
+        """Returns what decides the documents that are dropped, for info.json."""
         rows = zip(self.paths, self.sha256, strict=True)
-        return [{"path": path, "sha256": checksum} for path, checksum in rows]
+        return {"files": [{"path": path, "sha256": checksum} for path, checksum in rows]}
 
     def phrases(self) -> Phrases:
         """Returns the runs of words of all texts; their sources are the numbers of the paths.

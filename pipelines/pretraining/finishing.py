@@ -20,14 +20,13 @@ from beambert.pipelines.input_files import (
     write_list,
 )
 from beambert.pipelines.metrics import add_counts
-from beambert.pipelines.pretraining.evaluation_texts import MOST_LISTED, OVERLAP
+from beambert.pipelines.pretraining.evaluation_texts import OVERLAP
 from beambert.pipelines.pretraining.layout import Layout, RecordsFolder
 from beambert.pipelines.pretraining.mixture import SourceSizes, source_shares
 from beambert.pipelines.pretraining.pairs import PairCounts
 from beambert.pipelines.pretraining.plan import Plan
 from beambert.pipelines.pretraining.shards import FolderCounts, ShardCounts
 from beambert.pipelines.records.contract import (
-    EVALUATION_FILES,
     INFO_FILE,
     NONE,
     OVERLAPS_FILE,
@@ -179,8 +178,6 @@ class FinishFolders(beam.DoFn):
         lengths = (folder.parameters.max_seq_length, folder.parameters.max_predictions_per_seq)
         schema = records_schema(*lengths, len(plan.vocabulary), has_label)
         write(SCHEMA_FILE, serialize_schema(schema))
-        if plan.evaluation and len(plan.evaluation.paths) > MOST_LISTED:
-            write(EVALUATION_FILES, plan.evaluation.listing())
         for name, data in plan.vocabulary.files().items():
             write(name, data)
         write(INFO_FILE, info.to_json().encode())

@@ -31,7 +31,6 @@ from beambert.pipelines.pretraining.inputs import Sources, new_inputs
 from beambert.pipelines.pretraining.job import PretrainingDataJob
 from beambert.pipelines.pretraining.layout import Layout, RecordsFolder
 from beambert.pipelines.records.contract import (
-    EVALUATION_FILES,
     INFO_FILE,
     OVERLAPS_FILE,
     REJECTS_FILE,
@@ -80,7 +79,7 @@ FLAGS_OF = (
 )
 # Files of a records folder besides the shards, which may be there before info.json.
 SMALL_FILES = (
-    *(INPUTS_FILE, REJECTS_FILE, OVERLAPS_FILE, EVALUATION_FILES, STATISTICS_FILE, SCHEMA_FILE),
+    *(INPUTS_FILE, REJECTS_FILE, OVERLAPS_FILE, STATISTICS_FILE, SCHEMA_FILE),
     *(VOCABULARY_FILE, TOKENIZER_FILE, TOKENIZER_CONFIG_FILE),
 )
 

@@ -13,7 +13,6 @@ from beambert.console import Describe, counted, duration, size
 from beambert.errors import InputError
 from beambert.pipelines.corpus.reading import sample_documents
 from beambert.pipelines.corpus.sources import describe_cleaning, describe_reading
-from beambert.pipelines.metrics import describe_stages
 from beambert.pipelines.pretraining.evaluation_texts import OVERLAP
 from beambert.pipelines.pretraining.finishing import describe_dropped
 from beambert.pipelines.pretraining.graph import CreatePretrainingData
@@ -151,7 +150,7 @@ def _notes(plan: Plan) -> list[str]:
 
 
 def _run(plan: Plan, options: "PipelineOptions", is_alone: bool) -> None:
-    """Runs the pipeline, and prints the size of the input and the time by stage.
+    """Runs the pipeline, and prints the size of the input.
 
     Args:
       plan: plan of the job.
@@ -179,7 +178,7 @@ def _run(plan: Plan, options: "PipelineOptions", is_alone: bool) -> None:
         for note in notes:
             print(note, flush=True)
         with undone_at_end(delete_spills):
-            stages = run_job(
+            run_job(
                 lambda pipeline, folder: pipeline | CreatePretrainingData(plan.job, folder, plan),
                 options,
                 describe_progress(total_bytes, shards),
@@ -198,8 +197,6 @@ def _run(plan: Plan, options: "PipelineOptions", is_alone: bool) -> None:
                     file=sys.stderr,
                 )
         raise
-    if line := describe_stages(stages):
-        print(line)
 
 
 def describe_progress(total_bytes: int, shards: int) -> Describe:

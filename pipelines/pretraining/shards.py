@@ -14,7 +14,7 @@ from apache_beam.metrics import Metrics
 
 from beambert.console import ProgressTally
 from beambert.folders import check_claimed
-from beambert.pipelines.metrics import StageClock, add_counts
+from beambert.pipelines.metrics import add_counts
 from beambert.pipelines.pretraining.documents import CompactDocuments
 from beambert.pipelines.pretraining.instances import (
     SOURCE,
@@ -201,7 +201,6 @@ class WriteShards(beam.DoFn):
             import beambert.pipelines.records.reading  # noqa: F401  (its import prints)
 
         self._progress = ProgressTally(self._progress_folder)
-        self._clock = StageClock()
 
     def process(
         self, element: tuple[int, Iterable[bytes]], sizes: SourceSizes | None = None
@@ -217,7 +216,6 @@ class WriteShards(beam.DoFn):
         files = itertools.chain(*map(self._layout.files_of, self._shuffle.shards_of(element[0])))
         for folder in dict.fromkeys(folder.path for folder, _ in files):
             check_claimed(folder, self._claims[folder])
-        self._clock.start()
         received = self._shuffle.receive(*element)
         for key in list(received):
             yield self._write_shard(key, received.pop(key), sizes)
@@ -227,7 +225,6 @@ class WriteShards(beam.DoFn):
         counts = DocumentCounts()
         parts = [*map(CompactDocuments.unpack, received.packed)]
         documents = documents_of(parts, self._layout, self._ids, counts, received.marks)
-        self._clock.lap("shuffle")
         self._tokens.update(len(documents.tokens))
         folders = {}
         for folder, name in self._layout.files_of(key):
@@ -280,13 +277,12 @@ class WriteShards(beam.DoFn):
         from beambert.pipelines.records.reading import check_encoded
 
         parameters = folder.parameters
-        counts, lap = InstanceCounts(), self._clock.lap
+        counts = InstanceCounts()
         records: Sequence[SourceRecords] = ()
         if amounts is None:
             pairs = pair_documents(documents, parameters, key, counts)
         else:
             pairs, records = pair_sources(documents, parameters, key, counts, amounts)
-        lap("pairs")
         lengths = (parameters.max_seq_length, parameters.max_predictions_per_seq)
         statistics, written = RecordStatistics.empty(*lengths), 0
         with open_atomically(FileSystems.join(folder.path, name)) as file:
@@ -301,20 +297,15 @@ class WriteShards(beam.DoFn):
                 documents.begins_word,
             )
             for number, rows in enumerate(batches):
-                lap("masks")
                 examples = encode_examples(rows)
-                lap("encode")
                 writer.write(examples)
                 written += len(examples)
-                lap("write")
                 statistics += count_records(rows, restore_ids(rows), self._vocabulary_ids)
                 if number == 0:
                     check_encoded(rows, examples.to_pylist(), self._vocabulary_ids)
-                lap("statistics")
                 self._instances.inc(len(examples))
                 self._progress.add(instances=len(examples))
             writer.finish()
-        lap("write")
         return counts, statistics, (name, written, writer.bytes, writer.sha256), records
 
 

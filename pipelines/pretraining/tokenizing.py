@@ -14,7 +14,6 @@ from beambert.console import ProgressTally
 from beambert.pipelines.corpus.base import FilePart, coverage
 from beambert.pipelines.corpus.documents import Document, Reject, count_read
 from beambert.pipelines.corpus.transforms import COUNTS, Part, RejectLists, read_documents
-from beambert.pipelines.metrics import StageClock
 from beambert.pipelines.pretraining.documents import CompactDocuments, compact_documents, divide
 from beambert.pipelines.pretraining.duplicates import (
     NearDuplicateSettings,
@@ -153,7 +152,6 @@ class TokenizeParts(beam.DoFn):
         check_visible(self._plan.layout.folders()[0].path)
         self._tokenizer = DocumentTokenizer(self._plan.vocabulary, self._text_options)
         self._progress = ProgressTally(self._read_options.progress_folder)
-        self._clock = StageClock()
 
     def start_bundle(self) -> None:
         """Resets the collected documents and counts."""
@@ -167,7 +165,6 @@ class TokenizeParts(beam.DoFn):
 
     def process(self, part: Part) -> Iterator[Any]:
         """Reads one part, and yields elements when there is enough to pass on."""
-        self._clock.start()
         rejects = RejectLists(part)
         is_file = isinstance(part, FilePart)
         path = part.file.path if is_file else getattr(part, "path", "")
@@ -192,11 +189,9 @@ class TokenizeParts(beam.DoFn):
         yield from rejects.rest()
         if is_file:
             self._counts["coverage"] += coverage(part)
-        self._clock.lap("read")
 
     def finish_bundle(self) -> Iterator[Any]:
         """Yields the remaining elements and the counts."""
-        self._clock.start()
         self._tokenize()
         self._documents_read.inc(self._counts["read"])
         self._progress.flush()
@@ -205,7 +200,6 @@ class TokenizeParts(beam.DoFn):
 
     def _tokenize(self) -> None:
         """Splits and tokenizes the collected documents; drops filtered and empty ones."""
-        self._clock.lap("read")
         options = self._text_options
         prepared: list[SplitText] = []
         sources: list[int] = []
@@ -218,13 +212,11 @@ class TokenizeParts(beam.DoFn):
             settings = NearDuplicateSettings(by_source=bool(self._plan.layout.sources))
             self._bands.append(rows_of_documents(prepared, sources, settings))
         self._characters = 0
-        self._clock.lap("split")
         if not prepared:
             return
         compact = self._tokenizer.tokenize(prepared, sources)
         self._counts["dropped no_tokens"] += len(prepared) - len(compact.hashes)
         self._tokenized.append(compact)
-        self._clock.lap("tokenize")
 
     def _drop_overlaps(
         self, documents: list[Document], paths: Sequence[str], evaluation: EvaluationTexts
@@ -260,7 +252,6 @@ class TokenizeParts(beam.DoFn):
         if self._overlaps:
             yield beam.pvalue.TaggedOutput(OVERLAPS, self._overlaps)
             self._overlaps = []
-        self._clock.lap("shuffle")
 
 
 def _in_global_window(output: Any) -> Any:

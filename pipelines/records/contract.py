@@ -41,8 +41,6 @@ if TYPE_CHECKING:
 INFO_FILE = "info.json"
 REJECTS_FILE = "rejects.jsonl"
 OVERLAPS_FILE = "overlaps.jsonl"
-# Lists the files of --decontaminate if they are many.
-EVALUATION_FILES = "evaluation_files.jsonl"
 STATISTICS_FILE, SCHEMA_FILE = "statistics.json", "schema.pbtxt"
 # Folder inside the records folder, for the records that `beambert data --eval_fraction` holds out.
 EVAL_FOLDER = "eval"

@@ -12,15 +12,13 @@ import pytest
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import HadoopFileSystemOptions
 from apache_beam.testing.util import assert_that, equal_to
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from beambert import console
 from beambert.console import ProgressTally
 from beambert.errors import InputError
 from beambert.pipelines import running
 from beambert.pipelines.corpus.reading import MOST_REJECTS, first_rejects
-from beambert.pipelines.metrics import AT_A_TIME, Total, add_counts, total_of
+from beambert.pipelines.metrics import add_counts, total_of
 
 LOGGERS = ("", "apache_beam", "tensorflow", "absl")
 
@@ -147,28 +145,6 @@ def test_storage_is_known_before_the_inputs_are_listed(monkeypatch):
 def test_every_command_waits_for_its_job():
     with pytest.raises(InputError, match="--no_wait_until_finish: .*; leave it out"):
         running.beam_options(["--no_wait_until_finish"])
-
-
-exact = settings(derandomize=True, max_examples=50, deadline=None, database=None)
-
-
-@exact
-@given(st.lists(st.integers(-9, 9), max_size=200), st.integers(1, 9), st.booleans())
-def test_any_division_has_the_same_total(numbers, bundles, compact):
-    """Sums, and lists that are changed by nobody."""
-    seen = []
-    total = Total(lambda parts: seen.append(len(parts)) or sum(parts))
-    accumulators = []
-    for bundle in range(bundles):
-        accumulator = total.create_accumulator()
-        for number in numbers[bundle::bundles]:
-            accumulator = total.add_input(accumulator, number)
-            assert len(accumulator) < AT_A_TIME
-        accumulators.append(total.compact(accumulator) if compact else accumulator)
-    before = [list(one_accumulator) for one_accumulator in accumulators]
-    assert total.extract_output(total.merge_accumulators(accumulators)) == sum(numbers)
-    assert accumulators == before
-    assert max(seen) < 2 * AT_A_TIME
 
 
 def test_in_a_pipeline_and_of_nothing():
