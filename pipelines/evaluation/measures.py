@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from beambert.errors import InputError
-from beambert.pipelines.tasks import metrics
 from beambert.pipelines.tasks.declarations import KINDS
 from beambert.pipelines.tasks.kind import LABEL, LENGTH, PREDICTION, Outcomes
 from beambert.pipelines.tasks.metrics import METRICS
@@ -218,11 +217,13 @@ def constant_answers(
       measures: the metrics.
       labels: labels in index order.
     """
-    best = best_constants(outcomes, measures.names, measures.positive)
-    return {
-        name: {"answer": outcomes.written(answer, labels), "score": score}
-        for name, (answer, score) in best.items()
-    }
+    candidates = [(answer, measures.scores(constant)) for answer, constant in outcomes.constants()]
+    found = {}
+    for name in measures.names:
+        sign = 1 if METRICS[name].greater_is_better else -1
+        answer, scores = max(candidates, key=lambda candidate: sign * candidate[1][name])
+        found[name] = {"answer": outcomes.written(answer, labels), "score": scores[name]}
+    return found
 
 
 def details(outcomes: Outcomes, labels: Sequence[str]) -> dict[str, Any]:
@@ -435,21 +436,6 @@ def _bucket(words: int) -> str:
 def slice_title(name: str, value: str) -> str:
     """Returns the title of a slice; a value that begins or ends with a space is quoted."""
     return f"{name} = {value if value and value == value.strip() else repr(value)}"
-
-
-def best_constants(
-    outcomes: Outcomes, names: Sequence[str], positive: int
-) -> dict[str, tuple[Any, float]]:
-    """Returns metric -> best constant answer and its score."""
-    candidates = [
-        (answer, constant.scores(names, positive)) for answer, constant in outcomes.constants()
-    ]
-    best = {}
-    for name in names:
-        sign = 1 if metrics.METRICS[name].greater_is_better else -1
-        answer, found = max(candidates, key=lambda candidate: sign * candidate[1][name])
-        best[name] = (answer, found[name])
-    return best
 
 
 # Features of a record except its values in the slicings by column.

@@ -6,7 +6,7 @@ import json
 import pathlib
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from beambert import locks, storage
@@ -18,7 +18,6 @@ from beambert.pipelines.evaluation import measures, predictions
 from beambert.pipelines.evaluation.measures import (
     OFFICIAL,
     Measures,
-    Requirement,
     by_slice,
     change_interval,
     constant_answers,
@@ -31,7 +30,6 @@ from beambert.pipelines.task_jobs import EvaluationJob
 from beambert.pipelines.tasks.find_model import find_model
 from beambert.pipelines.tasks.kind import (
     PREDICTIONS_FOLDER,
-    Mistake,
     Outcomes,
     Predictor,
     Record,
@@ -148,45 +146,36 @@ class Baseline:
     """The model of an earlier evaluation on the same examples.
 
     Attributes:
-      folder: folder of the evaluation.
       model: absolute path of the model.
       weights_sha256: SHA-256 of the model's weights.
       measures: metrics by which its predictions are scored.
       outcomes: outcomes of its predictions, in the order of the examples.
     """
 
-    folder: str
     model: str
     weights_sha256: str
     measures: Measures
     outcomes: Outcomes
 
-    def requirement(self, metric: str, min_change: float) -> Requirement:
-        """Returns the requirement that a metric is better than this model's by `min_change`."""
-        return of_baseline(metric, self.measures.scores(self.outcomes)[metric], min_change)
-
-    def describe(self, measures: Measures, outcomes: Outcomes) -> dict[str, Any]:
+    def describe(self, folder: str, new: Outcomes, measures: Measures) -> dict[str, Any]:
         """Returns the scores of this model and their changes in a new one, rounded.
 
         Args:
-          measures: metrics by which the new model is scored.
-          outcomes: outcomes of the new model.
+          folder: folder of this model's evaluation.
+          new: outcomes of the new model.
+          measures: metrics by which it is scored.
         """
-        old, new = self.measures.scores(self.outcomes), measures.scores(outcomes)
-        low, high = change_interval(
-            self.outcomes,
-            outcomes,
-            measures.names[0],
-            (self.measures.positive, measures.positive),
-        )
+        scores, of_new = self.measures.scores(self.outcomes), measures.scores(new)
+        positive = self.measures.positive, measures.positive
+        # The interval is that of the first metric, over the same examples.
+        ends = change_interval(self.outcomes, new, measures.names[0], positive)
         return {
-            "evaluation": storage.absolute(self.folder),
+            "evaluation": storage.absolute(folder),
             "model": self.model,
             "weights_sha256": self.weights_sha256,
-            "scores": {name: round(score, 6) for name, score in old.items()},
-            "changes": {name: round(new[name] - old[name], 6) for name in old},
-            # The interval is that of the first metric, over the same examples.
-            "change_interval_95": [round(low, 6), round(high, 6)],
+            "scores": {name: round(score, 6) for name, score in scores.items()},
+            "changes": {name: round(of_new[name] - scores[name], 6) for name in scores},
+            "change_interval_95": [round(end, 6) for end in ends],
         }
 
 
@@ -233,7 +222,6 @@ def open_baseline(path: str, task: Task, data_sha256: str, examples: int) -> Bas
             f"that model ({metrics['model']}) again"
         )
     return Baseline(
-        path,
         metrics["model"],
         metrics["weights_sha256"],
         measures_of(task, metrics["labels"]),
@@ -241,15 +229,13 @@ def open_baseline(path: str, task: Task, data_sha256: str, examples: int) -> Bas
     )
 
 
-def read_labelled(
-    job: EvaluationJob, labels: Sequence[str], tell: Callable[[object], None]
-) -> list[Example]:
-    """Reads the examples of the split, which must have labels.
+def read_labelled(job: EvaluationJob, labels: Sequence[str], data_dir: str) -> list[Example]:
+    """Reads the examples of the split, which must have labels; prints notes on the file.
 
     Args:
       job: the evaluation, with a local folder of data.
       labels: labels of the model.
-      tell: function that is called with each row that is left out and each note on the file.
+      data_dir: what the notes call this folder.
 
     Raises:
       InputError: `reading.read_file` refuses the file, it has no labels, or the task has other
@@ -263,34 +249,11 @@ def read_labelled(
         )
     read = read_file(task, job.data_dir, job.split, labels or None, job.skip_bad_rows)
     for sentence in (*read.bad_rows, *read.notes):
-        tell(sentence)
+        print(str(sentence).replace(job.data_dir, data_dir))
     if any(example.truth is None for example in read.examples):
         raise InputError(f"{file}: has no labels to compare with; choose another --split")
     task.check_choices(file, read.examples, labels)
     return list(read.examples)
-
-
-@dataclasses.dataclass(frozen=True)
-class _Subject:
-    """What is evaluated, read and checked.
-
-    Attributes:
-      model: the SavedModel.
-      weights_sha256: SHA-256 of its weights.
-      model_sha256: SHA-256 of all its files, for which the blessing holds.
-      examples: examples with labels.
-      data_sha256: SHA-256 of their file.
-      measures: metrics of the task.
-      baseline: the model to compare with; None without one.
-    """
-
-    model: Model
-    weights_sha256: str
-    model_sha256: str
-    examples: Sequence[Any]
-    data_sha256: str
-    measures: Measures
-    baseline: Baseline | None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -334,29 +297,14 @@ def evaluate(job: EvaluationJob, options: "PipelineOptions") -> dict[str, Any]:
     job = dataclasses.replace(job, output=job.output.rstrip("/") or "/")
     with plain_errors():
         check_output(job.output)
-        with (
-            locks.folders_held([job.output], "--output"),
-            _on_this_machine(job) as here,
-            contextlib.ExitStack() as stack,
-        ):
-            return _evaluate(job, here, options, stack)
-
-
-@contextlib.contextmanager
-def _on_this_machine(job: EvaluationJob) -> Iterator[EvaluationJob]:
-    """Yields the job with copies on this machine of the folders that it reads.
-
-    Raises:
-      InputError: a folder cannot be copied.
-    """
-    with contextlib.ExitStack() as stack:
-        here = {
-            "data_dir": stack.enter_context(local_copy(job.data_dir)),
-            "model": stack.enter_context(local_copy(job.model, NOT_TO_USE)),
-        }
-        if job.baseline:
-            here["baseline"] = stack.enter_context(local_copy(job.baseline))
-        yield dataclasses.replace(job, **here)
+        with locks.folders_held([job.output], "--output"), contextlib.ExitStack() as stack:
+            here = {
+                "data_dir": stack.enter_context(local_copy(job.data_dir)),
+                "model": stack.enter_context(local_copy(job.model, NOT_TO_USE)),
+            }
+            if job.baseline:
+                here["baseline"] = stack.enter_context(local_copy(job.baseline))
+            return _evaluate(job, dataclasses.replace(job, **here), options, stack)
 
 
 def _evaluate(
@@ -374,29 +322,44 @@ def _evaluate(
       stack: stack of temporary folders, which are deleted at the end of the command.
     """
     task = job.task
-    subject = _read(job, here)
-    examples, labels = subject.examples, subject.model.labels
+    model = find_model(here.model, task.kind, job.trust_model)
+    labels, scored = model.labels, measures_of(task, model.labels)
+    examples = read_labelled(here, labels, job.data_dir)
+    data_sha256, baseline = sha256_of(here.data_file()), None
+    with running.quiet_libraries():
+        task.check_model(model, examples[0])
+        if here.baseline:
+            baseline = open_baseline(here.baseline, task, data_sha256, len(examples))
     rows, orders = predictions.make_rows(task, examples, labels, job.slices)
     print(f"Evaluating {job.model} on {len(examples):,} examples of {task.name} …", flush=True)
+    # The model may be the next one when the results are written.
+    sums = {"weights_sha256": weights_sha256(here.model), "model_sha256": model_sha256(here.model)}
     unfinished = stack.enter_context(work_folder(job.output))
-    sent = stack.enter_context(worker_folder(options))
-    place = _Place(unfinished, sent, options)
+    place = _Place(unfinished, stack.enter_context(worker_folder(options)), options)
     with running.quiet_libraries():
-        predictor = Predictor(task, send_model(subject.model, place.sent))
-        records = _predict(subject, predictor, rows, place, task)
+        records = _predict(task, model, rows, place)
         outcomes = task.OUTCOMES.of_records(records)
-        constants = constant_answers(outcomes, subject.measures, labels)
+        constants = constant_answers(outcomes, scored, labels)
         requirements = measures.of_thresholds(job.thresholds, constants)
-        if subject.baseline:
-            first = subject.measures.names[0]
-            requirements.append(subject.baseline.requirement(first, job.min_change or 0.0))
-        scores, verdicts = _analyse(subject, requirements, orders, place)
+        if baseline:
+            first = scored.names[0]
+            old = baseline.measures.scores(baseline.outcomes)[first]
+            requirements.append(of_baseline(first, old, job.min_change or 0.0))
+        scores, verdicts = _analyse(scored, requirements, orders, place, len(examples))
     metrics = {
-        **_describe(job, subject),
+        "kind": KIND,
+        "task": task.name,
+        "task_kind": task.kind,
+        "split": job.split,
+        "data_dir": str(job.data_dir),
+        "data_sha256": data_sha256,
+        "model": storage.absolute(job.model),
+        **sums,
+        "labels": list(labels),
+        "metrics": list(scored.names),
+        "examples": len(examples),
         "constant_answers": constants,
-        "baseline": subject.baseline.describe(subject.measures, outcomes)
-        if subject.baseline
-        else None,
+        "baseline": baseline and baseline.describe(job.baseline, outcomes, scored),
         "blessed": all(verdict["passed"] for verdict in verdicts),
         "thresholds": verdicts,
         "overall": scores[None],
@@ -406,86 +369,57 @@ def _evaluate(
     if official := task.official(examples, records):
         metrics["details"][OFFICIAL], texts = official
         _write_texts(unfinished / OFFICIAL, texts)
-    from beambert.pipelines.evaluation.report import worst_mistakes
+    from beambert.pipelines.evaluation.report import render, to_json_lines, worst_mistakes
 
     worst = worst_mistakes(task.kind, records, examples, orders)
-    _write_results(unfinished, metrics, outcomes, worst)
+    texts = {
+        METRICS_FILE: json.dumps(metrics, indent=2, ensure_ascii=False) + "\n",
+        REPORT_FILE: render(metrics, outcomes, worst),
+        MISTAKES_FILE: to_json_lines(worst),
+    }
+    _write_texts(unfinished, texts)
     publish(unfinished, job.output, metrics)
     return metrics
 
 
-def _read(job: EvaluationJob, here: EvaluationJob) -> _Subject:
-    """Reads and checks the model, the examples and the baseline of an evaluation.
-
-    Raises:
-      InputError: one of them cannot be used.
-    """
-    task = job.task
-    model = find_model(here.model, task.kind, job.trust_model)
-    examples = read_labelled(
-        here, model.labels, lambda text: print(str(text).replace(here.data_dir, job.data_dir))
-    )
-    data_sha256 = sha256_of(here.data_file())
-    with running.quiet_libraries():
-        task.check_model(model, examples[0])
-        baseline = None
-        if here.baseline:
-            found = open_baseline(here.baseline, task, data_sha256, len(examples))
-            baseline = dataclasses.replace(found, folder=job.baseline)
-        return _Subject(
-            model,
-            weights_sha256(here.model),
-            model_sha256(here.model),
-            examples,
-            data_sha256,
-            measures_of(task, model.labels),
-            baseline,
-        )
-
-
-def _predict(
-    subject: _Subject,
-    predictor: Predictor,
-    rows: Sequence[Row],
-    place: _Place,
-    task: Task,
-) -> list[Record]:
+def _predict(task: Task, model: Model, rows: Sequence[Row], place: _Place) -> list[Record]:
     """Lets Beam predict all rows, and returns the records of the predictions, checked.
 
     Raises:
       InputError: the model's answers cannot be used.
     """
     folder, rows_path = place.of_workers(task.FOLDER), place.of_workers(ROWS_FILE)
+    predictor = Predictor(task, send_model(model, place.sent))
     predictions.predict(predictor, rows, rows_path, folder, place.options)
     records = predictions.read_records(place.fetched(task.FOLDER))
     if task.FOLDER != PREDICTIONS_FOLDER:
         shutil.rmtree(place.unfinished / task.FOLDER)
-        records = task.completed(subject.model, rows, records)
+        records = task.completed(model, rows, records)
         predictions.write_records(records, place.of_workers(PREDICTIONS_FOLDER))
         place.fetched(PREDICTIONS_FOLDER)
-    predictions.check_records(task.kind, records, len(rows), subject.model)
+    predictions.check_records(task.kind, records, len(rows), model)
     return records
 
 
 def _analyse(
-    subject: _Subject,
+    scored: Measures,
     requirements: Sequence[measures.Requirement],
     orders: Mapping[str, Sequence[str]],
     place: _Place,
+    count: int,
 ) -> tuple[dict[tuple[str, str] | None, dict[str, Any]], list[dict[str, Any]]]:
     """Lets TFMA score the predictions; returns the scores by slice, and the verdicts."""
     from beambert.pipelines.evaluation import tfma_metric
 
-    count = len(subject.examples)
     predictions.analyse(
-        tfma_metric.eval_config(subject.measures, requirements, orders),
+        tfma_metric.eval_config(scored, requirements, orders),
         place.of_workers(PREDICTIONS_FOLDER),
         place.of_workers(TFMA_FOLDER),
         place.options,
         count,
     )
     folder = place.fetched(TFMA_FOLDER)
-    scores = tfma_metric.load_scores(folder, subject.measures.names)
+    scores = tfma_metric.load_scores(folder, scored.names)
     failures = tfma_metric.load_failures(folder)
     if scores[None]["example_count"] != count:
         raise RuntimeError(f"{count} examples, but TFMA counted {scores[None]}")
@@ -496,35 +430,6 @@ def _analyse(
     if failures and all(verdict["passed"] for verdict in verdicts):
         raise RuntimeError(f"TFMA reports missed thresholds that were not set: {failures}")
     return scores, verdicts
-
-
-def _describe(job: EvaluationJob, subject: _Subject) -> dict[str, Any]:
-    """Returns what was evaluated, as metrics.json begins."""
-    return {
-        "kind": KIND,
-        "task": job.task.name,
-        "task_kind": job.task.kind,
-        "split": job.split,
-        "data_dir": str(job.data_dir),
-        "data_sha256": subject.data_sha256,
-        "model": storage.absolute(job.model),
-        "weights_sha256": subject.weights_sha256,
-        "model_sha256": subject.model_sha256,
-        "labels": list(subject.model.labels),
-        "metrics": list(subject.measures.names),
-        "examples": len(subject.examples),
-    }
-
-
-def _write_results(
-    folder: pathlib.Path, metrics: dict[str, Any], outcomes: Outcomes, worst: Sequence[Mistake]
-) -> None:
-    from beambert.pipelines.evaluation.report import render, to_json_lines
-
-    page = render(metrics, outcomes, worst)
-    text = json.dumps(metrics, indent=2, ensure_ascii=False) + "\n"
-    errors = to_json_lines(worst)
-    _write_texts(folder, {METRICS_FILE: text, REPORT_FILE: page, MISTAKES_FILE: errors})
 
 
 def _write_texts(folder: pathlib.Path, texts: Mapping[str, str]) -> None:

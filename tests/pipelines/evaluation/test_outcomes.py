@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from beambert.pipelines.evaluation.measures import best_constants, calibration
+from beambert.pipelines.evaluation.measures import Measures, calibration, constant_answers
 from beambert.pipelines.tasks.classification import ClassOutcomes
 from beambert.pipelines.tasks.declarations import KINDS
 from beambert.pipelines.tasks.regression import NumberOutcomes
@@ -14,14 +14,20 @@ from beambert.pipelines.tasks.tagging import TagOutcomes
 POSITIVE = 1
 
 
+def best_constants(outcomes, names, labels=("0", "1")):
+    """Returns metric -> answer, score."""
+    found = constant_answers(outcomes, Measures("", tuple(names), POSITIVE), labels)
+    return {name: (one["answer"], one["score"]) for name, one in found.items()}
+
+
 def test_constant_answers_of_classes():
     """Accuracy, F1, correlation and cross entropy of what knows the labels' shares alone."""
     labels = np.array([0, 0, 0, 1])
     found = ClassOutcomes(labels, labels, np.eye(2)[labels])
     names = ["accuracy", "f1", "matthews_correlation", "cross_entropy"]
-    best = best_constants(found, names, POSITIVE)
-    assert best["accuracy"] == (0, 0.75)
-    assert best["f1"] == (1, pytest.approx(2 * 1 / (1 + 4)))
+    best = best_constants(found, names)
+    assert best["accuracy"] == ("0", 0.75)
+    assert best["f1"] == ("1", pytest.approx(2 * 1 / (1 + 4)))
     assert best["matthews_correlation"][1] == 0
     assert best["cross_entropy"][1] == pytest.approx(scipy.stats.entropy([0.75, 0.25]))
 
@@ -40,16 +46,16 @@ def test_constant_answers_of_the_other_kinds():
     """The mean number, O for every word, no answer."""
     labels = np.random.default_rng(1).uniform(0, 5, 150)
     numbers = NumberOutcomes(labels, labels + 1)
-    best = best_constants(numbers, ["pearson", "mean_squared_error"], POSITIVE)
+    best = best_constants(numbers, ["pearson", "mean_squared_error"])
     assert best["pearson"][1] == 0
     assert best["mean_squared_error"][0] == pytest.approx(labels.mean(), abs=1e-6)
     assert best["mean_squared_error"][1] == pytest.approx(labels.var())
     records = [{"tags": [b"O", b"B-x", b"O", b"O"], "predicted_tags": [b"B-x"] * 4}]
     tags = TagOutcomes.of_records(records)
-    best = best_constants(tags, ["entity_f1", "accuracy"], POSITIVE)
+    best = best_constants(tags, ["entity_f1", "accuracy"])
     assert best == {"entity_f1": ("O", 0), "accuracy": ("O", 0.75)}
     answers = AnswerOutcomes(np.zeros(4), np.zeros(4), np.array([1, 0, 0, 0]), np.ones(4))
-    best = best_constants(answers, ["squad_f1"], POSITIVE)
+    best = best_constants(answers, ["squad_f1"])
     assert best == {"squad_f1": ("no answer", 0.25)}
 
 
