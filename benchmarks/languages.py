@@ -6,7 +6,8 @@
 `--trees` takes treebanks of Universal Dependencies, in which people have set sentences and words
 apart. Sentences are joined to paragraphs as the treebank says, or twenty at a time, and split again
 by the rules of English (the default), by sentencex's own for the language, and with ours beside
-them, as `--language` does. A sentence is found if both of its ends are. Words are those of the
+them, as `--language` does. A sentence is found if both of its ends are. `ends` counts the ends of
+sentences with a mark that are missed, and those found that are none. Words are those of the
 segmenters. `--original` is tokenization.py of the original release (google-research/bert), whose
 pieces are compared line by line with those here, as those of Hugging Face's `tokenizers` are.
 """
@@ -82,7 +83,7 @@ def f1(pairs: Iterable[tuple[Iterable[str], Iterable[str]]]) -> float:
 
 
 def measure_sentences(language: str, paragraphs: Sequence[Sequence[str]]) -> dict[str, Any]:
-    """Returns the number of sentences, and the F1 score of each way to split."""
+    """Returns the number of sentences, and the F1 score and wrong ends of each way to split."""
     from beambert.pipelines.corpus.documents import Document
     from beambert.pipelines.text import sentences
 
@@ -93,18 +94,30 @@ def measure_sentences(language: str, paragraphs: Sequence[Sequence[str]]) -> dic
         splits = [sentences.split_sentences(Document(text), by) for text in texts]
         return f1(zip(paragraphs, splits, strict=True))
 
+    def ends(by: str) -> dict[str, int]:
+        counts = dict.fromkeys(("ends", "missed", "false"), 0)
+        for paragraph in filter(None, marked):
+            wanted = {end for _, end in spans_of(paragraph)}
+            pieces = sentences.split_sentences(Document(between.join(paragraph)), by)
+            got = {end for _, end in spans_of(pieces)}
+            counts["ends"] += len(wanted) - 1
+            counts["missed"] += len(wanted - got)
+            counts["false"] += len(got - wanted)
+        return counts
+
     marked = [[each for each in some if _MARKED.search(each)] for some in paragraphs]
     found: dict[str, Any] = {"sentences": sum(map(len, paragraphs))}
     found["with_a_mark"] = round(100 * sum(map(len, marked)) / found["sentences"], 1)
     found["default"] = split(paragraphs, "en")
     with (
-        mock.patch.object(sentences, "stand_in", lambda text, _: text),
+        mock.patch.object(sentences, "with_stand_ins", lambda text, _: text),
         mock.patch.object(sentences, "split_clauses", lambda text, _: [text]),
+        mock.patch.object(sentences, "_joined", lambda segments, _: segments),
     ):
         found["sentencex"] = split(paragraphs, language)
+        found["ends_by_sentencex"] = ends(language)
     found["language"] = split(paragraphs, language)
-    if found["with_a_mark"] > 50:
-        found["language_of_those_with_a_mark"] = split([each for each in marked if each], language)
+    found["ends"] = ends(language)
     return found
 
 

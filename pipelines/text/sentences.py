@@ -2,7 +2,7 @@
 
 The library sentencex splits sentences. The rules for some languages here correct it where it
 differs from sentences that people set apart (treebanks of Universal Dependencies), or from the
-grammar of the script. docs/languages.md has the figures. English has no rule here.
+grammar of the script.
 
 Of the libraries that find words, ICU (the package icu4py) knows Chinese, Japanese, Thai, Lao, Khmer
 and Burmese, and chooses its dictionary by the script. Sudachi (SudachiPy and a dictionary) knows
@@ -39,8 +39,6 @@ _END = "。！？｡"
 _CLOSING = "”’」』）》"
 # A letter that ends no sentence, and a mark that always ends one.
 _LETTER, _STOP = "字", "。"
-# No sentence begins with a small letter: "и др. литературу" goes on.
-_CYRILLIC = (re.compile(r"\.(?=,| [а-яёіїєґўјљњћђџ])"), ",")
 # Language -> characters that the splitter mistakes, as regular expressions, and a character that it
 # takes rightly. Text and stand-in have the same length.
 _STAND_INS: Mapping[str, tuple[tuple[re.Pattern[str], str], ...]] = {
@@ -57,10 +55,45 @@ _STAND_INS: Mapping[str, tuple[tuple[re.Pattern[str], str], ...]] = {
     "ar": ((re.compile(r"(?<=\b[\u0621-\u064a])\.(?=\s?\w)"), "،"),),
     # "Dr", "Prof", "Pandit", "the late", "rupees", and the parts of "BC".
     "hi": ((re.compile(r"(?:(?<=\bडॉ)|(?<=\bप्रो)|(?<=\bपं)|(?<=\bस्व)|(?<=\bरु)|(?<=\bई))\."), ","),),
-    **dict.fromkeys(("ru", "uk", "be", "bg", "sr", "mk"), (_CYRILLIC,)),
+    # The little section separates clauses.
+    "my": ((re.compile("၊"), "、"),),
     # The khan ends a sentence, the bariyoosan a document.
     "km": ((re.compile("[។៕]"), _STOP),),
 }
+# Where the splitter ends a sentence and no sentence ends.
+# Characters with which no sentence begins, and the rest of a hyphenated word: "av. J.|-C.".
+_GOES_ON = re.compile(r"[.,:;/?!]|-\w")
+# Small letters, also behind an opening mark or a dash.
+_SMALL = re.compile(r"[\"“„«(–—-]*\s?([^\W\d_])")
+# Characters of the longest last word of a segment that the rules below name, and of the white space
+# around it.
+_LONGEST_LAST_WORD = 9
+# A letter that is a part of an abbreviation, "a.|C.", or an initial, "J. |Smith". "I" is mostly a
+# word or a number.
+_ONE_LETTER = re.compile(r"\b[^\W\d_]\.$")
+_INITIAL = re.compile(r"(?:^|[\s.(“\"-])[^\W\d_I]\.\s$")
+# The number of an item, if it is all of a segment.
+_ITEM = re.compile(r"\(?\d{1,4}[.)]\s?")
+# Titles, "versus", and what stands before a number.
+_TITLE = re.compile(r"\b(?:[DM]r|St|Prof|vs?)\.\s$")
+_REFERENCE = re.compile(r"\b(?:[Ff]igs?|[Ee]qs?)\.\s?$")
+# Language -> what goes on before a capital letter or a digit.
+_BEFORE_NAME = {
+    # Ordinals; what they count is a noun, which has a capital letter.
+    **dict.fromkeys(("de", "lb"), re.compile(r"(?:^|\s)\d\d?\.\s$")),
+    # Saint, named after, about, article, paragraph, point, hour, general, number, street.
+    "pl": re.compile(r"\b(?:[śŚ]w|im|ok|art|ust|pkt|godz|gen|nr|ul)\.\s$"),
+}
+# What begins a sentence after a number in German, and is no noun.
+_NO_NOUN = re.compile(
+    r"(?:Aber|Alle|Als|Also|Am|An|Auch|Auf|Aus|Bei|Beim|Bis|D[aeiu]\w{0,4}|Doch|E[rs]|Ein\w{0,2}|Für|Hier|I[chmn]+"
+    r"|Ih[mnr]\w?|Kein\w?|Man|Mit|Nach|Nun|Nur|Ob|Seit|Sein\w?|Sie|So|Um|Und|Vo[mnr]|W[aeio]\w{0,4}|Zu[mr]?)\b"
+)
+# What belongs to the next segment: an opening quotation mark, or the number of an item; and what
+# belongs to the one before: closing marks.
+_OF_NEXT = re.compile(r"""(?<=[.!?…:]\s)(?:["“„«]\s?|\d{1,4}\.\s?)$""")
+_OF_LAST = re.compile(r"""["”»)\]]+(?=\s)""")
+
 # Thai has no mark for the end of a sentence. A space stands between sentences, and also inside of
 # them: around numbers, foreign words and quotations, and between clauses.
 _THAI_SPACE = re.compile(
@@ -159,15 +192,68 @@ def _segments(text: str, language: str) -> list[str]:
     import sentencex
 
     known = with_stand_ins(text, language)
-    segments = sentencex.segment(language, known)
-    if known == text:
-        return segments
-    start, found = 0, []
-    for segment in segments:
-        start = known.index(segment, start)
-        found.append(text[start : start + len(segment)])
-        start += len(segment)
-    return found
+    found: list[str] = []
+    end = 0
+    for segment in sentencex.segment(language, known):
+        start = known.index(segment, end)
+        if start > end and found:  # The splitter drops some white space.
+            found[-1] += text[end:start]
+        end = start + len(segment)
+        found.append(text[start:end])
+    return _joined(found, language)
+
+
+def _joined(segments: Sequence[str], language: str) -> list[str]:
+    """Returns the segments of a text, joined where no sentence ends.
+
+    Text most of whose segments begin with small letters was lower-cased. In all other text, no
+    sentence begins with a small letter.
+    """
+    small = sum(segment[:1].islower() for segment in segments)
+    is_cased = 2 * small <= len(segments)
+    joined = [*segments[:1]]
+    for segment in segments[1:]:
+        before, first = joined[-1], segment[0]
+        end = before[-_LONGEST_LAST_WORD:]
+        # The end of a paragraph, or what most ends are: a capital letter behind a long word.
+        if (
+            before[-1] == "\n"
+            or first == "\n"
+            or (first.isupper() and end[-1] == " " and " " not in end[-7:-1] and len(end) > 7)
+        ):
+            joined.append(segment)
+        elif _goes_on(end, segment, language, is_cased):
+            joined[-1] += segment
+        elif part := _OF_NEXT.search(end):
+            joined[-1] = before[: len(before) - len(part[0])]
+            joined.append(part[0] + segment)
+        elif part := _OF_LAST.match(segment):
+            joined[-1] += part[0]
+            joined.append(segment[part.end() :])
+        else:
+            joined.append(segment)
+    return joined
+
+
+def _goes_on(end: str, segment: str, language: str, is_cased: bool) -> bool:
+    """Whether a sentence goes on from a segment, of which `end` is the end, to the next one."""
+    first = segment[0]
+    if not first.isupper():
+        if _GOES_ON.match(segment):
+            return True
+        if is_cased and (letter := _SMALL.match(segment)) and letter[1].islower():
+            return True
+    if _ONE_LETTER.search(end):
+        return True
+    if first.isupper() and not segment[1:2].isspace() and (found := _INITIAL.search(end)):
+        return found[0].strip().isupper()
+    if _ITEM.fullmatch(end) or (first.isupper() and _TITLE.search(end)):
+        return True
+    if (first.isdecimal() or first in "([") and _REFERENCE.search(end):
+        return True
+    if language not in _BEFORE_NAME or not (first.isupper() or first.isdecimal()):
+        return False
+    return bool(_BEFORE_NAME[language].search(end)) and not _NO_NOUN.match(segment)
 
 
 def _split_quotation(sentence: str, language: str) -> Iterator[str]:

@@ -26,6 +26,42 @@ CASES = [
 ]
 
 
+# Language -> texts whose sentences "|" separates.
+OF_LANGUAGES = [
+    ("de", "Im 19. Jahrhundert lebte er hier."),
+    ("de", "Die 2. Auflage erschien 1990. |Der 5. Präsident kam am 3. Mai."),
+    ("de", "Er war der 5. |Dann kam sie."),
+    ("lb", "Den 2. Weltkrich war eriwwer."),
+    ("en", "Smith et al. [12] propose a method. |Following Smith et al. [12], we use a tree."),
+    ("en", "See Fig. [3] and Eq. (3) for it. |Figs. 3 and 4 show it."),
+    ("en", "He left.[3] |She stayed."),
+    ("en", "He went home. [12] |The dog barked."),
+    ("en", "J.-P. Sartre and J. Smith wrote it. |So said I. |They agreed."),
+    ("en", 'He came. |"It is late," said Mr. Jones. |"Is it?" she asked.'),
+    ("en", "It was so. |2. The second item. |3. The third."),
+    ("en", "it was so. |they left. |was it?"),
+    ("fr", "Elle naît en 50 av. J.-C. à Rome. |M. Dupont arrive. |« Bonjour ! » dit-il."),
+    ("it", "Nacque nel 50 a.C. a Roma. |È vero."),
+    ("pl", "W 1990 r. powstała firma. |Kościół św. Wojciecha, ul. Długa. |Ma ok. 80 lat."),
+    ("tr", "19. yüzyılda yapıldı. |Öğretmen geldi."),
+    ("hu", "1990. május 3-án született. |A Kft.-nek nem."),
+    ("nl", "Hij woont o.a. in Den Haag. |Zij ook."),
+    ("et", "Näitus avatakse 16. oktoobril. |Öösel sajab."),
+    ("hr", "Otvoren je 3. siječnja. |Šetali su."),
+    ("lv", "Notika 1919. gada 5. martā. |Ēka stāv."),
+    ("sv", "Bl.a. åldern avgjorde. |Åke gick."),
+    ("el", "Απέχει 22 χλμ. από τη Δράμα. |Έτσι είναι."),
+    ("ru", "Книги и др. литературу. |Он пришёл."),
+    ("my", "သူ၊ သွားသည်။ |သူမ နေသည်။"),
+]
+
+
+@pytest.mark.parametrize(("language", "marked"), OF_LANGUAGES)
+def test_ends_of_sentences_in_languages(language, marked):
+    text = marked.replace("|", "")
+    assert split_sentences(Document(text), language) == [s.strip() for s in marked.split("|")]
+
+
 @pytest.mark.parametrize(("text", "sentences"), CASES)
 def test_cases(text, sentences):
     assert split_sentences(Document(text)) == sentences
