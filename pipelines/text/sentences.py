@@ -91,7 +91,7 @@ _NO_NOUN = re.compile(
 )
 # What belongs to the next segment: an opening quotation mark, or the number of an item; and what
 # belongs to the one before: closing marks.
-_OF_NEXT = re.compile(r"""(?<=[.!?…:]\s)(?:["“„«]\s?|\d{1,4}\.\s?)$""")
+_OF_NEXT = re.compile(r"""(?<=[.!?…:]\s)(?:["“„]|«\s?|\d{1,4}\.\s?)$""")
 _OF_LAST = re.compile(r"""["”»)\]]+(?=\s)""")
 
 # Thai has no mark for the end of a sentence. A space stands between sentences, and also inside of
