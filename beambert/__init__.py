@@ -42,7 +42,6 @@ if TYPE_CHECKING:  # the same names as in the table below, for type checkers and
     from beambert.pipelines.vocabulary_learning.job import VocabularyJob as VocabularyJob
     from beambert.trainer.asking import fill as fill
     from beambert.trainer.asking import score as score
-    from beambert.trainer.asking import score_next as score_next
     from beambert.trainer.comparing import compare as compare
     from beambert.trainer.embedding.embedder import embed as embed
     from beambert.trainer.finetuning.job import FinetuningJob as FinetuningJob
@@ -105,7 +104,6 @@ _MODULES = {
     "pretrain": "beambert.trainer.pretraining.run",
     "read_records": "beambert.pipelines.records.batches",
     "score": "beambert.trainer.asking",
-    "score_next": "beambert.trainer.asking",
     "verify_records": "beambert.functions",
 }
 __all__ = list(_MODULES)

@@ -35,7 +35,6 @@ VOCABULARY_SIZE = 8000
 FINETUNING_EPOCHS = 6
 FINETUNING_LEARNING_RATE = 5e-4
 FINETUNING_LENGTH = 96
-SENTENCE = "Computes the eigenvalues of a symmetric matrix and returns them in ascending order."
 
 
 @dataclasses.dataclass(frozen=True)
@@ -172,7 +171,6 @@ def judge(folder: Path) -> list[DemoStep]:
                 f"--model={classifier}",
                 f"--output={folder / 'serving'}",
                 f"--evaluation={evaluation}",
-                f"--text={SENTENCE}",
             ),
             folder / "serving",
         ),

@@ -1,9 +1,9 @@
-"""Predictions of an encoder at [MASK], and pseudo-log-likelihoods of sentences."""
+"""Predictions of an encoder at [MASK], and pseudo-log-likelihoods of texts."""
 
 import dataclasses
 import functools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -13,25 +13,16 @@ from beambert.model.objectives import RTD
 from beambert.model.pretrainer import BertPretrainer
 from beambert.model.shapes import variable_shapes
 from beambert.pipelines.pretraining.masks import TokenIds
-from beambert.pipelines.records.contract import IS_NEXT
 from beambert.pipelines.tokenizers.encoding import SubwordTokenizer, make_tokenizer
 from beambert.pipelines.tokenizers.vocabulary import MASK, Vocabulary
 from beambert.pipelines.tokenizers.wordpiece import Tokenizer
+from beambert.trainer.embedding.embedder import Report, no_report
 from beambert.trainer.weights.initial import open_initial
 
 # Greatest number of tokens and of places that are computed at once: about 1 GB for BERT base.
 BATCH_TOKENS, BATCH_PLACES = 8192, 1024
-# The variables of each head, by the beginnings of their paths.
-MASKED_LM_HEAD = ("cls/predictions/",)
-NEXT_SENTENCE_HEAD = ("cls/seq_relationship/", "bert/pooler/")
-
-
-# Type of a function that is called after each batch with the numbers that are done and in all.
-Report = Callable[[int, int], None]
-
-
-def no_report(done: int, total: int) -> None:
-    """Reports nothing."""
+# Beginning of the paths of the head's variables.
+MASKED_LM_HEAD = "cls/predictions/"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,7 +31,7 @@ class AskedEncoder:
 
     Attributes:
       path: path as it was given.
-      model: the model with both heads.
+      model: the model with its head.
       vocabulary: vocabulary of its ids.
       tokenizer: tokenizer that goes with it.
       ids: its special ids.
@@ -85,19 +76,17 @@ class AskedEncoder:
         """The mask of the encoder's tokenizer, which is "[MASK]" of word pieces."""
         return self.vocabulary.tokens[self.ids.mask]
 
-    def framed(self, text: str, *segments: np.ndarray) -> np.ndarray:
-        """Returns [CLS] and each segment with its [SEP], int32 [tokens].
+    def framed(self, text: str, tokens: np.ndarray) -> np.ndarray:
+        """Returns the ids of a text between [CLS] and [SEP], int32 [tokens].
 
         Args:
           text: the text, for the message.
-          segments: ids of one or two segments.
+          tokens: its ids.
 
         Raises:
           InputError: they are more tokens than the encoder has trained positions.
         """
-        ids = [self.ids.classify]
-        for segment in segments:
-            ids += [*segment, self.ids.separate]
+        ids = [self.ids.classify, *tokens, self.ids.separate]
         if len(ids) > self.longest:
             there = self.model.config.longest_sequence
             trained = "" if self.longest == there else f", of which {self.longest:,} were trained"
@@ -131,33 +120,22 @@ class AskedEncoder:
             done += len(batch)
             report(done, len(rows))
 
-    def features(
-        self, rows: Sequence[np.ndarray], first_lengths: Sequence[int] | None = None
-    ) -> dict[str, np.ndarray]:
-        """Returns the features of framed ids, padded to the longest, int32 [B, L] each.
-
-        Args:
-          rows: framed ids of each text.
-          first_lengths: number of ids of the first segment; None if there is one segment.
-        """
+    def features(self, rows: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
+        """Returns the features of framed ids, padded to the longest, int32 [B, L] each."""
         ids_BL = _padded(rows, self.ids.padding)
-        place_L = np.arange(ids_BL.shape[1])
-        is_used_BL = place_L < np.array([len(row) for row in rows])[:, None]
-        firsts = first_lengths or [len(row) for row in rows]
-        segments_BL = is_used_BL & (place_L >= np.array(firsts)[:, None])
+        is_used_BL = np.arange(ids_BL.shape[1]) < np.array([len(row) for row in rows])[:, None]
         return {
             "input_ids": ids_BL,
             "input_mask": is_used_BL.astype(np.int32),
-            "segment_ids": segments_BL.astype(np.int32),
+            "segment_ids": np.zeros_like(ids_BL),
         }
 
 
-def open_encoder(path: str, head: Sequence[str]) -> AskedEncoder:
+def open_encoder(path: str) -> AskedEncoder:
     """Opens a model folder, a TF1 checkpoint or a Hugging Face folder.
 
     Args:
       path: its path, the value of --model.
-      head: the head that is needed, `MASKED_LM_HEAD` or `NEXT_SENTENCE_HEAD`.
 
     Raises:
       InputError: the encoder cannot be read, or it lacks the head.
@@ -169,10 +147,10 @@ def open_encoder(path: str, head: Sequence[str]) -> AskedEncoder:
             "give an encoder of another --objective"
         )
     weights = found.read()
-    needed = [name for name in variable_shapes(found.config) if name.startswith(tuple(head))]
+    needed = [name for name in variable_shapes(found.config) if name.startswith(MASKED_LM_HEAD)]
     if not needed or not weights.keys() >= set(needed):
         raise InputError(
-            f"--model={path}: lacks the head that this needs ({head[0].rstrip('/')}); give the "
+            f"--model={path}: lacks the head {MASKED_LM_HEAD.rstrip('/')}; give the "
             "folder of an encoder that was pre-trained with it"
         )
     objectives = family_of(found.config).objectives
@@ -264,7 +242,7 @@ def fill(
         encoder's positions.
     """
     check_list(texts, "texts")
-    encoder = model if isinstance(model, AskedEncoder) else open_encoder(model, MASKED_LM_HEAD)
+    encoder = model if isinstance(model, AskedEncoder) else open_encoder(model)
     rows = []
     for text in texts:
         if MASK not in text and encoder.mask not in text:
@@ -345,7 +323,7 @@ def score(
         tokens than the encoder has positions.
     """
     check_list(texts, "texts")
-    encoder = model if isinstance(model, AskedEncoder) else open_encoder(model, MASKED_LM_HEAD)
+    encoder = model if isinstance(model, AskedEncoder) else open_encoder(model)
     for text in texts:
         if MASK in text or encoder.mask in text:
             raise InputError(f"{text[:60]!r}: has a {MASK}; `beambert fill` answers it")
@@ -398,38 +376,3 @@ def _lots(tokenized: Sequence[np.ndarray]) -> Iterator[list[int]]:
 
 def _report_part(report: Report, before: int, total: int, done: int, _: int) -> None:
     report(before + done, total)
-
-
-def score_next(
-    model: str | AskedEncoder, pairs: Sequence[tuple[str, str]], report: Report = no_report
-) -> list[float]:
-    """Returns the probability that the second text of each pair follows the first.
-
-    Args:
-      model: as in `score`.
-      pairs: the pairs of texts.
-      report: called after each batch with the numbers of pairs that are done and in all.
-
-    Raises:
-      InputError: the encoder has no next sentence head, or a pair has a text without tokens or
-        more tokens than the encoder has positions.
-    """
-    encoder = model if isinstance(model, AskedEncoder) else open_encoder(model, NEXT_SENTENCE_HEAD)
-    firsts = encoder.tokenize([first for first, _ in pairs])
-    seconds = encoder.tokenize([second for _, second in pairs])
-    rows = [
-        encoder.framed(f"{pair[0]} {pair[1]}", first, second)
-        for pair, first, second in zip(pairs, firsts, seconds, strict=True)
-    ]
-    found = np.zeros(len(rows))
-    done = 0
-    for batch in batches_of([(row, (0,)) for row in rows]):
-        features = encoder.features(
-            [rows[number] for number in batch], [len(firsts[number]) + 2 for number in batch]
-        )
-        places = np.zeros((len(batch), 1), np.int32)
-        logits = encoder.model({**features, "masked_lm_positions": places})["next_sentence_logits"]
-        found[batch] = np.exp(log_softmax(np.array(logits)))[:, IS_NEXT]
-        done += len(batch)
-        report(done, len(rows))
-    return found.tolist()

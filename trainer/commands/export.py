@@ -10,8 +10,8 @@ from beambert.process import loading
 from beambert.storage import check_folder
 
 EXAMPLES = """examples:
-  # write the next version in a folder that TensorFlow Serving watches, and try it on a sentence
-  beambert export --model=sentiment --output=serving --text='A joy from start to end.'
+  # write the next version in a folder that TensorFlow Serving watches
+  beambert export --model=sentiment --output=serving
 
   # export only if `beambert evaluate` has blessed the model
   beambert export --model=sentiment --output=serving --evaluation=evaluation
@@ -47,7 +47,6 @@ _OF_FORMATS = {
     "normalize": (SENTENCES,),
     "int8": ("onnx",),
     "license": ("huggingface",),
-    "text": ("savedmodel",),
 }
 
 
@@ -109,7 +108,6 @@ class Export:
         help="licence of the model for the card that --to=huggingface writes, as the Hugging Face "
         "Hub names it, such as apache-2.0",
     )
-    text: str | None = setting(None, help="text to call the exported classifier on")
     trust_model: bool = setting(False, help=TRUST_MODEL)
 
     def __post_init__(self) -> None:
@@ -162,13 +160,10 @@ def main(argv: Sequence[str]) -> None:
     if flags.to != "savedmodel":
         _export_elsewhere(flags)
         return
-    labels = versions.labels_of(flags.model) if flags.text else ()
     path = versions.export(flags.model, flags.output.rstrip("/"), flags.trust_model, flags.version)
     print(versions.describe(path))
     for left in storage.leftovers(flags.output.rstrip("/")):
         print(f"{left}: left by a killed export; delete it unless an export is running")
-    if flags.text:
-        print(versions.describe_answer(path, flags.text, labels))
 
 
 def _export_elsewhere(flags: Export) -> None:

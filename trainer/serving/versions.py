@@ -22,7 +22,6 @@ from beambert.model_files import (
     model_sha256,
     weights_sha256,
 )
-from beambert.pipelines.tasks.task import CLASSIFICATION, MULTI_LABEL
 from beambert.pipelines.tasks.texts import TextFeatures
 from beambert.pipelines.tokenizers.vocabulary import (
     TOKENIZER_FILE,
@@ -442,25 +441,6 @@ def next_version(output: str) -> int:
     return max((int(name) for name in names), default=0) + 1
 
 
-def labels_of(model_dir: str) -> list[str]:
-    """Returns the labels of a classifier of single texts, in the order of their indices.
-
-    Raises:
-      InputError: the model is no classifier, or takes pairs of texts.
-    """
-    found = model_folders.open_model(model_dir, "--model")
-    if found.training["kind"] not in (CLASSIFICATION, MULTI_LABEL):
-        raise InputError(f"--text: {model_dir} is no classifier; leave --text out")
-    if found.training["is_pair"]:
-        raise InputError(f"--text: {model_dir} takes pairs of texts; leave --text out")
-    if isinstance(found.vocabulary, TokenizerVocabulary):
-        raise InputError(
-            f"--text: the SavedModel of {model_dir} takes ids; leave --text out, and ask it with "
-            "`beambert predict`"
-        )
-    return found.training["labels"]
-
-
 def describe(path: str) -> str:
     """Returns the line that says what an exported version takes."""
     for name in _TOKENIZERS:
@@ -470,12 +450,3 @@ def describe(path: str) -> str:
                 f"{EXTRA_ASSETS}/{name} in it"
             )
     return f"{path}: a SavedModel that takes raw text"
-
-
-def describe_answer(path: str, text: str, labels: Sequence[str]) -> str:
-    """Returns the text and a line per label, most probable first, from an exported classifier."""
-    answer = saved_models.call(saved_models.load(path, path, True), {"text": [text]})
-    probabilities = answer["probabilities"][0]
-    ranked = sorted(zip(probabilities, labels, strict=True), reverse=True)
-    lines = [f"  {probability:6.1%}  {label}" for probability, label in ranked]
-    return "\n".join([f'"{text}"', *lines])

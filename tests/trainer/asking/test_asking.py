@@ -1,4 +1,4 @@
-"""Encoders that are asked: texts and batches, answers at masks, scores of texts and pairs."""
+"""Encoders that are asked: texts and batches, answers at masks, scores of texts."""
 
 import json
 import math
@@ -11,19 +11,16 @@ from beambert.cli import run
 from beambert.errors import InputError
 from beambert.trainer import asking
 from beambert.trainer.asking import (
-    MASKED_LM_HEAD,
-    NEXT_SENTENCE_HEAD,
     fill,
     open_encoder,
     score,
-    score_next,
 )
 
 
 @pytest.fixture(scope="module")
 def encoder(tmp_path_factory, vocabulary):
     folder = untrained_models.save_encoder(tmp_path_factory.mktemp("asked") / "e", vocabulary)
-    return open_encoder(str(folder), MASKED_LM_HEAD)
+    return open_encoder(str(folder))
 
 
 def test_a_mask_in_a_text_is_the_mask_token(encoder, vocabulary):
@@ -76,9 +73,8 @@ def test_an_encoder_without_a_head(tmp_path, vocabulary):
     safetensors.save_file(weights, other / "model.safetensors")
     for name in ("bert_config.json", "vocab.txt"):
         (other / name).write_bytes((folder / name).read_bytes())
-    for head in (MASKED_LM_HEAD, NEXT_SENTENCE_HEAD):
-        with pytest.raises(InputError, match=f"theirs: lacks the head .*{head[0][:-1]}"):
-            open_encoder(str(other), head)
+    with pytest.raises(InputError, match="theirs: lacks the head .*cls/predictions"):
+        open_encoder(str(other))
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +84,7 @@ def folder(tmp_path_factory, vocabulary):
 
 def test_the_bias_alone_gives_known_probabilities(folder, vocabulary):
     """Without word embeddings, the logits are the bias: ln 3 for one token, 0 for the others."""
-    encoder = open_encoder(str(folder), MASKED_LM_HEAD)
+    encoder = open_encoder(str(folder))
     encoder.model.encoder.word_embeddings.assign(
         np.zeros_like(encoder.model.encoder.word_embeddings)
     )
@@ -127,7 +123,7 @@ def test_fill(folder, tmp_path, capsys):
 def test_an_encoder_that_knows_nothing_is_as_perplexed_as_its_vocabulary_is_large(
     folder, vocabulary
 ):
-    encoder = open_encoder(str(folder), MASKED_LM_HEAD)
+    encoder = open_encoder(str(folder))
     table = encoder.model.encoder.word_embeddings
     table.assign(np.zeros_like(table))
     found = score(encoder, ["the river", "a b c d §"])
@@ -144,7 +140,7 @@ def test_an_encoder_that_knows_nothing_is_as_perplexed_as_its_vocabulary_is_larg
 @pytest.mark.slow
 def test_what_follows_in_a_word_is_masked_with_it(folder, vocabulary):
     """As the paper of PLL-word-l2r writes it, for "the zebu" of which zebu has four pieces."""
-    encoder = open_encoder(str(folder), MASKED_LM_HEAD)
+    encoder = open_encoder(str(folder))
     ids = [vocabulary.id_of(each) for each in ("[CLS]", "the", "z", "##e", "##b", "##u", "[SEP]")]
     mask, total = vocabulary.id_of("[MASK]"), 0.0
     for place, hidden in ((1, [1]), (2, [2, 3, 4, 5]), (3, [3, 4, 5]), (4, [4, 5]), (5, [5])):
@@ -178,24 +174,6 @@ def test_many_texts_are_scored_lot_by_lot(folder, monkeypatch):
 
 
 @pytest.mark.slow
-def test_the_second_text_is_the_second_segment(folder, vocabulary):
-    encoder = open_encoder(str(folder), NEXT_SENTENCE_HEAD)
-    ids = [vocabulary.id_of(w) for w in ("[CLS]", "a", "[SEP]", "the", "river", "[SEP]")]
-    features = {
-        "input_ids": np.array([ids]),
-        "input_mask": np.ones((1, 6), int),
-        "segment_ids": np.array([[0, 0, 0, 1, 1, 1]]),
-        "masked_lm_positions": np.zeros((1, 1), int),
-    }
-    logits = np.array(encoder.model(features)["next_sentence_logits"], float)[0]
-    expected = np.exp(logits[0]) / np.exp(logits).sum()
-    pairs = [("a", "the river"), ("the river of a", "b"), ("a", "the river")]
-    found = score_next(encoder, pairs)
-    assert found[0] == pytest.approx(expected, rel=1e-5) and found[2] == pytest.approx(found[0])
-    assert found == pytest.approx(score_next(str(folder), pairs))
-
-
-@pytest.mark.slow
 def test_score(folder, tmp_path, capsys):
     assert run(["score", f"--model={folder}", "the river", "a b"]) == 0
     header, first, _ = capsys.readouterr().out.splitlines()
@@ -210,7 +188,3 @@ def test_score(folder, tmp_path, capsys):
     told = f"{output}: scores of 2 texts, {loss:.4f} nats a character\n"
     assert capsys.readouterr().out == told
     assert rows[1]["loss_per_character"] == pytest.approx(-rows[1]["pseudo_log_likelihood"] / 2)
-    assert run(["score", f"--model={folder}", "the river", "a b", "--next"]) == 0
-    assert "%  the river | a b" in capsys.readouterr().out
-    texts.write_text("the river\ta b\n")
-    assert run(["score", f"--model={folder}", "--next", f"--input={texts}"]) == 0

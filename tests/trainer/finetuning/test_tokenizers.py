@@ -19,7 +19,6 @@ from beambert.model.config import BertConfig
 from beambert.pipelines.create_pretraining_data import main as data_main
 from beambert.pipelines.tasks import saved_models as prediction_models
 from beambert.pipelines.tasks.find_model import find_model
-from beambert.trainer.commands.export import main as export_main
 from beambert.trainer.commands.finetune import main as finetune_main
 from beambert.trainer.commands.pretrain import main as pretrain_main
 from beambert.trainer.model_folders import open_model
@@ -112,8 +111,6 @@ def test_random_weights_with_a_tokenizer(root, classifier, tmp_path):
     finetune_main(small_finetuning.flags(*given, tokenizer=root / ROBERTA, **others))
     found = open_model(str(tmp_path / "model"), "--model")
     assert found.vocabulary.sha256 == open_model(str(classifier), "--model").vocabulary.sha256
-    with pytest.raises(InputError, match="--text: the SavedModel of .* takes ids"):
-        export_main([f"--model={tmp_path / 'model'}", "--text=a", f"--output={tmp_path / 's'}"])
 
 
 @pytest.mark.release

@@ -10,7 +10,7 @@ import tensorflow as tf
 from support import small_pretraining
 
 from beambert.errors import InputError
-from beambert.trainer.asking import fill, score, score_next
+from beambert.trainer.asking import fill, score
 from beambert.trainer.commands.export import main as export_main
 from beambert.trainer.commands.pretrain import main as pretrain_main
 from beambert.trainer.model_folders import open_model
@@ -84,12 +84,10 @@ def test_documents_can_be_kept_apart_in_full_sentences_only(
     assert not (tmp_path / "m").exists()
 
 
-def test_it_is_asked_about_texts_but_not_about_pairs(student_folder):
+def test_it_is_asked_about_texts(student_folder):
     (filled,) = fill(str(student_folder), ["the [MASK] of a"])
     assert sum(probability for _, probability in filled.answers[0]) <= 1
     assert score(str(student_folder), ["the river"])[0].pseudo_log_likelihood < 0
-    with pytest.raises(InputError, match="lacks the head that this needs .cls/seq_relationship"):
-        score_next(str(student_folder), [("the river", "a")])
 
 
 def test_exports(student_folder, tmp_path):
@@ -177,8 +175,6 @@ def test_a_model_and_its_ways_out(
     kernel = model.pair_head.kernel.numpy()
     np.testing.assert_array_equal(exported["cls/seq_relationship/kernel"], kernel)
 
-    with pytest.raises(InputError, match="lacks the head that this needs .*seq_relationship"):
-        score_next(str(folder), [("a b", "c d")])
     capsys.readouterr()
     pretrain_main(small_pretraining.flags(records_folder, None, tmp_path / "next", init=folder))
     assert f"cls/{task}" in capsys.readouterr().out
