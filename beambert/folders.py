@@ -99,7 +99,13 @@ def describe_difference(there: Any, here: Any, flags_of: FlagsOf) -> str:
         return "made by another command"
     for flags in flags_of:
         pairs = ((flag, _at(there, path), _at(here, path)) for path, flag in flags.items())
-        found = [_describe_flag(flag, one, other) for flag, one, other in pairs if one != other]
+        found = [
+            f"{flag} is another one"
+            if _is_large(one) or _is_large(other)
+            else f"{flag} there {_short(one)}, here {_short(other)}"
+            for flag, one, other in pairs
+            if one != other
+        ]
         if found:
             more = f" and {len(found) - MOST_FLAGS} more" if len(found) > MOST_FLAGS else ""
             return "; ".join(found[:MOST_FLAGS]) + more
@@ -116,30 +122,6 @@ def _at(job: Any, path: str) -> Any:
         else:
             return None
     return job
-
-
-def _describe_flag(flag: str, there: Any, here: Any) -> str:
-    """Returns a flag and its two values; of files, what is new; of large values, the flag alone."""
-    if _are_files(there) and _are_files(here):
-        before = {file["path"]: file for file in there}
-        new = [file["path"] for file in here if file["path"] not in before]
-        new += [f"{file['path']}, changed" for file in here if before.get(file["path"]) != file]
-        gone = sorted(before.keys() - {file["path"] for file in here})
-        example = new[0] if new else f"{gone[0]}, left out" if gone else "in another order"
-        return f"{flag} there {_files(there)}, here {_files(here)}, such as {example}"
-    if _is_large(there) or _is_large(here):
-        return f"{flag} is another one"
-    return f"{flag} there {_short(there)}, here {_short(here)}"
-
-
-def _are_files(value: Any) -> bool:
-    if not value or not isinstance(value, list):
-        return False
-    return all(isinstance(file, dict) and isinstance(file.get("path"), str) for file in value)
-
-
-def _files(files: Sequence[Any]) -> str:
-    return f"{len(files)} file{'s' * (len(files) != 1)}"
 
 
 def _is_large(value: Any) -> bool:

@@ -6,7 +6,6 @@ is read as data first. It may have the operations of the graphs that `beambert f
 """
 
 import contextlib
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -44,16 +43,6 @@ KNOWN = frozenset(_KNOWN.split())
 SAVERS = frozenset(
     ("AssignVariableOp", "MergeV2Checkpoints", "RestoreV2", "SaveV2", "ShardedFilename")
 )
-# A message names what an operation does, by the first pattern that fits its name.
-_DANGERS = (
-    (r".*Py_?Func.*|.*Numpy.*|XlaCustomCall.*|.*HostCallback.*", "runs other code"),
-    (r".*(Save|Restore|Write|Print|Summary|Dump|MergeV2Checkpoints|Delete).*", "writes files"),
-    (
-        r".*(Read|MatchingFiles|Record|File|TextLine|LookupTable|Initialize.*Table|Dataset).*",
-        "reads files",
-    ),
-    (r".*(Send|Recv|Rpc|Remote|Collective|Server).*", "uses the network"),
-)
 # The objects that these graphs hold. An asset is a file that the graph reads.
 _OBJECTS = frozenset(
     ("bare_concrete_function", "captured_tensor", "constant", "function", "user_object", "variable")
@@ -83,7 +72,8 @@ def check_graph(saved_model: Any, name: str) -> None:
     reached = _reachable(functions, graph.object_graph_def.concrete_functions)
     strange |= {node.op for each in reached for node in functions[each]} & SAVERS
     if strange:
-        raise _refusal(name, _describe(strange))
+        names = ", ".join(sorted(strange)[:5])
+        raise _refusal(name, f"its graph has operations of no graph of this project ({names})")
     kinds = {node.WhichOneof("kind") for node in graph.object_graph_def.nodes}
     if graph.asset_file_def or not kinds <= _OBJECTS:
         raise _refusal(name, "its graph reads files, as no graph of this project does")
@@ -107,16 +97,6 @@ def _called(attributes: Iterable[Any]) -> Iterator[str]:
         for function in (value.func, *value.list.func):
             yield function.name
             yield from _called(function.attr.values())
-
-
-def _describe(operations: Iterable[str]) -> str:
-    names = sorted(operations)
-    for pattern, danger in _DANGERS:
-        if fitting := [name for name in names if re.fullmatch(pattern, name)]:
-            return (
-                f"its graph {danger} ({', '.join(fitting[:5])}), as no graph of this project does"
-            )
-    return f"its graph has operations that no graph of this project has ({', '.join(names[:5])})"
 
 
 def _refusal(name: str, reason: str) -> InputError:

@@ -11,7 +11,6 @@ from it. The training examples come from modules in the corpus, the dev examples
 """
 
 import collections
-import dataclasses
 import functools
 import json
 import multiprocessing
@@ -24,6 +23,7 @@ import sysconfig
 import time
 from collections.abc import Iterable, Mapping, Sequence, Set
 from pathlib import Path
+from typing import Any
 
 from beambert import cli
 from beambert.demo.prose import ModuleText, module_text, paragraph_key, reason_to_drop, stable_hash
@@ -43,26 +43,11 @@ _PATH = re.compile(r"\w+(?:[.\-/]\w+)*")
 _NOT_LETTERS = re.compile(r"[\W\d_]+")
 
 
-@dataclasses.dataclass(frozen=True)
-class LabelledTask:
-    """The examples of the task.
-
-    Attributes:
-      rows: (text, label) of each split, shuffled, with equal numbers of each label.
-      counts: numbers of candidates and examples in each split, by label.
-      removed_names: names that were removed from the texts.
-    """
-
-    rows: Mapping[str, Sequence[tuple[str, str]]]
-    counts: Mapping[str, Mapping[str, int]]
-    removed_names: Sequence[str]
-
-
 def make_task(
     texts: Sequence[ModuleText],
     documents: Mapping[str, Sequence[str]],
     limits: Mapping[str, int],
-) -> LabelledTask:
+) -> tuple[dict[str, list[tuple[str, str]]], dict[str, dict[str, int]], list[str]]:
     """Makes the task from the packages with the most paragraphs.
 
     No held-out example shares SHARED_RUN_WORDS words in a row with a training example.
@@ -71,6 +56,10 @@ def make_task(
       texts: texts of all modules.
       documents: paragraphs of each module, without duplicates.
       limits: greatest number of examples per label in the splits "train" and "dev", in this order.
+
+    Returns:
+      (text, label) of each split, shuffled, with equal numbers of each label; numbers of candidates
+      and examples in each split, by label; the names that were removed from the texts.
 
     Raises:
       InputError: there are too few texts for two classes.
@@ -93,7 +82,7 @@ def make_task(
         barred = set().union(*(word_runs(text) for text, _ in rows[split]))
         for label in labels:
             counts[label][split] = number
-    return LabelledTask(rows, counts, names)
+    return rows, counts, names
 
 
 def is_held_out(module: str) -> bool:
@@ -241,33 +230,6 @@ TRAIN_EXAMPLES = 100
 DEV_EXAMPLES = 150
 
 
-@dataclasses.dataclass(frozen=True)
-class CorpusInfo:
-    """The content of `corpus/info.json`, which describes corpus and task.
-
-    Attributes:
-      modules: number of source files that were read.
-      bytes_before: size of all docstrings in UTF-8 before any filter.
-      bytes_after: size of the texts in the corpus in UTF-8.
-      documents: number of documents in the corpus.
-      held_out_documents: number of documents kept out of the corpus.
-      paragraphs: number of paragraphs in the corpus.
-      paragraphs_dropped: number of dropped paragraphs, by reason.
-      classes: numbers of candidates and examples in each split, by class.
-      removed_names: names that were removed from the task's texts.
-    """
-
-    modules: int
-    bytes_before: int
-    bytes_after: int
-    documents: int
-    held_out_documents: int
-    paragraphs: int
-    paragraphs_dropped: Mapping[str, int]
-    classes: Mapping[str, Mapping[str, int]]
-    removed_names: Sequence[str]
-
-
 def installed_roots() -> list[Path]:
     """Returns the folders in which the running interpreter finds packages and modules."""
     return sorted({Path(sysconfig.get_path(key)) for key in ("purelib", "platlib", "stdlib")})
@@ -346,13 +308,6 @@ def write_corpus(folder: Path, documents: Mapping[str, Sequence[str]]) -> int:
     return sum(len(text.encode()) for text in texts.values())
 
 
-def write_task(folder: Path, rows: Mapping[str, Sequence[tuple[str, str]]]) -> None:
-    """Writes each split as a file of tab-separated values."""
-    for split, examples in rows.items():
-        lines = ["text\tlabel", *map("\t".join, examples)]
-        (folder / f"{split}.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
-
-
 def make_corpus(
     output_dir: Path,
     *,
@@ -360,7 +315,7 @@ def make_corpus(
     train_examples: int = TRAIN_EXAMPLES,
     dev_examples: int = DEV_EXAMPLES,
     workers: int | None = None,
-) -> CorpusInfo:
+) -> dict[str, Any]:
     """Makes `corpus/` and `task/` in the output folder, unless a finished run has made them.
 
     Args:
@@ -370,13 +325,17 @@ def make_corpus(
       dev_examples: greatest number of dev examples per class.
       workers: number of processes (default: the number of CPUs).
 
+    Returns:
+      the content of `corpus/info.json`: numbers of modules, documents, paragraphs and those that
+      were dropped, by reason; sizes of docstrings and texts in UTF-8; what `make_task` counts.
+
     Raises:
       InputError: a folder is in the way, or there is too little documentation for two classes.
     """
     corpus, task = output_dir / "corpus", output_dir / "task"
     if (corpus / FINISHED_FILE).exists():
         print(f"{corpus}: already finished, nothing to do", file=sys.stderr)
-        return CorpusInfo(**json.loads((corpus / FINISHED_FILE).read_text()))
+        return json.loads((corpus / FINISHED_FILE).read_text())
     for folder in (corpus, task):
         if folder.exists():
             raise InputError(f"{folder}: exists without {corpus / FINISHED_FILE}; remove it")
@@ -386,42 +345,39 @@ def make_corpus(
     texts = read_modules(find_modules(roots or installed_roots()), workers or os.cpu_count() or 1)
     documents, dropped = make_documents(texts)
     kept = {name: paragraphs for name, paragraphs in documents.items() if not is_held_out(name)}
-    examples = make_task(texts, documents, {"train": train_examples, "dev": dev_examples})
+    limits = {"train": train_examples, "dev": dev_examples}
+    rows, classes, removed_names = make_task(texts, documents, limits)
 
     unfinished = output_dir / f"{TEMPORARY_PREFIX}corpus"
     shutil.rmtree(unfinished, ignore_errors=True)
     for folder in (corpus, task):
         (unfinished / folder.name).mkdir(parents=True)
-    write_task(unfinished / task.name, examples.rows)
-    info = CorpusInfo(
-        modules=len(texts),
-        bytes_before=sum(text.docstring_bytes for text in texts),
-        bytes_after=write_corpus(unfinished / corpus.name, kept),
-        documents=len(kept),
-        held_out_documents=len(documents) - len(kept),
-        paragraphs=sum(map(len, kept.values())),
-        paragraphs_dropped=dropped,
-        classes=examples.counts,
-        removed_names=examples.removed_names,
-    )
-    text = json.dumps(dataclasses.asdict(info), indent=2) + "\n"
+    for split, examples in rows.items():
+        lines = "".join(f"{text}\t{label}\n" for text, label in [("text", "label"), *examples])
+        (unfinished / task.name / f"{split}.tsv").write_text(lines, encoding="utf-8")
+    info = {
+        "modules": len(texts),
+        "bytes_before": sum(text.docstring_bytes for text in texts),
+        "bytes_after": write_corpus(unfinished / corpus.name, kept),
+        "documents": len(kept),
+        "held_out_documents": len(documents) - len(kept),
+        "paragraphs": sum(map(len, kept.values())),
+        "paragraphs_dropped": dropped,
+        "classes": classes,
+        "removed_names": removed_names,
+    }
+    text = json.dumps(info, indent=2) + "\n"
     (unfinished / corpus.name / FINISHED_FILE).write_text(text, encoding="utf-8")
     # The corpus is moved last, because its info.json says that both folders are complete.
     (unfinished / task.name).rename(task)
     (unfinished / corpus.name).rename(corpus)
     unfinished.rmdir()
-    print(f"{info_line(info)}, in {time.monotonic() - start:.0f} s", file=sys.stderr)
-    return info
-
-
-def info_line(info: CorpusInfo) -> str:
-    """Returns a line about the corpus and the task."""
-    counts = next(iter(info.classes.values()))
-    return (
-        f"{info.documents:,} documents, {info.bytes_after / 1e6:.1f} MB of "
-        f"{info.bytes_before / 1e6:.1f} MB of docstrings; task: {len(info.classes)} classes with "
-        f"{counts['train']} training and {counts['dev']} held-out examples each"
+    print(
+        f"{len(kept):,} documents, {info['bytes_after'] / 1e6:.1f} MB; a task with {len(classes)} "
+        f"classes, in {time.monotonic() - start:.0f} s",
+        file=sys.stderr,
     )
+    return info
 
 
 def main(argv: Sequence[str]) -> None:

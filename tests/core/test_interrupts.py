@@ -63,10 +63,14 @@ def end(process, *numbers):
     return status, process.stdout.read(), process.stderr.read()
 
 
-@pytest.mark.parametrize("body", [SWALLOWS, HIDES_STDERR, IN_NATIVE_CODE, WAITS_FOR_A_THREAD])
 @pytest.mark.parametrize(
-    "numbers, status",
-    [([signal.SIGTERM], 143), ([signal.SIGHUP], 129), ([signal.SIGINT, signal.SIGINT], 130)],
+    "body, numbers, status",
+    [
+        (SWALLOWS, [signal.SIGTERM], 143),
+        (HIDES_STDERR, [signal.SIGHUP], 129),
+        (IN_NATIVE_CODE, [signal.SIGINT, signal.SIGINT], 130),
+        (WAITS_FOR_A_THREAD, [signal.SIGTERM], 143),
+    ],
 )
 @pytest.mark.usefixtures("heeds_hangup")
 def test_a_signal_ends_the_process_at_once(body, numbers, status):
@@ -137,7 +141,7 @@ process.finish(3)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number, status", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize("number, status", [(signal.SIGTERM, 143)])
 def test_a_child_saves_first(number, status, tmp_path):
     saved = tmp_path / "saved"
     child = f"""
@@ -190,7 +194,7 @@ def test_no_temporary_folder_stays(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT])
 def test_a_signal_while_the_process_prepares_for_it(number):
     """It comes as soon as its handler is there."""
     code = f"""

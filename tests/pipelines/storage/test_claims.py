@@ -98,11 +98,7 @@ TEXTS |= {"inputs": FILES}
         # What follows from the files isn't named beside them.
         (
             {"inputs": [*FILES, {"path": "/text/c", "bytes": 9}], "num_shards": 2},
-            "--input there 2 files, here 3 files, such as /text/c",
-        ),
-        (
-            {"inputs": [FILES[0], FILES[1] | {"bytes": 8}]},
-            "--input there 2 files, here 2 files, such as /text/b, changed",
+            "--input is another one",
         ),
         ({"vocabulary": "1" * 64}, "--vocab_file is another one"),
         ({"pairs": "y", "vocabulary": "1" * 64}, '--pairs there "x", here "y"; --vocab_file is'),

@@ -150,20 +150,6 @@ def test_a_version_that_was_changed_by_hand(classifier_folder, tmp_path):
     assert not versions.is_as_exported(path)
 
 
-def test_two_exports_at_once_are_two_versions(classifier_folder, tmp_path, monkeypatch):
-    """The other one takes the number while this one writes."""
-    other = tmp_path / "serving" / "1" / "saved_model.pb"
-
-    def take_the_number(*_):
-        other.parent.mkdir()
-        other.write_text("the other's")
-
-    monkeypatch.setattr("beambert.trainer.serving.versions._write_source", take_the_number)
-    assert export(str(classifier_folder), str(tmp_path / "serving")) == f"{tmp_path}/serving/2"
-    assert other.read_text() == "the other's"
-    assert sorted(path.name for path in (tmp_path / "serving").iterdir()) == ["1", "2"]
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()])
 def test_an_export_that_fails_leaves_nothing(classifier_folder, tmp_path, monkeypatch, error):
@@ -220,16 +206,12 @@ def write_evaluation(tmp_path):
 
 
 def test_export_needs_the_blessing_asked_for(classifier_folder, tmp_path, write_evaluation):
+    """A model that was moved keeps it."""
     evaluation = write_evaluation(classifier_folder, blessed=False)
     serving = tmp_path / "serving"
     message = export_refusal(classifier_folder, serving, f"--evaluation={evaluation}")
     assert "did not bless" in message
     (evaluation / "BLESSED").write_text("")
-    check_blessing(str(evaluation), str(classifier_folder))
-
-
-def test_a_moved_model_keeps_its_blessing(classifier_folder, tmp_path, write_evaluation):
-    evaluation = write_evaluation(classifier_folder, blessed=True)
     moved = shutil.copytree(classifier_folder, tmp_path / "moved")
     check_blessing(str(evaluation), str(moved))
 
@@ -300,9 +282,8 @@ def publish(temporary, output, number=None):
     return versions.publish(temporary, output, lambda: number or versions.next_version(output))
 
 
-@pytest.mark.slow
 def test_two_at_once_make_two_versions(output):
-    """Each has all files of one model, whoever was first."""
+    """Each has all files of one model, whoever was first; a number that is taken is refused."""
     temporaries = {mark: write_model(output, mark) for mark in "ab"}
     barrier, paths = threading.Barrier(2), {}
 
@@ -320,6 +301,8 @@ def test_two_at_once_make_two_versions(output):
         for name in NAMES:
             assert storage.read_text(f"{path}/{name}") == f"{mark} {name}"
     assert not storage.leftovers(output)
+    with pytest.raises(InputError, match="serving/2: exists already; leave --version out"):
+        publish(write_model(output, "c"), output, 2)
 
 
 def test_the_graph_comes_last_where_files_come_one_by_one(gs, tmp_path, monkeypatch):
@@ -351,12 +334,3 @@ def test_a_refused_graph_leaves_no_half_of_a_version(gs, tmp_path):
     assert versions.next_version(output) == 1
     assert publish(temporary, output) == f"{output}/1"
     assert "saved_model.pb" in storage.list_folder(f"{output}/1")
-
-
-@pytest.mark.slow
-def test_a_number_that_is_taken(output):
-    publish(write_model(output, "a"), output, 5)
-    with pytest.raises(InputError, match="serving/5: exists already; leave --version out"):
-        publish(write_model(output, "b"), output, 5)
-    assert storage.read_text(f"{output}/5/saved_model.pb") == "a saved_model.pb"
-    assert versions.next_version(output) == 6

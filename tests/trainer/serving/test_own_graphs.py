@@ -16,8 +16,6 @@ from beambert.pipelines.tasks.task import (
     EMBEDDING,
     LATE_INTERACTION,
     MULTI_LABEL,
-    REGRESSION,
-    RERANK,
     SPAN,
     TAGGING,
 )
@@ -30,15 +28,11 @@ INPUTS = ("input_ids", "input_mask", "segment_ids")
 CASES = [
     *[(CLASSIFICATION, {"act": act}) for act in ACTIVATIONS],
     (CLASSIFICATION, {"is_pair": True, "freeze": True, "lower": False}),
-    (CLASSIFICATION, {"windows": 3, "dtype": "mixed_bfloat16"}),
-    (MULTI_LABEL, {"windows": 3}),
-    (REGRESSION, {"is_pair": True}),
+    (MULTI_LABEL, {"windows": 3, "dtype": "mixed_bfloat16"}),
     (CHOICE, {"is_pair": True}),
-    (RERANK, {"is_pair": True}),
     (EMBEDDING, {"dtype": "mixed_bfloat16"}),
     (LATE_INTERACTION, {"is_pair": True}),
     (TAGGING, {"dtype": "mixed_bfloat16"}),
-    (SPAN, {"task": "squad1.1"}),
     (SPAN, {"task": "squad2.0", "lower": False}),
 ]
 
