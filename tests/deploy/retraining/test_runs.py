@@ -85,7 +85,7 @@ def test_a_year_of_runs(tmp_path, config, commands, capsys):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("step", STEPS)
-@pytest.mark.parametrize("when", ["before", "half-way", "after"])
+@pytest.mark.parametrize("when", ["half-way", "after"])
 def test_killed_at_any_step(tmp_path, config, commands, step, when):
     """The next start ends as if nothing had been, and repeats at most the step that was cut."""
     commands.accuracies = {"000001": 0.8, "000002": 0.9}

@@ -90,25 +90,6 @@ def test_an_interrupted_upload_leaves_nothing(gs):
     assert storage.list_folder(f"{gs}/cut") == []
 
 
-def test_the_lease_has_one_holder(gs):
-    first, second = locks.Lease(f"{gs}/one/LOCK"), locks.Lease(f"{gs}/one/LOCK")
-    first.acquire("first", locks.LEASE)
-    with pytest.raises(locks.BusyError, match="first .until"):
-        second.acquire("second", locks.LEASE)
-    first.acquire("first", locks.LEASE)  # as in a renewal
-    first.release()
-    second.acquire("second", locks.LEASE)
-    first.release()  # no longer its own
-    assert json.loads(storage.read_bytes(f"{gs}/one/LOCK", ""))["holder"] == "second"
-    locks.release(f"{gs}/one/LOCK", "second")
-    assert storage.list_folder(f"{gs}/one") == []
-
-
-def test_a_lease_of_a_killed_run_ends(gs):
-    locks.Lease(f"{gs}/dead/LOCK").acquire("killed", datetime.timedelta(seconds=-1))
-    locks.Lease(f"{gs}/dead/LOCK").acquire("next", locks.LEASE)
-
-
 def test_clocks_that_differ(gs, monkeypatch):
     """A machine that is a day ahead must not take a lease that isn't over."""
 

@@ -13,7 +13,7 @@ import threading
 import numpy as np
 import pytest
 import tensorflow as tf
-from support import emulated_storage
+from support import emulated_storage, untrained_models
 from support.small_finetuning import results
 
 from beambert import storage
@@ -185,9 +185,19 @@ def export_refusal(model, output, *more: str) -> str:
     return str(caught.value)
 
 
-def test_export_to_a_foreign_folder_is_refused(classifier_folder, tmp_path):
+@pytest.fixture(scope="module")
+def untrained(tmp_path_factory, vocabulary):
+    return untrained_models.save_classifier(tmp_path_factory.mktemp("untrained") / "m", vocabulary)
+
+
+@pytest.fixture(scope="module")
+def other(tmp_path_factory, vocabulary):
+    return untrained_models.save_encoder(tmp_path_factory.mktemp("other") / "e", vocabulary)
+
+
+def test_export_to_a_foreign_folder_is_refused(untrained, tmp_path):
     (tmp_path / "thesis.doc").write_text("years of work")
-    message = export_refusal(classifier_folder, tmp_path)
+    message = export_refusal(untrained, tmp_path)
     assert "--output=" in message and "thesis.doc" in message
 
 
@@ -205,14 +215,14 @@ def write_evaluation(tmp_path):
     return write
 
 
-def test_export_needs_the_blessing_asked_for(classifier_folder, tmp_path, write_evaluation):
+def test_export_needs_the_blessing_asked_for(untrained, tmp_path, write_evaluation):
     """A model that was moved keeps it."""
-    evaluation = write_evaluation(classifier_folder, blessed=False)
+    evaluation = write_evaluation(untrained, blessed=False)
     serving = tmp_path / "serving"
-    message = export_refusal(classifier_folder, serving, f"--evaluation={evaluation}")
+    message = export_refusal(untrained, serving, f"--evaluation={evaluation}")
     assert "did not bless" in message
     (evaluation / "BLESSED").write_text("")
-    moved = shutil.copytree(classifier_folder, tmp_path / "moved")
+    moved = shutil.copytree(untrained, tmp_path / "moved")
     check_blessing(str(evaluation), str(moved))
 
 
@@ -220,10 +230,8 @@ def test_export_needs_the_blessing_asked_for(classifier_folder, tmp_path, write_
     "changed",
     ["model.weights.h5", "saved_model/*.pb", "saved_model/variables/*.data-*", "vocab.txt"],
 )
-def test_a_blessing_of_earlier_files_does_not_count(
-    classifier_folder, tmp_path, write_evaluation, changed
-):
-    model = shutil.copytree(classifier_folder, tmp_path / "model")
+def test_a_blessing_of_earlier_files_does_not_count(untrained, tmp_path, write_evaluation, changed):
+    model = shutil.copytree(untrained, tmp_path / "model")
     evaluation = write_evaluation(model, blessed=True)
     path = max(model.glob(changed))  # saved_model.pb is behind fingerprint.pb
     data = bytearray(path.read_bytes())
@@ -233,28 +241,24 @@ def test_a_blessing_of_earlier_files_does_not_count(
     assert "evaluated other files" in message and "evaluate again" in message
 
 
-def test_a_blessing_of_another_model_does_not_count(
-    classifier_folder, encoder_folder, tmp_path, write_evaluation
-):
-    evaluation = write_evaluation(encoder_folder, blessed=True)
-    message = export_refusal(classifier_folder, tmp_path / "serving", f"--evaluation={evaluation}")
-    assert str(encoder_folder) in message and str(classifier_folder) in message
+def test_a_blessing_of_another_model_does_not_count(untrained, other, tmp_path, write_evaluation):
+    evaluation = write_evaluation(other, blessed=True)
+    message = export_refusal(untrained, tmp_path / "serving", f"--evaluation={evaluation}")
+    assert str(other) in message and str(untrained) in message
 
 
 @pytest.mark.parametrize("content", [None, "{}"])
-def test_a_damaged_evaluation_does_not_count(classifier_folder, tmp_path, content):
+def test_a_damaged_evaluation_does_not_count(untrained, tmp_path, content):
     if content is not None:
         (tmp_path / "evaluation").mkdir()
         (tmp_path / "evaluation" / "metrics.json").write_text(content)
-    message = export_refusal(
-        classifier_folder, tmp_path / "serving", f"--evaluation={tmp_path}/evaluation"
-    )
+    message = export_refusal(untrained, tmp_path / "serving", f"--evaluation={tmp_path}/evaluation")
     assert "--evaluation=" in message
 
 
-def test_weights_of_another_model_are_refused(classifier_folder, encoder_folder, tmp_path):
-    copy = shutil.copytree(classifier_folder, tmp_path / "copy")
-    shutil.copy(encoder_folder / "model.weights.h5", copy)
+def test_weights_of_another_model_are_refused(untrained, other, tmp_path):
+    copy = shutil.copytree(untrained, tmp_path / "copy")
+    shutil.copy(other / "model.weights.h5", copy)
     message = export_refusal(copy, tmp_path / "serving")
     assert "model.weights.h5: cannot be loaded" in message
 
