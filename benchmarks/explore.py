@@ -33,7 +33,7 @@ def actions(material: Material) -> dict[str, Callable[[int], object]]:
             material, name, documents, 48, 0.1, n, playgrounds.ANY, 1
         ),
         "Input representation": lambda n: playgrounds.show_inputs(
-            material, name, *examples.PAIR, n
+            material, name, f"{examples.PAIR[0]} {n}", examples.PAIR[1]
         ),
         "Records, five": lambda n: browsing.show_records(
             material, folder, browsing.ANY, 0, 4096, False, "", (0, 5 * n)

@@ -1,9 +1,8 @@
-"""The drawings of the page as HTML: tokens, bars, strips and maps of attention. Pure.
+"""The drawings of the page as HTML: tokens, bars and maps of attention. Pure.
 
 Every string goes through `report.text` or `html.escape`, so none is ever read as HTML.
 """
 
-import html
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -31,8 +30,6 @@ STYLE = """
 .bb .piece.special { background: #e3e6eb; } .bb .piece.masked { background: #bcd9fb; }
 .bb .piece.other { background: #ffd9a8; } .bb .piece.same { background: #c3ecd0; }
 .bb .piece.in-a { background: #e3eefc; } .bb .piece.in-b { background: #fdebd6; }
-.bb button.piece { cursor: pointer; font: inherit; }
-.bb button.piece:hover, .bb button.piece:focus-visible { outline: 3px solid #1d4ed8; }
 .bb .piece.unknown { background: #f6c4c4; } .bb .piece.chosen { outline: 3px solid #14171c; }
 .bb table { border-collapse: collapse; margin: .6rem 0; } .bb .wide { overflow-x: auto; }
 .bb th, .bb td { text-align: left; padding: .3rem .6rem; border-bottom: 1px solid #8a8f98;
@@ -43,8 +40,7 @@ STYLE = """
 .bb .bars div { display: grid; grid-template-columns: 6.5rem 1fr 3.5rem;
   gap: .4rem; align-items: center; font-size: .85rem; }
 .bb .bars i { display: block; height: .65rem; background: #8a8f98; border-radius: .2rem; }
-.bb .bars div.right i { background: #2e9e5b; } .bb .strip { height: 1.1rem; min-width: 12rem;
-  border: 1px solid #5d6675; }
+.bb .bars div.right i { background: #2e9e5b; }
 .bb svg { max-width: 100%; height: auto; display: block; } .bb svg text { fill: currentColor; }
 .bb .key { list-style: none; display: flex; flex-wrap: wrap; gap: .2rem 1rem; margin: .3rem 0;
   padding: 0; font-size: .85rem; } .bb .key .piece { margin: 0; width: 1.1rem;
@@ -91,29 +87,15 @@ def refused(error: Exception) -> Html:
     return whole(said(str(error), is_wrong=True))
 
 
-def pieces(tokens: Sequence[Piece], can_press: bool = False) -> Html:
-    """Returns tokens in boxes. The pieces of a word touch each other.
-
-    Args:
-      tokens: the tokens and their kinds.
-      can_press: whether each box is a button with its position in `data-position`.
-    """
+def pieces(tokens: Sequence[Piece]) -> Html:
+    """Returns tokens in boxes. The pieces of a word touch each other."""
     boxes = []
-    for position, piece in enumerate(tokens):
+    for piece in tokens:
         kind = f"piece {piece.kind}"
         kind += " joined" if piece.token.startswith("##") else ""
         kind += " chosen" if piece.is_chosen else ""
         under = tag("small", piece.under) if piece.under else ""
-        if can_press:
-            pressed = "true" if piece.is_chosen else "false"
-            boxes.append(
-                Html(
-                    f'<button type="button" class="{kind}" data-position="{position}" '
-                    f'aria-pressed="{pressed}">{tag("b", piece.token)}{under}</button>'
-                )
-            )
-        else:
-            boxes.append(tag("span", tag("b", piece.token), under, kind=kind))
+        boxes.append(tag("span", tag("b", piece.token), under, kind=kind))
     return tag("div", *boxes, kind="pieces")
 
 
@@ -126,15 +108,12 @@ def key(*meanings: tuple[str, str]) -> Html:
     return tag("ul", *boxes, kind="key")
 
 
-def bars(
-    answers: Sequence[tuple[str, float]], right: str | None = None, form: str = "{:.1%}"
-) -> Html:
-    """Returns names with bars of numbers from 0 to 1; the right one is green and has a check mark.
+def bars(answers: Sequence[tuple[str, float]], right: str | None = None) -> Html:
+    """Returns names with bars of shares; the right one is green and has a check mark.
 
     Args:
-      answers: names and numbers.
+      answers: names and shares.
       right: name of the right answer, if there is one.
-      form: format of the numbers.
     """
     rows = []
     for name, share in answers:
@@ -146,36 +125,11 @@ def bars(
                 "div",
                 tag("span", label),
                 tag("span", bar),
-                tag("span", form.format(share)),
+                tag("span", f"{share:.1%}"),
                 kind="right" if is_right else "",
             )
         )
     return tag("div", *rows, kind="bars")
-
-
-def strip(values: np.ndarray, largest: float, label: str) -> Html:
-    """Returns a vector as a strip of colours: blue below 0, orange above, white at 0.
-
-    Args:
-      values: float [H].
-      largest: absolute value that has the full colour.
-      label: description of the strip, for screen readers.
-    """
-    shares = np.clip(values / max(largest, 1e-12), -1, 1)
-    ends = np.linspace(0, 100, len(values) + 1)
-    stops = ",".join(
-        f"{_shade(share)} {start:.2f}% {end:.2f}%"
-        for share, start, end in zip(shares.tolist(), ends[:-1], ends[1:], strict=True)
-    )
-    name = html.escape(label, quote=True)
-    style = f"background:linear-gradient(90deg,{stops})"
-    return Html(f'<div class="strip" role="img" aria-label="{name}" style="{style}"></div>')
-
-
-def _shade(share: float) -> str:
-    red, green, blue = (217, 119, 6) if share > 0 else (37, 99, 200)
-    part = abs(share)
-    return "#" + "".join(f"{round(255 + (c - 255) * part):02x}" for c in (red, green, blue))
 
 
 def _label(x: float, y: float, value: str, anchor: str = "start", turned: bool = False) -> str:

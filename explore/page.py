@@ -30,18 +30,6 @@ TITLE = "BeamBERT: look inside"
 STYLE = DRAWN_STYLE + "footer { display: none !important; }"
 # Largest number of characters of a typed text.
 MOST_CHARACTERS = 20_000
-# Sends the position of the pressed token, and restores its focus after it is drawn again.
-_PRESS = """
-let pressed = null;
-element.addEventListener('click', event => {
-  const button = event.target.closest('[data-position]');
-  if (button) { pressed = button.dataset.position; trigger('click', {position: Number(pressed)}); }
-});
-new MutationObserver(() => {
-  const button = pressed && element.querySelector(`[data-position="${pressed}"]`);
-  if (button && document.activeElement === document.body) button.focus();
-}).observe(element, {childList: true, subtree: true});
-"""
 
 
 def build_page(material: Material) -> gr.Blocks:
@@ -112,14 +100,9 @@ def connect(
     return guarded
 
 
-def placeholder(script: str | None = None) -> gr.HTML:
-    """Returns an element for HTML, with a message until the first answer.
-
-    Args:
-      script: JavaScript for the browser, see `js_on_load` of Gradio.
-    """
-    waiting = whole(said("Loading; the first answer takes a few seconds."))
-    return gr.HTML(waiting, js_on_load=script)
+def placeholder() -> gr.HTML:
+    """Returns an element for HTML, with a message until the first answer."""
+    return gr.HTML(whole(said("Loading; the first answer takes a few seconds.")))
 
 
 def text_field(label: str, value: str, info: str, lines: int = 3) -> gr.Textbox:
@@ -152,11 +135,6 @@ def seed_field() -> gr.Number:
 def whole_number(value: float | None, least: int = 0) -> int:
     """Returns the value of a field for numbers; the least for an empty one or a smaller value."""
     return least if value is None else max(least, int(value))
-
-
-def _pressed(event: gr.EventData) -> int:
-    position = event._data.get("position") if isinstance(event._data, dict) else None
-    return position if type(position) is int and 0 <= position < playgrounds.MOST_TOKENS else 0
 
 
 def _masking_tab(page: gr.Blocks, material: Material) -> None:
@@ -257,27 +235,17 @@ def _next_sentence_tab(tab: gr.Tab, material: Material) -> None:
 
 
 def _input_representation_tab(tab: gr.Tab, material: Material) -> None:
-    """Adds the tab of embeddings."""
+    """Adds the tab of tokens, segments and positions."""
     with gr.Row():
         first = text_field("Sentence A", PAIR[0], "the first segment", 1)
         second = text_field("Sentence B", PAIR[1], "the second segment; may be empty", 1)
-    with gr.Row():
-        model = model_choice(material)
-        place = gr.Slider(
-            0,
-            playgrounds.MOST_TOKENS - 1,
-            3,
-            step=1,
-            label="Position",
-            info="the token whose embeddings are shown; or press a token below",
-        )
-    shown = placeholder(_PRESS)
-    shown.click(_pressed, None, place, show_progress="hidden", api_visibility="private")
+    model = model_choice(material)
+    shown = placeholder()
 
-    def show(name, first, second, place):
-        return playgrounds.show_inputs(material, name, first, second, int(place), can_press=True)
+    def show(name, first, second):
+        return playgrounds.show_inputs(material, name, first, second)
 
-    inputs = [model, first, second, place]
+    inputs = [model, first, second]
     connect([tab.select, *(control.change for control in inputs)], show, inputs, shown)
 
 

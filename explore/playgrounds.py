@@ -20,7 +20,6 @@ from beambert.explore.drawing import (
     key,
     pieces,
     said,
-    strip,
     whole,
 )
 from beambert.explore.instances import (
@@ -69,8 +68,6 @@ QUESTION = (
 )
 # Number of tokens of a typed text that are shown.
 MOST_TOKENS = 128
-# Number of words of the vocabulary that are shown as neighbours.
-NEIGHBOURS = 8
 _KINDS = {AS_MASK: MASKED, AS_OTHER: OTHER, AS_SAME: SAME}
 _WORDS = {AS_MASK: "becomes [MASK]", AS_OTHER: "becomes a random token", AS_SAME: "stays the same"}
 # Text below a chosen token, before the token to predict.
@@ -314,83 +311,37 @@ def _origin(pair: Pair) -> str:
     )
 
 
-def show_inputs(
-    material: Material, name: str, first: str, second: str, place: int, can_press: bool = False
-) -> Html:
-    """Returns the tokens of two sentences with segment and position, and a token's embeddings.
+def show_inputs(material: Material, name: str, first: str, second: str) -> Html:
+    """Returns the tokens of two sentences with segment and position.
 
     Args:
       material: what the page shows.
       name: name of a model, or `NO_MODEL`.
       first, second: the sentences; the second may be "".
-      place: position of the token whose embeddings are shown.
-      can_press: whether the tokens are buttons.
     """
     a, b = typed_ids(material, name, first, second)
     if not a:
         return whole(said("Type a first sentence."))
     ids, names = material.token_ids(name), material.language_of(name).vocabulary.pieces
-    most = longest(material, name)
     row = [ids.classify, *a, ids.separate]
     segments = [0] * len(row) + [1] * (len(b) + 1 if b else 0)
-    row = (row + [*b, ids.separate] if b else row)[:most]
-    segments = segments[: len(row)]
-    place = min(max(int(place), 0), len(row) - 1)
+    row = (row + [*b, ids.separate] if b else row)[: longest(material, name)]
     special = (CLASSIFY, SEPARATE, MASK)
     boxes = [
         Piece(
             names[index],
             SPECIAL if names[index] in special else (IN_A, IN_B)[segment],
             f"segment {'AB'[segment]}, position {position}",
-            position == place,
         )
-        for position, (index, segment) in enumerate(zip(row, segments, strict=True))
+        for position, (index, segment) in enumerate(zip(row, segments, strict=False))
     ]
-    parts = [
-        pieces(boxes, can_press),
+    return whole(
+        pieces(boxes),
         note(
             "Boxes that touch are the pieces of one word; ## marks a piece that continues a word "
             "(WordPiece, Wu et al. 2016). The input of BERT is the sum of the token's, the "
             "segment's and the position's embedding (Devlin et al. 2019, figure 2)."
-            + (" Press a token to see its embeddings." if can_press else "")
         ),
-    ]
-    if material.model(name) is None:
-        about = "Start the command with --model to see the embeddings of a token."
-        return whole(*parts, said(about) if not material.pretrained else said("Choose a model."))
-    return whole(*parts, _embeddings(material, name, row, segments, place))
-
-
-def _embeddings(material: Material, name: str, row: list[int], segments, place: int) -> Html:
-    import numpy as np
-
-    from beambert.explore.layers import compose, nearest
-
-    encoder = material.model(name).encoder
-    names = material.language_of(name).vocabulary.pieces
-    made = compose(encoder, np.array(row, np.int32), np.array(segments, np.int32))
-    vectors = {
-        f"token {names[row[place]]}": made.word[place],
-        f"+ segment {'AB'[segments[place]]}": made.segment[place],
-        f"+ position {place}": made.position[place],
-        "= sum": made.total[place],
-        "layer norm of the sum": made.normed[place],
-    }
-    largest = max(float(np.abs(v).max()) for v in list(vectors.values())[:4])
-    rows = []
-    for label, vector in vectors.items():
-        scale = float(np.abs(vector).max()) if label.startswith("layer") else largest
-        rows.append((label, f"{np.linalg.norm(vector):.2f}", strip(vector, scale, label)))
-    near = [
-        (names[index], max(cosine, 0.0))
-        for index, cosine in nearest(encoder, row[place], NEIGHBOURS)
-    ]
-    return join(
-        tag("h3", f"Position {place}: {names[row[place]]}"),
-        table(("embedding", "norm", "values"), rows, ("name", "number", "bar")),
-        note("A column is a dimension: orange is positive, blue is negative, white is 0."),
-        tag("h3", "The nearest tokens of the vocabulary, by the cosine of their embeddings"),
-        bars(near, form="{:.3f}"),
     )
 
 

@@ -6,10 +6,8 @@ import tensorflow as tf
 
 from beambert.explore import layers as answers
 from beambert.explore.layers import (
-    compose,
     layer_answers,
     masked_answers,
-    nearest,
     next_probability,
     read_layers,
     single,
@@ -64,25 +62,6 @@ def test_answers_are_those_of_the_model(model):
     a, b = np.array(logits["next_sentence_logits"])[0]
     assert next_probability(model, features) == pytest.approx(1 / (1 + np.exp(b - a)), abs=1e-5)
     assert masked_answers(model, features, np.array([], int), []) == []
-
-
-def test_the_parts_of_the_input_add_up(model):
-    parts = compose(model.encoder, IDS, SEGMENTS)
-    np.testing.assert_allclose(parts.total, parts.word + parts.segment + parts.position)
-    expected = np.array(model.encoder.embeddings(IDS[None], SEGMENTS[None]))
-    np.testing.assert_allclose(parts.normed, expected, atol=1e-6)
-    deviation = parts.normed.std(axis=1)  # the layer norm is new, so its scale is 1
-    np.testing.assert_allclose(deviation, 1, atol=1e-3)
-
-
-def test_the_nearest_are_others(model):
-    found = nearest(model.encoder, 12, 5)
-    table = np.array(model.encoder.word_embeddings)
-    assert 12 not in [index for index, _ in found]
-    for index, cosine in found:
-        lengths = np.linalg.norm(table[12]) * np.linalg.norm(table[index])
-        assert cosine == pytest.approx(table[12] @ table[index] / lengths, abs=1e-5)
-    assert [c for _, c in found] == sorted((c for _, c in found), reverse=True)
 
 
 def test_the_answer_is_that_of_the_saved_model(material):

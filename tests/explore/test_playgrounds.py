@@ -62,14 +62,8 @@ def test_a_discriminator_fills_no_masks(tmp_path, vocabulary):
     assert told in text_of(inside.show_lens(material, "rtd", "the [MASK] city", 1))
     shown = inside.show_attention(material, "rtd", "the river", 1, 1)
     assert "Layer 1 of 2" in text_of(shown)
-    assert "layer norm of the sum" in text_of(playgrounds.show_inputs(material, "rtd", "a", "b", 1))
-
-
-def test_tokens_can_be_pressed(material):
-    shown = playgrounds.show_inputs(material, NO_MODEL, "the river", "", 2, can_press=True)
-    buttons = re.findall(r'<button[^>]*data-position="(\d)" aria-pressed="(\w+)">', shown)
-    assert buttons == [("0", "false"), ("1", "false"), ("2", "true"), ("3", "false")]
-    assert "<button" not in playgrounds.show_inputs(material, NO_MODEL, "the river", "", 2)
+    shown = text_of(playgrounds.show_inputs(material, "rtd", "a", "b"))
+    assert "segment A, position 1" in shown and "segment B, position 3" in shown
 
 
 def test_attention_and_layers(material):
@@ -125,7 +119,7 @@ def shown_with(material, typed):
     for name in ("encoder", NO_MODEL):
         yield playgrounds.show_masking(material, name, typed, PAPER)
         yield playgrounds.show_pairs(material, name, documents, 16, 0.1, 1, "any", 1)
-        yield playgrounds.show_inputs(material, name, typed, typed, 2)
+        yield playgrounds.show_inputs(material, name, typed, typed)
     yield inside.show_attention(material, "encoder", typed, 1, 1)
     yield inside.show_lens(material, "encoder", typed, 1)
     yield inside.show_answer(material, "classifier", typed, typed)

@@ -180,8 +180,9 @@ def test_learnt_judged_and_answering(data, encoder_folder, tmp_path):
         (["--freeze_encoder"], "--freeze_encoder=True: "),
     ],
 )
-def test_settings_that_cannot_be_used(data, encoder_folder, tmp_path, capsys, flags, said):
-    assert finetune(data, encoder_folder, tmp_path / "model", *flags) == 2
+def test_settings_that_cannot_be_used(data, vocabulary, tmp_path, capsys, flags, said):
+    encoder = untrained_models.save_encoder(tmp_path / "encoder", vocabulary)
+    assert finetune(data, encoder, tmp_path / "model", *flags) == 2
     assert said in capsys.readouterr().err
 
 
