@@ -16,9 +16,10 @@ from typing import Any
 
 from beambert import locks
 from beambert.config import add_settings, setting
+from beambert.console import duration
 from beambert.errors import InputError
 from beambert.flags import FlagParser
-from beambert.folders import BLESSED, REPORT_FILE
+from beambert.folders import BLESSED, NOT_BLESSED, REPORT_FILE
 from beambert.model_files import CONFIG_FILE, RESULTS_FILE
 from beambert.pipelines.tokenizers.vocabulary import VOCABULARY_FILE
 from beambert.process import passed_on
@@ -270,11 +271,54 @@ def _run_steps(folder: Path) -> None:
         else:
             done.append(journal.run(command))
 
-    from beambert.demo.report import Report
-
-    text = Report(folder, done).text()
+    text = summarize(folder, done)
     (folder / SUMMARY_FILE).write_text(text, encoding="utf-8")
     print(f"\n{text}\nreport of the evaluation: {folder / 'evaluation' / REPORT_FILE}")
+
+
+def summarize(folder: Path, done: Sequence[Done]) -> str:
+    """Returns the main results and the times of the steps, for a terminal.
+
+    Args:
+      folder: folder of the demonstration.
+      done: the finished steps, in their order.
+    """
+    found = read_json(folder / "encoder" / RESULTS_FILE)
+    # From the pre-trained encoder, and from random weights.
+    tuned = ("classifier", "classifier-random")
+    pretrained, random = (read_json(folder / name / RESULTS_FILE) for name in tuned)
+    is_blessed = (folder / "evaluation" / BLESSED).exists()
+    of_long = f"of {LONG_LENGTH} tokens"
+    tables = {
+        "Results": [
+            (
+                f"held-out masked-token accuracy, {of_long}",
+                f"{found['masked_lm_accuracy']:.1%}",
+                f"always the most common token: {found['commonest_token_accuracy']:.1%}",
+            ),
+            (
+                f"held-out next-sentence accuracy, {of_long}",
+                f"{found['next_sentence_accuracy']:.1%}",
+                "always the same answer: about 50.0%",
+            ),
+            (
+                "task accuracy, pre-trained",
+                f"{pretrained['accuracy']:.1%}",
+                f"from random weights: {random['accuracy']:.1%}; "
+                f"always one class: {pretrained['baseline_accuracy']:.1%}",
+            ),
+            ("evaluation", BLESSED if is_blessed else NOT_BLESSED, ""),
+        ],
+        "Steps": [
+            (step.command.name, duration(step.seconds), str(step.command.output)) for step in done
+        ],
+    }
+    lines = []
+    for title, rows in tables.items():
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        padded = ("  " + "  ".join(map(str.ljust, row, widths)) for row in rows)
+        lines += ["", title, *(line.rstrip() for line in padded)]
+    return "\n".join(lines[1:]) + "\n"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

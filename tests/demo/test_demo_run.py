@@ -1,5 +1,6 @@
 """The demo's steps: real commands with real flags, run once, continued after a failure."""
 
+import json
 import os
 import signal
 
@@ -31,6 +32,22 @@ def test_the_bar_is_what_random_weights_reach(tmp_path):
     (tmp_path / "classifier-random").mkdir()
     (tmp_path / "classifier-random" / "results.json").write_text('{"accuracy": 0.4321}')
     assert "--threshold=0.4321" in run.judge(tmp_path)[0].arguments
+
+
+def test_the_summary_has_the_results_and_the_times(tmp_path):
+    trained = {"masked_lm_accuracy": 0.175, "commonest_token_accuracy": 0.068}
+    results = {
+        "encoder": trained | {"next_sentence_accuracy": 0.78},
+        "classifier": {"accuracy": 0.625, "baseline_accuracy": 0.125},
+        "classifier-random": {"accuracy": 0.41},
+    }
+    for name, content in results.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "results.json").write_text(json.dumps(content))
+    step = run.DemoStep("export", "beambert", ("export",), tmp_path / "serving")
+    lines = run.summarize(tmp_path, [run.Done(step, 75.4, [])]).splitlines()
+    assert lines[1].index("17.5%") == lines[2].index("78.0%")
+    assert "41.0%" in lines[3] and "NOT_BLESSED" in lines[4] and "1 min 15 s" in lines[-1]
 
 
 def test_a_done_step_is_not_run_again(tmp_path, monkeypatch, capfd):
