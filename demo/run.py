@@ -23,7 +23,7 @@ from beambert.folders import BLESSED, NOT_BLESSED, REPORT_FILE
 from beambert.model_files import CONFIG_FILE, RESULTS_FILE
 from beambert.pipelines.tokenizers.vocabulary import VOCABULARY_FILE
 from beambert.process import passed_on
-from beambert.storage import refusal
+from beambert.storage import refusal, write_bytes
 
 # As in the paper, most steps are on short sequences. On these, the tiny encoder soon learns to use
 # the neighbours of a token. The pre-training takes five minutes on two cores.
@@ -68,12 +68,10 @@ class Done:
     Attributes:
       command: command of the step.
       seconds: time that the step took.
-      printed: lines that the step printed.
     """
 
     command: DemoStep
     seconds: float
-    printed: list[str]
 
 
 def plan(folder: Path) -> list[DemoStep]:
@@ -212,40 +210,22 @@ class Journal:
             print(f"{command.output}: already done")
         else:
             started = time.monotonic()
-            printed = _run(command)
-            seconds = time.monotonic() - started
-            self._steps[command.line] = {"seconds": round(seconds, 1), "printed": printed}
-            self._write()
-        return Done(command, **self._steps[command.line])
-
-    def _write(self) -> None:
-        """Writes the record as a whole, so that an interruption cannot damage it."""
-        from beambert.storage import write_bytes
-
-        write_bytes(str(self._path), json.dumps(self._steps, indent=1).encode())
+            _run(command)
+            self._steps[command.line] = round(time.monotonic() - started, 1)
+            # Written as a whole, so that an interruption cannot damage it.
+            write_bytes(str(self._path), json.dumps(self._steps, indent=1).encode())
+        return Done(command, self._steps[command.line])
 
 
-def _run(command: DemoStep) -> list[str]:
-    """Runs a command, prints its output and returns the lines."""
-    printed = []
-    with (
-        subprocess.Popen(
-            [sys.executable, "-P", "-m", command.module, *command.arguments],
-            stdout=subprocess.PIPE,
-            text=True,
-            encoding="utf-8",
-        ) as process,
-        passed_on(process.terminate),
-    ):
-        # A step that is interrupted saves its state. Its output is read until it ends.
-        for line in process.stdout:
-            print(line, end="", flush=True)
-            printed.append(line.rstrip("\n"))
+def _run(command: DemoStep) -> None:
+    """Runs a command to its end; one that is interrupted saves its state first."""
+    arguments = [sys.executable, "-P", "-m", command.module, *command.arguments]
+    with subprocess.Popen(arguments) as process, passed_on(process.terminate):
+        process.wait()
     if process.returncode:
         raise InputError(
             f"{command.name}: the step failed; correct the error above and run the demo again"
         )
-    return printed
 
 
 def run_demo(folder: Path) -> None:

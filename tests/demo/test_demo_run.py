@@ -45,7 +45,7 @@ def test_the_summary_has_the_results_and_the_times(tmp_path):
         (tmp_path / name).mkdir()
         (tmp_path / name / "results.json").write_text(json.dumps(content))
     step = run.DemoStep("export", "beambert", ("export",), tmp_path / "serving")
-    lines = run.summarize(tmp_path, [run.Done(step, 75.4, [])]).splitlines()
+    lines = run.summarize(tmp_path, [run.Done(step, 75.4)]).splitlines()
     assert lines[1].index("17.5%") == lines[2].index("78.0%")
     assert "41.0%" in lines[3] and "NOT_BLESSED" in lines[4] and "1 min 15 s" in lines[-1]
 
@@ -57,9 +57,9 @@ def test_a_done_step_is_not_run_again(tmp_path, monkeypatch, capfd):
     first = run.Journal(tmp_path).run(step)
     second = run.Journal(tmp_path).run(step)
     assert output.read_text() == "x"
-    assert first.printed == second.printed == ["hello"]
     assert first.seconds == second.seconds
-    assert "already done" in capfd.readouterr().out
+    printed = capfd.readouterr().out
+    assert printed.count("hello\n") == 1 and "already done" in printed
 
 
 def test_a_failed_step_stops_the_demo_and_is_not_booked(tmp_path, monkeypatch):
