@@ -16,6 +16,7 @@ from beambert.console import ProgressTally, counted
 from beambert.errors import InputError
 from beambert.pipelines.corpus import base
 from beambert.pipelines.corpus.base import Declared, FilePart, Format, LineFormat
+from beambert.pipelines.corpus.cleaning import clean
 from beambert.pipelines.corpus.documents import NO_TEXT, Document, Found, Reject
 from beambert.pipelines.corpus.encodings import READS_AS_WINDOWS, SAMPLE_BYTES, UTF8
 from beambert.pipelines.corpus.formats import (
@@ -99,8 +100,12 @@ def read_part(part: FilePart, options: ReadOptions, progress: ProgressTally) -> 
         beginning = _sample(part.file.path, stored) if part.format == AUTO else b""
         stored.seek(0)
         found = _format_of(part.file, beginning, dataclasses.replace(options, format=part.format))
-        yield from found.read(part, stored, options.declared, report)
+        yield from map(_clean, found.read(part, stored, options.declared, report))
     report(part.bytes)
+
+
+def _clean(found: Found) -> Found:
+    return clean(found) if isinstance(found, Document) else found
 
 
 def sample_documents(files: Sequence[InputFile], options: ReadOptions) -> list[Document]:
@@ -117,7 +122,7 @@ def sample_documents(files: Sequence[InputFile], options: ReadOptions) -> list[D
     for file in _spread(files, _SAMPLED_TEXTS):
         # What else cannot be read is met again by the reader.
         with contextlib.suppress(InputError, CorruptFileError):
-            for row in islice(_first_rows(file, options), _TEXTS_OF_A_FILE):
+            for row in map(_clean, islice(_first_rows(file, options), _TEXTS_OF_A_FILE)):
                 if isinstance(row, Document):
                     documents.append(row)
                 elif isinstance(row, Reject) and row.reason in (NO_TEXT, NO_LANGUAGE):

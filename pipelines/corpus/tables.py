@@ -32,6 +32,7 @@ from beambert.pipelines.corpus.documents import (
     language_of,
 )
 from beambert.pipelines.corpus.encodings import SAMPLE_BYTES
+from beambert.pipelines.corpus.wiki_files import extracted_article
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -126,6 +127,8 @@ def _json_text(row: Any, number: int, text_column: str) -> Found:
         if _SURROGATE.search(text):
             detail = f"line {number} has an escape that is half of a surrogate pair"
             return Reject(number, NOT_UTF8, detail)
+        if "curid=" in str(row.get("url")) and isinstance(title := row.get("title"), str):
+            return extracted_article(text, title)  # WikiExtractor --json writes such rows.
         return Document(text)
     if isinstance(row, dict) and text_column in row and text is None:
         return Skip("null_text")

@@ -1,13 +1,9 @@
-"""Reads files of plain text, Markdown, and the input format of BERT's original release. Pure.
-
-Plain text loses the licences of Project Gutenberg, the marks of transcribers and the headings of
-wikis, and its hard-wrapped lines are joined into paragraphs.
-"""
+"""Reads files of plain text, Markdown, and the input format of BERT's original release. Pure."""
 
 import re
 import statistics
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from beambert.pipelines.corpus.base import (
@@ -17,62 +13,11 @@ from beambert.pipelines.corpus.base import (
     Declared,
     LineFormat,
 )
+from beambert.pipelines.corpus.cleaning import SENTENCE_ENDS, WIKI_HEADING
 from beambert.pipelines.corpus.documents import Document, Reject, decode_document
 
 if TYPE_CHECKING:
     from markdown_it.token import Token
-
-# Stands where markup was cut out of a text, until `close_gaps` removes it. The tokenizer drops
-# this character from text.
-GAP = "\x01"
-# MediaWiki has two to six signs on either side (mediawiki.org, "Help:Formatting"). Spaces separate
-# them in the plain text that it gives of a page.
-_WIKI_HEADING = re.compile(r"^(={2,6}) [^=\s](?:[^\n]*[^=\s])? \1[ \t]*(?:\n|\Z)", re.MULTILINE)
-# Transcribers' marks in books.
-_ILLUSTRATION = re.compile(r"\[Illustration(?::[^\[\]]{0,2000})?\]")
-_ORNAMENT = re.compile(r"^[ \t]*(?:\*[ \t]*){3,}$", re.MULTILINE)
-_EMPHASIS = re.compile(r"(?<![\w_])_(?=[^\s_])([^_\n]{1,300})(?<=[^\s_])_(?![\w_])")
-
-# Project Gutenberg marks the ends of its licences, in the wordings of its files since 1991.
-# Newer files have "*** START OF THE PROJECT GUTENBERG EBOOK EMMA ***", where a long title takes
-# several lines. In older files "***START**THE SMALL PRINT!**" and "*END*THE SMALL PRINT!" enclose
-# the licence.
-_LICENCE_MARKS = re.compile(
-    r"""^\ *(?:
-      (?P<start>
-        \*{3}\ ?START\ OF\ (?:THE|THIS)\ PROJECT\ GUTENBERG\b[^*]{0,300}\*{3}
-        | \*END[ *]+THE\ SMALL\ PRINT!.*
-      )
-      | (?P<end>
-        \*{3}\ ?END\ OF\ (?:THE|THIS)\ PROJECT\ GUTENBERG\b[^*]{0,300}\*{3}
-        | (?:This\ is\ the\ )?End\ of\ (?:the\ |this\ )?Project\ Gutenberg
-            (?:['’]s\b|\ e(?:text|book)\b).*
-      )
-    )[ \t]*$""",
-    re.VERBOSE | re.MULTILINE | re.IGNORECASE,
-)
-# Twice the length of the longest header or licence, in characters. A longer piece of text is kept,
-# whatever the marks say.
-_MOST_OF_A_LICENCE = 40_000
-# Credits of the people who made the file: separate paragraphs between the mark and the book.
-_CREDITS = re.compile(
-    r"""\A(?:\s*(?:
-      (?:(?:This\ )?e-?(?:text|book)\ (?:was\ )?(?:prepared|produced)|Produced|Transcribed|Scanned)
-        \ (?:by|from)\b [^\n]* (?:\n[^\n]+){0,9}
-      | \[Transcriber['’]s\ note[^][]{0,2000}\]
-    )[ \t]*(?=\n[ \t]*\n|\Z))*""",
-    re.VERBOSE | re.IGNORECASE,
-)
-
-# Printed pages wrap at 60 to 80 characters. A few longer lines, such as tables, may occur.
-_MOST_OF_A_LINE = 100
-_SHORT_LINES = 0.95
-# Least share of lines that continue the one before, which shows in a lower-case first letter. It is
-# 0.6 to 0.9 in wrapped prose of languages with cases, and nearly 0 in verse, in lists, and in text
-# with one paragraph a line.
-_LEAST_CONTINUED = 0.2
-_ENDS_SENTENCE = re.compile(r"[.!?:…。！？][\"'”’»)\]_*]*$")
-_ENDS_WITH_HYPHEN = re.compile(r"\w-$")
 
 # YAML between two lines of dashes, or TOML between lines of plus signs, at the beginning.
 _FRONT_MATTER = re.compile(
@@ -125,18 +70,8 @@ class PlainText(LineFormat):
     def read_lines(
         self, lines: Iterable[bytes], declared: Declared = TEXT_ALONE
     ) -> Iterator[Document | Reject]:
-        """Yields one document, made of all lines.
-
-        The licence of Project Gutenberg around a book is removed, and so are the headings of wikis.
-        Hard-wrapped lines are joined into paragraphs. Transcribers' marks are removed.
-        """
-        found = decode_document(b"".join(lines), 1)
-        if isinstance(found, Reject):
-            yield found
-            return
-        text, headings = drop_headings(strip_gutenberg("\n".join(found.text.splitlines())))
-        text, counts = clean_book(unwrap(text))
-        yield Document(text, cleaned=counts + headings)
+        """Yields one document, made of all lines."""
+        yield decode_document(b"".join(lines), 1)
 
 
 class SentenceLines(LineFormat):
@@ -151,13 +86,13 @@ class SentenceLines(LineFormat):
         do), and documents have several lines.
         """
         text = re.sub(rb"\A" + BEFORE_TEXT, b"", sample).strip()
-        if _WIKI_HEADING.search("\n".join(text.decode("utf-8", "replace").splitlines())):
+        if WIKI_HEADING.search("\n".join(text.decode("utf-8", "replace").splitlines())):
             return False  # It is a page of a wiki.
         blocks = [block.splitlines() for block in re.split(rb"(?:\r?\n[ \t]*){2,}", text)]
         lines = [line.rstrip() for block in blocks for line in block]
         if len(blocks) < 2 or statistics.median(len(block) for block in blocks) < 2:
             return False
-        final = tuple(mark.encode() for mark in '.!?"”。')
+        final = tuple(mark.encode() for mark in SENTENCE_ENDS + '"”')
         ends = sum(line.endswith(final) for line in lines)
         # The share of such lines is 0.1 in the original release's sample, and 0.4 or more where
         # each line is a paragraph.
@@ -212,155 +147,13 @@ class Markdown(LineFormat):
         if isinstance(found, Reject):
             yield found
             return
-        plain = strip_gutenberg("\n".join(found.text.splitlines()))
         try:
-            text, counts = clean_markdown(plain)
+            text, counts = clean_markdown("\n".join(found.text.splitlines()))
         except TangledError as error:
             detail = f"the file {error}; divide it, or give --format=text to read it as it is"
             yield Reject(1, "tangled_markup", detail)
             return
         yield Document(text, cleaned=counts)
-
-
-def strip_gutenberg(text: str) -> str:
-    """Returns the books in a file without Project Gutenberg's headers, licences and credits.
-
-    Args:
-      text: content of the file; its lines end with line feeds alone.
-    """
-    marks = list(_LICENCE_MARKS.finditer(text))
-    if not marks:
-        return text
-    kept = []
-    for before, after in zip([None, *marks], [*marks, None], strict=True):
-        piece = text[before.end() if before else 0 : after.start() if after else len(text)]
-        # A licence comes before a start or after an end. All other text is a book.
-        is_book = not (before and before["end"]) and not (after and after["start"])
-        if is_book and before:
-            piece = _CREDITS.sub("", piece)
-        if piece.strip() and (is_book or len(piece) > _MOST_OF_A_LICENCE):
-            kept.append(piece)
-    return "\n\n".join(kept)
-
-
-def clean_book(text: str) -> tuple[str, Counter[str]]:
-    """Returns a book without its transcribers' marks, and what was cleaned by reason."""
-    counts: Counter[str] = Counter()
-    if "[Illustration" in text:
-        text = substitute(_ILLUSTRATION, "", text, counts, "illustration")
-    if "*" in text:
-        text = substitute(_ORNAMENT, "", text, counts, "ornament")
-    if "_" in text:
-        text = substitute(_EMPHASIS, r"\1", text, counts, "emphasis")
-    return text, counts
-
-
-def drop_headings(text: str) -> tuple[str, Counter[str]]:
-    """Returns a text without the headings of a wiki (`== Heading ==`), and their number.
-
-    A blank line takes the place of each where blank lines separate paragraphs.
-    """
-    counts: Counter[str] = Counter()
-    if "==" in text and _WIKI_HEADING.search(text):
-        separator = "\n" if "\n\n" in text else ""
-        text = substitute(_WIKI_HEADING, separator, text, counts, "heading")
-    return text, counts
-
-
-def close_gaps(text: str) -> str:
-    """Returns a text without its gaps, and without the brackets, commas and spaces around them.
-
-    Each pattern matches from the start of a run of such characters, so that the time grows only
-    linearly with the length of the run.
-    """
-    if GAP not in text:
-        return text
-    text = re.sub(rf"\([\s;,{GAP}]*\)", GAP, text)
-    text = re.sub(rf"\([\s;,:]*{GAP}[\s;,:{GAP}]*", "(", text)
-    text = re.sub(rf"(?<![\s;,:{GAP}])[\s;,:{GAP}]*{GAP}[\s;,:]*\)", ")", text)
-    text = re.sub(rf"([,;])(?:[ \xa0]*{GAP}[ \xa0{GAP}]*[,;])+", r"\1", text)
-    before = rf"(?<![ \xa0{GAP}])({GAP}*)"
-    text = re.sub(rf"{before}[ \xa0]+{GAP}[ \xa0{GAP}]*(?=[,.;:])", r"\1", text)
-    text = re.sub(rf"^[ {GAP}]*{GAP}[ ]*[,.;:]", "", text, flags=re.MULTILINE)
-    return text.replace(GAP, "")
-
-
-def substitute(
-    pattern: re.Pattern[str],
-    new: str | Callable[[re.Match[str]], str],
-    text: str,
-    counts: Counter[str],
-    reason: str,
-) -> str:
-    """Returns a text after a substitution, and counts what was replaced under a reason."""
-    text, count = pattern.subn(new, text)
-    if count:
-        counts[reason] += count
-    return text
-
-
-def unwrap(text: str) -> str:
-    """Returns the text with one paragraph a line and without blank lines.
-
-    If the lines aren't hard-wrapped, each stays a line. Otherwise their text is joined, so that no
-    sentence is cut at the end of a line. A new paragraph starts:
-
-    - after a blank line;
-    - after a line that ends a sentence although the next word had room on it;
-    - before an indented line, if the line above it ends a sentence.
-    """
-    lines = [line.rstrip() for line in text.splitlines()]
-    if not _is_wrapped(lines):
-        return "\n".join(line.strip() for line in lines if line)
-    width = statistics.quantiles([len(line) for line in lines if line], n=20)[-2]
-    paragraphs: list[list[str]] = []
-    previous = ""
-    for line in lines:
-        if line and previous and not _starts_paragraph(previous, line, width):
-            paragraphs[-1].append(line.strip())
-        elif line:
-            paragraphs.append([line.strip()])
-        previous = line
-    return "\n".join(map(_join, paragraphs))
-
-
-def _is_wrapped(lines: list[str]) -> bool:
-    """Returns whether lines are hard-wrapped.
-
-    Nearly all lines must be short. Also, blank lines must separate paragraphs, or enough lines must
-    begin with a lower-case letter.
-    """
-    filled = [line for line in lines if line]
-    short = sum(len(line) <= _MOST_OF_A_LINE for line in filled)
-    if len(filled) < 2 or short < _SHORT_LINES * len(filled):
-        return False
-    if len(filled) < len(lines):
-        return True
-    continued = sum(line.lstrip()[:1].islower() for line in filled[1:])
-    return continued >= _LEAST_CONTINUED * (len(filled) - 1)
-
-
-def _starts_paragraph(previous: str, line: str, width: float) -> bool:
-    if line.lstrip()[0].islower():
-        return False
-    has_room = len(previous) + 1 + len(line.split(maxsplit=1)[0]) <= width
-    if _ENDS_SENTENCE.search(previous):
-        return has_room or _indentation(line) > _indentation(previous)
-    # A heading in capitals stands above or below prose.
-    return has_room and previous.isupper() != line.isupper()
-
-
-def _indentation(line: str) -> int:
-    return len(line) - len(line.lstrip())
-
-
-def _join(lines: list[str]) -> str:
-    """Joins lines with spaces, and without a space after a hyphen that breaks a word."""
-    joined = lines[0]
-    for line in lines[1:]:
-        is_word = _ENDS_WITH_HYPHEN.search(joined[-2:]) and line[0].isalpha()
-        joined += line if is_word else f" {line}"
-    return joined
 
 
 class TangledError(Exception):

@@ -13,6 +13,7 @@ from beambert.config import as_tuple
 from beambert.console import ProgressTally
 from beambert.errors import InputError
 from beambert.pipelines.corpus.base import FilePart
+from beambert.pipelines.corpus.cleaning import clean
 from beambert.pipelines.corpus.documents import Document, Found, Reject, count_read, language_of
 from beambert.pipelines.corpus.encodings import parse_encodings
 from beambert.pipelines.corpus.reading import ReadOptions, read_part, reject_row, split_file
@@ -136,7 +137,7 @@ def read_documents(part: Part, options: ReadOptions, progress: ProgressTally) ->
     if isinstance(part, FilePart):
         yield from read_part(part, options, progress)
     elif isinstance(part, str):
-        yield Document(part)
+        yield clean(Document(part))
     else:  # Behind a coder the class of a row is another one with the same columns.
         language = language_of(part.language)
         if part.language and not language:

@@ -14,18 +14,12 @@ from collections.abc import Iterator
 from mwparserfromhell.parser import CTokenizer, ParserError, tokens
 from mwparserfromhell.parser.tokenizer import Tokenizer
 
-from beambert.pipelines.corpus.text_files import GAP, close_gaps
+from beambert.pipelines.corpus.cleaning import DROPPED_ELEMENTS, GAP, close_gaps
 
 MarkupError = ParserError
 
 # English names of namespaces, which wikis of every language understand besides their own names.
 ENGLISH_PREFIXES = ("media", "file", "image", "category")
-# HTML elements whose content isn't prose.
-DROPPED_TAGS = {
-    "ref", "references", "table", "gallery", "math", "chem", "score", "syntaxhighlight", "source",
-    "timeline", "code", "pre", "imagemap", "graph", "mapframe", "templatestyles", "indicator",
-    "hiero", "li", "dd", "dt",
-}  # fmt: skip
 # Tokens that start and end markup without visible prose; everything inside is dropped, too.
 _DROPPED_FROM = {
     tokens.TemplateOpen, tokens.ArgumentOpen, tokens.CommentStart, tokens.HeadingStart,
@@ -183,7 +177,7 @@ def _shown_of_element(name: str, frame: _Frame) -> str:
         return _LIST_ITEM
     if name == "br":
         return "\n"
-    return _DROPPED if name in DROPPED_TAGS else frame.content
+    return _DROPPED if name in DROPPED_ELEMENTS else frame.content
 
 
 def is_tangled(wikitext: str) -> bool:

@@ -137,7 +137,7 @@ def _notes(plan: Plan) -> list[str]:
         whole = [document for document in documents if not document.is_split]
         silent = [document.text for document in whole if not document.language]
         notes += language_notes(silent, job.language)
-        notes += divided_word_notes(document.text for document in whole)
+        notes += divided_word_notes(whole)
     if job.language_column and not any(document.language for document in documents):
         notes.append(
             f"--language_column={job.language_column}: no document of a sample names its language "

@@ -112,6 +112,7 @@ SHORTEST_THAI = 20
 _DIVIDED = re.compile(
     r"\b[^\W\d_]{2,}-[ \n](?!(?:and|or|to|und|oder|bis|et|ou|en|of|och)\b)[a-zß-ÿ]{2,}"
 )
+_COMPOUND = re.compile(r"\b[^\W\d_]{2,}[-\u2010][a-zß-ÿ]{2,}")
 # Least share of the words that are divided, for a warning. Scanned pages of 10 words a line, of
 # which each tenth ends within a word, have 1 %.
 _LEAST_SHARE = 0.001
@@ -347,12 +348,17 @@ def split_clauses(sentence: str, language: str) -> list[str]:
     return [*parts, sentence[start:]]
 
 
-def divided_word_notes(texts: Iterable[str]) -> list[str]:
-    """Returns the warning about texts whose words are divided at the ends of lines; else none."""
+def divided_word_notes(documents: Iterable[Document]) -> list[str]:
+    """Returns the warning about words that are divided at the ends of lines; else none.
+
+    Where lines were joined, the hyphens at their ends were counted.
+    """
     count, words, example = 0, 0, ""
-    for text in texts:
+    for document in documents:
+        text, joined = document.text, document.cleaned.get("line_end_hyphen", 0)
         found = _DIVIDED.findall(text)
-        count, words = count + len(found), words + text.count(" ") + text.count("\n")
+        count, words = count + len(found) + joined, words + text.count(" ") + text.count("\n")
+        found += _COMPOUND.findall(text) if joined else []
         example = example or next(iter(found), "").replace("\n", " ")
     if count < max(_LEAST_COUNT, _LEAST_SHARE * words):
         return []

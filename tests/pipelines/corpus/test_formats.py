@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beambert.pipelines.corpus.base import Declared
+from beambert.pipelines.corpus.cleaning import clean
 from beambert.pipelines.corpus.documents import Document, Reject, Skip
 from beambert.pipelines.corpus.encodings import SAMPLE_BYTES
 from beambert.pipelines.corpus.formats import FORMATS, recognise
@@ -142,14 +143,16 @@ class TestJsonLines:
 
 class TestText:
     def test_one_document_a_file(self):
-        (document,) = read("text", b"A heading\n\nA line that was\nwrapped by hand.\n\nThe end.\n")
+        (document,) = map(
+            clean, read("text", b"A heading\n\nA line that was\nwrapped by hand.\n\nThe end.\n")
+        )
         assert document == Document("A heading\nA line that was wrapped by hand.\nThe end.")
 
     def test_headings_of_wikis_go(self):
         page = b"It was.\nIt is.\n\n\n== Sights ==\nA hill.\nA river.\n\n=== Sea ===\nIt is.\n"
         assert recognise(page).name == recognise(page.replace(b"\n", b"\r\n")).name == "text"
         assert recognise(page.replace(b"= ", b"").replace(b" =", b"")).name == "lines"
-        (document,) = read("text", page)
+        (document,) = map(clean, read("text", page))
         assert "=" not in document.text and "Sights" not in document.text
         assert document.text.replace("\n", " ") == "It was. It is. A hill. A river. It is."
         assert document.cleaned == {"heading": 2}

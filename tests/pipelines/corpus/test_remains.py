@@ -1,17 +1,26 @@
 """What programs and transcribers leave in texts goes; all else stays as it is."""
 
 import time
+from collections import Counter
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beambert.pipelines.corpus.text_files import clean_book, drop_headings
-from beambert.pipelines.corpus.wiki_files import (
-    WikiExtractor,
-    clean_wikiextractor,
-    clean_wikitext,
-)
+from beambert.pipelines.corpus import cleaning
+from beambert.pipelines.corpus.cleaning import clean_wikiextractor, clean_wikitext
+from beambert.pipelines.corpus.wiki_files import WikiExtractor
+
+
+def clean_book(text: str) -> tuple[str, Counter[str]]:
+    counts: Counter[str] = Counter()
+    return cleaning.drop_marks(text, counts), counts
+
+
+def drop_headings(text: str) -> tuple[str, Counter[str]]:
+    counts: Counter[str] = Counter()
+    return cleaning.drop_headings(text, counts), counts
+
 
 exact = settings(derandomize=True, max_examples=200, deadline=None, database=None)
 

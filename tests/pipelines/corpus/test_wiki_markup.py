@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from mwparserfromhell.nodes import ExternalLink, HTMLEntity, Tag, Text, Wikilink
 
 from beambert.pipelines.corpus import wiki_markup
+from beambert.pipelines.corpus.cleaning import DROPPED_ELEMENTS
 from beambert.pipelines.corpus.documents import Document, Reject
 from beambert.pipelines.corpus.wiki_files import MediaWiki
 from beambert.pipelines.corpus.wiki_markup import (
-    DROPPED_TAGS,
     count_unclosed,
     is_tangled,
     strip_markup,
@@ -87,7 +87,7 @@ def visible(code) -> str:
                 text += "\0"
             elif tag == "br":
                 text += "\n"
-            elif tag not in DROPPED_TAGS and node.contents is not None:
+            elif tag not in DROPPED_ELEMENTS and node.contents is not None:
                 text += visible(node.contents)
     return text
 

@@ -231,11 +231,15 @@ def joined(sentences, unspaced) -> str:
     )
 
 
+def notes(texts: list[str]) -> list[str]:
+    return divided_word_notes(map(Document, texts))
+
+
 SCANNED = "The ship came to the moun-\ntains of ice, and its cap-\ntain stood on the deck.\n"
 
 
 def test_divided_words_are_told_with_an_example():
-    (note,) = divided_word_notes([SCANNED, SCANNED.replace("\n", " "), SCANNED])
+    (note,) = notes([SCANNED, SCANNED.replace("\n", " "), SCANNED])
     assert "divide 6 words" in note and "“moun- tains”" in note
 
 
@@ -249,9 +253,9 @@ def test_divided_words_are_told_with_an_example():
     ],
 )
 def test_other_hyphens_are_not(text):
-    assert divided_word_notes([text] * 20) == []
+    assert notes([text] * 20) == []
 
 
 def test_a_few_among_many_words_are_not():
-    assert divided_word_notes(["The ship left. " * 5000 + SCANNED * 3]) == []
-    assert divided_word_notes([]) == divided_word_notes([""]) == []
+    assert notes(["The ship left. " * 5000 + SCANNED * 3]) == []
+    assert notes([]) == notes([""]) == []
