@@ -9,7 +9,6 @@ import codecs
 import contextlib
 import dataclasses
 import functools
-import io
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import blake2b
@@ -52,26 +51,35 @@ BEFORE_TEXT = rb"(?:\xef\xbb\xbf)*\s*"
 PLAIN_FORMATS = ("lines", "text")
 
 
+# The value of --format that has each file's format recognised.
+AUTO = "auto"
+
+
 @dataclasses.dataclass(frozen=True)
-class Declared:
-    """What the user declares of the files.
+class ReadOptions:
+    """How files become documents.
 
     Attributes:
-      text: column that holds the documents, in formats that have columns.
-      language: column that names the language of each, in these formats; "" for none.
+      format: format of the files, a key of `formats.FORMATS` or `AUTO`.
+      text_column: column that holds the documents, in formats that have columns.
+      progress_folder: folder of a `ProgressDisplay`, or None.
       encodings: encodings of text files, see `encodings.parse_encodings`.
+      language_column: column that names the language of each, in these formats; "" for none.
     """
 
-    text: str = "text"
-    language: str = ""
+    format: str = AUTO
+    text_column: str = "text"
+    progress_folder: str | None = None
     encodings: tuple[str, ...] = UTF8
+    language_column: str = ""
 
-    def names(self) -> list[str]:
-        """Returns the names of the columns to read, each once."""
-        return list(dict.fromkeys(filter(None, (self.text, self.language))))
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns to read, each once."""
+        return list(dict.fromkeys(filter(None, (self.text_column, self.language_column))))
 
 
-TEXT_ALONE = Declared()
+TEXT_ALONE = ReadOptions()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -176,52 +184,23 @@ def lines_of(opened: BinaryIO) -> Iterator[bytes]:
     return iter(functools.partial(opened.readline, MOST_DOCUMENT_BYTES + 1), b"")
 
 
-def has_returns_alone(beginning: bytes) -> bool:
-    """Returns whether carriage returns alone end the lines of a file, as on old Macintoshes."""
-    return b"\r" in beginning[:-1] and b"\n" not in beginning
-
-
-def lines_after_returns(opened: BinaryIO) -> Iterator[bytes]:
-    """Yields the lines of a file that end with carriage returns, each with a line feed instead."""
-    return _ended_by(b"\r", _pieces(opened))
-
-
-def utf8_lines(opened: BinaryIO, encoding: str, end: bytes = b"\n") -> Iterator[bytes]:
+def utf8_lines(opened: BinaryIO, encoding: str) -> Iterator[bytes]:
     """Yields the lines of a file in another encoding, as UTF-8; a line too long comes in pieces.
 
     Bytes that form no character become half of a surrogate pair, which UTF-8 cannot have, so that
     their document is rejected.
-
-    Args:
-      opened: the open file.
-      encoding: its encoding.
-      end: character that ends its lines, which becomes a line feed.
     """
-    decoder = codecs.getincrementaldecoder(encoding)(MARK_ERRORS)
-    pieces = chain(_pieces(opened), [b""])
-    texts = (decoder.decode(data, final=not data) for data in pieces)
-    return _ended_by(end, (text.encode("utf-8", "surrogatepass") for text in texts))
+    decoder, held = codecs.getincrementaldecoder(encoding)(MARK_ERRORS), ""
+    for data in chain(_pieces(opened), [b""]):
+        *lines, held = (held + decoder.decode(data, final=not data)).split("\n")
+        yield from (f"{line}\n".encode("utf-8", "surrogatepass") for line in lines)
+        if len(held) > MOST_DOCUMENT_BYTES or held and not data:
+            yield held.encode("utf-8", "surrogatepass")
+            held = ""
 
 
 def _pieces(opened: BinaryIO) -> Iterator[bytes]:
     return iter(functools.partial(opened.read, _PIECE_BYTES), b"")
-
-
-def _ended_by(end: bytes, pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Yields the lines of data that comes in pieces, each with a line feed as its end."""
-    buffered = io.BytesIO()
-    for data in pieces:
-        *whole, rest = data.split(end)
-        for line in whole:
-            buffered.write(line)
-            yield buffered.getvalue() + b"\n"
-            buffered = io.BytesIO()
-        buffered.write(rest)
-        if buffered.tell() > MOST_DOCUMENT_BYTES:
-            yield buffered.getvalue()
-            buffered = io.BytesIO()
-    if buffered.tell():
-        yield buffered.getvalue()
 
 
 def lines_of_part(
@@ -329,12 +308,12 @@ class Format:
         """Returns whether a file has this format, by its first (decompressed) bytes."""
         return self.beginning.match(sample) is not None
 
-    def split(self, file: "InputFile", declared: Declared, beginning: bytes) -> list[FilePart]:
+    def split(self, file: "InputFile", options: ReadOptions, beginning: bytes) -> list[FilePart]:
         """Divides a large file into parts; by default it stays whole.
 
         Args:
           file: the file.
-          declared: columns and encodings of the files.
+          options: columns and encodings of the files.
           beginning: the first (decompressed) bytes of the file.
 
         Raises:
@@ -343,14 +322,14 @@ class Format:
         return [FilePart(file, self.name)]
 
     def read(
-        self, part: FilePart, stored: BinaryIO, declared: Declared, report: Callable[[int], None]
+        self, part: FilePart, stored: BinaryIO, options: ReadOptions, report: Callable[[int], None]
     ) -> Iterator[Found]:
         """Yields the documents of a part.
 
         Args:
           part: the part to read.
           stored: the part's file, open and seekable, with its bytes as stored.
-          declared: columns and encodings of the files.
+          options: columns and encodings of the files.
           report: function that is called with the number of bytes of the part (as stored) that
             have been read.
 
@@ -377,21 +356,21 @@ class LineFormat(Format):
         raise NotImplementedError
 
     def read_lines(
-        self, lines: Iterable[bytes], declared: Declared = TEXT_ALONE
+        self, lines: Iterable[bytes], options: ReadOptions = TEXT_ALONE
     ) -> Iterator[Found]:
         """Yields the documents in lines of UTF-8, which still have their line feeds."""
         raise NotImplementedError
 
-    def split(self, file: "InputFile", declared: Declared, beginning: bytes) -> list[FilePart]:
-        """Divides a file into parts, unless it isn't UTF-8 or has no line feeds."""
+    def split(self, file: "InputFile", options: ReadOptions, beginning: bytes) -> list[FilePart]:
+        """Divides a file into parts, unless it isn't UTF-8."""
         if not self.is_divisible:
             return [FilePart(file, self.name)]
         encoding = ""
         # The reader meets an error again and rejects the file.
         with contextlib.suppress(CorruptFileError, WrongEncodingError), file.open() as stored:
             whole = FilePart(file, self.name)
-            encoding = self._encoding_of(whole, stored, beginning, declared.encodings)
-        if encoding != DEFAULT_ENCODING or has_returns_alone(beginning):
+            encoding = self._encoding_of(whole, stored, beginning, options.encodings)
+        if encoding != DEFAULT_ENCODING:
             return [FilePart(file, self.name, encoding=encoding)]
         return [dataclasses.replace(part, encoding=encoding) for part in self.split_utf8(file)]
 
@@ -427,29 +406,27 @@ class LineFormat(Format):
         yield from lines
 
     def read(
-        self, part: FilePart, stored: BinaryIO, declared: Declared, report: Callable[[int], None]
+        self, part: FilePart, stored: BinaryIO, options: ReadOptions, report: Callable[[int], None]
     ) -> Iterator[Found]:
         """Yields the documents of a part. If the file is corrupt, the last result is a reject.
 
-        A file that is in none of the encodings is one reject. If one encoding is declared, or the
+        A file that is in none of the encodings is one reject. If one encoding is options, or the
         file is damaged UTF-8, each document that isn't in it is a reject.
         """
         beginning = b"" if part.start else _beginning(part, stored)
         lines = CountedLines((), lambda: None)
         try:
-            encoding = self._encoding_of(part, stored, beginning, declared.encodings)
-            ended_by_returns = has_returns_alone(beginning)
-            lines_in = lines_after_returns if ended_by_returns else lines_of
+            encoding = self._encoding_of(part, stored, beginning, options.encodings)
+            lines_in = lines_of
             if encoding != DEFAULT_ENCODING:
-                end = b"\r" if ended_by_returns else b"\n"
-                lines_in = functools.partial(utf8_lines, encoding=encoding, end=end)
+                lines_in = functools.partial(utf8_lines, encoding=encoding)
             lines = CountedLines(
                 self.lines(part, stored, lines_in), lambda: report(stored.tell() - part.start)
             )
-            for found in self._read_bounded(lines, declared):
+            for found in self._read_bounded(lines, options):
                 yield found if encoding == DEFAULT_ENCODING else _in_encoding(found, encoding)
         except WrongEncodingError as error:
-            yield Reject(error.line, _not_in(declared.encodings), str(error))
+            yield Reject(error.line, _not_in(options.encodings), str(error))
         except CorruptFileError as error:
             detail = f"unreadable after line {lines.number} ({error})"
             yield Reject(lines.number + 1, "corrupt_file", detail)
@@ -481,12 +458,12 @@ class LineFormat(Format):
         stored.seek(0)
         return encoding.removesuffix("-sig")
 
-    def _read_bounded(self, lines: CountedLines, declared: Declared) -> Iterator[Found]:
+    def _read_bounded(self, lines: CountedLines, options: ReadOptions) -> Iterator[Found]:
         """Yields the documents in lines; one that is too large is rejected, and the next read."""
         before, has_more = 0, True
         while has_more:
             try:
-                for found in self.read_lines(lines, declared):
+                for found in self.read_lines(lines, options):
                     lines.pending = 0
                     if before and isinstance(found, Reject):
                         detail = f"{found.detail}, counted from line {before + 1:,}"

@@ -118,21 +118,18 @@ def count_read(row: Found, counts: Counter[str]) -> None:
             counts["cleaned " + reason] += count
 
 
-def decode_document(
-    raw: bytes, line: int, is_split: bool = False, unit: str = "line"
-) -> Document | Reject:
+def decode_document(raw: bytes, line: int, is_split: bool = False) -> Document | Reject:
     """Returns the document in UTF-8 bytes that start on line `line` of a file, or a reject.
 
     Args:
       raw: the bytes.
       line: number of the line.
       is_split: whether each line of the document is one sentence.
-      unit: what the bytes are a part of, for messages: a "line", or the "field" of a table.
     """
     try:
         return Document(raw.decode("utf-8"), is_split)
     except UnicodeDecodeError as error:
-        found = wrong_encoding(error, line, unit=unit)
+        found = wrong_encoding(error, line)
         return Reject(found.line, NOT_UTF8, str(found))
 
 

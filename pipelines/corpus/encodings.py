@@ -209,7 +209,7 @@ def check_beginning(beginning: bytes, encoding: str) -> None:
 
 
 def wrong_encoding(
-    error: UnicodeDecodeError, first_line: int, encodings: Sequence[str] = UTF8, unit: str = "line"
+    error: UnicodeDecodeError, first_line: int, encodings: Sequence[str] = UTF8
 ) -> WrongEncodingError:
     """Returns the error about bytes that cannot be decoded, with their line as windows-1252 has it.
 
@@ -217,19 +217,10 @@ def wrong_encoding(
       error: the error of decoding some bytes.
       first_line: number of the line on which these bytes begin.
       encodings: the encodings that were tried on the file.
-      unit: what these bytes are a part of: a "line", or the "field" of a table.
     """
     raw, at = error.object, error.start
     line = first_line + raw.count(b"\n", 0, at)
-    column = at - (raw.rfind(b"\n", 0, at) + 1) + 1
-    return _wrong_encoding(raw, at, line, f"byte {column:,} of the {unit}", encodings)
-
-
-def _wrong_encoding(
-    raw: bytes, at: int, line: int, position: str, encodings: Sequence[str]
-) -> WrongEncodingError:
-    names = " or ".join(map(web_name, encodings))
-    detail = f"byte 0x{raw[at]:02x} on line {line} is not {names} ({position})"
+    detail = f"byte 0x{raw[at]:02x} on line {line} is not {' or '.join(map(web_name, encodings))}"
     if _COMMONEST not in encodings:
         end = raw.find(b"\n", at)
         start = max(raw.rfind(b"\n", 0, at) + 1, at - _SHOWN_BYTES)
@@ -245,23 +236,14 @@ def _find_error(
 ) -> WrongEncodingError | None:
     """Returns the error about the first bytes that are no text in an encoding, or None."""
     decoder = codecs.getincrementaldecoder(encoding)()
-    lines, column, piece = 0, 0, b""  # before the piece
+    line = 1
     try:
         for piece in pieces:
             decoder.decode(piece)
-            lines += piece.count(b"\n")
-            last = piece.rfind(b"\n")
-            column = len(piece) - last - 1 if last >= 0 else column + len(piece)
-        piece = b""
+            line += piece.count(b"\n")
         decoder.decode(b"", final=True)
     except UnicodeDecodeError as error:
-        raw, at = error.object, error.start
-        # The decoder holds the first bytes of a character that the piece before has cut.
-        held = len(raw) - len(piece)
-        lines += raw.count(b"\n", 0, at)
-        last = raw.rfind(b"\n", 0, at)
-        column = at - last if last >= 0 else column - held + at + 1
-        return _wrong_encoding(raw, at, lines + 1, f"byte {column:,} of the line", encodings)
+        return wrong_encoding(error, line, encodings)
     return None
 
 

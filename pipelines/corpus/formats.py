@@ -19,10 +19,9 @@ from beambert.compression import decompress, plain_name
 from beambert.file_kinds import BEGINNING_BYTES, TEXT_KINDS, not_text, text_kind_pattern
 from beambert.pipelines.corpus.base import (
     BEFORE_TEXT,
-    Declared,
     FilePart,
     Format,
-    has_returns_alone,
+    ReadOptions,
 )
 from beambert.pipelines.corpus.documents import Reject
 from beambert.pipelines.corpus.encodings import DEFAULT_ENCODING, UTF8, encoding_of_beginning
@@ -45,7 +44,7 @@ class Foreign(Format):
         self._detail = detail
 
     def read(
-        self, part: FilePart, stored: BinaryIO, declared: Declared, report: Callable[[int], None]
+        self, part: FilePart, stored: BinaryIO, options: ReadOptions, report: Callable[[int], None]
     ) -> Iterator[Reject]:
         """Yields the reject of the whole file."""
         yield Reject(1, self.name, self._detail)
@@ -63,7 +62,7 @@ class NotText(Foreign):
         return not_text(sample) != ""
 
     def read(
-        self, part: FilePart, stored: BinaryIO, declared: Declared, report: Callable[[int], None]
+        self, part: FilePart, stored: BinaryIO, options: ReadOptions, report: Callable[[int], None]
     ) -> Iterator[Reject]:
         """Yields the reject of the whole file, with its kind."""
         beginning = decompress(part.file.path, stored).read(BEGINNING_BYTES)
@@ -109,8 +108,6 @@ FORMATS = {found.name: found for found in _TRIED}
 CHOICES = [found.name for found in _TRIED if not isinstance(found, Foreign)]
 # Formats that are reported even if all files have them.
 TO_REPORT = {"csv", "tsv", *(found.name for found in _TRIED if isinstance(found, Foreign))}
-# The value of --format that has each file's format recognised.
-AUTO = "auto"
 
 
 def recognise(sample: bytes, encodings: Sequence[str] = UTF8, path: str = "") -> Format:
@@ -122,8 +119,6 @@ def recognise(sample: bytes, encodings: Sequence[str] = UTF8, path: str = "") ->
       path: path of the file, whose ending counts where the content shows plain text.
     """
     sample = to_utf8(sample, encodings)
-    if has_returns_alone(sample):
-        sample = sample.replace(b"\r", b"\n")
     found = next(found for found in FORMATS.values() if found.recognises(sample))
     name = plain_name(path).lower()
     by_name = (other for other in FORMATS.values() if name.endswith(other.endings))

@@ -15,12 +15,11 @@ from beambert.compression import CorruptFileError, decompress
 from beambert.console import ProgressTally, counted
 from beambert.errors import InputError
 from beambert.pipelines.corpus import base
-from beambert.pipelines.corpus.base import Declared, FilePart, Format, LineFormat
+from beambert.pipelines.corpus.base import AUTO, FilePart, Format, LineFormat, ReadOptions
 from beambert.pipelines.corpus.cleaning import clean
 from beambert.pipelines.corpus.documents import NO_TEXT, Document, Found, Reject
 from beambert.pipelines.corpus.encodings import READS_AS_WINDOWS, SAMPLE_BYTES, UTF8
 from beambert.pipelines.corpus.formats import (
-    AUTO,
     FORMATS,
     TO_REPORT,
     Foreign,
@@ -45,30 +44,6 @@ MOST_REJECTS = 10_000
 _LISTED_FILES = 5
 
 
-@dataclasses.dataclass(frozen=True)
-class ReadOptions:
-    """How files become documents.
-
-    Attributes:
-      format: format of the files, a key of `formats.FORMATS` or `formats.AUTO`.
-      text_column: column that holds the documents, in formats that have columns.
-      language_column: column that names the language of each, in these formats; "" for none.
-      progress_folder: folder of a `ProgressDisplay`, or None.
-      encodings: encodings of text files, see `encodings.parse_encodings`.
-    """
-
-    format: str = AUTO
-    text_column: str = "text"
-    progress_folder: str | None = None
-    encodings: tuple[str, ...] = UTF8
-    language_column: str = ""
-
-    @property
-    def declared(self) -> Declared:
-        """The columns to read, and the encodings."""
-        return Declared(self.text_column, self.language_column, self.encodings)
-
-
 def split_file(file: InputFile, options: ReadOptions) -> list[FilePart]:
     """Divides a file into parts. A small file, or one of some formats, stays whole.
 
@@ -79,7 +54,7 @@ def split_file(file: InputFile, options: ReadOptions) -> list[FilePart]:
         return [FilePart(file, options.format)]
     beginning = _beginning(file)
     found = _format_of(file, beginning, options)
-    return found.split(file, options.declared, beginning)
+    return found.split(file, options, beginning)
 
 
 def read_part(part: FilePart, options: ReadOptions, progress: ProgressTally) -> Iterator[Found]:
@@ -100,7 +75,7 @@ def read_part(part: FilePart, options: ReadOptions, progress: ProgressTally) -> 
         beginning = _sample(part.file.path, stored) if part.format == AUTO else b""
         stored.seek(0)
         found = _format_of(part.file, beginning, dataclasses.replace(options, format=part.format))
-        yield from map(_clean, found.read(part, stored, options.declared, report))
+        yield from map(_clean, found.read(part, stored, options, report))
     report(part.bytes)
 
 
@@ -138,11 +113,11 @@ def _first_rows(file: InputFile, options: ReadOptions) -> Iterator[Found]:
     if not isinstance(found, LineFormat):
         with file.open() as stored:
             part = FilePart(file, found.name)
-            yield from found.read(part, stored, options.declared, lambda _: None)
+            yield from found.read(part, stored, options, lambda _: None)
         return
     beginning = to_utf8(beginning, UTF8 if found.is_utf8 else options.encodings)
     whole_lines = beginning[: beginning.rfind(b"\n") + 1] or beginning
-    yield from found.read_lines(io.BytesIO(whole_lines), options.declared)
+    yield from found.read_lines(io.BytesIO(whole_lines), options)
 
 
 def _spread(files: Sequence[InputFile], most: int) -> list[InputFile]:

@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 from beambert.config import setting
 from beambert.console import Describe, describe_bytes
 from beambert.errors import InputError
+from beambert.pipelines.corpus.base import AUTO
 from beambert.pipelines.corpus.encodings import encoding_setting
-from beambert.pipelines.corpus.formats import AUTO, CHOICES
+from beambert.pipelines.corpus.formats import CHOICES
 
 # The names of sources become names of folders.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")

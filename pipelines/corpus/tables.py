@@ -15,10 +15,10 @@ from beambert.pipelines.corpus import base
 from beambert.pipelines.corpus.base import (
     BEFORE_TEXT,
     TEXT_ALONE,
-    Declared,
     FilePart,
     Format,
     LineFormat,
+    ReadOptions,
     split_sections,
 )
 from beambert.pipelines.corpus.documents import (
@@ -58,7 +58,7 @@ _BATCH_ROWS = 1000
 _BATCH_BYTES = 16 << 20
 
 
-def with_language(found: Found, value: Any, unit: str, number: int, declared: Declared) -> Found:
+def with_language(found: Found, value: Any, unit: str, number: int, options: ReadOptions) -> Found:
     """Returns a row's document with its language, or a reject if the value is not a language.
 
     A null and an empty string leave the language open.
@@ -68,21 +68,23 @@ def with_language(found: Found, value: Any, unit: str, number: int, declared: De
       value: value in the column of languages.
       unit: what the number counts, for a message: "line" or "row".
       number: number of the row.
-      declared: the columns.
+      options: the columns.
     """
     if not isinstance(found, Document) or value is None or value == "":
         return found
     language = language_of(value) if isinstance(value, str) else ""
     if not language:
         shown = repr(value)[:_SHOWN]
-        detail = f"{unit} {number} has {shown} under {declared.language!r} (--language_column)"
+        detail = (
+            f"{unit} {number} has {shown} under {options.language_column!r} (--language_column)"
+        )
         detail += ", which is not a language; give its code, such as en, zh-Hant or tha"
         return Reject(number, UNKNOWN_LANGUAGE, detail)
     return dataclasses.replace(found, language=language)
 
 
 class JsonLines(LineFormat):
-    """JSON Lines: one object a line, with its document under the key `declared.text`."""
+    """JSON Lines: one object a line, with its document under the key `options.text_column`."""
 
     name = "jsonl"
     has_columns = True
@@ -93,7 +95,7 @@ class JsonLines(LineFormat):
         return True
 
     def read_lines(
-        self, lines: Iterable[bytes], declared: Declared = TEXT_ALONE
+        self, lines: Iterable[bytes], options: ReadOptions = TEXT_ALONE
     ) -> Iterator[Found]:
         """Yields the documents of the objects; a null is skipped."""
         for number, line in enumerate(lines, 1):
@@ -109,16 +111,16 @@ class JsonLines(LineFormat):
             except (ValueError, RecursionError) as error:
                 yield Reject(number, "not_json", f"line {number} is not JSON ({error})")
             else:
-                yield _json_document(row, number, declared)
+                yield _json_document(row, number, options)
 
 
-def _json_document(row: Any, number: int, declared: Declared) -> Found:
-    found = _json_text(row, number, declared.text)
-    if not declared.language or isinstance(found, Reject):
+def _json_document(row: Any, number: int, options: ReadOptions) -> Found:
+    found = _json_text(row, number, options.text_column)
+    if not options.language_column or isinstance(found, Reject):
         return found
-    if declared.language not in row:
-        return _lacks(row, number, NO_LANGUAGE, declared.language, "--language_column")
-    return with_language(found, row[declared.language], "line", number, declared)
+    if options.language_column not in row:
+        return _lacks(row, number, NO_LANGUAGE, options.language_column, "--language_column")
+    return with_language(found, row[options.language_column], "line", number, options)
 
 
 def _json_text(row: Any, number: int, text_column: str) -> Found:
@@ -179,7 +181,7 @@ class _Table(LineFormat):
         return False
 
     def read(
-        self, part: FilePart, stored: BinaryIO, declared: Declared, report: Callable[[int], None]
+        self, part: FilePart, stored: BinaryIO, options: ReadOptions, report: Callable[[int], None]
     ) -> Iterator[Found]:
         """Yields the documents of a file.
 
@@ -187,10 +189,10 @@ class _Table(LineFormat):
           InputError: the file has no such column, or two of them.
         """
         with _naming(part.file):
-            yield from super().read(part, stored, declared, report)
+            yield from super().read(part, stored, options, report)
 
     def read_lines(
-        self, lines: Iterable[bytes], declared: Declared = TEXT_ALONE
+        self, lines: Iterable[bytes], options: ReadOptions = TEXT_ALONE
     ) -> Iterator[Found]:
         """Yields the documents of the rows.
 
@@ -208,17 +210,17 @@ class _Table(LineFormat):
                 break
         else:
             return
-        at = self._find(names, declared.text, "--text_column")
+        at = self._find(names, options.text_column, "--text_column")
         of_language = None
-        if declared.language:
-            of_language = self._find(names, declared.language, "--language_column")
+        if options.language_column:
+            of_language = self._find(names, options.language_column, "--language_column")
         for number, row in rows:
             if isinstance(row, csv.Error):
                 yield _not_csv(number, row)
             elif len(row) == len(names):
-                found = decode_document(_bytes(row[at]), number, unit="field")
+                found = decode_document(_bytes(row[at]), number)
                 if of_language is not None:
-                    found = with_language(found, row[of_language], "line", number, declared)
+                    found = with_language(found, row[of_language], "line", number, options)
                 yield found
             elif row:
                 detail = f"line {number} has {len(row)} fields, and the header has {len(names)}"
@@ -315,7 +317,7 @@ class Parquet(Format):
     is_utf8 = True
     beginning = re.compile(rb"PAR1")
 
-    def split(self, file: "InputFile", declared: Declared, beginning: bytes) -> list[FilePart]:
+    def split(self, file: "InputFile", options: ReadOptions, beginning: bytes) -> list[FilePart]:
         """Divides a file between row groups.
 
         Raises:
@@ -324,22 +326,22 @@ class Parquet(Format):
         sizes: list[int] = []
         # Damage is ignored here. The reader meets it again and rejects it.
         with file.open() as stored, contextlib.suppress(CorruptFileError), _naming(file):
-            sizes = row_group_bytes(stored, declared)
+            sizes = row_group_bytes(stored, options)
         return split_sections(file, self.name, sizes)
 
     def read(
-        self, part: FilePart, stored: BinaryIO, declared: Declared, report: Callable[[int], None]
+        self, part: FilePart, stored: BinaryIO, options: ReadOptions, report: Callable[[int], None]
     ) -> Iterator[Found]:
         """Yields the documents of a part's row groups, see `read_parquet`."""
         rows = count_rows(stored, part.sections)
         with _naming(part.file):
-            for number, found in enumerate(read_parquet(stored, declared, part.sections), 1):
+            for number, found in enumerate(read_parquet(stored, options, part.sections), 1):
                 report(part.bytes * number // max(rows, number))
                 yield found
 
 
 def read_parquet(
-    file: BinaryIO, declared: Declared = TEXT_ALONE, row_groups: range | None = None
+    file: BinaryIO, options: ReadOptions = TEXT_ALONE, row_groups: range | None = None
 ) -> Iterator[Found]:
     """Yields the documents in a file's row groups; a null is skipped.
 
@@ -347,7 +349,7 @@ def read_parquet(
 
     Args:
       file: the open file, seekable.
-      declared: columns of the documents.
+      options: columns of the documents.
       row_groups: numbers of the row groups to read, from 0; None for all.
 
     Raises:
@@ -356,18 +358,18 @@ def read_parquet(
     row = 0
     try:
         with _opened(file) as parquet:
-            _check_columns(parquet, declared)
+            _check_columns(parquet, options)
             metadata = parquet.metadata
             groups = range(metadata.num_row_groups) if row_groups is None else row_groups
             row = sum(metadata.row_group(group).num_rows for group in range(groups.start))
             for group in groups:
-                size = _rows_at_once(metadata, group, declared)
-                for batch in parquet.iter_batches(size, [group], declared.names()):
-                    for value, language in _values(batch, declared):
+                size = _rows_at_once(metadata, group, options)
+                for batch in parquet.iter_batches(size, [group], options.columns):
+                    for value, language in _values(batch, options):
                         row += 1
                         found = _row_document(value, row)
-                        if declared.language:
-                            found = with_language(found, _text(language), "row", row, declared)
+                        if options.language_column:
+                            found = with_language(found, _text(language), "row", row, options)
                         yield found
     except CorruptFileError as error:
         yield Reject(row + 1, "corrupt_file", f"unreadable after row {row} ({error})")
@@ -392,7 +394,7 @@ def _opened(file: BinaryIO) -> Iterator["pq.ParquetFile"]:
         raise CorruptFileError(str(error)) from error
 
 
-def row_group_bytes(file: BinaryIO, declared: Declared = TEXT_ALONE) -> list[int]:
+def row_group_bytes(file: BinaryIO, options: ReadOptions = TEXT_ALONE) -> list[int]:
     """Returns the number of compressed bytes that the texts of each row group take.
 
     Raises:
@@ -400,15 +402,15 @@ def row_group_bytes(file: BinaryIO, declared: Declared = TEXT_ALONE) -> list[int
       CorruptFileError: the file is damaged or cut off.
     """
     with _opened(file) as parquet:
-        _check_columns(parquet, declared)
+        _check_columns(parquet, options)
         groups = range(parquet.num_row_groups)
-        found = (_chunks(parquet.metadata, group, [declared.text]) for group in groups)
+        found = (_chunks(parquet.metadata, group, [options.text_column]) for group in groups)
         return [sum(chunk.total_compressed_size for chunk in chunks) for chunks in found]
 
 
-def _rows_at_once(metadata: "pq.FileMetaData", group: int, declared: Declared) -> int:
+def _rows_at_once(metadata: "pq.FileMetaData", group: int, options: ReadOptions) -> int:
     """Returns the number of rows of a row group whose texts fit in memory."""
-    chunks = _chunks(metadata, group, declared.names())
+    chunks = _chunks(metadata, group, options.columns)
     size = sum(chunk.total_uncompressed_size for chunk in chunks)
     a_row = size // max(metadata.row_group(group).num_rows, 1)
     return max(1, min(_BATCH_ROWS, _BATCH_BYTES // max(a_row, 1)))
@@ -423,11 +425,13 @@ def _chunks(
 
 
 def _values(
-    batch: "pa.RecordBatch", declared: Declared
+    batch: "pa.RecordBatch", options: ReadOptions
 ) -> Iterator[tuple["pa.Scalar", "pa.Scalar | None"]]:
     """Yields the text and the language of each row."""
-    languages = batch.column(declared.language) if declared.language else itertools.repeat(None)
-    return zip(batch.column(declared.text), languages, strict=False)
+    languages = (
+        batch.column(options.language_column) if options.language_column else itertools.repeat(None)
+    )
+    return zip(batch.column(options.text_column), languages, strict=False)
 
 
 def _text(value: "pa.Scalar") -> str | None:
@@ -448,10 +452,10 @@ def count_rows(file: BinaryIO, row_groups: range | None = None) -> int:
         return 0
 
 
-def _check_columns(parquet: "pq.ParquetFile", declared: Declared) -> None:
-    _check_column(parquet, declared.text, "--text_column")
-    if declared.language:
-        _check_column(parquet, declared.language, "--language_column")
+def _check_columns(parquet: "pq.ParquetFile", options: ReadOptions) -> None:
+    _check_column(parquet, options.text_column, "--text_column")
+    if options.language_column:
+        _check_column(parquet, options.language_column, "--language_column")
 
 
 def _check_column(parquet: "pq.ParquetFile", column: str, flag: str) -> None:

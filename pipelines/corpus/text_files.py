@@ -10,8 +10,8 @@ from beambert.pipelines.corpus.base import (
     BEFORE_TEXT,
     PLAIN_FORMATS,
     TEXT_ALONE,
-    Declared,
     LineFormat,
+    ReadOptions,
 )
 from beambert.pipelines.corpus.cleaning import SENTENCE_ENDS, WIKI_HEADING
 from beambert.pipelines.corpus.documents import Document, Reject, decode_document
@@ -68,7 +68,7 @@ class PlainText(LineFormat):
         return True
 
     def read_lines(
-        self, lines: Iterable[bytes], declared: Declared = TEXT_ALONE
+        self, lines: Iterable[bytes], options: ReadOptions = TEXT_ALONE
     ) -> Iterator[Document | Reject]:
         """Yields one document, made of all lines."""
         yield decode_document(b"".join(lines), 1)
@@ -111,7 +111,7 @@ class SentenceLines(LineFormat):
         )
 
     def read_lines(
-        self, lines: Iterable[bytes], declared: Declared = TEXT_ALONE
+        self, lines: Iterable[bytes], options: ReadOptions = TEXT_ALONE
     ) -> Iterator[Document | Reject]:
         """Yields documents that are split into sentences already."""
         body: list[bytes] = []
@@ -140,7 +140,7 @@ class Markdown(LineFormat):
         return False
 
     def read_lines(
-        self, lines: Iterable[bytes], declared: Declared = TEXT_ALONE
+        self, lines: Iterable[bytes], options: ReadOptions = TEXT_ALONE
     ) -> Iterator[Document | Reject]:
         """Yields one document, made of all lines. Each of its blocks is a paragraph."""
         found = decode_document(b"".join(lines), 1)

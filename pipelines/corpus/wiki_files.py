@@ -18,9 +18,9 @@ from beambert.errors import InputError
 from beambert.pipelines.corpus.base import (
     BEFORE_TEXT,
     TEXT_ALONE,
-    Declared,
     FilePart,
     LineFormat,
+    ReadOptions,
     lines_of,
     split_at,
 )
@@ -113,7 +113,7 @@ class MediaWiki(LineFormat):
             return b"".join(takewhile(lambda line: not self.starts_document(line), lines))
 
     def read_lines(
-        self, lines: Iterable[bytes], declared: Declared = TEXT_ALONE
+        self, lines: Iterable[bytes], options: ReadOptions = TEXT_ALONE
     ) -> Iterator[Found]:
         """Yields the articles of an export; redirects and other pages are skipped.
 
@@ -244,7 +244,7 @@ class WikiExtractor(LineFormat):
         return line.startswith(_START)
 
     def read_lines(
-        self, lines: Iterable[bytes], declared: Declared = TEXT_ALONE
+        self, lines: Iterable[bytes], options: ReadOptions = TEXT_ALONE
     ) -> Iterator[Found]:
         """Yields the prose of articles, without the title that each repeats as its first line."""
         body: list[bytes] | None = None
@@ -297,7 +297,7 @@ class WikiText(LineFormat):
         return _TITLE.match(line) is not None
 
     def read_lines(
-        self, lines: Iterable[bytes], declared: Declared = TEXT_ALONE
+        self, lines: Iterable[bytes], options: ReadOptions = TEXT_ALONE
     ) -> Iterator[Document | Reject]:
         """Yields the articles, without their headings and with their words joined."""
         body: list[bytes] | None = None

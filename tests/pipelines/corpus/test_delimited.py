@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from beambert.console import ProgressTally
 from beambert.errors import InputError
-from beambert.pipelines.corpus.base import Declared
 from beambert.pipelines.corpus.documents import Document, Reject
 from beambert.pipelines.corpus.formats import FORMATS, recognise
 from beambert.pipelines.corpus.reading import ReadOptions, read_part, split_file
@@ -20,7 +19,7 @@ texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"
 
 
 def read(name: str, data: bytes, column: str = "text") -> list[Document | Reject]:
-    return list(FORMATS[name].read_lines(io.BytesIO(data), Declared(column)))
+    return list(FORMATS[name].read_lines(io.BytesIO(data), ReadOptions(text_column=column)))
 
 
 @exact

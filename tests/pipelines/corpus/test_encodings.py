@@ -138,12 +138,7 @@ def test_windows_1252_is_rejected_with_its_line_and_the_flag(tmp_path, name, in_
         [] if name in ("text", "markdown") else ["One. Two." if name == "lines" else "One."]
     )
     assert isinstance(reject, Reject) and reject.reason == "not_utf8"
-    assert f"byte 0xe9 on line {reject.line} is not UTF-8 (byte " in reject.detail
-    if not in_parts:
-        raw_line = path.read_bytes().split(b"\n")[reject.line - 1]
-        if name in ("csv", "tsv"):
-            raw_line = raw_line.replace(b"\t", b",").partition(b",")[2]
-        assert f"(byte {raw_line.index(0xE9) + 1} of the " in reject.detail
+    assert f"byte 0xe9 on line {reject.line} is not UTF-8; " in reject.detail
     assert "windows-1252 would read it as “" in reject.detail and "café" in reject.detail
     assert reject.detail.endswith("give --encoding=utf-8,windows-1252")
     # The command fails with the name of the file and the flag, unless the rejects are allowed.

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beambert.pipelines.corpus.base import Declared
+from beambert.pipelines.corpus.base import ReadOptions
 from beambert.pipelines.corpus.cleaning import clean
 from beambert.pipelines.corpus.documents import Document, Reject, Skip
 from beambert.pipelines.corpus.encodings import SAMPLE_BYTES
@@ -113,7 +113,7 @@ class TestJsonLines:
 
     def test_another_column_and_nulls(self):
         lines = [b'{"body": "One", "text": 1}\n', b'{"body": null}\n', b'{"text": "Two"}\n']
-        found = list(FORMATS["jsonl"].read_lines(lines, Declared("body")))
+        found = list(FORMATS["jsonl"].read_lines(lines, ReadOptions(text_column="body")))
         assert found[:2] == [Document("One"), Skip("null_text")]
         assert (found[2].reason, found[2].line) == ("no_text", 3)
 

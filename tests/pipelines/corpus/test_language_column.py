@@ -8,14 +8,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from beambert.errors import InputError
-from beambert.pipelines.corpus.base import Declared
+from beambert.pipelines.corpus.base import ReadOptions
 from beambert.pipelines.corpus.documents import Document, Reject
 from beambert.pipelines.corpus.formats import FORMATS
 from beambert.pipelines.corpus.tables import read_parquet
 
 ROWS = [("Ein Text.", "de"), ("一个文本。", "zh-Hans"), ("เรื่อง", "tha_Thai"), ("A text.", None)]
 CODES = ["de", "zh", "th", ""]
-COLUMNS = Declared("body", "lang")
+COLUMNS = ReadOptions(text_column="body", language_column="lang")
 
 
 def read(name: str, rows, columns=COLUMNS):
@@ -46,7 +46,7 @@ def test_the_languages_of_documents(name):
     expected = [Document(text, language=code) for (text, _), code in zip(ROWS, CODES, strict=True)]
     assert read(name, ROWS) == expected
     # Without the column the documents are those of before.
-    assert read(name, ROWS, Declared("body")) == [Document(text) for text, _ in ROWS]
+    assert read(name, ROWS, ReadOptions(text_column="body")) == [Document(text) for text, _ in ROWS]
 
 
 @pytest.mark.parametrize("name", FORMATS_WITH_COLUMNS)
@@ -62,11 +62,11 @@ def test_what_is_no_language_is_rejected_with_its_place(name, language):
 @pytest.mark.parametrize("name", ["parquet", "csv", "tsv"])
 def test_a_column_that_is_missing_is_refused(name):
     with pytest.raises(InputError, match=r"--language_column=code: no such column; name one of id"):
-        read(name, ROWS, Declared("body", "code"))
+        read(name, ROWS, ReadOptions(text_column="body", language_column="code"))
 
 
 def test_a_json_row_without_the_column_is_rejected():
-    (reject,) = read("jsonl", ROWS[:1], Declared("body", "code"))
+    (reject,) = read("jsonl", ROWS[:1], ReadOptions(text_column="body", language_column="code"))
     assert reject.reason == "no_language" and "its columns are id, body, lang" in reject.detail
 
 

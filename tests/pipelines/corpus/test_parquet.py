@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beambert.errors import InputError
-from beambert.pipelines.corpus.base import Declared
+from beambert.pipelines.corpus.base import ReadOptions
 from beambert.pipelines.corpus.documents import Document, Reject, Skip
 from beambert.pipelines.corpus.formats import recognise
 from beambert.pipelines.corpus.tables import read_parquet, row_group_bytes
@@ -38,8 +38,8 @@ def test_row_groups_are_the_whole(rows, group_rows, data):
     groups = len(row_group_bytes(file))
     cut = data.draw(st.integers(0, groups))
     parts = [
-        *read_parquet(file, Declared(), range(cut)),
-        *read_parquet(file, Declared(), range(cut, groups)),
+        *read_parquet(file, ReadOptions(), range(cut)),
+        *read_parquet(file, ReadOptions(), range(cut, groups)),
     ]
     assert parts == expected(rows)
 
@@ -53,14 +53,14 @@ def test_kinds_of_text(kind, compression):
     table = pa.table({"body": pa.array(rows).cast(kind)})
     file = written(table, compression=compression)
     assert recognise(file.getvalue()[:100]).name == "parquet"
-    assert list(read_parquet(file, Declared("body"))) == expected(rows)
+    assert list(read_parquet(file, ReadOptions(text_column="body"))) == expected(rows)
 
 
 def test_no_such_column():
     file = written(pa.table({"id": [1], "body": ["x"]}))
     for read in (row_group_bytes, lambda *given: list(read_parquet(*given))):
         with pytest.raises(InputError, match=r"--text_column=text: .* one of id, body"):
-            read(file, Declared())
+            read(file, ReadOptions())
 
 
 @pytest.mark.parametrize("values", [[1, 2], [["a"]], [b"bytes"]])
@@ -75,7 +75,7 @@ def test_invalid_utf8_is_rejected_alone():
     )
     file = written(pa.table({"text": pa.concat_arrays([bad, bad])}), row_group_size=3)
     reject = Reject(5, "not_utf8", "byte 0xff in row 5 is not UTF-8")
-    assert list(read_parquet(file, Declared(), range(1, 2))) == [
+    assert list(read_parquet(file, ReadOptions(), range(1, 2))) == [
         Document("One"),
         reject,
         Document("Two"),

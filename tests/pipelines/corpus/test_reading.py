@@ -223,19 +223,6 @@ class TestTooLarge:
         assert (first.text, large.line, third.text, last.line) == ("a", 2, "c", 4)
 
 
-@pytest.mark.parametrize("ending", ["", ".bz2"])
-@pytest.mark.parametrize("name", ["lines", "jsonl", "wikiextractor", "wikitext", "text", "auto"])
-def test_lines_that_end_with_returns_alone(tmp_path, corpus, name, ending):
-    """Old Macintoshes wrote such files, and Excel on a Macintosh does."""
-    path = write(tmp_path, "lines" if name == "auto" else name, corpus)
-    _, expected = read(path, ReadOptions(name))
-    data = path.read_bytes().replace(b"\n", b"\r")
-    path = tmp_path / f"old{ending}"
-    path.write_bytes(bz2.compress(data) if ending else data)
-    divided, found = read(path, ReadOptions(name))
-    assert len(divided) == 1 and found == expected
-
-
 def test_half_a_character_in_the_name_of_a_column_can_be_written(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_text('{"te\\ud800xt": "a"}\n')

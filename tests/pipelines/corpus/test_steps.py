@@ -28,7 +28,8 @@ JOINED = WRAPPED.replace("the\nw", "the w").replace("the\nl", "the l").replace("
 JOINED = JOINED.replace("\n\n", "\n").strip()
 
 
-def read(path: pathlib.Path, options: ReadOptions = ReadOptions()) -> list:
+def read(path: pathlib.Path) -> list:
+    options = ReadOptions()
     (file,) = match_inputs([str(path)])
     parts = split_file(file, options)
     return [row for part in parts for row in read_part(part, options, ProgressTally(None))]
