@@ -15,8 +15,9 @@ from apache_beam.options.pipeline_options import PipelineOptions, TestOptions
 from beambert import folders, storage
 from beambert.errors import InputError
 from beambert.folders import UNFINISHED_FILE
+from beambert.pipelines.corpus.base import AUTO
 from beambert.pipelines.corpus.encodings import UTF8, parse_encodings
-from beambert.pipelines.corpus.formats import AUTO, FORMATS
+from beambert.pipelines.corpus.formats import FORMATS
 from beambert.pipelines.corpus.reading import ReadOptions, recognise_formats
 from beambert.pipelines.input_files import (
     INPUTS_FILE,

@@ -14,7 +14,7 @@ from beambert.pipelines.corpus.formats import FORMATS, recognise
 from beambert.pipelines.corpus.reading import ReadOptions, read_part, split_file
 from beambert.pipelines.input_files import match_inputs
 
-exact = settings(derandomize=True, max_examples=100, deadline=None, database=None)
+exact = settings(derandomize=True, max_examples=40, deadline=None, database=None)
 texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=30)
 
 

@@ -15,7 +15,7 @@ from beambert.pipelines.corpus.documents import Document, Reject, Skip
 from beambert.pipelines.corpus.encodings import SAMPLE_BYTES
 from beambert.pipelines.corpus.formats import FORMATS, recognise
 
-exact = settings(derandomize=True, max_examples=100, deadline=None, database=None)
+exact = settings(derandomize=True, max_examples=50, deadline=None, database=None)
 # Text as UTF-8 can hold it.
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
 
@@ -341,13 +341,3 @@ class TestMediaWiki:
         data = re.sub(r">\s+<", "><", DUMP).encode()
         assert data.count(b"\n") < 10
         assert read("mediawiki", data) == read("mediawiki", DUMP.encode())
-
-    def test_real_dump(self, shared_data):
-        path = shared_data / "wiki_xml" / "Wikipedia-20171220131118.xml"
-        found = read("mediawiki", path.read_bytes())
-        assert len(found) == 99  # as the data's own description says
-        assert not [d for d in found if isinstance(d, Reject)]
-        text = "\n".join(d.text for d in found if isinstance(d, Document))
-        assert "Ville d’Avray is an 1865 oil painting by French artist" in text
-        for mark in ("{{", "[[", "]]", "==", "<ref"):
-            assert mark not in text

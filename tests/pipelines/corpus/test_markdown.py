@@ -5,7 +5,6 @@ import gzip
 import html
 import io
 import re
-import time
 
 import pytest
 from hypothesis import given, settings
@@ -16,7 +15,7 @@ from beambert.console import ProgressTally
 from beambert.pipelines.corpus.documents import Document, Reject
 from beambert.pipelines.corpus.formats import FORMATS, recognise
 from beambert.pipelines.corpus.reading import ReadOptions, read_part, split_file
-from beambert.pipelines.corpus.text_files import TangledError, clean_markdown
+from beambert.pipelines.corpus.text_files import clean_markdown
 from beambert.pipelines.input_files import match_inputs
 
 PAGE = """\
@@ -90,10 +89,6 @@ def test_each_block_is_a_paragraph_and_markup_is_counted():
     assert found.cleaned == COUNTS
 
 
-def test_other_line_ends():
-    assert read(PAGE.replace("\n", "\r\n").encode()).text == "\n".join(PARAGRAPHS)
-
-
 @pytest.mark.parametrize(
     ("text", "paragraphs"),
     [
@@ -151,32 +146,6 @@ def test_one_file_is_one_part_and_one_document(tmp_path, monkeypatch):
         (part,) = split_file(match_inputs([str(path)])[0], options)
         (found,) = read_part(part, options, ProgressTally(None))
         assert found.text.split("\n") == PARAGRAPHS
-
-
-MARKERS = [
-    "[", "![", "*", "_", "**a ", "*a_ ", ">", "> a\n", "\n\n> a", "#", "# a\n", "|", "|a|\n|-|\n", "`", "```\n", "`a``",
-    "* a\n", "- ", "1. a\n", "    ", "\t", "[a](", "[a]: b\n", "[a][b]", "[^1]", "[^1]: a\n", "<", "<a ", "a <!--",
-    "a <![CDATA[", "<!--", "<?", "&", "&amp;", "\\", "~~", ": a\n", "a\n: b\n", "a\n===\n", "---\n", "+++\n", "a: b\n", "\n", " ",
-]  # fmt: skip
-
-
-def is_read_or_rejected_within(seconds: float, marker: str, size: int) -> bool:
-    started = time.process_time()
-    found = read((marker * (size // len(marker))).encode())
-    is_known = isinstance(found, Document) or found.reason == "tangled_markup"
-    return is_known and time.process_time() - started < seconds
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("marker", MARKERS)
-def test_a_file_of_one_marker_is_read_or_rejected_at_once(marker):
-    assert is_read_or_rejected_within(2, marker, 20_000)
-    assert is_read_or_rejected_within(2, f"{marker}a\n\n", 5_000)
-
-
-def test_comments_without_an_end_in_a_long_paragraph():
-    with pytest.raises(TangledError, match="comments"):
-        clean_markdown("a <!-- and so it went on and on " * 5_000)
 
 
 def test_blocks_too_deep_are_rejected_and_none_is_lost_before():

@@ -153,6 +153,7 @@ def test_what_took_seconds_is_rejected(marker):
     assert found.reason == "tangled_markup"
 
 
+@pytest.mark.slow
 def test_no_real_page_is_tangled(shared_data):
     import xml.etree.ElementTree as ElementTree
 

@@ -3,7 +3,6 @@
 import bz2
 import gzip
 import io
-import random
 import tracemalloc
 import zlib
 
@@ -123,8 +122,9 @@ def test_a_name_that_is_taken_is_given_to_the_newer_file(monkeypatch, is_there):
     assert held == {"hdfs://a/b": "new"}
 
 
+@pytest.mark.slow
 def test_many_objects_are_deleted_by_few_requests(gs):
-    paths = [f"{gs}/records/part-{number}" for number in range(250)]
+    paths = [f"{gs}/records/part-{number}" for number in range(120)]
     for path in paths[1:]:
         storage.write_bytes(path, b"x")
     storage.write_bytes(f"{gs}/records/part-[1]", b"x")
@@ -133,15 +133,6 @@ def test_many_objects_are_deleted_by_few_requests(gs):
     storage.delete_quietly([*paths, f"{gs}/records/part-[1]"])
     assert len(requests_made()) < 10
     assert storage.list_folder(f"{gs}/records") == []
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("ending", COMPRESS)
-@pytest.mark.parametrize("size", [0, 1, 1 << 20, (1 << 20) + 1, 5 << 20])
-def test_any_size_is_read_back(ending, size):
-    data = random.Random(0).randbytes(size // 2) + bytes(size - size // 2)
-    stored = io.BytesIO(COMPRESS[ending](data) + COMPRESS[ending](b"the end"))
-    assert decompress(f"a{ending}", stored).read() == data + b"the end"
 
 
 def bomb(ending: str, megabytes: int) -> bytes:

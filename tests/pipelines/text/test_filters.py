@@ -160,50 +160,6 @@ def test_a_text_is_of_the_script_that_most_of_its_characters_are_of():
     assert drop_reason(" ".join(long) + chinese[:1], QUALITY) == "word_length"
 
 
-def test_both_symbols_count_alone():
-    """Of 60 words six hashes and six ellipses may be; of two ellipses' kinds, six in all."""
-    mixed = [*(f"#{i}x" for i in range(6)), *(f"x{i}..." for i in range(6))]
-    assert drop_reason(spread(mixed, 60), QUALITY) != "symbols"
-    ellipses = [*(f"x{i}…y" for i in range(4)), *(f"x{i}...y" for i in range(4))]
-    assert drop_reason(spread(ellipses, 60), QUALITY) == "symbols"
-
-
-def test_symbols_without_spaces_are_judged_by_four_characters_a_word():
-    """400 characters are 100 words, among which ten symbols may be."""
-    draw = random.Random(6)
-    for symbols, reason in ((10, None), (11, "symbols")):
-        chinese = [chr(draw.randrange(0x4E00, 0x9000)) for _ in range(400 - symbols)]
-        for place in range(symbols):
-            chinese.insert(30 * (place + 1), "#")
-        assert drop_reason("".join(chinese), QUALITY) == reason
-
-
-def numbered(count: int, letters: int) -> list[str]:
-    """Returns different words of so many letters."""
-    names = str.maketrans("0123456789", "abcdefghij")
-    return [f"{i:0{letters}d}".translate(names) for i in range(count)]
-
-
-def test_a_fifth_of_the_characters_may_be_repeated_lines():
-    """A line of 40 characters twice more, 36 of them letters; 400 or 399 letters in all."""
-    line = " ".join(["rivers", "stream", "towards", "mountain", "northward"])
-    assert (len(line), len(line.replace(" ", ""))) == (40, 36)
-    others = numbered(40, 7)
-    for last, is_refused in (("abcdefghijkl", False), ("abcdefghijk", True)):
-        rows = [" ".join(others[i : i + 5]) for i in range(0, 40, 5)] + [last]
-        reason = drop_reason("\n".join([line, *rows, line, line]), QUALITY)
-        assert (reason == "repeated_lines") == is_refused
-
-
-def test_a_fifth_of_the_characters_may_be_one_phrase():
-    """Ten letters eight times; 400 or 399 letters in all."""
-    others = numbered(64, 5)
-    for last, is_refused in (("abcde", False), ("abcd", True)):
-        pieces = [w for i in range(8) for w in ("river", "north", *others[8 * i : 8 * i + 8])]
-        reason = drop_reason(" ".join([*pieces[:-1], last[::-1]]), QUALITY)
-        assert (reason == "repeated_phrase") == is_refused
-
-
 def test_punctuation_that_stands_alone_is_no_word():
     """Of 100 words and 100 commas, 20 numbers are within the rule and 21 beyond it."""
     for numbers, reason in ((20, None), (21, "not_words")):
@@ -233,7 +189,7 @@ def plain_ngram_reason(text: str, limits: QualityThresholds) -> str | None:
     return None
 
 
-@settings(derandomize=True, max_examples=300, deadline=None, database=None)
+@settings(derandomize=True, max_examples=80, deadline=None, database=None)
 @given(
     st.lists(st.sampled_from([words(9, seed) for seed in range(8)]), min_size=4, max_size=8),
     st.integers(0, 2**32),
@@ -258,8 +214,8 @@ def reasons(paths, format_name: str) -> collections.Counter:
 
 
 def test_real_prose_stays(shared_data):
-    novels = reasons(sorted(shared_data.glob("novels/*.txt"))[:5], "text")
+    novels = reasons(sorted(shared_data.glob("novels/*.txt"))[:2], "text")
     assert set(novels) == {None}
-    articles = reasons(sorted(shared_data.glob("wiki_extracted/**/wiki_0*"))[:2], "wikiextractor")
+    articles = reasons(sorted(shared_data.glob("wiki_extracted/**/wiki_0*"))[:1], "wikiextractor")
     # Season tables and lists, most of them.
     assert 0.95 <= articles[None] / articles.total() < 1

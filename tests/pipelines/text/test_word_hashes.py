@@ -28,7 +28,7 @@ def words_of(text: str) -> list[str]:
     return [re.sub("[\u200b\u00ad]", "", word).lower() for word in found]
 
 
-@settings(derandomize=True, max_examples=120, deadline=None, database=None)
+@settings(derandomize=True, max_examples=60, deadline=None, database=None)
 @given(st.text(CHARACTERS, max_size=40), st.text(CHARACTERS, max_size=40))
 def test_words_and_their_hashes(one, other):
     assert words_of(one) == plain_words(one)
@@ -88,7 +88,7 @@ def test_runs_are_found_as_by_sets(window, monkeypatch):
     if window:
         monkeypatch.setattr(phrases, "MOST_CHARACTERS", window)
     draw = random.Random(5)
-    for _ in range(60):
+    for _ in range(20):
         texts = [" ".join(draw.choices(["ab", "c", "dé", "E."], k=40)) for _ in range(8)]
         others = [" ".join(draw.choices(["ab", "c", "dé", "e"], k=40)) for _ in range(2)]
         found = Phrases.of_runs(enumerate(others), 6).find(texts)

@@ -5,10 +5,9 @@ import pathlib
 import numpy as np
 import pytest
 import tensorflow as tf
-from support.tokenizer_kinds import BERT, KINDS, MODERNBERT, ROBERTA, train
+from support.tokenizer_kinds import BERT, KINDS, MODERNBERT, ROBERTA
 from tokenizers import Tokenizer
 
-from beambert import storage
 from beambert.pipelines.tasks.squad import Answer, Question
 from beambert.pipelines.tasks.texts import TextFeatures
 from beambert.pipelines.tasks.windows import WindowParameters, make_windows
@@ -163,46 +162,3 @@ def test_masks_in_a_text_are_the_library_s(folders, kind):
     # Afterwards a mask in a text is text again.
     ids, _ = tokenizer.tokenize_batch([text])
     assert vocabulary.special.mask not in ids
-
-
-LINES, LEARNED = 60_000, 4_000
-
-
-@pytest.fixture(scope="module")
-def lines(shared_data) -> list[str]:
-    """As many lines of each file."""
-    files = [
-        *sorted((shared_data / "wiki_extracted").iterdir()),
-        *(shared_data / "novels").iterdir(),
-    ]
-    each = -(-LINES // len(files))
-    found = []
-    for file in sorted(files):
-        text = file.read_text("utf-8", "replace")
-        found += [line for line in text.split("\n") if line.strip()][:each]
-    assert len(found) > 0.9 * LINES
-    return found
-
-
-@pytest.mark.parametrize(
-    "kind",
-    [
-        pytest.param(each, marks=pytest.mark.slow if each == "albert" else pytest.mark.release)
-        for each in KINDS
-    ],
-)
-def test_no_line_differs(lines, tmp_path, kind):
-    file = tmp_path / "tokenizer.json"
-    train(kind, lines[::15][:LEARNED], 2000).save(str(file))
-    vocabulary, do_lower_case = read_given(
-        None, str(file), None, storage.read_bytes, storage.exists
-    )
-    ids, lengths = make_tokenizer(vocabulary, do_lower_case).tokenize_batch(lines)
-    expected = Tokenizer.from_file(str(file)).encode_batch(lines, add_special_tokens=False)
-    parts = np.split(ids, np.cumsum(lengths)[:-1])
-    differing = [
-        line
-        for line, part, each in zip(lines, parts, expected, strict=True)
-        if part.tolist() != each.ids
-    ]
-    assert differing == []

@@ -267,23 +267,6 @@ def test_accents_of_the_next_text_are_its_own(offset_tokenizers):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("lower", [True, False])
-def test_offsets_of_every_character(lower):
-    """Each assigned character between two letters, of the scripts without case every 20th."""
-    vocabulary = Vocabulary((*SPECIAL_TOKENS, "a", "##a", "b", "##b", "A", "##A"))
-    characters = [
-        chr(code)
-        for code in range(0x30000)
-        if unicodedata.category(chr(code)) not in NOT_TEXT and code not in NEW_CAPITALS
-        if unicodedata.category(chr(code)) != "Lo" or code % 20 == 0
-    ]
-    texts = ["a" + "b a".join(some) + "b" for some in np.array_split(characters, 500)]
-    tokenizer = OffsetTokenizer(vocabulary, lower)
-    found = tokenizer.tokenize_batch(texts)
-    assert check_offsets(found, texts, tokenizer, Tokenizer(vocabulary, lower)) > 20_000
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("lower", [True, False])
 @settings(derandomize=True, max_examples=200, deadline=None, database=None)
 @given(
     st.lists(
@@ -300,26 +283,3 @@ def test_offsets_of_every_character(lower):
 def test_offsets_of_generated_text(lower, offset_tokenizers, tokenizers, texts):
     tokenizer = offset_tokenizers[lower]
     check_offsets(tokenizer.tokenize_batch(texts), texts, tokenizer, tokenizers[lower])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "lower"), [("bert-base-uncased-vocab.txt", True), ("bert-base-cased-vocab.txt", False)]
-)
-def test_squad(shared_data, name, lower):
-    """All contexts and questions."""
-    vocabulary = Vocabulary.parse((shared_data / "vocab" / name).read_bytes(), name)
-    tokenizer = OffsetTokenizer(vocabulary, lower)
-    texts = []
-    path = shared_data / "squad" / "dev-v2.0.reconstructed.json"
-    for article in json.loads(path.read_text("utf-8"))["data"]:
-        for paragraph in article["paragraphs"]:
-            texts += [paragraph["context"], *(qa["question"] for qa in paragraph["qas"])]
-    found = tokenizer.tokenize_batch(texts)
-    ids, lengths = Tokenizer(vocabulary, lower).tokenize_batch(texts)
-    np.testing.assert_array_equal(found.ids, ids)
-    np.testing.assert_array_equal(found.lengths, lengths)
-    some = texts[::20]
-    plain = Tokenizer(vocabulary, lower)
-    compared = check_offsets(tokenizer.tokenize_batch(some), some, tokenizer, plain)
-    assert compared > 10_000

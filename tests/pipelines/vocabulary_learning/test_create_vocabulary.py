@@ -123,17 +123,6 @@ def test_partitions_and_flushes_dont_matter(tmp_path, monkeypatch, documents):
     assert used == {64, 1024, size // 10} and size // 10 > 1024
 
 
-def test_more_characters_than_tokens(capsys, tmp_path):
-    text = "".join(chr(0x4E00 + i) * (1 + (i < 150)) for i in range(1000))
-    (tmp_path / "zh.txt").write_text(text)
-    status, out, _ = vocab(capsys, tmp_path / "v.txt", f"--input={tmp_path}/*", "--vocab_size=200")
-    assert status == 0 and "too rare" in out
-    counts = json.loads((tmp_path / "v.txt.json").read_text())["counts"]
-    assert counts["words"] == 1150 and counts["distinct_words"] == 1000
-    # 150 characters stand twice, 195 have a token.
-    assert (counts["characters"], counts["rare_characters"]) == (1150, 1000 - 195)
-
-
 def test_same_command_again_is_nothing_to_do(capsys, learned):
     output, source = learned
     before = output.stat().st_mtime_ns
@@ -153,15 +142,6 @@ def test_somebody_elses_file_is_refused(capsys, tmp_path, learned):
     (tmp_path / "v.txt").write_text("mine")
     refused(vocab(capsys, tmp_path / "v.txt", learned[1]), tmp_path / "v.txt")
     assert (tmp_path / "v.txt").read_text() == "mine"
-
-
-def test_undecodable_bytes(capsys, tmp_path):
-    (tmp_path / "bad.txt").write_bytes(b"caf\xe9")
-    result = vocab(capsys, tmp_path / "v.txt", f"--input={tmp_path}/bad.txt")
-    # To allow a share of unreadable documents would leave none.
-    refused(result, tmp_path / "bad.txt", "line 1", "1 of 1 documents", "--encoding=")
-    assert "delete this one" not in result[2]  # there is nothing to delete
-    assert not (tmp_path / "v.txt").exists()
 
 
 @pytest.mark.slow
