@@ -92,7 +92,7 @@ def test_a_damaged_page_is_told():
 @pytest.mark.parametrize(
     "content, part",
     [
-        (b"caf\xe9\t1\n", "byte 0xe9 on line 1 is not UTF-8 (byte 4 of the line); convert it"),
+        (b"caf\xe9\t1\n", "byte 0xe9 on line 1 is not UTF-8; convert it"),
     ],
 )
 def test_a_file_that_is_not_utf8(content, part):
