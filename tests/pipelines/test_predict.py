@@ -1,8 +1,12 @@
 """`beambert predict`: every text is answered or told of."""
 
+import collections
+import contextlib
 import gzip
+import io
 import json
 import pathlib
+import shutil
 
 import pytest
 import tensorflow as tf
@@ -24,14 +28,16 @@ def model_folder(folder, model, kind, labels=(), is_pair=False, **specs):
     return folder
 
 
+@pytest.fixture(scope="module")
+def made_classifier(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("classifier") / "model"
+    model, labels = stand_in_models.Classifier(), stand_in_models.LABELS
+    return model_folder(folder, model, "classification", labels)
+
+
 @pytest.fixture
-def classifier(tmp_path):
-    return model_folder(
-        tmp_path / "model",
-        stand_in_models.Classifier(),
-        "classification",
-        stand_in_models.LABELS,
-    )
+def classifier(made_classifier, tmp_path):
+    return shutil.copytree(made_classifier, tmp_path / "model")
 
 
 def lines_of(output, name):
@@ -46,51 +52,96 @@ def run(model, output, *inputs, more=()):
     return lines_of(output, "part"), lines_of(output, "rejects")
 
 
-def test_texts_on_lines_and_in_tables(classifier, tmp_path, capsys):
-    (tmp_path / "a.txt").write_text("so good\n\nquite bad\n")
-    with gzip.open(tmp_path / "b.txt.gz", "wt") as file:
+JSON_LINES = [
+    '{"text": "so good"}',
+    '{"text": "so',
+    "[]",
+    '{"text": "bad \\ud83d"}',
+    '{"body": "x"}',
+    '{"text": "bad"}',
+    '{"text": ["so", "good"]}',
+]
+
+
+@pytest.fixture(scope="module")
+def answered(made_classifier, tmp_path_factory):
+    """Files of all kinds in one run: (output, printed text, file name -> answers, -> rejects)."""
+    folder = tmp_path_factory.mktemp("files")
+    (folder / "a.txt").write_text("so good\n\nquite bad\n")
+    with gzip.open(folder / "b.txt.gz", "wt") as file:
         file.write("neither\n")
-    (tmp_path / "c.csv").write_text('id,text\n7,"good, really"\n8,bad,9\n')
-    answers, rejects = run(classifier, tmp_path / "out", tmp_path / "*.txt*", tmp_path / "c.csv")
-    places = [(row["file"].rsplit("/")[-1], row["line"], row["label"]) for row in answers]
+    (folder / "c.csv").write_text('id,text\n7,"good, really"\n8,bad,9\n')
+    (folder / "cut.txt.gz").write_bytes(gzip.compress(b"quite bad\n" * 1000)[:-9])
+    table = 'id,text,label\n7,"good,\n really",x\n8,,y\n9,bad,z\n'
+    (folder / "d.csv").write_text(table)
+    (folder / "e.jsonl").write_text("".join(f"{line}\n" for line in JSON_LINES))
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        found = run(made_classifier, folder / "out", folder / "*.*")
+    by_file = [collections.defaultdict(list), collections.defaultdict(list)]
+    for rows, of_files in zip(found, by_file, strict=True):
+        for row in rows:
+            of_files[pathlib.Path(row["file"]).name].append(row)
+    return folder / "out", printed.getvalue(), *by_file
+
+
+def test_texts_on_lines_and_in_tables(answered):
+    output, _, answers, rejects = answered
+    places = [
+        (name, row["line"], row["label"])
+        for name in ("a.txt", "b.txt.gz", "c.csv")
+        for row in answers[name]
+    ]
     assert places == [
         ("a.txt", 1, "positive"),
         ("a.txt", 3, "negative"),
         ("b.txt.gz", 1, "negative"),
         ("c.csv", 2, "positive"),
     ]
-    assert answers[0]["probabilities"] == pytest.approx({"negative": 0.1, "positive": 0.9})
-    assert [(row["line"], row["reason"].split("; ")[-1]) for row in rejects] == [
+    probabilities = answers["a.txt"][0]["probabilities"]
+    assert probabilities == pytest.approx({"negative": 0.1, "positive": 0.9})
+    found = [*rejects["a.txt"], *rejects["c.csv"]]
+    assert [(row["line"], row["reason"].split("; ")[-1]) for row in found] == [
         (2, "fill it in"),
         (3, "correct the row"),
     ]
-    assert "4 answers, 2 rejects" in capsys.readouterr().out
-    info = json.loads((tmp_path / "out" / "info.json").read_text())
-    assert (info["answers"], info["rejects"], len(info["input"])) == (4, 2, 3)
-    assert (tmp_path / "out" / "_SUCCESS").exists()
+    info = json.loads((output / "info.json").read_text())
+    counts = [sum(map(len, each.values())) for each in (answers, rejects)]
+    assert [info["answers"], info["rejects"], len(info["input"])] == [*counts, 6]
+    assert (output / "_SUCCESS").exists()
 
 
-def test_a_file_that_is_cut_off_is_told_apart(classifier, tmp_path, capsys):
-    (tmp_path / "a.txt").write_text("so good\n\n")
-    (tmp_path / "b.txt.gz").write_bytes(gzip.compress(b"quite bad\n" * 1000)[:-9])
-    answers, rejects = run(classifier, tmp_path / "out", tmp_path / "*.txt*")
-    assert len(answers) == 1
-    found = sorted((pathlib.Path(row["file"]).name, row["line"]) for row in rejects)
-    assert found == [("a.txt", 2), ("b.txt.gz", 0)]
-    told = capsys.readouterr().out
-    assert "1 answers, 2 rejects, of which 1 is a file (line 0), see why in" in told
+def test_a_file_that_is_cut_off_is_told_apart(answered):
+    _, printed, answers, rejects = answered
+    assert [row["line"] for row in rejects["cut.txt.gz"]] == [0]
+    assert not answers["cut.txt.gz"]
+    assert ", of which 1 is a file (line 0), see why in" in printed
 
 
-def test_rows_keep_their_numbers_and_their_other_columns(classifier, tmp_path):
-    table = 'id,text,label\n7,"good,\n really",x\n8,,y\n9,bad,z\n'
-    (tmp_path / "a.csv").write_text(table)
-    answers, rejects = run(classifier, tmp_path / "out", tmp_path / "a.csv")
-    told = [(row["line"], row["row"], row["columns"], row["label"]) for row in answers]
+def test_rows_keep_their_numbers_and_their_other_columns(answered):
+    _, _, answers, rejects = answered
+    told = [(row["line"], row["row"], row["columns"], row["label"]) for row in answers["d.csv"]]
     assert told == [
         (2, 1, {"id": "7", "label": "x"}, "positive"),
         (5, 3, {"id": "9", "label": "z"}, "negative"),
     ]
-    assert [(row["line"], row["row"], row["columns"]["id"]) for row in rejects] == [(4, 2, "8")]
+    (reject,) = rejects["d.csv"]
+    assert (reject["line"], reject["row"], reject["columns"]["id"]) == (4, 2, "8")
+
+
+def test_a_line_that_is_not_json_is_one_reject(answered):
+    """The lines after it are answered."""
+    _, _, answers, rejects = answered
+    found = [(row["line"], row["label"]) for row in answers["e.jsonl"]]
+    assert found == [(1, "positive"), (6, "negative")]
+    reasons = [
+        "is not JSON (Unterminated string starting at); put one object on each line",
+        "is not a JSON object; write one on each line",
+        r"has half a character ('\ud83d'); correct the row",
+        "has no column 'text' (it has body); name the columns with --text_columns",
+        "has a list or an object in 'text'; write one text",
+    ]
+    told = [row["reason"].split(f"line {row['line']}: ")[1] for row in rejects["e.jsonl"]]
+    assert told == reasons
 
 
 @pytest.mark.slow
@@ -123,30 +174,6 @@ def test_the_same_command_again_has_nothing_to_do(classifier, tmp_path, capsys):
     (classifier / "vocab.txt").write_text("[PAD]\n")
     with pytest.raises(InputError, match="another job .--model is another one"):
         run(classifier, tmp_path / "out", tmp_path / "a.txt")
-
-
-def test_a_line_that_is_not_json_is_one_reject(classifier, tmp_path):
-    """The lines after it are answered."""
-    lines = [
-        '{"text": "so good"}',
-        '{"text": "so',
-        "[]",
-        '{"text": "bad \\ud83d"}',
-        '{"body": "x"}',
-        '{"text": "bad"}',
-        '{"text": ["so", "good"]}',
-    ]
-    (tmp_path / "a.jsonl").write_text("".join(f"{line}\n" for line in lines))
-    answers, rejects = run(classifier, tmp_path / "out", tmp_path / "a.jsonl")
-    assert [(row["line"], row["label"]) for row in answers] == [(1, "positive"), (6, "negative")]
-    reasons = [
-        "is not JSON (Unterminated string starting at); put one object on each line",
-        "is not a JSON object; write one on each line",
-        r"has half a character ('\ud83d'); correct the row",
-        "has no column 'text' (it has body); name the columns with --text_columns",
-        "has a list or an object in 'text'; write one text",
-    ]
-    assert [row["reason"].split(f"line {row['line']}: ")[1] for row in rejects] == reasons
 
 
 @pytest.mark.slow

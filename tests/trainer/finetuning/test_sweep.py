@@ -95,11 +95,19 @@ def test_a_killed_first_run_is_continued_and_large_batches_are_left_out(
     assert "2 runs, 0 of them done" in printed
 
 
-def test_a_folder_is_filled_by_one_sweep_at_a_time(run, tmp_path):
+def test_a_folder_is_filled_by_one_sweep_at_a_time(
+    task_folder, small_config_file, vocabulary, tmp_path
+):
+    (tmp_path / "vocab.txt").write_bytes(vocabulary.serialize())
     (tmp_path / "sweep").mkdir()
+    flags = [
+        *("--task=classification", f"--data_dir={task_folder}", "--init=random", "--sweep=small"),
+        *(f"--model={small_config_file}", f"--vocab_file={tmp_path / 'vocab.txt'}"),
+        f"--model_dir={tmp_path / 'sweep'}",
+    ]
     busy = pytest.raises(InputError, match="--model_dir=.*sweep: process .* is at work there")
     with model_folders.held(str(tmp_path / "sweep")), busy:
-        run()
+        finetune_main(flags)
 
 
 def test_the_table_has_means_and_spread_the_best_first():

@@ -181,10 +181,13 @@ def test_rows_that_cannot_be_learnt(tmp_path, task, rows, said):
         ("similarity", ["--loss=cosine"], "has the score 5, which no cosine can be"),
     ],
 )
-def test_settings_that_cannot_be_used(data, encoder_folder, tmp_path, task, flags, said):
-    folder = data / ("similarity" if task in ("regression", "rerank") else task)
+def test_settings_that_cannot_be_used(
+    data, small_config_file, vocabulary, tmp_path, task, flags, said
+):
+    (tmp_path / "vocab.txt").write_bytes(vocabulary.serialize())
+    encoder = [f"--model={small_config_file}", f"--vocab_file={tmp_path / 'vocab.txt'}"]
     with pytest.raises(InputError, match=said):
-        finetune(task, folder, encoder_folder, tmp_path / "model", *flags)
+        finetune(task, data / task, "random", tmp_path / "model", *encoder, *flags)
 
 
 def test_single_texts_need_dropout(data, vocabulary, tmp_path):
