@@ -4,7 +4,7 @@
     python -m benchmarks.ablations --data=records --glue=glue --output=ablations \\
         --num_train_steps=18000 --tasks=mnli,qnli,mrpc,sst-2
 
-Pre-trains the same model on the same records with --objective=bert, mlm and ltr, and fine-tunes
+Pre-trains the same model on the same records with --objective=bert and mlm, and fine-tunes
 each encoder; the last one also with a BiLSTM on top. The paper's table has these four rows and the
 tasks MNLI, QNLI, MRPC, SST-2 and SQuAD. Flags of `beambert glue` are passed on. After an
 interruption the same command continues. Prints a table of the first metric of each task, and writes
@@ -23,8 +23,6 @@ from benchmarks.measuring import beambert
 ROWS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "BERT": ("bert", ()),
     "No NSP": ("mlm", ()),
-    "LTR & No NSP": ("ltr", ()),
-    "LTR & No NSP + BiLSTM": ("ltr", ("--num_bilstm_layers=1",)),
 }
 TASKS = "mnli,qnli,mrpc,sst-2"
 

@@ -13,13 +13,12 @@ step without an update. Of KerasHub there is a model for masked LM alone, and Hu
 the objectives as its classes do: sentence order and copies have the heads of next sentences there.
 """
 
-import dataclasses
 import math
 import statistics
 import tempfile
 from collections.abc import Callable, Sequence
 
-from beambert.model.objectives import BERT, GENERATOR_SIZE, LTR, OBJECTIVES, RTD
+from beambert.model.objectives import BERT, GENERATOR_SIZE, OBJECTIVES, RTD
 from beambert.trainer.loop.config import ADAMW, OPTIMIZERS
 from benchmarks import measuring
 from benchmarks.peer import Peer
@@ -133,9 +132,7 @@ def main(argv: Sequence[str]) -> None:
     from beambert.model.flops import electra_flops, training_flops
     from beambert.trainer.loop.strategy import measure_matmul_peak
 
-    config = dataclasses.replace(
-        preset(flags.model, flags.vocab_size), is_decoder=flags.objective == LTR
-    )
+    config = preset(flags.model, flags.vocab_size)
     batch, length = flags.train_batch_size, flags.max_seq_length
     features = random_features(flags.vocab_size, batch, length, flags.fill)
     pythons = {name: getattr(flags, name) for name in PEERS if getattr(flags, name)}
@@ -165,8 +162,7 @@ def main(argv: Sequence[str]) -> None:
         generator = generator_config(config, GENERATOR_SIZE)
         flops = electra_flops(config, generator, batch, length, PREDICTIONS)
     else:
-        predictions = length - 1 if flags.objective == LTR else PREDICTIONS
-        flops = training_flops(config, batch, length, predictions)
+        flops = training_flops(config, batch, length, PREDICTIONS)
     result = {
         "model": flags.model,
         "objective": flags.objective,

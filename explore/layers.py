@@ -65,7 +65,7 @@ def read_layers(encoder: BertEncoder, features: Mapping[str, np.ndarray]) -> Lay
       features: features of one text, see `single`.
     """
     length = features["input_ids"].shape[1]
-    bias = score_bias(features["input_mask"], length, encoder.config.is_decoder)
+    bias = score_bias(features["input_mask"], length)
     x_TH = encoder.embeddings(features["input_ids"], features["segment_ids"])
     outputs, weights = [x_TH], []
     for layer in encoder.encoder_layers:

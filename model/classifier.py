@@ -1,7 +1,7 @@
 """An encoder with a layer for a task on its pooled output, or on every token's output.
 
-Between the two there may be bidirectional LSTMs with random weights (Devlin et al. 2019): the paper
-puts one on its left-to-right model (section 5.1) and two on a frozen encoder (section 5.3).
+Between the two there may be bidirectional LSTMs with random weights: the paper puts two on a frozen
+encoder (Devlin et al. 2019, section 5.3).
 
 Shape suffixes: B batch, L sequence length, T = B * L, H hidden size or width of the LSTM's input,
 U width of each direction, C labels.
@@ -98,7 +98,7 @@ class Head:
     Attributes:
       freeze_encoder: whether to train only the head. Its input is then the outputs of the encoder's
         last layers.
-      num_bilstm_layers: number of layers of bidirectional LSTM (sections 5.1 and 5.3).
+      num_bilstm_layers: number of layers of bidirectional LSTM (section 5.3).
       window_length: number of tokens in a window of a document; None if each document is one
         sequence.
       pooling: what is taken of the tokens for the vector of a document, `mean` or `cls`; other
@@ -223,7 +223,7 @@ class BertClassifier(_TaskModel):
         elif self.encoder.trainable:
             _, x_BH = self.encoder(*inputs, dropout_seed=dropout_seed)
         else:
-            x_BH = self.encoder.summary(self._head_inputs(inputs, dropout_seed), inputs[1])
+            x_BH = self._head_inputs(inputs, dropout_seed)[:, 0]
         return self._logits(x_BH, dropout_seed)
 
 

@@ -71,8 +71,6 @@ class EncoderConfig:
     # Activations of the masked-LM head, where it is not `hidden_act`, and of the pooler.
     head_act: ClassVar[str | None] = None
     pooler_act: ClassVar[str] = "tanh"
-    # Whether a token sees only itself and those before it.
-    is_decoder = False
     # Number of matrices H x F in a feed-forward layer.
     feed_forward_matrices: ClassVar[int] = 2
 
@@ -226,27 +224,10 @@ class BertConfig(SegmentedConfig):
         bert_config.json).
       initializer_range: standard deviation of the truncated normal distribution of initial weights
         (`BertConfig` in the original modeling.py).
-      is_decoder: whether a token sees only itself and those before it (`is_decoder` in a
-        configuration of Hugging Face's): the left-to-right model of the paper's section 5.1.
     """
 
     type_vocab_size: int = 2
     initializer_range: float = 0.02
-    is_decoder: bool = False
-
-    def __post_init__(self) -> None:
-        """Refuses values that no model can be built with."""
-        super().__post_init__()
-        if not isinstance(self.is_decoder, bool):
-            raise ValueError(f"is_decoder must be true or false, but is {shown(self.is_decoder)}")
-
-    def identity(self) -> dict[str, Any]:
-        """Returns the values that distinguish this configuration from all others.
-
-        The original release has no `is_decoder`, so it is there only if it is true.
-        """
-        values = super().identity()
-        return values if self.is_decoder else {n: v for n, v in values.items() if n != "is_decoder"}
 
 
 # Greatest values of integers, far above those of any published encoder. A model of more is a

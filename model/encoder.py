@@ -130,19 +130,7 @@ class Encoder(keras.Model):
 
     def pooled(self, sequence_BLH, input_mask_BL):
         """Returns what a classifier reads of whole sequences, [B, H]."""
-        return self.pooler(self.summary(sequence_BLH, input_mask_BL))
-
-    def summary(self, x_BLF, input_mask_BL):
-        """Returns the outputs of the tokens that represent their sequences, [B, F].
-
-        They are the first ones, [CLS]. In a decoder, where [CLS] sees nothing else, they are the
-        last ones (Radford et al. 2018, Improving language understanding by generative pre-training,
-        section 3.1).
-        """
-        if not self.config.is_decoder:
-            return x_BLF[:, 0]
-        last_B = ops.maximum(ops.sum(ops.cast(input_mask_BL, "int32"), axis=1) - 1, 0)
-        return ops.squeeze(ops.take_along_axis(x_BLF, last_B[:, None, None], axis=1), axis=1)
+        return self.pooler(sequence_BLH[:, 0])
 
     def of_tokens(self, x_TH):
         """Returns what a classifier reads of single tokens, [T, H]."""
@@ -263,8 +251,7 @@ class BertEncoder(Encoder):
     def _outputs(
         self, x, input_mask, dropout_seed, packing: Packing | None, document_BL=None
     ) -> list:
-        length, is_decoder = ops.shape(input_mask)[1], self.config.is_decoder
-        score_bias_B11L = score_bias(input_mask, length, is_decoder, document_BL)
+        score_bias_B11L = score_bias(input_mask, ops.shape(input_mask)[1], document_BL)
         outputs = [self.embeddings_project(x) if self.embeddings_project else x]
         for layer, seed in self._steps(dropout_seed):
             outputs.append(layer(outputs[-1], score_bias_B11L, dropout_seed=seed, packing=packing))

@@ -255,20 +255,15 @@ class WordEmbeddings(keras.layers.Layer):
 def score_bias(
     input_mask: keras.KerasTensor,
     length: int,
-    is_decoder: bool = False,
     document_BL: keras.KerasTensor | None = None,
 ) -> keras.KerasTensor:
     """Returns what attention adds to the scores of a mask [B, L], float32.
 
-    Its shape is [B, 1, 1, L]. In a decoder, where a token doesn't see those after it, and with the
-    numbers of documents, where it doesn't see those of other documents, it is [B, 1, L, L].
+    Its shape is [B, 1, 1, L]; with the numbers of documents, where a token doesn't see those of
+    other documents, it is [B, 1, L, L].
     """
     bias_BL = (1.0 - ops.cast(input_mask, "float32")) * MASKED_SCORE
-    bias_B11L = ops.reshape(bias_BL, (-1, 1, 1, length))
-    bias = bias_B11L
-    if is_decoder:
-        is_later_LL = ops.triu(ops.ones((length, length), "float32"), k=1)
-        bias = bias + is_later_LL * MASKED_SCORE
+    bias = ops.reshape(bias_BL, (-1, 1, 1, length))
     if document_BL is not None:
         bias = bias + other_document_bias(document_BL, document_BL)[:, None]
     return bias

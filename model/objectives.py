@@ -10,10 +10,7 @@ SOP = "sop"
 COPY = "copy"
 # Replaced token detection (ELECTRA; Clark et al. 2020, arXiv 2003.10555, section 2).
 RTD = "rtd"
-# Left-to-right language model: each token is predicted from those before it ("LTR & No NSP"; Devlin
-# et al. 2019, section 5.1).
-LTR = "ltr"
-OBJECTIVES = (BERT, MLM, SOP, COPY, RTD, LTR)
+OBJECTIVES = (BERT, MLM, SOP, COPY, RTD)
 # Objective with a label of a record's two segments -> the name of what is predicted, in metrics and
 # logits.
 PAIR_TASKS = {BERT: "next_sentence", SOP: "sentence_order", COPY: "copy"}
@@ -24,7 +21,6 @@ HEADS = {
     SOP: "sentence-order prediction",
     COPY: "recognition of copies",
     RTD: "replaced token detection",
-    LTR: "prediction of the next token",
 }
 # Width of the generator of replaced token detection as a share of the encoder's
 # (configure_pretraining.py of the original ELECTRA, generator_hidden_size).

@@ -91,9 +91,8 @@ class BertPretrainer(keras.Model):
         Args:
           config: sizes, activation and dropout rates of an encoder of any family.
           seed: seed of every initial weight; the encoder is as `BertEncoder(config, seed)`.
-          objective: one of the family's, but not `RTD`. Those without a pair task (`MLM`, `LTR`)
-            have no pooler and no head but that of masked LM (Liu et al. 2019, arXiv 1907.11692,
-            section 4.2), which in `LTR` predicts the token after each position.
+          objective: one of the family's, but not `RTD`. `MLM` has no pooler and no head but that of
+            masked LM (Liu et al. 2019, arXiv 1907.11692, section 4.2).
         """
         super().__init__(name="bert_pretrainer")
         self.config = config

@@ -141,11 +141,6 @@ def open_encoder(path: str) -> AskedEncoder:
       InputError: the encoder cannot be read, or it lacks the head.
     """
     found = open_initial(path, "--model")
-    if found.config.is_decoder:
-        raise InputError(
-            f"--model={path}: reads text from left to right, so it cannot fill or score a mask; "
-            "give an encoder of another --objective"
-        )
     weights = found.read()
     needed = [name for name in variable_shapes(found.config) if name.startswith(MASKED_LM_HEAD)]
     if not needed or not weights.keys() >= set(needed):

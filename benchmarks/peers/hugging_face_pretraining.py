@@ -61,9 +61,9 @@ def model_of(objective: str, sizes: dict[str, int]) -> torch.nn.Module:
     """Returns the model that learns an objective."""
     if objective == "rtd":
         return ReplacedTokens(sizes)
-    config = transformers.BertConfig(**sizes, is_decoder=objective == "ltr")
-    classes = {"mlm": transformers.BertForMaskedLM, "ltr": transformers.BertLMHeadModel}
-    return classes.get(objective, transformers.BertForPreTraining)(config)
+    is_mlm = objective == "mlm"
+    its_class = transformers.BertForMaskedLM if is_mlm else transformers.BertForPreTraining
+    return its_class(transformers.BertConfig(**sizes))
 
 
 def prepare(asked: dict) -> Callable[[], object]:
@@ -72,10 +72,8 @@ def prepare(asked: dict) -> Callable[[], object]:
     objective, inputs = asked["objective"], read_tensors(asked["folder"])
     model = model_of(objective, asked["sizes"]).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, weight_decay=0.01)
-    if objective in ("mlm", "rtd", "ltr"):
+    if objective in ("mlm", "rtd"):
         del inputs["next_sentence_label"]
-    if objective == "ltr":
-        inputs["labels"] = inputs["input_ids"]
 
     def step() -> None:
         optimizer.zero_grad()

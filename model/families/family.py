@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from beambert.model.checkpoint_names import hugging_face_name
 from beambert.model.config import BERT_SIZES, BertConfig, EncoderConfig
-from beambert.model.objectives import BERT, COPY, GENERATOR_SIZE, LTR, MLM, OBJECTIVES, RTD, SOP
+from beambert.model.objectives import BERT, COPY, GENERATOR_SIZE, MLM, OBJECTIVES, RTD, SOP
 
 # Width of an attention head of the generator (`get_generator_config` of the original).
 _HEAD_WIDTH = 64
@@ -89,7 +89,6 @@ class Family:
         SOP: PRE_TRAINING,
         COPY: PRE_TRAINING,
         RTD: PRE_TRAINING,
-        LTR: "LMHeadModel",
     }
     model_prefix: ClassVar[str] = "bert."
     names: ClassVar[Names] = {}

@@ -294,7 +294,7 @@ TRAININGS: dict[str, tuple[str, list[str]]] = {
     "sop": ("sentence_order_whole_words", ["--objective=sop"]),
     "copy": ("copies_spans", ["--objective=copy"]),
     "rtd": ("next_by_source", ["--objective=rtd"]),
-    "ltr": ("few_pieces", ["--objective=ltr"]),
+    "few_pieces": ("few_pieces", ["--objective=mlm", SHORT]),
     "roberta": ("bpe", ["--family=roberta", "--objective=mlm", SHORT]),
     "distilbert": ("unigram", ["--family=distilbert", "--objective=mlm", SHORT]),
     "albert": ("sentence_order_whole_words", ["--family=albert", "--objective=sop", SHORT]),
@@ -332,7 +332,7 @@ TRAININGS: dict[str, tuple[str, list[str]]] = {
     "init": (
         "more_pieces",
         [
-            "--init={ltr}",
+            "--init={few_pieces}",
             "--init_positions=tile",
             "--init_tokens=average",
             "--objective=mlm",
@@ -347,7 +347,7 @@ def encoder(name: str) -> pathlib.Path:
     """Returns the model folder of a training of TRAININGS."""
     of, flags = TRAININGS[name]
     names = {"records": records(of) / "24" if of == "lengths" else records(of)}
-    for other in ("bert", "ltr"):
+    for other in ("bert", "few_pieces"):
         if any(f"{{{other}}}" in flag for flag in flags):
             names[other] = encoder(other)
     if not any("--init" in flag or "--recipe" in flag for flag in flags):

@@ -2,7 +2,6 @@
 
     python make_golden_checkpoint.py BertForPreTraining golden_checkpoint
     python make_golden_checkpoint.py BertForMaskedLM golden_masked_lm
-    python make_golden_checkpoint.py BertLMHeadModel golden_left_to_right
 
 Needs torch and transformers (made with 2.15.0 and 5.23.0), which the tests do not.
 """
@@ -32,7 +31,6 @@ def main() -> None:
         intermediate_size=12,
         max_position_embeddings=12,
         initializer_range=0.5,
-        is_decoder=sys.argv[1] == "BertLMHeadModel",
     )
     model = getattr(transformers, sys.argv[1])(config).eval()
     with torch.no_grad():
@@ -55,14 +53,6 @@ def main() -> None:
     logits = {"masked_lm_logits": output[0].numpy()}
     if "seq_relationship_logits" in output:
         logits["next_sentence_logits"] = output.seq_relationship_logits.numpy()
-    if config.is_decoder:
-        output = model(
-            input_ids=torch.tensor(ids),
-            attention_mask=torch.tensor(mask),
-            token_type_ids=torch.tensor(segments),
-            labels=torch.tensor(np.where(mask > 0, ids, -100)),  # shifted by the model
-        )
-        logits["loss"] = output.loss.detach().numpy()
     np.savez_compressed(
         folder / "outputs.npz", input_ids=ids, input_mask=mask, segment_ids=segments, **logits
     )

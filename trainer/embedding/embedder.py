@@ -313,7 +313,7 @@ def open_embedder(path: str, flag: str = "--model") -> Embedder:
       flag: name of the flag that gave the path, for messages.
 
     Raises:
-      InputError: the encoder cannot be read, or reads text from left to right.
+      InputError: the encoder cannot be read.
     """
     settings = read_settings(path, flag)
     where = settings.encoder
@@ -322,16 +322,13 @@ def open_embedder(path: str, flag: str = "--model") -> Embedder:
         if found.training["kind"] != PRETRAINING:
             encoder, longest = task_model(found).encoder, found.training["max_seq_length"]
             sha256, lower = weights_sha256(where), found.do_lower_case
-            return _embedder(
-                path, flag, sha256, encoder, found.vocabulary, lower, settings, longest
-            )
+            return _embedder(path, sha256, encoder, found.vocabulary, lower, settings, longest)
     initial = open_initial(where, flag)
     encoder = family_of(initial.config).encoder(initial.config, has_pooler=False)
     initial.load_into(encoder, flag)
     longest = initial.trained_positions or initial.config.longest_sequence
     return _embedder(
         path,
-        flag,
         initial.sha256,
         encoder,
         initial.vocabulary,
@@ -343,7 +340,6 @@ def open_embedder(path: str, flag: str = "--model") -> Embedder:
 
 def _embedder(
     path: str,
-    flag: str,
     sha256: str,
     encoder: Encoder,
     vocabulary: Vocabulary,
@@ -351,11 +347,6 @@ def _embedder(
     settings: SentenceSettings,
     longest: int,
 ) -> Embedder:
-    if encoder.config.is_decoder:
-        raise InputError(
-            f"{flag}={path}: reads text from left to right, so no token of it has read a whole "
-            "text but the last; give an encoder of another --objective"
-        )
     length = min(settings.max_seq_length or longest, encoder.config.longest_sequence)
     settings = dataclasses.replace(settings, max_seq_length=length)
     tokenizer = make_tokenizer(vocabulary, do_lower_case)

@@ -54,7 +54,7 @@ def export_sentence_transformers(
             f"--model={model_dir}: reads pairs of texts, for which sentence-transformers has its "
             "CrossEncoder; export it with --to=huggingface, whose folder that class loads"
         )
-    if found.training["kind"] not in _ENCODERS or found.config.is_decoder:
+    if found.training["kind"] not in _ENCODERS:
         raise InputError(
             f"--model={model_dir}: is no encoder that reads whole texts; name the folder of one "
             "that `beambert pretrain` made, or `finetune` for an embedding"

@@ -41,8 +41,7 @@ class EncoderSettings:
         0,
         choices=(0, 1, 2),
         help="number of layers of bidirectional LSTM, from random weights, between the encoder and "
-        "the last layer: the paper has one on a left-to-right encoder and two on a frozen one "
-        "(default: 0)",
+        "the last layer: the paper has two on a frozen encoder (default: 0)",
     )
 
 

@@ -5,7 +5,6 @@ import math
 import tensorflow as tf
 
 from beambert.model.flops import electra_flops, training_flops
-from beambert.model.objectives import LTR
 from beambert.model.unpadding import Capacity
 from beambert.trainer.pretraining.batches import SEQUENCES_DEALT
 from beambert.trainer.pretraining.masks import MaskingRules, own_rates
@@ -78,18 +77,7 @@ def capacities_of(
     for each in plan.data:
         rows, length = _part_shape(plan, each, strategy)
         capacities[rows, length] = capacity_for(each.records, rows, each.rules)
-    if plan.job.objective == LTR:  # It predicts a token at each place.
-        capacities = {
-            n: Capacity(one_capacity.tokens, one_capacity.tokens)
-            for n, one_capacity in capacities.items()
-            if one_capacity
-        }
     return {shape: capacity for shape, capacity in capacities.items() if capacity}
-
-
-def _predictions(plan: PretrainingPlan, data: PhaseData) -> int:
-    """Returns the number of predictions that are computed for a sequence."""
-    return data.records.max_seq_length - 1 if plan.job.objective == LTR else data.slots
 
 
 def step_flops(plan: PretrainingPlan, data: PhaseData, strategy: tf.distribute.Strategy) -> float:
@@ -97,7 +85,7 @@ def step_flops(plan: PretrainingPlan, data: PhaseData, strategy: tf.distribute.S
     rows, length = _part_shape(plan, data, strategy)
     parts = parts_of(plan, strategy)
     capacity = capacities_of(plan, strategy).get((rows, length))
-    shape = rows, length, _predictions(plan, data), capacity
+    shape = rows, length, data.slots, capacity
     if plan.generator:
         return parts * electra_flops(plan.config, plan.generator, *shape)
     of_teacher = plan.teacher.flops(*shape) if plan.teacher else 0.0

@@ -59,11 +59,6 @@ class Teacher:
         theirs = weights.config
         head = [path for path in variable_shapes(theirs) if path.startswith(_HEAD)]
         given = f"{FLAG}={weights.path}"
-        if theirs.is_decoder:
-            raise InputError(
-                f"{given}: reads from left to right, so it does not predict masked tokens; choose "
-                "another teacher"
-            )
         if set(head) - weights.read().keys():
             raise InputError(
                 f"{given}: has no masked-LM head, whose answers a student learns; choose another "

@@ -162,9 +162,8 @@ class PretrainingJob:
         help="bert: masked LM and next sentence prediction; mlm: masked LM alone, as RoBERTa; sop: "
         "masked LM and sentence-order prediction, as ALBERT, on records of --pairs=sop; copy: "
         "masked LM and recognition of noisy copies, on records of --pairs=copy; rtd: "
-        "replaced token detection, as ELECTRA and DeBERTa-v3; ltr: a left-to-right language model "
-        "without next sentence prediction, the paper's ablation; mlm, rtd and ltr also on records "
-        "without pairs",
+        "replaced token detection, as ELECTRA and DeBERTa-v3; mlm and rtd also on records without "
+        "pairs",
     )
     generator_size: float | None = setting(
         None,

@@ -1,7 +1,6 @@
 """The objectives of pre-training.
 
-They are masked LM, alone or with one of the predictions about pairs, replaced token detection, and
-the left-to-right language model.
+They are masked LM, alone or with one of the predictions about pairs, and replaced token detection.
 """
 
 import math
@@ -10,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 import keras
 import tensorflow as tf
 
-from beambert.model.objectives import LTR, MLM, PAIR_TASKS, RTD
+from beambert.model.objectives import PAIR_TASKS, RTD
 from beambert.model.unpadding import Capacity
 from beambert.pipelines.records.contract import LABEL_FEATURE
 from beambert.trainer.loop.objectives import (
@@ -195,68 +194,6 @@ class ReplacedTokenObjective(MaskedLMObjective):
         }
 
 
-class LeftToRightObjective(MaskedLMObjective):
-    """The mean loss of predicting each token from those before it.
-
-    This is "LTR & No NSP" of Devlin et al. 2019, section 5.1. It reads a record without its
-    masks.
-    """
-
-    losses = ("language_model_loss",)
-    weight_of = dict.fromkeys(("language_model_loss", "language_model_accuracy"), "predictions")
-
-    def weights(self, features: Features) -> Sums:
-        """Returns the number of predictions: of all tokens but the first of each sequence."""
-        return super().weights(next_tokens(features))
-
-    def sums(self, model: keras.Model, features: Features, dropout_seed: tf.Tensor | None) -> Sums:
-        """Returns the sums of the loss, in nats, and the number of correct predictions."""
-        return self._named(super().sums(model, next_tokens(features), dropout_seed))
-
-    def derived(self, metrics: Mapping[str, float]) -> dict[str, float]:
-        """Returns the perplexity: the exponential of the mean loss in nats."""
-        return {"language_model_perplexity": perplexity(metrics["language_model_loss"])}
-
-    def way(self, features: Features) -> tf.Tensor | None:
-        """Returns 1 if there are enough rows for the batch's tokens, else 0, or None."""
-        return super().way(next_tokens(features))
-
-    def _packed_sums(
-        self, model: keras.Model, features: Features, dropout_seed: tf.Tensor | None
-    ) -> Sums:
-        return self._named(super()._packed_sums(model, next_tokens(features), dropout_seed))
-
-    @staticmethod
-    def _named(sums: Sums) -> Sums:
-        return {name.replace("masked_lm", "language_model"): each for name, each in sums.items()}
-
-
-def next_tokens(features: Features) -> dict[str, tf.Tensor]:
-    """Returns features whose predictions are the next tokens of the unmasked sequence.
-
-    Args:
-      features: features of a batch; `masked_lm_ids` [B, P] are the tokens before masking.
-
-    Returns:
-      `input_ids` [B, L] without masks; `masked_lm_positions`, `masked_lm_ids` and
-      `masked_lm_weights` [B, L - 1] for all tokens but the first; the other features as they are.
-    """
-    ids_BL, mask_BL = features["input_ids"], features["input_mask"]
-    length = ids_BL.shape[1]
-    is_chosen_BPL = _chosen_positions(features)
-    chosen_BPL = tf.cast(is_chosen_BPL, tf.int32) * features["masked_lm_ids"][..., None]
-    original_BL = tf.reduce_sum(chosen_BPL, axis=1)
-    ids_BL = tf.where(tf.reduce_any(is_chosen_BPL, axis=1), original_BL, ids_BL)
-    positions_BL = tf.range(length - 1) + tf.zeros_like(ids_BL[:, :1])
-    return {
-        **features,
-        "input_ids": ids_BL,
-        "masked_lm_positions": positions_BL,
-        "masked_lm_ids": ids_BL[:, 1:],
-        "masked_lm_weights": tf.cast(mask_BL[:, 1:], tf.float32),
-    }
-
-
 def perplexity(loss: float) -> float:
     """Returns the exponential of a mean loss in nats."""
     # float64 overflows above e**709, which must not end a training that diverges.
@@ -304,4 +241,4 @@ def make_objective(
         return ReplacedTokenObjective(mask_id, capacities)
     if name in PAIR_TASKS:
         return PretrainingObjective(capacities, PAIR_TASKS[name])
-    return {MLM: MaskedLMObjective, LTR: LeftToRightObjective}[name](capacities)
+    return MaskedLMObjective(capacities)

@@ -12,10 +12,9 @@ from beambert.errors import InputError
 from beambert.model.config import EncoderConfig
 from beambert.model.families.family import Family
 from beambert.model.families.table import FAMILIES, family_of
-from beambert.model.objectives import BERT, HEADS, LTR, MLM, PAIR_TASKS, RTD
+from beambert.model.objectives import BERT, HEADS, MLM, PAIR_TASKS, RTD
 from beambert.model_files import PRETRAINING
 from beambert.trainer import model_folders
-from beambert.trainer.loop.config import DYNAMIC
 from beambert.trainer.model_folders import model_config
 from beambert.trainer.pretraining import distillation, recipes
 from beambert.trainer.pretraining.job import MASK_REPLACEMENTS, PretrainingJob
@@ -120,8 +119,6 @@ def make_plan(job: PretrainingJob) -> PretrainingPlan:
     if job.attend_within_documents:
         _check_documents(job, data)
     config = _with_rates(config, job)
-    if config.is_decoder != (job.objective == LTR):
-        config = dataclasses.replace(config, is_decoder=job.objective == LTR)
     _check_sizes(data, config)
     generator = _generator(job, config, initial) if job.objective == RTD else None
     teacher = _open_teacher(job, records, config, longest)
@@ -177,12 +174,6 @@ def _with_masks(job: PretrainingJob, data: Sequence[PhaseData]) -> list[PhaseDat
         raise InputError(
             f"--mask_replacements={job.drawn_mask_flags()['mask_replacements']}: has no effect on "
             f"--objective={RTD}, whose generator reads [MASK] at all chosen positions; leave it out"
-        )
-    if job.objective == LTR and (job.masking == DYNAMIC or job.drawn_mask_flags()):
-        flag = next(iter(job.drawn_mask_flags()), "masking")
-        raise InputError(
-            f"--{flag}: has no effect on --objective={LTR}, which reads records without masks; "
-            "leave it out"
         )
     return [
         dataclasses.replace(one_each, rules=by) for one_each, by in zip(data, rules, strict=True)

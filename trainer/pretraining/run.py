@@ -16,7 +16,7 @@ from beambert.console import counted, duration
 from beambert.errors import InputError
 from beambert.folders import MARKER_FILE, UNFINISHED_FILE
 from beambert.model.families.table import family_of
-from beambert.model.objectives import BERT, LTR
+from beambert.model.objectives import BERT
 from beambert.model_files import RESULTS_FILE
 from beambert.process import logging_restored
 from beambert.storage import parse_object
@@ -140,7 +140,7 @@ def _train(
     tokens = len(plan.data[-1].records.vocabulary)
     if chief and (warning := divergence_warning(results, tokens)):
         print(f"warning: {warning}", flush=True)
-    if chief and (held_out := plan.data[-1].held_out) and job.objective != LTR:
+    if chief and (held_out := plan.data[-1].held_out):
         predicted = {name: predicted_tokens(data) for name, data in held_out.items()}
         results["commonest_token_accuracy"] = commonest_token_accuracy(predicted)
         share = results["commonest_token_accuracy"]
@@ -158,8 +158,7 @@ def divergence_warning(results: Mapping[str, float], tokens: int) -> str:
       results: metrics of the held-out data; none without such data.
       tokens: number of tokens of the vocabulary.
     """
-    losses = (results.get(f"{name}_loss") for name in ("masked_lm", "language_model"))
-    loss = next((each for each in losses if each is not None), 0.0)
+    loss = results.get("masked_lm_loss", 0.0)
     even = math.log(tokens)
     if loss <= even + _OF_RANDOM_WEIGHTS:
         return ""
@@ -461,7 +460,7 @@ def introduction(plan: PretrainingPlan, trainer: Trainer) -> list[str]:
             f"{records.max_seq_length} tokens ({epochs:.2f} epochs), "
             + (describe_held_out(held_out) if held_out else "none held out")
         )
-    if (rules := plan.data[-1].rules) and job.objective != LTR:
+    if rules := plan.data[-1].rules:
         words = "whole words" if rules.do_whole_word_mask else "tokens"
         rates = dict.fromkeys(f"{100 * rate:g} %" for rate in rules.rates)
         lines.append(f"masks are drawn: {' to '.join(rates)} of the {words}")

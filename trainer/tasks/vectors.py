@@ -254,11 +254,6 @@ class VectorData(TaskData):
                 f"--matryoshka_dims={','.join(map(str, dims))}: the encoder's vectors have only "
                 f"{config.hidden_size} components; give numbers up to that"
             )
-        if config.is_decoder:
-            raise InputError(
-                f"--init={job.init}: reads text from left to right, so no token of it has read a "
-                "whole text but the last; give an encoder of another --objective"
-            )
         if self.is_single and config.with_dropout(0.0) == config:
             pairs = f"add a column {task.text_columns[1]!r} to train"
             if "single_texts" in task.LEARNING_FLAGS:

@@ -147,11 +147,6 @@ def export_hugging_face(model_dir: str, output: str, license: str | None = None)
                 f"--model={model_dir}: {what}, which no class of transformers does; export it as a "
                 "SavedModel"
             )
-    if found.config.is_decoder and found.training["kind"] != PRETRAINING:
-        raise InputError(
-            f"--model={model_dir}: reads text from left to right and classifies the last token, "
-            "which no class of transformers does; export it as a SavedModel"
-        )
     if "windows" in found.training:
         raise InputError(
             f"--model={model_dir}: reads long texts in windows, which no class of transformers "
@@ -201,11 +196,6 @@ def export_tensorflow(model_dir: str, output: str) -> None:
       InputError: the model cannot be used, or the output exists already.
     """
     found = model_folders.open_model(model_dir, "--model")
-    if found.config.is_decoder:
-        raise InputError(
-            f"--model={model_dir}: reads text from left to right, which the original release "
-            "does not know; export it with --to=huggingface"
-        )
     if found.training["kind"] == LATE_INTERACTION:
         raise InputError(
             f"--model={model_dir}: makes vectors of tokens, for which the original release has no "

@@ -15,7 +15,7 @@ from typing import Any
 from beambert import storage
 from beambert.errors import InputError
 from beambert.model.families.table import family_of
-from beambert.model.objectives import BERT, COPY, LTR, MLM, RTD, SOP
+from beambert.model.objectives import BERT, COPY, MLM, RTD, SOP
 from beambert.model_files import PRETRAINING, RESULTS_FILE
 from beambert.model_files import weights_sha256 as weights_sha256_of
 from beambert.pipelines.records.contract import INFO_FILE, RecordsInfo
@@ -41,7 +41,6 @@ _PIPELINES = {
     SOP: "fill-mask",
     COPY: "fill-mask",
     RTD: "feature-extraction",
-    LTR: "text-generation",
     CLASSIFICATION: "text-classification",
     MULTI_LABEL: "text-classification",
     REGRESSION: "text-classification",

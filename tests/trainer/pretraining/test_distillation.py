@@ -163,7 +163,6 @@ def test_the_teacher_belongs_to_the_training(
     [
         ({"max_position_embeddings": 16}, {}, "it has 16 trained positions"),
         ({"type_vocab_size": 1}, {}, "its type_vocab_size is 1"),
-        ({"is_decoder": True}, {}, "reads from left to right"),
         ({"vocab_size": 500}, {}, "its vocab_size is 500"),
         ({"has_head": False}, {}, "has no masked-LM head"),
         ({}, {"objective": "rtd"}, "--objective=rtd has no teacher"),

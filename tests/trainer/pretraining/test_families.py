@@ -63,7 +63,6 @@ RESUMED = {
     "mlm": ("bert", {}),
     "rtd": ("bert", {"objective": "rtd", "generator_size": 0.5}),
     "rtd of DeBERTa": ("deberta-v2", {"objective": "rtd"}),
-    "ltr": ("bert", {"objective": "ltr"}),
 }
 
 
@@ -128,7 +127,6 @@ def test_a_training_goes_on_from_a_folder_of_transformers(name, make_records, tm
     [
         ("roberta", "bert", "mlm"),
         ("deberta-v2", "bert", "mlm or rtd"),
-        ("deberta-v2", "ltr", ""),
         ("distilbert", "rtd", "mlm"),
         ("albert", "bert", "sop or mlm"),
     ],
