@@ -192,7 +192,7 @@ def clean_text(text: str) -> tuple[str, Counter[str]]:
 
 def _plain_line_ends(text: str, counts: Counter[str]) -> str:
     """Returns a text whose lines end with line feeds, and whose pages go on where they did."""
-    if not text.isascii() or "\r" in text or "\x0b" in text:
+    if any(end in text for end in "\r\x0b\x85\u2028\u2029"):  # It is faster than the expression.
         text = _LINE_END.sub("\n", text)
     if "\f" not in text:
         return text
@@ -208,7 +208,7 @@ def _plain_line_ends(text: str, counts: Counter[str]) -> str:
 
 def strip_gutenberg(text: str, counts: Counter[str]) -> str:
     """Returns the books in a file without Project Gutenberg's headers, licences and credits."""
-    if "gutenberg" not in text.lower():
+    if "Gutenberg" not in text and "GUTENBERG" not in text:
         return text
     marks = list(_LICENCE_MARKS.finditer(text))
     end = len(text)
@@ -265,14 +265,14 @@ def join_lines(text: str, counts: Counter[str]) -> str:
     - after a line that ends a sentence although the next word had room on it;
     - before an indented line, if the line above it ends a sentence.
     """
-    if "\n" not in text:
-        return text.strip()
-    lines = [line.rstrip() for line in text.split("\n")]
+    lines = [line.rstrip() for line in text.rstrip().split("\n")]
     filled = [len(line) for line in lines if line]
     short = sum(length <= _MOST_OF_A_LINE for length in filled)
+    if len(filled) < 2 or short < _SHORT_LINES * len(filled):
+        return "\n".join(line.strip() for line in lines if line)
     # The quantile of a few lengths is above all of them.
-    width = min(statistics.quantiles(filled, n=20)[-2], max(filled)) if filled[1:] else 0
-    if short < _SHORT_LINES * len(filled) or not _is_wrapped(lines, width):
+    width = min(statistics.quantiles(filled, n=20)[-2], max(filled))
+    if not _is_wrapped(lines, width):
         return "\n".join(line.strip() for line in lines if line)
     paragraphs: list[str] = []
     previous = ""
@@ -293,6 +293,8 @@ def _is_wrapped(lines: list[str], width: float) -> bool:
     letter, in scripts that have them.
     """
     full = lower = upper = pairs = 0
+    while not lines[0]:
+        lines = lines[1:]
     for previous, line in zip(lines, lines[1:], strict=False):
         if previous and line:
             pairs += 1
@@ -305,7 +307,7 @@ def _is_wrapped(lines: list[str], width: float) -> bool:
         return False
     if lower + upper < pairs / 2:
         return pairs >= _FEWEST_LINES
-    is_verse = width >= _LEAST_WIDTH and "" in lines
+    is_verse = width >= _LEAST_WIDTH and pairs >= _FEWEST_LINES and "" in lines
     return is_verse or lower >= _LEAST_CONTINUED * pairs
 
 

@@ -60,6 +60,7 @@ def test_every_format_gives_the_same_paragraphs(tmp_path):
         "ok\n\nthanks, I will do that tomorrow then\n\nsee you",
         "Anna: Where is it?\nBert: On the hill.\nAnna: Which one?\nBert: The old one.",
         "春眠不覺曉。\n處處聞啼鳥。",
+        "\n\nAnna Berg (born 26 August 1998) is a Norwegian ski jumper.\nShe jumped at the games of 2018.",
         "x = 1\ny = 2\nreturn x + y",
     ],
 )
