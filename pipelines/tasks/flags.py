@@ -16,7 +16,6 @@ from beambert.pipelines.tasks.declarations import (
     find_task,
 )
 from beambert.pipelines.tasks.late_interaction import DEFAULT_QUERY_LENGTH
-from beambert.pipelines.tasks.regression import LISTWISE, POINTWISE, Rerank
 from beambert.pipelines.tasks.task import SHORTEST_LENGTH, Task
 from beambert.pipelines.tasks.vectors import (
     COSENT,
@@ -24,7 +23,6 @@ from beambert.pipelines.tasks.vectors import (
     DEFAULT_TEMPERATURE,
     DROPOUT,
     SINGLE_TEXTS,
-    Similarity,
     VectorTask,
 )
 
@@ -137,11 +135,9 @@ class LearningSettings(TaskSettings):
     )
     loss: str | None = setting(
         None,
-        choices=(*Similarity.LOSSES, *Rerank.LOSSES),
+        choices=(COSENT, COSINE),
         help=f"for similarity: learn the order of the scores ({COSENT}, the default), or the "
-        f"scores themselves as cosines from -1 to 1 ({COSINE}); for rerank: learn the relevance of "
-        f"each candidate by itself ({POINTWISE}, the default), or those of a query beside each "
-        f"other ({LISTWISE})",
+        f"scores themselves as cosines from -1 to 1 ({COSINE})",
     )
     single_texts: str | None = setting(
         None,
@@ -236,9 +232,6 @@ def _learning_flags(settings: LearningSettings, task: Task) -> dict[str, Any]:
     for name in given:
         if name not in task.LEARNING_FLAGS:
             raise InputError(f"--{name}: {_one(task.kind)} task has none; leave the flag out")
-    if given.get("loss") not in (None, *task.LOSSES):
-        losses = " or ".join(task.LOSSES)
-        raise InputError(f"--loss={given['loss']}: {_one(task.kind)} task takes {losses}")
     windows = given.get("max_windows")
     if windows is not None and given.get("long_documents") != WINDOWS:
         raise InputError(f"--max_windows={windows}: needs --long_documents={WINDOWS}; add it")

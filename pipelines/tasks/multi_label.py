@@ -23,13 +23,13 @@ from beambert.pipelines.tasks.metrics import precision_recall_f1, scores_by_name
 from beambert.pipelines.tasks.saved_models import Model
 from beambert.pipelines.tasks.table_task import (
     TABLE_FLAGS,
+    TextExample,
     check_name,
     several,
 )
 from beambert.pipelines.tasks.tables import BadRow
 from beambert.pipelines.tasks.task import (
     MULTI_LABEL,
-    Texts,
 )
 
 # A label applies if its probability is greater. The sigmoid is there where the logit is 0, as in
@@ -94,32 +94,6 @@ _OF_LABELS_AND_PREDICTIONS: dict[str, Callable[[NDArray, NDArray], float]] = {
     "macro_f1": macro_f1,
     "exact_match": exact_match,
 }
-
-
-@dataclasses.dataclass(frozen=True)
-class MultiLabelExample:
-    """A text or a pair of texts with any number of labels.
-
-    Attributes:
-      text: the text, or the first of a pair.
-      text_b: the second text of a pair, or None.
-      labels: the labels that apply, each once, or None in a test file without labels.
-      columns: the other columns of the row by name.
-    """
-
-    text: str
-    text_b: str | None
-    labels: tuple[str, ...] | None
-    columns: dict[str, str]
-
-    @property
-    def truth(self) -> tuple[str, ...] | None:
-        """The right labels, or None."""
-        return self.labels
-
-    def texts(self) -> Texts:
-        """Returns the texts by the names of a SavedModel's inputs."""
-        return {"text": self.text} | ({} if self.text_b is None else {"text_b": self.text_b})
 
 
 # Greatest number of the commonest labels that a constant answer has, besides all labels.
@@ -214,7 +188,7 @@ class MultiLabel(LabelledTextTask):
         self, examples: Sequence[Any], labels: Sequence[str], outputs: Mapping[str, Any]
     ) -> MultiLabelOutcomes:
         """Returns the outcomes of `probabilities`, [examples, labels]."""
-        true = np.array([[label in example.labels for label in labels] for example in examples])
+        true = np.array([[label in example.label for label in labels] for example in examples])
         probabilities = outputs["probabilities"]
         return MultiLabelOutcomes(true, probabilities > THRESHOLD, probabilities)
 
@@ -222,7 +196,7 @@ class MultiLabel(LabelledTextTask):
         self, train: Sequence[Any], examples: Sequence[Any], labels: Sequence[str]
     ) -> MultiLabelOutcomes:
         """Returns the outcomes of the commonest set of labels."""
-        sets = collections.Counter(frozenset(example.labels) for example in train)
+        sets = collections.Counter(frozenset(example.label) for example in train)
         commonest = min(sets, key=lambda one: (-sets[one], sorted(one)))
         row = [float(label in commonest) for label in labels]
         return self.outcomes(examples, labels, {"probabilities": np.tile(row, (len(examples), 1))})
@@ -262,21 +236,16 @@ class MultiLabel(LabelledTextTask):
     ) -> None:
         check_name(path, line, label, possible)
 
-    def _make(self, endings: tuple[str, ...], **fields: Any) -> MultiLabelExample:
-        return MultiLabelExample(labels=fields.pop("label"), **fields)
-
-    def find_labels(
-        self, path: pathlib.Path, train: Sequence[MultiLabelExample]
-    ) -> tuple[str, ...]:
+    def find_labels(self, path: pathlib.Path, train: Sequence[TextExample]) -> tuple[str, ...]:
         """Returns the declared labels, or those of train, sorted."""
         if self.labels is not None:
             return self.labels
-        found = {label for example in train for label in example.labels or ()}
+        found = {label for example in train for label in example.label or ()}
         return several(path, found, f"in column {self.label_column!r}")
 
-    def label_names(self, example: MultiLabelExample) -> Iterable[str]:
+    def label_names(self, example: TextExample) -> Iterable[str]:
         """Returns the labels."""
-        return example.labels or ()
+        return example.label or ()
 
     @staticmethod
     def _targets(written: Sequence[Sequence[str]], labels: Sequence[str]) -> list[list[float]]:
@@ -293,9 +262,9 @@ class MultiLabel(LabelledTextTask):
         }
 
     @staticmethod
-    def truth_of(example: MultiLabelExample, labels: Sequence[str]) -> dict[str, list[Any]]:
+    def truth_of(example: TextExample, labels: Sequence[str]) -> dict[str, list[Any]]:
         """Returns 1 for each label that applies."""
-        return {"label_flags": [int(label in example.labels) for label in labels]}
+        return {"label_flags": [int(label in example.label) for label in labels]}
 
     @staticmethod
     def recorded(model: Model, record: Record, outputs: Mapping[str, np.ndarray], i: int) -> Record:
@@ -313,12 +282,12 @@ class MultiLabel(LabelledTextTask):
         check_finite(record, "probabilities", model)
 
     @staticmethod
-    def mistake(record: Record, example: MultiLabelExample) -> Mistake:
+    def mistake(record: Record, example: TextExample) -> Mistake:
         """Returns a mistake whose weight is the number of wrong or missed labels."""
         pairs = zip(record["label_flags"], record["prediction_flags"], strict=True)
         wrong = sum(true != predicted for true, predicted in pairs)
         predicted = record["prediction"][0].decode()
-        expected = ", ".join(example.labels)
+        expected = ", ".join(example.label)
         return Mistake(text_of(example), expected or "–", predicted or "–", float(wrong))
 
 

@@ -33,9 +33,6 @@ from beambert.pipelines.tasks.task import (
     RERANK,
 )
 
-# How relevance is learnt: of each candidate by itself, or of those of a query next to each other.
-POINTWISE, LISTWISE = "pointwise", "listwise"
-
 
 def _is_number(text: str) -> bool:
     try:
@@ -212,21 +209,14 @@ class RelevanceOutcomes(ArrayOutcomes):
 
 @dataclasses.dataclass(frozen=True)
 class Rerank(Regression):
-    """A task that asks how relevant a text is for another, of which a query has several.
-
-    Attributes:
-      loss: `POINTWISE` or `LISTWISE`.
-    """
+    """A task that asks how relevant a text is for another, of which a query has several."""
 
     OUTCOMES = RelevanceOutcomes
 
     kind: str = dataclasses.field(default=RERANK, init=False)
     metrics: tuple[str, ...] = ("ndcg_at_10", "mrr_at_10")
-    loss: str = POINTWISE
 
     COMPARES_TEXTS = True
-    LEARNING_FLAGS = frozenset({"loss"})
-    LOSSES = (POINTWISE, LISTWISE)
     WITHOUT_MODEL = "a random order"
 
     def outcomes(
@@ -243,10 +233,6 @@ class Rerank(Regression):
         equal = self.outcomes(examples, labels, {"scores": np.zeros(len(examples))})
         ((_, random),) = equal.constants()
         return random
-
-    def learning_settings(self) -> dict[str, Any]:
-        """Returns how the relevance is learnt."""
-        return {"loss": self.loss} if self.loss != POINTWISE else {}
 
     def _check_label(
         self, path: pathlib.Path, line: int, label: str, possible: Sequence[str] | None

@@ -27,22 +27,23 @@ TABLE_FLAGS = frozenset({"text_columns", "label_column"})
 
 @dataclasses.dataclass(frozen=True)
 class TextExample:
-    """A text or a pair of texts with a label or a number.
+    """A text or a pair of texts with a label, labels or a number.
 
     Attributes:
       text: the text, or the first of a pair.
       text_b: the second text of a pair, or None.
-      label: the label as written in the file, or None in a test file without labels.
+      label: the label as written in the file, or if there may be several the labels, each once;
+        None in a test file without labels.
       columns: the other columns of the row by name.
     """
 
     text: str
     text_b: str | None
-    label: str | None
+    label: Any
     columns: dict[str, str]
 
     @property
-    def truth(self) -> str | None:
+    def truth(self) -> Any:
         """The right answer as written, or None."""
         return self.label
 

@@ -164,8 +164,6 @@ class Task(abc.ABC):
     COLUMN_FLAGS: ClassVar[frozenset[str]] = frozenset()
     # Flags about the learning that a task of the kind takes.
     LEARNING_FLAGS: ClassVar[frozenset[str]] = frozenset()
-    # Values of --loss, the default first; empty for a kind with one loss.
-    LOSSES: ClassVar[tuple[str, ...]] = ()
     # Greatest number of windows that a text becomes.
     windows: ClassVar[int] = 1
     # How much the labels count in the loss, see `class_weights`; None if all count alike. It has no

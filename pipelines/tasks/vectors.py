@@ -519,7 +519,6 @@ class Similarity(VectorTask, NumberKind):
     loss: str = COSENT
 
     LEARNING_FLAGS = _VECTOR_FLAGS | {"loss"}
-    LOSSES = (COSENT, COSINE)
     WEIGHT = ("difference of ranks", "whose rank by the cosine is furthest from that by the label")
     WITHOUT_MODEL = "the same cosine for all"
 

@@ -529,7 +529,7 @@ TASKS: dict[str, tuple[str, dict[str, str], list[str]]] = {
     "word_labels": ("word_labels", tagged("O B-x I-x"), []),
     "embedding": ("embedding", table("text text_b negative", lambda g: texts(g, 3)), []),
     "similarity": ("similarity", SCORED, ["--matryoshka_dims=8,16"]),
-    "rerank": ("rerank", SCORED, ["--loss=listwise"]),
+    "rerank": ("rerank", SCORED, []),
     "late_interaction": ("late_interaction", NEIGHBOURS, ["--query_length=8"]),
     "squad1.1": ("squad1.1", questions("1.1"), []),
     "squad2.0": ("squad2.0", questions("2.0"), []),

@@ -12,8 +12,6 @@ from beambert.trainer.loop.objectives import fill_up
 MOST_LENGTHS = 4
 # Lengths are multiples of this, as processors compute on vectors of several positions.
 LENGTH_MULTIPLE = 8
-# Name of the target that numbers the query of each example, if a batch has lists of them.
-LISTS = "query_ids"
 
 
 def choose_lengths(
@@ -85,31 +83,6 @@ def batch_rows(
     return np.concatenate(epochs)[:steps]
 
 
-def list_rows(queries: np.ndarray, batch_size: int, steps: int, seed: int) -> np.ndarray:
-    """Returns the indices of the examples of every step, those of a query after each other.
-
-    Every epoch shuffles the queries. One whose examples do not fit into a batch any more continues
-    in the next; an epoch leaves out the few examples that do not fill a batch.
-
-    Args:
-      queries: int [n], number of the query of each example; n is at least the batch size.
-      batch_size, steps, seed: see `batch_rows`.
-
-    Returns:
-      int32 [steps, batch_size].
-    """
-    _, groups = np.unique(queries, return_inverse=True)
-    epochs, epoch = [], 0
-    while sum(map(len, epochs)) < steps:
-        generator = np.random.default_rng([seed, epoch])
-        places = generator.permutation(groups.max() + 1)
-        order = np.argsort(places[groups], kind="stable").astype(np.int32)
-        whole = len(order) // batch_size * batch_size
-        epochs.append(order[:whole].reshape(-1, batch_size))
-        epoch += 1
-    return np.concatenate(epochs)[:steps]
-
-
 class PaddedBatches:
     """Gathers examples into padded batches inside a tf.data pipeline."""
 
@@ -158,12 +131,7 @@ def training_batches(
 
 
 def evaluation_order(features: TaskFeatures) -> np.ndarray:
-    """Returns the indices of all examples in the order of `evaluation_batches`.
-
-    The shortest ones come first, or if they are learnt in lists, those of a query together.
-    """
-    if LISTS in features.targets:
-        return np.argsort(features.targets[LISTS], kind="stable").astype(np.int32)
+    """Returns the indices of all examples in the order of `evaluation_batches`, shortest first."""
     return np.argsort(features.example_lengths, kind="stable").astype(np.int32)
 
 

@@ -17,12 +17,10 @@ from beambert.pipelines.tasks.task import DEV, TRAIN
 from beambert.process import logging_restored
 from beambert.trainer import model_folders
 from beambert.trainer.finetuning.batches import (
-    LISTS,
     batch_rows,
     choose_lengths,
     evaluation_batches,
     evaluation_order,
-    list_rows,
     training_batches,
 )
 from beambert.trainer.finetuning.job import FLAGS_OF, FinetuningJob, FinetuningPlan, make_plan
@@ -217,12 +215,7 @@ class _Finetuning:
         loop, steps = self._plan.loop, self._plan.optimizer.num_train_steps
         features, batch_size = self._data.features(TRAIN), loop.train_batch_size
         lengths = features.example_lengths
-        sizes = batch_size, steps, loop.random_seed
-        rows = (
-            list_rows(features.targets[LISTS], *sizes)
-            if LISTS in features.targets
-            else batch_rows(lengths, self._lengths, *sizes)
-        )
+        rows = batch_rows(lengths, self._lengths, batch_size, steps, loop.random_seed)
         # The mean number of positions per sequence, at the lengths at which batches are computed.
         positions = np.array(self._lengths)[np.searchsorted(self._lengths, lengths)].mean()
         sequences = batch_size * features.choices

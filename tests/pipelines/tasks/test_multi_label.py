@@ -55,11 +55,11 @@ def test_labels_stand_in_one_column(tmp_path):
     (tmp_path / "dev.tsv").write_text("text\tlabel\nx\ta , a\ny\t\n")
     read = read_splits(find_task("multi_label"), str(tmp_path), ("train", "dev"), False)
     assert read.labels == ("a", "b, c")
-    assert [each.labels for each in read.examples["train"]] == [("b, c", "a"), (), ("a",)]
-    assert [each.labels for each in read.examples["dev"]] == [("a",), ()]
+    assert [each.label for each in read.examples["train"]] == [("b, c", "a"), (), ("a",)]
+    assert [each.label for each in read.examples["dev"]] == [("a",), ()]
     piped = MultiLabel("multi_label", text_columns=("text",), label_separator="|")
     (tmp_path / "train.tsv").write_text("text\tlabel\nx\ta|b,c\n")
-    assert read_file(piped, str(tmp_path), "train").examples[0].labels == ("a", "b,c")
+    assert read_file(piped, str(tmp_path), "train").examples[0].label == ("a", "b,c")
 
 
 @pytest.mark.parametrize(
@@ -79,4 +79,4 @@ def test_broken_labels_are_a_bad_row(tmp_path, field, reason):
     with pytest.raises(InputError, match=f"train.tsv, line 3: .*{reason}"):
         read_file(find_task("multi_label"), str(tmp_path), "train")
     read = read_file(find_task("multi_label"), str(tmp_path), "train", skip_bad_rows=True)
-    assert [example.labels for example in read.examples] == [("a",), ("1", "2")]
+    assert [example.label for example in read.examples] == [("a",), ("1", "2")]

@@ -16,10 +16,9 @@ from beambert.pipelines.tasks.declarations import find_task
 from beambert.pipelines.tasks.reading import read_file
 from beambert.pipelines.tasks.task import RERANK
 from beambert.trainer import model_folders
-from beambert.trainer.finetuning.batches import list_rows
 from beambert.trainer.retrieval import searching
 from beambert.trainer.retrieval.searching import open_reranker
-from beambert.trainer.tasks.numbers import ListObjective, RelevanceObjective
+from beambert.trainer.tasks.numbers import RelevanceObjective
 
 # A Python interpreter that has sentence-transformers, for a release.
 PEER = os.environ.get("BEAMBERT_SENTENCE_TRANSFORMERS_PYTHON")
@@ -70,69 +69,6 @@ def test_the_loss_is_the_binary_cross_entropy():
     shares = 1 / (1 + np.exp(-logits))
     expected = -(labels * np.log(shares) + (1 - labels) * np.log(1 - shares)).sum()
     assert float(found) == pytest.approx(expected, rel=1e-5)
-
-
-def losses_of_lists(scores, labels, queries):
-    """The loss of each query with a relevant candidate, and the gradient of their sum, by loops."""
-    losses, gradient = {}, np.zeros(len(scores))
-    for query in set(queries):
-        rows = [row for row, one_query in enumerate(queries) if one_query == query]
-        total = sum(labels[row] for row in rows)
-        if not total:
-            continue
-        normalizer = sum(np.exp(scores[row]) for row in rows)
-        for row in rows:
-            target, chosen = labels[row] / total, np.exp(scores[row]) / normalizer
-            losses[query] = losses.get(query, 0.0) - target * np.log(chosen)
-            gradient[row] = chosen - target
-    return losses, gradient
-
-
-def test_the_loss_of_lists():
-    """Beside loops; a query without a relevant candidate and rows that fill up do not count."""
-    scores = [2.0, -1.0, 0.5, 0.3, 1.5, -0.7, 0.9, 4.0]
-    labels = [1.0, 0.0, 0.25, 0.0, 0.0, 1.0, 1.0, 1.0]
-    queries = [3, 8, 3, 5, 5, 8, 8, 3]
-    expected, gradient = losses_of_lists(scores[:7], labels[:7], queries[:7])
-    features = {
-        "label_ids": tf.constant(labels),
-        "query_ids": tf.constant(queries, tf.int64),
-        "input_ids": tf.zeros([8, 1], tf.int32),
-        "example_weights": tf.constant([1.0] * 7 + [0.0]),
-    }
-    objective, logits = ListObjective([8]), tf.Variable(scores)
-    with tf.GradientTape() as tape:
-        found = objective.sums_of(logits, features)["cross_entropy"]
-    assert set(expected) == {3, 8}
-    assert float(objective.weights(features)["queries"]) == pytest.approx(2)
-    assert float(found) == pytest.approx(sum(expected.values()), rel=1e-5)
-    np.testing.assert_allclose(tape.gradient(found, logits), [*gradient, 0.0], atol=1e-6)
-
-
-def test_batches_of_lists():
-    """Every candidate once in an epoch, those of a query together, in another order each epoch."""
-    queries = np.array([7, 9, 7, 4, 9, 4, 7, 2, 2, 9, 4, 2])
-    rows = list_rows(queries, 4, 6, seed=1)
-    first, second = rows[:3].ravel(), rows[3:].ravel()
-    for epoch in (first, second):
-        assert sorted(epoch) == list(range(12))
-        of_rows = queries[epoch]
-        assert (np.diff(of_rows) != 0).sum() == 3
-    assert queries[first].tolist() != queries[second].tolist()
-    assert len(list_rows(queries, 5, 3, seed=1)) == 3
-
-
-@pytest.mark.release
-def test_lists_are_learnt(data, vocabulary, tmp_path):
-    """Also by an encoder of random weights, as two words of each candidate tell."""
-    model = tmp_path / "model"
-    (tmp_path / "vocab.txt").write_bytes(vocabulary.serialize())
-    flags = [f"--data_dir={data}", "--init=random", "--model=tiny", f"--model_dir={model}"]
-    flags += [f"--vocab_file={tmp_path / 'vocab.txt'}", "--max_seq_length=16"]
-    flags += ["--train_batch_size=16", "--learning_rate=1e-3", "--num_train_epochs=16"]
-    assert run(["finetune", "--task=rerank", "--loss=listwise", *flags]) == 0
-    found = json.loads((model / "results.json").read_text())
-    assert found["mrr_at_10"] > 0.9 > found["baseline_mrr_at_10"]
 
 
 @pytest.mark.release
