@@ -5,6 +5,7 @@ import dataclasses
 import heapq
 import io
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -40,6 +41,8 @@ _RECOGNISED_FILES_ELSEWHERE = 64
 BEGINNING_BYTES = 1 << 19
 # Number of rejects that a job lists. All are counted.
 MOST_REJECTS = 10_000
+# A title of WikiText, as a document of its own.
+_TITLE_ALONE = re.compile(r"= [^=](?:.*[^=])? =")
 # Number of files that a message lists.
 _LISTED_FILES = 5
 
@@ -91,7 +94,7 @@ def sample_documents(files: Sequence[InputFile], options: ReadOptions) -> list[D
       options: how files become documents.
 
     Raises:
-      InputError: there are rows, and none has the column of texts.
+      InputError: there are rows, and none has the column of texts, or they are no documents.
     """
     documents, without_text = [], []
     for file in _spread(files, _SAMPLED_TEXTS):
@@ -104,6 +107,12 @@ def sample_documents(files: Sequence[InputFile], options: ReadOptions) -> list[D
                     without_text.append(f"{file.path}: {row.detail}")
     if without_text and not documents:
         raise InputError(without_text[0])
+    texts = [document.text for document in documents]
+    if any(map(_TITLE_ALONE.fullmatch, texts)) and not any("\n" in text for text in texts):
+        raise InputError(
+            "--input: rows hold single lines of WikiText, so that each would be a document; write "
+            "them to a text file, one after the other, and give --format=wikitext"
+        )
     return documents
 
 

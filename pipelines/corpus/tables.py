@@ -333,17 +333,16 @@ class Parquet(Format):
         self, part: FilePart, stored: BinaryIO, options: ReadOptions, report: Callable[[int], None]
     ) -> Iterator[Found]:
         """Yields the documents of a part's row groups, see `read_parquet`."""
-        rows = count_rows(stored, part.sections)
         with _naming(part.file):
-            for number, found in enumerate(read_parquet(stored, options, part.sections), 1):
-                report(part.bytes * number // max(rows, number))
+            for share, found in read_parquet(stored, options, part.sections):
+                report(int(part.bytes * share))
                 yield found
 
 
 def read_parquet(
     file: BinaryIO, options: ReadOptions = TEXT_ALONE, row_groups: range | None = None
-) -> Iterator[Found]:
-    """Yields the documents in a file's row groups; a null is skipped.
+) -> Iterator[tuple[float, Found]]:
+    """Yields the share of the rows that are read, and a document; a null is skipped.
 
     The line of a reject is the number of its row in the file, from 1.
 
@@ -355,31 +354,33 @@ def read_parquet(
     Raises:
       InputError: the file has no such column, or the column holds no text.
     """
-    row = 0
+    row, text, language = 0, options.text_column, options.language_column
     try:
-        with _opened(file) as parquet:
-            _check_columns(parquet, options)
-            metadata = parquet.metadata
-            groups = range(metadata.num_row_groups) if row_groups is None else row_groups
-            row = sum(metadata.row_group(group).num_rows for group in range(groups.start))
+        with _opened(file, options) as parquet:
+            sizes = [parquet.metadata.row_group(n).num_rows for n in range(parquet.num_row_groups)]
+            groups = range(len(sizes)) if row_groups is None else row_groups
+            before = row = sum(sizes[: groups.start])
+            total = sum(sizes[group] for group in groups)
             for group in groups:
-                size = _rows_at_once(metadata, group, options)
+                size = _rows_at_once(parquet.metadata, group, options)
                 for batch in parquet.iter_batches(size, [group], options.columns):
-                    for value, language in _values(batch, options):
+                    languages = batch.column(language) if language else itertools.repeat(None)
+                    for value, of_language in zip(batch.column(text), languages, strict=False):
                         row += 1
                         found = _row_document(value, row)
-                        if options.language_column:
-                            found = with_language(found, _text(language), "row", row, options)
-                        yield found
+                        if language:
+                            found = with_language(found, _text(of_language), "row", row, options)
+                        yield (row - before) / total, found
     except CorruptFileError as error:
-        yield Reject(row + 1, "corrupt_file", f"unreadable after row {row} ({error})")
+        yield 1.0, Reject(row + 1, "corrupt_file", f"unreadable after row {row} ({error})")
 
 
 @contextlib.contextmanager
-def _opened(file: BinaryIO) -> Iterator["pq.ParquetFile"]:
+def _opened(file: BinaryIO, options: ReadOptions) -> Iterator["pq.ParquetFile"]:
     """Opens a Parquet file for reading.
 
     Raises:
+      InputError: the file has no such column, or the column holds no text.
       CorruptFileError: the file is damaged or cut off, here or in the body of the `with`.
     """
     # pyarrow is slow to load.
@@ -389,6 +390,9 @@ def _opened(file: BinaryIO) -> Iterator["pq.ParquetFile"]:
     try:
         # The buffer keeps a row group from being read as a whole.
         with pq.ParquetFile(file, pre_buffer=False, buffer_size=1 << 20) as parquet:
+            _check_column(parquet, options.text_column, "--text_column")
+            if options.language_column:
+                _check_column(parquet, options.language_column, "--language_column")
             yield parquet
     except (pa.ArrowException, OSError) as error:
         raise CorruptFileError(str(error)) from error
@@ -401,8 +405,7 @@ def row_group_bytes(file: BinaryIO, options: ReadOptions = TEXT_ALONE) -> list[i
       InputError: the file has no such column, or the column holds no text.
       CorruptFileError: the file is damaged or cut off.
     """
-    with _opened(file) as parquet:
-        _check_columns(parquet, options)
+    with _opened(file, options) as parquet:
         groups = range(parquet.num_row_groups)
         found = (_chunks(parquet.metadata, group, [options.text_column]) for group in groups)
         return [sum(chunk.total_compressed_size for chunk in chunks) for chunks in found]
@@ -424,38 +427,12 @@ def _chunks(
     return [chunk for chunk in chunks if chunk.path_in_schema in names]
 
 
-def _values(
-    batch: "pa.RecordBatch", options: ReadOptions
-) -> Iterator[tuple["pa.Scalar", "pa.Scalar | None"]]:
-    """Yields the text and the language of each row."""
-    languages = (
-        batch.column(options.language_column) if options.language_column else itertools.repeat(None)
-    )
-    return zip(batch.column(options.text_column), languages, strict=False)
-
-
 def _text(value: "pa.Scalar") -> str | None:
     """Returns the text of a value; "?", which is not a language, if it isn't UTF-8."""
     try:
         return value.as_py()
     except UnicodeDecodeError:
         return "?"
-
-
-def count_rows(file: BinaryIO, row_groups: range | None = None) -> int:
-    """Returns the number of rows in some row groups (None for all); 0 if the file is damaged."""
-    try:
-        with _opened(file) as parquet:
-            groups = range(parquet.num_row_groups) if row_groups is None else row_groups
-            return sum(parquet.metadata.row_group(group).num_rows for group in groups)
-    except CorruptFileError:
-        return 0
-
-
-def _check_columns(parquet: "pq.ParquetFile", options: ReadOptions) -> None:
-    _check_column(parquet, options.text_column, "--text_column")
-    if options.language_column:
-        _check_column(parquet, options.language_column, "--language_column")
 
 
 def _check_column(parquet: "pq.ParquetFile", column: str, flag: str) -> None:

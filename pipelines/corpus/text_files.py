@@ -33,9 +33,6 @@ _BREAK = re.compile(r"<br\b", re.IGNORECASE)
 # two kilobytes. In prose it is one character of 30 to 60.
 _MARKS = re.compile(r"[\n!#$%&*+:<=>@\[\\\]^_`{|}~-]")
 _MOST_MARKS = 200_000
-# Pieces of HTML that may have no end, which is then looked for up to the end of the paragraph.
-_OPEN_HTML = re.compile(r"<[!?]")
-_MOST_LOOKED_AT = 50_000_000
 # Greatest number of blocks inside of each other. A list and its items count as two.
 _DEEPEST = 100
 # Type of a token -> reason under which it is counted.
@@ -204,8 +201,6 @@ def clean_markdown(text: str) -> tuple[str, Counter[str]]:
             paragraphs.append(" ".join(row))
             row = None
         elif token.type == "inline":
-            if len(_OPEN_HTML.findall(token.content)) * len(token.content) > _MOST_LOOKED_AT:
-                raise TangledError("has too many comments in one paragraph")
             shown = token.content
             if _INLINE_MARK.search(shown):
                 inside: list[Token] = []

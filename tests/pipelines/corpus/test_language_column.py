@@ -11,7 +11,7 @@ from beambert.errors import InputError
 from beambert.pipelines.corpus.base import ReadOptions
 from beambert.pipelines.corpus.documents import Document, Reject
 from beambert.pipelines.corpus.formats import FORMATS
-from beambert.pipelines.corpus.tables import read_parquet
+from beambert.pipelines.corpus.tables import read_parquet as rows_of
 
 ROWS = [("Ein Text.", "de"), ("一个文本。", "zh-Hans"), ("เรื่อง", "tha_Thai"), ("A text.", None)]
 CODES = ["de", "zh", "th", ""]
@@ -24,7 +24,7 @@ def read(name: str, rows, columns=COLUMNS):
     if name == "parquet":
         file = io.BytesIO()
         pq.write_table(pa.Table.from_pylist(table), file)
-        return list(read_parquet(file, columns))
+        return [found for _, found in rows_of(file, columns)]
     if name == "jsonl":
         data = "".join(json.dumps(row) + "\n" for row in table)
     else:
@@ -77,7 +77,7 @@ def test_a_language_of_another_type_is_rejected():
     file = io.BytesIO()
     pq.write_table(pa.table({"body": ["a"], "lang": [5]}), file)
     with pytest.raises(InputError, match="--language_column=lang: holds int64, not text"):
-        list(read_parquet(file, COLUMNS))
+        list(rows_of(file, COLUMNS))
 
 
 def test_dictionaries_of_languages_are_read():
@@ -86,4 +86,6 @@ def test_dictionaries_of_languages_are_read():
     languages = pa.array([language for _, language in ROWS] * 50).dictionary_encode()
     file = io.BytesIO()
     pq.write_table(pa.table({"lang": languages, "body": texts}), file, row_group_size=30)
-    assert [document.language for document in read_parquet(file, COLUMNS)] == CODES * 50
+    assert [
+        document.language for document in (found for _, found in rows_of(file, COLUMNS))
+    ] == CODES * 50

@@ -12,7 +12,8 @@ from beambert.errors import InputError
 from beambert.pipelines.corpus.base import ReadOptions
 from beambert.pipelines.corpus.documents import Document, Reject, Skip
 from beambert.pipelines.corpus.formats import recognise
-from beambert.pipelines.corpus.tables import read_parquet, row_group_bytes
+from beambert.pipelines.corpus.tables import read_parquet as rows_of
+from beambert.pipelines.corpus.tables import row_group_bytes
 
 exact = settings(derandomize=True, max_examples=50, deadline=None, database=None)
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
@@ -23,6 +24,10 @@ def written(table: pa.Table, **options) -> io.BytesIO:
     pq.write_table(table, file, **options)
     file.seek(0)
     return file
+
+
+def read_parquet(*given) -> list:
+    return [found for _, found in rows_of(*given)]
 
 
 def expected(rows: list[str | None]) -> list[Document | Skip]:

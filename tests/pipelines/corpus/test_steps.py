@@ -8,9 +8,10 @@ import pathlib
 import pytest
 
 from beambert.console import ProgressTally
+from beambert.errors import InputError
 from beambert.pipelines.corpus.cleaning import clean, clean_text
 from beambert.pipelines.corpus.documents import Document, Skip
-from beambert.pipelines.corpus.reading import ReadOptions, read_part, split_file
+from beambert.pipelines.corpus.reading import ReadOptions, read_part, sample_documents, split_file
 from beambert.pipelines.corpus.transforms import read_documents
 from beambert.pipelines.input_files import match_inputs
 from beambert.pipelines.text.sentences import divided_word_notes
@@ -208,3 +209,11 @@ def test_what_wikiextractor_writes(tmp_path, source):
     assert document.text == "A tree is a plant.\nTrees are old."
     assert document.cleaned == {"tag": 2, "heading": 1, "list_item": 2}
     assert redirects == [Skip("redirect")] * 2
+
+
+def test_lines_of_wikitext_are_no_documents(tmp_path):
+    rows = ["", " = Robert Boulter = \n", "", " He is an actor . \n", " = = Career = = \n"]
+    path = tmp_path / "a.jsonl"
+    path.write_text("".join(json.dumps({"text": row}) + "\n" for row in rows))
+    with pytest.raises(InputError, match="--format=wikitext"):
+        sample_documents(match_inputs([str(path)]), ReadOptions())
