@@ -26,8 +26,8 @@ from beambert.model.families.debertav2 import BLOCK, SUFFIX, DebertaV2Config
 from beambert.model.layers import (
     SITES_OF_LAYER,
     BertDense,
+    BertLayer,
     BertSelfAttention,
-    BertSublayerOutput,
     WordEmbeddings,
     bert_layer_norm,
     dropout,
@@ -91,6 +91,19 @@ class Distances:
     def reversed_R(self) -> np.ndarray:
         """The rows of the distances from 1 - L up to L - 1, and another one."""
         return np.roll(self.row_R[::-1], -1)
+
+
+@dataclasses.dataclass(frozen=True)
+class RelativePositions:
+    """What attention reads of the positions of a sequence.
+
+    Attributes:
+      embeddings_SH: embeddings of the buckets.
+      distances: their rows.
+    """
+
+    embeddings_SH: keras.KerasTensor
+    distances: Distances
 
 
 def relative_scores(query_BNLD, key_BNLD, query_SH, key_SH, distances: Distances):
@@ -167,26 +180,26 @@ class RelativeEmbeddings(keras.layers.Layer):
 class DebertaSelfAttention(BertSelfAttention):
     """Attention of contents to contents, of contents to distances and of distances to contents."""
 
-    def __init__(self, config: DebertaV2Config, seed: int, index: int):
-        """Creates the layer for the attention of layer `index`."""
-        super().__init__(config, seed, 1 + SITES_OF_LAYER * index)
+    def __init__(self, config: DebertaV2Config, seed: int, site: int):
+        """Creates the layer; `site` numbers the dropout of its weights."""
+        super().__init__(config, seed, site)
         # The sites of all other dropouts are smaller, also that of a classifier.
+        index = site // SITES_OF_LAYER
         self.site_of_positions = SITES_OF_LAYER * config.num_hidden_layers + 2 + index
 
-    def call(self, x_TH, score_bias, relative_SH, distances, dropout_seed=None, packing=None):
+    def call(self, x_TH, score_bias, dropout_seed=None, packing=None, positions=None):
         """Returns the weighted values, heads side by side, as [T, H].
 
         Args:
-          x_TH: output of the layer before.
-          score_bias: see `score_bias`.
-          relative_SH: embeddings of the buckets, whose queries and keys are made as those of x_TH.
-          distances: their rows.
-          dropout_seed: see `dropout`.
-          packing: see `Encoder.encode`.
+          x_TH, score_bias, dropout_seed, packing: see `BertSelfAttention.call`.
+          positions: `RelativePositions`, whose queries and keys are made as those of x_TH.
         """
-        config, length = self.config, score_bias.shape[-1]
+        config, length, distances = self.config, score_bias.shape[-1], positions.distances
         relative_SH = dropout(
-            relative_SH, config.hidden_dropout_prob, dropout_seed, self.site_of_positions
+            positions.embeddings_SH,
+            config.hidden_dropout_prob,
+            dropout_seed,
+            self.site_of_positions,
         )
         query_BNLD, key_BNLD, value_BNLD = (
             self._heads(project(x_TH), length, packing)
@@ -207,55 +220,6 @@ class DebertaSelfAttention(BertSelfAttention):
             ops.transpose(context_BNLD, (0, 2, 1, 3)), (-1, config.hidden_size)
         )
         return packing.pack(context_TH) if packing else context_TH
-
-
-class DebertaLayer(keras.layers.Layer):
-    """One layer: attention, then the feed-forward network, with the variables of BERT's."""
-
-    def __init__(self, config: DebertaV2Config, seed: int, index: int):
-        """Creates layer `index`, counted from 0."""
-        name = f"layer_{index}"
-        super().__init__(name=name)
-        self.config = config
-        seed, rate = fold_seed(seed, name), config.hidden_dropout_prob
-        of_attention, site = fold_seed(seed, "attention"), 1 + SITES_OF_LAYER * index
-        self.self_attention = DebertaSelfAttention(config, of_attention, index)
-        self.attention_output = BertSublayerOutput(
-            config, of_attention, site + 1, config.hidden_size, rate
-        )
-        self.intermediate = BertDense(
-            config.intermediate_size,
-            config,
-            fold_seed(seed, "intermediate"),
-            name="dense",
-            activation=config.hidden_act,
-        )
-        self.sublayer_output = BertSublayerOutput(
-            config, seed, site + 2, config.intermediate_size, rate
-        )
-
-    def build(self, input_shape: tuple | None = None) -> None:
-        """Creates the variables of the parts."""
-        with keras.name_scope("attention"):
-            self.self_attention.build()
-            self.attention_output.build()
-        with keras.name_scope("intermediate"):
-            self.intermediate.build((None, self.config.hidden_size))
-        self.sublayer_output.build()
-
-    def call(self, x_TH, score_bias, relative_SH, distances, dropout_seed=None, packing=None):
-        """Returns x_TH after the layer; see `DebertaSelfAttention.call`."""
-        context_TH = self.self_attention(
-            x_TH,
-            score_bias,
-            relative_SH,
-            distances=distances,
-            dropout_seed=dropout_seed,
-            packing=packing,
-        )
-        x_TH = self.attention_output(context_TH, x_TH, dropout_seed=dropout_seed)
-        x_TF = self.intermediate(x_TH)
-        return self.sublayer_output(x_TF, x_TH, dropout_seed=dropout_seed)
 
 
 class DebertaEncoder(Encoder):
@@ -284,21 +248,14 @@ class DebertaEncoder(Encoder):
         self.relative_embeddings = RelativeEmbeddings(config, seed)
         encoder_seed = fold_seed(seed, "encoder")
         self.encoder_layers = [
-            DebertaLayer(config, encoder_seed, index) for index in range(config.num_hidden_layers)
+            BertLayer(config, encoder_seed, index, DebertaSelfAttention)
+            for index in range(config.num_hidden_layers)
         ]
         self.pooler = self._make_pooler(config, seed) if has_pooler else None
         self.build()
 
-    def build(self, input_shape: tuple | None = None) -> None:
-        """Creates the variables; the constructor calls it."""
-        self.embeddings.build()
-        self.relative_embeddings.build()
-        with keras.name_scope("encoder"):
-            for layer in self.encoder_layers:
-                layer.build()
-        if self.pooler:
-            with keras.name_scope("pooler"):
-                self.pooler.build((None, self.config.hidden_size))
+    def _parts(self) -> list:
+        return [*super()._parts(), (self.relative_embeddings, None)]
 
     def _outputs(
         self, x, input_mask, dropout_seed, packing: Packing | None, document_BL=None
@@ -306,19 +263,11 @@ class DebertaEncoder(Encoder):
         config, length = self.config, input_mask.shape[1]
         bias = score_bias(input_mask, length, document_BL=document_BL)
         distances = Distances.of(length, config.position_buckets, config.max_position_embeddings)
-        relative_SH = self.relative_embeddings(distances=distances)
+        positions = RelativePositions(self.relative_embeddings(distances=distances), distances)
+        given = {"dropout_seed": dropout_seed, "packing": packing, "positions": positions}
         outputs = [x]
         for layer in self.encoder_layers:
-            outputs.append(
-                layer(
-                    outputs[-1],
-                    bias,
-                    relative_SH,
-                    distances=distances,
-                    dropout_seed=dropout_seed,
-                    packing=packing,
-                )
-            )
+            outputs.append(layer(outputs[-1], bias, **given))
         return outputs
 
 

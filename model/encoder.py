@@ -96,6 +96,21 @@ class Encoder(keras.Model):
     separator: int | None = None
     takes_any_length = False
 
+    def build(self, input_shape: tuple | None = None) -> None:
+        """Creates the variables; the constructor of a family's encoder calls it."""
+        for part, width in self._parts():
+            part.build((None, width))
+        with keras.name_scope("encoder"):
+            for layer in self.encoder_layers:
+                layer.build()
+        if self.pooler:
+            with keras.name_scope("pooler"):
+                self.pooler.build((None, self.config.hidden_size))
+
+    def _parts(self) -> list[tuple[keras.layers.Layer, int | None]]:
+        """Returns what comes before the layers, each with the width of its input."""
+        return [(self.embeddings, None)]
+
     @property
     def word_embeddings(self) -> keras.Variable:
         """The word embedding table [V, E], to which the masked-LM decoder is tied."""
@@ -236,17 +251,9 @@ class BertEncoder(Encoder):
         """Number of layers with separate variables."""
         return self.config.num_hidden_layers
 
-    def build(self, input_shape: tuple | None = None) -> None:
-        """Creates the variables; the constructor calls it."""
-        self.embeddings.build()
-        if self.embeddings_project:
-            self.embeddings_project.build((None, self.config.embedding_width))
-        with keras.name_scope("encoder"):
-            for layer in self.encoder_layers:
-                layer.build()
-        if self.pooler:
-            with keras.name_scope("pooler"):
-                self.pooler.build((None, self.config.hidden_size))
+    def _parts(self) -> list:
+        project, width = self.embeddings_project, self.config.embedding_width
+        return [*super()._parts(), *([(project, width)] if project else [])]
 
     def _outputs(
         self, x, input_mask, dropout_seed, packing: Packing | None, document_BL=None

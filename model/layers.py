@@ -317,8 +317,16 @@ class BertSelfAttention(keras.layers.Layer):
         score_BNLL = score_BNLL + ops.cast(score_bias_B11L, "float32")
         return ops.softmax(score_BNLL, axis=-1)
 
-    def call(self, x_TH, score_bias_B11L, dropout_seed=None, packing=None):
-        """Returns the weighted values, heads side by side, as [T, H]."""
+    def call(self, x_TH, score_bias_B11L, dropout_seed=None, packing=None, positions=None):
+        """Returns the weighted values, heads side by side, as [T, H].
+
+        Args:
+          x_TH: output of the layer before.
+          score_bias_B11L: see `score_bias`.
+          dropout_seed: see `dropout`.
+          packing: see `Encoder.encode`.
+          positions: relative positions, which a subclass reads.
+        """
         weight_BNLL = self.attention_weights(x_TH, score_bias_B11L, packing)
         length = ops.shape(score_bias_B11L)[-1]
         value_BNLD = self._heads(self.value(x_TH), length, packing)
@@ -369,11 +377,20 @@ class BertSublayerOutput(keras.layers.Layer):
 class BertAttention(keras.layers.Layer):
     """Self-attention with its output sublayer."""
 
-    def __init__(self, config: EncoderConfig, seed: int, site: int, name: str = "attention"):
-        """Creates the layer; its dropouts have the numbers `site` and `site + 1`."""
-        super().__init__(name=name)
-        seed = fold_seed(seed, name)
-        self.self_attention = BertSelfAttention(config, seed, site)
+    def __init__(
+        self, config: EncoderConfig, seed: int, site: int, of_self: type[BertSelfAttention]
+    ):
+        """Creates the layer.
+
+        Args:
+          config: configuration of the encoder.
+          seed: seed of its owner.
+          site: number of its first dropout; the other has the next one.
+          of_self: class of the self-attention.
+        """
+        super().__init__(name="attention")
+        seed = fold_seed(seed, "attention")
+        self.self_attention = of_self(config, seed, site)
         rate = config.hidden_dropout_prob if config.drops_attention_output else 0.0
         self.sublayer_output = BertSublayerOutput(config, seed, site + 1, config.hidden_size, rate)
 
@@ -382,10 +399,14 @@ class BertAttention(keras.layers.Layer):
         self.self_attention.build()
         self.sublayer_output.build()
 
-    def call(self, x_TH, score_bias_B11L, dropout_seed=None, packing=None):
-        """Returns x_TH after attention."""
+    def call(self, x_TH, score_bias_B11L, dropout_seed=None, packing=None, positions=None):
+        """Returns x_TH after attention; see `BertSelfAttention.call`."""
         context_TH = self.self_attention(
-            x_TH, score_bias_B11L, dropout_seed=dropout_seed, packing=packing
+            x_TH,
+            score_bias_B11L,
+            dropout_seed=dropout_seed,
+            packing=packing,
+            positions=positions,
         )
         return self.sublayer_output(context_TH, x_TH, dropout_seed=dropout_seed)
 
@@ -393,15 +414,21 @@ class BertAttention(keras.layers.Layer):
 class BertLayer(keras.layers.Layer):
     """One transformer layer: attention, then the feed-forward network."""
 
-    def __init__(self, config: EncoderConfig, seed: int, index: int):
-        """Creates layer `index`, counted from 0."""
+    def __init__(
+        self,
+        config: EncoderConfig,
+        seed: int,
+        index: int,
+        of_self: type[BertSelfAttention] = BertSelfAttention,
+    ):
+        """Creates layer `index`, counted from 0; `of_self` is the class of its self-attention."""
         name = f"layer_{index}"
         super().__init__(name=name)
         self.config = config
         seed = fold_seed(seed, name)
         # The embeddings have dropout site 0.
         site = 1 + SITES_OF_LAYER * index
-        self.attention = BertAttention(config, seed, site)
+        self.attention = BertAttention(config, seed, site, of_self)
         self.intermediate = BertDense(
             config.intermediate_size,
             config,
@@ -420,12 +447,14 @@ class BertLayer(keras.layers.Layer):
             self.intermediate.build((None, self.config.hidden_size))
         self.sublayer_output.build()
 
-    def call(self, x_TH, score_bias_B11L, dropout_seed=None, packing=None):
-        """Returns x_TH after the layer."""
-        x_TH = self.attention(x_TH, score_bias_B11L, dropout_seed=dropout_seed, packing=packing)
-        return self.feed_forward(x_TH, dropout_seed)
-
-    def feed_forward(self, x_TH, dropout_seed=None):
-        """Returns x_TH after the feed-forward network, the second half of the layer."""
+    def call(self, x_TH, score_bias_B11L, dropout_seed=None, packing=None, positions=None):
+        """Returns x_TH after the layer; see `BertSelfAttention.call`."""
+        x_TH = self.attention(
+            x_TH,
+            score_bias_B11L,
+            dropout_seed=dropout_seed,
+            packing=packing,
+            positions=positions,
+        )
         x_TF = self.intermediate(x_TH)
         return self.sublayer_output(x_TF, x_TH, dropout_seed=dropout_seed)

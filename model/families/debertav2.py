@@ -155,9 +155,6 @@ def for_variables(
     return zeros | dict(weights)
 
 
-# The two published sizes that BERT doesn't have; base and large are BERT's.
-_SIZES = BERT_SIZES | {"xsmall": sizes_of(12, 384, 6), "small": sizes_of(6, 768, 12)}
-
 _SELF = r"deberta-v2\.encoder\.layer\.(\d+)\.attention\.self\."
 _POOLER = {r"deberta-v2\.pooler\.": "pooler."}
 
@@ -167,6 +164,9 @@ class DebertaV2(Family):
 
     title = "DeBERTa-v3"
     config = DebertaV2Config
+    # The two further sizes are the paper's.
+    sizes = BERT_SIZES | {"xsmall": sizes_of(12, 384, 6), "small": sizes_of(6, 768, 12)}
+    encoder_class = ("deberta", "DebertaEncoder")
     objectives = (MLM, RTD)
     class_prefix = "DebertaV2"
     pretraining_classes = {MLM: MASKED_LM}
@@ -193,21 +193,6 @@ class DebertaV2(Family):
         MULTIPLE_CHOICE: _POOLER,
         **without_pooler("deberta-v2"),
     }
-
-    @property
-    def size_names(self) -> tuple[str, ...]:
-        """Names of the sizes: those of BERT, and the two further ones of the paper."""
-        return tuple(_SIZES)
-
-    def sized(self, name: str, vocab_size: int, padding: int) -> DebertaV2Config:
-        """Returns the configuration of a size of the paper, or of BERT where it has none."""
-        return DebertaV2Config(vocab_size, **_SIZES[name])
-
-    def encoder(self, config: Any, seed: int = 0, has_pooler: bool = True) -> Any:
-        """Returns an encoder with initial weights."""
-        from beambert.model.deberta import DebertaEncoder
-
-        return DebertaEncoder(config, seed, has_pooler)
 
     def generator_config(self, config: DebertaV2Config, size: float) -> DebertaV2Config:
         """Returns the configuration of the generator: as wide, with fewer layers.

@@ -125,6 +125,11 @@ class DistilBert(Family):
 
     title = "DistilBERT"
     config = DistilBertConfig
+    # Those of BERT with half of the layers.
+    sizes = {
+        name: {**size, "num_hidden_layers": size["num_hidden_layers"] // 2}
+        for name, size in BERT_SIZES.items()
+    }
     objectives = (MLM,)
     class_prefix = "DistilBert"
     pretraining_classes = {MLM: MASKED_LM}
@@ -148,17 +153,6 @@ class DistilBert(Family):
         r"distilbert\.pooler\.dense": "pre_classifier",
     }
     task_names = without_pooler("distilbert")
-
-    def sized(self, name: str, vocab_size: int, padding: int) -> DistilBertConfig:
-        """Returns the configuration of a size of BERT with half of the layers."""
-        sizes = BERT_SIZES[name]
-        return DistilBertConfig(
-            vocab_size, **{**sizes, "num_hidden_layers": sizes["num_hidden_layers"] // 2}
-        )
-
-
-# Table 1 of the paper.
-_ALBERT_SIZES = BERT_SIZES | {"xlarge": sizes_of(24, 2048, 16), "xxlarge": sizes_of(12, 4096, 64)}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -198,6 +192,9 @@ class Albert(Family):
 
     title = "ALBERT"
     config = AlbertConfig
+    # Table 1 of the paper; the rates are those of ALBERT's second version.
+    sizes = BERT_SIZES | {"xlarge": sizes_of(24, 2048, 16), "xxlarge": sizes_of(12, 4096, 64)}
+    encoder_class = ("encoder", "SharedLayerEncoder")
     objectives = (SOP, MLM)
     class_prefix = "Albert"
     pretraining_classes = {SOP: PRE_TRAINING, MLM: MASKED_LM}
@@ -214,25 +211,6 @@ class Albert(Family):
         r"cls\.predictions\.(transform\.)?": "predictions.",
     }
     task_names = without_pooler("albert")
-
-    @property
-    def size_names(self) -> tuple[str, ...]:
-        """Names of the sizes: those of BERT, and the two further ones of the paper."""
-        return tuple(_ALBERT_SIZES)
-
-    def sized(self, name: str, vocab_size: int, padding: int) -> AlbertConfig:
-        """Returns the configuration of a size, with the rates of ALBERT's second version."""
-        return AlbertConfig(vocab_size, **_ALBERT_SIZES[name])
-
-    def encoder(self, config: Any, seed: int = 0, has_pooler: bool = True) -> Any:
-        """Returns an encoder whose layers have the same variables."""
-        from beambert.model.encoder import SharedLayerEncoder
-
-        return SharedLayerEncoder(config, seed, has_pooler)
-
-
-# Table 6 of the paper: small has the width 256 and embeddings of 128.
-_ELECTRA_SIZES = BERT_SIZES | {"small": {**sizes_of(12, 256, 4), "embedding_size": 128}}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -271,6 +249,11 @@ class Electra(Family):
 
     title = "ELECTRA"
     config = ElectraConfig
+    # Table 6 of the paper: small has the width 256 and embeddings of 128.
+    sizes = {
+        name: {**size, "embedding_size": size["hidden_size"]} for name, size in BERT_SIZES.items()
+    }
+    sizes["small"] = {**sizes_of(12, 256, 4), "embedding_size": 128}
     objectives = (RTD, MLM)
     class_prefix = "Electra"
     pretraining_classes = {RTD: PRE_TRAINING, MLM: MASKED_LM}
@@ -287,8 +270,3 @@ class Electra(Family):
         MULTIPLE_CHOICE: {r"electra\.pooler\.dense\.": "sequence_summary.summary."},
         **without_pooler("electra"),
     }
-
-    def sized(self, name: str, vocab_size: int, padding: int) -> ElectraConfig:
-        """Returns the configuration of a size of the paper, or of BERT where it has none."""
-        sizes = _ELECTRA_SIZES[name]
-        return ElectraConfig(vocab_size, **{"embedding_size": sizes["hidden_size"], **sizes})

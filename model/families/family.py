@@ -4,6 +4,7 @@ A family is described without Keras; its methods load the network when they are 
 """
 
 import dataclasses
+import importlib
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
@@ -64,7 +65,9 @@ class Family:
       title: name for sentences.
       config: class of its configurations.
       objectives: objectives of pre-training that its model can learn by; the first has most heads.
-      size_names: names of its sizes.
+      sizes: name of a size -> the values of its configuration.
+      encoder_class, head_class: module of `model` and name of the classes of its encoder and of its
+        masked-LM head, which are loaded when they are used.
       class_prefix: beginning of the names of its classes of `transformers`.
       pretraining_classes: objective -> ending of the name of the class with its heads.
       model_prefix: beginning of the names of the encoder's variables there.
@@ -80,6 +83,9 @@ class Family:
 
     title: ClassVar[str] = "BERT"
     config: ClassVar[type[EncoderConfig]] = BertConfig
+    sizes: ClassVar[Mapping[str, Mapping[str, int]]] = BERT_SIZES
+    encoder_class: ClassVar[tuple[str, str]] = ("encoder", "BertEncoder")
+    head_class: ClassVar[tuple[str, str]] = ("pretrainer", "MaskedLMHead")
     objectives: ClassVar[tuple[str, ...]] = OBJECTIVES
     class_prefix: ClassVar[str] = "Bert"
     pretraining_classes: ClassVar[Mapping[str, str]] = {
@@ -102,9 +108,9 @@ class Family:
     @property
     def size_names(self) -> tuple[str, ...]:
         """Names of the sizes that `sized` takes."""
-        return tuple(BERT_SIZES)
+        return tuple(self.sizes)
 
-    def sized(self, name: str, vocab_size: int, padding: int) -> EncoderConfig:
+    def sized(self, name: str, vocab_size: int, padding: int) -> Any:
         """Returns the configuration of a size.
 
         Args:
@@ -112,19 +118,15 @@ class Family:
           vocab_size: number of tokens.
           padding: id of the padding token.
         """
-        return BertConfig(vocab_size, **BERT_SIZES[name])
+        return self.config(vocab_size, **self.sizes[name])
 
     def encoder(self, config: Any, seed: int = 0, has_pooler: bool = True) -> Any:
         """Returns an encoder with initial weights, see `BertEncoder`."""
-        from beambert.model.encoder import BertEncoder
-
-        return BertEncoder(config, seed, has_pooler)
+        return _load(self.encoder_class)(config, seed, has_pooler)
 
     def masked_lm_head(self, config: Any, seed: int) -> Any:
         """Returns the masked-LM head without its variables, see `MaskedLMHead`."""
-        from beambert.model.pretrainer import MaskedLMHead
-
-        return MaskedLMHead(config, seed)
+        return _load(self.head_class)(config, seed)
 
     def generator_config(self, config: Any, size: float) -> Any:
         """Returns the configuration of the generator of replaced token detection.
@@ -167,3 +169,8 @@ class Family:
             return name, is_transposed
 
         return name_of
+
+
+def _load(place: tuple[str, str]) -> Any:
+    module, name = place
+    return getattr(importlib.import_module(f"beambert.model.{module}"), name)

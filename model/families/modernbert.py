@@ -198,6 +198,9 @@ class ModernBert(Family):
 
     title = "ModernBERT"
     config = ModernBertConfig
+    sizes = _SIZES
+    encoder_class = ("modernbert_encoder", "ModernBertEncoder")
+    head_class = ("modernbert_encoder", "ModernBertMaskedLMHead")
     objectives = (MLM,)
     class_prefix = "ModernBert"
     pretraining_classes = {MLM: MASKED_LM}
@@ -219,24 +222,3 @@ class ModernBert(Family):
     }
     # Also ModernBertForQuestionAnswering calls its layer on top "classifier".
     task_names = {QUESTION_ANSWERING: {}}
-
-    @property
-    def size_names(self) -> tuple[str, ...]:
-        """Names of the sizes."""
-        return tuple(_SIZES)
-
-    def sized(self, name: str, vocab_size: int, padding: int) -> ModernBertConfig:
-        """Returns the configuration of a size."""
-        return ModernBertConfig(vocab_size, **_SIZES[name])
-
-    def encoder(self, config: Any, seed: int = 0, has_pooler: bool = True) -> Any:
-        """Returns an encoder with initial weights."""
-        from beambert.model.modernbert_encoder import ModernBertEncoder
-
-        return ModernBertEncoder(config, seed, has_pooler)
-
-    def masked_lm_head(self, config: Any, seed: int) -> Any:
-        """Returns the masked-LM head without its variables."""
-        from beambert.model.modernbert_encoder import ModernBertMaskedLMHead
-
-        return ModernBertMaskedLMHead(config, seed)
