@@ -109,8 +109,9 @@ def filters_of(
     """Returns name -> function from texts to the number of those that it drops or changes."""
     from beambert.pipelines.pretraining.evaluation_texts import EvaluationTexts
     from beambert.pipelines.text import filters, scrubbing
+    from beambert.pipelines.text.preparation import TextSettings
 
-    def dropping(settings: filters.FilterSettings) -> Callable[[Sequence[str]], int]:
+    def dropping(settings: TextSettings) -> Callable[[Sequence[str]], int]:
         return lambda texts: sum(
             filters.drop_reason(one_text, settings) is not None for one_text in texts
         )
@@ -122,10 +123,10 @@ def filters_of(
 
         return count
 
-    blocklist = filters.FilterSettings(blocklist=tuple(f"w{n} phrase" for n in range(400)))
+    blocklist = tuple(f"w{n} phrase" for n in range(400))
     found = {
-        "quality_filter=gopher": dropping(filters.FilterSettings(quality="gopher")),
-        "keep_languages=en": dropping(filters.FilterSettings(languages=("en",))),
+        "quality_filter=gopher": dropping(TextSettings(quality_filter="gopher")),
+        "keep_languages=en": dropping(TextSettings(keep_languages=("en",))),
         "blocklist": lambda texts: len(filters.blocked(texts, blocklist)),
         **{f"scrub={name}": scrubbing_of(name) for name in scrubbing.PLACEHOLDERS},
         "scrub (all)": scrubbing_of(*scrubbing.PLACEHOLDERS),

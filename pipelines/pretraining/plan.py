@@ -140,7 +140,7 @@ class Plan:
         job = self.job
         return TextOptions.of(
             job,
-            self.blocklist,
+            phrases=self.blocklist,
             do_lower_case=job.do_lower_case,
             segmenter=job.segmenter,
             finds_unspaced=self.vocabulary.marks_spaces,

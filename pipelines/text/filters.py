@@ -10,14 +10,18 @@ import dataclasses
 import functools
 import re
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from beambert.compression import decompressed
 from beambert.errors import InputError
 from beambert.pipelines.text.cleaning import UNSPACED_CHARACTER, split_words
-from beambert.pipelines.text.languages import MIN_PROBABILITY, language_probability
+from beambert.pipelines.text.languages import language_probability
 from beambert.pipelines.text.phrases import Phrases
+
+if TYPE_CHECKING:
+    from beambert.pipelines.text.preparation import TextSettings
 
 # The value of --quality_filter that means no filter.
 NO_FILTER = "none"
@@ -233,48 +237,28 @@ QUALITY_FILTERS: dict[str, Callable[[str], str | None]] = {
 }
 
 
-@dataclasses.dataclass(frozen=True)
-class FilterSettings:
-    """Settings for the documents that a job drops; the defaults drop none.
-
-    Attributes:
-      min_characters: least number of characters; shorter documents are dropped as `too_short`.
-      quality: filter for all other documents, a key of `QUALITY_FILTERS`.
-      languages: codes of the languages to keep; none to keep all. Others are dropped as
-        `other_language`.
-      min_language_probability: least probability of these languages.
-      blocklist: phrases; documents with one are dropped as `blocklist`.
-    """
-
-    min_characters: int = 0
-    quality: str = NO_FILTER
-    languages: tuple[str, ...] = ()
-    min_language_probability: float = MIN_PROBABILITY
-    blocklist: tuple[str, ...] = ()
-
-
-def drop_reason(text: str, settings: FilterSettings) -> str | None:
+def drop_reason(text: str, options: "TextSettings") -> str | None:
     """Returns the reason to drop a document, or None.
 
     Args:
       text: a document after `cleaning.normalize_text`; line feeds separate paragraphs or sentences.
-      settings: settings of the job.
+      options: settings of the job.
     """
-    if len(text) < settings.min_characters:
+    if len(text) < options.min_document_characters:
         return "too_short"
-    if settings.languages and not text.isspace():
-        probability = language_probability(text, settings.languages)
-        if probability < settings.min_language_probability:
+    if options.keep_languages and not text.isspace():
+        probability = language_probability(text, options.keep_languages)
+        if probability < options.min_language_probability:
             return "other_language"
-    return QUALITY_FILTERS[settings.quality](text)
+    return QUALITY_FILTERS[options.quality_filter](text)
 
 
-def blocked(texts: Sequence[str], settings: FilterSettings) -> set[int]:
-    """Returns the numbers of the texts that hold a phrase of the blocklist.
+def blocked(texts: Sequence[str], phrases: tuple[str, ...]) -> set[int]:
+    """Returns the numbers of the texts that hold one of some phrases.
 
     It looks at many texts at once, which takes much less time than one by one.
     """
-    return {*_phrases(settings.blocklist).find(texts)} if settings.blocklist else set()
+    return {*_phrases(phrases).find(texts)} if phrases else set()
 
 
 def read_blocklist(content: bytes, path: str) -> tuple[str, ...]:

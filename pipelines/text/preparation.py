@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from beambert.config import setting
@@ -12,7 +12,6 @@ from beambert.pipelines.text.cleaning import normalize_text
 from beambert.pipelines.text.filters import (
     NO_FILTER,
     QUALITY_FILTERS,
-    FilterSettings,
     blocked,
     drop_reason,
 )
@@ -136,57 +135,28 @@ class TextSettings:
         check_scrubbing(self.scrub, self.phone_regions)
 
 
-@dataclasses.dataclass(frozen=True)
-class TextOptions:
-    """Options for turning documents into sentences and tokens.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TextOptions(TextSettings):
+    """What decides the sentences and tokens of documents: the settings, and what follows from them.
 
     Attributes:
       do_lower_case: True for uncased vocabularies.
-      language: ISO 639-1 code for the sentence splitter, for documents that name no language.
-      sentences: `SENTENCEX`, or `LINE` if each line is a sentence already.
-      filters: settings for the documents to drop.
-      duplicates: `KEEP`, or `EXACT` or `NEAR` to drop such duplicates.
       segmenter: how words are found in scripts without spaces, see `sentences.mark_words`.
-      scrub, phone_regions: what is replaced in the documents that are kept, see `scrubbing.scrub`.
       finds_unspaced: whether to find which sentences have no space before them, see `SplitText`. It
         is for tokenizers that mark words by spaces.
+      phrases: phrases of the file `blocklist`; documents with one are dropped.
     """
 
     do_lower_case: bool = True
-    language: str = "en"
-    sentences: str = SENTENCEX
-    filters: FilterSettings = FilterSettings()
-    duplicates: str = KEEP
-    scrub: tuple[str, ...] = ()
-    phone_regions: tuple[str, ...] = DEFAULT_REGIONS
     segmenter: str = NO_SEGMENTER
     finds_unspaced: bool = False
+    phrases: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, settings: TextSettings, blocklist: Sequence[str], **others: Any) -> "TextOptions":
-        """Returns the options that settings stand for.
-
-        Args:
-          settings: the settings.
-          blocklist: phrases of the file `settings.blocklist`.
-          **others: values of the fields that are no settings.
-        """
-        filters = FilterSettings(
-            settings.min_document_characters,
-            settings.quality_filter,
-            settings.keep_languages,
-            settings.min_language_probability,
-            tuple(blocklist),
-        )
-        return cls(
-            language=settings.language,
-            sentences=settings.sentences,
-            filters=filters,
-            duplicates=settings.duplicates,
-            scrub=settings.scrub,
-            phone_regions=settings.phone_regions,
-            **others,
-        )
+    def of(cls, settings: TextSettings, **others: Any) -> "TextOptions":
+        """Returns the options of settings, and the values of the fields that are no settings."""
+        names = [field.name for field in dataclasses.fields(TextSettings)]
+        return cls(**{name: getattr(settings, name) for name in names}, **others)
 
 
 def prepare_documents(
@@ -201,7 +171,7 @@ def prepare_documents(
         and each placeholder 1 to "scrubbed " and its name.
     """
     prepared = []
-    with_blocked = blocked([document.text for document in documents], options.filters)
+    with_blocked = blocked([document.text for document in documents], options.phrases)
     count = len(documents)
     documents.reverse()
     while documents:
@@ -210,7 +180,7 @@ def prepare_documents(
         text = normalize_text(document.text, is_split)
         language = document.language or options.language
         del document
-        reason = drop_reason(text, options.filters) if text else "empty"
+        reason = drop_reason(text, options) if text else "empty"
         if not reason and count - len(documents) - 1 in with_blocked:
             reason = "blocklist"
         if options.scrub and not reason:

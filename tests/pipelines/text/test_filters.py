@@ -13,13 +13,13 @@ from beambert.pipelines.corpus.documents import Document
 from beambert.pipelines.corpus.formats import FORMATS
 from beambert.pipelines.text.cleaning import normalize_text
 from beambert.pipelines.text.filters import (
-    FilterSettings,
     QualityThresholds,
     drop_reason,
     reject_reason,
 )
+from beambert.pipelines.text.preparation import TextSettings
 
-QUALITY = FilterSettings(quality="gopher")
+QUALITY = TextSettings(quality_filter="gopher")
 # The preamble of the Universal Declaration of Human Rights, in the public domain.
 PREAMBLES = json.loads(
     pathlib.Path(__file__)
@@ -78,7 +78,7 @@ def test_a_name_in_a_script_without_spaces_may_come_up_often():
 
 
 def test_length():
-    settings = FilterSettings(min_characters=10)
+    settings = TextSettings(min_document_characters=10)
     assert drop_reason("123456789", settings) == "too_short"
     assert drop_reason("1234567890", settings) is None
 

@@ -5,7 +5,7 @@ import pathlib
 
 import pytest
 
-from beambert.pipelines.text.filters import FilterSettings, drop_reason
+from beambert.pipelines.text.filters import drop_reason
 from beambert.pipelines.text.languages import (
     SEGMENT_CHARACTERS,
     SEGMENTS,
@@ -15,6 +15,7 @@ from beambert.pipelines.text.languages import (
     sample_of,
     words_of,
 )
+from beambert.pipelines.text.preparation import TextSettings
 
 # The preamble of the Universal Declaration of Human Rights, in the public domain.
 PREAMBLES = json.loads(
@@ -35,9 +36,9 @@ def _library():
 def test_a_document_is_kept_in_its_own_language_only(language):
     text = PREAMBLES[language]
     for code in CODES.values():
-        reason = drop_reason(text, FilterSettings(languages=(code,)))
+        reason = drop_reason(text, TextSettings(keep_languages=(code,)))
         assert reason == (None if code == CODES[language] else "other_language")
-        assert drop_reason(text, FilterSettings(languages=(code, CODES[language]))) is None
+        assert drop_reason(text, TextSettings(keep_languages=(code, CODES[language]))) is None
 
 
 def test_the_threshold():
@@ -49,12 +50,12 @@ def test_the_threshold():
     assert both == pytest.approx(english + german) and both > 0.8
     least, most = sorted((english, german))
     assert (
-        drop_reason(text, FilterSettings(languages=("en",), min_language_probability=least / 2))
+        drop_reason(text, TextSettings(keep_languages=("en",), min_language_probability=least / 2))
         is None
     )
-    settings = FilterSettings(languages=("en", "de"), min_language_probability=most)
+    settings = TextSettings(keep_languages=("en", "de"), min_language_probability=most)
     assert drop_reason(text, settings) is None
-    assert drop_reason(text, FilterSettings(languages=("en", "de"))) is None
+    assert drop_reason(text, TextSettings(keep_languages=("en", "de"))) is None
 
 
 def test_a_long_document_is_known_by_stretches():
@@ -62,7 +63,7 @@ def test_a_long_document_is_known_by_stretches():
     text = PREAMBLES["English"][:300] + "\n" + half
     assert len(sample_of(text)) == SEGMENTS * SEGMENT_CHARACTERS + SEGMENTS - 1
     assert sample_of(text)[-50:] in text[-60:] and sample_of(text)[:50] == text[:50]
-    assert drop_reason(text, FilterSettings(languages=("de",))) is None
+    assert drop_reason(text, TextSettings(keep_languages=("de",))) is None
     assert sample_of(text[:400]) == text[:400]
 
 
@@ -80,8 +81,8 @@ def test_licences_and_manuals_are_in_a_language():
         ">>> nx.community.quality(G_1, resolution=0.5)\n"
     )
     for text in (disclaimer, manual):
-        assert drop_reason(text, FilterSettings(languages=("en",))) is None
-        assert drop_reason(text, FilterSettings(languages=("de",))) == "other_language"
+        assert drop_reason(text, TextSettings(keep_languages=("en",))) is None
+        assert drop_reason(text, TextSettings(keep_languages=("de",))) == "other_language"
     assert words_of(disclaimer) == (
         'the software IS provided "AS IS", without warranty OF ANY KIND. IN NO event shall THE '
         "authors BE liable FOR ANY claim, damages OR other liability."
@@ -99,7 +100,7 @@ def test_words_of_a_text():
 
 def test_no_letter_is_no_language():
     """A page of a title only is empty, as without the flag."""
-    settings = FilterSettings(languages=("en",))
+    settings = TextSettings(keep_languages=("en",))
     assert drop_reason("\n", settings) is None
     assert drop_reason("1 2 3 ...", settings) == "other_language"
 
