@@ -51,7 +51,7 @@ def measure_serial(count: int, vocab_file: str, folder: pathlib.Path) -> dict[st
         num_shards=count,
     )
     seconds, plans = {}, []
-    seconds["plan"] = timed(lambda: plans.append(make_plan(job, *find_inputs(job))))
+    seconds["plan"] = timed(lambda: plans.append(make_plan(job, find_inputs(job))))
     plan = plans[0]
     seconds["plan"] += timed(plan.claim_folders)
     pipeline_bytes = translated_bytes(job, plan)

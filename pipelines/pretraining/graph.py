@@ -70,7 +70,7 @@ class CreatePretrainingData(beam.PTransform):
         super().__init__()
         if not plan:
             job = dataclasses.replace(job, output=absolute(job.output))
-            plan = make_plan(job, *find_inputs(job))
+            plan = make_plan(job, find_inputs(job))
         self._plan = plan
         self._progress_folder = progress_folder
 

@@ -237,39 +237,26 @@ def _delete_if_empty(folder: str) -> None:
             os.rmdir(folder)
 
 
-def find_inputs(job: PretrainingDataJob) -> tuple[list[InputFile], list[InputFile]]:
-    """Returns the files of --input that --leave_out doesn't name, and those of them to read.
-
-    The files to read are those that are not in the records of --since.
+def find_inputs(job: PretrainingDataJob) -> list[InputFile]:
+    """Returns the files to read: those of the patterns without those of --leave_out and --since.
 
     Raises:
       InputError: a pattern matches nothing, or the records of --since or the file of --leave_out
         cannot be read.
     """
-    everything = _listed(job)
-    inputs = new_inputs(everything, job.since, job.output) if job.since else everything
-    return everything, inputs
-
-
-def _listed(job: PretrainingDataJob) -> list[InputFile]:
-    """Returns the files of --input or --source that --leave_out doesn't name."""
     inputs = match_sources(job.sources) if job.source else match_inputs(job.input)
-    if not job.leave_out:
-        return inputs
-    lines = storage.read_bytes(job.leave_out, "--leave_out").decode(errors="replace").splitlines()
-    named = {absolute(line) for line in lines if line}
-    return [file for file in inputs if file.path not in named]
+    if job.leave_out:
+        listed = storage.read_bytes(job.leave_out, "--leave_out").decode(errors="replace")
+        named = {absolute(line) for line in listed.splitlines() if line}
+        inputs = [file for file in inputs if file.path not in named]
+    return new_inputs(inputs, job.since, job.output)
 
 
-def make_plan(
-    job: PretrainingDataJob, everything: Sequence[InputFile], inputs: Sequence[InputFile]
-) -> Plan:
+def make_plan(job: PretrainingDataJob, inputs: Sequence[InputFile]) -> Plan:
     """Returns the plan of a job, after a check of its vocabulary.
 
     Args:
       job: parameters of the job.
-      everything: all files of --input. They tell the encoding of a folder, those that --since
-        leaves out as well.
       inputs: the files to read.
 
     Raises:

@@ -115,7 +115,7 @@ def _plan(job: PretrainingDataJob, options: "PipelineOptions") -> Plan | None:
         output=job.output,
     )
     job = dataclasses.replace(job, output=path_for_workers(job.output, options))
-    everything, inputs = find_inputs(job)
+    inputs = find_inputs(job)
     flag = "--source" if job.source else "--input"
     if job.since and not inputs:
         print(f"nothing new: all files of {flag} are in the records of {', '.join(job.since)}")
@@ -124,7 +124,7 @@ def _plan(job: PretrainingDataJob, options: "PipelineOptions") -> Plan | None:
         raise InputError(
             f"--leave_out={job.leave_out}: names all files of {flag}; take those to read out of it"
         )
-    return make_plan(job, everything, inputs)
+    return make_plan(job, inputs)
 
 
 def _notes(plan: Plan) -> list[str]:

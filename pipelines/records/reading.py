@@ -299,25 +299,10 @@ def _well_shaped(table: pa.Table, features: RecordFeatures) -> tuple[dict[str, n
     return rows, int((~fits).sum())
 
 
-def count_batch(
-    records: list[bytes], features: RecordFeatures, vocabulary: VocabularyIds | None
-) -> RecordStatistics:
-    """Decodes and counts records.
-
-    Args:
-      records: serialized tf.Examples.
-      features: features of the folder's records.
-      vocabulary: ids of the vocabulary; None leaves out the counts that need them.
-    """
-    rows, faults = decode_rows(records, features)
-    return count_decoded(rows, restore_ids(rows), faults, features, vocabulary)
-
-
 def count_decoded(
     rows: Mapping[str, np.ndarray],
     restored_NL: np.ndarray,
     faults: Mapping[str, int],
-    features: RecordFeatures,
     vocabulary: VocabularyIds | None,
 ) -> RecordStatistics:
     """Counts the results of `decode_rows`.
@@ -325,14 +310,14 @@ def count_decoded(
     Args:
       rows, faults: results of `decode_rows`.
       restored_NL: ids before masking, see `statistics.restore_ids`.
-      features, vocabulary: see `count_batch`.
+      vocabulary: ids of the vocabulary; None leaves out the counts that need them.
     """
-    unmeasured = dataclasses.replace(
-        RecordStatistics.empty(features.max_seq_length, features.max_predictions_per_seq),
-        instances=sum(faults.values()),
-        faults=faults,
+    counted = count_records(rows, restored_NL, vocabulary)
+    return dataclasses.replace(
+        counted,
+        instances=counted.instances + sum(faults.values()),
+        faults={**faults, **counted.faults},
     )
-    return count_records(rows, restored_NL, vocabulary) + unmeasured
 
 
 def check_encoded(
@@ -355,6 +340,7 @@ def check_encoded(
     lengths = (first["input_ids"].shape[1], first["masked_lm_ids"].shape[1])
     names = {name: name for name, array in rows.items() if array.shape[1]}
     features = RecordFeatures(names, *lengths)
-    found = count_batch(examples[:CHECKED_RECORDS], features, vocabulary)
+    read, faults = decode_rows(examples[:CHECKED_RECORDS], features)
+    found = count_decoded(read, restore_ids(read), faults, vocabulary)
     if found.to_json() != expected.to_json():
         raise RuntimeError("records that were read back differ from what was encoded")

@@ -171,7 +171,7 @@ def test_dry_run_counts_the_documents_of_many_small_files(tmp_path):
     job = PretrainingDataJob(
         vocab_file=str(tmp_path / "vocab"), output=str(tmp_path / "out"), **given
     )
-    found = estimate.estimate(make_plan(job, *find_inputs(job)))
+    found = estimate.estimate(make_plan(job, find_inputs(job)))
     assert found.sampled_documents == len(places)
     assert found.documents == found.used == pytest.approx(400, rel=0.2)
 

@@ -90,7 +90,7 @@ def test_a_million_inputs_make_a_small_job(tmp_path, vocabulary, vocab_file):
         job = PretrainingDataJob(
             vocab_file=str(vocab_file), output=f"{tmp_path}/out", format="jsonl", num_shards=3
         )
-        plan = make_plan(job, files[:count], files[:count])
+        plan = make_plan(job, files[:count])
         pipeline = beam.Pipeline(runner="FnApiRunner")
         pipeline.options.view_as(beam.options.pipeline_options.TestOptions).dry_run = True
         pipeline | CreatePretrainingData(job, plan=plan)
