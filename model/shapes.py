@@ -1,8 +1,7 @@
-"""The variables of a pre-training model: their shapes, and how large their files may be."""
+"""The shapes of the variables of a pre-training model."""
 
 import dataclasses
 import functools
-import math
 
 from beambert.model.config import EncoderConfig
 from beambert.model.families.table import family_of
@@ -73,9 +72,3 @@ def _shapes(config: EncoderConfig) -> dict[str, tuple[int, ...]]:
         head.build()
         variables += head.variables
     return {variable.path: tuple(variable.shape) for variable in variables}
-
-
-def most_bytes(config: EncoderConfig) -> int:
-    """Returns the greatest size of files with these weights: 8 bytes each, twice, and heads."""
-    numbers = sum(math.prod(shape) for shape in variable_shapes(config).values())
-    return 16 * numbers + (1 << 28)

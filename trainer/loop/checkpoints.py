@@ -63,42 +63,14 @@ def checkpoint_steps(directory: str) -> list[int]:
     return sorted(int(found[1]) for n in names if (found := re.fullmatch(r"ckpt-(\d+)\.index", n)))
 
 
-def saves_aside(strategy: tf.distribute.Strategy) -> bool:
-    """Returns whether a thread writes checkpoints while the training goes on.
-
-    A TPU would stand still for as long as gs:// takes. Elsewhere the second copy of the state, in
-    the host's memory, is worth more than the time.
-    """
-    return isinstance(strategy, tf.distribute.TPUStrategy)
-
-
-def save(manager: tf.train.CheckpointManager, step: int, aside: bool = False) -> None:
+def save(manager: tf.train.CheckpointManager, step: int) -> None:
     """Writes the checkpoint of a step.
-
-    Args:
-      manager: manager of the checkpoints.
-      step: the step.
-      aside: True to return once the state is copied; call `wait` before it is relied upon. The
-        checkpoint before it stays the newest one until the new one is whole.
-
-    Raises:
-      InputError: the checkpoint, or the one before it, cannot be written.
-    """
-    options = tf.train.CheckpointOptions(enable_async=True) if aside else None
-    with storage.translate_errors(manager.directory, "written", CONTINUES):
-        manager.save(checkpoint_number=step, options=options)
-
-
-def wait(manager: tf.train.CheckpointManager, step: int) -> None:
-    """Waits until the checkpoint of a step, which was written aside, is whole.
 
     Raises:
       InputError: it cannot be written.
     """
     with storage.translate_errors(manager.directory, "written", CONTINUES):
-        manager.checkpoint.sync()
-    if not (manager.latest_checkpoint or "").endswith(f"/ckpt-{step}"):
-        save(manager, step, aside=True)  # This call raises the error of the thread.
+        manager.save(checkpoint_number=step)
 
 
 def restore_newest(

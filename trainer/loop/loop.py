@@ -18,8 +18,6 @@ from beambert.trainer.loop.checkpoints import (
     open_checkpoints,
     restore_newest,
     save,
-    saves_aside,
-    wait,
 )
 from beambert.trainer.loop.config import LoopConfig, TrainingFolders
 from beambert.trainer.loop.progress import (
@@ -153,8 +151,6 @@ class _Training:
         self._best = None
         if config.patience is not None:
             self._best = BestWeights(trainer, output.best_weights)
-        # The checkpoints that are there decide which of the best weights are kept.
-        self._saves_aside = saves_aside(trainer.strategy) and not self._best
 
     def train_to_last_step(self, stop: _Stop) -> None:
         """Trains, evaluates and saves; ends early if a signal asks for it."""
@@ -173,7 +169,6 @@ class _Training:
             if stops:
                 self._interrupt(step, stop.exit_status)
             if step >= self._last or self._stops_early(step):
-                self._await_saved(step)
                 return
             iterator = iterator or iter(phase.batches_from(step))
             steps = min(steps_a_call, self._next_boundary(step, phase) - step)
@@ -266,7 +261,6 @@ class _Training:
     def _interrupt(self, step: int, exit_status: int) -> NoReturn:
         if self._chief:
             self._save(step)
-        self._await_saved(step)
         self._print(
             f"stopped at step {step:,} of {self._last:,} and saved in {self._output.model_dir}; "
             "the same command continues"
@@ -337,11 +331,7 @@ class _Training:
     def _save(self, step: int) -> None:
         self._check_lock()
         self.log.save()
-        save(self._manager, step, self._saves_aside)
-
-    def _await_saved(self, step: int) -> None:
-        if self._chief and self._saves_aside:
-            wait(self._manager, step)
+        save(self._manager, step)
 
 
 def _next_multiple(step: int, interval: int) -> int:

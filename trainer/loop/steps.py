@@ -370,10 +370,6 @@ _STORAGE_ERRORS = (
 )
 
 
-class DamagedData(InputError):
-    """A file of the data is damaged; TensorFlow does not report which."""
-
-
 class NotFinite(Exception):
     """A step's loss or gradient is not finite.
 
@@ -395,8 +391,7 @@ def _reading(strategy: tf.distribute.Strategy) -> Iterator[None]:
     try:
         yield
     except _STORAGE_ERRORS as error:
-        kind = DamagedData if isinstance(error, tf.errors.DataLossError) else InputError
-        raise kind(
+        raise InputError(
             f"--data: cannot be read any more ({storage.reason(error)}); find the "
             "damaged file with `beambert verify`, copy it again, and run the same command again, "
             "which continues"

@@ -3,9 +3,9 @@
 import contextlib
 import dataclasses
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-import numpy as np
 import tensorflow as tf
 
 from beambert import storage
@@ -25,7 +25,6 @@ from beambert.pipelines.records.contract import SOP as SOP_PAIRS
 from beambert.pipelines.tokenizers.folders import read_beside
 from beambert.pipelines.tokenizers.vocabulary import Vocabulary
 from beambert.storage import reason
-from beambert.trainer.loop.steps import DamagedData
 from beambert.trainer.pretraining.job import parse_eval_data
 
 # Objective with labels -> the value of --pairs that makes them.
@@ -34,6 +33,8 @@ _REMEDY = "copy the folder again or make it again with `beambert data`"
 # TensorFlow raises the first for a record that it cannot parse. The message quotes the record, and
 # raising it fails with the second where the record's bytes are not UTF-8.
 _UNUSABLE = (tf.errors.InvalidArgumentError, UnicodeDecodeError)
+_OUT_OF_RANGE = "a value of a record is out of range"
+_OF_RECORD = re.compile(f"{_OUT_OF_RANGE}|[Pp]arse")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -145,78 +146,34 @@ def _check_pairs(info: RecordsInfo, name: str, objective: str) -> None:
 def _check_first(records: Records) -> None:
     """Refuses records whose first one is not as info.json describes it."""
     path = records.files[0]
-    first = tf.data.TFRecordDataset(path, compression_of([path])).batch(1).take(1)
     try:
-        fault = next((f for some in first if (f := _fault_in(some, records))), None)
-    except tf.errors.DataLossError as error:
-        fault = f"its first record cannot be read ({reason(error)})"
-    if fault:
-        raise InputError(f"{path}: {fault}; {_REMEDY}")
+        for first in open_file(path, records).batch(1).take(1):
+            parse_batch(first, records)
+    except (*_UNUSABLE, tf.errors.DataLossError) as error:
+        raise InputError(
+            f"{path}: its first record cannot be read as {INFO_FILE} describes it "
+            f"({reason(error)}); {_REMEDY}"
+        ) from error
 
 
 @contextlib.contextmanager
-def faults_named(folders: Iterable[Records]) -> Iterator[None]:
-    """Names the first record of the folders that could not be read, or `parse_batch` not use.
+def translate_faults(folders: Iterable[Records]) -> Iterator[None]:
+    """Turns errors about records that `parse_batch` cannot use into an `InputError`.
 
     Raises:
       InputError: there is such a record.
     """
     try:
         yield
-    except (*_UNUSABLE, DamagedData):
-        for records in folders:
-            print(f"{records.folder}: looking for a record that cannot be used …", flush=True)
-            if found := find_fault(records):
-                path, fault = found
-                raise InputError(f"{path}: {fault}; {_REMEDY}") from None
-        raise
-
-
-def find_fault(records: Records) -> tuple[str, str] | None:
-    """Returns the path and the fault of the first record that cannot be used.
-
-    It reads all records up to that one, and returns None if there is none.
-    """
-    for path in records.files:
-        first = 1
-        try:
-            for serialized in tf.data.TFRecordDataset(path, compression_of([path])).batch(4096):
-                if fault := _fault_in(serialized, records, first):
-                    return path, fault
-                first += len(serialized)
-        except tf.errors.DataLossError as error:
-            return path, f"is damaged ({reason(error)})"
-    return None
-
-
-def _fault_in(serialized: tf.Tensor, records: Records, first: int = 1) -> str | None:
-    """Returns the fault of the first of some records that cannot be used; None if there is none.
-
-    Args:
-      serialized: string [n], the records.
-      records: folder that they are in.
-      first: number of the first of them in its file.
-    """
-    faulty = []
-    try:
-        parsed = _parse(serialized, records)
     except _UNUSABLE as error:
-        if len(serialized) > 1:
-            each = range(len(serialized))
-            found = (_fault_in(serialized[i : i + 1], records, first + i) for i in each)
-            return next(filter(None, found), None)
-        if isinstance(error, UnicodeDecodeError):
-            return f"record {first} is damaged: it is not a tf.train.Example"
-        return f"record {first} cannot be read as {INFO_FILE} describes it ({reason(error)})"
-    for name, limit in _limits(records).items():
-        values = parsed[name].numpy()
-        rows, columns = np.nonzero((values < 0) | (values >= limit))
-        if len(rows):
-            faulty.append((rows[0], name, values[rows[0], columns[0]], limit))
-    if not faulty:
-        return None
-    row, name, value, limit = min(faulty)
-    return f"record {first + row} has {value} in {name}, which must be from 0 to {limit - 1}"
+        # The model raises errors of the same type.
+        if isinstance(error, tf.errors.OpError) and not _OF_RECORD.search(str(error)):
+            raise
+        names = ", ".join(dict.fromkeys(records.folder for records in folders))
+        raise InputError(
+            f"{names}: a record cannot be read as {INFO_FILE} describes it ({reason(error)}); find "
+            f"it with `beambert verify`, and {_REMEDY}"
+        ) from error
 
 
 def check_same(records: Records, other: Records) -> None:
@@ -253,7 +210,7 @@ def parse_batch(serialized: tf.Tensor, records: Records) -> dict[str, tf.Tensor]
 
     Raises:
       tf.errors.InvalidArgumentError: a record cannot be parsed, or a value is out of range, with
-        which a model would compute something without a word. `faults_named` names it.
+        which a model would compute something without a word.
     """
     parsed = _parse(serialized, records)
     # As unsigned numbers, negative ones are the greatest.
@@ -261,7 +218,7 @@ def parse_batch(serialized: tf.Tensor, records: Records) -> dict[str, tf.Tensor]
         tf.reduce_max(tf.bitcast(parsed[name], tf.uint64)) < limit
         for name, limit in _limits(records).items()
     ]
-    check = tf.debugging.Assert(tf.reduce_all(is_fine), ["a value of a record is out of range"])
+    check = tf.debugging.Assert(tf.reduce_all(is_fine), [_OUT_OF_RANGE])
     with tf.control_dependencies([check] if check is not None else []):
         # Accelerators are slow with 64-bit integers.
         return {

@@ -53,7 +53,7 @@ from beambert.trainer.pretraining.cost import (
 from beambert.trainer.pretraining.job import FLAGS_OF, PretrainingJob
 from beambert.trainer.pretraining.objective import make_objective
 from beambert.trainer.pretraining.plan import PhaseData, PretrainingPlan, make_plan
-from beambert.trainer.pretraining.records import Records, faults_named
+from beambert.trainer.pretraining.records import Records, translate_faults
 
 # The updates of each batch shape are timed for this long.
 SECONDS_MEASURED = 4.0
@@ -110,7 +110,7 @@ def _pretrain(job: PretrainingJob, strategy: tf.distribute.Strategy, started: fl
         folders = [each.records for each in plan.data]
         folders += [held_out for each in plan.data for held_out in each.held_out.values()]
         sizes = loop.train_batch_size, loop.gradient_accumulation_steps
-        with faults_named(folders), translate_out_of_memory(*sizes):
+        with translate_faults(folders), translate_out_of_memory(*sizes):
             trainer, results = _train(plan, strategy, check_lock)
         if not chief:
             return

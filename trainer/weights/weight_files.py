@@ -6,7 +6,6 @@ They are a TF1 checkpoint of the original release or a Hugging Face folder.
 import dataclasses
 import glob
 import io
-import math
 import pickle
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -20,7 +19,7 @@ from beambert.model.checkpoint_names import is_of_no_model, original_name, plain
 from beambert.model.config import EncoderConfig, parse_config
 from beambert.model.families.family import PRE_TRAINING
 from beambert.model.families.table import family_of, read_config
-from beambert.model.shapes import most_bytes, variable_shapes
+from beambert.model.shapes import variable_shapes
 from beambert.model_files import CONFIG_FILE, WEIGHTS_FILE
 from beambert.pipelines.records.contract import has_shards
 from beambert.storage import check_names
@@ -44,7 +43,7 @@ class WeightFiles:
       files: paths of all files.
       parts: paths that are read, each with some of the variables: files, or the prefix of a TF1
         checkpoint.
-      read: function that reads one of the parts, which may have a number of bytes at most.
+      read: function that reads one of the parts.
       rename: function that returns the name of one of our variables in the other system, and
         whether to transpose it.
       prefix: beginning of the names of an encoder's variables, which a bare encoder leaves out.
@@ -52,7 +51,7 @@ class WeightFiles:
 
     files: Sequence[str]
     parts: Sequence[str]
-    read: Callable[[str, int], Mapping[str, np.ndarray]]
+    read: Callable[[str], Mapping[str, np.ndarray]]
     rename: Callable[[str], tuple[str, bool]]
     prefix: str = "bert."
 
@@ -60,16 +59,15 @@ class WeightFiles:
         """Returns the arrays by this package's names; unknown variables keep theirs.
 
         Args:
-          config: configuration of the encoder. A part that has more bytes than it says is refused.
+          config: configuration of the encoder.
 
         Raises:
           InputError: a part cannot be read.
         """
         theirs: dict[str, np.ndarray] = {}
-        most = most_bytes(config)
         for path in self.parts:
             try:
-                theirs |= self.read(path, most)
+                theirs |= self.read(path)
             except InputError:
                 raise
             except (
@@ -197,24 +195,21 @@ def _code(auto_map: Any) -> str:
     return ", ".join(sorted(files))[:100]
 
 
-def _read_tensorflow(prefix: str, most: int) -> dict[str, np.ndarray]:
+def _read_tensorflow(prefix: str) -> dict[str, np.ndarray]:
     reader = tf.train.load_checkpoint(prefix)
-    shapes = reader.get_variable_to_shape_map()
     dtypes = reader.get_variable_to_dtype_map()
-    names = [name for name in shapes if not is_of_no_model(name) and dtypes[name] != tf.string]
-    if (bytes_ := sum(math.prod(shapes[name]) * dtypes[name].size for name in names)) > most:
-        raise ValueError(f"it has variables of {bytes_:,} bytes, more than its configuration says")
+    names = [name for name in dtypes if not is_of_no_model(name) and dtypes[name] != tf.string]
     return {name: reader.get_tensor(name) for name in names}
 
 
-def _read_safetensors(path: str, most: int) -> dict[str, np.ndarray]:
+def _read_safetensors(path: str) -> dict[str, np.ndarray]:
     import ml_dtypes
     import safetensors
 
     dtypes = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4"}
     dtypes |= {"BF16": ml_dtypes.bfloat16}
     try:
-        tensors = safetensors.deserialize(storage.read_bytes(path, most=most))
+        tensors = safetensors.deserialize(storage.read_bytes(path))
     except safetensors.SafetensorError as error:
         raise ValueError(str(error)) from error
     return {
@@ -223,7 +218,7 @@ def _read_safetensors(path: str, most: int) -> dict[str, np.ndarray]:
     }
 
 
-def _read_torch(path: str, most: int) -> dict[str, np.ndarray]:
+def _read_torch(path: str) -> dict[str, np.ndarray]:
     """Returns the tensors of a file of `torch.save`; PyTorch reads it and runs none of its code."""
     try:
         import torch
@@ -234,7 +229,7 @@ def _read_torch(path: str, most: int) -> dict[str, np.ndarray]:
         ) from error
     import ml_dtypes
 
-    data = io.BytesIO(storage.read_bytes(path, most=most))
+    data = io.BytesIO(storage.read_bytes(path))
     try:
         tensors = torch.load(data, map_location="cpu", weights_only=True)
     except (pickle.UnpicklingError, RuntimeError, EOFError, LookupError, TypeError) as error:

@@ -3,23 +3,20 @@
 import dataclasses
 import json
 import os
-import pathlib
 import shutil
 import signal
-import sys
 import threading
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from support import forked
 from support.small_training import SEED, NextSentenceObjective, Words
 
 from beambert.errors import InputError
 from beambert.locks import BusyError
 from beambert.model.pretrainer import BertPretrainer
-from beambert.trainer.loop import checkpoints, loop, progress
+from beambert.trainer.loop import progress
 from beambert.trainer.loop.config import LoopConfig, OptimizerConfig, TrainingFolders
 from beambert.trainer.loop.loop import Interrupted, train
 from beambert.trainer.loop.objectives import fill_up
@@ -30,8 +27,6 @@ from beambert.trainer.pretraining.records import open_records
 from beambert.trainer.tasks.tagging import TaggingObjective
 
 STEPS, BATCH = 12, 8
-# The name of the number of checkpoints so far, in a checkpoint.
-SAVES = "save_counter/.ATTRIBUTES/VARIABLE_VALUE"
 CONFIG = LoopConfig(BATCH, SEED, save_checkpoints_steps=4, eval_steps=6, max_eval_batches=1)
 
 
@@ -189,34 +184,6 @@ def test_a_signal_saves_and_the_same_command_continues(
     assert "continuing from step 7" in capsys.readouterr().out
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("stops", [False, True])
-def test_checkpoints_that_are_written_aside(run, whole, tmp_path, monkeypatch, stops):
-    """As on TPUs: the same ones, also if the training is stopped and goes on."""
-    monkeypatch.setattr(loop, "saves_aside", lambda strategy: True)
-    if stops:
-        steps = Trainer.train_steps
-
-        def stopping(self, *args):
-            os.kill(os.getpid(), signal.SIGTERM)
-            return steps(self, *args)
-
-        with monkeypatch.context() as patch, pytest.raises(Interrupted):
-            patch.setattr(Trainer, "train_steps", stopping)
-            run(tmp_path)
-    assert_whole(tmp_path, run(tmp_path), whole)
-    for step in (8, 12):
-        expected, found = (
-            tf.train.load_checkpoint(str(folder / "checkpoints" / f"ckpt-{step}"))
-            for folder in (whole[0], tmp_path)
-        )
-        names = expected.get_variable_to_shape_map()
-        assert names == found.get_variable_to_shape_map()
-        # TensorFlow counts the checkpoints that are written aside otherwise; nothing reads it.
-        for name in set(names) - {"_CHECKPOINTABLE_OBJECT_GRAPH", SAVES}:
-            np.testing.assert_array_equal(expected.get_tensor(name), found.get_tensor(name))
-
-
 @pytest.fixture
 def copied(whole, tmp_path):
     return shutil.copytree(whole[0], tmp_path / "copy")
@@ -370,40 +337,3 @@ def test_two_devices_train_like_one(kind, records, held_out, small_config, two_d
     assert evaluations[0] == pytest.approx(evaluations[1], rel=1e-4)
     for one, two in zip(*weights, strict=True):
         np.testing.assert_allclose(one, two, atol=1e-4)
-
-
-ROOT = pathlib.Path(__file__).parents[3]
-KILLED = """
-import os, sys
-import tensorflow as tf
-from beambert.trainer.loop import checkpoints
-state = tf.train.Checkpoint(large=tf.Variable(tf.fill([1 << 24], 1.0)))
-manager = checkpoints.open_checkpoints(state, sys.argv[1], 3)
-checkpoints.save(manager, 1, aside=True)
-checkpoints.wait(manager, 1)
-state.large.assign_add(tf.ones_like(state.large))
-checkpoints.save(manager, 2, aside=True)
-os._exit(9)
-"""
-
-
-@pytest.mark.release
-def test_killed_while_a_checkpoint_is_written_aside(tmp_path):
-    """The one before it is the newest, as if nothing had been begun."""
-    done = forked.run([sys.executable, "-c", KILLED, str(tmp_path)], cwd=ROOT)
-    assert done.returncode == 9
-    state = tf.train.Checkpoint(large=tf.Variable(tf.zeros([1 << 24])))
-    manager = checkpoints.open_checkpoints(state, str(tmp_path), 3)
-    assert checkpoints.restore_newest(state, manager) == str(tmp_path / "ckpt-1")
-    assert (state.large.numpy() == 1.0).all()
-    assert checkpoints.checkpoint_steps(str(tmp_path)) == [1]
-
-
-def test_a_checkpoint_that_cannot_be_written_aside(tmp_path):
-    """The error of the thread is told by the next call."""
-    state = tf.train.Checkpoint(step=tf.Variable(1))
-    manager = checkpoints.open_checkpoints(state, str(tmp_path / "there"), 3)
-    (tmp_path / "there").write_text("a file in place of the folder")
-    checkpoints.save(manager, 1, aside=True)
-    with pytest.raises(InputError, match="there: cannot be written"):
-        checkpoints.wait(manager, 1)

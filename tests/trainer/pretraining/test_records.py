@@ -1,6 +1,5 @@
-"""Faulty records are named; held-out records of sources are found."""
+"""Faulty records are refused; held-out records of sources are found."""
 
-import functools
 import json
 import os
 import shutil
@@ -13,13 +12,12 @@ from beambert.errors import InputError
 from beambert.pipelines.records.contract import INFO_FILE
 from beambert.trainer.commands.pretrain import main as pretrain_main
 from beambert.trainer.loop.steps import HeldOutPart, Trainer
-from beambert.trainer.pretraining.batches import evaluation_batches, training_batches
+from beambert.trainer.pretraining.batches import evaluation_batches
 from beambert.trainer.pretraining.job import parse_eval_data
 from beambert.trainer.pretraining.records import (
-    faults_named,
-    find_fault,
     open_held_out,
     open_records,
+    translate_faults,
 )
 
 
@@ -59,35 +57,23 @@ def test_lengths_in_info_json(folder, name, value):
         open_records(str(folder), "--data")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("feature", "value"),
     [
         ("input_ids", 10**6),
-        ("input_ids", -1),
         ("input_ids", 2**40),  # in 32 bits it would be 0
-        ("masked_lm_ids", 10**6),
-        ("masked_lm_positions", 32),
-        ("segment_ids", 2),
         ("input_mask", -(2**32)),
         ("next_sentence_labels", 2),
     ],
 )
 def test_values_out_of_range(folder, feature, value):
-    path = folder / "part-00001-of-00003.tfrecord"
-    change(path, 7, feature, value)
+    change(folder / "part-00001-of-00003.tfrecord", 7, feature, value)
     records = open_records(str(folder), "--data")
-    limit = {"masked_lm_positions": 32, "segment_ids": 2, "input_mask": 2}.get(
-        feature, 2 if feature.startswith("next") else len(records.vocabulary)
-    )
-    match = rf"{path}: record 7 has {value} in {feature}, which must be from 0 to {limit - 1}; "
-    with pytest.raises(InputError, match=match), faults_named([records]):
-        next(iter(training_batches(records, 8, 1)))
-    with pytest.raises(InputError, match=match), faults_named([records]):
+    match = f"^{folder}: a record cannot be .*out of range.*; find it with `beambert verify`"
+    with pytest.raises(InputError, match=match), translate_faults([records]):
         list(evaluation_batches(records, 8))
 
 
-@pytest.mark.slow
 def test_a_record_whose_bytes_are_no_text(folder):
     """TensorFlow quotes it, and fails to raise its error: the quotation isn't UTF-8."""
     path = folder / "part-00001-of-00003.tfrecord"
@@ -98,20 +84,8 @@ def test_a_record_whose_bytes_are_no_text(folder):
             writer.write(record)
     told(folder)
     opened = open_records(str(folder), "--data")
-    match = rf"{path}: record 7 (is damaged: it is not a|cannot be read as info.json)"
-    for batches in (lambda: training_batches(opened, 8, 1), lambda: evaluation_batches(opened, 8)):
-        with pytest.raises(InputError, match=match), faults_named([opened]):
-            for _ in batches().take(100):
-                pass
-
-    @functools.partial(tf.function, autograph=False)
-    def in_a_graph(iterator):
-        return next(iterator)["input_ids"]
-
-    iterator = iter(training_batches(opened, 8, 1))
-    with pytest.raises(InputError, match=match), faults_named([opened]):
-        for _ in range(100):
-            in_a_graph(iterator)
+    with pytest.raises(InputError, match="a record cannot be read"), translate_faults([opened]):
+        list(evaluation_batches(opened, 8))
 
 
 def test_a_record_of_another_length(folder, make_records, tmp_path):
@@ -119,34 +93,16 @@ def test_a_record_of_another_length(folder, make_records, tmp_path):
     other = make_records(tmp_path / "other", length=24, documents_a_shard=(3,))
     path = folder / "part-00002-of-00003.tfrecord"
     path.write_bytes(path.read_bytes() + next(other.glob("*.tfrecord")).read_bytes())
-    count = sum(1 for _ in tf.data.TFRecordDataset(str(records_of(folder)[2])))
     told(folder)
     records = open_records(str(folder), "--data")
-    where, fault = find_fault(records)
-    assert where == str(path) and "cannot be read as info.json describes it" in fault
-    assert 1 < int(fault.removeprefix("record ").split()[0]) < count
-
-
-@pytest.mark.slow
-def test_a_damaged_file_is_named_when_a_training_meets_it(folder, small_config_file, tmp_path):
-    path = folder / "part-00001-of-00003.tfrecord"
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    path.write_bytes(content)
-    model = tmp_path / "m"
-    with pytest.raises(InputError, match=f"^{path}: is damaged .*; copy the folder again"):
-        pretrain_main(small_pretraining.flags(folder, small_config_file, model, num_train_steps=99))
-
-
-def records_of(folder) -> list:
-    return sorted(folder.glob("*.tfrecord"))
+    with pytest.raises(InputError, match="a record cannot be read"), translate_faults([records]):
+        list(evaluation_batches(records, 8))
 
 
 def test_other_errors_are_left_alone(folder):
     records = open_records(str(folder), "--data")
-    assert find_fault(records) is None
     error = tf.errors.InvalidArgumentError(None, None, "of the model")
-    with pytest.raises(tf.errors.InvalidArgumentError), faults_named([records]):
+    with pytest.raises(tf.errors.InvalidArgumentError), translate_faults([records]):
         raise error
 
 

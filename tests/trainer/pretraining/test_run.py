@@ -74,30 +74,6 @@ def test_too_little_memory_is_one_message(records_folder, small_config_file, mon
         pretrain_main(flags(records_folder, small_config_file, tmp_path / "model"))
 
 
-def test_a_record_out_of_range_is_named(
-    make_records, small_config_file, monkeypatch, tmp_path, vocabulary
-):
-    """The model would take it for another token without a word."""
-    folder = make_records(tmp_path / "records", documents_a_shard=(30,))
-    records = [r.numpy() for r in tf.data.TFRecordDataset(str(next(folder.glob("*.tfrecord"))))]
-    example = tf.train.Example.FromString(records[4])
-    example.features.feature["input_ids"].int64_list.value[1] = len(vocabulary)
-    path = next(folder.glob("*.tfrecord"))
-    with tf.io.TFRecordWriter(str(path)) as writer:
-        for number, record in enumerate(records):
-            writer.write(example.SerializeToString() if number == 4 else record)
-    text = (folder / "info.json").read_text()
-    size = json.loads(text)["files"][0]["bytes"]
-    (folder / "info.json").write_text(text.replace(str(size), str(path.stat().st_size)))
-
-    def read_all(trainer, phases, *_, **__):
-        next(iter(phases[0].batches_from(0)))
-
-    monkeypatch.setattr(pretraining_run, "train", read_all)
-    with pytest.raises(InputError, match=f"{path}: record 5 has {len(vocabulary)} in input_ids"):
-        pretrain_main(flags(folder, small_config_file, tmp_path / "model"))
-
-
 def test_the_same_command_again_has_nothing_to_do(
     encoder_folder, records_folder, small_config_file, capsys
 ):
