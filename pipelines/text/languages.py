@@ -61,10 +61,10 @@ def check_languages(languages: Sequence[str]) -> None:
     known = known_languages()
     for language in languages:
         if language not in known:
-            near = _near(language, known)
+            alike = difflib.get_close_matches(language.lower(), sorted(known), 5, 0.5)
             raise InputError(
                 f"--keep_languages={language}: is not a language of the model; it takes codes "
-                f"of ISO 639, such as {', '.join(near)}"
+                f"of ISO 639, such as {', '.join([*alike, 'en', 'de'])}"
             )
 
 
@@ -132,15 +132,6 @@ def _detector() -> "LangDetector":
             "`pip install 'beambert[language]'`, also for workers elsewhere"
         ) from error
     return LangDetector(LangDetectConfig(max_input_length=None))
-
-
-def _near(language: str, known: frozenset[str]) -> list[str]:
-    """Returns the known codes that a word may mean: english -> en, deu -> de, nb -> no."""
-    lowered = language.lower()
-    begins = [code for code in (lowered, lowered[:2]) if code in known]
-    alike = difflib.get_close_matches(lowered, sorted(known), 5, 0.5)
-    same_letter = sorted(code for code in known if code[:1] == lowered[:1])
-    return list(dict.fromkeys([*begins, *alike, *same_letter, "en", "de"]))[:8]
 
 
 def language_notes(texts: Sequence[str], language: str) -> list[str]:

@@ -9,7 +9,7 @@ import functools
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -476,11 +476,22 @@ class Frame:
 
 
 def _frame(tokenizer: "Tokenizer") -> Frame | None:
+    """Returns the frame of a tokenizer; None if it frames texts otherwise, or not at all."""
     one, two = tokenizer.encode("a"), tokenizer.encode("a", "a")
-    return frame_of(
-        list(zip(one.ids, one.sequence_ids, strict=True)),
-        list(zip(two.ids, two.sequence_ids, two.type_ids, strict=True)),
+    owners = zip(one.ids, one.sequence_ids, strict=True)
+    text = [number for number, owner in owners if owner is not None]
+    if len(one.ids) != len(text) + 2:
+        return None
+    classify, separate = one.ids[0], one.ids[-1]
+    separators = len(two.ids) - 2 * len(text) - 2
+    second, segment = 1 + len(text) + separators, two.type_ids[-1]
+    is_framed = (
+        separators >= 1
+        and one.ids == [classify, *text, separate]
+        and two.ids == [classify, *text, *[separate] * separators, *text, separate]
+        and two.type_ids == [0] * second + [segment] * (len(two.ids) - second)
     )
+    return Frame(classify, separate, separators, segment) if is_framed else None
 
 
 def _depends_on_space(tokenizer: "Tokenizer") -> bool:
@@ -492,35 +503,6 @@ def _depends_on_space(tokenizer: "Tokenizer") -> bool:
 def _lower_cases(tokenizer: "Tokenizer") -> bool:
     rules = tokenizer.normalizer
     return rules is not None and "A" not in rules.normalize_str("A")
-
-
-def frame_of(
-    one: Sequence[tuple[int, int | None]], two: Sequence[tuple[int, int | None, int]]
-) -> Frame | None:
-    """Returns the frame of two examples; None if they are framed otherwise, or not at all.
-
-    Args:
-      one: id, and number of the text that it belongs to (None for a special token), of each token
-        of a framed text.
-      two: the same of a pair of texts, and the segment id of each token.
-    """
-    alone, texts = [owner for _, owner in one], [owner for _, owner, _ in two]
-    if 0 not in alone or alone[0] is not None or alone[-1] is not None or 1 not in texts:
-        return None
-    inside = len(alone) - 2
-    last = len(texts) - 1
-    begins = texts.index(1)
-    separators = begins - 1 - inside
-    classify, separate = one[0][0], one[-1][0]
-    ids = [(number, owner) for number, owner, _ in two]
-    framed = [*one, *[(separate, None)] * (separators - 1), *ids[begins:last], (separate, None)]
-    if alone[1:-1] != [0] * inside or separators < 1 or ids != framed:
-        return None
-    segments = [segment for _, _, segment in two]
-    second = segments[begins]
-    if segments != [0] * begins + [second] * (len(segments) - begins):
-        return None
-    return Frame(classify, separate, separators, second)
 
 
 def find_roles(
