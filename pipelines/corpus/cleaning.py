@@ -102,7 +102,7 @@ _LEAST_FULL, _FULL = 0.5, 0.7
 # Least share of lines that continue the one before, which shows in a lower-case first letter. It is
 # 0.6 to 0.9 in wrapped prose of languages with cases, and nearly 0 in verse, in lists, and in text
 # with one paragraph a line. Verse between blank lines, which must have the width of a page, is
-# joined, too, since its sentences go on. Text without cases needs some full lines.
+# joined, too, since its sentences go on.
 _LEAST_CONTINUED = 0.2
 _LEAST_WIDTH = 40
 _FEWEST_LINES = 3
@@ -290,25 +290,31 @@ def _is_wrapped(lines: list[str], width: float) -> bool:
     """Returns whether short lines are hard-wrapped.
 
     Most lines must be full where another one follows, and enough lines must begin with a lower-case
-    letter, in scripts that have them.
+    letter. Without such letters, most lines must end within a sentence.
     """
-    full = lower = upper = pairs = 0
     while not lines[0]:
         lines = lines[1:]
-    for previous, line in zip(lines, lines[1:], strict=False):
-        if previous and line:
-            pairs += 1
-            first = line.lstrip()[0]
-            is_divided = _ENDS_WITH_HYPHEN.search(previous[-2:]) if first.islower() else None
-            is_full = len(previous) >= _FULL * width or not _has_room(previous, line, width)
-            full += is_full or is_divided is not None
-            lower, upper = lower + first.islower(), upper + first.isupper()
-    if not pairs or full < _LEAST_FULL * pairs:
+    pairs = [(a, b) for a, b in zip(lines, lines[1:], strict=False) if a and b]
+    no_room = [not _has_room(previous, line, width) for previous, line in pairs]
+    firsts = [line.lstrip()[0] for _, line in pairs]
+    lower, upper = sum(map(str.islower, firsts)), sum(map(str.isupper, firsts))
+    has_cases = lower + upper >= len(pairs) / 2
+    if has_cases or not any(_NO_SPACE.match(first) for first in firsts):
+        # Lines of printed pages are not equally long.
+        no_room = [
+            is_full
+            or len(previous) >= _FULL * width
+            or first.islower()
+            and _ENDS_WITH_HYPHEN.search(previous[-2:]) is not None
+            for is_full, first, (previous, _) in zip(no_room, firsts, pairs, strict=True)
+        ]
+    if not pairs or sum(no_room) < _LEAST_FULL * len(pairs):
         return False
-    if lower + upper < pairs / 2:
-        return pairs >= _FEWEST_LINES
-    is_verse = width >= _LEAST_WIDTH and pairs >= _FEWEST_LINES and "" in lines
-    return is_verse or lower >= _LEAST_CONTINUED * pairs
+    if has_cases and lower >= _LEAST_CONTINUED * len(pairs):
+        return True
+    is_verse = width >= _LEAST_WIDTH and "" in lines
+    inside = sum(not _ENDS_SENTENCE.search(previous) for previous, _ in pairs)
+    return (is_verse or not has_cases) and inside >= max(_FEWEST_LINES, len(pairs)) / 2
 
 
 def _has_room(previous: str, line: str, width: float) -> bool:
