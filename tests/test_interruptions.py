@@ -217,17 +217,6 @@ def test_a_signal_at_any_moment(name, made, tmp_path):
     assert (again.returncode, error) == (0, "")
 
 
-@pytest.mark.release
-@pytest.mark.parametrize("name", NAMES)
-def test_a_signal_while_libraries_load(name, made, tmp_path):
-    """In the first second of a process of the usual kind, which has them not loaded yet."""
-    generator = random.Random(f"{SEED} {name}")
-    signals, expected = WAYS[generator.choice(list(WAYS))]
-    arguments, temporary = commands(made, tmp_path / "out")[name], tmp_path / "temporary"
-    ended = interrupt(arguments, temporary, generator.random(), signals, subprocess.Popen)
-    check_end(name, ended, expected, temporary, tmp_path / "out")
-
-
 def test_every_command_is_interrupted():
     """But for those that run the others in processes of their own, or in a row."""
     of_others = {"glue", "retrain", "demo"}

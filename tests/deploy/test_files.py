@@ -2,7 +2,6 @@
 
 import json
 import pathlib
-import re
 import subprocess
 
 import pytest
@@ -86,16 +85,3 @@ echo "r-docker.pkg.dev/p/beambert/$name@sha256:of-$name"
     digests = json.loads((tmp_path / "images.json").read_text())
     assert set(digests) == {"beam", "trainer-tpu", "trainer-gpu", "serving"}
     assert all(value == f"sha256:of-{name}" for name, value in digests.items())
-
-
-def test_every_variable_and_value_of_terraform_is_declared():
-    text = "".join(path.read_text() for path in (DEPLOY / "terraform").glob("*.tf"))
-    declared = set(re.findall(r'^variable "(\w+)"', text, re.MULTILINE))
-    assert set(re.findall(r"\bvar\.(\w+)", text)) <= declared
-    values = (DEPLOY / "terraform" / "terraform.tfvars").read_text()
-    assert set(re.findall(r"^(\w+) *=", values, re.MULTILINE)) == declared
-    for name in set(re.findall(r"(?<!data\.)\b((?:google|data\.google)_\w+\.\w+)", text)):
-        kind, _, label = name.rpartition(".")
-        assert f'"{kind.removeprefix("data.")}" "{label}"' in text, name
-    for name in set(re.findall(r"\blocal\.(\w+)", text)):
-        assert re.search(rf"^  {name} *=", text, re.MULTILINE), name

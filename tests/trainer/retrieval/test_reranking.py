@@ -118,7 +118,7 @@ def test_a_search_is_ranked_again(reranker, tmp_path, vocabulary):
 
 def test_a_length_has_one_graph_for_any_number_of_passages(monkeypatch, vocabulary, tmp_path):
     """Each trace would take as long as many passages."""
-    folder = untrained_models.save_classifier(tmp_path / "ranker", vocabulary)
+    folder = untrained_models.save_encoder(tmp_path / "ranker", vocabulary)
     config, texts = model_folders.open_model(str(folder), "--model"), ["the river", "a city"]
     training = {**config.training, "kind": RERANK, "is_pair": True, "max_seq_length": 32}
     found = dataclasses.replace(config, training=training)
@@ -138,7 +138,7 @@ def test_a_length_has_one_graph_for_any_number_of_passages(monkeypatch, vocabula
 
 
 def test_what_is_no_reranker_is_refused(tmp_path, vocabulary):
-    folder = untrained_models.save_classifier(tmp_path / "classifier", vocabulary)
+    folder = untrained_models.save_encoder(tmp_path / "encoder", vocabulary)
     with pytest.raises(InputError, match="--reranker=.*: was not trained to rank pairs of texts"):
         open_reranker(str(folder))
 
