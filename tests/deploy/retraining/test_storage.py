@@ -181,7 +181,7 @@ def test_a_plan_on_a_bucket(gs, tmp_path, capsys):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("state", "outcome"),
-    [("CANCELLED", "new"), ("FAILED", "new"), ("RUNNING", "busy"), ("", "new")],
+    [("CANCELLED", "new"), ("RUNNING", "busy"), ("", "new")],
 )
 def test_the_lock_of_a_pipeline_that_is_over(gs, tmp_path, services, state, outcome):
     """A cancelled pipeline may have had no time to release it, and the lease lasts a week."""

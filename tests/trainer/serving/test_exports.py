@@ -7,7 +7,6 @@ import re
 import shutil
 import subprocess
 import sys
-import textwrap
 import threading
 
 import numpy as np
@@ -50,16 +49,10 @@ def probabilities_of(folder, examples) -> np.ndarray:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "kind",
-    ["classifier_folder", pytest.param("pair_classifier_folder", marks=pytest.mark.release)],
-)
-def test_the_saved_model_answers_like_the_trained_one(kind, request, task_folder, pair_folder):
-    folder = request.getfixturevalue(kind)
-    examples = dev_examples(pair_folder if kind.startswith("pair") else task_folder)
+def test_the_saved_model_answers_like_the_trained_one(classifier_folder, task_folder):
+    folder = classifier_folder
+    examples = dev_examples(task_folder)
     texts = {"text": tf.constant([example.text for example in examples])}
-    if kind.startswith("pair"):
-        texts["text_b"] = tf.constant([example.text_b for example in examples])
     answer = tf.saved_model.load(folder / "saved_model").signatures["serving_default"](**texts)
     expected = probabilities_of(folder, examples)
     np.testing.assert_allclose(answer["probabilities"], expected, atol=1e-5)
@@ -74,38 +67,6 @@ def test_the_saved_model_answers_like_the_trained_one(kind, request, task_folder
         ]
     )
     assert accuracy == pytest.approx(results(folder)["accuracy"])
-
-
-@pytest.mark.slow
-def test_export_makes_versions_that_load_without_this_project(
-    classifier_folder, task_folder, tmp_path, capsys
-):
-    serving = tmp_path / "serving"
-    (serving / "1").mkdir(parents=True)
-    export_main([f"--model={classifier_folder}", f"--output={serving}/"])
-    assert sorted(path.name for path in serving.iterdir()) == ["1", "2"]
-    assert f"{serving}/2: " in capsys.readouterr().out
-    examples = dev_examples(task_folder)[:5]
-    script = """
-        import json, sys, tensorflow as tf, tensorflow_text
-        model = tf.saved_model.load(sys.argv[1])
-        answer = model.signatures["serving_default"](text=tf.constant(sys.argv[2:]))
-        assert not {"keras", "trainer", "model", "pipelines"} & {
-            name for name in sys.modules if name in ("trainer", "model", "pipelines")
-        }
-        print(json.dumps(answer["probabilities"].numpy().tolist()))
-    """
-    command = [sys.executable, "-c", textwrap.dedent(script), str(serving / "2")]
-    done = subprocess.run(
-        [*command, *(example.text for example in examples)],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=True,
-        env={"PATH": os.environ["PATH"], "CUDA_VISIBLE_DEVICES": "-1"},
-    )
-    actual = json.loads(done.stdout.splitlines()[-1])
-    np.testing.assert_allclose(actual, probabilities_of(classifier_folder, examples), atol=1e-5)
 
 
 @pytest.mark.slow
@@ -139,20 +100,8 @@ def test_the_card_of_a_version_loads_it(classifier_folder, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_version_that_was_changed_by_hand(classifier_folder, tmp_path):
-    model = str(classifier_folder)
-    path = export(model, str(tmp_path / "serving"))
-    source = json.loads(pathlib.Path(path, "assets.extra", "model.json").read_text())
-    assert (source["model"], source["weights_sha256"]) == (model, weights_sha256(model))
-    assert versions.is_as_exported(path)
-    with pathlib.Path(path, "saved_model.pb").open("ab") as file:
-        file.write(b"by hand")
-    assert not versions.is_as_exported(path)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()])
-def test_an_export_that_fails_leaves_nothing(classifier_folder, tmp_path, monkeypatch, error):
+def test_an_export_that_fails_leaves_nothing(untrained, tmp_path, monkeypatch, error):
     def fail(module, path, signatures):
         pathlib.Path(path).mkdir()
         pathlib.Path(path, "saved_model.pb").write_text("half")
@@ -161,7 +110,7 @@ def test_an_export_that_fails_leaves_nothing(classifier_folder, tmp_path, monkey
     monkeypatch.setattr("tensorflow.saved_model.save", fail)
     (tmp_path / "1").mkdir()
     with pytest.raises(InputError if isinstance(error, OSError) else type(error)):
-        export(str(classifier_folder), str(tmp_path))
+        export(str(untrained), str(tmp_path))
     assert [path.name for path in tmp_path.iterdir()] == ["1"]
 
 

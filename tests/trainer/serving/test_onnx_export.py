@@ -12,7 +12,6 @@ from support import untrained_models
 
 from beambert.cli import run
 from beambert.errors import InputError
-from beambert.model.classifier import Head
 from beambert.pipelines.tasks.task import CLASSIFICATION, LATE_INTERACTION, SPAN, TAGGING
 from beambert.pipelines.tokenizers.encoding import make_tokenizer
 from beambert.trainer.model_folders import open_model
@@ -56,16 +55,6 @@ def test_every_kind_of_task(vocabulary, kind):
     found = outputs(onnx_of(model, LENGTH, "logits"), inputs)
     assert found.keys() == {"logits"}
     np.testing.assert_allclose(found["logits"], np.array(model(inputs)), atol=1e-4)
-
-
-@pytest.mark.slow
-def test_a_bilstm(vocabulary):
-    config = untrained_models.small_config(vocabulary)
-    model = build_model("classification", config, 3, seed=1, head=Head(num_bilstm_layers=2))
-    inputs = features(config.vocab_size)
-    data = onnx_of(model, LENGTH, "logits")
-    np.testing.assert_allclose(outputs(data, inputs)["logits"], np.array(model(inputs)), atol=1e-4)
-    assert outputs(int8_of(data), inputs)["logits"].shape == (3, 3)
 
 
 @pytest.mark.slow
