@@ -237,11 +237,6 @@ def task_folder(tmp_path_factory) -> pathlib.Path:
 
 
 @pytest.fixture(scope="session")
-def pair_folder(tmp_path_factory) -> pathlib.Path:
-    return small_finetuning.write_task(tmp_path_factory.mktemp("task") / "pairs", pairs=True)
-
-
-@pytest.fixture(scope="session")
 def classifier_folder(task_folder, encoder_folder, tmp_path_factory) -> pathlib.Path:
     """Fine-tuned from the encoder."""
 
@@ -249,17 +244,3 @@ def classifier_folder(task_folder, encoder_folder, tmp_path_factory) -> pathlib.
         finetune_main(small_finetuning.flags(task_folder, encoder_folder, folder))
 
     return once_for_all_workers(tmp_path_factory, "classifier", make)
-
-
-@pytest.fixture(scope="session")
-def pair_classifier_folder(
-    pair_folder, small_config_file, encoder_folder, tmp_path_factory
-) -> pathlib.Path:
-    """Trained from random weights, on pairs."""
-    options = {"model": small_config_file, "vocab_file": encoder_folder / "vocab.txt"}
-
-    def make(folder):
-        flags = small_finetuning.flags(pair_folder, "random", folder, max_seq_length=20, **options)
-        finetune_main(flags)
-
-    return once_for_all_workers(tmp_path_factory, "pair_classifier", make)
