@@ -853,8 +853,10 @@ def create(
             file = _file_system(path).create(path)
             try:
                 yield file
-            finally:
                 _close(file, path)
+            except BaseException:
+                _give_up(file)
+                raise
     except BaseException:  # This includes an interrupt and errors of the caller.
         delete_quietly([path])
         raise
@@ -865,6 +867,18 @@ def _close(file: BinaryIO, path: str) -> None:
         # S3 completes no upload without a part, and Beam makes none for an empty file.
         file.raw._uploader._write_to_s3(b"")  # type: ignore[attr-defined]
     file.close()
+
+
+def _give_up(file: BinaryIO) -> None:
+    """Closes a file that is not complete, and sends nothing more of it.
+
+    A writer on gs:// that is left open would send the rest, and try it for two minutes, whenever
+    Python deletes it.
+    """
+    with contextlib.suppress(*storage_errors(), ValueError):
+        file.terminate() if hasattr(file, "terminate") else file.close()
+    if buffer := getattr(file, "_buffer", None):
+        buffer.close()
 
 
 def rename(path: str, new: str) -> None:

@@ -87,7 +87,13 @@ def test_an_interrupted_upload_leaves_nothing(gs):
     ):
         file.write(b"half")
         raise KeyboardInterrupt
-    assert storage.list_folder(f"{gs}/cut") == []
+    assert storage.list_folder(f"{gs}/cut") == [] and file.closed
+    with (
+        pytest.raises(InputError, match="403"),
+        storage.open_atomically(f"{gs}/forbidden/info.json") as file,
+    ):
+        file.write(b"whole")
+    assert file.closed  # Otherwise it would be sent again when Python deletes it.
 
 
 def test_clocks_that_differ(gs, monkeypatch):
