@@ -877,7 +877,8 @@ def _give_up(file: BinaryIO) -> None:
     """
     with contextlib.suppress(*storage_errors(), ValueError):
         file.terminate() if hasattr(file, "terminate") else file.close()
-    if buffer := getattr(file, "_buffer", None):
+    buffer = getattr(file, "_buffer", None)
+    if buffer is not None:
         buffer.close()
 
 
