@@ -38,6 +38,7 @@ from beambert.pipelines.tasks.feature_folder import (
     SEQUENCE_LENGTHS,
     TOKEN_FEATURES,
     FeaturesInfo,
+    made_from,
 )
 from beambert.pipelines.tasks.reading import TaskSplits, present_splits, read_splits
 from beambert.pipelines.tasks.task import NO_LABEL, TRAIN, Example, Task, TaskFeatures
@@ -106,71 +107,12 @@ class FeaturesPlan:
 
     def made_from(self) -> dict[str, Any]:
         """Returns all that decides the features."""
-        from beambert.pipelines.tasks.feature_folder import made_from  # it imports TensorFlow
-
-        return made_from(
-            self.task,
-            self.labels,
-            self.vocabulary,
-            self.do_lower_case,
-            self.max_seq_length,
-            self.data_sha256,
-        )
+        given = self.labels, self.vocabulary, self.do_lower_case, self.max_seq_length
+        return made_from(self.task, *given, self.data_sha256)
 
     def identity(self) -> dict[str, Any]:
         """Returns the values by which two jobs with the same output folder are the same job."""
         return self.made_from() | {"versions": dict(self.versions)}
-
-
-def read_inputs(task: Task, data_dir: str, skip_bad_rows: bool) -> TaskSplits:
-    """Reads train, dev and the other splits whose files exist.
-
-    Raises:
-      InputError: a file cannot be read, or the splits do not fit together.
-    """
-    read = read_splits(task, data_dir, present_splits(task, data_dir), skip_bad_rows)
-    # Columns that become no feature are dropped, as they may be most of a row.
-    examples = {
-        split: [dataclasses.replace(each, columns={}) if each.columns else each for each in found]
-        for split, found in read.examples.items()
-    }
-    return dataclasses.replace(read, examples=examples)
-
-
-def count_labels(task: Task, examples: Sequence[Any]) -> dict[str, int]:
-    """Returns label -> number of examples, or of words in a tagging task; empty for numbers."""
-    names = (name for example in examples for name in task.label_names(example))
-    return dict(sorted(collections.Counter(names).items()))
-
-
-def make_plan(
-    job: FeaturesJob, inputs: TaskSplits, vocabulary: Vocabulary, versions: Mapping[str, str]
-) -> FeaturesPlan:
-    """Returns the plan of a job for the examples that were read."""
-    task = job.task
-    counts = {
-        split: {
-            "read": len(examples) + sum(inputs.left_out[split].values()),
-            "used": len(examples),
-            "left_out": inputs.left_out[split],
-            "labels": count_labels(task, examples),
-        }
-        for split, examples in inputs.examples.items()
-    }
-    first = {split: examples[0] for split, examples in inputs.examples.items()}
-    return FeaturesPlan(
-        task,
-        inputs.labels,
-        vocabulary,
-        job.do_lower_case,
-        job.length,
-        job.output,
-        inputs.sha256(),
-        counts,
-        task.sequences(first[TRAIN]),
-        tuple(split for split, each in first.items() if each.truth is None),
-        versions,
-    )
 
 
 def make_shards(inputs: TaskSplits) -> list[Shard]:
@@ -465,15 +407,49 @@ def plan_features(job: FeaturesJob) -> tuple[FeaturesPlan, TaskSplits]:
     """Reads the files of a job's task; returns the plan and the examples.
 
     Raises:
-      InputError: a file cannot be used.
+      InputError: a file cannot be used, or the splits do not fit together.
     """
+    task = job.task
     vocabulary, do_lower_case = read_given(
         job.vocab_file, job.tokenizer, job.do_lower_case, storage.read_bytes, FileSystems.exists
     )
-    inputs = read_inputs(job.task, job.data_dir, job.skip_bad_rows)
-    output = storage.absolute(job.output)
-    job = dataclasses.replace(job, output=output, do_lower_case=do_lower_case)
-    return make_plan(job, inputs, vocabulary, library_versions()), inputs
+    splits = present_splits(task, job.data_dir)
+    inputs = read_splits(task, job.data_dir, splits, job.skip_bad_rows)
+    counts = {
+        split: {
+            "read": len(examples) + sum(inputs.left_out[split].values()),
+            "used": len(examples),
+            "left_out": inputs.left_out[split],
+            "labels": count_labels(task, examples),
+        }
+        for split, examples in inputs.examples.items()
+    }
+    first = {split: examples[0] for split, examples in inputs.examples.items()}
+    plan = FeaturesPlan(
+        task,
+        inputs.labels,
+        vocabulary,
+        do_lower_case,
+        job.length,
+        storage.absolute(job.output),
+        inputs.sha256(),
+        counts,
+        task.sequences(first[TRAIN]),
+        tuple(split for split, each in first.items() if each.truth is None),
+        library_versions(),
+    )
+    # Columns that become no feature are dropped, as they may be most of a row.
+    examples = {
+        split: [dataclasses.replace(each, columns={}) if each.columns else each for each in found]
+        for split, found in inputs.examples.items()
+    }
+    return plan, dataclasses.replace(inputs, examples=examples)
+
+
+def count_labels(task: Task, examples: Sequence[Any]) -> dict[str, int]:
+    """Returns label -> number of examples, or of words in a tagging task; empty for numbers."""
+    names = (name for example in examples for name in task.label_names(example))
+    return dict(sorted(collections.Counter(names).items()))
 
 
 def create_task_features(job: FeaturesJob, options: "PipelineOptions") -> None:

@@ -1,10 +1,11 @@
 """Makes records of a fine-tuned SavedModel's predictions on examples; see `records`."""
 
 import pathlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import apache_beam as beam
+from apache_beam.utils import shared
 
 from beambert.console import ProgressTally
 from beambert.pipelines.evaluation.measures import (
@@ -17,7 +18,7 @@ from beambert.pipelines.input_files import StoredValue, store_values
 from beambert.pipelines.running import describe_examples, run_job
 from beambert.pipelines.tasks.declarations import KINDS
 from beambert.pipelines.tasks.kind import Record, Row, encode_record
-from beambert.pipelines.tasks.saved_models import Model
+from beambert.pipelines.tasks.saved_models import Model, load
 from beambert.pipelines.tasks.task import Example, Task
 from beambert.storage import delete_quietly
 
@@ -101,16 +102,17 @@ def check_records(kind: str, records: Sequence[Record], count: int, model: Model
         KINDS[kind].check_record(record, model)
 
 
-PredictRows = Callable[[Sequence[Row]], list[bytes]]
-
-
 class PredictBatch(beam.DoFn):
-    """Turns batches of rows into serialized predictions."""
+    """Turns batches of rows into serialized tf.Examples with the model's predictions.
 
-    def __init__(self, predictor: PredictRows, progress_folder: str | None):
-        """Takes the predictor, and the folder of a `ProgressDisplay`, if there is one."""
-        self._predictor = predictor
+    The threads of a worker process share one loaded model.
+    """
+
+    def __init__(self, task: Task, model: Model, progress_folder: str | None):
+        """Takes the task, the SavedModel, and the folder of a `ProgressDisplay`, if any."""
+        self._task, self._model = task, model
         self._progress_folder = progress_folder
+        self._shared = shared.Shared()
 
     def setup(self) -> None:
         """Opens the worker's tally."""
@@ -118,7 +120,9 @@ class PredictBatch(beam.DoFn):
 
     def process(self, rows: Sequence[Row]) -> Iterator[bytes]:
         """Predicts one batch."""
-        yield from self._predictor(rows)
+        loaded = self._shared.acquire(lambda: load(self._model))
+        for row, record in zip(rows, self._task.predict(self._model, loaded, rows), strict=True):
+            yield encode_record({**row.record, **record})
         self._progress.add(examples=len(rows))
 
     def finish_bundle(self) -> None:
@@ -127,7 +131,8 @@ class PredictBatch(beam.DoFn):
 
 
 def predict(
-    predictor: PredictRows,
+    task: Task,
+    model: Model,
     rows: Sequence[Row],
     rows_path: str,
     folder: str,
@@ -136,7 +141,8 @@ def predict(
     """Writes the predictions of the rows as TFRecords to a folder.
 
     Args:
-      predictor: function that makes the predictions of a batch.
+      task: the task.
+      model: the SavedModel.
       rows: the rows.
       rows_path: path of a file to make, from which the workers read the rows. It is deleted.
       folder: folder to write to.
@@ -153,7 +159,7 @@ def predict(
             | "Spread" >> beam.Reshuffle()
             | "Rows" >> beam.Map(StoredValue.read)
             | "Predict"
-            >> beam.ParDo(PredictBatch(predictor, progress_folder)).with_output_types(bytes)
+            >> beam.ParDo(PredictBatch(task, model, progress_folder)).with_output_types(bytes)
             | "Write" >> beam.io.WriteToTFRecord(f"{folder}/part", file_name_suffix=".tfrecord")
         )
 

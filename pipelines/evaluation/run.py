@@ -31,7 +31,6 @@ from beambert.pipelines.tasks.find_model import find_model
 from beambert.pipelines.tasks.kind import (
     PREDICTIONS_FOLDER,
     Outcomes,
-    Predictor,
     Record,
     Row,
 )
@@ -389,8 +388,8 @@ def _predict(task: Task, model: Model, rows: Sequence[Row], place: _Place) -> li
       InputError: the model's answers cannot be used.
     """
     folder, rows_path = place.of_workers(task.FOLDER), place.of_workers(ROWS_FILE)
-    predictor = Predictor(task, send_model(model, place.sent))
-    predictions.predict(predictor, rows, rows_path, folder, place.options)
+    sent = send_model(model, place.sent)
+    predictions.predict(task, sent, rows, rows_path, folder, place.options)
     records = predictions.read_records(place.fetched(task.FOLDER))
     if task.FOLDER != PREDICTIONS_FOLDER:
         shutil.rmtree(place.unfinished / task.FOLDER)

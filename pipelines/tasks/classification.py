@@ -47,10 +47,6 @@ def balance(path: pathlib.Path, counts: Mapping[str, int]) -> str:
     return note
 
 
-# How a text is read that is longer than an input: its beginning, or windows of it.
-TRUNCATE, WINDOWS = "truncate", "windows"
-# Greatest number of windows without --max_windows.
-DEFAULT_WINDOWS = 8
 # Weights of labels with which all labels count alike.
 BALANCED = "balanced"
 
@@ -60,16 +56,14 @@ class LabelledTextTask(TableTask):
     """A task that asks for labels of a text or of a pair of texts.
 
     Attributes:
-      long_documents: how a text is read that is longer than an input: `TRUNCATE` or `WINDOWS`.
-      max_windows: greatest number of windows of a text.
+      max_windows: greatest number of windows in which a text is read; 1 to read its beginning.
       class_weights: weight of each label in the loss, or "balanced"; None if all count alike.
     """
 
-    long_documents: str = TRUNCATE
-    max_windows: int = DEFAULT_WINDOWS
+    max_windows: int = 1
     class_weights: str | Mapping[str, float] | None = None
 
-    LEARNING_FLAGS = frozenset({"long_documents", "max_windows", "class_weights"})
+    LEARNING_FLAGS = frozenset({"max_windows", "class_weights"})
 
     def read_to_learn(
         self, path: pathlib.Path, is_labelled: bool, labels: Sequence[str] | None
@@ -86,7 +80,7 @@ class LabelledTextTask(TableTask):
     @property
     def windows(self) -> int:
         """The greatest number of windows that a text becomes."""
-        return self.max_windows if self.long_documents == WINDOWS else 1
+        return self.max_windows
 
     def learning_settings(self) -> dict[str, Any]:
         """Returns the windows and the weights, if there are any."""
@@ -100,8 +94,8 @@ class LabelledTextTask(TableTask):
         super().check_split(path, is_labelled, examples, first)
         if self.windows > 1 and first.text_b is not None:
             raise InputError(
-                f"--long_documents={self.long_documents}: {path} has pairs of texts, which have no "
-                "windows; leave the flag out"
+                f"--max_windows={self.windows}: {path} has pairs of texts, which have no windows; "
+                "leave the flag out"
             )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from beambert.config import check_settings, read_settings, setting
 from beambert.errors import InputError
 from beambert.pipelines.corpus.encodings import encoding_setting, parse_encodings
-from beambert.pipelines.tasks.classification import BALANCED, DEFAULT_WINDOWS, TRUNCATE, WINDOWS
+from beambert.pipelines.tasks.classification import BALANCED
 from beambert.pipelines.tasks.declarations import (
     OWN_TASKS,
     TASKS,
@@ -114,18 +114,12 @@ class TaskSettings:
 class LearningSettings(TaskSettings):
     """The same flags, and those of how a task with labels is learnt."""
 
-    long_documents: str | None = setting(
-        None,
-        choices=(TRUNCATE, WINDOWS),
-        help="for classification: read the beginning of a text that is longer than an input, or "
-        f"windows of it, whose logits are averaged (default: {TRUNCATE})",
-    )
     max_windows: int | None = setting(
         None,
-        minimum=2,
+        minimum=1,
         metavar="N",
-        help=f"with --long_documents={WINDOWS}: greatest number of windows of a text (default: "
-        f"{DEFAULT_WINDOWS})",
+        help="for classification: greatest number of windows of a text that is longer than an "
+        "input, whose logits are averaged (default: 1, the beginning of the text)",
     )
     class_weights: Any = setting(
         None,
@@ -232,9 +226,6 @@ def _learning_flags(settings: LearningSettings, task: Task) -> dict[str, Any]:
     for name in given:
         if name not in task.LEARNING_FLAGS:
             raise InputError(f"--{name}: {_one(task.kind)} task has none; leave the flag out")
-    windows = given.get("max_windows")
-    if windows is not None and given.get("long_documents") != WINDOWS:
-        raise InputError(f"--max_windows={windows}: needs --long_documents={WINDOWS}; add it")
     if given.get("loss") == COSINE and "temperature" in given:
         raise InputError(
             f"--temperature={given['temperature']:g}: does nothing in --loss={COSINE}; leave it out"

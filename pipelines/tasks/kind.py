@@ -1,19 +1,16 @@
-"""Outcomes, mistakes and records of predictions, and what makes them on workers."""
+"""Outcomes, mistakes and records of predictions."""
 
 import abc
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from beambert.errors import InputError
-from beambert.pipelines.tasks.saved_models import Model, load
-
-if TYPE_CHECKING:
-    from beambert.pipelines.tasks.task import Task
+from beambert.pipelines.tasks.saved_models import Model
 
 # Folder of the records of predictions in the output of an evaluation.
 PREDICTIONS_FOLDER = "predictions"
@@ -173,30 +170,6 @@ class Row:
     def characters(self) -> int:
         """The number of characters in the example."""
         return sum(len(part) for value in self.example.texts().values() for part in value)
-
-
-class Predictor:
-    """Turns a batch of rows into serialized tf.Examples with the model's predictions.
-
-    The threads of a worker process share one loaded model.
-    """
-
-    def __init__(self, task: "Task", model: Model) -> None:
-        """Takes the task and the SavedModel to load."""
-        from apache_beam.utils import shared
-
-        self._task = task
-        self._model = model
-        self._shared = shared.Shared()
-
-    def __call__(self, rows: Sequence[Row]) -> list[bytes]:
-        """Returns one serialized tf.Example for each row."""
-        loaded = self._shared.acquire(lambda: load(self._model))
-        records = self._task.predict(self._model, loaded, rows)
-        return [
-            encode_record({**row.record, **record})
-            for row, record in zip(rows, records, strict=True)
-        ]
 
 
 def encode_record(record: Record) -> bytes:

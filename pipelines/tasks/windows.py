@@ -257,42 +257,6 @@ def _context_scores(windows: Windows, indices: np.ndarray, pieces: np.ndarray) -
     return np.where((left >= 0) & (right >= 0), scores, -np.inf)
 
 
-@dataclasses.dataclass(frozen=True)
-class LostAnswer:
-    """A question whose features yield none of its answers exactly.
-
-    Attributes:
-      id: id of the question.
-      text: first answer of the question.
-      found: text that the features yield instead, or None if no window has the answer.
-    """
-
-    id: str
-    text: str
-    found: str | None
-
-
-def lost_answers(questions: Sequence[Question], windows: Windows) -> list[LostAnswer]:
-    """Returns the answers that cannot be learned exactly; white space around them does not count.
-
-    Most of them are part of a word that is one word piece, such as "Japan" in "Japanese".
-    """
-    found: dict[int, str] = {}
-    indices = np.flatnonzero(windows.start_positions != NO_ANSWER)
-    starts, ends = windows.characters(
-        indices, windows.start_positions[indices], windows.end_positions[indices]
-    )
-    owners = windows.question_index[indices]
-    for owner, start, end in zip(owners.tolist(), starts.tolist(), ends.tolist(), strict=True):
-        found[owner] = questions[owner].context[start:end]
-    return [
-        LostAnswer(question.id, question.answers[0].text, found.get(number))
-        for number, question in enumerate(questions)
-        if question.answers
-        and found.get(number) not in {answer.text.strip() for answer in question.answers}
-    ]
-
-
 # Number of questions that are decoded at a time: all pairs of starts and ends must fit in memory.
 _QUESTIONS_AT_A_TIME = 1000
 # Null odds of a question without any candidate answer; JSON has no infinity.

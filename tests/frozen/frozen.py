@@ -519,7 +519,7 @@ TASKS: dict[str, tuple[str, dict[str, str], list[str]]] = {
     "windows": (
         "classification",
         LABELLED,
-        ["--long_documents=windows", "--max_seq_length=12", "--class_weights=balanced"],
+        ["--max_windows=8", "--max_seq_length=12", "--class_weights=balanced"],
     ),
     "pairs": ("classification", PAIRS, ["--num_bilstm_layers=1"]),
     "multi_label": ("multi_label", MANY_LABELS, []),

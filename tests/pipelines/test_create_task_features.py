@@ -341,5 +341,5 @@ def test_class_weights_do_not_decide_the_features(vocabulary):
     common = (["0", "1"], vocabulary, True, LENGTH, {})
     weighted = dataclasses.replace(task, class_weights="balanced")
     assert made_from(weighted, *common) == made_from(task, *common)
-    in_windows = dataclasses.replace(task, long_documents="windows")
+    in_windows = dataclasses.replace(task, max_windows=8)
     assert made_from(in_windows, *common) != made_from(task, *common)

@@ -20,7 +20,6 @@ from beambert.pipelines.tasks.windows import (
     WindowParameters,
     Windows,
     decode,
-    lost_answers,
     make_windows,
     span_features,
 )
@@ -70,17 +69,6 @@ class SpanData(TaskData):
             TRAIN: made.read(TRAIN) if made else span_features(windows_of(TRAIN)),
             DEV: span_features(self._dev_windows),
         }
-
-    def notes(self) -> list[str]:
-        """Returns a sentence on the answers of dev that no tokens match exactly, if any."""
-        lost = lost_answers(self.examples[DEV], self._dev_windows)
-        if not lost:
-            return []
-        return [
-            f"dev: {len(lost):,} of {self.counts[DEV]:,} questions have no answer that consists of "
-            f"whole tokens of one window, and cannot be answered exactly; the first is "
-            f"{lost[0].id!r}"
-        ]
 
     def _decode(self, outputs: Mapping[str, np.ndarray]) -> SquadPredictions:
         return decode(

@@ -21,7 +21,7 @@ from beambert.pipelines import evaluate
 from beambert.pipelines.evaluation import predictions
 from beambert.pipelines.tasks import declarations, saved_models
 from beambert.pipelines.tasks.find_model import find_model
-from beambert.pipelines.tasks.kind import Predictor, Row
+from beambert.pipelines.tasks.kind import Row
 from beambert.pipelines.tasks.table_task import TextExample
 
 model, pair_model = small_evaluation.model, small_evaluation.pair_model
@@ -238,12 +238,15 @@ def test_both_texts_of_a_pair_reach_the_model(pair_model):
     import tensorflow as tf
 
     model = find_model(str(pair_model), declarations.CLASSIFICATION)
-    predict = Predictor(declarations.find_task("sst-2"), model)
+    batch = predictions.PredictBatch(declarations.find_task("sst-2"), model, None)
+    batch.setup()
     rows = [
         Row(TextExample("so", "good", None, {}), {"row": [4]}),
         Row(TextExample("so", "bad", None, {}), {"row": [7]}),
     ]
-    features = [tf.train.Example.FromString(record).features.feature for record in predict(rows)]
+    features = [
+        tf.train.Example.FromString(record).features.feature for record in batch.process(rows)
+    ]
     assert [list(f["prediction"].bytes_list.value) for f in features] == [
         [b"positive"],
         [b"negative"],

@@ -10,9 +10,9 @@ from support.stand_in_models import LABELS
 
 from beambert.errors import InputError
 from beambert.pipelines import evaluate
+from beambert.pipelines.evaluation.predictions import PredictBatch
 from beambert.pipelines.tasks import declarations
 from beambert.pipelines.tasks.find_model import find_model
-from beambert.pipelines.tasks.kind import Predictor
 
 model, pair_model = small_evaluation.model, small_evaluation.pair_model
 data = small_evaluation.data
@@ -93,7 +93,7 @@ def test_a_disk_that_is_full_is_one_sentence(data, model, tmp_path, monkeypatch,
     output = tmp_path / "output"
     evaluate.main(arguments(data, model, output))
     before = (output / "metrics.json").read_text()
-    monkeypatch.setattr(Predictor, "__call__", full)
+    monkeypatch.setattr(PredictBatch, "process", full)
     with pytest.raises(InputError, match="--output: cannot be written .No space left on device"):
         evaluate.main(arguments(data, model, output, "--threshold=0.9"))
     assert (output / "BLESSED").exists() and (output / "metrics.json").read_text() == before

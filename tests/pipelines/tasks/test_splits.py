@@ -102,10 +102,10 @@ def test_columns_and_labels_of_ones_own():
 
 
 def test_how_labels_are_learnt():
-    task = declared("--task=sst-2", "--long_documents=windows", "--class_weights=0=2, 1=0.5")
+    task = declared("--task=sst-2", "--max_windows=8", "--class_weights=0=2, 1=0.5")
     assert task.windows == 8
     assert task.class_weights == {"0": 2, "1": 0.5}
-    assert declared("--task=sst-2", "--long_documents=truncate").windows == 1
+    assert declared("--task=sst-2").windows == 1
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_how_labels_are_learnt():
         ("similarity", "--text_columns=a"),
         ("classification", "--text_columns=a,b,c"),
         ("regression", "--class_weights=balanced"),
-        ("sst-2", "--max_windows=4"),
+        ("regression", "--max_windows=4"),
         ("sst-2", "--class_weights=a=0"),
         ("classification", "--labels=a,b,a"),
         ("rerank", "--loss=cosine"),

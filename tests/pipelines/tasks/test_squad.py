@@ -14,10 +14,9 @@ from beambert.pipelines.tasks.squad import Answer, Question, read_questions
 from beambert.pipelines.tasks.windows import (
     WindowParameters,
     has_most_context,
-    lost_answers,
     make_windows,
 )
-from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS, Vocabulary
+from beambert.pipelines.tokenizers.vocabulary import Vocabulary
 from beambert.pipelines.tokenizers.wordpiece import OffsetTokenizer
 from beambert.ragged import ranges, starts_of
 
@@ -184,8 +183,6 @@ class TestWindows:
         assert has_answer == [True, True, False, True, False]
         found = windows.characters(np.array([0, 1, 3]), starts[[0, 1, 3]], ends[[0, 1, 3]])
         assert np.transpose(found).tolist() == [[16, 21], [12, 15], [6, 9]]
-        lost = lost_answers(questions, windows)
-        assert [answer.found for answer in lost] == ["old", None]
 
     def test_no_room(self):
         with pytest.raises(InputError, match="--max_seq_length=67: .* give 68 or more"):
@@ -232,56 +229,3 @@ class TestWindows:
                     contexts.append(min(left, right) + 0.01 * count if is_inside else -1)
                 here = is_most & (windows.question_index[owners] == number) & (places == place)
                 assert owners[here].tolist() == [own[np.argmax(contexts)]]
-
-
-class TestLostAnswers:
-    def test_parts_of_pieces(self):
-        vocabulary = Vocabulary((*SPECIAL_TOKENS, "the", "japanese", "cafe", "river", "##s"))
-        tokenizer = OffsetTokenizer(vocabulary, True)
-        context = "The Japanese Cafe\u0301, rivers"
-        questions = [
-            ask(context, ("Japan", 4)),
-            ask(context, ("Cafe\u0301", 13)),
-            ask(context, ("river", 20)),
-            ask(context, (" Japanese ", 3)),
-            ask(context),
-        ]
-        windows = make_windows(questions, tokenizer, WindowParameters())
-        lost = lost_answers(questions, windows)
-        assert [(answer.text, answer.found) for answer in lost] == [("Japan", "Japanese")]
-
-    def test_outside_all_windows(self, tokenizer):
-        """An answer of more pieces than a window has, and one of none."""
-        context = "river " * 50 + "\u200b"
-        questions = [ask(context, ("river " * 40, 0)), ask(context, ("\u200b", 300))]
-        windows = make_windows(questions, tokenizer, WindowParameters(40, 8, 4))
-        assert not windows.start_positions.any() and not windows.end_positions.any()
-        assert [answer.found for answer in lost_answers(questions, windows)] == [None, None]
-
-    @pytest.mark.slow
-    @pytest.mark.parametrize(
-        ("file", "answerable", "most"),
-        [
-            ("dev-v1.1.reconstructed.json", 10_570, 7),
-            ("dev-v2.0.reconstructed.json", 5_928, 3),
-            ("cs224n_dev-v2.0_6078q.json", 2_910, 0),
-            ("subset1_train-v1.1_NotreDame.json", 269, 0),
-        ],
-    )
-    @pytest.mark.parametrize(
-        ("vocabulary", "lower"),
-        [("bert-base-uncased-vocab.txt", True), ("bert-base-cased-vocab.txt", False)],
-    )
-    def test_squad(self, shared_data, file, answerable, most, vocabulary, lower):
-        """What is lost are parts of words, nothing else."""
-        read = read_questions(shared_data / "squad" / file)
-        assert sum(not question.is_impossible for question in read.questions) == answerable
-        assert not read.moved and not read.rejected
-        data = (shared_data / "vocab" / vocabulary).read_bytes()
-        tokenizer = OffsetTokenizer(Vocabulary.parse(data, vocabulary), lower)
-        windows = make_windows(read.questions, tokenizer, WindowParameters())
-        lost = lost_answers(read.questions, windows)
-        assert len(lost) <= most
-        for answer in lost:
-            before, after = answer.found.split(answer.text, 1)
-            assert " " not in before + after and len(before + after) < 12

@@ -14,7 +14,6 @@ from beambert.pipelines.tasks.windows import (
     WindowParameters,
     decode,
     has_most_context,
-    lost_answers,
     make_windows,
 )
 from beambert.pipelines.tokenizers.vocabulary import Vocabulary
@@ -181,10 +180,8 @@ def test_logits_that_are_none(questions, windows, logits):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("file", "too_long"), [("dev-v1.1.reconstructed.json", 9), ("dev-v2.0.reconstructed.json", 9)]
-)
-def test_perfect_logits(shared_data, file, too_long):
+@pytest.mark.parametrize("file", ["dev-v1.1.reconstructed.json", "dev-v2.0.reconstructed.json"])
+def test_perfect_logits(shared_data, file):
     """They answer every question of SQuAD, but for those whose answers the features can't give."""
     name = "bert-base-uncased-vocab.txt"
     vocabulary = Vocabulary.parse((shared_data / "vocab" / name).read_bytes(), name)
@@ -197,13 +194,5 @@ def test_perfect_logits(shared_data, file, too_long):
     is_v2 = "v2.0" in file
     found = decode(read.questions, windows, start_logits, end_logits, is_v2, DecodingParameters())
     scores = score(read.questions, found.answers, is_v2, found.null_odds or None)
-    lost = {answer.id for answer in lost_answers(read.questions, windows)}
-    # 30 pieces are the most that an answer may have.
-    is_long = (windows.end_positions - windows.start_positions >= 30) & (
-        windows.start_positions > 0
-    )
-    long = {read.questions[owner].id for owner in windows.question_index[is_long]} - lost
-    assert len(long) <= too_long
-    expected = np.array([question.id not in lost | long for question in read.questions])
-    assert scores.exact[expected].mean() == scores.f1[expected].mean() == 1
-    assert expected.mean() > 0.998
+    # Others are parts of word pieces, or have more than 30 of them.
+    assert scores.exact.mean() > 0.997

@@ -39,8 +39,8 @@ def flags_of(data, encoder_folder, model, *more):
     return [
         *("--task=classification", f"--data_dir={data}", f"--init={encoder_folder}"),
         *(f"--model_dir={model}", f"--max_seq_length={LENGTH}", "--train_batch_size=16"),
-        *("--learning_rate=3e-3", "--num_train_epochs=6", "--long_documents=windows"),
-        *(f"--max_windows={WINDOWS}", *more),
+        *("--learning_rate=3e-3", "--num_train_epochs=6", f"--max_windows={WINDOWS}"),
+        *more,
     ]
 
 
@@ -90,7 +90,7 @@ def test_what_has_no_windows_is_refused(model, data, encoder_folder, tmp_path):
         export_hugging_face(str(model), str(tmp_path / "out"))
     for split in ("train", "dev"):
         (tmp_path / f"{split}.tsv").write_text("text\ttext_b\tlabel\na\tb\tx\nc\td\ty\n")
-    with pytest.raises(InputError, match="--long_documents=windows: .*train.tsv has pairs of"):
+    with pytest.raises(InputError, match="--max_windows=3: .*train.tsv has pairs of"):
         finetune_main(flags_of(tmp_path, encoder_folder, tmp_path / "model"))
     unknown = flags_of(data, encoder_folder, tmp_path / "model", "--class_weights=glad=2")
     with pytest.raises(InputError, match="--class_weights: 'glad' is not a label"):

@@ -8,8 +8,6 @@ import pytest
 from beambert.errors import InputError
 from beambert.pipelines.tasks.declarations import find_task
 from beambert.pipelines.tasks.squad import read_questions, score
-from beambert.pipelines.tasks.texts import TextFeatures
-from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS, Vocabulary
 from beambert.trainer.commands.finetune import main as finetune_main
 from beambert.trainer.tasks.span import SpanData
 
@@ -93,27 +91,3 @@ def test_the_task_decides_whether_there_may_be_no_answer(data, tmp_path):
     (tmp_path / "dev-v1.1.json").write_bytes((data / "dev-v2.0.json").read_bytes())
     with pytest.raises(InputError, match="10 of 40 questions are impossible.*the task squad2.0"):
         SpanData(find_task("squad1.1"), str(tmp_path), told.append)
-
-
-def test_answers_that_no_model_can_give_are_told(tmp_path):
-    """A part of a token: the best that a model can do on dev is less than 1."""
-    context = "the japanese river"
-    answers = {"whole": ("river", 13), "part": ("japan", 4)}
-    questions = [
-        {"id": name, "question": "the", "answers": [{"text": text, "answer_start": start}]}
-        for name, (text, start) in answers.items()
-    ]
-    content = {"data": [{"paragraphs": [{"context": context, "qas": questions}]}]}
-    for split in ("train", "dev"):
-        (tmp_path / f"{split}-v1.1.json").write_text(json.dumps(content))
-    data = SpanData(find_task("squad1.1"), str(tmp_path), print)
-    vocabulary = Vocabulary((*SPECIAL_TOKENS, "the", "japanese", "river"))
-    data.tokenize(TextFeatures(vocabulary, True, 32))
-    (note,) = data.notes()
-    assert note.startswith("dev: 1 of 2 questions have no answer that")
-    assert note.endswith("the first is 'part'")
-    # Both windows have the tokens [CLS] the [SEP] the japanese river [SEP].
-    logits = np.zeros((2, 32), np.float32)
-    logits[:, 5] = 9
-    found = data.results({"start_logits": logits, "end_logits": logits})
-    assert (found["exact_match"], found["official_f1"]) == (0.5, 50)

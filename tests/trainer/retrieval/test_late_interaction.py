@@ -10,10 +10,10 @@ from support import untrained_models
 from support.tokenizer_kinds import ROBERTA, train
 
 from beambert.cli import run
-from beambert.pipelines.evaluation.predictions import make_rows, read_records
+from beambert.pipelines.evaluation.predictions import make_rows, read_records, write_records
 from beambert.pipelines.tasks.declarations import find_task
 from beambert.pipelines.tasks.find_model import find_model
-from beambert.pipelines.tasks.kind import Predictor
+from beambert.pipelines.tasks.saved_models import load
 from beambert.pipelines.tasks.vectors import VectorExample
 from beambert.trainer import model_folders
 from beambert.trainer.models import task_model
@@ -68,11 +68,11 @@ def test_an_evaluation_ranks_by_the_scores(served, tmp_path):
     rows = [("river", TEXTS[0], TEXTS[1]), ("city", TEXTS[2], TEXTS[0]), (TEXTS[1], "song", "a")]
     examples = [VectorExample(text, text_b, (other,), None, {}) for text, text_b, other in rows]
     task = find_task("late_interaction")
-    predictor = Predictor(task, find_model(str(served), task.kind))
+    model = find_model(str(served), task.kind)
+    loaded = load(model)
     made, _ = make_rows(task, examples, [])
-    with tf.io.TFRecordWriter(str(tmp_path / "part-0")) as file:
-        for encoded in (*predictor(made[:2]), *predictor(made[2:])):
-            file.write(encoded)
+    found = [*task.predict(model, loaded, made[:2]), *task.predict(model, loaded, made[2:])]
+    write_records([{**m.record, **r} for m, r in zip(made, found, strict=True)], str(tmp_path))
     records = task.completed(None, made, read_records(tmp_path))
     texts = list(dict.fromkeys(text for row in rows for text in row[1:]))
     for (query, right, _), record in zip(rows, records, strict=True):
