@@ -194,7 +194,8 @@ def _parse_page(raw: bytes, start: int, prefixes: frozenset[str]) -> Found:
         if is_tangled(wikitext):
             detail = f"the page that starts on line {start} has too much markup without an end"
             return Reject(start, "tangled_markup", detail)
-        return Document(strip_markup(wikitext, prefixes))
+        text, counts = strip_markup(wikitext, prefixes)
+        return Document(text, cleaned=counts)
     except (ElementTree.ParseError, MarkupError) as error:
         detail = f"the page that starts on line {start} is damaged ({error})"
         return Reject(start, "damaged_page", detail)

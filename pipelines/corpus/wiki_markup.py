@@ -14,7 +14,14 @@ from collections.abc import Iterator
 from mwparserfromhell.parser import CTokenizer, ParserError, tokens
 from mwparserfromhell.parser.tokenizer import Tokenizer
 
-from beambert.pipelines.corpus.cleaning import DROPPED_ELEMENTS, GAP, close_gaps
+from beambert.pipelines.corpus.cleaning import (
+    DROPPED_ELEMENTS,
+    GAP,
+    clean_wikiextractor,
+    substitute,
+)
+from beambert.pipelines.corpus.documents import Document
+from beambert.pipelines.corpus.wiki_templates import shown
 
 MarkupError = ParserError
 
@@ -35,8 +42,43 @@ _LANGUAGE_LINK = re.compile(r"(?:[a-z]{2,3}(?:-[a-z-]+)?|simple):")
 _SIGNS = re.compile(r"(?<![^\n])([*#:;])([*#:;]*)")
 _PLAIN_ITEMS = re.compile(r"(?<![^\n])(?:[*#:;][^\n<>{}\[\]&'|]*\n)+")
 _MANY_SIGNS = 20_000
-# Marks in the text of a list item and of dropped markup. XML cannot contain these characters.
-_LIST_ITEM, _DROPPED = "\x00", GAP
+# Marks in the text of a list item, of dropped markup, and of a template or a formula whose text is
+# not known. XML cannot contain these characters.
+_LIST_ITEM, _DROPPED, _HOLE = "\x00", GAP, "\x02"
+# A hole that no sentence has: at the beginning of a line or a bracket, behind a word without a
+# space, or between two sentences.
+_NO_HOLE = re.compile(
+    rf"(?<![^\n({_DROPPED}{_HOLE}]){_HOLE}|(?<=[^\s({_DROPPED}–—-]){_HOLE}"
+    rf"|(?<=[.!?…:;,])[ \xa0]*{_HOLE}(?=[ \xa0{_DROPPED}{_HOLE}]*(?:\n|\Z|[A-Z]))"
+)
+# The beginnings of markup whose end is missing, and what goes with them: the rest of the page after
+# a comment, of the paragraph after a note, of the line after a template at its beginning, the
+# target of a link.
+_BEGINNING = re.compile(r"<(?:!--|ref)|\{\{|\[\[")
+_WITHOUT_ITS_END = re.compile(
+    r"<!--.*\Z|<ref\b[^\n]*|^[ \t]*\{\{[^\n{}]*$|\[\[[^\[\]|\n]{0,300}\|(?![^\[\]\n]*\]\])",
+    re.MULTILINE | re.DOTALL,
+)
+# A bracket with a hole, without which the sentence is whole; and a formula that is its own text.
+_BRACKET_WITH_HOLE = re.compile(rf"\([^()\n{_HOLE}]*{_HOLE}[^()\n]*\)")
+_FORMULAS, _SIMPLE_FORMULA = ("math", "chem", "ce"), re.compile(r"[\w\s+=<>*/.,()'-]{1,40}")
+# Runs of apostrophes: italic, bold, both.
+_APOSTROPHES = re.compile("'{2,}")
+_POSSESSIVE = re.compile(r"s\b")
+# A line of links to categories, files or other wikis, with names that the dump does not list; and
+# the name of a file.
+_LINE_OF_LINKS = re.compile(
+    r"^(?:\[\[[^\W\d_][\w -]{0,30}:(?! )[^\[\]\n|]{1,300}(?:\|[^\[\]\n]{0,100})?\]\][ \t]*)+$",
+    re.MULTILINE,
+)
+_FILE_NAME = re.compile(
+    r"[^:|]+:[^|]*\.(?:jpe?g|png|gif|svg|webp|tiff?|og[agv]|webm|wav|mp3|mid|flac|pdf|djvu|stl)\s*",
+    re.IGNORECASE,
+)
+# Variants of Chinese, Serbian, Kazakh, Kurdish and Uzbek: "-{zh-hans:…; zh-hant:…}-". Flags come
+# before a bar; T and H show nothing (mediawiki.org, "Writing systems/Syntax").
+_VARIANTS = re.compile(r"-\{(?!\{)(?:([\w; -]{0,40})\|)?([^{}]{0,2000})\}-")
+_VARIANT = re.compile(r"\s*(?:[^;:]{0,60}=>)?[a-z]{2,3}(?:-[a-z]{2,4})?\s*:\s*([^;]*)")
 # Markers whose ends are counted.
 _MARKS = re.compile(
     r"^\{\||^\|\}(?!\})|\{\{|\}\}|\[\[|\]\]|\[(?=http|//)|\]|<!--|-->|</?[A-Za-z]+|/?>",
@@ -54,8 +96,10 @@ _CHEAP = ("[", "<!--", "element")
 
 def strip_markup(
     wikitext: str, media_prefixes: frozenset[str] = frozenset(ENGLISH_PREFIXES)
-) -> str:
-    """Returns the prose of a page, one paragraph a line.
+) -> tuple[str, Counter[str]]:
+    """Returns the prose of a page, one paragraph a line, and what was removed by reason.
+
+    A sentence with a template or a formula whose text is not known is removed as a whole.
 
     Args:
       wikitext: source text of the page.
@@ -64,17 +108,84 @@ def strip_markup(
     Raises:
       MarkupError: the markup cannot be parsed.
     """
-    tokenizer = CTokenizer() if CTokenizer else Tokenizer()
     if sum(len(match[0]) for match in _SIGNS.finditer(wikitext)) > _MANY_SIGNS:
         wikitext = _SIGNS.sub(r"\1", _PLAIN_ITEMS.sub("\n", wikitext))
-    text = _visible_text(tokenizer.tokenize(wikitext, 0, True), media_prefixes)
+    wikitext = _LINE_OF_LINKS.sub("", wikitext)
+    if "-{" in wikitext:
+        wikitext = _VARIANTS.sub(_shown_variant, wikitext)
+    text = visible_text(wikitext, media_prefixes)
     # A line that is all bold serves as a heading and is dropped. Bold and italic marks and magic
     # words are dropped next.
     text = re.sub(r"^[ \t]*'''[^'\n]+'''[ \t]*$", "", text, flags=re.MULTILINE)
-    text = re.sub(r"'{2,5}|__[A-Z]+__", "", text)
-    text = close_gaps(text)
-    lines = (re.sub(r"[ \t\xa0]+", " ", line).strip() for line in text.split("\n"))
-    return "\n".join(line for line in lines if re.search(r"\w", line) and _LIST_ITEM not in line)
+    text = re.sub(r"__[A-Z]+__", "", text)
+    lines = [_without_apostrophes(line) if "''" in line else line for line in text.split("\n")]
+    text = "\n".join(line for line in lines if _LIST_ITEM not in line)
+    counts: Counter[str] = Counter()
+    if _HOLE in text:
+        text = _NO_HOLE.sub(_DROPPED, _BRACKET_WITH_HOLE.sub(_DROPPED, text))
+    if _BEGINNING.search(text):  # All that has an end is gone.
+        text = substitute(_WITHOUT_ITS_END, _DROPPED, text, counts, "markup_without_end")
+    text, remains = clean_wikiextractor(text)
+    counts += remains
+    lines = [re.sub(r"[ \t\xa0]+", " ", line).strip() for line in text.split("\n")]
+    lines = [_without_holes(line, counts) if _HOLE in line else line for line in lines]
+    return "\n".join(line for line in lines if re.search(r"\w", line)), counts
+
+
+def _shown_variant(match: re.Match[str]) -> str:
+    """Returns the first variant, or the text without variants."""
+    flags = (match[1] or "").split(";")
+    if {"T", "H"} & {flag.strip() for flag in flags}:
+        return ""
+    variant = _VARIANT.match(match[2])
+    return variant[1].strip() if variant else match[2]
+
+
+def _without_apostrophes(line: str) -> str:
+    """Returns a line without the marks of italic and bold type.
+
+    MediaWiki takes three apostrophes for one and two where the marks of a line do not pair (its
+    Parser.php, doQuotes): L\'\'\'Iliade\'\', \'\'Eagle\'\'\'s engine. Here this is decided at each
+    mark, so that several of them on a line are right.
+    """
+    runs = list(_APOSTROPHES.finditer(line))
+    shown, end = [], 0
+    is_italic = is_bold = False
+    for number, run in enumerate(runs):
+        shown.append(line[end : run.start()])
+        end, size = run.end(), len(run[0])
+        if size == 4 or size > 5:  # One of four, and all but five of more, are apostrophes.
+            shown.append("'" * (size - (3 if size == 4 else 5)))
+            size = 3 if size == 4 else 5
+        following = len(runs[number + 1][0]) if number + 1 < len(runs) else 0
+        if size == 3 and not is_bold:
+            is_of_word = line[run.start() - 1 : run.start()].isalpha()
+            can_end = following in (3, 5)
+            if (is_of_word and is_italic and _POSSESSIVE.match(line, end)) or not can_end:
+                shown.append("'" if is_of_word else "")
+                size = 2
+        is_italic ^= size in (2, 5)
+        is_bold ^= size in (3, 5)
+    return "".join([*shown, line[end:]])
+
+
+def _without_holes(line: str, counts: Counter[str]) -> str:
+    """Returns a paragraph without its sentences that have a hole."""
+    from beambert.pipelines.text.sentences import split_sentences
+
+    kept = []
+    for sentence in split_sentences(Document(line)):
+        if _HOLE in sentence:
+            counts["sentence_with_hole"] += 1
+        else:
+            kept.append(sentence)
+    return " ".join(kept)
+
+
+def visible_text(wikitext: str, media_prefixes: frozenset[str]) -> str:
+    """Returns the text that a page shows, with the marks of this module; see `strip_markup`."""
+    tokenizer = CTokenizer() if CTokenizer else Tokenizer()
+    return _visible_text(tokenizer.tokenize(wikitext, 0, True), media_prefixes)
 
 
 @dataclasses.dataclass(slots=True)
@@ -110,8 +221,11 @@ def _visible_text(found: list[tokens.Token], media_prefixes: frozenset[str]) -> 
         frame = stack[-1]
         if kind is tokens.Text:
             frame.parts.append(token["text"])
+        elif kind is tokens.TemplateOpen:
+            frame.parts.append(_shown_of_template(list(_inside(pending)), media_prefixes))
         elif kind in _DROPPED_FROM:
-            _skip(pending)
+            for _ in _inside(pending):
+                pass
             frame.parts.append("" if kind is tokens.HeadingStart else _DROPPED)
         elif kind is tokens.HTMLEntityStart:
             frame.parts.append(_entity(pending))
@@ -140,12 +254,42 @@ def _visible_text(found: list[tokens.Token], media_prefixes: frozenset[str]) -> 
     return stack[0].take()
 
 
-def _skip(pending: Iterator[tokens.Token]) -> None:
-    """Consumes the tokens up to the end of the markup that has just started."""
+def _inside(pending: Iterator[tokens.Token]) -> Iterator[tokens.Token]:
+    """Yields the tokens up to the end of the markup that has just started."""
     depth = 1
-    while depth:
-        kind = type(next(pending))
-        depth += (kind in _DROPPED_FROM) - (kind in _DROPPED_TO)
+    for token in pending:
+        depth += (type(token) in _DROPPED_FROM) - (type(token) in _DROPPED_TO)
+        if not depth:
+            return
+        yield token
+
+
+def _shown_of_template(found: list[tokens.Token], media_prefixes: frozenset[str]) -> str:
+    """Returns what a template shows, given the tokens inside of it; a hole if that is not known."""
+    name = found[0]["text"] if found and type(found[0]) is tokens.Text else ""
+    if shown(name, (), {}) is None:
+        return _HOLE
+    parts: list[list[tokens.Token]] = [[]]
+    keys: list[list[tokens.Token] | None] = [None]
+    depth = 0
+    for token in found:
+        kind = type(token)
+        depth += (kind is tokens.TemplateOpen) - (kind is tokens.TemplateClose)
+        if kind is tokens.TemplateParamSeparator and not depth:
+            parts.append([])
+            keys.append(None)
+        elif kind is tokens.TemplateParamEquals and not depth and keys[-1] is None:
+            keys[-1], parts[-1] = parts[-1], []
+        else:
+            parts[-1].append(token)
+    given, named = [], {}
+    for key, part in zip(keys[1:], parts[1:], strict=True):
+        text = _visible_text(part, media_prefixes).strip()
+        if key is None or (word := _visible_text(key, media_prefixes).strip()).isdecimal():
+            given.append(text)
+        else:
+            named[word] = text
+    return shown(name, given, named) or _DROPPED
 
 
 def _entity(pending: Iterator[tokens.Token]) -> str:
@@ -166,7 +310,7 @@ def _shown_of_link(frame: _Frame, media_prefixes: frozenset[str]) -> str:
     # prefix is empty here.
     prefix = target.strip().partition(":")[0].lower()
     is_elsewhere = frame.first is None and _LANGUAGE_LINK.match(target)
-    if prefix in media_prefixes or is_elsewhere:
+    if prefix in media_prefixes or is_elsewhere or _FILE_NAME.match(target):
         return ""
     return "".join(frame.parts).lstrip(":")
 
@@ -177,6 +321,8 @@ def _shown_of_element(name: str, frame: _Frame) -> str:
         return _LIST_ITEM
     if name == "br":
         return "\n"
+    if name in _FORMULAS:
+        return frame.content if _SIMPLE_FORMULA.fullmatch(frame.content) else _HOLE
     return _DROPPED if name in DROPPED_ELEMENTS else frame.content
 
 

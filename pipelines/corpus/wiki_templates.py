@@ -1,0 +1,183 @@
+"""What common templates of wikis show in prose. Pure.
+
+The text of a template is on another page of the wiki, which a dump of articles does not have. The
+names here are those of the English, German, French, Spanish, Italian, Portuguese and Russian
+Wikipedia that stand in sentences most often. Dumps of rendered text need none of this.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+# Positional parameters of a template, without markup; its named ones; and what it shows.
+Positional, Named = Sequence[str], Mapping[str, str]
+Shown = Callable[[Positional, Named], str]
+
+_MONTHS = (
+    "January", "February", "March", "April", "May", "June", "July", "August", "September",
+    "October", "November", "December",
+)  # fmt: skip
+# Words between two numbers of {{convert}}.
+_RANGES = {"to": " to ", "-": "–", "–": "–", "and": " and ", "by": " by ", "x": " × ", "×": " × "}
+
+_UNITS = {
+    "C": "°C",
+    "F": "°F",
+    "km2": "km²",
+    "m2": "m²",
+    "m3": "m³",
+    "sqmi": "sq mi",
+    "oilbbl": "barrels",
+}
+
+
+def _parameter(number: int) -> Shown:
+    """Shows a positional parameter, counted from 1, or the last one if there are fewer."""
+    return lambda given, named: given[min(number, len(given)) - 1] if given else ""
+
+
+def _joined(separator: str, prefix: str = "") -> Shown:
+    """Shows all positional parameters."""
+    return lambda given, named: prefix + separator.join(filter(None, given))
+
+
+def _text(text: str) -> Shown:
+    return lambda given, named: text
+
+
+def _convert(given: Positional, named: Named) -> str:
+    """{{convert|1300|m|ft}}, {{convert|10|to|20|km}}."""
+    count = 3 if len(given) > 3 and given[1] in _RANGES else 1
+    quantity = "".join(_RANGES.get(part, part) for part in given[:count])
+    unit = given[count] if len(given) > count else ""
+    return f"{quantity} {_UNITS.get(unit, unit)}".strip()
+
+
+def _value(given: Positional, named: Named) -> str:
+    """{{val|3.5|e=6|u=kg}}."""
+    power = f"×10{named['e']}" if named.get("e") else ""
+    unit = named.get("u") or named.get("ul") or ""
+    return f"{given[0] if given else ''}{power} {unit}".strip()
+
+
+def _date(given: Positional, named: Named) -> str:
+    """{{birth date|1900|5|6}}; {{date|4|mai|1820}} has the month in words."""
+    if not all(part.isdecimal() for part in given[:3]):
+        return " ".join(filter(None, given[:3]))
+    numbers = [int(part) for part in given[:3]]
+    if len(numbers) < 2 or not 1 <= numbers[1] <= 12:
+        return given[0] if given else ""
+    month = _MONTHS[numbers[1] - 1]
+    return f"{month} {numbers[2]}, {numbers[0]}" if len(numbers) > 2 else f"{month} {numbers[0]}"
+
+
+def _fraction(given: Positional, named: Named) -> str:
+    """{{frac|1|2}}, {{frac|36|1|4}}."""
+    *whole, over, under = given if len(given) > 1 else ["1", *given, ""][:2]
+    return " ".join([*whole, f"{over}/{under}"])
+
+
+def _nihongo(given: Positional, named: Named) -> str:
+    """{{nihongo|English|kanji|romaji}}."""
+    details = ", ".join(filter(None, given[1:3]))
+    return (
+        f"{given[0] if given else ''} ({details})".strip()
+        if details
+        else _parameter(1)(given, named)
+    )
+
+
+def _as_of(given: Positional, named: Named) -> str:
+    """{{as of|2014|5|lc=y}}."""
+    return f"{'as' if named.get('lc') else 'As'} of {_date(given, named)}"
+
+
+# Name in lower case, with spaces -> what it shows.
+_TEMPLATES: dict[str, Shown] = {
+    # Text as it is given.
+    **dict.fromkeys(
+        (
+            "nowrap", "nobr", "nobreak", "small", "smaller", "big", "large", "em", "strong",
+            "abbr", "tooltip", "quote", "blockquote", "bquote", "cquote", "zitat", "cita",
+            "citation bloc", "q", "not a typo", "sic", "anchor", "vanchor", "visible anchor",
+            "nts", "number", "num", "formatnum", "fmtn", "mvar", "math", "polytonic",
+            "polytonisch", "unicode", "key", "keypress", "flag", "flagcountry", "ill", "iw", "sc",
+            "smallcaps", "angbr", "longitem", "vr", "nq", "w", "gloss", "er", "re", "lien",
+            "abréviation",
+        ),
+        _parameter(1),
+    ),
+    **dict.fromkeys(("lang", "rtl-lang", "link-interwiki", "ill-wd"), _parameter(2)),
+    **dict.fromkeys(("transl", "transliteration"), _parameter(3)),
+    "nihongo": _nihongo,
+    # Numbers with their units.
+    **dict.fromkeys(("convert", "cvt"), _convert),
+    **dict.fromkeys(("unité", "nombre", "unidad", "unit", "m", "unità"), _joined(" ")),
+    "val": _value,
+    "e": lambda given, named: f"×10{given[0]}" if given else "e",
+    **dict.fromkeys(("frac", "fraction", "sfrac"), _fraction),
+    **dict.fromkeys(("s", "s-", "sp", "siècle", "chem", "sup", "sub"), _joined("")),
+    "us$": _joined("", "US$"),
+    **{sign: _joined("", sign) for sign in ("€", "£", "¥", "$")},
+    "railgauge": _parameter(1),
+    "track gauge": _parameter(1),
+    # Dates.
+    **dict.fromkeys(
+        (
+            "date", "dts", "start date", "end date", "birth date", "birth date and age",
+            "death date", "date-", "fecha",
+        ),
+        _date,
+    ),
+    **dict.fromkeys(("circa", "c.", "ca.", "vers"), _joined("–", "c. ")),
+    "as of": _as_of,
+    # Ships.
+    **{
+        ship: _joined(" ", f"{ship.upper()} ")
+        for ship in ("hms", "ss", "rms", "mv", "hmas", "hmcs", "sms")
+    },
+    "uss": lambda given, named: f"USS {given[0] if given else ''}",
+    "ship": lambda given, named: " ".join(filter(None, given[:2])),
+    # Signs.
+    **dict.fromkeys(("nbsp", "spaces", "space", "thinsp", "hair space", "clear space"), _text(" ")),
+    **dict.fromkeys(("snd", "spnd", "spaced ndash", "dash", "–"), _text(" – ")),
+    **dict.fromkeys(("ndash", "en dash"), _text("–")),
+    **dict.fromkeys(("mdash", "em dash", "—"), _text("—")),
+    **dict.fromkeys(("·", "•", "dot", "bullet", "middot"), _text(" · ")),
+    "'": _text("'"),
+    "'s": _text("'s"),
+    "!": _text("|"),
+    "=": _text("="),
+}  # fmt: skip
+# Beginnings of the names of templates that stand in brackets or above the line: pronunciations,
+# notes, pictures. A sentence is whole without them.
+_NOTES = (
+    "ipa", "respell", "audio", "listen", "sfn", "efn", "refn", "cite", "citation", "harv", "rp",
+    "r|", "note", "cn", "fact", "fn", "ref", "clarify", "who", "when", "which", "where",
+    "by whom", "dubious", "verify", "better source", "page needed", "failed verification",
+    "flagicon", "coord", "legend", "anchor", "update", "vague", "according", "quelle", "belege",
+    "réf", "refnec", "cita requerida", "sic", "dead link", "webarchive", "zh", "lang-", "ja",
+    "pronunciation", "usurped", "full citation", "specify", "importance", "weasel", "peacock",
+    "explain", "clear", "infobox", "short description", "use ", "italic title", "toc", "main",
+    "see also", "further", "reflist",
+)  # fmt: skip
+
+
+def shown(name: str, given: Positional, named: Named) -> str | None:
+    """Returns what a template shows.
+
+    Args:
+      name: name of the template, or of a function of the parser, "formatnum:18".
+      given: its positional parameters.
+      named: its named parameters.
+
+    Returns:
+      its text, "" for one without which a sentence is whole, or None if its text is not known.
+    """
+    name = " ".join(name.replace("_", " ").split()).lower()
+    if ":" in name:
+        name, _, first = name.partition(":")
+        given = [first.strip(), *given]
+    if name.startswith(("lang-", "langue-")) and given:
+        return given[0]
+    if how := _TEMPLATES.get(name):
+        return how([part.strip() for part in given], named)
+    return "" if name.startswith(_NOTES) else None
