@@ -20,7 +20,6 @@ from beambert.pipelines.corpus.encodings import (
     choose_encoding,
     decode,
     parse_encodings,
-    web_name,
 )
 from beambert.pipelines.corpus.reading import ReadOptions, check_rejects, read_part, reject_row
 from beambert.pipelines.corpus.reading import split_file as split
@@ -84,10 +83,6 @@ class TestNames:
     def test_unknown(self, given):
         with pytest.raises(InputError, match=f"^--encoding={given}: "):
             parse_encodings(given)
-
-    def test_names_of_the_web_are_read_again(self):
-        for encoding in ("utf-8", "cp1252", "cp932", "cp949", "mac-roman", "koi8-r", "utf-16-le"):
-            assert parse_encodings(web_name(encoding)) == (encoding,)
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -2,14 +2,11 @@
 
 # ruff: noqa: E501
 import gzip
-import html
 import io
-import re
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from markdown_it import MarkdownIt
 
 from beambert.console import ProgressTally
 from beambert.pipelines.corpus.documents import Document, Reject
@@ -155,11 +152,3 @@ def test_blocks_too_deep_are_rejected_and_none_is_lost_before():
     assert clean_markdown(nested(48))[0].split("\n") == [f"a{level}" for level in range(48)]
     for text in (nested(60), "> " * 150 + "a", "* " * 150 + "a"):
         assert read(text.encode()).reason == "tangled_markup"
-
-
-def test_paragraphs_of_a_plain_renderer():
-    """The words of a page without our own additions are those that the library's HTML shows."""
-    text = "# A *b*\n\n1. c\n\n   d `e`\n2. > f\n\n[g](h 'i') \\* j  \nk\n"
-    rendered = MarkdownIt("commonmark").render(text)
-    shown = html.unescape(re.sub(r"<[^>]*>", "", rendered)).split()
-    assert clean_markdown(text)[0].split() == shown

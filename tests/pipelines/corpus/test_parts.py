@@ -2,7 +2,6 @@
 
 import io
 import itertools
-import json
 import random
 
 import pytest
@@ -128,16 +127,6 @@ def test_real_files(shared_data, name, pattern):
         assert len(parts_of(name, lines, cuts)) > 1
         assert read_parts(name, lines, cuts) == whole
         assert not [row for row in whole if isinstance(row, Reject)]
-
-
-def test_wikiextractor_json(shared_data):
-    """Its `--json` output holds the articles of its `<doc>` output, redirects as empty texts."""
-    data = (shared_data / "wiki_extracted" / "wiki_05").read_bytes()
-    documents = list(FORMATS["wikiextractor"].read_lines(io.BytesIO(data)))
-    rows = [{"id": "1", "url": "u", "title": "T", "text": d.text.strip()} for d in documents]
-    assert any(not row["text"] for row in rows)
-    lines = io.BytesIO("".join(json.dumps(row) + "\n" for row in rows).encode())
-    assert [d.text for d in FORMATS["jsonl"].read_lines(lines)] == [row["text"] for row in rows]
 
 
 FILES = [InputFile("a", 40 << 20), InputFile("gs://b/a", 400 << 20), InputFile("a 1", 5)]

@@ -100,11 +100,6 @@ def test_parts_give_the_documents_of_the_whole(tmp_path, corpus, name, monkeypat
     assert sum(part.bytes for part in divided) == path.stat().st_size
 
 
-def test_one_document_stays_whole(tmp_path, corpus):
-    divided, found = read(write(tmp_path, "text", corpus), ReadOptions("text"))
-    assert len(divided) == len(found) == 1
-
-
 def test_compressed_file_stays_whole(tmp_path, corpus):
     path = write(tmp_path, "jsonl", corpus * 20)
     packed = tmp_path / "corpus.bz2"
@@ -182,13 +177,6 @@ def row_start(row) -> int:
     return int(row["detail"].rsplit("from byte ", 1)[1].split(" ")[0].replace(",", ""))
 
 
-def test_byte_order_mark(tmp_path, corpus):
-    path = write(tmp_path, "lines", corpus)
-    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
-    _, found = read(path)
-    assert [d.text.split("\n")[0].strip() for d in found] == [d[0] for d in corpus]
-
-
 class TestTooLarge:
     """A document above the limit is rejected, and those after it are read."""
 
@@ -221,13 +209,6 @@ class TestTooLarge:
         path.write_text('{"text": "a"}\n{"text": "' + "b" * 3000 + '"}\n{"text": "c"}\n[]\n')
         first, large, third, last = read(path)[1]
         assert (first.text, large.line, third.text, last.line) == ("a", 2, "c", 4)
-
-
-def test_half_a_character_in_the_name_of_a_column_can_be_written(tmp_path):
-    path = tmp_path / "a.jsonl"
-    path.write_text('{"te\\ud800xt": "a"}\n')
-    (part,), (reject,) = read(path)
-    assert json.loads(reject_row(part, reject).encode())["detail"].endswith("te\ud800xt")
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-32"])

@@ -1,7 +1,5 @@
 """Plain text: Project Gutenberg's marks in the wordings of its files, and hard-wrapped lines."""
 
-import re
-import textwrap
 from collections import Counter
 
 import pytest
@@ -117,15 +115,6 @@ def test_real_files(shared_data):
             assert cleaned and "gutenberg" not in cleaned.lower()
 
 
-words = st.lists(st.sampled_from(["a", "the", "river", "of", "well-known", "Emma"]), min_size=1)
-
-
-sentences = words.map(lambda some: " ".join(some).capitalize() + ".")
-
-
-paragraphs = st.lists(sentences, min_size=3, max_size=12).map(" ".join)
-
-
 def visible(text: str) -> str:
     return "".join(text.split())
 
@@ -136,20 +125,6 @@ def test_nothing_is_lost(text):
     assert visible(unwrap(text)) == visible(text)
 
 
-@pytest.mark.slow
-@exact
-@given(st.lists(paragraphs, min_size=2, max_size=4), st.integers(40, 80))
-def test_wrapped_paragraphs_between_blank_lines(original, width):
-    wrapped = "\n\n".join(textwrap.fill(p, width, break_long_words=False) for p in original)
-    # At the ends of lines that happen to end a sentence a paragraph may be taken for two.
-    found = unwrap(wrapped)
-    assert found.replace("\n", " ") == " ".join(original)
-    assert all(re.match("[A-Z]", line) and line.endswith(".") for line in found.split("\n"))
-    assert set(" ".join(original).replace(". ", ".\n").split("\n")) >= {
-        part for line in found.split("\n") for part in line.replace(". ", ".\n").split("\n")
-    }
-
-
 def test_lines_without_blank_ones_are_paragraphs():
     assert unwrap("One\n  Two \nThree") == "One\nTwo\nThree"
 
@@ -157,11 +132,6 @@ def test_lines_without_blank_ones_are_paragraphs():
 def test_verse_without_blank_lines_stays_as_it_is():
     verse = "Of Man's first disobedience, and the fruit\nOf that forbidden tree\nBrought death"
     assert unwrap(verse) == verse
-
-
-def test_long_lines_are_paragraphs():
-    long = "word " * 40
-    assert unwrap(f"{long}\n\n{long}\n{long}").count("\n") == 2
 
 
 @pytest.mark.parametrize("end", ["\r\n", "\r\r\n", "\r", "\x0b", "\u2028"])

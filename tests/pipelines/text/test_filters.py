@@ -65,18 +65,6 @@ def test_stays(text):
     assert drop_reason(text, QUALITY) is None
 
 
-def test_one_character_for_ever():
-    assert drop_reason("哈" * 10_000, QUALITY) == "repeated_phrase"
-    assert drop_reason("ha " * 10_000, QUALITY) == "repeated_phrase"
-    assert drop_reason("a" * 10_000, QUALITY) is None  # one word; the tokenizer makes it [UNK]
-
-
-def test_a_name_in_a_script_without_spaces_may_come_up_often():
-    draw = random.Random(6)
-    clauses = ("".join(chr(draw.randrange(0x4E00, 0x9000)) for _ in range(12)) for _ in range(60))
-    assert drop_reason("".join(clause + "联合国教科文" for clause in clauses), QUALITY) is None
-
-
 def test_length():
     settings = TextSettings(min_document_characters=10)
     assert drop_reason("123456789", settings) == "too_short"
@@ -148,16 +136,6 @@ def test_fewer_than_fifty_words_are_not_judged():
     assert drop_reason(" ".join(["#"] * 50), QUALITY) == "word_length"
     assert drop_reason("哈" * 199, QUALITY) is None
     assert drop_reason("哈" * 200, QUALITY) == "repeated_phrase"
-
-
-def test_a_text_is_of_the_script_that_most_of_its_characters_are_of():
-    """Words of 20 letters are too long, but for a text that is mostly Chinese."""
-    draw = random.Random(4)
-    long = ["".join(draw.choices("abcdefghijkl", k=20)) for _ in range(60)]
-    chinese = "".join(chr(draw.randrange(0x4E00, 0x9000)) for _ in range(1201))
-    assert drop_reason(" ".join(long) + " " + chinese, QUALITY) is None
-    assert drop_reason(" ".join(long) + " " + chinese[:1200], QUALITY) == "word_length"
-    assert drop_reason(" ".join(long) + chinese[:1], QUALITY) == "word_length"
 
 
 def test_punctuation_that_stands_alone_is_no_word():

@@ -122,15 +122,6 @@ def test_a_short_quotation_stays_whole():
     assert split_sentences(Document(text)) == [text.removesuffix(" Then he left."), "Then he left."]
 
 
-@settings(derandomize=True, max_examples=60, deadline=None, database=None)
-@given(st.text(st.sampled_from("aB. !?…\"'”“()[]「」。é😀\u200d\u2028"), max_size=80))
-def test_nothing_is_lost_of_a_long_quotation(text):
-    with mock.patch("beambert.pipelines.text.sentences.LONGEST_QUOTATION", 3):
-        sentences = split_sentences(Document(text))
-    assert "".join("".join(sentences).split()) == "".join(text.split())
-    assert all(sentence == sentence.strip() and sentence for sentence in sentences)
-
-
 SMALL = {"WINDOW": 200, "LONGEST_PARAGRAPH": 60}
 words = st.text("abné\U0001f600", min_size=1, max_size=5)
 
@@ -162,13 +153,6 @@ def test_long_paragraphs_are_cut_at_sentences():
     ):
         found = split_sentences(Document(" ".join(sentences)))
     assert found == sentences
-
-
-def test_white_space_longer_than_a_paragraph():
-    with mock.patch.multiple("beambert.pipelines.text.sentences", **SMALL):
-        for is_split in (False, True):
-            text = "One." + " " * 500 + "Two."
-            assert split_sentences(Document(text, is_split)) == ["One.", "Two."]
 
 
 def test_an_open_quotation_costs_no_time():

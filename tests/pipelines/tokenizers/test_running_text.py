@@ -138,16 +138,3 @@ def test_very_long_runs_are_cut_as_several_texts(trained, monkeypatch):
     vocabulary = vocabulary_of(trained[ROBERTA])
     found = DocumentTokenizer(vocabulary, TextOptions()).tokenize(documents)
     assert trained[ROBERTA].decode(found.tokens.tolist()) == text
-
-
-@pytest.mark.parametrize("kind", [ROBERTA, ALBERT])
-def test_words_of_a_segmenter_begin_at_sentences(trained, kind):
-    """The tokens are the same with a segmenter, and each sentence begins a word."""
-    documents = prepared([ARTICLE_1["zh"] * 2], "zh")
-    vocabulary = vocabulary_of(trained[kind])
-    plain = DocumentTokenizer(vocabulary, TextOptions()).tokenize(documents)
-    with_words = DocumentTokenizer(vocabulary, TextOptions(segmenter="icu")).tokenize(documents)
-    assert np.array_equal(plain.tokens, with_words.tokens)
-    assert np.array_equal(plain.sentence_lengths, with_words.sentence_lengths)
-    firsts = np.cumsum(with_words.sentence_lengths)[:-1]
-    assert len(firsts) == 3 and with_words.begins_word[firsts].all()

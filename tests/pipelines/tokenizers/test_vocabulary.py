@@ -13,7 +13,7 @@ from tokenizers import Tokenizer
 
 from beambert.errors import InputError
 from beambert.pipelines.text.filters import read_blocklist
-from beambert.pipelines.tokenizers.folders import read_beside, read_given
+from beambert.pipelines.tokenizers.folders import read_given
 from beambert.pipelines.tokenizers.pieces import BYTES, METASPACE, as_piece, join_pieces
 from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS, TokenizerVocabulary, Vocabulary
 
@@ -86,17 +86,6 @@ def test_the_tokens_of_a_text_have_its_characters(folders, texts, kind):
     assert not vocabulary.characters[vocabulary.is_reserved].any()
 
 
-@pytest.mark.parametrize("kind", [ROBERTA, MODERNBERT])
-def test_a_character_of_several_tokens_counts_once(folders, kind):
-    """The letters of other scripts have no token of their own here."""
-    vocabulary, _ = given(folders[kind])
-    reference = Tokenizer.from_file(str(folders[kind] / "tokenizer.json"))
-    text = "ひら 한국 Ж🙂"
-    ids = reference.encode(text, add_special_tokens=False).ids
-    assert len(ids) > 10
-    assert vocabulary.characters[ids].sum() == 6
-
-
 @pytest.mark.parametrize("kind", [ROBERTA, MODERNBERT, ALBERT, XLMR])
 def test_tokens_that_stand_for_no_text(folders, kind):
     vocabulary, _ = given(folders[kind])
@@ -105,16 +94,6 @@ def test_tokens_that_stand_for_no_text(folders, kind):
     added = reference.get_added_tokens_decoder().values()
     assert reserved == {token.content for token in added}
     assert not vocabulary.is_continuation[vocabulary.is_reserved].any()
-
-
-def test_a_folder_of_ours_gives_the_same_tokenizer_again(folders, tmp_path):
-    vocabulary, _ = given(folders[ROBERTA])
-    for name, data in vocabulary.files().items():
-        (tmp_path / name).write_bytes(data)
-    again = read_beside(str(tmp_path), "--model", read, exists)
-    assert again.special == vocabulary.special
-    assert again.sha256 == vocabulary.sha256
-    assert again.tokens == vocabulary.tokens
 
 
 def test_two_or_four_bytes(folders):

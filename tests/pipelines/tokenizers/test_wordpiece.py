@@ -153,11 +153,6 @@ def test_lone_surrogates_are_question_marks(tokenizers, small):
     assert word_splitter(True)([broken]) == [b"a", b"?", b"b"]
 
 
-def test_no_texts(tokenizers):
-    ids, lengths = tokenizers[True].tokenize_batch([])
-    assert len(ids) == len(lengths) == 0
-
-
 def load_vocabulary(shared_data, name):
     return Vocabulary.parse((shared_data / "vocab" / name).read_bytes(), name)
 

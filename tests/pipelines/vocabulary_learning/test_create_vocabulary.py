@@ -131,13 +131,6 @@ def test_same_command_again_is_nothing_to_do(capsys, learned):
     assert output.stat().st_mtime_ns == before
 
 
-def test_existing_output_is_refused(capsys, learned):
-    output, source = learned
-    before = output.read_bytes()
-    refused(vocab(capsys, output, source, "--vocab_size=400"), f"--output={output}")
-    assert output.read_bytes() == before
-
-
 def test_somebody_elses_file_is_refused(capsys, tmp_path, learned):
     (tmp_path / "v.txt").write_text("mine")
     refused(vocab(capsys, tmp_path / "v.txt", learned[1]), tmp_path / "v.txt")

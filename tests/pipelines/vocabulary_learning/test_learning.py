@@ -11,7 +11,7 @@ from support.nasty_text import NASTY, basic_words
 
 from beambert.errors import InputError
 from beambert.pipelines.create_vocabulary import main
-from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS, Vocabulary
+from beambert.pipelines.tokenizers.vocabulary import Vocabulary
 from beambert.pipelines.vocabulary_learning import graph as word_counts
 from beambert.pipelines.vocabulary_learning import learning
 from beambert.pipelines.vocabulary_learning.learning import (
@@ -136,16 +136,6 @@ def test_special_and_unused_tokens_stand_as_in_googles(shared_data, lower, name,
     assert tuple(special_tokens(len(google), lower)) == google.tokens[:first_character]
 
 
-@pytest.mark.parametrize(
-    ("vocab_size", "length", "unknown"),
-    [(300, 5, 1), (2969, 5, 1), (2970, 104, 100), (8000, 104, 100)],
-)
-def test_small_vocabularies_waste_little(vocab_size, length, unknown):
-    tokens = special_tokens(vocab_size, True)
-    assert len(tokens) == length and tokens.index("[UNK]") == unknown
-    assert [token for token in tokens if not token.startswith("[unused")] == list(SPECIAL_TOKENS)
-
-
 # Characters
 
 
@@ -171,14 +161,6 @@ def test_common_characters_are_held_if_there_is_room_for_all(lower):
     assert common_characters(lower, len(everything) - 1) == letters
     assert common_characters(lower, len(letters)) == letters
     assert common_characters(lower, len(letters) - 1) == set()
-
-
-def test_common_characters_go_before_frequent_ones():
-    """A Chinese corpus fills the vocabulary, which holds the ASCII characters all the same."""
-    counts = {chr(0x4E00 + i): 10_000 - i for i in range(4000)}
-    held = set(choose_characters(CorpusWords.of(counts, 4000), 3000, True))
-    assert common_characters(True, 100) <= held
-    assert chr(0x4E00) in held and chr(0x4E00 + 3999) not in held
 
 
 @pytest.mark.parametrize(("count", "held"), [(499, 50), (500, 200)])
@@ -223,13 +205,6 @@ def test_order_of_words_does_not_matter():
     shuffled = list(counts.items())
     random.Random(1).shuffle(shuffled)
     assert learn(dict(shuffled), 600).tokens == learn(counts, 600).tokens
-
-
-def test_a_few_words_are_filled_up():
-    tokens = learn({"ab": 3, "abc": 2}, 120).tokens
-    assert {"a", "##b", "##c", "ab", "abc"} <= set(tokens)
-    fill = [token for token in tokens if token.startswith("[unused")]
-    assert fill == [f"[unused{i}]" for i in range(len(fill))] == list(tokens[-len(fill) :])
 
 
 words = st.dictionaries(st.text("abcdefgh", min_size=1, max_size=5), st.integers(1, 50), min_size=1)
