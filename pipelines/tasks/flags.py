@@ -167,14 +167,6 @@ class LearningSettings(TaskSettings):
         help="for embedding and similarity: what is taken of a text's tokens: their mean, or [CLS] "
         "(default: what the folder of --init says, or else mean)",
     )
-    gradient_cache_batch_size: int | None = setting(
-        None,
-        minimum=1,
-        metavar="N",
-        help="for embedding, similarity and late_interaction: number of texts that are encoded at "
-        "a time, which bounds the memory, while the loss sees the whole batch (default: all at "
-        "once)",
-    )
 
 
 def task_of(flags: argparse.Namespace) -> Task:

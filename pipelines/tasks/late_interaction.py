@@ -106,7 +106,7 @@ class LateInteraction(RetrievalTask):
     temperature: float = 1.0
     query_length: int = DEFAULT_QUERY_LENGTH
 
-    LEARNING_FLAGS = frozenset({"temperature", "query_length", "gradient_cache_batch_size"})
+    LEARNING_FLAGS = frozenset({"temperature", "query_length"})
     OUTPUTS = ("score",)
     VECTORS = ("query", "documents", "tokens")
 

@@ -160,9 +160,7 @@ _BETWEEN_SENTENCES = re.compile(r"((?<=[。！？])(?![。！？」』）]|$)\s*
 # A section ends before an empty line.
 _BETWEEN_SECTIONS = re.compile(r"\n\s*\n")
 ONE_SENTENCE_REASON = "has one sentence"
-_VECTOR_FLAGS = frozenset(
-    {"temperature", "matryoshka_dims", "pooling", "gradient_cache_batch_size"}
-)
+_VECTOR_FLAGS = frozenset({"temperature", "matryoshka_dims", "pooling"})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -178,15 +176,12 @@ class VectorTask(TableTask):
         (Kusupati et al. 2022, arXiv 2205.13147); empty for whole vectors alone.
       pooling: what is taken of a text's tokens, `mean` or `cls`; None for what the encoder's folder
         says.
-      gradient_cache_batch_size: number of texts that are encoded at a time while the loss sees the
-        whole batch (Gao et al. 2021, arXiv 2101.06983); 0 for all at once.
     """
 
     text_b_is_optional: bool = True
     temperature: float = DEFAULT_TEMPERATURE
     matryoshka_dims: tuple[int, ...] = ()
     pooling: str | None = None
-    gradient_cache_batch_size: int = 0
 
     HAS_LABELS: ClassVar[bool] = False
     COMPARES_TEXTS: ClassVar[bool] = True
@@ -226,8 +221,6 @@ class VectorTask(TableTask):
         found: dict[str, Any] = {"temperature": self.temperature}
         if self.matryoshka_dims:
             found["matryoshka_dims"] = list(self.matryoshka_dims)
-        if self.gradient_cache_batch_size:
-            found["gradient_cache_batch_size"] = self.gradient_cache_batch_size
         return found
 
     def _check_label(

@@ -98,7 +98,6 @@ FLAGS_OF = (
         "pooling": "--pooling",
         "single_texts": "--single_texts",
         "query_length": "--query_length",
-        "gradient_cache_batch_size": "--gradient_cache_batch_size",
         "freeze_encoder": "--freeze_encoder",
         "num_bilstm_layers": "--num_bilstm_layers",
         **TRAINING_FLAGS,

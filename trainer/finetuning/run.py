@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -74,10 +73,7 @@ def _finetune(job: FinetuningJob, strategy: tf.distribute.Strategy) -> dict[str,
     plan.data.check_batch(job.loop.train_batch_size, parts)
     length = plan.text_features.max_seq_length
     sequences = plan.data.sequences * job.task.windows
-    # A cache of gradients encodes so many texts at a time.
-    rows = (job.loop.train_batch_size, parts, sequences)
-    rows = (min(plan.data.cached, math.prod(rows)), 1, 1) if plan.data.cached else rows
-    model_folders.check_rows(plan.config, length, *rows)
+    model_folders.check_rows(plan.config, length, job.loop.train_batch_size, parts, sequences)
     chief, model_dir, identity = is_chief(strategy), job.output.model_dir, plan.identity
     with (
         model_folders.held(model_dir, chief) as check_lock,

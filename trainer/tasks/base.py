@@ -79,11 +79,6 @@ class TaskData:
         """Number of sequences of an example: that of its endings, or else 1."""
         return self.task.sequences(self.examples[TRAIN][0])
 
-    @property
-    def cached(self) -> int:
-        """Number of texts that are encoded at a time with a cache of gradients; 0 without one."""
-        return 0
-
     def check_job(self, job: Any, config: EncoderConfig, vocabulary: Vocabulary) -> None:
         """Refuses settings of a `FinetuningJob`, or an encoder, that the kind cannot learn with.
 

@@ -18,11 +18,10 @@ from beambert.pipelines.tokenizers.vocabulary import TokenizerVocabulary
 from beambert.trainer.loop.objectives import Features, Sums, example_weights
 from beambert.trainer.tasks.base import TEXT, TaskGraph, TaskObjective, traced
 from beambert.trainer.tasks.vectors import (
-    FIRST_TEXTS,
     VectorData,
     VectorObjective,
     contrast,
-    part_seed,
+    first_seed,
 )
 
 # The cosine of a token that does not count; no cosine is less than -1.
@@ -133,7 +132,7 @@ class InteractionObjective(VectorObjective):
         missing = [[0, 0], [0, 0], [0, max(size - length, 0)]]
         first = {name: tf.pad(each[:, :1, :size], missing) for name, each in given.items()}
         others = {name: each[:, 1:] for name, each in given.items()}
-        seed = part_seed(dropout_seed, FIRST_TEXTS)
+        seed = first_seed(dropout_seed)
         queries = self._encoded(model, self._text_features.expanded(first), seed)
         documents = self._encoded(model, others, dropout_seed)
         return TokenVectors(queries[:, 0], documents, self._text_features.counting(others))

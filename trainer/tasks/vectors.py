@@ -1,11 +1,10 @@
-"""Embedding and similarity: their losses, and the gradient cache."""
+"""Embedding and similarity, and their losses."""
 
 import abc
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import keras
-import numpy as np
 import tensorflow as tf
 
 from beambert.errors import InputError
@@ -128,74 +127,13 @@ def at_dims(
     return tf.add_n([loss(vectors[..., :width]) for width in widths])
 
 
-Encode = Callable[[Mapping[str, tf.Tensor], tf.Tensor | None], tf.Tensor]
-# The seeds of the parts of a batch differ by this prime, by which no other seed steps.
-_PART_SEED_STRIDE = 7_368_787
+# The seed of the first texts differs by this from that of the others; no other seed steps so far.
+_FIRST_SEED_STRIDE = 7_368_787 * 257
 
 
-def encode_in_parts(
-    encode: Encode, features: Mapping[str, tf.Tensor], dropout_seed: tf.Tensor | None, size: int
-) -> tf.Tensor:
-    """Returns the vectors of a batch, float32 [n, …], with the memory for `size` texts.
-
-    Dropout has another seed in each part, and the same one when a part is encoded again.
-
-    Args:
-      encode: function from the features of some texts and a seed of dropout to their vectors.
-      features: names -> int32 [n, L] with a static n.
-      dropout_seed: int32 [2]; None switches dropout off.
-      size: greatest number of texts that are encoded at a time; 0 for all.
-    """
-    rows = next(iter(features.values())).shape[0]
-    if not size or rows is None or rows <= size:
-        return encode(features, dropout_seed)
-    parts = -(-rows // size)
-    # The last part is filled up with the first texts again, whose vectors are left out.
-    order = (np.arange(parts * size) % rows).reshape(parts, size)
-    names = list(features)
-
-    def encode_part(number: tf.Tensor, divided: tuple[tf.Tensor, ...]) -> tf.Tensor:
-        some = {name: each[number] for name, each in zip(names, divided, strict=True)}
-        return encode(some, part_seed(dropout_seed, number))
-
-    @tf.custom_gradient
-    def encode_parts(*divided: tf.Tensor) -> tuple[tf.Tensor, Callable[..., Any]]:
-        vectors = tf.map_fn(
-            lambda number: encode_part(number, divided),
-            tf.range(parts),
-            fn_output_signature=tf.float32,
-            parallel_iterations=1,
-        )
-
-        def gradient(upstream: tf.Tensor, variables: list[tf.Variable]) -> tuple[Any, Any]:
-            def add_part(number: tf.Tensor, totals: list[tf.Tensor]) -> tuple[Any, Any]:
-                with tf.GradientTape() as tape:
-                    again = encode_part(number, divided)
-                more = tape.gradient(again, variables, upstream[number], "zero")
-                added = [t + tf.convert_to_tensor(m) for t, m in zip(totals, more, strict=True)]
-                return number + 1, added
-
-            nothing = [tf.zeros(variable.shape, variable.dtype) for variable in variables]
-            _, totals = tf.while_loop(
-                lambda number, _: number < parts,
-                add_part,
-                (0, nothing),
-                parallel_iterations=1,
-                maximum_iterations=parts,
-            )
-            return [None] * len(divided), totals
-
-        return vectors, gradient
-
-    vectors = encode_parts(*(tf.gather(features[name], order) for name in names))
-    return tf.reshape(vectors, [parts * size, *vectors.shape[2:]])[:rows]
-
-
-def part_seed(dropout_seed: tf.Tensor | None, number: tf.Tensor | int) -> tf.Tensor | None:
-    """Returns the seed of dropout for a part of a batch."""
-    if dropout_seed is None:
-        return None
-    return dropout_seed + tf.stack([_PART_SEED_STRIDE * (number + 1), 0])
+def first_seed(dropout_seed: tf.Tensor | None) -> tf.Tensor | None:
+    """Returns the seed of dropout for the first texts, if these are encoded by themselves."""
+    return None if dropout_seed is None else dropout_seed + tf.stack([_FIRST_SEED_STRIDE, 0])
 
 
 class VectorData(TaskData):
@@ -230,11 +168,6 @@ class VectorData(TaskData):
             for feature in self._features.values()
         ]
         return int(-(-max(lengths) // LENGTH_MULTIPLE) * LENGTH_MULTIPLE)
-
-    @property
-    def cached(self) -> int:
-        """Number of texts that are encoded at a time with a cache of gradients; 0 without one."""
-        return self.task.gradient_cache_batch_size
 
     def check_job(self, job: Any, config: EncoderConfig, vocabulary: Vocabulary) -> None:
         """Refuses settings that vectors of texts cannot be learnt with."""
@@ -286,8 +219,6 @@ class VectorData(TaskData):
 # The first texts are encoded by themselves if their greatest length is less than this share of that
 # of all texts; else one call of the encoder is cheaper to compile.
 _MUCH_SHORTER = 0.75
-# The part number of the first texts, apart from the numbers of parts of a batch.
-FIRST_TEXTS = 1 << 8
 
 
 class VectorObjective(TaskObjective):
@@ -335,7 +266,7 @@ class VectorObjective(TaskObjective):
         first = {name: value[:, :1, : self._longest_first] for name, value in given.items()}
         others = {name: value[:, 1:] for name, value in given.items()}
         found = [
-            self._encoded(model, first, part_seed(dropout_seed, FIRST_TEXTS)),
+            self._encoded(model, first, first_seed(dropout_seed)),
             self._encoded(model, others, dropout_seed),
         ]
         return tf.concat(found, axis=1)
@@ -345,12 +276,7 @@ class VectorObjective(TaskObjective):
     ) -> tf.Tensor:
         _, texts, length = features["input_ids"].shape
         flat = {name: tf.reshape(value, [-1, length]) for name, value in features.items()}
-
-        def encode(some: Features, seed: tf.Tensor | None) -> tf.Tensor:
-            return model(some, dropout_seed=seed)
-
-        size = self._task.gradient_cache_batch_size
-        vectors = encode_in_parts(encode, flat, dropout_seed, size)
+        vectors = model(flat, dropout_seed=dropout_seed)
         return tf.reshape(vectors, [-1, texts, *vectors.shape[1:]])
 
     def sums_of(self, logits: tf.Tensor, features: Features) -> Sums:

@@ -15,7 +15,7 @@ from beambert.pipelines.tasks.texts import InteractionFeatures, Markers
 from beambert.pipelines.tasks.vectors import VectorExample
 from beambert.pipelines.tokenizers.vocabulary import Vocabulary
 from beambert.trainer.tasks.late_interaction import max_sim
-from beambert.trainer.tasks.vectors import contrast, encode_in_parts
+from beambert.trainer.tasks.vectors import contrast
 from beambert.trainer.weights.initial import open_initial
 
 GOLDEN = json.loads((pathlib.Path(__file__).parent / "golden_interaction.json").read_text())
@@ -140,22 +140,6 @@ def test_the_best_documents_are_found():
         if row == 0:  # The query is the text 1 itself, which stands at the end then.
             ranked = [text for text in ranked if text != 1] + [1]
         assert found[row].tolist() == ranked
-
-
-def test_a_cache_of_gradients_takes_vectors_of_tokens(model, features):
-    documents = dict(features.documents(tf.constant(GOLDEN["documents"])))
-    variables = [variable.value for variable in model.trainable_variables]
-
-    def gradients(size):
-        with tf.GradientTape() as tape:
-            vectors = encode_in_parts(lambda some, _: model(some), documents, None, size)
-            loss = tf.reduce_sum(tf.math.cumsum(vectors, axis=2) ** 2)
-        return vectors, [tf.convert_to_tensor(each) for each in tape.gradient(loss, variables)]
-
-    (whole, expected), (parts, found) = gradients(0), gradients(2)
-    np.testing.assert_allclose(parts, whole, atol=1e-5)
-    for one, other in zip(found, expected, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)
 
 
 def test_markers_of_vocabularies(vocabulary):

@@ -85,7 +85,6 @@ def embedding(data, encoder_folder, tmp_path_factory):
     folder = tmp_path_factory.mktemp("embedding") / "model"
     flags = (
         "--matryoshka_dims=8,4",
-        "--gradient_cache_batch_size=10",
         "--num_train_epochs=6",
         "--learning_rate=5e-3",
     )

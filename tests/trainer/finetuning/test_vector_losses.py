@@ -1,4 +1,4 @@
-"""The losses of vectors beside sentence-transformers', and gradients with and without a cache."""
+"""The losses of vectors next to those of sentence-transformers."""
 
 import json
 import pathlib
@@ -7,20 +7,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from beambert.model.config import BertConfig
-from beambert.model.sentence_encoder import SentenceEncoder
 from beambert.trainer.tasks import vectors as vector_objectives
-from beambert.trainer.tasks.vectors import encode_in_parts, part_seed
 
 GOLDEN = json.loads((pathlib.Path(__file__).parent / "golden_losses.json").read_text())
-SMALL = BertConfig(
-    vocab_size=40,
-    hidden_size=16,
-    num_hidden_layers=1,
-    num_attention_heads=2,
-    intermediate_size=32,
-    max_position_embeddings=16,
-)
 
 
 def loss_of(case, vectors, ids, weights):
@@ -112,87 +101,3 @@ def test_whole_vectors_are_learnt_beside_their_parts():
     for dims in ((4, 2), (6, 4, 2), (2, 6, 4)):
         found = vector_objectives.at_dims(loss, vectors, dims)
         assert float(found) == pytest.approx(expected, rel=1e-5)
-
-
-def small_batch(rows, length=8):
-    random = np.random.default_rng(5)
-    ids = random.integers(5, 40, (rows, length))
-    lengths = random.integers(3, length + 1, rows)
-    mask = (np.arange(length) < lengths[:, None]).astype(np.int32)
-    ids, mask = tf.constant(ids * mask, tf.int32), tf.constant(mask)
-    return {"input_ids": ids, "input_mask": mask, "segment_ids": tf.zeros_like(ids)}
-
-
-def contrastive(vectors):
-    pairs = tf.reshape(vectors, [-1, 2, vectors.shape[-1]])
-    weights = tf.ones(pairs.shape[0])
-    return tf.reduce_mean(vector_objectives.in_batch(pairs, different_ids(pairs), weights, 0.05)[0])
-
-
-def gradients(model, vectors_of, compiled):
-    """The loss of a batch and its gradient by each variable."""
-    variables = [variable.value for variable in model.trainable_variables]
-
-    def run():
-        with tf.GradientTape() as tape:
-            loss = contrastive(vectors_of())
-        return loss, tape.gradient(loss, variables)
-
-    loss, found = tf.function(run, jit_compile=compiled, autograph=False)()
-    return float(loss), [tf.convert_to_tensor(gradient).numpy() for gradient in found]
-
-
-@pytest.fixture(scope="module")
-def model():
-    return SentenceEncoder(SMALL, seed=1)
-
-
-@pytest.mark.parametrize(
-    ("compiled", "size"), [pytest.param(True, 4, marks=pytest.mark.slow), (False, 5)]
-)
-def test_cached_gradients_equal_those_of_the_whole_batch(model, compiled, size):
-    features = small_batch(12)
-    loss, whole = gradients(model, lambda: model(features), compiled)
-    cached_loss, cached = gradients(
-        model,
-        lambda: encode_in_parts(lambda some, _: model(some), features, None, size),
-        compiled,
-    )
-    assert cached_loss == pytest.approx(loss, rel=1e-6)
-    assert len(cached) == len(whole) == len(model.trainable_variables)
-    for one, other in zip(cached, whole, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
-    assert max(np.abs(gradient).max() for gradient in whole) > 0.1
-
-
-@pytest.mark.release
-def test_cached_gradients_have_the_masks_of_their_vectors(model):
-    """Dropout is on: each part is encoded with the seed of its number, in both passes."""
-    features, seed = small_batch(12), tf.constant([7, 9])
-
-    def encode(some, seed):
-        return model(some, dropout_seed=seed)
-
-    def part_by_part():
-        parts = [
-            encode({name: value[n * 4 : n * 4 + 4] for name, value in features.items()}, part)
-            for n, part in enumerate(part_seed(seed, n) for n in range(3))
-        ]
-        return tf.concat(parts, 0)
-
-    loss, whole = gradients(model, part_by_part, True)
-    cached_loss, cached = gradients(model, lambda: encode_in_parts(encode, features, seed, 4), True)
-    assert cached_loss == pytest.approx(loss, rel=1e-6)
-    for one, other in zip(cached, whole, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
-    without, _ = gradients(model, lambda: model(features), True)
-    assert abs(loss - without) > 1e-3
-
-
-def test_equal_rows_in_two_parts_have_other_masks(model):
-    one = small_batch(1)
-    features = {name: tf.tile(value, [4, 1]) for name, value in one.items()}
-    vectors = encode_in_parts(
-        lambda some, seed: model(some, dropout_seed=seed), features, tf.constant([7, 9]), 2
-    )
-    assert np.abs(vectors[0] - vectors[2]).max() > 1e-3

@@ -149,7 +149,7 @@ def finetune(data, init, model_dir, *flags):
 def test_learnt_judged_and_answering(data, encoder_folder, tmp_path):
     """Of 96 texts 24 have the words of a question's topic, and one counts: 0.42 is perfect."""
     model, out = tmp_path / "model", tmp_path / "evaluation"
-    flags = ["--learning_rate=3e-3", "--num_train_epochs=4", "--gradient_cache_batch_size=10"]
+    flags = ["--learning_rate=3e-3", "--num_train_epochs=4"]
     assert finetune(data, encoder_folder, model, *flags) == 0
     found = json.loads((model / "results.json").read_text())
     assert found["recall_at_10"] > 0.3 > found["baseline_recall_at_10"]
