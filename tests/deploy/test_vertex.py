@@ -16,7 +16,7 @@ from support.cloud_samples import COMMIT, DEPLOYMENT, RELEASE, SETTINGS
 from beambert import storage
 from beambert.deploy.retraining import workspace
 from beambert.deploy.retraining.runs import STEPS, Retraining, next_run
-from beambert.deploy.settings import FILE, Deployment, Release, Settings
+from beambert.deploy.settings import Deployment, Release, Settings
 from beambert.deploy.vertex import __main__ as command
 from beambert.deploy.vertex import jobs, releases
 from beambert.errors import InputError
@@ -253,24 +253,6 @@ def test_stop_leaves_nothing_at_work(bucket, vertex):
     assert [r.name for r in vertex.sent("delete_schedule")] == ["old"]
     assert [r.name for r in vertex.sent("cancel_pipeline_job")] == ["p"]
     assert [r.name for r in vertex.sent("cancel_custom_job")] == [ONE]
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ("records_days = 180", "records_days = -1", "records_days"),
-        ("deliverers = []", 'deliverers = "group:x"', "deliverers"),
-        ("project =", "projekt =", "no such key: projekt"),
-        ("project =", "\udcff =", "cannot be read"),
-    ],
-)
-def test_a_wrong_setting(tmp_path, old, new, message):
-    path = tmp_path / "terraform.tfvars"
-    text = FILE.read_text()
-    assert old in text
-    path.write_text(text.replace(old, new), errors="surrogateescape")
-    with pytest.raises(InputError, match=message):
-        Settings.read(path)
 
 
 def test_a_deployment_is_read_as_it_was_written():

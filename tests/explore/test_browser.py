@@ -7,10 +7,8 @@ $BEAMBERT_EXPLORE flags of `beambert explore` with what they shall show:
         python -m pytest -m explore tests/explore/test_browser.py -k shows_what
 """
 
-import io
 import os
 import pathlib
-import re
 import shlex
 import shutil
 import socket
@@ -38,8 +36,6 @@ SCRIPT = (
     "${window.hacked=1} {{constructor}} {{#each value}}"
 )
 MILLISECONDS = 60_000
-# Number of rows of pixels in a picture.
-PICTURED = 1800
 
 
 @pytest.fixture(scope="module")
@@ -109,18 +105,6 @@ def choose(page, tab):
     page.get_by_text(TABS[tab]).locator("visible=true").first.wait_for()
 
 
-def take_picture(page, folder, tab, width):
-    """Writes the upper part of a page as a small file, the wide one under the name in docs."""
-    pillow = pytest.importorskip("PIL.Image")
-    folder.mkdir(parents=True, exist_ok=True)
-    name = "explore-" + re.sub(r"\W+", "-", tab.lower())
-    name += "" if width == WIDE else f"-{width}"
-    picture = pillow.open(io.BytesIO(page.screenshot(full_page=True))).convert("RGB")
-    picture = picture.crop((0, 0, width, min(picture.height, PICTURED)))
-    few = picture.quantize(96, pillow.Quantize.MAXCOVERAGE, dither=pillow.Dither.NONE)
-    few.save(folder / f"{name}.png", optimize=True)
-
-
 @pytest.mark.parametrize("width", [WIDE, NARROW])
 @pytest.mark.parametrize("tab", TABS)
 def test_each_tab_shows_what_it_is_for(open_tab, tab, width):
@@ -128,7 +112,10 @@ def test_each_tab_shows_what_it_is_for(open_tab, tab, width):
     page.wait_for_timeout(500)  # the other parts of the tab
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     if "BEAMBERT_PICTURES" in os.environ:
-        take_picture(page, pathlib.Path(os.environ["BEAMBERT_PICTURES"]), tab, width)
+        folder = pathlib.Path(os.environ["BEAMBERT_PICTURES"])
+        page.screenshot(
+            full_page=True, path=folder / f"explore-{tab.replace(' ', '-')}-{width}.png"
+        )
 
 
 def test_a_script_that_is_typed_never_runs(open_tab):

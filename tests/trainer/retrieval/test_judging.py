@@ -10,7 +10,6 @@ from beambert.cli import run
 from beambert.errors import InputError
 from beambert.trainer.retrieval.judging import (
     evaluate,
-    ranked,
     ranks_of,
     read_documents,
     read_judgments,
@@ -115,24 +114,6 @@ def test_what_is_refused(collection, tmp_path, capsys):
     )
 
 
-@pytest.mark.parametrize(
-    ("qrels", "told"),
-    [
-        # The form of trec_eval, which has no header.
-        ("1 0 r 1\n1 0 s 1\n", "test.tsv, line 2: has no column 'query-id'"),
-        ("query-id\tcorpus-id\n1\tr\n", "test.tsv, line 2: has no column 'score'"),
-    ],
-)
-def test_qrels_without_their_columns(collection, tmp_path, capsys, qrels, told):
-    """The advice names no flag, as `judge` has none for columns."""
-    write(tmp_path / "queries.jsonl", [{"_id": "1", "text": "river"}])
-    write_qrels(tmp_path, {})
-    (tmp_path / "qrels" / "test.tsv").write_text(qrels)
-    assert run(["judge", f"--index={collection}/index", f"--data_dir={tmp_path}"]) == 2
-    error = capsys.readouterr().err
-    assert told in error and "--text_columns" not in error
-
-
 GOLDEN = json.loads(pathlib.Path(__file__).with_name("golden_retrieval.json").read_text("utf-8"))
 
 
@@ -143,10 +124,6 @@ def test_measures_are_those_of_trec_eval(case):
     assert found == {
         name: pytest.approx(measure, abs=5e-5) for name, measure in case["measures"].items()
     }
-
-
-def test_of_equal_scores_the_greater_identifier_comes_first():
-    assert ranked({"a": 1.0, "c": 0.5, "b": 1.0}) == ["b", "a", "c"]
 
 
 def test_the_form_of_beir(tmp_path):
