@@ -82,8 +82,8 @@ class LoadedModel:
     @functools.cached_property
     def _asked(self) -> "AskedEncoder":
         with loading():
-            from beambert.trainer.asking import MASKED_LM_HEAD, open_encoder
-        return open_encoder(self.path, MASKED_LM_HEAD)
+            from beambert.trainer.asking import open_encoder
+        return open_encoder(self.path)
 
     @functools.cached_property
     def _answering(self) -> tuple[Any, Any, Any]:

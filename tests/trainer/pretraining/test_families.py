@@ -14,7 +14,7 @@ from support.small_pretraining import assert_same_weights, interrupted_and_conti
 from beambert.errors import InputError
 from beambert.model.families.table import FAMILIES
 from beambert.model.pretrainer import BertPretrainer
-from beambert.trainer.asking import MASKED_LM_HEAD, open_encoder
+from beambert.trainer.asking import open_encoder
 from beambert.trainer.commands.finetune import main as finetune_main
 from beambert.trainer.commands.pretrain import main as pretrain_main
 from beambert.trainer.loop.config import TrainingFolders
@@ -118,7 +118,7 @@ def test_a_training_goes_on_from_a_folder_of_transformers(name, make_records, tm
     read, expected = mine.read(), theirs.read()
     for path, value in read.items():
         np.testing.assert_allclose(value, expected[path], atol=1e-6, err_msg=path)
-    encoder = open_encoder(str(tmp_path / "model"), MASKED_LM_HEAD)
+    encoder = open_encoder(str(tmp_path / "model"))
     assert encoder.model.config.longest_sequence == initial.config.longest_sequence
 
 
