@@ -14,14 +14,6 @@ OBJECTIVES = (BERT, MLM, SOP, COPY, RTD)
 # Objective with a label of a record's two segments -> the name of what is predicted, in metrics and
 # logits.
 PAIR_TASKS = {BERT: "next_sentence", SOP: "sentence_order", COPY: "copy"}
-# Objective -> what its model predicts besides masked tokens, or instead of them.
-HEADS = {
-    BERT: "next sentence prediction",
-    MLM: "masked LM",
-    SOP: "sentence-order prediction",
-    COPY: "recognition of copies",
-    RTD: "replaced token detection",
-}
 # Width of the generator of replaced token detection as a share of the encoder's
 # (configure_pretraining.py of the original ELECTRA, generator_hidden_size).
 GENERATOR_SIZE = 0.25

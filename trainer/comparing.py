@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from beambert import storage
-from beambert.console import counted
 from beambert.errors import InputError
 from beambert.folders import MARKER_FILE
 from beambert.model_files import CONFIG_FILE, CURVES_FILE, PRETRAINING, RESULTS_FILE, TRAINING_FILE
@@ -129,7 +128,6 @@ class Comparison:
       names: names that tell the trainings apart.
       settings: name -> values, for the settings that differ.
       results: name -> values.
-      left_out: number of settings that are left out, as trainings of only some kinds have them.
       held_out: names of the trainings whose results are those of the same held-out records, for
         each of such records.
     """
@@ -137,7 +135,6 @@ class Comparison:
     names: Sequence[str]
     settings: Mapping[str, Sequence[Any]]
     results: Mapping[str, Sequence[Any]]
-    left_out: int = 0
     held_out: Sequence[Sequence[str]] = ()
 
 
@@ -157,20 +154,13 @@ def compare(folders: Sequence[str]) -> Comparison:
     if len(paths) < 2:
         raise InputError(f"{' '.join(paths)}: is alone; name two model folders or more")
     runs = [read_run(folder) for folder in folders]
-    settings = differing_settings(runs)
-    common = shared_settings(runs, settings)
     names = short_names(folders)
     held_out: dict[Any, list[str]] = {}
     for name, run in zip(names, runs, strict=True):
         if sums := _held_out(run):
             held_out.setdefault(sums[-1], []).append(name)
-    return Comparison(
-        names,
-        common,
-        all_results(runs),
-        left_out=len(settings) - len(common),
-        held_out=list(held_out.values()),
-    )
+    settings, results = differing_settings(runs), all_results(runs)
+    return Comparison(names, settings, results, list(held_out.values()))
 
 
 def differing_settings(runs: Sequence[ComparedRun]) -> dict[str, list[Any]]:
@@ -180,23 +170,6 @@ def differing_settings(runs: Sequence[ComparedRun]) -> dict[str, list[Any]]:
         for name in _names(runs, "settings")
     }
     return {name: row for name, row in rows.items() if any(value != row[0] for value in row)}
-
-
-def shared_settings(
-    runs: Sequence[ComparedRun], settings: Mapping[str, Sequence[Any]]
-) -> dict[str, Sequence[Any]]:
-    """Returns the settings without those that differ only in that trainings lack them.
-
-    Where all trainings are of one kind, such a setting tells them apart, and all are returned.
-    """
-    if len({run.settings.get("kind") for run in runs}) == 1:
-        return dict(settings)
-    common = {}
-    for name, values in settings.items():
-        there = [value for run, value in zip(runs, values, strict=True) if name in run.settings]
-        if len(there) == len(runs) or any(value != there[0] for value in there):
-            common[name] = values
-    return common
 
 
 def all_results(runs: Sequence[ComparedRun]) -> dict[str, list[Any]]:
@@ -239,9 +212,6 @@ def notes(found: Comparison) -> list[str]:
         alike = [", ".join(names) for names in found.held_out if len(names) > 1]
         how = f"compare only among {', or among '.join(alike)}" if alike else "do not compare"
         lines.append(f"The held-out records differ, so the results on them {how}.")
-    if found.left_out:
-        left_out = counted(found.left_out, "setting")
-        lines.append(f"{left_out} left out that only some kinds of training have.")
     return lines
 
 

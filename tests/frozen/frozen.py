@@ -334,7 +334,6 @@ TRAININGS: dict[str, tuple[str, list[str]]] = {
         [
             "--init={few_pieces}",
             "--init_positions=tile",
-            "--init_tokens=average",
             "--objective=mlm",
             SHORT,
         ],

@@ -250,7 +250,7 @@ def test_new_tokens_get_rows_in_both_tables():
     model = DebertaReplacedTokenPretrainer(opened.config, generator_size=0.5)
     before = {variable.path: variable.numpy() for variable in model.variables}
     initial = dataclasses.replace(opened, read=lambda: before)
-    after = initial.with_vocabulary(Vocabulary(tokens), "pieces").read()
+    after = initial.with_vocabulary(Vocabulary(tokens)).read()
     pieces = [tokens.index(piece) for piece in ("b", "##a", "##d")]
     for path in (TABLE, DELTA, "generator_predictions/output_bias"):
         np.testing.assert_array_equal(after[path][:-1], before[path])

@@ -27,12 +27,7 @@ from beambert.trainer.loop.config import (
     TrainingFolders,
 )
 from beambert.trainer.pretraining import recipes
-from beambert.trainer.weights.adaptation import (
-    KEEP,
-    PIECES,
-    TOKEN_WAYS,
-    positions_setting,
-)
+from beambert.trainer.weights.adaptation import KEEP, positions_setting
 
 _BASE = recipes.bert_base()
 # Share of the steps on long sequences; A.2 of the paper.
@@ -224,17 +219,11 @@ class PretrainingJob:
     init: str | None = setting(
         None,
         metavar="PATH",
-        help="weights to start from: a model folder, a TF1 checkpoint or a Hugging Face folder "
-        "(default: random weights)",
+        help="weights to start from: a model folder, a TF1 checkpoint or a Hugging Face folder; "
+        "tokens that the records' vocabulary has besides (see `beambert vocab`) begin as the mean "
+        "of the pieces that they take the place of (default: random weights)",
     )
     init_positions: str = positions_setting()
-    init_tokens: str = setting(
-        PIECES,
-        choices=TOKEN_WAYS,
-        help="how the embeddings of tokens begin that the records' vocabulary has besides those of "
-        "--init (see `beambert vocab --extend`): as the mean of the pieces that a token takes the "
-        "place of, or as the average of all",
-    )
     dropout: float | None = setting(
         None, minimum=0, below=1, metavar="RATE", help="dropout of the layers and of attention"
     )
@@ -269,7 +258,6 @@ class PretrainingJob:
                 raise InputError(f"--{name}={value}: --init decides it; leave one of them out")
         for name, default, needs, is_met in (
             ("init_positions", KEEP, "--init", bool(self.init)),
-            ("init_tokens", PIECES, "--init", bool(self.init)),
             ("generator_size", None, f"--objective={RTD}", self.objective == RTD),
             ("long_data_share", LONG_SHARE, "--long_data", bool(self.long_data)),
         ):
@@ -302,7 +290,6 @@ FLAGS_OF = (
         "phases.0.eval_records_sha256": "--eval_data",
         "objective": "--objective",
         "generator_size": "--generator_size",
-        "init_tokens": "--init_tokens",
         "distill_from_sha256": "--distill_from",
         "attend_within_documents": "--attend_within_documents",
         "masking": "--masking",

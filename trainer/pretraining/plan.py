@@ -12,7 +12,7 @@ from beambert.errors import InputError
 from beambert.model.config import EncoderConfig
 from beambert.model.families.family import Family
 from beambert.model.families.table import FAMILIES, family_of
-from beambert.model.objectives import BERT, HEADS, MLM, PAIR_TASKS, RTD
+from beambert.model.objectives import BERT, MLM, PAIR_TASKS, RTD
 from beambert.model_files import PRETRAINING
 from beambert.trainer import model_folders
 from beambert.trainer.model_folders import model_config
@@ -20,7 +20,7 @@ from beambert.trainer.pretraining import distillation, recipes
 from beambert.trainer.pretraining.job import MASK_REPLACEMENTS, PretrainingJob
 from beambert.trainer.pretraining.masks import MaskingRules, mask_settings, rules_for
 from beambert.trainer.pretraining.records import Records, open_held_out, open_records
-from beambert.trainer.weights.adaptation import KEEP, PIECES, extends
+from beambert.trainer.weights.adaptation import KEEP, extends
 from beambert.trainer.weights.initial import InitialWeights, open_initial
 
 # A record has two segments, sentence A and sentence B.
@@ -189,12 +189,7 @@ def _open_weights(
     initial = open_initial(path, flag)
     initial.check(flag)
     if flag == "--init" and extends(records.vocabulary, initial.vocabulary):
-        initial = initial.with_vocabulary(records.vocabulary, job.init_tokens)
-    elif flag == "--init" and job.init_tokens != PIECES:
-        raise InputError(
-            f"--init_tokens={job.init_tokens}: the vocabulary of --data={job.data} has no new "
-            f"tokens compared with that of --init={path}; leave it out"
-        )
+        initial = initial.with_vocabulary(records.vocabulary)
     what, own = records.vocabulary.WHAT, initial.vocabulary
     remedy = f"its {own.FILE}" + ("" if own.lower_cases is not None else " and --do_lower_case")
     for name, theirs, mine in (
@@ -266,7 +261,7 @@ def _check_objective(job: PretrainingJob, family: Family) -> None:
     """Refuses an objective that a model of the family has no head for."""
     if job.objective not in family.objectives:
         raise InputError(
-            f"--objective={job.objective}: {family.title} has no {HEADS[job.objective]}; give "
+            f"--objective={job.objective}: {family.title} has no head for it; give "
             f"--objective={' or '.join(family.objectives)}"
         )
 
@@ -315,7 +310,6 @@ def _training(
         "objective": (job.objective, job.objective != BERT),
         "generator_size": (job.generator_size, job.objective == RTD),
         "init_positions": (job.init_positions, job.init_positions != KEEP),
-        "init_tokens": (job.init_tokens, job.init_tokens != PIECES),
         "attend_within_documents": (True, job.attend_within_documents),
         "trained_positions": (trained, trained > records.max_seq_length),
     }

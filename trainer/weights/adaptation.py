@@ -9,10 +9,6 @@ from beambert.config import setting
 from beambert.pipelines.tokenizers.pieces import cut_piece, longest_of
 from beambert.pipelines.tokenizers.vocabulary import Vocabulary
 
-# Ways to get the embeddings of new tokens.
-PIECES, AVERAGE = "pieces", "average"
-TOKEN_WAYS = (PIECES, AVERAGE)
-
 
 def extends(new: Vocabulary, old: Vocabulary) -> bool:
     """Returns whether a vocabulary has all tokens of another one, with their ids, and more."""
@@ -37,26 +33,25 @@ def replaced_ids(new: Vocabulary, old: Vocabulary) -> list[list[int]]:
 
 
 def fill_tokens(
-    table: np.ndarray, replaced: Sequence[Sequence[int]], count: int, rows: int, way: str
+    table: np.ndarray, replaced: Sequence[Sequence[int]], count: int, rows: int
 ) -> np.ndarray:
     """Returns a table of embeddings, or biases, with a row for each new token.
+
+    It is the mean of the rows that a token takes the place of; where there is nothing to replace,
+    that of all old rows (Hewitt 2021, Initializing new word embeddings for pretrained language
+    models).
 
     Args:
       table: embeddings [V, H] or biases [V]; the first `count` rows belong to old tokens.
       replaced: the ids that each new token takes the place of.
       count: number of old tokens, at most V.
       rows: number of rows of the result, at least `count` and the number of new tokens.
-      way: "pieces" takes the mean of the rows that a token takes the place of; "average" that of
-        all old rows (Hewitt 2021, Initializing new word embeddings for pretrained language models).
-        Where there is nothing to replace, both take the latter.
 
     Returns:
       the table [rows, H] or [rows].
     """
     mean = table[:count].mean(axis=0, dtype=np.float64)
-    new = [
-        table[ids].mean(axis=0) if ids and way == PIECES else mean for ids in map(list, replaced)
-    ]
+    new = [table[list(ids)].mean(axis=0) if ids else mean for ids in replaced]
     filled = np.concatenate([table[:count], np.array(new, table.dtype)])
     rest = table[len(filled) : rows]
     missing = np.zeros((rows - len(filled) - len(rest), *table.shape[1:]), table.dtype)

@@ -168,12 +168,10 @@ class InitialWeights:
             notes=(f"{note}; made of the trained ones (--init_positions={way})",),
         )
 
-    def with_vocabulary(self, vocabulary: Vocabulary, way: str) -> "InitialWeights":
-        """Returns these weights for a vocabulary that extends that of the encoder.
+    def with_vocabulary(self, vocabulary: Vocabulary) -> "InitialWeights":
+        """Returns these weights for a vocabulary that extends that of the encoder, see `extends`.
 
-        Args:
-          vocabulary: the vocabulary, see `extends`.
-          way: how the embeddings of new tokens begin, one of `TOKEN_WAYS`.
+        The rows of new tokens are those of `fill_tokens`.
         """
         count, rows = len(self.vocabulary), max(self.config.vocab_size, len(vocabulary))
         config = dataclasses.replace(self.config, vocab_size=rows)
@@ -184,13 +182,13 @@ class InitialWeights:
         def read() -> Mapping[str, np.ndarray]:
             weights, replaced = self.read(), replaced_ids(vocabulary, self.vocabulary)
             filled = {
-                path: fill_tokens(weights[path], replaced, count, rows, way)
+                path: fill_tokens(weights[path], replaced, count, rows)
                 for path in weights
                 if path in tables or path.endswith(_FURTHER_TABLES)
             }
             return {**weights, **filled}
 
-        note = f"{self.path}: {len(vocabulary) - count:,} new tokens (--init_tokens={way})"
+        note = f"{self.path}: {len(vocabulary) - count:,} new tokens"
         return dataclasses.replace(
             self, config=config, vocabulary=vocabulary, read=read, notes=(*self.notes, note)
         )

@@ -94,19 +94,6 @@ def test_other_held_out_records_are_told(runs):
     assert told not in describe(compare(runs))
 
 
-def test_kinds_of_trainings_are_compared_by_what_they_share(runs, tmp_path):
-    """Settings that the other kind cannot have would fill a screen with dashes."""
-    task = {"kind": "classification", "optimizer": {"learning_rate": 2e-5}, "task": "sst-2"}
-    tuned = make_run(tmp_path / "tuned", task)
-    found = compare([runs[0], tuned])
-    assert set(found.settings) == {"kind", "optimizer.learning_rate"}
-    # The task; the objective, data, its checksum and two parameters of the records.
-    assert describe(found).endswith("\n6 settings left out that only some kinds of training have.")
-    # A setting in which two trainings of one kind differ stays, whatever the third has.
-    assert "records.0.dupe_factor" in compare([*runs, tuned]).settings
-    assert "left out" not in describe(compare(runs))
-
-
 def test_what_cannot_be_compared(tmp_path):
     good = make_run(tmp_path / "good")
     (tmp_path / "sweep" / "best").mkdir(parents=True)

@@ -9,7 +9,6 @@ import pytest
 import tensorflow as tf
 from support.small_training import SEED, NextSentenceObjective, Words
 
-from beambert.errors import InputError
 from beambert.trainer.loop import progress
 from beambert.trainer.loop.checkpoints import best_step, is_over, needed_steps
 from beambert.trainer.loop.config import (
@@ -204,22 +203,6 @@ def test_devices_that_compute_otherwise_after_a_kill(run, tmp_path):
     (tmp_path / "checkpoints" / "checkpoint").unlink()
     metrics, _, _ = run(tmp_path, (0.5, 0.4, 0.3), save_every=3)
     assert metrics["accuracy"] == 0.5
-
-
-@pytest.mark.slow
-def test_the_last_weights_may_be_the_best(run, tmp_path):
-    metrics, weights, seen = run(tmp_path, (0.5, 0.4, 0.6, 0.7, 0.6, 0.8))
-    assert metrics["accuracy"] == 0.8
-    assert_equal(weights, seen[STEPS])
-
-
-@pytest.mark.slow
-def test_lost_best_weights_are_one_sentence(run, tmp_path):
-    run(tmp_path, (0.5, 0.9, 0.8, 0.7))
-    for path in (tmp_path / "checkpoints" / "best").glob("ckpt-4*"):
-        path.unlink()
-    with pytest.raises(InputError, match="best/ckpt-4: cannot be read"):
-        run(tmp_path, (0.5, 0.9, 0.8, 0.7))
 
 
 def test_narrow_encoders_learn_at_higher_rates():

@@ -181,13 +181,6 @@ def test_four_hosts_of_two_replicas_share_the_batches_of_one(many_files, monkeyp
         assert sorted(fingerprints(of_step)) == sorted(fingerprints([whole]))
 
 
-@pytest.mark.slow
-def test_the_seed_decides_the_order(records):
-    streams = [take(training_batches(records, BATCH, seed), 1)[0] for seed in range(6)]
-    assert_same(streams[0], take(training_batches(records, BATCH, 0), 1)[0])
-    assert len({batch["input_ids"].tobytes() for batch in streams}) > 1
-
-
 def halves(make) -> list[list[dict[str, np.ndarray]]]:
     """The batches of two input pipelines."""
     contexts = (tf.distribute.InputContext(2, pipeline, 2) for pipeline in range(2))
@@ -259,15 +252,6 @@ def test_two_input_pipelines_evaluate_every_record_once(records, records_folder,
     expected = plain_fingerprints(read_rows(records_folder))
     both = [batch for part in parts for batch in without_filled_rows(part)]
     assert sorted(fingerprints(both)) == sorted(expected)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("instances", [1, 2, 9, 16, 17])
-def test_pipelines_evaluate_equally_many_batches(records, instances, tmp_path):
-    few = split_again(records, tmp_path, [instances])
-    parts = halves(lambda context: take(evaluation_batches(few, 8, context=context), 99))
-    assert len(parts[0]) == len(parts[1]) == -(-instances // 8)
-    assert sum(b["example_weights"].sum() for part in parts for b in part) == instances
 
 
 def test_evaluation_on_the_way_reads_the_first_batches(records):

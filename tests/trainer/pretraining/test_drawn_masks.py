@@ -1,7 +1,6 @@
 """Masks drawn on records without any, at rates and with replacements of one's own."""
 
 import itertools
-import json
 
 import numpy as np
 import pytest
@@ -221,13 +220,6 @@ class TestDraws:
         assert mine[0]["masked_lm_ids"].shape == (BATCH, 13)
         assert joined(mine)["masked_lm_weights"].sum(axis=1).max() > 5
 
-    @pytest.mark.slow
-    def test_resumed_batches_are_the_same(self, records):
-        given = {"rates": (0.5, 0.1), "steps": 300}
-        stream = draw(records["none"], 140, **given)
-        for step in (1, 77, 130):
-            assert_same(draw(records["none"], 3, step, **given), stream[step : step + 3])
-
 
 def rows_of(batch) -> list[bytes]:
     """The rows as bytes, in an order of their own."""
@@ -264,13 +256,6 @@ class TestEvaluation:
         parts = [joined(take(evaluation_batches(none, 16, None, context))) for context in contexts]
         assert rows_of(joined(parts)) == rows_of(whole)
 
-    @pytest.mark.slow
-    def test_records_with_masks_keep_them(self, held_out, read_rows, folders):
-        batch = joined(take(evaluation_batches(held_out["static"], 1)))
-        rows = read_rows(folders["static"] / "eval")
-        for name in rows[0]:
-            np.testing.assert_array_equal(batch[name], [row[name] for row in rows])
-
 
 class TestTrainings:
     @pytest.fixture(scope="class")
@@ -291,21 +276,3 @@ class TestTrainings:
         )
         interrupted_and_continued(flags, tmp_path / "model", monkeypatch)
         assert_same_weights(tmp_path / "model", folder)
-
-    @pytest.mark.release
-    @pytest.mark.parametrize("objective", ["mlm", "rtd"])
-    def test_other_objectives(self, folders, small_config_file, tmp_path, objective):
-        """Evaluation has fewer slots than training, and the rows of both are packed."""
-        size = {"generator_size": 0.5} if objective == "rtd" else {}
-        pretrain_main(
-            small_pretraining.flags(
-                folders["none"],
-                small_config_file,
-                tmp_path / "model",
-                objective=objective,
-                mask_rate=0.6,
-                **size,
-            )
-        )
-        results = json.loads((tmp_path / "model" / "results.json").read_text())
-        assert 0 < results["masked_lm_loss"] < 10

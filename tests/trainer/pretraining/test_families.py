@@ -59,7 +59,7 @@ def flags(records, config, model_dir, **others) -> list[str]:
 # With dropout, and Muon, whose matrices and the others have different states.
 MUON = {"dropout": 0.2, "optimizer": "muon"}
 RESUMED = {
-    **{family: (family, MUON) for family in OTHERS},
+    **{family: (family, MUON) for family in ("albert", "modernbert", "deberta-v2")},
     "mlm": ("bert", {}),
     "rtd": ("bert", {"objective": "rtd", "generator_size": 0.5}),
     "rtd of DeBERTa": ("deberta-v2", {"objective": "rtd"}),
@@ -80,15 +80,9 @@ def test_an_interrupted_training_ends_with_the_same_weights(
     assert all(np.isfinite(value).all() for value in weights_of(folder).values())
 
 
-@pytest.mark.parametrize(
-    "family",
-    [
-        pytest.param(each, marks=pytest.mark.slow if each == "modernbert" else pytest.mark.release)
-        for each in OTHERS
-    ],
-)
-def test_a_finetuning_goes_on_from_every_family(family, config_of, records_folder, tmp_path):
-    pretrain_main(flags(records_folder, config_of(family), tmp_path / "encoder"))
+@pytest.mark.slow
+def test_a_finetuning_goes_on_from_another_family(config_of, records_folder, tmp_path):
+    pretrain_main(flags(records_folder, config_of("modernbert"), tmp_path / "encoder"))
     data = small_finetuning.write_task(tmp_path / "data", pairs=False)
     finetune_main(
         small_finetuning.flags(

@@ -6,19 +6,13 @@ import shutil
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from beambert.model.config import BertConfig
-from beambert.model.objectives import MLM, RTD
 from beambert.model.pretrainer import BertPretrainer
 from beambert.trainer.commands.pretrain import main as pretrain_main
-from beambert.trainer.loop.config import OptimizerConfig
-from beambert.trainer.loop.steps import Trainer
-from beambert.trainer.models import build_pretrainer
 from beambert.trainer.pretraining import run as pretraining_run
 from beambert.trainer.pretraining.batches import training_batches
 from beambert.trainer.pretraining.cost import capacity_for
-from beambert.trainer.pretraining.objective import PretrainingObjective, make_objective
 from beambert.trainer.pretraining.records import open_records
 
 # Shapes of batches matter to XLA.
@@ -59,62 +53,6 @@ def test_full_or_uncounted_records_keep_their_padding(counted_records, records_f
     counts = records.info.counts | {"filled_tokens": records.instances * 32}
     full = dataclasses.replace(records, info=dataclasses.replace(records.info, counts=counts))
     assert capacity_for(full, BATCH) is None
-
-
-@pytest.mark.release
-def test_two_devices_leave_out_padding_like_one(counted_records, small_config, two_devices):
-    config = dataclasses.replace(
-        small_config, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0
-    )
-    records = open_records(str(counted_records), "--data")
-    losses = []
-    for strategy in (tf.distribute.get_strategy(), two_devices):
-        rows = BATCH // strategy.num_replicas_in_sync
-        capacity = capacity_for(records, rows)
-        trainer = Trainer(
-            strategy,
-            lambda: BertPretrainer(config, seed=3),
-            PretrainingObjective({(rows, records.max_seq_length): capacity}),
-            OptimizerConfig(5e-3, num_train_steps=50, num_warmup_steps=0),
-            random_seed=1,
-        )
-        batches = strategy.distribute_datasets_from_function(
-            lambda context: training_batches(records, BATCH, 1, 0, context)
-        )
-        iterator = iter(batches)
-        losses.append([trainer.train_steps(iterator, 1)["loss"] for _ in range(5)])
-    assert losses[0] == pytest.approx(losses[1], rel=1e-4)
-
-
-@pytest.mark.release
-@pytest.mark.parametrize("objective", [MLM, RTD])
-def test_other_objectives_leave_out_padding(counted_records, small_config, vocabulary, objective):
-    """Masked LM doesn't depend on the draws, whose numbers follow the rows as those of dropout."""
-    config = dataclasses.replace(
-        small_config, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0
-    )
-    records = open_records(str(counted_records), "--data", objective="rtd")
-    training = {"objective": objective, "generator_size": 0.5}
-    capacity = {(BATCH, records.max_seq_length): capacity_for(records, BATCH)}
-    found = []
-    for capacities in (capacity, {}):
-        trainer = Trainer(
-            tf.distribute.get_strategy(),
-            lambda: build_pretrainer(training, config, 3),
-            make_objective(objective, capacities, vocabulary.id_of("[MASK]")),
-            OptimizerConfig(5e-3, num_train_steps=50, num_warmup_steps=0),
-            random_seed=1,
-        )
-        before = trainer.evaluate(training_batches(records, BATCH, 1).take(4))
-        iterator = iter(training_batches(records, BATCH, 1))
-        found.append((before, [trainer.train_steps(iterator, 1) for _ in range(4)]))
-    (packed, packed_steps), (padded, padded_steps) = found
-    for name in ("masked_lm_loss", "masked_lm_accuracy"):
-        assert packed[name] == pytest.approx(padded[name], rel=1e-4)
-    assert packed["loss"] == pytest.approx(padded["loss"], rel=0.05)
-    tolerance = 1e-4 if objective == MLM else 0.05
-    for mine, theirs in zip(packed_steps, padded_steps, strict=True):
-        assert mine["masked_lm_loss"] == pytest.approx(theirs["masked_lm_loss"], rel=tolerance)
 
 
 @pytest.mark.release

@@ -16,8 +16,6 @@ from beambert.trainer.commands.export import main as export_main
 from beambert.trainer.commands.pretrain import main as pretrain_main
 from beambert.trainer.finetuning import job
 from beambert.trainer.weights.adaptation import (
-    AVERAGE,
-    PIECES,
     extends,
     fill_positions,
     fill_tokens,
@@ -118,7 +116,7 @@ def test_new_tokens_begin_as_the_mean_of_what_they_replace(vocabulary, extended)
     for shape in ((count + 2, 4), (count + 2,)):  # the table has two rows more than are used
         table = np.random.default_rng(1).normal(size=shape).astype(np.float32)
         ids = replaced_ids(extended, vocabulary)
-        filled = fill_tokens(table, ids, count, count + 5, PIECES)
+        filled = fill_tokens(table, ids, count, count + 5)
         assert filled.shape == (count + 5, *shape[1:]) and filled.dtype == np.float32
         np.testing.assert_array_equal(filled[:count], table[:count])
         z, y = vocabulary.id_of("##z"), vocabulary.id_of("##y")
@@ -126,16 +124,11 @@ def test_new_tokens_begin_as_the_mean_of_what_they_replace(vocabulary, extended)
         mean = table[:count].mean(axis=0)
         np.testing.assert_allclose(filled[count + 2], mean, atol=1e-6)
         np.testing.assert_array_equal(filled[count + 3 :], 0)
-        of_all = fill_tokens(table, ids, count, count + 3, AVERAGE)
-        np.testing.assert_allclose(
-            of_all[count:], np.broadcast_to(mean, of_all[count:].shape), atol=1e-6
-        )
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("way", [None, AVERAGE])
 def test_a_pre_training_goes_on_with_new_tokens(
-    encoder_folder, make_records, vocabulary, extended, tmp_path, capsys, way
+    encoder_folder, make_records, vocabulary, extended, tmp_path, capsys
 ):
     """At a rate of almost nothing the weights are those that it begins with."""
     records = make_records(tmp_path / "records", vocabulary=extended)
@@ -144,13 +137,12 @@ def test_a_pre_training_goes_on_with_new_tokens(
         None,
         tmp_path / "encoder",
         init=encoder_folder,
-        init_tokens=way,
         learning_rate=1e-9,
         num_train_steps=1,
         eval_data=records,
     )
     pretrain_main(flags)
-    assert f"3 new tokens (--init_tokens={way or PIECES})" in capsys.readouterr().out
+    assert "3 new tokens" in capsys.readouterr().out
     rows = map(json.loads, (tmp_path / "encoder" / "metrics.jsonl").read_text().splitlines())
     first, last = (row["masked_lm_loss"] for row in rows if row["split"] == "eval")
     assert first == pytest.approx(last, abs=1e-3)
@@ -164,7 +156,7 @@ def test_a_pre_training_goes_on_with_new_tokens(
         np.testing.assert_allclose(new[name][: len(value)], value, atol=1e-7, err_msg=name)
     ids = replaced_ids(extended, vocabulary)
     for name in (TABLE, "cls/predictions/output_bias"):
-        expected = fill_tokens(old[name], ids, len(vocabulary), len(extended), way or PIECES)
+        expected = fill_tokens(old[name], ids, len(vocabulary), len(extended))
         np.testing.assert_allclose(new[name], expected, atol=1e-7)
     pretrain_main(flags)
     assert "already finished by the same command" in capsys.readouterr().out
@@ -179,16 +171,3 @@ def test_a_pre_training_goes_on_with_new_tokens(
         *map(int, found)
     ]
     assert {*range(len(vocabulary), len(extended))} < {*found}
-
-
-def test_a_way_without_new_tokens_is_refused(encoder_folder, records_folder, tmp_path):
-    flags = small_pretraining.flags(
-        records_folder, None, tmp_path / "m", init=encoder_folder, init_tokens=AVERAGE
-    )
-    with pytest.raises(InputError, match="--init_tokens=average: the vocabulary of --data=.* has"):
-        pretrain_main(flags)
-    with pytest.raises(InputError, match="--init_tokens=average: needs --init"):
-        pretrain_main(
-            small_pretraining.flags(records_folder, "tiny", tmp_path / "m", init_tokens=AVERAGE)
-        )
-    assert not (tmp_path / "m").exists()
