@@ -3,6 +3,7 @@
 The class weights of a task are tested with them, to train one model instead of two.
 """
 
+import dataclasses
 import json
 
 import numpy as np
@@ -11,14 +12,13 @@ import tensorflow as tf
 
 from beambert.errors import InputError
 from beambert.pipelines.tasks.declarations import find_task
-from beambert.pipelines.tasks.reading import read_examples
+from beambert.pipelines.tasks.reading import read_examples, read_splits
 from beambert.pipelines.tasks.texts import TextFeatures
 from beambert.trainer import model_folders
 from beambert.trainer.commands.finetune import main as finetune_main
 from beambert.trainer.finetuning.batches import PaddedBatches
 from beambert.trainer.models import task_model
 from beambert.trainer.serving.versions import export
-from beambert.trainer.weights.export import export_hugging_face
 
 LENGTH, WINDOWS = 12, 3
 FILLER = ("the", "a", "house", "year", "people")
@@ -84,15 +84,8 @@ def test_windows_are_learnt_and_served_alike(model, data, tmp_path):
     assert "in up to 3 windows" in (tmp_path / "serving" / "1" / "README.md").read_text()
 
 
-@pytest.mark.slow
-def test_what_has_no_windows_is_refused(model, data, encoder_folder, tmp_path):
-    with pytest.raises(InputError, match="reads long texts in windows, which no class of transf"):
-        export_hugging_face(str(model), str(tmp_path / "out"))
-    for split in ("train", "dev"):
-        (tmp_path / f"{split}.tsv").write_text("text\ttext_b\tlabel\na\tb\tx\nc\td\ty\n")
+def test_pairs_have_no_windows(tmp_path):
+    (tmp_path / "train.tsv").write_text("text\ttext_b\tlabel\na\tb\tx\nc\td\ty\n")
+    task = dataclasses.replace(find_task("classification"), max_windows=WINDOWS)
     with pytest.raises(InputError, match="--max_windows=3: .*train.tsv has pairs of"):
-        finetune_main(flags_of(tmp_path, encoder_folder, tmp_path / "model"))
-    unknown = flags_of(data, encoder_folder, tmp_path / "model", "--class_weights=glad=2")
-    with pytest.raises(InputError, match="--class_weights: 'glad' is not a label"):
-        finetune_main(unknown)
-    assert not (tmp_path / "model").exists()  # so that the corrected command may have it
+        read_splits(task, str(tmp_path), ("train",), False)
