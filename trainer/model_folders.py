@@ -27,7 +27,6 @@ from beambert.model.layers import most_rows
 from beambert.model_files import (
     BEST_FOLDER,
     CONFIG_FILE,
-    ONNX_FILE,
     TRAINING_FILE,
     WEIGHTS_FILE,
     check_unchanged,
@@ -206,7 +205,6 @@ def open_model(path: str, flag: str) -> ModelFolder:
                 f"{flag}={path}: is a folder of Hugging Face, and not of `beambert pretrain` or "
                 f"`finetune`; train from it with --init={path}"
             )
-        refuse_graph(path, flag)
         raise InputError(
             f"{flag}={path}: not a finished model folder (no {MARKER_FILE}) of `beambert pretrain` "
             "or `finetune`; check the path, or run the command that makes it again, which "
@@ -264,19 +262,6 @@ def save_weights(model: keras.Model, path: str) -> None:
         file = os.path.join(local, WEIGHTS_FILE)
         model.save_weights(file)
         tf.io.gfile.copy(file, target, overwrite=True)
-
-
-def refuse_graph(path: str, flag: str) -> None:
-    """Refuses a folder of `export --to=onnx`.
-
-    Raises:
-      InputError: it is one.
-    """
-    if storage.exists(f"{path}/{ONNX_FILE}"):
-        raise InputError(
-            f"{flag}={path}: has a graph for onnxruntime and no weights; give the model folder "
-            "that it was exported from"
-        )
 
 
 def load_weights(model: keras.Model, path: str) -> None:

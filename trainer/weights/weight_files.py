@@ -23,7 +23,6 @@ from beambert.model.shapes import variable_shapes
 from beambert.model_files import CONFIG_FILE, WEIGHTS_FILE
 from beambert.pipelines.records.contract import has_shards
 from beambert.storage import check_names
-from beambert.trainer import model_folders
 from beambert.trainer.weights.tokenizer_files import read_json
 
 # Names of the configuration file; the first that exists is read.
@@ -180,7 +179,6 @@ def read_config_file(folder: str, flag: str) -> EncoderConfig:
                 raise InputError(
                     f"{path}: {error}; copy the file again if it was changed, or take another model"
                 ) from error
-    model_folders.refuse_graph(folder, flag)
     if has_shards(storage.list_folder(folder)):
         raise InputError(f"{flag}={folder}: is a records folder; name that of an encoder")
     raise InputError(

@@ -108,7 +108,7 @@ def test_impossible_generators_are_refused(
 
 
 def test_it_fills_no_masks(electra_folder):
-    with pytest.raises(InputError, match="lacks the head .cls/predictions"):
+    with pytest.raises(InputError, match="lacks the head cls/predictions"):
         fill(str(electra_folder), ["the [MASK] of a"])
 
 

@@ -172,13 +172,10 @@ def test_a_pipe_is_no_file(golden, name):
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ('{"vocab_size": 1000000000}', "vocab_size must be at most 10,000,000"),
-        ('{"vocab_size": 9, "hidden_size": 1000000000}', "hidden_size must be at most 32,768"),
         ('{"vocab_size": [9]}', "vocab_size must be a positive integer"),
         (f'{{"vocab_size": 1{"0" * 9000}}}', "not valid JSON"),
         ('{"vocab_size": 9, "hidden_dropout_prob": NaN}', "hidden_dropout_prob must be in"),
         (f'{{"vocab_size": 9, "model_type": "{"b" * 9999}"}}', "has model_type 'bbb"),
-        ('{"vocab_size": 9, "vocab_size": 8}', "'vocab_size' twice"),
         ("[" * 100_000, "nested too deeply"),
     ],
 )
