@@ -75,12 +75,6 @@ TEXT_KINDS: Sequence[tuple[str, bytes, str]] = (
         "is XML and not a MediaWiki dump; take the text out of it",
     ),
     (
-        "warc",
-        rb"WARC/1\.\d\r?\n",
-        "is a web archive (WARC or WET); take the text out of it with a tool such as warcio or "
-        "trafilatura, and write it as JSON Lines",
-    ),
-    (
         "conll",
         rb"(?:#[ \t]*global\.columns[ \t]*=|"
         + _BETWEEN_COLUMNS

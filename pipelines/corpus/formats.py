@@ -1,6 +1,6 @@
 """The formats of a corpus, and how a file's format is recognised. Pure.
 
-To add a format, say EPUB, write a subclass of `base.Format`, or of `base.LineFormat` if its
+To add a format, write a subclass of `base.Format`, or of `base.LineFormat` if its
 documents consist of lines:
 
 - `name` is the value of --format;
@@ -25,6 +25,7 @@ from beambert.pipelines.corpus.base import (
 )
 from beambert.pipelines.corpus.documents import Reject
 from beambert.pipelines.corpus.encodings import DEFAULT_ENCODING, UTF8, encoding_of_beginning
+from beambert.pipelines.corpus.pages import Epub, PubMed, WebArchive
 from beambert.pipelines.corpus.tables import Csv, JsonLines, Parquet, Tsv
 from beambert.pipelines.corpus.text_files import Markdown, PlainText, SentenceLines
 from beambert.pipelines.corpus.wiki_files import MediaWiki, WikiExtractor, WikiText
@@ -90,6 +91,9 @@ _FOREIGN = (
 # JSON is tried before JSON Lines, which may begin in the same way.
 _TRIED: tuple[Format, ...] = (
     Parquet(),
+    Epub(),
+    WebArchive(),
+    PubMed(),
     WikiExtractor(),
     MediaWiki(),
     WikiText(),

@@ -32,6 +32,7 @@ from beambert.pipelines.corpus.documents import (
     language_of,
 )
 from beambert.pipelines.corpus.encodings import SAMPLE_BYTES
+from beambert.pipelines.corpus.pages import html_text
 from beambert.pipelines.corpus.wiki_files import extracted_article
 
 if TYPE_CHECKING:
@@ -125,6 +126,8 @@ def _json_document(row: Any, number: int, options: ReadOptions) -> Found:
 
 def _json_text(row: Any, number: int, text_column: str) -> Found:
     text = row.get(text_column) if isinstance(row, dict) else None
+    if isinstance(row, dict) and (found := _wiki_row(row, text)):
+        return found
     if isinstance(text, str):
         if _SURROGATE.search(text):
             detail = f"line {number} has an escape that is half of a surrogate pair"
@@ -135,6 +138,27 @@ def _json_text(row: Any, number: int, text_column: str) -> Found:
     if isinstance(row, dict) and text_column in row and text is None:
         return Skip("null_text")
     return _lacks(row, number, NO_TEXT, text_column, "--text_column")
+
+
+def _wiki_row(row: dict[str, Any], text: Any) -> Found | None:
+    """Returns the article in a row of a dump of rendered text, if the row is of such a dump.
+
+    Those of CirrusSearch have an entry of the index before each page; those of Wikimedia
+    Enterprise have HTML.
+    """
+    if row.keys() == {"index"}:
+        return Skip("index_entry")
+    if isinstance(row.get("article_body"), dict) and text is None:
+        namespace = row.get("namespace")
+        number = namespace.get("identifier") if isinstance(namespace, dict) else namespace
+        html = row["article_body"].get("html")
+    elif "namespace" in row and "opening_text" in row:
+        number, html = row["namespace"], None
+    else:
+        return None
+    if number not in (0, None):
+        return Skip("not_an_article")
+    return Document(html_text(html)) if isinstance(html, str) else None
 
 
 def _lacks(row: Any, number: int, reason: str, column: str, flag: str) -> Reject:

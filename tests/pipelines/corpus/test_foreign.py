@@ -60,7 +60,6 @@ FILES = {
         b"WEBVTT\n\n00:01.000 --> 00:02.000\nThe ship left.\n",
     ],
     # tests/beambert/test_file_kinds.py has the others.
-    "warc": [b"WARC/1.0\r\nWARC-Type: conversion\r\n\r\nThe ship left.\r\n"],
     "not_text": [b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n", bz2.compress(b"The ship left.")],
 }
 

@@ -1,0 +1,237 @@
+"""Reads pages of the web, books and abstracts: WET, EPUB, PubMed's XML, and HTML in rows. Pure."""
+
+import re
+import zipfile
+from collections.abc import Callable, Iterable, Iterator
+from html.parser import HTMLParser
+from typing import BinaryIO
+from urllib.parse import unquote
+from xml.etree import ElementTree
+
+from beambert.pipelines.corpus.base import (
+    BEFORE_TEXT,
+    MOST_DOCUMENT_BYTES,
+    TEXT_ALONE,
+    FilePart,
+    Format,
+    LineFormat,
+    ReadOptions,
+)
+from beambert.pipelines.corpus.cleaning import DROPPED_ELEMENTS
+from beambert.pipelines.corpus.documents import Document, Found, Reject, Skip, decode_document
+
+# Elements of HTML without content, and those that stand inside of a line; all others begin one.
+# fmt: off
+_VOID = frozenset((
+    "area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param",
+    "source", "track", "wbr",
+))
+_INLINE = frozenset((
+    "a", "abbr", "b", "bdi", "bdo", "big", "cite", "data", "del", "dfn", "em", "font", "i",
+    "img", "ins", "kbd", "mark", "q", "rb", "ruby", "s", "samp", "small", "span", "strike",
+    "strong", "sub", "sup", "time", "tt", "u", "var", "wbr",
+))
+# Elements whose content is no prose, besides those of wikis, and classes of MediaWiki's pages.
+_DROPPED = (DROPPED_ELEMENTS - _VOID) | {
+    "head", "title", "nav", "header", "footer", "aside", "form", "button", "select", "noscript",
+    "svg", "figure", "figcaption", "iframe",
+}
+# fmt: on
+_DROPPED_CLASS = re.compile(
+    r"\b(?:reference|mw-ref|mw-editsection|hatnote|infobox|navbox|metadata|noprint|thumb)\b"
+)
+
+
+def html_text(html: str) -> str:
+    """Returns the prose of a page of HTML, one paragraph a line: no lists, tables and headings."""
+    parser = _Paragraphs()
+    parser.feed(html)
+    parser.close()
+    return "\n".join(parser.paragraphs())
+
+
+class _Paragraphs(HTMLParser):
+    """Collects the text of a page; elements that are not closed end with the one around them."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self._open: list[tuple[str, bool]] = []  # names, and whether their content is dropped
+        self._parts: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag not in _INLINE:
+            self._parts.append("\n")
+        if tag in _VOID:
+            return
+        classes = next((value or "" for name, value in attrs if name == "class"), "")
+        is_dropped = tag in _DROPPED or bool(_DROPPED_CLASS.search(classes))
+        self._open.append((tag, is_dropped or self._is_dropped))
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in _INLINE:
+            self._parts.append("\n")
+        names = [name for name, _ in self._open]
+        if tag in names:
+            del self._open[len(names) - 1 - names[::-1].index(tag) :]
+
+    def handle_data(self, data: str) -> None:
+        if not self._is_dropped:
+            self._parts.append(re.sub(r"\s+", " ", data))
+
+    @property
+    def _is_dropped(self) -> bool:
+        return bool(self._open) and self._open[-1][1]
+
+    def paragraphs(self) -> Iterator[str]:
+        """Yields the paragraphs with a letter."""
+        for line in "".join(self._parts).split("\n"):
+            if re.search(r"[^\W\d_]", line):
+                yield " ".join(line.split())
+
+
+class WebArchive(LineFormat):
+    """WET files of Common Crawl: a document for each `conversion` record, the text of a page.
+
+    The `response` records of WARC files are HTML in HTTP, and are rejected with advice.
+    """
+
+    name = "wet"
+    is_utf8 = True
+    beginning = re.compile(BEFORE_TEXT + rb"WARC/1\.\d\r?\n")
+
+    def starts_document(self, line: bytes) -> bool:
+        """Returns whether a record starts on this line."""
+        return self.beginning.fullmatch(line) is not None
+
+    def read_lines(
+        self, lines: Iterable[bytes], options: ReadOptions = TEXT_ALONE
+    ) -> Iterator[Found]:
+        """Yields the pages; other records that describe the archive are skipped."""
+        fields: dict[bytes, bytes] = {}
+        body: list[bytes] = []
+        start, left, is_header = 0, 0, False
+        for number, line in enumerate(lines, 1):
+            if is_header and line.strip():
+                name, _, value = line.partition(b":")
+                fields[name.strip().lower()] = value.strip()
+            elif is_header:
+                length = fields.get(b"content-length", b"")
+                left, start, is_header = int(length) if length.isdigit() else 0, number + 1, False
+            elif left > 0:
+                body.append(line[:left])
+                left -= len(line)
+            elif self.starts_document(line):
+                if fields:
+                    yield _page(fields, body, start)
+                fields, body, is_header = {}, [], True
+        if fields:
+            if left > 0:
+                yield Reject(start, "cut_off", f"the record that starts on line {start} has no end")
+            else:
+                yield _page(fields, body, start)
+
+
+def _page(fields: dict[bytes, bytes], body: list[bytes], start: int) -> Found:
+    kind = fields.get(b"warc-type", b"").decode("ascii", "replace")
+    if kind == "conversion":
+        return decode_document(b"".join(body), start)
+    if kind in ("response", "resource"):
+        return Reject(
+            start,
+            "web_page",
+            f"the record on line {start} is a page as it was sent; take the text out with "
+            "trafilatura and write JSON Lines, or fetch the archive's WET file",
+        )
+    return Skip("web_archive_record")
+
+
+class PubMed(LineFormat):
+    """PubMed's XML: the abstract of each article, whose parts are paragraphs."""
+
+    name = "pubmed"
+    is_utf8 = True
+    beginning = re.compile(
+        BEFORE_TEXT + rb"(?:<\?xml[^>]*>\s*)?(?:<!DOCTYPE\s+PubmedArticleSet[^>]*>\s*)?"
+        rb"<PubmedArticle(?:Set)?\b"
+    )
+
+    def starts_document(self, line: bytes) -> bool:
+        """Returns whether an article starts on this line."""
+        return line.lstrip().startswith((b"<PubmedArticle>", b"<PubmedArticle "))
+
+    def read_lines(
+        self, lines: Iterable[bytes], options: ReadOptions = TEXT_ALONE
+    ) -> Iterator[Found]:
+        """Yields the abstracts; an article without one is skipped."""
+        article: list[bytes] | None = None
+        start = 0
+        for number, line in enumerate(lines, 1):
+            for piece in re.split(rb"(?=<PubmedArticle[ >])|(?<=</PubmedArticle>)", line):
+                if self.starts_document(piece):
+                    if article is not None:
+                        yield _no_end(start)
+                    article, start = [], number
+                if article is not None:
+                    article.append(piece)
+                    if piece.rstrip().endswith(b"</PubmedArticle>"):
+                        yield _abstract(b"".join(article), start)
+                        article = None
+        if article is not None:
+            yield _no_end(start)
+
+
+def _no_end(start: int) -> Reject:
+    detail = f"the article that starts on line {start} has no </PubmedArticle>"
+    return Reject(start, "cut_off", detail)
+
+
+def _abstract(raw: bytes, start: int) -> Found:
+    try:
+        article = ElementTree.fromstring(raw)
+    except ElementTree.ParseError as error:
+        detail = f"the article that starts on line {start} is damaged ({error})"
+        return Reject(start, "damaged_article", detail)
+    parts = (" ".join("".join(part.itertext()).split()) for part in article.iter("AbstractText"))
+    text = "\n".join(filter(None, parts))
+    return Document(text) if text else Skip("no_abstract")
+
+
+class Epub(Format):
+    """EPUB books: each is one document, the prose of its pages in the order of reading."""
+
+    name = "epub"
+    is_utf8 = True
+    beginning = re.compile(rb"PK\x03\x04.{26}mimetypeapplication/epub\+zip", re.DOTALL)
+
+    def read(
+        self, part: FilePart, stored: BinaryIO, options: ReadOptions, report: Callable[[int], None]
+    ) -> Iterator[Found]:
+        """Yields the book, or the reject of a file that is damaged or encrypted."""
+        try:
+            with zipfile.ZipFile(stored) as archive:
+                pages = [_text_in(archive, path) for path in _pages_of(archive)]
+        except (zipfile.BadZipFile, ElementTree.ParseError, KeyError, ValueError, OSError) as error:
+            yield Reject(1, "damaged_book", f"cannot be read as an EPUB book ({error})")
+            return
+        yield Document("\n".join(map(html_text, pages)))
+
+
+def _pages_of(archive: zipfile.ZipFile) -> list[str]:
+    """Returns the paths of a book's pages in the order of reading (EPUB 3.3, section 5)."""
+    container = ElementTree.fromstring(archive.read("META-INF/container.xml"))
+    root = next(each.attrib["full-path"] for each in container.iter() if "full-path" in each.attrib)
+    package = ElementTree.fromstring(archive.read(root))
+    folder = root.rpartition("/")[0]
+    paths = {
+        item.attrib["id"]: f"{folder}/{unquote(item.attrib['href'])}".lstrip("/")
+        for item in package.iter()
+        if item.tag.endswith("}item")
+    }
+    spine = (item for item in package.iter() if item.tag.endswith("}itemref"))
+    return [paths[item.attrib["idref"]] for item in spine if item.get("linear") != "no"]
+
+
+def _text_in(archive: zipfile.ZipFile, path: str) -> str:
+    if archive.getinfo(path).file_size > MOST_DOCUMENT_BYTES:
+        raise ValueError(f"{path} has more than {MOST_DOCUMENT_BYTES:,} bytes")
+    return archive.read(path).decode("utf-8-sig")
