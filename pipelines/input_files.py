@@ -16,7 +16,6 @@ from typing import Any, BinaryIO
 
 from beambert import storage
 from beambert.compression import DECOMPRESSORS
-from beambert.console import counted
 from beambert.errors import InputError
 from beambert.storage import absolute
 
@@ -99,13 +98,6 @@ def match_sources(sources: Mapping[str, Sequence[str]]) -> list[InputFile]:
         for file in match_inputs(patterns, f"--source={name}")
     ]
     return sorted({file.path: file for file in found}.values(), key=lambda file: file.path)
-
-
-def count_files(files: Sequence[InputFile]) -> str:
-    """Returns the number of files, and of empty ones: "2 files, 1 of them empty (such as /a/b)"."""
-    empty = [file.path for file in files if not file.bytes]
-    of_them = f", {len(empty):,} of them empty (such as {empty[0]})" if empty else ""
-    return counted(len(files), "file") + of_them
 
 
 def _match(pattern: str, flag: str = "--input") -> list[InputFile]:

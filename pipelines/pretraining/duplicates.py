@@ -21,7 +21,6 @@ The result depends on all documents together, but never on their order or place.
 than 5 words have no shingle and are never near duplicates.
 """
 
-import dataclasses
 import functools
 import re
 from collections.abc import Iterator, Sequence
@@ -53,88 +52,60 @@ _BITS = 4
 _ROUNDS = 8
 
 
-@dataclasses.dataclass(frozen=True)
-class NearDuplicateSettings:
-    """Settings for near duplicates; the module's docstring has their sources.
-
-    Attributes:
-      shingle_words: number of words in a shingle.
-      bands: number of bands; documents meet if all hashes of at least one band are equal.
-      band_hashes: number of hashes in a band; bands * band_hashes must be even.
-      min_similarity: least estimated Jaccard similarity of near duplicates.
-      seed: seed of MinHash's hashes.
-      by_source: whether the document of the earliest source stays; otherwise that of the lowest
-        hash does.
-    """
-
-    shingle_words: int = 5
-    bands: int = 14
-    band_hashes: int = 8
-    min_similarity: float = 0.8
-    seed: int = 1
-    by_source: bool = False
-
-    @property
-    def row_type(self) -> np.dtype:
-        """Type of a document's row for one band: key of the band, document's hash, signature."""
-        signature_bytes = self.bands * self.band_hashes * _BITS // 8
-        fields = [("band", "<u8"), ("hash", f"V{HASH_BYTES}"), ("signature", "u1", signature_bytes)]
-        return np.dtype(fields + [("source", "<u4")] * self.by_source)
+# The module's docstring has the sources of these. Documents meet if all hashes of a band are equal.
+SHINGLE_WORDS, BANDS, BAND_HASHES = 5, 14, 8
+# Least estimated Jaccard similarity of near duplicates.
+MIN_SIMILARITY = 0.8
+# Seed of MinHash's hashes.
+_SEED = 1
+# A document's row for one band: key of the band, document's hash, signature, number of its source.
+ROW = np.dtype(
+    [
+        ("band", "<u8"),
+        ("hash", f"V{HASH_BYTES}"),
+        ("signature", "u1", BANDS * BAND_HASHES * _BITS // 8),
+        ("source", "<u4"),
+    ]
+)
 
 
-def band_rows(
-    document_hash: bytes,
-    sentences: Sequence[str],
-    settings: NearDuplicateSettings,
-    source: int = 0,
-) -> np.ndarray:
+def band_rows(document_hash: bytes, sentences: Sequence[str], source: int = 0) -> np.ndarray:
     """Returns the rows by which a document's near duplicates are found.
 
     Args:
       document_hash: see `documents.document_hash`.
       sentences: sentences of the document.
-      settings: settings of the job.
-      source: number of the document's source.
+      source: number of the document's source. The document of the earliest source stays.
 
     Returns:
-      `row_type` [bands], or [0] if the document is too short for a shingle. Documents are
-      compared only if some of their rows have the same `band`. The values are the same on every
-      machine.
+      `ROW` [BANDS], or [0] if the document is too short for a shingle. Documents are compared only
+      if some of their rows have the same `band`. The values are the same on every machine.
     """
-    hashes = minhash(shingles(sentences, settings.shingle_words), settings)
-    rows = np.zeros(0 if hashes is None else settings.bands, settings.row_type)
+    hashes = minhash(shingles(sentences, SHINGLE_WORDS))
+    rows = np.zeros(0 if hashes is None else BANDS, ROW)
     if hashes is not None:
-        keys = np.arange(settings.bands, dtype=np.uint64)
-        for column in hashes.reshape(settings.bands, settings.band_hashes).T:
+        keys = np.arange(BANDS, dtype=np.uint64)
+        for column in hashes.reshape(BANDS, BAND_HASHES).T:
             keys = _mix(keys ^ column)
         rows["band"] = keys
         rows["hash"] = np.frombuffer(document_hash, rows.dtype["hash"])
         low = (hashes & np.uint32(15)).astype(np.uint8)
         rows["signature"] = low[::2] << np.uint8(_BITS) | low[1::2]
-        if settings.by_source:
-            rows["source"] = source
+        rows["source"] = source
     return rows
 
 
-def rows_of_documents(
-    documents: Sequence[SplitText], sources: Sequence[int], settings: NearDuplicateSettings
-) -> np.ndarray:
-    """Returns the rows of several documents, `row_type` [rows], see `band_rows`.
-
-    Args:
-      documents: the documents in sentences.
-      sources: number of the source of each.
-      settings: settings of the job.
-    """
+def rows_of_documents(documents: Sequence[SplitText], sources: Sequence[int]) -> np.ndarray:
+    """Returns the rows of several documents, `ROW` [rows], see `band_rows`."""
     rows = [
-        band_rows(document_hash(*each), each.sentences, settings, source)
+        band_rows(document_hash(*each), each.sentences, source)
         for each, source in zip(documents, sources, strict=True)
     ]
-    return np.concatenate([np.zeros(0, settings.row_type), *rows])
+    return np.concatenate([np.zeros(0, ROW), *rows])
 
 
 def distinct_rows(rows: np.ndarray) -> np.ndarray:
-    """Returns rows (`row_type` [n]) without their copies, which copies of a document make."""
+    """Returns rows (`ROW` [n]) without their copies, which copies of a document make."""
     return np.unique(rows.view(f"V{rows.dtype.itemsize}")).view(rows.dtype)
 
 
@@ -142,7 +113,7 @@ def rows_by_bucket(rows: np.ndarray, buckets: int) -> Iterator[tuple[int, bytes]
     """Yields each bucket's number and rows. All rows of one band's key belong to the same bucket.
 
     Args:
-      rows: `row_type` [n].
+      rows: `ROW` [n].
       buckets: number of buckets.
     """
     keys = rows["band"] % np.uint64(buckets)
@@ -171,52 +142,48 @@ def _mix(numbers: np.ndarray) -> np.ndarray:
     return numbers ^ (numbers >> np.uint64(32))
 
 
-def minhash(hashes: np.ndarray, settings: NearDuplicateSettings) -> np.ndarray | None:
-    """Returns MinHash's values of shingles, uint32 [bands * band_hashes]; None without shingles.
+def minhash(hashes: np.ndarray) -> np.ndarray | None:
+    """Returns MinHash's values of shingles, uint32 [BANDS * BAND_HASHES]; None without shingles.
 
     Args:
       hashes: uint32 [n], hashes of the shingles in any order, repeats allowed.
-      settings: settings of the job.
     """
     if not len(hashes):
         return None
-    sketch = _empty_minhash(settings.bands * settings.band_hashes, settings.seed).copy()
+    sketch = _empty_minhash().copy()
     for first in range(0, len(hashes), _SHINGLES_AT_A_TIME):
         sketch.update_batch(hashes[first : first + _SHINGLES_AT_A_TIME].tolist())
     return sketch.hashvalues
 
 
 @functools.cache
-def _empty_minhash(num_perm: int, seed: int) -> "MinHash":
+def _empty_minhash() -> "MinHash":
     # The library loads scipy, which takes half a second. Only near duplicates need it.
     from datasketch import MinHash
 
     # The scheme is named because the library's default may change between releases.
-    return MinHash(num_perm, seed, hashfunc=int, scheme="affine32")
+    return MinHash(BANDS * BAND_HASHES, _SEED, hashfunc=int, scheme="affine32")
 
 
-def near_duplicates(rows: np.ndarray, settings: NearDuplicateSettings) -> np.ndarray:
+def near_duplicates(rows: np.ndarray) -> np.ndarray:
     """Returns the hashes of the documents to drop.
 
     The function sorts the rows and compares each with few others, however many meet in a band.
 
     Args:
-      rows: `row_type` [n], all rows of some bands' keys, in any order.
-      settings: settings of the job.
+      rows: `ROW` [n], all rows of some bands' keys, in any order.
 
     Returns:
       `V16` [documents], sorted and without repeats. Calls for different keys may return the same
       document.
     """
     words = np.ascontiguousarray(rows["hash"]).view("<u8").reshape(-1, HASH_BYTES // 8)
-    sources = [rows["source"]] if settings.by_source else []
-    rows = rows[np.lexsort((*sources, *words.T, rows["band"]))]
+    rows = rows[np.lexsort((rows["source"], *words.T, rows["band"]))]
     # Exact copies have the same hash. They are left out here because their shard drops them.
     same_band = rows["band"][1:] == rows["band"][:-1]
     is_copy = same_band & (rows["hash"][1:] == rows["hash"][:-1])
     rows = rows[np.concatenate(([True], ~is_copy))] if len(rows) else rows
-    if settings.by_source:
-        rows = rows[np.lexsort((np.arange(len(rows)), rows["source"], rows["band"]))]
+    rows = rows[np.lexsort((np.arange(len(rows)), rows["source"], rows["band"]))]
     dropped = [rows["hash"][:0]]
     for _ in range(_ROUNDS):
         is_first = np.ones(len(rows), bool)
@@ -224,7 +191,7 @@ def near_duplicates(rows: np.ndarray, settings: NearDuplicateSettings) -> np.nda
         kept = np.flatnonzero(is_first)[np.cumsum(is_first) - 1]
         others = np.flatnonzero(~is_first)
         similarity = estimate_similarity(rows["signature"][others], rows["signature"][kept[others]])
-        is_similar = similarity >= settings.min_similarity
+        is_similar = similarity >= MIN_SIMILARITY
         dropped.append(rows["hash"][others[is_similar]])
         rows = rows[others[~is_similar]]
     return np.unique(np.concatenate(dropped))

@@ -16,7 +16,6 @@ from beambert.pipelines.input_files import (
     INPUTS_FILE,
     InputFile,
     check_unchanged,
-    count_files,
     write_list,
 )
 from beambert.pipelines.metrics import add_counts
@@ -223,7 +222,7 @@ class FinishFolders(beam.DoFn):
         flag = "--source" if self._plan.layout.sources else "--input"
         raise InputError(
             f"{flag}: no document gave an instance ({read} in "
-            f"{count_files(self._plan.input_list.files())}; {left_out}); check "
+            f"{counted(self._plan.input_list.count, 'file')}; {left_out}); check "
             "that the files hold text, --format, and the flags that leave documents out"
         )
 

@@ -9,7 +9,7 @@ import numpy as np
 from beambert.pipelines.corpus.reading import first_rejects
 from beambert.pipelines.corpus.transforms import COUNTS, REJECTS, DocumentRow, add_parts
 from beambert.pipelines.metrics import add_counts, total_of
-from beambert.pipelines.pretraining.duplicates import NearDuplicateSettings, near_duplicates
+from beambert.pipelines.pretraining.duplicates import ROW, near_duplicates
 from beambert.pipelines.pretraining.finishing import FinishFolders
 from beambert.pipelines.pretraining.instances import REFERENCE
 from beambert.pipelines.pretraining.job import PretrainingDataJob
@@ -151,9 +151,7 @@ class FindNearDuplicates(beam.DoFn):
     def process(self, element: tuple[int, Iterable[bytes]]) -> Iterator[tuple[int, bytes]]:
         """Compares the documents of each bucket of one group."""
         for received in self._shuffle.receive(*element).values():
-            settings = NearDuplicateSettings(by_source=bool(self._layout.sources))
-            rows = np.frombuffer(b"".join(received.packed), settings.row_type)
-            hashes = near_duplicates(rows, settings)
+            hashes = near_duplicates(np.frombuffer(b"".join(received.packed), ROW))
             # The pieces of a divided document are in a shard of each split.
             for is_eval in (False, True) if self._layout.job.eval_fraction else (False,):
                 keys = self._layout.keys(hashes, is_eval)

@@ -16,7 +16,6 @@ from beambert.pipelines.corpus.documents import Document, Reject, count_read
 from beambert.pipelines.corpus.transforms import COUNTS, Part, RejectLists, read_documents
 from beambert.pipelines.pretraining.documents import CompactDocuments, compact_documents, divide
 from beambert.pipelines.pretraining.duplicates import (
-    NearDuplicateSettings,
     distinct_rows,
     rows_by_bucket,
     rows_of_documents,
@@ -209,8 +208,9 @@ class TokenizeParts(beam.DoFn):
             prepared += prepare_documents(documents, options, self._counts)
             sources += [number] * (len(prepared) - len(sources))
         if options.duplicates == NEAR:
-            settings = NearDuplicateSettings(by_source=bool(self._plan.layout.sources))
-            self._bands.append(rows_of_documents(prepared, sources, settings))
+            # Only those of --source are in an order.
+            of_bands = sources if self._plan.layout.sources else [0] * len(sources)
+            self._bands.append(rows_of_documents(prepared, of_bands))
         self._characters = 0
         if not prepared:
             return

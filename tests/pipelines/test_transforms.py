@@ -2,7 +2,6 @@
 
 import dataclasses
 import doctest
-import hashlib
 import inspect
 import json
 import os
@@ -27,7 +26,6 @@ from beambert import (
     VocabularyJob,
 )
 from beambert.errors import InputError
-from beambert.pipelines.create_pretraining_data import main as data_main
 
 TRANSFORMS = [
     beambert.CreatePretrainingData,
@@ -115,23 +113,6 @@ def test_the_example_of_the_docstring(transform, folder):
     told = []
     doctest.DocTestRunner(verbose=False).run(test, out=told.append)
     assert told == []
-
-
-@pytest.mark.slow
-def test_documents_of_a_pipeline_give_what_a_file_of_them_gives(folder):
-    make_records()
-    rows = "".join(json.dumps({"text": text}) + "\n" for text in TEXTS)
-    (folder / "texts.jsonl").write_text(rows)
-    flags = ["--max_seq_length=32", "--dupe_factor=2", "--num_shards=2", "--vocab_file=words.txt"]
-    data_main(["--input=texts.jsonl", "--output=of-file", *flags])
-    hashes = [
-        [hashlib.sha256(p.read_bytes()).hexdigest() for p in sorted((folder / each).glob("part*"))]
-        for each in ("records", "of-file")
-    ]
-    assert hashes[0] == hashes[1] and len(hashes[0]) == 2
-    info = json.loads((folder / "records" / "info.json").read_text())
-    assert info["counts"]["documents"]["used"] == len(TEXTS) and info["inputs"] == []
-    assert not list((folder / "records").glob("_tmp*"))
 
 
 def test_a_finished_folder_is_not_written_to_again(folder):

@@ -46,20 +46,6 @@ def expected(capsys, gs, vocab_file, stored):
     return records(output)
 
 
-@pytest.mark.parametrize("status", [429, 500, 503])
-@pytest.mark.parametrize("request_", ["GET texts/text_1", "POST .*part-00001-of-00002.*"])
-@pytest.mark.release
-def test_a_failure_of_a_moment_changes_nothing(
-    capsys, gs, vocab_file, stored, expected, request_, status
-):
-    output, command = run(capsys, gs, vocab_file, stored)
-    emulated_storage.fail(request_, status, 2)
-    assert command()[0] == 0
-    assert emulated_storage.faults_left() == 0
-    assert records(output) == expected
-    assert not [name for name in list_folder(output) if name.startswith("_tmp-")]
-
-
 @pytest.mark.parametrize(
     ("request_", "said"),
     [

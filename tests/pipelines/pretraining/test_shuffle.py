@@ -112,12 +112,9 @@ def test_full_disk(tmp_path, monkeypatch, can_create):
     ("runner", "way"),
     [
         ("FnApiRunner", FILES),
-        ("DirectRunner", FILES),
         ("PrismRunner", FILES),
         ("DataflowRunner", RUNNER),
         ("FlinkRunner", RUNNER),
-        ("SparkRunner", RUNNER),
-        ("PortableRunner", RUNNER),
     ],
 )
 def test_the_runner_decides(runner, way):

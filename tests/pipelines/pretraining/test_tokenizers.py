@@ -93,11 +93,11 @@ def test_whole_words_are_masked(capsys, tmp_path, corpus_file, tokenizers, kind)
     """A predicted token that continues a word is behind another one, or where text was cut."""
     output = tmp_path / "records"
     flags = f"--tokenizer={tokenizers[kind]}", "--do_whole_word_mask=True", "--pairs=none"
-    flags += "--masked_lm_prob=0.4", "--dupe_factor=10", "--max_predictions_per_seq=14"
+    flags += "--masked_lm_prob=0.4", "--dupe_factor=6", "--max_predictions_per_seq=14"
     assert data(capsys, corpus_file, output, *flags)[0] == 0
     # Their special tokens have other ids than BERT's, and replace no other token.
     figures = json.loads((output / "statistics.json").read_text())["counts"]
-    assert figures["hidden_as_other"] > 400
+    assert figures["hidden_as_other"] > 250
     assert figures["reserved_replacements"] == 0
     reference = Tokenizer.from_file(str(tokenizers[kind] / "tokenizer.json"))
     special = {
