@@ -65,6 +65,7 @@ class ReadOptions:
       progress_folder: folder of a `ProgressDisplay`, or None.
       encodings: encodings of text files, see `encodings.parse_encodings`.
       language_column: column that names the language of each, in these formats; "" for none.
+      joins_lines: whether hard-wrapped lines are joined to paragraphs, see `cleaning.clean`.
     """
 
     format: str = AUTO
@@ -72,6 +73,7 @@ class ReadOptions:
     progress_folder: str | None = None
     encodings: tuple[str, ...] = UTF8
     language_column: str = ""
+    joins_lines: bool = True
 
     @property
     def columns(self) -> list[str]:

@@ -163,19 +163,23 @@ _SENTENCE_END = re.compile(r"[.!?…][\"'”’)]*$")
 _JOINED = re.compile(r" @([-,.])@ ")
 
 
-def clean(document: Document) -> Document:
+def clean(document: Document, joins_lines: bool = True) -> Document:
     """Returns a document in paragraphs, one a line, and adds what was cleaned to its counts.
 
     A document that is split into sentences stays as it is.
+
+    Args:
+      document: the document.
+      joins_lines: whether hard-wrapped lines are joined; False if each line is a sentence.
     """
     if document.is_split:
         return document
-    text, counts = clean_text(document.text)
+    text, counts = clean_text(document.text, joins_lines)
     cleaned = Counter(document.cleaned) + counts
     return dataclasses.replace(document, text=text, cleaned=cleaned)
 
 
-def clean_text(text: str) -> tuple[str, Counter[str]]:
+def clean_text(text: str, joins_lines: bool = True) -> tuple[str, Counter[str]]:
     """Returns the paragraphs of a text, one a line, and what was removed or joined by name."""
     counts: Counter[str] = Counter()
     for step in (
@@ -183,7 +187,7 @@ def clean_text(text: str) -> tuple[str, Counter[str]]:
         strip_gutenberg,
         drop_headings,
         _join_divided_words,
-        join_lines,
+        join_lines if joins_lines else _strip_lines,
         drop_marks,
     ):
         text = step(text, counts)
@@ -269,11 +273,11 @@ def join_lines(text: str, counts: Counter[str]) -> str:
     filled = [len(line) for line in lines if line]
     short = sum(length <= _MOST_OF_A_LINE for length in filled)
     if len(filled) < 2 or short < _SHORT_LINES * len(filled):
-        return "\n".join(line.strip() for line in lines if line)
+        return _strip_lines(text)
     # The quantile of a few lengths is above all of them.
     width = min(statistics.quantiles(filled, n=20)[-2], max(filled))
     if not _is_wrapped(lines, width):
-        return "\n".join(line.strip() for line in lines if line)
+        return _strip_lines(text)
     paragraphs: list[str] = []
     previous = ""
     for line in lines:
@@ -284,6 +288,11 @@ def join_lines(text: str, counts: Counter[str]) -> str:
             paragraphs.append(line.strip())
         previous = line
     return "\n".join(paragraphs)
+
+
+def _strip_lines(text: str, counts: Counter[str] | None = None) -> str:
+    """Returns the lines of a text without the white space around them, and without blank ones."""
+    return "\n".join(filter(None, map(str.strip, text.split("\n"))))
 
 
 def _is_wrapped(lines: list[str], width: float) -> bool:

@@ -78,12 +78,13 @@ def read_part(part: FilePart, options: ReadOptions, progress: ProgressTally) -> 
         beginning = _sample(part.file.path, stored) if part.format == AUTO else b""
         stored.seek(0)
         found = _format_of(part.file, beginning, dataclasses.replace(options, format=part.format))
-        yield from map(_clean, found.read(part, stored, options, report))
+        for row in found.read(part, stored, options, report):
+            yield _clean(row, options)
     report(part.bytes)
 
 
-def _clean(found: Found) -> Found:
-    return clean(found) if isinstance(found, Document) else found
+def _clean(found: Found, options: ReadOptions) -> Found:
+    return clean(found, options.joins_lines) if isinstance(found, Document) else found
 
 
 def sample_documents(files: Sequence[InputFile], options: ReadOptions) -> list[Document]:
@@ -100,7 +101,8 @@ def sample_documents(files: Sequence[InputFile], options: ReadOptions) -> list[D
     for file in _spread(files, _SAMPLED_TEXTS):
         # What else cannot be read is met again by the reader.
         with contextlib.suppress(InputError, CorruptFileError):
-            for row in map(_clean, islice(_first_rows(file, options), _TEXTS_OF_A_FILE)):
+            for found in islice(_first_rows(file, options), _TEXTS_OF_A_FILE):
+                row = _clean(found, options)
                 if isinstance(row, Document):
                     documents.append(row)
                 elif isinstance(row, Reject) and row.reason in (NO_TEXT, NO_LANGUAGE):

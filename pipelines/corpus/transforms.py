@@ -137,7 +137,7 @@ def read_documents(part: Part, options: ReadOptions, progress: ProgressTally) ->
     if isinstance(part, FilePart):
         yield from read_part(part, options, progress)
     elif isinstance(part, str):
-        yield clean(Document(part))
+        yield clean(Document(part), options.joins_lines)
     else:  # Behind a coder the class of a row is another one with the same columns.
         language = language_of(part.language)
         if part.language and not language:

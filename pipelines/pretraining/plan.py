@@ -41,7 +41,7 @@ from beambert.pipelines.records.contract import (
 from beambert.pipelines.running import library_versions
 from beambert.pipelines.text import sentences
 from beambert.pipelines.text.filters import read_blocklist
-from beambert.pipelines.text.preparation import TextOptions
+from beambert.pipelines.text.preparation import LINE, TextOptions
 from beambert.pipelines.tokenizers.folders import read_given
 from beambert.pipelines.tokenizers.vocabulary import (
     TOKENIZER_CONFIG_FILE,
@@ -150,7 +150,12 @@ class Plan:
         """Returns the options for reading documents from files."""
         job = self.job
         return ReadOptions(
-            job.format, job.text_column, progress_folder, self.encodings, job.language_column
+            job.format,
+            job.text_column,
+            progress_folder,
+            self.encodings,
+            job.language_column,
+            joins_lines=job.sentences != LINE,
         )
 
     def output_folders(self) -> list[str]:

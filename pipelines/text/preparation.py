@@ -57,8 +57,7 @@ class TextSettings:
         SENTENCEX,
         choices=[SENTENCEX, LINE],
         help="how to split documents into sentences; sentencex: with the library of that name; "
-        "line: each line is a sentence already, but --format=text joins hard-wrapped lines first, "
-        "and --format=lines does not",
+        "line: each line is a sentence already, so that no lines are joined",
     )
     min_document_characters: int = setting(
         0,

@@ -224,3 +224,16 @@ def test_lines_of_wikitext_are_no_documents(tmp_path):
     path.write_text("".join(json.dumps({"text": row}) + "\n" for row in rows))
     with pytest.raises(InputError, match="--format=wikitext"):
         sample_documents(match_inputs([str(path)]), ReadOptions())
+
+
+@pytest.mark.parametrize("ending", ["txt", "jsonl"])
+def test_lines_that_are_sentences_are_not_joined(tmp_path, ending):
+    """With --sentences=line, also where they look like hard-wrapped text."""
+    path = tmp_path / f"a.{ending}"
+    path.write_text(WRAPPED if ending == "txt" else json.dumps({"text": WRAPPED}) + "\n")
+    (file,) = match_inputs([str(path)])
+    options = ReadOptions(joins_lines=False)
+    (part,) = split_file(file, options)
+    (document,) = read_part(part, options, ProgressTally(None))
+    assert document.text.split("\n") == [line for line in WRAPPED.split("\n") if line]
+    assert sample_documents([file], options) == [document]
