@@ -15,6 +15,8 @@ DECOMPRESSED_BYTES = 1 << 20
 # Number of compressed bytes to give to zstandard at a time, which has no such limit. A block of 128
 # KiB takes four bytes or more (RFC 8878, section 3.1.1.2).
 _ZSTANDARD_BYTES = 1 << 8
+# Greatest window of a frame: that of `zstd --long=31`, as OSCAR and The Pile have.
+_ZSTANDARD_WINDOW = 1 << 31
 
 
 class _Decompressor:
@@ -65,7 +67,7 @@ class _Zstandard(_Decompressor):
     def __init__(self) -> None:
         import zstandard  # The parser of a command's flags needs no library that reads files.
 
-        self._stream = zstandard.ZstdDecompressor().decompressobj()
+        self._stream = zstandard.ZstdDecompressor(max_window_size=_ZSTANDARD_WINDOW).decompressobj()
         self._unused = b""
 
     def pieces(self, data: bytes) -> Iterator[bytes]:

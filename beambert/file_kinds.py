@@ -86,6 +86,12 @@ TEXT_KINDS: Sequence[tuple[str, bytes, str]] = (
         "has words in columns with labels, for a task; take its words out of it",
     ),
     (
+        "numbered",
+        rb"(?:\d+\t[^\t\r\n]+\r?\n){3}",
+        "has a number and a tab before each sentence, as the Leipzig corpora have; take them "
+        "away (cut -f2)",
+    ),
+    (
         "mail",
         # Three fields of RFC 5322, of which one is common, perhaps behind mbox's "From " line.
         rb"(?:From \S+[^\n]*\n)?(?=(?:[^\n]+\n){0,9}(?:From|Message-ID|Received|Path|Xref):)"

@@ -44,6 +44,7 @@ FILES = {
         b'{\n  "text": "The ship left."\n}\n',
         b'["The ship left.", "It came."]',
     ],
+    "numbered": [b"1\tThe harbour is old.\n2\tShips come.\n3\tThe sea was calm.\n"],
     "mail": [
         b"From: Ann <ann@example.org>\nSubject: Ships\nDate: Mon, 1 Jan 2024\n\nThe ship left.\n",
         b"From ann@example.org Mon Jan  1 00:00:00 2024\nReturn-Path: <ann@example.org>\n"
