@@ -298,8 +298,8 @@ def _strip_lines(text: str, counts: Counter[str] | None = None) -> str:
 def _is_wrapped(lines: list[str], width: float) -> bool:
     """Returns whether short lines are hard-wrapped.
 
-    Most lines must be full where another one follows, and enough lines must begin with a lower-case
-    letter. Without such letters, most lines must end within a sentence.
+    Where another line follows, most lines must be full and end within a sentence. Enough lines must
+    also begin with a lower-case letter, in scripts that have such.
     """
     while not lines[0]:
         lines = lines[1:]
@@ -317,13 +317,13 @@ def _is_wrapped(lines: list[str], width: float) -> bool:
             and _ENDS_WITH_HYPHEN.search(previous[-2:]) is not None
             for is_full, first, (previous, _) in zip(no_room, firsts, pairs, strict=True)
         ]
-    if not pairs or sum(no_room) < _LEAST_FULL * len(pairs):
+    inside = sum(not _ENDS_SENTENCE.search(previous) for previous, _ in pairs)
+    if not pairs or inside < len(pairs) / 2 or sum(no_room) < _LEAST_FULL * len(pairs):
         return False
     if has_cases and lower >= _LEAST_CONTINUED * len(pairs):
         return True
     is_verse = width >= _LEAST_WIDTH and "" in lines
-    inside = sum(not _ENDS_SENTENCE.search(previous) for previous, _ in pairs)
-    return (is_verse or not has_cases) and inside >= max(_FEWEST_LINES, len(pairs)) / 2
+    return (is_verse or not has_cases) and inside >= _FEWEST_LINES / 2
 
 
 def _has_room(previous: str, line: str, width: float) -> bool:

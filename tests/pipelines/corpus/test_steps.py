@@ -67,6 +67,7 @@ def test_every_format_gives_the_same_paragraphs(tmp_path):
         "हर साल गर्मियों में बहुत से यात्री यहाँ घूमने आते हैं।\nदीवार चौदहवीं सदी में पत्थर से बनाई गई थी और आज भी खड़ी है।",
         "\n\nAnna Berg (born 26 August 1998) is a Norwegian ski jumper.\nShe jumped at the games of 2018.",
         "x = 1\ny = 2\nreturn x + y",
+        "river river river .\nhouse house house .\nwater water water .\n\nstone stone stone .",
     ],
 )
 def test_short_lines_are_not_wrapped(text):
