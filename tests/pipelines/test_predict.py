@@ -168,7 +168,7 @@ def test_the_same_command_again_has_nothing_to_do(classifier, tmp_path, capsys):
     run(classifier, tmp_path / "out", tmp_path / "a.txt")
     assert "already finished" in capsys.readouterr().out
     (tmp_path / "a.txt").write_text("so good, and more\n")
-    with pytest.raises(InputError, match="another job .--input there 1 file, .*a.txt, changed"):
+    with pytest.raises(InputError, match="another job .--input is another one"):
         run(classifier, tmp_path / "out", tmp_path / "a.txt")
     (tmp_path / "a.txt").write_text("so good\n")
     (classifier / "vocab.txt").write_text("[PAD]\n")
