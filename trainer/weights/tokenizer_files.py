@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from beambert import storage
 from beambert.errors import InputError
@@ -19,6 +19,9 @@ from beambert.pipelines.tokenizers.vocabulary import (
 from beambert.pipelines.tokenizers.wordpiece import MAX_CHARACTERS_PER_WORD
 from beambert.storage import parse_object
 from beambert.trainer.model_folders import ModelFolder
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
 
 def read_vocabulary(folder: str, flag: str) -> tuple[Vocabulary, bool]:
@@ -73,7 +76,13 @@ def exported_files(found: ModelFolder) -> dict[str, bytes]:
             files[TOKENIZER_FILE] = word_piece_file(vocabulary.tokens, found.do_lower_case)
         return files
     config = vocabulary.config() | more
-    data = vocabulary.data if vocabulary.has_frame else _framed(vocabulary)
+    data = vocabulary.data
+    if not vocabulary.has_frame:
+        from tokenizers import Tokenizer
+
+        special = vocabulary.special
+        first, last = ((vocabulary.tokens[i], i) for i in (special.classify, special.separate))
+        data = _framed(Tokenizer.from_str(data.decode()), first, last)
     return {TOKENIZER_CONFIG_FILE: json_bytes(config), TOKENIZER_FILE: data}
 
 
@@ -87,46 +96,18 @@ def word_piece_file(tokens: Sequence[str], do_lower_case: bool) -> bytes:
       tokens: tokens by id.
       do_lower_case: whether texts are lower-cased and lose their accents.
     """
+    from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
+
     ids = {token: index for index, token in enumerate(tokens)}
-    first, last = ({"SpecialToken": {"id": name, "type_id": 0}} for name in ("[CLS]", "[SEP]"))
-    texts = [{"Sequence": {"id": name, "type_id": index}} for index, name in enumerate("AB")]
-    after_b = {"SpecialToken": {"id": "[SEP]", "type_id": 1}}
-    flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
-    added = [
-        {"id": ids[name], "content": name, **flags, "special": True} for name in SPECIAL_TOKENS
-    ]
-    whole = {
-        "version": "1.0",
-        "truncation": None,
-        "padding": None,
-        "added_tokens": sorted(added, key=lambda token: token["id"]),
-        "normalizer": {
-            "type": "BertNormalizer",
-            "clean_text": True,
-            "handle_chinese_chars": True,
-            "strip_accents": None,
-            "lowercase": do_lower_case,
-        },
-        "pre_tokenizer": {"type": "BertPreTokenizer"},
-        "post_processor": {
-            "type": "TemplateProcessing",
-            "single": [first, texts[0], last],
-            "pair": [first, texts[0], last, texts[1], after_b],
-            "special_tokens": {
-                name: {"id": name, "ids": [ids[name]], "tokens": [name]}
-                for name in ("[CLS]", "[SEP]")
-            },
-        },
-        "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": True},
-        "model": {
-            "type": "WordPiece",
-            "unk_token": "[UNK]",
-            "continuing_subword_prefix": "##",
-            "max_input_chars_per_word": MAX_CHARACTERS_PER_WORD,
-            "vocab": ids,
-        },
-    }
-    return json_bytes(whole)
+    model = models.WordPiece(
+        ids, unk_token="[UNK]", max_input_chars_per_word=MAX_CHARACTERS_PER_WORD
+    )
+    tokenizer = Tokenizer(model)
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=do_lower_case)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.decoder = decoders.WordPiece()
+    tokenizer.add_special_tokens(list(SPECIAL_TOKENS))
+    return _framed(tokenizer, ("[CLS]", ids["[CLS]"]), ("[SEP]", ids["[SEP]"]))
 
 
 def json_bytes(value: Mapping[str, Any] | Sequence[Any]) -> bytes:
@@ -144,17 +125,18 @@ def _bert_config(do_lower_case: bool) -> dict[str, Any]:
     }
 
 
-def _framed(vocabulary: TokenizerVocabulary) -> bytes:
-    """Returns a tokenizer.json that frames texts as for the model: [CLS] A [SEP] B [SEP]."""
-    from tokenizers import Tokenizer
+def _framed(tokenizer: "Tokenizer", first: tuple[str, int], last: tuple[str, int]) -> bytes:
+    """Returns the tokenizer.json of a tokenizer that frames texts: [CLS] A [SEP] B [SEP].
+
+    Args:
+      tokenizer: tokenizer, which is changed.
+      first, last: the tokens before and behind, with their ids.
+    """
     from tokenizers.processors import TemplateProcessing
 
-    special, tokens = vocabulary.special, vocabulary.tokens
-    first, last = tokens[special.classify], tokens[special.separate]
-    tokenizer = Tokenizer.from_str(vocabulary.data.decode())
     tokenizer.post_processor = TemplateProcessing(
-        single=[first, "$A", last],
-        pair=[first, "$A", last, "$B:1", f"{last}:1"],
-        special_tokens=[(first, special.classify), (last, special.separate)],
+        single=[first[0], "$A", last[0]],
+        pair=[first[0], "$A", last[0], "$B:1", f"{last[0]}:1"],
+        special_tokens=[first, last],
     )
     return tokenizer.to_str(pretty=True).encode()
