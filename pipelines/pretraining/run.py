@@ -37,7 +37,7 @@ from beambert.pipelines.running import (
     works_here,
 )
 from beambert.pipelines.text.languages import language_notes
-from beambert.pipelines.text.preparation import LINE, describe_scrubbing
+from beambert.pipelines.text.preparation import LINE, SENTENCEX, describe_scrubbing
 from beambert.pipelines.text.sentences import divided_word_notes, segmenter_notes
 from beambert.pipelines.tokenizers.text_warnings import warn_of_lost_marks
 from beambert.process import loading, undone_at_end
@@ -112,6 +112,7 @@ def _plan(job: PretrainingDataJob, options: "PipelineOptions") -> Plan | None:
         input=job.input,
         source=of_sources,
         decontaminate=job.decontaminate,
+        sentence_model=[job.sentence_model] if job.sentence_model else (),
         output=job.output,
     )
     job = dataclasses.replace(job, output=path_for_workers(job.output, options))
@@ -136,7 +137,8 @@ def _notes(plan: Plan) -> list[str]:
     if job.sentences != LINE:
         whole = [document for document in documents if not document.is_split]
         silent = [document.text for document in whole if not document.language]
-        notes += language_notes(silent, job.language)
+        if job.sentences == SENTENCEX:
+            notes += language_notes(silent, job.language)
         notes += divided_word_notes(whole)
     if job.language_column and not any(document.language for document in documents):
         notes.append(

@@ -22,6 +22,7 @@ from beambert.pipelines.text.scrubbing import (
     check_scrubbing,
     scrub,
 )
+from beambert.pipelines.text.sentence_model import SentenceModel, check_package
 from beambert.pipelines.text.sentences import (
     NO_SEGMENTER,
     SplitText,
@@ -32,7 +33,7 @@ from beambert.pipelines.text.sentences import (
 # Values of --duplicates.
 KEEP, EXACT, NEAR = "keep", "exact", "near"
 # Values of --sentences.
-SENTENCEX, LINE = "sentencex", "line"
+SENTENCEX, LINE, SAT = "sentencex", "line", "sat"
 
 
 def parse_names(text: str) -> tuple[str, ...]:
@@ -55,9 +56,16 @@ class TextSettings:
     )
     sentences: str = setting(
         SENTENCEX,
-        choices=[SENTENCEX, LINE],
+        choices=[SENTENCEX, LINE, SAT],
         help="how to split documents into sentences; sentencex: with the library of that name; "
-        "line: each line is a sentence already, so that no lines are joined",
+        "line: each line is a sentence already, so that no lines are joined; sat: with the model "
+        "of --sentence_model, also where no marks end the sentences (needs beambert[sat])",
+    )
+    sentence_model: str = setting(
+        "",
+        metavar="DIR",
+        help="SaT model of --sentences=sat: a folder with model_optimized.onnx, config.json and "
+        "tokenizer.json",
     )
     min_document_characters: int = setting(
         0,
@@ -132,6 +140,17 @@ class TextSettings:
                 "without --keep_languages; leave it out or add that"
             )
         check_scrubbing(self.scrub, self.phone_regions)
+        if self.sentences != SAT and self.sentence_model:
+            raise InputError(
+                f"--sentence_model={self.sentence_model}: has no effect with "
+                f"--sentences={self.sentences}; leave it out or give --sentences={SAT}"
+            )
+        if self.sentences == SAT:
+            if not self.sentence_model:
+                raise InputError(
+                    f"--sentences={SAT}: needs a model; name its folder with --sentence_model"
+                )
+            check_package()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -144,12 +163,14 @@ class TextOptions(TextSettings):
       finds_unspaced: whether to find which sentences have no space before them, see `SplitText`. It
         is for tokenizers that mark words by spaces.
       phrases: phrases of the file `blocklist`; documents with one are dropped.
+      model: the model of `sentence_model`.
     """
 
     do_lower_case: bool = True
     segmenter: str = NO_SEGMENTER
     finds_unspaced: bool = False
     phrases: tuple[str, ...] = ()
+    model: SentenceModel | None = None
 
     @classmethod
     def of(cls, settings: TextSettings, **others: Any) -> "TextOptions":
@@ -186,7 +207,8 @@ def prepare_documents(
             text, scrubbed = scrub(text, options.scrub, options.phone_regions)
             for name, number in scrubbed.items():
                 counts["scrubbed " + name] += number
-        sentences = [] if reason else split_sentences(Document(text, is_split), language)
+        whole = Document(text, is_split)
+        sentences = [] if reason else split_sentences(whole, language, options.model)
         if sentences:
             # A line break stands between the sentences of a document that was split already.
             finds = options.finds_unspaced and not is_split

@@ -19,6 +19,7 @@ import numpy as np
 from beambert.errors import InputError
 from beambert.pipelines.corpus.documents import DEFAULT_LANGUAGE, Document
 from beambert.pipelines.text.cleaning import UNSPACED, UNSPACED_CHARACTER
+from beambert.pipelines.text.sentence_model import SentenceModel
 
 # Number of characters to split at a time. The splitter needs many times the memory of its text.
 WINDOW = 1 << 20
@@ -147,18 +148,25 @@ class SplitText(NamedTuple):
     unspaced: Sequence[int] = ()
 
 
-def split_sentences(document: Document, language: str = DEFAULT_LANGUAGE) -> list[str]:
+def split_sentences(
+    document: Document, language: str = DEFAULT_LANGUAGE, model: SentenceModel | None = None
+) -> list[str]:
     """Returns the sentences of a document in order, without blank ones.
 
     Args:
       document: document whose line feeds separate paragraphs, or sentences if it is split already.
       language: ISO 639-1 code for sentencex, which has generic rules for unknown languages.
+      model: model that finds the sentences in place of sentencex.
     """
     paragraphs = _paragraphs(document.text)
     if document.is_split:
         return paragraphs
     sentences: list[str] = []
-    for text in _windows(paragraphs):
+    # The model's package needs up to a kilobyte for each character.
+    for text in _windows(paragraphs, LONGEST_PARAGRAPH if model else WINDOW):
+        if model:
+            sentences += model.split(text)
+            continue
         for segment in map(str.strip, _segments(text, language)):
             for sentence in split_clauses(segment, language):
                 if len(sentence) > LONGEST_QUOTATION:
@@ -275,12 +283,12 @@ def _split_quotation(sentence: str, language: str) -> Iterator[str]:
     yield sentence[start:].strip()
 
 
-def _windows(paragraphs: Iterable[str]) -> Iterator[str]:
-    """Yields paragraphs joined by blank lines, at which sentencex ends a sentence, in windows."""
+def _windows(paragraphs: Iterable[str], most: int) -> Iterator[str]:
+    """Yields paragraphs joined by blank lines, which end sentences, `most` characters at a time."""
     held: list[str] = []
     size = 0
     for paragraph in paragraphs:
-        if held and size + len(paragraph) > WINDOW:
+        if held and size + len(paragraph) > most:
             yield "\n\n".join(held)
             held, size = [], 0
         held.append(paragraph)
