@@ -15,6 +15,7 @@ GOLDEN = pathlib.Path(__file__).parent / "trainer"
 MODEL = str(GOLDEN / "golden_sentences" / "mean")
 
 
+@pytest.mark.slow
 def test_embed():
     """Texts and columns with their vectors, those without a text with the reason."""
     rows = ["a river", {"text": "b", "id": 7}, " ", {"body": "a"}, {"text": 5}]

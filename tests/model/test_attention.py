@@ -50,6 +50,7 @@ def test_blocks_attend_as_each_token_would(length, reach):
 
 
 @pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.slow
 def test_parts_of_long_sequences_are_the_whole(jit_compile, monkeypatch):
     """Outputs and gradients; padding fills up the last part."""
     if jit_compile and not has_xla():
@@ -172,6 +173,7 @@ def deberta_encoder() -> DebertaEncoder:
 
 
 @pytest.mark.parametrize("way", ["parts", "packed", "deberta, packed"])
+@pytest.mark.slow
 def test_a_document_is_read_as_if_it_were_alone(way, monkeypatch):
     """Outputs and gradients; rotary and relative positions tell distances only."""
     ids, mask, places = random_rows()

@@ -164,6 +164,7 @@ def expected_gradients(golden, path):
 
 # 21 tokens and 6 predictions: with the padding, with rows that just suffice, with rows to spare.
 @pytest.mark.parametrize("capacity", [None, Capacity(21, 6), Capacity(26, 8)])
+@pytest.mark.slow
 def test_losses_and_gradients_are_those_of_transformers(
     model, golden, features, capacity, monkeypatch
 ):
@@ -182,6 +183,7 @@ def test_losses_and_gradients_are_those_of_transformers(
     assert seen == {name for name in golden if name.startswith("gradients/")}
 
 
+@pytest.mark.slow
 def test_each_loss_trains_its_own_embeddings(model, features, monkeypatch):
     """Section 3.3: E gets no gradient of detection, and delta gets none of masked LM."""
     with_golden_draws(model, features, None, monkeypatch)

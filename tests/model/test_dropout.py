@@ -83,6 +83,7 @@ def classifier() -> BertClassifier:
     return BertClassifier(BertConfig(50, 16, 2, 2, 32), num_labels=3)
 
 
+@pytest.mark.slow
 def test_model_is_a_function_of_the_seed(classifier):
     features = {
         "input_ids": np.arange(12).reshape(2, 6),

@@ -182,6 +182,7 @@ def test_other_seeds_draw_others(seed):
     assert abs(share - 1 / 20) < 5 * np.sqrt(0.05 * 0.95 / 500)
 
 
+@pytest.mark.slow
 def test_steps_and_replicas_draw_their_own_tokens_and_dropout(features):
     config = BertConfig(58, 16, 1, 2, 24, max_position_embeddings=12)
     model = ElectraPretrainer(config, seed=3)
@@ -198,6 +199,7 @@ def test_steps_and_replicas_draw_their_own_tokens_and_dropout(features):
 
 
 @pytest.mark.parametrize("random_seed", [0, 12345])
+@pytest.mark.slow
 def test_the_generator_drops_other_elements_at_every_site(random_seed):
     seed = tf.constant([random_seed, 7])
     masks = [

@@ -282,6 +282,7 @@ def test_bad_rows_are_counted(bad_rows, tmp_path, capsys):
     assert capsys.readouterr().out.count("left out: ") == 5
 
 
+@pytest.mark.slow
 def test_what_was_made_from_something_else_is_refused(made, folder, vocabulary):
     opened = open_features(str(made("classification")), "--features")
     hashes = {split: opened.info.made_from["data_sha256"][split] for split in ("train", "dev")}

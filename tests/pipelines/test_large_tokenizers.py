@@ -50,6 +50,7 @@ def job(tokenizer, output, **given):
     )
 
 
+@pytest.mark.slow
 def test_the_whole_job(tokenizer, tmp_path):
     pipeline = beam.Pipeline()
     texts = pipeline | beam.Create(["A river.\nA city."])
@@ -68,6 +69,7 @@ def records(tokenizer, tmp_path):
     return tmp_path / "records"
 
 
+@pytest.mark.slow
 def test_records_with_another_tokenizer_are_verified_with_that(tokenizer, records):
     """The same file may name other special tokens, too."""
     other = json.loads(tokenizer.read_text())

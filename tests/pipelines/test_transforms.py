@@ -156,6 +156,7 @@ def test_a_vocabulary_is_given_and_written(folder):
         beam.Pipeline() | beam.Create(TEXTS) | LearnVocabulary(VocabularyJob(output="v.txt"))
 
 
+@pytest.mark.slow
 def test_texts_in_windows_are_one_corpus(folder):
     make_records()
     with beam.Pipeline(runner="FnApiRunner") as pipeline:

@@ -43,6 +43,7 @@ def test_load(encoder_folder, classifier_folder, tmp_path):
         beambert.load(str(tmp_path / "none"))
 
 
+@pytest.mark.slow
 def test_predictions_are_those_of_the_command(classifier_folder, tmp_path):
     texts = [f"so good {i}" for i in range(70)]
     (tmp_path / "texts.txt").write_text("\n".join(texts))

@@ -125,6 +125,7 @@ def test_file(tmp_path):
     return path, rows
 
 
+@pytest.mark.slow
 def test_planted_texts_are_dropped_and_listed(capsys, tmp_path, vocab_file, corpus, test_file):
     """13 words in a row, whatever stands between them; 12 are too few. On any number of workers."""
     path, rows = test_file

@@ -31,6 +31,7 @@ def full_sentences(tmp_path_factory, corpus_file, vocab_file):
 
 
 class TestFullSentences:
+    @pytest.mark.slow
     def test_the_records(self, full_sentences, vocabulary):
         classify, separate = map(vocabulary.id_of, ("[CLS]", "[SEP]"))
         tokens = 0

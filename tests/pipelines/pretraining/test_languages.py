@@ -63,6 +63,7 @@ def hidden_in_part(folder, vocabulary) -> tuple[int, int]:
     return whole, part
 
 
+@pytest.mark.slow
 def test_masks_hide_chinese_words(capsys, tmp_path, texts, vocab_file, vocabulary):
     path = written(tmp_path, [{"text": text} for text in texts])
     flags = [f"--input={path}", CASED, "--language=zh", "--masks=whole_word"]

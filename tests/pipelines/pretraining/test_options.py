@@ -199,6 +199,7 @@ def test_b_of_the_same_source(run, tmp_path, corpus, vocabulary):
     assert info(folder)["parameters"]["random_next"] == "source"
 
 
+@pytest.mark.slow
 def test_a_book_is_on_both_sides_of_the_split(run, tmp_path):
     generator = random.Random(5)
     book = make_document(generator, 2000)

@@ -183,6 +183,7 @@ class TestRefused:
         refused(data(capsys, vocab_file, output, *swapped), "--source")
 
 
+@pytest.mark.slow
 def test_later_runs_mix_the_sources_with_new_files(capsys, tmp_path, texts, vocab_file):
     """Those without one are named and left out; the weights of the others stay in proportion."""
     folders = {name: tmp_path / name for name in SOURCES}

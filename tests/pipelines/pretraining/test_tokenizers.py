@@ -46,6 +46,7 @@ def verified_folders(capsys, tmp_path, *arguments):
 
 
 @pytest.mark.parametrize("kind", [ROBERTA, ALBERT])
+@pytest.mark.slow
 def test_records_are_the_text_of_the_corpus(
     capsys, tmp_path, corpus, corpus_file, tokenizers, kind
 ):
@@ -89,6 +90,7 @@ def test_records_are_the_text_of_the_corpus(
 
 
 @pytest.mark.parametrize("kind", [ROBERTA, ALBERT])
+@pytest.mark.slow
 def test_whole_words_are_masked(capsys, tmp_path, corpus_file, tokenizers, kind):
     """A predicted token that continues a word is behind another one, or where text was cut."""
     output = tmp_path / "records"

@@ -82,6 +82,7 @@ def folder(tmp_path_factory, vocabulary):
     return untrained_models.save_encoder(tmp_path_factory.mktemp("asked") / "e", vocabulary)
 
 
+@pytest.mark.slow
 def test_the_bias_alone_gives_known_probabilities(folder, vocabulary):
     """Without word embeddings, the logits are the bias: ln 3 for one token, 0 for the others."""
     encoder = open_encoder(str(folder))
@@ -120,6 +121,7 @@ def test_fill(folder, tmp_path, capsys):
     assert capsys.readouterr().out == f"{output}: answers to 2 texts\n"
 
 
+@pytest.mark.slow
 def test_an_encoder_that_knows_nothing_is_as_perplexed_as_its_vocabulary_is_large(
     folder, vocabulary
 ):

@@ -20,6 +20,7 @@ def command(folder, *flags):
     return run(["embed", MODEL, f"--output={folder / 'out'}", *map(str, flags)])
 
 
+@pytest.mark.slow
 def test_lines_and_columns(tmp_path, capsys):
     """Files in the order of their names, blank lines left out, identifiers where there are any."""
     (tmp_path / "b.txt").write_text("a river\n\n  a b \n")

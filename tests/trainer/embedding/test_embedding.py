@@ -23,6 +23,7 @@ TEXTS = FOUND["texts"]
 
 
 @pytest.mark.parametrize("name", ["mean", "cls"])
+@pytest.mark.slow
 def test_a_folder_gives_the_embeddings_of_the_library(name):
     """The pooling, the length, the normalization and the default prompt are the folder's own."""
     vectors = embed(str(GOLDEN / name), TEXTS)
@@ -30,6 +31,7 @@ def test_a_folder_gives_the_embeddings_of_the_library(name):
     assert vectors.dtype == np.float32
 
 
+@pytest.mark.slow
 def test_flags_give_the_same_as_the_folder():
     """The encoder alone, with the settings of the folder that was made around it."""
     encoder = str(GOLDEN / "encoder")
@@ -54,6 +56,7 @@ def test_batches_change_no_embedding(monkeypatch):
 
 
 @pytest.mark.parametrize(("family", "graphs"), [("bert", 1), ("modernbert", 2)])
+@pytest.mark.slow
 def test_one_graph_takes_all_lengths_where_the_encoder_can(family, graphs):
     folder = GOLDEN / "encoder" if family == "bert" else GOLDEN.parent / "golden_families" / family
     embedder = open_embedder(str(folder))
@@ -73,6 +76,7 @@ def test_texts_that_are_cut_are_counted():
     assert [len(row) for row in rows] == [3, 12, 12] and cut == 1
 
 
+@pytest.mark.slow
 def test_a_fine_tuned_model_gives_its_encoder(tmp_path, vocabulary):
     """The vector of [CLS] is what the encoder inside the model computes."""
     folder = str(untrained_models.save_late_interaction(tmp_path / "model", vocabulary))
@@ -149,6 +153,7 @@ def encoder(tmp_path_factory, vocabulary):
     return str(untrained_models.save_encoder(folder, vocabulary))
 
 
+@pytest.mark.slow
 def test_the_folder_gives_the_vectors_of_the_encoder(encoder, tmp_path):
     out = tmp_path / "out"
     flags = ["--to=sentence-transformers", "--pooling=cls", "--normalize=False"]

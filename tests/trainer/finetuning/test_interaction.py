@@ -150,6 +150,7 @@ def test_markers_of_vocabularies(vocabulary):
         assert Markers.of(without) == Markers(special.index("[MASK]"), special.index("[SEP]"))
 
 
+@pytest.mark.slow
 def test_what_is_cut_is_counted(features):
     """A query has less room than a document: [CLS], [Q], [SEP] and six pieces of nine tokens."""
     fits, cut = "the river of the end is", "the river of the end is the"

@@ -55,6 +55,7 @@ def held_out(read_rows, records_folder):
     return {name: np.stack([row[name] for row in rows]) for name in rows[0]}
 
 
+@pytest.mark.slow
 def test_results_are_those_of_the_two_models(
     student_folder, encoder_folder, records_folder, read_rows, small_config
 ):
@@ -143,6 +144,7 @@ def test_two_devices_and_rows_without_padding_learn_the_same(
             assert mine == pytest.approx(theirs, rel=1e-3)
 
 
+@pytest.mark.slow
 def test_the_teacher_belongs_to_the_training(
     student_folder, encoder_folder, unpaired_folder, small_config_file, tmp_path, capsys
 ):
@@ -195,6 +197,7 @@ def test_teachers_of_other_words_are_refused(
         assert not (tmp_path / "m").exists()
 
 
+@pytest.mark.slow
 def test_no_gradient_and_no_dropout_reach_the_teacher(encoder_folder, small_config, records_folder):
     weights = open_initial(str(encoder_folder), "--distill_from")
     teacher = Teacher.of(weights, small_config, 32, 2)

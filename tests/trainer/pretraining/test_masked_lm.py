@@ -51,6 +51,7 @@ def test_bert_needs_labels(unpaired_folder, records_folder, small_config_file, t
     assert not (tmp_path / "m").exists()
 
 
+@pytest.mark.slow
 def test_the_objective_belongs_to_the_training(
     student_folder, encoder_folder, unpaired_folder, records_folder, small_config_file, capsys
 ):
@@ -84,12 +85,14 @@ def test_documents_can_be_kept_apart_in_full_sentences_only(
     assert not (tmp_path / "m").exists()
 
 
+@pytest.mark.slow
 def test_it_is_asked_about_texts(student_folder):
     (filled,) = fill(str(student_folder), ["the [MASK] of a"])
     assert sum(probability for _, probability in filled.answers[0]) <= 1
     assert score(str(student_folder), ["the river"])[0].pseudo_log_likelihood < 0
 
 
+@pytest.mark.slow
 def test_exports(student_folder, tmp_path):
     """The names that transformers gives are tested with its own files in tests/trainer/weights."""
     out = tmp_path / "hf"

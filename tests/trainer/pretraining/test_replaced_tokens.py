@@ -32,6 +32,7 @@ def electra_folder(records_folder, small_config_file, tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_results_are_those_of_the_saved_weights(
     electra_folder, records_folder, read_rows, small_config, vocabulary
 ):
@@ -76,6 +77,7 @@ def test_results_are_those_of_the_saved_weights(
     assert {name: results[name] for name in expected} == pytest.approx(expected, rel=1e-4)
 
 
+@pytest.mark.slow
 def test_the_settings_belong_to_the_training(
     electra_folder, encoder_folder, records_folder, small_config_file, capsys
 ):
@@ -107,11 +109,13 @@ def test_impossible_generators_are_refused(
     assert not (tmp_path / "m").exists()
 
 
+@pytest.mark.slow
 def test_it_fills_no_masks(electra_folder):
     with pytest.raises(InputError, match="lacks the head cls/predictions"):
         fill(str(electra_folder), ["the [MASK] of a"])
 
 
+@pytest.mark.slow
 def test_exports(electra_folder, tmp_path):
     """The encoder is the same in both formats."""
     own, *exported = (open_initial(str(electra_folder), "--init").read(), {}, {})

@@ -84,6 +84,7 @@ def test_an_evaluation_ranks_by_the_scores(served, tmp_path):
         assert not {"query", "documents", "tokens"} & record.keys()
 
 
+@pytest.mark.slow
 def test_passages_are_read_once(untrained, monkeypatch):
     monkeypatch.setattr(searching, "_PASSAGES_KEPT", 3)
     reranker, read = open_reranker(str(untrained)), []

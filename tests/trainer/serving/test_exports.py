@@ -234,6 +234,7 @@ def publish(temporary, output, number=None):
     return versions.publish(temporary, output, lambda: number or versions.next_version(output))
 
 
+@pytest.mark.slow
 def test_two_at_once_make_two_versions(output):
     """Each has all files of one model, whoever was first; a number that is taken is refused."""
     temporaries = {mark: write_model(output, mark) for mark in "ab"}

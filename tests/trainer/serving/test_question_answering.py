@@ -59,6 +59,7 @@ def folder(model, vocabulary, tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_answers_equal_those_of_the_trained_path(model, folder, vocabulary):
     """Contexts of no piece up to 9 windows, with what the tokenizer changes or drops."""
     random, questions = np.random.default_rng(7), []

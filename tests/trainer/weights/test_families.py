@@ -164,6 +164,7 @@ def own_folder(name, folder):
 
 
 @pytest.mark.parametrize("name", OBJECTIVES)
+@pytest.mark.slow
 def test_in_and_out_is_the_same_to_the_bit(name, tmp_path):
     own = own_folder(name, tmp_path / "own")
     export_hugging_face(str(own), str(tmp_path / "out"))
