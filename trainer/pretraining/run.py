@@ -74,8 +74,8 @@ def pretrain(
     job: PretrainingJob,
     strategy: tf.distribute.Strategy | None = None,
     started: float | None = None,
-) -> None:
-    """Trains an encoder and writes a finished model folder.
+) -> dict[str, float]:
+    """Trains an encoder, writes a model folder and returns the results on held-out records.
 
     Args:
       job: what is asked for.
@@ -87,10 +87,12 @@ def pretrain(
     """
     strategy = strategy or make_strategy("auto")
     with raise_on_lost_worker(strategy):
-        _pretrain(job, strategy, time.monotonic() if started is None else started)
+        return _pretrain(job, strategy, time.monotonic() if started is None else started)
 
 
-def _pretrain(job: PretrainingJob, strategy: tf.distribute.Strategy, started: float) -> None:
+def _pretrain(
+    job: PretrainingJob, strategy: tf.distribute.Strategy, started: float
+) -> dict[str, float]:
     chief = is_chief(strategy)
     loop = dataclasses.replace(job.loop, dtype=resolve_dtype(job.loop.dtype, strategy))
     job = dataclasses.replace(job, loop=loop)
@@ -103,7 +105,7 @@ def _pretrain(job: PretrainingJob, strategy: tf.distribute.Strategy, started: fl
     with model_folders.held(model_dir, chief) as check_lock:
         if model_folders.claim(job.output, identity, chief, FLAGS_OF):
             print(f"{model_dir}: already finished by the same command, nothing to do")
-            return
+            return json.loads(storage.read_bytes(f"{model_dir}/{RESULTS_FILE}"))
         if chief:
             vocabulary = plan.data[0].records.vocabulary
             model_folders.describe_model(model_dir, plan.config, vocabulary, plan.training)
@@ -113,12 +115,13 @@ def _pretrain(job: PretrainingJob, strategy: tf.distribute.Strategy, started: fl
         with translate_faults(folders), translate_out_of_memory(*sizes):
             trainer, results = _train(plan, strategy, check_lock)
         if not chief:
-            return
+            return results
         check_lock()
         model_folders.save_weights(trainer.model, model_dir)
         storage.write_bytes(f"{model_dir}/{RESULTS_FILE}", json.dumps(results, indent=1).encode())
         model_folders.finish(model_dir, identity)
         print(f"{model_dir}: finished", flush=True)
+        return results
 
 
 def _train(
