@@ -16,6 +16,7 @@ from itertools import accumulate, chain
 from typing import TYPE_CHECKING, BinaryIO
 
 from beambert.compression import CorruptFileError, decompress
+from beambert.pipelines.corpus.cleaning import AUTO
 from beambert.pipelines.corpus.documents import Document, Found, Reject
 from beambert.pipelines.corpus.encodings import (
     DEFAULT_ENCODING,
@@ -51,10 +52,6 @@ BEFORE_TEXT = rb"(?:\xef\xbb\xbf)*\s*"
 PLAIN_FORMATS = ("lines", "text")
 
 
-# The value of --format that has each file's format recognised.
-AUTO = "auto"
-
-
 @dataclasses.dataclass(frozen=True)
 class ReadOptions:
     """How files become documents.
@@ -65,7 +62,7 @@ class ReadOptions:
       progress_folder: folder of a `ProgressDisplay`, or None.
       encodings: encodings of text files, see `encodings.parse_encodings`.
       language_column: column that names the language of each, in these formats; "" for none.
-      joins_lines: whether hard-wrapped lines are joined to paragraphs, see `cleaning.clean`.
+      layout: how the lines of a text are read, see `cleaning.clean`.
     """
 
     format: str = AUTO
@@ -73,7 +70,7 @@ class ReadOptions:
     progress_folder: str | None = None
     encodings: tuple[str, ...] = UTF8
     language_column: str = ""
-    joins_lines: bool = True
+    layout: str = AUTO
 
     @property
     def columns(self) -> list[str]:
@@ -297,6 +294,7 @@ class Format:
       endings: endings of names that decide where the content shows one of the weaker formats.
       weaker: names of the formats that count less than an ending.
       has_columns: True if documents stand in one column of a table.
+      layout: how the lines of its texts are read, if the format decides that and not --layout.
     """
 
     name: str
@@ -305,6 +303,7 @@ class Format:
     endings: tuple[str, ...] = ()
     weaker: tuple[str, ...] = PLAIN_FORMATS
     has_columns: bool = False
+    layout: str = AUTO
 
     def recognises(self, sample: bytes) -> bool:
         """Returns whether a file has this format, by its first (decompressed) bytes."""

@@ -7,21 +7,29 @@ text may hold such signs.
 """
 
 import dataclasses
+import functools
 import html
+import operator
 import re
 import statistics
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from itertools import dropwhile, pairwise
 
 from beambert.pipelines.corpus.documents import Document
 from beambert.pipelines.text.cleaning import UNSPACED
+
+# Values of --layout: how the lines of a text are read.
+AUTO, WRAPPED, PARAGRAPHS, SENTENCES = "auto", "wrapped", "paragraphs", "sentences"
+LAYOUTS = (AUTO, WRAPPED, PARAGRAPHS, SENTENCES)
 
 # Stands where markup was cut out of a text, until `close_gaps` removes it. The tokenizer drops
 # this character from text.
 GAP = "\x01"
 
-# Characters that end a sentence: those of Unicode's property Sentence_Terminal, and ":" and "…".
-SENTENCE_ENDS = "!.?։؟۔܀܁܂߹।॥၊။።፧፨᙮᜵᜶។៕᠃᠉᥄᥅᪨᪩᪪᪫᭚᭛᭞᭟᰻᰼᱾᱿‼‽⁇⁈⁉⸮。꓿꘎꘏꛳꛷꡶꡷꣎꣏꤯꧈꧉꩝꩞꩟꫰꫱꯫﹒﹖﹗！．？｡:…"
+# Characters that end a sentence: those of Unicode's property Sentence_Terminal, the Tibetan shads,
+# and ":" and "…".
+SENTENCE_ENDS = "!.?։؟۔܀܁܂߹।॥།༎၊။።፧፨᙮᜵᜶។៕᠃᠉᥄᥅᪨᪩᪪᪫᭚᭛᭞᭟᰻᰼᱾᱿‼‽⁇⁈⁉⸮。꓿꘎꘏꛳꛷꡶꡷꣎꣏꤯꧈꧉꩝꩞꩟꫰꫱꯫﹒﹖﹗！．？｡:…"
 _ENDS_SENTENCE = re.compile(rf"[{re.escape(SENTENCE_ENDS)}][\"'”’»)\]」』）】_*]*$")
 
 # Line ends. Some programs write "\r\r\n"; the others are those of Unicode, see `normalize_text`.
@@ -92,7 +100,14 @@ _EMPHASIS = re.compile(r"(?<![\w_])_(?=[^\s_])([^_\n]{1,300})(?<=[^\s_])_(?![\w_
 # Signs that divide a word at the end of a line and stand nowhere else: the soft hyphen, also where
 # lines were joined by spaces, and the sign that old programs wrote for it.
 _DIVIDED = re.compile(r"(?<=\w)(?:\xad\s+|\xac[ \t]*\n\s*)(?=\w)")
-_ENDS_WITH_HYPHEN = re.compile(r"\w[-\u2010]$")
+_HYPHENS = "-\u2010"
+_ENDS_WITH_HYPHEN = re.compile(rf"\w[{_HYPHENS}]$")
+# Least share of lines, and least number, whose last words are divided, where another one follows.
+# Lines that were wrapped anew may end with the hyphen of a compound; 0.1 to 2 % of them do.
+_LEAST_DIVIDED, _FEWEST_DIVIDED = 0.03, 3
+# In "two- or three-year" and "Haupt- und Nebensatz", the hyphen stands for a later word.
+JOINS_WORDS = r"(?:and|or|to|und|oder|bis|et|ou|en|of|och)\b"
+_JOINS_WORDS = re.compile(rf"{JOINS_WORDS}(?!-)")
 # Printed pages wrap at 60 to 80 characters. A few longer lines, such as tables, may occur.
 _MOST_OF_A_LINE = 100
 _SHORT_LINES = 0.95
@@ -105,6 +120,9 @@ _LEAST_FULL, _FULL = 0.5, 0.7
 # joined, too, since its sentences go on.
 _LEAST_CONTINUED = 0.2
 _LEAST_WIDTH = 40
+# In text without capitals nothing shows that a line continues the one before, unless lines are as
+# long as in wrapped prose, and most of them end within a sentence.
+_FEW_CAPITALS, _FULL_WITHOUT, _LEAST_WITHOUT = 0.1, 0.85, 0.6
 _FEWEST_LINES = 3
 # Scripts without spaces, with their punctuation. Chinese and Japanese lines break at nearly any
 # character, of which some stay together; the others break at words. The numbers of characters stand
@@ -163,31 +181,34 @@ _SENTENCE_END = re.compile(r"[.!?…][\"'”’)]*$")
 _JOINED = re.compile(r" @([-,.])@ ")
 
 
-def clean(document: Document, joins_lines: bool = True) -> Document:
+def clean(document: Document, layout: str = AUTO) -> Document:
     """Returns a document in paragraphs, one a line, and adds what was cleaned to its counts.
 
     A document that is split into sentences stays as it is.
 
     Args:
       document: the document.
-      joins_lines: whether hard-wrapped lines are joined; False if each line is a sentence.
+      layout: how its lines are read. `AUTO`: see `join_lines`; `WRAPPED`: they are joined up to a
+        blank line; `PARAGRAPHS`, `SENTENCES`: each is one.
     """
     if document.is_split:
         return document
-    text, counts = clean_text(document.text, joins_lines)
+    text, counts = clean_text(document.text, layout)
     cleaned = Counter(document.cleaned) + counts
-    return dataclasses.replace(document, text=text, cleaned=cleaned)
+    is_split = layout == SENTENCES
+    return dataclasses.replace(document, text=text, is_split=is_split, cleaned=cleaned)
 
 
-def clean_text(text: str, joins_lines: bool = True) -> tuple[str, Counter[str]]:
+def clean_text(text: str, layout: str = AUTO) -> tuple[str, Counter[str]]:
     """Returns the paragraphs of a text, one a line, and what was removed or joined by name."""
     counts: Counter[str] = Counter()
+    joins = functools.partial(join_lines, is_wrapped=layout == WRAPPED)
     for step in (
         _plain_line_ends,
         strip_gutenberg,
         drop_headings,
         _join_divided_words,
-        join_lines if joins_lines else _strip_lines,
+        joins if layout in (AUTO, WRAPPED) else _strip_lines,
         drop_marks,
     ):
         text = step(text, counts)
@@ -259,7 +280,7 @@ def _join_divided_words(text: str, counts: Counter[str]) -> str:
     return text
 
 
-def join_lines(text: str, counts: Counter[str]) -> str:
+def join_lines(text: str, counts: Counter[str], is_wrapped: bool = False) -> str:
     """Returns the text with one paragraph a line and without blank lines.
 
     If the lines aren't hard-wrapped, each stays a line. Otherwise their text is joined, so that no
@@ -268,26 +289,56 @@ def join_lines(text: str, counts: Counter[str]) -> str:
     - after a blank line;
     - after a line that ends a sentence although the next word had room on it;
     - before an indented line, if the line above it ends a sentence.
+
+    Args:
+      text: the text.
+      counts: counts to add to.
+      is_wrapped: whether the lines are certainly wrapped, and paragraphs start after blank lines
+        alone.
     """
-    lines = [line.rstrip() for line in text.rstrip().split("\n")]
-    filled = [len(line) for line in lines if line]
-    short = sum(length <= _MOST_OF_A_LINE for length in filled)
-    if len(filled) < 2 or short < _SHORT_LINES * len(filled):
-        return _strip_lines(text)
-    # The quantile of a few lengths is above all of them.
-    width = min(statistics.quantiles(filled, n=20)[-2], max(filled))
-    if not _is_wrapped(lines, width):
-        return _strip_lines(text)
-    paragraphs: list[str] = []
+    lines = list(dropwhile(operator.not_, map(str.rstrip, text.rstrip().split("\n"))))
+    pairs = [(a, b) for a, b in pairwise(lines) if a and b]
+    width = 0.0
+    if not is_wrapped:
+        filled = [len(line) for line in lines if line]
+        short = sum(length <= _MOST_OF_A_LINE for length in filled)
+        if not pairs or short < _SHORT_LINES * len(filled):
+            return _strip_lines(text)
+        # The quantile of a few lengths is above all of them.
+        width = min(statistics.quantiles(filled, n=20)[-2], max(filled))
+        if not _is_wrapped(lines, pairs, width):
+            return _strip_lines(text)
+    divides_words = _divides_words(pairs)
+    parts: list[str] = []
     previous = ""
     for line in lines:
-        if line and previous and not _starts_paragraph(previous, line, width):
-            paragraphs[-1] += _between(previous, line.lstrip(), counts) + line.lstrip()
+        start = line.lstrip()
+        if not (line and previous):
+            parts.append("\n" if line and parts else "")
+        elif not is_wrapped and _starts_paragraph(previous, line, width):
+            parts.append("\n")
+        else:
             counts["wrapped_line"] += 1
-        elif line:
-            paragraphs.append(line.strip())
+            has_hyphen = previous[-1] in _HYPHENS and _ENDS_WITH_HYPHEN.search(previous[-2:])
+            if not (has_hyphen and start[0].isalpha()) or _JOINS_WORDS.match(start):
+                # No space is between characters of scripts without spaces.
+                is_unspaced = _NO_SPACE.match(previous[-1]) and _NO_SPACE.match(start)
+                parts.append("" if is_unspaced else " ")
+            elif divides_words and start[0].islower():
+                counts["divided_word"] += 1
+                parts[-1] = parts[-1][:-1]
+            else:
+                counts["line_end_hyphen"] += 1
+        parts.append(start)
         previous = line
-    return "\n".join(paragraphs)
+    return "".join(parts)
+
+
+def _divides_words(pairs: Sequence[tuple[str, str]]) -> bool:
+    """Returns whether lines, each with the next one, are printed with divided words."""
+    ends = [(line, after) for line, after in pairs if line[-1] in _HYPHENS]
+    divided = sum(line[-2:-1].isalpha() and after.lstrip()[0].islower() for line, after in ends)
+    return divided >= max(_FEWEST_DIVIDED, _LEAST_DIVIDED * len(pairs))
 
 
 def _strip_lines(text: str, counts: Counter[str] | None = None) -> str:
@@ -295,35 +346,45 @@ def _strip_lines(text: str, counts: Counter[str] | None = None) -> str:
     return "\n".join(filter(None, map(str.strip, text.split("\n"))))
 
 
-def _is_wrapped(lines: list[str], width: float) -> bool:
+def _is_wrapped(lines: list[str], pairs: Sequence[tuple[str, str]], width: float) -> bool:
     """Returns whether short lines are hard-wrapped.
 
     Where another line follows, most lines must be full and end within a sentence. Enough lines must
-    also begin with a lower-case letter, in scripts that have such.
+    also begin with a lower-case letter, in text that has capitals.
     """
-    while not lines[0]:
-        lines = lines[1:]
-    pairs = [(a, b) for a, b in zip(lines, lines[1:], strict=False) if a and b]
-    no_room = [not _has_room(previous, line, width) for previous, line in pairs]
     firsts = [line.lstrip()[0] for _, line in pairs]
     lower, upper = sum(map(str.islower, firsts)), sum(map(str.isupper, firsts))
     has_cases = lower + upper >= len(pairs) / 2
+    few = _FEW_CAPITALS * len(pairs)
+    has_capitals = has_cases and (
+        upper > few or sum(line != line.lower() for line, _ in pairs) > few
+    )
+    least = _LEAST_FULL if has_capitals else _LEAST_WITHOUT
+    inside = sum(not _ENDS_SENTENCE.search(previous) for previous, _ in pairs)
+    if inside < least * len(pairs):
+        return False
+    no_room = [not _has_room(previous, line, width) for previous, line in pairs]
+    full = (_FULL if has_capitals else _FULL_WITHOUT) * width
     if has_cases or not any(_NO_SPACE.match(first) for first in firsts):
         # Lines of printed pages are not equally long.
         no_room = [
             is_full
-            or len(previous) >= _FULL * width
+            or len(previous) >= full
             or first.islower()
             and _ENDS_WITH_HYPHEN.search(previous[-2:]) is not None
             for is_full, first, (previous, _) in zip(no_room, firsts, pairs, strict=True)
         ]
-    inside = sum(not _ENDS_SENTENCE.search(previous) for previous, _ in pairs)
-    if not pairs or inside < len(pairs) / 2 or sum(no_room) < _LEAST_FULL * len(pairs):
+    else:  # The length of the next word is a guess.
+        no_room = [
+            is_full and len(previous) >= _FULL_WITHOUT * width
+            for is_full, (previous, _) in zip(no_room, pairs, strict=True)
+        ]
+    if sum(no_room) < least * len(pairs):
         return False
-    if has_cases and lower >= _LEAST_CONTINUED * len(pairs):
+    if has_capitals and lower >= _LEAST_CONTINUED * len(pairs):
         return True
     is_verse = width >= _LEAST_WIDTH and "" in lines
-    return (is_verse or not has_cases) and inside >= _FEWEST_LINES / 2
+    return (is_verse or not has_capitals) and inside >= _FEWEST_LINES / 2
 
 
 def _has_room(previous: str, line: str, width: float) -> bool:
@@ -347,14 +408,6 @@ def _starts_paragraph(previous: str, line: str, width: float) -> bool:
 
 def _indentation(line: str) -> int:
     return len(line) - len(line.lstrip())
-
-
-def _between(previous: str, line: str, counts: Counter[str]) -> str:
-    """Returns what joins two lines: nothing in scripts without spaces and inside of words."""
-    if _ENDS_WITH_HYPHEN.search(previous[-2:]) and line[0].isalpha():
-        counts["line_end_hyphen"] += 1
-        return ""
-    return "" if _NO_SPACE.match(previous[-1]) and _NO_SPACE.match(line) else " "
 
 
 def drop_marks(text: str, counts: Counter[str]) -> str:

@@ -17,7 +17,7 @@ from beambert.pipelines.corpus.base import (
     LineFormat,
     ReadOptions,
 )
-from beambert.pipelines.corpus.cleaning import DROPPED_ELEMENTS
+from beambert.pipelines.corpus.cleaning import DROPPED_ELEMENTS, PARAGRAPHS
 from beambert.pipelines.corpus.documents import Document, Found, Reject, Skip, decode_document
 
 # Elements of HTML without content, and those that stand inside of a line; all others begin one.
@@ -149,6 +149,7 @@ class PubMed(LineFormat):
     """PubMed's XML: the abstract of each article, whose parts are paragraphs."""
 
     name = "pubmed"
+    layout = PARAGRAPHS
     is_utf8 = True
     beginning = re.compile(
         BEFORE_TEXT + rb"(?:<\?xml[^>]*>\s*)?(?:<!DOCTYPE\s+PubmedArticleSet[^>]*>\s*)?"
@@ -200,6 +201,7 @@ class Epub(Format):
     """EPUB books: each is one document, the prose of its pages in the order of reading."""
 
     name = "epub"
+    layout = PARAGRAPHS
     is_utf8 = True
     beginning = re.compile(rb"PK\x03\x04.{26}mimetypeapplication/epub\+zip", re.DOTALL)
 

@@ -16,22 +16,24 @@ from beambert.compression import CorruptFileError, decompress
 from beambert.console import ProgressTally, counted
 from beambert.errors import InputError
 from beambert.pipelines.corpus import base
-from beambert.pipelines.corpus.base import AUTO, FilePart, Format, LineFormat, ReadOptions
-from beambert.pipelines.corpus.cleaning import clean
+from beambert.pipelines.corpus.base import FilePart, Format, LineFormat, ReadOptions
+from beambert.pipelines.corpus.cleaning import AUTO, SENTENCES, clean
 from beambert.pipelines.corpus.documents import NO_TEXT, Document, Found, Reject
 from beambert.pipelines.corpus.encodings import READS_AS_WINDOWS, SAMPLE_BYTES, UTF8
 from beambert.pipelines.corpus.formats import (
     FORMATS,
     TO_REPORT,
     Foreign,
+    check_layout,
     recognise,
     to_utf8,
 )
 from beambert.pipelines.corpus.tables import NO_LANGUAGE
+from beambert.pipelines.corpus.text_files import PlainText, SentenceLines, has_blocks
 from beambert.pipelines.input_files import InputFile
 
 # Number of files of which texts are sampled, and of texts of each.
-_SAMPLED_TEXTS = 8
+_SAMPLED_FILES = 8
 _TEXTS_OF_A_FILE = 100
 # Greatest number of files whose formats are looked at before a job, on this machine and elsewhere.
 # A file elsewhere takes a request of up to 16 MiB.
@@ -79,16 +81,35 @@ def read_part(part: FilePart, options: ReadOptions, progress: ProgressTally) -> 
         stored.seek(0)
         found = _format_of(part.file, beginning, dataclasses.replace(options, format=part.format))
         for row in found.read(part, stored, options, report):
-            yield _clean(row, options)
+            yield _clean(row, found, options)
     report(part.bytes)
 
 
-def _clean(found: Found, options: ReadOptions) -> Found:
-    return clean(found, options.joins_lines) if isinstance(found, Document) else found
+def _clean(row: Found, of_format: Format, options: ReadOptions) -> Found:
+    if not isinstance(row, Document):
+        return row
+    return clean(row, options.layout if of_format.layout == AUTO else of_format.layout)
 
 
-def sample_documents(files: Sequence[InputFile], options: ReadOptions) -> list[Document]:
-    """Returns documents from the beginnings of a few files.
+@dataclasses.dataclass(frozen=True)
+class Sample:
+    """The first documents of a file.
+
+    Attributes:
+      path: path of the file.
+      format: its format.
+      documents: the documents.
+      has_blocks: whether it is plain text that blank lines divide, see `has_blocks`.
+    """
+
+    path: str
+    format: Format
+    documents: list[Document]
+    has_blocks: bool
+
+
+def sample_files(files: Sequence[InputFile], options: ReadOptions) -> list[Sample]:
+    """Returns the beginnings of a few files, those that can be read.
 
     Args:
       files: all files of the corpus.
@@ -97,30 +118,60 @@ def sample_documents(files: Sequence[InputFile], options: ReadOptions) -> list[D
     Raises:
       InputError: there are rows, and none has the column of texts, or they are no documents.
     """
-    documents, without_text = [], []
-    for file in _spread(files, _SAMPLED_TEXTS):
+    samples, without_text = [], []
+    for file in _spread(files, _SAMPLED_FILES):
         # What else cannot be read is met again by the reader.
         with contextlib.suppress(InputError, CorruptFileError):
-            for found in islice(_first_rows(file, options), _TEXTS_OF_A_FILE):
-                row = _clean(found, options)
+            beginning = _beginning(file)
+            found = _format_of(file, beginning, options)
+            is_divided = isinstance(found, PlainText) and has_blocks(beginning)
+            sample = Sample(file.path, found, [], is_divided)
+            samples.append(sample)
+            for each in islice(_first_rows(file, found, beginning, options), _TEXTS_OF_A_FILE):
+                row = _clean(each, found, options)
                 if isinstance(row, Document):
-                    documents.append(row)
+                    sample.documents.append(row)
                 elif isinstance(row, Reject) and row.reason in (NO_TEXT, NO_LANGUAGE):
                     without_text.append(f"{file.path}: {row.detail}")
-    if without_text and not documents:
+    texts = [document.text for sample in samples for document in sample.documents]
+    if without_text and not texts:
         raise InputError(without_text[0])
-    texts = [document.text for document in documents]
     if any(map(_TITLE_ALONE.fullmatch, texts)) and not any("\n" in text for text in texts):
         raise InputError(
             "--input: rows hold single lines of WikiText, so that each would be a document; write "
             "them to a text file, one after the other, and give --format=wikitext"
         )
-    return documents
+    return samples
 
 
-def _first_rows(file: InputFile, options: ReadOptions) -> Iterator[Found]:
-    beginning = _beginning(file)
-    found = _format_of(file, beginning, options)
+def layout_notes(samples: Sequence[Sample], options: ReadOptions) -> list[str]:
+    """Returns the lines that say what was found of the lines of texts, unless a flag decides."""
+    wrapped, others, divided = [], [], []
+    for sample in samples:
+        joined = sum("wrapped_line" in each.cleaned for each in sample.documents)
+        apart = sum("\n" in each.text for each in sample.documents if not each.is_split)
+        if sample.format.layout == AUTO and joined + apart:
+            is_wrapped = 2 * joined >= len(sample.documents)
+            (wrapped if is_wrapped else others).append(sample.path)
+        if sample.has_blocks and not joined:
+            divided.append(sample.path)
+    of_all = f"of {counted(len(samples), 'file')} sampled, such as"
+    notes = []
+    if options.layout == AUTO and wrapped + others:
+        found = (("hard-wrapped", wrapped), ("each a paragraph", others))
+        parts = [f"{what} in {len(some)} {of_all} {some[0]}" for what, some in found if some]
+        notes.append(f"lines: {'; '.join(parts)}; --layout= decides otherwise")
+    if options.format == AUTO and divided:
+        notes.append(
+            f"lines: blank lines divide the text of {len(divided)} {of_all} {divided[0]}, each of "
+            "which is one document; --format=lines or paragraphs divides there"
+        )
+    return notes
+
+
+def _first_rows(
+    file: InputFile, found: Format, beginning: bytes, options: ReadOptions
+) -> Iterator[Found]:
     if not isinstance(found, LineFormat):
         with file.open() as stored:
             part = FilePart(file, found.name)
@@ -199,10 +250,18 @@ def _sample(path: str, stored: BinaryIO) -> bytes:
 
 
 def _format_of(file: InputFile, beginning: bytes, options: ReadOptions) -> Format:
-    """Returns the format that is named; with `AUTO`, that of the file by its beginning."""
+    """Returns the format that is named; with `AUTO`, that of the file by its beginning.
+
+    Raises:
+      InputError: the layout that is named has no effect on it.
+    """
     if options.format != AUTO:
         return FORMATS[options.format]
-    return recognise(beginning, options.encodings, file.path)
+    found = recognise(beginning, options.encodings, file.path)
+    if isinstance(found, SentenceLines) and options.layout not in (AUTO, SENTENCES):
+        return FORMATS[PlainText.name]
+    check_layout(found.name, options.layout, file.path)
+    return found
 
 
 def reject_row(part: FilePart, reject: Reject) -> str:

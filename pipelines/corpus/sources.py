@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from beambert.config import setting
 from beambert.console import Describe, describe_bytes
 from beambert.errors import InputError
-from beambert.pipelines.corpus.base import AUTO
+from beambert.pipelines.corpus.cleaning import AUTO, LAYOUTS
 from beambert.pipelines.corpus.encodings import encoding_setting
-from beambert.pipelines.corpus.formats import CHOICES
+from beambert.pipelines.corpus.formats import CHOICES, check_layout
 
 # The names of sources become names of folders.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
@@ -59,6 +59,13 @@ class InputSettings:
     text_column: str = setting(
         "text", help="column of JSON Lines, Parquet, CSV and TSV that holds the documents"
     )
+    layout: str = setting(
+        AUTO,
+        choices=LAYOUTS,
+        help="how the lines of a text are read; wrapped: they are joined up to a blank line; "
+        "paragraphs: each is a paragraph; sentences: each is one sentence; auto: each text is "
+        "looked at, and a line says what was found",
+    )
     encoding: str = encoding_setting()
     max_reject_fraction: float = setting(
         0.0,
@@ -79,11 +86,13 @@ class InputSettings:
         return self.input or tuple(text for source in self.sources.values() for text in source)
 
     def check_input(self) -> None:
-        """Checks that only one of `input` and `source` is given.
+        """Checks that only one of `input` and `source` is given, and that `layout` has an effect.
 
         Raises:
-          InputError: both are, or a source isn't one.
+          InputError: both are, a source isn't one, or the format decides how lines are read.
         """
+        if self.format != AUTO:
+            check_layout(self.format, self.layout)
         if self.sources and self.input:
             raise InputError(
                 f"--input={self.input[0]}: cannot be given with --source; make it a source, or "

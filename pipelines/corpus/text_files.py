@@ -13,7 +13,12 @@ from beambert.pipelines.corpus.base import (
     LineFormat,
     ReadOptions,
 )
-from beambert.pipelines.corpus.cleaning import SENTENCE_ENDS, WIKI_HEADING
+from beambert.pipelines.corpus.cleaning import (
+    PARAGRAPHS,
+    SENTENCE_ENDS,
+    SENTENCES,
+    WIKI_HEADING,
+)
 from beambert.pipelines.corpus.documents import Document, Reject, decode_document
 
 if TYPE_CHECKING:
@@ -71,10 +76,17 @@ class PlainText(LineFormat):
         yield decode_document(b"".join(lines), 1)
 
 
+def has_blocks(text: bytes) -> bool:
+    """Returns whether blank lines divide a text, most of whose pieces have several lines."""
+    blocks = [block.splitlines() for block in re.split(rb"(?:\r?\n[ \t]*){2,}", text.strip())]
+    return len(blocks) > 1 and statistics.median(map(len, blocks)) > 1
+
+
 class SentenceLines(LineFormat):
     """Sentence lines: one sentence a line, and a blank line between documents."""
 
     name = "lines"
+    layout = SENTENCES
 
     def recognises(self, sample: bytes) -> bool:
         """Returns whether a file has this format rather than plain text.
@@ -85,10 +97,9 @@ class SentenceLines(LineFormat):
         text = re.sub(rb"\A" + BEFORE_TEXT, b"", sample).strip()
         if WIKI_HEADING.search("\n".join(text.decode("utf-8", "replace").splitlines())):
             return False  # It is a page of a wiki.
-        blocks = [block.splitlines() for block in re.split(rb"(?:\r?\n[ \t]*){2,}", text)]
-        lines = [line.rstrip() for block in blocks for line in block]
-        if len(blocks) < 2 or statistics.median(len(block) for block in blocks) < 2:
+        if not has_blocks(text):
             return False
+        lines = [line.rstrip() for line in text.splitlines() if line.strip()]
         final = tuple(mark.encode() for mark in SENTENCE_ENDS + '"”')
         ends = sum(line.endswith(final) for line in lines)
         # The share of such lines is 0.1 in the original release's sample, and 0.4 or more where
@@ -110,17 +121,29 @@ class SentenceLines(LineFormat):
     def read_lines(
         self, lines: Iterable[bytes], options: ReadOptions = TEXT_ALONE
     ) -> Iterator[Document | Reject]:
-        """Yields documents that are split into sentences already."""
+        """Yields the documents between blank lines."""
         body: list[bytes] = []
         number = 0
         for number, line in enumerate(lines, 1):
             if not self.starts_document(line):
                 body.append(line)
             elif body:
-                yield decode_document(b"".join(body), number - len(body), True)
+                yield decode_document(b"".join(body), number - len(body), self.layout == SENTENCES)
                 body = []
         if body:
-            yield decode_document(b"".join(body), number - len(body) + 1, True)
+            number += 1
+            yield decode_document(b"".join(body), number - len(body), self.layout == SENTENCES)
+
+
+class ParagraphLines(SentenceLines):
+    """Paragraph lines: one paragraph a line, and a blank line between documents (CC-100, OSCAR)."""
+
+    name = "paragraphs"
+    layout = PARAGRAPHS
+
+    def recognises(self, sample: bytes) -> bool:
+        """Returns False: plain text may look the same, so it must be named."""
+        return False
 
 
 class Markdown(LineFormat):
@@ -128,6 +151,7 @@ class Markdown(LineFormat):
 
     name = "markdown"
     is_divisible = False
+    layout = PARAGRAPHS
     endings = (".md", ".markdown")
     # Tables between bars may have commas, and many files begin with a piece of HTML.
     weaker = (*PLAIN_FORMATS, "csv", "tsv", "html", "xml")

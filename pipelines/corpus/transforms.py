@@ -13,9 +13,10 @@ from beambert.config import as_tuple
 from beambert.console import ProgressTally
 from beambert.errors import InputError
 from beambert.pipelines.corpus.base import FilePart
-from beambert.pipelines.corpus.cleaning import clean
+from beambert.pipelines.corpus.cleaning import AUTO, LAYOUTS, SENTENCES, clean
 from beambert.pipelines.corpus.documents import Document, Found, Reject, count_read, language_of
 from beambert.pipelines.corpus.encodings import parse_encodings
+from beambert.pipelines.corpus.formats import check_layout
 from beambert.pipelines.corpus.reading import ReadOptions, read_part, reject_row, split_file
 from beambert.pipelines.input_files import InputFile, InputList, match_inputs
 from beambert.pipelines.running import check_beginning, check_reachable_from
@@ -137,7 +138,7 @@ def read_documents(part: Part, options: ReadOptions, progress: ProgressTally) ->
     if isinstance(part, FilePart):
         yield from read_part(part, options, progress)
     elif isinstance(part, str):
-        yield clean(Document(part), options.joins_lines)
+        yield clean(Document(part), options.layout)
     else:  # Behind a coder the class of a row is another one with the same columns.
         language = language_of(part.language)
         if part.language and not language:
@@ -145,7 +146,8 @@ def read_documents(part: Part, options: ReadOptions, progress: ProgressTally) ->
                 f"--language_column: a document has the unknown language {part.language!r}; name "
                 "it by its code, such as en, zh-Hant or tha"
             )
-        yield Document(part.text, part.is_split, language=language)
+        is_split = part.is_split or options.layout == SENTENCES
+        yield Document(part.text, is_split, language=language)
 
 
 class ReadDocuments(beam.PTransform):
@@ -174,21 +176,26 @@ class ReadDocuments(beam.PTransform):
         text_column: str = "text",
         language_column: str = "",
         encoding: str = "utf-8",
+        layout: str = AUTO,
     ):
         """Lists the files.
 
         Args:
           input: pattern of the files, or several.
-          format, text_column, language_column, encoding: see `PretrainingDataJob`.
+          format, text_column, language_column, encoding, layout: see `PretrainingDataJob`.
 
         Raises:
-          InputError: a pattern matches nothing, or the encoding is not known.
+          InputError: a pattern matches nothing, or the encoding or the layout is not known.
         """
         super().__init__()
         self._patterns = as_tuple(input)
         self._files = InputList(tuple(match_inputs(self._patterns)))
         encodings = parse_encodings(encoding)
-        self._options = ReadOptions(format, text_column, None, encodings, language_column)
+        if layout not in LAYOUTS:
+            raise InputError(f"layout={layout}: must be one of {', '.join(LAYOUTS)}")
+        if format != AUTO:
+            check_layout(format, layout)
+        self._options = ReadOptions(format, text_column, None, encodings, language_column, layout)
 
     # Beam takes no hint for several outputs; each has its own.
     def expand(self, begin: beam.pvalue.PBegin):

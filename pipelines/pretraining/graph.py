@@ -30,9 +30,9 @@ class CreatePretrainingData(beam.PTransform):
     """Makes pre-training records, and returns the absolute paths of the finished folders.
 
     The input is documents: rows of `DocumentRow`, or their texts alone. Line feeds separate
-    paragraphs or, with `sentences="line"`, sentences. At the beginning of a pipeline, the transform
-    reads the files of the job instead. For steps of a custom pipeline between, read them with
-    `ReadDocuments`.
+    paragraphs or, with `layout="sentences"`, sentences. At the beginning of a pipeline, the
+    transform reads the files of the job instead. For steps of a custom pipeline between, read them
+    with `ReadDocuments`.
 
     Example:
       >>> import apache_beam as beam

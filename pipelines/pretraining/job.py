@@ -6,6 +6,8 @@ from collections.abc import Collection
 
 from beambert.config import check_settings, setting
 from beambert.errors import InputError
+from beambert.pipelines.corpus.cleaning import AUTO, SENTENCES
+from beambert.pipelines.corpus.formats import FORMATS
 from beambert.pipelines.corpus.sources import InputSettings
 from beambert.pipelines.pretraining.instances import (
     CORPUS,
@@ -19,7 +21,7 @@ from beambert.pipelines.pretraining.instances import (
 )
 from beambert.pipelines.pretraining.mixture import Mixture, parse_weights
 from beambert.pipelines.records.contract import EVAL_FOLDER, LONGEST_SEQUENCE, MASK_PARAMETERS, NONE
-from beambert.pipelines.text.preparation import TextSettings
+from beambert.pipelines.text.preparation import SENTENCEX, TextSettings
 from beambert.pipelines.text.sentences import NO_SEGMENTER, SEGMENTERS, check_segmenter
 from beambert.pipelines.tokenizers.folders import TokenizerSettings
 
@@ -173,6 +175,13 @@ class PretrainingDataJob(TokenizerSettings, TextSettings, InputSettings):
         """Checks the values."""
         check_settings(self)
         self.check_text()
+        decided = FORMATS[self.format].layout if self.format != AUTO else AUTO
+        if self.sentences != SENTENCEX and SENTENCES in (self.layout, decided):
+            given = "format" if decided == SENTENCES else "layout"
+            raise InputError(
+                f"--sentences={self.sentences}: has no effect with --{given}="
+                f"{getattr(self, given)}, whose lines are sentences; leave one of them out"
+            )
         if len(set(self.max_seq_length)) < len(self.max_seq_length):
             raise InputError("--max_seq_length: names a length twice; name each once")
         predictions = self.max_predictions_per_seq

@@ -41,7 +41,7 @@ from beambert.pipelines.records.contract import (
 from beambert.pipelines.running import library_versions
 from beambert.pipelines.text import sentences
 from beambert.pipelines.text.filters import read_blocklist
-from beambert.pipelines.text.preparation import LINE, TextOptions
+from beambert.pipelines.text.preparation import TextOptions
 from beambert.pipelines.text.sentence_model import SentenceModel
 from beambert.pipelines.tokenizers.folders import read_given
 from beambert.pipelines.tokenizers.vocabulary import (
@@ -159,7 +159,7 @@ class Plan:
             progress_folder,
             self.encodings,
             job.language_column,
-            joins_lines=job.sentences != LINE,
+            job.layout,
         )
 
     def output_folders(self) -> list[str]:
@@ -286,7 +286,8 @@ def make_plan(job: PretrainingDataJob, inputs: Sequence[InputFile]) -> Plan:
             "--num_shards: must be given, because the size of a pipeline's documents is unknown"
         )
     encodings = parse_encodings(job.encoding)
-    notes = recognise_formats(inputs, ReadOptions(job.format, encodings=encodings))
+    options = ReadOptions(job.format, encodings=encodings, layout=job.layout)
+    notes = recognise_formats(inputs, options)
     if job.source and job.since:
         job, more_notes = _of_new_files(job, inputs)
         notes = [*notes, *more_notes]
@@ -330,8 +331,15 @@ def _parameters(
 ) -> dict[str, Any]:
     """Returns name -> value of the parameters that info.json records for all folders of a job."""
     always = (
-        *("do_lower_case", "eval_fraction", "format", "text_column", "language", "sentences"),
-        *("encoding", "min_document_characters", "quality_filter", "duplicates", "compression"),
+        *("do_lower_case", "eval_fraction", "format", "text_column", "layout", "language"),
+        *(
+            "sentences",
+            "encoding",
+            "min_document_characters",
+            "quality_filter",
+            "duplicates",
+            "compression",
+        ),
     )
     found: dict[str, Any] = {name: getattr(job, name) for name in always}
     found["num_shards"] = num_shards

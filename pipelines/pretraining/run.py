@@ -11,7 +11,7 @@ from apache_beam.io.filesystems import FileSystems
 from beambert import locks, storage
 from beambert.console import Describe, counted, duration, size
 from beambert.errors import InputError
-from beambert.pipelines.corpus.reading import sample_documents
+from beambert.pipelines.corpus.reading import layout_notes, sample_files
 from beambert.pipelines.corpus.sources import describe_cleaning, describe_reading
 from beambert.pipelines.pretraining.evaluation_texts import OVERLAP
 from beambert.pipelines.pretraining.finishing import describe_dropped
@@ -37,7 +37,7 @@ from beambert.pipelines.running import (
     works_here,
 )
 from beambert.pipelines.text.languages import language_notes
-from beambert.pipelines.text.preparation import LINE, SENTENCEX, describe_scrubbing
+from beambert.pipelines.text.preparation import SENTENCEX, describe_scrubbing
 from beambert.pipelines.text.sentences import divided_word_notes, segmenter_notes
 from beambert.pipelines.tokenizers.text_warnings import warn_of_lost_marks
 from beambert.process import loading, undone_at_end
@@ -131,15 +131,16 @@ def _plan(job: PretrainingDataJob, options: "PipelineOptions") -> Plan | None:
 def _notes(plan: Plan) -> list[str]:
     """Returns the lines that say what is assumed of the files, and what their text would lose."""
     inputs = plan.inputs
-    notes = [*plan.notes]
-    documents = sample_documents(inputs, plan.read_options())
+    options = plan.read_options()
+    samples = sample_files(inputs, options)
+    notes = [*plan.notes, *layout_notes(samples, options)]
+    documents = [document for sample in samples for document in sample.documents]
     job, texts = plan.job, [document.text for document in documents]
-    if job.sentences != LINE:
-        whole = [document for document in documents if not document.is_split]
+    whole = [document for document in documents if not document.is_split]
+    if job.sentences == SENTENCEX:
         silent = [document.text for document in whole if not document.language]
-        if job.sentences == SENTENCEX:
-            notes += language_notes(silent, job.language)
-        notes += divided_word_notes(whole)
+        notes += language_notes(silent, job.language)
+    notes += divided_word_notes(whole)
     if job.language_column and not any(document.language for document in documents):
         notes.append(
             f"--language_column={job.language_column}: no document of a sample names its language "

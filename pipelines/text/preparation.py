@@ -33,7 +33,7 @@ from beambert.pipelines.text.sentences import (
 # Values of --duplicates.
 KEEP, EXACT, NEAR = "keep", "exact", "near"
 # Values of --sentences.
-SENTENCEX, LINE, SAT = "sentencex", "line", "sat"
+SENTENCEX, SAT = "sentencex", "sat"
 
 
 def parse_names(text: str) -> tuple[str, ...]:
@@ -56,10 +56,10 @@ class TextSettings:
     )
     sentences: str = setting(
         SENTENCEX,
-        choices=[SENTENCEX, LINE, SAT],
+        choices=[SENTENCEX, SAT],
         help="how to split documents into sentences; sentencex: with the library of that name; "
-        "line: each line is a sentence already, so that no lines are joined; sat: with the model "
-        "of --sentence_model, also where no marks end the sentences (needs beambert[sat])",
+        "sat: with the model of --sentence_model, also where no marks end the sentences (needs "
+        "beambert[sat])",
     )
     sentence_model: str = setting(
         "",
@@ -196,7 +196,7 @@ def prepare_documents(
     documents.reverse()
     while documents:
         document = documents.pop()
-        is_split = document.is_split or options.sentences == LINE
+        is_split = document.is_split
         text = normalize_text(document.text, is_split)
         language = document.language or options.language
         del document

@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from beambert.errors import InputError
+from beambert.pipelines.corpus.cleaning import JOINS_WORDS
 from beambert.pipelines.corpus.documents import DEFAULT_LANGUAGE, Document
 from beambert.pipelines.text.cleaning import UNSPACED, UNSPACED_CHARACTER
 from beambert.pipelines.text.sentence_model import SentenceModel
@@ -109,10 +110,8 @@ SHORTEST_THAI = 20
 
 # Words that are divided at the ends of lines.
 # A part of a word before a hyphen at a line's end (or, where lines were joined, a space), and the
-# rest. In "two- or three-year" and "Haupt- und Nebensatz", the hyphen stands for a later word.
-_DIVIDED = re.compile(
-    r"\b[^\W\d_]{2,}-[ \n](?!(?:and|or|to|und|oder|bis|et|ou|en|of|och)\b)[a-zß-ÿ]{2,}"
-)
+# rest.
+_DIVIDED = re.compile(rf"\b[^\W\d_]{{2,}}-[ \n](?!{JOINS_WORDS})[a-zß-ÿ]{{2,}}")
 _COMPOUND = re.compile(r"\b[^\W\d_]{2,}[-\u2010][a-zß-ÿ]{2,}")
 # Least share of the words that are divided, for a warning. Scanned pages of 10 words a line, of
 # which each tenth ends within a word, have 1 %.

@@ -84,7 +84,7 @@ FEWEST_PARTITIONS = 64
 BYTES_PER_PARTITION = 256 << 20
 # Number of partitions for the documents of a pipeline, as for files of 256 GB.
 PARTITIONS_OF_DOCUMENTS = 1024
-_PARAMETERS = ("vocab_size", "do_lower_case", "format", "text_column", "encoding")
+_PARAMETERS = ("vocab_size", "do_lower_case", "format", "text_column", "encoding", "layout")
 # The flags behind the values of `about_job`.
 FLAGS_OF = (
     {"inputs": "--input"}
@@ -228,7 +228,13 @@ class LearnVocabulary(beam.PTransform):
         take_output(documents.pipeline, self._job.output)
         job, old = self._job, self._old
         most = words_needed(len(old) + job.add if old else job.vocab_size)
-        options = ReadOptions(job.format, job.text_column, self._progress_folder, self._encodings)
+        options = ReadOptions(
+            job.format,
+            job.text_column,
+            self._progress_folder,
+            self._encodings,
+            layout=job.layout,
+        )
         inputs = list_inputs(job, self._inputs)
         if inputs.path:
             write_list(inputs.path, self._inputs)

@@ -12,7 +12,12 @@ from beambert import folders, locks
 from beambert.console import counted, size
 from beambert.errors import InputError
 from beambert.pipelines.corpus.encodings import parse_encodings
-from beambert.pipelines.corpus.reading import ReadOptions, recognise_formats, sample_documents
+from beambert.pipelines.corpus.reading import (
+    ReadOptions,
+    layout_notes,
+    recognise_formats,
+    sample_files,
+)
 from beambert.pipelines.corpus.sources import describe_cleaning, describe_reading
 from beambert.pipelines.input_files import InputFile, match_inputs, match_sources
 from beambert.pipelines.running import check_reachable, path_for_workers, run_job, works_here
@@ -60,17 +65,20 @@ def _create(job: VocabularyJob, inputs: Sequence[InputFile], options: "PipelineO
         write_bytes(job_file(job.output), b"{}\n")
         delete_quietly([job_file(job.output)])
     encodings = parse_encodings(job.encoding)
-    options_of_reading = ReadOptions(job.format, job.text_column, encodings=encodings)
+    options_of_reading = ReadOptions(
+        job.format, job.text_column, encodings=encodings, layout=job.layout
+    )
     notes = recognise_formats(inputs, options_of_reading)
     old = read_old(job)
     about = about_job(job, inputs, old)
     if is_finished(job.output, about):
         print(f"{job.output}: already finished by the same command, nothing to do")
         return
-    documents = sample_documents(inputs, options_of_reading)
+    samples = sample_files(inputs, options_of_reading)
+    notes += layout_notes(samples, options_of_reading)
     write_bytes(job_file(job.output), (json.dumps(about, indent=1) + "\n").encode())
     print(f"{counted(len(inputs), 'file')}, {size(total_bytes)} -> {job.output}", flush=True)
-    texts = [document.text for document in documents]
+    texts = [document.text for sample in samples for document in sample.documents]
     if job.lower_cases and job.kind == WORDPIECE:
         notes += warn_of_lost_marks(texts)
     if job.kind == WORDPIECE and not old:

@@ -215,7 +215,7 @@ JOBS: dict[str, list[str]] = {
     "bpe": [BPE, "--pairs=none", "--masks=whole_word", HELD_OUT],
     "bpe_pairs": [BPE, "--masks=span"],
     "unigram": [UNIGRAM, "--masks=whole_word", HELD_OUT],
-    "cased_lines": ["--vocab_file={cased}", "--do_lower_case=False", "--sentences=line"],
+    "cased_lines": ["--vocab_file={cased}", "--do_lower_case=False", "--layout=sentences"],
     "few_pieces": ["--vocab_file={small}", HELD_OUT],
     "more_pieces": ["--vocab_file={extended}", "--pairs=none", HELD_OUT],
     "exact_duplicates": ["--duplicates=exact", "--pairs=none"],

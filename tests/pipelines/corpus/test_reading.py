@@ -16,7 +16,7 @@ from beambert.pipelines.corpus.reading import (
     ReadOptions,
     read_part,
     reject_row,
-    sample_documents,
+    sample_files,
     split_file,
 )
 from beambert.pipelines.corpus.wiki_files import index_path, stream_offsets
@@ -257,13 +257,13 @@ def test_a_column_that_no_row_has_is_told_from_a_sample(tmp_path):
     (tmp_path / "a.jsonl").write_text('{"content": "The river."}\n' * 3)
     files = match_inputs([str(tmp_path / "*")])
     with pytest.raises(InputError, match=r"a\.jsonl: line 1 has .* its columns are content$"):
-        sample_documents(files, ReadOptions())
-    found = sample_documents(files, ReadOptions(text_column="content"))
-    assert [document.text for document in found] == ["The river."] * 3
+        sample_files(files, ReadOptions())
+    (found,) = sample_files(files, ReadOptions(text_column="content"))
+    assert [document.text for document in found.documents] == ["The river."] * 3
     # Other rows may have it, so the reader counts those that don't.
     (tmp_path / "b.jsonl").write_text('{"text": "The sea."}\n')
-    (found,) = sample_documents(match_inputs([str(tmp_path / "*")]), ReadOptions())
-    assert found.text == "The sea."
+    _, found = sample_files(match_inputs([str(tmp_path / "*")]), ReadOptions())
+    assert [document.text for document in found.documents] == ["The sea."]
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,14 @@ from beambert.console import ProgressTally
 from beambert.errors import InputError
 from beambert.pipelines.corpus.cleaning import clean, clean_text
 from beambert.pipelines.corpus.documents import Document, Skip
-from beambert.pipelines.corpus.reading import ReadOptions, read_part, sample_documents, split_file
+from beambert.pipelines.corpus.reading import (
+    ReadOptions,
+    layout_notes,
+    read_part,
+    recognise_formats,
+    sample_files,
+    split_file,
+)
 from beambert.pipelines.corpus.transforms import read_documents
 from beambert.pipelines.input_files import match_inputs
 from beambert.pipelines.text.sentences import divided_word_notes
@@ -115,17 +122,38 @@ def test_words_are_joined_where_the_sign_says_so(sign):
     assert clean_text("p \xac q, not\xac\xad")[0] == "p \xac q, not\xac\xad"
 
 
+PRINTED = """Der alte Ha{0}
+fen lag hinter einer Mauer, und niemand wuss{0}
+te, wer sie gebaut hatte. Die Haupt{0}
+und Nebentore waren immer verschlos{0}
+sen, bis Anna{0}
+Maria kam.
+"""
+
+
 @pytest.mark.parametrize("sign", ["-", "\u2010"])
-def test_hyphens_at_line_ends_are_said(sign):
+@pytest.mark.parametrize("whole_lines", [0, 150])
+def test_words_are_joined_where_printed_lines_divide_many(sign, whole_lines):
+    """Lines that end with the hyphens of compounds alone are fewer."""
+    text = PRINTED.replace("{0}", sign)
+    text += "sie ging weiter und weiter über den\n" * whole_lines
+    found, counts = clean_text("Oben\n" + text)
+    if whole_lines:
+        assert f"Ha{sign}fen" in found and counts["line_end_hyphen"] == 4
+        return
+    assert "Hafen lag" in found and "wusste, wer" in found and "verschlossen, bis" in found
+    assert f"Haupt{sign} und Nebentore" in found and f"Anna{sign}Maria" in found
+    assert (counts["divided_word"], counts["line_end_hyphen"]) == (3, 1)
+
+
+def test_hyphens_that_stay_are_said():
     """A hyphen may belong to the word, so that it stays and there is a warning."""
-    document = clean(Document(DIVIDED.replace("{0}", sign) * 2))
-    assert f"mana{sign}ger of the har{sign}bour" in document.text
+    document = clean(Document(DIVIDED.replace("{0}", "-") * 2 + WRAPPED * 60))
+    assert "mana-ger of the har-bour" in document.text
     (note,) = divided_word_notes([document])
-    assert "hyphens divide 6 words" in note and f"mana{sign}ger" in note
-    assert (
-        divided_word_notes([clean(Document(WRAPPED.replace("long wall", "well-\nkept wall")))])
-        == []
-    )
+    assert "hyphens divide 6 words" in note and "mana-ger" in note
+    once = Document(WRAPPED.replace("long wall", "well-\nkept wall"))
+    assert divided_word_notes([clean(once)]) == []
 
 
 @pytest.mark.parametrize(
@@ -224,17 +252,108 @@ def test_lines_of_wikitext_are_no_documents(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_text("".join(json.dumps({"text": row}) + "\n" for row in rows))
     with pytest.raises(InputError, match="--format=wikitext"):
-        sample_documents(match_inputs([str(path)]), ReadOptions())
+        sample_files(match_inputs([str(path)]), ReadOptions())
 
 
+BLOCK = "eine zeile\nund noch eine\n\nein ende\n"
+
+
+@pytest.mark.parametrize(
+    ("layout", "expected", "is_split"),
+    [
+        ("wrapped", "eine zeile und noch eine\nein ende", False),
+        ("paragraphs", "eine zeile\nund noch eine\nein ende", False),
+        ("sentences", "eine zeile\nund noch eine\nein ende", True),
+    ],
+)
 @pytest.mark.parametrize("ending", ["txt", "jsonl"])
-def test_lines_that_are_sentences_are_not_joined(tmp_path, ending):
-    """With --sentences=line, also where they look like hard-wrapped text."""
+def test_a_flag_decides_how_lines_are_read(tmp_path, layout, expected, is_split, ending):
     path = tmp_path / f"a.{ending}"
-    path.write_text(WRAPPED if ending == "txt" else json.dumps({"text": WRAPPED}) + "\n")
+    path.write_text(BLOCK if ending == "txt" else json.dumps({"text": BLOCK}) + "\n")
     (file,) = match_inputs([str(path)])
-    options = ReadOptions(joins_lines=False)
+    options = ReadOptions(layout=layout)
     (part,) = split_file(file, options)
     (document,) = read_part(part, options, ProgressTally(None))
-    assert document.text.split("\n") == [line for line in WRAPPED.split("\n") if line]
-    assert sample_documents([file], options) == [document]
+    assert (document.text, document.is_split) == (expected, is_split)
+    (sample,) = sample_files([file], options)
+    assert sample.documents == [document]
+    (given,) = read_documents(BLOCK, options, ProgressTally(None))
+    assert given == document
+
+
+LOWER = (
+    *("my old friend looked at the sea", "she sat down", "the girl opened the door and waited"),
+    *("nobody smiled", "he took the letter for a while", "the dog barked", "it was late"),
+)
+RUSSIAN = (
+    *("мы пришли к морю рано утром", "было тихо", "старик открыл дверь и долго смотрел"),
+    *("никто не говорил", "она взяла письмо", "собака лаяла", "пошёл дождь"),
+)
+THAI = ("ประเทศไทยเป็นประเทศใหญ่", "เมืองหลวงคือกรุงเทพ", "มีคนอยู่มาก", "แม่น้ำไหลจากภูเขา", "น้ำใสมาก")
+TIBETAN = ("བོད་ནི་ཡུལ་ཆེན་པོ་ཞིག་ཡིན།", "རྒྱལ་ས་ལྷ་ས་ཡིན།", "ཆུ་བོ་རི་ནས་འབབ༎", "རྒྱ་མཚོར་འགྲོ།")
+ARABIC = (
+    "ذهبنا إلى السوق في الصباح",
+    "كان الجو باردا",
+    "اشترى أبي خبزا وجبنا من البائع",
+    "عدنا",
+    "نام الطفل",
+)
+
+
+@pytest.mark.parametrize("lines", [LOWER, RUSSIAN, THAI, TIBETAN, ARABIC, LOWER[:2]])
+@pytest.mark.parametrize("between", ["\n", " .\n"])
+def test_sentences_on_lines_without_capitals_are_not_joined(lines, between):
+    assert clean_text(between.join(lines))[0].split("\n") == between.join(lines).split("\n")
+
+
+@pytest.mark.parametrize("book", [WRAPPED.lower(), PRINTED.replace("{0}", "-").lower()])
+def test_wrapped_text_without_capitals_is_joined(book):
+    assert clean_text(book * 3)[1]["wrapped_line"] > 8
+
+
+def test_what_was_found_of_lines_is_said(tmp_path):
+    rows = {"a.txt": WRAPPED, "b.txt": "Ein Satz. Noch einer.\nMehr. Und mehr.\n\n" * 3}
+    for name, text in rows.items() | {("c.jsonl", '{"text": "One line."}\n')}:
+        (tmp_path / name).write_text(text)
+    files = match_inputs([str(tmp_path / "*")])
+
+    def notes(**options) -> list[str]:
+        given = ReadOptions(**options)
+        return [
+            line.replace(f"{tmp_path}/", "")
+            for line in layout_notes(sample_files(files, given), given)
+        ]
+
+    of_lines, of_blanks = notes()
+    assert of_lines.startswith(
+        "lines: hard-wrapped in 1 of 3 files sampled, such as a.txt; each a p"
+    )
+    assert "in 1 of 3 files sampled, such as b.txt; --layout=" in of_lines
+    assert "divide the text of 1 of 3 files sampled, such as b.txt, each" in of_blanks
+    assert notes(layout="paragraphs")[0].startswith("lines: blank lines divide the text of 2 of 3")
+    assert notes(format="text", layout="sentences") == notes(format="paragraphs") == []
+
+
+def test_paragraph_lines(tmp_path):
+    """A file of CC-100: documents between blank lines, each line a paragraph, however it ends."""
+    path = tmp_path / "cc.txt"
+    path.write_text("城市有一个市场\n每周一开放\n\nпришла зима\nи снег\n")
+    options = ReadOptions("paragraphs")
+    (part,) = split_file(match_inputs([str(path)])[0], options)
+    found = list(read_part(part, options, ProgressTally(None)))
+    assert found == [Document("城市有一个市场\n每周一开放"), Document("пришла зима\nи снег")]
+
+
+@pytest.mark.parametrize(
+    ("format", "layout"),
+    [("lines", "wrapped"), ("paragraphs", "sentences"), ("markdown", "wrapped")],
+)
+def test_a_layout_without_effect_is_refused(tmp_path, format, layout):
+    from beambert.pipelines.pretraining.job import PretrainingDataJob
+
+    with pytest.raises(InputError, match=f"--layout={layout}: has no effect .*{format}"):
+        PretrainingDataJob(vocab_file="v", output="o", format=format, layout=layout)
+    (tmp_path / "a.md").write_text("# A\n\nText.\n")
+    file = match_inputs([str(tmp_path / "a.md")])[0]
+    with pytest.raises(InputError, match="a.md is markdown"):
+        recognise_formats([file], ReadOptions(layout="wrapped"))

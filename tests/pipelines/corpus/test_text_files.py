@@ -136,7 +136,7 @@ def test_verse_without_blank_lines_stays_as_it_is():
 
 @pytest.mark.parametrize("end", ["\r\n", "\r\r\n", "\r", "\x0b", "\u2028"])
 def test_line_ends(end):
-    assert clean_text("a\nb\n\nc\n".replace("\n", end))[0] == "a b\nc"
+    assert clean_text("A\nb\n\nc\n".replace("\n", end))[0] == "A b\nc"
 
 
 def test_indented_first_lines_start_paragraphs():

@@ -24,7 +24,7 @@ def stored(gs, corpus):
 def run(capsys, gs, vocab_file, stored):
     """Returns the name of a new output, and a function that runs the command for it."""
     output = f"{gs}/failing-{next(NUMBER)}"
-    flags = [f"--input={stored}", "--format=text", "--sentences=line", "--num_shards=2"]
+    flags = [f"--input={stored}", "--format=text", "--layout=sentences", "--num_shards=2"]
     return output, lambda: data(capsys, vocab_file, output, *flags)
 
 

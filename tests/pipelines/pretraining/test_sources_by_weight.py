@@ -54,7 +54,7 @@ def texts(tmp_path_factory):
 @pytest.fixture(scope="module")
 def flags(texts):
     given = [f"--source={name}={texts}/{name}-0.txt,{texts}/{name}-1*" for name in SOURCES]
-    return [*given, "--format=lines", "--num_shards=2", "--sentences=line"]
+    return [*given, "--format=lines", "--num_shards=2"]
 
 
 WEIGHTED = "--weights=" + ",".join(f"{name}={share}" for name, share in WEIGHTS.items())
@@ -139,7 +139,7 @@ def test_a_copy_is_of_the_earlier_source(capsys, tmp_path, vocab_file):
     for order in (("books", "news"), ("news", "books")):
         output = tmp_path / "-".join(order)
         given = [f"--source={name}={tmp_path}/{name}" for name in order]
-        given += ["--format=lines", "--sentences=line", "--duplicates=near"]
+        given += ["--format=lines", "--duplicates=near"]
         result = data(capsys, vocab_file, output, *given, "--num_shards=1")
         if order[0] == "books":
             assert result[0] == 0
@@ -191,7 +191,7 @@ def test_later_runs_mix_the_sources_with_new_files(capsys, tmp_path, texts, voca
         folder.mkdir()
         (folder / "0.txt").write_bytes((texts / f"{name}-0.txt").read_bytes())
     flags = [f"--source={name}={folder}/*" for name, folder in folders.items()]
-    flags += [WEIGHTED, "--format=lines", "--num_shards=1", "--sentences=line"]
+    flags += [WEIGHTED, "--format=lines", "--num_shards=1"]
     assert data(capsys, vocab_file, tmp_path / "1", *flags)[0] == 0
     for name in ("wiki", "news"):
         (folders[name] / "1.txt").write_bytes((texts / f"{name}-1.txt").read_bytes())

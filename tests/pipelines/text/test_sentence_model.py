@@ -166,7 +166,7 @@ def test_the_package_makes_records(folder, tmp_path):
     found = []
     for name, separator, flags in (
         ("text", " ", [f"--sentences={SAT}", f"--sentence_model={folder}"]),
-        ("lines", "\n", ["--sentences=line"]),
+        ("lines", "\n", ["--layout=sentences"]),
     ):
         rows = (json.dumps({"text": separator.join(each)}) for each in documents)
         (tmp_path / f"{name}.jsonl").write_text("\n".join(rows))

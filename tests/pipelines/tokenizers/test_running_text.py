@@ -12,7 +12,7 @@ from tokenizers import Tokenizer
 from beambert.pipelines.corpus.documents import Document
 from beambert.pipelines.pretraining.tokenizing import DocumentTokenizer
 from beambert.pipelines.text.cleaning import normalize_text
-from beambert.pipelines.text.preparation import LINE, TextOptions, prepare_documents
+from beambert.pipelines.text.preparation import TextOptions, prepare_documents
 from beambert.pipelines.text.sentences import SplitText
 from beambert.pipelines.tokenizers import encoding as running_text
 from beambert.pipelines.tokenizers.encoding import (
@@ -114,18 +114,14 @@ def test_a_token_over_the_end_of_a_sentence_belongs_to_the_first():
 
 
 def test_sentences_of_their_own_lines_stand_behind_spaces(trained):
-    """The convention for files with a sentence a line, and for documents that are split already."""
+    """The convention for documents that are split already, such as files with a sentence a line."""
     text = "第一句。\n第二句。\n\n第三句。"
-    vocabulary = vocabulary_of(trained[ROBERTA])
-    for documents in (
-        prepared([text], "zh", sentences=LINE),
-        prepare_documents(
-            [Document(text, is_split=True)], TextOptions(finds_unspaced=True), Counter()
-        ),
-    ):
-        assert documents == [SplitText(["第一句。", "第二句。", "第三句。"])]
-        found = DocumentTokenizer(vocabulary, TextOptions()).tokenize(documents)
-        assert by_document(found) == expected(trained[ROBERTA], [text])
+    documents = prepare_documents(
+        [Document(text, is_split=True)], TextOptions(finds_unspaced=True), Counter()
+    )
+    assert documents == [SplitText(["第一句。", "第二句。", "第三句。"])]
+    tokenizer = DocumentTokenizer(vocabulary_of(trained[ROBERTA]), TextOptions())
+    assert by_document(tokenizer.tokenize(documents)) == expected(trained[ROBERTA], [text])
 
 
 def test_very_long_runs_are_cut_as_several_texts(trained, monkeypatch):
