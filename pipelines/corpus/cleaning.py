@@ -195,8 +195,13 @@ def clean(document: Document, layout: str = AUTO) -> Document:
         return document
     text, counts = clean_text(document.text, layout)
     cleaned = Counter(document.cleaned) + counts
-    is_split = layout == SENTENCES
-    return dataclasses.replace(document, text=text, is_split=is_split, cleaned=cleaned)
+    removed = 0
+    if 2 * len(text) < len(document.text):  # Perhaps white space alone was removed.
+        before, after = ("".join(each.split()) for each in (document.text, text))
+        removed = len(before) - len(after) if 2 * len(after) < len(before) else 0
+    return dataclasses.replace(
+        document, text=text, is_split=layout == SENTENCES, cleaned=cleaned, removed=removed
+    )
 
 
 def clean_text(text: str, layout: str = AUTO) -> tuple[str, Counter[str]]:

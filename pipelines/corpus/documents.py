@@ -52,6 +52,7 @@ class Document:
       encoding: encoding of the file's bytes.
       cleaned: number of pieces of markup that were removed from the text, by reason.
       language: code of its language, see `language_of`; "" if the file names none.
+      removed: number of visible characters that cleaning removed, if they were more than half.
     """
 
     text: str
@@ -59,6 +60,7 @@ class Document:
     encoding: str = "utf-8"
     cleaned: Mapping[str, int] = dataclasses.field(default_factory=dict, compare=False)
     language: str = ""
+    removed: int = dataclasses.field(default=0, compare=False)
 
     def clean(self, rule: Callable[[str], tuple[str, Mapping[str, int]]]) -> "Document":
         """Returns the document with the text and the counts that a rule gives for its text."""

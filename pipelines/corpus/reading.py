@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain, islice
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from beambert.compression import CorruptFileError, decompress
 from beambert.console import ProgressTally, counted
@@ -119,7 +119,7 @@ def sample_files(files: Sequence[InputFile], options: ReadOptions) -> list[Sampl
       InputError: there are rows, and none has the column of texts, or they are no documents.
     """
     samples, without_text = [], []
-    for file in _spread(files, _SAMPLED_FILES):
+    for file in spread(files, _SAMPLED_FILES):
         # What else cannot be read is met again by the reader.
         with contextlib.suppress(InputError, CorruptFileError):
             beginning = _beginning(file)
@@ -182,10 +182,10 @@ def _first_rows(
     yield from found.read_lines(io.BytesIO(whole_lines), options)
 
 
-def _spread(files: Sequence[InputFile], most: int) -> list[InputFile]:
-    """Returns some of the files, spread evenly over all of them."""
-    step = max(1.0, len(files) / most)
-    return [files[int(n * step)] for n in range(min(most, len(files)))]
+def spread(items: Sequence[Any], most: int) -> list[Any]:
+    """Returns some of the items, such as files, spread evenly over all of them."""
+    step = max(1.0, len(items) / most)
+    return [items[int(n * step)] for n in range(min(most, len(items)))]
 
 
 def recognise_formats(files: Sequence[InputFile], options: ReadOptions) -> list[str]:
@@ -203,7 +203,7 @@ def recognise_formats(files: Sequence[InputFile], options: ReadOptions) -> list[
     if options.format != AUTO:
         return []
     is_here = all("://" not in file.path for file in files)
-    chosen = _spread(files, _RECOGNISED_FILES if is_here else _RECOGNISED_FILES_ELSEWHERE)
+    chosen = spread(files, _RECOGNISED_FILES if is_here else _RECOGNISED_FILES_ELSEWHERE)
     # Most of the time is spent waiting for files elsewhere.
     with ThreadPoolExecutor(16) as pool:
         found = pool.map(lambda file: _format_of(file, _beginning(file), options).name, chosen)

@@ -1,16 +1,26 @@
 """Estimates the records of a corpus from a sample, for `beambert data --dry_run`."""
 
 import dataclasses
+import shutil
 import time
+import unicodedata
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import accumulate, chain, zip_longest
 
 import numpy as np
 
 from beambert.console import counted, duration
 from beambert.pipelines.corpus.base import FilePart
 from beambert.pipelines.corpus.documents import Document, Reject, count_read
-from beambert.pipelines.corpus.reading import ReadOptions, counts_by_reason, read_part, split_file
+from beambert.pipelines.corpus.reading import (
+    ReadOptions,
+    counts_by_reason,
+    read_part,
+    split_file,
+    spread,
+)
+from beambert.pipelines.corpus.sources import describe_cleaning
 from beambert.pipelines.input_files import InputFile
 from beambert.pipelines.pretraining.documents import CompactDocuments
 from beambert.pipelines.pretraining.evaluation_texts import OVERLAP
@@ -27,7 +37,11 @@ from beambert.pipelines.pretraining.masks import TokenIds
 from beambert.pipelines.pretraining.plan import Plan
 from beambert.pipelines.pretraining.tokenizing import DocumentTokenizer
 from beambert.pipelines.records.encoding import RecordWriter, encode_examples
-from beambert.pipelines.text.preparation import describe_scrubbing, prepare_documents
+from beambert.pipelines.text.preparation import (
+    TextOptions,
+    describe_scrubbing,
+    prepare_documents,
+)
 from beambert.pipelines.text.sentences import SplitText
 
 # Number of positions in the corpus to read at, and number of characters to read at each. These are
@@ -36,6 +50,8 @@ SAMPLES = 16
 CHARACTERS_PER_SAMPLE = 1 << 20
 # Greatest number of positions where files are smaller than that.
 MOST_SAMPLES = 100
+# Number of documents to show.
+EXAMPLES = 10
 
 
 @dataclasses.dataclass
@@ -51,6 +67,7 @@ class Estimate:
       documents, used, tokens: estimated number of documents, of those used, and of their tokens.
       records: max_seq_length -> estimated number of instances, and bytes of the records.
       seconds: estimated time of the work on one processor.
+      examples: some documents of the sample, with the paths of their files.
     """
 
     sampled_share: float
@@ -63,6 +80,7 @@ class Estimate:
     tokens: float
     records: dict[int, tuple[float, float]]
     seconds: float
+    examples: list[tuple[str, Document]]
 
 
 class _ByteCount:
@@ -118,7 +136,10 @@ def estimate(plan: Plan) -> Estimate:
     progress, batches = _ByteCount(), [CompactDocuments.empty()]
     # Documents in a byte of each part, and number of positions in it.
     densities, weights = [], []
-    for part in choose_parts(files, plan.read_options(), samples):
+    parts = choose_parts(files, plan.read_options(), samples)
+    shown = spread(parts, EXAMPLES)
+    examples: list[list[tuple[str, Document]]] = []
+    for part in parts:
         sample, characters = [], 0
         documents_before, bytes_before = counts["read"], progress.bytes
         for document in read_part(part, plan.read_options(), progress):
@@ -133,6 +154,9 @@ def estimate(plan: Plan) -> Estimate:
         if read := progress.bytes - bytes_before:
             densities.append((counts["read"] - documents_before) / read)
             weights.append(max(1, part.bytes * samples / total))
+        if part in shown:
+            with_text = [(part.file.path, each) for each in sample if each.text.strip()]
+            examples.append(with_text[:EXAMPLES])
         if plan.evaluation:
             overlaps = plan.evaluation.find([document.text for document in sample])
             counts["dropped " + OVERLAP] += len(overlaps)
@@ -162,12 +186,33 @@ def estimate(plan: Plan) -> Estimate:
         tokens=scale * used.tokens,
         records=records,
         seconds=scale * (time.process_time() - started),
+        examples=[each for each in chain(*zip_longest(*examples)) if each][:EXAMPLES],
     )
 
 
+def describe_examples(
+    examples: Sequence[tuple[str, Document]], options: TextOptions
+) -> Iterator[str]:
+    """Yields lines about documents as they are split: the first two sentences and the last."""
+    for path, document in examples:
+        dropped: Counter[str] = Counter()
+        (sentences, _), *_ = [*prepare_documents([document], options, dropped), ((), ())]
+        of_document = ", ".join(dropped) or counted(len(sentences), "sentence")
+        yield f"{path}: {of_document}{describe_cleaning(document.cleaned)}"
+        for sentence in (*sentences[:2], *sentences[2:][-1:]):
+            yield _cut(f"  {sentence}", shutil.get_terminal_size().columns)
+
+
+def _cut(line: str, columns: int) -> str:
+    """Returns a line cut to the width of a terminal, where Chinese characters have two columns."""
+    widths = (1 + (unicodedata.east_asian_width(each) in "WF") for each in line[: columns + 1])
+    whole = sum(end <= columns for end in accumulate(widths))
+    return line if whole == len(line) else line[: max(0, whole - 2)] + "…"
+
+
 def describe(found: Estimate, plan: Plan) -> str:
-    """Returns the lines about the records that the corpus would make."""
-    lines = []
+    """Returns the lines about the records that the corpus would make, and some documents."""
+    lines = [*describe_examples(found.examples, plan.text_options)]
     documents = counted(found.sampled_documents, "document")
     left_out = describe_dropped({"dropped": found.dropped, "rejected": {}})
     if found.rejects:

@@ -25,6 +25,7 @@ from beambert.pipelines.pretraining.mixture import SourceSizes, source_shares
 from beambert.pipelines.pretraining.pairs import PairCounts
 from beambert.pipelines.pretraining.plan import Plan
 from beambert.pipelines.pretraining.shards import FolderCounts, ShardCounts
+from beambert.pipelines.pretraining.tokenizing import LOST
 from beambert.pipelines.records.contract import (
     INFO_FILE,
     NONE,
@@ -147,6 +148,9 @@ class FinishFolders(beam.DoFn):
             **({"scrubbed": counts_by_reason(read, "scrubbed ")} if plan.job.scrub else {}),
             "with_replacement_characters": read["with_replacement_characters"],
         }
+        names = ("lost", "documents", "removed_characters", "characters", "file", "first_byte")
+        if rows := counts_by_reason(read, LOST):
+            documents["most_lost"] = dict(zip(names, max(map(json.loads, rows)), strict=True))
         if not mine.instances["instances"]:
             self._refuse_empty(folder, documents)
         parameters = plan.parameters_of(folder)

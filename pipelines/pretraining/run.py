@@ -77,6 +77,8 @@ def create_pretraining_data(job: PretrainingDataJob, options: "PipelineOptions")
             training[folder.parameters.max_seq_length] = info
             warnings += waste_warnings(info)
             warnings += source_warnings(info.counts, job.max_epochs_per_source)
+        if folder is plan.layout.folders()[-1]:
+            warnings += loss_warnings(info.counts["documents"])
         for warning in warnings:
             print(f"  warning: {warning}")
 
@@ -300,6 +302,22 @@ def waste_warnings(info: RecordsInfo) -> list[str]:
             "pairs and no masks; --dupe_factor=1 is enough"
         )
     return warnings
+
+
+def loss_warnings(documents: Mapping[str, Any]) -> list[str]:
+    """Returns the warning about a file of which more than half was lost, if there is one.
+
+    Args:
+      documents: counts of documents in info.json.
+    """
+    if not (lost := documents.get("most_lost")):
+        return []
+    file = lost["file"] + (f" from byte {lost['first_byte']:,}" if lost["first_byte"] else "")
+    if 2 * lost["lost"] > lost["documents"]:
+        of_all = f"{lost['lost']:,} of {counted(lost['documents'], 'document')}"
+        return [f"{file}: {of_all} dropped or rejected; check the file, --format and the flags"]
+    share = lost["removed_characters"] / lost["characters"]
+    return [f"{file}: cleaning removed {share:.0%} of the text; check the file and --format"]
 
 
 # A held-out share may differ from --eval_fraction by so much of it.

@@ -1,5 +1,6 @@
 """The first Beam step of the data job: reads parts of files, splits and tokenizes documents."""
 
+import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -122,6 +123,10 @@ def word_starts(
 # Number of characters to split and tokenize at a time. At this size the overhead of a call of
 # TensorFlow doesn't matter.
 BATCH_CHARACTERS = 1 << 20
+# Part of the name of a count, before a list in JSON: the numbers of documents that were lost and of
+# all with text, and of characters; and the path and the first byte of the part of a file.
+LOST = "lost "
+_OF_LOSSES = ("lost", "documents", "removed", "characters")
 BANDS = "bands"
 OVERLAPS = "overlaps"
 
@@ -155,8 +160,9 @@ class TokenizeParts(beam.DoFn):
     def start_bundle(self) -> None:
         """Resets the collected documents and counts."""
         self._counts: Counter[str] = Counter()
-        self._documents: dict[int, list[Document]] = {}
-        self._paths: dict[int, list[str]] = {}
+        # Number of the source, path and first byte of each part, and its documents.
+        self._documents: dict[tuple[int, str, int], list[Document]] = {}
+        self._losses: dict[tuple[int, str, int], Counter[str]] = {}
         self._overlaps: list[str] = []
         self._characters = 0
         self._tokenized: list[CompactDocuments] = []
@@ -168,16 +174,23 @@ class TokenizeParts(beam.DoFn):
         is_file = isinstance(part, FilePart)
         path = part.file.path if is_file else getattr(part, "path", "")
         number = self._plan.sources.number_of(path) if is_file else 0
+        key = number, path, part.start if is_file else 0
+        losses = self._losses.setdefault(key, Counter())
         for document in read_documents(part, self._read_options, self._progress):
             count_read(document, self._counts)
             self._progress.add(documents=1)
             if isinstance(document, Reject):
+                losses["documents"] += 1
+                losses["lost"] += 1
                 yield from rejects.add(document)
             elif isinstance(document, Document):
                 self._counts["with_replacement_characters"] += "\ufffd" in document.text
-                self._documents.setdefault(number, []).append(document)
-                if self._plan.evaluation:
-                    self._paths.setdefault(number, []).append(path)
+                self._documents.setdefault(key, []).append(document)
+                has_text = document.removed or not document.text.isspace() and document.text != ""
+                losses["documents"] += bool(has_text)
+                losses["lost"] += bool(has_text)
+                losses["characters"] += len(document.text) + document.removed
+                losses["removed"] += document.removed
                 self._characters += len(document.text)
                 del document
                 if self._characters >= BATCH_CHARACTERS:
@@ -194,6 +207,13 @@ class TokenizeParts(beam.DoFn):
         self._tokenize()
         self._documents_read.inc(self._counts["read"])
         self._progress.flush()
+        rows = []
+        for (_, path, start), losses in self._losses.items():
+            lost, documents, removed, characters = (losses[name] for name in _OF_LOSSES)
+            if path and (2 * lost > documents or 2 * removed > characters):
+                rows.append([lost, documents, removed, characters, path, start])
+        if rows:  # There may be a million, and the summary names one.
+            self._counts[LOST + json.dumps(max(rows))] = 1
         outputs = [*self._send(), beam.pvalue.TaggedOutput(COUNTS, self._counts)]
         yield from map(_in_global_window, outputs)
 
@@ -202,11 +222,14 @@ class TokenizeParts(beam.DoFn):
         options = self._text_options
         prepared: list[SplitText] = []
         sources: list[int] = []
-        for number, documents in self._documents.items():
+        for key, documents in self._documents.items():
             if self._plan.evaluation:
-                self._drop_overlaps(documents, self._paths.pop(number, []), self._plan.evaluation)
-            prepared += prepare_documents(documents, options, self._counts)
-            sources += [number] * (len(prepared) - len(sources))
+                self._drop_overlaps(documents, key[1], self._plan.evaluation)
+            found = prepare_documents(documents, options, self._counts)
+            self._losses[key]["lost"] -= len(found)
+            prepared += found
+            sources += [key[0]] * len(found)
+        self._documents = {}
         if options.duplicates == NEAR:
             # Only those of --source are in an order.
             of_bands = sources if self._plan.layout.sources else [0] * len(sources)
@@ -219,14 +242,14 @@ class TokenizeParts(beam.DoFn):
         self._tokenized.append(compact)
 
     def _drop_overlaps(
-        self, documents: list[Document], paths: Sequence[str], evaluation: EvaluationTexts
+        self, documents: list[Document], path: str, evaluation: EvaluationTexts
     ) -> None:
         """Takes documents that share a passage with evaluation files out of a list."""
         found = evaluation.find([document.text for document in documents])
         self._counts["dropped " + OVERLAP] += len(found)
         for number, match in found.items():
             text = documents[number].text
-            self._overlaps.append(overlap_row(paths[number], text, match, evaluation))
+            self._overlaps.append(overlap_row(path, text, match, evaluation))
         documents[:] = [
             one_document for number, one_document in enumerate(documents) if number not in found
         ]

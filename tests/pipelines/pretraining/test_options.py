@@ -147,7 +147,7 @@ def test_dry_run_tells_what_cannot_be_read(run, tmp_path, corpus):
     rows = [json.dumps({"text": " ".join(document)}) + "\n" for document in corpus]
     source.write_text("".join(rows[:-1]) + '{"text": "cut o')
     folder, printed = run("out", source, "--dry_run")
-    assert "sampling …\n1 of 60 documents in a sample cannot be read" in printed
+    assert "\n1 of 60 documents in a sample cannot be read" in printed
     assert f"(first: {source}" in printed
     assert "line 60 is not JSON" in printed and "--max_reject_fraction" in printed
     assert "from a sample of 100.0%" in printed and not folder.exists()
@@ -174,6 +174,45 @@ def test_dry_run_counts_the_documents_of_many_small_files(tmp_path):
     found = estimate.estimate(make_plan(job, find_inputs(job)))
     assert found.sampled_documents == len(places)
     assert found.documents == found.used == pytest.approx(400, rel=0.2)
+
+
+def test_dry_run_shows_documents_as_they_are_split(run, tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "20")
+    book = "Der Fluss ent-\nspringt im Nor-\nden. Er fließt bis in die Stadt\nund wei-\nter. Da. Das Ende.\n"
+    (tmp_path / "a.txt").write_text(book)
+    rows = ["", "这条河从北方的山里流出来一直流到城市。它很长。", "One. Two. Three. Four."] + [
+        "Last."
+    ] * 9
+    (tmp_path / "b.jsonl").write_text("".join(json.dumps({"text": row}) + "\n" for row in rows))
+    _, printed = run("out", f"{tmp_path}/[ab].*", "--dry_run", "--language=de")
+    shown = printed.partition("a.txt: 4")[2].partition("estimated")[0].replace(f"{tmp_path}/", "")
+    assert "a.txt: 4" + shown == (
+        "a.txt: 4 sentences; cleaned: wrapped line 4, divided word 3\n"
+        "  Der Fluss entspri…\n  Er fließt bis in …\n  Das Ende.\n"
+        "b.jsonl: 2 sentences\n  这条河从北方的山…\n  它很长。\n"
+        "b.jsonl: 4 sentences\n  One.\n  Two.\n  Four.\n" + "b.jsonl: 1 sentence\n  Last.\n" * 7
+    )
+
+
+@pytest.mark.parametrize("kind", ["rows", "licence"])
+def test_a_file_that_loses_more_than_half_is_named(run, tmp_path, corpus, kind):
+    write_lines(tmp_path / "a.txt", corpus)
+    lost, kept = "Ein Wort.", "Das ist ein langer Satz, der bleibt."
+    if kind == "rows":
+        rows = "".join(json.dumps({"text": text}) + "\n" for text in [lost, "短。", kept, ""])
+        (tmp_path / "b.jsonl").write_text(rows)
+        wanted = f"warning: {tmp_path}/b.jsonl: 2 of 3 documents dropped or rejected"
+    else:
+        mark = "*** {} OF THE PROJECT GUTENBERG EBOOK X ***"
+        text = (
+            f"{lost * 30}\n{mark.format('START')}\n{kept * 3}\n{mark.format('END')}\n{lost * 30}\n"
+        )
+        (tmp_path / "b.txt").write_text(text)
+        wanted = f"warning: {tmp_path}/b.txt: cleaning removed 8"
+    flags = ["--min_document_characters=20", "--eval_fraction=0.3"]
+    _, printed = run("out", f"{tmp_path}/[ab].*", *flags)
+    assert printed.count(wanted) == 1 and "/a.txt:" not in printed
+    assert wanted in printed.partition("out/eval: ")[2]
 
 
 @pytest.mark.slow
