@@ -206,8 +206,10 @@ def describe_examples(
 def _cut(line: str, columns: int) -> str:
     """Returns a line cut to the width of a terminal, where Chinese characters have two columns."""
     widths = (1 + (unicodedata.east_asian_width(each) in "WF") for each in line[: columns + 1])
-    whole = sum(end <= columns for end in accumulate(widths))
-    return line if whole == len(line) else line[: max(0, whole - 2)] + "…"
+    ends = [*accumulate(widths)]
+    if ends[-1] <= columns:
+        return line
+    return line[: sum(end < columns for end in ends)] + "…"
 
 
 def describe(found: Estimate, plan: Plan) -> str:

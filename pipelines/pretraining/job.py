@@ -174,7 +174,6 @@ class PretrainingDataJob(TokenizerSettings, TextSettings, InputSettings):
     def __post_init__(self) -> None:
         """Checks the values."""
         check_settings(self)
-        self.check_text()
         decided = FORMATS[self.format].layout if self.format != AUTO else AUTO
         if self.sentences != SENTENCEX and SENTENCES in (self.layout, decided):
             given = "format" if decided == SENTENCES else "layout"
@@ -182,6 +181,7 @@ class PretrainingDataJob(TokenizerSettings, TextSettings, InputSettings):
                 f"--sentences={self.sentences}: has no effect with --{given}="
                 f"{getattr(self, given)}, whose lines are sentences; leave one of them out"
             )
+        self.check_text()
         if len(set(self.max_seq_length)) < len(self.max_seq_length):
             raise InputError("--max_seq_length: names a length twice; name each once")
         predictions = self.max_predictions_per_seq

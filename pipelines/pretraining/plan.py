@@ -332,14 +332,8 @@ def _parameters(
     """Returns name -> value of the parameters that info.json records for all folders of a job."""
     always = (
         *("do_lower_case", "eval_fraction", "format", "text_column", "layout", "language"),
-        *(
-            "sentences",
-            "encoding",
-            "min_document_characters",
-            "quality_filter",
-            "duplicates",
-            "compression",
-        ),
+        *("sentences", "encoding", "min_document_characters", "quality_filter", "duplicates"),
+        "compression",
     )
     found: dict[str, Any] = {name: getattr(job, name) for name in always}
     found["num_shards"] = num_shards

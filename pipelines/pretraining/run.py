@@ -77,7 +77,7 @@ def create_pretraining_data(job: PretrainingDataJob, options: "PipelineOptions")
             training[folder.parameters.max_seq_length] = info
             warnings += waste_warnings(info)
             warnings += source_warnings(info.counts, job.max_epochs_per_source)
-        if folder is plan.layout.folders()[-1]:
+        if folder == plan.layout.folders()[-1]:
             warnings += loss_warnings(info.counts["documents"])
         for warning in warnings:
             print(f"  warning: {warning}")

@@ -186,9 +186,9 @@ class TokenizeParts(beam.DoFn):
             elif isinstance(document, Document):
                 self._counts["with_replacement_characters"] += "\ufffd" in document.text
                 self._documents.setdefault(key, []).append(document)
-                has_text = document.removed or not document.text.isspace() and document.text != ""
-                losses["documents"] += bool(has_text)
-                losses["lost"] += bool(has_text)
+                has_text = bool(document.removed or document.text.strip())
+                losses["documents"] += has_text
+                losses["lost"] += has_text
                 losses["characters"] += len(document.text) + document.removed
                 losses["removed"] += document.removed
                 self._characters += len(document.text)

@@ -353,6 +353,10 @@ def test_a_layout_without_effect_is_refused(tmp_path, format, layout):
 
     with pytest.raises(InputError, match=f"--layout={layout}: has no effect .*{format}"):
         PretrainingDataJob(vocab_file="v", output="o", format=format, layout=layout)
+    with pytest.raises(InputError, match="--sentences=sat: has no effect with --format=lines"):
+        PretrainingDataJob(
+            vocab_file="v", output="o", format="lines", sentences="sat", sentence_model="."
+        )
     (tmp_path / "a.md").write_text("# A\n\nText.\n")
     file = match_inputs([str(tmp_path / "a.md")])[0]
     with pytest.raises(InputError, match="a.md is markdown"):

@@ -178,11 +178,10 @@ def test_dry_run_counts_the_documents_of_many_small_files(tmp_path):
 
 def test_dry_run_shows_documents_as_they_are_split(run, tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "20")
-    book = "Der Fluss ent-\nspringt im Nor-\nden. Er fließt bis in die Stadt\nund wei-\nter. Da. Das Ende.\n"
-    (tmp_path / "a.txt").write_text(book)
-    rows = ["", "这条河从北方的山里流出来一直流到城市。它很长。", "One. Two. Three. Four."] + [
-        "Last."
-    ] * 9
+    book = "Der Fluss ent-\nspringt im Nor-\nden. Er fließt bis in die Stadt\nund wei-\nter. Da."
+    (tmp_path / "a.txt").write_text(f"{book} Das Ende.\n")
+    rows = ["", "这条河从北方的山里流出来一直流到城市。它很长。", "One. Two. Three. Four."]
+    rows += ["Last."] * 9
     (tmp_path / "b.jsonl").write_text("".join(json.dumps({"text": row}) + "\n" for row in rows))
     _, printed = run("out", f"{tmp_path}/[ab].*", "--dry_run", "--language=de")
     shown = printed.partition("a.txt: 4")[2].partition("estimated")[0].replace(f"{tmp_path}/", "")
@@ -204,9 +203,7 @@ def test_a_file_that_loses_more_than_half_is_named(run, tmp_path, corpus, kind):
         wanted = f"warning: {tmp_path}/b.jsonl: 2 of 3 documents dropped or rejected"
     else:
         mark = "*** {} OF THE PROJECT GUTENBERG EBOOK X ***"
-        text = (
-            f"{lost * 30}\n{mark.format('START')}\n{kept * 3}\n{mark.format('END')}\n{lost * 30}\n"
-        )
+        text = "\n".join((lost * 30, mark.format("START"), kept * 3, mark.format("END"), lost * 30))
         (tmp_path / "b.txt").write_text(text)
         wanted = f"warning: {tmp_path}/b.txt: cleaning removed 8"
     flags = ["--min_document_characters=20", "--eval_fraction=0.3"]
