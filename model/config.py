@@ -15,15 +15,15 @@ from typing import Any, ClassVar
 # tanh approximation (same section). `modeling.get_activation` also knows the other two.
 ACTIVATIONS = ("gelu", "gelu_new", "relu", "tanh")
 
+# What layer norms of the original release add to the variance.
+ORIGINAL_EPSILON = 1e-12
+
 # Keys of configuration files that change the arithmetic -> the value that means the arithmetic of
-# all families here. Any other unknown key is meant for another program (directionality, pooler_*,
-# architectures, transformers_version ...) and is ignored.
-_FIXED = {
-    "position_embedding_type": "absolute",
-    "is_decoder": False,
-    "add_cross_attention": False,
-    "tie_word_embeddings": True,
-}
+# all families here, and that of those that read these keys. Any other unknown key is meant for
+# another program or family (directionality, pooler_*, architectures ...) and is ignored.
+_FIXED = {"tie_word_embeddings": True}
+ABSOLUTE = {"position_embedding_type": "absolute"}
+ENCODER_ALONE = {"is_decoder": False, "add_cross_attention": False}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,9 +63,8 @@ class EncoderConfig:
     segments: ClassVar[int | None] = None
     # Whether a dense layer takes the embeddings to the width of the layers.
     projects_embeddings: ClassVar[bool] = False
-    # This is added to the variance, as in tf.contrib.layers.layer_norm, which the original
-    # modeling.py calls.
-    layer_norm_eps = 1e-12
+    # This is added to the variance.
+    layer_norm_eps = ORIGINAL_EPSILON
     # Whether attention's output is dropped before the residual sum.
     drops_attention_output: ClassVar[bool] = True
     # Activations of the masked-LM head, where it is not `hidden_act`, and of the pooler.
@@ -170,7 +169,7 @@ class EncoderConfig:
         """Returns the configuration of the content of a file; see `from_json`."""
         if "vocab_size" not in values:
             raise ValueError("the configuration lacks vocab_size")
-        fixed = {**_FIXED, "model_type": cls.family, "layer_norm_eps": cls.layer_norm_eps}
+        fixed = {**_FIXED, "model_type": cls.family}
         for key, expected in {**fixed, **cls.fixed}.items():
             if _has_field(cls, key):
                 continue
@@ -224,10 +223,22 @@ class BertConfig(SegmentedConfig):
         bert_config.json).
       initializer_range: standard deviation of the truncated normal distribution of initial weights
         (`BertConfig` in the original modeling.py).
+      layer_norm_eps: what layer norms add to the variance, as in tf.contrib.layers.layer_norm,
+        which the original modeling.py calls.
     """
+
+    fixed = ABSOLUTE | ENCODER_ALONE
 
     type_vocab_size: int = 2
     initializer_range: float = 0.02
+    layer_norm_eps: float = ORIGINAL_EPSILON
+
+    def identity(self) -> dict[str, Any]:
+        """Returns the values of `EncoderConfig.identity`; the original's files have no epsilon."""
+        values = super().identity()
+        if self.layer_norm_eps == ORIGINAL_EPSILON:
+            del values["layer_norm_eps"]
+        return values
 
 
 _POSITIVE_INTEGERS = (

@@ -57,10 +57,13 @@ def pool(states_BLKH, input_mask_BL, pooling: Pooling):
         # Rows that fill up a batch have no tokens.
         counts_B1 = ops.maximum(ops.sum(weights_BL1, axis=1), 1.0)
         vectors_BH = ops.sum(x_BLH * weights_BL1, axis=1) / counts_B1
-    if pooling.is_normalized:
-        lengths_B1 = ops.sqrt(ops.sum(ops.square(vectors_BH), axis=1, keepdims=True))
-        vectors_BH = vectors_BH / ops.maximum(lengths_B1, _LEAST_LENGTH)
-    return vectors_BH
+    return of_unit_length(vectors_BH) if pooling.is_normalized else vectors_BH
+
+
+def of_unit_length(vectors_BH):
+    """Returns vectors with the length 1, float32 [B, H]."""
+    lengths_B1 = ops.sqrt(ops.sum(ops.square(vectors_BH), axis=1, keepdims=True))
+    return vectors_BH / ops.maximum(lengths_B1, _LEAST_LENGTH)
 
 
 class SentenceEncoder(keras.Model):

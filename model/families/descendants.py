@@ -11,7 +11,15 @@
 import dataclasses
 from typing import Any, ClassVar
 
-from beambert.model.config import BERT_SIZES, EncoderConfig, SegmentedConfig, require_id, sizes_of
+from beambert.model.config import (
+    ABSOLUTE,
+    BERT_SIZES,
+    ENCODER_ALONE,
+    EncoderConfig,
+    SegmentedConfig,
+    require_id,
+    sizes_of,
+)
 from beambert.model.families.family import (
     MASKED_LM,
     MULTIPLE_CHOICE,
@@ -35,6 +43,7 @@ class RobertaConfig(EncoderConfig):
     """
 
     family: ClassVar[str] = "roberta"
+    fixed = ABSOLUTE | ENCODER_ALONE
 
     type_vocab_size: int = 2
     initializer_range: float = 0.02
@@ -167,7 +176,7 @@ class AlbertConfig(SegmentedConfig):
     """
 
     family: ClassVar[str] = "albert"
-    fixed = {"num_hidden_groups": 1, "inner_group_num": 1, "net_structure_type": 0}
+    fixed = ABSOLUTE | {"num_hidden_groups": 1, "inner_group_num": 1, "net_structure_type": 0}
     projects_embeddings: ClassVar[bool] = True
 
     vocab_size: int = 30000
@@ -225,6 +234,7 @@ class ElectraConfig(SegmentedConfig):
     """
 
     family: ClassVar[str] = "electra"
+    fixed = ABSOLUTE | ENCODER_ALONE
     # ElectraGeneratorPredictions of transformers has this activation whatever hidden_act is.
     head_act: ClassVar[str] = "gelu"
     # ElectraClassificationHead has a dense layer where BERT has its pooler.

@@ -74,7 +74,6 @@ class Family:
       names: how its variables are called there, where it isn't as in BERT; the first pattern that
         matches the beginning of a name counts.
       task_names: ending of the name of a class -> the same for its variables; these come first.
-      reads_vocab_txt: whether AutoTokenizer of transformers takes a vocab.txt for it.
       generator_size: usual size of a generator of replaced token detection, see `generator_config`.
       discriminator_class: name of the class of `transformers` of a discriminator.
       detection_head: paths of the head of replaced token detection, where `variable_shapes` doesn't
@@ -99,7 +98,6 @@ class Family:
     model_prefix: ClassVar[str] = "bert."
     names: ClassVar[Names] = {}
     task_names: ClassVar[Mapping[str, Names]] = without_pooler("bert")
-    reads_vocab_txt: ClassVar[bool] = True
     generator_size: ClassVar[float] = GENERATOR_SIZE
     # A BERT that detects replaced tokens is an ELECTRA to `transformers`.
     discriminator_class: ClassVar[str] = "ElectraForPreTraining"

@@ -205,7 +205,6 @@ class ModernBert(Family):
     class_prefix = "ModernBert"
     pretraining_classes = {MLM: MASKED_LM}
     model_prefix = "model."
-    reads_vocab_txt = False
     names = {
         r"modernbert\.embeddings\.word_embeddings\.": "model.embeddings.tok_embeddings.",
         r"modernbert\.embeddings\.LayerNorm\.": "model.embeddings.norm.",

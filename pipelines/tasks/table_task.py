@@ -3,7 +3,7 @@
 import abc
 import dataclasses
 import pathlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -65,8 +65,23 @@ class TableTask(Task):
     ) -> ExampleFile:
         """Reads the rows."""
         columns = self.headerless_columns if is_labelled else ()
-        rows = tables.read_rows(path, columns, self.encoding)
-        return parted(self._example(path, line, row, is_labelled, labels) for line, row in rows)
+        blanks = []
+
+        def examples() -> Iterator[Any]:
+            for line, row in tables.read_rows(path, columns, self.encoding):
+                field = row.get(self.label_column, "") if isinstance(row, dict) else ""
+                if field != field.strip():
+                    blanks.append(line)
+                yield self._example(path, line, row, is_labelled, labels)
+
+        file = parted(examples())
+        if not blanks or not self.HAS_LABELS:
+            return file
+        note = (
+            f"{path}: blanks around the label were removed in {len(blanks):,} rows, such as line "
+        )
+        note += f"{blanks[0]:,}"
+        return dataclasses.replace(file, notes=[note])
 
     def _example(
         self,
@@ -125,7 +140,7 @@ class TableTask(Task):
           BadRow: the label cannot be used.
           InputError: there is no column of labels.
         """
-        label = tables.filled(path, line, row, self.label_column)
+        label = tables.filled(path, line, row, self.label_column).strip()
         self._check_label(path, line, label, possible)
         return label
 

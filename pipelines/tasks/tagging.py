@@ -4,7 +4,7 @@ import collections
 import dataclasses
 import pathlib
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -51,6 +51,8 @@ _NO_WORD = re.compile(r"#|\d+[-.]\d+\t")
 # Lines of CoNLL-U that have a sentence as it was written, and words that are written as one.
 _SENTENCE_TEXT = re.compile(r"#\s*text\s*=\s*(.*)")
 _WRITTEN_AS_ONE = re.compile(r"\d+-(\d+)")
+# Stands for the spaces inside a word.
+_NO_BREAK = "\u00a0"
 # The columns of a word and its universal part of speech (UPOS) among the ten, from 0.
 _TREE_COLUMNS, _TREE_WORD_AND_UPOS = 10, (1, 3)
 
@@ -100,31 +102,28 @@ def sentences_of(
     bad: BadRow | None = None
     is_tree = _TREES.match(text) is not None
     columns, width = (_TREE_WORD_AND_UPOS, _TREE_COLUMNS) if is_tree else ((0, -1), 0)
+    fields_of = _separation(text)
     numbered = [*tables.lines(text), (0, "")]
     for number, line in numbered:
         if is_tree and _NO_WORD.match(line):
             continue
-        # Columns are separated by tabs or by spaces.
-        fields = line.split("\t") if "\t" in line else line.split()
+        fields = fields_of(line)
         if not any(field.strip() for field in fields):
             if bad or words:
                 yield first, bad or TaggedExample(tuple(words), tuple(tags) if width > 1 else None)
             words, tags, bad = [], [], None
             continue
-        if fields[0] == _DOCUMENT_START:
+        if line.startswith(_DOCUMENT_START):
             continue
         width = width or len(fields)
-        word, tag = (fields[column].strip() if len(fields) == width else "" for column in columns)
+        word, tag = (fields[column] if len(fields) == width else "" for column in columns)
+        # Spaces separate the words of a sentence; a tokenizer reads both as white space.
+        word, tag = _NO_BREAK.join(word.split()) or _NO_BREAK * bool(word), tag.strip()
         if len(fields) != width:
             remedy = "correct it, or put an empty line between sentences"
             found = BadRow(path, number, f"needs {width} columns but has {len(fields)}", remedy)
-        elif len(word.split()) != 1:
-            found = BadRow(
-                path,
-                number,
-                f"has no single word in column {columns[0] + 1} ({word!r})",
-                "correct it",
-            )
+        elif not word:
+            found = BadRow(path, number, f"has no word in column {columns[0] + 1}", "correct it")
         elif not tag:
             found = BadRow(path, number, "has an empty tag", "fill it in")
         elif width > 1 and labels is not None and tag not in labels:
@@ -137,23 +136,28 @@ def sentences_of(
         tags.append(tag)
 
 
+def _separation(text: str) -> Callable[[str], list[str]]:
+    """Returns what divides a line into columns: the tab in a file with tabs, else white space."""
+    return lambda line: line.split("\t") if "\t" in text else line.split()
+
+
 def running_texts(path: pathlib.PurePath, text: str) -> Iterator[str]:
     """Yields each sentence of a file's text as it was written, as far as the file tells.
 
-    A row that `sentences_of` refuses counts, too: a word may have spaces, as those of Vietnamese
-    have, and may lack a tag. CoNLL-U has sentences in comments; without them, words are written as
-    the rows of several words say ("im" in place of "in", "dem").
+    A row that `sentences_of` refuses counts, too: a word may lack a tag. CoNLL-U has sentences in
+    comments; without them, words are written as the rows of several words say ("im" in place of
+    "in", "dem").
     """
     is_tree = path.suffix == ".conllu" or _TREES.match(text) is not None
-    written, words, last = "", "", 0
+    fields_of, written, words, last = _separation(text), "", "", 0
     for _, line in (*tables.lines(text), (0, "")):
-        fields = line.split("\t") if "\t" in line else line.split()
+        fields = fields_of(line)
         if not any(field.strip() for field in fields):
             if written or words:
                 yield written or words.strip()
             written, words, last = "", "", 0
         elif not is_tree:
-            words += "" if fields[0] == _DOCUMENT_START else f"{fields[0].strip()} "
+            words += "" if line.startswith(_DOCUMENT_START) else f"{fields[0].strip()} "
         elif line.startswith("#"):
             if found := _SENTENCE_TEXT.match(line):
                 written = found[1].strip()

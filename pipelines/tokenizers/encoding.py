@@ -32,11 +32,20 @@ class SubwordTokenizer:
     SavedModel cannot hold it.
     """
 
-    def __init__(self, vocabulary: TokenizerVocabulary):
-        """Builds the tokenizer (0.1 s for 50,000 tokens)."""
+    def __init__(self, vocabulary: TokenizerVocabulary, spells_special: bool = True):
+        """Builds the tokenizer (0.1 s for 50,000 tokens).
+
+        Args:
+          vocabulary: vocabulary of the ids.
+          spells_special: whether "[SEP]" in text is spelled as other text is; False for the
+            special token, as `transformers` reads it.
+        """
         self.vocabulary = vocabulary
-        self._tokenizer = load(vocabulary.data, vocabulary.name)
+        self._tokenizer = load(vocabulary.data, vocabulary.name, vocabulary.roles)
         self._of_text = ids_of_text(vocabulary)
+        if not spells_special:
+            self._tokenizer.encode_special_tokens = False
+            self._of_text = np.arange(len(vocabulary), dtype=np.int32)
 
     def tokenize_batch(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """Returns the ids of all strings end to end, int32, and the ids of each, int64 [n]."""
@@ -113,7 +122,7 @@ class SubwordOffsets:
     def __init__(self, vocabulary: TokenizerVocabulary):
         """Builds the tokenizer."""
         self.vocabulary = vocabulary
-        self._tokenizer = load(vocabulary.data, vocabulary.name)
+        self._tokenizer = load(vocabulary.data, vocabulary.name, vocabulary.roles)
         self._of_text = ids_of_text(vocabulary)
 
     def tokenize_batch(self, texts: Sequence[str]) -> OffsetPieces:

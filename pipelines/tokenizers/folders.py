@@ -8,12 +8,19 @@ from beambert.config import setting
 from beambert.errors import InputError
 from beambert.pipelines.tokenizers.vocabulary import (
     CONTINUES,
+    LONGEST_WORD,
+    LONGEST_WORD_SETTING,
+    LONGEST_WORD_THERE,
+    MOST_LONGEST_WORD,
+    MOST_TOKENS,
     SPECIAL_TOKENS,
     TOKENIZER_CONFIG_FILE,
     TOKENIZER_FILE,
+    UNKNOWN,
     VOCABULARY_FILE,
     TokenizerVocabulary,
     Vocabulary,
+    by_id,
 )
 from beambert.storage import parse_object
 
@@ -114,13 +121,13 @@ def read_beside(folder: str, flag: str, read: Read, exists: Exists) -> Vocabular
     Raises:
       InputError: the folder has no vocabulary, or it is damaged.
     """
+    config = _config(f"{folder}/{TOKENIZER_CONFIG_FILE}", read, exists, flag)
     path = f"{folder}/{TOKENIZER_FILE}"
     if not exists(path):
         path = f"{folder}/{VOCABULARY_FILE}"
-        return Vocabulary.parse(read(path, flag), f"{flag}={path}" if flag else path)
-    name = f"{flag}={path}" if flag else path
-    config = _config(f"{folder}/{TOKENIZER_CONFIG_FILE}", read, exists, flag)
-    return TokenizerVocabulary.read(read(path, flag), name, config)
+        longest = config.get(LONGEST_WORD_SETTING, LONGEST_WORD)
+        return Vocabulary.parse(read(path, flag), f"{flag}={path}" if flag else path, longest)
+    return TokenizerVocabulary.read(read(path, flag), f"{flag}={path}" if flag else path, config)
 
 
 def read_folder(folder: str, flag: str, read: Read, exists: Exists) -> tuple[Vocabulary, bool]:
@@ -153,7 +160,14 @@ def read_folder(folder: str, flag: str, read: Read, exists: Exists) -> tuple[Voc
         raise InputError(
             f"{name}: has no {VOCABULARY_FILE} or {TOKENIZER_FILE}; copy one next to the weights"
         )
-    vocabulary = Vocabulary.parse(read(vocab_file, flag), f"{flag}={vocab_file}")
+    # BertTokenizer of transformers has other words of most characters than the original.
+    longest = config.get(LONGEST_WORD_SETTING, LONGEST_WORD_THERE if config else LONGEST_WORD)
+    if not _is_longest_word(longest):
+        raise InputError(
+            f"{name}: its tokenizer has {LONGEST_WORD_SETTING} {str(longest)[:60]!r}, which is not "
+            f"a number from 1 to {MOST_LONGEST_WORD}; correct the file"
+        )
+    vocabulary = Vocabulary.parse(read(vocab_file, flag), f"{flag}={vocab_file}", longest)
     added = _config(f"{folder}/{_ADDED_FILE}", read, exists, flag)
     if more := added.keys() - {*vocabulary.tokens}:
         raise InputError(
@@ -202,8 +216,8 @@ def _read_tokenizer(
     """Reads a tokenizer.json, with the content of the tokenizer_config.json next to it."""
     tokenizer = _object(data, path)
     do_lower_case = _case_of_bert(tokenizer, config)
-    if do_lower_case is not None:
-        return _vocabulary_of(tokenizer, path), do_lower_case
+    if do_lower_case is not None and (vocabulary := _vocabulary_of(tokenizer, path)):
+        return vocabulary, do_lower_case
     vocabulary = TokenizerVocabulary.read(data, name, config)
     return vocabulary, vocabulary.lower_cases
 
@@ -235,16 +249,23 @@ def _case_of_bert(tokenizer: Mapping[str, Any], config: Mapping[str, Any]) -> bo
     is_bert = (
         model.get("type") == "WordPiece"
         and model.get("continuing_subword_prefix") == CONTINUES
+        and model.get("unk_token") == UNKNOWN
+        and _is_longest_word(model.get(LONGEST_WORD_SETTING, LONGEST_WORD_THERE))
         and isinstance(tokens, dict)
         and tokens.keys() >= {*SPECIAL_TOKENS}
         and {token.get("content") for token in added} <= {*SPECIAL_TOKENS}
         and normalizer.get("type") == "BertNormalizer"
         and isinstance(lowers, bool)
+        and normalizer.get("clean_text") is True
         and normalizer.get("strip_accents") in (None, lowers)
         and normalizer.get("handle_chinese_chars") is True
         and (tokenizer.get("pre_tokenizer") or {}).get("type") == "BertPreTokenizer"
     )
     return lowers if is_bert else None
+
+
+def _is_longest_word(value: Any) -> bool:
+    return type(value) is int and 1 <= value <= MOST_LONGEST_WORD
 
 
 def _config(path: str, read: Read, exists: Exists, flag: str) -> dict[str, Any]:
@@ -258,20 +279,20 @@ def _object(data: bytes, path: str) -> dict[str, Any]:
         raise InputError(f"{path}: not a JSON object ({error}); copy it again") from error
 
 
-def _vocabulary_of(tokenizer: Mapping[str, Any], path: str) -> Vocabulary:
+def _vocabulary_of(tokenizer: Mapping[str, Any], path: str) -> Vocabulary | None:
+    """Returns the vocabulary of word pieces; None if a vocab.txt cannot have its tokens."""
     ids = tokenizer["model"]["vocab"]
-    try:
-        tokens = sorted(ids, key=ids.__getitem__)
-        is_whole = [ids[token] for token in tokens] == list(range(len(tokens)))
-        vocabulary = Vocabulary.parse("".join(f"{token}\n" for token in tokens).encode(), path)
-    except (TypeError, UnicodeEncodeError) as error:
-        raise InputError(f"{path}: has no WordPiece vocabulary; copy it again") from error
-    if not is_whole or len(vocabulary) != len(tokens):
+    numbers = {number for number in ids.values() if type(number) is int}
+    if len(numbers) < len(ids) or min(numbers) < 0 or max(numbers) >= MOST_TOKENS:
         raise InputError(
-            f"{path}: has no WordPiece vocabulary with ids from 0 on, a token a line; take another "
-            "model"
+            f"{path}: has no WordPiece vocabulary with an id from 0 on for each token; copy it "
+            "again"
         )
-    return vocabulary
+    tokens = by_id(ids, max(numbers) + 1)
+    longest = tokenizer["model"].get(LONGEST_WORD_SETTING, LONGEST_WORD_THERE)
+    data = "".join(f"{token}\n" for token in tokens).encode(errors="replace")
+    vocabulary = Vocabulary.parse(data, path, longest)
+    return vocabulary if vocabulary.tokens == tokens else None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

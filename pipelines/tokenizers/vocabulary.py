@@ -48,6 +48,12 @@ ROLES = {
     "separate": (("sep_token", "eos_token"), (SEPARATE, "</s>", "<sep>")),
     "mask": (("mask_token",), (MASK, "<mask>")),
 }
+# tokenization.py, WordpieceTokenizer: a word of more characters is [UNK].
+LONGEST_WORD = 200
+# The greatest such number of a `Vocabulary`: regular expressions of TensorFlow count up to 1,000.
+MOST_LONGEST_WORD = 999
+# Setting of a tokenizer.json's word pieces for it, and its value there without one.
+LONGEST_WORD_SETTING, LONGEST_WORD_THERE = "max_input_chars_per_word", 100
 # No tokenizer has a token for this character, so it becomes an unknown token.
 _NONCHARACTER = "\uffff"
 # Attributes that follow from `data`, and would make a pickle twice as large.
@@ -81,6 +87,7 @@ class Vocabulary:
     Attributes:
       tokens: one token for each id.
       name: path of its file, for error messages.
+      longest_word: number of characters of the longest word; a longer one is unknown.
       WHAT: what it is, for messages.
       FILE: name of the file that holds the vocabulary in a folder.
       space_before: string to put before a text that follows a space in a longer text, so that it
@@ -94,6 +101,7 @@ class Vocabulary:
 
     tokens: tuple[str, ...]
     name: str = VOCABULARY_FILE
+    longest_word: int = LONGEST_WORD
     WHAT: ClassVar[str] = "vocabulary"
     FILE: ClassVar[str] = VOCABULARY_FILE
     space_before: ClassVar[str] = ""
@@ -103,27 +111,24 @@ class Vocabulary:
     lower_cases: ClassVar[bool | None] = None
 
     def __post_init__(self) -> None:
-        """Checks that there are all special tokens, and no token twice."""
+        """Checks that there are all special tokens."""
         missing = [token for token in SPECIAL_TOKENS if token not in self.tokens]
         if missing:
             raise InputError(
                 f"{self.name}: the vocabulary lacks {', '.join(missing)}; "
                 "add one line for each, or learn a vocabulary with `beambert vocab`"
             )
-        if len(set(self.tokens)) != len(self.tokens):
-            seen: set[str] = set()
-            twice = next(token for token in self.tokens if token in seen or seen.add(token))
-            raise InputError(f"{self.name}: the token {twice!r} is on two lines; remove one")
 
     @classmethod
-    def parse(cls, data: bytes, name: str) -> "Vocabulary":
+    def parse(cls, data: bytes, name: str, longest_word: int = LONGEST_WORD) -> "Vocabulary":
         """Reads the original's vocab.txt: one token on each line; the line number is the id.
 
-        The data is decompressed first if the name ends in .gz, .bz2 or .zst.
+        The data is decompressed first if the name ends in .gz, .bz2 or .zst. A token on several
+        lines has the id of the last, as in the original; the other ids are not used.
 
         Raises:
-          InputError: the data is not UTF-8, a special token is missing, a token occurs twice, or
-            there are too many tokens.
+          InputError: the data is not UTF-8, a special token is missing, or there are too many
+            tokens.
         """
         data = decompressed(name, data)
         try:
@@ -139,7 +144,8 @@ class Vocabulary:
             )
         # `splitlines` would also split at U+2028 and similar, which are tokens of vocabularies.
         lines = text.removesuffix("\n").split("\n") if text else []
-        return cls(tuple(line.strip(" \t\r") for line in lines), name)
+        ids = {line.strip(" \t\r"): number for number, line in enumerate(lines)}
+        return cls(by_id(ids, len(lines)), name, longest_word)
 
     def serialize(self) -> bytes:
         """Returns the bytes of vocab.txt."""
@@ -160,7 +166,11 @@ class Vocabulary:
 
     def files(self) -> Mapping[str, bytes]:
         """Returns name -> content of the files that hold the vocabulary in a folder."""
-        return {self.FILE: self.serialize()}
+        files = {self.FILE: self.serialize()}
+        if self.longest_word != LONGEST_WORD:
+            config = json.dumps({LONGEST_WORD_SETTING: self.longest_word}) + "\n"
+            files[TOKENIZER_CONFIG_FILE] = config.encode()
+        return files
 
     @functools.cached_property
     def special(self) -> SpecialIds:
@@ -284,7 +294,7 @@ class TokenizerVocabulary(Vocabulary):
                 f"{name}: has the id {size - 1:,}, and a tokenizer has at most {MOST_TOKENS:,} "
                 f"tokens; {_REMEDY}"
             )
-        tokens = _by_id(ids)
+        tokens = by_id(ids, size)
         with _translate_errors(name):  # Its vocabulary may be unable to spell a letter.
             frame, space = _frame(tokenizer), _depends_on_space(tokenizer)
             tokenizer.encode(_NONCHARACTER)
@@ -317,7 +327,7 @@ class TokenizerVocabulary(Vocabulary):
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         """Restores the tokens from `data` (a second for 250,000)."""
         ids = load(state["data"], state["name"]).get_vocab(with_added_tokens=True)
-        vars(self).update(state, tokens=_by_id(ids))
+        vars(self).update(state, tokens=by_id(ids, max(ids.values()) + 1))
 
     def serialize(self) -> bytes:
         """Returns the content of tokenizer.json as it was read."""
@@ -407,10 +417,16 @@ def tokenizer_sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def load(data: bytes, name: str) -> "Tokenizer":
+def load(data: bytes, name: str, roles: SpecialIds | None = None) -> "Tokenizer":
     """Returns the tokenizer of a tokenizer.json, without padding and without truncation.
 
     Text never becomes a special token: "[SEP]" or "</s>" in a string is spelled as other text is.
+
+    Args:
+      data: content of the file.
+      name: flag and path of the file, for messages.
+      roles: ids of the tokens for which that holds; other special tokens, such as markers of
+        entities that were added, are read in text. None for all special tokens.
 
     Raises:
       InputError: the library cannot read it.
@@ -421,6 +437,13 @@ def load(data: bytes, name: str) -> "Tokenizer":
 
     with _translate_errors(name):
         tokenizer = Tokenizer.from_str(data.decode())
+        added = tokenizer.get_added_tokens_decoder().items()
+        in_frame = () if roles is None else dataclasses.astuple(roles)
+        if in_frame and any(token.special and number not in in_frame for number, token in added):
+            content = parse_object(data)
+            for token in content["added_tokens"]:
+                token["special"] = token["id"] in in_frame
+            tokenizer = Tokenizer.from_str(json.dumps(content))
     tokenizer.no_padding()
     tokenizer.no_truncation()
     tokenizer.encode_special_tokens = True
@@ -450,9 +473,9 @@ def _parse(data: bytes, name: str) -> dict[str, Any]:
     return content
 
 
-def _by_id(ids: Mapping[str, int]) -> tuple[str, ...]:
-    """Returns one token for each id; an id without a token has "[unused-…]"."""
-    tokens = [f"[unused-{number}]" for number in range(max(ids.values(), default=-1) + 1)]
+def by_id(ids: Mapping[str, int], size: int) -> tuple[str, ...]:
+    """Returns one token for each id below `size`; an id without a token has "[unused-…]"."""
+    tokens = [f"[unused-{number}]" for number in range(size)]
     for token, number in ids.items():
         tokens[number] = token
     return tuple(tokens)

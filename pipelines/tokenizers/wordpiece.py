@@ -25,11 +25,6 @@ BATCH_CHARACTERS = 1 << 20
 # Number of strings in a call of `OffsetTokenizer`, for the same reasons.
 OFFSETS_AT_A_TIME = 256
 
-# tokenization.py, WordpieceTokenizer: a word of more characters is [UNK].
-MAX_CHARACTERS_PER_WORD = 200
-# The fast tokenizer counts bytes; a character has up to 4.
-MAX_BYTES_PER_WORD = 4 * MAX_CHARACTERS_PER_WORD
-
 # tokenization.py, BasicTokenizer._clean_text: NUL, U+FFFD and the control and format characters
 # (general categories Cc and Cf) are dropped; tab, line feed and carriage return are white space.
 _DROPPED = r"[\x00\x{FFFD}\x01-\x08\x0B\x0C\x0E-\x1F\x7F-\x{9F}\p{Cf}]"
@@ -44,10 +39,8 @@ _CHINESE = (
 _PUNCTUATION = r"[!-/:-@\[-`{-~\p{P}]"
 # Python's str.split also splits at line and paragraph separators.
 _SEPARATORS = r"[\p{Zs}\x{2028}\x{2029}]"
-# Matches words of more than 200 characters in text whose punctuation and separators have spaces
-# around them, and other text that may hold such a word.
-_LONG_WORD = rf"[^\s!-/:-@\[-`{{-~]{{{MAX_CHARACTERS_PER_WORD + 1},}}"
-_RARE = rf"[\x{{2028}}\x{{2029}}]|{_LONG_WORD}"
+# The characters of words in text whose punctuation and separators have spaces around them.
+_OF_WORD = r"[^\s!-/:-@\[-`{-~]"
 # No vocabulary holds this character, so a word of it becomes [UNK].
 _NONCHARACTER = "\uffff"
 
@@ -113,10 +106,13 @@ class Tokenizer(tf.Module):
         """Builds the tokenizer's automaton (0.3 s for 30,522 tokens)."""
         super().__init__()
         self.do_lower_case = do_lower_case
+        # Matches words that are too long, and other text that may hold such a word.
+        self._long_word = f"{_OF_WORD}{{{vocabulary.longest_word + 1},}}"
         self._word_pieces = tf_text.FastWordpieceTokenizer(
             vocab=list(vocabulary.tokens),
             suffix_indicator="##",
-            max_bytes_per_word=MAX_BYTES_PER_WORD,
+            # It counts bytes; a character has up to 4.
+            max_bytes_per_word=4 * vocabulary.longest_word,
             token_out_type=tf.int32,
             unknown_token=UNKNOWN,
         )
@@ -129,10 +125,11 @@ class Tokenizer(tf.Module):
         """Cuts normalized strings into pieces."""
         # The fast tokenizer splits words by itself, except at rare separators and in very long
         # words. Looking for those in a batch costs less than always splitting it here.
-        is_rare = tf.reduce_any(tf.strings.regex_full_match(text, rf"(?s).*(?:{_RARE}).*"))
+        rare = rf"(?s).*(?:[\x{{2028}}\x{{2029}}]|{self._long_word}).*"
+        is_rare = tf.reduce_any(tf.strings.regex_full_match(text, rare))
 
         def split() -> tf.Tensor:
-            return tf.strings.regex_replace(_split_words(text), _LONG_WORD, _NONCHARACTER)
+            return tf.strings.regex_replace(_split_words(text), self._long_word, _NONCHARACTER)
 
         return self._word_pieces.tokenize(tf.cond(is_rare, split, lambda: text))
 

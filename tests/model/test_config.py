@@ -6,6 +6,7 @@ import math
 import pytest
 
 from beambert.model.config import PRESETS, BertConfig, preset
+from beambert.model.families.table import FAMILIES, read_config
 from beambert.model.shapes import variable_shapes
 
 
@@ -69,12 +70,42 @@ def test_unknown_keys_are_ignored_and_missing_ones_get_defaults():
         ("[1]", "the configuration must be a JSON object, but is a list"),
         ("{}", "the configuration lacks vocab_size"),
         ('{"vocab_size": 9, "position_embedding_type": "relative_key"}', "position_embedding_type"),
-        ('{"vocab_size": 9, "layer_norm_eps": 1e-5}', "layer_norm_eps"),
+        ('{"vocab_size": 9, "position_embedding_type": null}', "position_embedding_type None"),
+        ('{"vocab_size": 9, "layer_norm_eps": "1e-5"}', "layer_norm_eps"),
     ],
 )
 def test_other_json_is_refused(text, sentence):
     with pytest.raises(ValueError, match=sentence):
         BertConfig.from_json(text)
+
+
+def test_the_epsilon_of_layer_norms_is_read():
+    """ERNIE has another one than the original, whose files have none."""
+    config = BertConfig.from_json('{"vocab_size": 9, "layer_norm_eps": 1e-5}')
+    assert config.layer_norm_eps == 1e-5 and BertConfig.from_json(config.to_json()) == config
+    assert "layer_norm_eps" not in json.loads(BertConfig(9).to_json())
+
+
+@pytest.mark.parametrize(
+    ("family", "unread"),
+    [
+        ("modernbert", {"position_embedding_type": "sans_pos", "layer_norm_eps": 1e-12}),
+        ("modernbert", {"position_embedding_type": None, "is_decoder": True}),
+        ("deberta-v2", {"position_embedding_type": "relative_key", "add_cross_attention": True}),
+        ("distilbert", {"position_embedding_type": "relative_key", "layer_norm_eps": 1e-5}),
+        ("albert", {"is_decoder": True}),
+    ],
+)
+def test_keys_that_a_family_does_not_read_are_ignored(family, unread):
+    config = FAMILIES[family].config(vocab_size=100)
+    assert read_config(json.dumps(config.to_values() | unread)) == config
+
+
+@pytest.mark.parametrize("family", ["bert", "roberta", "electra", "albert"])
+def test_arithmetic_of_a_family_that_is_not_here_is_refused(family):
+    values = FAMILIES[family].config(vocab_size=100).to_values()
+    with pytest.raises(ValueError, match="position_embedding_type"):
+        read_config(json.dumps(values | {"position_embedding_type": "relative_key"}))
 
 
 def test_published_file(shared_data):

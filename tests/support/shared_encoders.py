@@ -16,7 +16,7 @@ def shared_encoders():
 
     def graph_of(self, length):
         key = None if self.encoder.takes_any_length else length
-        whose = id(self.encoder), self.settings.pooling, key
+        whose = id(self.encoder), self.settings.pooling, self.settings.scales_cut, key
         if whose not in graphs:
             graphs[whose] = make(self, length), self.encoder
         self._graphs[key] = graphs[whose][0]

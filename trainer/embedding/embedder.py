@@ -14,7 +14,7 @@ from beambert import storage
 from beambert.errors import InputError, check_list
 from beambert.model.encoder import Encoder
 from beambert.model.families.table import family_of
-from beambert.model.sentence_encoder import CLS, MEAN, MODES, Pooling, pool
+from beambert.model.sentence_encoder import CLS, MEAN, MODES, Pooling, of_unit_length, pool
 from beambert.model_files import PRETRAINING, TRAINING_FILE, weights_sha256
 from beambert.pipelines.tokenizers.encoding import SubwordTokenizer, make_tokenizer
 from beambert.pipelines.tokenizers.vocabulary import TOKENIZER_CONFIG_FILE, Vocabulary
@@ -23,7 +23,12 @@ from beambert.storage import check_names
 from beambert.trainer import model_folders
 from beambert.trainer.models import task_model
 from beambert.trainer.weights.initial import open_initial
-from beambert.trainer.weights.tokenizer_files import read_list, read_optional_json
+from beambert.trainer.weights.tokenizer_files import (
+    read_list,
+    read_optional_json,
+    transformers_tokenizer,
+)
+from beambert.trainer.weights.weight_files import CONFIG_FILES
 
 # The modules in their order, and the settings of the encoder's, of all, and of a module.
 MODULES_FILE, ENCODER_FILE = "modules.json", "sentence_bert_config.json"
@@ -44,8 +49,11 @@ class SentenceSettings:
       encoder: folder of the encoder.
       pooling: what is made of the tokens.
       max_seq_length: greatest number of tokens; None if the folder says nothing.
-      lowers: whether texts are lower-cased before the tokenizer gets them.
+      lowers: whether texts and the prefix are lower-cased before the tokenizer gets them.
       prefix: what is put before each text.
+      truncate_dim: number of first components that an embedding keeps; None for all.
+      scales_cut: whether what it keeps gets the length 1, as --normalize asks; the module Normalize
+        scales the whole embedding.
     """
 
     encoder: str
@@ -53,6 +61,8 @@ class SentenceSettings:
     max_seq_length: int | None = None
     lowers: bool = False
     prefix: str = ""
+    truncate_dim: int | None = None
+    scales_cut: bool = False
 
 
 def read_settings(path: str, flag: str) -> SentenceSettings:
@@ -91,12 +101,21 @@ def read_settings(path: str, flag: str) -> SentenceSettings:
             f"{name}: reads {length!r:.40} tokens at most, and a text has at least {LEAST_LENGTH}; "
             "copy its files again"
         )
+    settings = read_optional_json(f"{path}/{SETTINGS_FILE}")
+    if (width := settings.get("truncate_dim")) is not None and (
+        type(width) is not int or width < 1
+    ):
+        raise InputError(
+            f"{name}: cuts embeddings to {width!r:.40} components (truncate_dim), which is not a "
+            "number from 1 on; copy its files again"
+        )
     return SentenceSettings(
         folders[0],
         Pooling(mode, is_normalized=NORMALIZE in kinds),
         length,
         bool(encoder.get("do_lower_case")),
-        _prefix(read_optional_json(f"{path}/{SETTINGS_FILE}"), name),
+        _prefix(settings, name),
+        width,
     )
 
 
@@ -208,7 +227,8 @@ class Embedder:
     @property
     def width(self) -> int:
         """Number of components of an embedding."""
-        return self.encoder.config.hidden_size
+        width = self.encoder.config.hidden_size
+        return min(self.settings.truncate_dim or width, width)
 
     def token_ids(self, texts: Sequence[str]) -> tuple[list[np.ndarray], int]:
         """Returns the ids of each text between [CLS] and [SEP], int32 [tokens] each.
@@ -219,9 +239,10 @@ class Embedder:
           the ids, and the number of texts that were cut.
         """
         special, most = self.vocabulary.special, self.settings.max_seq_length - 2
+        texts = [self.settings.prefix + text for text in texts]
         if self.settings.lowers:
             texts = [text.lower() for text in texts]
-        ids, lengths = self.tokenizer.tokenize_batch([self.settings.prefix + t for t in texts])
+        ids, lengths = self.tokenizer.tokenize_batch(texts)
         rows = []
         for start, length in zip(np.cumsum(lengths) - lengths, lengths, strict=True):
             row = np.empty(min(length, most) + 2, np.int32)
@@ -280,8 +301,10 @@ class Embedder:
         states = self.encoder.encode(
             ids_BL, mask_BL, tf.zeros_like(ids_BL), last_layers=pooling.last_layers
         )
-        states_BLKH = ops.reshape(states, (-1, length, pooling.last_layers, self.width))
-        return pool(states_BLKH, mask_BL, pooling)
+        width = self.encoder.config.hidden_size
+        states_BLKH = ops.reshape(states, (-1, length, pooling.last_layers, width))
+        vectors_BH = pool(states_BLKH, mask_BL, pooling)[:, : self.width]
+        return of_unit_length(vectors_BH) if self.settings.scales_cut else vectors_BH
 
 
 def batches_by_length(lengths: Sequence[int]) -> Iterator[list[int]]:
@@ -321,20 +344,20 @@ def open_embedder(path: str, flag: str = "--model") -> Embedder:
         found = model_folders.open_model(where, flag)
         if found.training["kind"] != PRETRAINING:
             encoder, longest = task_model(found).encoder, found.training["max_seq_length"]
-            sha256, lower = weights_sha256(where), found.do_lower_case
-            return _embedder(path, sha256, encoder, found.vocabulary, lower, settings, longest)
+            sha256, tokenizer = (
+                weights_sha256(where),
+                make_tokenizer(found.vocabulary, found.do_lower_case),
+            )
+            return _embedder(path, sha256, encoder, found.vocabulary, tokenizer, settings, longest)
     initial = open_initial(where, flag)
     encoder = family_of(initial.config).encoder(initial.config, has_pooler=False)
     initial.load_into(encoder, flag)
     longest = initial.trained_positions or initial.config.longest_sequence
+    is_of_transformers = storage.exists(f"{where}/{CONFIG_FILES[1]}")
+    make = transformers_tokenizer if is_of_transformers else make_tokenizer
+    tokenizer = make(initial.vocabulary, initial.do_lower_case)
     return _embedder(
-        path,
-        initial.sha256,
-        encoder,
-        initial.vocabulary,
-        initial.do_lower_case,
-        settings,
-        longest,
+        path, initial.sha256, encoder, initial.vocabulary, tokenizer, settings, longest
     )
 
 
@@ -343,13 +366,12 @@ def _embedder(
     sha256: str,
     encoder: Encoder,
     vocabulary: Vocabulary,
-    do_lower_case: bool,
+    tokenizer: Tokenizer | SubwordTokenizer,
     settings: SentenceSettings,
     longest: int,
 ) -> Embedder:
     length = min(settings.max_seq_length or longest, encoder.config.longest_sequence)
     settings = dataclasses.replace(settings, max_seq_length=length)
-    tokenizer = make_tokenizer(vocabulary, do_lower_case)
     return Embedder(path, sha256, encoder, vocabulary, tokenizer, settings)
 
 
@@ -379,6 +401,7 @@ def with_settings(
             raise InputError(
                 f"{flag}={value}: must be from {least} to {most:,}, the number of {what} of --model"
             )
+    changed["scales_cut"] = bool(normalize) and settings.truncate_dim is not None
     changed["pooling"] = dataclasses.replace(settings.pooling, **given)
     return dataclasses.replace(embedder, settings=dataclasses.replace(settings, **changed))
 

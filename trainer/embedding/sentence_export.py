@@ -5,7 +5,6 @@ from beambert.errors import InputError
 from beambert.model.sentence_encoder import Pooling
 from beambert.model_files import PRETRAINING
 from beambert.pipelines.tasks.task import EMBEDDING, LATE_INTERACTION, RERANK, SIMILARITY
-from beambert.pipelines.tokenizers.vocabulary import TOKENIZER_FILE, TokenizerVocabulary
 from beambert.trainer import model_folders
 from beambert.trainer.embedding.embedder import (
     ENCODER_FILE,
@@ -19,7 +18,7 @@ from beambert.trainer.embedding.embedder import (
     read_settings,
 )
 from beambert.trainer.weights.export import write_hugging_face, write_whole
-from beambert.trainer.weights.tokenizer_files import json_bytes, word_piece_file
+from beambert.trainer.weights.tokenizer_files import json_bytes
 
 # The names of the folders of modules, as the library numbers them.
 _POOLING_FOLDER, _NORMALIZE_FOLDER = f"1_{POOLING}", f"2_{NORMALIZE}"
@@ -83,9 +82,6 @@ def export_sentence_transformers(
             (SETTINGS_FILE, json_bytes({"similarity_fn_name": "cosine"})),
         ):
             storage.write_bytes(f"{folder}/{name}", content)
-        if not isinstance(found.vocabulary, TokenizerVocabulary):
-            content = word_piece_file(found.vocabulary.tokens, found.do_lower_case)
-            storage.write_bytes(f"{folder}/{TOKENIZER_FILE}", content)
         if is_normalized:
             storage.make_folder(f"{folder}/{_NORMALIZE_FOLDER}")
 

@@ -12,6 +12,7 @@ import tensorflow as tf
 from beambert import locks, storage
 from beambert.errors import InputError
 from beambert.model.checkpoint_names import original_name
+from beambert.model.config import ORIGINAL_EPSILON
 from beambert.model.families.debertav2 import merged
 from beambert.model.families.family import (
     ENCODER,
@@ -206,6 +207,11 @@ def export_tensorflow(model_dir: str, output: str) -> None:
             f"--to=tf1: the original release has no {family_of(found.config).title}; give "
             "--to=huggingface"
         )
+    if found.config.layer_norm_eps != ORIGINAL_EPSILON:
+        raise InputError(
+            f"--to=tf1: the original release has no layer_norm_eps {found.config.layer_norm_eps}; "
+            "give --to=huggingface"
+        )
 
     def write(folder: str) -> None:
         weights = _weights(_load(found), original_name)
@@ -271,7 +277,7 @@ def _described(found: model_folders.ModelFolder, its_class: str) -> dict[str, An
     }
     bert = {
         "model_type": "bert",
-        "layer_norm_eps": 1e-12,
+        "layer_norm_eps": ORIGINAL_EPSILON,
         "position_embedding_type": "absolute",
     }
     return {

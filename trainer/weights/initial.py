@@ -294,12 +294,19 @@ def open_initial(path: str, flag: str) -> InitialWeights:
             f"says {config.vocab_size}; give a vocabulary and a configuration that belong together"
         )
 
+    notes = ()
+    if len(vocabulary) < config.vocab_size:
+        notes = (
+            f"{path}: its vocabulary has {len(vocabulary):,} tokens for {config.vocab_size:,} rows "
+            "of embeddings; the last rows have no token",
+        )
     for file in files.files:
         storage.check_regular(file)
     digests = b"".join(bytes.fromhex(storage.sha256_of(name)) for name in sorted(files.files))
     sha256 = hashlib.sha256(digests).hexdigest()
     read = functools.partial(files.read_all, config)
-    return InitialWeights(path, config, vocabulary, do_lower_case, None, sha256, read)
+    given = path, config, vocabulary, do_lower_case, None, sha256, read
+    return InitialWeights(*given, notes=notes)
 
 
 def _open_own(path: str, flag: str) -> InitialWeights:

@@ -6,17 +6,19 @@ from typing import TYPE_CHECKING, Any
 
 from beambert import storage
 from beambert.errors import InputError
-from beambert.model.families.table import family_of
 from beambert.model_files import PRETRAINING
+from beambert.pipelines.tokenizers.encoding import SubwordTokenizer
 from beambert.pipelines.tokenizers.folders import read_folder
 from beambert.pipelines.tokenizers.vocabulary import (
+    LONGEST_WORD,
+    LONGEST_WORD_SETTING,
+    LONGEST_WORD_THERE,
     SPECIAL_TOKENS,
     TOKENIZER_CONFIG_FILE,
     TOKENIZER_FILE,
     TokenizerVocabulary,
     Vocabulary,
 )
-from beambert.pipelines.tokenizers.wordpiece import MAX_CHARACTERS_PER_WORD
 from beambert.storage import parse_object
 from beambert.trainer.model_folders import ModelFolder
 
@@ -70,11 +72,13 @@ def exported_files(found: ModelFolder) -> dict[str, bytes]:
     if (found.config.segments or 1) < 2:  # A second segment is none of its inputs.
         more["model_input_names"] = ["input_ids", "attention_mask"]
     if not isinstance(vocabulary, TokenizerVocabulary):
-        config = _bert_config(found.do_lower_case) | more
-        files = {TOKENIZER_CONFIG_FILE: json_bytes(config), **vocabulary.files()}
-        if not family_of(found.config).reads_vocab_txt:
-            files[TOKENIZER_FILE] = word_piece_file(vocabulary.tokens, found.do_lower_case)
-        return files
+        config = _bert_config(found.do_lower_case, vocabulary.longest_word) | more
+        return vocabulary.files() | {
+            TOKENIZER_CONFIG_FILE: json_bytes(config),
+            TOKENIZER_FILE: word_piece_file(
+                vocabulary.tokens, found.do_lower_case, vocabulary.longest_word
+            ),
+        }
     config = vocabulary.config() | more
     data = vocabulary.data
     if not vocabulary.has_frame:
@@ -86,22 +90,34 @@ def exported_files(found: ModelFolder) -> dict[str, bytes]:
     return {TOKENIZER_CONFIG_FILE: json_bytes(config), TOKENIZER_FILE: data}
 
 
-def word_piece_file(tokens: Sequence[str], do_lower_case: bool) -> bytes:
+def transformers_tokenizer(vocabulary: Vocabulary, do_lower_case: bool) -> SubwordTokenizer:
+    """Returns the tokenizer of a vocabulary as `transformers` has it.
+
+    It reads special tokens in text: title, "[SEP]" and abstract are two segments.
+    """
+    if not isinstance(vocabulary, TokenizerVocabulary):
+        data = word_piece_file(vocabulary.tokens, do_lower_case, vocabulary.longest_word)
+        vocabulary = TokenizerVocabulary.read(data, vocabulary.name)
+    return SubwordTokenizer(vocabulary, spells_special=False)
+
+
+def word_piece_file(
+    tokens: Sequence[str], do_lower_case: bool, longest_word: int = LONGEST_WORD
+) -> bytes:
     """Returns the tokenizer.json of a vocabulary of word pieces.
 
-    text-embeddings-inference reads no vocab.txt. The parts are those that `transformers` writes for
-    a fast tokenizer of BERT, but for the longest word, which is the original's.
+    text-embeddings-inference reads no vocab.txt, nor does AutoTokenizer for a ModernBERT. The parts
+    are those that `transformers` writes for a fast tokenizer of BERT, but for the longest word.
 
     Args:
       tokens: tokens by id.
       do_lower_case: whether texts are lower-cased and lose their accents.
+      longest_word: number of characters of the longest word, see `Vocabulary`.
     """
     from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
 
     ids = {token: index for index, token in enumerate(tokens)}
-    model = models.WordPiece(
-        ids, unk_token="[UNK]", max_input_chars_per_word=MAX_CHARACTERS_PER_WORD
-    )
+    model = models.WordPiece(ids, unk_token="[UNK]", max_input_chars_per_word=longest_word)
     tokenizer = Tokenizer(model)
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=do_lower_case)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
@@ -115,13 +131,17 @@ def json_bytes(value: Mapping[str, Any] | Sequence[Any]) -> bytes:
     return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode()
 
 
-def _bert_config(do_lower_case: bool) -> dict[str, Any]:
+def _bert_config(do_lower_case: bool, longest_word: int) -> dict[str, Any]:
+    # BertTokenizer of transformers 5 reads no longest word in tokenizer.json.
+    fast = "BertTokenizer" if longest_word == LONGEST_WORD_THERE else "PreTrainedTokenizerFast"
     names = {f"{token[1:-1].lower()}_token": token for token in SPECIAL_TOKENS}
     return names | {
-        "tokenizer_class": "BertTokenizer",
+        "tokenizer_class": fast,
+        "model_input_names": ["input_ids", "token_type_ids", "attention_mask"],
         "do_lower_case": do_lower_case,
         "strip_accents": None,
         "tokenize_chinese_chars": True,
+        LONGEST_WORD_SETTING: longest_word,
     }
 
 

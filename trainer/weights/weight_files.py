@@ -17,6 +17,7 @@ from beambert import storage
 from beambert.errors import InputError
 from beambert.model.checkpoint_names import is_of_no_model, original_name, plain_hugging_face_name
 from beambert.model.config import EncoderConfig, parse_config
+from beambert.model.families.debertav2 import WORD_EMBEDDINGS
 from beambert.model.families.family import PRE_TRAINING
 from beambert.model.families.table import family_of, read_config
 from beambert.model.shapes import variable_shapes
@@ -87,6 +88,16 @@ class WeightFiles:
         self, theirs: Mapping[str, np.ndarray], config: EncoderConfig
     ) -> dict[str, np.ndarray]:
         theirs = {plain_hugging_face_name(n, self.prefix): value for n, value in theirs.items()}
+        # A file may have tied arrays by the names that they have in the decoder alone.
+        bias, table = (
+            self.rename(path)[0]
+            for path in ("cls/predictions/output_bias", f"{config.family}/{WORD_EMBEDDINGS}")
+        )
+        head = bias.removesuffix("bias")
+        for name, leaf in ((bias, "bias"), (table, "weight")):
+            for tied in (f"{head}decoder.{leaf}", f"{head}{leaf}"):
+                if name not in theirs and tied in theirs:
+                    theirs[name] = theirs.pop(tied)
         weights = {}
         for path, shape in variable_shapes(config).items():
             name, is_transposed = self.rename(path)

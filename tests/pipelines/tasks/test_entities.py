@@ -123,13 +123,23 @@ def test_words_and_parts_of_speech_of_trees(before):
 def test_a_damaged_line_of_a_tree_is_bad():
     lines = TREES.split("\n")
     (_, bad), (_, second) = read("\n".join([*lines[:3], "2 buy", *lines[4:]]))
-    assert isinstance(bad, BadRow) and "line 4: needs 10 columns but has 2" in str(bad)
+    assert isinstance(bad, BadRow) and "line 4: needs 10 columns but has 1" in str(bad)
     assert second.tags == ("VERB", "PRON")
 
 
 def test_other_columns_are_the_first_and_the_last():
-    ((_, sentence),) = read("1\tB-NUM\n# O\n2\tO\n")
+    ((_, sentence),) = read("1\tB-NUM\n#\tO\n2\tO\n")
     assert (sentence.words, sentence.tags) == (("1", "#", "2"), ("B-NUM", "O", "O"))
+
+
+def test_tabs_divide_the_columns_of_a_file_with_tabs():
+    """Words with spaces are words; a line without a tab lacks its tag, whatever spaces it has."""
+    ((_, sentence),) = read("-DOCSTART- O\n1 000\tB-NUM\n5\u00a0%\tI-NUM\n\u00a0\tO\nkm\tO\n")
+    assert sentence.words == ("1\u00a0000", "5\u00a0%", "\u00a0", "km")
+    assert sentence.tags == ("B-NUM", "I-NUM", "O", "O")
+    assert len(sentence.texts()["text"].split(" ")) == 4
+    ((_, bad),) = read("km\tO\nNew York\n")
+    assert isinstance(bad, BadRow) and "needs 2 columns but has 1" in str(bad)
 
 
 def test_mistakes_of_words_count_wrong_tags():

@@ -164,12 +164,27 @@ def test_columns_of_words_and_tags(tmp_path):
     write(tmp_path, "dev.conll", "EU NNP B-ORG\nrejects O\n\nPeter NNP B-PER\n")
     with refused("dev.conll, line 2: needs 3 columns but has 2"):
         read_examples(declarations.TASKS["tagging"], folder, "dev")
-    write(tmp_path, "dev.conll", "EU\tB-ORG\nthe lamb\tO\n")
-    with refused("dev.conll, line 2: has no single word in column 1 ('the lamb')"):
+    write(tmp_path, "dev.conll", "EU\tB-ORG\n\tO\n")
+    with refused("dev.conll, line 2: has no word in column 1"):
         read_examples(declarations.TASKS["tagging"], folder, "dev")
     write(tmp_path, "dev.conll", "EU\tB-ORG\nrejects\t\n")
     with refused("dev.conll, line 2: has an empty tag"):
         read_examples(declarations.TASKS["tagging"], folder, "dev")
+
+
+@pytest.mark.parametrize(
+    ("task", "name", "rows"),
+    [
+        ("classification", "train.tsv", "text\tlabel\na\tpos\nb\tpos \nc\tneg\n"),
+        ("classification", "train.csv", "text,label\na,pos\nb,\u00a0pos\nc,neg\n"),
+        ("multi_label", "train.jsonl", '{"text": "a", "label": "pos , neg "}\n'),
+    ],
+)
+def test_blanks_around_a_label_make_no_label(tmp_path, task, name, rows):
+    task = declarations.TASKS[task]
+    file = read_file(task, write(tmp_path, name, rows), "train")
+    assert {each for e in file.examples for each in task.label_names(e)} == {"pos", "neg"}
+    assert "blanks around the label were removed in 1 rows" in file.notes[0]
 
 
 def test_missing_folder_file_and_split(tmp_path):

@@ -115,6 +115,7 @@ def test_refusals(flags, told):
         ("sentence_bert_config.json", lambda of: of | {"max_seq_length": 2}, "reads 2 tokens"),
         ("1_Pooling/config.json", lambda of: of | {"pooling_mode": "max"}, "pools by max"),
         ("1_Pooling/config.json", lambda of: of | {"include_prompt": False}, "include_prompt"),
+        ("config_sentence_transformers.json", lambda of: of | {"truncate_dim": 0}, "truncate_dim"),
         (
             "config_sentence_transformers.json",
             lambda of: of | {"default_prompt_name": "other"},
@@ -128,6 +129,41 @@ def test_a_folder_that_is_not_supported(tmp_path, file, change, told):
     (folder / file).write_text(json.dumps(change(content)))
     with pytest.raises(InputError, match=told):
         open_embedder(str(folder))
+
+
+def test_a_folder_may_cut_its_embeddings(tmp_path):
+    """It does so after the module Normalize, as the library; --normalize scales what is left."""
+    folder = shutil.copytree(GOLDEN / "mean", tmp_path / "mean")
+    file = folder / "config_sentence_transformers.json"
+    file.write_text(json.dumps(json.loads(file.read_text("utf-8")) | {"truncate_dim": 3}))
+    expected = np.array(FOUND["embeddings"]["mean"])[:, :3]
+    assert open_embedder(str(folder)).width == 3
+    np.testing.assert_allclose(embed(str(folder), TEXTS), expected, atol=1e-5)
+    expected /= np.linalg.norm(expected, axis=1, keepdims=True)
+    np.testing.assert_allclose(embed(str(folder), TEXTS, normalize=True), expected, atol=1e-5)
+
+
+def test_special_tokens_in_texts_are_those_of_transformers():
+    """SPECTER gets title, [SEP] and abstract; an encoder of this package spells the token."""
+    embedder = open_embedder(str(GOLDEN / "encoder"))
+    ((row,), _), special = embedder.token_ids(["a [SEP] a [MASK]"]), embedder.vocabulary.special
+    a = embedder.vocabulary.id_of("a")
+    ends = special.classify, special.separate
+    assert row.tolist() == [ends[0], a, special.separate, a, special.mask, ends[1]]
+
+
+def test_a_prompt_is_lower_cased_as_the_texts_are(tmp_path):
+    folder = shutil.copytree(GOLDEN / "cls", tmp_path / "cls")
+    for name, change in (
+        ("sentence_bert_config.json", {"do_lower_case": True}),
+        ("tokenizer_config.json", {"do_lower_case": False}),
+        ("config_sentence_transformers.json", {"prompts": {"query": "QUERY. "}}),
+    ):
+        file = folder / name
+        file.write_text(json.dumps(json.loads(file.read_text("utf-8")) | change))
+    embedder = open_embedder(str(folder))
+    (row,), _ = embedder.token_ids(["The River"])
+    assert embedder.vocabulary.special.unknown not in row.tolist()
 
 
 def test_older_folders_have_a_setting_for_each_pooling(tmp_path):

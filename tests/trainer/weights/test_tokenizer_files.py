@@ -8,12 +8,14 @@ import pytest
 from support.nasty_text import NASTY
 from tokenizers import Tokenizer
 
+from beambert import storage
 from beambert.errors import InputError
 from beambert.model.config import BertConfig
 from beambert.model.families.table import FAMILIES
 from beambert.model_files import PRETRAINING
 from beambert.pipelines.tasks.task import RERANK
 from beambert.pipelines.tokenizers.encoding import make_tokenizer
+from beambert.pipelines.tokenizers.folders import read_beside
 from beambert.pipelines.tokenizers.vocabulary import (
     SPECIAL_TOKENS,
     TokenizerVocabulary,
@@ -157,18 +159,76 @@ def test_a_model_without_a_second_segment_is_given_none(vocabulary, family):
     assert ("token_type_ids" in names) == (family in ("bert", "albert", "electra"))
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_word_pieces_of_a_modernbert_have_a_tokenizer_json(vocabulary, family):
-    """AutoTokenizer of transformers 5.23 makes none of a vocab.txt for this family alone."""
-    config = FAMILIES[family].config(vocab_size=len(vocabulary.tokens))
-    training = {"kind": PRETRAINING, "max_seq_length": 24, "do_lower_case": False}
+def export(vocabulary, do_lower_case, folder=None) -> dict[str, bytes]:
+    """Returns the exported files of a tokenizer, and writes them."""
+    config = BertConfig(vocab_size=len(vocabulary.tokens))
+    training = {"kind": PRETRAINING, "max_seq_length": 24, "do_lower_case": do_lower_case}
     files = exported_files(ModelFolder("model", config, vocabulary, training))
+    for name, data in files.items() if folder else ():
+        (folder / name).write_bytes(data)
+    return files
+
+
+def test_word_pieces_have_a_tokenizer_json(vocabulary):
+    """AutoTokenizer of transformers 5.23 makes none of a vocab.txt for a ModernBERT."""
+    files = export(vocabulary, False)
     assert files["vocab.txt"] == vocabulary.serialize()
-    assert ("tokenizer.json" in files) == (family == "modernbert")
-    if "tokenizer.json" in files:
-        found = Tokenizer.from_str(files["tokenizer.json"].decode())
-        assert found.encode("The river").tokens[0] == "[CLS]"
-        assert found.get_vocab() == {token: i for i, token in enumerate(vocabulary.tokens)}
+    found = Tokenizer.from_str(files["tokenizer.json"].decode())
+    assert found.encode("The river").tokens[0] == "[CLS]"
+    assert found.get_vocab() == {token: i for i, token in enumerate(vocabulary.tokens)}
+
+
+@pytest.mark.parametrize(
+    ("files", "longest"),
+    [
+        ({"max_input_chars_per_word": 7}, 7),
+        ({"max_input_chars_per_word": 999}, 999),
+        # Regular expressions of TensorFlow do not count so far, and the library reads it.
+        ({"max_input_chars_per_word": 1500}, 1500),
+        # BertTokenizer of transformers has another value than the original's vocab.txt.
+        ({"vocab_txt": True, "config": {"tokenizer_class": "BertTokenizer"}}, 100),
+        ({"vocab_txt": True}, 200),
+    ],
+)
+def test_the_longest_word_is_that_of_the_files(write, tmp_path, files, longest):
+    normalizer = None if "vocab_txt" in files else {"lowercase": False}
+    found = read_vocabulary(write(normalizer, **files), "--init")
+    texts = ["the" + "s" * (longest - 3), "the" + "s" * (longest - 2)]
+
+    def lengths(vocabulary, do_lower_case) -> list[int]:
+        return make_tokenizer(vocabulary, do_lower_case).tokenize_batch(texts)[1].tolist()
+
+    assert lengths(*found) == [longest - 2, 1]
+    for name, data in found[0].files().items():
+        (tmp_path / "own").mkdir(exist_ok=True)
+        (tmp_path / "own" / name).write_bytes(data)
+    own = read_beside(str(tmp_path / "own"), "", storage.read_bytes, storage.exists)
+    assert lengths(own, found[1]) == [longest - 2, 1]
+    (tmp_path / "export").mkdir()
+    export(*found, tmp_path / "export")
+    assert lengths(*read_vocabulary(str(tmp_path / "export"), "--init")) == [longest - 2, 1]
+
+
+def test_a_token_that_is_there_twice_has_its_last_id(tmp_path):
+    """As in the original; the ids of the other tokens stay."""
+    tokens = [*SPECIAL_TOKENS, "the", "a", "the", ""]
+    (tmp_path / "vocab.txt").write_text("".join(f"{token}\n" for token in tokens))
+    vocabulary, do_lower_case = read_vocabulary(str(tmp_path), "--init")
+    ids, _ = make_tokenizer(vocabulary, do_lower_case).tokenize_batch(["the a the"])
+    assert ids.tolist() == [7, 6, 7] and len(vocabulary) == len(tokens)
+    # transformers writes a gap in the place of the first.
+    content = json.loads(word_piece_file(vocabulary.tokens, True))
+    content["model"]["vocab"] = {token: number for number, token in enumerate(tokens)}
+    (tmp_path / "tokenizer.json").write_text(json.dumps(content))
+    assert read_vocabulary(str(tmp_path), "--init")[0].tokens == vocabulary.tokens
+
+
+def test_markers_that_were_added_are_read_in_text(write):
+    marker = NEW_TOKEN | {"content": "[E1]", "special": True}
+    folder = write(normalizer={"lowercase": True}, added=[marker])
+    vocabulary, do_lower_case = read_vocabulary(folder, "--init")
+    ids, _ = make_tokenizer(vocabulary, do_lower_case).tokenize_batch(["the [E1] the [SEP]"])
+    assert ids.tolist() == [5, 8, 5, *[vocabulary.special.unknown] * 3]
 
 
 @pytest.mark.parametrize("do_lower_case", [True, False])
