@@ -16,6 +16,7 @@ the objectives as its classes do: sentence order and copies have the heads of ne
 import math
 import statistics
 import tempfile
+import time
 from collections.abc import Callable, Sequence
 
 from beambert.model.objectives import BERT, GENERATOR_SIZE, OBJECTIVES, RTD
@@ -107,6 +108,29 @@ def ours(
     return lambda: trainer.train_steps(iterator, 1)
 
 
+def matmul_peak() -> float:
+    """Returns the floating-point operations a second that float32 matrix products reach here."""
+    import tensorflow as tf
+
+    # The matrices are wide enough to reach the peak, and small enough to take little time.
+    width, products = (8192, 20) if tf.config.list_logical_devices("GPU") else (1024, 10)
+
+    @tf.function(autograph=False)
+    def multiply(seed):
+        # The matrix is random: products of a constant would be computed at compile time.
+        matrix = product = tf.random.stateless_normal([width, width], seed, stddev=width**-0.5)
+        for _ in range(products):
+            product = tf.matmul(product, matrix)
+        return tf.reduce_sum(product)
+
+    seconds = []
+    for repeat in range(4):
+        started = time.perf_counter()
+        multiply(tf.constant([repeat, 0])).numpy()
+        seconds.append(time.perf_counter() - started)
+    return products * 2 * width**3 / min(seconds)
+
+
 def main(argv: Sequence[str]) -> None:
     """Measures and prints."""
     parser = measuring.flag_parser("training_step", __doc__)
@@ -125,12 +149,10 @@ def main(argv: Sequence[str]) -> None:
     flags = parser.parse_args(list(argv))
 
     import numpy as np
-    import tensorflow as tf
 
     from beambert.model.config import preset
     from beambert.model.families.family import generator_config
     from beambert.model.flops import electra_flops, training_flops
-    from beambert.trainer.loop.strategy import measure_matmul_peak
 
     config = preset(flags.model, flags.vocab_size)
     batch, length = flags.train_batch_size, flags.max_seq_length
@@ -146,12 +168,12 @@ def main(argv: Sequence[str]) -> None:
         peers = {
             name: Peer(f"{name}_pretraining.py", python, asked) for name, python in pythons.items()
         }
-        peaks, strategy = [], tf.distribute.get_strategy()
+        peaks = []
         steps = {
             "beambert": ours(config, features, flags.objective, flags.optimizer),
             "gradients": ours(config, features, flags.objective, flags.optimizer, updates=False),
             **{name: peer.step for name, peer in peers.items()},
-            "matmul": lambda: peaks.append(measure_matmul_peak(strategy, "float32")),
+            "matmul": lambda: peaks.append(matmul_peak()),
         }
         seconds = measuring.median_seconds(steps, flags.repeats)
         for peer in peers.values():

@@ -44,8 +44,6 @@ def without_xla(request):
     with pytest.MonkeyPatch.context() as patch:
         if not getattr(request.module, "WITH_XLA", False):
             patch.setattr(loop_strategy, "has_xla", lambda: False)
-        # What the machine's peak is no test asks, and measuring it takes seconds.
-        patch.setattr(loop_strategy, "measure_matmul_peak", lambda *_: 1e12)
         yield
 
 

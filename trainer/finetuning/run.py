@@ -223,7 +223,6 @@ class _Finetuning:
             ),
             batch_size,
             int(sequences * positions),
-            training_flops(self._plan.config, sequences, int(positions), predictions=0),
             -(-len(self._data.features(DEV)) // batch_size),
             self._score,
         )

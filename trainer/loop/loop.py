@@ -27,7 +27,7 @@ from beambert.trainer.loop.progress import (
     describe_name,
 )
 from beambert.trainer.loop.steps import NotFinite, Phase, Trainer
-from beambert.trainer.loop.strategy import agree, check_same_step, is_chief, matmul_peak
+from beambert.trainer.loop.strategy import agree, check_same_step, is_chief
 from beambert.trainer.loop.trackers import TrainingLog, recorded_evaluations, rounded
 
 
@@ -147,7 +147,6 @@ class _Training:
         # All hosts know them, since they decide together when to stop.
         self._evaluations = recorded_evaluations(output.model_dir, trainer.steps_done)
         self._progress = ProgressLine()
-        self._peak = matmul_peak(trainer.strategy, trainer.dtype)
         self._best = None
         if config.patience is not None:
             self._best = BestWeights(trainer, output.best_weights)
@@ -243,7 +242,7 @@ class _Training:
             (other.last_step - first) * other.tokens_a_step
             for other, first in zip(later, firsts, strict=False)
         )
-        return Meter(self._last, phase, tokens_later, self._peak)
+        return Meter(self._last, phase, tokens_later)
 
     def _print(self, line: str) -> None:
         if self._chief:

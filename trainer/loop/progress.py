@@ -40,20 +40,17 @@ def describe_name(metric: str) -> str:
 class Meter:
     """Measures the speed of a phase and chooses the number of updates in a graph call."""
 
-    def __init__(self, last_step: int, phase: "Phase", tokens_later: int, peak: float):
+    def __init__(self, last_step: int, phase: "Phase", tokens_later: int):
         """Takes the sizes that the remaining time and the rates are computed from.
 
         Args:
           last_step: last step of the whole run.
           phase: phase that is measured.
           tokens_later: number of tokens in the phases after it.
-          peak: floating-point operations a second of the devices, see `strategy.matmul_peak`; a
-            faster step takes its place.
         """
         self._last_step = last_step
         self._phase = phase
         self._tokens_later = tokens_later
-        self._peak = peak
         self._calls = 0
         self._seconds_a_step = 0.0
         # It begins after the second call: the first one compiles, and the second one still waits
@@ -97,8 +94,6 @@ class Meter:
         if self._calls == 1:
             return {}
         self._seconds_a_step = (now - self._started) / steps
-        # Other programs may have disturbed the measurement of the peak when the training began.
-        self._peak = max(self._peak, self._phase.flops_a_step / self._seconds_a_step)
         # The time of evaluations and checkpoints is included, since there will be more of them.
         if rate := self._pace.of(step, now):
             tokens = (self._phase.last_step - step) * self._phase.tokens_a_step + self._tokens_later
@@ -107,11 +102,7 @@ class Meter:
             "seconds_per_step": self._seconds_a_step,
             "sequences_per_second": self._phase.sequences_a_step / self._seconds_a_step,
             "tokens_per_second": self._phase.tokens_a_step / self._seconds_a_step,
-            "flop_utilisation": self._flop_utilisation(),
         }
-
-    def _flop_utilisation(self) -> float:
-        return self._phase.flops_a_step / self._seconds_a_step / self._peak
 
     def line(self, step: int, metrics: Mapping[str, float], learning_rate: float) -> str:
         """Returns the progress line."""
@@ -122,7 +113,6 @@ class Meter:
         sequences = self._phase.sequences_a_step / self._seconds_a_step
         text += f", {sequences:,.{0 if sequences >= 10 else 2}f} sequences/s"
         text += f", {self._phase.tokens_a_step / self._seconds_a_step:,.0f} tokens/s"
-        text += f", {self._flop_utilisation():.0%} of the matrix-multiply peak"
         if self._seconds_left is None:
             return text
         return text + f", {duration(self._seconds_left)} left"

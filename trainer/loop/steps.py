@@ -50,7 +50,6 @@ class Phase:
         batches, as one dataset or as the parts of each source; None if there are none.
       sequences_a_step: number of sequences in an update, over all replicas.
       tokens_a_step: number of positions in a batch, padding included.
-      flops_a_step: floating-point operations of an update, see `model.flops`.
       evaluation_batches: number of batches of all held-out data; 0 if there are none.
       score: function of the outputs for all rows of the held-out data, which returns further
         metrics of an evaluation; None if the objective has no outputs. Its last call in a training
@@ -62,7 +61,6 @@ class Phase:
     evaluation: Callable[[int | None], Any] | None
     sequences_a_step: int
     tokens_a_step: int
-    flops_a_step: float
     evaluation_batches: int = 0
     score: Callable[[dict[str, np.ndarray]], Mapping[str, float]] | None = None
 

@@ -341,49 +341,6 @@ def has_xla() -> bool:
     return True
 
 
-def matmul_peak(strategy: tf.distribute.Strategy, dtype: str) -> float:
-    """Returns what `measure_matmul_peak` does; a process that trains often measures once."""
-    key = type(strategy), strategy.num_replicas_in_sync, dtype
-    if key not in _peaks:
-        _peaks[key] = measure_matmul_peak(strategy, dtype)
-    return _peaks[key]
-
-
-_peaks: dict[tuple[type, int, str], float] = {}
-
-
-def measure_matmul_peak(strategy: tf.distribute.Strategy, dtype: str) -> float:
-    """Returns the floating-point operations a second that matrix products reach on all replicas.
-
-    The rate is measured, since data sheets do not have it for every device and clock.
-    """
-    is_cpu = not (
-        isinstance(strategy, tf.distribute.TPUStrategy) or tf.config.list_logical_devices("GPU")
-    )
-    # The matrices are wide enough to reach the peak, and small enough to take little time.
-    width, products, repeats = (1024, 10, 3) if is_cpu else (8192, 20, 3)
-
-    def multiply(seed: tf.Tensor) -> tf.Tensor:
-        # The matrix is random: products of a constant would be computed at compile time.
-        matrix = tf.random.stateless_normal([width, width], seed, stddev=width**-0.5)
-        matrix = product = tf.cast(matrix, dtype)
-        for _ in range(products):
-            product = tf.matmul(product, matrix)
-        return tf.reduce_sum(tf.cast(product, tf.float32))
-
-    @functools.partial(tf.function, autograph=False)
-    def multiply_everywhere(seed: tf.Tensor) -> tf.Tensor:
-        sums = strategy.run(multiply, args=(seed,))
-        return strategy.reduce(tf.distribute.ReduceOp.SUM, sums, axis=None)
-
-    seconds = []
-    for repeat in range(repeats + 1):
-        started = time.perf_counter()
-        multiply_everywhere(tf.constant([repeat, 0])).numpy()
-        seconds.append(time.perf_counter() - started)
-    return strategy.num_replicas_in_sync * products * 2 * width**3 / min(seconds)
-
-
 @contextlib.contextmanager
 def translate_out_of_memory(batch_size: int, parts: int) -> Iterator[None]:
     """Turns errors about exhausted memory into an `InputError`.

@@ -30,7 +30,6 @@ from beambert.trainer.loop.strategy import (
     describe_devices,
     is_chief,
     make_strategy,
-    matmul_peak,
     raise_on_lost_worker,
     resolve_dtype,
     translate_out_of_memory,
@@ -47,7 +46,6 @@ from beambert.trainer.pretraining.batches import (
 from beambert.trainer.pretraining.cost import (
     capacities_of,
     parts_of,
-    step_flops,
     total_flops,
 )
 from beambert.trainer.pretraining.job import FLAGS_OF, PretrainingJob
@@ -238,7 +236,6 @@ def make_phase(data: PhaseData, plan: PretrainingPlan, strategy: tf.distribute.S
         evaluation if data.held_out else None,
         batch_size,
         batch_size * records.max_seq_length,
-        step_flops(plan, data, strategy),
         sum(-(-each.instances // batch_size) for each in data.held_out.values()),
     )
 
@@ -404,16 +401,13 @@ def estimate(job: PretrainingJob, strategy: tf.distribute.Strategy | None = None
         left = budget - (time.monotonic() - started)
         plan = make_plan(_with_steps(job, steps_in_time(plan, measured, left)))
     seconds = _seconds_of_steps(plan, measured)
-    first = plan.data[0]
-    reached = step_flops(plan, first, strategy) * measured.rates[first.records.max_seq_length]
-    peak = max(matmul_peak(strategy, loop.dtype), reached)
     rates = [f"{rate:,.3g} steps/s of {length} tokens" for length, rate in measured.rates.items()]
     return [
         f"model: {job.init or job.model}, {measured.weights:,} parameters, on "
         f"{describe_devices(strategy)}, {loop.dtype}",
         *(f"data: {_describe_data(each, loop.train_batch_size)}" for each in plan.data),
         f"operations: {total_flops(plan, strategy):.2e}",
-        f"rate: {', '.join(rates)} (measured: {reached / peak:.0%} of the matrix-multiply peak)",
+        f"rate: {', '.join(rates)} (measured)",
         f"time: {duration(seconds)}, and that of evaluations and checkpoints"
         if budget is None
         else f"time: {duration(budget)}",

@@ -129,7 +129,6 @@ def run(records_folder, monkeypatch):
                 lambda most: None,
                 sequences_a_step=8,
                 tokens_a_step=8 * 32,
-                flops_a_step=1.0,
             )
             config = LoopConfig(
                 8,

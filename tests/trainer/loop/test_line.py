@@ -60,7 +60,7 @@ def line_batches(bad_step: int, value: float):
 
 
 def train_line(trainer, batches_from, config, folder) -> dict[str, float]:
-    phase = Phase(6, batches_from, None, sequences_a_step=2, tokens_a_step=1, flops_a_step=1.0)
+    phase = Phase(6, batches_from, None, sequences_a_step=2, tokens_a_step=1)
     return train(trainer, [phase], config, TrainingFolders(str(folder)))
 
 

@@ -61,7 +61,6 @@ def run(records, held_out):
             lambda most: evaluation_batches(held_out, BATCH, most),
             sequences_a_step=BATCH,
             tokens_a_step=BATCH * 32,
-            flops_a_step=1.0,
             evaluation_batches=-(-held_out.instances // BATCH),
         )
         train(trainer, [phase], CONFIG, TrainingFolders(str(model_dir)), **options)
