@@ -30,8 +30,6 @@ from beambert.process import set_message, undone_at_end
 LEASE = datetime.timedelta(minutes=3)
 SECONDS_BETWEEN_RENEWALS = 30.0
 SECONDS_BETWEEN_TRIES = 5.0
-# The lease of a Vertex pipeline, which runs for at most a week.
-PIPELINE_LEASE = datetime.timedelta(days=7)
 
 
 class BusyError(InputError):
@@ -368,7 +366,8 @@ class Lease:
     def _read(self, blob: Any) -> tuple[str, float]:
         """Returns the holder in the lock's object, and the seconds that it has."""
         try:
-            return read_holder(blob.download_as_text())
+            found = json.loads(blob.download_as_text())
+            return found["holder"], float(found["seconds"])
         except (ValueError, KeyError, TypeError) as error:
             raise InputError(
                 f"{self._path}: is damaged; delete it if no command is at work"
@@ -392,24 +391,6 @@ class Lease:
 
     def _translated(self) -> contextlib.AbstractContextManager[None]:
         return storage.translate_errors(self._path, "read and written")
-
-
-def read_holder(text: str) -> tuple[str, float]:
-    """Returns the name of the holder in the content of a lock's object, and its seconds.
-
-    Raises:
-      ValueError, KeyError, TypeError: the content is damaged.
-    """
-    found = json.loads(text)
-    return found["holder"], float(found["seconds"])
-
-
-def release(path: str, holder: str) -> None:
-    """Releases a lease that was taken in another process, unless another holder has it."""
-    lease = Lease(path)
-    with contextlib.suppress(BusyError):
-        lease.acquire(holder, LEASE)
-        lease.release()
 
 
 @contextlib.contextmanager

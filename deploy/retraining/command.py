@@ -8,13 +8,11 @@ the last step, and only if the new model is better on the same examples.
 import contextlib
 import dataclasses
 import datetime
-import json
 import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from beambert import locks
 from beambert.config import add_settings, check_settings, read_settings, setting
@@ -41,9 +39,6 @@ from beambert.model_files import CHECKPOINTS_FOLDER
 from beambert.process import passed_on
 
 LOCK_FILE = "LOCK"
-PLAN = "plan"
-# The outcomes of the step `plan`, on which the pipeline branches.
-NEW, NOTHING_NEW, BUSY = "new", "nothing_new", "busy"
 
 EXAMPLES = """examples:
   # print the steps without doing them
@@ -54,9 +49,6 @@ EXAMPLES = """examples:
 
   # serve the version before the newest one again
   beambert retrain --config=deploy/retrain.toml --rollback
-
-  # do one step, as a component of the pipeline on Vertex AI does
-  beambert retrain --config=gs://bucket/retrain.toml --step=records
 
 The exit status is 0 if a model was served or refused, or if there is nothing new. It is 2 for an
 error that a person must correct, and 75 while another run is at work.
@@ -73,18 +65,7 @@ class RetrainSettings:
         metavar="FILE", help="configuration like deploy/retrain.toml, local or on gs://"
     )
     dry_run: bool = setting(False, help="print the steps without doing them")
-    step: str | None = setting(
-        None,
-        choices=(PLAN, *STEPS),
-        help="step to do alone, in the run that `--step=plan` began (default: all steps)",
-    )
     rollback: bool = setting(False, help="take the newest served version back, and do nothing else")
-    holder: str | None = setting(None, help="with --step: name of the holder of the lock")
-    outcome_file: str | None = setting(
-        None,
-        metavar="FILE",
-        help=f"with --step={PLAN}: file for its outcome, {NEW}, {NOTHING_NEW} or {BUSY}",
-    )
 
     def __post_init__(self) -> None:
         """Checks the values.
@@ -93,17 +74,8 @@ class RetrainSettings:
           InputError: two flags don't go together, as one of them would do nothing.
         """
         check_settings(self)
-        for name in ("dry_run", "step"):
-            if self.rollback and getattr(self, name):
-                raise InputError(f"--rollback: does nothing else; leave --{name} out")
-        if self.dry_run and self.step:
-            raise InputError(f"--dry_run: prints all steps; leave --step={self.step} out")
-        if self.holder and not self.step:
-            raise InputError(f"--holder={self.holder}: needs --step; leave it out")
-        if self.outcome_file and self.step != PLAN:
-            raise InputError(
-                f"--outcome_file={self.outcome_file}: needs --step={PLAN}; leave it out"
-            )
+        if self.rollback and self.dry_run:
+            raise InputError("--rollback: does nothing else; leave --dry_run out")
 
 
 def build_parser() -> FlagParser:
@@ -125,28 +97,10 @@ def begin(run: RetrainingRun) -> None:
         workspace.begin(run)
 
 
-def run_step(
-    step: str, config: Retraining, run: RetrainingRun, descriptors: tuple[int, ...] = ()
+def _run_step(
+    step: str, config: Retraining, run: RetrainingRun, descriptors: tuple[int, ...]
 ) -> None:
-    """Does a step of a run, unless it is done.
-
-    Args:
-      step: one of `STEPS`.
-      config: configuration of the retraining.
-      run: the run that the step belongs to.
-      descriptors: file descriptors that the step's process inherits to hold the lock.
-
-    Raises:
-      InputError: the command of the step failed.
-    """
-    from beambert.deploy.retraining import live_jobs, workspace
-
-    if not is_needed(step, run) or workspace.is_done(step, run):
-        return
-    if step == RECORDS:  # an earlier try of the same component may have left its job
-        live_jobs.await_records(config, run)
-        if workspace.is_done(step, run):
-            return
+    """Does a step of a run in a process that inherits the descriptors of the lock."""
     if step == SERVING:
         _publish(config, run, descriptors)
         return
@@ -210,8 +164,15 @@ def _run(step: str, arguments: Sequence[str], descriptors: tuple[int, ...]) -> N
     print(f"[{step}] done in {duration(time.monotonic() - started)}", flush=True)
 
 
-def retrain(config: Retraining) -> None:
+def retrain(
+    config: Retraining, elsewhere: Mapping[str, Callable[[str, RetrainingRun], None]] | None = None
+) -> None:
     """Does a whole run, or prints that there is nothing to do.
+
+    Args:
+      config: configuration of the retraining.
+      elsewhere: step -> function that does it on another machine, of the steps that are not done on
+        this one; None for none.
 
     Raises:
       InputError: a step failed, or another run is at work.
@@ -227,11 +188,13 @@ def retrain(config: Retraining) -> None:
         before = [step for step in STEPS if is_needed(step, run) and workspace.is_done(step, run)]
         print(_describe(run) + (f"; steps done already: {', '.join(before)}" if before else ""))
         for step in STEPS:
-            run_step(step, config, run, lock.descriptors)
-
-
-def _lock_path(config: Retraining) -> str:
-    return f"{config.workspace}/{LOCK_FILE}"
+            if not is_needed(step, run) or workspace.is_done(step, run):
+                continue
+            lock.check()
+            if elsewhere and step in elsewhere:
+                elsewhere[step](step, run)
+            else:
+                _run_step(step, config, run, lock.descriptors)
 
 
 def _describe(run: RetrainingRun) -> str:
@@ -267,70 +230,6 @@ def _show(config: Retraining) -> None:
             print(f"[{step}] beambert {shlex.join(command(step, config, run))}")
 
 
-def _plan_step(config: Retraining) -> str:
-    """Plans and begins a run for a pipeline, and returns the outcome."""
-    run = plan(config)
-    if run is None:
-        print(f"{config.workspace}: nothing new")
-        return NOTHING_NEW
-    begin(run)
-    print(_describe(run))
-    return NEW
-
-
-def _do_step(config: Retraining, step: str, holder: str | None) -> str | None:
-    """Does one step under the holder's lock; returns the outcome of the step `plan`."""
-    from beambert.deploy.retraining import workspace
-
-    is_leased = holder and config.workspace.startswith("gs://")
-    try:
-        if is_leased:  # again in every step, as another run may have it by now
-            _take_over(config)
-            locks.Lease(_lock_path(config)).acquire(holder, locks.PIPELINE_LEASE)
-    except locks.BusyError as error:
-        if step != PLAN:
-            raise
-        print(error)
-        return BUSY
-    if step == PLAN:
-        outcome = _plan_step(config)
-        if outcome == NOTHING_NEW and is_leased:
-            locks.release(_lock_path(config), holder)
-        return outcome
-    run = workspace.read_history(config.workspace).open
-    if run is None and step == SERVING and is_leased:
-        print("an earlier try of this step, whose machine was lost, has ended the run")
-        locks.release(_lock_path(config), holder)
-        return None
-    if run is None:
-        raise InputError(f"--step={step}: there is no open run; begin one with --step={PLAN}")
-    for earlier in STEPS[: STEPS.index(step)]:
-        if is_needed(earlier, run) and not workspace.is_done(earlier, run):
-            raise InputError(f"--step={step}: {earlier} of {run.path} is not done; do that first")
-    run_step(step, config, run)
-    if step == SERVING and is_leased:
-        locks.release(_lock_path(config), holder)
-    return None
-
-
-def _take_over(config: Retraining) -> None:
-    """Releases the lock of a pipeline that has ended without doing so, as a cancelled one.
-
-    Raises:
-      InputError: the bucket cannot be read or written, or Vertex AI doesn't tell.
-    """
-    from beambert import storage
-    from beambert.deploy.retraining import live_jobs, workspace
-
-    path = _lock_path(config)
-    if not path.startswith("gs://") or not storage.exists(path):
-        return
-    before = locks.read_holder(json.dumps(workspace.read_json(path)))[0]
-    if live_jobs.is_over(before):
-        print(f"{path}: {before} is over and has left its lock, which is taken")
-        locks.release(path, before)
-
-
 @contextlib.contextmanager
 def _held(config: Retraining) -> Iterator[locks.Lock]:
     """Holds the lock of the workspace.
@@ -339,24 +238,9 @@ def _held(config: Retraining) -> Iterator[locks.Lock]:
       BusyError: another run is at work.
       InputError: the workspace cannot be written.
     """
-    _take_over(config)
-    with locks.held(_lock_path(config), config.workspace, is_kept=True) as lock:
+    path = f"{config.workspace}/{LOCK_FILE}"
+    with locks.held(path, config.workspace, is_kept=True) as lock:
         yield lock
-
-
-def _write_outcome(path: Path, outcome: str) -> None:
-    """Writes the outcome of a plan for the pipeline, and makes the folders above the file.
-
-    Raises:
-      InputError: it cannot be written.
-    """
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(outcome)
-    except OSError as error:
-        raise InputError(
-            f"--outcome_file={path}: cannot be written ({error.strerror}); name another file"
-        ) from error
 
 
 def main(argv: Sequence[str]) -> None:
@@ -375,12 +259,6 @@ def main(argv: Sequence[str]) -> None:
             rollback(config)
         elif flags.dry_run:
             _show(config)
-        elif flags.step:
-            outcome = _do_step(config, flags.step, flags.holder)
-            if outcome:
-                print(f"outcome of the plan: {outcome}")
-            if outcome and flags.outcome_file:
-                _write_outcome(Path(flags.outcome_file), outcome)
         else:
             retrain(config)
     except locks.BusyError as error:

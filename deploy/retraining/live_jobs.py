@@ -1,11 +1,9 @@
-"""What earlier starts have left on Google Cloud: jobs on Dataflow, and the lock of a pipeline.
+"""The jobs that earlier starts have left on Dataflow.
 
-A component that is lost leaves its job at work. Before a run deletes its unfinished records, or
-sends a second job that would write the same files, it looks for such a job and waits for its end.
-A pipeline that is cancelled leaves its lock for a week, unless the next one sees that it is over.
+A start that is killed leaves its job at work. Before a run deletes its unfinished records, or sends
+a second job that would write the same files, it looks for such a job and waits for its end.
 """
 
-import re
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -61,25 +59,3 @@ def _list(project: str, region: str, name: str) -> Sequence[Any]:
         filter=dataflow.ListJobsRequest.Filter.ACTIVE,
     )
     return list(google_cloud.dataflow_client().list_jobs(request=request))
-
-
-def is_over(holder: str) -> bool:
-    """Returns whether a lock's holder is a pipeline of Vertex AI that has ended.
-
-    Raises:
-      InputError: Vertex AI doesn't tell.
-    """
-    found = re.fullmatch(r"projects/[^/]+/locations/([^/]+)/pipelineJobs/[^/]+", holder)
-    if not found:
-        return False
-    from google.api_core.exceptions import NotFound
-
-    with google_cloud.service_errors(
-        holder, "Vertex AI doesn't tell whether this pipeline is over"
-    ):
-        client = google_cloud.vertex_client("PipelineService", found[1])
-        try:
-            state = client.get_pipeline_job(name=holder).state.name
-        except NotFound:  # it was deleted
-            return True
-    return state.removeprefix("PIPELINE_STATE_") in ("SUCCEEDED", "FAILED", "CANCELLED")

@@ -1,7 +1,4 @@
-"""Reads and writes the files of a workspace, on any file system that TensorFlow knows.
-
-This module does not import Beam, because the trainers' image for TPUs lacks it.
-"""
+"""Reads and writes the files of a workspace, local or on gs://."""
 
 import contextlib
 import dataclasses

@@ -4,7 +4,7 @@
     python -m beambert.deploy.vertex rollback COMMIT           puts an earlier one to use again
     python -m beambert.deploy.vertex start                     starts the pipeline now
     python -m beambert.deploy.vertex stop                      ends schedule, pipelines, trainings
-    python -m beambert.deploy.vertex step --step=encoder       does a step of the open run
+    python -m beambert.deploy.vertex retrain                   does a run, as the pipeline does
     python -m beambert.deploy.vertex job -- pretrain --data=…  runs a command of the trainer
 
 With --show after their names, `deploy` and `job` print their request and send nothing.
@@ -17,12 +17,12 @@ from collections.abc import Sequence
 
 from beambert.cli import COMMANDS, run_main
 from beambert.config import add_settings, check_settings, read_settings, setting
-from beambert.deploy.retraining.command import PLAN
-from beambert.deploy.retraining.runs import BEAM_SECTIONS, ENCODER, SECTIONS, STEPS
+from beambert.deploy.retraining.runs import BEAM_SECTIONS, ENCODER, SECTIONS, RetrainingRun
 from beambert.deploy.settings import Deployment, Release, Settings
 from beambert.deploy.vertex import jobs, releases
 from beambert.errors import InputError
 from beambert.flags import FlagParser
+from beambert.locks import BusyError
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -35,7 +35,7 @@ class CommonSettings:
     deployment: str | None = setting(
         None,
         metavar="FILE",
-        help="deployment.json of a release, which the steps of a pipeline read (default: "
+        help="deployment.json of a release, which the pipeline reads (default: "
         "deploy/terraform/terraform.tfvars and --release)",
     )
     kind: str
@@ -70,15 +70,6 @@ class CommonSettings:
         if self.release:
             return releases.find(settings, self.release)
         return releases.in_use(settings)
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class StepSettings:
-    """The settings of `step`."""
-
-    step: str = setting(choices=(PLAN, *STEPS), help="step of `beambert retrain`")
-    holder: str | None = setting(None, help="see `beambert retrain --help`")
-    outcome_file: str | None = setting(None, metavar="FILE", help="see `beambert retrain --help`")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -127,12 +118,12 @@ class RollbackSettings:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NoSettings:
-    """`start` and `stop` have no settings."""
+    """`retrain`, `start` and `stop` have no settings."""
 
 
 # Name of a command -> its settings and its help.
 _KINDS = {
-    "step": (StepSettings, "do a step of the open run, on the machine that it needs"),
+    "retrain": (NoSettings, "do a run: the trainings on accelerators, the rest here"),
     "job": (JobSettings, "run a command of the trainer"),
     "deploy": (DeploySettings, "put a release to use: configuration, pipeline, schedule"),
     "rollback": (RollbackSettings, "put an earlier release to use again"),
@@ -151,24 +142,19 @@ def build_parser() -> FlagParser:
     return parser
 
 
-def _step(deployment: Deployment, flags: StepSettings) -> None:
-    """Does a step of the retraining: on accelerators as a job, otherwise in this process."""
+def _retrain(deployment: Deployment) -> None:
+    """Does a run of the retraining; none if another one is at work."""
     from beambert.deploy.retraining import command, workspace
 
-    step = flags.step
     config = workspace.read_config(deployment.config)
-    if step in jobs.ON_ACCELERATORS:
-        run = workspace.read_history(config.workspace).open
-        if run is None:
-            raise InputError(f"--step={step}: there is no open run in {config.workspace}; plan one")
-        if not workspace.is_done(step, run):
-            jobs.run_to_end(deployment.settings, jobs.step_job(deployment, config, run, step))
-        return
-    arguments = jobs.step_arguments(deployment.config, step)[1:]
-    for name in ("holder", "outcome_file"):
-        if getattr(flags, name):
-            arguments.append(f"--{name}={getattr(flags, name)}")
-    command.main(arguments)
+
+    def train(step: str, run: RetrainingRun) -> None:
+        jobs.run_to_end(deployment.settings, jobs.step_job(deployment, config, run, step))
+
+    try:
+        command.retrain(config, dict.fromkeys(jobs.ON_ACCELERATORS, train))
+    except BusyError as error:  # no failure of the pipeline
+        print(error)
 
 
 def main(argv: Sequence[str]) -> None:
@@ -188,8 +174,8 @@ def main(argv: Sequence[str]) -> None:
         releases.stop(Settings.read())
     elif common.kind == "deploy":
         releases.deploy(common.read_deployment(own.show), own.config, own.show)
-    elif common.kind == "step":
-        _step(common.read_deployment(), own)
+    elif common.kind == "retrain":
+        _retrain(common.read_deployment())
     else:
         deployment = common.read_deployment(own.show)
         request = jobs.job_by_hand(deployment, own.arguments, own.hours)

@@ -16,6 +16,7 @@ from beambert.deploy.retraining.runs import (
     ENCODER,
     Retraining,
     RetrainingRun,
+    command,
     workspace_hash,
 )
 from beambert.deploy.settings import DISPLAY_NAME, FILE, LABELS, Deployment, Settings
@@ -138,13 +139,7 @@ def step_job(
     workspace = workspace_hash(config)
     labels = LABELS | {"run": run.number, "step": step, "workspace": workspace}
     name = f"{DISPLAY_NAME}-{step}-{run.number}-{workspace}"
-    arguments = step_arguments(deployment.config, step)
-    return custom_job(deployment, name, arguments, HOURS[step], labels)
-
-
-def step_arguments(config_file: str, step: str) -> list[str]:
-    """Returns the arguments of `beambert` for a step of the retraining."""
-    return ["retrain", f"--config={config_file}", f"--step={step}"]
+    return custom_job(deployment, name, command(step, config, run), HOURS[step], labels)
 
 
 def _on_demand(job: Mapping[str, Any]) -> dict[str, Any]:

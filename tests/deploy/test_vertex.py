@@ -4,7 +4,6 @@ import dataclasses
 import datetime
 import json
 import os
-import re
 import signal
 
 import pytest
@@ -12,10 +11,12 @@ from google.api_core.exceptions import PermissionDenied
 from google.cloud import aiplatform_v1 as aiplatform
 from support import growing_corpus as corpus
 from support.cloud_samples import COMMIT, DEPLOYMENT, RELEASE, SETTINGS
+from support.stand_in_commands import Commands, served
 
-from beambert import storage
+from beambert import locks, storage
+from beambert.deploy.retraining import command as retrain
 from beambert.deploy.retraining import workspace
-from beambert.deploy.retraining.runs import STEPS, Retraining, next_run
+from beambert.deploy.retraining.runs import Retraining, next_run
 from beambert.deploy.settings import Deployment, Release, Settings
 from beambert.deploy.vertex import __main__ as command
 from beambert.deploy.vertex import jobs, releases
@@ -188,27 +189,38 @@ def test_releases_and_rollback(bucket, vertex, capsys):
 
 
 @pytest.mark.slow
-def test_the_pipeline_runs_the_steps_in_their_order():
+def test_the_pipeline_does_a_run():
     from beambert.deploy.vertex.pipeline import compile_pipeline
 
     spec = compile_pipeline(DEPLOYMENT)
-    for executor in spec["deploymentSpec"]["executors"].values():
-        container = executor["container"]
-        assert container["image"] == DEPLOYMENT.image("beam")
-        words = [*container["command"], *container["args"]]
-        parsed = [re.sub(r"\{\{.*'name'\]\}\}", "records", word) for word in words[3:]]
-        flags = command.build_parser().parse_args(parsed)
-        assert flags.kind == "step" and flags.deployment == DEPLOYMENT.file and flags.holder
-    tasks = spec["components"]["comp-condition-1"]["dag"]["tasks"]
-    names = {
-        key: task["inputs"]["parameters"]["name"]["runtimeValue"]["constant"]
-        for key, task in tasks.items()
-    }
-    assert list(names.values()) == [*STEPS]
-    for key, before in zip([*names][1:], names, strict=False):
-        assert tasks[key]["dependentTasks"] == [before]
-        assert "retryPolicy" not in tasks[key]
-    assert "== 'new'" in json.dumps(spec)
+    ((_, executor),) = spec["deploymentSpec"]["executors"].items()
+    assert executor["container"]["image"] == DEPLOYMENT.image("beam")
+    flags = command.build_parser().parse_args(executor["container"]["command"][3:])
+    assert flags.kind == "retrain" and flags.deployment == DEPLOYMENT.file
+    assert "retryPolicy" not in json.dumps(spec)
+
+
+def test_a_run_trains_on_accelerators(tmp_path, monkeypatch, capsys):
+    corpus.deliver(tmp_path, 1)
+    config = workspace.read_config(str(corpus.write_config(tmp_path)))
+    commands, sent = Commands(), []
+    commands.accuracies = {"000001": 0.8}
+
+    def run_to_end(_, job):
+        step = job["labels"]["step"]
+        sent.append(step)
+        commands(step, job["job_spec"]["worker_pool_specs"][0]["container_spec"]["args"], ())
+
+    monkeypatch.setattr(workspace, "read_config", lambda _: config)
+    monkeypatch.setattr(retrain, "_run", commands)
+    monkeypatch.setattr(jobs, "run_to_end", run_to_end)
+    (tmp_path / "deployment.json").write_text(DEPLOYMENT.to_json())
+    arguments = [f"--deployment={tmp_path}/deployment.json", "retrain"]
+    with locks.held(f"{config.workspace}/LOCK", "x", is_kept=True):
+        command.main(arguments)
+    assert "is at work" in capsys.readouterr().out and not sent
+    command.main(arguments)
+    assert sent == [*jobs.ON_ACCELERATORS] and [*served(config)] == ["1"]
 
 
 @pytest.mark.parametrize(

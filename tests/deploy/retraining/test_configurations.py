@@ -88,7 +88,7 @@ def test_values_that_a_step_refuses(tmp_path, monkeypatch, old, new):
     text = path.read_text()
     assert text.count(old) == 1
     path.write_text(text.replace(old, new))
-    for flags in ([], ["--dry_run"], ["--step=plan"]):
+    for flags in ([], ["--dry_run"]):
         with pytest.raises(InputError, match=f"^--config: {REFUSED[old, new]}"):
             retrain.main([f"--config={path}", *flags])
     assert not commands.ran and not list(pathlib.Path(tmp_path, "workspace").glob("runs/*"))

@@ -73,28 +73,12 @@ def test_a_live_job_that_fails_is_begun_again(config, open_run, services):
     assert not shard.exists()
 
 
-def test_a_component_that_is_tried_again_sends_no_second_job(
-    config, open_run, services, monkeypatch
-):
-    run, shard = open_run
-    sent = []
-    monkeypatch.setattr(retrain, "_run", lambda *arguments: sent.append(arguments))
-    finish = shard.with_name("_SUCCESS").touch
-    Job(services, records_job(config, run).name, 1, finish)
-    retrain.run_step("records", config, run)
-    assert sent == []
-
-
 @pytest.mark.parametrize("status", [PermissionDenied("no"), NotFound("no")])
 def test_a_look_that_fails_changes_nothing(config, open_run, services, status):
-    run, shard = open_run
+    _, shard = open_run
     services.answers["list_jobs"] = status
-    for start in (
-        lambda: retrain.begin(retrain.plan(config)),
-        lambda: retrain.run_step("records", config, run),
-    ):
-        with pytest.raises(InputError, match="Dataflow doesn't tell .*nothing was changed"):
-            start()
+    with pytest.raises(InputError, match="Dataflow doesn't tell .*nothing was changed"):
+        retrain.begin(retrain.plan(config))
     assert shard.exists()
 
 

@@ -140,22 +140,6 @@ def test_a_step_that_fails_leaves_what_is_served(tmp_path, config, commands, ste
     assert sorted(served(config)) == ["1", "2"]
 
 
-def test_steps_one_by_one_as_a_pipeline_runs_them(tmp_path, config, commands):
-    commands.accuracies = {"000001": 0.8}
-    path, outcome = str(tmp_path / "retrain.toml"), tmp_path / "outcome"
-    with pytest.raises(InputError, match="there is no open run"):
-        retrain.main([f"--config={path}", "--step=encoder"])
-    retrain.main([f"--config={path}", "--step=plan", f"--outcome_file={outcome}"])
-    assert outcome.read_text() == "new"
-    with pytest.raises(InputError, match="records of .* is not done"):
-        retrain.main([f"--config={path}", "--step=encoder"])
-    for step in STEPS:
-        retrain.main([f"--config={path}", f"--step={step}"])
-    assert sorted(served(config)) == ["1"]
-    retrain.main([f"--config={path}", "--step=plan", f"--outcome_file={outcome}"])
-    assert outcome.read_text() == "nothing_new"
-
-
 def test_dry_run_changes_nothing(tmp_path, config, commands, capsys):
     retrain.main([f"--config={tmp_path / 'retrain.toml'}", "--dry_run"])
     assert commands.ran == [] and not pathlib.Path(config.workspace).exists()
@@ -294,8 +278,7 @@ def test_records_of_two_lengths(commands, tmp_path):
     with pytest.raises(KilledError):
         retrain.retrain(config)
     commands.accuracies = {"000001": 0.8, "000002": 0.9}
-    for step in ("plan", *STEPS):  # as the components of a pipeline do them
-        retrain._do_step(config, step, None)
+    retrain.retrain(config)
     records = f"{config.workspace}/runs/000001/records"
     (encoder,) = (flags for step, flags in commands.ran if step == "encoder")
     assert (encoder.data, encoder.long_data) == (f"{records}/16", f"{records}/32")

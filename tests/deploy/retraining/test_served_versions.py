@@ -233,12 +233,10 @@ def test_a_permission_that_is_revoked_on_the_way(tmp_path, config, commands, mon
     assert sorted(served(config)) == ["1", "2", "3"]
 
 
-@pytest.mark.parametrize("other", ["--dry_run", "--step=plan"])
-def test_a_rollback_beside_a_flag_that_it_does_not_follow(tmp_path, config, commands, other):
+def test_a_rollback_beside_a_flag_that_it_does_not_follow(tmp_path, config, commands):
     """Above all `--dry_run`: whoever gives it wants nothing to be changed."""
     before = served(config)
-    arguments = ["--rollback", other, f"--config={tmp_path / 'retrain.toml'}"]
-    name = other.partition("=")[0]
-    with pytest.raises(InputError, match=f"--rollback: does nothing else; leave {name} out"):
+    arguments = ["--rollback", "--dry_run", f"--config={tmp_path / 'retrain.toml'}"]
+    with pytest.raises(InputError, match="--rollback: does nothing else; leave --dry_run out"):
         retrain.main(arguments)
     assert served(config) == before and len(before) == 2
