@@ -22,7 +22,7 @@ from beambert.pipelines.text.scrubbing import (
     check_scrubbing,
     scrub,
 )
-from beambert.pipelines.text.sentence_model import SentenceModel, check_package
+from beambert.pipelines.text.sentence_model import SentenceModel
 from beambert.pipelines.text.sentences import (
     NO_SEGMENTER,
     SplitText,
@@ -145,12 +145,10 @@ class TextSettings:
                 f"--sentence_model={self.sentence_model}: has no effect with "
                 f"--sentences={self.sentences}; leave it out or give --sentences={SAT}"
             )
-        if self.sentences == SAT:
-            if not self.sentence_model:
-                raise InputError(
-                    f"--sentences={SAT}: needs a model; name its folder with --sentence_model"
-                )
-            check_package()
+        if self.sentences == SAT and not self.sentence_model:
+            raise InputError(
+                f"--sentences={SAT}: needs a model; name its folder with --sentence_model"
+            )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -40,7 +40,7 @@ class SentenceModel:
         """Returns the model in a folder, which has split a sentence.
 
         Raises:
-          InputError: a file is missing, or it is not such a model.
+          InputError: the package or a file is missing, or it is not such a model.
         """
         if missing := [name for name in FILES if not storage.exists(f"{path}/{name}")]:
             raise InputError(
@@ -86,17 +86,6 @@ class SentenceModel:
         return {"sha256": self.sha256, "threshold": self.threshold}
 
 
-def check_package() -> None:
-    """Raises InputError unless the package is installed."""
-    try:
-        import wtpsplit_lite  # noqa: F401
-    except ImportError as error:
-        raise InputError(
-            "--sentences=sat: needs wtpsplit-lite; install it with `pip install 'beambert[sat]'`, "
-            "also for workers elsewhere"
-        ) from error
-
-
 def _threshold(config: dict[str, Any]) -> float:
     """Returns wtpsplit's default threshold for a model, which it takes from the model's name.
 
@@ -118,9 +107,14 @@ def _sha256(folder: str) -> str:
 @functools.lru_cache(1)
 def _load(model: SentenceModel) -> Any:
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
-    import onnxruntime
-    from wtpsplit_lite import SaT
-
+    try:
+        import onnxruntime
+        from wtpsplit_lite import SaT
+    except ImportError as error:
+        raise InputError(
+            "--sentences=sat: needs wtpsplit-lite; install it with `pip install 'beambert[sat]'`, "
+            "also for workers elsewhere"
+        ) from error
     settings = onnxruntime.SessionOptions()
     settings.intra_op_num_threads = 1  # There is a worker for each core.
     left_out = set(storage.list_folder(model.path)) - set(FILES)

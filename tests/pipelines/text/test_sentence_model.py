@@ -120,15 +120,16 @@ def test_refusals(package, folder, monkeypatch):
         with pytest.raises(InputError, match=flag):
             TextSettings(**settings).check_text()
     TextSettings(sentences=SAT, sentence_model=str(folder)).check_text()
+    with monkeypatch.context() as without:
+        without.setitem(sys.modules, "wtpsplit_lite", None)
+        with pytest.raises(InputError, match="--sentences=sat: needs wtpsplit-lite"):
+            SentenceModel.of(str(folder))
     (folder / "config.json").write_text("{}")
     with pytest.raises(InputError, match="is not a SaT model"):
         SentenceModel.of(str(folder))
     (folder / "tokenizer.json").unlink()
     with pytest.raises(InputError, match=r"has no tokenizer\.json"):
         SentenceModel.of(str(folder))
-    monkeypatch.setitem(sys.modules, "wtpsplit_lite", None)
-    with pytest.raises(InputError, match="--sentences=sat: needs wtpsplit-lite"):
-        TextSettings(sentences=SAT, sentence_model=str(folder)).check_text()
 
 
 def test_the_package_makes_records(folder, tmp_path):
