@@ -19,8 +19,8 @@ EXAMPLES = """examples:
   # the three playgrounds, with a vocabulary alone
   beambert explore --vocab_file=vocab.txt
 
-  # all of it: records, an encoder and a fine-tuned model
-  beambert explore --records=records/128 --model encoder sentiment
+  # all of it: records and encoders
+  beambert explore --records=records/128 --model encoder other
 
 The page is only on this machine unless --host names another address. It sends nothing elsewhere,
 and reads only what the flags name. Ctrl-C ends it.
@@ -58,9 +58,7 @@ class ExploreSettings:
     records: str | None = setting(
         None, metavar="DIR", help="records folder, or a pattern of record files, on this machine"
     )
-    model: tuple[str, ...] = setting(
-        (), metavar="DIR", help="model folders of `beambert pretrain` or `finetune`"
-    )
+    model: tuple[str, ...] = setting((), metavar="DIR", help="model folders of `beambert pretrain`")
     vocab_file: str | None = setting(
         None, help="vocabulary (default: that of the first model, else of the records)"
     )

@@ -1,4 +1,4 @@
-"""The inside of models as HTML: attention, layers and answers."""
+"""The inside of models as HTML: attention and layers."""
 
 import numpy as np
 
@@ -18,8 +18,6 @@ from beambert.report import Html, note, table, tag
 
 # Number of tokens in a map of attention.
 MOST_IN_A_MAP = 40
-# Number of components of an embedding that are shown.
-_COMPONENTS = 8
 
 
 def _framed(material: Material, name: str, typed: str) -> np.ndarray:
@@ -117,56 +115,3 @@ def show_lens(material: Material, name: str, typed: str, place: int) -> Html:
             "It was trained on the last layer, so early layers are only a hint."
         ),
     )
-
-
-def show_answer(
-    material: Material, name: str, first: str, second: str = "", endings: str = ""
-) -> Html:
-    """Returns a fine-tuned model's answer to typed text.
-
-    Args:
-      material: what the page shows.
-      name: name of the model.
-      first: the text, or the question.
-      second: the second text, or the context; not used by a model that takes one.
-      endings: the endings of a choice, one on each line.
-    """
-    from beambert.explore import layers as answers
-
-    found, loaded = material.task(name)
-    texts = [first, second] if material.models[name].takes_two else [first]
-    if not all(text.strip() for text in texts):
-        return whole(said("Type a text in each field of this model."))
-    lines = [line.strip() for line in endings.splitlines() if line.strip()]
-    if not material.models[name].takes_endings:
-        lines = []
-    elif len(lines) != len(found.labels):
-        return whole(said(f"Type {len(found.labels)} endings, each on its own line."))
-    answer = answers.ask(loaded, found, texts, lines)
-    parts: list[object] = []
-    if lines:
-        ordered = sorted(
-            zip(lines, answer["probabilities"].values(), strict=True), key=lambda pair: -pair[1]
-        )
-        parts = [tag("h3", f"Answer: {ordered[0][0]}"), bars(ordered)]
-    elif "probabilities" in answer:
-        ordered = sorted(answer["probabilities"].items(), key=lambda pair: -pair[1])
-        chosen = answer["label"] if "label" in answer else ", ".join(answer["labels"]) or "none"
-        parts = [tag("h3", f"Answer: {chosen}"), bars(ordered)]
-    elif "tags" in answer:
-        boxes = [
-            Piece(word, PLAIN if label == "O" else "other", label)
-            for word, label in zip(answer["words"], answer["tags"], strict=False)
-        ]
-        parts = [tag("h3", "Tags"), pieces(boxes)]
-    elif "start" in answer:
-        start, end = answer["start"], answer["end"]
-        marked = (second[:start], tag("mark", second[start:end]), second[end:])
-        parts = [tag("h3", f"Answer: {answer['answer'] or 'none'}"), tag("p", *marked)]
-        parts.append(note(f"Score {answer['score']:.2f}"))
-    elif "embedding" in answer:
-        parts = [tag("h3", f"An embedding with {len(answer['embedding']):,} components")]
-        parts.append(note(" ".join(f"{value:.3f}" for value in answer["embedding"][:_COMPONENTS])))
-    else:
-        parts = [tag("h3", f"Answer: {answer['score']:.3f}")]
-    return whole(*parts)

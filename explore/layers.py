@@ -1,18 +1,14 @@
-"""What models compute for a text: embeddings, layers and answers."""
+"""What pre-trained models compute for a text: embeddings, layers and answers."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
 
 import numpy as np
-import tensorflow as tf
 from keras import ops
 
 from beambert.model.encoder import BertEncoder
 from beambert.model.layers import score_bias
 from beambert.model.pretrainer import BertPretrainer
-from beambert.pipelines.tasks.declarations import KINDS
-from beambert.pipelines.tasks.saved_models import Model
 
 # Number of answers to show at a masked position.
 ANSWERS = 5
@@ -130,22 +126,3 @@ def _answer(logits: np.ndarray, label: int) -> TokenAnswer:
         float(-np.log(max(probabilities[label], 1e-300))),
         int((probabilities > probabilities[label]).sum()) + 1,
     )
-
-
-def ask(
-    loaded: Any, model: Model, texts: Sequence[str], endings: Sequence[str] = ()
-) -> dict[str, Any]:
-    """Returns the answer of a SavedModel to one text, or to a pair, in plain types.
-
-    Args:
-      loaded: the SavedModel.
-      model: its labels and training.
-      texts: one text, or the two of a pair; of a question and its context the question first.
-      endings: the endings of a choice, as many as it has labels.
-    """
-    of_kind = KINDS[model.training["kind"]]
-    example = of_kind.unlabelled(texts, endings)
-    given = {name: tf.constant([text]) for name, text in example.texts().items()}
-    outputs = loaded.signatures["serving_default"](**given)
-    arrays = {name: value.numpy() for name, value in outputs.items()}
-    return of_kind.answer(model.labels, example, arrays, 0)

@@ -8,15 +8,13 @@ import contextlib
 import dataclasses
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from beambert.errors import InputError
 from beambert.model.config import EncoderConfig
 from beambert.model.families.table import family_of, read_config
 from beambert.model_files import CONFIG_FILE, PRETRAINING, TRAINING_FILE
-from beambert.pipelines.tasks.find_model import find_model
-from beambert.pipelines.tasks.task import CHOICE, SPAN
 from beambert.pipelines.tokenizers.folders import read_beside, read_given
 from beambert.pipelines.tokenizers.vocabulary import TOKENIZER_FILE, VOCABULARY_FILE, Vocabulary
 from beambert.process import loading
@@ -78,30 +76,13 @@ class NamedModel:
 
     Attributes:
       path: path of the folder.
-      training: content of training.json.
       config: sizes of the encoder.
       language: its vocabulary and case.
     """
 
     path: str
-    training: Mapping[str, Any]
     config: EncoderConfig
     language: Tokenization
-
-    @property
-    def is_pretrained(self) -> bool:
-        """Whether it has the heads of pre-training."""
-        return self.training["kind"] == PRETRAINING
-
-    @property
-    def takes_two(self) -> bool:
-        """Whether it takes a pair of texts, or a question and its context."""
-        return self.training["kind"] == SPAN or bool(self.training.get("is_pair"))
-
-    @property
-    def takes_endings(self) -> bool:
-        """Whether it chooses between endings."""
-        return self.training["kind"] == CHOICE
 
 
 class Material:
@@ -159,13 +140,8 @@ class Material:
 
     @property
     def pretrained(self) -> list[str]:
-        """Names of the models with the heads of pre-training."""
-        return [name for name, model in self.models.items() if model.is_pretrained]
-
-    @property
-    def finetuned(self) -> list[str]:
-        """Names of the other models."""
-        return [name for name, model in self.models.items() if not model.is_pretrained]
+        """Names of the models."""
+        return [*self.models]
 
     def language_of(self, name: str) -> Tokenization:
         """Returns how text becomes tokens for a model, or for `NO_MODEL`."""
@@ -207,21 +183,6 @@ class Material:
             return pretrained_model(model_folders.open_model(self.models[name].path, "--model"))
 
         return self._once(("model", name), make)
-
-    def task(self, name: str) -> tuple[Any, Any]:
-        """Returns a fine-tuned model's description and its loaded SavedModel.
-
-        Raises:
-          InputError: the folder or its graph cannot be used.
-        """
-
-        def make() -> tuple[Any, Any]:
-            with importing():
-                from beambert.pipelines.tasks import saved_models
-            found = find_model(self.models[name].path)
-            return found, saved_models.load(found)
-
-        return self._once(("task", name), make)
 
     def browsers(self) -> "dict[str, tuple[RecordBrowser, MadeWith]]":
         """Returns the folders of --records by name.
@@ -296,18 +257,23 @@ def _open(path: str) -> NamedModel:
     if not os.path.isfile(file):
         raise InputError(
             f"--model={path}: not a model folder (no {TRAINING_FILE}); name a folder that "
-            "`beambert pretrain` or `finetune` makes"
+            "`beambert pretrain` makes"
         )
     try:
         with open(file, "rb") as opened:
             training = parse_object(opened.read())
         case = training["do_lower_case"]
-        training["kind"]
+        kind = training["kind"]
         file = f"{path}/{CONFIG_FILE}"
         with open(file, encoding="utf-8") as opened:
             config = read_config(opened.read())
     except (ValueError, KeyError, OSError) as error:
         raise InputError(f"{file}: cannot be read ({error}); copy the folder again") from error
+    if kind != PRETRAINING:
+        raise InputError(
+            f"--model={path}: is a fine-tuned model, but the page shows the inside of pre-trained "
+            "ones; name one of `beambert pretrain`, or ask this one with `beambert predict`"
+        )
     if config.family != "bert":
         raise InputError(
             f"--model={path}: is a {family_of(config).title}, but the page shows what a BERT "
@@ -317,7 +283,7 @@ def _open(path: str) -> NamedModel:
         vocabulary = read_beside(path, "--model", _read, os.path.exists)
     else:
         vocabulary = _read_vocabulary(f"{path}/{VOCABULARY_FILE}", f"--model={path}")
-    return NamedModel(path, training, config, Tokenization(vocabulary, case))
+    return NamedModel(path, config, Tokenization(vocabulary, case))
 
 
 def _read_vocabulary(path: str, where: str) -> Vocabulary:

@@ -14,16 +14,10 @@ from beambert.explore.material import Material, load_libraries, short_names
 from beambert.explore.playgrounds import (
     ATTENDED,
     DOCUMENTS,
-    ENDINGS,
     HIDDEN,
-    NAMES,
-    OPINION,
     PAIR,
-    QUESTION,
     TEXT,
-    TWO_TEXTS,
 )
-from beambert.pipelines.tasks.task import SPAN, TAGGING
 from beambert.report import tag
 
 TITLE = "BeamBERT: look inside"
@@ -58,15 +52,10 @@ def build_page(material: Material) -> gr.Blocks:
             if material.pretrained:
                 with gr.Tab("Attention and layers") as tab:
                     _layers_tab(tab, material)
-            if material.finetuned:
-                with gr.Tab("Ask the task") as tab:
-                    _task_tab(tab, material, material.finetuned)
     return page
 
 
-def connect(
-    triggers: list, function: Callable, inputs: list, output: Any, progress: str = "hidden"
-) -> Callable:
+def connect(triggers: list, function: Callable, inputs: list, output: Any) -> Callable:
     """Calls a function after each change, and shows its HTML or the message of its error.
 
     Returns the function that does so, for events that follow others.
@@ -76,7 +65,6 @@ def connect(
       function: function from the values of the inputs to HTML.
       inputs: controls.
       output: element for the HTML.
-      progress: "minimal" to show a clock meanwhile, where something large may be loaded.
     """
 
     def guarded(*values: Any) -> str:
@@ -93,7 +81,7 @@ def connect(
         guarded,
         inputs,
         output,
-        show_progress=progress,
+        show_progress="hidden",
         trigger_mode="always_last",
         api_visibility="private",
     )
@@ -359,55 +347,3 @@ def _layers_tab(tab: gr.Tab, material: Material) -> None:
         inputs,
         lens,
     )
-
-
-def _fields(material: Material, name: str) -> tuple[tuple[str, str], tuple[str, str]]:
-    """Returns the labels of a model's two fields, and the texts with which they begin."""
-    model = material.models[name]
-    if model.training["kind"] == SPAN:
-        return ("Question", "Context"), QUESTION
-    if model.takes_endings:
-        texts = ENDINGS[:2] if model.takes_two else (" ".join(ENDINGS[:2]), "")
-        return ("Text", "Beginning of every ending"), texts
-    if model.takes_two:
-        return ("First text", "Second text"), TWO_TEXTS
-    text = NAMES if model.training["kind"] == TAGGING else OPINION
-    return ("Text", "Second text"), (text, "")
-
-
-def _task_tab(tab: gr.Tab, material: Material, names: list[str]) -> None:
-    """Adds the tab of fine-tuned models."""
-    model = gr.Dropdown(names, value=names[0], label="Model", info="folders of --model with a task")
-    labels, examples = _fields(material, names[0])
-    first = text_field(labels[0], examples[0], "what the model is asked", 2)
-    second = text_field(labels[1], examples[1], "what it reads with it", 4)
-    second.visible = material.models[names[0]].takes_two
-    endings = text_field("Endings", ENDINGS[2], "what may follow; each on its own line", 4)
-    endings.visible = material.models[names[0]].takes_endings
-    button = gr.Button("Ask", variant="primary")
-    shown = placeholder()
-
-    def fit(name, typed, typed_too):
-        """Names the fields as the model's task does, and keeps what was typed."""
-        labels, texts = _fields(material, name)
-        known = [_fields(material, other)[1] for other in names]
-        if (typed, typed_too) not in known:
-            texts = typed, typed_too
-        has_two = material.models[name].takes_two
-        return (
-            gr.Textbox(texts[0], label=labels[0]),
-            gr.Textbox(texts[1], label=labels[1], visible=has_two),
-            gr.Textbox(visible=material.models[name].takes_endings),
-        )
-
-    inputs = [model, first, second, endings]
-    answer = connect(
-        [tab.select, button.click, first.submit],
-        lambda *values: inside.show_answer(material, *values),
-        inputs,
-        shown,
-        progress="minimal",
-    )
-    private = {"show_progress": "hidden", "api_visibility": "private"}
-    fields = [first, second, endings]
-    model.change(fit, inputs[:3], fields, **private).then(answer, inputs, shown, **private)

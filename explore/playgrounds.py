@@ -52,20 +52,6 @@ The war began in the north. The king sent an army of ten thousand. It lost the f
 Winter came early in that year. Both sides made peace in the spring."""
 PAIR = ("The playwright overestimated the river.", "It was flooding.")
 ATTENDED, HIDDEN = "The river rises in the mountains.", "The river [MASK] in the mountains."
-OPINION, NAMES = "A joy from start to end.", "Anna Weber flew from Hamburg to Rome ."
-TWO_TEXTS = ("The river flooded the town.", "The town was under water.")
-ENDINGS = (
-    "The river flooded the town.",
-    "The people",
-    """built a wall.
-went on.
-sang about it.
-did nothing.""",
-)
-QUESTION = (
-    "When was the wall built?",
-    "The river rises in the mountains. People built a wall in 1901. It was raised twice.",
-)
 # Number of tokens of a typed text that are shown.
 MOST_TOKENS = 128
 _KINDS = {AS_MASK: MASKED, AS_OTHER: OTHER, AS_SAME: SAME}

@@ -29,8 +29,7 @@ def folders(tmp_path_factory, vocabulary):
 
 @pytest.fixture(scope="package")
 def material(folders):
-    models = [str(folders / name) for name in ("encoder", "classifier")]
-    return Material(str(folders / "records"), models)
+    return Material(str(folders / "records"), [str(folders / "encoder")])
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 `make test-explore` runs this. $BEAMBERT_PICTURES names a folder for pictures of each tab, and
 $BEAMBERT_EXPLORE flags of `beambert explore` with what they shall show:
 
-    BEAMBERT_PICTURES=docs BEAMBERT_EXPLORE='--records=records --model encoder sentiment' \\
+    BEAMBERT_PICTURES=docs BEAMBERT_EXPLORE='--records=records --model encoder' \\
         python -m pytest -m explore tests/explore/test_browser.py -k shows_what
 """
 

@@ -34,6 +34,7 @@ def test_refusals(folders, capsys, tmp_path):
     config = json.loads((other / "bert_config.json").read_text()) | {"model_type": "roberta"}
     (other / "bert_config.json").write_text(json.dumps(config))
     assert "is a RoBERTa" in refusal(capsys, "--model", other)
+    assert "is a fine-tuned model" in refusal(capsys, "--model", folders / "classifier")
 
 
 def test_a_page_without_gradio_says_what_to_install(folders, capsys, monkeypatch):

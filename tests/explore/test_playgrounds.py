@@ -122,7 +122,6 @@ def shown_with(material, typed):
         yield playgrounds.show_inputs(material, name, typed, typed)
     yield inside.show_attention(material, "encoder", typed, 1, 1)
     yield inside.show_lens(material, "encoder", typed, 1)
-    yield inside.show_answer(material, "classifier", typed, typed)
     yield browsing.show_records(material, folder, browsing.ANY, 0, 99, False, typed, (0, 0))[0]
     yield drawing.refused(ValueError(typed))
     yield drawing.bars([(typed, 0.5)])
