@@ -16,6 +16,7 @@ from itertools import accumulate, chain
 from typing import TYPE_CHECKING, BinaryIO
 
 from beambert.compression import CorruptFileError, decompress
+from beambert.errors import InputError
 from beambert.pipelines.corpus.cleaning import AUTO
 from beambert.pipelines.corpus.documents import Document, Found, Reject
 from beambert.pipelines.corpus.encodings import (
@@ -308,6 +309,18 @@ class Format:
     def recognises(self, sample: bytes) -> bool:
         """Returns whether a file has this format, by its first (decompressed) bytes."""
         return self.beginning.match(sample) is not None
+
+    def check_layout(self, layout: str, where: str) -> None:
+        """Checks that a value of --layout has an effect on a file or a value of --format.
+
+        Raises:
+          InputError: the format decides otherwise how lines are read.
+        """
+        if self.layout != AUTO and layout not in (AUTO, self.layout):
+            raise InputError(
+                f"--layout={layout}: has no effect on {where}, since lines of {self.name} are "
+                f"{self.layout}; leave it out, or give another --format"
+            )
 
     def split(self, file: "InputFile", options: ReadOptions, beginning: bytes) -> list[FilePart]:
         """Divides a large file into parts; by default it stays whole.

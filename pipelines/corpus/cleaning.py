@@ -101,7 +101,6 @@ _EMPHASIS = re.compile(r"(?<![\w_])_(?=[^\s_])([^_\n]{1,300})(?<=[^\s_])_(?![\w_
 # lines were joined by spaces, and the sign that old programs wrote for it.
 _DIVIDED = re.compile(r"(?<=\w)(?:\xad\s+|\xac[ \t]*\n\s*)(?=\w)")
 _HYPHENS = "-\u2010"
-_ENDS_WITH_HYPHEN = re.compile(rf"\w[{_HYPHENS}]$")
 # Least share of lines, and least number, whose last words are divided, where another one follows.
 # Lines that were wrapped anew may end with the hyphen of a compound; 0.1 to 2 % of them do.
 _LEAST_DIVIDED, _FEWEST_DIVIDED = 0.03, 3
@@ -122,7 +121,7 @@ _LEAST_CONTINUED = 0.2
 _LEAST_WIDTH = 40
 # In text without capitals nothing shows that a line continues the one before, unless lines are as
 # long as in wrapped prose, and most of them end within a sentence.
-_FEW_CAPITALS, _FULL_WITHOUT, _LEAST_WITHOUT = 0.1, 0.85, 0.6
+_FEW_CAPITALS, _FULL_LOWER, _LEAST_LOWER = 0.1, 0.85, 0.6
 _FEWEST_LINES = 3
 # Scripts without spaces, with their punctuation. Chinese and Japanese lines break at nearly any
 # character, of which some stay together; the others break at words. The numbers of characters stand
@@ -195,12 +194,12 @@ def clean(document: Document, layout: str = AUTO) -> Document:
         return document
     text, counts = clean_text(document.text, layout)
     cleaned = Counter(document.cleaned) + counts
-    removed = 0
-    if 2 * len(text) < len(document.text):  # Perhaps white space alone was removed.
-        before, after = ("".join(each.split()) for each in (document.text, text))
-        removed = len(before) - len(after) if 2 * len(after) < len(before) else 0
     return dataclasses.replace(
-        document, text=text, is_split=layout == SENTENCES, cleaned=cleaned, removed=removed
+        document,
+        text=text,
+        is_split=layout == SENTENCES,
+        cleaned=cleaned,
+        removed=len(document.text) - len(text),
     )
 
 
@@ -324,8 +323,8 @@ def join_lines(text: str, counts: Counter[str], is_wrapped: bool = False) -> str
             parts.append("\n")
         else:
             counts["wrapped_line"] += 1
-            has_hyphen = previous[-1] in _HYPHENS and _ENDS_WITH_HYPHEN.search(previous[-2:])
-            if not (has_hyphen and start[0].isalpha()) or _JOINS_WORDS.match(start):
+            is_word = previous[-1] in _HYPHENS and previous[-2:-1].isalnum() and start[0].isalpha()
+            if not is_word or _JOINS_WORDS.match(start):
                 # No space is between characters of scripts without spaces.
                 is_unspaced = _NO_SPACE.match(previous[-1]) and _NO_SPACE.match(start)
                 parts.append("" if is_unspaced else " ")
@@ -364,27 +363,20 @@ def _is_wrapped(lines: list[str], pairs: Sequence[tuple[str, str]], width: float
     has_capitals = has_cases and (
         upper > few or sum(line != line.lower() for line, _ in pairs) > few
     )
-    least = _LEAST_FULL if has_capitals else _LEAST_WITHOUT
+    least = _LEAST_FULL if has_capitals else _LEAST_LOWER
     inside = sum(not _ENDS_SENTENCE.search(previous) for previous, _ in pairs)
     if inside < least * len(pairs):
         return False
-    no_room = [not _has_room(previous, line, width) for previous, line in pairs]
-    full = (_FULL if has_capitals else _FULL_WITHOUT) * width
-    if has_cases or not any(_NO_SPACE.match(first) for first in firsts):
-        # Lines of printed pages are not equally long.
-        no_room = [
-            is_full
-            or len(previous) >= full
-            or first.islower()
-            and _ENDS_WITH_HYPHEN.search(previous[-2:]) is not None
-            for is_full, first, (previous, _) in zip(no_room, firsts, pairs, strict=True)
-        ]
-    else:  # The length of the next word is a guess.
-        no_room = [
-            is_full and len(previous) >= _FULL_WITHOUT * width
-            for is_full, (previous, _) in zip(no_room, pairs, strict=True)
-        ]
-    if sum(no_room) < least * len(pairs):
+    # Lines of printed pages are not equally long. In scripts without spaces, the length of the next
+    # word is a guess.
+    is_unspaced = not has_cases and any(map(_NO_SPACE.match, firsts))
+    is_full, length = all if is_unspaced else any, (_FULL if has_capitals else _FULL_LOWER) * width
+    full = sum(
+        is_full((len(line) >= length, not _has_room(line, after, width)))
+        or (first.islower() and line[-1] in _HYPHENS)
+        for first, (line, after) in zip(firsts, pairs, strict=True)
+    )
+    if full < least * len(pairs):
         return False
     if has_capitals and lower >= _LEAST_CONTINUED * len(pairs):
         return True

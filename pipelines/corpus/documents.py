@@ -52,7 +52,7 @@ class Document:
       encoding: encoding of the file's bytes.
       cleaned: number of pieces of markup that were removed from the text, by reason.
       language: code of its language, see `language_of`; "" if the file names none.
-      removed: number of visible characters that cleaning removed, if they were more than half.
+      removed: number of characters that cleaning removed.
     """
 
     text: str

@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import BinaryIO
 
 from beambert.compression import decompress, plain_name
-from beambert.errors import InputError
 from beambert.file_kinds import BEGINNING_BYTES, TEXT_KINDS, not_text, text_kind_pattern
 from beambert.pipelines.corpus.base import (
     BEFORE_TEXT,
@@ -24,7 +23,6 @@ from beambert.pipelines.corpus.base import (
     Format,
     ReadOptions,
 )
-from beambert.pipelines.corpus.cleaning import AUTO
 from beambert.pipelines.corpus.documents import Reject
 from beambert.pipelines.corpus.encodings import DEFAULT_ENCODING, UTF8, encoding_of_beginning
 from beambert.pipelines.corpus.pages import Epub, PubMed, WebArchive
@@ -130,26 +128,6 @@ def recognise(sample: bytes, encodings: Sequence[str] = UTF8, path: str = "") ->
     name = plain_name(path).lower()
     by_name = (other for other in FORMATS.values() if name.endswith(other.endings))
     return next((other for other in by_name if found.name in other.weaker), found)
-
-
-def check_layout(name: str, layout: str, path: str = "") -> None:
-    """Checks that a value of --layout has an effect on a format.
-
-    Args:
-      name: name of the format.
-      layout: the value.
-      path: path of the file that has the format; "" if --format names it.
-
-    Raises:
-      InputError: the format decides otherwise how lines are read.
-    """
-    decided = FORMATS[name].layout
-    if decided != AUTO and layout not in (AUTO, decided):
-        given = f"{path} is {name}" if path else f"--format={name} is given"
-        raise InputError(
-            f"--layout={layout}: has no effect where {given}, whose lines are {decided}; leave it "
-            "out, or give another --format"
-        )
 
 
 def to_utf8(sample: bytes, encodings: Sequence[str]) -> bytes:

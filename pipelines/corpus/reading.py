@@ -24,7 +24,6 @@ from beambert.pipelines.corpus.formats import (
     FORMATS,
     TO_REPORT,
     Foreign,
-    check_layout,
     recognise,
     to_utf8,
 )
@@ -148,11 +147,11 @@ def layout_notes(samples: Sequence[Sample], options: ReadOptions) -> list[str]:
     """Returns the lines that say what was found of the lines of texts, unless a flag decides."""
     wrapped, others, divided = [], [], []
     for sample in samples:
-        joined = sum("wrapped_line" in each.cleaned for each in sample.documents)
-        apart = sum("\n" in each.text for each in sample.documents if not each.is_split)
+        texts = [each for each in sample.documents if not each.is_split]
+        joined = sum("wrapped_line" in each.cleaned for each in texts)
+        apart = sum("\n" in each.text and "wrapped_line" not in each.cleaned for each in texts)
         if sample.format.layout == AUTO and joined + apart:
-            is_wrapped = 2 * joined >= len(sample.documents)
-            (wrapped if is_wrapped else others).append(sample.path)
+            (wrapped if joined >= apart else others).append(sample.path)
         if sample.has_blocks and not joined:
             divided.append(sample.path)
     of_all = f"of {counted(len(samples), 'file')} sampled, such as"
@@ -189,9 +188,10 @@ def spread(items: Sequence[Any], most: int) -> list[Any]:
 
 
 def recognise_formats(files: Sequence[InputFile], options: ReadOptions) -> list[str]:
-    """Returns the lines about the formats of the files; none if a format is named.
+    """Returns the line about files that were taken for several formats, or for a table.
 
-    It reads the beginnings of a limited number of files.
+    There is none if a format is named, or all files are of one that cannot be mistaken. The
+    beginnings of a limited number of files are read.
 
     Args:
       files: all files of the corpus.
@@ -208,18 +208,6 @@ def recognise_formats(files: Sequence[InputFile], options: ReadOptions) -> list[
     with ThreadPoolExecutor(16) as pool:
         found = pool.map(lambda file: _format_of(file, _beginning(file), options).name, chosen)
         recognised = dict(zip((file.path for file in chosen), found, strict=True))
-    return describe_formats(recognised, len(recognised) if len(recognised) < len(files) else 0)
-
-
-def describe_formats(recognised: Mapping[str, str], looked_at: int = 0) -> list[str]:
-    """Returns the line about files that were taken for several formats, or for a table.
-
-    There is none if all files are of one format that cannot be mistaken.
-
-    Args:
-      recognised: path -> name of the format.
-      looked_at: number of files that were looked at; 0 if these were all.
-    """
     counts = Counter(recognised.values()).most_common()
     if len(counts) < 2 and not any(name in TO_REPORT for name, _ in counts):
         return []
@@ -228,7 +216,8 @@ def describe_formats(recognised: Mapping[str, str], looked_at: int = 0) -> list[
         example = min(path for path, format_name in recognised.items() if format_name == name)
         name += " (not read)" if isinstance(FORMATS[name], Foreign) else ""
         parts.append(f"{count:,} {name}, such as {example}")
-    of_all = f" of the {counted(looked_at, 'file')} looked at" if looked_at else ""
+    looked_at = f" of the {counted(len(recognised), 'file')} looked at"
+    of_all = looked_at if len(recognised) < len(files) else ""
     return [f"assumed formats{of_all}: {'; '.join(parts)}; give --format= to decide"]
 
 
@@ -260,7 +249,7 @@ def _format_of(file: InputFile, beginning: bytes, options: ReadOptions) -> Forma
     found = recognise(beginning, options.encodings, file.path)
     if isinstance(found, SentenceLines) and options.layout not in (AUTO, SENTENCES):
         return FORMATS[PlainText.name]
-    check_layout(found.name, options.layout, file.path)
+    found.check_layout(options.layout, file.path)
     return found
 
 

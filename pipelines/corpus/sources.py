@@ -8,9 +8,10 @@ from collections.abc import Mapping, Sequence
 from beambert.config import setting
 from beambert.console import Describe, describe_bytes
 from beambert.errors import InputError
+from beambert.pipelines.corpus.base import ReadOptions
 from beambert.pipelines.corpus.cleaning import AUTO, LAYOUTS
-from beambert.pipelines.corpus.encodings import encoding_setting
-from beambert.pipelines.corpus.formats import CHOICES, check_layout
+from beambert.pipelines.corpus.encodings import encoding_setting, parse_encodings
+from beambert.pipelines.corpus.formats import CHOICES, FORMATS
 
 # The names of sources become names of folders.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
@@ -92,12 +93,25 @@ class InputSettings:
           InputError: both are, a source isn't one, or the format decides how lines are read.
         """
         if self.format != AUTO:
-            check_layout(self.format, self.layout)
+            FORMATS[self.format].check_layout(self.layout, f"--format={self.format}")
         if self.sources and self.input:
             raise InputError(
                 f"--input={self.input[0]}: cannot be given with --source; make it a source, or "
                 "leave it out"
             )
+
+    def read_options(
+        self, progress_folder: str | None = None, language_column: str = ""
+    ) -> ReadOptions:
+        """Returns the options for reading documents from the files.
+
+        Raises:
+          InputError: the encoding is not known.
+        """
+        encodings = parse_encodings(self.encoding)
+        return ReadOptions(
+            self.format, self.text_column, progress_folder, encodings, language_column, self.layout
+        )
 
 
 def describe_reading(total_bytes: int) -> Describe:

@@ -16,7 +16,7 @@ from beambert.pipelines.corpus.base import FilePart
 from beambert.pipelines.corpus.cleaning import AUTO, LAYOUTS, SENTENCES, clean
 from beambert.pipelines.corpus.documents import Document, Found, Reject, count_read, language_of
 from beambert.pipelines.corpus.encodings import parse_encodings
-from beambert.pipelines.corpus.formats import check_layout
+from beambert.pipelines.corpus.formats import FORMATS
 from beambert.pipelines.corpus.reading import ReadOptions, read_part, reject_row, split_file
 from beambert.pipelines.input_files import InputFile, InputList, match_inputs
 from beambert.pipelines.running import check_beginning, check_reachable_from
@@ -194,7 +194,7 @@ class ReadDocuments(beam.PTransform):
         if layout not in LAYOUTS:
             raise InputError(f"layout={layout}: must be one of {', '.join(LAYOUTS)}")
         if format != AUTO:
-            check_layout(format, layout)
+            FORMATS[format].check_layout(layout, f"format={format}")
         self._options = ReadOptions(format, text_column, None, encodings, language_column, layout)
 
     # Beam takes no hint for several outputs; each has its own.

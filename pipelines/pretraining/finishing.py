@@ -148,8 +148,8 @@ class FinishFolders(beam.DoFn):
             **({"scrubbed": counts_by_reason(read, "scrubbed ")} if plan.job.scrub else {}),
             "with_replacement_characters": read["with_replacement_characters"],
         }
-        names = ("lost", "documents", "removed_characters", "characters", "file", "first_byte")
         if rows := counts_by_reason(read, LOST):
+            names = ("lost", "documents", "removed_characters", "characters", "file", "byte")
             documents["most_lost"] = dict(zip(names, max(map(json.loads, rows)), strict=True))
         if not mine.instances["instances"]:
             self._refuse_empty(folder, documents)

@@ -16,7 +16,6 @@ from beambert import folders, storage
 from beambert.errors import InputError
 from beambert.folders import UNFINISHED_FILE
 from beambert.pipelines.corpus.base import AUTO
-from beambert.pipelines.corpus.encodings import UTF8, parse_encodings
 from beambert.pipelines.corpus.formats import FORMATS
 from beambert.pipelines.corpus.reading import ReadOptions, recognise_formats
 from beambert.pipelines.input_files import (
@@ -99,7 +98,6 @@ class Plan:
       input_list: the input files as info.json and workers have them.
       sources: the sources of the files.
       run: unique name of this run, for temporary files.
-      encodings: encodings of text files, see `parse_encodings`.
       notes: lines that say what is assumed about the files.
       blocklist: phrases of --blocklist.
       evaluation: the evaluation files of --decontaminate; None without any.
@@ -115,7 +113,6 @@ class Plan:
     input_list: InputList
     sources: Sources
     run: str
-    encodings: tuple[str, ...] = UTF8
     notes: Sequence[str] = ()
     blocklist: tuple[str, ...] = ()
     evaluation: EvaluationTexts | None = None
@@ -152,15 +149,7 @@ class Plan:
 
     def read_options(self, progress_folder: str | None = None) -> ReadOptions:
         """Returns the options for reading documents from files."""
-        job = self.job
-        return ReadOptions(
-            job.format,
-            job.text_column,
-            progress_folder,
-            self.encodings,
-            job.language_column,
-            job.layout,
-        )
+        return self.job.read_options(progress_folder, self.job.language_column)
 
     def output_folders(self) -> list[str]:
         """Returns the paths of all folders to fill, each before those that lie in it."""
@@ -285,9 +274,7 @@ def make_plan(job: PretrainingDataJob, inputs: Sequence[InputFile]) -> Plan:
         raise InputError(
             "--num_shards: must be given, because the size of a pipeline's documents is unknown"
         )
-    encodings = parse_encodings(job.encoding)
-    options = ReadOptions(job.format, encodings=encodings, layout=job.layout)
-    notes = recognise_formats(inputs, options)
+    notes = recognise_formats(inputs, job.read_options())
     if job.source and job.since:
         job, more_notes = _of_new_files(job, inputs)
         notes = [*notes, *more_notes]
@@ -315,7 +302,6 @@ def make_plan(job: PretrainingDataJob, inputs: Sequence[InputFile]) -> Plan:
         InputList.of(inputs, FileSystems.join(layout.folders()[0].path, INPUTS_FILE)),
         sources,
         uuid.uuid4().hex[:8],
-        encodings,
         notes,
         blocklist,
         evaluation,

@@ -305,19 +305,16 @@ def waste_warnings(info: RecordsInfo) -> list[str]:
 
 
 def loss_warnings(documents: Mapping[str, Any]) -> list[str]:
-    """Returns the warning about a file of which more than half was lost, if there is one.
-
-    Args:
-      documents: counts of documents in info.json.
-    """
+    """Returns the warning about a file of which more than half was lost, by info.json's counts."""
     if not (lost := documents.get("most_lost")):
         return []
-    file = lost["file"] + (f" from byte {lost['first_byte']:,}" if lost["first_byte"] else "")
-    if 2 * lost["lost"] > lost["documents"]:
-        of_all = f"{lost['lost']:,} of {counted(lost['documents'], 'document')}"
-        return [f"{file}: {of_all} dropped or rejected; check the file, --format and the flags"]
-    share = lost["removed_characters"] / lost["characters"]
-    return [f"{file}: cleaning removed {share:.0%} of the text; check the file and --format"]
+    share = lost["removed_characters"] / max(1, lost["characters"])
+    part = f" from byte {lost['byte']:,}" if lost["byte"] else ""
+    of_all = f"{lost['lost']:,} of {counted(lost['documents'], 'document')}"
+    return [
+        f"{lost['file']}{part}: {of_all} dropped or rejected, {share:.0%} of the text removed; "
+        "check the file, --format and the flags"
+    ]
 
 
 # A held-out share may differ from --eval_fraction by so much of it.

@@ -124,9 +124,8 @@ def word_starts(
 # TensorFlow doesn't matter.
 BATCH_CHARACTERS = 1 << 20
 # Part of the name of a count, before a list in JSON: the numbers of documents that were lost and of
-# all with text, and of characters; and the path and the first byte of the part of a file.
+# all with text, of characters that cleaning removed and of all, the file, and its part's start.
 LOST = "lost "
-_OF_LOSSES = ("lost", "documents", "removed", "characters")
 BANDS = "bands"
 OVERLAPS = "overlaps"
 
@@ -180,15 +179,12 @@ class TokenizeParts(beam.DoFn):
             count_read(document, self._counts)
             self._progress.add(documents=1)
             if isinstance(document, Reject):
-                losses["documents"] += 1
-                losses["lost"] += 1
+                losses["read"] += 1
                 yield from rejects.add(document)
             elif isinstance(document, Document):
                 self._counts["with_replacement_characters"] += "\ufffd" in document.text
                 self._documents.setdefault(key, []).append(document)
-                has_text = bool(document.removed or document.text.strip())
-                losses["documents"] += has_text
-                losses["lost"] += has_text
+                losses["read"] += bool(document.text.strip())
                 losses["characters"] += len(document.text) + document.removed
                 losses["removed"] += document.removed
                 self._characters += len(document.text)
@@ -207,11 +203,12 @@ class TokenizeParts(beam.DoFn):
         self._tokenize()
         self._documents_read.inc(self._counts["read"])
         self._progress.flush()
-        rows = []
-        for (_, path, start), losses in self._losses.items():
-            lost, documents, removed, characters = (losses[name] for name in _OF_LOSSES)
-            if path and (2 * lost > documents or 2 * removed > characters):
-                rows.append([lost, documents, removed, characters, path, start])
+        rows = [
+            [n["read"] - n["kept"], n["read"], n["removed"], n["characters"], *key[1:]]
+            for key, n in self._losses.items()
+            if key[1]
+        ]
+        rows = [row for row in rows if 2 * row[0] > row[1] or 2 * row[2] > row[3]]
         if rows:  # There may be a million, and the summary names one.
             self._counts[LOST + json.dumps(max(rows))] = 1
         outputs = [*self._send(), beam.pvalue.TaggedOutput(COUNTS, self._counts)]
@@ -226,7 +223,7 @@ class TokenizeParts(beam.DoFn):
             if self._plan.evaluation:
                 self._drop_overlaps(documents, key[1], self._plan.evaluation)
             found = prepare_documents(documents, options, self._counts)
-            self._losses[key]["lost"] -= len(found)
+            self._losses[key]["kept"] += len(found)
             prepared += found
             sources += [key[0]] * len(found)
         self._documents = {}

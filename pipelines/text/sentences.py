@@ -112,7 +112,6 @@ SHORTEST_THAI = 20
 # A part of a word before a hyphen at a line's end (or, where lines were joined, a space), and the
 # rest.
 _DIVIDED = re.compile(rf"\b[^\W\d_]{{2,}}-[ \n](?!{JOINS_WORDS})[a-zß-ÿ]{{2,}}")
-_COMPOUND = re.compile(r"\b[^\W\d_]{2,}[-\u2010][a-zß-ÿ]{2,}")
 # Least share of the words that are divided, for a warning. Scanned pages of 10 words a line, of
 # which each tenth ends within a word, have 1 %.
 _LEAST_SHARE = 0.001
@@ -356,16 +355,11 @@ def split_clauses(sentence: str, language: str) -> list[str]:
 
 
 def divided_word_notes(documents: Iterable[Document]) -> list[str]:
-    """Returns the warning about words that are divided at the ends of lines; else none.
-
-    Where lines were joined, the hyphens at their ends were counted.
-    """
+    """Returns the warning about words that are divided where lines ended; else none."""
     count, words, example = 0, 0, ""
     for document in documents:
-        text, joined = document.text, document.cleaned.get("line_end_hyphen", 0)
-        found = _DIVIDED.findall(text)
-        count, words = count + len(found) + joined, words + text.count(" ") + text.count("\n")
-        found += _COMPOUND.findall(text) if joined else []
+        text, found = document.text, _DIVIDED.findall(document.text)
+        count, words = count + len(found), words + text.count(" ") + text.count("\n")
         example = example or next(iter(found), "").replace("\n", " ")
     if count < max(_LEAST_COUNT, _LEAST_SHARE * words):
         return []

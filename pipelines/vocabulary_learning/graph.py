@@ -24,7 +24,6 @@ from apache_beam.transforms.window import GlobalWindows
 from beambert.console import ProgressTally, counted
 from beambert.errors import InputError
 from beambert.pipelines.corpus.documents import Document, Reject, count_read
-from beambert.pipelines.corpus.encodings import parse_encodings
 from beambert.pipelines.corpus.reading import (
     ReadOptions,
     check_rejects,
@@ -202,8 +201,7 @@ class LearnVocabulary(beam.PTransform):
             job = dataclasses.replace(job, output=absolute(job.output))
             inputs = match_inputs(job.patterns)
         self._job, self._inputs = job, inputs
-        self._encodings = parse_encodings(job.encoding)
-        self._progress_folder = progress_folder
+        self._options = job.read_options(progress_folder)
         self._old = old or read_old(job)
 
     # Beam takes no union as a hint, but it takes the beginning of a pipeline for any collection.
@@ -228,13 +226,7 @@ class LearnVocabulary(beam.PTransform):
         take_output(documents.pipeline, self._job.output)
         job, old = self._job, self._old
         most = words_needed(len(old) + job.add if old else job.vocab_size)
-        options = ReadOptions(
-            job.format,
-            job.text_column,
-            self._progress_folder,
-            self._encodings,
-            layout=job.layout,
-        )
+        options = self._options
         inputs = list_inputs(job, self._inputs)
         if inputs.path:
             write_list(inputs.path, self._inputs)

@@ -11,13 +11,7 @@ from apache_beam.io.filesystems import FileSystems
 from beambert import folders, locks
 from beambert.console import counted, size
 from beambert.errors import InputError
-from beambert.pipelines.corpus.encodings import parse_encodings
-from beambert.pipelines.corpus.reading import (
-    ReadOptions,
-    layout_notes,
-    recognise_formats,
-    sample_files,
-)
+from beambert.pipelines.corpus.reading import layout_notes, recognise_formats, sample_files
 from beambert.pipelines.corpus.sources import describe_cleaning, describe_reading
 from beambert.pipelines.input_files import InputFile, match_inputs, match_sources
 from beambert.pipelines.running import check_reachable, path_for_workers, run_job, works_here
@@ -64,10 +58,7 @@ def _create(job: VocabularyJob, inputs: Sequence[InputFile], options: "PipelineO
         # This fails at once if the output cannot be written.
         write_bytes(job_file(job.output), b"{}\n")
         delete_quietly([job_file(job.output)])
-    encodings = parse_encodings(job.encoding)
-    options_of_reading = ReadOptions(
-        job.format, job.text_column, encodings=encodings, layout=job.layout
-    )
+    options_of_reading = job.read_options()
     notes = recognise_formats(inputs, options_of_reading)
     old = read_old(job)
     about = about_job(job, inputs, old)

@@ -21,7 +21,6 @@ from beambert.pipelines.corpus.reading import (
 )
 from beambert.pipelines.corpus.transforms import read_documents
 from beambert.pipelines.input_files import match_inputs
-from beambert.pipelines.text.sentences import divided_word_notes
 
 WRAPPED = """CHAPTER I
 
@@ -144,16 +143,6 @@ def test_words_are_joined_where_printed_lines_divide_many(sign, whole_lines):
     assert "Hafen lag" in found and "wusste, wer" in found and "verschlossen, bis" in found
     assert f"Haupt{sign} und Nebentore" in found and f"Anna{sign}Maria" in found
     assert (counts["divided_word"], counts["line_end_hyphen"]) == (3, 1)
-
-
-def test_hyphens_that_stay_are_said():
-    """A hyphen may belong to the word, so that it stays and there is a warning."""
-    document = clean(Document(DIVIDED.replace("{0}", "-") * 2 + WRAPPED * 60))
-    assert "mana-ger of the har-bour" in document.text
-    (note,) = divided_word_notes([document])
-    assert "hyphens divide 6 words" in note and "mana-ger" in note
-    once = Document(WRAPPED.replace("long wall", "well-\nkept wall"))
-    assert divided_word_notes([clean(once)]) == []
 
 
 @pytest.mark.parametrize(
@@ -359,5 +348,5 @@ def test_a_layout_without_effect_is_refused(tmp_path, format, layout):
         )
     (tmp_path / "a.md").write_text("# A\n\nText.\n")
     file = match_inputs([str(tmp_path / "a.md")])[0]
-    with pytest.raises(InputError, match="a.md is markdown"):
+    with pytest.raises(InputError, match="a.md, since lines of markdown"):
         recognise_formats([file], ReadOptions(layout="wrapped"))

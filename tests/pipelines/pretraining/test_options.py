@@ -205,7 +205,7 @@ def test_a_file_that_loses_more_than_half_is_named(run, tmp_path, corpus, kind):
         mark = "*** {} OF THE PROJECT GUTENBERG EBOOK X ***"
         text = "\n".join((lost * 30, mark.format("START"), kept * 3, mark.format("END"), lost * 30))
         (tmp_path / "b.txt").write_text(text)
-        wanted = f"warning: {tmp_path}/b.txt: cleaning removed 8"
+        wanted = f"warning: {tmp_path}/b.txt: 0 of 1 document dropped or rejected, 8"
     flags = ["--min_document_characters=20", "--eval_fraction=0.3"]
     _, printed = run("out", f"{tmp_path}/[ab].*", *flags)
     assert printed.count(wanted) == 1 and "/a.txt:" not in printed
