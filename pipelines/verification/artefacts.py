@@ -344,8 +344,8 @@ def _sentence_warnings(
         warnings.append(
             f"{found[SMALL_STARTS].records:,} segments ({small:.1%}) begin with a small letter "
             f"(“{found[SMALL_STARTS].example}”), most others with a capital one: they are parts of "
-            "sentences; if lines of the input end within sentences, give --format=text, and "
-            "neither --format=lines nor --sentences=line; otherwise check --language"
+            "sentences; if lines of the input end within sentences, give --layout=wrapped, and "
+            "not --format=lines; otherwise check --language"
         )
     ends = shares[f"{OPEN_ENDS}_share"]
     if found[SEGMENTS].records >= _LEAST_SEGMENTS and ends > MOST_OPEN_ENDS:

@@ -184,7 +184,7 @@ def test_warnings_just_above_each_threshold():
     of_segments = {"segments": 400, "cased_starts": 200}
     assert warnings(**of_segments, small_starts=10, open_ends=200) == []
     (warning,) = warnings(**of_segments, small_starts=11)
-    assert warning.startswith("11 segments (5.5%)") and "--format=text" in warning
+    assert warning.startswith("11 segments (5.5%)") and "--layout=wrapped" in warning
     assert warnings(**of_segments, small_starts=120) == []  # lower-cased text
     (warning,) = warnings(**of_segments, open_ends=201)
     assert warning.startswith("201 segments (50.2%)") and "--sentences=sat" in warning
