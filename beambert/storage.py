@@ -118,6 +118,28 @@ def named(path: str, flag: str = "") -> str:
     return f"{flag}={path}" if flag else path
 
 
+def short_names(paths: Sequence[str], flag: str = "") -> list[str]:
+    """Returns distinct names of folders: as many of the last parts of their paths as needed.
+
+    Args:
+      paths: paths of the folders.
+      flag: flag that names them, for messages.
+
+    Raises:
+      InputError: a folder is named twice.
+    """
+    whole = [absolute(path) for path in paths]
+    for number, path in enumerate(whole):
+        if path in whole[:number]:
+            raise InputError(f"{named(paths[number], flag)}: is named twice; name each folder once")
+    divided = [path.split("/") for path in whole]
+    for parts in range(1, max(map(len, divided), default=0) + 1):
+        names = ["/".join(path[-parts:]) for path in divided]
+        if len(set(names)) == len(names):
+            return names
+    return []
+
+
 def refusal(name: str, done: str, reason: str, remedy: str = "") -> InputError:
     """Returns the error for an operation that the storage refuses.
 

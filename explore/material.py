@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from beambert import storage
 from beambert.errors import InputError
 from beambert.model.config import EncoderConfig
 from beambert.model.families.table import family_of, read_config
@@ -113,7 +114,7 @@ class Material:
         for path in models:
             _check_here(path, "--model")
             check_folder(path, f"--model={path}")
-        names = short_names(models, "--model")
+        names = storage.short_names(models, "--model")
         self.models = {name: _open(path) for name, path in zip(names, models, strict=True)}
         self.language = self._own_language()
 
@@ -304,21 +305,3 @@ def _check_here(path: str, flag: str) -> None:
         raise InputError(f"{flag}=: is empty; name a path")
     if not is_local(path):
         raise InputError(f"{flag}={path}: is not on this machine; copy it here and name the copy")
-
-
-def short_names(paths: Sequence[str], flag: str) -> list[str]:
-    """Returns distinct names of folders: as many of the last parts of their paths as needed.
-
-    Raises:
-      InputError: a folder is named twice.
-    """
-    absolute = [os.path.abspath(path) for path in paths]
-    if len(set(absolute)) < len(absolute):
-        twice = next(path for i, path in enumerate(paths) if absolute[i] in absolute[:i])
-        raise InputError(f"{flag}={twice}: is named twice; name each folder once")
-    divided = [path.split("/") for path in absolute]
-    for parts in range(1, max(map(len, divided), default=0) + 1):
-        names = ["/".join(path[-parts:]) for path in divided]
-        if len(set(names)) == len(names):
-            return names
-    return []

@@ -5,12 +5,13 @@ from typing import Any
 
 import gradio as gr
 
+from beambert import storage
 from beambert.errors import InputError
 from beambert.explore import browsing, inside, playgrounds
 from beambert.explore.drawing import STYLE as DRAWN_STYLE
 from beambert.explore.drawing import refused, said, whole
 from beambert.explore.instances import PAPER, SPANS, TOKENS, WORDS, MaskingSettings
-from beambert.explore.material import Material, load_libraries, short_names
+from beambert.explore.material import Material, load_libraries
 from beambert.explore.playgrounds import (
     ATTENDED,
     DOCUMENTS,
@@ -285,7 +286,7 @@ def _records_tab(tab: gr.Tab, material: Material) -> None:
             folders = list(material.browsers())
         except InputError as error:
             return gr.Dropdown(), refused(error)
-        choices = list(zip(short_names(folders, "--records"), folders, strict=True))
+        choices = list(zip(storage.short_names(folders, "--records"), folders, strict=True))
         return gr.Dropdown(choices, value=folders[0]), gr.HTML()
 
     private = {"api_visibility": "private", "show_progress": "hidden"}

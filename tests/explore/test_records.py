@@ -7,8 +7,9 @@ import shutil
 import pytest
 from support import record_files
 
+from beambert import storage
 from beambert.explore import records
-from beambert.explore.material import Material, short_names
+from beambert.explore.material import Material
 from beambert.explore.records import Filter, RecordFile
 
 
@@ -43,7 +44,7 @@ def test_held_out_records_of_each_source_are_folders_of_the_page(folders, tmp_pa
     found = Material(str(records)).browsers()
     paths = [str(records), *(f"{records}/eval/{name}" for name in ("books", "wiki"))]
     assert sorted(found) == paths
-    assert sorted(short_names(paths, "--records")) == ["books", "records", "wiki"]
+    assert sorted(storage.short_names(paths, "--records")) == ["books", "records", "wiki"]
     for browser, _ in found.values():
         assert len(browser.search(Filter(), (0, 0), 3).records) == 3
 
