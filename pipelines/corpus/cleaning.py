@@ -301,16 +301,17 @@ def join_lines(text: str, counts: Counter[str], is_wrapped: bool = False) -> str
         alone.
     """
     lines = list(dropwhile(operator.not_, map(str.rstrip, text.rstrip().split("\n"))))
-    pairs = [(a, b) for a, b in pairwise(lines) if a and b]
-    width = 0.0
     if not is_wrapped:
         filled = [len(line) for line in lines if line]
         short = sum(length <= _MOST_OF_A_LINE for length in filled)
-        if not pairs or short < _SHORT_LINES * len(filled):
+        if len(filled) < 2 or short < _SHORT_LINES * len(filled):
             return _strip_lines(text)
+    pairs = [(a, b) for a, b in pairwise(lines) if a and b]
+    width = 0.0
+    if not is_wrapped:
         # The quantile of a few lengths is above all of them.
         width = min(statistics.quantiles(filled, n=20)[-2], max(filled))
-        if not _is_wrapped(lines, pairs, width):
+        if not pairs or not _is_wrapped(lines, pairs, width):
             return _strip_lines(text)
     divides_words = _divides_words(pairs)
     parts: list[str] = []
