@@ -10,6 +10,7 @@ Japanese better, with its inflected forms. docs/languages.md compares both with 
 """
 
 import functools
+import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -199,15 +200,18 @@ def _segments(text: str, language: str) -> list[str]:
     import sentencex
 
     known = with_stand_ins(text, language)
-    found: list[str] = []
-    end = 0
-    for segment in sentencex.segment(language, known):
-        start = known.index(segment, end)
-        if start > end and found:  # The splitter drops some white space.
-            found[-1] += text[end:start]
-        end = start + len(segment)
-        found.append(text[start:end])
-    return _joined(found, language)
+    segments = sentencex.segment(language, known)
+    if known != text or sum(map(len, segments)) < len(text):
+        found: list[str] = []
+        end = 0
+        for segment in segments:
+            start = known.index(segment, end)
+            if start > end and found:  # The splitter drops some white space.
+                found[-1] += text[end:start]
+            end = start + len(segment)
+            found.append(text[start:end])
+        segments = found
+    return _joined(segments, language) if len(segments) > 1 else segments
 
 
 def _joined(segments: Sequence[str], language: str) -> list[str]:
@@ -216,30 +220,34 @@ def _joined(segments: Sequence[str], language: str) -> list[str]:
     Text most of whose segments begin with small letters was lower-cased. In all other text, no
     sentence begins with a small letter.
     """
-    small = sum(segment[:1].islower() for segment in segments)
-    is_cased = 2 * small <= len(segments)
-    joined = [*segments[:1]]
-    for segment in segments[1:]:
-        before, first = joined[-1], segment[0]
-        end = before[-_LONGEST_LAST_WORD:]
+    joined: list[str] = []
+    before, is_cased = segments[0], None
+    for segment in itertools.islice(segments, 1, None):
+        first, last = segment[0], before[-1]
         # The end of a paragraph, or what most ends are: a capital letter behind a long word.
         if (
-            before[-1] == "\n"
+            last == "\n"
             or first == "\n"
-            or (first.isupper() and end[-1] == " " and " " not in end[-7:-1] and len(end) > 7)
+            or (last == " " and first.isupper() and " " not in before[-7:-1] and len(before) > 7)
         ):
-            joined.append(segment)
-        elif _goes_on(end, segment, language, is_cased):
-            joined[-1] += segment
+            joined.append(before)
+            before = segment
+            continue
+        if is_cased is None:
+            is_cased = 2 * sum(each[0].islower() for each in segments) <= len(segments)
+        end = before[-_LONGEST_LAST_WORD:]
+        if _goes_on(end, segment, language, is_cased):
+            before += segment
         elif part := _OF_NEXT.search(end):
-            joined[-1] = before[: len(before) - len(part[0])]
-            joined.append(part[0] + segment)
+            joined.append(before[: len(before) - len(part[0])])
+            before = part[0] + segment
         elif part := _OF_LAST.match(segment):
-            joined[-1] += part[0]
-            joined.append(segment[part.end() :])
+            joined.append(before + part[0])
+            before = segment[part.end() :]
         else:
-            joined.append(segment)
-    return joined
+            joined.append(before)
+            before = segment
+    return [*joined, before]
 
 
 def _goes_on(end: str, segment: str, language: str, is_cased: bool) -> bool:
