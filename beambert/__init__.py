@@ -14,22 +14,22 @@ if TYPE_CHECKING:  # the same names as in the table below, for type checkers and
     from beambert.embedding import embed_files as embed_files
     from beambert.embedding_in_beam import Embed as Embed
     from beambert.errors import InputError as InputError
-    from beambert.functions import create_pretraining_data as create_pretraining_data
-    from beambert.functions import create_task_features as create_task_features
-    from beambert.functions import evaluate as evaluate
-    from beambert.functions import learn_vocabulary as learn_vocabulary
-    from beambert.functions import predict as predict
-    from beambert.functions import verify_records as verify_records
     from beambert.pipelines.corpus.transforms import DocumentRow as DocumentRow
     from beambert.pipelines.corpus.transforms import ReadDocuments as ReadDocuments
     from beambert.pipelines.corpus.transforms import RejectRow as RejectRow
     from beambert.pipelines.evaluation.measures import Threshold as Threshold
+    from beambert.pipelines.evaluation.run import evaluate as evaluate
     from beambert.pipelines.features import CreateTaskFeatures as CreateTaskFeatures
+    from beambert.pipelines.features import create_task_features as create_task_features
     from beambert.pipelines.prediction import Predict as Predict
+    from beambert.pipelines.prediction import predict as predict
     from beambert.pipelines.pretraining.graph import (
         CreatePretrainingData as CreatePretrainingData,
     )
     from beambert.pipelines.pretraining.job import PretrainingDataJob as PretrainingDataJob
+    from beambert.pipelines.pretraining.run import (
+        create_pretraining_data as create_pretraining_data,
+    )
     from beambert.pipelines.records.batches import read_records as read_records
     from beambert.pipelines.task_jobs import EvaluationJob as EvaluationJob
     from beambert.pipelines.task_jobs import FeaturesJob as FeaturesJob
@@ -38,8 +38,10 @@ if TYPE_CHECKING:  # the same names as in the table below, for type checkers and
     from beambert.pipelines.tasks.feature_folder import open_features as open_features
     from beambert.pipelines.verification.job import VerificationJob as VerificationJob
     from beambert.pipelines.verification.run import VerifyRecords as VerifyRecords
+    from beambert.pipelines.verification.run import verify_records as verify_records
     from beambert.pipelines.vocabulary_learning.graph import LearnVocabulary as LearnVocabulary
     from beambert.pipelines.vocabulary_learning.job import VocabularyJob as VocabularyJob
+    from beambert.pipelines.vocabulary_learning.run import learn_vocabulary as learn_vocabulary
     from beambert.trainer.asking import fill as fill
     from beambert.trainer.asking import score as score
     from beambert.trainer.comparing import compare as compare
@@ -86,25 +88,25 @@ _MODULES = {
     "VerifyRecords": "beambert.pipelines.verification.run",
     "VocabularyJob": "beambert.pipelines.vocabulary_learning.job",
     "compare": "beambert.trainer.comparing",
-    "create_pretraining_data": "beambert.functions",
-    "create_task_features": "beambert.functions",
+    "create_pretraining_data": "beambert.pipelines.pretraining.run",
+    "create_task_features": "beambert.pipelines.features",
     "embed": "beambert.trainer.embedding.embedder",
     "embed_files": "beambert.embedding",
-    "evaluate": "beambert.functions",
+    "evaluate": "beambert.pipelines.evaluation.run",
     "export": "beambert.trainer.serving.versions",
     "fill": "beambert.trainer.asking",
     "find_task": "beambert.pipelines.tasks.declarations",
     "finetune": "beambert.trainer.finetuning.run",
     "judge": "beambert.trainer.retrieval.judging",
-    "learn_vocabulary": "beambert.functions",
+    "learn_vocabulary": "beambert.pipelines.vocabulary_learning.run",
     "load": "beambert.trainer.loaded_model",
     "make_index": "beambert.trainer.retrieval.indexing",
     "open_features": "beambert.pipelines.tasks.feature_folder",
-    "predict": "beambert.functions",
+    "predict": "beambert.pipelines.prediction",
     "pretrain": "beambert.trainer.pretraining.run",
     "read_records": "beambert.pipelines.records.batches",
     "score": "beambert.trainer.asking",
-    "verify_records": "beambert.functions",
+    "verify_records": "beambert.pipelines.verification.run",
 }
 __all__ = list(_MODULES)
 

@@ -16,7 +16,6 @@ from beambert.explore.playgrounds import (
     ATTENDED,
     DOCUMENTS,
     HIDDEN,
-    PAIR,
     TEXT,
 )
 from beambert.report import tag
@@ -45,8 +44,6 @@ def build_page(material: Material) -> gr.Blocks:
                 _masking_tab(page, material)
             with gr.Tab("Next sentence") as tab:
                 _next_sentence_tab(tab, material)
-            with gr.Tab("Input representation") as tab:
-                _input_representation_tab(tab, material)
             if material.records is not None:
                 with gr.Tab("Records") as tab:
                     _records_tab(tab, material)
@@ -220,21 +217,6 @@ def _next_sentence_tab(tab: gr.Tab, material: Material) -> None:
         return playgrounds.show_pairs(material, name, text, *numbers)
 
     inputs = [model, typed, length, short, seed, wanted, number]
-    connect([tab.select, *(control.change for control in inputs)], show, inputs, shown)
-
-
-def _input_representation_tab(tab: gr.Tab, material: Material) -> None:
-    """Adds the tab of tokens, segments and positions."""
-    with gr.Row():
-        first = text_field("Sentence A", PAIR[0], "the first segment", 1)
-        second = text_field("Sentence B", PAIR[1], "the second segment; may be empty", 1)
-    model = model_choice(material)
-    shown = placeholder()
-
-    def show(name, first, second):
-        return playgrounds.show_inputs(material, name, first, second)
-
-    inputs = [model, first, second]
     connect([tab.select, *(control.change for control in inputs)], show, inputs, shown)
 
 

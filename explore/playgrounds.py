@@ -1,4 +1,4 @@
-"""The three playgrounds as HTML: masking, next sentence, input representation.
+"""The two playgrounds as HTML: masking and next sentence.
 
 Each function takes typed text and choices and returns HTML. None keeps a state.
 """
@@ -33,7 +33,7 @@ from beambert.explore.instances import (
     mask_text,
 )
 from beambert.explore.material import NO_MODEL, Material
-from beambert.pipelines.tokenizers.vocabulary import CLASSIFY, MASK, SEPARATE
+from beambert.pipelines.tokenizers.vocabulary import CLASSIFY, SEPARATE
 from beambert.pipelines.tokenizers.vocabulary import UNKNOWN as UNKNOWN_TOKEN
 from beambert.report import Html, join, note, table, tag
 
@@ -50,7 +50,6 @@ well. They won a prize for the second one. After ten years they parted.
 
 The war began in the north. The king sent an army of ten thousand. It lost the first battle. \
 Winter came early in that year. Both sides made peace in the spring."""
-PAIR = ("The playwright overestimated the river.", "It was flooding.")
 ATTENDED, HIDDEN = "The river rises in the mountains.", "The river [MASK] in the mountains."
 # Number of tokens of a typed text that are shown.
 MOST_TOKENS = 128
@@ -294,40 +293,6 @@ def _origin(pair: Pair) -> str:
     return (
         "Label NotNext (1): B begins at a random sentence of another document. A's own rest is not "
         "lost; the next chunk begins with it."
-    )
-
-
-def show_inputs(material: Material, name: str, first: str, second: str) -> Html:
-    """Returns the tokens of two sentences with segment and position.
-
-    Args:
-      material: what the page shows.
-      name: name of a model, or `NO_MODEL`.
-      first, second: the sentences; the second may be "".
-    """
-    a, b = typed_ids(material, name, first, second)
-    if not a:
-        return whole(said("Type a first sentence."))
-    ids, names = material.token_ids(name), material.language_of(name).vocabulary.pieces
-    row = [ids.classify, *a, ids.separate]
-    segments = [0] * len(row) + [1] * (len(b) + 1 if b else 0)
-    row = (row + [*b, ids.separate] if b else row)[: longest(material, name)]
-    special = (CLASSIFY, SEPARATE, MASK)
-    boxes = [
-        Piece(
-            names[index],
-            SPECIAL if names[index] in special else (IN_A, IN_B)[segment],
-            f"segment {'AB'[segment]}, position {position}",
-        )
-        for position, (index, segment) in enumerate(zip(row, segments, strict=False))
-    ]
-    return whole(
-        pieces(boxes),
-        note(
-            "Boxes that touch are the pieces of one word; ## marks a piece that continues a word "
-            "(WordPiece, Wu et al. 2016). The input of BERT is the sum of the token's, the "
-            "segment's and the position's embedding (Devlin et al. 2019, figure 2)."
-        ),
     )
 
 

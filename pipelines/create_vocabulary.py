@@ -57,5 +57,5 @@ def main(argv: Sequence[str]) -> None:
         raise InputError("--input: missing; name the files to read, or give --source")
     with loading():  # The learner loads TensorFlow.
         options = beam_options(beam_flags, parser.flags)
-        from beambert.pipelines.vocabulary_learning.run import create_vocabulary
-    create_vocabulary(job, options)
+        from beambert.pipelines.vocabulary_learning.run import learn_vocabulary
+    learn_vocabulary(job, options)

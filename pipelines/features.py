@@ -24,6 +24,7 @@ from beambert.pipelines.running import (
     check_reachable_from,
     describe_examples,
     library_versions,
+    on_this_machine,
     path_for_workers,
     run_job,
     take_output,
@@ -452,7 +453,8 @@ def count_labels(task: Task, examples: Sequence[Any]) -> dict[str, int]:
     return dict(sorted(collections.Counter(names).items()))
 
 
-def create_task_features(job: FeaturesJob, options: "PipelineOptions") -> None:
+@on_this_machine
+def create_task_features(job: FeaturesJob, options: "PipelineOptions | None" = None) -> None:
     """Makes the features folder, unless it is finished already, and prints a summary.
 
     Raises:

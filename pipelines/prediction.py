@@ -22,6 +22,7 @@ from beambert.pipelines.running import (
     SHUFFLING_RUNNERS,
     check_reachable,
     check_reachable_from,
+    on_this_machine,
     run_job,
 )
 from beambert.pipelines.task_jobs import FILE, LINE, PredictionJob
@@ -388,7 +389,8 @@ class ReadRows(beam.DoFn):
         self._progress.flush()
 
 
-def predict(job: PredictionJob, options: "PipelineOptions") -> dict[str, int]:
+@on_this_machine
+def predict(job: PredictionJob, options: "PipelineOptions | None" = None) -> dict[str, int]:
     """Writes the answers of a model; returns the numbers of `answers`, `rejects` and `files`.
 
     The `files` are those of the rejects that are whole files, or the rest of one.

@@ -3,6 +3,7 @@
 import contextlib
 import copy
 import difflib
+import functools
 import importlib.metadata
 import logging
 import os
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from beambert.console import Describe, Pace, ProgressDisplay, duration
 from beambert.errors import InputError, input_error_in
 from beambert.flags import Flag, FlagParser, unknown_flag
-from beambert.process import hidden, quiet_stderr, undone_at_end
+from beambert.process import hidden, logging_restored, quiet_stderr, undone_at_end
 from beambert.storage import absolute
 
 if TYPE_CHECKING:
@@ -95,6 +96,34 @@ def beam_options(
     # A pipeline does that, too, but the inputs are listed before.
     FileSystems.set_options(result)
     return result
+
+
+def on_this_machine(run: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorates a function of a job and Beam's options, which name this process if they name none.
+
+    What libraries change in logging meanwhile is undone.
+    """
+
+    @functools.wraps(run)
+    @logging_restored()
+    def call(job: Any, options: "PipelineOptions | None" = None) -> Any:
+        return run(job, _with_runner(options))
+
+    return call
+
+
+def _with_runner(options: "PipelineOptions | None") -> "PipelineOptions":
+    """Returns options that name a runner: this process if nobody named another one."""
+    if options is None:
+        return beam_options([])
+    from apache_beam.io.filesystems import FileSystems
+    from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
+
+    FileSystems.set_options(options)
+    if options.view_as(StandardOptions).runner is None:
+        options = PipelineOptions.from_dictionary(options.get_all_options(drop_default=True))
+        options.view_as(StandardOptions).runner = "FnApiRunner"
+    return options
 
 
 def has_local_workers(options: "PipelineOptions") -> bool:

@@ -18,7 +18,7 @@ import pytest
 from support.sample_text import WORDS
 
 import beambert
-from beambert import functions
+from beambert.pipelines import running
 
 PACKAGE = pathlib.Path(beambert.__file__)
 
@@ -63,7 +63,7 @@ def test_a_name_is_loaded_when_it_is_asked_for():
     code = """
 import sys, beambert
 job = beambert.PretrainingDataJob(vocab_file="vocab.txt", output="records")
-beambert.find_task("sst-2"), beambert.predict
+beambert.find_task("sst-2")
 try:
     beambert.LoopConfig(0)
 except beambert.InputError as error:
@@ -92,13 +92,13 @@ def test_options_that_name_no_runner_get_this_process():
     )
 
     given = PipelineOptions(temp_location="gs://b/tmp")
-    found = functions._with_runner(given)
+    found = running._with_runner(given)
     assert found.view_as(StandardOptions).runner == "FnApiRunner"
     assert found.view_as(GoogleCloudOptions).temp_location == "gs://b/tmp"
     assert given.view_as(StandardOptions).runner is None
     named = PipelineOptions(runner="FlinkRunner")
-    assert functions._with_runner(named) is named
-    assert functions._with_runner(None).view_as(StandardOptions).runner == "FnApiRunner"
+    assert running._with_runner(named) is named
+    assert running._with_runner(None).view_as(StandardOptions).runner == "FnApiRunner"
 
 
 def state() -> dict[str, object]:

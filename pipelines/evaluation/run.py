@@ -25,7 +25,7 @@ from beambert.pipelines.evaluation.measures import (
     measures_of,
     of_baseline,
 )
-from beambert.pipelines.running import plain_errors
+from beambert.pipelines.running import on_this_machine, plain_errors
 from beambert.pipelines.task_jobs import EvaluationJob
 from beambert.pipelines.tasks.find_model import find_model
 from beambert.pipelines.tasks.kind import (
@@ -262,7 +262,7 @@ class _Place:
     Attributes:
       unfinished: folder on this machine where the results are made.
       sent: folder that workers on other machines reach; None if there are none.
-      options: options of the Beam pipelines.
+      options: options of the Beam pipelines; None for this process.
     """
 
     unfinished: pathlib.Path
@@ -279,7 +279,8 @@ class _Place:
         return self.unfinished / name
 
 
-def evaluate(job: EvaluationJob, options: "PipelineOptions") -> dict[str, Any]:
+@on_this_machine
+def evaluate(job: EvaluationJob, options: "PipelineOptions | None" = None) -> dict[str, Any]:
     """Evaluates a model and writes the output folder.
 
     Args:
@@ -293,6 +294,7 @@ def evaluate(job: EvaluationJob, options: "PipelineOptions") -> dict[str, Any]:
       InputError: the data, the model, the baseline or the output folder cannot be used. An earlier
         evaluation in `output` is left unchanged.
     """
+    measures.check_thresholds(job.thresholds, measures.metric_names(job.task))
     job = dataclasses.replace(job, output=job.output.rstrip("/") or "/")
     with plain_errors():
         check_output(job.output)

@@ -32,6 +32,7 @@ from beambert.pipelines.records.figures import MadeWith, warn
 from beambert.pipelines.records.statistics import RecordStatistics
 from beambert.pipelines.running import (
     check_reachable,
+    on_this_machine,
     path_for_workers,
     run_job,
     works_here,
@@ -46,7 +47,10 @@ if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
 
 
-def create_pretraining_data(job: PretrainingDataJob, options: "PipelineOptions") -> None:
+@on_this_machine
+def create_pretraining_data(
+    job: PretrainingDataJob, options: "PipelineOptions | None" = None
+) -> None:
     """Makes the records folders, unless the same job has finished them, and prints a summary.
 
     Raises:

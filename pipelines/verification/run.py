@@ -18,6 +18,7 @@ from beambert.pipelines.running import (
     check_beginning,
     check_reachable,
     check_reachable_from,
+    on_this_machine,
     path_for_workers,
     run_job,
     take_output,
@@ -52,7 +53,10 @@ if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
 
 
-def verify_records(job: VerificationJob, options: "PipelineOptions") -> dict[str, Any]:
+@on_this_machine
+def verify_records(
+    job: VerificationJob, options: "PipelineOptions | None" = None
+) -> dict[str, Any]:
     """Verifies records, writes the report and prints a summary.
 
     Returns:

@@ -14,7 +14,13 @@ from beambert.errors import InputError
 from beambert.pipelines.corpus.reading import layout_notes, recognise_formats, sample_files
 from beambert.pipelines.corpus.sources import describe_cleaning, describe_reading
 from beambert.pipelines.input_files import InputFile, match_inputs, match_sources
-from beambert.pipelines.running import check_reachable, path_for_workers, run_job, works_here
+from beambert.pipelines.running import (
+    check_reachable,
+    on_this_machine,
+    path_for_workers,
+    run_job,
+    works_here,
+)
 from beambert.pipelines.tokenizers.text_warnings import warn_of_lost_marks, warn_of_unspaced_words
 from beambert.pipelines.vocabulary_learning.graph import (
     FLAGS_OF,
@@ -37,7 +43,8 @@ if TYPE_CHECKING:
 _MANY_UNKNOWN = 0.01
 
 
-def create_vocabulary(job: VocabularyJob, options: "PipelineOptions") -> None:
+@on_this_machine
+def learn_vocabulary(job: VocabularyJob, options: "PipelineOptions | None" = None) -> None:
     """Learns a vocabulary from files, unless the same job has finished, and prints a summary.
 
     Raises:

@@ -26,10 +26,8 @@ WIDE, NARROW = 1280, 390
 TABS = {
     "Masking": "to predict of",
     "Next sentence": "documents gave",
-    "Input representation": "segment B, position",
     "Records": "Record 1 of part-0",
     "Attention and layers": "Layer 1 of 2, head 1 of 2",
-    "Ask the task": "Answer:",
 }
 SCRIPT = (
     "<script>window.hacked=1</script><img src=x onerror=window.hacked=1> river "

@@ -62,8 +62,6 @@ def test_a_discriminator_fills_no_masks(tmp_path, vocabulary):
     assert told in text_of(inside.show_lens(material, "rtd", "the [MASK] city", 1))
     shown = inside.show_attention(material, "rtd", "the river", 1, 1)
     assert "Layer 1 of 2" in text_of(shown)
-    shown = text_of(playgrounds.show_inputs(material, "rtd", "a", "b"))
-    assert "segment A, position 1" in shown and "segment B, position 3" in shown
 
 
 def test_attention_and_layers(material):
@@ -119,7 +117,6 @@ def shown_with(material, typed):
     for name in ("encoder", NO_MODEL):
         yield playgrounds.show_masking(material, name, typed, PAPER)
         yield playgrounds.show_pairs(material, name, documents, 16, 0.1, 1, "any", 1)
-        yield playgrounds.show_inputs(material, name, typed, typed)
     yield inside.show_attention(material, "encoder", typed, 1, 1)
     yield inside.show_lens(material, "encoder", typed, 1)
     yield browsing.show_records(material, folder, browsing.ANY, 0, 99, False, typed, (0, 0))[0]
