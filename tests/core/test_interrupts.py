@@ -11,7 +11,7 @@ import pytest
 # Ready when it prints; then the body runs.
 BEGIN = """
 import os, signal, subprocess, sys, threading, time
-from beambert import console, process
+from beambert import cli, process
 process.install()
 process.set_message("beambert test: interrupted")
 def ready(*what):
@@ -161,7 +161,7 @@ def main(_):
     with process.passed_on(child.terminate):
         ready()
         child.wait()
-sys.exit(console.run_main("test", main, []))
+sys.exit(cli.run_main("test", main, []))
 """
     process, _ = start(body)
     found, _, err = end(process, number)

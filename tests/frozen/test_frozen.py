@@ -13,7 +13,6 @@ FAST = {
 SLOW = {
     "vocabularies": ("cased", "covering", "unigram", "extended"),
     "records": tuple(set(frozen.JOBS) - set(FAST["records"]) - {"sources, two processes"}),
-    "weights": ("bert", "deberta-v3"),
 }
 
 
