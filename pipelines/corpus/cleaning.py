@@ -6,7 +6,6 @@ name, which info.json has. The remains of WikiExtractor have a step of their own
 text may hold such signs.
 """
 
-import dataclasses
 import functools
 import html
 import operator
@@ -194,13 +193,9 @@ def clean(document: Document, layout: str = AUTO) -> Document:
         return document
     text, counts = clean_text(document.text, layout)
     cleaned = Counter(document.cleaned) + counts
-    return dataclasses.replace(
-        document,
-        text=text,
-        is_split=layout == SENTENCES,
-        cleaned=cleaned,
-        removed=len(document.text) - len(text),
-    )
+    removed = len(document.text) - len(text)
+    is_split = layout == SENTENCES
+    return Document(text, is_split, document.encoding, cleaned, document.language, removed)
 
 
 def clean_text(text: str, layout: str = AUTO) -> tuple[str, Counter[str]]:
