@@ -42,6 +42,8 @@ _FIXED = {
     "subword_tokenizer_type": "wordpiece",
 }
 
+# The classes of transformers 4 and 5 that take no such values but those of tokenizer.json.
+_FOLLOW_THE_FILE = ("PreTrainedTokenizerFast", "TokenizersBackend")
 # Tokens that were added to a vocab.txt, and their ids.
 _ADDED_FILE = "added_tokens.json"
 # Other files of tokenizers: SentencePiece's of DeBERTa-v3, ALBERT and XLM-R, and BPE's of RoBERTa.
@@ -152,9 +154,23 @@ def read_folder(folder: str, flag: str, read: Read, exists: Exists) -> tuple[Voc
     vocab_file, tokenizer_file = f"{folder}/{VOCABULARY_FILE}", f"{folder}/{TOKENIZER_FILE}"
     config = _config(f"{folder}/{TOKENIZER_CONFIG_FILE}", read, exists, flag)
     _refuse_programs(name, config)
+    added = {*_config(f"{folder}/{_ADDED_FILE}", read, exists, flag)}
+    listed = config.get("added_tokens_decoder")
+    for token in listed.values() if isinstance(listed, dict) else ():
+        added |= {token.get("content")} if isinstance(token, dict) else set()
+
+    def check_added(vocabulary: Vocabulary, file: str) -> None:
+        if more := added - {*vocabulary.tokens, None}:
+            raise InputError(
+                f"{name}: {min(more)!r} was added to its tokenizer, and {file} lacks it; "
+                f"{_save_again(folder)}"
+            )
+
     if exists(tokenizer_file):
         data = read(tokenizer_file, flag)
-        return _read_tokenizer(tokenizer_file, f"{flag}={tokenizer_file}", data, config)
+        found = _read_tokenizer(tokenizer_file, f"{flag}={tokenizer_file}", data, config)
+        check_added(found[0], TOKENIZER_FILE)
+        return found
     if not exists(vocab_file):
         _refuse_other_files(folder, flag, exists)
         raise InputError(
@@ -168,12 +184,7 @@ def read_folder(folder: str, flag: str, read: Read, exists: Exists) -> tuple[Voc
             f"a number from 1 to {MOST_LONGEST_WORD}; correct the file"
         )
     vocabulary = Vocabulary.parse(read(vocab_file, flag), f"{flag}={vocab_file}", longest)
-    added = _config(f"{folder}/{_ADDED_FILE}", read, exists, flag)
-    if more := added.keys() - {*vocabulary.tokens}:
-        raise InputError(
-            f"{name}: {_ADDED_FILE} adds {min(more)!r}, and there is no {TOKENIZER_FILE}; "
-            f"{_save_again(folder)}"
-        )
+    check_added(vocabulary, VOCABULARY_FILE)
     do_lower_case = config.get("do_lower_case")
     if do_lower_case is None:
         do_lower_case = all(t == t.lower() for t in vocabulary.tokens if not t.startswith("["))
@@ -240,7 +251,7 @@ def _case_of_bert(tokenizer: Mapping[str, Any], config: Mapping[str, Any]) -> bo
     model, normalizer = tokenizer.get("model"), tokenizer.get("normalizer")
     if not isinstance(model, dict) or not isinstance(normalizer, dict):
         return None
-    if config.get("tokenizer_class") != "PreTrainedTokenizerFast":
+    if config.get("tokenizer_class") not in _FOLLOW_THE_FILE:
         # BertTokenizerFast of transformers gives the normalizer the values of its configuration.
         given = {_IN_NORMALIZER.get(key, ""): value for key, value in config.items()}
         normalizer = normalizer | {k: v for k, v in given.items() if k and v is not None}

@@ -109,7 +109,11 @@ class Tokenizer(tf.Module):
         # Matches words that are too long, and other text that may hold such a word.
         self._long_word = f"{_OF_WORD}{{{vocabulary.longest_word + 1},}}"
         self._word_pieces = tf_text.FastWordpieceTokenizer(
-            vocab=list(vocabulary.tokens),
+            # A NUL would end the token for the library, and no cleaned text has one.
+            vocab=[
+                f"[unused-{number}]" if "\0" in token else token
+                for number, token in enumerate(vocabulary.tokens)
+            ],
             suffix_indicator="##",
             # It counts bytes; a character has up to 4.
             max_bytes_per_word=4 * vocabulary.longest_word,

@@ -22,6 +22,7 @@ from beambert.pipelines.tokenizers.vocabulary import (
     Vocabulary,
 )
 from beambert.trainer.model_folders import ModelFolder
+from beambert.trainer.weights.initial import open_initial
 from beambert.trainer.weights.tokenizer_files import (
     exported_files,
     read_vocabulary,
@@ -61,10 +62,9 @@ def write(tmp_path):
         # that of PreTrainedTokenizerFast.
         ({"lowercase": True}, {"do_lower_case": False}, False),
         ({"lowercase": True}, {"do_lower_case": None, "strip_accents": None}, True),
-        (
-            {"lowercase": True},
-            {"do_lower_case": False, "tokenizer_class": "PreTrainedTokenizerFast"},
-            True,
+        *(
+            ({"lowercase": True}, {"do_lower_case": False, "tokenizer_class": name}, True)
+            for name in ("PreTrainedTokenizerFast", "TokenizersBackend")
         ),
     ],
 )
@@ -121,7 +121,15 @@ def test_tokens_that_were_added_to_a_vocab_txt_are_not_lost(write, tmp_path):
     (tmp_path / "added_tokens.json").write_text('{"[MASK]": 4}')
     assert len(read_vocabulary(folder, "--init")[0]) == 8
     (tmp_path / "added_tokens.json").write_text('{"covid": 8}')
-    with pytest.raises(InputError, match=r"--init=.*: added_tokens\.json adds 'covid'"):
+    with pytest.raises(InputError, match=r"--init=.*: 'covid' was added .* vocab\.txt lacks it"):
+        read_vocabulary(folder, "--init")
+
+
+def test_tokens_that_a_configuration_adds_are_not_lost(write):
+    """transformers adds those that tokenizer.json lacks."""
+    listed = {"4": {"content": "[MASK]"}, "8": {"content": "covid"}}
+    folder = write(normalizer={"lowercase": True}, config={"added_tokens_decoder": listed})
+    with pytest.raises(InputError, match=r"'covid' was added .* tokenizer\.json lacks it"):
         read_vocabulary(folder, "--init")
 
 
@@ -251,3 +259,12 @@ def test_word_pieces_in_tokenizer_json_cut_text_as_the_training_did(do_lower_cas
     found = theirs.encode_batch(texts, add_special_tokens=False)
     differing = [text for text, a, b in zip(texts, ours, found, strict=True) if a.tolist() != b.ids]
     assert differing == []
+
+
+def test_fewer_tokens_than_rows_are_reported(golden):
+    """A line of vocab.txt that is missing shifts all later ids."""
+    assert open_initial(str(golden), "--init").notes == ()
+    lines = (golden / "vocab.txt").read_text("utf-8").splitlines()
+    (golden / "vocab.txt").write_text("".join(f"{line}\n" for line in lines[:-1]), "utf-8")
+    (note,) = open_initial(str(golden), "--init").notes
+    assert f"has {len(lines) - 1} tokens for {len(lines)} rows" in note
