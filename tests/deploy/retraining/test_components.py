@@ -92,37 +92,61 @@ def answer(version):
 
 
 @pytest.fixture(scope="module")
-def outputs(tmp_path_factory):
+def root(tmp_path_factory):
     return tmp_path_factory.mktemp("outputs")
 
 
-def test_each_step_is_refused_once(gs, storage_environment, outputs):
-    """A permission is revoked in the middle of each; once it is back, the first version is made."""
-    corpus.make(outputs)
-    text = corpus.write_config(outputs).read_text()
+@pytest.fixture
+def outputs(gs, root):
+    """A folder with the task of a retraining, whose other files are in the bucket."""
+    if (root / "retrain.toml").exists():
+        return root
+    corpus.make(root)
+    text = corpus.write_config(root).read_text()
     text = text.replace('recipe = "tiny"', 'recipe = "tiny"\nsave_checkpoints_steps = 4')
     text = text.replace("max_seq_length = 32", 'max_seq_length = "16,32"')
     text += "min_change = -0.2\n"  # the second model may be worse than the first
     for name in ("text/1.jsonl", "vocab.txt", "bert_config.json"):
-        storage.write_bytes(f"{gs}/all/{name}", (outputs / name).read_bytes())
+        storage.write_bytes(f"{gs}/all/{name}", (root / name).read_bytes())
     for name in ("workspace", "text", "vocab.txt", "bert_config.json"):
-        text = text.replace(f"{outputs}/{name}", f"{gs}/all/{name}")
+        text = text.replace(f"{root}/{name}", f"{gs}/all/{name}")
     storage.write_bytes(CONFIG, text.encode())
-    # The first run has no baseline.
-    refused = [refuse(task, storage_environment) for task in TASKS if task != "baseline"]
-    printed = "".join([*refused, run(storage_environment)])
-    assert "continuing from step 4" in printed
+    return root
+
+
+@pytest.fixture(scope="module")
+def printed():
+    """What the commands of the tests have printed, one after another."""
+    return []
+
+
+# The first run has no baseline.
+@pytest.mark.parametrize("task", [task for task in TASKS if task != "baseline"])
+def test_a_step_is_refused(outputs, storage_environment, printed, task):
+    """A permission is revoked in the middle of each, and is back afterwards."""
+    printed.append(refuse(task, storage_environment))
+
+
+def test_the_first_version_is_made_after_all_refusals(outputs, storage_environment, printed):
+    printed.append(run(storage_environment))
+    assert "continuing from step 4" in "".join(printed)
     assert answer(1) == [b"music"]
 
 
-def test_each_step_is_killed_once(gs, storage_environment, outputs):
-    """The run that goes on from the version of the test above serves the next one."""
-    storage.write_bytes(f"{gs}/all/text/2.jsonl", corpus.deliver(outputs, 2).read_bytes())
-    killed = [kill(task, storage_environment) for task in TASKS]
-    printed = "".join([*killed, run(storage_environment)])
-    # What was killed goes on, and no other step is done again.
-    assert "continuing from step 4" in printed
-    assert [printed.count(f"[{step}] $") for step in STEPS] == [2] * len(STEPS)
+@pytest.mark.parametrize("task", TASKS)
+def test_a_step_is_killed(gs, outputs, storage_environment, printed, task):
+    """The run goes on from the version of the test above."""
+    if task == "plan":
+        printed.clear()
+        storage.write_bytes(f"{gs}/all/text/2.jsonl", corpus.deliver(outputs, 2).read_bytes())
+    printed.append(kill(task, storage_environment))
+
+
+def test_the_next_version_is_made_after_all_kills(outputs, storage_environment, printed):
+    """What was killed goes on, and no other step is done again."""
+    printed.append(run(storage_environment))
+    assert "continuing from step 4" in "".join(printed)
+    assert ["".join(printed).count(f"[{step}] $") for step in STEPS] == [2] * len(STEPS)
     assert answer(2) == [b"music"]
     history = workspace.read_history(WORKSPACE)
     assert len(history.published) == history.greatest == 2 and history.open is None
