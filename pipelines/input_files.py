@@ -5,6 +5,7 @@ most 20 MB, and every worker of a cluster would get all of it. So both are in fi
 """
 
 import dataclasses
+import glob
 import gzip
 import hashlib
 import json
@@ -71,7 +72,8 @@ def match_inputs(patterns: Sequence[str], flag: str = "--input") -> list[InputFi
         if not pattern:
             raise InputError(f"{flag}: is empty; name the files to read")
         if os.path.isdir(pattern):
-            raise InputError(f"{flag}={name}: is a folder; name its files: '{name.rstrip('/')}/*'")
+            files = f"{glob.escape(name.rstrip('/'))}/*"
+            raise InputError(f"{flag}={name}: is a folder; name its files: '{files}'")
         is_file = os.path.lexists(pattern)
         matched = [_file_here(pattern, flag)] if is_file else _match(pattern, flag)
         if not matched:

@@ -157,6 +157,8 @@ _ELEMENT = re.compile(
 )
 # Older versions of WikiExtractor write these before headings and items of lists.
 _EXTRACTED_HEADING, _EXTRACTED_ITEM = "Section::::", "BULLET::::"
+# A heading of newer ones, of at most five words.
+_TITLE_LINE, _LONGEST_TITLE = re.compile(r"[^\W\d_]\S*(?: [^\s.!?:;,]+){0,4}(?<![.!?:;,])\."), 60
 # WikiExtractor writes these for formulas and code.
 _PLACEHOLDER = re.compile(r"\b(?:formula|codice)_\d+")
 _MAGIC_WORD = re.compile(r"__[A-Z]{3,30}__")
@@ -492,6 +494,28 @@ def clean_wikiextractor(text: str) -> tuple[str, Counter[str]]:
     text = substitute(_COMMAS, ",", text, counts, "commas")
     if " )" in text:
         text = substitute(_CLOSING_COMMA, ")", text, counts, "empty_brackets")
+    return text, counts
+
+
+def clean_extracted(text: str) -> tuple[str, Counter[str]]:
+    """Returns the prose of an article as `clean_wikiextractor` does, without its headings.
+
+    WikiExtractor writes a heading as a line of a few words with a full stop: "Early life.". In an
+    article whose lines are not wrapped, such a line is one unless it is the first.
+    """
+    text, counts = clean_wikiextractor(text)
+    lines = text.split("\n")
+    first = next((number for number, line in enumerate(lines) if line.strip()), 0)
+    is_title = [
+        len(line) <= _LONGEST_TITLE and _TITLE_LINE.fullmatch(line.strip()) is not None
+        for line in lines
+    ]
+    if any(is_title[first + 1 :]) and max(map(len, lines)) > _MOST_OF_A_LINE:
+        kept = [
+            line for number, line in enumerate(lines) if number <= first or not is_title[number]
+        ]
+        counts["heading"] += len(lines) - len(kept)
+        text = "\n".join(kept)
     return text, counts
 
 

@@ -59,7 +59,9 @@ class _Paragraphs(HTMLParser):
         self._parts: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag not in _INLINE:
+        if tag == "br":
+            self._parts.append(" ")  # The paragraph goes on.
+        elif tag not in _INLINE:
             self._parts.append("\n")
         if tag in _VOID:
             return

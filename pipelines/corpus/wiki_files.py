@@ -24,7 +24,7 @@ from beambert.pipelines.corpus.base import (
     lines_of,
     split_at,
 )
-from beambert.pipelines.corpus.cleaning import clean_wikiextractor, clean_wikitext
+from beambert.pipelines.corpus.cleaning import clean_extracted, clean_wikitext
 from beambert.pipelines.corpus.documents import Document, Found, Reject, Skip, decode_document
 
 if TYPE_CHECKING:
@@ -280,7 +280,7 @@ def _extracted_article(raw: bytes, start: int) -> Found:
 def extracted_article(text: str, title: str = "") -> Document | Skip:
     """Returns an article of WikiExtractor without its title, or that it is a redirect."""
     text = text.removeprefix(title + "\n") if title else text
-    return Skip("redirect") if _REDIRECT.match(text) else Document(text).clean(clean_wikiextractor)
+    return Skip("redirect") if _REDIRECT.match(text) else Document(text).clean(clean_extracted)
 
 
 def _doc_cut_off(start: int) -> Reject:

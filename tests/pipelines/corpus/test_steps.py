@@ -2,6 +2,7 @@
 
 # ruff: noqa: E501
 
+import io
 import json
 import pathlib
 
@@ -11,6 +12,7 @@ from beambert.console import ProgressTally
 from beambert.errors import InputError
 from beambert.pipelines.corpus.cleaning import clean, clean_text
 from beambert.pipelines.corpus.documents import Document, Skip
+from beambert.pipelines.corpus.formats import FORMATS
 from beambert.pipelines.corpus.reading import (
     ReadOptions,
     layout_notes,
@@ -350,3 +352,14 @@ def test_a_layout_without_effect_is_refused(tmp_path, format, layout):
     file = match_inputs([str(tmp_path / "a.md")])[0]
     with pytest.raises(InputError, match="a.md, since lines of markdown"):
         recognise_formats([file], ReadOptions(layout="wrapped"))
+
+
+def test_headings_of_wikiextractor_go():
+    """Short lines of an article with longer ones, but for its first."""
+    body = "She was born in Lyon in 1900 and came to the north with her parents in the cold and wet winter of 1910, which they hated.\nEarly life.\nChildhood and école.\nShe grew up there, too.\nNotes.\n"
+    article = f'<doc id="1" url="" title="A">\nA\n{body}</doc>\n'
+    stub = '<doc id="2" url="" title="B">\nB\nB is a moth.\n</doc>\n'
+    found = list(FORMATS["wikiextractor"].read_lines(io.BytesIO((article + stub).encode())))
+    texts = [body.partition("\n")[0] + "\nShe grew up there, too.", "B is a moth."]
+    assert [document.text.strip() for document in found] == texts
+    assert found[0].cleaned["heading"] == 3
