@@ -11,6 +11,7 @@ from itertools import accumulate, chain, zip_longest
 import numpy as np
 
 from beambert.console import counted, duration
+from beambert.errors import InputError
 from beambert.pipelines.corpus.base import FilePart
 from beambert.pipelines.corpus.documents import Document, Reject, count_read
 from beambert.pipelines.corpus.reading import (
@@ -213,7 +214,11 @@ def _cut(line: str, columns: int) -> str:
 
 
 def describe(found: Estimate, plan: Plan) -> str:
-    """Returns the lines about the records that the corpus would make, and some documents."""
+    """Returns the lines about the records that the corpus would make, and some documents.
+
+    Raises:
+      InputError: no document of the sample can be used.
+    """
     lines = [*describe_examples(found.examples, plan.text_options)]
     documents = counted(found.sampled_documents, "document")
     left_out = describe_dropped({"dropped": found.dropped, "rejected": {}})
@@ -223,11 +228,11 @@ def describe(found: Estimate, plan: Plan) -> str:
             f"{found.rejects[0]}); fix them, or allow a share with --max_reject_fraction"
         )
     if not found.used:
-        lines.append(
-            f"no document to use in a sample of {documents} ({left_out}); check --format, the "
-            "files and the flags that leave documents out"
+        first = f", first: {found.rejects[0]}" if found.rejects else ""
+        raise InputError(
+            f"--input: no document to use in a sample of {documents} ({left_out}{first}); check "
+            "--format, the files and the flags that leave documents out"
         )
-        return "\n".join(lines)
     lines += [
         f"estimated for the whole corpus from a sample of {found.sampled_share:.1%} of it:",
         f"  {found.documents:,.0f} documents, {found.used:,.0f} of them used, "
