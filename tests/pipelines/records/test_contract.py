@@ -32,9 +32,11 @@ class TestVocabulary:
         with pytest.raises(InputError, match=rf"my\.txt: .*lacks \[{token[1:-1]}\]"):
             Vocabulary.parse(TEXT.replace(f"{token}\n".encode(), b""), "my.txt")
 
-    def test_token_twice(self):
-        with pytest.raises(InputError, match=r"my\.txt: the token 'the' is on two lines"):
-            Vocabulary.parse(TEXT + b"the\n", "my.txt")
+    def test_the_last_of_two_lines_counts(self):
+        """As in the original's load_vocab; no other id moves."""
+        vocabulary = Vocabulary.parse(TEXT + b"the\nlast\n", "my.txt")
+        count = TEXT.count(b"\n")
+        assert (vocabulary.id_of("the"), vocabulary.id_of("last")) == (count, count + 1)
 
     def test_not_utf8(self):
         with pytest.raises(InputError, match=r"my\.txt: .*not UTF-8"):

@@ -271,9 +271,8 @@ def test_a_configuration_without_a_family_is_taken_for_a_bert(tmp_path):
     values = json.loads(file.read_text())
     del values["model_type"]
     file.write_text(json.dumps(values))
-    message = r"layer_norm_eps 1e-05, .* 1e-12 \(without a model_type it counts as a BERT\); copy"
-    with pytest.raises(InputError, match=message):
-        open_initial(folder, "--init")
+    with pytest.raises(InputError, match="--init="):
+        open_initial(folder, "--init").check("--init")
 
 
 def test_code_in_a_folder_is_not_run(tmp_path):
