@@ -1,4 +1,4 @@
-"""The drawings of the page as HTML: tokens, bars and maps of attention. Pure.
+"""The drawings of the page as HTML: tokens and bars. Pure.
 
 Every string goes through `report.text` or `html.escape`, so none is ever read as HTML.
 """
@@ -6,16 +6,12 @@ Every string goes through `report.text` or `html.escape`, so none is ever read a
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
-
-from beambert.report import Html, tag, text
+from beambert.report import Html, tag
 
 # The kinds of a token's box. Each has a colour and a word, since not everybody sees colours.
 PLAIN, SPECIAL, MASKED, OTHER, SAME, IN_A, IN_B, UNKNOWN = (
     *("plain", "special", "masked", "other", "same", "in-a", "in-b", "unknown"),
 )
-# Attention weights below this aren't drawn.
-LEAST_WEIGHT = 0.01
 
 STYLE = """
 .bb { color: var(--body-text-color, inherit); overflow-wrap: anywhere; }
@@ -41,7 +37,6 @@ STYLE = """
   gap: .4rem; align-items: center; font-size: .85rem; }
 .bb .bars i { display: block; height: .65rem; background: #8a8f98; border-radius: .2rem; }
 .bb .bars div.right i { background: #2e9e5b; }
-.bb svg { max-width: 100%; height: auto; display: block; } .bb svg text { fill: currentColor; }
 .bb .key { list-style: none; display: flex; flex-wrap: wrap; gap: .2rem 1rem; margin: .3rem 0;
   padding: 0; font-size: .85rem; } .bb .key .piece { margin: 0; width: 1.1rem;
   height: .85rem; vertical-align: middle; }
@@ -130,37 +125,3 @@ def bars(answers: Sequence[tuple[str, float]], right: str | None = None) -> Html
             )
         )
     return tag("div", *rows, kind="bars")
-
-
-def _label(x: float, y: float, value: str, anchor: str = "start", turned: bool = False) -> str:
-    turn = f' transform="rotate(-60 {x:.1f} {y:.1f})"' if turned else ""
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{turn}>{text(value)}</text>'
-
-
-def attention_map(tokens: Sequence[str], weights: np.ndarray) -> Html:
-    """Returns attention as a map: a row for each token that looks, a column for what it looks at.
-
-    Args:
-      tokens: the tokens.
-      weights: float [tokens, tokens], each row with the sum 1.
-    """
-    side, left, top = 18, 90, 80
-    parts = []
-    for i, row in enumerate(weights.tolist()):
-        y = top + i * side
-        parts.append(_label(left - 6, y + 13, tokens[i][:12], "end"))
-        parts.append(_label(left + i * side + 12, top - 6, tokens[i][:12], turned=True))
-        parts += [
-            f'<rect x="{left + j * side}" y="{y}" width="{side - 1}" height="{side - 1}" '
-            f'fill="#d97706" fill-opacity="{weight:.2f}"/>'
-            for j, weight in enumerate(row)
-            if weight >= LEAST_WEIGHT
-        ]
-    size = len(tokens) * side
-    width, height = left + size + 50, top + size + 4
-    return Html(
-        '<svg role="img" aria-label="attention map: rows look at columns" '
-        f'viewBox="0 0 {width} {height}" width="{width}" height="{height}" font-size="12">'
-        f'<rect x="{left}" y="{top}" width="{size}" height="{size}" fill="none" stroke="#8a8f98"/>'
-        f"{''.join(parts)}</svg>"
-    )

@@ -1,30 +1,14 @@
-"""What pre-trained models compute for a text: embeddings, layers and answers."""
+"""What pre-trained models answer."""
 
 import dataclasses
 from collections.abc import Mapping
 
 import numpy as np
-from keras import ops
 
-from beambert.model.encoder import BertEncoder
-from beambert.model.layers import score_bias
 from beambert.model.pretrainer import BertPretrainer
 
 # Number of answers to show at a masked position.
 ANSWERS = 5
-
-
-@dataclasses.dataclass(frozen=True)
-class Layers:
-    """The inside of an encoder for one text.
-
-    Attributes:
-      outputs: float32 [layers + 1, tokens, H]; the first are the embeddings.
-      attention: float32 [layers, heads, tokens, tokens], the weights: each row sums to 1.
-    """
-
-    outputs: np.ndarray
-    attention: np.ndarray
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,24 +37,6 @@ def single(ids: np.ndarray, segments: np.ndarray | None = None) -> dict[str, np.
     }
 
 
-def read_layers(encoder: BertEncoder, features: Mapping[str, np.ndarray]) -> Layers:
-    """Returns the outputs of all layers of an encoder for one text.
-
-    Args:
-      encoder: the encoder.
-      features: features of one text, see `single`.
-    """
-    length = features["input_ids"].shape[1]
-    bias = score_bias(features["input_mask"], length)
-    x_TH = encoder.embeddings(features["input_ids"], features["segment_ids"])
-    outputs, weights = [x_TH], []
-    for layer in encoder.encoder_layers:
-        weights.append(layer.attention.self_attention.attention_weights(x_TH, bias))
-        x_TH = layer(x_TH, bias)
-        outputs.append(x_TH)
-    return Layers(np.array(ops.stack(outputs)), np.array(ops.concatenate(weights)))
-
-
 def masked_answers(
     model: BertPretrainer, features: Mapping[str, np.ndarray], positions: np.ndarray, labels
 ) -> list[TokenAnswer]:
@@ -87,24 +53,6 @@ def masked_answers(
     given = {**features, "masked_lm_positions": np.asarray(positions, np.int32)[None]}
     logits = np.array(model(given)["masked_lm_logits"])[0]
     return [_answer(row, int(label)) for row, label in zip(logits, labels, strict=True)]
-
-
-def layer_answers(
-    model: BertPretrainer, outputs: np.ndarray, position: int, label: int
-) -> list[TokenAnswer]:
-    """Returns the answer of the masked-LM head to each layer's output at one position.
-
-    The head was trained on the last layer only (logit lens; nostalgebraist 2020).
-
-    Args:
-      model: model with the masked-LM head.
-      outputs: float32 [layers + 1, tokens, H], see `Layers`.
-      position: position of the masked token.
-      label: its id before masking.
-    """
-    table = ops.convert_to_tensor(model.encoder.word_embeddings)
-    logits = np.array(model.masked_lm_head(outputs[:, position], table))
-    return [_answer(row, label) for row in logits]
 
 
 def next_probability(model: BertPretrainer, features: Mapping[str, np.ndarray]) -> float:

@@ -7,15 +7,13 @@ import gradio as gr
 
 from beambert import storage
 from beambert.errors import InputError
-from beambert.explore import browsing, inside, playgrounds
+from beambert.explore import browsing, playgrounds
 from beambert.explore.drawing import STYLE as DRAWN_STYLE
 from beambert.explore.drawing import refused, said, whole
 from beambert.explore.instances import PAPER, SPANS, TOKENS, WORDS, MaskingSettings
 from beambert.explore.material import Material, load_libraries
 from beambert.explore.playgrounds import (
-    ATTENDED,
     DOCUMENTS,
-    HIDDEN,
     TEXT,
 )
 from beambert.report import tag
@@ -47,9 +45,6 @@ def build_page(material: Material) -> gr.Blocks:
             if material.records is not None:
                 with gr.Tab("Records") as tab:
                     _records_tab(tab, material)
-            if material.pretrained:
-                with gr.Tab("Attention and layers") as tab:
-                    _layers_tab(tab, material)
     return page
 
 
@@ -283,50 +278,3 @@ def _records_tab(tab: gr.Tab, material: Material) -> None:
         **private,
     )
     following.click(go_on, [*filters, then], [shown, then], **private)
-
-
-def _layers_tab(tab: gr.Tab, material: Material) -> None:
-    """Adds the tab of attention and layers."""
-    models = gr.Dropdown(
-        material.pretrained,
-        value=material.pretrained[0],
-        label="Model",
-        info="folders of --model with the heads of pre-training",
-    )
-    configs = [material.models[name].config for name in material.pretrained]
-    # A slider has at least two positions.
-    most = [
-        max(2, *(getattr(config, name) for config in configs))
-        for name in ("num_hidden_layers", "num_attention_heads")
-    ]
-    with gr.Accordion("Attention"):
-        typed = text_field("Text", ATTENDED, "at most 40 tokens are shown", 1)
-        with gr.Row():
-            layer = gr.Slider(
-                1, most[0], 1, step=1, label="Layer", info="from 1, the first after the embeddings"
-            )
-            head = gr.Slider(
-                1, most[1], 1, step=1, label="Head", info="from 1 (multi-head attention)"
-            )
-        drawn = placeholder()
-    inputs = [models, typed, layer, head]
-    connect(
-        [tab.select, *(control.change for control in inputs)],
-        lambda *values: inside.show_attention(material, *values),
-        inputs,
-        drawn,
-    )
-    with gr.Accordion("What each layer would answer"):
-        with gr.Row():
-            masked = text_field("Text with [MASK]", HIDDEN, "or a position below", 1)
-            place = gr.Slider(
-                1, 38, 2, step=1, label="Position", info="token to mask if the text has no [MASK]"
-            )
-        lens = gr.HTML()
-    inputs = [models, masked, place]
-    connect(
-        [tab.select, *(control.change for control in inputs)],
-        lambda *values: inside.show_lens(material, *values),
-        inputs,
-        lens,
-    )

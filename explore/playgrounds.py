@@ -50,7 +50,6 @@ well. They won a prize for the second one. After ten years they parted.
 
 The war began in the north. The king sent an army of ten thousand. It lost the first battle. \
 Winter came early in that year. Both sides made peace in the spring."""
-ATTENDED, HIDDEN = "The river rises in the mountains.", "The river [MASK] in the mountains."
 # Number of tokens of a typed text that are shown.
 MOST_TOKENS = 128
 _KINDS = {AS_MASK: MASKED, AS_OTHER: OTHER, AS_SAME: SAME}

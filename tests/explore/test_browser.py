@@ -27,7 +27,6 @@ TABS = {
     "Masking": "to predict of",
     "Next sentence": "documents gave",
     "Records": "Record 1 of part-0",
-    "Attention and layers": "Layer 1 of 2, head 1 of 2",
 }
 SCRIPT = (
     "<script>window.hacked=1</script><img src=x onerror=window.hacked=1> river "

@@ -53,7 +53,7 @@ def test_nothing_large_is_loaded_before_the_page(folders):
     """The modules behind the page import no TensorFlow at their top."""
 
     code = (
-        "import sys; from beambert.explore import browsing, command, inside, playgrounds\n"
+        "import sys; from beambert.explore import browsing, command, playgrounds\n"
         "print(*sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

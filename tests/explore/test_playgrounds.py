@@ -7,7 +7,7 @@ import re
 import pytest
 from support import record_files, untrained_models
 
-from beambert.explore import browsing, drawing, inside, playgrounds
+from beambert.explore import browsing, drawing, playgrounds
 from beambert.explore.instances import PAPER
 from beambert.explore.material import NO_MODEL, Material
 from beambert.model.objectives import MLM, RTD
@@ -59,17 +59,6 @@ def test_a_discriminator_fills_no_masks(tmp_path, vocabulary):
     told = "This model has no head for masked LM"
     said = text_of(playgrounds.show_masking(material, "rtd", "the river", PAPER))
     assert told in said and "to predict" in said
-    assert told in text_of(inside.show_lens(material, "rtd", "the [MASK] city", 1))
-    shown = inside.show_attention(material, "rtd", "the river", 1, 1)
-    assert "Layer 1 of 2" in text_of(shown)
-
-
-def test_attention_and_layers(material):
-    shown = inside.show_attention(material, "encoder", "the river", 99, 99)
-    assert "Layer 2 of 2, head 2 of 2" in text_of(shown)
-    said = text_of(inside.show_lens(material, "encoder", "the [MASK] city", 1))
-    assert "embeddings" in said and "layer 2" in said and "position 2 ([MASK])" in said
-    assert "position 1 (the)" in text_of(inside.show_lens(material, "encoder", "the city", 1))
 
 
 def test_records_are_browsed_and_counted(material):
@@ -117,8 +106,6 @@ def shown_with(material, typed):
     for name in ("encoder", NO_MODEL):
         yield playgrounds.show_masking(material, name, typed, PAPER)
         yield playgrounds.show_pairs(material, name, documents, 16, 0.1, 1, "any", 1)
-    yield inside.show_attention(material, "encoder", typed, 1, 1)
-    yield inside.show_lens(material, "encoder", typed, 1)
     yield browsing.show_records(material, folder, browsing.ANY, 0, 99, False, typed, (0, 0))[0]
     yield drawing.refused(ValueError(typed))
     yield drawing.bars([(typed, 0.5)])
