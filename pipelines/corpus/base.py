@@ -424,7 +424,7 @@ class LineFormat(Format):
     ) -> Iterator[Found]:
         """Yields the documents of a part. If the file is corrupt, the last result is a reject.
 
-        A file that is in none of the encodings is one reject. If one encoding is options, or the
+        A file that is in none of the encodings is one reject. If one encoding is given, or the
         file is damaged UTF-8, each document that isn't in it is a reject.
         """
         beginning = b"" if part.start else _beginning(part, stored)

@@ -101,7 +101,7 @@ _TEMPLATES: dict[str, Shown] = {
             "nts", "number", "num", "formatnum", "fmtn", "mvar", "math", "polytonic",
             "polytonisch", "unicode", "key", "keypress", "flag", "flagcountry", "ill", "iw", "sc",
             "smallcaps", "angbr", "longitem", "vr", "nq", "w", "gloss", "er", "re", "lien",
-            "abréviation",
+            "abréviation", "railgauge", "track gauge",
         ),
         _parameter(1),
     ),
@@ -117,8 +117,6 @@ _TEMPLATES: dict[str, Shown] = {
     **dict.fromkeys(("s", "s-", "sp", "siècle", "chem", "sup", "sub"), _joined("")),
     "us$": _joined("", "US$"),
     **{sign: _joined("", sign) for sign in ("€", "£", "¥", "$")},
-    "railgauge": _parameter(1),
-    "track gauge": _parameter(1),
     # Dates.
     **dict.fromkeys(
         (
@@ -151,7 +149,7 @@ _TEMPLATES: dict[str, Shown] = {
 # notes, pictures. A sentence is whole without them.
 _NOTES = (
     "ipa", "respell", "audio", "listen", "sfn", "efn", "refn", "cite", "citation", "harv", "rp",
-    "r|", "note", "cn", "fact", "fn", "ref", "clarify", "who", "when", "which", "where",
+    "note", "cn", "fact", "fn", "ref", "clarify", "who", "when", "which", "where",
     "by whom", "dubious", "verify", "better source", "page needed", "failed verification",
     "flagicon", "coord", "legend", "anchor", "update", "vague", "according", "quelle", "belege",
     "réf", "refnec", "cita requerida", "sic", "dead link", "webarchive", "zh", "lang-", "ja",
