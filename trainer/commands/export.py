@@ -167,22 +167,21 @@ def main(argv: Sequence[str]) -> None:
 
 
 def _export_elsewhere(flags: Export) -> None:
-    from beambert.trainer.weights.export import export_hugging_face, export_tensorflow
+    from beambert.trainer.weights import export
 
+    given = flags.model, flags.output
     if flags.to == SENTENCES:
-        from beambert.trainer.embedding.sentence_export import export_sentence_transformers
-
-        export_sentence_transformers(flags.model, flags.output, flags.pooling, flags.normalize)
-        print(f"{flags.output}: a model folder for sentence-transformers")
+        export.export_sentence_transformers(*given, flags.pooling, flags.normalize)
+        what = "a model folder for sentence-transformers"
     elif flags.to == "onnx":
         from beambert.trainer.serving.onnx_export import export_onnx
 
-        export_onnx(flags.model, flags.output, flags.int8)
-        weights = ", with weights of 8 bits" if flags.int8 else ""
-        print(f"{flags.output}: model.onnx on ids, for onnxruntime{weights}")
+        export_onnx(*given, flags.int8)
+        what = f"model.onnx on ids, for onnxruntime{', with weights of 8 bits' * flags.int8}"
     elif flags.to == "huggingface":
-        export_hugging_face(flags.model, flags.output, flags.license)
-        print(f"{flags.output}: a model folder for from_pretrained of transformers")
+        export.export_hugging_face(*given, flags.license)
+        what = "a model folder for from_pretrained of transformers"
     else:
-        export_tensorflow(flags.model, flags.output)
-        print(f"{flags.output}: a checkpoint for --init_checkpoint of google-research/bert")
+        export.export_tensorflow(*given)
+        what = "a checkpoint for --init_checkpoint of google-research/bert"
+    print(f"{flags.output}: {what}")

@@ -3,7 +3,7 @@
 import contextlib
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import tensorflow as tf
@@ -17,7 +17,6 @@ from beambert.model_files import (
     CARD_FILE,
     GRAPH_FILE,
     PRETRAINING,
-    RESULTS_FILE,
     SAVED_MODEL_FOLDER,
     model_sha256,
     weights_sha256,
@@ -33,7 +32,7 @@ from beambert.storage import parse_object
 from beambert.trainer import model_folders
 from beambert.trainer.models import pretrained_model, task_model
 from beambert.trainer.serving.saved_model import EncoderModule, save_module
-from beambert.trainer.weights import model_card
+from beambert.trainer.weights.model_card import block, model_card
 
 
 def check_blessing(evaluation: str, model_dir: str) -> None:
@@ -96,21 +95,18 @@ _EXAMPLES = {
     "text_b": '["I liked it"]',
     "choices": '[["and again", "but not again"]]',
 }
-_IDS = "the ids of its tokenizer, `assets.extra/{file}`"
-_TOKENIZING = """\
-import tokenizers  # pip install tokenizers
-
-ids = {tokenizer}.encode("So good").ids
-"""
 # File of a tokenizer -> the expression that reads it.
 _TOKENIZERS = {
     TOKENIZER_FILE: 'tokenizers.Tokenizer.from_file("assets.extra/tokenizer.json")',
     VOCABULARY_FILE: 'tokenizers.BertWordPieceTokenizer("assets.extra/vocab.txt")',
 }
-_CARD = """\
-# {title}
+_TOKENIZING = """\
+import tokenizers  # pip install tokenizers
 
-A TensorFlow SavedModel that takes {takes}. {made}
+ids = {tokenizer}.encode("So good").ids
+"""
+_USAGE = """\
+It is a TensorFlow SavedModel that takes {takes}.{windows}
 
 ## How to load it
 
@@ -118,14 +114,9 @@ A TensorFlow SavedModel that takes {takes}. {made}
 pip install tensorflow=={tensorflow} tensorflow-text=={tensorflow_text}
 ```
 
-`tensorflow_text` must be imported first. It registers the operations of the tokenizer, without
-which loading ends with `Op type not registered`. On a machine without a GPU, TensorFlow prints that
-it could not find cuda drivers. That is harmless.
+`tensorflow_text` must be imported first: it registers the operations of the tokenizer.
 
 ```python
-import os
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # fewer notices of TensorFlow
 import tensorflow_text  # this line comes first
 import tensorflow as tf
 
@@ -143,53 +134,42 @@ for name, value in outputs.items():
 | | |
 |---|---|
 {meanings}
-{labels}{results}
-{training}
+
 """
 
 
-def served_card(
-    function: Any,
-    found: model_folders.ModelFolder,
-    weights_sha256: str,
-    results: Mapping[str, float] | None,
-) -> str:
-    """Returns the text of the card.
+def _usage(function: Any, found: model_folders.ModelFolder) -> str:
+    """Returns the sections of a version's card on how to load it; see `model_card`.
 
     Args:
       function: concrete function of the signature `serving_default`.
       found: the model.
-      weights_sha256: checksum of the model's weights.
-      results: metrics on held-out examples by name; None if there are none.
     """
-    training = found.training
-    inputs = _inputs_of(function)
-    outputs = list(function.structured_outputs)
-    takes_ids = "input_ids" in inputs
-    is_library = isinstance(found.vocabulary, TokenizerVocabulary)
-    file = TOKENIZER_FILE if is_library else VOCABULARY_FILE
-    return _CARD.format(
-        title=_title(training),
-        takes=_IDS.format(file=file) if takes_ids else "raw text",
-        before=_TOKENIZING.format(tokenizer=_TOKENIZERS[file]) if takes_ids else "",
-        made=_inputs(training["max_seq_length"], training.get("windows", 1)),
+    inputs, training = _inputs_of(function), found.training
+    takes, before, windows = "raw text", "", ""
+    if "input_ids" in inputs:
+        is_library = isinstance(found.vocabulary, TokenizerVocabulary)
+        file = TOKENIZER_FILE if is_library else VOCABULARY_FILE
+        takes = f"the ids of its tokenizer, `{EXTRA_ASSETS}/{file}`"
+        before = _TOKENIZING.format(tokenizer=_TOKENIZERS[file])
+    if (count := training.get("windows", 1)) > 1:
+        windows = f" It reads a longer text in up to {count} windows, whose logits are averaged."
+    text = _USAGE.format(
+        takes=takes,
+        windows=windows,
+        before=before,
         tensorflow=tf.__version__,
         tensorflow_text=tf_text.__version__,
         arguments="\n".join(f"    {name}=tf.constant({_EXAMPLES[name]})," for name in inputs),
         meanings="\n".join(
             f"| {side} `{name}` | {_MEANINGS[name]} |"
-            for side, names in (("takes", inputs), ("gives", outputs))
+            for side, names in (("takes", inputs), ("gives", function.structured_outputs))
             for name in names
         ),
-        labels=_labels(training.get("labels", ())),
-        results=_card_results(results or {}),
-        training="\n\n".join(
-            [
-                *model_card.training_sections(found),
-                model_card.checksums_section(found, "weights", weights_sha256),
-            ]
-        ),
     )
+    if labels := training.get("labels"):
+        text += f"## Labels\n\nIn the order of the outputs:\n\n{block({'labels': labels})}\n\n"
+    return text
 
 
 def _inputs_of(function: Any) -> list[str]:
@@ -197,67 +177,25 @@ def _inputs_of(function: Any) -> list[str]:
     return [spec.name for spec in (*positional, *named.values())]
 
 
-def _title(training: Mapping[str, Any]) -> str:
-    if "task" not in training:
-        return "Encoder"
-    return ": ".join(dict.fromkeys((training["task"], training["kind"])))
-
-
-def _inputs(length: int, windows: int) -> str:
-    said = f"An input of the model has at most {length} tokens."
-    if windows > 1:
-        said += f" A longer text is read in up to {windows} windows, whose logits are averaged."
-    return said
-
-
-def _labels(labels: Sequence[str]) -> str:
-    if not labels:
-        return ""
-    return f"\n## Labels\n\nIn the order of the outputs:\n\n```json\n{_json(labels)}\n```\n"
-
-
-def _card_results(results: Mapping[str, float]) -> str:
-    if not results:
-        return ""
-    return f"\n## Results on held-out examples\n\n```json\n{_json(results)}\n```\n"
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, indent=1, ensure_ascii=False)
-
-
 # The folder of a SavedModel for files outside the graph, and our file in it.
 EXTRA_ASSETS, SOURCE_FILE = "assets.extra", "model.json"
-# The folders of a SavedModel with its weights and, if it has any, its tables of words.
-_FILE_FOLDERS = ("variables", "assets")
+# What runs of a SavedModel: the graph, its weights and, if it has any, its tables of words.
+_SERVED = (GRAPH_FILE, "variables/*", "assets/*")
 SECONDS_BETWEEN_TRIES = 2.0
 
 
-def graph_sha256(version: str) -> str:
-    """Returns the SHA-256 of a SavedModel's graph.
-
-    Raises:
-      InputError: it cannot be read.
-    """
-    return storage.sha256_of(f"{version}/{GRAPH_FILE}")
-
-
 def files_sha256(version: str) -> dict[str, str]:
-    """Returns path in a SavedModel -> SHA-256, for its weights and its tables of words.
+    """Returns path in a SavedModel -> SHA-256, for the files that are served.
 
     Raises:
       InputError: a file cannot be read.
     """
-    paths = [
-        f"{folder}/{name}"
-        for folder in _FILE_FOLDERS
-        for name in sorted(storage.list_folder(f"{version}/{folder}"))
-    ]
-    return {path: storage.sha256_of(f"{version}/{path}") for path in paths}
+    paths = [path for pattern in _SERVED for path in storage.match_in(version, pattern)]
+    return {path.removeprefix(f"{version}/"): storage.sha256_of(path) for path in paths}
 
 
 def is_as_exported(version: str) -> bool:
-    """Returns whether a version has the files that it was exported with, so far as it tells.
+    """Returns whether a version has the files that it was exported with, if it has their list.
 
     Raises:
       InputError: a file cannot be read.
@@ -266,21 +204,16 @@ def is_as_exported(version: str) -> bool:
     if not storage.exists(source):
         return True
     try:
-        found = parse_object(storage.read_bytes(source))
+        return parse_object(storage.read_bytes(source)).get("files_sha256") == files_sha256(version)
     except ValueError:
         return False
-    if found.get("graph_sha256") not in (None, graph_sha256(version)):
-        return False
-    # An older export tells nothing of its weights.
-    return "files_sha256" not in found or found["files_sha256"] == files_sha256(version)
 
 
 def publish(temporary: str, output: str, number: Callable[[], int]) -> str:
     """Renames a folder to the next version, and returns its path.
 
-    A file system renames the folder at once, or refuses if the version exists. On gs:// a folder is
-    renamed file by file, and one that exists would be mixed with the other. So the number is taken
-    under a lock there, and the graph, without which servers do not load a version, comes last.
+    The number is taken under a lock. On other storage a folder is renamed file by file; the graph,
+    without which servers do not load a version, comes last.
 
     Args:
       temporary: folder of the SavedModel, in the serving folder.
@@ -290,56 +223,38 @@ def publish(temporary: str, output: str, number: Callable[[], int]) -> str:
     Raises:
       InputError: the folder cannot be renamed.
     """
-    if "://" in output:
-        with _numbers_held(output):
-            path = f"{output}/{number()}"
-            _check_free(path)
-            try:
-                storage.copy(temporary, path, left_out=(GRAPH_FILE,))
-                storage.copy(f"{temporary}/{GRAPH_FILE}", f"{path}/{GRAPH_FILE}")
-            except InputError:
-                with contextlib.suppress(InputError):  # It may not allow that either.
-                    storage.delete(path)
-                raise
-        storage.delete(temporary)
-        return path
-    taken = None
-    while True:
+    with _numbers_held(output):
         path = f"{output}/{number()}"
-        try:
-            tf.io.gfile.rename(temporary, path)
+        if storage.exists(path):
+            raise InputError(f"{path}: exists already; leave --version out to take the next number")
+        if storage.is_local(output):
+            storage.move(temporary, path)
             return path
-        except tf.errors.OpError as error:
-            # If the path exists, another export has taken the number in the meantime.
-            if not storage.exists(path):
-                reason = storage.reason(error)
-                raise InputError(f"{path}: cannot be made of {temporary} ({reason})") from error
-            if path == taken:
-                _check_free(path)
-            taken = path
-
-
-def _check_free(path: str) -> None:
-    if storage.exists(path):
-        raise InputError(f"{path}: exists already; leave --version out to take the next number")
+        try:
+            storage.copy(temporary, path, left_out=(GRAPH_FILE,))
+            storage.copy(f"{temporary}/{GRAPH_FILE}", f"{path}/{GRAPH_FILE}")
+        except InputError:
+            with contextlib.suppress(InputError):  # It may not allow that either.
+                storage.delete(path)
+            raise
+    storage.delete(temporary)
+    return path
 
 
 @contextlib.contextmanager
 def _numbers_held(output: str) -> Iterator[None]:
     """Holds the lock of a serving folder's numbers; waits for another export, for a while."""
-    lock = f"{output}/{storage.LOCK_PREFIX}-number"
     deadline = time.monotonic() + 2 * LEASE.total_seconds()
-    while True:
-        with contextlib.ExitStack() as stack:
+    with contextlib.ExitStack() as stack:
+        while True:
             try:
-                stack.enter_context(locks.held(lock, output))
+                stack.enter_context(locks.held(f"{output}/{storage.LOCK_PREFIX}-number", output))
+                break
             except BusyError:
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(SECONDS_BETWEEN_TRIES)
-                continue
-            yield
-            return
+        yield
 
 
 @logging_restored()
@@ -368,10 +283,16 @@ def export(model_dir: str, output: str, trusts: bool = False, number: int | None
     found = model_folders.open_model(model_dir, "--model")
     version = number or next_version(output)
     if found.training["kind"] == PRETRAINING:
-        module = _encoder_module(found)
+        length = found.training["max_seq_length"]
+        text_features = TextFeatures(found.vocabulary, found.do_lower_case, length)
+        module: Any = EncoderModule(pretrained_model(found).encoder, text_features)
         functions = module.functions
     else:
-        module = _evaluated_module(found, trusts)
+        task_model(found)  # It refuses weights that are not those of the SavedModel.
+        # It is served as it was evaluated. Writing it again replaces the functions that save and
+        # restore.
+        path = f"{found.path}/{SAVED_MODEL_FOLDER}"
+        module = saved_models.load(path, f"--model={found.path}", trusts)
         functions = module.signatures
     with (
         storage.temporary_path(f"{output}/{version}", output) as temporary,
@@ -379,49 +300,19 @@ def export(model_dir: str, output: str, trusts: bool = False, number: int | None
     ):
         save_module(module, functions, temporary)
         weights = weights_sha256(model_dir)
-        _write_source(model_dir, weights, temporary)
+        files = files_sha256(temporary)
+        source = {"model": storage.absolute(model_dir), "weights_sha256": weights}
+        content = json.dumps(source | {"files_sha256": files}, indent=1).encode()
+        storage.write_bytes(f"{temporary}/{EXTRA_ASSETS}/{SOURCE_FILE}", content)
         if "input_ids" in _inputs_of(functions["serving_default"]):
             # Its callers need the tokenizer.
             for name, data in found.vocabulary.files().items():
                 storage.write_bytes(f"{temporary}/{EXTRA_ASSETS}/{name}", data)
-        card = served_card(functions["serving_default"], found, weights, _results(found.path))
+        usage = _usage(functions["serving_default"], found)
+        card = model_card(found, "weights", weights, usage=usage)
         storage.write_bytes(f"{temporary}/{CARD_FILE}", card.encode())
         # Still under the lock: without it, another export takes the folder for a dead one.
         return publish(temporary, output, lambda: number or next_version(output))
-
-
-def _encoder_module(found: model_folders.ModelFolder) -> EncoderModule:
-    length = found.training["max_seq_length"]
-    text_features = TextFeatures(found.vocabulary, found.do_lower_case, length)
-    return EncoderModule(pretrained_model(found).encoder, text_features)
-
-
-def _evaluated_module(found: model_folders.ModelFolder, trusts: bool) -> Any:
-    """Returns the loaded SavedModel of a fine-tuned model, which `beambert evaluate` judges.
-
-    It is served as it was evaluated. Writing it again replaces the functions that save and restore.
-    """
-    task_model(found)  # It refuses weights that are not those of the SavedModel.
-    path = f"{found.path}/{SAVED_MODEL_FOLDER}"
-    return saved_models.load(path, f"--model={found.path}", trusts)
-
-
-def _results(model_dir: str) -> dict[str, float] | None:
-    """Returns the metrics of a fine-tuned model on dev; None for an encoder."""
-    path = f"{model_dir}/{RESULTS_FILE}"
-    return json.loads(storage.read_bytes(path)) if storage.exists(path) else None
-
-
-def _write_source(model_dir: str, weights: str, path: str) -> None:
-    source = {
-        "model": storage.absolute(model_dir),
-        "weights_sha256": weights,
-        "graph_sha256": graph_sha256(path),
-        "files_sha256": files_sha256(path),
-    }
-    storage.write_bytes(
-        f"{path}/{EXTRA_ASSETS}/{SOURCE_FILE}", json.dumps(source, indent=1).encode()
-    )
 
 
 def next_version(output: str) -> int:

@@ -16,6 +16,7 @@ import tensorflow as tf
 
 from beambert.model.classifier import Head
 from beambert.model.config import EncoderConfig
+from beambert.model.families.family import SEQUENCE_CLASSIFICATION
 from beambert.pipelines.tasks.classification import loss_weights
 from beambert.pipelines.tasks.feature_folder import TaskFeatureFiles
 from beambert.pipelines.tasks.kind import Outcomes
@@ -174,6 +175,20 @@ class TaskObjective(Objective):
     DATA: ClassVar[type[TaskData]] = TaskData
     # Name of the model's output in an ONNX graph.
     ONNX_OUTPUT: ClassVar[str] = "logits"
+    # What `transformers` loads an export as: the ending of the name of the class, which begins with
+    # the family's prefix, further entries of its configuration, and whether it names the labels.
+    HUGGING_FACE_CLASS: ClassVar[str] = SEQUENCE_CLASSIFICATION
+    HUGGING_FACE_CONFIG: ClassVar[Mapping[str, Any]] = {}
+    NAMES_LABELS: ClassVar[bool] = False
+    # The Hub's name of what the model does (huggingface.co/tasks).
+    HUB_TASK: ClassVar[str] = "text-classification"
+    # Whether the model is an encoder, from which a training can start.
+    IS_ENCODER: ClassVar[bool] = False
+    # Why there is no folder for sentence-transformers, and what to do; "" if there is one.
+    NOT_FOR_SENTENCES: ClassVar[str] = (
+        "is no encoder that reads whole texts; name the folder of one that `beambert pretrain` "
+        "made, or `finetune` for an embedding"
+    )
     # Names of the features, besides the inputs, with a value for every token.
     token_features: tuple[str, ...] = ()
     # Names of the outputs with a value for every token.

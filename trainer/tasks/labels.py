@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from beambert.model.classifier import BertClassifier, Head
 from beambert.model.config import EncoderConfig
+from beambert.model.families.family import MULTIPLE_CHOICE
 from beambert.pipelines.tasks.multi_label import THRESHOLD
 from beambert.pipelines.tasks.saved_models import ID_INPUTS
 from beambert.trainer.loop.objectives import (
@@ -31,6 +32,9 @@ def loss_weights(features: Features) -> tf.Tensor | float:
 class ClassificationObjective(TaskObjective):
     """Softmax over a task's labels (run_classifier.py)."""
 
+    # Without it `transformers` takes a single label for a regression.
+    HUGGING_FACE_CONFIG = {"problem_type": "single_label_classification"}
+    NAMES_LABELS = True
     losses = ("cross_entropy",)
     weight_of = {"cross_entropy": "examples", "accuracy": "examples"}
 
@@ -72,6 +76,7 @@ class MultiLabelObjective(ClassificationObjective):
     That is `transformers`' loss for `multi_label_classification`.
     """
 
+    HUGGING_FACE_CONFIG = {"problem_type": "multi_label_classification"}
     weight_of = {"cross_entropy": "examples", "label_accuracy": "examples"}
 
     def sums_of(self, logits: tf.Tensor, features: Features) -> Sums:
@@ -108,6 +113,10 @@ class ChoiceObjective(ClassificationObjective):
     """Softmax over the scores of an example's choices (Devlin et al. 2019, section 4.4)."""
 
     DATA = ChoiceData
+    HUGGING_FACE_CLASS = MULTIPLE_CHOICE
+    HUGGING_FACE_CONFIG = {}
+    NAMES_LABELS = False
+    HUB_TASK = "multiple-choice"
 
     @staticmethod
     def model(config: EncoderConfig, num_labels: int, seed: int, head: Head) -> keras.Model:

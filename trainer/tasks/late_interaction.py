@@ -104,6 +104,12 @@ class InteractionObjective(VectorObjective):
 
     DATA = InteractionData
     ONNX_OUTPUT = "embeddings"
+    # `transformers` loads the encoder alone; ColBERT's own code reads the rest.
+    HUGGING_FACE_CONFIG = {"architectures": ["HF_ColBERT"]}
+    NOT_FOR_SENTENCES = (
+        "makes vectors of tokens, and a folder of sentence-transformers makes one vector of each "
+        "text; export it with --to=huggingface"
+    )
 
     def __init__(
         self, lengths: Sequence[int], task: LateInteraction, text_features: InteractionFeatures

@@ -12,6 +12,7 @@ from beambert.trainer.tasks.base import TaskGraph, TaskObjective
 class RegressionObjective(TaskObjective):
     """The squared error of one number per example."""
 
+    HUGGING_FACE_CONFIG = {"problem_type": "regression", "num_labels": 1}
     losses = ("mean_squared_error",)
     weight_of = {"mean_squared_error": "examples"}
 
@@ -44,6 +45,13 @@ class RegressionObjective(TaskObjective):
 class RelevanceObjective(RegressionObjective):
     """A sigmoid of one number per pair, whose target is the relevance (BCE of cross-encoders)."""
 
+    # CrossEncoder of sentence-transformers takes the sigmoid of a single label.
+    HUGGING_FACE_CONFIG = {"num_labels": 1}
+    HUB_TASK = "text-ranking"
+    NOT_FOR_SENTENCES = (
+        "reads pairs of texts, for which sentence-transformers has its CrossEncoder; export it "
+        "with --to=huggingface, whose folder that class loads"
+    )
     losses = ("cross_entropy",)
     weight_of = {"cross_entropy": "examples"}
 

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from beambert.model.classifier import BertTokenClassifier, Head
 from beambert.model.config import EncoderConfig
+from beambert.model.families.family import QUESTION_ANSWERING
 from beambert.pipelines.tasks.feature_folder import TaskFeatureFiles
 from beambert.pipelines.tasks.saved_models import ID_INPUTS
 from beambert.pipelines.tasks.squad import score
@@ -106,6 +107,8 @@ class SpanObjective(TaskObjective):
     """The mean of two losses over the tokens, one for start and one for end (run_squad.py)."""
 
     DATA = SpanData
+    HUGGING_FACE_CLASS = QUESTION_ANSWERING
+    HUB_TASK = "question-answering"
     losses = ("cross_entropy",)
     weight_of = {"cross_entropy": "examples", "accuracy": "examples"}
     token_outputs = ("start_logits", "end_logits")

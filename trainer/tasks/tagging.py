@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from beambert.model.classifier import BertTokenClassifier, Head
 from beambert.model.config import EncoderConfig
+from beambert.model.families.family import TOKEN_CLASSIFICATION
 from beambert.pipelines.tasks.feature_folder import TaskFeatureFiles
 from beambert.pipelines.tasks.tagging import outside_index
 from beambert.pipelines.tasks.task import DEV, FIRST_PIECES, NO_LABEL
@@ -63,6 +64,9 @@ class TaggingObjective(TaskObjective):
     """Softmax over the labels of each word's first piece (Devlin et al. 2019, section 5.3)."""
 
     DATA = TagData
+    HUGGING_FACE_CLASS = TOKEN_CLASSIFICATION
+    NAMES_LABELS = True
+    HUB_TASK = "token-classification"
     losses = ("cross_entropy",)
     weight_of = {"cross_entropy": "words", "accuracy": "words"}
     token_features = ("label_ids",)

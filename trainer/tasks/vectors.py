@@ -10,6 +10,7 @@ import tensorflow as tf
 from beambert.errors import InputError
 from beambert.model.classifier import Head
 from beambert.model.config import EncoderConfig
+from beambert.model.families.family import ENCODER
 from beambert.model.sentence_encoder import Pooling, SentenceEncoder
 from beambert.pipelines.tasks.saved_models import ID_INPUTS
 from beambert.pipelines.tasks.task import TRAIN, Task
@@ -230,6 +231,11 @@ class VectorObjective(TaskObjective):
 
     DATA = VectorData
     ONNX_OUTPUT = "embedding"
+    # Bare encoders: their variables have the names that they have in any class.
+    HUGGING_FACE_CLASS = ENCODER
+    HUB_TASK = "sentence-similarity"
+    IS_ENCODER = True
+    NOT_FOR_SENTENCES = ""
     losses = ("cross_entropy",)
     weight_of = {"cross_entropy": "examples", "in_batch_accuracy": "examples"}
 

@@ -17,56 +17,10 @@ from support.small_finetuning import results
 
 from beambert import storage
 from beambert.errors import InputError
-from beambert.model.classifier import BertClassifier
 from beambert.model_files import model_sha256, weights_sha256
-from beambert.pipelines.tasks.declarations import find_task
-from beambert.pipelines.tasks.reading import read_examples
-from beambert.pipelines.tasks.texts import TextFeatures
 from beambert.trainer.commands.export import main as export_main
-from beambert.trainer.finetuning.batches import PaddedBatches
 from beambert.trainer.serving import versions
 from beambert.trainer.serving.versions import check_blessing, export
-
-
-def dev_examples(folder):
-    return read_examples(find_task("classification"), str(folder), "dev")
-
-
-def probabilities_of(folder, examples) -> np.ndarray:
-    """The path of training: the same arrays, the model in eager Keras."""
-    from beambert.trainer import model_folders
-
-    found = model_folders.open_model(str(folder), "--model")
-    text_features = TextFeatures(
-        found.vocabulary, found.do_lower_case, found.training["max_seq_length"]
-    )
-    labels = found.training["labels"]
-    features = find_task("classification").features(examples, labels, text_features)
-    model = BertClassifier(found.config, len(labels), seed=55)
-    model.load_weights(folder / "model.weights.h5")
-    batch = PaddedBatches(features)(tf.range(len(examples)), int(features.lengths.max()))
-    return tf.nn.softmax(model(batch)).numpy()
-
-
-@pytest.mark.slow
-def test_the_saved_model_answers_like_the_trained_one(classifier_folder, task_folder):
-    folder = classifier_folder
-    examples = dev_examples(task_folder)
-    texts = {"text": tf.constant([example.text for example in examples])}
-    answer = tf.saved_model.load(folder / "saved_model").signatures["serving_default"](**texts)
-    expected = probabilities_of(folder, examples)
-    np.testing.assert_allclose(answer["probabilities"], expected, atol=1e-5)
-    labels = (folder / "labels.txt").read_text().splitlines()
-    assert [label.decode() for label in answer["label"].numpy()] == [
-        labels[index] for index in expected.argmax(-1)
-    ]
-    accuracy = np.mean(
-        [
-            e.label == label.decode()
-            for e, label in zip(examples, answer["label"].numpy(), strict=True)
-        ]
-    )
-    assert accuracy == pytest.approx(results(folder)["accuracy"])
 
 
 @pytest.mark.slow
@@ -83,7 +37,6 @@ def test_the_card_of_a_version_loads_it(classifier_folder, tmp_path):
         check=True,
         env={"PATH": os.environ["PATH"], "CUDA_VISIBLE_DEVICES": "-1"},
     )
-    assert "rebuild TensorFlow" not in done.stderr
     outputs = dict(line.split(" ", 1) for line in done.stdout.splitlines())
     labels = (classifier_folder / "labels.txt").read_text().split()
     probabilities = json.loads(outputs["probabilities"])[0]
@@ -91,11 +44,10 @@ def test_the_card_of_a_version_loads_it(classifier_folder, tmp_path):
     assert "| takes `text` |" in card and "| gives `label` |" in card
     assert all(f'"{label}"' in card for label in labels)
     assert f'"accuracy": {results(classifier_folder)["accuracy"]}' in card
-    # How it was made, and what tells it from others.
-    assert f"| weights | {weights_sha256(str(classifier_folder))} |" in card
+    # How it was made, and what distinguishes it from others.
+    assert f'"weights": "{weights_sha256(str(classifier_folder))}"' in card
     training = json.loads((classifier_folder / "training.json").read_text())
-    assert f"| weights at the beginning | {training['init_sha256']} |" in card
-    assert "## Training of its encoder" in card
+    assert f"## Training of the encoder {training['init_sha256'][:12]}" in card
 
 
 @pytest.mark.slow

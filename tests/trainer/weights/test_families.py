@@ -24,7 +24,8 @@ from beambert.pipelines.tasks.task import CHOICE, CLASSIFICATION, SPAN, TAGGING
 from beambert.pipelines.tokenizers.vocabulary import Vocabulary
 from beambert.trainer import model_folders
 from beambert.trainer.models import build_model
-from beambert.trainer.weights.export import HUGGING_FACE, export_hugging_face, export_tensorflow
+from beambert.trainer.tasks.table import OBJECTIVES as TASK_OBJECTIVES
+from beambert.trainer.weights.export import export_hugging_face, export_tensorflow
 from beambert.trainer.weights.initial import open_initial
 
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden_families"
@@ -209,13 +210,13 @@ def test_a_task_model_computes_what_its_class_does(name, kind, tmp_path):
 
     That they go out under its names again is tried for RoBERTa, whose names differ the most.
     """
-    golden, its_class = arrays_of(name), HUGGING_FACE[kind]
+    golden = arrays_of(name)
     initial = open_initial(str(GOLDEN / name), "--init")
     model = build_model(kind, initial.config, 3, 1)
     initial.load_into(model, "--init")
     prefix = f"tasks/{KINDS[kind]}/weights/"
     heads = {key.removeprefix(prefix): golden[key] for key in golden if key.startswith(prefix)}
-    name_of, used = family_of(initial.config).namer(its_class.ending), set()
+    name_of, used = family_of(initial.config).namer(TASK_OBJECTIVES[kind].HUGGING_FACE_CLASS), set()
     for variable in model.variables:
         theirs, is_transposed = name_of(variable.path) or (None, False)
         if theirs in heads:
