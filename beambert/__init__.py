@@ -19,8 +19,6 @@ if TYPE_CHECKING:  # the same names as in the table below, for type checkers and
     from beambert.pipelines.corpus.transforms import RejectRow as RejectRow
     from beambert.pipelines.evaluation.measures import Threshold as Threshold
     from beambert.pipelines.evaluation.run import evaluate as evaluate
-    from beambert.pipelines.features import CreateTaskFeatures as CreateTaskFeatures
-    from beambert.pipelines.features import create_task_features as create_task_features
     from beambert.pipelines.prediction import Predict as Predict
     from beambert.pipelines.prediction import predict as predict
     from beambert.pipelines.pretraining.graph import (
@@ -32,10 +30,8 @@ if TYPE_CHECKING:  # the same names as in the table below, for type checkers and
     )
     from beambert.pipelines.records.batches import read_records as read_records
     from beambert.pipelines.task_jobs import EvaluationJob as EvaluationJob
-    from beambert.pipelines.task_jobs import FeaturesJob as FeaturesJob
     from beambert.pipelines.task_jobs import PredictionJob as PredictionJob
     from beambert.pipelines.tasks.declarations import find_task as find_task
-    from beambert.pipelines.tasks.feature_folder import open_features as open_features
     from beambert.pipelines.verification.job import VerificationJob as VerificationJob
     from beambert.pipelines.verification.run import VerifyRecords as VerifyRecords
     from beambert.pipelines.verification.run import verify_records as verify_records
@@ -64,12 +60,10 @@ if TYPE_CHECKING:  # the same names as in the table below, for type checkers and
 _MODULES = {
     "Budget": "beambert.trainer.pretraining.job",
     "CreatePretrainingData": "beambert.pipelines.pretraining.graph",
-    "CreateTaskFeatures": "beambert.pipelines.features",
     "DocumentRow": "beambert.pipelines.corpus.transforms",
     "Embed": "beambert.embedding_in_beam",
     "EmbeddingJob": "beambert.embedding",
     "EvaluationJob": "beambert.pipelines.task_jobs",
-    "FeaturesJob": "beambert.pipelines.task_jobs",
     "FinetuningJob": "beambert.trainer.finetuning.job",
     "InputError": "beambert.errors",
     "LearnVocabulary": "beambert.pipelines.vocabulary_learning.graph",
@@ -89,7 +83,6 @@ _MODULES = {
     "VocabularyJob": "beambert.pipelines.vocabulary_learning.job",
     "compare": "beambert.trainer.comparing",
     "create_pretraining_data": "beambert.pipelines.pretraining.run",
-    "create_task_features": "beambert.pipelines.features",
     "embed": "beambert.trainer.embedding.embedder",
     "embed_files": "beambert.embedding",
     "evaluate": "beambert.pipelines.evaluation.run",
@@ -101,7 +94,6 @@ _MODULES = {
     "learn_vocabulary": "beambert.pipelines.vocabulary_learning.run",
     "load": "beambert.trainer.loaded_model",
     "make_index": "beambert.trainer.retrieval.indexing",
-    "open_features": "beambert.pipelines.tasks.feature_folder",
     "predict": "beambert.pipelines.prediction",
     "pretrain": "beambert.trainer.pretraining.run",
     "read_records": "beambert.pipelines.records.batches",

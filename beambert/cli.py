@@ -68,12 +68,6 @@ _TABLE = (
     ),
     Command("pretrain", "records -> encoder", "beambert.trainer.commands.pretrain", resumes=True),
     Command(
-        "features",
-        "task -> features to fine-tune on (Beam)",
-        "beambert.pipelines.create_task_features",
-        needs_beam=True,
-    ),
-    Command(
         "finetune", "encoder + task -> model", "beambert.trainer.commands.finetune", resumes=True
     ),
     Command(

@@ -1,4 +1,4 @@
-"""The parameters of the jobs that make features, predict and evaluate."""
+"""The parameters of the jobs that predict and evaluate."""
 
 import dataclasses
 import pathlib
@@ -11,14 +11,7 @@ from beambert.pipelines.corpus.encodings import encoding_setting
 from beambert.pipelines.evaluation.measures import MOST_VALUES, MOST_VALUES_IF_NAMED, Threshold
 from beambert.pipelines.tasks.flags import split_names
 from beambert.pipelines.tasks.reading import split_path
-from beambert.pipelines.tasks.task import (
-    DEFAULT_LENGTH,
-    DEFAULT_SPAN_LENGTH,
-    DEV,
-    SHORTEST_LENGTH,
-    Task,
-)
-from beambert.pipelines.tasks.vectors import VectorTask
+from beambert.pipelines.tasks.task import DEV, Task
 from beambert.storage import check_no_pattern
 
 # What a text of a plain text file is.
@@ -122,50 +115,3 @@ class PredictionJob:
         """Checks the values."""
         check_settings(self)
         check_no_pattern(self.output)
-
-
-@dataclasses.dataclass(frozen=True)
-class FeaturesJob:
-    """The features to make.
-
-    Attributes:
-      task: declaration of the task.
-      data_dir: folder of the task's files.
-      vocab_file: the encoder's vocabulary; None with `tokenizer`.
-      do_lower_case: whether text is lower-cased and loses its accents (default: True); None with
-        `tokenizer`, which has its own rules.
-      skip_bad_rows: whether to leave out rows that cannot be used instead of stopping.
-      tokenizer: the encoder's tokenizer.json, or its folder; None for word pieces.
-
-    Raises:
-      InputError: a value cannot be used, or the task learns vectors of texts.
-    """
-
-    task: Task
-    data_dir: str
-    vocab_file: str | None
-    output: str = setting(metavar="DIR", help="features folder to make")
-    do_lower_case: bool | None = None
-    max_seq_length: int | None = setting(
-        None,
-        minimum=SHORTEST_LENGTH,
-        help=f"greatest number of tokens in a sequence (default: {DEFAULT_LENGTH}, and "
-        f"{DEFAULT_SPAN_LENGTH} for SQuAD)",
-    )
-    skip_bad_rows: bool = False
-    tokenizer: str | None = None
-
-    def __post_init__(self) -> None:
-        """Checks the values."""
-        check_settings(self)
-        check_no_pattern(self.output)
-        if isinstance(self.task, VectorTask):
-            raise InputError(
-                f"--task={self.task.name}: has no features that are made ahead; give its files to "
-                "`beambert finetune`"
-            )
-
-    @property
-    def length(self) -> int:
-        """Greatest number of tokens in a sequence."""
-        return self.max_seq_length or self.task.default_length()

@@ -167,10 +167,6 @@ def jobs():
         ),
     )
     yield (
-        beambert.create_task_features,
-        beambert.FeaturesJob(task, "reviews", "vocab.txt", "features", max_seq_length=32),
-    )
-    yield (
         beambert.finetune,
         beambert.FinetuningJob(
             task=task,
@@ -214,5 +210,5 @@ def test_a_function_leaves_the_process_as_it_was(tmp_path, monkeypatch):
         if function is not beambert.verify_records:
             function(*given)
         assert results is None or results
-    for folder in ("records", "encoder", "features", "model", "answers"):
+    for folder in ("records", "encoder", "model", "answers"):
         assert (tmp_path / folder / "_SUCCESS").exists()

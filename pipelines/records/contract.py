@@ -28,7 +28,7 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from beambert.errors import InputError
 from beambert.folders import MARKER_FILE, UNFINISHED_FILE
@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 
 
 INFO_FILE = "info.json"
+# Version of the format of a records folder.
+FORMAT_VERSION = 1
+_REMEDY = "make the records again with `beambert data`"
 REJECTS_FILE = "rejects.jsonl"
 OVERLAPS_FILE = "overlaps.jsonl"
 STATISTICS_FILE, SCHEMA_FILE = "statistics.json", "schema.pbtxt"
@@ -118,65 +121,7 @@ def has_shards(names: Sequence[str]) -> bool:
 
 
 @dataclasses.dataclass(frozen=True)
-class FolderInfo:
-    """The info.json of a finished folder; a subclass has its fields.
-
-    Attributes:
-      FOLDER: what the folder is, for messages.
-      REMEDY: what to do if the file cannot be used, for messages.
-      FORMAT_VERSION: version of the folder's format.
-    """
-
-    FOLDER: ClassVar[str]
-    REMEDY: ClassVar[str]
-    FORMAT_VERSION: ClassVar[int] = 1
-
-    def to_json(self) -> str:
-        """Returns the text of info.json."""
-        fields = {"format_version": self.FORMAT_VERSION} | dataclasses.asdict(self)
-        return json.dumps(fields, indent=2, ensure_ascii=False) + "\n"
-
-    @classmethod
-    def from_json(cls, text: str, name: str) -> Self:
-        """Reads info.json.
-
-        Args:
-          text: content of the file.
-          name: path of the file, for error messages.
-
-        Raises:
-          InputError: the file is not from such a folder, has another format version, or has
-            impossible values.
-        """
-        try:
-            fields = parse_object(text)
-            version = fields.pop("format_version")
-            if version != cls.FORMAT_VERSION:
-                raise InputError(
-                    f"{name}: has the format {version} of a {cls.FOLDER}, but this version of "
-                    f"BeamBERT reads {cls.FORMAT_VERSION}; {cls.REMEDY}"
-                )
-            info = cls(**fields)
-            fault = info.fault()
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise InputError(
-                f"{name}: not the info.json of a {cls.FOLDER}; {cls.REMEDY}"
-            ) from error
-        if fault:
-            raise InputError(f"{name}: {fault}; {cls.REMEDY}")
-        return info
-
-    def fault(self) -> str:
-        """Returns what is wrong with the values; "" if nothing is.
-
-        Raises:
-          ValueError, KeyError, TypeError, AttributeError: the file has another content.
-        """
-        return ""
-
-
-@dataclasses.dataclass(frozen=True)
-class RecordsInfo(FolderInfo):
+class RecordsInfo:
     """The info.json of a records folder.
 
     Attributes:
@@ -189,15 +134,41 @@ class RecordsInfo(FolderInfo):
       versions: library -> version, for the libraries that the records depend on.
     """
 
-    FOLDER = "records folder"
-    REMEDY = "make the records again with `beambert data`"
-
     parameters: Mapping[str, Any]
     vocabulary: Mapping[str, Any]
     inputs: Sequence[Mapping[str, Any]] | Mapping[str, Any]
     files: Sequence[Mapping[str, Any]]
     counts: Mapping[str, Any]
     versions: Mapping[str, str]
+
+    def to_json(self) -> str:
+        """Returns the text of info.json."""
+        fields = {"format_version": FORMAT_VERSION} | dataclasses.asdict(self)
+        return json.dumps(fields, indent=2, ensure_ascii=False) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str, name: str) -> Self:
+        """Reads info.json.
+
+        Args:
+          text: content of the file.
+          name: path of the file, for error messages.
+
+        Raises:
+          InputError: the file is not from a records folder, has another format version, or has
+            impossible values.
+        """
+        try:
+            fields = parse_object(text)
+            version = fields.pop("format_version")
+            info = cls(**fields) if version == FORMAT_VERSION else None
+            fault = f"has the format {version}, not {FORMAT_VERSION}"
+            fault = info.fault() if info else fault
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise InputError(f"{name}: not the info.json of a records folder; {_REMEDY}") from error
+        if fault:
+            raise InputError(f"{name}: {fault}; {_REMEDY}")
+        return info
 
     @property
     def has_label(self) -> bool:

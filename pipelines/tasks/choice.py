@@ -71,7 +71,6 @@ class Choice(OneLabel):
     metrics: tuple[str, ...] = ("accuracy",)
 
     COLUMN_FLAGS = TABLE_FLAGS | {"choice_columns"}
-    HAS_CHOICES = True
 
     def _choice_columns(
         self, path: pathlib.Path, line: int, row: dict[str, str]

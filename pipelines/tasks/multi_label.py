@@ -179,7 +179,6 @@ class MultiLabel(LabelledTextTask):
 
     COLUMN_FLAGS = TABLE_FLAGS | {"labels", "label_separator"}
     TARGETS = {"label_ids": np.float32}
-    HAS_TARGET_PER_LABEL = True
     OUTPUTS = ("labels", "probabilities")
     WEIGHT = ("wrong labels", "with the most wrong or missed labels")
     WITHOUT_MODEL = "the commonest labels of train"

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from beambert.errors import InputError
-from beambert.pipelines.tasks.task import DEV, TEST, TRAIN, ExampleFile, Task
+from beambert.pipelines.tasks.task import TEST, TRAIN, ExampleFile, Task
 
 
 def split_path(task: Task, data_dir: str, split: str) -> pathlib.Path:
@@ -139,12 +139,6 @@ class TaskSplits:
     def sha256(self) -> dict[str, str]:
         """Returns the SHA-256 of each split's file."""
         return {split: sha256_of(path) for split, path in self.files.items()}
-
-
-def present_splits(task: Task, data_dir: str) -> tuple[str, ...]:
-    """Returns train, dev and the other splits whose files exist."""
-    others = [split for split in task.files if split not in (TRAIN, DEV)]
-    return (TRAIN, DEV, *(split for split in others if has_split(task, data_dir, split)))
 
 
 def read_splits(

@@ -4,7 +4,7 @@ import dataclasses
 import json
 import pathlib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,21 +26,8 @@ from beambert.pipelines.tasks.saved_models import (
     check_task,
 )
 from beambert.pipelines.tasks.squad import Question, read_questions, score
-from beambert.pipelines.tasks.task import DEFAULT_SPAN_LENGTH, SPAN, ExampleFile, MadeInputs, Task
-from beambert.pipelines.tasks.windows import (
-    NO_ANSWER as NO_POSITION,
-)
-from beambert.pipelines.tasks.windows import (
-    SquadPredictions,
-    WindowParameters,
-    make_windows,
-    span_features,
-)
-from beambert.pipelines.tokenizers.vocabulary import Vocabulary
-
-if TYPE_CHECKING:
-    from beambert.pipelines.tokenizers.encoding import SubwordOffsets
-    from beambert.pipelines.tokenizers.wordpiece import OffsetTokenizer
+from beambert.pipelines.tasks.task import DEFAULT_SPAN_LENGTH, SPAN, ExampleFile, Task
+from beambert.pipelines.tasks.windows import SquadPredictions
 
 NO_ANSWER_REASON = "has no answer that is in its context"
 # Outputs that describe an answer to a question; models of SQuAD 2.0 also have null odds.
@@ -118,7 +105,6 @@ class Span(Task):
 
     ENDINGS = (".json",)
     HAS_LABELS = False
-    TARGETS = {"start_positions": np.int32, "end_positions": np.int32}
     OUTPUTS = ("start_logits", "end_logits")
     WEIGHT = (
         "probability",
@@ -152,38 +138,6 @@ class Span(Task):
     def default_length(self, trained_length: int | None = None) -> int:
         """Returns the default of run_squad.py."""
         return DEFAULT_SPAN_LENGTH
-
-    @staticmethod
-    def make_tokenizer(
-        vocabulary: Vocabulary, do_lower_case: bool, max_seq_length: int
-    ) -> tuple["OffsetTokenizer | SubwordOffsets", WindowParameters]:
-        """Returns the tokenizer, and how contexts are divided into windows."""
-        from beambert.pipelines.tokenizers.encoding import make_offset_tokenizer
-
-        tokenizer = make_offset_tokenizer(vocabulary, do_lower_case)
-        return tokenizer, WindowParameters.of_length(max_seq_length)
-
-    @classmethod
-    def make(
-        cls, examples: Sequence[Question], labels: Sequence[str], tokenizer: Any
-    ) -> MadeInputs:
-        """Converts questions, at least one; each window is a record, its target the answer."""
-        tokenizer, parameters = tokenizer
-        windows = make_windows(examples, tokenizer, parameters)
-        pieces = tokenizer.tokenize_batch([question.question for question in examples])
-        is_cut = (pieces.lengths > parameters.max_query_length)[windows.question_index]
-        with_answer = int((windows.start_positions != NO_POSITION).sum())
-        return MadeInputs(
-            span_features(windows),
-            windows.question_index,
-            int(is_cut.sum()),
-            {"sequences_with_answer": with_answer},
-        )
-
-    @staticmethod
-    def greatest_target(labels: int, max_seq_length: int) -> int:
-        """Returns the last position of a sequence."""
-        return max_seq_length - 1
 
     @staticmethod
     def unlabelled(texts: Sequence[str], choices: Sequence[str]) -> Question:

@@ -311,7 +311,6 @@ class Tagging(Task):
 
     ENDINGS = (*WORDS_ENDINGS, ".txt", ".tsv")
     COLUMN_FLAGS = frozenset({"labels"})
-    TOKEN_TARGETS = ("label_ids",)
     OUTPUTS = ("tags",)
     WEIGHT = ("errors", "with the most wrong or missed entities, or wrong tags of other kinds")
     WITHOUT_MODEL = "the commonest tag of train"

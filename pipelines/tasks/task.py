@@ -11,7 +11,6 @@ import numpy as np
 from beambert.pipelines.tasks.kind import PREDICTIONS_FOLDER, Mistake, Outcomes, Record, Row, Slices
 from beambert.pipelines.tasks.saved_models import Model, check_signature
 from beambert.pipelines.tasks.tables import BadRow
-from beambert.pipelines.tokenizers.vocabulary import Vocabulary
 from beambert.saved_models import call_on_texts
 
 if TYPE_CHECKING:
@@ -79,24 +78,6 @@ class TaskFeatures:
 
 
 @dataclasses.dataclass(frozen=True)
-class MadeInputs:
-    """The features of some examples, with counts.
-
-    Attributes:
-      features: features of the examples.
-      owners: int64 [records], index of the example that each record belongs to.
-      lost_tokens: number of sequences that lost tokens; for windows, only tokens of the question
-        count.
-      counts: name -> further counts.
-    """
-
-    features: TaskFeatures
-    owners: np.ndarray
-    lost_tokens: int
-    counts: Mapping[str, int] = dataclasses.field(default_factory=dict)
-
-
-@dataclasses.dataclass(frozen=True)
 class ExampleFile:
     """The content of a task's file.
 
@@ -143,13 +124,8 @@ class Task(abc.ABC):
       title: name of the task in the files for GLUE's leaderboard; None for other tasks.
     """
 
-    # Names and types of the targets that an example has one of, and the names of those that each
-    # token has one of.
+    # Names and types of the targets that an example has one of.
     TARGETS: ClassVar[Mapping[str, type]] = {}
-    TOKEN_TARGETS: ClassVar[tuple[str, ...]] = ()
-    # Whether an example has several sequences, and a target a value for each label or sequence.
-    HAS_CHOICES: ClassVar[bool] = False
-    HAS_TARGET_PER_LABEL: ClassVar[bool] = False
     # Outputs of a SavedModel that an evaluation needs.
     OUTPUTS: ClassVar[tuple[str, ...]]
     # How an evaluation scores the records of predictions.
@@ -269,31 +245,11 @@ class Task(abc.ABC):
         """
         return trained_length or DEFAULT_LENGTH
 
-    @staticmethod
-    def make_tokenizer(vocabulary: Vocabulary, do_lower_case: bool, max_seq_length: int) -> Any:
-        """Returns the tokenizer that `make` takes.
-
-        Args:
-          vocabulary: vocabulary of the ids.
-          do_lower_case: whether text is lower-cased and loses its accents.
-          max_seq_length: greatest number of tokens in a sequence.
-        """
-        from beambert.pipelines.tasks.texts import TextFeatures  # it imports TensorFlow
-
-        return TextFeatures(vocabulary, do_lower_case, max_seq_length)
-
-    @classmethod
-    def make(cls, examples: Sequence[Any], labels: Sequence[str], tokenizer: Any) -> MadeInputs:
-        """Converts examples, at least one, to model inputs and targets, with counts."""
-        features = cls.features(examples, labels, tokenizer)
-        lost = cls.count_cut(examples, labels, tokenizer, features)
-        return MadeInputs(features, np.arange(len(features)), lost)
-
     @classmethod
     def features(
         cls, examples: Sequence[Any], labels: Sequence[str], text_features: "TextFeatures"
     ) -> TaskFeatures:
-        """Converts examples; examples without labels get no targets. A span has only `make`.
+        """Converts examples; examples without labels get no targets. A span has windows.
 
         Args:
           examples: at least one example.
@@ -325,11 +281,6 @@ class Task(abc.ABC):
         some = [examples[index] for index in full]
         found = cls.features(some, labels, longer(text_features))
         return int((found.lengths > length).sum())
-
-    @staticmethod
-    def greatest_target(labels: int, max_seq_length: int) -> int:
-        """Returns the greatest integer that a target may be."""
-        return labels - 1
 
     @staticmethod
     def text_columns_of(training: Mapping[str, Any]) -> list[str]:

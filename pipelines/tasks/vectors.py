@@ -187,8 +187,6 @@ class VectorTask(TableTask):
     COMPARES_TEXTS: ClassVar[bool] = True
     LEARNING_FLAGS = _VECTOR_FLAGS
     TARGETS = {"text_ids": np.int64}
-    HAS_CHOICES = True
-    HAS_TARGET_PER_LABEL = True
     OUTPUTS = ("embedding",)
 
     def _make(self, endings: tuple[str, ...], **fields: Any) -> VectorExample:

@@ -126,7 +126,6 @@ def test_a_text_is_no_number(given, meant):
     [
         (beambert.EvaluationJob, {"task": TASK, "data_dir": "d", "model": "m"}),
         (beambert.PredictionJob, {"input": "i", "model": "m"}),
-        (beambert.FeaturesJob, {"task": TASK, "data_dir": "d", "vocab_file": "v"}),
     ],
 )
 def test_an_output_that_would_be_read_as_a_pattern(kind, given):

@@ -29,7 +29,6 @@ from beambert.errors import InputError
 
 TRANSFORMS = [
     beambert.CreatePretrainingData,
-    beambert.CreateTaskFeatures,
     beambert.LearnVocabulary,
     beambert.Predict,
     beambert.ReadDocuments,

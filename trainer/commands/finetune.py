@@ -55,10 +55,6 @@ EXAMPLES = """examples:
   # answer SQuAD's questions; the model folder's predictions/ gets files for the official scorer
   beambert finetune --task=squad2.0 --data_dir=squad --init=encoder --model_dir=reader
 
-  # train on features that `beambert features` made, without tokenizing again
-  beambert finetune --task=sst-2 --data_dir=glue/SST-2 --features=sst-2-features \\
-      --init=encoder --model_dir=sentiment
-
   # try the paper's grid with five seeds each; rte/best gets the best model on dev
   beambert finetune --task=rte --data_dir=glue/RTE --init=encoder --model_dir=rte \\
       --sweep=paper --num_seeds=5
@@ -110,11 +106,6 @@ def build_parser() -> FlagParser:
         examples=EXAMPLES,
     )
     add_settings(parser, LearningSettings)
-    parser.add_argument(
-        "--features",
-        metavar="DIR",
-        help="features of the task made by `beambert features`; scores still need --data_dir",
-    )
     add_settings(parser, TrainingFolders, defaults=environment_folders())
     add_training_flags(parser)
     return parser
@@ -142,8 +133,6 @@ def make_job(
     Raises:
       InputError: a flag cannot be used.
     """
-    from beambert.trainer.finetuning.job import FinetuningJob
-
     loop = _check_course(flags)
     # TensorFlow, whose import takes seconds, comes after what is seen at once.
     split_path(task, data_dir, TRAIN)
@@ -151,7 +140,7 @@ def make_job(
         check_weights(flags.init, "--init")
     check_config(flags.model)
     with loading():
-        from beambert.pipelines.tasks.feature_folder import open_features
+        from beambert.trainer.finetuning.job import FinetuningJob
     return read_settings(
         FinetuningJob,
         flags,
@@ -159,7 +148,6 @@ def make_job(
         data_dir=data_dir,
         loop=loop,
         output=read_settings(TrainingFolders, flags, model_dir=model_dir),
-        features=open_features(flags.features, "--features") if flags.features else None,
     )
 
 

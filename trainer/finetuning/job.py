@@ -11,7 +11,6 @@ from beambert.model.classifier import PLAIN_HEAD, Head
 from beambert.model.config import EncoderConfig
 from beambert.pipelines.tasks.classification import check_names
 from beambert.pipelines.tasks.declarations import OWN_TASKS
-from beambert.pipelines.tasks.feature_folder import TaskFeatureFiles, made_from
 from beambert.pipelines.tasks.late_interaction import LateInteraction
 from beambert.pipelines.tasks.task import SHORTEST_LENGTH, TRAIN, Task
 from beambert.pipelines.tasks.texts import TextFeatures
@@ -53,7 +52,6 @@ class FinetuningJob(EncoderSettings, RecipeSettings):
         `init` is "random".
       do_lower_case: whether to lower-case text (default: True); only if `init` is "random".
       output: folders to write to.
-      features: features of the task made by `beambert features`; None to make them here.
       learning_rate, weight_decay_rate, optimizer: see `OptimizerConfig`. None takes the rate that
         suits the encoder's width.
       loop: settings of the training loop; `eval_steps` is set to evaluate after each epoch.
@@ -73,7 +71,6 @@ class FinetuningJob(EncoderSettings, RecipeSettings):
     weight_decay_rate: float = OptimizerConfig.weight_decay_rate
     optimizer: str = FINETUNING_OPTIMIZER
     loop: LoopConfig = LoopConfig(FINETUNING_BATCH_SIZE)
-    features: TaskFeatureFiles | None = None
 
 
 # Greatest length that an encoder is stretched to: a sequence of this length would take gigabytes
@@ -217,8 +214,6 @@ def make_plan(job: FinetuningJob) -> FinetuningPlan:
     data = data_of(job.task, job.data_dir, notes.append, job.skip_bad_rows)
     inputs = start.vocabulary, start.do_lower_case, start.max_seq_length
     text_features = data.text_features(job, *inputs)
-    if job.features:
-        job.features.check(made_from(data.task, data.labels, *inputs, data.sha256()))
     if data.has_segments and start.config.segments == 1 and text_features.vocabulary.second_segment:
         raise InputError(
             f"--init={job.init}: has only one segment type (type_vocab_size), but {data.task.name} "
@@ -274,23 +269,19 @@ def _start(job: FinetuningJob) -> _Start:
 
 
 def _length(job: FinetuningJob, trained: int | None, config: EncoderConfig) -> int:
-    """Returns the length of the inputs: that of the job, the features, or the task's default."""
-    limit, asked = config.longest_sequence, "--max_seq_length"
-    length = job.max_seq_length
-    if length is None and job.features:
-        length = job.features.info.made_from["max_seq_length"]
-        asked = f"{job.features.flag}: was made with --max_seq_length"
+    """Returns the length of the inputs: that of the job, or the task's default."""
+    limit, length = config.longest_sequence, job.max_seq_length
     if length is None:
         length = job.task.default_length(trained)
         length = min(length, limit) if job.init_positions == KEEP else length
     if job.init_positions != KEEP and length > LONGEST_LENGTH:
-        raise InputError(f"{asked}={length}: must be at most {LONGEST_LENGTH}")
+        raise InputError(f"--max_seq_length={length}: must be at most {LONGEST_LENGTH}")
     if length < SHORTEST_LENGTH or (length > limit and job.init_positions == KEEP):
         can_grow = length > limit and config.has_position_table
         more = "; --init_positions=tile gives it more" if can_grow else ""
         raise InputError(
-            f"{asked}={length}: must be at least {SHORTEST_LENGTH} and at most {limit}, the "
-            f"encoder's max_position_embeddings{more}"
+            f"--max_seq_length={length}: must be at least {SHORTEST_LENGTH} and at most {limit}, "
+            f"the encoder's max_position_embeddings{more}"
         )
     return length
 

@@ -85,7 +85,7 @@ def _finetune(job: FinetuningJob, strategy: tf.distribute.Strategy) -> dict[str,
         if chief:
             _describe(plan)
         data = plan.data
-        data.tokenize(plan.text_features, job.features)
+        data.tokenize(plan.text_features)
         run = _Finetuning(plan, strategy)
         if chief and (notes := [*data.notes(), *run.notes]):
             print("\n".join(notes), flush=True)

@@ -51,7 +51,7 @@ class RecipeSettings:
 
     max_seq_length: int | None = setting(
         None,
-        help="length of the inputs in tokens (default: that of --features or of the pre-training, "
+        help="length of the inputs in tokens (default: that of the pre-training, "
         "128 for --init=random, 384 for questions)",
     )
     num_train_epochs: float | None = setting(

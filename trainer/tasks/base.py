@@ -18,7 +18,6 @@ from beambert.model.classifier import Head
 from beambert.model.config import EncoderConfig
 from beambert.model.families.family import SEQUENCE_CLASSIFICATION
 from beambert.pipelines.tasks.classification import loss_weights
-from beambert.pipelines.tasks.feature_folder import TaskFeatureFiles
 from beambert.pipelines.tasks.kind import Outcomes
 from beambert.pipelines.tasks.reading import read_splits
 from beambert.pipelines.tasks.saved_models import ID_INPUTS
@@ -106,16 +105,13 @@ class TaskData:
         """
         return TextFeatures(*given, self.task.windows)
 
-    def tokenize(self, text_features: TextFeatures, made: TaskFeatureFiles | None = None) -> None:
-        """Makes the features of both splits, or reads those that `beambert features` made."""
+    def tokenize(self, text_features: TextFeatures) -> None:
+        """Makes the features of both splits."""
         self._length = text_features.max_seq_length
         for split, examples in self.examples.items():
-            if made:
-                features, cut = made.read(split), made.count_cut(split)
-            else:
-                given = examples, self.labels, text_features
-                features = self.task.features(*given)
-                cut = self.task.count_cut(*given, features)
+            given = examples, self.labels, text_features
+            features = self.task.features(*given)
+            cut = self.task.count_cut(*given, features)
             if self.task.class_weights and split == TRAIN:
                 weights = self.task.class_weights, self.labels, features.targets["label_ids"]
                 features = with_target(features, "loss_weights", loss_weights(*weights))

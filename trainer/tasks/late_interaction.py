@@ -10,7 +10,6 @@ from beambert.errors import InputError
 from beambert.model.classifier import Head
 from beambert.model.config import EncoderConfig
 from beambert.model.sentence_encoder import TokenEncoder
-from beambert.pipelines.tasks.feature_folder import TaskFeatureFiles
 from beambert.pipelines.tasks.late_interaction import DOCUMENTS, KEPT, QUERIES, LateInteraction
 from beambert.pipelines.tasks.saved_models import ID_INPUTS
 from beambert.pipelines.tasks.texts import InteractionFeatures, TextFeatures
@@ -84,9 +83,9 @@ class InteractionData(VectorData):
             )
         return InteractionFeatures(*given, length)
 
-    def tokenize(self, text_features: TextFeatures, made: TaskFeatureFiles | None = None) -> None:
+    def tokenize(self, text_features: TextFeatures) -> None:
         """Makes the features of both splits."""
-        super().tokenize(text_features, made)
+        super().tokenize(text_features)
         self.converter = text_features
 
     @property

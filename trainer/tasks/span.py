@@ -10,7 +10,6 @@ import tensorflow as tf
 from beambert.model.classifier import BertTokenClassifier, Head
 from beambert.model.config import EncoderConfig
 from beambert.model.families.family import QUESTION_ANSWERING
-from beambert.pipelines.tasks.feature_folder import TaskFeatureFiles
 from beambert.pipelines.tasks.saved_models import ID_INPUTS
 from beambert.pipelines.tasks.squad import score
 from beambert.pipelines.tasks.task import DEV, TRAIN, Task
@@ -54,11 +53,8 @@ class SpanData(TaskData):
                 "cannot learn when to give no answer; the task squad1.1 always gives one"
             )
 
-    def tokenize(self, text_features: TextFeatures, made: TaskFeatureFiles | None = None) -> None:
-        """Makes the features of both splits, or reads those of train.
-
-        The windows of dev are always made, because decoding reads answers off them.
-        """
+    def tokenize(self, text_features: TextFeatures) -> None:
+        """Makes the features of both splits; decoding reads answers off the windows of dev."""
         tokenizer = make_offset_tokenizer(text_features.vocabulary, text_features.do_lower_case)
         parameters = WindowParameters.of_length(text_features.max_seq_length)
 
@@ -67,7 +63,7 @@ class SpanData(TaskData):
 
         self._dev_windows = windows_of(DEV)
         self._features = {
-            TRAIN: made.read(TRAIN) if made else span_features(windows_of(TRAIN)),
+            TRAIN: span_features(windows_of(TRAIN)),
             DEV: span_features(self._dev_windows),
         }
 

@@ -10,7 +10,6 @@ import tensorflow as tf
 from beambert.model.classifier import BertTokenClassifier, Head
 from beambert.model.config import EncoderConfig
 from beambert.model.families.family import TOKEN_CLASSIFICATION
-from beambert.pipelines.tasks.feature_folder import TaskFeatureFiles
 from beambert.pipelines.tasks.tagging import outside_index
 from beambert.pipelines.tasks.task import DEV, FIRST_PIECES, NO_LABEL
 from beambert.pipelines.tasks.texts import TextFeatures, first_pieces
@@ -27,9 +26,9 @@ from beambert.trainer.tasks.base import TaskData, TaskGraph, TaskObjective
 class TagData(TaskData):
     """Sentences with one tag for each word."""
 
-    def tokenize(self, text_features: TextFeatures, made: TaskFeatureFiles | None = None) -> None:
-        """Makes or reads the features, and finds the first word piece of each word of dev."""
-        super().tokenize(text_features, made)
+    def tokenize(self, text_features: TextFeatures) -> None:
+        """Makes the features, and finds the first word piece of each word of dev."""
+        super().tokenize(text_features)
         self._pieces: list[np.ndarray] = []
         for _, pieces in first_pieces(self.examples[DEV], text_features):
             self._pieces += [of_words[of_words >= 0] for of_words in pieces]

@@ -69,7 +69,7 @@ class TestRecordsInfo:
 
     def test_later_format(self):
         text = self.INFO.to_json().replace('"format_version": 1', '"format_version": 2')
-        with pytest.raises(InputError, match="format 2 of a records folder, but this version"):
+        with pytest.raises(InputError, match="has the format 2, not 1"):
             RecordsInfo.from_json(text, "info.json")
 
 

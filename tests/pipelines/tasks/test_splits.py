@@ -12,7 +12,7 @@ from beambert.pipelines.tasks.flags import (
     LearningSettings,
     task_of,
 )
-from beambert.pipelines.tasks.reading import present_splits, read_splits
+from beambert.pipelines.tasks.reading import read_splits
 
 
 def write(folder, **files: str):
@@ -58,15 +58,6 @@ def test_words_without_tags_teach_nothing(tmp_path, task):
     (tmp_path / "train.conll").write_text("the\nriver\n")
     with refused("train.conll: has no column of tags; put each word's tag behind it"):
         labels(task, str(tmp_path))
-
-
-def test_only_test_files_may_be_absent(tmp_path):
-    folder = write(tmp_path, train="text\tlabel\na\tz\nb\tb\n")
-    assert present_splits(TASKS["classification"], folder) == ("train", "dev")
-    with refused("has no dev.tsv or dev.csv or dev.jsonl; the dev split of "):
-        read_splits(TASKS["classification"], folder, ("train", "dev"), False)
-    write(tmp_path, test="text\na\n")
-    assert present_splits(TASKS["classification"], folder) == ("train", "dev", "test")
 
 
 def test_examples_of_dev_that_are_in_train_are_told(tmp_path):
