@@ -20,6 +20,7 @@ REQUIREMENTS = [
     "numpy>=2",  # pairs and masks as arrays
     "pyarrow",  # Parquet input, columns of records that are read back
     "safetensors>=0.6",  # weights from and to Hugging Face
+    "scipy>=1.17",  # logistic regression on words, beside which a task's model is shown
     "sentencex>=1.0.32",  # sentence splitting
     "tensorflow>=2.20",  # tokenization, training
     "tensorflow-metadata>=1.21",  # the records' schema

@@ -10,7 +10,7 @@ checks the thresholds. The output folder holds
     predictions/            tf.Examples with labels, predictions and slices
     tfma/                   results of TFMA, which `tfma.load_eval_result` reads
     official/               for SQuAD: predictions.json, nbest_predictions.json, null_odds.json
-    metrics.json            overall, by slice, baseline and verdict
+    metrics.json            overall, by slice, by words alone, baseline and verdict
     report.html             the same as a page, with plots and the worst errors
     mistakes.jsonl          all errors, the worst first, each with its slices
     BLESSED or NOT_BLESSED  the marker, written last, with the reasons
@@ -32,6 +32,7 @@ from beambert.pipelines.evaluation.measures import (
     Threshold,
     metric_names,
     slice_title,
+    words_note,
     written,
 )
 from beambert.pipelines.task_jobs import EvaluationJob
@@ -163,8 +164,12 @@ def summary(metrics: dict[str, Any], output: str) -> str:
     lines += [
         f"{always:<32.32}{metrics['examples']:>9}{score}",
         f"The best answer to these examples without a model is {always}.",
-        "",
     ]
+    if words := metrics["words"]:
+        scores = [f"{words['scores'][name]:>{width}.4f}" for name, width in widths.items()]
+        scores.insert(1, " " * 20)
+        lines.insert(-1, f"{words['model']:<32.32}{metrics['examples']:>9}" + "".join(scores))
+    lines.append("")
     verdict = BLESSED if metrics["blessed"] else NOT_BLESSED
     lines += [
         f"{verdict}: {threshold['reason']}"
@@ -172,6 +177,8 @@ def summary(metrics: dict[str, Any], output: str) -> str:
         else f"  but {threshold['reason']}"
         for threshold in metrics["thresholds"]
     ]
+    if note := words_note(metrics):
+        lines.append(f"  but {note}")
     return "\n".join([*lines, f"Report: {os.path.join(output, REPORT_FILE)}"])
 
 

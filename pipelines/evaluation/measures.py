@@ -325,6 +325,39 @@ def change_interval(
     )
 
 
+def changes(old: Outcomes, of_old: Measures, new: Outcomes, of_new: Measures) -> dict[str, Any]:
+    """Returns the scores of old outcomes, and how much greater those of new ones are, rounded.
+
+    Args:
+      old: old outcomes of some examples.
+      of_old: the metrics by which they are scored.
+      new: new outcomes of the same examples in the same order.
+      of_new: the metrics by which these are scored.
+    """
+    scores, by_new = of_old.scores(old), of_new.scores(new)
+    ends = change_interval(old, new, of_new.names[0], (of_old.positive, of_new.positive))
+    return {
+        "scores": {name: round(score, 6) for name, score in scores.items()},
+        "changes": {name: round(by_new[name] - scores[name], 6) for name in scores},
+        # That of the first metric.
+        "change_interval_95": [round(end, 6) for end in ends],
+    }
+
+
+def words_note(metrics: Mapping[str, Any]) -> str:
+    """Returns a sentence if the model of words is as good as the model, else "".
+
+    Args:
+      metrics: content of metrics.json.
+    """
+    words, first = metrics["words"], metrics["metrics"][0]
+    title, sign = METRICS[first].title, 1 if METRICS[first].greater_is_better else -1
+    if words is None or sign * words["changes"][first] > 0:
+        return ""
+    score = words["scores"][first]
+    return f"{words['model']} on the train file gives {title} {score:.4f} in seconds"
+
+
 def wilson_interval(share: float, count: int) -> tuple[float, float]:
     """Returns the 95 % interval of a share of `count` examples (Wilson, 1927)."""
     centre = share + _Z * _Z / (2 * count)

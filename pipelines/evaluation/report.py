@@ -10,7 +10,13 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 
-from beambert.pipelines.evaluation.measures import OFFICIAL, slice_title, without_model, written
+from beambert.pipelines.evaluation.measures import (
+    OFFICIAL,
+    slice_title,
+    without_model,
+    words_note,
+    written,
+)
 from beambert.pipelines.tasks.declarations import KINDS
 from beambert.pipelines.tasks.kind import Mistake, Outcomes, Record, excerpt
 from beambert.pipelines.tasks.metrics import METRICS
@@ -77,6 +83,8 @@ def render(metrics: dict[str, Any], outcomes: Outcomes, mistakes: Sequence[Mista
 def _verdict(metrics: dict[str, Any]) -> Html:
     word, state = ("Blessed", GOOD) if metrics["blessed"] else ("Not blessed", BAD)
     reasons = [tag("p", item["reason"]) for item in metrics["thresholds"]]
+    if note_of_words := words_note(metrics):
+        reasons.append(tag("p", f"But {note_of_words}."))
     return verdict(state, tag("strong", word), *reasons)
 
 
@@ -90,6 +98,11 @@ def _overall(metrics: dict[str, Any]) -> Html:
         shown.append(Card(f"{overall[name]:.4f}", METRICS[name].title, interval))
     always = f"{METRICS[first].title} of {without_model(constant)}"
     shown.append(Card(f"{constant['score']:.4f}", always))
+    if words := metrics["words"]:
+        low, high = words["change_interval_95"]
+        change = f"this model: {low:+.4f} to {high:+.4f} (95 %)"
+        title = f"{METRICS[first].title} of {words['model']}"
+        shown.append(Card(f"{words['scores'][first]:.4f}", title, change))
     shown.append(Card(f"{metrics['examples']:,}", "examples"))
     return section("Overall", cards(shown))
 

@@ -19,11 +19,12 @@ from beambert.pipelines.evaluation.measures import (
     OFFICIAL,
     Measures,
     by_slice,
-    change_interval,
+    changes,
     constant_answers,
     details,
     measures_of,
     of_baseline,
+    words_note,
 )
 from beambert.pipelines.running import on_this_machine, plain_errors
 from beambert.pipelines.task_jobs import EvaluationJob
@@ -34,9 +35,9 @@ from beambert.pipelines.tasks.kind import (
     Record,
     Row,
 )
-from beambert.pipelines.tasks.reading import read_file, sha256_of
+from beambert.pipelines.tasks.reading import has_split, read_file, sha256_of
 from beambert.pipelines.tasks.saved_models import Model, fetch, send_model, worker_folder
-from beambert.pipelines.tasks.task import Example, Task
+from beambert.pipelines.tasks.task import TRAIN, Example, Task
 from beambert.storage import local_copy, parse_object
 
 if TYPE_CHECKING:
@@ -136,6 +137,8 @@ def publish(made: pathlib.Path, output: str, metrics: dict[str, Any]) -> None:
         for verdict in metrics["thresholds"]
         if verdict["passed"] == metrics["blessed"]
     )
+    if note := words_note(metrics):
+        reasons += f"but {note}\n" if metrics["blessed"] else f"{note}\n"
     marker = BLESSED if metrics["blessed"] else NOT_BLESSED
     storage.write_bytes(f"{output}/{marker}", reasons.encode())
 
@@ -164,17 +167,11 @@ class Baseline:
           new: outcomes of the new model.
           measures: metrics by which it is scored.
         """
-        scores, of_new = self.measures.scores(self.outcomes), measures.scores(new)
-        positive = self.measures.positive, measures.positive
-        # The interval is that of the first metric, over the same examples.
-        ends = change_interval(self.outcomes, new, measures.names[0], positive)
         return {
             "evaluation": storage.absolute(folder),
             "model": self.model,
             "weights_sha256": self.weights_sha256,
-            "scores": {name: round(score, 6) for name, score in scores.items()},
-            "changes": {name: round(of_new[name] - scores[name], 6) for name in scores},
-            "change_interval_95": [round(end, 6) for end in ends],
+            **changes(self.outcomes, self.measures, new, measures),
         }
 
 
@@ -253,6 +250,28 @@ def read_labelled(job: EvaluationJob, labels: Sequence[str], data_dir: str) -> l
         raise InputError(f"{file}: has no labels to compare with; choose another --split")
     task.check_choices(file, read.examples, labels)
     return list(read.examples)
+
+
+def by_words(
+    job: EvaluationJob, examples: Sequence[Example], labels: Sequence[str]
+) -> Outcomes | None:
+    """Returns the outcomes of the task's model of words, learned from the train file.
+
+    None if the kind has none, if there is no train file that fits the model, or if it is the file
+    that is evaluated.
+
+    Args:
+      job: the evaluation, with a local folder of data.
+      examples: the examples that are evaluated.
+      labels: labels of the model.
+    """
+    task = job.task
+    if not task.BY_WORDS or job.split == TRAIN or not has_split(task, job.data_dir, TRAIN):
+        return None
+    with contextlib.suppress(InputError):
+        train = read_file(task, job.data_dir, TRAIN, labels or None, True, to_learn=True).examples
+        return task.by_words(train, examples, labels)
+    return None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -347,6 +366,7 @@ def _evaluate(
             old = baseline.measures.scores(baseline.outcomes)[first]
             requirements.append(of_baseline(first, old, job.min_change or 0.0))
         scores, verdicts = _analyse(scored, requirements, orders, place, len(examples))
+        words = by_words(here, examples, labels)
     metrics = {
         "kind": KIND,
         "task": task.name,
@@ -360,6 +380,7 @@ def _evaluate(
         "metrics": list(scored.names),
         "examples": len(examples),
         "constant_answers": constants,
+        "words": words and {"model": task.BY_WORDS, **changes(words, scored, outcomes, scored)},
         "baseline": baseline and baseline.describe(job.baseline, outcomes, scored),
         "blessed": all(verdict["passed"] for verdict in verdicts),
         "thresholds": verdicts,

@@ -63,6 +63,7 @@ class LabelledTextTask(TableTask):
     max_windows: int = 1
     class_weights: str | Mapping[str, float] | None = None
 
+    BY_WORDS = "TF-IDF with logistic regression"
     LEARNING_FLAGS = frozenset({"max_windows", "class_weights"})
 
     def read_to_learn(
@@ -97,6 +98,16 @@ class LabelledTextTask(TableTask):
                 f"--max_windows={self.windows}: {path} has pairs of texts, which have no windows; "
                 "leave the flag out"
             )
+
+
+def word_probabilities(
+    train: Sequence[Any], targets: NDArray[np.bool_], examples: Sequence[Any], exclusive: bool
+) -> dict[str, NDArray[np.float64]]:
+    """Returns the outputs of a logistic regression on words; see `words.probabilities`."""
+    from beambert.pipelines.tasks import words  # it imports scipy
+
+    learned, asked = ([example.sides for example in each] for each in (train, examples))
+    return {"probabilities": words.probabilities(learned, targets, asked, exclusive)}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -251,6 +262,13 @@ class Classification(LabelledTextTask, OneLabel):
     metrics: tuple[str, ...] = ("accuracy",)
 
     COLUMN_FLAGS = TABLE_FLAGS | {"labels"}
+
+    def by_words(
+        self, train: Sequence[Any], examples: Sequence[Any], labels: Sequence[str]
+    ) -> ClassOutcomes:
+        """Returns the outcomes of a logistic regression on words."""
+        targets = np.array([[label == example.label for label in labels] for example in train])
+        return self.outcomes(examples, labels, word_probabilities(train, targets, examples, True))
 
     def _check_label(
         self, path: pathlib.Path, line: int, label: str, possible: Sequence[str] | None

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from beambert.pipelines.tasks import tables
-from beambert.pipelines.tasks.classification import LabelledTextTask
+from beambert.pipelines.tasks.classification import LabelledTextTask, word_probabilities
 from beambert.pipelines.tasks.kind import (
     ArrayOutcomes,
     Mistake,
@@ -199,6 +199,13 @@ class MultiLabel(LabelledTextTask):
         commonest = min(sets, key=lambda one: (-sets[one], sorted(one)))
         row = [float(label in commonest) for label in labels]
         return self.outcomes(examples, labels, {"probabilities": np.tile(row, (len(examples), 1))})
+
+    def by_words(
+        self, train: Sequence[Any], examples: Sequence[Any], labels: Sequence[str]
+    ) -> MultiLabelOutcomes:
+        """Returns the outcomes of a logistic regression of each label on words."""
+        targets = np.array([[label in example.label for label in labels] for example in train])
+        return self.outcomes(examples, labels, word_probabilities(train, targets, examples, False))
 
     def _label(
         self,

@@ -135,12 +135,23 @@ class Regression(NumberKind):
     OUTCOMES = NumberOutcomes
     OUTPUTS = ("score",)
     WITHOUT_MODEL = "the mean of train"
+    BY_WORDS = "TF-IDF with ridge regression"
 
     def outcomes(
         self, examples: Sequence[Any], labels: Sequence[str], outputs: Mapping[str, Any]
     ) -> Outcomes:
         """Returns the outcomes of `scores`, [examples]."""
         return NumberOutcomes(numbers_of(examples), outputs["scores"].astype(float))
+
+    def by_words(
+        self, train: Sequence[Any], examples: Sequence[Any], labels: Sequence[str]
+    ) -> Outcomes:
+        """Returns the outcomes of a ridge regression on words."""
+        from beambert.pipelines.tasks import words  # it imports scipy
+
+        learned, asked = ([example.sides for example in each] for each in (train, examples))
+        scores = words.numbers(learned, numbers_of(train), asked)
+        return self.outcomes(examples, labels, {"scores": scores})
 
     def _check_label(
         self, path: pathlib.Path, line: int, label: str, possible: Sequence[str] | None

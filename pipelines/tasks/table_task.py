@@ -51,6 +51,11 @@ class TextExample:
         """Returns the texts by the names of a SavedModel's inputs."""
         return {"text": self.text} | ({} if self.text_b is None else {"text_b": self.text_b})
 
+    @property
+    def sides(self) -> tuple[str, ...]:
+        """The text, or both of a pair."""
+        return tuple(self.texts().values())
+
 
 class TableTask(Task):
     """A task whose examples are the rows of tables."""

@@ -314,6 +314,7 @@ class Tagging(Task):
     OUTPUTS = ("tags",)
     WEIGHT = ("errors", "with the most wrong or missed entities, or wrong tags of other kinds")
     WITHOUT_MODEL = "the commonest tag of train"
+    BY_WORDS = "each word's commonest tag in train"
 
     def read(
         self, path: pathlib.Path, is_labelled: bool, labels: Sequence[str] | None
@@ -366,6 +367,19 @@ class Tagging(Task):
         counts = collections.Counter(tag for example in train for tag in example.tags)
         ((tag, _),) = counts.most_common(1)
         tags = [[tag] * len(example.words) for example in examples]
+        return self.outcomes(examples, labels, {"tags": tags})
+
+    def by_words(
+        self, train: Sequence[Any], examples: Sequence[Any], labels: Sequence[str]
+    ) -> TagOutcomes:
+        """Returns the outcomes of a table of words; words that it lacks have the commonest tag."""
+        counts: dict[str, collections.Counter] = collections.defaultdict(collections.Counter)
+        for example in train:
+            for word, tag in zip(example.words, example.tags, strict=True):
+                counts[word][tag] += 1
+        commonest = {word: tags.most_common(1)[0][0] for word, tags in counts.items()}
+        ((other, _),) = sum(counts.values(), collections.Counter()).most_common(1)
+        tags = [[commonest.get(word, other) for word in example.words] for example in examples]
         return self.outcomes(examples, labels, {"tags": tags})
 
     @classmethod

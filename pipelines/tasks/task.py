@@ -149,6 +149,8 @@ class Task(abc.ABC):
     COMPARES_TEXTS: ClassVar[bool] = False
     # What `baseline` answers, in words.
     WITHOUT_MODEL: ClassVar[str]
+    # The model of `by_words`, which takes seconds; "" for kinds without it.
+    BY_WORDS: ClassVar[str] = ""
     # Whether the answers are labels; a model keeps them in labels.txt.
     HAS_LABELS: ClassVar[bool] = True
 
@@ -318,6 +320,12 @@ class Task(abc.ABC):
     ) -> Outcomes:
         """Returns the outcomes of `WITHOUT_MODEL`, which only train decides."""
         raise NotImplementedError
+
+    def by_words(
+        self, train: Sequence[Any], examples: Sequence[Any], labels: Sequence[str]
+    ) -> Outcomes | None:
+        """Returns the outcomes of `BY_WORDS`, learned from train; None for kinds without it."""
+        return None
 
     @staticmethod
     @abc.abstractmethod

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -96,18 +97,29 @@ def _finetune(job: FinetuningJob, strategy: tf.distribute.Strategy) -> dict[str,
             check_lock()
             _write_predictions(model_dir, data.prediction_files(run.outputs))
             results |= {f"baseline_{name}": value for name, value in data.baseline().items()}
+            results |= {f"words_{name}": value for name, value in data.by_words().items()}
             _finish(run.model, plan, results)
             print(f"{model_dir}: {describe_results(data, results)}", flush=True)
         return results
 
 
 def describe_results(data: TaskData, results: dict[str, float]) -> str:
-    """Returns a line with the task's metrics on dev and those of the baseline."""
-    parts = [
-        f"{describe_name(name)} {results[name]:.4f} (baseline {results[f'baseline_{name}']:.4f})"
-        for name in data.task.metrics
-    ]
-    return f"{', '.join(parts)}; the baseline is {data.task.WITHOUT_MODEL}"
+    """Returns the task's metrics on dev, then those of answers without a model and by words."""
+    task = data.task
+    found = {"": "", "baseline_": task.WITHOUT_MODEL, "words_": task.BY_WORDS}
+    lines = []
+    for prefix, by in found.items():
+        scores = [
+            f"{describe_name(name)} {results[prefix + name]:.4f}"
+            for name in task.metrics
+            if prefix + name in results
+        ]
+        if scores:
+            lines.append(f"{', '.join(scores)}{f' by {by}' if by else ''}")
+    first = task.metrics[0]
+    if results.get(f"words_{first}", -math.inf) >= results[first]:
+        lines[-1] += ": no worse than this model, and made in seconds"
+    return "\n  ".join(lines)
 
 
 def _describe(plan: FinetuningPlan) -> None:

@@ -144,6 +144,11 @@ class TaskData:
         """Returns the same metrics for a prediction that ignores the text: `WITHOUT_MODEL`."""
         return self._scores(self.task.baseline(*self.examples.values(), self.labels))
 
+    def by_words(self) -> dict[str, float]:
+        """Returns the same metrics of the task's model of words; empty for kinds without one."""
+        outcomes = self.task.by_words(*self.examples.values(), self.labels)
+        return self._scores(outcomes) if outcomes else {}
+
     def _scores(self, outcomes: Outcomes) -> dict[str, float]:
         return outcomes.scores(self.task.metrics, self.task.positive_index(self.labels))
 

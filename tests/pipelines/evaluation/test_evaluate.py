@@ -1,6 +1,7 @@
 """Evaluation of a stand-in model whose answers are known, so that every metric is too."""
 
 import contextlib
+import dataclasses
 import hashlib
 import io
 import json
@@ -18,7 +19,8 @@ from support.stand_in_models import LABELS, RULES
 from beambert import console, storage
 from beambert.errors import InputError
 from beambert.pipelines import evaluate
-from beambert.pipelines.evaluation import predictions
+from beambert.pipelines.evaluation import predictions, run
+from beambert.pipelines.evaluation.measures import changes, measures_of, words_note
 from beambert.pipelines.tasks import declarations, saved_models
 from beambert.pipelines.tasks.find_model import find_model
 from beambert.pipelines.tasks.kind import Row
@@ -114,6 +116,27 @@ def test_a_model_above_the_baseline_is_blessed(blessed):
     assert "BLESSED: accuracy 0.7000 is more than 0.5000" in printed
     assert "The best answer to these examples without a model is always 'negative'.\n" in printed
     assert "overall" in printed and "source = web" in printed
+
+
+def test_a_model_that_words_reach_is_not_blessed_in_silence(blessed, data, model, tmp_path):
+    """Words that were learned from the same rows answer all of them."""
+    assert metrics_of(blessed[0])["words"] is None  # there is no train file
+    shutil.copy(data / "dev.tsv", tmp_path)
+    header, *rows = (data / "dev.tsv").read_text().splitlines()
+    (tmp_path / "train.tsv").write_text("\n".join([header, *rows, *rows, ""]))
+    job, _ = evaluate.parse(arguments(tmp_path, model, tmp_path / "output"))
+    examples = run.read_labelled(job, LABELS, job.data_dir)
+    found = run.by_words(job, examples, LABELS)
+    scored = measures_of(job.task, LABELS)
+    old = scored.scores(found)["accuracy"]
+    assert old >= 0.9
+    outcomes = job.task.outcomes(examples, LABELS, {"probabilities": PROBABILITIES})
+    words = {"model": "TF-IDF", **changes(found, scored, outcomes, scored)}
+    assert words["changes"]["accuracy"] == pytest.approx(0.7 - old)
+    assert f"{old:.4f}" in words_note({"words": words, "metrics": scored.names})
+    better = {"model": "TF-IDF", **changes(outcomes, scored, found, scored)}
+    assert words_note({"words": better, "metrics": scored.names}) == ""
+    assert run.by_words(dataclasses.replace(job, split="train"), examples, LABELS) is None
 
 
 def test_predictions_are_kept_in_the_file_of_their_row(blessed):

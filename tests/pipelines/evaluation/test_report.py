@@ -32,6 +32,7 @@ def metrics_of(found, kind, labels, slices):
         "labels": labels,
         "metrics": measures.names,
         "constant_answers": evaluation.constant_answers(found, measures, labels),
+        "words": None,
         "baseline": None,
         "blessed": False,
         "thresholds": [{"reason": "a < b"}],
