@@ -19,7 +19,7 @@ XLA_CACHE := TF_XLA_FLAGS=--tf_xla_persistent_cache_directory=$(abspath .venv/xl
 PYTEST := $(TEST_ENV) $(XLA_CACHE) $(BIN)/python -m pytest -n auto --maxprocesses=4 \
 	--dist=loadfile --no-loadscope-reorder
 
-.PHONY: help setup explore demo test test-slow test-release test-explore test-flink \
+.PHONY: cloud cloud-down cloud-status help setup explore demo test test-slow test-release test-explore test-flink \
 	test-runners test-storage test-tpu-packages lint bench lock clean
 
 help:  ## list the targets
@@ -128,6 +128,16 @@ $(FLINK_JAR) $(SPARK_JAR):
 $(PRISM):
 	GOBIN=$(abspath $(@D)) go install github.com/apache/beam/sdks/v2/go/cmd/prism@$(PRISM_VERSION)
 
+# deploy/terraform/terraform.tfvars has the settings; CONFIG=deploy/retrain.toml trains BERT base.
+cloud: $(SETUP)  ## set up Google Cloud: PROJECT=… [CONFIG=…] [YES=1]
+	$(BIN)/python -m beambert.deploy.cloud up --project=$(PROJECT) $(CONFIG:%=--config=%) $(YES:1=--yes)
+
+cloud-status: $(SETUP)  ## the runs on Google Cloud, and the served version
+	$(BIN)/python -m beambert.deploy.vertex status
+
+cloud-down: $(SETUP)  ## delete all that is on Google Cloud: PROJECT=… [YES=1]
+	$(BIN)/python -m beambert.deploy.cloud down --project=$(PROJECT) $(YES:1=--yes)
+
 lint: $(SETUP)  ## style and common mistakes
 	$(BIN)/ruff check .
 
@@ -146,9 +156,11 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-
 lock: $(SETUP)  ## resolve the newest versions into requirements/*.lock
 	$(COMPILE) --upgrade requirements/uv.in -o requirements/uv.lock
 	$(COMPILE) --upgrade --no-emit-package beambert requirements/requirements.in -o requirements/requirements.lock
-	$(COMPILE) requirements/gpu.in -o requirements/gpu.lock
+	for name in worker component; do $(COMPILE) --no-emit-package beambert --no-emit-package tensorflow \
+		requirements/$$name.in -o requirements/$$name.lock || exit; done
+	for name in gpu jax-tpu jax-gpu; do $(COMPILE) requirements/$$name.in -o requirements/$$name.lock || exit; done
 	$(COMPILE) --no-deps requirements/tpu.in -o requirements/tpu.lock
 	$(COMPILE) --no-deps requirements/storage.in -o requirements/storage.lock
 
 clean:  ## delete what the other targets made
-	rm -rf .venv .venv-tpu .flink .spark .prism .storage demo-output build dist *.egg-info .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-tpu .flink .spark .prism .storage demo-output cloud-output build dist *.egg-info .pytest_cache .ruff_cache .hypothesis

@@ -36,8 +36,6 @@ EXTRAS = {
     # Judging a fine-tuned model; only where `beambert evaluate` runs. The plots of its page and of
     # that of `beambert verify`.
     "evaluate": ["tensorflow-model-analysis>=0.52", "matplotlib>=3.11"],
-    # Compiling the retraining pipeline for Vertex AI; what runs it is Vertex's own.
-    "deploy": ["kfp>=2.16"],
     # The CUDA libraries that TensorFlow was built with, on a machine with NVIDIA GPUs. They are not
     # in requirements.lock; docs/pretraining.md has the command.
     "gpu": ["tensorflow[and-cuda]>=2.20"],
@@ -70,6 +68,7 @@ EXTRAS = {
         "gcp-storage-emulator",
         "hypothesis",
         "jinja2",
+        "kfp-pipeline-spec",
         "jsonschema",
         "pytest",
         "pytest-xdist",

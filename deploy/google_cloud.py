@@ -1,7 +1,8 @@
 """Clients of Google Cloud's services, and their errors as one message."""
 
 import contextlib
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from beambert.errors import InputError
@@ -15,11 +16,46 @@ def vertex_client(service: str, region: str) -> Any:
     return getattr(aiplatform_v1, f"{service}Client")(client_options=options)
 
 
+def session(project: str) -> Any:
+    """Returns an HTTP session whose requests are made in a project's name.
+
+    Raises:
+      DefaultCredentialsError: there are no credentials on this machine.
+    """
+    import google.auth
+    from google.auth.transport.requests import AuthorizedSession
+
+    scopes = ["https://www.googleapis.com/auth/cloud-platform"]
+    credentials, _ = google.auth.default(scopes=scopes, quota_project_id=project)
+    return AuthorizedSession(credentials)
+
+
 def dataflow_client() -> Any:
     """Returns a client of Dataflow's jobs."""
     from google.cloud import dataflow_v1beta3
 
     return dataflow_v1beta3.JobsV1Beta3Client()
+
+
+# What services answer while the accounts that they act under are still being made, or while an API
+# that was just enabled is not yet known everywhere; both take minutes in a new project.
+_NOT_YET = ("being provisioned", "service agent", "has not been used", "SERVICE_DISABLED")
+_TRIES, _SECONDS_BETWEEN_TRIES = 10, 30.0
+
+
+def patiently(call: Callable[..., Any], **request: Any) -> Any:
+    """Returns the answer to a request, which a new project may refuse for some minutes."""
+    from google.api_core.exceptions import GoogleAPICallError
+
+    for tries_left in reversed(range(_TRIES)):
+        try:
+            return call(**request)
+        except GoogleAPICallError as error:
+            is_early = any(words.lower() in str(error).lower() for words in _NOT_YET)
+            if not (is_early and tries_left):
+                raise
+            print(f"not ready yet ({error.message.splitlines()[0]}); trying again", flush=True)
+            time.sleep(_SECONDS_BETWEEN_TRIES)
 
 
 @contextlib.contextmanager

@@ -25,30 +25,38 @@ LABELS = {"app": "beambert"}
 DISPLAY_NAME = "beambert"
 
 
+# Values that nobody can keep.
+_UNTOUCHED = {"project": "my-project", "alert_email": "ml-platform@example.com"}
+ENGINES = ("tensorflow", "jax")
+# Number of settings that the file must have.
+_NEEDED = 8
+
+
 @dataclasses.dataclass(frozen=True)
 class Settings:
     """Settings that differ between cloud projects; comments in the file explain the fields."""
 
     project: str
     region: str
-    bucket: str
     alert_email: str
-    schedule: str
     trainer: str
     deliverers: tuple[str, ...] = ()
     operators: tuple[str, ...] = ()
     approvers: tuple[str, ...] = ()
-    kms_key: str = ""
-    records_days: int = 180
-    billing_account: str = ""
     monthly_budget: int = 0
+    # The following have the defaults of variables.tf.
+    engine: str = "tensorflow"
+    schedule: str = "0 * * * *"
+    records_days: int = 180
+    kms_key: str = ""
 
     @classmethod
     def read(cls, path: pathlib.Path = FILE) -> "Settings":
         """Returns the settings in a file.
 
         Raises:
-          InputError: the file cannot be read, or a setting is missing or unknown.
+          InputError: the file cannot be read, a setting is missing or unknown, or one that names a
+            project or a person was left as it came.
         """
         try:
             found = tomllib.loads(path.read_text("utf-8"))
@@ -57,11 +65,23 @@ class Settings:
                 f"{path}: cannot be read ({error}); deploy from a checkout of the "
                 "repository, which `pip install -e .` installs in place"
             ) from error
+        needed = [each.name for each in dataclasses.fields(cls)][:_NEEDED]
         try:
-            check_keys(cls, found, [field.name for field in dataclasses.fields(cls)])
+            check_keys(cls, found, needed)
+            for name, value in _UNTOUCHED.items():
+                if found[name] == value:
+                    raise InputError(f'{name} = "{value}": is an example; edit the file')
+            if found.get("engine", ENGINES[0]) not in ENGINES:
+                names = " or ".join(ENGINES)
+                raise InputError(f'engine = "{found["engine"]}": must be {names}; correct it')
         except InputError as error:
             raise InputError(f"{path}: {error}") from error
         return cls(**found)
+
+    @property
+    def bucket(self) -> str:
+        """Beginning of the names of the buckets that deploy/terraform makes."""
+        return f"{self.project}-beambert"
 
     @property
     def parent(self) -> str:
@@ -93,6 +113,11 @@ class Settings:
         return f"{self.configured}/retraining_pipeline.json"
 
 
+def accelerator(trainer: str) -> str:
+    """Returns the kind of a trainer's accelerators: "tpu" or "gpu"."""
+    return "tpu" if re.match(r"v\d", trainer) else "gpu"
+
+
 def check_keys(kind: type, found: Mapping[str, Any], needed: Collection[str]) -> None:
     """Raises an error unless a TOML table has the keys of a dataclass, with values of their types.
 
@@ -120,6 +145,8 @@ def check_keys(kind: type, found: Mapping[str, Any], needed: Collection[str]) ->
 
 def _fault(kind: Any, value: Any) -> str:
     """Returns what a value must be; "" if it is that."""
+    if type(None) in typing.get_args(kind):
+        kind = typing.get_args(kind)[0]
     if kind is str:
         return "" if isinstance(value, str) else "a string"
     if typing.get_origin(kind) is tuple:
@@ -159,9 +186,14 @@ class Deployment:
         return f"{self.settings.configured}/releases/{self.release.tag}"
 
     @property
+    def trainer_image(self) -> str:
+        """Name of the image of the trainer, a target of deploy/vertex/Dockerfile."""
+        return f"{self.settings.engine}-{accelerator(self.settings.trainer)}"
+
+    @property
     def build(self) -> str:
         """Path of the images' digests, which deploy/cloudbuild.yaml writes last."""
-        return f"{self.settings.configured}/builds/{self.release.tag}.json"
+        return f"{self.settings.configured}/builds/{self.release.tag}/{self.trainer_image}.json"
 
     @property
     def config(self) -> str:
@@ -190,8 +222,7 @@ class Deployment:
             return f"{path}:{self.release.tag}"
         if name not in digests:
             raise InputError(
-                f"{self.build}: has no image {name}; build the release again with "
-                "deploy/cloudbuild.yaml"
+                f"{self.build}: has no image {name}; build the release again with `make cloud`"
             )
         return f"{path}@{digests[name]}"
 
@@ -204,7 +235,7 @@ class Deployment:
             "BUCKET": self.settings.bucket,
             "PROJECT": self.settings.project,
             "REGION": self.settings.region,
-            "BEAM_IMAGE": self.image("beam"),
+            "WORKER_IMAGE": self.image("worker"),
             "KMS_KEY": self.settings.kms_key,
         }
         if not self.settings.kms_key:

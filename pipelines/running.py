@@ -22,7 +22,7 @@ from beambert.console import Describe, Pace, ProgressDisplay, duration
 from beambert.errors import InputError, input_error_in
 from beambert.flags import Flag, FlagParser, unknown_flag
 from beambert.process import hidden, logging_restored, quiet_stderr, undone_at_end
-from beambert.storage import absolute_pattern
+from beambert.storage import absolute
 
 if TYPE_CHECKING:
     from apache_beam import Pipeline
@@ -216,8 +216,8 @@ def on_dataflow(options: "PipelineOptions") -> bool:
 
 
 def path_for_workers(path: str, options: "PipelineOptions") -> str:
-    """Returns a path or pattern as workers need it: they may have another current folder."""
-    return path if has_local_workers(options) else absolute_pattern(path)
+    """Returns a path as workers need it: they may have another current folder."""
+    return path if has_local_workers(options) else absolute(path)
 
 
 def library_versions(others: Sequence[str] = ()) -> dict[str, str]:
@@ -228,8 +228,15 @@ def library_versions(others: Sequence[str] = ()) -> dict[str, str]:
     """
     libraries = ("apache-beam", "numpy", "sentencex", "tensorflow", "tensorflow-text", "tfx-bsl")
     libraries += tuple(others)
-    versions = {name: importlib.metadata.version(name) for name in libraries}
+    versions = {name: _version(name) for name in libraries}
     return versions | {"python": sys.version.split()[0]}
+
+
+def _version(name: str) -> str:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:  # the same without its parts for GPUs
+        return importlib.metadata.version(f"{name}-cpu")
 
 
 @contextlib.contextmanager

@@ -27,10 +27,12 @@ from beambert.deploy.retraining.runs import (
     REFUSED,
     SERVING,
     STEPS,
+    VOCAB,
     Retraining,
     RetrainingRun,
     command,
     is_needed,
+    vocabulary_command,
 )
 from beambert.errors import InputError
 from beambert.flags import FlagParser
@@ -104,7 +106,15 @@ def _run_step(
     if step == SERVING:
         _publish(config, run, descriptors)
         return
+    if step == RECORDS and _lacks_vocabulary(config):
+        _run(VOCAB, vocabulary_command(config), descriptors)
     _run(step, command(step, config, run), descriptors)
+
+
+def _lacks_vocabulary(config: Retraining) -> bool:
+    from beambert import storage
+
+    return config.vocab is not None and not storage.exists(config.vocab_file)
 
 
 def _publish(config: Retraining, run: RetrainingRun, descriptors: tuple[int, ...]) -> None:
@@ -202,8 +212,12 @@ def _describe(run: RetrainingRun) -> str:
     return f"{run.path}: {counted(run.new_files, 'new file')}, {what}"
 
 
-def rollback(config: Retraining) -> None:
+def rollback(config: Retraining, before: Callable[[int], None] = lambda version: None) -> None:
     """Takes the newest served version back.
+
+    Args:
+      config: configuration of the retraining.
+      before: is called with the version to serve instead, before anything is changed.
 
     Raises:
       InputError: there is none to go back to, or another run is at work.
@@ -211,9 +225,9 @@ def rollback(config: Retraining) -> None:
     from beambert.deploy.retraining import workspace
 
     with _held(config):
-        run, version, before = workspace.withdraw(config.workspace)
+        run, version, other = workspace.withdraw(config.workspace, before)
     print(
-        f"{config.workspace}/{SERVING}/{before}: is the served version now; {version} of {run} is "
+        f"{config.workspace}/{SERVING}/{other}: is the served version now; {version} of {run} is "
         "withdrawn, and the next run continues from the one before it"
     )
 
@@ -225,6 +239,8 @@ def _show(config: Retraining) -> None:
         print(f"{config.workspace}: nothing new")
         return
     print(_describe(run))
+    if _lacks_vocabulary(config):
+        print(f"[{VOCAB}] beambert {shlex.join(vocabulary_command(config))}")
     for step in STEPS:
         if is_needed(step, run):
             print(f"[{step}] beambert {shlex.join(command(step, config, run))}")

@@ -9,7 +9,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from beambert.deploy import google_cloud
-from beambert.deploy.retraining.runs import Retraining, RetrainingRun, records_job
+from beambert.deploy.retraining.runs import (
+    Retraining,
+    RetrainingRun,
+    records_job,
+    vocabulary_job,
+)
 
 SECONDS_BETWEEN_LOOKS = 30.0
 
@@ -33,19 +38,19 @@ def await_records(config: Retraining, run: RetrainingRun) -> None:
 
 
 def live_records(config: Retraining, run: RetrainingRun) -> list[str]:
-    """Returns the ids of the jobs at work that make the records of a run; none on other runners.
+    """Returns the ids of the jobs at work that make the records of a run, or the vocabulary.
 
     Raises:
       InputError: Dataflow doesn't tell.
     """
-    wanted = records_job(config, run)
-    if wanted is None:
-        return []
-    remedy = "nothing was changed; correct the access and start again"
-    what = f"Dataflow doesn't tell whether the job {wanted.name} is still at work"
-    with google_cloud.service_errors(run.path, what, remedy):
-        found = _list(wanted.project, wanted.region, wanted.name)
-    return [job.id for job in found if job.name == wanted.name]
+    found = []
+    for wanted in filter(None, (vocabulary_job(config), records_job(config, run))):
+        remedy = "nothing was changed; correct the access and start again"
+        what = f"Dataflow doesn't tell whether the job {wanted.name} is still at work"
+        with google_cloud.service_errors(run.path, what, remedy):
+            jobs = _list(wanted.project, wanted.region, wanted.name)
+        found += [job.id for job in jobs if job.name == wanted.name]
+    return found
 
 
 def _list(project: str, region: str, name: str) -> Sequence[Any]:

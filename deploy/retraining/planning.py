@@ -25,19 +25,22 @@ from beambert.deploy.retraining.runs import (
     FIRST,
     FURTHER,
     RECORDS,
+    VOCAB,
     Retraining,
     RetrainingRun,
     beam_flags,
     command,
     next_run,
+    vocabulary_command,
 )
 from beambert.errors import InputError
 from beambert.folders import MARKER_FILE
-from beambert.pipelines import create_pretraining_data, evaluate
+from beambert.pipelines import create_pretraining_data, create_vocabulary, evaluate
 from beambert.pipelines.pretraining.job import PretrainingDataJob
 from beambert.pipelines.tasks.declarations import find_task
 from beambert.pipelines.tasks.reading import split_path
 from beambert.pipelines.tasks.task import DEV, TRAIN
+from beambert.pipelines.vocabulary_learning.job import VocabularyJob
 from beambert.process import loading
 from beambert.storage import absolute, parse_object
 from beambert.trainer.commands import finetune, pretrain
@@ -71,6 +74,13 @@ def check_values(config: Retraining) -> None:
             "--config: pretrain.init: further runs continue from the published encoder; move it to "
             "[pretrain.first]"
         )
+    if config.vocab is not None:
+        try:
+            parser = create_vocabulary.build_parser()
+            flags = vocabulary_command(config)[1:]
+            read_settings(VocabularyJob, parser.parse_known_args(flags)[0])
+        except InputError as error:
+            raise InputError(f"--config: {VOCAB}: {error}") from error
     earlier = f"{config.workspace}/runs/000001"
     for run in (next_run(config, (), 1, 1), next_run(config, [earlier], 2, 1)):
         arguments = {
@@ -105,7 +115,8 @@ def check_vocabulary(config: Retraining, is_dry: bool) -> None:
 
     name = "tokenizer" if config.tokenizer else "vocab_file"
     path = getattr(config, name)
-    if not _is_elsewhere(path, is_dry) and not exists(path):
+    is_made = config.vocab is not None
+    if not is_made and not _is_elsewhere(path, is_dry) and not exists(path):
         raise InputError(
             f"--config: {name}: {path}: no such file; make it with `beambert vocab`, or correct "
             "the path"

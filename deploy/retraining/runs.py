@@ -47,6 +47,9 @@ SECTIONS = {
         {"task", "data_dir", "model", "output", "metric", "threshold", "baseline"}
     ),
 }
+# The section that may stand in the place of the key vocab_file.
+VOCAB = "vocab"
+VOCAB_FLAGS = frozenset({"input", "source", "output", "kind", "extend", "add"})
 # The sections whose unknown flags are passed to Beam.
 BEAM_SECTIONS = ("data", "evaluate")
 # The tables of [pretrain] with flags for the first run only, and for all further runs.
@@ -65,6 +68,8 @@ class Retraining:
       workspace: folder of all runs, local or on gs://.
       input: globs of the growing corpus; empty if `data` has sources.
       vocab_file: vocabulary of all runs; "" with `tokenizer`.
+      vocab: flags of `beambert vocab`, with which the first run makes `vocab_file`; None if it was
+        made before.
       tokenizer: tokenizer.json of all runs, or its folder; "" with `vocab_file`.
       manifests: globs of the files that list the objects of a delivery; empty to take all files of
         `input`.
@@ -86,6 +91,7 @@ class Retraining:
     input: tuple[str, ...] = ()
     vocab_file: str = ""
     tokenizer: str = ""
+    vocab: Flags | None = None
     manifests: tuple[str, ...] = ()
     leave_out: tuple[str, ...] = ()
     settle_minutes: float = 0.0
@@ -109,13 +115,15 @@ class Retraining:
             raise InputError(f"--config={path}: is not TOML ({error}); correct it") from error
         try:
             check_keys(cls, found, ("workspace", *SECTIONS))
-            if len({"vocab_file", "tokenizer"} & found.keys()) != 1:
-                raise InputError("needs vocab_file or tokenizer; give one of them")
+            if len({"vocab_file", "tokenizer", VOCAB} & found.keys()) != 1:
+                raise InputError("needs vocab_file, tokenizer or [vocab]; give one of them")
             for name in ("workspace", "vocab_file", "tokenizer"):
                 if name in found and not found[name].rstrip("/"):
                     raise InputError(f"{name}: must be a path")
-            for section in SECTIONS:
+            for section in (*SECTIONS, *{VOCAB} & found.keys()):
                 _check_section(section, found[section])
+            if VOCAB in found:
+                found["vocab_file"] = f"{found['workspace'].rstrip('/')}/vocab.txt"
             lists = {name: tuple(found.get(name, ())) for name in LISTS}
             config = cls(**found | lists | {"workspace": found["workspace"].rstrip("/")})
             _check_corpus(config)
@@ -142,7 +150,7 @@ def _check_section(section: str, flags: Flags) -> None:
         given = [(name, value) for name, value in given if name not in parts]
         given += [item for value in parts.values() for item in value.items()]
     for name, value in given:
-        if name in SECTIONS[section]:
+        if name in (VOCAB_FLAGS if section == VOCAB else SECTIONS[section]):
             raise InputError(f"{section}.{name}: is set by each run; leave it out")
         flag = known.get(name)
         if flag is None and section not in BEAM_SECTIONS:
@@ -349,6 +357,22 @@ def command(step: str, config: Retraining, run: RetrainingRun) -> list[str]:
     ]
 
 
+def vocabulary_command(config: Retraining) -> list[str]:
+    """Returns the arguments of `beambert` that make the vocabulary.
+
+    The text is read as for the records, and by the same runner.
+    """
+    known = COMMANDS[VOCAB].build_parser().flags
+    given = {name: value for name, value in config.data.items() if name in known} | config.vocab
+    beam = [flag for flag in beam_flags("data", config.data) if not flag.startswith("--job_name")]
+    job = vocabulary_job(config)
+    return [
+        *(VOCAB, *(["--input", *config.input] if config.input else [])),
+        *(f"--output={config.vocab_file}", *to_arguments(VOCAB, given), *beam),
+        *([f"--job_name={job.name}"] if job else []),
+    ]
+
+
 def _training_folders(run: RetrainingRun, step: str) -> tuple[str, str]:
     """Returns the flags of a training's folders: a job on Vertex AI has another default for one."""
     folder = run.folder(step)
@@ -373,6 +397,14 @@ def records_job(config: Retraining, run: RetrainingRun) -> DataflowJob | None:
     if config.data.get("runner") != "DataflowRunner":
         return None
     name = config.data.get("job_name") or f"records-{run.number}-{workspace_hash(config)}"
+    return DataflowJob(str(config.data.get("project")), str(config.data.get("region")), name)
+
+
+def vocabulary_job(config: Retraining) -> DataflowJob | None:
+    """Returns the Dataflow job that makes the vocabulary; None for other runners or files."""
+    if config.vocab is None or config.data.get("runner") != "DataflowRunner":
+        return None
+    name = f"vocabulary-{workspace_hash(config)}"
     return DataflowJob(str(config.data.get("project")), str(config.data.get("region")), name)
 
 

@@ -3,7 +3,7 @@
 import contextlib
 import dataclasses
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from beambert import storage
@@ -19,9 +19,8 @@ from beambert.deploy.retraining.runs import (
     markers,
 )
 from beambert.errors import InputError
-from beambert.model_files import GRAPH_FILE
+from beambert.model_files import GRAPH_FILE, is_as_exported
 from beambert.storage import exists, read_text
-from beambert.trainer.serving.versions import is_as_exported
 
 RUN_FILE = "run.json"
 RESULT_FILE = "result.json"
@@ -193,8 +192,12 @@ def choose_version(serving: str, run: RetrainingRun, greatest: int = 0) -> int:
     return version
 
 
-def withdraw(workspace: str) -> tuple[str, int, int]:
+def withdraw(workspace: str, first: Callable[[int], None]) -> tuple[str, int, int]:
     """Takes the newest served version back; a call that was killed is completed by the next one.
+
+    Args:
+      workspace: the workspace.
+      first: is called with the version to serve instead, before anything is changed.
 
     Returns:
       the folder of the run that had published the version, the version, and the one served now.
@@ -217,6 +220,7 @@ def withdraw(workspace: str) -> tuple[str, int, int]:
             continue
         result = read_json(file)
         if result.get("version") == version:
+            first(before)
             # It is recorded first, as the version's folder is what a second call begins with.
             write_json(file, result | {"outcome": WITHDRAWN})
             storage.delete(f"{serving}/{version}")

@@ -50,36 +50,12 @@ resource "google_monitoring_alert_policy" "log" {
   notification_channels = [google_monitoring_notification_channel.team.id]
 }
 
-# The configuration ends a job after twelve hours.
-resource "google_monitoring_alert_policy" "dataflow" {
-  display_name = "A Dataflow job runs for more than 13 hours"
-  combiner     = "OR"
-  conditions {
-    display_name = "more than 13 hours"
-    condition_threshold {
-      filter          = "resource.type=\"dataflow_job\" AND metric.type=\"dataflow.googleapis.com/job/elapsed_time\""
-      comparison      = "COMPARISON_GT"
-      threshold_value = 46800
-      duration        = "0s"
-      aggregations {
-        alignment_period   = "300s"
-        per_series_aligner = "ALIGN_MAX"
-      }
-    }
-  }
-  documentation {
-    mime_type = "text/markdown"
-    content   = "This job is of another origin or makes no progress. Cancel it on Dataflow's page; the next start makes the records again."
-  }
-  notification_channels = [google_monitoring_notification_channel.team.id]
-}
-
 resource "google_billing_budget" "month" {
-  count           = var.billing_account == "" ? 0 : 1
-  billing_account = var.billing_account
+  count           = var.monthly_budget > 0 ? 1 : 0
+  billing_account = data.google_project.this.billing_account
   display_name    = "BeamBERT"
   budget_filter {
-    projects = ["projects/${var.project}"]
+    projects = ["projects/${data.google_project.this.number}"] # the service takes no ids
     labels   = { app = "beambert" }
   }
   amount {

@@ -14,8 +14,8 @@ locals {
     { for service, identity in google_project_service_identity.encrypting : service => identity.member },
     {
       "aiplatform.googleapis.com" = google_project_service_identity.vertex.member
-      "storage.googleapis.com" = data.google_storage_project_service_account.storage.member
-      "compute.googleapis.com" = local.compute
+      "storage.googleapis.com"    = data.google_storage_project_service_account.storage.member
+      "compute.googleapis.com"    = local.compute
     },
   )
 }

@@ -1,5 +1,5 @@
-# The resources of a project that the retraining needs. Make them from this folder:
-#   terraform init -backend-config=bucket=BUCKET-state && terraform apply
+# The resources of a project that the retraining needs. `make cloud` applies them; by hand:
+#   terraform init -backend-config=bucket=PROJECT-beambert-state && terraform apply
 
 terraform {
   required_version = ">= 1.5"
@@ -13,7 +13,7 @@ terraform {
       version = "~> 7.0"
     }
   }
-  # The state has a bucket of its own, which README.md makes before: terraform init -backend-config=…
+  # The state's bucket is made by `make cloud` before anything else.
   backend "gcs" {
     prefix = "beambert"
   }
@@ -34,6 +34,7 @@ resource "google_project_service" "needed" {
     "aiplatform.googleapis.com",
     "artifactregistry.googleapis.com",
     "billingbudgets.googleapis.com",
+    "cloudbilling.googleapis.com",
     "cloudbuild.googleapis.com",
     "cloudresourcemanager.googleapis.com",
     "compute.googleapis.com",

@@ -11,7 +11,7 @@ locals {
 resource "google_storage_bucket" "of" {
   # checkov:skip=CKV_GCP_62:Cloud Audit Logs of the organisation tell who reads and writes.
   for_each                    = local.restorable_days
-  name                        = "${var.bucket}-${each.key}"
+  name                        = "${local.bucket}-${each.key}"
   location                    = var.region
   uniform_bucket_level_access = true
   public_access_prevention    = "enforced"
@@ -30,13 +30,13 @@ resource "google_storage_bucket" "of" {
       type = "Delete"
     }
   }
-  # A run that is over needs its records no more: `--since` reads info.json beside them.
+  # A run that is over needs its records and predictions no more: `--since` reads info.json next to them.
   dynamic "lifecycle_rule" {
     for_each = each.key == "work" ? [var.records_days] : []
     content {
       condition {
         age            = lifecycle_rule.value
-        matches_prefix = ["retraining/runs/"]
+        matches_prefix = ["retraining/runs/", "trial/runs/"]
         matches_suffix = [".tfrecord", ".tfrecord.gz"]
       }
       action {

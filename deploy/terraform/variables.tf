@@ -1,23 +1,23 @@
-# Comments in terraform.tfvars explain the variables.
+# Comments in terraform.tfvars explain the variables without a default.
 
 variable "project" {
   type = string
+  validation {
+    condition     = var.project != "my-project" && can(regex("^[a-z][a-z0-9-]{4,28}[a-z0-9]$", var.project))
+    error_message = "Must be the id of your project; edit terraform.tfvars."
+  }
 }
 
 variable "region" {
   type = string
 }
 
-variable "bucket" {
-  type = string
-  validation {
-    condition     = can(regex("^[a-z0-9][a-z0-9-]{1,55}$", var.bucket))
-    error_message = "Must be 2 to 56 lower-case letters, digits and hyphens: -config follows."
-  }
-}
-
 variable "alert_email" {
   type = string
+  validation {
+    condition     = !endswith(var.alert_email, "@example.com")
+    error_message = "Must be an address of yours; edit terraform.tfvars."
+  }
 }
 
 variable "deliverers" {
@@ -32,31 +32,47 @@ variable "approvers" {
   type = set(string)
 }
 
+variable "monthly_budget" {
+  type = number
+}
+
+# Key that all data is encrypted with, projects/…/locations/…/keyRings/…/cryptoKeys/…, in the region
+# above; empty for Google's keys. Set it before the first apply.
 variable "kms_key" {
-  type = string
+  type    = string
+  default = ""
   validation {
     condition     = var.kms_key == "" || can(regex("^projects/[^/]+/locations/[^/]+/keyRings/[^/]+/cryptoKeys/[^/]+$", var.kms_key))
     error_message = "Must be empty, or projects/…/locations/…/keyRings/…/cryptoKeys/…."
   }
 }
 
+# Days after which the records and the predictions of a run are deleted. Its models, metrics and lists
+# of files stay.
 variable "records_days" {
-  type = number
+  type    = number
+  default = 180
 }
 
-variable "billing_account" {
-  type = string
-}
-
-variable "monthly_budget" {
-  type = number
-}
-
-# Used only by `python -m beambert.deploy.vertex`, which reads the same file.
-variable "schedule" {
-  type = string
-}
-
+# Terraform does not use the following: `python -m beambert.deploy.vertex` reads the same file.
 variable "trainer" {
   type = string
+}
+
+# Library that trains: "tensorflow" or "jax".
+variable "engine" {
+  type    = string
+  default = "tensorflow"
+}
+
+# Times at which the pipeline starts, in UTC. A start without new files takes minutes on a small machine.
+variable "schedule" {
+  type    = string
+  default = "0 * * * *"
+}
+
+locals {
+  # Beginning of the names of four buckets: -text (what is delivered), -config (what decides), -work
+  # (what runs make) and -state (Terraform's). A project's id is unique in Google Cloud.
+  bucket = "${var.project}-beambert"
 }

@@ -1,9 +1,12 @@
-"""Sends jobs and schedules to Vertex AI.
+"""Sends jobs, schedules and models to Vertex AI; `make cloud` sets up what they need.
 
     python -m beambert.deploy.vertex --release=COMMIT deploy   puts a release to use
     python -m beambert.deploy.vertex rollback COMMIT           puts an earlier one to use again
     python -m beambert.deploy.vertex start                     starts the pipeline now
-    python -m beambert.deploy.vertex stop                      ends schedule, pipelines, trainings
+    python -m beambert.deploy.vertex status                    prints runs and the served version
+    python -m beambert.deploy.vertex stop                      ends schedule, pipelines, jobs
+    python -m beambert.deploy.vertex serve --share=10          puts a version behind an endpoint
+    python -m beambert.deploy.vertex withdraw                  serves the version before it again
     python -m beambert.deploy.vertex retrain                   does a run, as the pipeline does
     python -m beambert.deploy.vertex job -- pretrain --data=…  runs a command of the trainer
 
@@ -18,6 +21,7 @@ from collections.abc import Sequence
 from beambert.cli import COMMANDS, run_main
 from beambert.config import add_settings, check_settings, read_settings, setting
 from beambert.deploy.retraining.runs import BEAM_SECTIONS, ENCODER, SECTIONS, RetrainingRun
+from beambert.deploy.retraining.workspace import read_config
 from beambert.deploy.settings import Deployment, Release, Settings
 from beambert.deploy.vertex import jobs, releases
 from beambert.errors import InputError
@@ -117,8 +121,16 @@ class RollbackSettings:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class ServeSettings:
+    """The settings of `serve`."""
+
+    version: int | None = setting(None, minimum=1, help="number of the version (default: newest)")
+    share: int = setting(100, minimum=1, maximum=100, help="share of the requests in percent")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class NoSettings:
-    """`retrain`, `start` and `stop` have no settings."""
+    """The other commands have no settings."""
 
 
 # Name of a command -> its settings and its help.
@@ -128,7 +140,10 @@ _KINDS = {
     "deploy": (DeploySettings, "put a release to use: configuration, pipeline, schedule"),
     "rollback": (RollbackSettings, "put an earlier release to use again"),
     "start": (NoSettings, "start the pipeline now, besides its schedule"),
-    "stop": (NoSettings, "end the schedule, and cancel pipelines and their trainings"),
+    "status": (NoSettings, "print the runs, the newest pipeline and the served version"),
+    "stop": (NoSettings, "end the schedule, and cancel pipelines and their jobs"),
+    "serve": (ServeSettings, "put a version behind an endpoint"),
+    "withdraw": (NoSettings, "take the newest version back: endpoint, registry and folder"),
 }
 
 
@@ -144,9 +159,9 @@ def build_parser() -> FlagParser:
 
 def _retrain(deployment: Deployment) -> None:
     """Does a run of the retraining; none if another one is at work."""
-    from beambert.deploy.retraining import command, workspace
+    from beambert.deploy.retraining import command
 
-    config = workspace.read_config(deployment.config)
+    config = read_config(deployment.config)
 
     def train(step: str, run: RetrainingRun) -> None:
         jobs.run_to_end(deployment.settings, jobs.step_job(deployment, config, run, step))
@@ -166,16 +181,24 @@ def main(argv: Sequence[str]) -> None:
     flags = build_parser().parse_args(list(argv))
     common = read_settings(CommonSettings, flags)
     own = read_settings(_KINDS[common.kind][0], flags)
-    if common.kind == "rollback":
+    simple = {"start": releases.start, "status": releases.print_status, "stop": releases.stop}
+    if common.kind in simple:
+        simple[common.kind](Settings.read())
+    elif common.kind == "rollback":
         releases.rollback(Settings.read(), own.commit)
-    elif common.kind == "start":
-        releases.start(Settings.read())
-    elif common.kind == "stop":
-        releases.stop(Settings.read())
     elif common.kind == "deploy":
         releases.deploy(common.read_deployment(own.show), own.config, own.show)
     elif common.kind == "retrain":
         _retrain(common.read_deployment())
+    elif common.kind in ("serve", "withdraw"):
+        from beambert.deploy.vertex import serving
+
+        deployment = common.read_deployment()
+        config = read_config(deployment.config)
+        if common.kind == "serve":
+            serving.serve(deployment, config, own.version, own.share)
+        else:
+            serving.withdraw(deployment, config)
     else:
         deployment = common.read_deployment(own.show)
         request = jobs.job_by_hand(deployment, own.arguments, own.hours)

@@ -10,6 +10,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from beambert.cli import COMMANDS
 from beambert.deploy import google_cloud
 from beambert.deploy.retraining.runs import (
     CLASSIFIER,
@@ -19,7 +20,14 @@ from beambert.deploy.retraining.runs import (
     command,
     workspace_hash,
 )
-from beambert.deploy.settings import DISPLAY_NAME, FILE, LABELS, Deployment, Settings
+from beambert.deploy.settings import (
+    DISPLAY_NAME,
+    FILE,
+    LABELS,
+    Deployment,
+    Settings,
+    accelerator,
+)
 from beambert.errors import InputError
 
 # These steps are jobs on accelerators. The others run in the pipeline's component or on Dataflow.
@@ -46,38 +54,90 @@ class TrainingMachine:
 
     Attributes:
       machine: Vertex's `machine_spec`.
-      image: target of deploy/vertex/Dockerfile, tpu or gpu.
-      spot: whether it is a spot machine. It costs about a third, but Vertex may take it back at any
-        time; the job is then started again and continues from its last checkpoint.
+      quota: what Vertex's quota is named after, such as tpu_v5e.
+      count: number of its accelerators.
+      dollars: its list price in us-central1 for an hour on demand, of 2026-08; look it up.
+      spot: whether it is a spot machine. It costs half of that or less, but Vertex may take it back
+        at any time; the job is then started again and continues from its last checkpoint.
     """
 
     machine: Mapping[str, Any]
-    image: str
+    quota: str
+    count: int
+    dollars: float
     spot: bool = False
 
+    @property
+    def metric(self) -> str:
+        """Name of Vertex's quota in the region, which must be `count` at least."""
+        return f"custom_model_training_{'preemptible_' * self.spot}{self.quota}"
 
-def _tpu(machine_type: str, topology: str, spot: bool = False) -> TrainingMachine:
-    spec = {"machine_type": machine_type, "tpu_topology": topology}
-    return TrainingMachine(spec, "tpu", spot)
+
+_TOPOLOGIES = {1: "1x1", 4: "2x2", 8: "2x4"}
 
 
-def _gpu(machine_type: str, kind: str, count: int, spot: bool = False) -> TrainingMachine:
+def _tpu(kind: str, machine_type: str, chips: int, dollars: float) -> TrainingMachine:
+    spec = {"machine_type": f"{machine_type}-{chips}t", "tpu_topology": _TOPOLOGIES[chips]}
+    return TrainingMachine(spec, f"tpu_{kind}", chips, dollars * chips)
+
+
+def _gpu(kind: str, machine_type: str, quota: str, count: int, dollars: float) -> TrainingMachine:
     spec = {"machine_type": machine_type, "accelerator_type": kind, "accelerator_count": count}
-    return TrainingMachine(spec, "gpu", spot)
+    return TrainingMachine(spec, f"nvidia_{quota}_gpus", count, dollars)
 
 
-# Each machine is one host, because `--tpu=local` uses the chips of its own host only. Vertex has
-# TensorFlow for v5e, not for v6e. https://cloud.google.com/vertex-ai/docs/training/configure-compute
-TRAINERS = {
-    "v5e-1": _tpu("ct5lp-hightpu-1t", "1x1"),
-    "v5e-4": _tpu("ct5lp-hightpu-4t", "2x2"),
-    "v5e-8": _tpu("ct5lp-hightpu-8t", "2x4"),
-    "v5e-8-spot": _tpu("ct5lp-hightpu-8t", "2x4", spot=True),
-    "l4": _gpu("g2-standard-12", "NVIDIA_L4", 1),
-    "l4-spot": _gpu("g2-standard-12", "NVIDIA_L4", 1, spot=True),
-    "a100-8": _gpu("a2-highgpu-8g", "NVIDIA_TESLA_A100", 8),
-    "h100-8-spot": _gpu("a3-highgpu-8g", "NVIDIA_H100_80GB", 8, spot=True),
+# Each machine is one host: a job has one process.
+# https://docs.cloud.google.com/gemini-enterprise-agent-platform/machine-learning/training/configure-compute
+_ON_DEMAND = {
+    **{f"v5e-{chips}": _tpu("v5e", "ct5lp-hightpu", chips, 1.2) for chips in _TOPOLOGIES},
+    **{f"v6e-{chips}": _tpu("v6e", "ct6e-standard", chips, 2.7) for chips in _TOPOLOGIES},
+    "l4": _gpu("NVIDIA_L4", "g2-standard-12", "l4", 1, 1.2),
+    "a100-1": _gpu("NVIDIA_TESLA_A100", "a2-highgpu-1g", "a100", 1, 4.3),
+    "a100-8": _gpu("NVIDIA_TESLA_A100", "a2-highgpu-8g", "a100", 8, 34.0),
+    "h100-8": _gpu("NVIDIA_H100_80GB", "a3-highgpu-8g", "h100", 8, 100.0),
 }
+TRAINERS = _ON_DEMAND | {
+    f"{name}-spot": dataclasses.replace(trainer, spot=True) for name, trainer in _ON_DEMAND.items()
+}
+
+
+def find_trainer(settings: Settings) -> TrainingMachine:
+    """Returns the training machine of the settings.
+
+    Raises:
+      InputError: there is none of its name, or the engine cannot use it.
+    """
+    name = settings.trainer
+    if name not in TRAINERS:
+        raise InputError(
+            f'{FILE}: trainer = "{name}": no such machine; choose one of {", ".join(TRAINERS)}'
+        )
+    # "Starting with TPU v6e, TensorFlow isn't supported for training on Agent Platform":
+    # https://docs.cloud.google.com/gemini-enterprise-agent-platform/machine-learning/training/training-with-tpu-vm
+    if name.startswith("v6e") and settings.engine == "tensorflow":
+        raise InputError(
+            f'{FILE}: trainer = "{name}": Vertex AI has no TensorFlow for it; add engine = "jax", '
+            "or take a v5e"
+        )
+    return TRAINERS[name]
+
+
+def device_flags(settings: Settings, arguments: Sequence[str]) -> list[str]:
+    """Returns the flags with which a command uses the devices of the training machine.
+
+    Args:
+      settings: the settings.
+      arguments: the command with its flags; those that it has are not added.
+    """
+    is_tpu = accelerator(settings.trainer) == "tpu"
+    if settings.engine != "tensorflow":
+        flags = [f"--engine={settings.engine}"]
+    else:
+        flags = ["--tpu=local"] if is_tpu else ["--strategy=mirrored"]
+    known = COMMANDS[arguments[0]].build_parser().flags
+    given = {argument.partition("=")[0] for argument in arguments}
+    names = {flag: flag.partition("=")[0] for flag in flags}
+    return [f for f, name in names.items() if name[2:] in known and name not in given]
 
 
 def custom_job(
@@ -97,20 +157,16 @@ def custom_job(
       labels: labels of the job.
 
     Raises:
-      InputError: there is no trainer of the name in the settings.
+      InputError: the settings name a machine that cannot be used.
     """
     settings = deployment.settings
-    if settings.trainer not in TRAINERS:
-        raise InputError(
-            f"{FILE}: there is no trainer {settings.trainer}; choose one of {', '.join(TRAINERS)}"
-        )
-    trainer = TRAINERS[settings.trainer]
+    trainer = find_trainer(settings)
     pool = {
         "machine_spec": dict(trainer.machine),
         "replica_count": 1,
         "container_spec": {
-            "image_uri": deployment.image(f"trainer-{trainer.image}"),
-            "args": list(arguments),
+            "image_uri": deployment.image(deployment.trainer_image),
+            "args": [*arguments, *device_flags(settings, arguments)],
         },
     }
     spec = {
@@ -198,21 +254,31 @@ def _run_once(client: Any, settings: Settings, job: Mapping[str, Any]) -> Any:
     """Starts a job unless one of its name is at work, and returns it at its end.
 
     Raises:
-      InputError: it has waited for its machine for `QUEUE_LIMIT`.
+      InputError: it has waited for its machine for `QUEUE_LIMIT`, or somebody has deleted it.
     """
+    from google.api_core.exceptions import NotFound
+
     found = next(iter(at_work(client, settings, _named(job["display_name"]))), None)
     print(f"{job['display_name']}: {'waiting for' if found else 'starting'} the job", flush=True)
-    found = found or client.create_custom_job(parent=settings.parent, custom_job=job)
+    found = found or google_cloud.patiently(
+        client.create_custom_job, parent=settings.parent, custom_job=job
+    )
     while not _is_over(found):
         time.sleep(SECONDS_BETWEEN_LOOKS)
-        found = client.get_custom_job(name=found.name)
+        try:
+            found = client.get_custom_job(name=found.name)
+        except NotFound as error:
+            raise InputError(
+                f"{found.name}: was deleted while it was awaited; start again, which continues"
+            ) from error
         is_queued = found.state.name in ("JOB_STATE_QUEUED", "JOB_STATE_PENDING")
         now = datetime.datetime.now(datetime.UTC)
         if is_queued and now - found.create_time > QUEUE_LIMIT:
             client.cancel_custom_job(name=found.name)
             raise InputError(
-                f"{found.name}: no machine was free for {QUEUE_LIMIT}; check the quota of "
-                f"{settings.trainer}, or choose another trainer in {FILE}, and start again"
+                f"{found.name}: no machine was free for {QUEUE_LIMIT}; check the quota "
+                f"{find_trainer(settings).metric} in {settings.region}, or choose another trainer "
+                f"in {FILE}, and start again"
             )
     return found
 

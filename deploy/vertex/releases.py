@@ -3,7 +3,7 @@
 A release is the images of a commit. The configuration's bucket has all that belongs to its
 deployment, so an earlier one can be taken again as it was:
 
-    builds/COMMIT.json                 digests of the images, which deploy/cloudbuild.yaml writes
+    builds/COMMIT/TRAINER.json         digests of the images, which deploy/cloudbuild.yaml writes
     releases/COMMIT/retrain.toml       configuration of the retraining
     releases/COMMIT/deployment.json    settings and digests, for the steps of the pipeline
     releases/COMMIT/pipeline.json      the pipeline, as Vertex AI takes it
@@ -12,6 +12,7 @@ deployment, so an earlier one can be taken again as it was:
 
 import json
 import pathlib
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -21,6 +22,7 @@ from beambert.deploy.retraining.runs import Retraining
 from beambert.deploy.settings import DISPLAY_NAME, LABELS, Deployment, Release, Settings
 from beambert.deploy.vertex import jobs
 from beambert.errors import InputError
+from beambert.model_files import CARD_FILE
 
 FOLDER = pathlib.Path(__file__).parents[1]
 # Filter of the training jobs of runs; those that were sent by hand have no workspace.
@@ -37,9 +39,7 @@ def find(settings: Settings, tag: str) -> Deployment:
 
     path = Deployment(settings, Release(tag)).build
     if not storage.exists(path):
-        raise InputError(
-            f"--release={tag}: {path} is missing; build it with deploy/cloudbuild.yaml"
-        )
+        raise InputError(f"--release={tag}: {path} is missing; build it with `make cloud`")
     try:
         digests = dict(json.loads(storage.read_text(path)))
     except (ValueError, TypeError) as error:
@@ -65,7 +65,7 @@ def _pipeline_in_use(settings: Settings) -> dict[str, Any]:
 
 
 def pipeline_job(deployment: Deployment, pipeline: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns a PipelineJob of a compiled pipeline."""
+    """Returns a PipelineJob of a pipeline."""
     return {
         "display_name": DISPLAY_NAME,
         "labels": LABELS | {"release": deployment.release.tag[:63]},
@@ -105,7 +105,7 @@ def deploy(deployment: Deployment, config_file: str, show: bool) -> None:
       InputError: the configuration is wrong, or a file cannot be written.
     """
     from beambert import storage
-    from beambert.deploy.vertex.pipeline import compile_pipeline
+    from beambert.deploy.vertex.pipeline import make_pipeline
 
     try:
         config = deployment.fill_in(pathlib.Path(config_file).read_text("utf-8"))
@@ -123,7 +123,7 @@ def deploy(deployment: Deployment, config_file: str, show: bool) -> None:
                 f"on another; give one under {root}"
             )
     check_values(retraining)
-    job = pipeline_job(deployment, compile_pipeline(deployment))
+    job = pipeline_job(deployment, make_pipeline(deployment))
     if show:
         print(json.dumps(schedule(deployment, job), indent=1))
         return
@@ -161,7 +161,9 @@ def _use(deployment: Deployment, job: Mapping[str, Any]) -> None:
     with google_cloud.service_errors(DISPLAY_NAME, "the schedule cannot be made"):
         client = google_cloud.vertex_client("ScheduleService", settings.region)
         old = _schedules(client, settings)
-        created = client.create_schedule(parent=settings.parent, schedule=request)
+        created = google_cloud.patiently(
+            client.create_schedule, parent=settings.parent, schedule=request
+        )
         storage.write_bytes(settings.pipeline, json.dumps(job).encode())
         for each in old:
             client.delete_schedule(name=each.name)
@@ -182,16 +184,19 @@ def start(settings: Settings) -> None:
     with google_cloud.service_errors(DISPLAY_NAME, "the pipeline cannot be started"):
         client = google_cloud.vertex_client("PipelineService", settings.region)
         job = _pipeline_in_use(settings)
-        print(client.create_pipeline_job(parent=settings.parent, pipeline_job=job).name)
+        created = google_cloud.patiently(
+            client.create_pipeline_job, parent=settings.parent, pipeline_job=job
+        )
+        print(created.name)
 
 
 def stop(settings: Settings) -> None:
     """Deletes the schedule, and cancels pipelines at work; a later `deploy` makes it again.
 
-    A component that is lost leaves its training job at work, so those are cancelled, too.
+    A component that is lost leaves its jobs at work, so those are cancelled, too.
 
     Raises:
-      InputError: Vertex AI refuses.
+      InputError: a service refuses.
     """
     with google_cloud.service_errors(DISPLAY_NAME, "the schedule cannot be deleted"):
         client = google_cloud.vertex_client("ScheduleService", settings.region)
@@ -208,3 +213,65 @@ def stop(settings: Settings) -> None:
         for each in jobs.at_work(trainings, settings, STEPS_AT_WORK):
             trainings.cancel_custom_job(name=each.name)
             print(f"{each.name}: cancelled")
+    with google_cloud.service_errors(DISPLAY_NAME, "jobs on Dataflow cannot be cancelled"):
+        beam = google_cloud.dataflow_client()
+        for each in dataflow_jobs(settings):
+            where = {"project_id": settings.project, "location": settings.region}
+            state = {"requested_state": "JOB_STATE_CANCELLED"}
+            beam.update_job({**where, "job_id": each.id, "job": state})
+            print(f"{each.name}: cancelled")
+
+
+def dataflow_jobs(settings: Settings) -> list[Any]:
+    """Returns the jobs on Dataflow that are at work and have our label."""
+    where = {"project_id": settings.project, "location": settings.region}
+    request = {**where, "filter": "ACTIVE", "view": "JOB_VIEW_ALL"}
+    found = google_cloud.dataflow_client().list_jobs(request)
+    return [job for job in found if job.labels.get("app") == LABELS["app"]]
+
+
+def await_dataflow(settings: Settings) -> None:
+    """Waits until no job is at work on Dataflow, whose machines hold the network.
+
+    Raises:
+      InputError: Dataflow refuses.
+    """
+    with google_cloud.service_errors(DISPLAY_NAME, "jobs on Dataflow cannot be awaited"):
+        while found := dataflow_jobs(settings):
+            print(f"waiting for the end of {', '.join(job.name for job in found)}", flush=True)
+            time.sleep(jobs.SECONDS_BETWEEN_LOOKS)
+
+
+def print_status(settings: Settings) -> None:
+    """Prints the runs of the workspace, and what is served.
+
+    Raises:
+      InputError: nothing is deployed, or a file or service cannot be read.
+    """
+    from beambert import storage
+    from beambert.deploy.retraining import workspace
+    from beambert.deploy.retraining.runs import STEPS, is_needed
+
+    config = workspace.read_config(in_use(settings).config)
+    history = workspace.read_history(config.workspace)
+    for path in sorted([*history.published, *history.refused]):
+        result = workspace.read_json(f"{path}/{workspace.RESULT_FILE}")
+        print(f"{path}: {result['outcome']}: {'; '.join(result['reasons'])}")
+    if run := history.open:
+        steps = [step for step in STEPS if is_needed(step, run)]
+        done = [step for step in steps if workspace.is_done(step, run)]
+        print(f"{run.path}: {len(done)} of {len(steps)} steps done; next: {steps[len(done)]}")
+    with google_cloud.service_errors(DISPLAY_NAME, "the pipeline cannot be looked at"):
+        client = google_cloud.vertex_client("PipelineService", settings.region)
+        wanted = f'display_name="{DISPLAY_NAME}"'
+        request = {"parent": settings.parent, "filter": wanted, "order_by": "create_time desc"}
+        for job in client.list_pipeline_jobs({**request, "page_size": 1}):
+            why = f": {job.error.message}" if job.error.message else ""
+            print(f"{job.name}: {job.state.name.removeprefix('PIPELINE_STATE_').lower()}{why}")
+            break
+    if not history.newest:
+        print("no version is served yet")
+        return
+    served = f"{config.workspace}/serving/{history.newest}"
+    print(f"\n{served}: is served\n")
+    print(storage.read_text(f"{served}/{CARD_FILE}"))

@@ -16,6 +16,8 @@ from typing import BinaryIO
 import google_crc32c
 import numpy as np
 import pyarrow as pa
+from apache_beam.io.filesystem import CompressionTypes
+from apache_beam.io.filesystems import FileSystems
 from tensorflow_metadata.proto.v0 import schema_pb2
 from tfx_bsl.coders import example_coder
 
@@ -33,7 +35,7 @@ from beambert.pipelines.records.statistics import (
     count_records,
     restore_ids,
 )
-from beambert.storage import open_file, translate_errors
+from beambert.storage import storage_errors
 
 _LENGTH = struct.Struct("<QI")
 _CHECKSUM = struct.Struct("<I")
@@ -87,8 +89,10 @@ def open_hashed(path: str) -> HashedFile:
     Raises:
       InputError: the file cannot be opened.
     """
-    with translate_errors(path, "read", "check the path and permissions"):
-        return HashedFile(open_file(path))
+    try:
+        return HashedFile(FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED))
+    except (*storage_errors(), ValueError) as error:
+        raise InputError(f"{path}: cannot be read; check the path and permissions") from error
 
 
 def read_records(file: io.BufferedReader) -> Iterator[bytes]:

@@ -68,10 +68,6 @@ def commands(root, classifier, name="job"):
             *("verify", f"{gs}/golden/*", f"--vocab_file={root}/vocab.txt"),
             f"--output={output}/verification",
         ],
-        "features": [
-            *("features", "--task=classification", f"--data_dir={root}/task"),
-            *(f"--vocab_file={root}/vocab.txt", f"--output={output}/features"),
-        ],
         "predict": [
             *("predict", f"--model={classifier}", f"--input={gs}/text/*"),
             f"--output={output}/answers",
@@ -99,7 +95,6 @@ STAGES = {
     "data": {"Files", "Split", "Spread", "Tokenize", "Bands", "FindNearDuplicates", "WriteShards"}
     | {"Finish"},
     "verify": {"Files", "Spread", "Examine", "Finish"},
-    "features": {"Shards", "Spread", "Write", "Finish"},
     "predict": {"Files", "Spread", "Read", "Answer", "Write part", "Write rejects"},
     # The first of its two; the second reads what that has written.
     "evaluate": {"Batches", "Spread", "Predict", "Write"},
@@ -193,7 +188,7 @@ def test_workers_on_other_machines(gs, root, classifier, monkeypatch, tmp_path):
 
 @pytest.mark.parametrize(
     ("command", "flag"),
-    [("vocab", "output"), ("data", "input"), ("features", "output")],
+    [("vocab", "output"), ("data", "input")],
 )
 def test_workers_do_not_see_this_machine(root, capsys, command, flag):
     arguments = [*commands(root, "")[command], *BEAM_FLAGS]

@@ -1,4 +1,4 @@
-"""The images, their locks, Terraform's variables and the script of the smoke test."""
+"""The images, their locks, and the build."""
 
 import json
 import pathlib
@@ -22,11 +22,18 @@ def locked(name: str) -> dict[str, str]:
 
 
 def test_the_locks_agree():
-    """Images are built of several of them, and a trainer's models are read by the others."""
-    tested, gpu, tpu = (locked(f"{name}.lock") for name in ("requirements", "gpu", "tpu"))
-    assert {name: tested[name] for name in tested.keys() & gpu.keys()} == {
-        name: gpu[name] for name in tested.keys() & gpu.keys()
-    }
+    """Images are built of them, and a trainer's models are read by the others."""
+    tested, tpu = locked("requirements.lock"), locked("tpu.lock")
+    for name in ("worker", "component", "gpu", "jax-tpu", "jax-gpu"):
+        image = locked(f"{name}.lock")
+        shared = tested.keys() & image.keys()
+        assert {each: image[each] for each in shared} == {each: tested[each] for each in shared}
+        assert not image.keys() & {"pytest", "ruff", "kfp", "gcp-storage-emulator"}
+        assert ("apache-beam" in image) == (name in ("worker", "component"))
+        assert ("tensorflow-model-analysis" in image) == (name == "component")
+        assert not name.startswith("jax") or not any("tensorflow" in each for each in image)
+        assert ("tensorflow-cpu" in image) == ("apache-beam" in image)
+    assert locked("worker.lock")["tensorflow-cpu"] == tested["tensorflow"]
     # 0.0.51, which tensorflow-tpu asks for, aborts at its start.
     assert tpu["libtpu"] == "0.0.21"
     assert tpu["google-cloud-storage"] == tested["google-cloud-storage"]
@@ -41,7 +48,7 @@ def test_training_steps_need_no_beam(tmp_path, run_python):
     readers = ("datasketch", "mwparserfromhell", "pyarrow", "sentencex", "zstandard", "matplotlib")
     assert not set(readers) & locked("tpu.lock").keys()
     code = (
-        without((*BEAM_PACKAGES, *readers, "kfp"))
+        without((*BEAM_PACKAGES, *readers))
         + f"""
 import beambert.deploy.retraining.command
 from beambert.deploy.retraining import workspace
@@ -79,9 +86,9 @@ echo "r-docker.pkg.dev/p/beambert/$name@sha256:of-$name"
 """
     )
     docker.chmod(0o755)
-    environment = {"_REGISTRY": "r-docker.pkg.dev/p/beambert", "_COMMIT": "abc"}
+    environment = {"_REGISTRY": "r-docker.pkg.dev/p/beambert", "_COMMIT": "abc", "_TRAINER": "t"}
     environment["PATH"] = f"{tmp_path}:/usr/bin:/bin"
     subprocess.run(["bash", "-c", script], cwd=tmp_path, env=environment, check=True)
     digests = json.loads((tmp_path / "images.json").read_text())
-    assert set(digests) == {"beam", "trainer-tpu", "trainer-gpu", "serving"}
+    assert set(digests) == {"worker", "component", "t", "serving"}
     assert all(value == f"sha256:of-{name}" for name, value in digests.items())

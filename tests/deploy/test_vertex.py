@@ -20,6 +20,7 @@ from beambert.deploy.retraining.runs import Retraining, next_run
 from beambert.deploy.settings import Deployment, Release, Settings
 from beambert.deploy.vertex import __main__ as command
 from beambert.deploy.vertex import jobs, releases
+from beambert.deploy.vertex.pipeline import make_pipeline
 from beambert.errors import InputError
 
 JOB = jobs.job_by_hand(DEPLOYMENT, ["pretrain"], 5)
@@ -62,11 +63,16 @@ def bucket(monkeypatch):
 @pytest.mark.parametrize("trainer", jobs.TRAINERS)
 def test_jobs_are_what_vertex_takes(trainer):
     deployment = Deployment(dataclasses.replace(SETTINGS, trainer=trainer), RELEASE)
-    job = aiplatform.CustomJob(jobs.custom_job(deployment, "encoder", ["retrain"], 1))
+    if trainer.startswith("v6e"):
+        with pytest.raises(InputError, match="has no TensorFlow"):
+            jobs.custom_job(deployment, "encoder", ["pretrain"], 1)
+        settings = dataclasses.replace(deployment.settings, engine="jax")
+        deployment = Deployment(settings, RELEASE)
+    job = aiplatform.CustomJob(jobs.custom_job(deployment, "encoder", ["pretrain"], 1))
     (pool,) = job.job_spec.worker_pool_specs
-    is_tpu = trainer.startswith("v5e")
+    is_tpu = trainer.startswith("v")
     assert (pool.machine_spec.accelerator_count == 0) == is_tpu
-    assert ("/trainer-tpu@sha256:" in pool.container_spec.image_uri) == is_tpu
+    assert ("-tpu@sha256:" in pool.container_spec.image_uri) == is_tpu
     spot = aiplatform.Scheduling.Strategy.SPOT
     assert (job.job_spec.scheduling.strategy == spot) == trainer.endswith("spot")
     if is_tpu:  # ct5lp-hightpu-Nt is a host with N chips
@@ -162,7 +168,9 @@ def test_releases_and_rollback(bucket, vertex, capsys):
     first = {}
     for tag in ("aaaa", "bbbb"):
         digests = dict.fromkeys(RELEASE.digests, f"sha256:{tag}")
-        bucket[f"gs://my-bucket-config/builds/{tag}.json"] = json.dumps(digests).encode()
+        bucket[f"gs://my-project-beambert-config/builds/{tag}/tensorflow-tpu.json"] = json.dumps(
+            digests
+        ).encode()
         command.main([f"--release={tag}", "deploy"])
         first = first or dict(bucket)
     assert releases.in_use(SETTINGS).release.tag == "bbbb"
@@ -184,17 +192,18 @@ def test_releases_and_rollback(bucket, vertex, capsys):
     sent, before = len(vertex.requests), dict(bucket)
     command.main(["--release=cccc", "deploy", "--show"])
     shown = aiplatform.Schedule(json.loads(capsys.readouterr().out))
-    assert "beam:cccc" in str(shown)
+    assert "component:cccc" in str(shown)
     assert len(vertex.requests) == sent and bucket == before
 
 
-@pytest.mark.slow
 def test_the_pipeline_does_a_run():
-    from beambert.deploy.vertex.pipeline import compile_pipeline
+    from google.protobuf import json_format
+    from kfp.pipeline_spec import pipeline_spec_pb2
 
-    spec = compile_pipeline(DEPLOYMENT)
+    spec = make_pipeline(DEPLOYMENT)
+    json_format.ParseDict(spec, pipeline_spec_pb2.PipelineSpec())  # raises on unknown fields
     ((_, executor),) = spec["deploymentSpec"]["executors"].items()
-    assert executor["container"]["image"] == DEPLOYMENT.image("beam")
+    assert executor["container"]["image"] == DEPLOYMENT.image("component")
     flags = command.build_parser().parse_args(executor["container"]["command"][3:])
     assert flags.kind == "retrain" and flags.deployment == DEPLOYMENT.file
     assert "retryPolicy" not in json.dumps(spec)
@@ -211,7 +220,7 @@ def test_a_run_trains_on_accelerators(tmp_path, monkeypatch, capsys):
         sent.append(step)
         commands(step, job["job_spec"]["worker_pool_specs"][0]["container_spec"]["args"], ())
 
-    monkeypatch.setattr(workspace, "read_config", lambda _: config)
+    monkeypatch.setattr(command, "read_config", lambda _: config)
     monkeypatch.setattr(retrain, "_run", commands)
     monkeypatch.setattr(jobs, "run_to_end", run_to_end)
     (tmp_path / "deployment.json").write_text(DEPLOYMENT.to_json())
@@ -259,6 +268,7 @@ def test_stop_leaves_nothing_at_work(bucket, vertex):
     vertex.answers |= {
         "list_pipeline_jobs": [aiplatform.PipelineJob(name="p")],
         "cancel_pipeline_job": None,
+        "list_jobs": [],
         "list_custom_jobs": [custom_job("SUCCEEDED"), custom_job("RUNNING")],
     }
     command.main(["stop"])
@@ -268,8 +278,10 @@ def test_stop_leaves_nothing_at_work(bucket, vertex):
 
 
 def test_a_deployment_is_read_as_it_was_written():
-    assert Deployment.from_json(DEPLOYMENT.to_json(), "x").image("beam") == DEPLOYMENT.image("beam")
+    assert Deployment.from_json(DEPLOYMENT.to_json(), "x").image("worker") == DEPLOYMENT.image(
+        "worker"
+    )
     with pytest.raises(InputError, match="x: is not a deployment"):
         Deployment.from_json("[]", "x")
-    with pytest.raises(InputError, match="has no image beam"):
-        Deployment(SETTINGS, Release(COMMIT, {"serving": "sha256:a"})).image("beam")
+    with pytest.raises(InputError, match="has no image worker"):
+        Deployment(SETTINGS, Release(COMMIT, {"serving": "sha256:a"})).image("worker")

@@ -15,9 +15,12 @@ from beambert.folders import BLESSED, METRICS_FILE, REPORT_FILE
 from beambert.locks import LEASE, BusyError
 from beambert.model_files import (
     CARD_FILE,
+    EXTRA_ASSETS,
     GRAPH_FILE,
     PRETRAINING,
     SAVED_MODEL_FOLDER,
+    SOURCE_FILE,
+    files_sha256,
     model_sha256,
     weights_sha256,
 )
@@ -177,36 +180,7 @@ def _inputs_of(function: Any) -> list[str]:
     return [spec.name for spec in (*positional, *named.values())]
 
 
-# The folder of a SavedModel for files outside the graph, and our file in it.
-EXTRA_ASSETS, SOURCE_FILE = "assets.extra", "model.json"
-# What runs of a SavedModel: the graph, its weights and, if it has any, its tables of words.
-_SERVED = (GRAPH_FILE, "variables/*", "assets/*")
 SECONDS_BETWEEN_TRIES = 2.0
-
-
-def files_sha256(version: str) -> dict[str, str]:
-    """Returns path in a SavedModel -> SHA-256, for the files that are served.
-
-    Raises:
-      InputError: a file cannot be read.
-    """
-    paths = [path for pattern in _SERVED for path in storage.match_in(version, pattern)]
-    return {path.removeprefix(f"{version}/"): storage.sha256_of(path) for path in paths}
-
-
-def is_as_exported(version: str) -> bool:
-    """Returns whether a version has the files that it was exported with, if it has their list.
-
-    Raises:
-      InputError: a file cannot be read.
-    """
-    source = f"{version}/{EXTRA_ASSETS}/{SOURCE_FILE}"
-    if not storage.exists(source):
-        return True
-    try:
-        return parse_object(storage.read_bytes(source)).get("files_sha256") == files_sha256(version)
-    except ValueError:
-        return False
 
 
 def publish(temporary: str, output: str, number: Callable[[], int]) -> str:

@@ -162,7 +162,8 @@ def check_new(output: str) -> None:
     Raises:
       InputError: it exists.
     """
-    storage.check_new(output.rstrip("/"))
+    if storage.exists(output.rstrip("/")):
+        raise InputError(f"--output={output.rstrip('/')}: already exists; name a new folder")
 
 
 def write_whole(output: str, write: Callable[[str], None]) -> None:

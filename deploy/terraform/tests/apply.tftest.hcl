@@ -3,15 +3,15 @@
 
 mock_provider "google" {
   mock_data "google_project" {
-    defaults = { number = "123456789012" }
+    defaults = { number = "123456789012", billing_account = "012345-567890-ABCDEF" }
   }
   mock_data "google_storage_project_service_account" {
     defaults = { member = "serviceAccount:service-123456789012@gs-project-accounts.iam.gserviceaccount.com" }
   }
   mock_resource "google_service_account" {
     defaults = {
-      name  = "projects/my-project/serviceAccounts/beambert@my-project.iam.gserviceaccount.com"
-      email = "beambert@my-project.iam.gserviceaccount.com"
+      name   = "projects/a-project/serviceAccounts/beambert@a-project.iam.gserviceaccount.com"
+      member = "serviceAccount:beambert@a-project.iam.gserviceaccount.com"
     }
   }
 }
@@ -23,10 +23,12 @@ mock_provider "google-beta" {
 }
 
 variables {
-  deliverers      = ["group:editors@example.com"]
-  operators       = ["group:operators@example.com"]
-  approvers       = ["group:approvers@example.com"]
-  billing_account = "012345-567890-ABCDEF"
+  project        = "a-project"
+  alert_email    = "a@b.org"
+  deliverers     = ["group:editors@example.com"]
+  operators      = ["group:operators@example.com"]
+  approvers      = ["group:approvers@example.com"]
+  monthly_budget = 500
 }
 
 run "with_the_keys_of_google" {
@@ -46,7 +48,7 @@ run "with_the_keys_of_google" {
 
 run "with_a_custom_key" {
   variables {
-    kms_key = "projects/my-project/locations/us-central1/keyRings/ring/cryptoKeys/key"
+    kms_key = "projects/a-project/locations/us-central1/keyRings/ring/cryptoKeys/key"
   }
   assert {
     condition = alltrue([
@@ -66,4 +68,13 @@ run "with_an_invalid_key" {
     kms_key = "my-key"
   }
   expect_failures = [var.kms_key]
+}
+
+run "with_untouched_settings" {
+  command = plan
+  variables {
+    project     = "my-project"
+    alert_email = "ml-platform@example.com"
+  }
+  expect_failures = [var.project, var.alert_email]
 }

@@ -19,7 +19,7 @@ ROOT = pathlib.Path(__file__).parents[3]
 # what to replace in the configuration, by what -> what the message says
 BAD = {
     ("[evaluate]", "[evaluates]"): "no such key: evaluates",
-    ("vocab_file =", "tokenizer = 't'\nvocab_file ="): "needs vocab_file or tokenizer",
+    ("vocab_file =", "tokenizer = 't'\nvocab_file ="): "needs vocab_file, tokenizer or",
     ("dupe_factor", "output = 'x'\ndupe_factor"): "data.output: is set by each run",
     ('task = "classification"', ""): "needs task and data_dir",
     ("[pretrain]", "[pretrain"): "is not TOML",
@@ -61,7 +61,7 @@ def test_commands_of_the_example_have_real_flags():
                 _, others = COMMANDS[name].build_parser().parse_known_args(arguments)
                 assert not others or name in ("data", "evaluate")
     encoder = COMMANDS["pretrain"].build_parser().parse_args(command("encoder", config, two)[1:])
-    records = "gs://my-bucket-work/retraining/runs/000002/records"
+    records = "gs://my-project-beambert-work/retraining/runs/000002/records"
     assert (encoder.data, encoder.long_data) == (f"{records}/128", f"{records}/512")
 
 

@@ -8,11 +8,10 @@ import pytest
 from support import growing_corpus as corpus
 from support.stand_in_commands import Commands, served, taken
 
-from beambert import storage
+from beambert import model_files, storage
 from beambert.deploy.retraining import command as retrain
 from beambert.deploy.retraining import workspace
 from beambert.errors import InputError
-from beambert.trainer.serving import versions
 
 
 @pytest.fixture
@@ -154,7 +153,7 @@ def test_something_else_beside_the_versions(tmp_path, config, commands, name):
 def test_a_graph_that_was_changed_by_hand(tmp_path, config, commands, source):
     """Another model is served than was judged."""
     version = pathlib.Path(config.workspace, "serving", "2")
-    exported = {"model": "m", "files_sha256": versions.files_sha256(str(version))}
+    exported = {"model": "m", "files_sha256": model_files.files_sha256(str(version))}
     (version / "assets.extra").mkdir()
     file = version / "assets.extra" / "model.json"
     file.write_text(json.dumps(exported))
@@ -177,7 +176,7 @@ def test_weights_or_a_vocabulary_that_were_changed_by_hand(tmp_path, config, com
     for file in (weights, vocabulary, version / "assets.extra/model.json"):
         file.parent.mkdir()
         file.write_text("as exported")
-    exported = {"files_sha256": versions.files_sha256(str(version))}
+    exported = {"files_sha256": model_files.files_sha256(str(version))}
     (version / "assets.extra/model.json").write_text(json.dumps(exported))
     assert retrain.plan(config) is None  # as it was
     if change == "one less":
