@@ -8,7 +8,6 @@ import contextlib
 import dataclasses
 import math
 import os
-import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -39,9 +38,6 @@ from beambert.trainer.loop.config import DECISIVE_SETTINGS, TrainingFolders
 
 # This file marks a folder of checkpoints outside the model folder as the job's own.
 JOB_FILE = "job.json"
-# The names of checkpoints that TensorFlow has begun to write: a folder for the parts, the index,
-# and the list of checkpoints.
-_CUT_CHECKPOINT = re.compile(r"^ckpt-\d+_temp$|\.tempstate\d+$|^checkpoint\.tmp")
 # The advice for weights that cannot be loaded.
 _OTHER_WEIGHTS = "copy the folder again or train again"
 
@@ -137,17 +133,11 @@ def claim(
         _claim_checkpoints(output.checkpoint_dir, job, chief)
     if chief:
         for folder in (output.checkpoint_dir, output.best_weights):
-            _delete_cut_checkpoints(folder)
+            for left in storage.leftovers(folder):
+                storage.delete(left)
         storage.write_bytes(f"{path}/{UNFINISHED_FILE}", folders.serialize_job(job))
         storage.make_folder(output.tensorboard_dir, "--tensorboard_dir")
     return False
-
-
-def _delete_cut_checkpoints(path: str) -> None:
-    """Deletes what TensorFlow was writing when a run was killed; call it under the lock."""
-    for name in storage.list_folder(path):
-        if _CUT_CHECKPOINT.search(name):
-            storage.delete(f"{path}/{name}")
 
 
 def _claim_checkpoints(path: str, job: Mapping[str, Any], chief: bool) -> None:

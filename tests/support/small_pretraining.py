@@ -1,6 +1,7 @@
 """The flags of a small pre-training, and the weights that it leaves."""
 
 import pathlib
+import shutil
 
 import h5py
 import numpy as np
@@ -43,9 +44,7 @@ def weights_of(folder: pathlib.Path) -> dict[str, np.ndarray]:
 
 def without_last_checkpoint(folder: pathlib.Path) -> None:
     """Takes an unfinished training back to its last checkpoint but one."""
-    for path in (folder / "checkpoints").glob(f"ckpt-{STEPS}.*"):
-        path.unlink()
-    (folder / "checkpoints" / "checkpoint").unlink()
+    shutil.rmtree(folder / "checkpoints" / f"ckpt-{STEPS:06d}")
 
 
 def interrupted_and_continued(arguments: list[str], folder: pathlib.Path, monkeypatch) -> None:

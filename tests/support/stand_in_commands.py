@@ -72,8 +72,7 @@ class Commands:
         self._finetune(flags, output)
 
     def _finetune(self, flags, output):
-        (output / "checkpoints").mkdir(exist_ok=True)
-        (output / "checkpoints" / "ckpt-1.index").write_text("")
+        (output / "checkpoints" / "ckpt-000001").mkdir(parents=True, exist_ok=True)
         (output / "_SUCCESS").write_text("{}")
 
     def _evaluate(self, flags, output):

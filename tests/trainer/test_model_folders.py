@@ -81,15 +81,16 @@ def test_a_batch_whose_dropout_has_too_many_elements():
 def test_what_a_killed_run_was_writing_is_deleted(tmp_path):
     output = model_folders.TrainingFolders(str(tmp_path / "model"))
     checkpoints = tmp_path / "model" / "checkpoints"
-    (checkpoints / "ckpt-7_temp").mkdir(parents=True)
-    (checkpoints / "ckpt-7_temp" / "part-00000-of-00001.index").write_text("cut o")
-    for name in ("ckpt-7.index.tempstate12", "checkpoint.tmp0a", "ckpt-5.index", "checkpoint"):
-        (checkpoints / name).write_text(name)
+    for folder in ("", "best/"):
+        for name in (f"_tmp-{'0' * 32}-ckpt-000007", "ckpt-000005"):
+            (checkpoints / f"{folder}{name}").mkdir(parents=True)
     (tmp_path / "model" / "_UNFINISHED").write_bytes(folders.serialize_job({"seed": 1}))
     (tmp_path / "model" / f"_tmp-{'0' * 32}-vocab.txt").write_text("cut o")
     with model_folders.held(output.model_dir):
         assert not model_folders.claim(output, {"seed": 1}, chief=True)
-    assert sorted(path.name for path in checkpoints.iterdir()) == ["checkpoint", "ckpt-5.index"]
+    assert sorted(path.name for path in checkpoints.rglob("*")) == [
+        *("best", "ckpt-000005", "ckpt-000005")
+    ]
     left = sorted(path.name for path in (tmp_path / "model").iterdir())
     assert left == ["_UNFINISHED", "checkpoints", "tensorboard"]
 

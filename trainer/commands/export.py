@@ -8,6 +8,7 @@ from beambert.errors import InputError
 from beambert.flags import TRUST_MODEL, FlagParser
 from beambert.process import loading
 from beambert.storage import check_folder
+from beambert.trainer.loop.config import ALL
 
 EXAMPLES = """examples:
   # write the next version in a folder that TensorFlow Serving watches
@@ -34,6 +35,9 @@ EXAMPLES = """examples:
 
   # take the weights of step 9,000 of a pre-training that is still running
   beambert export --model=encoder --checkpoint=9000 --to=huggingface --output=encoder-9000
+
+  # the same of all checkpoints of a pre-training with --keep_checkpoints=all
+  beambert export --model=encoder --checkpoint=all --to=huggingface --output=encoder-steps
 """
 # The format of sentence-transformers.
 SENTENCES = "sentence-transformers"
@@ -69,11 +73,12 @@ class Export:
         metavar="DIR",
         help="evaluation of the model; without its blessing, nothing is exported",
     )
-    checkpoint: int | None = setting(
+    checkpoint: str | None = setting(
         None,
         metavar="STEP",
         help="export the weights that the pre-training in --model had at this step, also while it "
-        "is running; needs --to=huggingface or --to=tf1, whose folders --init takes",
+        "is running; all exports those of all its checkpoints to folders such as "
+        "--output/ckpt-000100; needs --to=huggingface or --to=tf1, whose folders --init takes",
     )
     checkpoint_dir: str | None = setting(
         None,
@@ -118,6 +123,8 @@ class Export:
             if value != getattr(Export, name) and self.to not in formats:
                 needed = " or ".join(f"--to={each}" for each in formats)
                 raise InputError(f"--{name}={value}: needs {needed}; add it or leave this out")
+        if self.checkpoint not in (None, ALL) and not self.checkpoint.isdecimal():
+            raise InputError(f"--checkpoint={self.checkpoint}: must be a step or {ALL}")
         if self.checkpoint_dir and self.checkpoint is None:
             raise InputError(
                 f"--checkpoint_dir={self.checkpoint_dir}: needs --checkpoint=STEP; add it, or "
@@ -146,16 +153,23 @@ def main(argv: Sequence[str]) -> None:
     check_folder(flags.model, f"--model={flags.model}")
     with loading():
         from beambert import storage
+        from beambert.trainer.loop.checkpoints import checkpoint_path
         from beambert.trainer.serving import versions
-        from beambert.trainer.weights.initial import model_at
+        from beambert.trainer.weights.initial import model_at, steps_of
         from beambert.trainer.weights.model_card import check_license
     if flags.license is not None:
         check_license(flags.license)
     if flags.evaluation:
         versions.check_blessing(flags.evaluation, flags.model)
     if flags.checkpoint is not None:
-        with model_at(flags.model, flags.checkpoint, flags.checkpoint_dir) as made:
-            _export_elsewhere(dataclasses.replace(flags, model=made))
+        for step in steps_of(flags.model, flags.checkpoint, flags.checkpoint_dir):
+            output = flags.output
+            if flags.checkpoint == ALL:
+                output = checkpoint_path(output.rstrip("/"), step)
+                if storage.exists(output):
+                    continue
+            with model_at(flags.model, step, flags.checkpoint_dir) as made:
+                _export_elsewhere(dataclasses.replace(flags, model=made, output=output))
         return
     if flags.to != "savedmodel":
         _export_elsewhere(flags)

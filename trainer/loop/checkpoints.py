@@ -1,108 +1,226 @@
-"""The checkpoints of a training, and the weights of its best evaluation."""
+"""The checkpoints of a training, and the weights of its best evaluation.
 
-import contextlib
-import functools
+A checkpoint is a folder that is named after its step. It holds arrays by name, which any engine and
+`safetensors.numpy.load_file` read:
+
+    ckpt-000100/model.safetensors       the trained variables
+    ckpt-000100/optimizer.safetensors   the optimizer's moments
+    ckpt-000100/checkpoint.json         the step, the evaluations so far, the SHA-256 of the files
+
+It is written under a temporary name, by a thread, while the training goes on.
+"""
+
+import concurrent.futures
+import hashlib
+import json
 import math
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
 
-import tensorflow as tf
+import numpy as np
+import safetensors.numpy
 
 from beambert import storage
 from beambert.errors import InputError
-from beambert.trainer.loop.steps import Trainer
+from beambert.trainer.loop.config import TrainingFolders
 
 # Remedy in errors of storage that occur in the middle of a training.
 CONTINUES = "fix that and run the same command again, which continues"
+MODEL, OPTIMIZER = "model", "optimizer"
+STATE_FILE = "checkpoint.json"
+
+# What reading damaged files raises.
+_DAMAGED = (ValueError, LookupError, AttributeError, safetensors.SafetensorError)
+
+Arrays = Mapping[str, np.ndarray]
+Evaluations = Mapping[int, Mapping[str, float]]
 
 
-def open_checkpoints(
-    checkpoint: tf.train.Checkpoint, directory: str, keep: int
-) -> tf.train.CheckpointManager:
-    """Returns the manager of a folder's checkpoints.
-
-    TensorFlow keeps a list of the checkpoints and starts anew if it is missing or cannot be read. A
-    crash or an incomplete copy may have lost it. This function then finds the checkpoints by their
-    names and writes the list again.
-
-    Args:
-      checkpoint: objects that are saved.
-      directory: path of the folder; it need not exist.
-      keep: number of checkpoints that are kept.
-
-    Raises:
-      InputError: the folder cannot be listed, or the list cannot be written.
-    """
-    manager = functools.partial(tf.train.CheckpointManager, checkpoint, directory, max_to_keep=keep)
-    with contextlib.suppress(ValueError):  # an empty list
-        opened = manager()
-        if opened.checkpoints:
-            return opened
-    steps = checkpoint_steps(directory)
-    if steps:
-        print(
-            f"{directory}/checkpoint: cannot be read; found {len(steps)} checkpoints by name",
-            flush=True,
-        )
-        # CheckpointState of tensorflow/python/training/checkpoint_state.proto, in text format.
-        lines = [f'model_checkpoint_path: "ckpt-{steps[-1]}"']
-        lines += [f'all_model_checkpoint_paths: "ckpt-{step}"' for step in steps]
-        # A checkpoint without a timestamp would be kept for ever.
-        lines += ["all_model_checkpoint_timestamps: 1"] * len(steps)
-        storage.write_bytes(f"{directory}/checkpoint", "\n".join(lines).encode())
-    return manager()
+def checkpoint_path(folder: str, step: int) -> str:
+    """Returns the path of the checkpoint of a step."""
+    return f"{folder}/ckpt-{step:06d}"
 
 
-def checkpoint_steps(directory: str) -> list[int]:
+def checkpoint_steps(folder: str) -> list[int]:
     """Returns the steps of the checkpoints in a folder, ascending.
 
     Raises:
       InputError: the folder cannot be listed.
     """
-    names = storage.list_folder(directory, CONTINUES)
-    return sorted(int(found[1]) for n in names if (found := re.fullmatch(r"ckpt-(\d+)\.index", n)))
+    names = storage.list_folder(folder, CONTINUES)
+    return sorted(int(found[1]) for name in names if (found := re.fullmatch(r"ckpt-(\d+)", name)))
 
 
-def save(manager: tf.train.CheckpointManager, step: int) -> None:
-    """Writes the checkpoint of a step.
+def write_checkpoint(
+    path: str, step: int, parts: Mapping[str, Arrays], evaluations: Evaluations
+) -> None:
+    """Writes a checkpoint, completely or not at all, in the place of an older one.
+
+    Args:
+      path: path of its folder.
+      step: number of updates that are done.
+      parts: name of the file without its ending -> arrays by name.
+      evaluations: step -> metrics on held-out data.
 
     Raises:
       InputError: it cannot be written.
     """
-    with storage.translate_errors(manager.directory, "written", CONTINUES):
-        manager.save(checkpoint_number=step)
+    with storage.temporary_path(path) as made:
+        sums = {}
+        for part, arrays in parts.items():
+            data = safetensors.numpy.save(dict(arrays))
+            sums[f"{part}.safetensors"] = hashlib.sha256(data).hexdigest()
+            with storage.create(f"{made}/{part}.safetensors", path, CONTINUES) as file:
+                file.write(data)
+        state = {"step": step, "evaluations": evaluations, "sha256": sums}
+        with storage.create(f"{made}/{STATE_FILE}", path, CONTINUES) as file:
+            file.write(json.dumps(state, indent=1).encode())
+        storage.move(made, path)
 
 
-def restore_newest(
-    checkpoint: tf.train.Checkpoint, manager: tf.train.CheckpointManager
-) -> str | None:
-    """Restores the newest checkpoint that can be read.
+def read_checkpoint(
+    path: str, wanted: Collection[str] = (MODEL, OPTIMIZER)
+) -> tuple[dict[str, dict[str, np.ndarray]], dict[str, Any]]:
+    """Returns the arrays of a checkpoint's files, and the content of its checkpoint.json.
 
-    Returns:
-      the path of the checkpoint; None if there are no checkpoints.
+    Args:
+      path: path of its folder.
+      wanted: names of the files without their ending.
 
     Raises:
-      InputError: there are checkpoints, but none can be read.
+      InputError: a file cannot be read.
+      ValueError: a file is damaged.
     """
-    for path in reversed(manager.checkpoints):
+    state = storage.parse_object(storage.read_bytes(f"{path}/{STATE_FILE}"))
+    parts = {}
+    for part in wanted:
+        name = f"{part}.safetensors"
+        data = b"".join(storage.read_chunks(f"{path}/{name}"))
+        if hashlib.sha256(data).hexdigest() != state.get("sha256", {}).get(name):
+            raise ValueError(f"{name} does not have the SHA-256 in {STATE_FILE}")
+        parts[part] = safetensors.numpy.load(data)
+    return parts, state
+
+
+def check_shapes(arrays: Arrays, shapes: Mapping[str, tuple[int, ...]]) -> None:
+    """Raises ValueError unless there are arrays of these names and shapes, and no others."""
+    if others := sorted(arrays.keys() ^ shapes.keys()):
+        where = "the checkpoint" if others[0] in arrays else "the model"
+        raise ValueError(f"only {where} has {others[0]}")
+    for name, shape in shapes.items():
+        if arrays[name].shape != tuple(shape):
+            raise ValueError(f"{name} has shape {arrays[name].shape}, that of the model is {shape}")
+
+
+class Checkpoints:
+    """The checkpoints of a training, and its best weights so far in a folder of their own.
+
+    It is a context manager, at whose end everything is written.
+    """
+
+    def __init__(self, output: TrainingFolders, keep: int | None):
+        """Takes the folders, which need not exist, and the number that is kept, None for all."""
+        self.folder, self._best = output.checkpoint_dir, output.best_weights
+        self._keep = keep
+        self._thread = concurrent.futures.ThreadPoolExecutor(1)
+        self._last: concurrent.futures.Future | None = None
+
+    def __enter__(self) -> "Checkpoints":
+        """Returns itself."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Waits until everything is written; raises why it is not unless another error does."""
+        self._thread.shutdown()
+        if kind is None:
+            self.wait()
+
+    def wait(self) -> None:
+        """Waits until everything is written.
+
+        Raises:
+          InputError: something cannot be written.
+        """
+        last, self._last = self._last, None
+        if last is not None:
+            last.result()
+
+    def restore_newest(
+        self, restore: Callable[[int, dict[str, dict[str, np.ndarray]]], None]
+    ) -> tuple[str, dict[int, dict[str, float]]] | None:
+        """Restores the newest checkpoint that can be read.
+
+        Args:
+          restore: takes a step and the arrays of each file; it changes nothing if it raises a
+            ValueError.
+
+        Returns:
+          the path and the evaluations of the checkpoint; None if there are no checkpoints.
+
+        Raises:
+          InputError: there are checkpoints, but none can be read.
+        """
+        newest_first = checkpoint_steps(self.folder)[::-1]
+        for step in newest_first:
+            path = checkpoint_path(self.folder, step)
+            try:
+                parts, state = read_checkpoint(path)
+                restore(step, parts)
+                return path, {int(of): each for of, each in state["evaluations"].items()}
+            except (InputError, *_DAMAGED) as error:
+                reason = storage.reason(error)
+                print(f"{path}: cannot be read ({reason}); trying the one before", flush=True)
+        if newest_first:
+            raise InputError(
+                f"{self.folder}: none of its checkpoints can be read; choose another --model_dir "
+                "or delete the folder"
+            )
+        return None
+
+    def save(self, step: int, parts: Mapping[str, Arrays], evaluations: Evaluations) -> None:
+        """Lets the thread write a checkpoint, and delete those that are not kept."""
+        self._submit(self._write, step, parts, dict(evaluations))
+
+    def save_best(self, step: int, weights: Arrays, evaluations: Evaluations, metric: str) -> None:
+        """Lets the thread write the best weights, and delete those that are not needed any more."""
+        self._submit(self._write_best, step, weights, dict(evaluations), metric)
+
+    def read_best(self, step: int) -> Arrays:
+        """Returns the weights of a step that were the best.
+
+        Raises:
+          InputError: they cannot be read.
+        """
+        self.wait()
+        path = checkpoint_path(self._best, step)
         try:
-            status = checkpoint.restore(path)
-            status.expect_partial()  # silences TensorFlow's warnings at exit
-            status.assert_consumed()
-        except (tf.errors.OpError, AssertionError, ValueError, IndexError) as error:
-            reason = storage.reason(error)
-            print(f"{path}: cannot be read ({reason}); trying the one before", flush=True)
-        else:
-            return path
-    if manager.checkpoints:
-        raise InputError(
-            f"{manager.directory}: none of its checkpoints can be read; choose another --model_dir "
-            "or delete the folder"
-        )
-    return None
+            parts, _ = read_checkpoint(path, [MODEL])
+        except _DAMAGED as error:
+            raise InputError(
+                f"{path}: cannot be read ({storage.reason(error)}); delete {self.folder} and "
+                "train again"
+            ) from error
+        return parts[MODEL]
 
+    def _submit(self, function: Callable[..., None], *arguments: Any) -> None:
+        self.wait()
+        self._last = self._thread.submit(function, *arguments)
 
-Evaluations = Mapping[int, Mapping[str, float]]
+    def _write(self, step: int, parts: Mapping[str, Arrays], evaluations: Evaluations) -> None:
+        write_checkpoint(checkpoint_path(self.folder, step), step, parts, evaluations)
+        if self._keep is not None:
+            for old in checkpoint_steps(self.folder)[: -self._keep]:
+                storage.delete(checkpoint_path(self.folder, old))
+
+    def _write_best(
+        self, step: int, weights: Arrays, evaluations: Evaluations, metric: str
+    ) -> None:
+        path = checkpoint_path(self._best, step)
+        write_checkpoint(path, step, {MODEL: weights}, {step: evaluations[step]})
+        needed = needed_steps(evaluations, metric, checkpoint_steps(self.folder))
+        for old in set(checkpoint_steps(self._best)) - {step, *needed}:
+            storage.delete(checkpoint_path(self._best, old))
 
 
 def rank(metrics: Mapping[str, float], metric: str) -> tuple[float, float]:
@@ -141,44 +259,3 @@ def needed_steps(evaluations: Evaluations, metric: str, resumable: Collection[in
         {s: evaluation for s, evaluation in evaluations.items() if s <= last} for last in resumable
     ]
     return {best_step(some, metric) for some in known if some}
-
-
-class BestWeights:
-    """The weights of the best evaluation, without the optimizer's state, in a separate folder.
-
-    TensorFlow writes a checkpoint under a temporary name and renames it.
-    """
-
-    def __init__(self, trainer: Trainer, folder: str):
-        """Takes the trainer whose weights are kept, and the folder."""
-        self._checkpoint = tf.train.Checkpoint(model=trainer.checkpoint.model)
-        self._folder = folder
-
-    def save(self, step: int, needed: Collection[int]) -> None:
-        """Writes the weights of a step, and deletes those of steps that are not needed any more.
-
-        Raises:
-          InputError: the weights cannot be written.
-        """
-        with storage.translate_errors(self._folder, "written", CONTINUES):
-            tf.io.gfile.makedirs(self._folder)
-            self._checkpoint.write(f"{self._folder}/ckpt-{step}")
-        for old in set(checkpoint_steps(self._folder)) - {step, *needed}:
-            # The index goes first, so that what is left is not taken for a checkpoint.
-            for path in reversed(storage.match_in(self._folder, f"ckpt-{old}.*")):
-                storage.delete(path)
-
-    def restore(self, step: int) -> None:
-        """Sets the model's weights to those of a step.
-
-        Raises:
-          InputError: the weights cannot be read.
-        """
-        path = f"{self._folder}/ckpt-{step}"
-        try:
-            self._checkpoint.read(path).assert_existing_objects_matched().expect_partial()
-        except (tf.errors.OpError, AssertionError, ValueError) as error:
-            raise InputError(
-                f"{path}: cannot be read ({storage.reason(error)}); delete "
-                f"{self._folder.rpartition('/')[0]} and train again"
-            ) from error

@@ -56,6 +56,8 @@ FINETUNING_PATIENCE = 3
 FLOAT32, BFLOAT16 = "float32", "bfloat16"
 # Takes the type that the devices compute fastest in, see `strategy.resolve_dtype`.
 AUTO = "auto"
+# The value of `--keep_checkpoints` and of `export --checkpoint` for all of them.
+ALL = "all"
 DTYPES = (FLOAT32, BFLOAT16, AUTO)
 # Services that show the metrics of trainings. Each is also the name of its library, and of the
 # extra of setup.py that installs it.
@@ -196,12 +198,21 @@ class OptimizerConfig:
             )
 
 
+def _parse_kept(text: str) -> int | None:
+    """Returns the number of checkpoints that are kept; None for all."""
+    if text == ALL:
+        return None
+    try:
+        return int(text)
+    except ValueError as error:
+        raise InputError(f"--keep_checkpoints={text}: must be a number or {ALL}") from error
+
+
 @dataclasses.dataclass(frozen=True)
 class LoopConfig:
     """The parameters of the training loop.
 
     Attributes:
-      keep_checkpoints: number of checkpoints that are kept.
       max_eval_batches: number of batches that an evaluation during the training reads; the
         evaluation at the end reads all data.
       patience: number of evaluations without a better result after which the training stops. The
@@ -231,7 +242,13 @@ class LoopConfig:
     save_checkpoints_steps: int = setting(
         1000, minimum=1, help="number of steps between checkpoints"
     )
-    keep_checkpoints: int = 3
+    keep_checkpoints: int | None = setting(
+        3,
+        minimum=1,
+        parse=_parse_kept,
+        metavar="N",
+        help="number of checkpoints that are kept, or all, from step 0 on",
+    )
     eval_steps: int = setting(
         1000, minimum=1, help="number of steps between evaluations on held-out data"
     )
@@ -250,6 +267,8 @@ class LoopConfig:
         Raises:
           InputError: a value cannot be used; the message names its flag.
         """
+        if self.keep_checkpoints == ALL:
+            object.__setattr__(self, "keep_checkpoints", None)
         check_settings(self)
         if self.tracker and not _is_installed(self.tracker):
             raise InputError(

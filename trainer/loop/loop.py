@@ -9,16 +9,7 @@ from typing import Any, NoReturn
 from beambert import process
 from beambert.console import ProgressLine
 from beambert.errors import InputError
-from beambert.trainer.loop.checkpoints import (
-    BestWeights,
-    best_step,
-    checkpoint_steps,
-    is_over,
-    needed_steps,
-    open_checkpoints,
-    restore_newest,
-    save,
-)
+from beambert.trainer.loop.checkpoints import Checkpoints, best_step, is_over
 from beambert.trainer.loop.config import LoopConfig, TrainingFolders
 from beambert.trainer.loop.progress import (
     EvaluationProgress,
@@ -28,7 +19,7 @@ from beambert.trainer.loop.progress import (
 )
 from beambert.trainer.loop.steps import NotFinite, Phase, Trainer
 from beambert.trainer.loop.strategy import agree, check_same_step, is_chief
-from beambert.trainer.loop.trackers import TrainingLog, recorded_evaluations, rounded
+from beambert.trainer.loop.trackers import TrainingLog, rounded
 
 
 class Interrupted(SystemExit):
@@ -110,7 +101,7 @@ def train(
     """
     run = _Training(trainer, phases, config, output, check_lock)
     run.log.start(configuration or {}, trainer.steps_done)
-    with run.log:
+    with run.log, run.checkpoints:
         with _Stop() as stop:
             if evaluates_first:
                 run.evaluate_at_the_beginning()
@@ -136,24 +127,22 @@ class _Training:
         self._config = config
         self._output = output
         self._check_lock = check_lock
-        self._manager = open_checkpoints(
-            trainer.checkpoint, output.checkpoint_dir, config.keep_checkpoints
-        )
-        if path := restore_newest(trainer.checkpoint, self._manager):
+        self.checkpoints = Checkpoints(output, config.keep_checkpoints)
+        # All hosts know them, since they decide together when to stop.
+        self._evaluations: dict[int, dict[str, float]] = {}
+        if found := self.checkpoints.restore_newest(trainer.restore):
+            path, self._evaluations = found
             print(f"continuing from step {trainer.steps_done:,} ({path})", flush=True)
         check_same_step(trainer.strategy, trainer.steps_done)
         self._chief = is_chief(trainer.strategy)
         self.log = TrainingLog(output, config.tracker, writes=self._chief)
-        # All hosts know them, since they decide together when to stop.
-        self._evaluations = recorded_evaluations(output.model_dir, trainer.steps_done)
         self._progress = ProgressLine()
-        self._best = None
-        if config.patience is not None:
-            self._best = BestWeights(trainer, output.best_weights)
 
     def train_to_last_step(self, stop: _Stop) -> None:
         """Trains, evaluates and saves; ends early if a signal asks for it."""
         phase = iterator = None
+        if self._config.keep_checkpoints is None and self._chief and not self._trainer.steps_done:
+            self._save(0)
         while True:
             step = self._trainer.steps_done
             if step < self._last and phase is not self._phase_at(step):
@@ -195,7 +184,7 @@ class _Training:
         if self._chief:
             self._check_lock()
         self.log.save()
-        if metrics and self._best:
+        if metrics and self._config.patience is not None:
             metrics = self._take_best(step, metrics)
         return metrics
 
@@ -204,7 +193,7 @@ class _Training:
         best = best_step(self._evaluations, self._config.best_metric)
         if best == step:
             return metrics
-        self._best.restore(best)
+        self._trainer.set_weights(self.checkpoints.read_best(best))
         phase = self._phases[-1]
         found = self._trainer.evaluate(phase.evaluation(None), score=phase.score)
         name = describe_name(self._config.best_metric)
@@ -302,7 +291,7 @@ class _Training:
         is_saved = step % config.save_checkpoints_steps == 0 or step == self._last
         if phase.evaluation and step % config.eval_steps == 0 and step < self._last:
             self._evaluate(step, phase)
-            if self._best and self._chief:
+            if config.patience is not None and self._chief:
                 self._keep_if_best(step)
             # A run that is resumed then has nothing left but the evaluation at the end.
             is_saved |= self._is_over()
@@ -319,18 +308,20 @@ class _Training:
     def _keep_if_best(self, step: int) -> None:
         metric = self._config.best_metric
         if best_step(self._evaluations, metric) == step:
+            self.checkpoints.wait()
             self._check_lock()
-            resumable = checkpoint_steps(self._output.checkpoint_dir)
-            self._best.save(step, needed_steps(self._evaluations, metric, resumable))
+            weights = self._trainer.weights()
+            self.checkpoints.save_best(step, weights, self._evaluations, metric)
 
     def _log_evaluation(self, step: int, metrics: Mapping[str, float]) -> None:
         self.log.log(step, "eval", metrics)
         self._evaluations[step] = rounded(metrics)
 
     def _save(self, step: int) -> None:
+        self.checkpoints.wait()
         self._check_lock()
         self.log.save()
-        save(self._manager, step)
+        self.checkpoints.save(step, self._trainer.state(), self._evaluations)
 
 
 def _next_multiple(step: int, interval: int) -> int:

@@ -18,6 +18,7 @@ import tensorflow as tf
 
 from beambert import storage
 from beambert.errors import InputError
+from beambert.trainer.loop.checkpoints import MODEL, OPTIMIZER, check_shapes
 from beambert.trainer.loop.config import REPLICA_SEED_STRIDE, OptimizerConfig
 from beambert.trainer.loop.objectives import Objective, means
 from beambert.trainer.loop.optimization import Optimizer, learning_rate_at
@@ -101,17 +102,9 @@ class Trainer:
         with strategy.scope(), dtype_policy(dtype):
             self.model = build_model()
             self._variables = [v.value for v in self.model.trainable_variables]
-            paths = [v.path for v in self.model.trainable_variables]
-            self._optimizer = Optimizer(paths, self._variables, optimizer)
+            self._paths = [v.path for v in self.model.trainable_variables]
+            self._optimizer = Optimizer(self._paths, self._variables, optimizer)
             self.step = tf.Variable(0, dtype=tf.int64, trainable=False, name="global_step")
-        # Variables are saved by name rather than by position in a list, so that other programs can
-        # read a checkpoint.
-        self.checkpoint = tf.train.Checkpoint(
-            step=self.step,
-            model=dict(zip(paths, self._variables, strict=True)),
-            adam_m=dict(zip(paths, self._optimizer.means, strict=True)),
-            adam_v=dict(zip(paths, self._optimizer.variances, strict=True)),
-        )
         weights = dict.fromkeys(objective.weight_of.values())
         self._total_names = [*objective.weight_of, *weights, "gradient_norm"]
         # No `if` or `for` in the model depends on a tensor's value, so it needs no AutoGraph, which
@@ -230,6 +223,42 @@ class Trainer:
     def steps_done(self) -> int:
         """Number of updates so far."""
         return int(self.step.numpy())
+
+    def weights(self) -> dict[str, np.ndarray]:
+        """Returns copies of the trained variables by name."""
+        return _copies(self._named(self._variables))
+
+    def set_weights(self, weights: Mapping[str, np.ndarray]) -> None:
+        """Sets the trained variables.
+
+        Raises:
+          ValueError: the weights are those of another model.
+        """
+        _assign(self._named(self._variables), weights)
+
+    def state(self) -> dict[str, dict[str, np.ndarray]]:
+        """Returns copies of the trained variables and of the optimizer's moments, by name."""
+        return {MODEL: self.weights(), OPTIMIZER: _copies(self._moments())}
+
+    def restore(self, step: int, state: Mapping[str, Mapping[str, np.ndarray]]) -> None:
+        """Sets the number of updates that are done, and what `state` has returned then.
+
+        Raises:
+          ValueError: the state is that of another model or optimizer; nothing is changed.
+        """
+        _assign(
+            self._named(self._variables) | self._moments(),
+            {**state[MODEL], **state[OPTIMIZER]},
+        )
+        self.step.assign(step)
+
+    def _named(self, variables: Sequence[tf.Variable], suffix: str = "") -> dict[str, tf.Variable]:
+        return {f"{path}{suffix}": v for path, v in zip(self._paths, variables, strict=True)}
+
+    def _moments(self) -> dict[str, tf.Variable]:
+        """Returns the moments by the names that they have in checkpoints of the original."""
+        means = self._named(self._optimizer.means, "/adam_m")
+        return means | self._named(self._optimizer.variances, "/adam_v")
 
     def train_steps(self, iterator: Any, steps: int) -> dict[str, float]:
         """Runs `steps` updates; returns their metrics and the mean norm of their gradients.
@@ -358,6 +387,16 @@ class Trainer:
 
     def _gathered(self, value: Any) -> np.ndarray:
         return self.strategy.gather(value, axis=0).numpy()
+
+
+def _copies(variables: Mapping[str, tf.Variable]) -> dict[str, np.ndarray]:
+    return {name: np.array(variable.numpy()) for name, variable in variables.items()}
+
+
+def _assign(variables: Mapping[str, tf.Variable], arrays: Mapping[str, np.ndarray]) -> None:
+    check_shapes(arrays, {name: tuple(variable.shape) for name, variable in variables.items()})
+    for name, variable in variables.items():
+        variable.assign(arrays[name])
 
 
 # Errors of files that are damaged, missing or forbidden.

@@ -281,12 +281,6 @@ def rounded(values: Mapping[str, float]) -> dict[str, float]:
     return {name: float(f"{value:.6g}") for name, value in values.items()}
 
 
-def recorded_evaluations(folder: str, step: int) -> dict[int, dict[str, Any]]:
-    """Returns step -> metrics on held-out data, of the evaluations up to a step."""
-    rows = _rows_until(f"{folder}/{CURVES_FILE}", step)
-    return {row["step"]: row for row in rows if row["split"] == "eval"}
-
-
 def _rows_until(path: str, step: int) -> list[dict[str, Any]]:
     """Returns the lines of a metrics.jsonl up to a step; none if there is no such file."""
     data = storage.read_bytes(path) if storage.exists(path) else b""

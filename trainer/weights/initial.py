@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import keras
 import numpy as np
-import tensorflow as tf
+import safetensors
 
 from beambert import storage
 from beambert.errors import InputError
@@ -28,6 +28,14 @@ from beambert.model_files import (
 from beambert.pipelines.tasks.task import EMBEDDING, LATE_INTERACTION, SIMILARITY
 from beambert.pipelines.tokenizers.vocabulary import Vocabulary
 from beambert.trainer import model_folders
+from beambert.trainer.loop.checkpoints import (
+    MODEL,
+    check_shapes,
+    checkpoint_path,
+    checkpoint_steps,
+    read_checkpoint,
+)
+from beambert.trainer.loop.config import ALL
 from beambert.trainer.models import build_pretrainer, pretrained_model, task_model
 from beambert.trainer.weights.adaptation import (
     INTERPOLATE,
@@ -42,6 +50,31 @@ from beambert.trainer.weights.tokenizer_files import read_vocabulary
 from beambert.trainer.weights.weight_files import find_weight_files, read_config_file
 
 
+def steps_of(path: str, wanted: str, checkpoints: str | None = None) -> list[int]:
+    """Returns the steps of a pre-training's checkpoints that are asked for.
+
+    Args:
+      path: model folder of the pre-training, finished or not.
+      wanted: a step, or `ALL`.
+      checkpoints: folder of the checkpoints; None for `path`/checkpoints.
+
+    Raises:
+      InputError: there is no such checkpoint.
+    """
+    folder = _checkpoints_of(path, checkpoints)
+    steps = checkpoint_steps(folder)
+    if found := [step for step in steps if wanted in (ALL, str(step))]:
+        return found
+    advice = f"choose one of its steps ({', '.join(map(str, steps))})"
+    if not steps:
+        advice = "if the pre-training had a --checkpoint_dir, give it here, too"
+    raise InputError(f"--checkpoint={wanted}: {folder} has no such checkpoint; {advice}")
+
+
+def _checkpoints_of(path: str, given: str | None) -> str:
+    return (given or f"{path.rstrip('/')}/{CHECKPOINTS_FOLDER}").rstrip("/")
+
+
 @contextlib.contextmanager
 def model_at(path: str, step: int, checkpoints: str | None = None) -> Iterator[str]:
     """Yields a temporary model folder with the weights that a pre-training had at a step.
@@ -52,18 +85,10 @@ def model_at(path: str, step: int, checkpoints: str | None = None) -> Iterator[s
       checkpoints: folder of the checkpoints; None for `path`/checkpoints.
 
     Raises:
-      InputError: there is no such checkpoint, or the folder is not that of a pre-training.
+      InputError: the checkpoint is damaged, or the folder is not that of a pre-training.
     """
     path = path.rstrip("/")
-    folder = (checkpoints or f"{path}/{CHECKPOINTS_FOLDER}").rstrip("/")
-    prefix = f"{folder}/ckpt-{step}"
-    if not storage.exists(f"{prefix}.index"):
-        found = [name.split(".")[0] for name in storage.list_folder(folder)]
-        steps = sorted({int(n[5:]) for n in found if n.startswith("ckpt-") and n[5:].isdecimal()})
-        advice = f"choose one of its steps ({', '.join(map(str, steps))})"
-        if not steps:
-            advice = "if the pre-training had a --checkpoint_dir, give it here, too"
-        raise InputError(f"--checkpoint={step}: {folder} has no such checkpoint; {advice}")
+    folder = _checkpoints_of(path, checkpoints)
     with tempfile.TemporaryDirectory(prefix="beambert-") as made:
         vocabulary = model_folders.read_beside(path, "--model", storage.read_bytes, storage.exists)
         for name in (CONFIG_FILE, *vocabulary.files(), TRAINING_FILE):
@@ -74,21 +99,23 @@ def model_at(path: str, step: int, checkpoints: str | None = None) -> Iterator[s
             raise InputError(
                 f"--checkpoint={step}: --model={path} is not a pre-training; leave it out"
             )
-        model_folders.save_weights(_restored(prefix, opened), made)
+        model_folders.save_weights(_restored(checkpoint_path(folder, step), opened), made)
         yield made
 
 
-def _restored(prefix: str, opened: model_folders.ModelFolder) -> BertPretrainer:
-    """Returns the model of a checkpoint of `Trainer`, which has the variables by name."""
+def _restored(path: str, opened: model_folders.ModelFolder) -> BertPretrainer:
+    """Returns the model of a checkpoint."""
     model = build_pretrainer(opened.training, opened.config)
-    variables = {variable.path: variable.value for variable in model.trainable_variables}
+    variables = {variable.path: variable for variable in model.trainable_variables}
     try:
-        status = tf.train.Checkpoint(model=variables).restore(prefix)
-        status.assert_existing_objects_matched().expect_partial()
-    except (tf.errors.OpError, AssertionError, ValueError) as error:
+        weights = read_checkpoint(path, [MODEL])[0][MODEL]
+        check_shapes(weights, {name: tuple(each.shape) for name, each in variables.items()})
+    except (ValueError, safetensors.SafetensorError) as error:
         raise InputError(
-            f"{prefix}: cannot be read ({storage.reason(error)}); choose another --checkpoint"
+            f"{path}: cannot be read ({storage.reason(error)}); choose another --checkpoint"
         ) from error
+    for name, variable in variables.items():
+        variable.assign(weights[name])
     return model
 
 

@@ -26,8 +26,8 @@ TASKS = ("plan", *STEPS)
 MOMENTS = {
     "plan": r"POST .*/runs/\d+/run\.json.*",
     "records": r"POST .*/records/.*tfrecord.*",
-    "encoder": r"POST .*/encoder/.*ckpt-8.*\.index.*",
-    "classifier": r"POST .*/classifier/.*ckpt-.*\.index.*",
+    "encoder": r"POST .*/encoder/.*ckpt-000008.*",
+    "classifier": r"POST .*/classifier/.*ckpt-.*",
     "baseline": r"POST .*/baseline/metrics\.json.*",
     "evaluation": r"POST .*/evaluation/metrics\.json.*",
     "serving": r"POST .*/serving/\d+/saved_model\.pb.*",

@@ -322,7 +322,7 @@ def test_every_folder_may_be_on_gs(gs, blessed, data, model, tmp_path, capsys):
     root = f"{gs}/{tmp_path.name}"
     for name, folder in (("data", data), ("model", model)):
         storage.copy(str(folder), f"{root}/{name}")
-    storage.write_bytes(f"{root}/model/checkpoints/ckpt-1.index", b"large")
+    storage.write_bytes(f"{root}/model/checkpoints/ckpt-000001/model.safetensors", b"large")
     there = arguments(f"{root}/data", f"{root}/model", f"{root}/first/")
     evaluate.main(there)
     evaluate.main([*there[:-1], f"--output={root}/second", f"--baseline={root}/first"])

@@ -7,12 +7,14 @@ import signal
 import keras
 import numpy as np
 import pytest
+import safetensors.numpy
 import tensorflow as tf
 from support.small_training import SEED
 
 from beambert.errors import InputError
 from beambert.model.layers import dropout
-from beambert.trainer.loop.checkpoints import open_checkpoints
+from beambert.trainer.loop import checkpoints
+from beambert.trainer.loop.checkpoints import Checkpoints, write_checkpoint
 from beambert.trainer.loop.config import LoopConfig, OptimizerConfig, TrainingFolders
 from beambert.trainer.loop.loop import Interrupted, train
 from beambert.trainer.loop.objectives import Objective
@@ -105,10 +107,46 @@ def test_storage_that_does_not_answer_is_no_new_beginning(tmp_path, monkeypatch)
     def fails(path):
         raise OSError(errno.EIO, "try again later", path)
 
-    (tmp_path / "ckpt-8.index").touch()
+    (tmp_path / "checkpoints" / "ckpt-000008").mkdir(parents=True)
     monkeypatch.setattr(os, "listdir", fails)
     with pytest.raises(InputError, match="cannot be listed .*try again later.* same command"):
-        open_checkpoints(tf.train.Checkpoint(), str(tmp_path), keep=3)
+        Checkpoints(TrainingFolders(str(tmp_path)), keep=3).restore_newest(pytest.fail)
+
+
+def test_all_checkpoints_are_kept_and_others_read_them(tmp_path):
+    config = LoopConfig(2, SEED, save_checkpoints_steps=3, keep_checkpoints="all")
+    trainer = line_trainer()
+    train_line(trainer, line_batches(6, 0), config, tmp_path)
+    kept = sorted((tmp_path / "checkpoints").iterdir())
+    assert [path.name for path in kept] == ["ckpt-000000", "ckpt-000003", "ckpt-000006"]
+    files = [safetensors.numpy.load_file(path / "model.safetensors") for path in kept]
+    assert [file.keys() for file in files] == 3 * [{"line/kernel"}]
+    assert not files[0]["line/kernel"].any() and files[1]["line/kernel"].any()
+    np.testing.assert_array_equal(files[2]["line/kernel"], trainer.model.get_weights()[0])
+    continued = line_trainer()
+    assert train_line(continued, None, config, tmp_path) == {}
+    np.testing.assert_array_equal(continued.model.get_weights()[0], files[2]["line/kernel"])
+
+
+def test_a_checkpoint_of_another_model_is_refused(tmp_path, capsys):
+    arrays = {"line/kernel": np.zeros(32, np.float32)}
+    moments = {f"line/kernel/adam_{each}": arrays["line/kernel"] for each in "mv"}
+    state = {"model": arrays, "optimizer": moments}
+    write_checkpoint(f"{tmp_path}/checkpoints/ckpt-000003", 3, state, {})
+    with pytest.raises(InputError, match="none of its checkpoints can be read"):
+        train_line(line_trainer(), None, LoopConfig(2, SEED), tmp_path)
+    assert "(line/kernel has shape (32,), that of the model is (64,))" in capsys.readouterr().out
+
+
+def test_a_full_disk_ends_the_training(tmp_path, monkeypatch):
+    """Though a thread writes the checkpoints."""
+
+    def create(path, *_):
+        raise InputError(f"{path}: cannot be written (No space left on device)")
+
+    monkeypatch.setattr(checkpoints.storage, "create", create)
+    with pytest.raises(InputError, match="No space left on device"):
+        train_line(line_trainer(), line_batches(6, 0), LoopConfig(2, SEED), tmp_path)
 
 
 def test_storage_that_is_away_is_no_damaged_file():
@@ -131,7 +169,7 @@ def test_a_loss_that_is_no_number_stops(tmp_path, value, bad_step):
     batch = f"the sequences {2 * bad_step} to {2 * bad_step + 1}"
     assert f"since step {bad_step} the loss is " in str(caught.value) and batch in str(caught.value)
     assert "--learning_rate" in str(caught.value) and str(tmp_path) in str(caught.value)
-    assert not list((tmp_path / "checkpoints").glob(f"ckpt-{last}.*")), "spoilt weights are saved"
+    assert not list((tmp_path / "checkpoints").glob(f"ckpt-{last:06d}")), "spoilt weights are saved"
 
 
 def test_a_last_gradient_that_is_no_number_stops(tmp_path):

@@ -105,7 +105,7 @@ def test_who_has_lost_the_lock_saves_nothing(run, tmp_path, monkeypatch, is_sign
     with pytest.raises(BusyError, match="another command has taken the lock"):
         run(tmp_path, check_lock=check)
     assert seen[0] != seen[1] == files()
-    assert [path.name for path in tmp_path.rglob("ckpt-*.index")] == ["ckpt-4.index"]
+    assert [path.name for path in tmp_path.rglob("ckpt-*")] == ["ckpt-000004"]
 
 
 def assert_whole(folder, weights, whole) -> None:
@@ -178,8 +178,10 @@ def copied(whole, tmp_path):
 
 
 def damage(folder, step: int) -> None:
-    (data,) = (folder / "checkpoints").glob(f"ckpt-{step}.data-*")
-    data.write_bytes(data.read_bytes()[: data.stat().st_size // 2])
+    data = folder / "checkpoints" / f"ckpt-{step:06d}" / "optimizer.safetensors"
+    content = bytearray(data.read_bytes())
+    content[-1] ^= 1  # safetensors itself would not see it
+    data.write_bytes(content)
 
 
 @pytest.mark.slow
@@ -187,25 +189,8 @@ def test_damaged_newest_checkpoint_falls_back(whole, run, copied, capsys):
     damage(copied, 12)
     assert_whole(copied, run(copied), whole)
     output = capsys.readouterr().out
-    assert "ckpt-12: cannot be read" in output and "trying the one before" in output
+    assert "ckpt-000012: cannot be read" in output and "trying the one before" in output
     assert "continuing from step 8" in output
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("content", [None, "cut o"])
-def test_a_lost_list_of_checkpoints_is_no_new_beginning(whole, run, copied, content, capsys):
-    """Without it TensorFlow finds no checkpoint, and would train all again."""
-    for path in (copied / "checkpoints").glob("ckpt-12.*"):
-        path.unlink()
-    if content is None:
-        (copied / "checkpoints" / "checkpoint").unlink()
-    else:
-        (copied / "checkpoints" / "checkpoint").write_text(content)
-    assert_whole(copied, run(copied), whole)
-    output = capsys.readouterr().out
-    assert "found 2 checkpoints by name" in output and "continuing from step 8" in output
-    names = {path.name.split(".")[0] for path in (copied / "checkpoints").glob("ckpt-*")}
-    assert names == {"ckpt-4", "ckpt-8", "ckpt-12"}
 
 
 def test_a_cut_metrics_file_ends_no_training(whole, run, copied):

@@ -54,7 +54,7 @@ def test_killed_at_any_moment_the_same_command_continues(
     whole = start(records_folder, small_config_file, tmp_path / "whole")
     killed = start(records_folder, small_config_file, tmp_path / "killed")
     deadline = time.monotonic() + 200
-    while not list((tmp_path / "killed").glob("checkpoints/ckpt-6.index")):
+    while not list((tmp_path / "killed").glob("checkpoints/ckpt-000006")):
         assert time.monotonic() < deadline and killed.poll() is None
         time.sleep(0.01)
     killed.kill()
@@ -108,7 +108,7 @@ def test_a_pair_that_loses_a_worker_ends_and_continues_to_the_same_bits(
     workers = start_two(records_folder, small_config_file, folder, folder)
     step = 3 * random.Random(str(lost)).randint(1, 10)
     deadline = time.monotonic() + 200
-    while not (folder / "checkpoints" / f"ckpt-{step}.index").exists():
+    while not (folder / "checkpoints" / f"ckpt-{step:06d}").exists():
         assert time.monotonic() < deadline and workers[0].poll() is None
         time.sleep(0.01)
     for index in lost:
@@ -136,7 +136,7 @@ def test_a_pair_that_stands_still_in_one_worker_ends(records_folder, small_confi
     folder = tmp_path / "pair"
     workers = start_two(records_folder, small_config_file, folder, folder)
     deadline = time.monotonic() + 200
-    while not (folder / "checkpoints" / "ckpt-3.index").exists():
+    while not (folder / "checkpoints" / "ckpt-000003").exists():
         assert time.monotonic() < deadline and workers[0].poll() is None
         time.sleep(0.01)
     os.kill(workers[1].pid, signal.SIGSTOP)

@@ -305,11 +305,13 @@ def test_a_checkpoint_of_a_running_training_is_exported(running, encoder_folder,
     assert open_initial(str(out), "--init").config.hidden_size == 32
 
 
-def test_a_checkpoint_in_a_folder_of_its_own_is_exported(running, tmp_path):
+def test_all_checkpoints_in_a_folder_of_their_own_are_exported(running, tmp_path):
     (running / "checkpoints").rename(tmp_path / "elsewhere")
-    flags = [f"--model={running}", "--to=tf1", f"--output={tmp_path / 'out'}", "--checkpoint=150"]
-    export_main([*flags, f"--checkpoint_dir={tmp_path / 'elsewhere'}"])
-    assert list((tmp_path / "out").glob("*.ckpt.index"))
+    flags = [f"--model={running}", "--to=tf1", f"--output={tmp_path / 'out'}", "--checkpoint=all"]
+    for _ in range(2):  # those that are there already are left
+        export_main([*flags, f"--checkpoint_dir={tmp_path / 'elsewhere'}"])
+    made = {path.parent.name for path in (tmp_path / "out").glob("*/*.ckpt.index")}
+    assert made == {path.name for path in (tmp_path / "elsewhere").glob("ckpt-*")}
 
 
 @pytest.mark.parametrize(
