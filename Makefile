@@ -53,7 +53,7 @@ explore: .venv/.explore  ## what the page of beambert explore needs, in .venv
 		-c .venv/constraints.txt -e '.[$*]'
 	touch $@
 
-demo: $(SETUP)  ## the whole path from text to a served model, in demo-output/
+demo: $(SETUP)  ## from text to an encoder and a served model, in demo-output/
 	$(BIN)/beambert demo --output=demo-output
 
 test: $(SETUP)  ## the fast tests, offline
@@ -145,7 +145,7 @@ bench: $(SETUP) demo-output/vocab.txt  ## the benchmarks that need nothing but t
 	$(BIN)/python -m benchmarks.data_core
 	$(BIN)/python -m benchmarks.training_step
 
-# The demo's first two steps; it takes them as done.
+# The demo's text, and a vocabulary of it.
 demo-output/vocab.txt: | $(SETUP)
 	$(BIN)/python -m beambert.demo.corpus --output=demo-output
 	$(BIN)/beambert vocab --input='demo-output/corpus/*.jsonl' --output=$@ --vocab_size=8000

@@ -55,6 +55,8 @@ if TYPE_CHECKING:  # the same names as in the table below, for type checkers and
     from beambert.trainer.retrieval.judging import judge as judge
     from beambert.trainer.retrieval.searching import Searcher as Searcher
     from beambert.trainer.serving.versions import export as export
+    from beambert.training import TrainJob as TrainJob
+    from beambert.training import train as train
 
 # name -> the module that has it
 _MODULES = {
@@ -77,6 +79,7 @@ _MODULES = {
     "RejectRow": "beambert.pipelines.corpus.transforms",
     "Searcher": "beambert.trainer.retrieval.searching",
     "Threshold": "beambert.pipelines.evaluation.measures",
+    "TrainJob": "beambert.training",
     "TrainingFolders": "beambert.trainer.loop.config",
     "VerificationJob": "beambert.pipelines.verification.job",
     "VerifyRecords": "beambert.pipelines.verification.run",
@@ -98,6 +101,7 @@ _MODULES = {
     "pretrain": "beambert.trainer.pretraining.run",
     "read_records": "beambert.pipelines.records.batches",
     "score": "beambert.trainer.asking",
+    "train": "beambert.training",
     "verify_records": "beambert.pipelines.verification.run",
 }
 __all__ = list(_MODULES)

@@ -49,6 +49,13 @@ class Command:
 # The commands, in the order of the path from text to a served model.
 _TABLE = (
     Command(
+        "train",
+        "text -> encoder in a given time, by the commands below",
+        "beambert.training",
+        needs_beam=True,
+        resumes=True,
+    ),
+    Command(
         "vocab",
         "corpus -> vocabulary or tokenizer (Beam)",
         "beambert.pipelines.create_vocabulary",

@@ -1,6 +1,6 @@
 """How many sequences a second does the trainer's input give, without a model?
 
-    taskset -c 0,1 python -m benchmarks.input_pipeline --data=demo-output/records/128
+    taskset -c 0,1 python -m benchmarks.input_pipeline --data=demo-output/trained/records/128
 
 Reads a folder that `beambert data` made, in small and large batches, with the records' masks and
 with dynamic masks. The input of the original release's run_pretraining.py reads the same files for
@@ -108,7 +108,7 @@ def main(argv: Sequence[str]) -> None:
     """
     parser = measuring.flag_parser("input_pipeline", __doc__)
     add = parser.add_argument
-    add("--data", default="demo-output/records/128", help="records folder (default: %(default)s)")
+    add("--data", default="demo-output/trained/records/128", help="records folder (default: %(default)s)")
     add(
         "--sequences",
         type=int,

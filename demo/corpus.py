@@ -4,14 +4,14 @@ The docstrings of the installed packages and of the standard library are tens of
 English. Each module becomes a document: wrapped lines are joined into paragraphs, and code and
 repeated paragraphs are dropped. One module in ten is held out of the corpus.
 
-The task is to find the package that a paragraph comes from, after the names of packages are removed
-from it. The training examples come from modules in the corpus, the dev examples from the others.
+The task is to find the preposition that was taken out of a sentence, given what stands before and
+behind it, as a program that corrects English does. The words alone say little about it, but their
+order much. The training examples come from modules in the corpus, the dev examples from the others.
 
     python -m beambert.demo.corpus --output=DIR
 """
 
 import collections
-import functools
 import json
 import multiprocessing
 import os
@@ -21,68 +21,32 @@ import signal
 import sys
 import sysconfig
 import time
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from beambert import cli
-from beambert.demo.prose import ModuleText, module_text, paragraph_key, reason_to_drop, stable_hash
+from beambert.demo.prose import ModuleText, module_text, stable_hash
 from beambert.errors import InputError
 from beambert.flags import FlagParser
 from beambert.storage import TEMPORARY_PREFIX
 
 HELD_OUT_ONE_IN = 10
-CLASSES = 8
-WORDS_IN_EXAMPLE = (12, 60)
-SHARED_RUN_WORDS = 8
-# A package is left out if more than this share of its paragraphs also occurs in a chosen package.
-# Copies and successors of a code base (keras in tensorflow, vertexai in google) have one subject.
-MAXIMUM_SHARED = 0.05
-MINIMUM_ALIAS_MODULES = 2
-_PATH = re.compile(r"\w+(?:[.\-/]\w+)*")
-_NOT_LETTERS = re.compile(r"[\W\d_]+")
+PREPOSITIONS = ("by", "for", "from", "in", "of", "on", "to", "with")
+# Between two words of letters, where no name or code is near.
+_BETWEEN = re.compile(rf"(?<=[a-z] )(?:{'|'.join(PREPOSITIONS)})(?= [a-z])")
+_SENTENCE_END = re.compile(r"(?<=[.!?]) ")
+WORDS_IN_EXAMPLE = (8, 30)
+# An example with these many words of another on both sides of the gap would not be new.
+WORDS_BESIDE = 3
 
 
-def make_task(
-    texts: Sequence[ModuleText],
-    documents: Mapping[str, Sequence[str]],
-    limits: Mapping[str, int],
-) -> tuple[dict[str, list[tuple[str, str]]], dict[str, dict[str, int]], list[str]]:
-    """Makes the task from the packages with the most paragraphs.
+class Gap(NamedTuple):
+    """An example: what stands before a preposition, what stands behind it, and the preposition."""
 
-    No held-out example shares SHARED_RUN_WORDS words in a row with a training example.
-
-    Args:
-      texts: texts of all modules.
-      documents: paragraphs of each module, without duplicates.
-      limits: greatest number of examples per label in the splits "train" and "dev", in this order.
-
-    Returns:
-      (text, label) of each split, shuffled, with equal numbers of each label; numbers of candidates
-      and examples in each split, by label; the names that were removed from the texts.
-
-    Raises:
-      InputError: there are too few texts for two classes.
-    """
-    labels, considered = choose_classes(rank_packages(texts), CLASSES, sum(limits.values()))
-    names = names_of(considered, texts)
-    rows: dict[str, list[tuple[str, str]]] = {}
-    counts: dict[str, dict[str, int]] = {label: {} for label in labels}
-    seen: set[int] = set()
-    barred: set[int] = set()
-    for split, limit in limits.items():
-        taken = {}
-        for label in labels:
-            found = candidates(documents, label, held_out=split == "dev")
-            taken[label] = take_examples(found, names, limit, seen, barred)
-            counts[label][f"{split}_candidates"] = len(found)
-        number = min(map(len, taken.values()))
-        rows[split] = [(text, label) for label, chosen in taken.items() for text in chosen[:number]]
-        rows[split].sort(key=lambda row: stable_hash(row[0]))
-        barred = set().union(*(word_runs(text) for text, _ in rows[split]))
-        for label in labels:
-            counts[label][split] = number
-    return rows, counts, names
+    before: str
+    behind: str
+    preposition: str
 
 
 def is_held_out(module: str) -> bool:
@@ -90,122 +54,54 @@ def is_held_out(module: str) -> bool:
     return stable_hash(module) % HELD_OUT_ONE_IN == 0
 
 
-def usable_words(paragraph: str) -> bool:
-    """Returns whether a paragraph has a suitable length for an example."""
-    return WORDS_IN_EXAMPLE[0] <= paragraph.count(" ") + 1 <= WORDS_IN_EXAMPLE[1]
+def make_gap(sentence: str) -> Gap | None:
+    """Takes one preposition out of a sentence; None for one without any, or of another length."""
+    least, most = WORDS_IN_EXAMPLE
+    found = list(_BETWEEN.finditer(sentence))
+    if not found or not least <= sentence.count(" ") + 1 <= most:
+        return None
+    chosen = found[stable_hash(sentence) % len(found)]
+    return Gap(sentence[: chosen.start() - 1], sentence[chosen.end() + 1 :], chosen[0])
 
 
-def rank_packages(texts: Iterable[ModuleText]) -> list[tuple[str, set[int]]]:
-    """Returns (package, keys of its paragraphs of suitable length), most paragraphs first."""
-    keys: dict[str, set[int]] = collections.defaultdict(set)
-    for text in texts:
-        package = text.name.partition(".")[0]
-        keys[package].update(key for paragraph, key in text.paragraphs if usable_words(paragraph))
-    return sorted(keys.items(), key=lambda item: (-len(item[1]), item[0]))
-
-
-def choose_classes(
-    ranked: Iterable[tuple[str, set[int]]], number: int, minimum: int
-) -> tuple[list[str], list[str]]:
-    """Chooses the packages with the most paragraphs, without those that repeat a chosen one.
+def make_task(
+    documents: Mapping[str, Sequence[str]], limits: Mapping[str, int]
+) -> dict[str, list[Gap]]:
+    """Returns the examples of each split, shuffled, with equally many of each preposition.
 
     Args:
-      ranked: (package, keys of its paragraphs), most paragraphs first.
-      number: greatest number of packages to choose.
-      minimum: least number of paragraphs of a package.
-
-    Returns:
-      The chosen packages, and all packages that were considered.
+      documents: paragraphs of each module, without duplicates.
+      limits: greatest number of examples per preposition in the splits "dev" and "train".
 
     Raises:
-      InputError: fewer than two packages have enough paragraphs.
+      InputError: a split would have no example of a preposition.
     """
-    chosen: dict[str, set[int]] = {}
-    considered = []
-    for package, keys in ranked:
-        if len(chosen) == number or len(keys) < minimum:
-            break
-        considered.append(package)
-        shared = max((len(keys & others) for others in chosen.values()), default=0)
-        if shared <= MAXIMUM_SHARED * len(keys):
-            chosen[package] = keys
-    if len(chosen) < 2:
-        raise InputError(
-            f"--train_examples, --dev_examples: fewer than two installed packages have {minimum} "
-            "paragraphs; take fewer examples"
-        )
-    return list(chosen), considered
+    seen, splits = set(), {}
+    for split in ("dev", "train"):
+        found: dict[str, list[Gap]] = {preposition: [] for preposition in PREPOSITIONS}
+        for module, paragraphs in documents.items():
+            if is_held_out(module) != (split == "dev"):
+                continue
+            for sentence in (each for text in paragraphs for each in _SENTENCE_END.split(text)):
+                gap = make_gap(sentence)
+                if gap and (key := _neighbours(gap)) not in seen:
+                    seen.add(key)
+                    found[gap.preposition].append(gap)
+        number = min(limits[split], *map(len, found.values()))
+        if not number:
+            raise InputError("--output: there are too few installed modules for the task")
+        chosen = [gap for gaps in found.values() for gap in sorted(gaps, key=_order)[:number]]
+        splits[split] = sorted(chosen, key=_order)
+    return splits
 
 
-def names_of(packages: Iterable[str], texts: Iterable[ModuleText]) -> list[str]:
-    """Returns the names of packages, the parts of these names, and common import aliases."""
-    packages = set(packages)
-    aliases = collections.Counter(alias for text in texts for alias in text.aliases)
-    names = {part for name in packages for part in (name, *name.split("_"))}
-    names |= {
-        alias
-        for (package, alias), modules in aliases.items()
-        if package in packages and modules >= MINIMUM_ALIAS_MODULES
-    }
-    return sorted({name.strip("_").lower() for name in names if len(name) > 1} - {""})
+def _neighbours(gap: Gap) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    before, behind = gap.before.lower().split(), gap.behind.lower().split()
+    return tuple(before[-WORDS_BESIDE:]), tuple(behind[:WORDS_BESIDE])
 
 
-@functools.lru_cache(maxsize=8)
-def _any_name(names: tuple[str, ...]) -> re.Pattern[str]:
-    short = "|".join(re.escape(name) for name in names if len(name) <= 3) or "(?!)"
-    long = "|".join(re.escape(name) for name in names if len(name) > 3) or "(?!)"
-    # Unlike at \b, digits and underscores end a word here: np_array holds np, but input does not.
-    return re.compile(rf"{long}|(?<![a-z])(?:{short})(?![a-z])", re.IGNORECASE)
-
-
-def remove_names(paragraph: str, names: Sequence[str]) -> str:
-    """Removes each word or dotted path that contains a name, in upper or lower case."""
-    name = _any_name(tuple(names))
-    text = _PATH.sub(lambda path: " " if name.search(path[0]) else path[0], paragraph)
-    return re.sub(r" +([,.;:)])", r"\1", " ".join(text.split()))
-
-
-def word_runs(paragraph: str) -> set[int]:
-    """Returns the hashes of all runs of SHARED_RUN_WORDS words, ignoring case and punctuation."""
-    words = _NOT_LETTERS.sub(" ", paragraph.lower()).split()
-    ends = range(SHARED_RUN_WORDS, len(words) + 1)
-    return {stable_hash(" ".join(words[end - SHARED_RUN_WORDS : end])) for end in ends}
-
-
-def candidates(documents: Mapping[str, Sequence[str]], label: str, held_out: bool) -> list[str]:
-    """Returns a package's paragraphs of suitable length, in the order of their hashes."""
-    found = [
-        paragraph
-        for module, paragraphs in documents.items()
-        if module.partition(".")[0] == label and is_held_out(module) == held_out
-        for paragraph in filter(usable_words, paragraphs)
-    ]
-    return sorted(found, key=lambda paragraph: (stable_hash(paragraph), paragraph))
-
-
-def take_examples(
-    paragraphs: Iterable[str], names: Sequence[str], limit: int, seen: set[int], barred: Set[int]
-) -> list[str]:
-    """Takes the first paragraphs that make good examples, with names removed.
-
-    Args:
-      paragraphs: candidates in order of preference.
-      names: names to remove from the paragraphs.
-      limit: greatest number of examples.
-      seen: keys of all examples so far; those of the new ones are added.
-      barred: hashes of the runs of words that no example may contain.
-    """
-    taken: list[str] = []
-    for paragraph in paragraphs:
-        if len(taken) == limit:
-            break
-        text = remove_names(paragraph, names)
-        key = paragraph_key(text)
-        good = usable_words(text) and reason_to_drop(text) is None and key not in seen
-        if good and barred.isdisjoint(word_runs(text)):
-            seen.add(key)
-            taken.append(text)
-    return taken
+def _order(gap: Gap) -> tuple[int, Gap]:
+    return stable_hash(" ".join(gap)), gap
 
 
 EXCLUDED_FOLDERS = frozenset(
@@ -225,9 +121,8 @@ OWN_PACKAGES = frozenset({"pipelines", "model", "trainer", "deploy", "demo", "be
 FINISHED_FILE = "info.json"
 MINIMUM_DOCUMENT_WORDS = 20
 CORPUS_FILES = 4
-# The number of training examples per class is so small that pre-training makes a difference.
-TRAIN_EXAMPLES = 100
-DEV_EXAMPLES = 150
+# Examples per preposition. They are so few that pre-training makes a difference.
+TRAIN_EXAMPLES, DEV_EXAMPLES = 100, 150
 
 
 def installed_roots() -> list[Path]:
@@ -321,16 +216,16 @@ def make_corpus(
     Args:
       output_dir: folder to write to; made if missing.
       roots: folders that hold packages (default: those of the running interpreter).
-      train_examples: greatest number of training examples per class.
-      dev_examples: greatest number of dev examples per class.
+      train_examples: greatest number of training examples per preposition.
+      dev_examples: greatest number of dev examples per preposition.
       workers: number of processes (default: the number of CPUs).
 
     Returns:
       the content of `corpus/info.json`: numbers of modules, documents, paragraphs and those that
-      were dropped, by reason; sizes of docstrings and texts in UTF-8; what `make_task` counts.
+      were dropped, by reason; sizes of docstrings and texts in UTF-8; numbers of examples.
 
     Raises:
-      InputError: a folder is in the way, or there is too little documentation for two classes.
+      InputError: a folder is in the way, or there is too little documentation.
     """
     corpus, task = output_dir / "corpus", output_dir / "task"
     if (corpus / FINISHED_FILE).exists():
@@ -345,15 +240,14 @@ def make_corpus(
     texts = read_modules(find_modules(roots or installed_roots()), workers or os.cpu_count() or 1)
     documents, dropped = make_documents(texts)
     kept = {name: paragraphs for name, paragraphs in documents.items() if not is_held_out(name)}
-    limits = {"train": train_examples, "dev": dev_examples}
-    rows, classes, removed_names = make_task(texts, documents, limits)
+    splits = make_task(documents, {"train": train_examples, "dev": dev_examples})
 
     unfinished = output_dir / f"{TEMPORARY_PREFIX}corpus"
     shutil.rmtree(unfinished, ignore_errors=True)
     for folder in (corpus, task):
         (unfinished / folder.name).mkdir(parents=True)
-    for split, examples in rows.items():
-        lines = "".join(f"{text}\t{label}\n" for text, label in [("text", "label"), *examples])
+    for split, gaps in splits.items():
+        lines = "".join("\t".join(row) + "\n" for row in [("text", "text_b", "label"), *gaps])
         (unfinished / task.name / f"{split}.tsv").write_text(lines, encoding="utf-8")
     info = {
         "modules": len(texts),
@@ -363,8 +257,7 @@ def make_corpus(
         "held_out_documents": len(documents) - len(kept),
         "paragraphs": sum(map(len, kept.values())),
         "paragraphs_dropped": dropped,
-        "classes": classes,
-        "removed_names": removed_names,
+        "examples": {split: len(gaps) for split, gaps in splits.items()},
     }
     text = json.dumps(info, indent=2) + "\n"
     (unfinished / corpus.name / FINISHED_FILE).write_text(text, encoding="utf-8")
@@ -373,8 +266,8 @@ def make_corpus(
     (unfinished / corpus.name).rename(corpus)
     unfinished.rmdir()
     print(
-        f"{len(kept):,} documents, {info['bytes_after'] / 1e6:.1f} MB; a task with {len(classes)} "
-        f"classes, in {time.monotonic() - start:.0f} s",
+        f"{len(kept):,} documents, {info['bytes_after'] / 1e6:.1f} MB; a task with "
+        f"{len(splits['train']):,} examples, in {time.monotonic() - start:.0f} s",
         file=sys.stderr,
     )
     return info

@@ -14,7 +14,6 @@ import string
 from collections.abc import Iterator, Mapping
 
 _COMMENT = re.compile(r"#.*")
-_IMPORT_AS = re.compile(r"^import (\w+) as (\w+)", re.MULTILINE)
 
 # The directives of reStructuredText that contain prose. Others contain code, tables or formulae.
 _PROSE_DIRECTIVE = re.compile(
@@ -53,14 +52,12 @@ class ModuleText:
       docstring_bytes: size of all docstrings before any filter.
       paragraphs: (paragraph, key) in source order; near-exact duplicates have equal keys.
       dropped: number of dropped paragraphs, by reason.
-      aliases: (package, name) for each `import package as name`.
     """
 
     name: str
     docstring_bytes: int
     paragraphs: tuple[tuple[str, int], ...]
     dropped: Mapping[str, int]
-    aliases: frozenset[tuple[str, str]]
 
 
 def module_text(name: str, source: str) -> ModuleText:
@@ -76,10 +73,7 @@ def module_text(name: str, source: str) -> ModuleText:
                 dropped[reason] += 1
             else:
                 paragraphs.append((paragraph, key))
-    aliases = frozenset(
-        (package, alias.strip("_").lower()) for package, alias in _IMPORT_AS.findall(source)
-    )
-    return ModuleText(name, size, tuple(paragraphs), dropped, aliases)
+    return ModuleText(name, size, tuple(paragraphs), dropped)
 
 
 def docstrings(source: str) -> Iterator[str]:

@@ -24,7 +24,7 @@ ALLOWED = {
     "explore": {"shared", "model", "pipelines", "trainer"},
 }
 FACE = {"__init__", "__main__", "cli"}
-FACE |= {"embedding", "embedding_in_beam"}
+FACE |= {"embedding", "embedding_in_beam", "training", "training_page"}
 
 
 def package_of(module: str) -> str:

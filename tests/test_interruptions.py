@@ -219,6 +219,6 @@ def test_a_signal_at_any_moment(name, made, tmp_path):
 
 def test_every_command_is_interrupted():
     """But for those that run the others in processes of their own, or in a row."""
-    of_others = {"glue", "retrain", "demo"}
+    of_others = {"glue", "retrain", "demo", "train"}
     of_others |= {"explore"}  # It shows a page until it is interrupted.
     assert {name.split()[0] for name in NAMES} == set(COMMANDS) - of_others

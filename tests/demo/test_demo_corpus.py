@@ -1,6 +1,5 @@
 import json
 import random
-import re
 from pathlib import Path
 
 import pytest
@@ -19,6 +18,7 @@ VERBS = ["returns", "computes", "merges", "splits", "orders", "reads", "writes",
 
 def sentence(generator: random.Random) -> str:
     words = [generator.choice(VERBS if place % 4 == 1 else NOUNS) for place in range(16)]
+    words[6] = generator.choice(corpus.PREPOSITIONS)
     return " ".join(words).capitalize() + "."
 
 
@@ -60,9 +60,9 @@ def read_documents(output: Path) -> dict[str, str]:
     return {line["id"]: line["text"] for line in lines}
 
 
-def read_task(output: Path, split: str) -> list[tuple[str, str]]:
+def read_task(output: Path, split: str) -> list[tuple[str, ...]]:
     header, *lines = (output / "task" / f"{split}.tsv").read_text().splitlines()
-    assert header == "text\tlabel"
+    assert header == "text\ttext_b\tlabel"
     return [tuple(line.split("\t")) for line in lines]
 
 
@@ -138,25 +138,29 @@ def test_task_is_balanced_and_leak_free(made):
     documents = read_documents(output)
     train, dev = read_task(output, "train"), read_task(output, "dev")
     for split, rows in (("train", train), ("dev", dev)):
-        labels = [label for _, label in rows]
-        counts = {label: labels.count(label) for label in info["classes"]}
-        assert counts == {label: count[split] for label, count in info["classes"].items()}
-        assert len(set(counts.values())) == 1 and set(counts) == {"alphalib", "betakit"}
+        labels = [label for *_, label in rows]
+        counts = {label: labels.count(label) for label in corpus.PREPOSITIONS}
+        assert set(counts.values()) == {info["examples"][split] // len(corpus.PREPOSITIONS)}
     assert not any(corpus.is_held_out(name) for name in documents)
     everything = " ".join(documents.values())
-    assert not any(text in everything for text, _ in dev)
-    keys = [prose.paragraph_key(text) for text, _ in train + dev]
-    assert len(keys) == len(set(keys))
-    runs = set().union(*(corpus.word_runs(text) for text, _ in train))
-    assert all(runs.isdisjoint(corpus.word_runs(text)) for text, _ in dev)
+    assert all(f"{before} {label} {behind}" in everything for before, behind, label in train)
+    assert not any(f"{before} {label} {behind}" in everything for before, behind, label in dev)
+    gaps = [(before.split()[-3:], behind.split()[:3]) for before, behind, _ in train + dev]
+    assert len(set(map(str, gaps))) == len(gaps)
 
 
-def test_names_are_removed_from_the_task(made):
-    output, info = made
-    assert list(info["removed_names"]) == ["al", "alphalib", "betakit", "bk"]
-    text = " ".join(text for split in ("train", "dev") for text, _ in read_task(output, split))
-    assert not re.search(r"alphalib|betakit|\b(al|bk)\b", text, re.IGNORECASE)
-    assert "The package and hold ten" in text
+@pytest.mark.parametrize(
+    ("sentence", "expected"),
+    [
+        ("It returns the number of elements that are left.",
+         ("It returns the number", "elements that are left.", "of")),
+        ("It returns the list that was given before then.", None),  # without a preposition
+        ("Of all elements, take (in x.y) the one to_be kept.", None),  # of code, or at an end
+        ("It is made of wood.", None),  # too short
+    ],
+)  # fmt: skip
+def test_a_preposition_is_taken_out(sentence, expected):
+    assert corpus.make_gap(sentence) == expected
 
 
 def test_same_bytes_whatever_the_workers(root, made, tmp_path):
@@ -183,16 +187,9 @@ def test_output_in_the_way_is_not_destroyed(root, tmp_path):
 def test_too_little_text_is_one_sentence(tmp_path, monkeypatch):
     (tmp_path / "empty").mkdir()
     monkeypatch.setattr(corpus, "installed_roots", lambda: [tmp_path / "empty"])
-    with pytest.raises(InputError, match="fewer than two installed packages"):
+    with pytest.raises(InputError, match="too few installed modules"):
         corpus.main([f"--output={tmp_path / 'out'}"])
     assert not (tmp_path / "out" / "corpus").exists()
-
-
-def test_copies_of_a_class_are_passed_over():
-    ranked = [("one", set(range(100))), ("copy", set(range(90))), ("two", set(range(200, 280)))]
-    chosen, considered = corpus.choose_classes(ranked, 2, minimum=10)
-    assert chosen == ["one", "two"]
-    assert considered == ["one", "copy", "two"]
 
 
 @pytest.mark.slow
@@ -201,19 +198,3 @@ def test_copies_of_a_class_are_passed_over():
 def test_any_docstring_gives_clean_paragraphs(docstring):
     for paragraph in paragraphs_of(docstring):
         assert paragraph == " ".join(paragraph.split())
-
-
-@given(
-    st.lists(st.sampled_from(["NumPy", "np", "numpy", "inp", "_", ".", " ", "x", "-", "\t", "1"]))
-)
-def test_no_name_is_left(pieces):
-    text = corpus.remove_names("".join(pieces), ["np", "numpy"])
-    assert not re.search(r"numpy|(?<![a-z])np(?![a-z])", text, re.IGNORECASE)
-    assert text == " ".join(text.split())
-
-
-def test_short_names_count_only_as_words():
-    text = corpus.remove_names(
-        "Use np.array (or NumPy's own) as input, with tf_keras.", ["np", "numpy", "tf"]
-    )
-    assert text == "Use (or 's own) as input, with."

@@ -593,7 +593,7 @@ def flags_case(command: str) -> dict[str, Any]:
 COMMANDS = (
     *("vocab", "data", "verify", "pretrain", "finetune", "glue", "evaluate", "predict"),
     *("fill", "score", "embed", "index", "negatives", "search", "judge", "compare", "explore"),
-    *("export", "retrain", "demo"),
+    *("export", "retrain", "demo", "train"),
 )
 
 Case = Callable[[], Any]

@@ -1,0 +1,373 @@
+"""`beambert train`: from text to an encoder in one command, within a budget of time.
+
+It looks at the text, chooses the settings of the ordinary commands, and runs these in order:
+`vocab`, `data`, `pretrain` and, with a task, `finetune`, `evaluate` and `export`. `training_page`
+has what it shows of the text and the page of the results.
+
+What the choices rest on (benchmarks/results, docs/pretraining.md):
+
+- Size, rate, batch, warm-up, decay and optimizer are those of a recipe. In 5, 15 and 45 minutes of
+  one core `modern_tiny` came to held-out losses of 4.51, 4.05 and 3.76, `modern_mini` to 5.76, 4.79
+  and 4.24 (recipes_budgets.json). No more was measured, so every budget takes the smallest size.
+- The loss of `modern_tiny` on 101 MB of Wikipedia and novels in 10,000 pieces after s steps is
+  3.31 + 1.205 (2226 / s) ** 0.446, fitted to s = 2,226, 6,678 and 20,034; at s = 5,070 it is 4.14,
+  where three seeds had 4.16 to 4.17. For other texts and goals there is no such law.
+- The records have so many passes over the text that no sequence is read twice, but at most ten.
+- Times are those of two cores (vocabulary.json, data_core.json, start_up.json).
+"""
+
+import dataclasses
+import json
+import math
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from beambert import storage
+from beambert.config import add_settings, check_settings, read_settings, setting
+from beambert.console import duration, size
+from beambert.errors import InputError
+from beambert.flags import FlagParser
+from beambert.folders import BLESSED, REPORT_FILE, OutputFolder, claimed
+from beambert.model_files import CONFIG_FILE, RESULTS_FILE, TRAINING_FILE
+from beambert.pipelines.tasks.declarations import find_task
+from beambert.pipelines.text.languages import DEFAULT_LANGUAGE
+from beambert.pipelines.tokenizers.vocabulary import VOCABULARY_FILE
+from beambert.process import loading, passed_on
+from beambert.trainer.pretraining.job import Budget
+from beambert.trainer.weights.given_path import check_weights
+
+EXAMPLES = """examples:
+  # an encoder of your text in half an hour, vocabulary and records included
+  beambert train 'wiki/*/wiki_*' 'books/*.txt' --output=mine
+
+  # what it would do, with ten documents as they are read
+  beambert train 'books/*.txt' --output=books --budget=2h --dry_run
+
+  # also fine-tune it on topics/train.tsv, evaluate it on topics/dev.tsv, export it if it is good
+  beambert train 'reports/*.jsonl' --output=reports --budget=1h --task_data=topics
+
+  # continue a published encoder
+  beambert train 'law/*.jsonl' --output=law --init=bert-base-uncased --budget=12h
+
+DIR/report.html shows the results. The same command continues one that was interrupted.
+"""
+JOURNAL_FILE = "steps.json"
+PAIRS, WORDS, PAPER = "pairs", "words", "paper"
+# Less text is refused, and less than the second number is warned of.
+LEAST_BYTES, FEW_BYTES = 100_000, 5_000_000
+# Seconds of training that a budget must leave, and the greatest share of it for everything else.
+LEAST_SECONDS, MOST_BESIDE = 60.0, 0.5
+# Seconds of two cores: to start a command, and per MB of text to learn a vocabulary, to read, and
+# for each pass of two lengths.
+START, VOCABULARY_A_MB, READING_A_MB, PASS_A_MB = 8.0, 0.35, 0.07, 0.05
+# Seconds of the page, and of a task: two fine-tunings, an evaluation and an export.
+PAGE, TASK = 25.0, 90.0
+CHARACTERS_A_TOKEN = 3.8  # of 8,000 pieces and the docstrings of `beambert demo`
+MOST_PASSES = 10
+
+
+class Goal(NamedTuple):
+    """What an encoder is for: the recipe, the lengths and `--pairs` of its records, its speed."""
+
+    recipe: str
+    lengths: tuple[int, int]
+    pairs: str
+    sequences_a_second: int
+
+
+GOALS = {
+    PAIRS: Goal("copying_tiny", (64, 128), "copy", 530),
+    WORDS: Goal("modern_tiny", (32, 128), "none", 640),
+    PAPER: Goal("crammed_tiny", (32, 128), "next", 640),
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TrainJob:
+    """A training from text. Its fields are the flags of `beambert train`."""
+
+    input: tuple[str, ...] = setting(
+        is_positional=True, metavar="TEXT", help="files to read, or patterns of their names"
+    )
+    output: str = setting(metavar="DIR", help="folder to make")
+    budget: Budget = setting(
+        Budget(seconds=1800.0),
+        metavar="TIME",
+        parse=Budget.parse,
+        help="time of the whole command, such as 10min or 6h (default: 30min)",
+    )
+    goal: str = setting(
+        PAIRS,
+        choices=GOALS,
+        help="pairs: a BERT for tasks, above all of two texts, by noisy copies; words: a "
+        "ModernBERT that predicts words best; paper: a BERT by masked LM and next sentences",
+    )
+    init: str | None = setting(
+        None, metavar="PATH", help="encoder to continue, with its own vocabulary"
+    )
+    task_data: str | None = setting(
+        None, metavar="DIR", help="folder of a task to fine-tune on, evaluate and export"
+    )
+    task: str = setting("classification", help="name of the task, as of `beambert finetune`")
+    language: str = setting(
+        DEFAULT_LANGUAGE, help="ISO 639-1 code of the text's language, for the sentence splitter"
+    )
+    do_lower_case: bool = setting(
+        True, help="whether text is lower-cased and loses its accents; --init decides it itself"
+    )
+
+    def __post_init__(self) -> None:
+        """Checks the values."""
+        check_settings(self)
+        object.__setattr__(self, "output", self.output.rstrip("/"))
+        if self.budget.seconds is None:
+            raise InputError("--budget: is a number of operations; give a time, such as 30min")
+        if self.init:
+            check_weights(self.init, "--init")
+
+
+class Step(NamedTuple):
+    """A command of the training: its name, and the arguments of `beambert`."""
+
+    name: str
+    arguments: tuple[str, ...]
+
+
+class TrainPlan(NamedTuple):
+    """What follows from a text and a budget: choices, and seconds of the three parts."""
+
+    vocab_size: int
+    passes: int
+    before: float
+    training: float
+    after: float
+
+
+def plan(job: TrainJob, text_bytes: int) -> TrainPlan:
+    """Returns the plan of a training on a text of a size.
+
+    Raises:
+      InputError: there is too little text, or the budget is too small for it.
+    """
+    if text_bytes < LEAST_BYTES:
+        raise InputError(
+            f"--input: {size(text_bytes)} of text are too few to learn from; add text (at least "
+            f"{size(LEAST_BYTES)}, better {size(FEW_BYTES)}), or fine-tune a published encoder on "
+            "your task with `beambert finetune --init`"
+        )
+    goal, megabytes = GOALS[job.goal], text_bytes / 1e6
+    after = PAGE + (TASK if job.task_data else 0.0)
+
+    def before(passes: int) -> float:
+        vocabulary = 0.0 if job.init else START + VOCABULARY_A_MB * megabytes
+        return vocabulary + START + megabytes * (READING_A_MB + PASS_A_MB * passes)
+
+    budget, least = job.budget.seconds or 0.0, before(1) + after
+    if budget < (needed := max(least / MOST_BESIDE, least + LEAST_SECONDS)):
+        raise InputError(
+            f"--budget={duration(budget)}: {size(text_bytes)} of text take {duration(least)} "
+            f"besides the training; give at least {math.ceil(needed / 60)}min, or fewer files"
+        )
+    sequences = text_bytes / CHARACTERS_A_TOKEN / goal.lengths[0]
+    passes = min(max(math.ceil(goal.sequences_a_second * budget / sequences), 1), MOST_PASSES)
+    while before(passes) + after > MOST_BESIDE * budget:
+        passes -= 1
+    # 8,000 pieces were tried on 24 MB and 10,000 on 101 MB; little text has fewer words.
+    pieces = 4000 if text_bytes < FEW_BYTES else 8000 if text_bytes < 50e6 else 10_000
+    return TrainPlan(pieces, passes, before(passes), budget - before(passes) - after, after)
+
+
+def describe(job: TrainJob, made: TrainPlan) -> list[str]:
+    """Returns the lines that print a plan."""
+    goal, lines = GOALS[job.goal], []
+    if job.init:
+        lines.append(f"  {job.init} is continued by masked LM, with its own vocabulary")
+    else:
+        lines.append(f"  vocabulary: {made.vocab_size:,} pieces")
+        lines.append(f"  recipe: {goal.recipe}, {goal.lengths[0]}, then {goal.lengths[1]} tokens")
+    lines += [
+        f"  passes over the text: {made.passes}",
+        f"  time: about {duration(made.before)} to make records, {duration(made.training)} of "
+        f"training, {duration(made.after)} for the rest",
+    ]
+    if job.goal == WORDS and not job.init:
+        steps = made.training * goal.sequences_a_second / 64
+        loss = 3.31 + 1.205 * (2226 / steps) ** 0.446
+        lines.append(
+            f"  expected of two cores: {steps:,.0f} steps, which on 101 MB of Wikipedia and novels "
+            f"made a held-out masked LM loss of {loss:.2f}"
+        )
+    return lines
+
+
+def commands(job: TrainJob, made: TrainPlan) -> list[Step]:
+    """Returns the commands that make the encoder, without the budget of the last one."""
+    goal, encoder = GOALS[job.goal], f"--model_dir={job.output}/encoder"
+    vocabulary, records = f"{job.output}/{VOCABULARY_FILE}", f"{job.output}/records"
+    case = () if job.do_lower_case else ("--do_lower_case=False",)
+    data = ("data", "--input", *job.input, f"--output={records}", "--eval_fraction=0.02")
+    data += (f"--dupe_factor={made.passes}",)
+    if job.language != DEFAULT_LANGUAGE:
+        data += (f"--language={job.language}",)
+    short, long = goal.lengths
+    if job.init:
+        data += (f"--tokenizer={job.init}", f"--max_seq_length={long}", "--pairs=none")
+        pretrain = ("pretrain", f"--init={job.init}", "--objective=mlm", f"--data={records}")
+        return [Step("records", data), Step("pre-training", (*pretrain, encoder))]
+    learn = ("vocab", "--input", *job.input, f"--output={vocabulary}", *case)
+    data += (f"--vocab_file={vocabulary}", *case, f"--max_seq_length={short},{long}")
+    pretrain = ("pretrain", f"--recipe={goal.recipe}", f"--data={records}/{short}")
+    return [
+        Step("vocabulary", (*learn, f"--vocab_size={made.vocab_size}")),
+        Step("records", (*data, f"--pairs={goal.pairs}")),
+        Step("pre-training", (*pretrain, f"--long_data={records}/{long}", encoder)),
+    ]
+
+
+def task_commands(job: TrainJob) -> list[Step]:
+    """Returns the commands that fine-tune the encoder and, to compare, what it began with."""
+    encoder, case = f"{job.output}/encoder", () if job.do_lower_case else ("--do_lower_case=False",)
+    finetune = ("finetune", f"--task={job.task}", f"--data_dir={job.task_data}")
+    random = ("--init=random", f"--model={encoder}/{CONFIG_FILE}")
+    random += (f"--vocab_file={encoder}/{VOCABULARY_FILE}", *case)
+    name, start = ("as it was", (f"--init={job.init}",)) if job.init else ("random weights", random)
+    model, before = (f"--model_dir={job.output}/{folder}" for folder in ("model", "model-before"))
+    return [
+        Step("fine-tuning", (*finetune, f"--init={encoder}", model)),
+        Step(f"fine-tuning, {name}", (*finetune, *start, before)),
+    ]
+
+
+def judging_commands(job: TrainJob, threshold: float) -> list[Step]:
+    """Returns the commands that evaluate the model and export it.
+
+    Args:
+      job: what is asked for.
+      threshold: value of the task's first metric that the model must reach.
+    """
+    model, evaluation = f"--model={job.output}/model", f"{job.output}/evaluation"
+    evaluate = ("evaluate", f"--task={job.task}", f"--data_dir={job.task_data}", model)
+    bar = (f"--metric={find_task(job.task).metrics[0]}", f"--threshold={threshold:.4f}")
+    export = ("export", model, f"--evaluation={evaluation}", f"--output={job.output}/serving")
+    return [Step("evaluation", (*evaluate, *bar, f"--output={evaluation}")), Step("export", export)]
+
+
+def train(job: TrainJob, dry_run: bool = False) -> None:
+    """Makes an encoder of text, and a page about it.
+
+    Args:
+      job: what is asked for.
+      dry_run: whether to print the plan alone.
+
+    Raises:
+      InputError: the text, the budget or the task cannot be used, or a step failed.
+    """
+    started = time.monotonic()
+    with loading():
+        from beambert.training_page import check_task, look, make_page
+    check_task(job)
+    text = look(job)
+    made = plan(job, text.bytes)
+    print("\n".join([*text.lines(), *describe(job, made)]), flush=True)
+    *before, pretrain = commands(job, made)
+    if dry_run:
+        for step in (*before, pretrain, *(task_commands(job) if job.task_data else ())):
+            print(f"$ beambert {shlex.join(step.arguments)}")
+        return
+    seconds = (job.budget.seconds or 0.0) - (time.monotonic() - started) - made.after
+    identity = {"kind": "beambert train", **dataclasses.asdict(job)}
+    with claimed(job.output, identity, [{name: f"--{name}" for name in vars(job)}]) as folder:
+        if folder.is_finished:
+            print(f"{job.output}: already finished by the same command, nothing to do")
+            return
+        journal = _Journal(folder)
+        for step in before:
+            seconds -= journal.run(step)
+        if not storage.exists(f"{job.output}/encoder/{TRAINING_FILE}"):
+            journal.steps.pop(pretrain.name, None)  # It has not begun: the time is left anew.
+        budget = f"--budget={max(seconds, LEAST_SECONDS):.0f}s"
+        journal.run(Step(pretrain.name, (*pretrain.arguments, budget)))
+        if job.task_data:
+            _run_task(job, journal)
+        html, summary = make_page(job, text, journal.steps)
+        folder.write(REPORT_FILE, html.encode())
+    print(f"\n{summary}\n{job.output}/{REPORT_FILE}: these results and more on a page")
+
+
+def _run_task(job: TrainJob, journal: "_Journal") -> None:
+    for step in task_commands(job):
+        journal.run(step)
+    results = json.loads(storage.read_bytes(f"{job.output}/model-before/{RESULTS_FILE}"))
+    evaluate, export = judging_commands(job, results[find_task(job.task).metrics[0]])
+    journal.run(evaluate)
+    if storage.exists(f"{job.output}/evaluation/{BLESSED}"):
+        journal.run(export)
+    else:
+        print("not exported: the evaluation did not bless the model")
+
+
+class _Journal:
+    """The steps of a folder that have begun, with their command lines and seconds, in a file."""
+
+    def __init__(self, folder: OutputFolder):
+        self._folder = folder
+        there = storage.exists(f"{folder.path}/{JOURNAL_FILE}")
+        self.steps: dict[str, dict[str, Any]] = folder.read_json(JOURNAL_FILE) if there else {}
+
+    def run(self, step: Step) -> float:
+        """Runs a step unless it is done; one that has begun keeps its command line.
+
+        Returns:
+          The seconds that it took.
+
+        Raises:
+          InputError: the step failed, after printing its own message.
+        """
+        kept = self.steps.setdefault(step.name, {"line": f"beambert {shlex.join(step.arguments)}"})
+        print(f"\n$ {kept['line']}", flush=True)
+        if "seconds" in kept:
+            print(f"{step.name}: already done")
+            return kept["seconds"]
+        self._folder.write_json(JOURNAL_FILE, self.steps)
+        started = time.monotonic()
+        arguments = [sys.executable, "-P", "-m", *shlex.split(kept["line"])]
+        with subprocess.Popen(arguments) as process, passed_on(process.terminate):
+            process.wait()
+        if process.returncode:
+            raise InputError(f"{step.name}: failed; correct the error above and run it again")
+        kept["seconds"] = round(time.monotonic() - started, 1)
+        self._folder.write_json(JOURNAL_FILE, self.steps)
+        return kept["seconds"]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Trial:
+    """Settings of the command that are not the job's."""
+
+    dry_run: bool = setting(False, help="print the plan and ten documents, and write nothing")
+
+
+def build_parser() -> FlagParser:
+    """Returns the parser of the command's flags."""
+    parser = FlagParser(
+        prog="beambert train",
+        description="Makes an encoder of text in the time that it is given.",
+        examples=EXAMPLES,
+    )
+    add_settings(parser, TrainJob)
+    add_settings(parser, _Trial)
+    return parser
+
+
+def main(argv: Sequence[str]) -> None:
+    """Runs the command.
+
+    Raises:
+      InputError: a flag or a file cannot be used, or a step failed.
+    """
+    flags = build_parser().parse_args(list(argv))
+    train(read_settings(TrainJob, flags), flags.dry_run)
