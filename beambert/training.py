@@ -34,6 +34,7 @@ from beambert.flags import FlagParser
 from beambert.folders import BLESSED, REPORT_FILE, OutputFolder, claimed
 from beambert.model_files import CONFIG_FILE, RESULTS_FILE, TRAINING_FILE
 from beambert.pipelines.tasks.declarations import find_task
+from beambert.pipelines.tasks.metrics import METRICS
 from beambert.pipelines.text.languages import DEFAULT_LANGUAGE
 from beambert.pipelines.tokenizers.vocabulary import VOCABULARY_FILE
 from beambert.process import loading, passed_on
@@ -302,7 +303,10 @@ def _run_task(job: TrainJob, journal: "_Journal") -> None:
     for step in task_commands(job):
         journal.run(step)
     results = json.loads(storage.read_bytes(f"{job.output}/model-before/{RESULTS_FILE}"))
-    evaluate, export = judging_commands(job, results[find_task(job.task).metrics[0]])
+    metric = find_task(job.task).metrics[0]
+    others = [results[name] for name in (metric, f"words_{metric}") if name in results]
+    best = max(others) if METRICS[metric].greater_is_better else min(others)
+    evaluate, export = judging_commands(job, best)
     journal.run(evaluate)
     if storage.exists(f"{job.output}/evaluation/{BLESSED}"):
         journal.run(export)

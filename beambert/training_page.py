@@ -163,11 +163,14 @@ def _task_card(job: "TrainJob") -> Card:
     name = found["metrics"][0]
     before = _read(f"{job.output}/model-before/{RESULTS_FILE}")[name]
     constant = found["constant_answers"][name]["score"]
+    others = {"without this training" if job.init else "from random weights": before}
+    if words := found["words"]:
+        others[words["model"]] = words["scores"][name]
+    others["always one answer"] = constant
     return Card(
         f"{found['overall'][name]:.3f}",
         f"{METRICS[name].title} on the task: {'BLESSED' if found['blessed'] else 'NOT BLESSED'}",
-        f"{'without this training' if job.init else 'from random weights'}: {before:.3f}; always "
-        f"one answer: {constant:.3f}",
+        "; ".join(f"{other}: {score:.3f}" for other, score in others.items()),
         report.GOOD if found["blessed"] else report.BAD,
     )
 
