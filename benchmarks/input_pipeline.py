@@ -108,7 +108,11 @@ def main(argv: Sequence[str]) -> None:
     """
     parser = measuring.flag_parser("input_pipeline", __doc__)
     add = parser.add_argument
-    add("--data", default="demo-output/trained/records/128", help="records folder (default: %(default)s)")
+    add(
+        "--data",
+        default="demo-output/trained/records/128",
+        help="records folder (default: %(default)s)",
+    )
     add(
         "--sequences",
         type=int,
