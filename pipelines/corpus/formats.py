@@ -112,7 +112,7 @@ FORMATS = {found.name: found for found in _TRIED}
 # The values of --format that name one.
 CHOICES = [found.name for found in _TRIED if not isinstance(found, Foreign)]
 # Formats that are reported even if all files have them.
-TO_REPORT = {"csv", "tsv", *(found.name for found in _TRIED if isinstance(found, Foreign))}
+TO_REPORT = {"csv", "tsv", "lines", *(found.name for found in _TRIED if isinstance(found, Foreign))}
 
 
 def recognise(sample: bytes, encodings: Sequence[str] = UTF8, path: str = "") -> Format:

@@ -17,8 +17,9 @@ from beambert.pipelines.corpus.base import (
     LineFormat,
     ReadOptions,
 )
-from beambert.pipelines.corpus.cleaning import DROPPED_ELEMENTS, PARAGRAPHS
+from beambert.pipelines.corpus.cleaning import PARAGRAPHS
 from beambert.pipelines.corpus.documents import Document, Found, Reject, Skip, decode_document
+from beambert.pipelines.corpus.remains import DROPPED_ELEMENTS
 
 # Elements of HTML without content, and those that stand inside of a line; all others begin one.
 # fmt: off

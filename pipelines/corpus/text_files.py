@@ -18,12 +18,18 @@ from beambert.pipelines.corpus.cleaning import (
     SENTENCE_ENDS,
     SENTENCES,
     WIKI_HEADING,
+    wrapped_width,
 )
 from beambert.pipelines.corpus.documents import Document, Reject, decode_document
 
 if TYPE_CHECKING:
     from markdown_it.token import Token
 
+# The end of a sentence inside of a line, and the letter behind it.
+_END_INSIDE = re.compile(
+    rf"(?:[{re.escape(SENTENCE_ENDS.replace(':', ''))}][\"'”’»)\]]* +[\"“„«(¿¡]*"
+    r"|[。！？｡][”’」』）】]*)([^\W\d_])"
+)
 # YAML between two lines of dashes, or TOML between lines of plus signs, at the beginning.
 _FRONT_MATTER = re.compile(
     r"\A(---|\+\+\+)[ \t]*\n(?:(?:#.*|[ \t]*)\n)*(?=[\w\"'][^\n:=]{0,80}[:=])"
@@ -95,16 +101,21 @@ class SentenceLines(LineFormat):
         do), and documents have several lines.
         """
         text = re.sub(rb"\A" + BEFORE_TEXT, b"", sample).strip()
-        if WIKI_HEADING.search("\n".join(text.decode("utf-8", "replace").splitlines())):
-            return False  # It is a page of a wiki.
         if not has_blocks(text):
             return False
-        lines = [line.rstrip() for line in text.splitlines() if line.strip()]
-        final = tuple(mark.encode() for mark in SENTENCE_ENDS + '"”')
-        ends = sum(line.endswith(final) for line in lines)
+        lines = list(map(str.rstrip, text.decode("utf-8", "ignore").split("\n")))
+        # Pages of a wiki, and hard-wrapped paragraphs of a few lines, may look the same.
+        if WIKI_HEADING.search("\n".join(lines)) or wrapped_width(lines):
+            return False
+        lines = list(filter(None, lines))
+        ends = sum(line.endswith(tuple(SENTENCE_ENDS + '"”')) for line in lines)
         # The share of such lines is 0.1 in the original release's sample, and 0.4 or more where
         # each line is a paragraph.
-        paragraphs = sum(re.search(rb"[.!?][\"')]* +[A-Z]", line) is not None for line in lines)
+        has_capitals = any(line != line.lower() for line in lines)
+        paragraphs = sum(
+            any(not (has_capitals and match[1].islower()) for match in _END_INSIDE.finditer(line))
+            for line in lines
+        )
         return ends >= 0.6 * len(lines) and paragraphs <= 0.3 * len(lines)
 
     def starts_document(self, line: bytes) -> bool:

@@ -24,8 +24,8 @@ from beambert.pipelines.corpus.base import (
     lines_of,
     split_at,
 )
-from beambert.pipelines.corpus.cleaning import clean_extracted, clean_wikitext
 from beambert.pipelines.corpus.documents import Document, Found, Reject, Skip, decode_document
+from beambert.pipelines.corpus.remains import clean_extracted, clean_wikitext
 
 if TYPE_CHECKING:
     from beambert.pipelines.input_files import InputFile

@@ -14,13 +14,9 @@ from collections.abc import Iterator
 from mwparserfromhell.parser import CTokenizer, ParserError, tokens
 from mwparserfromhell.parser.tokenizer import Tokenizer
 
-from beambert.pipelines.corpus.cleaning import (
-    DROPPED_ELEMENTS,
-    GAP,
-    clean_wikiextractor,
-    substitute,
-)
+from beambert.pipelines.corpus.cleaning import substitute
 from beambert.pipelines.corpus.documents import Document
+from beambert.pipelines.corpus.remains import DROPPED_ELEMENTS, GAP, clean_wikiextractor
 from beambert.pipelines.corpus.wiki_templates import shown
 
 MarkupError = ParserError

@@ -58,8 +58,12 @@ _STAND_INS: Mapping[str, tuple[tuple[re.Pattern[str], str], ...]] = {
     "ar": ((re.compile(r"(?<=\b[\u0621-\u064a])\.(?=\s?\w)"), "،"),),
     # "Dr", "Prof", "Pandit", "the late", "rupees", and the parts of "BC".
     "hi": ((re.compile(r"(?:(?<=\bडॉ)|(?<=\bप्रो)|(?<=\bपं)|(?<=\bस्व)|(?<=\bरु)|(?<=\bई))\."), ","),),
-    # The little section separates clauses.
-    "my": ((re.compile("၊"), "、"),),
+    # The little section separates clauses, and 104F is a genitive mark within them.
+    "my": ((re.compile("[၊၏]"), "、"),),
+    # A shad behind which a space stands ends a sentence or a clause.
+    **dict.fromkeys(("bo", "dz"), ((re.compile(r"[།༎](?=\s)"), _STOP),)),
+    # The question mark of Unicode's own.
+    "el": ((re.compile("\u037e"), ";"),),
     # The khan ends a sentence, the bariyoosan a document.
     "km": ((re.compile("[។៕]"), _STOP),),
 }

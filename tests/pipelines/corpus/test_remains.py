@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beambert.pipelines.corpus import cleaning
-from beambert.pipelines.corpus.cleaning import clean_wikiextractor, clean_wikitext
+from beambert.pipelines.corpus.remains import clean_wikiextractor, clean_wikitext
 from beambert.pipelines.corpus.wiki_files import WikiExtractor
 
 

@@ -5,6 +5,7 @@
 import io
 import json
 import pathlib
+import textwrap
 
 import pytest
 
@@ -12,7 +13,7 @@ from beambert.console import ProgressTally
 from beambert.errors import InputError
 from beambert.pipelines.corpus.cleaning import clean, clean_text
 from beambert.pipelines.corpus.documents import Document, Skip
-from beambert.pipelines.corpus.formats import FORMATS
+from beambert.pipelines.corpus.formats import FORMATS, recognise
 from beambert.pipelines.corpus.reading import (
     ReadOptions,
     layout_notes,
@@ -23,6 +24,7 @@ from beambert.pipelines.corpus.reading import (
 )
 from beambert.pipelines.corpus.transforms import read_documents
 from beambert.pipelines.input_files import match_inputs
+from beambert.pipelines.text.sentences import split_sentences
 
 WRAPPED = """CHAPTER I
 
@@ -137,7 +139,9 @@ Maria kam.
 def test_words_are_joined_where_printed_lines_divide_many(sign, whole_lines):
     """Lines that end with the hyphens of compounds alone are fewer."""
     text = PRINTED.replace("{0}", sign)
-    text += "sie ging weiter und weiter über den\n" * whole_lines
+    text += "sie ging weiter und weiter über den\nWeg, bis sie am Ende im Dorf war.\n" * (
+        whole_lines // 2
+    )
     found, counts = clean_text("Oben\n" + text)
     if whole_lines:
         assert f"Ha{sign}fen" in found and counts["line_end_hyphen"] == 4
@@ -363,3 +367,48 @@ def test_headings_of_wikiextractor_go():
     texts = [body.partition("\n")[0] + "\nShe grew up there, too.", "B is a moth."]
     assert [document.text.strip() for document in found] == texts
     assert found[0].cleaned["heading"] == 3
+
+
+# Two paragraphs of two sentences in scripts with and without capitals and spaces.
+IN_LANGUAGES = {
+    "cs": "Starý dům stál na konci uličky a nikdo ve vesnici nevěděl, kdo jej postavil. Na druhé straně byla řeka.\nChlapec hodil do vody kámen a díval se na kruhy, které rostly a mizely. Jeho sestra tam nechtěla jít.",
+    "hy": "Հին տունը կանգնած էր նրբանցքի վերջում, և գյուղում ոչ ոք չէր հիշում, թե ով էր այն կառուցել։ Մյուս կողմում այգին իջնում էր դեպի գետը։\nՏղան քար նետեց ջուրը և նայեց շրջաններին, որոնք մեծանում էին։ Նրա քույրը չէր ուզում գնալ այնտեղ։",
+    "ar": "كان البيت القديم يقع في نهاية الطريق، ولم يكن أحد في القرية يتذكر من بناه. وعلى الجانب الآخر كانت الحديقة.\nرمى الصبي حجرا في الماء ونظر إلى الدوائر التي كبرت ثم اختفت. لم ترد أخته أن تذهب إلى هناك.",
+    "hi": "पुराना घर गली के अंत में खड़ा था, और गाँव में किसी को याद नहीं था कि उसे किसने बनाया था। दूसरी ओर बगीचा था।\nलड़के ने पानी में एक पत्थर फेंका और उन घेरों को देखा जो बढ़ते और मिट जाते थे। उसकी बहन वहाँ जाना नहीं चाहती थी।",
+    "ko": "낡은 집은 골목 끝에 서 있었고, 마을에서는 아무도 누가 그 집을 지었는지 기억하지 못했다. 반대편에는 정원이 있었다.\n소년은 물에 돌을 던지고 커졌다가 사라지는 동그라미를 바라보았다. 누나는 그곳에 가고 싶어 하지 않았다.",
+    "zh": "老房子在小路的尽头，村里没有人记得是谁建造的。另一边，花园一直延伸到河边，芦苇丛中有一条旧船。\n男孩把一块石头扔进水里，看着水圈变大然后消失。他的姐姐不想去那里，因为地板已经腐烂了。",
+}
+
+
+@pytest.mark.parametrize("language", IN_LANGUAGES)
+@pytest.mark.parametrize("between", ["\n\n", "\n"])
+def test_wrapped_lines_of_languages_are_joined(language, between):
+    """In texts of a few lines, with and without blank lines between the paragraphs."""
+    paragraphs = IN_LANGUAGES[language].split("\n")
+    for width in (40, 76):
+        wrapped = [
+            textwrap.wrap(each, width // (1 + (language == "zh"))) for each in paragraphs * 2
+        ]
+        text = between.join(map("\n".join, wrapped))
+        found = clean_text(text)[0]
+        if between == "\n\n":
+            assert found.split("\n") == paragraphs * 2
+        found += "\n" + clean_text("\r\n".join(wrapped[0]))[0]
+        assert all(line[-1] in ".。।։" for line in found.split("\n"))
+    unmarked = [line.rstrip(".।。։") for line in paragraphs]
+    lines = "\n\n".join(["\n".join(unmarked)] * 4)
+    assert clean_text(lines)[0].split("\n") == unmarked * 4
+
+
+@pytest.mark.parametrize("language", IN_LANGUAGES)
+def test_lines_of_several_sentences_are_no_sentences(language):
+    """Those of CC-100 are paragraphs; with a sentence a line the format is `lines`."""
+    paragraphs = IN_LANGUAGES[language].split("\n")
+    sentences = [each for line in paragraphs for each in split_sentences(Document(line), language)]
+    assert len(sentences) == 4
+    for lines, name in ((paragraphs, "text"), (sentences, "lines")):
+        assert recognise("\n\n".join(["\n".join(lines)] * 4).encode()).name == name
+    assert (
+        recognise("\n\n".join(map("\n".join, map(textwrap.wrap, paragraphs))).encode()).name
+        == "text"
+    )

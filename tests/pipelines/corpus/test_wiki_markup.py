@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from mwparserfromhell.nodes import ExternalLink, HTMLEntity, Tag, Text, Wikilink
 
 from beambert.pipelines.corpus import wiki_markup
-from beambert.pipelines.corpus.cleaning import DROPPED_ELEMENTS
 from beambert.pipelines.corpus.documents import Document, Reject
+from beambert.pipelines.corpus.remains import DROPPED_ELEMENTS
 from beambert.pipelines.corpus.wiki_files import MediaWiki
 from beambert.pipelines.corpus.wiki_markup import (
     count_unclosed,

@@ -1,0 +1,296 @@
+"""Cleans the prose of wikis: what WikiExtractor leaves in it, and the tokens of WikiText. Pure.
+
+The rules are for those texts only, since any other may hold such signs.
+"""
+
+import html
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+from beambert.pipelines.corpus.cleaning import MOST_OF_A_LINE, substitute
+
+# Stands where markup was cut out of a text, until `close_gaps` removes it. The tokenizer drops
+# this character from text.
+GAP = "\x01"
+
+_ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
+# Elements of HTML and of MediaWiki's extensions, for all readers: those whose content isn't prose,
+# those that begin a line, and all others that pages of wikis have.
+# fmt: off
+DROPPED_ELEMENTS = frozenset((
+    "ref", "references", "table", "gallery", "math", "chem", "ce", "score", "syntaxhighlight",
+    "source", "timeline", "code", "pre", "imagemap", "graph", "mapframe", "maplink",
+    "templatestyles", "indicator", "hiero", "li", "dd", "dt", "rt", "rp", "style", "script",
+    "h1", "h2", "h3", "h4", "h5", "h6",
+))
+_LINE_ELEMENTS = frozenset((
+    "br", "p", "div", "hr", "blockquote", "center", "poem", "caption", "ul", "ol", "dl", "tr",
+))
+_OTHER_ELEMENTS = (
+    "a", "abbr", "b", "bdi", "bdo", "big", "cite", "data", "del", "dfn", "em", "font", "i",
+    "includeonly", "ins", "kbd", "mark", "noinclude", "nowiki", "onlyinclude", "q", "rb", "rbc",
+    "rtc", "ruby", "s", "samp", "section", "small", "span", "strike", "strong", "sub", "sup", "td",
+    "th", "time", "tt", "u", "var", "wbr",
+)
+# fmt: on
+_ELEMENT = re.compile(
+    rf"<(/?)({'|'.join([*sorted(DROPPED_ELEMENTS), *sorted(_LINE_ELEMENTS), *_OTHER_ELEMENTS])})"
+    r"\b[^<>]{0,500}?(/?)>",
+    re.IGNORECASE,
+)
+# Older versions of WikiExtractor write these before headings and items of lists.
+_EXTRACTED_HEADING, _EXTRACTED_ITEM = "Section::::", "BULLET::::"
+# A heading of newer ones, of at most five words.
+_TITLE_LINE, _LONGEST_TITLE = re.compile(r"[^\W\d_]\S*(?: [^\s.!?:;,]+){0,4}(?<![.!?:;,])\."), 60
+# WikiExtractor writes these for formulas and code.
+_PLACEHOLDER = re.compile(r"\b(?:formula|codice)_\d+")
+_MAGIC_WORD = re.compile(r"__[A-Z]{3,30}__")
+_BRACKETS = re.compile(r"\[\[|\]\]")
+_BRACES = re.compile(r"\{\{|\}\}")
+# Links deeper than a picture's caption in a picture's caption don't occur.
+_DEEPEST_LINK = 8
+_OUTSIDE_LINK = re.compile(r"\[(?:https?:)?//[^\s\[\]<>]*(?:[ \xa0]([^\[\]\n]*))?\]")
+# Links to pictures and categories show no text. A title with a colon has a space after it.
+_NO_TEXT_LINK = re.compile(r"[^\W\d_]+:(?! )")
+# Brackets without a space before them are those of a function's name.
+_EMPTY_BRACKETS = re.compile(r" \([ \xa0,;:]*\)")
+_OPENING = re.compile(r"\([ \xa0,;:)]")
+_OPENING_COMMAS = re.compile(r"\([ \xa0]*[,;][ \xa0,;:]*")
+_CLOSING_COMMA = re.compile(r"[,;][ \xa0]+\)")
+_COMMAS = re.compile(r",(?:[ \xa0]*,)+")
+_TABLE_LINE = re.compile(r"^(?:\{?\||!)", re.MULTILINE)
+_SENTENCE_END = re.compile(r"[.!?…][\"'”’)]*$")
+# WikiText's way to write signs between the digits and letters of one word.
+_JOINED = re.compile(r" @([-,.])@ ")
+
+
+def close_gaps(text: str) -> str:
+    """Returns a text without its gaps, and without the brackets, commas and spaces around them.
+
+    Each pattern matches from the start of a run of such characters, so that the time grows only
+    linearly with the length of the run.
+    """
+    if GAP not in text:
+        return text
+    text = re.sub(rf"\([\s;,{GAP}]*\)", GAP, text)
+    text = re.sub(rf"\([\s;,:]*{GAP}[\s;,:{GAP}]*", "(", text)
+    text = re.sub(rf"(?<![\s;,:{GAP}])[\s;,:{GAP}]*{GAP}[\s;,:]*\)", ")", text)
+    text = re.sub(rf"([,;])(?:[ \xa0]*{GAP}[ \xa0{GAP}]*[,;])+", r"\1", text)
+    before = rf"(?<![ \xa0{GAP}])({GAP}*)"
+    text = re.sub(rf"{before}[ \xa0]+{GAP}[ \xa0{GAP}]*(?=[,.;:])", r"\1", text)
+    text = re.sub(rf"^[ {GAP}]*{GAP}[ ]*[,.;:]", "", text, flags=re.MULTILINE)
+    return text.replace(GAP, "")
+
+
+def unescape(text: str, counts: Counter[str]) -> str:
+    """Returns a text with the characters that its HTML entities stand for.
+
+    WikiExtractor escapes a text whose entities were escaped already, so there are two levels.
+    """
+    for _ in range(2):
+        if "&" in text:
+            text = substitute(
+                _ENTITY, lambda match: html.unescape(match[0]), text, counts, "entity"
+            )
+    return text
+
+
+def clean_wikiextractor(text: str) -> tuple[str, Counter[str]]:
+    """Returns the prose of an article that WikiExtractor wrote, and what was removed by reason.
+
+    Each rule is tried only on a text that has its characters: to look for a single one is many
+    times as fast as a regular expression. The time is linear in the length of the text.
+    """
+    counts: Counter[str] = Counter()
+    text = unescape(text, counts)
+    if "<" in text:
+        text = _drop_between("<!--", "-->", text, counts, "comment")
+        text = _show_elements(text, counts)
+    if ("|" in text or "!" in text) and _TABLE_LINE.search(text):
+        text = _drop_tables(text, counts)
+    if "{" in text or "}" in text:
+        text = _drop_templates(text, counts)
+    if "[" in text or "]" in text:
+        text = _show_links(text, counts)
+        text = substitute(_OUTSIDE_LINK, r"\1", text, counts, "link")
+    if "_" in text and "__" in text:
+        text = substitute(_MAGIC_WORD, "", text, counts, "magic_word")
+    if "_" in text and ("formula_" in text or "codice_" in text):
+        text = substitute(_PLACEHOLDER, GAP, text, counts, "formula")
+    if "=" in text and "\n=" in text or _EXTRACTED_HEADING in text:
+        text = _drop_lines(text, _is_heading, counts, "heading")
+    if _EXTRACTED_ITEM in text:
+        text = _drop_lines(text, _is_item, counts, "list_item")
+    text = close_gaps(text)
+    if _OPENING.search(text):
+        text = substitute(_EMPTY_BRACKETS, "", text, counts, "empty_brackets")
+        text = substitute(_OPENING_COMMAS, "(", text, counts, "empty_brackets")
+    text = substitute(_COMMAS, ",", text, counts, "commas")
+    if " )" in text:
+        text = substitute(_CLOSING_COMMA, ")", text, counts, "empty_brackets")
+    return text, counts
+
+
+def clean_extracted(text: str) -> tuple[str, Counter[str]]:
+    """Returns the prose of an article as `clean_wikiextractor` does, without its headings.
+
+    WikiExtractor writes a heading as a line of a few words with a full stop: "Early life.". In an
+    article whose lines are not wrapped, such a line is one unless it is the first.
+    """
+    text, counts = clean_wikiextractor(text)
+    lines = text.split("\n")
+    first = next((number for number, line in enumerate(lines) if line.strip()), 0)
+    is_title = [
+        len(line) <= _LONGEST_TITLE and _TITLE_LINE.fullmatch(line.strip()) is not None
+        for line in lines
+    ]
+    if any(is_title[first + 1 :]) and max(map(len, lines)) > MOST_OF_A_LINE:
+        kept = [
+            line for number, line in enumerate(lines) if number <= first or not is_title[number]
+        ]
+        counts["heading"] += len(lines) - len(kept)
+        text = "\n".join(kept)
+    return text, counts
+
+
+def clean_wikitext(text: str) -> tuple[str, Counter[str]]:
+    """Returns an article of WikiText with its words joined again, and what was cleaned."""
+    counts: Counter[str] = Counter()
+    if " @" in text:
+        text = substitute(_JOINED, r"\1", text, counts, "joined_word")
+    return text, counts
+
+
+def _show_elements(text: str, counts: Counter[str]) -> str:
+    """Drops elements whose content isn't prose, and the tags of all others."""
+    # A dropped element without an end is a tag alone.
+    ends = Counter(match[2].lower() for match in _ELEMENT.finditer(text) if match[1])
+    kept, position, inside = [], 0, ""
+    for match in _ELEMENT.finditer(text):
+        is_end, name = bool(match[1]), match[2].lower()
+        ends[name] -= is_end
+        if inside:
+            if is_end and name == inside:
+                inside, position = "", match.end()
+            continue
+        counts["tag"] += 1
+        kept.append(text[position : match.start()])
+        position = match.end()
+        if name in DROPPED_ELEMENTS:
+            kept.append(GAP)
+            if not is_end and not match[3] and ends[name]:
+                inside = name
+        elif name in _LINE_ELEMENTS:
+            kept.append("\n")
+        elif name == "q":
+            kept.append('"')
+    return "".join([*kept, text[position:]])
+
+
+def _drop_between(opening: str, closing: str, text: str, counts: Counter[str], reason: str) -> str:
+    kept, position = [], 0
+    while (start := text.find(opening, position)) >= 0:
+        end = text.find(closing, start)
+        if end < 0:
+            break
+        kept += [text[position:start], GAP]
+        position = end + len(closing)
+        counts[reason] += 1
+    return "".join([*kept, text[position:]])
+
+
+def _drop_lines(
+    text: str, is_dropped: Callable[[str], bool], counts: Counter[str], reason: str
+) -> str:
+    kept = []
+    for line in text.split("\n"):
+        if line.strip() and is_dropped(line):
+            counts[reason] += 1
+        else:
+            kept.append(line)
+    return "\n".join(kept)
+
+
+def _is_heading(line: str) -> bool:
+    is_of_wiki = line.startswith("=") and line.rstrip().endswith("=")
+    return is_of_wiki or line.startswith(_EXTRACTED_HEADING)
+
+
+def _is_item(line: str) -> bool:
+    return line.startswith(_EXTRACTED_ITEM)
+
+
+def _drop_tables(text: str, counts: Counter[str]) -> str:
+    """Drops the lines of tables: whole ones, and rows and headings whose table is gone."""
+
+    def is_of_table(line: str) -> bool:
+        if line.startswith(("|", "{|")):
+            return True
+        # A heading of a table has attributes, or is not a sentence.
+        return line[0] == "!" and ("|" in line or "=" in line or not _SENTENCE_END.search(line))
+
+    return _drop_lines(text, is_of_table, counts, "table_row")
+
+
+def _drop_templates(text: str, counts: Counter[str]) -> str:
+    """Drops templates, which may be nested, and single double braces."""
+    kept: list[str] = []
+    for depth, piece, is_mark in _nested(text):
+        if depth == 0:
+            if is_mark:
+                counts["template"] += 1
+            kept.append(GAP if is_mark else piece)
+    return "".join(kept)
+
+
+def _nested(text: str) -> Iterator[tuple[int, str, bool]]:
+    """Yields (depth, piece, whether the piece is double braces) of a text.
+
+    The depth is that after the piece: 1 for the outermost opening braces, 0 for those that close
+    them and for single ones.
+    """
+    marks = list(_BRACES.finditer(text))
+    partner: dict[int, int] = {}
+    opened: list[int] = []
+    for index, mark in enumerate(marks):
+        if mark[0] == "{{":
+            opened.append(index)
+        elif opened:
+            partner[opened.pop()] = index
+    closing = set(partner.values())
+    depth, position = 0, 0
+    for index, mark in enumerate(marks):
+        yield depth, text[position : mark.start()], False
+        depth += (index in partner) - (index in closing)
+        yield depth, mark[0], True
+        position = mark.end()
+    yield depth, text[position:], False
+
+
+def _show_links(text: str, counts: Counter[str]) -> str:
+    """Replaces links by the text that they show, and drops pictures and categories."""
+    opened: list[list[str]] = []
+    out: list[str] = []
+    position = 0
+    for mark in _BRACKETS.finditer(text):
+        if mark[0] == "]]" or len(opened) >= _DEEPEST_LINK:
+            counts["link"] += 1
+        (opened[-1] if opened else out).append(text[position : mark.start()])
+        position = mark.end()
+        if mark[0] == "[[" and len(opened) < _DEEPEST_LINK:
+            opened.append([])
+        elif opened:
+            shown = _shown("".join(opened.pop()))
+            (opened[-1] if opened else out).append(shown)
+    if opened:
+        counts["link"] += len(opened)
+        out.extend("".join(pieces) for pieces in opened)
+    return "".join([*out, text[position:]])
+
+
+def _shown(link: str) -> str:
+    target, bar, label = link.partition("|")
+    if _NO_TEXT_LINK.match(target.strip()):
+        return ""
+    return label if bar else target.lstrip(":")
