@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from beambert import storage
 from beambert.config import REQUIRED, add_settings, check_settings, read_settings, setting
 from beambert.console import counted
 from beambert.flags import FlagParser
@@ -152,7 +153,7 @@ def embed_files(job: EmbeddingJob) -> "Embedded":
     with loading():
         from beambert.trainer.commands.texts import show_progress
         from beambert.trainer.embedding import writing
-    paths = writing.match_files(job.input)
+    paths = [file.path for file in storage.match_inputs(job.input)]
     embedder = job.open()
     output = job.output.rstrip("/")
     print(f"{counted(len(paths), 'file')} -> {output}", flush=True)

@@ -179,8 +179,6 @@ def claim_output(
 
     if os.path.isfile(folder):
         raise InputError(f"{flag}={folder}: is a file; name a folder to make")
-    if not storage.is_local(folder):
-        storage.check_no_pattern(folder, flag)
     names = [name for name in storage.list_folder(folder) if name not in inner]
     if is_finished(folder, names, read, job, flag, flags_of):
         return True

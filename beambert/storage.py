@@ -14,6 +14,7 @@ import json
 import os
 import re
 import shutil
+import stat
 import sys
 import tempfile
 import threading
@@ -77,8 +78,26 @@ def has_wildcard(path: str) -> bool:
     return bool(set(path) & set("*?["))
 
 
-def check_no_pattern(path: str, flag: str = "--output") -> None:
-    """Raises an error for an output that Beam or TFMA would read as a pattern.
+def absolute_pattern(pattern: str) -> str:
+    """Returns the absolute path of a file or folder, or a pattern of absolute paths."""
+    if not is_local(pattern) or os.path.lexists(pattern) or not has_wildcard(pattern):
+        return absolute(pattern)
+    # The working folder is a name, whatever characters it has.
+    return os.path.normpath(os.path.join(glob.escape(os.getcwd()), pattern))
+
+
+def expression_of(pattern: str) -> str:
+    """Returns a pattern of paths as a regular expression; only `**` matches a slash."""
+    parts = re.split(r"(\*\*/|\*\*|\*|\?|\[[^]]+\])", pattern)
+    known = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+    return "".join(
+        known.get(part, part.replace("[!", "[^") if part.startswith("[") else re.escape(part))
+        for part in parts
+    )
+
+
+def check_no_pattern(path: str, flag: str) -> None:
+    """Raises an error for a folder that Beam's own transforms would read as a pattern.
 
     Raises:
       InputError: the path has a wildcard.
@@ -258,7 +277,13 @@ class _Local:
 
     def copy_file(self, source: str, target: str) -> None:
         self.make_folder(os.path.dirname(target))
-        shutil.copyfile(source, target)
+        temporary = temporary_name(target)
+        try:
+            shutil.copyfile(source, temporary)
+            os.replace(temporary, target)
+        except BaseException:
+            self.delete_files([temporary])
+            raise
 
     def move(self, source: str, target: str) -> None:
         os.replace(source, target)
@@ -339,7 +364,7 @@ class _GoogleStorage:
         # Whatever is in a folder beyond the pattern need not be listed.
         inner = name[len(prefix) :]
         wanted = {} if "/" in inner or "**" in inner else {"delimiter": "/"}
-        matches = re.compile(_pattern(name)).fullmatch
+        matches = re.compile(expression_of(name)).fullmatch
         root = pattern.removesuffix(name)
         found = self._list(pattern, prefix, **wanted)
         return [info for info in found if matches(info.path.removeprefix(root))]
@@ -492,15 +517,6 @@ def _file_system(path: str) -> Any:
     if is_local(path):
         return _LOCAL
     return _GOOGLE_STORAGE if path.startswith("gs://") else _BeamStorage()
-
-
-def _pattern(pattern: str) -> str:
-    """Returns a pattern of paths as a regular expression; only `**` matches a slash."""
-    parts = re.split(r"(\*\*|\*|\?|\[[^]]+\])", pattern)
-    known = {"**": ".*", "*": "[^/]*", "?": "[^/]"}
-    return "".join(
-        known.get(part, part if part.startswith("[") else re.escape(part)) for part in parts
-    )
 
 
 class RangedFile(io.RawIOBase):
@@ -656,6 +672,87 @@ def match_files(pattern: str, name: str = "", remedy: str = "") -> list[FileInfo
     """
     with translate_errors(name or pattern, "listed", remedy):
         return sorted(_file_system(pattern).glob(pattern), key=lambda info: info.path)
+
+
+def match_inputs(patterns: Sequence[str], flag: str = "--input") -> list[FileInfo]:
+    """Returns the files that a user names or whose paths match a pattern, sorted, each once.
+
+    A name that exists is that file, even if it would also be a pattern.
+
+    Args:
+      patterns: names and patterns.
+      flag: flag that gave them, for messages.
+
+    Raises:
+      InputError: a pattern matches no file, or it names something other than regular files.
+    """
+    found: dict[str, FileInfo] = {}
+    for pattern in patterns:
+        name = _printable(pattern)
+        if not pattern:
+            raise InputError(f"{flag}: is empty; name the files to read")
+        if is_local(pattern) and os.path.isdir(pattern):
+            files = f"{glob.escape(name.rstrip('/'))}/*"
+            raise InputError(f"{flag}={name}: is a folder; name its files: '{files}'")
+        matched = _named_or_matched(pattern, flag)
+        if not matched:
+            # The original's --input_file takes several patterns with commas between them.
+            several = "," in name
+            remedy = "give blanks between patterns" if several else "check the path and the quotes"
+            raise InputError(f"{flag}={name}: matches no file; {remedy}")
+        for file in matched:
+            found.setdefault(absolute(file.path), file)
+    return [found[path] for path in sorted(found)]
+
+
+def _named_or_matched(pattern: str, flag: str) -> list[FileInfo]:
+    if is_local(pattern):
+        if os.path.lexists(pattern):
+            return [_regular_file(pattern, flag)]
+    elif has_wildcard(pattern) and (named := _info(pattern)) and not named.is_folder:
+        return [named]
+    name, remedy = f"{flag}={_printable(pattern)}", "check the path and your access"
+    matched = [info for info in match_files(pattern, name, remedy) if not info.is_folder]
+    return [_regular_file(info.path, flag) for info in matched] if is_local(pattern) else matched
+
+
+def _regular_file(path: str, flag: str) -> FileInfo:
+    """Returns a regular file on this machine.
+
+    Raises:
+      InputError: it is no regular file, or its name is not UTF-8.
+    """
+    name = _printable(path)
+    if name != path:
+        raise InputError(f"{flag}={name}: the name is not UTF-8; rename the file")
+    try:
+        status = os.stat(path)
+    except OSError as error:
+        is_link = os.path.islink(path)
+        why = f"is a link to {os.readlink(path)}, which cannot be read" if is_link else "is gone"
+        raise InputError(
+            f"{flag}={path}: {why} ({error.strerror}); correct that or leave it out"
+        ) from error
+    if not stat.S_ISREG(status.st_mode):
+        raise InputError(
+            f"{flag}={path}: is not a regular file; write its content to one and name that"
+        )
+    return FileInfo(path, status.st_size, status.st_mtime)
+
+
+def _printable(path: str) -> str:
+    """Returns a path with the bytes that aren't UTF-8 written out."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
+def check_new(path: str, flag: str = "--output") -> None:
+    """Raises an error for an output that exists, which is never replaced.
+
+    Raises:
+      InputError: it exists, or the storage doesn't answer.
+    """
+    if os.path.lexists(path) if is_local(path) else exists(path):
+        raise InputError(f"{flag}={path}: already exists; choose another name, or delete it")
 
 
 def check_folder(path: str, where: str, remedy: str = CHECK) -> None:
@@ -882,6 +979,18 @@ def create(
     except BaseException:  # This includes an interrupt and errors of the caller.
         delete_quietly([path])
         raise
+
+
+def check_writable(path: str) -> None:
+    """Writes and deletes a temporary file next to a path, before any work is done for it.
+
+    Raises:
+      InputError: nothing can be written there.
+    """
+    probe = temporary_name(path)
+    with create(probe, path) as file:
+        file.write(b"1")
+    delete_quietly([probe])
 
 
 def _close(file: BinaryIO, path: str) -> None:

@@ -5,13 +5,11 @@ most 20 MB, and every worker of a cluster would get all of it. So both are in fi
 """
 
 import dataclasses
-import glob
 import gzip
 import hashlib
 import json
 import os
 import pickle
-import stat
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, BinaryIO
 
@@ -55,34 +53,9 @@ class InputFile:
 
 
 def match_inputs(patterns: Sequence[str], flag: str = "--input") -> list[InputFile]:
-    """Returns the files that match any of the patterns, each once, sorted by path.
-
-    A name that exists is that file, even if it would also be a pattern.
-
-    Args:
-      patterns: the patterns.
-      flag: flag that gave them, for messages.
-
-    Raises:
-      InputError: a pattern matches nothing, or it names something other than regular files.
-    """
-    found: dict[str, InputFile] = {}
-    for pattern in patterns:
-        name = _printable(pattern)
-        if not pattern:
-            raise InputError(f"{flag}: is empty; name the files to read")
-        if os.path.isdir(pattern):
-            files = f"{glob.escape(name.rstrip('/'))}/*"
-            raise InputError(f"{flag}={name}: is a folder; name its files: '{files}'")
-        is_file = os.path.lexists(pattern)
-        matched = [_file_here(pattern, flag)] if is_file else _match(pattern, flag)
-        if not matched:
-            # The original's --input_file takes several patterns with commas between them.
-            several = "," in name
-            remedy = "give blanks between patterns" if several else "check the path and the quotes"
-            raise InputError(f"{flag}={name}: matches no file; {remedy}")
-        found |= {file.path: file for file in matched}
-    return [found[path] for path in sorted(found)]
+    """Returns the files that match any of the patterns, see `storage.match_inputs`."""
+    found = storage.match_inputs(patterns, flag)
+    return [InputFile(absolute(file.path), file.bytes, file.modified) for file in found]
 
 
 def match_sources(sources: Mapping[str, Sequence[str]]) -> list[InputFile]:
@@ -102,43 +75,6 @@ def match_sources(sources: Mapping[str, Sequence[str]]) -> list[InputFile]:
     return sorted({file.path: file for file in found}.values(), key=lambda file: file.path)
 
 
-def _match(pattern: str, flag: str = "--input") -> list[InputFile]:
-    """Returns the files that match a pattern."""
-    remedy = "check the path and your access"
-    matched = storage.match_files(pattern, f"{flag}={_printable(pattern)}", remedy)
-    if "://" in pattern:
-        return [
-            InputFile(absolute(found.path), found.bytes, found.modified)
-            for found in matched
-            if not found.is_folder
-        ]
-    return [_file_here(found.path, flag) for found in matched if not found.is_folder]
-
-
-def _file_here(path: str, flag: str) -> InputFile:
-    """Returns a regular file on this machine.
-
-    Raises:
-      InputError: it is no regular file, or its name is not UTF-8.
-    """
-    name = _printable(path)
-    if name != path:
-        raise InputError(f"{flag}={name}: the name is not UTF-8; rename the file")
-    try:
-        status = os.stat(path)
-    except OSError as error:
-        is_link = os.path.islink(path)
-        why = f"is a link to {os.readlink(path)}, which cannot be read" if is_link else "is gone"
-        raise InputError(
-            f"{flag}={path}: {why} ({error.strerror}); correct that or leave it out"
-        ) from error
-    if not stat.S_ISREG(status.st_mode):
-        raise InputError(
-            f"{flag}={path}: is not a regular file; write its content to one and name that"
-        )
-    return InputFile(absolute(path), status.st_size, status.st_mtime)
-
-
 def check_unchanged(inputs: Sequence[InputFile], patterns: Sequence[str], remedy: str) -> None:
     """Refuses inputs that were changed since they were listed.
 
@@ -151,7 +87,7 @@ def check_unchanged(inputs: Sequence[InputFile], patterns: Sequence[str], remedy
       InputError: a file has another size or time of change, or is gone.
     """
     elsewhere = [pattern for pattern in patterns if "://" in pattern]
-    now = {file.path: file for pattern in elsewhere for file in _match(pattern)}
+    now = {file.path: file for file in match_inputs(elsewhere)}
     for file in inputs:
         found = now.get(file.path) if "://" in file.path else _file_now(file.path)
         if found != file:
@@ -171,11 +107,6 @@ def _file_now(path: str) -> InputFile | None:
     except OSError:
         return None
     return InputFile(path, status.st_size, status.st_mtime)
-
-
-def _printable(path: str) -> str:
-    """Returns a path with the bytes that aren't UTF-8 written out."""
-    return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 def open_stored(path: str, size: int | None = None, end: int | None = None) -> BinaryIO:

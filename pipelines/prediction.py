@@ -1,13 +1,16 @@
 """Answers texts with a fine-tuned model: reads rows of files, runs the model, writes answers."""
 
+import contextlib
 import dataclasses
 import json
 import pathlib
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import apache_beam as beam
 from apache_beam.ml.inference.base import ModelHandler, RunInference
+from apache_beam.utils.windowed_value import WindowedValue
 
 from beambert import folders, locks, storage
 from beambert.compression import CorruptFileError, decompress, plain_name
@@ -17,7 +20,7 @@ from beambert.model_files import NOT_TO_USE, model_sha256
 from beambert.pipelines import input_files
 from beambert.pipelines.corpus.encodings import DEFAULT_ENCODING, parse_encodings
 from beambert.pipelines.input_files import InputFile, match_inputs
-from beambert.pipelines.metrics import WriteCounts, take_counts
+from beambert.pipelines.metrics import WriteCounts, add_counts, take_counts
 from beambert.pipelines.running import (
     SHUFFLING_RUNNERS,
     check_reachable,
@@ -479,22 +482,64 @@ def _refuse_nothing(job: PredictionJob, output: str, rejects: int) -> None:
 
 
 def write_answers(answers: beam.PCollection[dict[str, Any]], output: str) -> None:
-    """Adds the steps that write answers and rejects to separate files, and how many there are."""
-    for name, is_reject in ((PART, False), (REJECTS, True)):
-        _ = (
-            answers
-            | f"Choose {name}"
-            >> beam.Filter(lambda row, is_reject=is_reject: ("reason" in row) == is_reject)
-            | f"Text of {name}" >> beam.Map(lambda row: json.dumps(row, ensure_ascii=False))
-            | f"Write {name}" >> beam.io.WriteToText(f"{output}/{name}", file_name_suffix=".jsonl")
-        )
+    """Adds the steps that write answers and rejects to separate files, and how many there are.
+
+    Beam's own sink of text would take the path of the output for a pattern.
+    """
+    written = answers | "Write" >> beam.ParDo(WriteRows(output))
+    names = written | "Names" >> beam.Map(lambda bundle: bundle[0])
     _ = (
-        answers
-        | "Kinds" >> beam.Map(_kind_of)
-        | "Count" >> beam.combiners.Count.PerElement()
-        | "Counts" >> beam.combiners.ToDict()
+        written
+        | "Counts" >> beam.Map(lambda bundle: bundle[1])
+        | "Total" >> beam.CombineGlobally(add_counts)
         | "Write counts" >> WriteCounts(output)
     )
+    _ = (
+        answers.pipeline
+        | "Once" >> beam.Create([output])
+        | "Rename" >> beam.Map(_rename_parts, beam.pvalue.AsList(names))
+    )
+
+
+class WriteRows(beam.DoFn):
+    """Writes rows to temporary files; yields their paths by the kind of rows, and the counts."""
+
+    def __init__(self, output: str):
+        """Takes the folder."""
+        self._output = output
+
+    def start_bundle(self) -> None:
+        """Begins new files."""
+        self._open = contextlib.ExitStack()
+        self._files: dict[str, tuple[str, BinaryIO]] = {}
+        self._counts: Counter[str] = Counter()
+
+    def process(self, row: dict[str, Any]) -> None:
+        """Writes a row."""
+        kind = _kind_of(row)
+        self._counts[kind] += 1
+        name = PART if kind == PART else REJECTS
+        if name not in self._files:
+            path = storage.temporary_name(f"{self._output}/{name}")
+            self._files[name] = path, self._open.enter_context(storage.create(path))
+        self._files[name][1].write((json.dumps(row, ensure_ascii=False) + "\n").encode())
+
+    def finish_bundle(self) -> Iterator[WindowedValue]:
+        """Completes the files."""
+        self._open.close()
+        paths = {name: path for name, (path, _) in self._files.items()}
+        window = beam.transforms.window.GlobalWindow()
+        yield WindowedValue((paths, dict(self._counts)), window.max_timestamp(), [window])
+
+
+def _rename_parts(output: str, bundles: Sequence[Mapping[str, str]]) -> None:
+    """Gives the files of all bundles their names; a worker that does it again changes nothing."""
+    for name in (PART, REJECTS):
+        paths = sorted(bundle[name] for bundle in bundles if name in bundle)
+        for number, path in enumerate(paths):
+            final = f"{output}/{name}-{number:05d}-of-{len(paths):05d}.jsonl"
+            if not storage.exists(final):
+                storage.move(path, final)
 
 
 def _kind_of(row: dict[str, Any]) -> str:

@@ -22,7 +22,7 @@ from beambert.console import Describe, Pace, ProgressDisplay, duration
 from beambert.errors import InputError, input_error_in
 from beambert.flags import Flag, FlagParser, unknown_flag
 from beambert.process import hidden, logging_restored, quiet_stderr, undone_at_end
-from beambert.storage import absolute
+from beambert.storage import absolute_pattern
 
 if TYPE_CHECKING:
     from apache_beam import Pipeline
@@ -216,8 +216,8 @@ def on_dataflow(options: "PipelineOptions") -> bool:
 
 
 def path_for_workers(path: str, options: "PipelineOptions") -> str:
-    """Returns a path as workers need it: they may have another current folder."""
-    return path if has_local_workers(options) else absolute(path)
+    """Returns a path or pattern as workers need it: they may have another current folder."""
+    return path if has_local_workers(options) else absolute_pattern(path)
 
 
 def library_versions(others: Sequence[str] = ()) -> dict[str, str]:

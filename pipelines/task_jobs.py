@@ -12,7 +12,6 @@ from beambert.pipelines.evaluation.measures import MOST_VALUES, MOST_VALUES_IF_N
 from beambert.pipelines.tasks.flags import split_names
 from beambert.pipelines.tasks.reading import split_path
 from beambert.pipelines.tasks.task import DEV, Task
-from beambert.storage import check_no_pattern
 
 # What a text of a plain text file is.
 LINE, FILE = "line", "file"
@@ -70,7 +69,6 @@ class EvaluationJob:
     def __post_init__(self) -> None:
         """Checks the values, and sets the default threshold."""
         check_settings(self)
-        check_no_pattern(self.output)
         if self.min_change is not None and not self.baseline:
             raise InputError(
                 "--min_change: compares with a baseline; add --baseline=, or leave it out"
@@ -114,4 +112,3 @@ class PredictionJob:
     def __post_init__(self) -> None:
         """Checks the values."""
         check_settings(self)
-        check_no_pattern(self.output)

@@ -6,12 +6,19 @@ import json
 import pathlib
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from beambert import locks, storage
 from beambert.errors import InputError
-from beambert.folders import BLESSED, METRICS_FILE, MISTAKES_FILE, NOT_BLESSED, REPORT_FILE
+from beambert.folders import (
+    BLESSED,
+    METRICS_FILE,
+    MISTAKES_FILE,
+    NOT_BLESSED,
+    REPORT_FILE,
+    UNFINISHED_FILE,
+)
 from beambert.model_files import NOT_TO_USE, model_sha256, weights_sha256
 from beambert.pipelines import running
 from beambert.pipelines.evaluation import measures, predictions
@@ -47,8 +54,6 @@ if TYPE_CHECKING:
 ROWS_FILE = "rows"
 KIND = "beambert evaluation"
 MARKERS = (BLESSED, NOT_BLESSED)
-# Part of the name of the folder where the results are made.
-_WORK = "evaluation"
 TFMA_FOLDER = "tfma"
 # The results in the order in which they are published. By metrics.json a folder is recognised, also
 # if the publication was interrupted.
@@ -82,40 +87,14 @@ def check_output(output: str) -> None:
     """
     if storage.exists(output) and not storage.is_folder(output):
         raise InputError(f"--output={output}: is a file; name a folder")
-    names = storage.list_folder(output)
-    names = [name for name in names if not name.startswith(storage.LOCK_PREFIX)]
-    unfinished = [name for name in names if storage.is_temporary(name, _WORK)]
-    foreign = set(names) - {*_RESULTS, *MARKERS, *unfinished}
-    if foreign or (names and not unfinished and read_metrics(output) is None):
+    names = [name for name in storage.list_folder(output) if not storage.is_temporary(name)]
+    foreign = set(names) - {*_RESULTS, *MARKERS, UNFINISHED_FILE}
+    is_ours = UNFINISHED_FILE in names or read_metrics(output) is not None
+    if foreign or (names and not is_ours):
         raise InputError(
             f"--output={output}: already holds something else ({min(foreign or names)}); choose "
             "another folder or delete it"
         )
-
-
-@contextlib.contextmanager
-def work_folder(output: str) -> Iterator[pathlib.Path]:
-    """Yields a folder on this machine in which the results are made.
-
-    It lies in the output folder if that is on this machine, too.
-
-    Raises:
-      InputError: it cannot be made.
-    """
-    if "://" in output:
-        with tempfile.TemporaryDirectory(prefix="beambert-") as folder:
-            yield pathlib.Path(folder)
-        return
-    for left in storage.leftovers(output, _WORK):  # left by a command that was killed
-        storage.delete(left)
-    storage.make_folder(output, "--output")
-    folder = storage.temporary_name(f"{output}/{_WORK}")
-    try:
-        storage.make_folder(folder)
-        yield pathlib.Path(folder)
-    finally:
-        with contextlib.suppress(InputError):  # it must not hide what went wrong before
-            storage.delete(folder)
 
 
 def publish(made: pathlib.Path, output: str, metrics: dict[str, Any]) -> None:
@@ -124,6 +103,7 @@ def publish(made: pathlib.Path, output: str, metrics: dict[str, Any]) -> None:
     Raises:
       InputError: the results cannot be written.
     """
+    storage.write_bytes(f"{output}/{UNFINISHED_FILE}", b"{}\n")
     for marker in MARKERS:
         storage.delete(f"{output}/{marker}")
     for name in _RESULTS:
@@ -141,6 +121,7 @@ def publish(made: pathlib.Path, output: str, metrics: dict[str, Any]) -> None:
         reasons += f"but {note}\n" if metrics["blessed"] else f"{note}\n"
     marker = BLESSED if metrics["blessed"] else NOT_BLESSED
     storage.write_bytes(f"{output}/{marker}", reasons.encode())
+    storage.delete(f"{output}/{UNFINISHED_FILE}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -318,6 +299,7 @@ def evaluate(job: EvaluationJob, options: "PipelineOptions | None" = None) -> di
     with plain_errors():
         check_output(job.output)
         with locks.folders_held([job.output], "--output"), contextlib.ExitStack() as stack:
+            storage.check_writable(f"{job.output}/{METRICS_FILE}")
             here = {
                 "data_dir": stack.enter_context(local_copy(job.data_dir)),
                 "model": stack.enter_context(local_copy(job.model, NOT_TO_USE)),
@@ -354,7 +336,8 @@ def _evaluate(
     print(f"Evaluating {job.model} on {len(examples):,} examples of {task.name} …", flush=True)
     # The model may be the next one when the results are written.
     sums = {"weights_sha256": weights_sha256(here.model), "model_sha256": model_sha256(here.model)}
-    unfinished = stack.enter_context(work_folder(job.output))
+    # Beam and TFMA would read the user's path as a pattern.
+    unfinished = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()))
     place = _Place(unfinished, stack.enter_context(worker_folder(options)), options)
     with running.quiet_libraries():
         records = _predict(task, model, rows, place)

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import apache_beam as beam
-from apache_beam.io.filesystems import FileSystems
 
 from beambert.console import counted
 from beambert.errors import InputError
@@ -87,7 +86,7 @@ class FinishFolders(beam.DoFn):
             self._write_rejects(rejects, read)
         listed = "".join(row + "\n" for row in overlaps).encode()
         if overlaps:
-            write_bytes(FileSystems.join(folders[0].path, OVERLAPS_FILE), listed)
+            write_bytes(f"{folders[0].path}/{OVERLAPS_FILE}", listed)
         check_shards(shards, self._plan.layout)
         # All folders are checked before any is finished. The held-out ones are finished first.
         used = count_documents(shards, read)
@@ -98,7 +97,7 @@ class FinishFolders(beam.DoFn):
                 write_bytes(self._beside(OVERLAPS_FILE), listed)
             raise
         for folder, info in zip(reversed(folders), reversed(infos), strict=True):
-            of_inputs = FileSystems.join(folder.path, INPUTS_FILE)
+            of_inputs = f"{folder.path}/{INPUTS_FILE}"
             if self._plan.input_list.path not in ("", of_inputs):
                 write_list(of_inputs, inputs)
             self._finish(folder, info, shards.folders[folder.path].statistics)
@@ -121,7 +120,7 @@ class FinishFolders(beam.DoFn):
             listed = "all" if len(rejects) == rejected else f"the first {len(rejects):,}"
             remedy = f"fix them ({listed} are in {beside})"
             check_rejects(rejects, rejected, read["read"], limit, remedy)
-        write_bytes(FileSystems.join(self._plan.layout.folders()[0].path, REJECTS_FILE), rows)
+        write_bytes(f"{self._plan.layout.folders()[0].path}/{REJECTS_FILE}", rows)
 
     def _info(
         self,
@@ -173,7 +172,7 @@ class FinishFolders(beam.DoFn):
         plan = self._plan
 
         def write(name: str, data: bytes) -> None:
-            write_bytes(FileSystems.join(folder.path, name), data)
+            write_bytes(f"{folder.path}/{name}", data)
 
         has_label = info.has_label
         of_records = {"figures": figures(statistics, has_label), "counts": statistics.to_json()}

@@ -7,18 +7,23 @@ different kinds, and `beambert verify` says how many.
 """
 
 import dataclasses
+import glob
 import os
 import re
 from collections.abc import Mapping, Sequence
 
-from apache_beam.io.filesystem import FileSystem
-from apache_beam.io.filesystems import FileSystems
-
+from beambert import storage
 from beambert.errors import InputError
 from beambert.folders import MARKER_FILE
 from beambert.pipelines.input_files import INPUTS_FILE, InputFile, read_list
 from beambert.pipelines.records.contract import INFO_FILE, RecordsInfo
-from beambert.storage import absolute, has_wildcard, read_bytes, storage_errors
+from beambert.storage import (
+    absolute,
+    absolute_pattern,
+    expression_of,
+    has_wildcard,
+    read_bytes,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,10 +65,9 @@ class Sources:
         paths, expressions = {}, {}
         for place, (pattern, name) in enumerate(found.items()):
             entry = place, names.index(name)
-            whole = absolute(pattern)
-            paths.setdefault(whole, entry)
+            paths.setdefault(absolute(pattern), entry)
             if has_wildcard(pattern):
-                expressions.setdefault(FileSystem.translate_pattern(whole), entry)
+                expressions.setdefault(expression_of(absolute_pattern(pattern)), entry)
         return cls(names, paths, expressions)
 
     def number_of(self, path: str) -> int:
@@ -137,7 +141,7 @@ def new_inputs(inputs: Sequence[InputFile], since: Sequence[str], output: str) -
 def _inputs_of(folder: str, info: RecordsInfo) -> Sequence[InputFile]:
     """Returns the files that the records in a folder were made of."""
     if isinstance(info.inputs, Mapping):  # They are too many for info.json.
-        return read_list(FileSystems.join(folder, INPUTS_FILE))
+        return read_list(f"{folder}/{INPUTS_FILE}")
     return [
         InputFile(one_input["path"], one_input["bytes"], one_input["modified"])
         for one_input in info.inputs
@@ -150,16 +154,14 @@ def _finished_infos(pattern: str) -> list[tuple[str, RecordsInfo]]:
     They are the matching folders themselves, and the folders of each sequence length in them.
     """
     infos = []
+    is_name = not has_wildcard(pattern) or storage.exists(pattern)
+    start = glob.escape(pattern) if is_name else pattern
     for below in ("", "/*"):
-        try:
-            (result,) = FileSystems.match([f"{pattern}{below}/{INFO_FILE}"])
-        except (*storage_errors(), ValueError) as error:
-            raise InputError(
-                f"--since={pattern}: cannot be listed ({error}); check the path and your access"
-            ) from error
-        for metadata in result.metadata_list:
-            folder = FileSystems.split(metadata.path)[0]
-            if FileSystems.exists(FileSystems.join(folder, MARKER_FILE)):
-                text = read_bytes(metadata.path, "--since").decode(errors="replace")
-                infos.append((folder, RecordsInfo.from_json(text, metadata.path)))
+        remedy = "check the path and your access"
+        found = storage.match_files(f"{start}{below}/{INFO_FILE}", f"--since={pattern}", remedy)
+        for file in found:
+            folder = os.path.dirname(file.path)
+            if storage.exists(f"{folder}/{MARKER_FILE}"):
+                text = read_bytes(file.path, "--since").decode(errors="replace")
+                infos.append((folder, RecordsInfo.from_json(text, file.path)))
     return infos

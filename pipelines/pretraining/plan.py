@@ -9,7 +9,6 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions, TestOptions
 
 from beambert import folders, storage
@@ -182,7 +181,7 @@ class Plan:
                 if finished:
                     folders.reopen_output(folder.path, self.identity(folder))
             # The same job may have written it before.
-            if self.input_list.path and not FileSystems.exists(self.input_list.path):
+            if self.input_list.path and not storage.exists(self.input_list.path):
                 write_list(self.input_list.path, self.inputs)
         return all(is_finished)
 
@@ -222,7 +221,7 @@ class Plan:
             storage.delete_prefixed(folder.path, TEMPORARY_PREFIX)
             # The mark goes last: if the deletion is cut off, the folder is still the job's.
             for names in (mine, [UNFINISHED_FILE]):
-                storage.delete_quietly([FileSystems.join(folder.path, name) for name in names])
+                storage.delete_quietly([f"{folder.path}/{name}" for name in names])
             _delete_if_empty(folder.path)
             if folder.source is not None:
                 _delete_if_empty(os.path.dirname(folder.path))
@@ -267,7 +266,7 @@ def make_plan(job: PretrainingDataJob, inputs: Sequence[InputFile]) -> Plan:
             "it out, and give --language"
         )
     vocabulary, do_lower_case = read_given(
-        job.vocab_file, job.tokenizer, job.do_lower_case, storage.read_bytes, FileSystems.exists
+        job.vocab_file, job.tokenizer, job.do_lower_case, storage.read_bytes, storage.exists
     )
     job = dataclasses.replace(job, do_lower_case=do_lower_case)
     if not (job.patterns or job.num_shards):
@@ -299,7 +298,7 @@ def make_plan(job: PretrainingDataJob, inputs: Sequence[InputFile]) -> Plan:
         vocabulary,
         library_versions(_packages(job)),
         inputs,
-        InputList.of(inputs, FileSystems.join(layout.folders()[0].path, INPUTS_FILE)),
+        InputList.of(inputs, f"{layout.folders()[0].path}/{INPUTS_FILE}"),
         sources,
         uuid.uuid4().hex[:8],
         notes,

@@ -6,8 +6,6 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from apache_beam.io.filesystems import FileSystems
-
 from beambert import locks, storage
 from beambert.console import Describe, counted, duration, size
 from beambert.errors import InputError
@@ -66,7 +64,7 @@ def create_pretraining_data(
             _run(plan, options, is_alone=lock.is_exclusive)
     training: dict[int, RecordsInfo] = {}
     for folder in plan.layout.folders():
-        path = FileSystems.join(folder.path, INFO_FILE)
+        path = f"{folder.path}/{INFO_FILE}"
         info = RecordsInfo.from_json(storage.read_bytes(path, "--output").decode(), path)
         print(summarize(info, folder.path, folder.is_eval))
         warnings = read_warnings(info, folder.path)
@@ -286,7 +284,7 @@ def _cut_share(counts: Mapping[str, Any]) -> float:
 
 def read_warnings(info: RecordsInfo, folder: str) -> list[str]:
     """Returns the warnings about a finished records folder."""
-    found = json.loads(storage.read_bytes(FileSystems.join(folder, STATISTICS_FILE), "--output"))
+    found = json.loads(storage.read_bytes(f"{folder}/{STATISTICS_FILE}", "--output"))
     made_with = MadeWith.of(info, info.vocabulary["size"])
     return warn(RecordStatistics.from_json(found["counts"]), {}, made_with)
 

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import apache_beam as beam
 import numpy as np
-from apache_beam.io.filesystems import FileSystems
 from apache_beam.metrics import Metrics
 
 from beambert.console import ProgressTally
@@ -285,7 +284,7 @@ class WriteShards(beam.DoFn):
             pairs, records = pair_sources(documents, parameters, key, counts, amounts)
         lengths = (parameters.max_seq_length, parameters.max_predictions_per_seq)
         statistics, written = RecordStatistics.empty(*lengths), 0
-        with open_atomically(FileSystems.join(folder.path, name)) as file:
+        with open_atomically(f"{folder.path}/{name}") as file:
             writer = RecordWriter(file, self._layout.job.compression)
             batches = build_instances(
                 documents.tokens,

@@ -16,7 +16,6 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
 import numpy as np
-from apache_beam.io.filesystems import FileSystems
 
 from beambert.pipelines.running import SHUFFLING_RUNNERS
 from beambert.ragged import starts_of
@@ -110,7 +109,7 @@ class Shuffle:
             for shard, data in items:
                 yield shard, _OF_SHARD.pack(_DOCUMENTS, shard) + data
             return
-        path = FileSystems.join(self.folder, f"{spill_prefix(self.run)}{uuid.uuid4().hex}")
+        path = f"{self.folder}/{spill_prefix(self.run)}{uuid.uuid4().hex}"
         sizes = write_spill(path, items)
         groups = sizes["shard"].astype(int) // self.shards_in_a_group
         starts = starts_of(sizes["bytes"].astype(int))

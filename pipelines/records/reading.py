@@ -16,8 +16,6 @@ from typing import BinaryIO
 import google_crc32c
 import numpy as np
 import pyarrow as pa
-from apache_beam.io.filesystem import CompressionTypes
-from apache_beam.io.filesystems import FileSystems
 from tensorflow_metadata.proto.v0 import schema_pb2
 from tfx_bsl.coders import example_coder
 
@@ -35,7 +33,7 @@ from beambert.pipelines.records.statistics import (
     count_records,
     restore_ids,
 )
-from beambert.storage import storage_errors
+from beambert.storage import open_file, translate_errors
 
 _LENGTH = struct.Struct("<QI")
 _CHECKSUM = struct.Struct("<I")
@@ -89,10 +87,8 @@ def open_hashed(path: str) -> HashedFile:
     Raises:
       InputError: the file cannot be opened.
     """
-    try:
-        return HashedFile(FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED))
-    except (*storage_errors(), ValueError) as error:
-        raise InputError(f"{path}: cannot be read; check the path and permissions") from error
+    with translate_errors(path, "read", "check the path and permissions"):
+        return HashedFile(open_file(path))
 
 
 def read_records(file: io.BufferedReader) -> Iterator[bytes]:

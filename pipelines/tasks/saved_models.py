@@ -138,6 +138,7 @@ def worker_folder(options: "PipelineOptions") -> Iterator[str | None]:
             "--temp_location: must be given for workers on other machines; name a gs:// folder, or "
             "one that all workers share"
         )
+    storage.check_no_pattern(root, "--temp_location")
     check_reachable(options, temp_location=root)
     folder = f"{storage.absolute(root)}/beambert-{uuid.uuid4().hex[:8]}"
     try:

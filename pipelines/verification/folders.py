@@ -9,8 +9,7 @@ import dataclasses
 import os
 from collections.abc import Iterable, Mapping, Sequence
 
-from apache_beam.io.filesystems import FileSystems
-
+from beambert import storage
 from beambert.errors import InputError
 from beambert.folders import MARKER_FILE, UNFINISHED_FILE
 from beambert.pipelines.records.contract import (
@@ -32,7 +31,7 @@ from beambert.pipelines.tokenizers.vocabulary import (
     TokenizerVocabulary,
     Vocabulary,
 )
-from beambert.storage import TEMPORARY_PREFIX, has_wildcard, read_bytes, storage_errors
+from beambert.storage import TEMPORARY_PREFIX, has_wildcard, read_bytes
 
 # The files that define the ids of records; a folder has one of them.
 _VOCABULARIES = frozenset((VOCABULARY_FILE, TOKENIZER_FILE))
@@ -105,7 +104,7 @@ def find_folders(
         if not folders:
             raise InputError(
                 f"{path}: holds no records (no {INFO_FILE} and no file with {_IN_NAME!r} in its "
-                f"name); check the path, or give a pattern: '{FileSystems.join(path, '*')}'"
+                f"name); check the path, or give a pattern: '{_join(path, '*')}'"
             )
         for inner, names in folders.items():
             folder = _join(path, inner)
@@ -137,7 +136,7 @@ def _with_shared_vocabularies(folders: Iterable[FoundFolder]) -> list[FoundFolde
 
 
 def _join(path: str, *names: str) -> str:
-    return FileSystems.join(path.rstrip("/") or "/", *(name for name in names if name))
+    return os.path.join(path.rstrip("/") or "/", *(name for name in names if name))
 
 
 def _list_tree(path: str) -> dict[str, dict[str, int]] | None:
@@ -160,7 +159,8 @@ def _list_tree(path: str) -> dict[str, dict[str, int]] | None:
         return None
     else:
         start = path.rstrip("/") + "/"
-        sizes = {m.path.removeprefix(start): m.size_in_bytes for m in _match(start + "**")}
+        inside = storage.match_files(f"{start}**")
+        sizes = {file.path.removeprefix(start): file.bytes for file in inside if not file.is_folder}
         if not sizes:
             return None
     # The given folder may be that of the held-out records.
@@ -184,21 +184,11 @@ def _may_hold_records(inner: str) -> bool:
     return not names or (names[0] == EVAL_FOLDER and len(names) <= 2)
 
 
-def _match(pattern: str) -> list:
-    try:
-        (result,) = FileSystems.match([pattern])
-        return [m for m in result.metadata_list if m.size_in_bytes is not None]
-    except (*storage_errors(), ValueError) as error:
-        raise InputError(f"{pattern}: cannot be listed ({error})") from error
-
-
 def _loose_files(pattern: str, given: Vocabulary | None) -> FoundFolder:
-    files = {m.path: m.size_in_bytes for m in sorted(_match(pattern), key=lambda m: m.path)}
-    if not files:
-        raise InputError(f"{pattern}: no such file or folder; check the path")
+    files = {file.path: file.bytes for file in storage.match_inputs([pattern], "DIR")}
     if given is None:
-        folder = FileSystems.split(next(iter(files)))[0]
-        if any(FileSystems.exists(FileSystems.join(folder, name)) for name in _VOCABULARIES):
+        folder = os.path.dirname(next(iter(files)))
+        if any(storage.exists(os.path.join(folder, name)) for name in _VOCABULARIES):
             given = _read_beside(folder)
     found = _records_folder(pattern, files, vocabulary=given)
     if found.features is None and not any(_IN_NAME in name for name in files):
@@ -306,9 +296,9 @@ def _records_folder(
 
 def _read_given(vocab_file: str | None, tokenizer: str | None) -> Vocabulary:
     if tokenizer:
-        return read_given(vocab_file, tokenizer, None, read_bytes, FileSystems.exists)[0]
+        return read_given(vocab_file, tokenizer, None, read_bytes, storage.exists)[0]
     return Vocabulary.parse(read_bytes(vocab_file, "--vocab_file"), vocab_file)
 
 
 def _read_beside(folder: str) -> Vocabulary:
-    return read_beside(folder, "", read_bytes, FileSystems.exists)
+    return read_beside(folder, "", read_bytes, storage.exists)

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import apache_beam as beam
-from apache_beam.io.filesystems import FileSystems
 
 from beambert import locks
 from beambert.console import ProgressTally, counted, describe_bytes, size
@@ -41,7 +40,9 @@ from beambert.pipelines.verification.job import (
 from beambert.pipelines.verification.report import render, summarize
 from beambert.storage import (
     absolute,
+    absolute_pattern,
     delete_quietly,
+    exists,
     has_wildcard,
     is_temporary,
     list_folder,
@@ -70,7 +71,7 @@ def verify_records(
     output = path_for_workers(choose_output(job.inputs, job.output), options)
     check_reachable(options, inputs=job.inputs, output=output)
     job = dataclasses.replace(job, inputs=inputs, output=output)
-    report, page = (FileSystems.join(output, name) for name in (JSON_FILE, PAGE_FILE))
+    report, page = (os.path.join(output, name) for name in (JSON_FILE, PAGE_FILE))
     with locks.folders_held([output], "--output"):
         return _verify(job, folders, report, page, options)
 
@@ -107,7 +108,7 @@ def choose_output(inputs: Sequence[str], output: str | None) -> str:
       InputError: --output is missing with several inputs, or the folder holds something else.
     """
     if output is None:
-        if len(inputs) > 1 or has_wildcard(inputs[0]):
+        if len(inputs) > 1 or (has_wildcard(inputs[0]) and not exists(inputs[0])):
             raise InputError("--output: missing, with several inputs or a pattern; name a folder")
         if os.path.isfile(inputs[0]):
             # Next to a file, it would be in the records folder.
@@ -162,7 +163,10 @@ class VerifyRecords(beam.PTransform):
         super().__init__()
         self._inputs, self._output = job.inputs, choose_output(job.inputs, job.output)
         if folders is None:
-            self._inputs, self._output = tuple(map(absolute, job.inputs)), absolute(self._output)
+            self._inputs, self._output = (
+                tuple(map(absolute_pattern, job.inputs)),
+                absolute(self._output),
+            )
             folders = find_folders(self._inputs, job.vocab_file, job.tokenizer)
         self._folders = folders
         self._progress_folder = progress_folder
@@ -235,5 +239,5 @@ class WriteFindings(beam.DoFn):
         """Writes the findings; it runs once, after every file is read."""
         found = verify(self._folders, findings)
         text = json.dumps(found, indent=1, ensure_ascii=False) + "\n"
-        write_bytes(FileSystems.join(self._output, JSON_FILE), text.encode())
+        write_bytes(os.path.join(self._output, JSON_FILE), text.encode())
         yield found

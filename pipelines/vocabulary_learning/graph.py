@@ -12,15 +12,16 @@ partition.
 
 import dataclasses
 import json
+import os
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import apache_beam as beam
-from apache_beam.io.filesystems import FileSystems
 from apache_beam.transforms.window import GlobalWindows
 
+from beambert import storage
 from beambert.console import ProgressTally, counted
 from beambert.errors import InputError
 from beambert.pipelines.corpus.documents import Document, Reject, count_read
@@ -145,7 +146,7 @@ def read_old(job: VocabularyJob) -> Vocabulary | None:
     if path.endswith(".txt"):
         vocabulary = Vocabulary.parse(read_bytes(path, flag), f"{flag}={path}")
     else:
-        vocabulary, _ = read_folder(path, flag, read_bytes, FileSystems.exists)
+        vocabulary, _ = read_folder(path, flag, read_bytes, storage.exists)
     if isinstance(vocabulary, TokenizerVocabulary):
         raise InputError(
             f"{flag}={path}: is another kind of tokenizer than WordPiece, which alone can be "
@@ -219,7 +220,7 @@ class LearnVocabulary(beam.PTransform):
             input=self._job.patterns if reads_files else (),
             output=self._job.output,
         )
-        if FileSystems.exists(self._job.output):
+        if storage.exists(self._job.output):
             raise InputError(
                 f"--output={self._job.output}: exists already; choose another or delete it"
             )
@@ -502,10 +503,10 @@ class WriteVocabulary(beam.DoFn):
             "counts": counts,
         }
         write_bytes(job_file(job.output), (json.dumps(about, indent=1) + "\n").encode())
-        folder = FileSystems.split(job.output)[0]
+        folder = os.path.dirname(job.output)
         for name, data in vocabulary.files().items():
             if name != vocabulary.FILE:
-                write_bytes(FileSystems.join(folder, name), data)
+                write_bytes(os.path.join(folder, name), data)
         write_bytes(job.output, vocabulary.serialize())
         yield vocabulary
 

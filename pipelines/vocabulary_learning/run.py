@@ -3,10 +3,9 @@
 import contextlib
 import dataclasses
 import json
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
-
-from apache_beam.io.filesystems import FileSystems
 
 from beambert import folders, locks
 from beambert.console import counted, size
@@ -22,10 +21,12 @@ from beambert.pipelines.running import (
     works_here,
 )
 from beambert.pipelines.tokenizers.text_warnings import warn_of_lost_marks, warn_of_unspaced_words
+from beambert.pipelines.tokenizers.vocabulary import TOKENIZER_CONFIG_FILE
 from beambert.pipelines.vocabulary_learning.graph import (
     FLAGS_OF,
     LearnVocabulary,
     about_job,
+    inputs_file,
     job_file,
     no_words,
     read_old,
@@ -34,7 +35,14 @@ from beambert.pipelines.vocabulary_learning.graph import (
 from beambert.pipelines.vocabulary_learning.job import WORDPIECE, VocabularyJob
 from beambert.pipelines.vocabulary_learning.learning import special_tokens
 from beambert.process import loading
-from beambert.storage import delete_quietly, parse_object, read_bytes, write_bytes
+from beambert.storage import (
+    check_writable,
+    delete_quietly,
+    exists,
+    parse_object,
+    read_bytes,
+    write_bytes,
+)
 
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
@@ -61,10 +69,7 @@ def _create(job: VocabularyJob, inputs: Sequence[InputFile], options: "PipelineO
     total_bytes = sum(file.bytes for file in inputs)
     if not total_bytes:
         raise InputError(no_words(len(inputs), "file"))
-    if not FileSystems.exists(job.output):
-        # This fails at once if the output cannot be written.
-        write_bytes(job_file(job.output), b"{}\n")
-        delete_quietly([job_file(job.output)])
+    check_writable(job.output)
     options_of_reading = job.read_options()
     notes = recognise_formats(inputs, options_of_reading)
     old = read_old(job)
@@ -72,9 +77,9 @@ def _create(job: VocabularyJob, inputs: Sequence[InputFile], options: "PipelineO
     if is_finished(job.output, about):
         print(f"{job.output}: already finished by the same command, nothing to do")
         return
+    write_bytes(job_file(job.output), (json.dumps(about, indent=1) + "\n").encode())
     samples = sample_files(inputs, options_of_reading)
     notes += layout_notes(samples, options_of_reading)
-    write_bytes(job_file(job.output), (json.dumps(about, indent=1) + "\n").encode())
     print(f"{counted(len(inputs), 'file')}, {size(total_bytes)} -> {job.output}", flush=True)
     texts = [document.text for sample in samples for document in sample.documents]
     if job.lower_cases and job.kind == WORDPIECE:
@@ -104,7 +109,8 @@ def _create(job: VocabularyJob, inputs: Sequence[InputFile], options: "PipelineO
             "MB",
         )
     except Exception:
-        delete_quietly([job_file(job.output)])  # Nothing is left of a job that failed.
+        # Nothing is left of a job that failed but the list of its rejects.
+        delete_quietly([job_file(job.output), inputs_file(job.output)])
         raise
     print(summarize(job.output))
 
@@ -167,23 +173,26 @@ def is_finished(output: str, about: dict[str, Any]) -> bool:
     """Returns whether the same job has written the output already.
 
     Raises:
-      InputError: the output file exists and is of another job.
+      InputError: the output, or a file that the job writes next to it, exists and is of another
+        job.
     """
-    if not FileSystems.exists(output):
-        return False
-    if FileSystems.exists(job_file(output)):
+    difference = ""
+    if exists(job_file(output)):
         # The file may be foreign or damaged.
         with contextlib.suppress(ValueError):
-            made_by = parse_object(read_bytes(job_file(output), "--output"))
-            made_by = {name: made_by.get(name) for name in about}
+            found = parse_object(read_bytes(job_file(output), "--output"))
+            made_by = {name: found.get(name) for name in about}
             difference = folders.describe_difference(made_by, about, FLAGS_OF)
-            if not difference:
-                return True
+            is_killed = about.keys() <= found.keys() and "counts" not in found
+            if not difference or (is_killed and not exists(output)):
+                return exists(output)
+    beside = [job_file(output), inputs_file(output)]
+    if about["parameters"].get("kind", WORDPIECE) != WORDPIECE:
+        beside.append(os.path.join(os.path.dirname(output), TOKENIZER_CONFIG_FILE))
+    for path in (output, *beside):
+        if exists(path):
+            by = f"made by another job ({difference})" if difference else "not made by this command"
             raise InputError(
-                f"--output={output}: already exists, made by another job ({difference}); choose "
-                "another or delete it"
+                f"--output={output}: {path} already exists, {by}; choose another or delete it"
             )
-    raise InputError(
-        f"--output={output}: already exists and was not made by this command; choose another or "
-        "delete it"
-    )
+    return False

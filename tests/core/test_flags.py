@@ -119,15 +119,3 @@ def test_jobs_are_those_of_the_tuples(kind, as_given, meant):
 def test_a_text_is_no_number(given, meant):
     with pytest.raises(InputError, match=f"^{meant}:"):
         beambert.PretrainingDataJob(vocab_file="vocab.txt", output="out", **given)
-
-
-@pytest.mark.parametrize(
-    "kind, given",
-    [
-        (beambert.EvaluationJob, {"task": TASK, "data_dir": "d", "model": "m"}),
-        (beambert.PredictionJob, {"input": "i", "model": "m"}),
-    ],
-)
-def test_an_output_that_would_be_read_as_a_pattern(kind, given):
-    with pytest.raises(InputError, match=r"^--output=out\[1\]: must not contain"):
-        kind(output="out[1]", **given)

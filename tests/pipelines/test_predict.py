@@ -163,17 +163,22 @@ def test_a_text_is_a_line_or_a_whole_file(classifier, tmp_path, capsys):
 
 
 def test_the_same_command_again_has_nothing_to_do(classifier, tmp_path, capsys):
+    """The name of its folder would match another as a pattern."""
+    (tmp_path / "out1").mkdir()
+    (tmp_path / "out1" / "part-0").write_text("theirs")
     (tmp_path / "a.txt").write_text("so good\n")
-    run(classifier, tmp_path / "out", tmp_path / "a.txt")
-    run(classifier, tmp_path / "out", tmp_path / "a.txt")
+    run(classifier, tmp_path / "out[1]*", tmp_path / "a.txt")
+    run(classifier, tmp_path / "out[1]*", tmp_path / "a.txt")
     assert "already finished" in capsys.readouterr().out
+    assert not list((tmp_path / "out[1]*").glob("_tmp-*"))
+    assert (tmp_path / "out1" / "part-0").read_text() == "theirs"
     (tmp_path / "a.txt").write_text("so good, and more\n")
     with pytest.raises(InputError, match="another job .--input is another one"):
-        run(classifier, tmp_path / "out", tmp_path / "a.txt")
+        run(classifier, tmp_path / "out[1]*", tmp_path / "a.txt")
     (tmp_path / "a.txt").write_text("so good\n")
     (classifier / "vocab.txt").write_text("[PAD]\n")
     with pytest.raises(InputError, match="another job .--model is another one"):
-        run(classifier, tmp_path / "out", tmp_path / "a.txt")
+        run(classifier, tmp_path / "out[1]*", tmp_path / "a.txt")
 
 
 @pytest.mark.slow

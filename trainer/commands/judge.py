@@ -70,4 +70,5 @@ def main(argv: Sequence[str]) -> None:
     for name, value in found.items():
         print(f"{name:<12}{value:.4f}")
     if flags.output:
+        storage.check_new(flags.output)
         storage.write_bytes(flags.output, (json.dumps(found, indent=1) + "\n").encode())

@@ -34,22 +34,23 @@ def given_texts(texts: Sequence[str], path: str | None) -> list[str]:
 
 
 def check_output(path: str | None) -> None:
-    """Refuses a folder as the file of the answers, before they are computed.
+    """Refuses a file of answers that exists, before they are computed.
 
     Raises:
-      InputError: it is a folder.
+      InputError: it exists.
     """
-    if path and storage.is_folder(path):
-        raise InputError(f"--output={path}: is a folder; name a file")
+    if path:
+        storage.check_new(path)
 
 
 def write_lines(path: str, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Writes one JSON object a line.
+    """Writes a new file with one JSON object a line.
 
     Raises:
-      InputError: the file cannot be written.
+      InputError: the file exists or cannot be written.
     """
     lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    storage.check_new(path)
     storage.write_bytes(path, lines.encode())
 
 

@@ -1,10 +1,8 @@
 """Folders of embeddings: the input files, the Parquet files, continuing."""
 
 import dataclasses
-import glob
 import itertools
 import json
-import os
 import pathlib
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -63,29 +61,6 @@ class TextReading:
     encoding: str = "utf-8"
     unit: str = LINE
     passage_words: int = 0
-
-
-def match_files(patterns: Sequence[str], flag: str = "--input") -> list[str]:
-    """Returns the paths of files here or on gs://, sorted.
-
-    Raises:
-      InputError: a pattern matches no file, or the storage doesn't answer.
-    """
-    found = set()
-    for pattern in patterns:
-        if os.path.isdir(pattern):
-            files = f"{pattern.rstrip('/')}/*"
-            raise InputError(f"{flag}={pattern}: is a folder; name its files: '{files}'")
-        if storage.is_local(pattern):
-            paths = [path for path in glob.glob(pattern, recursive=True) if not os.path.isdir(path)]
-        else:
-            paths = storage.match(pattern)
-        if not paths:
-            raise InputError(f"{flag}={pattern}: no file matches; check the path")
-        for path in paths:
-            storage.check_regular(path, flag)
-        found.update(paths)
-    return sorted(found)
 
 
 def read_texts(paths: Sequence[str], reading: TextReading) -> Iterator[TextRow]:

@@ -162,8 +162,7 @@ def check_new(output: str) -> None:
     Raises:
       InputError: it exists.
     """
-    if storage.exists(output.rstrip("/")):
-        raise InputError(f"--output={output.rstrip('/')}: already exists; name a new folder")
+    storage.check_new(output.rstrip("/"))
 
 
 def write_whole(output: str, write: Callable[[str], None]) -> None:

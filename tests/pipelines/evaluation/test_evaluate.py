@@ -37,8 +37,13 @@ PREDICTED = PROBABILITIES.argmax(axis=1)
 
 @pytest.fixture(scope="module")
 def blessed(tmp_path_factory, data, model):
-    """Runs the command with the default threshold and returns (output folder, printed text)."""
-    output = tmp_path_factory.mktemp("results") / "evaluation"
+    """Runs the command with the default threshold and returns (output folder, printed text).
+
+    As a pattern the folder's name would match another.
+    """
+    output = tmp_path_factory.mktemp("results") / "eval[u]ation*"
+    (output.parent / "evaluation").mkdir()
+    (output.parent / "evaluation" / "theirs").write_text("kept")
     with (
         contextlib.redirect_stdout(io.StringIO()) as printed,
         pytest.MonkeyPatch.context() as patch,
@@ -99,6 +104,7 @@ def test_a_slice_of_one_label_has_no_metric_of_several(blessed):
 def test_a_model_above_the_baseline_is_blessed(blessed):
     """The marker and the text say by what."""
     output, printed = blessed
+    assert (output.parent / "evaluation" / "theirs").read_text() == "kept"
     assert (output / "BLESSED").read_text() == (
         "accuracy 0.7000 is more than 0.5000, which always answering 'negative' gives\n"
     )

@@ -127,8 +127,3 @@ def test_a_folder_with_something_else_is_left_alone(data, model, tmp_path):
     with pytest.raises(InputError, match="is a file; name a folder"):
         evaluate.main(arguments(data, model, file))
     assert (foreign / "metrics.json").read_text() == '{"loss": 1}'
-
-
-def test_an_output_that_would_be_a_pattern_is_refused(data, model, tmp_path):
-    with pytest.raises(InputError, match="--output="):
-        evaluate.main(arguments(data, model, tmp_path / "eval*"))
