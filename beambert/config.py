@@ -201,6 +201,27 @@ def _arguments(
     return made
 
 
+def settings_parser(
+    job_type: type,
+    command: str,
+    description: str,
+    examples: str,
+    defaults: Mapping[str, Any] = types.MappingProxyType({}),
+) -> FlagParser:
+    """Returns the parser of a command whose flags are all settings of one job.
+
+    Args:
+      job_type: dataclass of the job.
+      command: name of the command.
+      description: what it does.
+      examples: the end of `--help`.
+      defaults: name -> default in place of the field's.
+    """
+    parser = FlagParser(f"beambert {command}", description, examples)
+    add_settings(parser, job_type, defaults=defaults)
+    return parser
+
+
 def read_settings(job_type: type[Job], flags: argparse.Namespace, **given: Any) -> Job:
     """Returns a job with the values of the flags that are named as its fields.
 
@@ -215,6 +236,14 @@ def read_settings(job_type: type[Job], flags: argparse.Namespace, **given: Any) 
     names = {field.name for field in dataclasses.fields(job_type)}
     values = {name: value for name, value in vars(flags).items() if name in names} | given
     return job_type(**values)
+
+
+class Settings:
+    """Base class of dataclasses of settings that are checked when they are made."""
+
+    def __post_init__(self) -> None:
+        """Checks the values."""
+        check_settings(self)
 
 
 def check_settings(job: Any) -> None:

@@ -1,20 +1,19 @@
 """Embeddings of texts: their parameters, and the command `beambert embed`."""
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from beambert import storage
-from beambert.config import REQUIRED, add_settings, check_settings, read_settings, setting
+from beambert.config import REQUIRED, check_settings, read_settings, setting, settings_parser
 from beambert.console import counted
-from beambert.flags import FlagParser
 from beambert.pipelines.corpus.encodings import encoding_setting, parse_encodings
 from beambert.process import loading
 from beambert.trainer.weights.given_path import check_weights
 
 if TYPE_CHECKING:
     from beambert.trainer.embedding.embedder import Embedder
-    from beambert.trainer.embedding.writing import Embedded, TextReading
+    from beambert.trainer.embedding.writing import Embedded
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,14 +105,6 @@ class EmbeddingJob:
             self.max_seq_length,
         )
 
-    @property
-    def reading(self) -> "TextReading":
-        """How the files are read."""
-        from beambert.trainer.embedding.writing import TextReading
-
-        given = {field.name: getattr(self, field.name) for field in dataclasses.fields(TextReading)}
-        return TextReading(**given)
-
 
 EXAMPLES = """examples:
   # a text on each line -> Parquet files with an embedding of each
@@ -153,23 +144,17 @@ def embed_files(job: EmbeddingJob) -> "Embedded":
     with loading():
         from beambert.trainer.commands.texts import show_progress
         from beambert.trainer.embedding import writing
-    paths = [file.path for file in storage.match_inputs(job.input)]
-    embedder = job.open()
-    output = job.output.rstrip("/")
-    print(f"{counted(len(paths), 'file')} -> {output}", flush=True)
-    report = show_progress("texts")
-    return writing.embed_files(embedder, paths, output, job.reading, job.keep_text, report)
+    return writing.embed_files(job, show_progress("texts"))
 
 
-def build_parser() -> FlagParser:
-    """Returns the parser of the flags of `embed`."""
-    parser = FlagParser(
-        prog="beambert embed",
-        description="Makes an embedding of each text of some files with an encoder.",
-        examples=EXAMPLES,
-    )
-    add_settings(parser, EmbeddingJob, defaults={"input": REQUIRED, "output": REQUIRED})
-    return parser
+build_parser = functools.partial(
+    settings_parser,
+    EmbeddingJob,
+    "embed",
+    "Makes an embedding of each text of some files with an encoder.",
+    EXAMPLES,
+    {"input": REQUIRED, "output": REQUIRED},
+)
 
 
 def main(argv: Sequence[str]) -> None:

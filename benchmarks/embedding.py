@@ -34,11 +34,12 @@ def main(argv: Sequence[str]) -> None:
     measuring.add_results_flag(parser)
     flags = parser.parse_args(list(argv))
 
+    from beambert.embedding import EmbeddingJob
     from beambert.trainer.embedding.embedder import open_embedder
-    from beambert.trainer.embedding.writing import TextReading, read_texts
+    from beambert.trainer.embedding.writing import read_texts
 
     paths = measuring.files_of("--input", flags.input)
-    texts = [row.text for row in read_texts(paths, TextReading())][: flags.texts]
+    texts = [row.text for row in read_texts(paths, EmbeddingJob(""), {})][: flags.texts]
     embedder = open_embedder(flags.model)
     tokens = sum(map(len, embedder.token_ids(texts)[0]))
     calls = {"beambert": lambda: embedder.embed(texts)}

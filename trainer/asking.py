@@ -16,11 +16,9 @@ from beambert.pipelines.pretraining.masks import TokenIds
 from beambert.pipelines.tokenizers.encoding import SubwordTokenizer, make_tokenizer
 from beambert.pipelines.tokenizers.vocabulary import MASK, Vocabulary
 from beambert.pipelines.tokenizers.wordpiece import Tokenizer
-from beambert.trainer.embedding.embedder import Report, no_report
+from beambert.trainer.embedding.embedder import Report, batches_by_length, no_report, padded
 from beambert.trainer.weights.initial import open_initial
 
-# Greatest number of tokens and of places that are computed at once: about 1 GB for BERT base.
-BATCH_TOKENS, BATCH_PLACES = 8192, 1024
 # Beginning of the paths of the head's variables.
 MASKED_LM_HEAD = "cls/predictions/"
 
@@ -54,21 +52,21 @@ class AskedEncoder:
           InputError: a text has no tokens.
         """
         if isinstance(self.tokenizer, SubwordTokenizer):
-            found = [
-                self.tokenizer.tokenize_with_masks(text.replace(MASK, self.mask)) for text in texts
-            ]
-            _check_tokens(texts, found)
-            return found
-        parts = [text.split(MASK) for text in texts]
-        ids, lengths = self.tokenizer.tokenize_batch([part for all_ in parts for part in all_])
-        pieces = iter(np.split(ids, np.cumsum(lengths)[:-1]))
-        found = []
-        for all_ in parts:
-            joined = list(next(pieces))
-            for _ in all_[1:]:
-                joined += [self.ids.mask, *next(pieces)]
-            found.append(np.array(joined, np.int32))
-        _check_tokens(texts, found)
+            masked = [text.replace(MASK, self.mask) for text in texts]
+            found = [self.tokenizer.tokenize_with_masks(text) for text in masked]
+        else:
+            parts = [text.split(MASK) for text in texts]
+            ids, lengths = self.tokenizer.tokenize_batch([part for all_ in parts for part in all_])
+            pieces = iter(np.split(ids, np.cumsum(lengths)[:-1]))
+            found = []
+            for all_ in parts:
+                joined = list(next(pieces))
+                for _ in all_[1:]:
+                    joined += [self.ids.mask, *next(pieces)]
+                found.append(np.array(joined, np.int32))
+        for text, tokens in zip(texts, found, strict=True):
+            if not len(tokens):
+                raise InputError(f"{text[:60]!r}: has no tokens; give a text")
         return found
 
     @property
@@ -108,27 +106,21 @@ class AskedEncoder:
           report: called with the numbers of rows that are done and in all, after each batch.
         """
         done = 0
-        for batch in batches_of(rows):
-            features = self.features([rows[number][0] for number in batch])
-            places_BP = _padded([rows[number][1] for number in batch], 0)
-            logits = np.array(
-                self.model({**features, "masked_lm_positions": places_BP})["masked_lm_logits"]
-            )
-            for number, logits_PV in zip(batch, logits, strict=True):
+        for batch in batches_by_length([len(ids) for ids, _ in rows]):
+            ids, places = zip(*(rows[number] for number in batch), strict=True)
+            ids_BL, mask_BL = padded(ids, self.ids.padding, max(map(len, ids)))
+            features = {
+                "input_ids": ids_BL,
+                "input_mask": mask_BL,
+                "segment_ids": np.zeros_like(ids_BL),
+                "masked_lm_positions": padded(places, 0, max(map(len, places)))[0],
+            }
+            found = np.array(self.model(features)["masked_lm_logits"])
+            for number, its_places, logits_PV in zip(batch, places, found, strict=True):
                 # A model may have more rows than its vocabulary has tokens.
-                yield number, logits_PV[: len(rows[number][1]), : len(self.vocabulary)]
+                yield number, logits_PV[: len(its_places), : len(self.vocabulary)]
             done += len(batch)
             report(done, len(rows))
-
-    def features(self, rows: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
-        """Returns the features of framed ids, padded to the longest, int32 [B, L] each."""
-        ids_BL = _padded(rows, self.ids.padding)
-        is_used_BL = np.arange(ids_BL.shape[1]) < np.array([len(row) for row in rows])[:, None]
-        return {
-            "input_ids": ids_BL,
-            "input_mask": is_used_BL.astype(np.int32),
-            "segment_ids": np.zeros_like(ids_BL),
-        }
 
 
 def open_encoder(path: str) -> AskedEncoder:
@@ -162,42 +154,10 @@ def open_encoder(path: str) -> AskedEncoder:
     )
 
 
-def _check_tokens(texts: Sequence[str], found: Sequence[np.ndarray]) -> None:
-    for text, ids in zip(texts, found, strict=True):
-        if not len(ids):
-            raise InputError(f"{text[:60]!r}: has no tokens; give a text")
-
-
 def log_softmax(logits: np.ndarray) -> np.ndarray:
     """Returns the logarithms of probabilities, float64 [..., n], of logits [..., n]."""
     shifted = logits.astype(np.float64) - logits.max(axis=-1, keepdims=True)
     return shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
-
-
-def _padded(rows: Sequence[Sequence[int] | np.ndarray], padding: int) -> np.ndarray:
-    padded = np.full((len(rows), max(map(len, rows))), padding, np.int32)
-    for number, row in enumerate(rows):
-        padded[number, : len(row)] = row
-    return padded
-
-
-def batches_of(rows: Sequence[tuple[np.ndarray, Sequence[int]]]) -> Iterator[list[int]]:
-    """Yields the numbers of the rows of each batch, the shortest rows first.
-
-    Args:
-      rows: ids of each text, int32 [tokens], and the places to predict.
-    """
-    batch: list[int] = []
-    for number in sorted(range(len(rows)), key=lambda number: len(rows[number][0])):
-        grown = [*batch, number]
-        places = max(len(rows[number][1]) for number in grown)
-        tokens = len(grown) * len(rows[number][0])
-        if batch and (tokens > BATCH_TOKENS or len(grown) * places > BATCH_PLACES):
-            yield batch
-            grown = [number]
-        batch = grown
-    if batch:
-        yield batch
 
 
 @dataclasses.dataclass(frozen=True)
@@ -325,23 +285,24 @@ def score(
     tokenized = encoder.tokenize(texts)
     framed = [encoder.framed(text, ids) for text, ids in zip(texts, tokenized, strict=True)]
     continues = encoder.vocabulary.is_continuation & whole_words
-    likelihoods = np.zeros(len(texts))
-    done, total = 0, sum(map(len, tokenized))
-    for lot in _lots(tokenized):
-        owners = [owner for owner in lot for _ in tokenized[owner]]
-        rows, labels = [], []
-        for owner in lot:
-            for place in range(1, len(framed[owner]) - 1):
-                masked, end = framed[owner].copy(), place + 1
-                while continues[framed[owner][end]]:
-                    end += 1
-                masked[place:end] = encoder.ids.mask
-                rows.append((masked, (place,)))
-                labels.append(framed[owner][place])
-        report_lot = functools.partial(_report_part, report, done, total)
-        for number, logits_PV in encoder.masked_lm_logits(rows, report_lot):
-            likelihoods[owners[number]] += log_softmax(logits_PV)[0, labels[number]]
-        done += len(rows)
+    likelihoods, total = np.zeros(len(texts)), sum(map(len, tokenized))
+    # The place of each token in its text, the shortest texts first.
+    order = sorted(range(len(texts)), key=lambda number: len(tokenized[number]))
+    owners = np.repeat(order, [len(tokenized[number]) for number in order])
+    places = np.concatenate([1 + np.arange(len(tokenized[number])) for number in order])
+    for start in range(0, total, COPIES_AT_ONCE):
+        some = owners[start : start + COPIES_AT_ONCE].tolist()
+        rows = []
+        for owner, place in zip(some, places[start : start + len(some)].tolist(), strict=True):
+            masked, end = framed[owner].copy(), place + 1
+            while continues[framed[owner][end]]:
+                end += 1
+            masked[place:end] = encoder.ids.mask
+            rows.append((masked, (place,)))
+        done = functools.partial(_report_part, report, start, total)
+        for number, logits_PV in encoder.masked_lm_logits(rows, done):
+            label = framed[some[number]][rows[number][1][0]]
+            likelihoods[some[number]] += log_softmax(logits_PV)[0, label]
     characters = encoder.vocabulary.characters
     return [
         TextScore(
@@ -353,20 +314,6 @@ def score(
         )
         for text, ids, likelihood in zip(texts, tokenized, likelihoods, strict=True)
     ]
-
-
-def _lots(tokenized: Sequence[np.ndarray]) -> Iterator[list[int]]:
-    """Yields the numbers of texts whose masked copies are made at once, the shortest first."""
-    lot: list[int] = []
-    copies = 0
-    for number in sorted(range(len(tokenized)), key=lambda number: len(tokenized[number])):
-        lot.append(number)
-        copies += len(tokenized[number])
-        if copies >= COPIES_AT_ONCE:
-            yield lot
-            lot, copies = [], 0
-    if lot:
-        yield lot
 
 
 def _report_part(report: Report, before: int, total: int, done: int, _: int) -> None:

@@ -1,11 +1,12 @@
 """Reads the examples of a task's files, and checks its splits against each other."""
 
 import collections
+import contextlib
 import dataclasses
 import hashlib
 import os
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from beambert.errors import InputError
@@ -50,6 +51,22 @@ def has_split(task: Task, data_dir: str, split: str) -> bool:
 def sha256_of(path: pathlib.Path) -> str:
     """Returns the SHA-256 of a split's file."""
     return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+@contextlib.contextmanager
+def read_unchanged(path: pathlib.Path) -> Iterator[str]:
+    """Yields the SHA-256 of a file that the body reads.
+
+    Raises:
+      InputError: the file was changed meanwhile.
+    """
+    before = sha256_of(path)
+    yield before
+    if sha256_of(path) != before:
+        raise InputError(
+            f"{path}: was changed while it was read; give the command again when the file is "
+            "complete"
+        )
 
 
 def _file_names(task: Task, split: str) -> list[str]:
@@ -128,6 +145,7 @@ class TaskSplits:
       examples: split -> its usable examples, in the order of the file.
       left_out: split -> reason -> number of examples that were left out for it.
       notes: one sentence for each row that was left out and for each other problem.
+      sha256: split -> SHA-256 of its file.
     """
 
     labels: tuple[str, ...]
@@ -135,10 +153,7 @@ class TaskSplits:
     examples: Mapping[str, Sequence[Any]]
     left_out: Mapping[str, Mapping[str, int]]
     notes: Sequence[str]
-
-    def sha256(self) -> dict[str, str]:
-        """Returns the SHA-256 of each split's file."""
-        return {split: sha256_of(path) for split, path in self.files.items()}
+    sha256: Mapping[str, str]
 
 
 def read_splits(
@@ -162,9 +177,12 @@ def read_splits(
     left_out: dict[str, dict[str, int]] = {}
     notes: list[str] = []
     labels: tuple[str, ...] = ()
+    sha256: dict[str, str] = {}
     learned: set[int] = set()
     for split, path in files.items():
-        file = read_file(task, data_dir, split, labels or None, skip_bad_rows, split == TRAIN)
+        with read_unchanged(path) as sha256[split]:
+            given = labels or None, skip_bad_rows, split == TRAIN
+            file = read_file(task, data_dir, split, *given)
         examples[split] = file.examples
         task.check_split(path, is_labelled(split), file.examples, examples[TRAIN][0])
         if split == TRAIN:
@@ -177,7 +195,7 @@ def read_splits(
         left_out[split] = dict(sorted({**reasons, **file.unlearnable}.items()))
         notes += [f"left out: {row}" for row in file.bad_rows]
         notes += file.notes
-    return TaskSplits(labels, files, examples, left_out, notes)
+    return TaskSplits(labels, files, examples, left_out, notes, sha256)
 
 
 def _nearly_equal(path: pathlib.Path, labels: Sequence[str]) -> list[str]:

@@ -1,10 +1,10 @@
 """The command `beambert compare`."""
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 
-from beambert.config import add_settings, read_settings, setting
-from beambert.flags import FlagParser
+from beambert.config import Settings, read_settings, setting, settings_parser
 from beambert.process import loading
 from beambert.storage import check_folder
 
@@ -18,7 +18,7 @@ curves: tensorboard --logdir_spec=one:encoder,other:other-encoder
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Comparison:
+class Comparison(Settings):
     """The settings of `compare`."""
 
     runs: tuple[str, ...] = setting(
@@ -28,15 +28,13 @@ class Comparison:
     )
 
 
-def build_parser() -> FlagParser:
-    """Returns the parser of the flags of `compare`."""
-    parser = FlagParser(
-        prog="beambert compare",
-        description="Compares trainings: the settings that differ, and the results.",
-        examples=EXAMPLES,
-    )
-    add_settings(parser, Comparison)
-    return parser
+build_parser = functools.partial(
+    settings_parser,
+    Comparison,
+    "compare",
+    "Compares trainings: the settings that differ, and the results.",
+    EXAMPLES,
+)
 
 
 def main(argv: Sequence[str]) -> None:

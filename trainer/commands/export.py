@@ -1,11 +1,12 @@
 """The command `beambert export`."""
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 
-from beambert.config import add_settings, check_settings, read_settings, setting
+from beambert.config import check_settings, read_settings, setting, settings_parser
 from beambert.errors import InputError
-from beambert.flags import TRUST_MODEL, FlagParser
+from beambert.flags import TRUST_MODEL
 from beambert.process import loading
 from beambert.storage import check_folder
 from beambert.trainer.loop.config import ALL
@@ -132,15 +133,13 @@ class Export:
             )
 
 
-def build_parser() -> FlagParser:
-    """Returns the parser of the flags of `export`."""
-    parser = FlagParser(
-        prog="beambert export",
-        description="Writes a model as a SavedModel that takes raw text, or in another format.",
-        examples=EXAMPLES,
-    )
-    add_settings(parser, Export)
-    return parser
+build_parser = functools.partial(
+    settings_parser,
+    Export,
+    "export",
+    "Writes a model as a SavedModel that takes raw text, or in another format.",
+    EXAMPLES,
+)
 
 
 def main(argv: Sequence[str]) -> None:

@@ -1,11 +1,12 @@
 """The command `beambert fill`."""
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 
-from beambert.config import add_settings, check_settings, read_settings, setting
+from beambert.config import Settings, read_settings, setting, settings_parser
 from beambert.console import counted
-from beambert.flags import FlagParser
+from beambert.errors import one_line
 from beambert.process import loading
 from beambert.trainer.weights.given_path import ASKED_MODEL, check_weights
 
@@ -20,7 +21,7 @@ Each [MASK] is one piece of the vocabulary, and is answered while the others sta
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Filling:
+class Filling(Settings):
     """The settings of `fill`."""
 
     texts: tuple[str, ...] = setting(
@@ -33,20 +34,14 @@ class Filling:
     )
     top: int = setting(5, minimum=1, metavar="N", help="number of answers for each [MASK]")
 
-    def __post_init__(self) -> None:
-        """Checks the values."""
-        check_settings(self)
 
-
-def build_parser() -> FlagParser:
-    """Returns the parser of the flags of `fill`."""
-    parser = FlagParser(
-        prog="beambert fill",
-        description="Asks an encoder what stands at each [MASK] of a text.",
-        examples=EXAMPLES,
-    )
-    add_settings(parser, Filling)
-    return parser
+build_parser = functools.partial(
+    settings_parser,
+    Filling,
+    "fill",
+    "Asks an encoder what stands at each [MASK] of a text.",
+    EXAMPLES,
+)
 
 
 def main(argv: Sequence[str]) -> None:
@@ -85,9 +80,9 @@ def main(argv: Sequence[str]) -> None:
         print(f"{flags.output}: answers to {counted(len(found), 'text')}")
         return
     for filled in fill(flags.model, texts, flags.top):
-        print(filled.text)
+        print(one_line(filled.text))
         for number, answers in enumerate(filled.answers, start=1):
             if len(filled.answers) > 1:
                 print(f"  [MASK] {number}")
             for token, probability in answers:
-                print(f"  {probability:6.1%}  {token}")
+                print(one_line(f"  {probability:6.1%}  {token}"))

@@ -1,11 +1,11 @@
 """The command `beambert index`."""
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 
-from beambert.config import add_settings, check_settings, read_settings, setting
+from beambert.config import Settings, read_settings, setting, settings_parser
 from beambert.console import counted
-from beambert.flags import FlagParser
 from beambert.process import loading
 from beambert.storage import check_folder
 
@@ -26,7 +26,7 @@ needs of them.
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Indexing:
+class Indexing(Settings):
     """The settings of `index`."""
 
     embeddings: tuple[str, ...] = setting(
@@ -35,20 +35,14 @@ class Indexing:
     )
     output: str = setting(metavar="DIR", help="folder of this machine to make")
 
-    def __post_init__(self) -> None:
-        """Checks the values."""
-        check_settings(self)
 
-
-def build_parser() -> FlagParser:
-    """Returns the parser of the flags of `index`."""
-    parser = FlagParser(
-        prog="beambert index",
-        description="Makes an index of embeddings, in which `beambert search` finds passages.",
-        examples=EXAMPLES,
-    )
-    add_settings(parser, Indexing)
-    return parser
+build_parser = functools.partial(
+    settings_parser,
+    Indexing,
+    "index",
+    "Makes an index of embeddings, in which `beambert search` finds passages.",
+    EXAMPLES,
+)
 
 
 def main(argv: Sequence[str]) -> None:

@@ -1,10 +1,11 @@
 """The command `beambert judge`."""
 
+import dataclasses
+import functools
 import json
 from collections.abc import Sequence
 
-from beambert.config import add_settings, read_settings
-from beambert.flags import FlagParser
+from beambert.config import read_settings, setting, settings_parser
 from beambert.process import loading
 from beambert.storage import check_folder
 from beambert.trainer.retrieval.settings import Finding
@@ -24,24 +25,24 @@ means over the queries that have a relevant document. A document ranks where its
 """
 
 
-def build_parser() -> FlagParser:
-    """Returns the parser of the flags of `judge`."""
-    parser = FlagParser(
-        prog="beambert judge",
-        description="Judges an index by queries whose relevant documents are known.",
-        examples=EXAMPLES,
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Judging(Finding):
+    """The settings of `judge`."""
+
+    data_dir: str = setting(
+        metavar="DIR", help="folder with queries.jsonl and qrels/SPLIT.tsv, in the form of BEIR"
     )
-    add_settings(parser, Finding)
-    add = parser.add_argument
-    add(
-        "--data_dir",
-        required=True,
-        metavar="DIR",
-        help="folder with queries.jsonl and qrels/SPLIT.tsv, in the form of BEIR",
-    )
-    add("--split", default="test", metavar="NAME", help="split of qrels (default: %(default)s)")
-    add("--output", metavar="FILE", help="file that gets the measures as JSON")
-    return parser
+    split: str = setting("test", metavar="NAME", help="split of qrels")
+    output: str | None = setting(None, metavar="FILE", help="file that gets the measures as JSON")
+
+
+build_parser = functools.partial(
+    settings_parser,
+    Judging,
+    "judge",
+    "Judges an index by queries whose relevant documents are known.",
+    EXAMPLES,
+)
 
 
 def main(argv: Sequence[str]) -> None:
@@ -50,8 +51,8 @@ def main(argv: Sequence[str]) -> None:
     Raises:
       InputError: a flag, the model, the index or a file cannot be used.
     """
-    flags = build_parser().parse_args(list(argv))
-    read_settings(Finding, flags).check_paths()
+    flags = read_settings(Judging, build_parser().parse_args(list(argv)))
+    flags.check_paths()
     check_folder(flags.data_dir, f"--data_dir={flags.data_dir}")
     with loading():
         from beambert import storage

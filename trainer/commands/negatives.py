@@ -1,12 +1,12 @@
 """The command `beambert negatives`."""
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 
-from beambert.config import add_settings, check_settings, read_settings, setting
+from beambert.config import check_settings, read_settings, setting, settings_parser
 from beambert.console import counted
 from beambert.errors import InputError
-from beambert.flags import FlagParser
 from beambert.pipelines.tasks.declarations import find_task
 from beambert.pipelines.tasks.reading import split_path
 from beambert.pipelines.tasks.task import EMBEDDING, TRAIN
@@ -59,15 +59,13 @@ class HardNegatives:
             raise InputError(f"--text_columns={columns}: must name two columns")
 
 
-def build_parser() -> FlagParser:
-    """Returns the parser of the flags of `negatives`."""
-    parser = FlagParser(
-        prog="beambert negatives",
-        description="Adds hard negatives to pairs: passages that a model mistakes for answers.",
-        examples=EXAMPLES,
-    )
-    add_settings(parser, HardNegatives)
-    return parser
+build_parser = functools.partial(
+    settings_parser,
+    HardNegatives,
+    "negatives",
+    "Adds hard negatives to pairs: passages that a model mistakes for answers.",
+    EXAMPLES,
+)
 
 
 def main(argv: Sequence[str]) -> None:

@@ -1,12 +1,13 @@
 """The command `beambert score`."""
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from beambert.config import add_settings, check_settings, read_settings, setting
+from beambert.config import Settings, read_settings, setting, settings_parser
 from beambert.console import counted
-from beambert.flags import FlagParser
+from beambert.errors import one_line
 from beambert.process import loading
 from beambert.trainer.weights.given_path import ASKED_MODEL, check_weights
 
@@ -29,7 +30,7 @@ of encoders with different vocabularies cannot be compared.
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Scoring:
+class Scoring(Settings):
     """The settings of `score`."""
 
     texts: tuple[str, ...] = setting((), is_positional=True, metavar="TEXT", help="text")
@@ -44,20 +45,14 @@ class Scoring:
         "comes before it",
     )
 
-    def __post_init__(self) -> None:
-        """Checks the values."""
-        check_settings(self)
 
-
-def build_parser() -> FlagParser:
-    """Returns the parser of the flags of `score`."""
-    parser = FlagParser(
-        prog="beambert score",
-        description="Asks an encoder how likely texts are.",
-        examples=EXAMPLES,
-    )
-    add_settings(parser, Scoring)
-    return parser
+build_parser = functools.partial(
+    settings_parser,
+    Scoring,
+    "score",
+    "Asks an encoder how likely texts are.",
+    EXAMPLES,
+)
 
 
 def main(argv: Sequence[str]) -> None:
@@ -82,7 +77,7 @@ def main(argv: Sequence[str]) -> None:
     scores = score(flags.model, texts, report, flags.whole_words)
     rows = [_row(each) for each in scores]
     lines = [
-        f"{each.pseudo_log_likelihood:10.2f}  {each.pseudo_perplexity:10.2f}  {each.text}"
+        f"{each.pseudo_log_likelihood:10.2f}  {each.pseudo_perplexity:10.2f}  {one_line(each.text)}"
         for each in scores
     ]
     lines.insert(0, f"{'likelihood':>10}  {'perplexity':>10}  text")

@@ -1,12 +1,12 @@
 """The command `beambert search`."""
 
 import dataclasses
+import functools
 import json
 from collections.abc import Sequence
 
-from beambert.config import add_settings, read_settings, setting
-from beambert.errors import InputError
-from beambert.flags import FlagParser
+from beambert.config import read_settings, setting, settings_parser
+from beambert.errors import InputError, one_line
 from beambert.process import loading
 from beambert.trainer.retrieval.settings import CANDIDATES, TOP, Finding
 
@@ -56,15 +56,13 @@ class Search(Finding):
             raise InputError(f"--candidates={candidates}: must be at least --top={self.top}")
 
 
-def build_parser() -> FlagParser:
-    """Returns the parser of the flags of `search`."""
-    parser = FlagParser(
-        prog="beambert search",
-        description="Finds the passages of an index that answer a query.",
-        examples=EXAMPLES,
-    )
-    add_settings(parser, Search)
-    return parser
+build_parser = functools.partial(
+    settings_parser,
+    Search,
+    "search",
+    "Finds the passages of an index that answer a query.",
+    EXAMPLES,
+)
 
 
 def main(argv: Sequence[str]) -> None:
@@ -96,11 +94,11 @@ def main(argv: Sequence[str]) -> None:
         print(f"{flags.output}: hits of {len(queries):,} queries")
         return
     for query, hits in zip(queries, found, strict=True):
-        print(query)
+        print(one_line(query))
         if not hits:
             print("  no passage has a word of it")
         for hit in hits:
             place = f"{hit.file}:{hit.line}" + (f", character {hit.start:,}" if hit.start else "")
             place = f"{hit.id} ({place})" if hit.id else place
             text = f"  {json.dumps(hit.text[:100], ensure_ascii=False)}" if hit.text else ""
-            print(f"  {hit.score:.4f}  {place}{text}")
+            print(one_line(f"  {hit.score:.4f}  {place}{text}"))

@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -119,15 +118,21 @@ def read_settings(path: str, flag: str) -> SentenceSettings:
     )
 
 
-def prefix_notes(init: str) -> list[str]:
-    """Returns a sentence about the default prompt of a fine-tuning's encoder, if it has one."""
-    if not (prefix := read_settings(init, "--init").prefix):
-        return []
-    return [
-        f"--init={init}: puts {prefix!r} before each text by default, and the new model does not; "
-        "write it before the texts of train and dev if it shall stay, and give it to `beambert "
-        "embed` as --prefix"
-    ]
+def settings_notes(init: str) -> list[str]:
+    """Returns a sentence for each setting of a fine-tuning's encoder that the new model lacks."""
+    settings, notes = read_settings(init, "--init"), []
+    if prefix := settings.prefix:
+        notes.append(
+            f"--init={init}: puts {prefix!r} before each text by default, and the new model does "
+            "not; write it before the texts of train and dev if it shall stay, and give it to "
+            "`beambert embed` as --prefix"
+        )
+    if settings.truncate_dim:
+        notes.append(
+            f"--init={init}: cuts embeddings to {settings.truncate_dim:,} components "
+            "(truncate_dim), and the new model makes whole ones"
+        )
+    return notes
 
 
 def _own_settings(path: str) -> SentenceSettings:
@@ -169,24 +174,6 @@ def _prefix(settings: Mapping[str, Any], name: str) -> str:
             f"{name}: has no prompt {default!r}, which its {SETTINGS_FILE} names; copy it again"
         )
     return prompts[default]
-
-
-def passages(text: str, most_words: int) -> Iterator[tuple[int, str]]:
-    """Yields the passages of a text, each with its first character, counted from 0.
-
-    Args:
-      text: the text.
-      most_words: greatest number of words, parts between white space; 0 for one passage.
-    """
-    if not most_words:
-        yield 0, text
-        return
-    words = list(re.finditer(r"\S+", text))
-    # Equal parts are better than full ones and a rest of one word.
-    count = -(-len(words) // most_words)
-    for number in range(count):
-        part = words[number * len(words) // count : (number + 1) * len(words) // count]
-        yield part[0].start(), text[part[0].start() : part[-1].end()]
 
 
 # Greatest number of tokens that are computed at once. Of 512, 1,024, 2,048 and 4,096, the third was
@@ -274,12 +261,8 @@ class Embedder:
     def _embed_rows(self, rows: Sequence[np.ndarray]) -> np.ndarray:
         length = max(map(len, rows))
         if not self.encoder.takes_any_length:
-            length = rounded_length(length, self.settings.max_seq_length)
-        ids_BL = np.full((len(rows), length), self.vocabulary.special.padding, np.int32)
-        mask_BL = np.zeros_like(ids_BL)
-        for number, row in enumerate(rows):
-            ids_BL[number, : len(row)] = row
-            mask_BL[number, : len(row)] = 1
+            length = min(-(-length // LENGTH_STEP) * LENGTH_STEP, self.settings.max_seq_length)
+        ids_BL, mask_BL = padded(rows, self.vocabulary.special.padding, length)
         return self._graph_of(length)(tf.constant(ids_BL), tf.constant(mask_BL)).numpy()
 
     @functools.cached_property
@@ -321,9 +304,16 @@ def batches_by_length(lengths: Sequence[int]) -> Iterator[list[int]]:
         order = order[count:]
 
 
-def rounded_length(length: int, most: int) -> int:
-    """Returns the length that sequences are padded to: a multiple of `LENGTH_STEP`, or `most`."""
-    return min(-(-length // LENGTH_STEP) * LENGTH_STEP, most)
+def padded(
+    rows: Sequence[Sequence[int] | np.ndarray], padding: int, length: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Returns ids filled up to a length, and 1 for each that is not padding, int32 [B, L] each."""
+    ids_BL = np.full((len(rows), length), padding, np.int32)
+    mask_BL = np.zeros_like(ids_BL)
+    for number, row in enumerate(rows):
+        ids_BL[number, : len(row)] = row
+        mask_BL[number, : len(row)] = 1
+    return ids_BL, mask_BL
 
 
 def open_embedder(path: str, flag: str = "--model") -> Embedder:
@@ -339,37 +329,22 @@ def open_embedder(path: str, flag: str = "--model") -> Embedder:
       InputError: the encoder cannot be read.
     """
     settings = read_settings(path, flag)
-    where = settings.encoder
+    where, own = settings.encoder, None
     if storage.exists(f"{where}/{TRAINING_FILE}"):
-        found = model_folders.open_model(where, flag)
-        if found.training["kind"] != PRETRAINING:
-            encoder, longest = task_model(found).encoder, found.training["max_seq_length"]
-            sha256, tokenizer = (
-                weights_sha256(where),
-                make_tokenizer(found.vocabulary, found.do_lower_case),
-            )
-            return _embedder(path, sha256, encoder, found.vocabulary, tokenizer, settings, longest)
-    initial = open_initial(where, flag)
-    encoder = family_of(initial.config).encoder(initial.config, has_pooler=False)
-    initial.load_into(encoder, flag)
-    longest = initial.trained_positions or initial.config.longest_sequence
-    is_of_transformers = storage.exists(f"{where}/{CONFIG_FILES[1]}")
-    make = transformers_tokenizer if is_of_transformers else make_tokenizer
-    tokenizer = make(initial.vocabulary, initial.do_lower_case)
-    return _embedder(
-        path, initial.sha256, encoder, initial.vocabulary, tokenizer, settings, longest
-    )
-
-
-def _embedder(
-    path: str,
-    sha256: str,
-    encoder: Encoder,
-    vocabulary: Vocabulary,
-    tokenizer: Tokenizer | SubwordTokenizer,
-    settings: SentenceSettings,
-    longest: int,
-) -> Embedder:
+        own = model_folders.open_model(where, flag)
+    if own is not None and own.training["kind"] != PRETRAINING:
+        encoder, longest = task_model(own).encoder, own.training["max_seq_length"]
+        vocabulary, sha256 = own.vocabulary, weights_sha256(where)
+        tokenizer = make_tokenizer(vocabulary, own.do_lower_case)
+    else:
+        initial = open_initial(where, flag)
+        vocabulary, sha256 = initial.vocabulary, initial.sha256
+        encoder = family_of(initial.config).encoder(initial.config, has_pooler=False)
+        initial.load_into(encoder, flag)
+        longest = initial.trained_positions or initial.config.longest_sequence
+        is_of_transformers = storage.exists(f"{where}/{CONFIG_FILES[1]}")
+        make = transformers_tokenizer if is_of_transformers else make_tokenizer
+        tokenizer = make(vocabulary, initial.do_lower_case)
     length = min(settings.max_seq_length or longest, encoder.config.longest_sequence)
     settings = dataclasses.replace(settings, max_seq_length=length)
     return Embedder(path, sha256, encoder, vocabulary, tokenizer, settings)

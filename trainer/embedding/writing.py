@@ -1,25 +1,31 @@
 """Folders of embeddings: the input files, the Parquet files, continuing."""
 
 import dataclasses
+import hashlib
 import itertools
 import json
 import pathlib
+import re
+import sys
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from beambert import folders, storage
+from beambert.console import counted
 from beambert.errors import InputError
 from beambert.folders import MARKER_FILE
-from beambert.pipelines.tasks.tables import BadRow, filled, lines, read_rows, read_text
-from beambert.trainer.embedding.embedder import Embedder, Report, no_report, passages
+from beambert.pipelines.tasks.tables import BadRow, decode, filled, lines, rows_of
+from beambert.trainer.embedding.embedder import Report, no_report
+
+if TYPE_CHECKING:
+    from beambert.embedding import EmbeddingJob
 
 # Endings of the files that are tables; all others have a text on each line.
 TABLES = (".csv", ".tsv", ".jsonl")
-TEXT_COLUMN = "text"
 LINE, FILE = "line", "file"
 
 
@@ -42,87 +48,86 @@ class TextRow:
     text: str
 
 
-@dataclasses.dataclass(frozen=True)
-class TextReading:
-    """How files are read.
-
-    Attributes:
-      text_column: column of the texts in tables.
-      id_column: column of the identifiers in tables; "" for none.
-      title_column: column of the titles in tables, which stand before the texts; "" for none.
-      encoding: value of --encoding, see `pipelines.corpus.encodings.parse_encodings`.
-      unit: what is a text in files that are no tables, `LINE` or `FILE`.
-      passage_words: greatest number of words of a passage; 0 to leave texts whole.
-    """
-
-    text_column: str = TEXT_COLUMN
-    id_column: str = ""
-    title_column: str = ""
-    encoding: str = "utf-8"
-    unit: str = LINE
-    passage_words: int = 0
+# The settings of an `EmbeddingJob` that say how files are read.
+READING = (*("text_column", "id_column", "title_column", "encoding", "unit", "passage_words"),)
 
 
-def read_texts(paths: Sequence[str], reading: TextReading) -> Iterator[TextRow]:
-    """Yields the texts of files in their order, or their passages; see `_read_whole`."""
-    for row in _read_whole(paths, reading):
-        for start, text in passages(row.text, reading.passage_words):
-            yield dataclasses.replace(row, start=start, text=text)
+def read_texts(
+    paths: Sequence[str], job: "EmbeddingJob", sums: dict[str, str]
+) -> Iterator[TextRow]:
+    """Yields the texts of files in their order, or their passages.
 
-
-def _read_whole(paths: Sequence[str], reading: TextReading) -> Iterator[TextRow]:
-    """Yields the texts of files in their order; blank lines of text files are no texts.
+    Blank lines of text files are no texts.
 
     Args:
       paths: paths of the files.
-      reading: how they are read.
+      job: how they are read.
+      sums: path -> SHA-256 of the file that is read; that of a file that is missing is added.
 
     Raises:
-      InputError: a file cannot be read, a table lacks a column, or a text in it is blank.
+      InputError: a file cannot be read or has another checksum, a table lacks a column, or a text
+        in it is blank.
     """
-    named = ("text_column", "id_column", "title_column")
-    columns = [(flag, column) for flag in named if (column := getattr(reading, flag))]
     for path in paths:
         # One file is here at a time, however many there are on gs://.
         with storage.local_copy(path) as here:
-            is_table = path.endswith(TABLES)
-            rows = _rows_of(here, reading, columns) if is_table else _texts_of(here, reading)
-            for row in rows:
-                yield dataclasses.replace(row, file=path)
+            content = storage.read_bytes(here, most=sys.maxsize)
+            sha256 = hashlib.sha256(content).hexdigest()
+            if sums.setdefault(path, sha256) != sha256:
+                raise InputError(
+                    f"{path}: was changed while it was read; give the command again when the file "
+                    "is complete"
+                )
+            file = pathlib.Path(here)
+            text = decode(file, content, job.encoding)
+            for row in (_rows_of if path.endswith(TABLES) else _texts_of)(file, text, job):
+                for start, passage in passages(row.text, job.passage_words):
+                    yield dataclasses.replace(row, file=path, start=start, text=passage)
 
 
-def _texts_of(path: str, reading: TextReading) -> Iterator[TextRow]:
+def _texts_of(path: pathlib.Path, content: str, job: "EmbeddingJob") -> Iterator[TextRow]:
     """Yields the texts of a file that is not a table."""
-    content = read_text(pathlib.Path(path), reading.encoding)
-    for number, line in lines(content) if reading.unit == LINE else [(1, content)]:
-        if text := line.rstrip() if reading.unit == FILE else line.strip():
-            yield TextRow(path, number, "", 0, text)
+    for number, line in lines(content) if job.unit == LINE else [(1, content)]:
+        if text := line.rstrip() if job.unit == FILE else line.strip():
+            yield TextRow("", number, "", 0, text)
 
 
-def _rows_of(
-    path: str, reading: TextReading, columns: Sequence[tuple[str, str]]
-) -> Iterator[TextRow]:
-    """Yields the texts of a table; `columns` has the flags of its columns, and their names."""
-    file = pathlib.Path(path)
-    for number, row in read_rows(file, encoding=reading.encoding):
+def _rows_of(file: pathlib.Path, content: str, job: "EmbeddingJob") -> Iterator[TextRow]:
+    """Yields the texts of a table, behind their titles; one of both may be empty."""
+    named = ("text_column", "id_column", "title_column")
+    columns = [(flag, column) for flag in named if (column := getattr(job, flag))]
+    for number, row in rows_of(file, content):
         if isinstance(row, BadRow):
             raise row
         for flag, column in columns:
             if column not in row:
                 raise InputError(
-                    f"--{flag}={column}: {path}, line {number:,}, has no such column (it has "
+                    f"--{flag}={column}: {file}, line {number:,}, has no such column (it has "
                     f"{', '.join(row) or 'none'}); name one of its columns"
                 )
-        text = _text_of(file, number, row, reading)
-        id = filled(file, number, row, reading.id_column) if reading.id_column else ""
-        yield TextRow(path, number, id, 0, text)
+        names = filter(None, (job.title_column, job.text_column))
+        parts = [filled(file, number, row, name) for name in names if row[name].strip()]
+        text = " ".join(parts) or filled(file, number, row, job.text_column)
+        id = filled(file, number, row, job.id_column) if job.id_column else ""
+        yield TextRow("", number, id, 0, text)
 
 
-def _text_of(file: pathlib.Path, line: int, row: dict[str, str], reading: TextReading) -> str:
-    """Returns the text of a row, behind its title if it has one; one of both may be empty."""
-    names = filter(None, (reading.title_column, reading.text_column))
-    parts = [filled(file, line, row, name) for name in names if row[name].strip()]
-    return " ".join(parts) or filled(file, line, row, reading.text_column)
+def passages(text: str, most_words: int) -> Iterator[tuple[int, str]]:
+    """Yields the passages of a text, each with its first character, counted from 0.
+
+    Args:
+      text: the text.
+      most_words: greatest number of words, parts between white space; 0 for one passage.
+    """
+    if not most_words:
+        yield 0, text
+        return
+    words = list(re.finditer(r"\S+", text))
+    # Equal parts are better than full ones and a rest of one word.
+    count = -(-len(words) // most_words)
+    for number in range(count):
+        part = words[number * len(words) // count : (number + 1) * len(words) // count]
+        yield part[0].start(), text[part[0].start() : part[-1].end()]
 
 
 # Readers of Parquet folders pass over names that begin with "_".
@@ -224,12 +229,7 @@ FLAGS_OF = (
         "settings.pooling.is_normalized": "--normalize",
         "settings.prefix": "--prefix",
         "settings.max_seq_length": "--max_seq_length",
-        "reading.text_column": "--text_column",
-        "reading.id_column": "--id_column",
-        "reading.title_column": "--title_column",
-        "reading.encoding": "--encoding",
-        "reading.unit": "--unit",
-        "reading.passage_words": "--passage_words",
+        **{f"reading.{name}": f"--{name}" for name in READING},
         "keeps_text": "--keep_text",
         "input": "--input",
     },
@@ -255,14 +255,7 @@ class Embedded:
     was_done: bool = False
 
 
-def embed_files(
-    embedder: Embedder,
-    paths: Sequence[str],
-    output: str,
-    reading: TextReading,
-    keeps_text: bool = True,
-    report: Report = no_report,
-) -> Embedded:
+def embed_files(job: "EmbeddingJob", report: Report = no_report) -> Embedded:
     """Writes the embeddings of the texts of files, in their order.
 
     Each file `part-*.parquet` has the columns `file`, `line`, `start`, `id` if there are
@@ -270,17 +263,20 @@ def embed_files(
     is there is not made again.
 
     Args:
-      embedder: the encoder and its pooling.
-      paths: paths of the files.
-      output: folder to make.
-      reading: how the files are read.
-      keeps_text: whether the texts are written, too.
+      job: the encoder, the files and the folder.
       report: called after each batch with the numbers of texts that are done and in all.
 
     Raises:
-      InputError: a file cannot be used, or the folder holds something else.
+      InputError: the model or a file cannot be used, or the folder holds something else.
     """
-    output = output.rstrip("/")
+    paths, output = [file.path for file in storage.match_inputs(job.input)], job.output.rstrip("/")
+    embedder = job.open()
+    print(f"{counted(len(paths), 'file')} -> {output}", flush=True)
+    # Every row is read once before the first is embedded, so that a bad one costs no work.
+    sums: dict[str, str] = {}
+    texts, cut = sum(1 for _ in read_texts(paths, job, sums)), 0
+    if not texts:
+        raise InputError(f"--input={' '.join(paths)}: has no text; put one on each line")
     width, longest = embedder.width, embedder.settings.max_seq_length
     settings = dataclasses.asdict(embedder.settings)
     del settings["encoder"]  # The hash of the weights stands for it, wherever the folder lies.
@@ -288,19 +284,15 @@ def embed_files(
         "model_sha256": embedder.sha256,
         "tokenizer_sha256": embedder.vocabulary.sha256,
         "settings": settings,
-        "reading": dataclasses.asdict(reading),
-        "keeps_text": keeps_text,
-        "input": [{"path": path, "sha256": storage.sha256_of(path)} for path in paths],
+        "reading": {name: getattr(job, name) for name in READING},
+        "keeps_text": job.keep_text,
+        "input": [{"path": path, "sha256": sums[path]} for path in paths],
     }
     with folders.claimed(output, identity, FLAGS_OF) as folder:
         if folder.is_finished:
             info = folder.read_json(INFO_FILE)
             return Embedded(info["texts"], info["cut"], width, longest, was_done=True)
-        # Every row is read once before the first is embedded, so that a bad one costs no work.
-        texts = sum(1 for _ in read_texts(paths, reading))
-        if not texts:
-            raise InputError(f"--input={' '.join(paths)}: has no text; put one on each line")
-        rows, cut = read_texts(paths, reading), 0
+        rows = read_texts(paths, job, sums)
         for number, start in enumerate(range(0, texts, PART_TEXTS)):
             part = list(itertools.islice(rows, PART_TEXTS))
             path = f"{output}/{PART.format(number)}"
@@ -310,7 +302,7 @@ def embed_files(
             vectors, cut_here = embedder.embed(
                 [row.text for row in part], _further(report, start, texts)
             )
-            table = table_of(part, vectors, bool(reading.id_column), keeps_text)
+            table = table_of(part, vectors, bool(job.id_column), job.keep_text)
             table = table.replace_schema_metadata({"cut": str(cut_here)})
             content = pa.BufferOutputStream()
             pq.write_table(table, content, use_dictionary=["file"], compression="zstd")

@@ -18,7 +18,7 @@ from beambert.pipelines.tasks.vectors import VectorTask
 from beambert.pipelines.tokenizers.folders import read_given
 from beambert.pipelines.tokenizers.vocabulary import Vocabulary
 from beambert.trainer import model_folders
-from beambert.trainer.embedding.embedder import prefix_notes, read_settings
+from beambert.trainer.embedding.embedder import read_settings, settings_notes
 from beambert.trainer.finetuning.settings import EncoderSettings, RecipeSettings
 from beambert.trainer.loop.config import (
     FINETUNING_BATCH_SIZE,
@@ -222,7 +222,7 @@ def make_plan(job: FinetuningJob) -> FinetuningPlan:
     check_names(data.task.class_weights, data.labels)
     data.check_job(job, start.config, start.vocabulary)
     if isinstance(data.task, VectorTask):
-        notes += prefix_notes(job.init)
+        notes += settings_notes(job.init)
     optimizer, loop = _schedule(job, data.counts[TRAIN], start.config)
     return FinetuningPlan(
         job, start.config, start.weights, text_features, data, notes, optimizer, loop

@@ -8,7 +8,7 @@ import itertools
 import os
 import re
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from beambert import folders, storage
 from beambert.errors import InputError
+from beambert.folders import MARKER_FILE
 from beambert.storage import is_local
 from beambert.trainer.embedding.embedder import Report, no_report
 from beambert.trainer.embedding.writing import FLAGS_OF as EMBED_FLAGS
@@ -225,13 +226,44 @@ def make_index(embeddings: Sequence[str], output: str, report: Report = no_repor
     identity = {"embeddings": [each.info for each in found]}
     with folders.claimed(output, identity, FLAGS_OF) as folder:
         if folder.is_finished:
+            check_files(output, folder.read_json(INDEX_FILE))
             return Indexed(count, has_words, was_done=True)
         with storage.translate_errors(output, "written"):
             _write(found, output, report)
         files = [PASSAGES_FILE, VECTORS_FILE, *(WORDS_FILES if has_words else ())]
-        sizes = {name: os.path.getsize(f"{output}/{name}") for name in files}
-        folder.write_json(INDEX_FILE, identity | {"passages": count, "files": sizes})
+        sums = {name: storage.sha256_of(f"{output}/{name}") for name in files}
+        folder.write_json(INDEX_FILE, identity | {"passages": count, "files": sums})
     return Indexed(count, has_words)
+
+
+def check_files(folder: str, about: Mapping[str, Any]) -> None:
+    """Refuses an index with a file that is not as it was written.
+
+    Args:
+      folder: folder of the index.
+      about: content of its `INDEX_FILE`.
+
+    Raises:
+      InputError: there is such a file, or `about` is not that of a finished index.
+    """
+    damaged = ""
+    try:
+        marker = storage.parse_object(storage.read_bytes(f"{folder}/{MARKER_FILE}"))
+        if marker["embeddings"] != about["embeddings"]:
+            damaged = INDEX_FILE
+        for name, sha256 in about["files"].items():
+            if (
+                not os.path.isfile(f"{folder}/{name}")
+                or storage.sha256_of(f"{folder}/{name}") != sha256
+            ):
+                damaged = name
+    except (ValueError, KeyError, TypeError, AttributeError):
+        damaged = INDEX_FILE
+    if damaged:
+        raise InputError(
+            f"{folder}/{damaged}: is damaged or was changed; delete {folder} and make the index "
+            "again"
+        )
 
 
 def _open_alike(embeddings: Sequence[str]) -> list[EmbeddingsFolder]:

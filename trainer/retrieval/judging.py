@@ -1,6 +1,5 @@
 """Measures of a ranking, and their computation on a collection in BEIR's form."""
 
-import dataclasses
 import pathlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -14,7 +13,7 @@ from beambert.pipelines.tasks.metrics import (
     relevant,
 )
 from beambert.pipelines.tasks.tables import BadRow, field, filled, lacks_column, read_rows
-from beambert.trainer.retrieval.searching import Hit, Searcher, open_index
+from beambert.trainer.retrieval.searching import Hit, Searcher
 from beambert.trainer.retrieval.settings import CANDIDATES
 
 # Grades of documents by query, and scores of documents by query.
@@ -62,36 +61,6 @@ def evaluate(judgments: Judgments, run: Run, depths: Sequence[int]) -> dict[str,
 
 # The query, the document and its grade.
 _COLUMNS = ("query-id", "corpus-id", "score")
-
-
-@dataclasses.dataclass(frozen=True)
-class JudgedQueries:
-    """The queries of a split that are judged.
-
-    Attributes:
-      queries: text by identifier.
-      judgments: grade by query and document.
-    """
-
-    queries: Mapping[str, str]
-    judgments: Mapping[str, Mapping[str, int]]
-
-
-def read_judged(folder: pathlib.Path, split: str, documents: Collection[str]) -> JudgedQueries:
-    """Reads the queries and the judgments of a split.
-
-    Args:
-      folder: folder of the collection.
-      split: name of the split: `train`, `dev` or `test`.
-      documents: identifiers of the documents that can be found.
-
-    Raises:
-      InputError: a file cannot be used, or a judgment names a query or a document that isn't there.
-    """
-    texts = read_documents(folder / "queries.jsonl")
-    path = folder / "qrels" / f"{split}.tsv"
-    judgments = read_judgments(path, texts, documents)
-    return JudgedQueries({query: texts[query] for query in judgments}, judgments)
 
 
 def read_documents(path: pathlib.Path) -> dict[str, str]:
@@ -201,20 +170,23 @@ def judge(
     Raises:
       InputError: the index, a model or a file cannot be used, or a judgment names what isn't there.
     """
-    passages = open_index(index).passages
+    searcher = Searcher(index, model, by=by, reranker=reranker, prefix=prefix)
+    passages = searcher.index.passages
     if "id" not in passages.column_names:
         raise InputError(
             f"--index={index}: has no identifiers of documents; make the embeddings with "
             "--id_column=_id"
         )
     counts = Counter(passages["id"].to_pylist())
-    judged = read_judged(pathlib.Path(data_dir), split, counts)
-    searcher = Searcher(index, model, by=by, reranker=reranker, prefix=prefix)
+    folder = pathlib.Path(data_dir)
+    texts = read_documents(folder / "queries.jsonl")
+    judgments = read_judgments(folder / "qrels" / f"{split}.tsv", texts, counts)
     # So many passages have the best hundred documents even if these are the longest ones.
     most = sum(count for _, count in counts.most_common(DEPTHS[-1]))
-    found = searcher.search(list(judged.queries.values()), CANDIDATES if reranker else most)
-    run = {query: ranks_of(hits) for query, hits in zip(judged.queries, found, strict=True)}
-    return evaluate(judged.judgments, run, DEPTHS)
+    queries = [texts[query] for query in judgments]
+    found = searcher.search(queries, CANDIDATES if reranker else most)
+    run = {query: ranks_of(hits) for query, hits in zip(judgments, found, strict=True)}
+    return evaluate(judgments, run, DEPTHS)
 
 
 def ranks_of(hits: Sequence[Hit]) -> Mapping[str, float]:

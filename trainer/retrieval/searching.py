@@ -3,7 +3,6 @@
 import abc
 import collections
 import dataclasses
-import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -28,14 +27,15 @@ from beambert.trainer.retrieval.indexing import (
     INDEX_FILE,
     PASSAGES_FILE,
     VECTORS_FILE,
+    WORDS_FILES,
     Bm25,
     Ranking,
     best_of,
+    check_files,
     fused,
     open_bm25,
     words_of,
 )
-from beambert.trainer.retrieval.indexing import WORDS_FILES as WORDS_FILES
 from beambert.trainer.retrieval.settings import BOTH, CANDIDATES, TOP, VECTORS, WORDS, way_of
 
 
@@ -131,18 +131,14 @@ def open_index(folder: str, flag: str = "--index") -> Index:
             "or give its command again"
         )
     try:
-        about = json.loads(storage.read_bytes(f"{folder}/{INDEX_FILE}"))
-        for file, size in about["files"].items():
-            if os.path.getsize(f"{folder}/{file}") != size:
-                raise InputError(f"{folder}/{file}: was cut off or changed; make the index again")
-        passages = pa.ipc.open_file(pa.memory_map(f"{folder}/{PASSAGES_FILE}")).read_all()
-        units_NH = np.load(f"{folder}/{VECTORS_FILE}", mmap_mode="r")
-        has_words = WORDS_FILES[0] in about["files"]
-        bm25 = open_bm25(folder, passages.num_rows) if has_words else None
-    except (pa.ArrowException, OSError, ValueError, KeyError) as error:
-        raise InputError(
-            f"{name}: cannot be read ({str(error).splitlines()[0]}); make it again"
-        ) from error
+        about = storage.parse_object(storage.read_bytes(f"{folder}/{INDEX_FILE}"))
+    except ValueError as error:
+        raise InputError(f"{folder}/{INDEX_FILE}: is damaged; make the index again") from error
+    check_files(folder, about)
+    passages = pa.ipc.open_file(pa.memory_map(f"{folder}/{PASSAGES_FILE}")).read_all()
+    units_NH = np.load(f"{folder}/{VECTORS_FILE}", mmap_mode="r")
+    has_words = WORDS_FILES[0] in about["files"]
+    bm25 = open_bm25(folder, passages.num_rows) if has_words else None
     return Index(name, about, passages, units_NH, bm25)
 
 
@@ -344,7 +340,11 @@ _NO_TEXTS = "needs the texts, which --index was made without (--keep_text)"
 
 
 class Searcher:
-    """Finds the passages of an index that answer queries; its models are loaded once."""
+    """Finds the passages of an index that answer queries; its models are loaded once.
+
+    Attributes:
+      index: the index.
+    """
 
     def __init__(
         self,
@@ -370,14 +370,22 @@ class Searcher:
           InputError: one of them cannot be used.
         """
         self._way = way_of(by, model)
-        self._index = open_index(index)
-        if self._index.bm25 is None:
-            self._way = _way_without_words(self._way, by, model)
+        self.index = open_index(index)
+        if self.index.bm25 is None:
+            # Without words, passages are found by their vectors.
+            if self._way != VECTORS and by:
+                raise InputError(f"--by={by}: {_NO_TEXTS}; give --by={VECTORS}")
+            if not model:
+                raise InputError(
+                    "--index: was made without the texts (--keep_text), so that it has no words; "
+                    "name the model that made its vectors with --model"
+                )
             if reranker:
                 raise InputError(f"--reranker={reranker}: {_NO_TEXTS}; leave it out")
+            self._way = VECTORS
         self._reranker = open_reranker(reranker) if reranker else None
         opened = open_embedder(model) if model else None
-        self._embedder = query_embedder(self._index, opened, prefix) if opened else None
+        self._embedder = query_embedder(self.index, opened, prefix) if opened else None
 
     def search(
         self, queries: Sequence[str], top: int = TOP, candidates: int = CANDIDATES
@@ -400,7 +408,7 @@ class Searcher:
             vectors = list(self._embedder.embed(queries)[0])
         count = max(candidates, top) if self._reranker else top
         found = [
-            self._index.rank(query, vector_H, self._way, count)
+            self.index.rank(query, vector_H, self._way, count)
             for query, vector_H in zip(queries, vectors, strict=True)
         ]
         if not self._reranker:
@@ -416,24 +424,3 @@ class Searcher:
         if not self._embedder:
             return 0, 0
         return self._embedder.token_ids(queries)[1], self._embedder.settings.max_seq_length
-
-
-def _way_without_words(way: str, by: str | None, model: str | None) -> str:
-    """Returns what passages of an index without words are found by, which is their vectors.
-
-    Args:
-      way: what `way_of` says.
-      by: the wish, or None.
-      model: model that makes the vectors of queries, or None.
-
-    Raises:
-      InputError: words are wished for, or there is no model.
-    """
-    if way != VECTORS and by:
-        raise InputError(f"--by={by}: {_NO_TEXTS}; give --by={VECTORS}")
-    if not model:
-        raise InputError(
-            "--index: was made without the texts (--keep_text), so that it has no words; name the "
-            "model that made its vectors with --model"
-        )
-    return VECTORS

@@ -18,7 +18,7 @@ from beambert.pipelines.tasks.saved_models import ID_INPUTS
 from beambert.trainer import model_folders
 from beambert.trainer.models import pretrained_model, task_model
 from beambert.trainer.tasks.table import OBJECTIVES
-from beambert.trainer.weights.export import check_new, write_whole
+from beambert.trainer.weights.export import write_whole
 from beambert.trainer.weights.tokenizer_files import exported_files
 
 # The version of ONNX's operators: the newest that tf2onnx 1.17 writes.
@@ -48,7 +48,7 @@ def export_onnx(model_dir: str, output: str, int8: bool = False) -> None:
       InputError: the model cannot be used, tf2onnx is not installed or cannot convert the model, or
         the output exists already.
     """
-    check_new(output)
+    storage.check_new(output.rstrip("/"))
     found = model_folders.open_model(model_dir, "--model")
     if "windows" in found.training:
         raise InputError(

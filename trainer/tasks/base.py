@@ -158,7 +158,7 @@ class TaskData:
 
     def sha256(self) -> dict[str, str]:
         """Returns the SHA-256 of each split's files."""
-        return self._read.sha256()
+        return dict(self._read.sha256)
 
 
 def with_target(features: TaskFeatures, name: str, values: np.ndarray) -> TaskFeatures:

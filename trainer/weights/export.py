@@ -156,19 +156,10 @@ def export_tensorflow(model_dir: str, output: str) -> None:
     write_whole(output, write)
 
 
-def check_new(output: str) -> None:
-    """Refuses an output that exists.
-
-    Raises:
-      InputError: it exists.
-    """
-    storage.check_new(output.rstrip("/"))
-
-
 def write_whole(output: str, write: Callable[[str], None]) -> None:
     """Writes a folder next to the output and renames it, so that nobody loads an incomplete one."""
     output = output.rstrip("/")
-    check_new(output)
+    storage.check_new(output)
     with (
         locks.file_held(output, "--output"),
         storage.temporary_path(output, f"--output={output}") as temporary,

@@ -10,11 +10,8 @@ from support import untrained_models
 from beambert.cli import run
 from beambert.errors import InputError
 from beambert.trainer import asking
-from beambert.trainer.asking import (
-    fill,
-    open_encoder,
-    score,
-)
+from beambert.trainer.asking import fill, open_encoder, score
+from beambert.trainer.embedding import embedder
 
 
 @pytest.fixture(scope="module")
@@ -39,8 +36,7 @@ def test_too_many_tokens_are_refused(encoder):
         encoder.framed("a a", *encoder.tokenize(["a " * 15]))
 
 
-@pytest.mark.parametrize("limit", ["BATCH_TOKENS", "BATCH_PLACES"])
-def test_batches_change_no_answer(encoder, monkeypatch, limit):
+def test_batches_change_no_answer(encoder, monkeypatch):
     """Each row alone, without padding, or many together."""
     random = np.random.default_rng(1)
     rows = []
@@ -49,7 +45,7 @@ def test_batches_change_no_answer(encoder, monkeypatch, limit):
         rows.append((ids, random.choice(length, 2, replace=False)))
     together = dict(encoder.masked_lm_logits(rows, asking.no_report))
     seen = []
-    monkeypatch.setattr(asking, limit, 1)
+    monkeypatch.setattr(embedder, "BATCH_TOKENS", 1)
     alone = dict(encoder.masked_lm_logits(rows, lambda *done: seen.append(done)))
     assert seen == [(count, 6) for count in range(1, 7)]
     for number in range(6):

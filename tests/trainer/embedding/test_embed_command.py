@@ -92,6 +92,22 @@ def test_bad_rows_are_refused_before_the_first_is_embedded(tmp_path, capsys, nam
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize("content", ["", "a river\nmore\n", "another\n"])
+def test_a_file_that_changes_meanwhile_is_refused(tmp_path, monkeypatch, capsys, content):
+    """It is emptied, grows or is replaced after its rows have been counted."""
+    texts, claimed = tmp_path / "t.txt", writing.folders.claimed
+    texts.write_text("a river\n")
+
+    def claim(*given):
+        texts.write_text(content)
+        return claimed(*given)
+
+    monkeypatch.setattr(writing.folders, "claimed", claim)
+    assert command(tmp_path, f"--input={texts}") == 2
+    assert "t.txt: was changed while it was read" in capsys.readouterr().err
+    assert not (tmp_path / "out/_SUCCESS").exists()
+
+
 @pytest.mark.slow
 def test_gs(gs, tmp_path, monkeypatch, capsys):
     """The same vectors as of files here; a command that was cut off goes on; an index of them."""

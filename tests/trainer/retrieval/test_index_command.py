@@ -99,14 +99,29 @@ def test_vectors_without_a_direction(tmp_path, capsys, value):
     assert not (tmp_path / "i/_SUCCESS").exists()
 
 
-@pytest.mark.parametrize("name", ["vectors.npy", "passages.arrow", "index.json"])
-def test_damaged_files(exact, tmp_path, capsys, name):
-    copy = tmp_path / "copy"
-    shutil.copytree(exact, copy)
-    (copy / name).write_bytes((copy / name).read_bytes()[:-70])
-    assert run(["search", f"--index={copy}", "--by=words", "a"]) == 2
-    error = capsys.readouterr().err
-    assert "make " in error and error.count("\n") == 1
+FILES = ("vectors.npy", "passages.arrow", "index.json", "words.arrow", "word_scores.npy")
+
+
+@pytest.mark.parametrize("change", ["cut", "emptied", "a bit", "gone"])
+@pytest.mark.parametrize("name", FILES)
+def test_damaged_files_are_named_before_any_answer(
+    exact, embeddings, tmp_path, capsys, name, change
+):
+    copy = shutil.copytree(exact, tmp_path / "copy")
+    content = bytearray((copy / name).read_bytes())
+    content[len(content) // 3] ^= 1
+    changed = {"cut": content[:-70], "emptied": b"", "a bit": content}
+    (copy / name).unlink()
+    if change in changed:
+        (copy / name).write_bytes(changed[change])
+    commands = [["search", f"--index={copy}", "--by=words", "a"]]
+    if change != "gone" or name != "index.json":
+        commands.append(["index", f"--embeddings={embeddings}", f"--output={copy}"])
+    for command in commands:
+        assert run(command) == 2
+        error = capsys.readouterr().err
+        assert "copy" in error and error.count("\n") == 1
+        assert name in error or (name == "index.json" and change == "gone") or "is damaged" in error
 
 
 def test_embeddings_that_are_not_whole(tmp_path, capsys):

@@ -8,7 +8,7 @@ import pytest
 
 from beambert.cli import run
 from beambert.errors import InputError
-from beambert.trainer.embedding.embedder import passages
+from beambert.trainer.embedding.writing import passages
 from beambert.trainer.retrieval.indexing import (
     Ranking,
     best_of,
