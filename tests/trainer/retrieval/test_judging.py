@@ -96,7 +96,7 @@ def test_what_is_refused(collection, tmp_path, capsys):
         assert error.count("\n") == 1
         return error
 
-    assert "is a folder; name a file" in refused(f"--data_dir={tmp_path}", f"--output={tmp_path}")
+    assert "already exists" in refused(f"--data_dir={tmp_path}", f"--output={tmp_path}")
     write(tmp_path / "queries.jsonl", [{"_id": "1", "text": "river"}])
     assert "test.tsv" in refused(f"--data_dir={tmp_path}")
     write_qrels(tmp_path, {("1", "r"): 1, ("1", "x"): 1})

@@ -151,7 +151,7 @@ def test_from_python(index, tmp_path):
     ("flags", "told"),
     [
         (["--by=vectors", "a"], "--by=vectors: needs --model"),
-        (["--output=/tmp", "a"], "--output=/tmp: is a folder; name a file"),
+        (["--output=/tmp", "a"], "--output=/tmp: already exists"),
         ([], "--input: is needed without a TEXT"),
     ],
 )
