@@ -50,8 +50,7 @@ def main(argv: Sequence[str]) -> None:
     from beambert.trainer.loop.config import OptimizerConfig
     from beambert.trainer.loop.steps import Trainer
     from beambert.trainer.models import build_model
-    from beambert.trainer.tasks.base import TaskData
-    from beambert.trainer.tasks.table import OBJECTIVES
+    from beambert.trainer.tasks.base import TaskData, objective_of_kind
     from beambert.trainer.weights.export import export_hugging_face
     from beambert.trainer.weights.initial import open_initial
 
@@ -73,7 +72,7 @@ def main(argv: Sequence[str]) -> None:
     trainer = Trainer(
         tf.distribute.get_strategy(),
         build,
-        OBJECTIVES[data.task.kind](lengths),
+        objective_of_kind(data.task.kind)(lengths),
         OptimizerConfig(5e-5, 1_000_000, 10_000),
         random_seed=1,
     )

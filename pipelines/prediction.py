@@ -30,7 +30,7 @@ from beambert.pipelines.running import (
 )
 from beambert.pipelines.task_jobs import FILE, LINE, PredictionJob
 from beambert.pipelines.tasks import tables
-from beambert.pipelines.tasks.declarations import KINDS
+from beambert.pipelines.tasks.declarations import kind_of
 from beambert.pipelines.tasks.find_model import find_model, find_model_anywhere
 from beambert.pipelines.tasks.saved_models import Model, load, send_model, worker_folder
 from beambert.pipelines.tasks.tagging import WORDS_ENDINGS, TaggedExample, sentences_of
@@ -112,7 +112,7 @@ def reading_of(job: PredictionJob, model: Model) -> RowReading:
             f"--unit={job.unit}: a tagging model takes sentences; put each on a line of its own "
             "and leave the flag out"
         )
-    kind = KINDS[training["kind"]]
+    kind = kind_of(training["kind"])
     columns = list(job.text_columns or kind.text_columns_of(training))
     if len(columns) != 1 + training["is_pair"]:
         raise InputError(
@@ -253,7 +253,7 @@ def _example(where: str, fields: dict[str, str] | tables.BadRow, reading: RowRea
             raise InputError(f"{where}: has an empty {name!r}; fill it in")
     texts = [fields[name] for name in reading.text_columns]
     choices = [fields[name] for name in reading.choice_columns]
-    return KINDS[reading.kind].unlabelled(texts, choices)
+    return kind_of(reading.kind).unlabelled(texts, choices)
 
 
 class SavedModelHandler(ModelHandler):
@@ -273,7 +273,7 @@ class SavedModelHandler(ModelHandler):
     ) -> list[dict[str, Any]]:
         """Returns the place and the answer of each row."""
         outputs = call_on_texts(model, [row.example.texts() for row in batch])
-        answer_of = KINDS[self._kind].answer
+        answer_of = kind_of(self._kind).answer
         return [
             dict(row.place) | answer_of(self._model.labels, row.example, outputs, i)
             for i, row in enumerate(batch)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from beambert.errors import InputError
-from beambert.pipelines.tasks.declarations import KINDS
+from beambert.pipelines.tasks.declarations import kind_of
 from beambert.pipelines.tasks.kind import LABEL, LENGTH, PREDICTION, Outcomes
 from beambert.pipelines.tasks.metrics import METRICS
 from beambert.pipelines.tasks.task import Example, Task
@@ -377,12 +377,17 @@ def _percentiles(drawn: Sequence[float]) -> tuple[float, float]:
     return float(low), float(high)
 
 
+def slice_feature(name: str) -> str:
+    """Returns the name of the feature of a record that holds its value in a slicing."""
+    return name if name == PREDICTION else f"slice {name}"
+
+
 @dataclasses.dataclass(frozen=True)
 class Slicing:
     """One way to divide the examples into slices.
 
     Attributes:
-      name: name of the feature that holds the value.
+      name: name of the slicing.
       values: value of each example.
       order: all values in the order of reports.
     """
@@ -396,7 +401,6 @@ def slicings(
     kind: str,
     examples: Sequence[Example],
     labels: Sequence[str],
-    taken: Sequence[str],
     named: Sequence[str] | None = None,
 ) -> list[Slicing]:
     """Returns the slicings of examples except that by prediction, which is not known yet.
@@ -405,17 +409,16 @@ def slicings(
       kind: kind of the task.
       examples: examples with labels.
       labels: labels in index order.
-      taken: names of other features; a column with such a name is called `column NAME`.
       named: names of the slicings that the user wants; None for all.
     """
     most = MOST_VALUES if named is None else MOST_VALUES_IF_NAMED
-    queries = [KINDS[kind].query(example) for example in examples]
+    queries = [kind_of(kind).query(example) for example in examples]
     lengths = tuple(
         length_bucket(example) if query is None else _bucket(len(query.split()))
         for example, query in zip(examples, queries, strict=True)
     )
     found = [Slicing(LENGTH, lengths, tuple(name for _, name in _LENGTH_BUCKETS))]
-    by_label = KINDS[kind].label_slices(examples, labels)
+    by_label = kind_of(kind).label_slices(examples, labels)
     if by_label:
         found.append(Slicing(LABEL, *by_label))
     common = [name for name in examples[0].columns if all(name in e.columns for e in examples)]
@@ -425,7 +428,7 @@ def slicings(
         tears = None not in queries and len({*zip(queries, values, strict=True)}) > len({*queries})
         # A column with one value would repeat the overall metrics.
         if 2 <= len(set(values)) <= most and not tears:
-            name = f"column {column}" if column in (*taken, LENGTH, LABEL, PREDICTION) else column
+            name = f"column {column}" if column in (LENGTH, LABEL, PREDICTION) else column
             found.append(Slicing(name, values, tuple(sorted(set(values)))))
     return found
 
@@ -469,13 +472,3 @@ def _bucket(words: int) -> str:
 def slice_title(name: str, value: str) -> str:
     """Returns the title of a slice; a value that begins or ends with a space is quoted."""
     return f"{name} = {value if value and value == value.strip() else repr(value)}"
-
-
-# Features of a record except its values in the slicings by column.
-OWN_FEATURES = (
-    *("row", "label_index", "prediction_index", "probabilities", "number", "score"),
-    *("label_flags", "prediction_flags"),
-    *("tags", "predicted_tags", "impossible", "answer", "probability", "n_best", "null_odds"),
-    *("exact_match", "squad_f1"),
-    *("query_id", "text_ids", "vectors", "found", "ndcg_at_10", "mrr_at_10", "recall_at_10"),
-)

@@ -9,14 +9,14 @@ from apache_beam.utils import shared
 
 from beambert.console import ProgressTally
 from beambert.pipelines.evaluation.measures import (
-    OWN_FEATURES,
     PREDICTION,
     check_names,
+    slice_feature,
     slicings,
 )
 from beambert.pipelines.input_files import StoredValue, store_values
 from beambert.pipelines.running import describe_examples, run_job
-from beambert.pipelines.tasks.declarations import KINDS
+from beambert.pipelines.tasks.declarations import kind_of
 from beambert.pipelines.tasks.kind import Record, Row, encode_record
 from beambert.pipelines.tasks.saved_models import Model, load
 from beambert.pipelines.tasks.task import Example, Task
@@ -46,11 +46,13 @@ def make_rows(
     Raises:
       InputError: there is no slicing of a name.
     """
-    found = slicings(task.kind, examples, labels, OWN_FEATURES, named)
+    found = slicings(task.kind, examples, labels, named)
     rows = []
     for number, example in enumerate(examples):
         record: dict[str, list[Any]] = {"row": [number], **task.truth_of(example, labels)}
-        record |= {slicing.name: [slicing.values[number].encode()] for slicing in found}
+        record |= {
+            slice_feature(slicing.name): [slicing.values[number].encode()] for slicing in found
+        }
         rows.append(Row(example, record))
     orders = {slicing.name: slicing.order for slicing in found}
     order = task.predictions(labels)
@@ -99,7 +101,7 @@ def check_records(kind: str, records: Sequence[Record], count: int, model: Model
     if [record["row"][0] for record in records] != list(range(count)):
         raise RuntimeError(f"{count} examples gave {len(records)} predictions")
     for record in records:
-        KINDS[kind].check_record(record, model)
+        kind_of(kind).check_record(record, model)
 
 
 class PredictBatch(beam.DoFn):

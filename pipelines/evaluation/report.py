@@ -12,12 +12,13 @@ from matplotlib.figure import Figure
 
 from beambert.pipelines.evaluation.measures import (
     OFFICIAL,
+    slice_feature,
     slice_title,
     without_model,
     words_note,
     written,
 )
-from beambert.pipelines.tasks.declarations import KINDS
+from beambert.pipelines.tasks.declarations import kind_of
 from beambert.pipelines.tasks.kind import Mistake, Outcomes, Record, excerpt
 from beambert.pipelines.tasks.metrics import METRICS
 from beambert.pipelines.tasks.regression import NumberOutcomes
@@ -238,7 +239,7 @@ def _numbers(outcomes: Outcomes) -> Html | None:
 def _mistake_table(metrics: dict[str, Any], mistakes: Sequence[Mistake]) -> Html:
     if not mistakes:
         return section("Worst errors", tag("p", "There are none."))
-    weight, which = KINDS[metrics["task_kind"]].WEIGHT
+    weight, which = kind_of(metrics["task_kind"]).WEIGHT
     rows = [
         (
             excerpt(one.text, _MOST_OF_TEXT),
@@ -374,10 +375,14 @@ def worst_mistakes(
     """
     names = list(slicings)
     found = []
-    of_all = KINDS[kind].mistakes(records, examples)
+    of_all = kind_of(kind).mistakes(records, examples)
     for record, mistake in zip(records, of_all, strict=True):
         if mistake.weight > 0:
-            slices = {name: record[name][0].decode() for name in names if name in record}
+            slices = {
+                name: record[feature][0].decode()
+                for name in names
+                if (feature := slice_feature(name)) in record
+            }
             found.append(dataclasses.replace(mistake, row=record["row"][0], slices=slices))
     return sorted(found, key=lambda mistake: -mistake.weight)
 

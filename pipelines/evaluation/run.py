@@ -424,7 +424,7 @@ def _analyse(
         count,
     )
     folder = place.fetched(TFMA_FOLDER)
-    scores = tfma_metric.load_scores(folder, scored.names)
+    scores = tfma_metric.load_scores(folder, scored.names, orders)
     failures = tfma_metric.load_failures(folder)
     if scores[None]["example_count"] != count:
         raise RuntimeError(f"{count} examples, but TFMA counted {scores[None]}")

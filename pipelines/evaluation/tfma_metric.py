@@ -11,8 +11,8 @@ import tensorflow_model_analysis as tfma
 from tensorflow_model_analysis.metrics import metric_types
 from tensorflow_model_analysis.proto import config_pb2
 
-from beambert.pipelines.evaluation.measures import Measures, Requirement, intervals
-from beambert.pipelines.tasks.declarations import KINDS
+from beambert.pipelines.evaluation.measures import Measures, Requirement, intervals, slice_feature
+from beambert.pipelines.tasks.declarations import kind_of
 from beambert.pipelines.tasks.kind import Record
 
 _COUNT, _LOW, _HIGH = "example_count", "_low_95", "_high_95"
@@ -42,7 +42,7 @@ def _computations(
     kind: str, names: Sequence[str], positive: int, name: str
 ) -> metric_types.MetricComputations:
     features = metric_types.FeaturePreprocessor(
-        ["row", *KINDS[kind].OUTCOMES.FEATURES], include_default_inputs=False
+        ["row", *kind_of(kind).OUTCOMES.FEATURES], include_default_inputs=False
     )
     ends = [f"{one_name}{end}" for one_name in names for end in (_LOW, _HIGH, _UNDEFINED)]
     return [
@@ -75,7 +75,7 @@ class _ScoreRecords(beam.CombineFn):
     def extract_output(self, accumulator: list[Record]) -> dict[metric_types.MetricKey, float]:
         # Beam's order differs from run to run; the bootstrap needs a fixed one.
         records = sorted(accumulator, key=lambda record: record["row"][0])
-        outcomes = KINDS[self._kind].OUTCOMES.of_records(records)
+        outcomes = kind_of(self._kind).OUTCOMES.of_records(records)
         found = {_COUNT: float(len(records)), **outcomes.scores(self._names, self._positive)}
         for name, (low, high) in intervals(outcomes, self._names, self._positive).items():
             found |= {f"{name}{_LOW}": low, f"{name}{_HIGH}": high}
@@ -86,7 +86,7 @@ class _ScoreRecords(beam.CombineFn):
 def eval_config(
     measures: Measures,
     requirements: Sequence[Requirement],
-    slice_features: Iterable[str],
+    slicings: Iterable[str],
 ) -> config_pb2.EvalConfig:
     """Returns TFMA's configuration: the metrics, the slices, and the bounds over all examples."""
     scores = config_pb2.MetricConfig(
@@ -107,29 +107,30 @@ def eval_config(
         metrics_specs=[spec],
         slicing_specs=[
             config_pb2.SlicingSpec(),
-            *(config_pb2.SlicingSpec(feature_keys=[name]) for name in slice_features),
+            *(config_pb2.SlicingSpec(feature_keys=[slice_feature(name)]) for name in slicings),
         ],
     )
 
 
 def load_scores(
-    folder: pathlib.Path, names: Sequence[str]
+    folder: pathlib.Path, names: Sequence[str], slicings: Iterable[str]
 ) -> dict[tuple[str, str] | None, dict[str, Any]]:
     """Reads the scores that TFMA wrote.
 
     Returns:
-      (slice feature, value), or None for all examples, -> `example_count`, the scores by name and
+      (slicing, value), or None for all examples, -> `example_count`, the scores by name and
       `intervals_95`, each rounded to six places. A metric that says nothing about a slice is None
       there, and so is its interval.
     """
     found: dict[tuple[str, str] | None, dict[str, Any]] = {}
+    names_of = {slice_feature(name): name for name in slicings}
     for metrics in tfma.load_metrics(str(folder)):
         values = {
             item.key.name: item.value.double_value.value for item in metrics.metric_keys_and_values
         }
         keys = metrics.slice_key.single_slice_keys
         told = {name for name in names if not (keys and values[f"{name}{_UNDEFINED}"])}
-        found[(keys[0].column, keys[0].bytes_value.decode()) if keys else None] = {
+        found[(names_of[keys[0].column], keys[0].bytes_value.decode()) if keys else None] = {
             _COUNT: round(values[_COUNT]),
             **{name: round(values[name], 6) if name in told else None for name in names},
             "intervals_95": {

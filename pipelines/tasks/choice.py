@@ -3,7 +3,7 @@
 import dataclasses
 import pathlib
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from beambert.errors import InputError
 from beambert.pipelines.tasks import tables
@@ -12,10 +12,7 @@ from beambert.pipelines.tasks.table_task import (
     TABLE_FLAGS,
 )
 from beambert.pipelines.tasks.tables import BadRow
-from beambert.pipelines.tasks.task import (
-    CHOICE,
-    Texts,
-)
+from beambert.pipelines.tasks.task import CHOICE, Task, Texts
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,7 +64,9 @@ class Choice(OneLabel):
 
     OUTCOMES = ChoiceOutcomes
 
-    kind: str = dataclasses.field(default=CHOICE, init=False)
+    kind: ClassVar[str] = CHOICE
+    OBJECTIVE: ClassVar[str] = "beambert.trainer.tasks.labels:ChoiceObjective"
+    OWN: ClassVar[Mapping[str, Any] | None] = {**Task.OWN, "choice_columns": ("choice*",)}
     metrics: tuple[str, ...] = ("accuracy",)
 
     COLUMN_FLAGS = TABLE_FLAGS | {"choice_columns"}

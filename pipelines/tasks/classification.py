@@ -4,7 +4,7 @@ import collections
 import dataclasses
 import pathlib
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,7 @@ from beambert.pipelines.tasks.table_task import (
     check_name,
     several,
 )
-from beambert.pipelines.tasks.task import CLASSIFICATION, ExampleFile
+from beambert.pipelines.tasks.task import ExampleFile
 
 # Times that the most frequent label may be as frequent as the rarest one without advice.
 _UNEVEN = 10
@@ -258,7 +258,8 @@ class OneLabel(TableTask):
 class Classification(LabelledTextTask, OneLabel):
     """A task that asks for the label of a text or of a pair of texts."""
 
-    kind: str = dataclasses.field(default=CLASSIFICATION, init=False)
+    kind: ClassVar[str] = "classification"
+    OBJECTIVE: ClassVar[str] = "beambert.trainer.tasks.labels:ClassificationObjective"
     metrics: tuple[str, ...] = ("accuracy",)
 
     COLUMN_FLAGS = TABLE_FLAGS | {"labels"}

@@ -1,11 +1,12 @@
 """The declarations of all tasks: the files, columns, labels and metrics of each.
 
 A task is one entry of `TASKS`, an instance of a kind; `reading` reads its files. A kind is a
-subclass of `Task` in a module of its own, an entry of `KINDS`, and one of `TaskObjective` in
-`trainer.tasks`. See CONTRIBUTING.md for how to add one.
+subclass of `Task`, and of `TaskObjective` for Keras. CONTRIBUTING.md adds one.
 
 This module needs no TensorFlow.
 """
+
+import importlib.metadata
 
 from beambert.errors import InputError
 from beambert.flags import meant
@@ -16,27 +17,16 @@ from beambert.pipelines.tasks.multi_label import MultiLabel
 from beambert.pipelines.tasks.regression import Regression, Rerank
 from beambert.pipelines.tasks.span import Span
 from beambert.pipelines.tasks.tagging import Tagging
-from beambert.pipelines.tasks.task import (
-    CHOICE,
-    CLASSIFICATION,
-    DEV,
-    EMBEDDING,
-    LATE_INTERACTION,
-    MULTI_LABEL,
-    REGRESSION,
-    RERANK,
-    SIMILARITY,
-    SPAN,
-    TAGGING,
-    TEST,
-    TRAIN,
-    Task,
-)
+from beambert.pipelines.tasks.task import DEV, KINDS, OWN_FILES, TEST, TRAIN, Task
 from beambert.pipelines.tasks.vectors import Embedding, Similarity
 
+# Entry points of other packages whose loading defines kinds.
+KINDS_GROUP = "beambert.kinds"
 
-def _own_files() -> dict[str, str]:
-    return {TRAIN: "train", DEV: "dev", TEST: "test"}
+
+def own_task(kind: type[Task]) -> Task:
+    """Returns the task of a kind on the user's own data, which has the name of the kind."""
+    return kind(kind.kind, OWN_FILES, **kind.OWN)
 
 
 _PAIR = ("sentence1", "sentence2")
@@ -53,37 +43,9 @@ TASKS: dict[str, Task] = {
     task.name: task
     for task in (
         # Tasks on the user's own data.
-        Classification(
-            "classification",
-            files=_own_files(),
-            text_columns=("text", "text_b"),
-            text_b_is_optional=True,
-        ),
-        MultiLabel(
-            "multi_label",
-            _own_files(),
-            text_columns=("text", "text_b"),
-            text_b_is_optional=True,
-        ),
-        Regression(
-            "regression",
-            _own_files(),
-            text_columns=("text", "text_b"),
-            text_b_is_optional=True,
-        ),
-        Choice(
-            "choice",
-            _own_files(),
-            text_columns=("text", "text_b"),
-            choice_columns=("choice*",),
-            text_b_is_optional=True,
-        ),
-        Tagging("tagging", _own_files()),
-        Tagging("word_labels", _own_files(), metrics=("accuracy",)),
-        Embedding("embedding", _own_files(), text_columns=("text", "text_b")),
-        Similarity("similarity", _own_files(), text_columns=("text", "text_b")),
-        Rerank("rerank", _own_files(), text_columns=("text", "text_b")),
-        LateInteraction("late_interaction", _own_files(), text_columns=("text", "text_b")),
+        *map(own_task, (Classification, MultiLabel, Regression, Choice, Tagging)),
+        Tagging("word_labels", OWN_FILES, metrics=("accuracy",)),
+        *map(own_task, (Embedding, Similarity, Rerank, LateInteraction)),
         # The tasks of GLUE (Wang et al. 2019, arXiv 1804.07461, table 1), https://gluebenchmark.com/tasks.
         Classification(
             "cola",
@@ -175,11 +137,6 @@ TASKS: dict[str, Task] = {
         ),
     )
 }
-# The tasks on the user's own data: the flags can name their columns.
-OWN_TASKS = (
-    *(CLASSIFICATION, MULTI_LABEL, REGRESSION, CHOICE, TAGGING, "word_labels"),
-    *(EMBEDDING, SIMILARITY, RERANK, LATE_INTERACTION),
-)
 # The tasks in GLUE's average score.
 GLUE_TASKS = tuple(name for name, task in TASKS.items() if task.title)
 
@@ -192,6 +149,9 @@ def find_task(name: str) -> Task:
     """
     by_plain_name = {_plain(known): task for known, task in TASKS.items()}
     if _plain(name) not in by_plain_name:
+        _load_others()
+        if name in KINDS and KINDS[name].OWN is not None:
+            return own_task(KINDS[name])
         nearest = meant(name, TASKS)
         advice = f"did you mean {nearest}? Or choose" if nearest else "choose"
         raise InputError(f"--task={name}: not a task; {advice} one of {', '.join(TASKS)}")
@@ -202,15 +162,22 @@ def _plain(name: str) -> str:
     return name.lower().replace("-", "").replace("_", "")
 
 
-KINDS: dict[str, type[Task]] = {
-    CLASSIFICATION: Classification,
-    MULTI_LABEL: MultiLabel,
-    REGRESSION: Regression,
-    RERANK: Rerank,
-    CHOICE: Choice,
-    TAGGING: Tagging,
-    SPAN: Span,
-    EMBEDDING: Embedding,
-    SIMILARITY: Similarity,
-    LATE_INTERACTION: LateInteraction,
-}
+def kind_of(name: str) -> type[Task]:
+    """Returns the kind with a name.
+
+    Raises:
+      InputError: no kind has that name.
+    """
+    if name not in KINDS:
+        _load_others()
+    if name not in KINDS:
+        raise InputError(
+            f"--task: {name!r} is not a kind of task here; install the package that defines it, "
+            f"with an entry point of the group {KINDS_GROUP}"
+        )
+    return KINDS[name]
+
+
+def _load_others() -> None:
+    for entry in importlib.metadata.entry_points(group=KINDS_GROUP):
+        entry.load()

@@ -13,12 +13,13 @@ from beambert.model_files import (
     GRAPH_FILE,
     LABELS_FILE,
     NOT_TO_USE,
+    PRETRAINING,
     SAVED_MODEL_FOLDER,
     TRAINING_FILE,
     WEIGHTS_FILE,
     check_unchanged,
 )
-from beambert.pipelines.tasks.declarations import KINDS, find_task
+from beambert.pipelines.tasks.declarations import find_task, kind_of
 from beambert.pipelines.tasks.saved_models import Model
 from beambert.pipelines.tasks.task import SPAN
 from beambert.pipelines.tokenizers.folders import read_beside
@@ -48,7 +49,7 @@ def find_model(model_dir: str, kind: str | None = None, trusts: bool = False) ->
     folder = pathlib.Path(model_dir)
     training = _read_training(folder, model_dir)
     trained = training.get("kind", kind)
-    if kind is None and trained not in KINDS:
+    if kind is None and trained in (None, PRETRAINING):
         raise InputError(
             f"--model={model_dir}: answers no texts ({trained or 'no training.json'}); name a "
             "folder that `beambert finetune` finished"
@@ -69,7 +70,7 @@ def find_model(model_dir: str, kind: str | None = None, trusts: bool = False) ->
     if not trusts:
         saved_models.check_graph(saved_models.read_graph(str(path)), f"--model={model_dir}")
     saved_models.check_weights(str(path), f"--model={model_dir}")
-    labels = _read_labels(folder, model_dir) if KINDS[kind].HAS_LABELS else ()
+    labels = _read_labels(folder, model_dir) if kind_of(kind).HAS_LABELS else ()
     if labels and list(labels) != training.get("labels", list(labels)):
         raise InputError(
             f"{folder / LABELS_FILE}: not the labels that the model was trained with; "

@@ -10,11 +10,7 @@ from beambert.config import check_settings, read_settings, setting
 from beambert.errors import InputError
 from beambert.pipelines.corpus.encodings import encoding_setting, parse_encodings
 from beambert.pipelines.tasks.classification import BALANCED
-from beambert.pipelines.tasks.declarations import (
-    OWN_TASKS,
-    TASKS,
-    find_task,
-)
+from beambert.pipelines.tasks.declarations import TASKS, find_task
 from beambert.pipelines.tasks.late_interaction import DEFAULT_QUERY_LENGTH
 from beambert.pipelines.tasks.task import SHORTEST_LENGTH, Task
 from beambert.pipelines.tasks.vectors import (
@@ -178,8 +174,8 @@ def task_of(flags: argparse.Namespace) -> Task:
     settings = read_settings(LearningSettings, flags)
     task = find_task(settings.task)
     given = _given(settings, _COLUMN_FLAGS)
-    if given and task.name not in OWN_TASKS:
-        others = f", or take --task={task.kind}" if task.kind in OWN_TASKS else ""
+    if given and not task.is_own:
+        others = f", or take --task={task.kind}" if task.OWN is not None else ""
         raise InputError(
             f"--{next(iter(given))}: {task.name} has its own columns and labels; leave the "
             f"flag out{others}"

@@ -3,7 +3,7 @@
 import dataclasses
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -100,7 +100,8 @@ class LateInteraction(RetrievalTask):
       query_length: number of tokens of every query; [MASK] fills up the shorter ones.
     """
 
-    kind: str = dataclasses.field(default=LATE_INTERACTION, init=False)
+    kind: ClassVar[str] = LATE_INTERACTION
+    OBJECTIVE: ClassVar[str] = "beambert.trainer.tasks.late_interaction:InteractionObjective"
     text_b_is_optional: bool = False
     # The paper's loss divides the scores by nothing (section 3.3).
     temperature: float = 1.0

@@ -5,7 +5,7 @@ import dataclasses
 import json
 import pathlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,9 +28,6 @@ from beambert.pipelines.tasks.table_task import (
     several,
 )
 from beambert.pipelines.tasks.tables import BadRow
-from beambert.pipelines.tasks.task import (
-    MULTI_LABEL,
-)
 
 # A label applies if its probability is greater. The sigmoid is there where the logit is 0, as in
 # scikit-learn's decision functions.
@@ -173,12 +170,13 @@ class MultiLabel(LabelledTextTask):
 
     OUTCOMES = MultiLabelOutcomes
 
-    kind: str = dataclasses.field(default=MULTI_LABEL, init=False)
+    kind: ClassVar[str] = "multi_label"
+    OBJECTIVE: ClassVar[str] = "beambert.trainer.tasks.labels:MultiLabelObjective"
     metrics: tuple[str, ...] = ("micro_f1", "macro_f1", "exact_match")
     label_separator: str = ","
 
     COLUMN_FLAGS = TABLE_FLAGS | {"labels", "label_separator"}
-    TARGETS = {"label_ids": np.float32}
+    TARGET_TYPE = np.float32
     OUTPUTS = ("labels", "probabilities")
     WEIGHT = ("wrong labels", "with the most wrong or missed labels")
     WITHOUT_MODEL = "the commonest labels of train"

@@ -4,7 +4,7 @@ import dataclasses
 import math
 import pathlib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,10 +28,7 @@ from beambert.pipelines.tasks.table_task import (
     TextExample,
 )
 from beambert.pipelines.tasks.tables import BadRow
-from beambert.pipelines.tasks.task import (
-    REGRESSION,
-    RERANK,
-)
+from beambert.pipelines.tasks.task import RERANK
 
 
 def _is_number(text: str) -> bool:
@@ -127,11 +124,12 @@ class NumberKind(TableTask):
 class Regression(NumberKind):
     """A task that asks for a number for a text or for a pair of texts."""
 
-    kind: str = dataclasses.field(default=REGRESSION, init=False)
+    kind: ClassVar[str] = "regression"
+    OBJECTIVE: ClassVar[str] = "beambert.trainer.tasks.numbers:RegressionObjective"
     metrics: tuple[str, ...] = ("pearson", "spearman")
 
     HAS_LABELS = False
-    TARGETS = {"label_ids": np.float32}
+    TARGET_TYPE = np.float32
     OUTCOMES = NumberOutcomes
     OUTPUTS = ("score",)
     WITHOUT_MODEL = "the mean of train"
@@ -224,7 +222,9 @@ class Rerank(Regression):
 
     OUTCOMES = RelevanceOutcomes
 
-    kind: str = dataclasses.field(default=RERANK, init=False)
+    kind: ClassVar[str] = RERANK
+    OBJECTIVE: ClassVar[str] = "beambert.trainer.tasks.numbers:RelevanceObjective"
+    OWN: ClassVar[Mapping[str, Any] | None] = {"text_columns": ("text", "text_b")}
     metrics: tuple[str, ...] = ("ndcg_at_10", "mrr_at_10")
 
     COMPARES_TEXTS = True

@@ -4,7 +4,7 @@ import dataclasses
 import json
 import pathlib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -100,7 +100,9 @@ class Span(Task):
 
     OUTCOMES = AnswerOutcomes
 
-    kind: str = dataclasses.field(default=SPAN, init=False)
+    kind: ClassVar[str] = SPAN
+    OBJECTIVE: ClassVar[str] = "beambert.trainer.tasks.span:SpanObjective"
+    OWN: ClassVar[Mapping[str, Any] | None] = None
     metrics: tuple[str, ...] = ("squad_f1", "exact_match")
 
     ENDINGS = (".json",)

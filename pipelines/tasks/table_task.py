@@ -4,7 +4,7 @@ import abc
 import dataclasses
 import pathlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -62,7 +62,8 @@ class TableTask(Task):
 
     ENDINGS = tables.ENDINGS
     COLUMN_FLAGS = TABLE_FLAGS
-    TARGETS = {"label_ids": np.int32}
+    # Type of `label_ids`.
+    TARGET_TYPE: ClassVar[type] = np.int32
     OUTPUTS = ("label", "probabilities")
 
     def read(
@@ -195,7 +196,7 @@ class TableTask(Task):
         targets = {}
         if examples[0].truth is not None:
             found = cls._targets([example.truth for example in examples], labels)
-            targets = {name: np.array(found, dtype) for name, dtype in cls.TARGETS.items()}
+            targets = {"label_ids": np.array(found, cls.TARGET_TYPE)}
         return TaskFeatures(*tokens_of(text_features, columns), targets, {}, choices)
 
     @staticmethod

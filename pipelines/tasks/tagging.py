@@ -5,7 +5,7 @@ import dataclasses
 import pathlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -306,7 +306,9 @@ class Tagging(Task):
 
     OUTCOMES = TagOutcomes
 
-    kind: str = dataclasses.field(default=TAGGING, init=False)
+    kind: ClassVar[str] = TAGGING
+    OBJECTIVE: ClassVar[str] = "beambert.trainer.tasks.tagging:TaggingObjective"
+    OWN: ClassVar[Mapping[str, Any] | None] = {}
     metrics: tuple[str, ...] = ("entity_f1", "entity_precision", "entity_recall")
 
     ENDINGS = (*WORDS_ENDINGS, ".txt", ".tsv")

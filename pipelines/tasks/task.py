@@ -16,29 +16,18 @@ from beambert.saved_models import call_on_texts
 if TYPE_CHECKING:
     from beambert.pipelines.tasks.texts import TextFeatures
 
-# The kinds of tasks. They ask for a label of a text or a pair; for any number of labels of it; a
-# number; one of several endings; a label of each word; the place of an answer in a text; vectors
-# by which texts find each other; vectors whose cosines follow scores; the relevance of a text for
-# another; vectors of the tokens, by which texts find each other.
-CLASSIFICATION, MULTI_LABEL, REGRESSION, CHOICE, TAGGING, SPAN, EMBEDDING, SIMILARITY, RERANK = (
-    "classification",
-    "multi_label",
-    "regression",
-    "choice",
-    "tagging",
-    "span",
-    "embedding",
-    "similarity",
-    "rerank",
+# Names of kinds that commands name.
+CHOICE, TAGGING, SPAN, EMBEDDING, SIMILARITY, RERANK, LATE_INTERACTION = (
+    *("choice", "tagging", "span", "embedding", "similarity", "rerank", "late_interaction"),
 )
-LATE_INTERACTION = "late_interaction"
 TRAIN, DEV, TEST = "train", "dev", "test"
 # Default lengths of the inputs: that of run_classifier.py, where the length of the pre-training is
 # not known, and that of run_squad.py for a question with a part of its context.
 DEFAULT_LENGTH, DEFAULT_SPAN_LENGTH = 128, 384
 # A shorter sequence has no room for a text.
 SHORTEST_LENGTH = 8
-
+# The files of a task on the user's own data.
+OWN_FILES = {TRAIN: "train", DEV: "dev", TEST: "test"}
 
 # Label of tokens without a label; the loss leaves these tokens out.
 NO_LABEL = -1
@@ -95,6 +84,10 @@ class ExampleFile:
     unlearnable: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
 
+# Name -> kind, of all kinds whose modules are loaded; `declarations.kind_of` loads them.
+KINDS: dict[str, type["Task"]] = {}
+
+
 @dataclasses.dataclass(frozen=True)
 class Task(abc.ABC):
     """The files, columns, labels and metrics of a task.
@@ -104,7 +97,6 @@ class Task(abc.ABC):
 
     Attributes:
       name: name of the task, the value of `--task=`.
-      kind: name of its kind, a key of `declarations.KINDS`.
       files: split -> file name, or the names that the file may have. A name without an ending
         stands for that name with any ending of the kind.
       text_columns: column of the text and, for a pair, that of the second text. In a choice the
@@ -124,8 +116,15 @@ class Task(abc.ABC):
       title: name of the task in the files for GLUE's leaderboard; None for other tasks.
     """
 
-    # Names and types of the targets that an example has one of.
-    TARGETS: ClassVar[Mapping[str, type]] = {}
+    # Name of the kind. A class that has one enters itself in `KINDS`.
+    kind: ClassVar[str]
+    # Module and class of the Keras half, a `TaskObjective`: "package.module:Class".
+    OBJECTIVE: ClassVar[str]
+    # The fields of the task on the user's own data besides its name and files; None for no such.
+    OWN: ClassVar[Mapping[str, Any] | None] = {
+        "text_columns": ("text", "text_b"),
+        "text_b_is_optional": True,
+    }
     # Outputs of a SavedModel that an evaluation needs.
     OUTPUTS: ClassVar[tuple[str, ...]]
     # How an evaluation scores the records of predictions.
@@ -155,7 +154,6 @@ class Task(abc.ABC):
     HAS_LABELS: ClassVar[bool] = True
 
     name: str
-    kind: str = dataclasses.field(default="", init=False)
     files: Mapping[str, str | tuple[str, ...]] = dataclasses.field(
         default_factory=lambda: {TRAIN: "train.tsv", DEV: "dev.tsv", TEST: "test.tsv"}
     )
@@ -170,6 +168,17 @@ class Task(abc.ABC):
     allows_no_answer: bool = False
     encoding: str = "utf-8"
     title: str | None = None
+
+    def __init_subclass__(cls, **given: Any) -> None:
+        """Enters the kind in `KINDS`."""
+        super().__init_subclass__(**given)
+        if "kind" in vars(cls):
+            KINDS[cls.kind] = cls
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it is a task on the user's own data, whose columns flags can name."""
+        return self.files == OWN_FILES
 
     @abc.abstractmethod
     def read(

@@ -184,9 +184,9 @@ class VectorTask(TableTask):
     pooling: str | None = None
 
     HAS_LABELS: ClassVar[bool] = False
+    OWN: ClassVar[Mapping[str, Any] | None] = {"text_columns": ("text", "text_b")}
     COMPARES_TEXTS: ClassVar[bool] = True
     LEARNING_FLAGS = _VECTOR_FLAGS
-    TARGETS = {"text_ids": np.int64}
     OUTPUTS = ("embedding",)
 
     def _make(self, endings: tuple[str, ...], **fields: Any) -> VectorExample:
@@ -412,7 +412,8 @@ class Embedding(RetrievalTask):
         `SINGLE_TEXTS`.
     """
 
-    kind: str = dataclasses.field(default=EMBEDDING, init=False)
+    kind: ClassVar[str] = EMBEDDING
+    OBJECTIVE: ClassVar[str] = "beambert.trainer.tasks.vectors:VectorObjective"
     single_texts: str = DROPOUT
 
     LEARNING_FLAGS = _VECTOR_FLAGS | {"single_texts"}
@@ -505,7 +506,8 @@ class Similarity(VectorTask, NumberKind):
 
     OUTCOMES = CosineOutcomes
 
-    kind: str = dataclasses.field(default=SIMILARITY, init=False)
+    kind: ClassVar[str] = SIMILARITY
+    OBJECTIVE: ClassVar[str] = "beambert.trainer.tasks.vectors:VectorObjective"
     metrics: tuple[str, ...] = ("spearman", "pearson")
     loss: str = COSENT
 

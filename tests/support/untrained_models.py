@@ -7,7 +7,7 @@ import numpy as np
 from beambert.model.config import BertConfig, EncoderConfig
 from beambert.model.objectives import BERT
 from beambert.model_files import PRETRAINING
-from beambert.pipelines.tasks.task import CLASSIFICATION, LATE_INTERACTION
+from beambert.pipelines.tasks.task import LATE_INTERACTION
 from beambert.pipelines.tasks.texts import InteractionFeatures, TextFeatures
 from beambert.trainer import model_folders
 from beambert.trainer.models import build_model, build_pretrainer
@@ -72,10 +72,10 @@ def save_encoder(
 def save_classifier(folder: pathlib.Path, vocabulary) -> pathlib.Path:
     """Writes the folder of a classifier of single texts."""
     config = small_config(vocabulary)
-    model = build_model(CLASSIFICATION, config, len(LABELS), seed=0)
+    model = build_model("classification", config, len(LABELS), seed=0)
     training = {
-        "kind": CLASSIFICATION,
-        "task": CLASSIFICATION,
+        "kind": "classification",
+        "task": "classification",
         "labels": LABELS,
         "is_pair": False,
         "columns": {"text_columns": ["text"], "label_column": "label"},

@@ -10,7 +10,6 @@ from beambert.errors import InputError
 from beambert.model.classifier import PLAIN_HEAD, Head
 from beambert.model.config import EncoderConfig
 from beambert.pipelines.tasks.classification import check_names
-from beambert.pipelines.tasks.declarations import OWN_TASKS
 from beambert.pipelines.tasks.late_interaction import LateInteraction
 from beambert.pipelines.tasks.task import SHORTEST_LENGTH, TRAIN, Task
 from beambert.pipelines.tasks.texts import TextFeatures
@@ -33,8 +32,7 @@ from beambert.trainer.loop.config import (
     default_learning_rate,
 )
 from beambert.trainer.model_folders import model_config
-from beambert.trainer.tasks.base import TaskData
-from beambert.trainer.tasks.table import OBJECTIVES
+from beambert.trainer.tasks.base import TaskData, objective_of_kind
 from beambert.trainer.weights.adaptation import KEEP
 from beambert.trainer.weights.initial import InitialWeights, open_initial
 
@@ -210,7 +208,7 @@ def make_plan(job: FinetuningJob) -> FinetuningPlan:
     """
     start = _start(job)
     notes: list[str] = []
-    data_of = OBJECTIVES[job.task.kind].DATA
+    data_of = objective_of_kind(job.task.kind).DATA
     data = data_of(job.task, job.data_dir, notes.append, job.skip_bad_rows)
     inputs = start.vocabulary, start.do_lower_case, start.max_seq_length
     text_features = data.text_features(job, *inputs)
@@ -296,7 +294,7 @@ def _schedule(
             f"--train_batch_size={batch_size}: more than the {examples} training examples; "
             "use a smaller batch"
         )
-    is_own = job.task.name in OWN_TASKS
+    is_own = job.task.is_own
     epochs = job.num_train_epochs
     if epochs is None:
         epochs = default_epochs(examples, batch_size, is_own)

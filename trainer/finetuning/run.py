@@ -37,8 +37,7 @@ from beambert.trainer.loop.strategy import (
 )
 from beambert.trainer.models import build_model
 from beambert.trainer.serving.saved_model import save_task_model
-from beambert.trainer.tasks.base import TaskData
-from beambert.trainer.tasks.table import OBJECTIVES
+from beambert.trainer.tasks.base import TaskData, objective_of_kind
 
 # The number of floating-point operations that take as long as XLA takes to compile a training step
 # on the slowest machines: some ten seconds on two cores. Faster machines do more in that time.
@@ -189,7 +188,7 @@ class _Finetuning:
             longest,
             COMPILING_FLOPS / flops_a_position / epochs,
         )
-        self._objective = OBJECTIVES[self._data.task.kind].of_data(self._data, self._lengths)
+        self._objective = objective_of_kind(self._data.task.kind).of_data(self._data, self._lengths)
         self.trainer = Trainer(
             strategy,
             self._build_model,

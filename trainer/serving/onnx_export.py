@@ -17,7 +17,7 @@ from beambert.model_files import LABELS_FILE, ONNX_FILE, PRETRAINING
 from beambert.pipelines.tasks.saved_models import ID_INPUTS
 from beambert.trainer import model_folders
 from beambert.trainer.models import pretrained_model, task_model
-from beambert.trainer.tasks.table import OBJECTIVES
+from beambert.trainer.tasks.base import objective_of_kind
 from beambert.trainer.weights.export import write_whole
 from beambert.trainer.weights.tokenizer_files import exported_files
 
@@ -59,7 +59,7 @@ def export_onnx(model_dir: str, output: str, int8: bool = False) -> None:
         model, name = pretrained_model(found).encoder, "sequence_output"
     else:
         model = task_model(found)
-        name = OBJECTIVES[found.training["kind"]].ONNX_OUTPUT
+        name = objective_of_kind(found.training["kind"]).ONNX_OUTPUT
     data = onnx_of(model, found.training["max_seq_length"], name)
     if int8:
         data = int8_of(data)

@@ -8,8 +8,14 @@ import tensorflow as tf
 
 from beambert import storage
 from beambert.pipelines.tasks.texts import TextFeatures
-from beambert.trainer.tasks.base import TEXT, IdFeatures, TaskObjective, servable, traced
-from beambert.trainer.tasks.table import OBJECTIVES
+from beambert.trainer.tasks.base import (
+    TEXT,
+    IdFeatures,
+    TaskObjective,
+    objective_of_kind,
+    servable,
+    traced,
+)
 
 
 class EncoderModule(tf.Module):
@@ -77,7 +83,7 @@ def save_task_model(
     Raises:
       InputError: the folder cannot be written.
     """
-    module = OBJECTIVES[training["kind"]].graph(model, text_features, training)
+    module = objective_of_kind(training["kind"]).graph(model, text_features, training)
     with storage.temporary_path(path) as temporary:
         save_module(module, module.functions, temporary)
         storage.move(temporary, path)

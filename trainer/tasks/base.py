@@ -7,6 +7,7 @@ holds its sequences, so that short texts cost less than long ones and XLA compil
 import abc
 import dataclasses
 import functools
+import importlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -18,6 +19,7 @@ from beambert.model.classifier import Head
 from beambert.model.config import EncoderConfig
 from beambert.model.families.family import SEQUENCE_CLASSIFICATION
 from beambert.pipelines.tasks.classification import loss_weights
+from beambert.pipelines.tasks.declarations import kind_of
 from beambert.pipelines.tasks.kind import Outcomes
 from beambert.pipelines.tasks.reading import read_splits
 from beambert.pipelines.tasks.saved_models import ID_INPUTS
@@ -166,6 +168,16 @@ def with_target(features: TaskFeatures, name: str, values: np.ndarray) -> TaskFe
     return dataclasses.replace(features, targets={**features.targets, name: values})
 
 
+def objective_of_kind(kind: str) -> "type[TaskObjective]":
+    """Returns the Keras half of a kind.
+
+    Raises:
+      InputError: no kind has that name.
+    """
+    module, _, name = kind_of(kind).OBJECTIVE.partition(":")
+    return getattr(importlib.import_module(module), name)
+
+
 class TaskObjective(Objective):
     """The Keras half of a kind: its model, the losses and metrics, and the answers of its graph.
 
@@ -177,8 +189,8 @@ class TaskObjective(Objective):
     # Name of the model's output in an ONNX graph.
     ONNX_OUTPUT: ClassVar[str] = "logits"
     # What `transformers` loads an export as: the ending of the name of the class, which begins with
-    # the family's prefix, further entries of its configuration, and whether it names the labels.
-    HUGGING_FACE_CLASS: ClassVar[str] = SEQUENCE_CLASSIFICATION
+    # the family's prefix (None: no class has such a head), further entries of its configuration, and whether it names the labels.
+    HUGGING_FACE_CLASS: ClassVar[str | None] = SEQUENCE_CLASSIFICATION
     HUGGING_FACE_CONFIG: ClassVar[Mapping[str, Any]] = {}
     NAMES_LABELS: ClassVar[bool] = False
     # The Hub's name of what the model does (huggingface.co/tasks).

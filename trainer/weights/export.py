@@ -23,7 +23,7 @@ from beambert.trainer import model_folders
 from beambert.trainer.embedding import embedder
 from beambert.trainer.model_folders import ModelFolder
 from beambert.trainer.models import objective_of, pretrained_model, task_model
-from beambert.trainer.tasks.table import OBJECTIVES
+from beambert.trainer.tasks.base import objective_of_kind
 from beambert.trainer.weights.model_card import model_card
 from beambert.trainer.weights.tokenizer_files import exported_files, json_bytes
 from beambert.trainer.weights.weight_files import CONFIG_FILES, SAFETENSORS_FILE
@@ -93,7 +93,7 @@ def export_sentence_transformers(
     found = model_folders.open_model(model_dir, "--model")
     learnt = Pooling(is_normalized=True)
     if found.training["kind"] != PRETRAINING:
-        if reason := OBJECTIVES[found.training["kind"]].NOT_FOR_SENTENCES:
+        if reason := objective_of_kind(found.training["kind"]).NOT_FOR_SENTENCES:
             raise InputError(f"--model={model_dir}: {reason}")
         learnt = embedder.read_settings(model_dir, "--model").pooling
     pooling = pooling or learnt.mode
@@ -196,7 +196,12 @@ def _class_of(found: ModelFolder) -> tuple[str, dict[str, Any]]:
     training = found.training
     if training["kind"] == PRETRAINING:
         return family_of(found.config).pretraining_classes[objective_of(training)], {}
-    kind, more = OBJECTIVES[training["kind"]], {}
+    kind, more = objective_of_kind(training["kind"]), {}
+    if kind.HUGGING_FACE_CLASS is None:
+        raise InputError(
+            f"--to=huggingface: no class of transformers has the head of --task={training['kind']};"
+            " export it as a SavedModel"
+        )
     if kind.NAMES_LABELS:
         more["id2label"] = {str(index): label for index, label in enumerate(training["labels"])}
         more["label2id"] = {label: index for index, label in enumerate(training["labels"])}

@@ -25,7 +25,6 @@ from beambert.model_files import (
     TRAINING_FILE,
     WEIGHTS_FILE,
 )
-from beambert.pipelines.tasks.task import EMBEDDING, LATE_INTERACTION, SIMILARITY
 from beambert.pipelines.tokenizers.vocabulary import Vocabulary
 from beambert.trainer import model_folders
 from beambert.trainer.loop.checkpoints import (
@@ -37,6 +36,7 @@ from beambert.trainer.loop.checkpoints import (
 )
 from beambert.trainer.loop.config import ALL
 from beambert.trainer.models import build_pretrainer, pretrained_model, task_model
+from beambert.trainer.tasks.base import objective_of_kind
 from beambert.trainer.weights.adaptation import (
     INTERPOLATE,
     KEEP,
@@ -124,14 +124,6 @@ _OPTIONAL = ("pooler", "head")
 _POSITIONS = "embeddings/position_embeddings"
 # Arrays of replaced token detection with an entry for each token, which `variable_shapes` lacks.
 _FURTHER_TABLES = (WORD_DELTA, "generator_predictions/output_bias")
-# The kinds of this package's models that training starts from, and what loads them. Of fine-tuned
-# ones, those are encoders that make vectors.
-_LOADED: Mapping[str, Callable[[model_folders.ModelFolder], keras.Model]] = {
-    PRETRAINING: pretrained_model,
-    EMBEDDING: task_model,
-    SIMILARITY: task_model,
-    LATE_INTERACTION: task_model,
-}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -338,8 +330,9 @@ def open_initial(path: str, flag: str) -> InitialWeights:
 
 def _open_own(path: str, flag: str) -> InitialWeights:
     found = model_folders.open_model(path, flag)
-    load = _LOADED.get(found.training["kind"])
-    if load is None:
+    kind = found.training["kind"]
+    load = pretrained_model if kind == PRETRAINING else task_model
+    if kind != PRETRAINING and not objective_of_kind(kind).IS_ENCODER:
         raise InputError(f"{flag}={path}: is a fine-tuned model; give the folder of its encoder")
 
     def read() -> dict[str, np.ndarray]:

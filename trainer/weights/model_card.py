@@ -20,7 +20,7 @@ from beambert.pipelines.records.contract import INFO_FILE, RecordsInfo
 from beambert.trainer import model_folders
 from beambert.trainer.model_folders import ModelFolder
 from beambert.trainer.models import objective_of
-from beambert.trainer.tasks.table import OBJECTIVES
+from beambert.trainer.tasks.base import objective_of_kind
 
 # The Hub's names of licences are such words, as apache-2.0, cc-by-sa-4.0 or other.
 _LICENSE = re.compile(r"[a-z0-9][a-z0-9.+-]*")
@@ -83,7 +83,7 @@ def model_card(
     if is_encoder:
         hub_task = "feature-extraction" if objective_of(training) == RTD else "fill-mask"
     else:
-        hub_task = OBJECTIVES[training["kind"]].HUB_TASK
+        hub_task = objective_of_kind(training["kind"]).HUB_TASK
     metadata = {
         "library_name": None if usage else "transformers",
         "license": license,

@@ -266,7 +266,7 @@ def test_both_texts_of_a_pair_reach_the_model(pair_model):
     """The stand-in finds its keyword in the second text."""
     import tensorflow as tf
 
-    model = find_model(str(pair_model), declarations.CLASSIFICATION)
+    model = find_model(str(pair_model), "classification")
     batch = predictions.PredictBatch(declarations.find_task("sst-2"), model, None)
     batch.setup()
     rows = [
@@ -302,7 +302,7 @@ def test_answers_that_contradict_the_labels_are_found(index, probabilities, mess
     }
     model = saved_models.Model(pathlib.Path("model"), LABELS)
     with pytest.raises(InputError, match=message):
-        predictions.check_records(declarations.CLASSIFICATION, [record], 1, model)
+        predictions.check_records("classification", [record], 1, model)
 
 
 def test_a_baseline_without_its_predictions_is_refused(blessed, data, model, tmp_path):

@@ -11,7 +11,6 @@ from support.stand_in_models import LABELS
 from beambert.errors import InputError
 from beambert.pipelines import evaluate
 from beambert.pipelines.evaluation.predictions import PredictBatch
-from beambert.pipelines.tasks import declarations
 from beambert.pipelines.tasks.find_model import find_model
 
 model, pair_model = small_evaluation.model, small_evaluation.pair_model
@@ -107,9 +106,9 @@ def test_a_model_that_is_still_trained_is_refused(data, model, tmp_path):
     with pytest.raises(InputError, match="is not finished \\(no _SUCCESS\\)"):
         evaluate.main(arguments(data, unfinished, tmp_path / "output"))
     (unfinished / "_SUCCESS").write_text("{}")
-    assert find_model(str(unfinished), declarations.CLASSIFICATION).labels == LABELS
+    assert find_model(str(unfinished), "classification").labels == LABELS
     with pytest.raises(InputError, match="was trained for classification but the task asks for"):
-        find_model(str(unfinished), declarations.TAGGING)
+        find_model(str(unfinished), "tagging")
 
 
 def test_a_folder_with_something_else_is_left_alone(data, model, tmp_path):

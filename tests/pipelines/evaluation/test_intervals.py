@@ -14,7 +14,6 @@ from beambert.errors import InputError
 from beambert.pipelines.evaluation import measures
 from beambert.pipelines.evaluation.measures import Requirement, Threshold
 from beambert.pipelines.evaluation.tfma_metric import _ScoreRecords
-from beambert.pipelines.tasks import declarations
 from beambert.pipelines.tasks.classification import ClassOutcomes
 from beambert.pipelines.tasks.regression import NumberOutcomes, RelevanceOutcomes
 from beambert.pipelines.tasks.span import AnswerOutcomes
@@ -164,7 +163,7 @@ def records(count=60):
 
 def combine(batches):
     """Returns metric -> value, from accumulators that were merged."""
-    combiner = _ScoreRecords(declarations.CLASSIFICATION, ("accuracy", "macro_f1"), 1)
+    combiner = _ScoreRecords("classification", ("accuracy", "macro_f1"), 1)
     accumulators = []
     for batch in batches:
         accumulator = combiner.create_accumulator()

@@ -6,7 +6,6 @@ import pytest
 from beambert.pipelines.evaluation import measures as evaluation
 from beambert.pipelines.evaluation import report
 from beambert.pipelines.evaluation.report import worst_mistakes
-from beambert.pipelines.tasks import declarations
 from beambert.pipelines.tasks.classification import ClassOutcomes
 from beambert.pipelines.tasks.declarations import KINDS
 from beambert.pipelines.tasks.kind import excerpt
@@ -48,7 +47,7 @@ def test_a_report_without_mistakes_and_with_many_labels():
     found = ClassOutcomes(labels, labels, np.eye(31))
     metrics = metrics_of(
         found,
-        declarations.CLASSIFICATION,
+        "classification",
         [str(i) for i in labels],
         {"length": ["1-8"], "label": ["$0", "x" * 80]},
     )
@@ -66,7 +65,7 @@ def test_a_report_of_many_numbers_stays_light():
     generator = np.random.default_rng(7)
     numbers = generator.normal(size=3001)
     found = NumberOutcomes(numbers, numbers + generator.normal(size=3001))
-    metrics = metrics_of(found, declarations.REGRESSION, [], {"length": ["1-8", "9-16"]})
+    metrics = metrics_of(found, "regression", [], {"length": ["1-8", "9-16"]})
     page = report.render(metrics, found, [])
     # Slices and predictions.
     assert page.count("<svg") == 2
@@ -78,13 +77,13 @@ def test_a_similarity_is_judged_by_ranks():
     """Cosines in the order of their labels are right, though they are far from them."""
     examples = [VectorExample(str(i), "b", (), str(i // 2), {}) for i in range(6)]
     rows = [{"row": [i], "number": [float(i // 2)], "score": [i / 50]} for i in range(6)]
-    assert worst_mistakes(declarations.SIMILARITY, rows, examples) == []
+    assert worst_mistakes("similarity", rows, examples) == []
     # The second of the worst label has the greatest cosine: rank 6, where the label has 1 and 2.
     rows[1] |= {"score": [0.9]}
-    found = worst_mistakes(declarations.SIMILARITY, rows, examples)
+    found = worst_mistakes("similarity", rows, examples)
     assert [(one.row, one.weight) for one in found] == [(1, 4.0), (2, 1.0), (4, 1.0)]
     outcome = CosineOutcomes.of_records(rows)
-    metrics = metrics_of(outcome, declarations.SIMILARITY, [], {})
+    metrics = metrics_of(outcome, "similarity", [], {})
     page = report.render(metrics, outcome, found)
     assert "Predicted numbers" not in page
     assert "whose rank by the cosine is furthest from that by the label" in page

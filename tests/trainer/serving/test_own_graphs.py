@@ -12,10 +12,8 @@ from beambert.model.config import ACTIVATIONS, BertConfig
 from beambert.model.families.table import FAMILIES
 from beambert.pipelines.tasks.task import (
     CHOICE,
-    CLASSIFICATION,
     EMBEDDING,
     LATE_INTERACTION,
-    MULTI_LABEL,
     SPAN,
     TAGGING,
 )
@@ -26,9 +24,9 @@ from beambert.trainer.serving.saved_model import save_task_model
 LENGTH = 16
 INPUTS = ("input_ids", "input_mask", "segment_ids")
 CASES = [
-    *[(CLASSIFICATION, {"act": act}) for act in ACTIVATIONS],
-    (CLASSIFICATION, {"is_pair": True, "freeze": True, "lower": False}),
-    (MULTI_LABEL, {"windows": 3, "dtype": "mixed_bfloat16"}),
+    *[("classification", {"act": act}) for act in ACTIVATIONS],
+    ("classification", {"is_pair": True, "freeze": True, "lower": False}),
+    ("multi_label", {"windows": 3, "dtype": "mixed_bfloat16"}),
     (CHOICE, {"is_pair": True}),
     (EMBEDDING, {"dtype": "mixed_bfloat16"}),
     (LATE_INTERACTION, {"is_pair": True}),
@@ -89,8 +87,8 @@ def small(name: str, vocab_size: int, length: int):
 def test_the_graph_of_a_family_is_known(name, length, vocabulary, tmp_path):
     config = small(name, len(vocabulary), length)
     features = TextFeatures(vocabulary, True, length, 1)
-    training = {"kind": CLASSIFICATION, "labels": ["a", "b"], "is_pair": False, "task": "x"}
-    model = build_model(CLASSIFICATION, config, 2, 0, Head(False, 0, features.window_length))
+    training = {"kind": "classification", "labels": ["a", "b"], "is_pair": False, "task": "x"}
+    model = build_model("classification", config, 2, 0, Head(False, 0, features.window_length))
     model({name: tf.zeros([1, length], tf.int32) for name in INPUTS})
     save_task_model(model, features, training, f"{tmp_path}/saved_model")
     saved_models.check_graph(saved_models.read_graph(f"{tmp_path}/saved_model"), "--model=x")

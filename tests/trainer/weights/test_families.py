@@ -20,11 +20,11 @@ from beambert.model.objectives import MLM, RTD, SOP
 from beambert.model.pretrainer import BertPretrainer
 from beambert.model.replaced_tokens import ElectraPretrainer
 from beambert.model.shapes import variable_shapes
-from beambert.pipelines.tasks.task import CHOICE, CLASSIFICATION, SPAN, TAGGING
+from beambert.pipelines.tasks.task import CHOICE, SPAN, TAGGING
 from beambert.pipelines.tokenizers.vocabulary import Vocabulary
 from beambert.trainer import model_folders
 from beambert.trainer.models import build_model
-from beambert.trainer.tasks.table import OBJECTIVES as TASK_OBJECTIVES
+from beambert.trainer.tasks.base import objective_of_kind
 from beambert.trainer.weights.export import export_hugging_face, export_tensorflow
 from beambert.trainer.weights.initial import open_initial
 
@@ -195,7 +195,7 @@ def test_in_and_out_is_the_same_to_the_bit(name, tmp_path):
 
 
 KINDS = {
-    CLASSIFICATION: "SequenceClassification",
+    "classification": "SequenceClassification",
     CHOICE: "MultipleChoice",
     TAGGING: "TokenClassification",
     SPAN: "QuestionAnswering",
@@ -216,7 +216,10 @@ def test_a_task_model_computes_what_its_class_does(name, kind, tmp_path):
     initial.load_into(model, "--init")
     prefix = f"tasks/{KINDS[kind]}/weights/"
     heads = {key.removeprefix(prefix): golden[key] for key in golden if key.startswith(prefix)}
-    name_of, used = family_of(initial.config).namer(TASK_OBJECTIVES[kind].HUGGING_FACE_CLASS), set()
+    name_of, used = (
+        family_of(initial.config).namer(objective_of_kind(kind).HUGGING_FACE_CLASS),
+        set(),
+    )
     for variable in model.variables:
         theirs, is_transposed = name_of(variable.path) or (None, False)
         if theirs in heads:

@@ -17,7 +17,7 @@ import tensorflow as tf
 from support.golden_arrays import features_of
 
 from beambert.model.families.table import FAMILIES
-from beambert.pipelines.tasks.task import CHOICE, CLASSIFICATION, SPAN, TAGGING
+from beambert.pipelines.tasks.task import CHOICE, SPAN, TAGGING
 from beambert.pipelines.tokenizers.vocabulary import Vocabulary
 from beambert.trainer import model_folders
 from beambert.trainer.models import build_model, build_pretrainer
@@ -44,7 +44,7 @@ def cases(config):
         if objective != "rtd":
             training = {"kind": "pretraining", "objective": objective}
             yield objective, training, random_weights(build_pretrainer(training, config))
-    for kind in (CLASSIFICATION, CHOICE, TAGGING, SPAN):
+    for kind in ("classification", CHOICE, TAGGING, SPAN):
         model = random_weights(build_model(kind, config, len(LABELS), 1))
         yield kind, {"kind": kind, "labels": LABELS}, model
 
