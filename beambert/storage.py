@@ -901,6 +901,30 @@ def parse_object(data: bytes | str) -> dict[str, Any]:
     return value
 
 
+def read_object(
+    path: str, *names: str, flag: str = "", remedy: str = "copy its folder again or make it again"
+) -> dict[str, Any]:
+    """Returns the JSON object in a file of a folder that BeamBERT made.
+
+    Args:
+      path: path of the file.
+      *names: keys that it must have.
+      flag: flag that named the folder, for messages.
+      remedy: advice for a damaged file.
+
+    Raises:
+      InputError: the file cannot be read, or is damaged.
+    """
+    data = read_bytes(path, flag)
+    try:
+        value = parse_object(data)
+        if missing := [name for name in names if name not in value]:
+            raise ValueError(f"it has no {missing[0]}")
+    except ValueError as error:
+        raise InputError(f"{path}: is damaged ({error}); {remedy}") from error
+    return value
+
+
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) < len(pairs):

@@ -3,9 +3,12 @@
 import contextlib
 import dataclasses
 import importlib.util
+import ipaddress
 import os
+import socket
 import threading
-from collections.abc import Sequence
+import urllib.parse
+from collections.abc import Mapping, Sequence
 
 from beambert.config import add_settings, check_settings, read_settings, setting
 from beambert.errors import InputError
@@ -16,11 +19,11 @@ from beambert.process import loading
 DEFAULT_HOST, DEFAULT_PORT = "127.0.0.1", 7860
 
 EXAMPLES = """examples:
-  # the three playgrounds, with a vocabulary alone
+  # masking and sentence pairs, with a vocabulary alone
   beambert explore --vocab_file=vocab.txt
 
-  # all of it: records and encoders
-  beambert explore --records=records/128 --model encoder other
+  # all of it: records and an encoder
+  beambert explore --records=records/128 --model=encoder
 
 The page is only on this machine unless --host names another address. It sends nothing elsewhere,
 and reads only what the flags name. Ctrl-C ends it.
@@ -58,9 +61,11 @@ class ExploreSettings:
     records: str | None = setting(
         None, metavar="DIR", help="records folder, or a pattern of record files, on this machine"
     )
-    model: tuple[str, ...] = setting((), metavar="DIR", help="model folders of `beambert pretrain`")
+    model: str | None = setting(
+        None, metavar="DIR", help="model folder of `beambert pretrain`, whose answers are shown"
+    )
     vocab_file: str | None = setting(
-        None, help="vocabulary (default: that of the first model, else of the records)"
+        None, help="vocabulary (default: that of the model, else of the records)"
     )
     tokenizer: str | None = setting(
         None, metavar="PATH", help="tokenizer.json, or its folder, instead of --vocab_file"
@@ -84,7 +89,7 @@ def build_parser() -> FlagParser:
     parser = FlagParser(
         prog="beambert explore",
         description="Shows on a local page what the data job does with a text, what is in records, "
-        "and what models make of it.",
+        "and what a model makes of it.",
         examples=EXAMPLES,
     )
     add_settings(parser, ExploreSettings)
@@ -102,20 +107,44 @@ def main(argv: Sequence[str]) -> None:
     serve(material, flags.host, flags.port)
 
 
-class OnlyThePage:
-    """Middleware that answers 404 to every path that the page doesn't need."""
+def is_asked_here(headers: Mapping[bytes, bytes], host: str) -> bool:
+    """Returns whether a request is for this server and from its own page.
 
-    def __init__(self, app):
-        """Stores the application that serves the page."""
-        self._app = app
+    A page elsewhere can give its own name this machine's address (DNS rebinding). Its requests then
+    have that name for a host. A form or a script of another page has another origin.
+
+    Args:
+      headers: headers of the request, the names in lower case.
+      host: address that the server listens on.
+    """
+    asked = headers.get(b"host", b"").decode("latin-1")
+    name = urllib.parse.urlsplit(f"//{asked}").hostname or ""
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        if name not in ("localhost", host, socket.gethostname().lower()):
+            return False
+    origin = headers.get(b"origin")
+    return origin is None or urllib.parse.urlsplit(origin.decode("latin-1")).netloc == asked
+
+
+class OnlyThePage:
+    """Middleware that answers 404 to every path that the page doesn't need, and 403 to others."""
+
+    def __init__(self, app, host: str):
+        """Takes the application that serves the page, and the address that it listens on."""
+        self._app, self._host = app, host
 
     async def __call__(self, scope, receive, send) -> None:
         """Passes on what the page needs."""
-        path = scope.get("path", "")
+        path, status = scope.get("path", ""), 404
         if scope["type"] == "lifespan" or path == "/" or path.startswith(_SERVED):
-            await self._app(scope, receive, send)
-        elif scope["type"] == "http":
-            await send({"type": "http.response.start", "status": 404, "headers": []})
+            headers = dict(scope.get("headers", ()))
+            if scope["type"] == "lifespan" or is_asked_here(headers, self._host):
+                return await self._app(scope, receive, send)
+            status = 403
+        if scope["type"] == "http":
+            await send({"type": "http.response.start", "status": status, "headers": []})
             await send({"type": "http.response.body", "body": b""})
 
 
@@ -176,7 +205,7 @@ def _launch(material: Material, host: str, port: int) -> str:
         enable_monitoring=False,
         css=PAGE_STYLE,
         theme=theme,
-        app_kwargs={"middleware": [Middleware(OnlyThePage)]},
+        app_kwargs={"middleware": [Middleware(OnlyThePage, host=host)]},
     )
     return address
 

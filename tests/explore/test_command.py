@@ -13,9 +13,9 @@ from support.tokenizer_kinds import ALBERT, ROBERTA, train
 from tokenizers import Tokenizer
 
 from beambert import cli
-from beambert.explore import playgrounds
-from beambert.explore.instances import PAPER
-from beambert.explore.material import NO_MODEL, Material, is_uncased
+from beambert.explore import showing
+from beambert.explore.command import is_asked_here
+from beambert.explore.material import Material
 from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 
@@ -29,7 +29,6 @@ def test_refusals(folders, capsys, tmp_path):
     assert "--vocab_file: missing" in refusal(capsys)
     assert f"--records={tmp_path}/none:" in refusal(capsys, f"--records={tmp_path}/none")
     assert "--model=" in refusal(capsys, "--model", records)
-    assert "is named twice" in refusal(capsys, "--model", encoder, f"{encoder}/")
     other = shutil.copytree(encoder, tmp_path / "other")
     config = json.loads((other / "bert_config.json").read_text()) | {"model_type": "roberta"}
     (other / "bert_config.json").write_text(json.dumps(config))
@@ -44,18 +43,38 @@ def test_a_page_without_gradio_says_what_to_install(folders, capsys, monkeypatch
     assert "pip install 'beambert[explore]'" in refusal(capsys, "--model", folders / "encoder")
 
 
-def test_the_case_follows_from_the_vocabulary():
-    assert is_uncased(Vocabulary((*SPECIAL_TOKENS, "river", "city")))
-    assert not is_uncased(Vocabulary((*SPECIAL_TOKENS, "River", "city")))
+@pytest.mark.parametrize("word", ["river", "River"])
+def test_the_case_follows_from_the_vocabulary(tmp_path, word):
+    vocabulary = Vocabulary((*SPECIAL_TOKENS, word, "city"))
+    (tmp_path / "vocab.txt").write_bytes(vocabulary.serialize())
+    assert Material(vocab_file=str(tmp_path / "vocab.txt")).do_lower_case == word.islower()
+
+
+@pytest.mark.parametrize(
+    ("host", "origin", "is_here"),
+    [
+        ("127.0.0.1:7860", None, True),
+        ("localhost:7860", "http://localhost:7860", True),
+        ("[::1]:7860", "http://[::1]:7860", True),
+        ("192.168.0.7:7860", None, True),
+        ("page.lan:7860", None, True),
+        ("evil.example:7860", None, False),
+        ("evil.example:7860", "http://evil.example:7860", False),
+        ("127.0.0.1:7860", "http://evil.example", False),
+        ("127.0.0.1:7860", "null", False),
+        ("", None, False),
+    ],
+)
+def test_only_requests_for_this_page_are_answered(host, origin, is_here):
+    """A page elsewhere that gives its name this machine's address keeps its name in Host."""
+    headers = {b"host": host.encode()} | ({b"origin": origin.encode()} if origin else {})
+    assert is_asked_here(headers, "page.lan") == is_here
 
 
 def test_nothing_large_is_loaded_before_the_page(folders):
     """The modules behind the page import no TensorFlow at their top."""
 
-    code = (
-        "import sys; from beambert.explore import browsing, command, playgrounds\n"
-        "print(*sys.modules)"
-    )
+    code = "import sys; from beambert.explore import command, showing\nprint(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not {"tensorflow", "keras", "apache_beam", "gradio"} & set(done.stdout.split())
 
@@ -74,18 +93,16 @@ def test_the_constraints_of_the_lock_keep_their_conditions():
 # Two answers that are asked for in the moment in which the page appears; see the page's handlers.
 _TWO_AT_ONCE = """
 import sys, threading
-from beambert.explore.page import connect
-import gradio as gr
+from beambert.explore.page import guarded
 failures, found = [], []
 threading.excepthook = lambda of: failures.append(of.exc_type.__name__)
 def first():
     from beambert.pipelines.tokenizers.wordpiece import Tokenizer
     return Tokenizer.__name__
 def second():
-    from beambert.explore.layers import single
-    return single.__name__
-with gr.Blocks() as page:
-    asked = [connect([page.load], function, [], gr.HTML()) for function in (first, second)]
+    from beambert.trainer.models import pretrained_model
+    return pretrained_model.__name__
+asked = [guarded(function) for function in (first, second)]
 threads = [threading.Thread(target=lambda of=of: found.extend(of())) for of in asked]
 for thread in threads:
     thread.start()
@@ -100,7 +117,7 @@ def test_two_first_answers_at_once():
     pytest.importorskip("gradio", reason="Gradio is not installed: make explore")
     command = [sys.executable, "-c", _TWO_AT_ONCE]
     ended = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
-    assert ended.stdout.strip() == "['Tokenizer', 'single'] []"
+    assert ended.stdout.strip() == "['Tokenizer', 'pretrained_model'] []"
 
 
 def test_the_page_of_a_byte_level_bpe(tmp_path):
@@ -109,11 +126,11 @@ def test_the_page_of_a_byte_level_bpe(tmp_path):
     train(ROBERTA, [" ".join(WORDS)] * 3, 330).save(str(folder / "tokenizer.json"))
     material = Material(tokenizer=str(folder))
     text = "the river ended in the village"
-    ids, _ = material.tokenizer(NO_MODEL).tokenize_batch([text])
+    ids, _ = material.tokenizer.tokenize_batch([text])
     reference = Tokenizer.from_file(str(folder / "tokenizer.json"))
     assert ids.tolist() == reference.encode(text, add_special_tokens=False).ids
-    assert material.token_ids(NO_MODEL).mask == reference.token_to_id("<mask>")
-    page = playgrounds.show_masking(material, NO_MODEL, text, PAPER)
+    assert material.token_ids.mask == reference.token_to_id("<mask>")
+    page = showing.show_masking(material, text, showing.MaskingSettings())
     assert "[MASK]" in page and "Ġ" not in page
 
 
@@ -121,4 +138,4 @@ def test_the_case_of_text_is_that_of_the_tokenizer(tmp_path):
     for kind, lowers in ((ALBERT, True), (ROBERTA, False)):
         file = tmp_path / f"{kind}.json"
         train(kind, WORDS * 3, 300).save(str(file))
-        assert Material(tokenizer=str(file)).language.do_lower_case is lowers
+        assert Material(tokenizer=str(file)).do_lower_case is lowers

@@ -189,7 +189,8 @@ class TaskObjective(Objective):
     # Name of the model's output in an ONNX graph.
     ONNX_OUTPUT: ClassVar[str] = "logits"
     # What `transformers` loads an export as: the ending of the name of the class, which begins with
-    # the family's prefix (None: no class has such a head), further entries of its configuration, and whether it names the labels.
+    # the family's prefix (None: no class has such a head), further entries of its configuration,
+    # and whether it names the labels.
     HUGGING_FACE_CLASS: ClassVar[str | None] = SEQUENCE_CLASSIFICATION
     HUGGING_FACE_CONFIG: ClassVar[Mapping[str, Any]] = {}
     NAMES_LABELS: ClassVar[bool] = False

@@ -155,7 +155,7 @@ def test_predictions_are_kept_in_the_file_of_their_row(blessed):
         feature = tf.train.Example.FromString(record).features.feature
         row = feature["row"].int64_list.value[0]
         found[row] = feature["probabilities"].float_list.value
-        assert feature["label"].bytes_list.value == [ROWS[row][1].encode()]
+        assert feature["slice label"].bytes_list.value == [ROWS[row][1].encode()]
     for row, probabilities in enumerate(PROBABILITIES):
         np.testing.assert_allclose(found[row], probabilities, rtol=1e-6)
 

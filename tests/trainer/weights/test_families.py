@@ -216,10 +216,8 @@ def test_a_task_model_computes_what_its_class_does(name, kind, tmp_path):
     initial.load_into(model, "--init")
     prefix = f"tasks/{KINDS[kind]}/weights/"
     heads = {key.removeprefix(prefix): golden[key] for key in golden if key.startswith(prefix)}
-    name_of, used = (
-        family_of(initial.config).namer(objective_of_kind(kind).HUGGING_FACE_CLASS),
-        set(),
-    )
+    its_class, used = objective_of_kind(kind).HUGGING_FACE_CLASS, set()
+    name_of = family_of(initial.config).namer(its_class)
     for variable in model.variables:
         theirs, is_transposed = name_of(variable.path) or (None, False)
         if theirs in heads:

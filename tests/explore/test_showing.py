@@ -1,0 +1,167 @@
+"""What the tabs show, as HTML without a browser."""
+
+import gzip
+import html
+import pathlib
+import re
+
+import numpy as np
+import pytest
+from support import record_files, untrained_models
+
+from beambert.explore import showing
+from beambert.explore.material import Material
+from beambert.explore.showing import SPANS, MaskingSettings
+from beambert.model.objectives import MLM, RTD
+from beambert.pipelines.records.contract import RecordsInfo
+from beambert.pipelines.records.reading import CorruptRecordsError
+
+PAPER = MaskingSettings()
+DOCUMENTS = "The river. It was a city. A house.\n\nThe band played. It won. It ended."
+
+
+def text_of(shown: str) -> str:
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", shown)).split())
+
+
+@pytest.fixture
+def alone(folders):
+    """The page without a model."""
+    return Material(vocab_file=str(folders / "records" / "vocab.txt"))
+
+
+def test_masking_shows_counts_and_the_models_answers(material, alone):
+    shown = text_of(showing.show_masking(material, "the river city music", PAPER))
+    assert "1 token to predict of 6" in shown and "mean loss" in shown
+    without = text_of(showing.show_masking(alone, "the river", PAPER))
+    assert "mean loss" not in without and "to predict" in without
+
+
+def test_only_chosen_tokens_change(alone):
+    framed = np.arange(40, 90, dtype=np.int32)
+    shown, ways = showing.mask_text(alone, framed, PAPER)
+    others = np.delete(np.arange(50), list(ways))
+    assert len(ways) == round(0.15 * 50) and (shown[others] == framed[others]).all()
+    lengths = []
+    for seed in range(40):
+        _, ways = showing.mask_text(alone, framed, MaskingSettings(0.2, 1.0, 0.0, SPANS, seed))
+        places = np.array(list(ways))
+        lengths += [len(run) for run in np.split(places, np.flatnonzero(np.diff(places) > 1) + 1)]
+    # Tokens that are chosen alone would make runs of 1.25 in the mean.
+    assert np.mean(lengths) > 2.5
+
+
+def test_answers_are_those_of_the_model(material):
+    ids = material.token_ids
+    framed = np.array([ids.classify, 10, 11, 12, ids.separate], np.int32)
+    hidden = framed.copy()
+    hidden[2] = ids.mask
+    shown = text_of(showing._answers_at_masks(material, framed, hidden, [2]))
+    ones = np.ones((1, 5), np.int32)
+    features = {"input_ids": hidden[None], "input_mask": ones, "segment_ids": 0 * ones}
+    features["masked_lm_positions"] = np.array([[2]])
+    logits = np.array(material.model(features)["masked_lm_logits"])[0, 0].astype(float)
+    loss = np.log(np.exp(logits).sum()) - logits[11]
+    assert f"mean loss {loss:.2f}" in shown
+    assert material.vocabulary.pieces[int(logits.argmax())] in shown
+
+
+def test_pairs_tell_where_they_come_from(material, alone):
+    for wanted, label in (("is next", "IsNext"), ("random next", "NotNext")):
+        shown = [
+            text_of(showing.show_pairs(material, DOCUMENTS, 16, 0.0, seed, wanted, 1))
+            for seed in range(8)
+        ]
+        assert any(f"Label {label}" in one and "The model is" in one for one in shown)
+    one = showing.show_pairs(alone, "One. Two.", 16, 0.0, 1, "any", 1)
+    assert "at least two documents" in text_of(one)
+
+
+def test_the_row_is_that_of_the_record(alone):
+    documents = showing.split_typed(DOCUMENTS)
+    assert [len(sentences) for sentences in documents] == [3, 3]
+    tokens, drawn, rows, counts = showing.make_pairs(alone, documents, 40, 0.0, seed=1)
+    assert len(drawn) == counts.is_next + counts.random_next
+    start, end, b_start, b_end, _ = drawn[0]
+    ids, (a, b) = alone.token_ids, (tokens[start:end], tokens[b_start:b_end])
+    expected = [ids.classify, *a, ids.separate, *b, ids.separate]
+    assert rows["input_ids"][0, : len(expected)].tolist() == expected
+    assert rows["segment_ids"][0].sum() == len(b) + 1
+
+
+@pytest.mark.parametrize(
+    ("objective", "lacks"), [(MLM, "next sentence prediction"), (RTD, "masked LM")]
+)
+def test_a_model_without_a_head_says_so(tmp_path, vocabulary, objective, lacks):
+    untrained_models.save_encoder(tmp_path, vocabulary, objective)
+    material = Material(model=str(tmp_path))
+    masks = text_of(showing.show_masking(material, "the river", PAPER))
+    pairs = text_of(showing.show_pairs(material, DOCUMENTS, 16, 0.0, 1, "any", 1))
+    assert f"This model has no head for {lacks}" in masks + pairs
+    assert "to predict" in masks and "Label" in pairs
+
+
+def test_records_are_browsed(material):
+    (folder,) = material.folders
+    shown, then = showing.show_records(material, folder, 0, 0)
+    assert then == (0, 5) and "Record 1 of part-0.tfrecord: is next (0)" in text_of(shown)
+    shown, then = showing.show_records(material, folder, 0, 10)
+    assert then == (1, 0) and text_of(shown).count("Record 1") == 3
+    shown, _ = showing.show_records(material, folder, 9, 0)
+    assert "Record 1 of part-1.tfrecord" in text_of(shown)
+
+
+def test_records_are_found_by_their_lengths(tmp_path):
+    plain = record_files.write(
+        tmp_path / "a", [record_files.changed(next_sentence_labels=[n % 2]) for n in range(9)]
+    )
+    (tmp_path / "b").write_bytes(gzip.compress(pathlib.Path(plain).read_bytes()))
+    every = showing.read_some(plain, 0, 99)
+    assert len(every) == 9
+    for path in (plain, str(tmp_path / "b")):
+        for first in (0, 4, 8, 9, 20):
+            assert showing.read_some(path, first, 3) == every[first : first + 3]
+    damaged = bytearray(pathlib.Path(plain).read_bytes())
+    damaged[-9] ^= 1
+    (tmp_path / "c").write_bytes(damaged)
+    assert showing.read_some(str(tmp_path / "c"), 0, 8) == every[:8]
+    with pytest.raises(CorruptRecordsError):
+        showing.read_some(str(tmp_path / "c"), 0, 9)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "heading"),
+    [("sop", "Record 1 of a.tfrecord: swapped (1)"), ("none", "Record 1 of a.tfrecord 7 of 12")],
+)
+def test_records_of_other_pairs(tmp_path, vocabulary, pairs, heading):
+    """The label in the words of their kind, or no label, and [SEP] between documents."""
+    record = record_files.PACKED if pairs == "none" else record_files.RECORD
+    file = record_files.write(tmp_path / "a.tfrecord", [record] * 9)
+    parameters = {"pairs": pairs, "max_seq_length": 12, "max_predictions_per_seq": 4}
+    size = pathlib.Path(file).stat().st_size
+    info = RecordsInfo(
+        parameters | {"masked_lm_prob": 0.15, "dupe_factor": 1},
+        {"size": len(vocabulary), "sha256": vocabulary.sha256},
+        inputs=[],
+        files=[{"name": "a.tfrecord", "instances": 9, "bytes": size, "sha256": ""}],
+        counts={"documents": {"used": 3}},
+        versions={},
+    )
+    (tmp_path / "info.json").write_text(info.to_json())
+    (tmp_path / "vocab.txt").write_bytes(vocabulary.serialize())
+    (tmp_path / "_SUCCESS").touch()
+    material = Material(str(tmp_path))
+    shown, _ = showing.show_records(material, next(iter(material.folders)), 0, 0)
+    assert heading in text_of(shown)
+
+
+@pytest.mark.parametrize("typed", ["<script>alert(1)</script> river", '"><img src=x onerror=a(1)>'])
+def test_typed_text_is_never_html(material, alone, typed):
+    documents = f"{typed}. {typed}.\n\n{typed}. {typed}."
+    for page in (material, alone):
+        for shown in (
+            showing.show_masking(page, typed, PAPER),
+            showing.show_pairs(page, documents, 16, 0.1, 1, "any", 1),
+            showing.bars([(typed, 0.5)]) + showing.pieces([showing.Piece(typed, under=typed)]),
+        ):
+            assert not re.search(r"<(script|img|/div><b)", shown, re.I), shown
