@@ -118,7 +118,7 @@ _LEAST_ENDS = 0.05
 # long as in wrapped prose. Most of those that end within a sentence must be full,
 # and have this width, or half of it in wide characters.
 _FEW_CAPITALS, _FULL_LOWER, _LEAST_LOWER, _LEAST_FULL_LOWER = 0.1, 0.85, 0.25, 0.8
-_LEAST_WIDTH_LOWER = 30
+_LEAST_WIDTH_LOWER, _LEAST_GOING_ON = 30, 0.6
 _FEWEST_LINES = 3
 # Scripts without spaces, with their punctuation. Chinese and Japanese lines break at nearly any
 # character, of which some stay together; the others break at words. The numbers of characters stand
@@ -340,7 +340,11 @@ def _is_wrapped(lines: Sequence[str], pairs: Sequence[tuple[str, str]], width: f
             and (has_ends or has_none or 1 < within == len(lines) - 1)
         )
     if min(sum(inside), sum(full)) < _LEAST_FULL * len(pairs):
-        return False
+        # In short paragraphs fewer lines end within a sentence.
+        goes_on = sum(
+            map(operator.and_, map(str.islower, firsts), map(operator.and_, inside, full))
+        )
+        return goes_on >= max(2, _LEAST_LOWER * len(pairs), _LEAST_GOING_ON * sum(inside))
     if lower >= _LEAST_CONTINUED * len(pairs):
         return True
     is_verse = has_ends and "" in lines and width >= _LEAST_WIDTH
