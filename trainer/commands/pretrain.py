@@ -22,8 +22,19 @@ from beambert.trainer.loop.config import (
     default_warmup_steps,
     environment_folders,
 )
-from beambert.trainer.pretraining.job import PretrainingJob, parse_eval_data
-from beambert.trainer.pretraining.recipes import RECIPES, bert_base
+from beambert.trainer.pretraining.job import (
+    PretrainingJob,
+    default_epochs,
+    parse_eval_data,
+    warmup_share,
+)
+from beambert.trainer.pretraining.recipes import (
+    CONTINUED_WARMUP_SHARE,
+    RECIPES,
+    bert_base,
+    continued,
+    find,
+)
 from beambert.trainer.weights.given_path import check_config, check_weights
 
 EXAMPLES = """examples:
@@ -44,8 +55,7 @@ EXAMPLES = """examples:
   beambert pretrain --recipe=tiny --data=records/32 --model_dir=encoder --dry_run
 
   # continue from a published encoder on your own text, with records made with its vocab.txt
-  beambert pretrain --init=bert-base-uncased --data=records --model_dir=legal \\
-      --num_train_steps=50000 --learning_rate=5e-5
+  beambert pretrain --init=bert-base-uncased --data=records --model_dir=legal
 
   # a ModernBERT from random weights, of the parameters of BERT tiny
   beambert pretrain --recipe=modern_tiny --data=records/32 --model_dir=modern --budget=45min
@@ -70,10 +80,11 @@ _OF_BUDGET = ("num_train_steps", "num_warmup_steps")
 class Command:
     """The settings of the command that are not the job's."""
 
-    recipe: str = setting(
-        bert_base.__name__,
+    recipe: str | None = setting(
+        None,
         choices=RECIPES,
-        help="recipe that sets the defaults of other flags; docs/recipes.md compares them",
+        help="recipe that sets the defaults of other flags; docs/pretraining.md compares them "
+        "(default: the settings of bert_base, or with --init those of continuing)",
     )
     dry_run: bool = setting(
         False,
@@ -93,14 +104,16 @@ def build_parser(recipe: Mapping[str, Any] | None = None) -> FlagParser:
     )
     of_others = dict.fromkeys((*_OF_INIT, *_OF_BUDGET))
     of_model = "that of the model, {}"
+    steps, warmup = (recipe.get(name) for name in _OF_BUDGET)
     texts = {
         "family": f"{recipe.get('family', 'bert')}, or that of --init",
-        "model": f"{recipe['model']}, or that of --init",
+        "model": f"{recipe.get('model', 'base')}, or that of --init",
         "dropout": str(recipe.get("dropout", of_model.format(0.1))),
         "initializer_range": str(recipe.get("initializer_range", of_model.format(0.02))),
-        "num_train_steps": str(recipe["num_train_steps"]),
-        "num_warmup_steps": f"{recipe['num_warmup_steps']}; with --num_train_steps, a tenth of "
-        f"them, at most {LONGEST_DEFAULT_WARMUP:,}",
+        "num_train_steps": f"{steps} with the recipe" if steps else "see --num_train_epochs",
+        "num_warmup_steps": (f"{warmup}; " if warmup else "")
+        + "with --num_train_steps, a tenth of them, with --init 6 %, at most "
+        f"{LONGEST_DEFAULT_WARMUP:,}",
     }
     for declared in (
         *(Command, PretrainingJob, TrainingFolders),
@@ -125,8 +138,15 @@ def main(argv: Sequence[str]) -> None:
     _check_paths(job)
     with loading():
         from beambert.trainer.loop.strategy import make_strategy
-        from beambert.trainer.pretraining.run import estimate, pretrain
+        from beambert.trainer.pretraining.run import check_amount, estimate, pretrain
     strategy = make_strategy(devices.strategy, devices.tpu)
+    if not _has_amount(flags):
+        if job.init:
+            job = dataclasses.replace(job, num_train_epochs=default_epochs(job.data))
+        if not command.dry_run:
+            check_amount(job, strategy)
+    if job.init:
+        print(_describe_continuing(job), flush=True)
     if command.dry_run:
         print("\n".join(estimate(job, strategy)))
     else:
@@ -143,7 +163,26 @@ def check_values(argv: Sequence[str]) -> None:
       InputError: a flag cannot be used.
     """
     recipe = _recipe_of(argv)
-    _read_job(build_parser(recipe).parse_args(list(argv)), recipe)
+    flags = build_parser(recipe).parse_args(list(argv))
+    job = _read_job(flags, recipe)
+    if not job.init and not _has_amount(flags):
+        raise InputError("--num_train_steps: is missing; give it, --budget or --recipe")
+
+
+def _has_amount(flags: argparse.Namespace) -> bool:
+    """Whether the flags say how much to train."""
+    return bool(flags.num_train_steps or flags.num_train_epochs or flags.budget or flags.recipe)
+
+
+def _describe_continuing(job: PretrainingJob) -> str:
+    """Returns the settings that decide what a continued encoder keeps and learns."""
+    optimizer = job.optimizer
+    return (
+        f"continuing {job.init}: {job.loop.train_batch_size} sequences a step, peak rate "
+        f"{optimizer.learning_rate:g}, {optimizer.optimizer}; the defaults are "
+        f"{', '.join(f'--{name}={value}' for name, value in continued().items())} and a warm-up "
+        f"over {CONTINUED_WARMUP_SHARE:.0%} of the steps (docs/start.md)"
+    )
 
 
 def _read_job(flags: argparse.Namespace, recipe: Mapping[str, Any]) -> PretrainingJob:
@@ -159,12 +198,18 @@ def _read_job(flags: argparse.Namespace, recipe: Mapping[str, Any]) -> Pretraini
             f"--decay_share={flags.decay_share}: needs --schedule={TRAPEZOID}; leave it out"
         )
     steps, warmup = flags.num_train_steps, flags.num_warmup_steps
-    for name in _OF_BUDGET:
-        if flags.budget and (value := getattr(flags, name)) is not None:
-            raise InputError(f"--{name}={value}: --budget decides it; leave one of them out")
-    if warmup is None:
-        warmup = recipe["num_warmup_steps"] if steps is None else default_warmup_steps(steps)
-    steps = recipe["num_train_steps"] if steps is None else steps
+    for decisive in ("budget", "num_train_epochs"):
+        for name in _OF_BUDGET:
+            if getattr(flags, decisive) and (value := getattr(flags, name)) is not None:
+                raise InputError(
+                    f"--{name}={value}: --{decisive} decides it; leave one of them out"
+                )
+    if warmup is None and steps is None:
+        warmup = recipe.get("num_warmup_steps", 0)
+    elif warmup is None:
+        warmup = default_warmup_steps(steps, warmup_share(flags.init))
+    # With --init without a length, the passes over the records take the place of the one step.
+    steps = recipe.get("num_train_steps", 1) if steps is None else steps
     given = {}
     for name in _OF_INIT:
         is_of_recipe = getattr(flags, name) is None and not flags.init
@@ -208,6 +253,8 @@ def _check_paths(job: PretrainingJob) -> None:
 def _recipe_of(argv: Sequence[str]) -> dict[str, Any]:
     """Returns the recipe that the flags name, whose defaults `--help` must show."""
     parser = FlagParser(add_help=False)
-    parser.add_argument("--recipe", default=bert_base.__name__)
-    name = parser.parse_known_args(list(argv))[0].recipe
-    return RECIPES.get(name, bert_base)()
+    parser.add_argument("--recipe")
+    parser.add_argument("--init")
+    flags = parser.parse_known_args(list(argv))[0]
+    # The parser of all flags refuses a name that is none.
+    return find(flags.recipe if flags.recipe in RECIPES else None, flags.init)

@@ -327,6 +327,6 @@ def default_epochs(examples: int, batch_size: int, is_own_task: bool) -> float:
     return max(FINETUNING_EPOCHS, min(float(enough), OWN_TASK_EPOCHS))
 
 
-def default_warmup_steps(num_train_steps: int) -> int:
+def default_warmup_steps(num_train_steps: int, share: float = SHORT_RUN_WARMUP_SHARE) -> int:
     """Returns the default number of warm-up steps."""
-    return min(LONGEST_DEFAULT_WARMUP, int(SHORT_RUN_WARMUP_SHARE * num_train_steps))
+    return min(LONGEST_DEFAULT_WARMUP, int(share * num_train_steps))

@@ -1,9 +1,11 @@
 """The cost of a pre-training: operations, and rows without padding."""
 
 import math
+import time
 
 import tensorflow as tf
 
+from beambert.model.config import EncoderConfig
 from beambert.model.flops import electra_flops, training_flops
 from beambert.model.unpadding import Capacity
 from beambert.trainer.pretraining.batches import SEQUENCES_DEALT
@@ -95,3 +97,15 @@ def step_flops(plan: PretrainingPlan, data: PhaseData, strategy: tf.distribute.S
 def total_flops(plan: PretrainingPlan, strategy: tf.distribute.Strategy) -> float:
     """Returns the floating-point operations of all updates."""
     return sum(each.steps * step_flops(plan, each, strategy) for each in plan.data)
+
+
+def product_speed(config: EncoderConfig, seconds: float = 0.3) -> float:
+    """Returns the floating-point operations a second of a matrix product of the model's width."""
+    rows, width = 2048, config.hidden_size
+    texts, weights = tf.ones([rows, width]), tf.ones([width, 4 * width])
+    tf.linalg.matmul(texts, weights)  # the first call loads the kernel
+    started, products = time.monotonic(), 0
+    while (passed := time.monotonic() - started) < seconds or not products:
+        tf.linalg.matmul(texts, weights).numpy()
+        products += 1
+    return products * 2 * rows * 4 * width**2 / passed

@@ -6,25 +6,32 @@ import math
 import os
 import re
 from collections.abc import Sequence
+from typing import Any, Self
 
+from beambert import storage
 from beambert.config import check_settings, setting
 from beambert.errors import InputError
 from beambert.model.families.table import FAMILIES
 from beambert.model.objectives import BERT, GENERATOR_DEPTH, GENERATOR_SIZE, OBJECTIVES, RTD
 from beambert.pipelines.records.contract import (
+    INFO_FILE,
     MASK_SHARE,
     MASKED_LM_PROB,
     RANDOM_SHARE,
     SAME_SHARE,
+    RecordsInfo,
+    check_finished,
 )
 from beambert.trainer.loop.config import (
     DYNAMIC,
     RANDOM,
+    SHORT_RUN_WARMUP_SHARE,
     STATIC,
     TRAINING_FLAGS,
     LoopConfig,
     OptimizerConfig,
     TrainingFolders,
+    default_warmup_steps,
 )
 from beambert.trainer.pretraining import recipes
 from beambert.trainer.weights.adaptation import KEEP, positions_setting
@@ -120,6 +127,26 @@ def parse_eval_data(given: Sequence[str]) -> dict[str, str]:
             raise InputError(f"--eval_data={text}: there are two {name}; name each once")
         found[name] = folder
     return found
+
+
+def warmup_share(init: str | None) -> float:
+    """Returns the default share of the steps in which the rate rises."""
+    return recipes.CONTINUED_WARMUP_SHARE if init else SHORT_RUN_WARMUP_SHARE
+
+
+def default_epochs(data: str) -> float:
+    """Returns the default passes over records where an encoder is continued.
+
+    Records that have the text several times need fewer passes.
+
+    Raises:
+      InputError: it is not a finished records folder.
+    """
+    check_finished(data, "--data")
+    path = f"{data}/{INFO_FILE}"
+    info = RecordsInfo.from_json(storage.read_bytes(path, "--data").decode(), path)
+    copies = info.passes or 1
+    return recipes.default_passes(info.counts.get("filled_tokens", 0) / copies) / copies
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -239,6 +266,13 @@ class PretrainingJob:
         "--num_train_steps. A time counts from the beginning to the finished model; a few seconds "
         "of training measure how many steps it allows",
     )
+    num_train_epochs: float | None = setting(
+        None,
+        above=0,
+        metavar="N",
+        help="passes over the records of --data, in place of --num_train_steps (default with "
+        "--init: 3 over a text of up to 10 MB, 2 up to 100 MB, 1 over more)",
+    )
     output: TrainingFolders
     optimizer: OptimizerConfig = OptimizerConfig(
         _BASE["learning_rate"], _BASE["num_train_steps"], _BASE["num_warmup_steps"]
@@ -248,6 +282,11 @@ class PretrainingJob:
     def __post_init__(self) -> None:
         """Checks the values, and those that need or exclude another."""
         check_settings(self)
+        if self.budget and self.num_train_epochs:
+            raise InputError(
+                f"--num_train_epochs={self.num_train_epochs}: --budget decides it; leave one of "
+                "them out"
+            )
         if self.init == RANDOM:
             raise InputError(
                 "--init=random: a pre-training begins with random weights unless --init names "
@@ -269,6 +308,35 @@ class PretrainingJob:
                 f"--mask_replacements={replacements_text(percents)}: must be three percentages "
                 "that are 100 in all: of [MASK], of random tokens and of tokens that stay"
             )
+
+    @classmethod
+    def by_recipe(cls, recipe: str | None = None, **given: Any) -> Self:
+        """Returns the job of a recipe, as the command's --recipe does.
+
+        Args:
+          recipe: name of a recipe; None with `init`, for the settings of continuing.
+          given: fields of the job, of its optimizer or of its loop, such as `data`, `output`,
+            `init`, `train_batch_size` or `num_train_steps`; they take precedence.
+
+        Raises:
+          InputError: there is no such recipe, or a value cannot be used.
+        """
+        values = recipes.find(recipe, given.get("init"))
+        if "num_train_steps" in given or given.get("init"):
+            values.pop("num_warmup_steps", None)
+        values |= given
+        if "num_train_steps" not in values:  # that of the passes takes its place
+            values["num_train_steps"] = 1
+            if not values.get("budget") and not values.get("num_train_epochs"):
+                values["num_train_epochs"] = default_epochs(values["data"])
+        if "num_warmup_steps" not in values:
+            share = warmup_share(values.get("init"))
+            values["num_warmup_steps"] = default_warmup_steps(values["num_train_steps"], share)
+        parts = {}
+        for name, part in (("optimizer", OptimizerConfig), ("loop", LoopConfig)):
+            names = {field.name for field in dataclasses.fields(part)} & values.keys()
+            parts[name] = part(**{each: values.pop(each) for each in names})
+        return cls(**values, **parts)
 
     def drawn_mask_flags(self) -> dict[str, str]:
         """Returns name -> value of the flags besides `masking` that are not their defaults."""

@@ -6,6 +6,7 @@ on the device; the progress line of a run shows the share of the peak that it re
 
 from typing import Any
 
+from beambert.errors import InputError
 from beambert.model.objectives import COPY, MLM
 from beambert.trainer.loop.config import MUON, TRAPEZOID
 
@@ -54,8 +55,8 @@ def crammed_tiny() -> dict[str, Any]:
     """BERT tiny as `tiny`, by settings that leave the plateau of masked LM sooner.
 
     What differs: Muon, a learning rate of 3e-3 that stays at its peak until half of the steps are
-    done, a beta 2 of 0.98, no dropout, and wider initial weights. docs/recipes.md says what each of
-    them was worth.
+    done, a beta 2 of 0.98, no dropout, and wider initial weights. docs/pretraining.md says what
+    they were worth.
     """
     return tiny() | {
         "learning_rate": 3e-3,
@@ -71,8 +72,8 @@ def crammed_tiny() -> dict[str, Any]:
 def copying_tiny() -> dict[str, Any]:
     """BERT tiny as `crammed_tiny` on noisy copies, in half an hour on two cores.
 
-    Its records have 64 and 128 tokens, see `beambert data --pairs=copy`. docs/recipes.md has the
-    results.
+    Its records have 64 and 128 tokens, see `beambert data --pairs=copy`. docs/pretraining.md has
+    the results.
     """
     changes = {"num_train_steps": 15_000, "num_warmup_steps": 1_500, "objective": COPY}
     return crammed_tiny() | changes
@@ -82,7 +83,7 @@ def modern_tiny() -> dict[str, Any]:
     """ModernBERT of the parameters of BERT tiny, as `crammed_tiny`, by masked LM alone.
 
     With 5,070 steps it has the held-out masked-LM loss of the end of `tiny` in a third of the time:
-    docs/recipes.md.
+    docs/pretraining.md.
     """
     return crammed_tiny() | {"family": "modernbert", "objective": MLM}
 
@@ -91,7 +92,7 @@ def modern_mini() -> dict[str, Any]:
     """ModernBERT of the parameters of BERT mini, as `modern_tiny`, but for a rate that soon falls.
 
     With 1,390 steps it has the held-out masked-LM loss of 6,000 steps of the paper's recipe in a
-    third of the time: docs/recipes.md.
+    third of the time: docs/pretraining.md.
     """
     return modern_tiny() | {"model": "mini", "decay_share": 0.9}
 
@@ -110,6 +111,27 @@ def modern_base() -> dict[str, Any]:
     return bert_base() | {"family": "modernbert", "model": "L-17_H-768", "objective": MLM}
 
 
+# Share of the steps in which the rate rises where an encoder is continued.
+CONTINUED_WARMUP_SHARE = 0.06
+# (tokens of the text, passes over it) where an encoder is continued, by size; more text has one.
+_PASSES = ((3e6, 3), (3e7, 2))
+
+
+def continued() -> dict[str, Any]:
+    """The defaults with --init: a low rate and small batches, for some passes over the text.
+
+    The batch and the warm-up are those with which RoBERTa was continued on domains (Gururangan et
+    al. 2020, arXiv 2004.10964) on one small machine; the rate is that of fine-tuning at this width.
+    docs/start.md has what they gained.
+    """
+    return {"train_batch_size": 32, "learning_rate": 5e-5}
+
+
+def default_passes(tokens: float) -> int:
+    """Returns the default number of passes over a text of some tokens, see `continued`."""
+    return next((passes for most, passes in _PASSES if tokens <= most), 1)
+
+
 RECIPES = {
     recipe.__name__: recipe
     for recipe in (
@@ -117,3 +139,25 @@ RECIPES = {
         *(modern_tiny, modern_mini, modern_small, modern_base),
     )
 }
+
+
+def find(name: str | None, init: str | None) -> dict[str, Any]:
+    """Returns the settings of a recipe; without one those of `continued` or `bert_base`.
+
+    Args:
+      name: name of a recipe, or None.
+      init: value of --init, or None.
+
+    Raises:
+      InputError: there is no such recipe, or it is for random weights and --init names others.
+    """
+    if name is None:
+        return continued() if init else bert_base()
+    if init:
+        raise InputError(
+            f"--recipe={name}: is a schedule for random weights and would undo what --init={init} "
+            "has learned; leave it out for the settings of continuing, or leave --init out"
+        )
+    if name not in RECIPES:
+        raise InputError(f"--recipe={name}: no such recipe; choose one of {', '.join(RECIPES)}")
+    return RECIPES[name]()

@@ -46,21 +46,32 @@ from beambert.trainer.pretraining.batches import (
 from beambert.trainer.pretraining.cost import (
     capacities_of,
     parts_of,
+    product_speed,
+    step_flops,
     total_flops,
 )
-from beambert.trainer.pretraining.job import FLAGS_OF, PretrainingJob
+from beambert.trainer.pretraining.job import FLAGS_OF, PretrainingJob, warmup_share
 from beambert.trainer.pretraining.objective import make_objective
 from beambert.trainer.pretraining.plan import PhaseData, PretrainingPlan, make_plan
-from beambert.trainer.pretraining.records import Records, translate_faults
+from beambert.trainer.pretraining.records import Records, open_records, translate_faults
 
-# The updates of each batch shape are timed for this long.
+# The updates of each batch shape are timed for this long, and all measuring takes about so long
+# after loading, or this share of a budget.
 SECONDS_MEASURED = 4.0
+MOST_SECONDS_TO_MEASURE, _SHARE_TO_MEASURE = 10.0, 0.1
+# Before an update is measured, its time is estimated: a second and this many to compile a layer,
+# and a rate of operations that is this share of that of a matrix product.
+_SECONDS_PER_LAYER, _SHARE_OF_PRODUCT = 0.7, 0.5
 # Updates before the timed ones: one that compiles, and some that wait for the first batches.
 UNTIMED_STEPS = 3
 # With fewer steps nothing is learned.
 LEAST_STEPS = 10
 # Checkpoints that a training with a budget saves at least.
 CHECKPOINTS_OF_BUDGET = 10
+# With a budget of time an evaluation reads at most this many batches for each step.
+_BATCHES_PER_STEP = 0.2
+# More than this is never begun unless the length is given.
+_LONGEST_UNASKED = 86_400.0
 # A forward pass takes a third of the time of an update.
 _FORWARD_SHARE = 1 / 3
 # Nats above the loss of a uniform guess that random weights may still have.
@@ -216,12 +227,16 @@ def make_phase(data: PhaseData, plan: PretrainingPlan, strategy: tf.distribute.S
             )
         )
 
+    allowed = most_evaluated(plan.job)
+
     def batches_of(held_out: Records, max_batches: int | None) -> Any:
         return strategy.distribute_datasets_from_function(
             lambda context: evaluation_batches(held_out, batch_size, max_batches, context)
         )
 
     def evaluation(max_batches: int | None) -> Any:
+        limits = [limit for limit in (max_batches, allowed) if limit]
+        max_batches = min(limits, default=None)
         if "" in data.held_out:
             return batches_of(data.held_out[""], max_batches)
         most = max_batches and max(1, max_batches // len(data.held_out))
@@ -255,16 +270,34 @@ class Measured:
       rates: length of the sequences -> updates a second.
       seconds_to_compile: time that compiling the updates of all lengths takes.
       weights: number of weights that are trained.
+      is_estimated: whether the time was too short to measure updates, so that the rates follow
+        from their operations and the rate of a matrix product.
     """
 
     rates: Mapping[int, float]
     seconds_to_compile: float
     weights: int
+    is_estimated: bool = False
 
 
-def measure(plan: PretrainingPlan, strategy: tf.distribute.Strategy) -> Measured:
-    """Trains a throw-away model for some seconds on batches of each length of the plan."""
+def measure(
+    plan: PretrainingPlan,
+    strategy: tf.distribute.Strategy,
+    seconds: float = MOST_SECONDS_TO_MEASURE,
+) -> Measured:
+    """Trains a throw-away model for some seconds on batches of each length of the plan.
+
+    Args:
+      plan: the plan.
+      strategy: devices to train on.
+      seconds: time that this should take; see `Measured.is_estimated`.
+    """
     trainer = make_trainer(plan, strategy)
+    expected = _expected(plan, strategy, trainer)
+    steps = sum((UNTIMED_STEPS + 1) / rate for rate in expected.rates.values())
+    if (spare := seconds - expected.seconds_to_compile - steps) < 0:
+        return expected
+    seconds_each = min(SECONDS_MEASURED, spare / len(plan.data))
     rates, compiling = {}, 0.0
     for data in plan.data:
         iterator = iter(make_phase(data, plan, strategy).batches_from(data.first_step))
@@ -273,12 +306,24 @@ def measure(plan: PretrainingPlan, strategy: tf.distribute.Strategy) -> Measured
         compiling += time.monotonic() - started
         trainer.train_steps(iterator, UNTIMED_STEPS - 1)
         started, steps = time.monotonic(), 0
-        while (seconds := time.monotonic() - started) < SECONDS_MEASURED:
+        while not steps or time.monotonic() - started < seconds_each:
             trainer.train_steps(iterator, 1)
             steps += 1
-        rates[data.records.max_seq_length] = steps / seconds
+        rates[data.records.max_seq_length] = steps / (time.monotonic() - started)
+    return Measured(rates, compiling, expected.weights)
+
+
+def _expected(
+    plan: PretrainingPlan, strategy: tf.distribute.Strategy, trainer: Trainer
+) -> Measured:
+    """Returns what operations and the rate of a matrix product let one expect of updates."""
     weights = sum(math.prod(each.shape) for each in trainer.model.trainable_variables)
-    return Measured(rates, compiling, weights)
+    speed = _SHARE_OF_PRODUCT * strategy.num_replicas_in_sync * product_speed(plan.config)
+    rates = {
+        each.records.max_seq_length: speed / step_flops(plan, each, strategy) for each in plan.data
+    }
+    compiling = 1 + _SECONDS_PER_LAYER * plan.config.num_hidden_layers
+    return Measured(rates, compiling * len(plan.data), weights, is_estimated=True)
 
 
 def _seconds_of_steps(plan: PretrainingPlan, measured: Measured) -> float:
@@ -288,7 +333,7 @@ def _seconds_of_steps(plan: PretrainingPlan, measured: Measured) -> float:
 def with_steps_of_budget(
     job: PretrainingJob, strategy: tf.distribute.Strategy, started: float
 ) -> PretrainingJob:
-    """Returns the job with the number of steps that its budget allows; itself if it has none.
+    """Returns the job with the number of steps of its budget or epochs; itself if it has neither.
 
     A time allows as many steps as the rate that is measured now. A training that has begun keeps
     its number of steps, however fast the machine is now.
@@ -301,6 +346,8 @@ def with_steps_of_budget(
     Raises:
       InputError: the budget is too small or too large, or there are several machines.
     """
+    if job.num_train_epochs:
+        return replace_steps(job, _steps_of_epochs(job))
     if job.budget is None:
         return job
     if job.budget.operations is not None:
@@ -316,7 +363,7 @@ def with_steps_of_budget(
         return _with_steps(job, steps)
     print("measuring the training step …", flush=True)
     plan = make_plan(job)
-    measured = measure(plan, strategy)
+    measured = measure(plan, strategy, _seconds_to_measure(job))
     seconds = job.budget.seconds - (time.monotonic() - started)
     return _with_steps(job, steps_in_time(plan, measured, seconds))
 
@@ -337,9 +384,63 @@ def steps_in_time(plan: PretrainingPlan, measured: Measured, seconds: float) -> 
         instances = sum(each.instances for each in last.held_out.values())
         batches = math.ceil(instances / loop.train_batch_size)
         of_batch = _FORWARD_SHARE / measured.rates[last.records.max_seq_length]
-        seconds -= batches * of_batch + measured.seconds_to_compile / len(measured.rates)
+        seconds -= measured.seconds_to_compile / len(measured.rates)
         mean += min(batches, loop.max_eval_batches) * of_batch / loop.eval_steps
+        evaluations = 2 if plan.job.init else 1
+        steps = (seconds - evaluations * batches * of_batch) / mean
+        if batches <= _BATCHES_PER_STEP * steps:
+            return steps
+        mean += evaluations * _BATCHES_PER_STEP * of_batch
     return max(seconds, 0.0) / mean
+
+
+def most_evaluated(job: PretrainingJob) -> int | None:
+    """Returns the most batches that an evaluation reads; None without a budget of time."""
+    if not (job.budget and job.budget.seconds):
+        return None
+    return max(1, int(_BATCHES_PER_STEP * job.optimizer.num_train_steps))
+
+
+def _seconds_to_measure(job: PretrainingJob) -> float:
+    budget = job.budget.seconds if job.budget and job.budget.seconds else 0.0
+    return max(MOST_SECONDS_TO_MEASURE, _SHARE_TO_MEASURE * budget)
+
+
+def _steps_of_epochs(job: PretrainingJob) -> int:
+    """Returns the steps of the passes over the records, with those on longer records behind."""
+    records = open_records(job.data, "--data", job.objective)
+    steps = job.num_train_epochs * records.instances / job.loop.train_batch_size
+    steps /= 1 - job.long_data_share if job.long_data else 1
+    return min(max(1, round(steps)), MOST_STEPS)
+
+
+def check_amount(job: PretrainingJob, strategy: tf.distribute.Strategy) -> None:
+    """Refuses a training whose length nobody gave and that is not short; says what is.
+
+    Args:
+      job: what is asked for; with passes over the records, they may take a day.
+      strategy: devices to measure on.
+
+    Raises:
+      InputError: the training has no length, or its passes take longer.
+    """
+    started = time.monotonic()
+    plan = make_plan(with_steps_of_budget(job, strategy, started))
+    measured = measure(plan, strategy)
+    seconds, steps = _seconds_of_steps(plan, measured), plan.job.optimizer.num_train_steps
+    if job.num_train_epochs and seconds < _LONGEST_UNASKED:
+        print(f"{counted(steps, 'step')}, about {duration(seconds)}")
+        return
+    one = _steps_of_epochs(dataclasses.replace(job, num_train_epochs=1.0))
+    half_hour = steps_in_time(plan, measured, 1800.0)
+    whole = f"--num_train_epochs={job.num_train_epochs:g}" if job.init else "--recipe=bert_base"
+    raise InputError(
+        "--num_train_steps: is missing; by a rate "
+        f"{'estimated' if measured.is_estimated else 'measured'} on this machine --budget=30min "
+        f"allows {counted(int(half_hour), 'step')} ({half_hour / one:.2g} of a pass), "
+        f"--num_train_epochs=1 takes {duration(seconds * one / steps)}, and {whole} "
+        f"{duration(seconds)}; give one of them"
+    )
 
 
 def _with_steps(job: PretrainingJob, allowed: float) -> PretrainingJob:
@@ -350,13 +451,18 @@ def _with_steps(job: PretrainingJob, allowed: float) -> PretrainingJob:
             "a smaller --model or --train_batch_size, or more" if steps < LEAST_STEPS else "less"
         )
         raise InputError(f"--budget: is enough for about {steps:.3g} steps; give {remedy}")
-    optimizer = dataclasses.replace(
-        job.optimizer, num_train_steps=steps, num_warmup_steps=default_warmup_steps(steps)
-    )
+    job = replace_steps(job, steps)
     # Little of a short budget is lost if the process is killed.
     every = min(job.loop.save_checkpoints_steps, max(steps // CHECKPOINTS_OF_BUDGET, 1))
     loop = dataclasses.replace(job.loop, save_checkpoints_steps=every)
-    return dataclasses.replace(job, optimizer=optimizer, loop=loop)
+    return dataclasses.replace(job, loop=loop)
+
+
+def replace_steps(job: PretrainingJob, steps: int) -> PretrainingJob:
+    """Returns a job with another number of steps, and the default warm-up over them."""
+    warmup = default_warmup_steps(steps, warmup_share(job.init))
+    optimizer = dataclasses.replace(job.optimizer, num_train_steps=steps, num_warmup_steps=warmup)
+    return dataclasses.replace(job, optimizer=optimizer)
 
 
 def _recorded_steps(job: PretrainingJob) -> int | None:
@@ -397,6 +503,7 @@ def estimate(job: PretrainingJob, strategy: tf.distribute.Strategy | None = None
         job = with_steps_of_budget(job, strategy, started)
     plan = make_plan(job)
     measured = measure(plan, strategy)
+    how = "estimated from operations" if measured.is_estimated else "measured"
     if budget is not None:
         left = budget - (time.monotonic() - started)
         plan = make_plan(_with_steps(job, steps_in_time(plan, measured, left)))
@@ -407,7 +514,7 @@ def estimate(job: PretrainingJob, strategy: tf.distribute.Strategy | None = None
         f"{describe_devices(strategy)}, {loop.dtype}",
         *(f"data: {_describe_data(each, loop.train_batch_size)}" for each in plan.data),
         f"operations: {total_flops(plan, strategy):.2e}",
-        f"rate: {', '.join(rates)} (measured)",
+        f"rate: {', '.join(rates)} ({how})",
         f"time: {duration(seconds)}, and that of evaluations and checkpoints"
         if budget is None
         else f"time: {duration(budget)}",
@@ -457,6 +564,10 @@ def introduction(plan: PretrainingPlan, trainer: Trainer) -> list[str]:
             f"{records.max_seq_length} tokens ({epochs:.2f} epochs), "
             + (describe_held_out(held_out) if held_out else "none held out")
         )
+    most = most_evaluated(job)
+    batches = sum(-(-e.instances // job.loop.train_batch_size) for e in each.held_out.values())
+    if most and most < batches:
+        lines[-1] += f"; evaluations read {most / batches:.0%} of these, as the budget is short"
     if rules := plan.data[-1].rules:
         words = "whole words" if rules.do_whole_word_mask else "tokens"
         rates = dict.fromkeys(f"{100 * rate:g} %" for rate in rules.rates)
