@@ -32,6 +32,7 @@ from beambert.trainer.pretraining.recipes import (
     CONTINUED_WARMUP_SHARE,
     RECIPES,
     bert_base,
+    check_fits,
     continued,
     find,
 )
@@ -139,6 +140,9 @@ def main(argv: Sequence[str]) -> None:
     with loading():
         from beambert.trainer.loop.strategy import make_strategy
         from beambert.trainer.pretraining.run import check_amount, estimate, pretrain
+        from beambert.trainer.weights.initial import open_initial
+    if command.recipe and job.init:
+        check_fits(command.recipe, open_initial(job.init, "--init").config, job.init)
     strategy = make_strategy(devices.strategy, devices.tpu)
     if not _has_amount(flags):
         if job.init:
@@ -179,7 +183,7 @@ def _describe_continuing(job: PretrainingJob) -> str:
     optimizer = job.optimizer
     return (
         f"continuing {job.init}: {job.loop.train_batch_size} sequences a step, peak rate "
-        f"{optimizer.learning_rate:g}, {optimizer.optimizer}; the defaults are "
+        f"{optimizer.learning_rate:g}, {optimizer.optimizer}; without a recipe the defaults are "
         f"{', '.join(f'--{name}={value}' for name, value in continued().items())} and a warm-up "
         f"over {CONTINUED_WARMUP_SHARE:.0%} of the steps (docs/start.md)"
     )

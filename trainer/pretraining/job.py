@@ -314,7 +314,8 @@ class PretrainingJob:
         """Returns the job of a recipe, as the command's --recipe does.
 
         Args:
-          recipe: name of a recipe; None with `init`, for the settings of continuing.
+          recipe: name of a recipe; None with `init`, for the settings of continuing, or for those
+            of bert_base.
           given: fields of the job, of its optimizer or of its loop, such as `data`, `output`,
             `init`, `train_batch_size` or `num_train_steps`; they take precedence.
 
@@ -322,7 +323,12 @@ class PretrainingJob:
           InputError: there is no such recipe, or a value cannot be used.
         """
         values = recipes.find(recipe, given.get("init"))
-        if "num_train_steps" in given or given.get("init"):
+        if recipe and given.get("init"):
+            raise InputError(
+                f"--recipe={recipe}: --init={given['init']} needs settings of its own; leave the "
+                "recipe out"
+            )
+        if "num_train_steps" in given:
             values.pop("num_warmup_steps", None)
         values |= given
         if "num_train_steps" not in values:  # that of the passes takes its place

@@ -7,6 +7,8 @@ on the device; the progress line of a run shows the share of the peak that it re
 from typing import Any
 
 from beambert.errors import InputError
+from beambert.model.config import EncoderConfig
+from beambert.model.families.table import FAMILIES, family_of
 from beambert.model.objectives import COPY, MLM
 from beambert.trainer.loop.config import MUON, TRAPEZOID
 
@@ -149,15 +151,37 @@ def find(name: str | None, init: str | None) -> dict[str, Any]:
       init: value of --init, or None.
 
     Raises:
-      InputError: there is no such recipe, or it is for random weights and --init names others.
+      InputError: there is no such recipe.
     """
     if name is None:
         return continued() if init else bert_base()
-    if init:
-        raise InputError(
-            f"--recipe={name}: is a schedule for random weights and would undo what --init={init} "
-            "has learned; leave it out for the settings of continuing, or leave --init out"
-        )
     if name not in RECIPES:
         raise InputError(f"--recipe={name}: no such recipe; choose one of {', '.join(RECIPES)}")
     return RECIPES[name]()
+
+
+def check_fits(name: str, config: EncoderConfig, init: str) -> None:
+    """Refuses a recipe for a model of another family or size than an encoder that is continued.
+
+    Its rate would undo what the encoder has learned.
+
+    Args:
+      name: name of the recipe.
+      config: configuration of the encoder.
+      init: value of --init.
+
+    Raises:
+      InputError: the recipe does not fit.
+    """
+    recipe = RECIPES[name]()
+    family = FAMILIES[recipe.get("family", "bert")]
+    made = family.sized(recipe["model"], config.vocab_size, 0)
+    sizes = [(each.family, each.hidden_size, each.num_hidden_layers) for each in (made, config)]
+    if sizes[0] == sizes[1]:
+        return
+    raise InputError(
+        f"--recipe={name}: is for a {family.title} of the size {recipe['model']} and would undo "
+        f"what --init={init} has learned, a {family_of(config).title} of "
+        f"{config.num_hidden_layers} layers of {config.hidden_size}; leave the recipe out for the "
+        "settings of continuing"
+    )

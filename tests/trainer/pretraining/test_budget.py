@@ -7,10 +7,15 @@ import pytest
 from support import small_pretraining
 
 from beambert.errors import InputError
+from beambert.trainer.commands.pretrain import _read_job, build_parser
 from beambert.trainer.commands.pretrain import main as pretrain_main
+from beambert.trainer.loop.strategy import make_strategy
 from beambert.trainer.pretraining import cost
 from beambert.trainer.pretraining import run as pretraining_run
 from beambert.trainer.pretraining.job import Budget
+from beambert.trainer.pretraining.plan import make_plan
+from beambert.trainer.pretraining.recipes import bert_base
+from beambert.trainer.pretraining.records import open_records
 
 
 def flags(records, config, model_dir, **others) -> list[str]:
@@ -94,13 +99,65 @@ def measured(monkeypatch):
     """A machine that does 10 updates a second and compiles for 3 seconds, and the measurements."""
     calls = []
 
-    def measure(plan, strategy):
+    def measure(plan, strategy, seconds=0):
         calls.append(plan)
         rates = {each.records.max_seq_length: 10.0 for each in plan.data}
         return pretraining_run.Measured(rates, seconds_to_compile=3.0, weights=1)
 
     monkeypatch.setattr(pretraining_run, "measure", measure)
     return calls
+
+
+def plan_of(records, config, tmp_path, **others):
+    found = flags(records, config, tmp_path / "m", **others)
+    parsed = build_parser({**bert_base(), "train_batch_size": 8}).parse_args(found)
+    return make_plan(_read_job(parsed, bert_base()))
+
+
+def test_what_would_take_too_long_to_measure_is_estimated(
+    records_folder, small_config_file, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(pretraining_run, "product_speed", lambda _: 1e6)
+    monkeypatch.setattr(cost, "capacity_for", lambda *_: None)
+    plan = plan_of(records_folder, small_config_file, tmp_path, num_train_steps=9)
+    found = pretraining_run.measure(plan, make_strategy("one_device"), seconds=5.0)
+    assert found.is_estimated
+    (rate,) = found.rates.values()
+    assert rate == pytest.approx(0.5e6 / shape_flops(small_config_file, records_folder))
+
+
+@pytest.mark.parametrize("rate", [0.05, 50.0])
+def test_evaluations_have_a_share_of_a_budget(records_folder, small_config_file, tmp_path, rate):
+    """On a slow machine they would be longer than the training."""
+    plan = plan_of(records_folder, small_config_file, tmp_path, budget="200s", eval_steps=10**6)
+    length = plan.data[0].records.max_seq_length
+    measured = pretraining_run.Measured({length: rate}, seconds_to_compile=1.0, weights=1)
+    steps = int(pretraining_run.steps_in_time(plan, measured, 200.0))
+    job = pretraining_run.replace_steps(plan.job, steps)
+    batches = sum(-(-each.instances // 8) for each in plan.data[0].held_out.values())
+    read = min(batches, pretraining_run.most_evaluated(job))
+    assert (read < batches) == (rate < 1)
+    seconds = steps / rate + read / (3 * rate)
+    assert seconds == pytest.approx(200, rel=0.1) and read / (3 * rate) < 0.1 * 200
+
+
+def test_no_length_is_refused_with_what_lengths_would_be(
+    records_folder, small_config_file, tmp_path, measured
+):
+    """At ten updates a second: 18,000 in half an hour, a million in 28 hours."""
+    given = [f"--data={records_folder}", f"--model={small_config_file}", "--model_dir=m"]
+    with pytest.raises(InputError, match=r"--num_train_steps: .*30min allows 1\d,\d+ .*27 h 46"):
+        pretrain_main([*given, "--train_batch_size=8"])
+
+
+def test_epochs_are_passes_over_the_records(records_folder, small_config_file, tmp_path):
+    found = flags(records_folder, small_config_file, tmp_path / "m", num_train_epochs=2)
+    job = _read_job(build_parser().parse_args(found), bert_base())
+    job = pretraining_run.with_steps_of_budget(job, None, 0.0)
+    instances = open_records(str(records_folder), "--data").instances
+    assert job.optimizer.num_train_steps == round(2 * instances / 8)
+    with pytest.raises(InputError, match="--num_train_steps=5: --num_train_epochs decides it"):
+        pretrain_main([*found, "--num_train_steps=5"])
 
 
 @pytest.mark.slow

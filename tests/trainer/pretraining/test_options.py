@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import json
 
 import keras
 import numpy as np
@@ -9,16 +10,20 @@ import pytest
 import tensorflow as tf
 
 from beambert.errors import InputError
+from beambert.model.families.table import read_config
 from beambert.model.pretrainer import BertPretrainer
 from beambert.trainer import model_folders
+from beambert.trainer.commands import pretrain as pretrain_command
 from beambert.trainer.commands.pretrain import build_parser as pretraining_parser
 from beambert.trainer.commands.pretrain import main as pretrain_main
 from beambert.trainer.loop.config import OptimizerConfig, TrainingFolders
 from beambert.trainer.loop.steps import Trainer
+from beambert.trainer.pretraining import recipes
 from beambert.trainer.pretraining import run as pretraining
 from beambert.trainer.pretraining.batches import training_batches
+from beambert.trainer.pretraining.job import PretrainingJob
 from beambert.trainer.pretraining.objective import PretrainingObjective
-from beambert.trainer.pretraining.recipes import RECIPES
+from beambert.trainer.pretraining.recipes import RECIPES, default_passes, find
 from beambert.trainer.pretraining.records import open_records
 
 BATCH, SEED = 12, 3
@@ -162,7 +167,56 @@ def test_the_papers_recipe_is_the_default():
     # Devlin et al. 2019, appendix A.2; the optimizer is that of the release's optimization.py.
     assert (parsed.train_batch_size, parsed.learning_rate) == (256, 1e-4)
     assert parsed.optimizer == "adamw"
-    recipe = RECIPES[parsed.recipe]()
+    assert parsed.recipe is None
+    recipe = find(None, None)
     assert recipe["model"] == "base"
     assert (recipe["num_train_steps"], recipe["num_warmup_steps"]) == (1_000_000, 10_000)
     assert parsed.long_data_share == 0.1
+
+
+def test_continuing_has_settings_of_its_own(records_folder, monkeypatch, tmp_path):
+    """Those of random weights would undo what the encoder has learned."""
+    asked = []
+    monkeypatch.setattr(pretraining, "pretrain", lambda job, *_: asked.append(job))
+    monkeypatch.setattr(pretraining, "check_amount", lambda *_: None)
+    monkeypatch.setattr(pretrain_command, "check_weights", lambda *_: None)
+    given = [f"--data={records_folder}", "--init=e", "--model_dir=m"]
+    pretrain_main(given)
+    pretrain_main([*given, "--num_train_steps=100", "--learning_rate=1e-3"])
+    whole, short = asked
+    assert (whole.loop.train_batch_size, whole.optimizer.learning_rate) == (32, 5e-5)
+    assert whole.num_train_epochs == 3
+    assert short.num_train_epochs is None
+    assert (short.optimizer.num_warmup_steps, short.optimizer.learning_rate) == (6, 1e-3)
+    by_python = PretrainingJob.by_recipe(init="e", data=str(records_folder), output=whole.output)
+    assert by_python == whole
+
+
+@pytest.mark.parametrize(
+    ("recipe", "is_fitting"), [("tiny", True), ("crammed_tiny", True), ("modern_tiny", False)]
+)
+def test_a_recipe_of_another_model_is_refused(recipe, is_fitting, encoder_folder):
+    """It would train a published encoder with a small one's rate in silence."""
+    config = json.loads((encoder_folder / "bert_config.json").read_text())
+    config |= {"hidden_size": 128, "num_hidden_layers": 2}
+    found = read_config(json.dumps(config))
+    if is_fitting:
+        recipes.check_fits(recipe, found, "e")
+        found = dataclasses.replace(found, num_hidden_layers=3)
+    with pytest.raises(InputError, match=f"--recipe={recipe}: "):
+        recipes.check_fits(recipe, found, "e")
+
+
+@pytest.mark.parametrize(("tokens", "passes"), [(2.5e6, 3), (2.5e7, 2), (2.5e8, 1)])
+def test_large_texts_need_fewer_passes(tokens, passes):
+    assert default_passes(tokens) == passes
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_recipe_from_python_is_that_of_the_command(name, monkeypatch):
+    asked = []
+    monkeypatch.setattr(pretraining, "pretrain", lambda job, *_: asked.append(job))
+    pretrain_main([f"--recipe={name}", "--data=gs://b/r", "--model_dir=m", "--num_train_steps=50"])
+    output = TrainingFolders("m")
+    job = PretrainingJob.by_recipe(name, data="gs://b/r", output=output, num_train_steps=50)
+    assert asked == [job]
