@@ -175,6 +175,7 @@ def plan(job: TrainJob, text_bytes: int) -> TrainPlan:
         )
     sequences = text_bytes / CHARACTERS_A_TOKEN / goal.lengths[0]
     passes = min(max(math.ceil(goal.sequences_a_second * budget / sequences), 1), MOST_PASSES)
+    passes = 1 if job.init else passes  # Its masks are drawn anew each time.
     while before(passes) + after > MOST_BESIDE * budget:
         passes -= 1
     # 8,000 pieces were tried on 24 MB and 10,000 on 101 MB; little text has fewer words.
@@ -217,6 +218,7 @@ def commands(job: TrainJob, made: TrainPlan) -> list[Step]:
     short, long = goal.lengths
     if job.init:
         data += (f"--tokenizer={job.init}", f"--max_seq_length={long}", "--pairs=none")
+        data += ("--masks=none",)
         pretrain = ("pretrain", f"--init={job.init}", "--objective=mlm", f"--data={records}")
         return [Step("records", data), Step("pre-training", (*pretrain, encoder))]
     learn = ("vocab", "--input", *job.input, f"--output={vocabulary}", *case)
@@ -276,6 +278,7 @@ def train(job: TrainJob, dry_run: bool = False) -> None:
     print("\n".join([*text.lines(), *describe(job, made)]), flush=True)
     *before, pretrain = commands(job, made)
     if dry_run:
+        pretrain = Step(pretrain.name, (*pretrain.arguments, f"--budget={made.training:.0f}s"))
         for step in (*before, pretrain, *(task_commands(job) if job.task_data else ())):
             print(f"$ beambert {shlex.join(step.arguments)}")
         return
