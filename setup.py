@@ -12,11 +12,12 @@ REQUIREMENTS = [
     "apache-beam[gcp]>=2.77",  # the pipelines, Dataflow, gs://
     "datasketch>=2",  # MinHash, for near duplicates
     "google-cloud-storage>=3",  # Beam's gs:// file system stands on it
-    "google-crc32c",  # checksums of the TFRecord framing
+    "google-crc32c",  # checksums of records that are read back
     "keras>=3.15",  # the network
     "markdown-it-py>=4",  # Markdown
     "ml-dtypes",  # bfloat16 weights of other systems
     "mwparserfromhell>=0.7",  # markup of MediaWiki dumps
+    "numba>=0.63",  # the inner loops of pairs, masks and records as machine code
     "numpy>=2",  # pairs and masks as arrays
     "pyarrow",  # Parquet input, columns of records that are read back
     "safetensors>=0.6",  # weights from and to Hugging Face

@@ -37,7 +37,6 @@ from beambert.pipelines.pretraining.instances import (
 from beambert.pipelines.pretraining.masks import TokenIds
 from beambert.pipelines.pretraining.plan import Plan
 from beambert.pipelines.pretraining.tokenizing import DocumentTokenizer
-from beambert.pipelines.records.encoding import RecordWriter, encode_examples
 from beambert.pipelines.text.preparation import (
     TextOptions,
     describe_scrubbing,
@@ -168,6 +167,8 @@ def estimate(plan: Plan) -> Estimate:
     ids = TokenIds.of(vocabulary, plan.job.pairs == REFERENCE)
     documents = order_documents(CompactDocuments.concatenate(batches), ids, used)
     for parameters in plan.layout.lengths:
+        from beambert.pipelines.records.encoding import RecordWriter, encode_examples
+
         made, writer = InstanceCounts(), RecordWriter(_Nowhere(), plan.job.compression)
         pairs = pair_documents(documents, parameters, 0, made)
         marks = documents.begins_word

@@ -14,12 +14,11 @@ import numpy as np
 
 from beambert.errors import InputError
 from beambert.pipelines.pretraining.documents import HASH_BYTES, CompactDocuments
-from beambert.pipelines.pretraining.masks import TokenIds, assemble_rows, mask_rows, with_frame
+from beambert.pipelines.pretraining.masks import TokenIds, assemble_rows, mask_rows
 from beambert.pipelines.pretraining.packing import PackedRows, assemble_packed, pack_documents
 from beambert.pipelines.pretraining.pairs import (
     Balance,
     PairCounts,
-    Partners,
     add_noise,
     build_copies,
     build_pairs,
@@ -218,12 +217,18 @@ def _words(hashes: np.ndarray) -> np.ndarray:
     return hashes.view(np.uint64).reshape(-1, HASH_BYTES // 8)
 
 
-def find_partners(documents: CompactDocuments, by_source: bool) -> list[Partners] | None:
+def find_partners(documents: CompactDocuments, by_source: bool) -> np.ndarray | None:
     """Returns the documents that each may take a random B from; None for all others.
+
+    The columns are the first of a range of documents and the one after its last, and those of the
+    range without which it is meant: the document itself, with the other pieces if it is divided.
 
     Args:
       documents: documents in the order of `order_documents`.
       by_source: whether B comes from A's own source. A source with no other document takes any.
+
+    Returns:
+      int64 [documents, 4], or None.
     """
     count = len(documents.hashes)
     if not by_source and not documents.pieces.any():
@@ -240,8 +245,7 @@ def find_partners(documents: CompactDocuments, by_source: bool) -> list[Partners
         end = np.searchsorted(documents.sources, documents.sources, "right")
         is_alone = end - first == own_end - own
         first, end = np.where(is_alone, 0, first), np.where(is_alone, count, end)
-    columns = (column.tolist() for column in (first, end, own, own_end))
-    return [Partners(*row) for row in zip(*columns, strict=True)]
+    return np.stack([first, end, own, own_end], axis=1)
 
 
 def count_sources(documents: CompactDocuments, sources: int) -> list[tuple[int, int]]:
@@ -278,8 +282,7 @@ def pair_documents(
     """
     if parameters.pairs == NONE:
         return _pack_documents(documents, parameters, stream)
-    lengths = documents.sentence_lengths.tolist()
-    sentences = documents.document_sentences.tolist()
+    lengths, sentences = documents.sentence_lengths, documents.document_sentences
     passes = []
     balance = None if parameters.pairs == REFERENCE else Balance()
     partners = find_partners(documents, parameters.random_next == SOURCE)
@@ -299,7 +302,7 @@ def pair_once(
     parameters: InstanceParameters,
     balance: Balance | None,
     seed: str,
-    partners: Sequence[Partners] | None,
+    partners: np.ndarray | None,
     walked: int | None = None,
 ) -> tuple[np.ndarray, PairCounts]:
     """Goes over documents once and pairs their sentences as the parameters say.
@@ -315,7 +318,7 @@ def pair_once(
     same = {
         "max_seq_length": parameters.max_seq_length,
         "short_seq_prob": parameters.short_seq_prob,
-        "random": Random(f"pairs {seed}"),
+        "seed": f"pairs {seed}",
         "partners": partners,
         "walked": walked,
     }
@@ -426,11 +429,10 @@ def _assemble(
         return (of & _BEGINS_WORD) != 0 if is_marked else ~ids.is_continuation[of]
 
     is_copy = parameters.pairs == COPY
-    framed = None if is_copy else with_frame(tokens, max_seq_length)
+    of_rows = tokens
     for first in range(0, len(shuffled), rows_together):
         chunk = shuffled[first : first + rows_together]
         if is_copy:
-            noisy, chunk = add_noise(tokens, chunk, starts_word, random)
-            framed = with_frame(noisy, max_seq_length)
-        rows = assemble_rows(framed, chunk, max_seq_length, ids)
+            of_rows, chunk = add_noise(tokens, chunk, starts_word, random)
+        rows = assemble_rows(of_rows, chunk, max_seq_length, ids)
         yield rows, {LABEL_FEATURE: chunk[:, 4:]}

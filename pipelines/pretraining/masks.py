@@ -66,18 +66,13 @@ class TokenIds:
         )
 
 
-def with_frame(tokens: np.ndarray, max_seq_length: int) -> np.ndarray:
-    """Returns the tokens with zeros behind them, so that every row can be gathered whole."""
-    return np.concatenate([tokens, np.zeros(max_seq_length, tokens.dtype)])
-
-
 def assemble_rows(
     tokens: np.ndarray, pairs: np.ndarray, max_seq_length: int, ids: TokenIds
 ) -> dict[str, np.ndarray]:
     """Lays pairs out as [CLS] A [SEP] B [SEP] and padding.
 
     Args:
-      tokens: ids that the pairs' offsets point into, with the zeros of `with_frame`.
+      tokens: ids that the pairs' offsets point into.
       pairs: int32 [N, 5], see `pairs.build_pairs`; each fits into L tokens.
       max_seq_length: L.
       ids: ids of the special tokens.
@@ -85,28 +80,11 @@ def assemble_rows(
     Returns:
       `input_ids` int32, `input_mask` and `segment_ids` uint8, each [N, L].
     """
-    position_L = np.arange(max_seq_length, dtype=np.int32)[None]
-    a_start, a_end, b_start, b_end, _ = pairs.T
-    first_separator_N = a_end - a_start + 1
-    last_separator_N = first_separator_N + b_end - b_start + 1
-    is_second_NL = position_L > first_separator_N[:, None]
-    shift_NL = np.where(
-        is_second_NL, (b_start - first_separator_N - 1)[:, None], (a_start - 1)[:, None]
-    )
-    shift_NL += position_L
-    # Every place is inside of the tokens; clipping them is the fastest way to take them.
-    input_ids_NL = tokens.take(shift_NL, mode="clip").astype(np.int32)
-    row_N = np.arange(len(pairs))
-    input_ids_NL[:, 0] = ids.classify
-    input_ids_NL[row_N, first_separator_N] = ids.separate
-    input_ids_NL[row_N, last_separator_N] = ids.separate
-    mask_NL = position_L <= last_separator_N[:, None]
-    np.copyto(input_ids_NL, ids.padding, where=~mask_NL)
-    return {
-        "input_ids": input_ids_NL,
-        "input_mask": mask_NL.view(np.uint8),
-        "segment_ids": (mask_NL & is_second_NL).view(np.uint8),
-    }
+    from beambert.pipelines.pretraining import kernels
+
+    special = (ids.classify, ids.separate, ids.padding)
+    rows = kernels.assemble(tokens, pairs, max_seq_length, *special)
+    return dict(zip(("input_ids", "input_mask", "segment_ids"), rows, strict=True))
 
 
 def mask_rows(
@@ -149,6 +127,8 @@ def mask_rows(
       in the order of the positions and padded with 0; `masked_lm_weights` float32 [N, P], 1 for a
       prediction and 0 for padding.
     """
+    from beambert.pipelines.pretraining import kernels
+
     rows, length = input_ids.shape
     slots = min(max_predictions_per_seq, length)
     fixed_NL = ids.is_fixed.take(input_ids)
@@ -168,112 +148,31 @@ def mask_rows(
         is_start_NL = begins_word
         if not ids.joins_segments:
             is_start_NL = begins_word | np.pad(fixed_NL, ((0, 0), (1, 0)))[:, :-1]
-        position_NS = choose_words(key_NL, is_start_NL, fixed_NL, wanted_N, slots)
+        position_NS = kernels.choose_words(key_NL, is_start_NL, fixed_NL, wanted_N, slots)
     else:
-        position_NS = choose_tokens(key_NL, fixed_NL, wanted_N, slots)
-    is_used_NS = position_NS < length
-    position_NS[~is_used_NS] = 0
-
-    # Places in all rows end to end.
-    place_NS = position_NS + length * np.arange(rows)[:, None]
-    label_NS = np.where(is_used_NS, input_ids.take(place_NS), 0)
+        position_NS = kernels.choose_tokens(key_NL, fixed_NL, wanted_N, slots)
     roll_NS = random.random((rows, slots), np.float32)
     if span_NS is not None:
         roll_NS = np.take_along_axis(roll_NS, span_NS, axis=1)
     replacement_NS = ids.replacements.take(random.integers(0, len(ids.replacements), (rows, slots)))
-    hidden_NS = np.where(
-        roll_NS < mask_share,
+    changed_share = np.float32(mask_share + random_share)
+    names = ("input_ids", "masked_lm_positions", "masked_lm_ids", "masked_lm_weights")
+    hidden = kernels.hide(
+        input_ids,
+        position_NS,
+        roll_NS,
+        replacement_NS,
         ids.mask,
-        np.where(roll_NS < mask_share + random_share, replacement_NS, label_NS),
+        np.float32(mask_share),
+        changed_share,
+        max_predictions_per_seq,
     )
-    masked_NL = input_ids.copy()
-    used_K = np.flatnonzero(is_used_NS)
-    masked_NL.reshape(-1)[place_NS.take(used_K)] = hidden_NS.take(used_K)
-
-    pad = ((0, 0), (0, max_predictions_per_seq - slots))
-    return {
-        "input_ids": masked_NL,
-        "masked_lm_positions": np.pad(position_NS.astype(np.int32), pad),
-        "masked_lm_ids": np.pad(label_NS.astype(np.int32), pad),
-        "masked_lm_weights": np.pad(is_used_NS.astype(np.float32), pad),
-    }
+    return dict(zip(names, hidden, strict=True))
 
 
 def position_bits(length: int) -> np.uint32:
     """Returns the low bits of a key that hold a position; no position has all of them."""
     return np.uint32((1 << max(_LEAST_POSITION_BITS, length.bit_length())) - 1)
-
-
-def choose_tokens(
-    key_NL: np.ndarray, fixed_NL: np.ndarray, wanted_N: np.ndarray, most: int
-) -> np.ndarray:
-    """Chooses the tokens with the smallest keys: a uniform choice without replacement.
-
-    Args:
-      key_NL: uint32 [N, L], random except for the low bits, which are the position.
-      fixed_NL: bool [N, L], true for tokens that may not be chosen.
-      wanted_N: int [N], number of tokens to choose: at most `most`, and no more than may be chosen.
-      most: largest value that `wanted_N` can have.
-
-    Returns:
-      int64 [N, most], the chosen positions in ascending order, filled up with L.
-    """
-    key_NL = np.where(fixed_NL, np.uint32(0xFFFFFFFF), key_NL)
-    # Processors sort a whole row faster than they find the places of its smallest numbers.
-    smallest_NS = np.sort(key_NL, axis=1)[:, :most]
-    position_NS = (smallest_NS & position_bits(key_NL.shape[1])).astype(np.int64)
-    position_NS[np.arange(most)[None] >= wanted_N[:, None]] = key_NL.shape[1]
-    return np.sort(position_NS, axis=1)
-
-
-def choose_words(
-    key_NL: np.ndarray,
-    is_start_NL: np.ndarray,
-    fixed_NL: np.ndarray,
-    wanted_N: np.ndarray,
-    most: int,
-) -> np.ndarray:
-    """Chooses whole words in the order of their first token's key.
-
-    A word that does not fit is skipped. The rules are those of the original's
-    create_masked_lm_predictions with do_whole_word_mask. All rows are computed at once: round k
-    looks at the k-th word of every row.
-
-    Args:
-      key_NL: uint32 [N, L], random; the keys of a row all differ.
-      is_start_NL: bool [N, L], true where a word starts; a row's first word need not be marked.
-      fixed_NL: bool [N, L], true for tokens that may not be chosen and belong to no word.
-      wanted_N: int [N], largest number of tokens to choose.
-      most: largest value that `wanted_N` can have.
-
-    Returns:
-      int64 [N, most], the chosen positions in ascending order, filled up with L.
-    """
-    rows, length = key_NL.shape
-    is_first_NL = np.arange(length) == np.argmin(fixed_NL, axis=1)[:, None]
-    is_start_NL = (is_start_NL | is_first_NL) & ~fixed_NL
-    # Tokens before the first word are fixed, so it does no harm that they get its number.
-    word_NL = np.maximum(np.cumsum(is_start_NL, axis=1) - 1, 0)
-    flat_word = (word_NL + length * np.arange(rows)[:, None])[~fixed_NL]
-    size_NW = np.bincount(flat_word, minlength=rows * length).reshape(rows, length)
-    key_NW = np.full((rows, length), 0xFFFFFFFF, np.uint32)
-    row_K, position_K = np.nonzero(is_start_NL)
-    key_NW[row_K, word_NL[row_K, position_K]] = key_NL[row_K, position_K]
-    order_NW = np.argsort(key_NW, axis=1)
-    left_N = wanted_N.copy()
-    chosen_NW = np.zeros((rows, length), bool)
-    most_words = int((key_NW != 0xFFFFFFFF).sum(axis=1).max(initial=0))
-    row_N = np.arange(rows)
-    for word_N in order_NW[:, :most_words].T:
-        if not left_N.any():
-            break
-        size_N = size_NW[row_N, word_N]
-        fits_N = (size_N <= left_N) & (key_NW[row_N, word_N] != 0xFFFFFFFF)
-        chosen_NW[row_N, word_N] = fits_N
-        left_N -= size_N * fits_N
-    chosen_NL = np.take_along_axis(chosen_NW, word_NL, axis=1) & ~fixed_NL
-    position_NL = np.where(chosen_NL, np.arange(length), length)
-    return np.sort(position_NL, axis=1)[:, :most]
 
 
 # Chooses spans of words to predict, as SpanBERT does (Joshi et al. 2020, section 3.1). Pure numpy.

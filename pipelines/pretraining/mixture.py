@@ -274,8 +274,8 @@ class _Walk:
             starts, ends = (self._moved(each, rows.starts) for each in (rows.starts, rows.ends))
             return PackedRows(rows.spans, starts, ends), PairCounts()
         pairs, counts = pair_once(
-            lengths.tolist(),
-            sentences.tolist(),
+            lengths,
+            sentences,
             parameters,
             balance,
             seed,

@@ -1,4 +1,4 @@
-"""Sentence lengths -> sentence pairs, as offsets. Pure functions of integers.
+"""Sentence lengths -> sentence pairs, as offsets. The loops over sentences are in `kernels`.
 
 This is the original's algorithm (create_pretraining_data.py, create_instances_from_document)
 without two of its flaws. The original labels every chunk of one sentence "random next", so that
@@ -13,45 +13,16 @@ here the coin's bias makes up for them.
 """
 
 import dataclasses
-from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from random import Random
-from typing import NamedTuple
 
 import numpy as np
 
-from beambert.pipelines.records.contract import IS_NEXT, RANDOM_NEXT
+from beambert.pipelines.records.contract import RANDOM_NEXT
 from beambert.ragged import ranges, starts_of
 
 # [CLS] A [SEP] B [SEP]
 SPECIAL_TOKENS_A_PAIR = 3
-# The original draws a short target of at least 2 tokens (one for A, one for B).
-SHORTEST_TARGET = 2
-# The coin's bias restores the balance of the labels over at least so many chunks. They are enough
-# that a chunk's label tells nothing about the next one's, and few enough for a shard of a few
-# thousand.
-BALANCE_HORIZON = 100
-# The original draws another document for B so many times before it takes A's own.
-REFERENCE_DRAWS = 10
-
-
-class Partners(NamedTuple):
-    """The documents that a random B of a document may come from: a range without another one.
-
-    Attributes:
-      first, end: the first document, and the one after the last.
-      own_first, own_end: the document itself, with the other pieces of it if it is divided.
-    """
-
-    first: int
-    end: int
-    own_first: int
-    own_end: int
-
-    @property
-    def count(self) -> int:
-        """Number of the documents."""
-        return (self.end - self.first) - (self.own_end - self.own_first)
 
 
 @dataclasses.dataclass
@@ -101,8 +72,8 @@ def build_pairs(
     max_seq_length: int,
     short_seq_prob: float,
     balance: Balance | None,
-    random: Random,
-    partners: Sequence[Partners] | None = None,
+    seed: int | str,
+    partners: np.ndarray | None = None,
     swaps: bool = False,
     walked: int | None = None,
 ) -> tuple[np.ndarray, PairCounts]:
@@ -127,8 +98,9 @@ def build_pairs(
       balance: counts of the passes before, to which this pass is added. None gives the original's
         distribution: a fair coin for chunks of several sentences, and rarely a "random" B from A's
         own document.
-      random: source of every draw.
-      partners: documents that each document may take a random B from; None for all others.
+      seed: seed of every draw.
+      partners: int [documents, 4], the documents that each document may take a random B from, see
+        `instances.find_partners`; None for all others.
       swaps: whether a pair that is not "is next" has A and B swapped, instead of a random B.
       walked: number of documents, from the first on, that have an A. A random B may come from the
         others, too. None for all.
@@ -137,134 +109,54 @@ def build_pairs(
       int32 [n, 5] and the counts. The columns are start and end of A, start and end of B (offsets
       into the tokens, all sentences end to end), and the label.
     """
-    limit = max_seq_length - SPECIAL_TOKENS_A_PAIR
-    starts = [0, *np.cumsum(np.asarray(sentence_lengths, np.int64)).tolist()]
-    firsts = [0, *np.cumsum(np.asarray(document_sentences, np.int64)).tolist()]
-    documents = len(firsts) - 1
-    walked = documents if walked is None else walked
-    counts = PairCounts()
-    rows: list[int] = []
-    draw = random.random
-    is_reference = balance is None
-    balance = balance or Balance()
-    forced, free, ahead = balance.forced, balance.free, balance.ahead
-    tokens_left = starts[firsts[walked]]
-    targets: Iterable[tuple[int, int]] = (
-        (document, draw_target(limit, short_seq_prob, random)) for document in range(walked)
+    from beambert.pipelines.pretraining import kernels
+
+    before = dataclasses.astuple(balance or Balance())
+    of_balance, of_counts = np.array(before, np.int64), np.zeros(3, np.int64)
+    pairs = kernels.pair(
+        *_as_arrays(sentence_lengths, document_sentences, partners, walked),
+        max_seq_length - SPECIAL_TOKENS_A_PAIR,
+        short_seq_prob,
+        balance is None,
+        swaps,
+        of_balance,
+        of_counts,
+        random_state(seed),
     )
-
-    def is_steady(aim: tuple[int, int]) -> bool:
-        sentences = firsts[aim[0] + 1] - firsts[aim[0]]
-        return aim[1] == limit or sentences <= BALANCE_HORIZON
-
-    for document, target in targets if is_reference else sorted(targets, key=is_steady):
-        sentence, end = firsts[document], firsts[document + 1]
-        counts_for_rate = is_steady((document, target))
-        others = partners[document] if partners else Partners(0, documents, document, document + 1)
-        is_alone = others.count == 0
-        tokens_left -= starts[end] - starts[sentence]
-        # The coin will decide about so many more chunks.
-        horizon = max(BALANCE_HORIZON, tokens_left * free // (limit * (free + forced)))
-        while sentence < end:
-            a_start = starts[sentence]
-            chunk_end = bisect_left(starts, a_start + target, sentence + 1, end)
-            sentences = chunk_end - sentence
-            a_last = sentence + 1
-            if sentences > 1:
-                a_last += int(draw() * (sentences - 1))
-            a_end = starts[a_last]
-            if sentences > 1 and is_reference:
-                is_next = draw() >= 0.5
-            elif sentences > 1:
-                free += counts_for_rate
-                share = 0.5 * (1 + forced / free) + 0.5 * ahead / horizon
-                is_next = draw() < share or (is_alone and not swaps)
-            elif is_alone and not is_reference:
-                counts.without_partner += 1
-                sentence = chunk_end
-                continue
-            else:
-                counts.forced_random_next += 1
-                forced += counts_for_rate
-                is_next = False
-
-            if is_next:
-                ahead -= 1
-                b_start, b_end = a_end, starts[chunk_end]
-                sentence = chunk_end
-            elif swaps and sentences > 1:
-                ahead += 1
-                b_start, b_end = a_start, a_end
-                a_start, a_end = a_end, starts[chunk_end]
-                sentence = chunk_end
-            else:
-                ahead += 1
-                if is_reference:
-                    other = _draw_as_the_original(others, random)
-                else:
-                    other = draw_partner(others, random)
-                first, last = firsts[other], firsts[other + 1]
-                b_first = first + int(draw() * (last - first))
-                b_start = starts[b_first]
-                wanted = target - (a_end - a_start)
-                b_end = starts[bisect_left(starts, b_start + wanted, b_first + 1, last)]
-                sentence = a_last  # the next chunk begins with the sentences that are not used
-
-            excess = (a_end - a_start) + (b_end - b_start) - limit
-            if excess > 0:
-                counts.truncated_tokens += excess
-                a_start, a_end, b_start, b_end = _truncate(
-                    a_start, a_end, b_start, b_end, excess, random
-                )
-            rows += (a_start, a_end, b_start, b_end, IS_NEXT if is_next else RANDOM_NEXT)
-
-    pairs = np.array(rows, np.int32).reshape(-1, 5)
-    balance.forced, balance.free, balance.ahead = forced, free, ahead
-    counts.random_next = int(pairs[:, 4].sum())
-    counts.is_next = len(pairs) - counts.random_next
+    if balance is not None:
+        balance.forced, balance.free, balance.ahead = of_balance.tolist()
+    counts = PairCounts(*_count_labels(pairs))
+    counts.without_partner, counts.forced_random_next, counts.truncated_tokens = of_counts.tolist()
     return pairs, counts
 
 
-def draw_target(limit: int, short_seq_prob: float, random: Random) -> int:
-    """Returns the number of tokens that a document's pairs aim at in a pass."""
-    if random.random() < short_seq_prob:
-        return SHORTEST_TARGET + int(random.random() * (limit - SHORTEST_TARGET + 1))
-    return limit
+def _as_arrays(
+    sentence_lengths: Sequence[int],
+    document_sentences: Sequence[int],
+    partners: np.ndarray | None,
+    walked: int | None,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
+    """Returns the first arguments of `kernels.pair`: starts, firsts, partners and walked."""
+    documents = len(document_sentences)
+    if partners is None:
+        number = np.arange(documents)
+        partners = np.stack([0 * number, 0 * number + documents, number, number + 1], axis=1)
+    starts, firsts = (
+        np.concatenate(([0], np.cumsum(np.asarray(each, np.int64))))
+        for each in (sentence_lengths, document_sentences)
+    )
+    return starts, firsts, np.asarray(partners, np.int64), documents if walked is None else walked
 
 
-def draw_partner(others: Partners, random: Random) -> int:
-    """Returns a random document of those that a random B may come from; there is one."""
-    other = others.first + int(random.random() * others.count)
-    return other if other < others.own_first else other + others.own_end - others.own_first
+def random_state(seed: int | str) -> np.ndarray:
+    """Returns the state of `Random(seed)` for the draws of `kernels`, int64 [625]."""
+    return np.array(Random(seed).getstate()[1], np.int64)
 
 
-def _draw_as_the_original(others: Partners, random: Random) -> int:
-    """Returns a random document: nearly always another one than A's own."""
-    other = others.own_first
-    for _ in range(REFERENCE_DRAWS):
-        other = others.first + int(random.random() * (others.end - others.first))
-        if not others.own_first <= other < others.own_end:
-            break
-    return other
-
-
-def _truncate(
-    a_start: int, a_end: int, b_start: int, b_end: int, excess: int, random: Random
-) -> tuple[int, int, int, int]:
-    """Cuts `excess` tokens off, one at a time from the longer of A and B.
-
-    A coin decides at which end. This is the original's truncate_seq_pair in closed form. B is cut
-    when the lengths are equal.
-    """
-    a, b = a_end - a_start, b_end - b_start
-    from_longer = min(excess, abs(a - b))
-    rest = excess - from_longer
-    from_a = (from_longer if a > b else 0) + rest // 2
-    from_b = excess - from_a
-    a_front = random.getrandbits(from_a).bit_count() if from_a else 0
-    b_front = random.getrandbits(from_b).bit_count() if from_b else 0
-    a_back, b_back = from_a - a_front, from_b - b_front
-    return a_start + a_front, a_end - a_back, b_start + b_front, b_end - b_back
+def _count_labels(pairs: np.ndarray) -> tuple[int, int]:
+    """Returns the numbers of pairs with either label, "is next" and "random next"."""
+    random_next = int((pairs[:, 4] == RANDOM_NEXT).sum())
+    return len(pairs) - random_next, random_next
 
 
 # Noisy copies: pairs of a segment and a noisy copy of it, or of another segment.
@@ -293,8 +185,8 @@ def build_copies(
     *,
     max_seq_length: int,
     short_seq_prob: float,
-    random: Random,
-    partners: Sequence[Partners] | None = None,
+    seed: int | str,
+    partners: np.ndarray | None = None,
     walked: int | None = None,
 ) -> tuple[np.ndarray, PairCounts]:
     """Goes over the documents once: every token is in one A, which has whole sentences if it can.
@@ -303,7 +195,7 @@ def build_copies(
     unless its document ends before. Where there is no other document, B is A.
 
     Args:
-      sentence_lengths, document_sentences, max_seq_length, random, partners, walked: see
+      sentence_lengths, document_sentences, max_seq_length, seed, partners, walked: see
         `pairs.build_pairs`.
       short_seq_prob: share of the documents whose pairs aim at a random length, as in
         `pairs.build_pairs`, of which an A takes at most half of the longest.
@@ -312,45 +204,15 @@ def build_copies(
       int32 [n, 5] and the counts, see `pairs.build_pairs`. B's tokens are those before
       `add_noise`; the label is `IS_NEXT` where it is a copy.
     """
-    limit = max_seq_length - SPECIAL_TOKENS_A_PAIR
-    most = limit // 2
-    starts = [0, *np.cumsum(np.asarray(sentence_lengths, np.int64)).tolist()]
-    firsts = [0, *np.cumsum(np.asarray(document_sentences, np.int64)).tolist()]
-    documents = len(firsts) - 1
-    rows: list[int] = []
-    for document in range(documents if walked is None else walked):
-        target = min(draw_target(limit, short_seq_prob, random), most)
-        others = partners[document] if partners else Partners(0, documents, document, document + 1)
-        a_start, document_end = starts[firsts[document]], starts[firsts[document + 1]]
-        while a_start < document_end:
-            a_end = _end_of_part(starts, a_start, target, most, firsts[document + 1])
-            b_start, b_end, label = a_start, a_end, IS_NEXT
-            if random.random() < 0.5 and others.count:
-                other = draw_partner(others, random)
-                first, last = firsts[other], firsts[other + 1]
-                b_start = starts[first + int(random.random() * (last - first))]
-                b_end = min(b_start + a_end - a_start, starts[last])
-                label = RANDOM_NEXT
-            rows += (a_start, a_end, b_start, b_end, label)
-            a_start = a_end
-    pairs = np.array(rows, np.int32).reshape(-1, 5)
-    others_count = int((pairs[:, 4] == RANDOM_NEXT).sum())
-    return pairs, PairCounts(is_next=len(pairs) - others_count, random_next=others_count)
+    from beambert.pipelines.pretraining import kernels
 
-
-def _end_of_part(starts: Sequence[int], start: int, target: int, most: int, last: int) -> int:
-    """Returns the end of the sentences that reach a target; of one that doesn't fit, of a part.
-
-    Args:
-      starts: offset of each sentence, and the end of the last.
-      start: offset of the part.
-      target: number of tokens that are enough.
-      most: greatest number of tokens; where the target takes more, it isn't reached.
-      last: index in `starts` of the document's end.
-    """
-    fitting = bisect_right(starts, start + most, hi=last + 1) - 1
-    end = starts[min(bisect_left(starts, start + target, hi=last), fitting)]
-    return end if end > start else start + most
+    pairs = kernels.pair_copies(
+        *_as_arrays(sentence_lengths, document_sentences, partners, walked),
+        max_seq_length - SPECIAL_TOKENS_A_PAIR,
+        short_seq_prob,
+        random_state(seed),
+    )
+    return pairs, PairCounts(*_count_labels(pairs))
 
 
 def add_noise(

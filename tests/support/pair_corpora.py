@@ -1,7 +1,5 @@
 """Small corpora: lengths of sentences, the pairs made of them, and documents as they are sent."""
 
-import random
-
 import numpy as np
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -21,7 +19,7 @@ def pairs_of(corpus, max_seq_length=32, short_seq_prob=0.1, seed=0, balance=None
         max_seq_length=max_seq_length,
         short_seq_prob=short_seq_prob,
         balance=balance or Balance(),
-        random=random.Random(seed),
+        seed=seed,
         swaps=swaps,
     )
 

@@ -1,14 +1,12 @@
 """Pairs of a text and its noisy copy: by construction, and the shares of what the noise does."""
 
-import random
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.pair_corpora import corpora, exact
 
-from beambert.pipelines.pretraining.pairs import Partners, add_noise, build_copies
+from beambert.pipelines.pretraining.pairs import add_noise, build_copies
 
 COPY, OTHER = 0, 1
 
@@ -20,7 +18,7 @@ def copies_of(corpus, max_seq_length=32, short_seq_prob=0.1, seed=0, **given):
         [len(document) for document in corpus],
         max_seq_length=max_seq_length,
         short_seq_prob=short_seq_prob,
-        random=random.Random(seed),
+        seed=seed,
         **given,
     )
 
@@ -73,7 +71,7 @@ class TestConstruction:
     def test_partners_and_those_not_walked(self):
         """B comes from the documents that are named, and no A from those behind `walked`."""
         corpus = [[8] * 30 for _ in range(4)]
-        partners = [Partners(2, 4, 2, 2), Partners(2, 4, 2, 2)]
+        partners = [(2, 4, 2, 2), (2, 4, 2, 2)]
         pairs, _ = copies_of(corpus, partners=partners, walked=2)
         drawn = pairs[pairs[:, 4] == OTHER]
         assert pairs[:, 1].max() == 480 and set(drawn[:, 2] // 240) == {2, 3}

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beambert.pipelines.pretraining.masks import TokenIds, assemble_rows, mask_rows, with_frame
+from beambert.pipelines.pretraining.masks import TokenIds, assemble_rows, mask_rows
 from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 WORDS = tuple(f"w{i}" for i in range(90))
@@ -24,7 +24,7 @@ def test_ids_are_those_of_the_vocabulary():
 
 
 def rows_of(tokens, pairs, length, ids=IDS):
-    return assemble_rows(with_frame(tokens, length), pairs, length, ids)
+    return assemble_rows(tokens, pairs, length, ids)
 
 
 def make_rows(count=2000, length=64, seed=0, unknown_share=0.05):

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.pair_corpora import corpora, exact, pairs_of
 
-from beambert.pipelines.pretraining.pairs import Balance, _truncate
+from beambert.pipelines.pretraining import kernels
+from beambert.pipelines.pretraining.pairs import Balance, random_state
 from beambert.pipelines.records.contract import IS_NEXT, RANDOM_NEXT
 
 GOLDEN_FOLDER = pathlib.Path(__file__).parents[2] / "golden"
@@ -129,23 +130,29 @@ def popped(a, b, limit, generator):
     return a, b
 
 
+def cut(a, b, excess, state):
+    """Truncates an A that begins at 0 and a B that begins at 100."""
+    bounds = np.array([0, a, 100, 100 + b])
+    kernels.truncate(state, bounds, excess)
+    return bounds.tolist()
+
+
 class TestTruncation:
     @exact
     @given(st.integers(1, 60), st.integers(1, 60), st.integers(2, 60))
     def test_lengths(self, a, b, limit):
         kept_a, kept_b = popped(list(range(a)), list(range(b)), limit, random.Random(1))
         if a + b > limit:
-            row = _truncate(0, a, 100, 100 + b, a + b - limit, random.Random(2))
-            a_start, a_end, b_start, b_end = row
+            a_start, a_end, b_start, b_end = cut(a, b, a + b - limit, random_state(2))
             assert (a_end - a_start, b_end - b_start) == (len(kept_a), len(kept_b))
             assert 0 <= a_start <= a_end <= a and 100 <= b_start <= b_end <= 100 + b
 
     def test_front_and_back(self):
         """The number cut off the front is distributed as in one-at-a-time popping."""
         draws, ours, theirs = 3000, Counter(), Counter()
-        generator = random.Random(3)
+        generator, state = random.Random(3), random_state(4)
         for _ in range(draws):
-            ours[_truncate(0, 20, 100, 112, 14, generator)[0]] += 1
+            ours[cut(20, 12, 14, state)[0]] += 1
             theirs[popped(list(range(20)), list(range(12)), 18, generator)[0][0]] += 1
         values = sorted(set(ours) | set(theirs))
         # Two-sample chi-square on the common values; 12 degrees of freedom, p = 1e-4.

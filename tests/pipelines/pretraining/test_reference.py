@@ -6,14 +6,14 @@ standard error that the passes themselves tell; bounds are 5 of these.
 
 import json
 import pathlib
-import random
 import runpy
 
 import numpy as np
 import pytest
 
+from beambert.pipelines.pretraining.kernels import draw_as_the_original
 from beambert.pipelines.pretraining.masks import TokenIds, mask_rows
-from beambert.pipelines.pretraining.pairs import Partners, _draw_as_the_original, build_pairs
+from beambert.pipelines.pretraining.pairs import build_pairs, random_state
 from beambert.pipelines.records.contract import RANDOM_NEXT
 from beambert.pipelines.tokenizers.vocabulary import Vocabulary
 
@@ -43,7 +43,7 @@ class TestPairs:
                 max_seq_length=MAKE_GOLDEN["MAX_SEQ_LENGTH"],
                 short_seq_prob=MAKE_GOLDEN["SHORT_SEQ_PROB"],
                 balance=None,
-                random=random.Random(1000 + seed),
+                seed=1000 + seed,
             )
             is_random = pairs[:, 4] == RANDOM_NEXT
             filled = pairs[:, 1] - pairs[:, 0] + pairs[:, 3] - pairs[:, 2] + 3
@@ -94,9 +94,8 @@ class TestPairs:
 
     def test_after_ten_draws_the_same_document_is_taken(self):
         """Of two documents each draw takes the wrong one half of the time: once in 2^10."""
-        generator, draws = random.Random(0), 300_000
-        both = Partners(first=0, end=2, own_first=0, own_end=1)
-        own = sum(_draw_as_the_original(both, generator) == 0 for _ in range(draws))
+        state, draws, both = random_state(0), 300_000, np.array([[0, 2, 0, 1]])
+        own = sum(draw_as_the_original(state, both, 0) == 0 for _ in range(draws))
         expected = draws / 2**10
         assert abs(own - expected) < 5 * np.sqrt(expected)
 
