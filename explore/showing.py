@@ -11,7 +11,6 @@ import math
 import os
 import struct
 from collections.abc import Sequence
-from random import Random
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -330,7 +329,7 @@ def make_pairs(
       the tokens of all sentences; the pairs and the counts, see `pairs.build_pairs`; and the rows
       of the records before masking.
     """
-    from beambert.pipelines.pretraining.masks import assemble_rows, with_frame
+    from beambert.pipelines.pretraining.masks import assemble_rows
     from beambert.pipelines.pretraining.pairs import Balance, PairCounts, build_pairs
 
     flat = typed_ids(material, *itertools.chain(*documents))
@@ -347,9 +346,9 @@ def make_pairs(
         max_seq_length=length,
         short_seq_prob=short,
         balance=Balance(),
-        random=Random(f"pairs {seed} 0 0"),
+        seed=f"pairs {seed} 0 0",
     )
-    rows = assemble_rows(with_frame(tokens, length), drawn, length, material.token_ids)
+    rows = assemble_rows(tokens, drawn, length, material.token_ids)
     return tokens, drawn, rows, counts
 
 
