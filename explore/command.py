@@ -156,7 +156,7 @@ def open_page(material: Material, host: str, port: int) -> str:
     """
     if importlib.util.find_spec("gradio") is None:
         raise InputError(
-            "--port: the page needs Gradio; run `make explore`, or pip install 'beambert[explore]'"
+            "--port: the page needs Gradio; run `make explore`, or pip install -e '.[explore]'"
         )
     # Gradio reads these when it is imported or builds a page. With them it contacts no server.
     os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"

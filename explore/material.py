@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from beambert import storage
 from beambert.errors import InputError
-from beambert.model.families.table import family_of, read_config
+from beambert.model.families.table import read_config
 from beambert.model_files import CONFIG_FILE, PRETRAINING, TRAINING_FILE
 from beambert.pipelines.tokenizers.folders import read_beside, read_given
 from beambert.pipelines.tokenizers.vocabulary import TOKENIZER_FILE, VOCABULARY_FILE, Vocabulary
@@ -125,11 +125,6 @@ class Material:
                 "`beambert predict`"
             )
         self.config = read_config(storage.read_text(f"{path}/{CONFIG_FILE}"))
-        if self.config.family != "bert":
-            raise InputError(
-                f"--model={path}: is a {family_of(self.config).title}, but the page shows what a "
-                "BERT computes; name a BERT"
-            )
         self.vocabulary = read_beside(path, "--model", storage.read_bytes, os.path.exists)
         self.do_lower_case = training["do_lower_case"]
 

@@ -34,7 +34,7 @@ from beambert.pipelines.tasks.declarations import kind_of
 from beambert.pipelines.tasks.find_model import find_model, find_model_anywhere
 from beambert.pipelines.tasks.saved_models import Model, load, send_model, worker_folder
 from beambert.pipelines.tasks.tagging import WORDS_ENDINGS, TaggedExample, sentences_of
-from beambert.pipelines.tasks.task import TAGGING, Example
+from beambert.pipelines.tasks.task import SPAN, TAGGING, Example
 from beambert.saved_models import call_on_texts
 from beambert.storage import absolute, local_copy
 
@@ -46,6 +46,8 @@ BATCH_SIZE = 64
 # The line in the place of a whole file.
 WHOLE_FILE = 0
 PART, REJECTS = "part", "rejects"
+# Answers to texts of which the model has not read the end.
+CUT = "cut"
 # Rejects that are whole files, or the rest of a file that cannot be read to its end.
 FILES = "files"
 INFO_FILE = "info.json"
@@ -256,6 +258,22 @@ def _example(where: str, fields: dict[str, str] | tables.BadRow, reading: RowRea
     return kind_of(reading.kind).unlabelled(texts, choices)
 
 
+def is_cut(model: Model, example: Example) -> bool:
+    """Whether the texts of an example have more words than the model reads tokens.
+
+    Words are of one token at least, so some texts that lose their ends are not found.
+    """
+    training = model.training
+    if training["kind"] == SPAN or "max_seq_length" not in training:
+        return False  # Windows read a context of any length.
+    texts = example.texts().values()
+    words = sum(
+        len(text.split()) if isinstance(text, str) else max(len(part.split()) for part in text)
+        for text in texts
+    )
+    return words > training["max_seq_length"] * training.get("windows", 1)
+
+
 class SavedModelHandler(ModelHandler):
     """Answers batches of rows with a SavedModel; each worker process loads it once."""
 
@@ -275,7 +293,9 @@ class SavedModelHandler(ModelHandler):
         outputs = call_on_texts(model, [row.example.texts() for row in batch])
         answer_of = kind_of(self._kind).answer
         return [
-            dict(row.place) | answer_of(self._model.labels, row.example, outputs, i)
+            dict(row.place)
+            | answer_of(self._model.labels, row.example, outputs, i)
+            | ({CUT: True} if is_cut(self._model, row.example) else {})
             for i, row in enumerate(batch)
         ]
 
@@ -454,9 +474,15 @@ def _answer(
     remedy = "wait until nothing writes to it, then delete --output or choose another"
     input_files.check_unchanged(inputs, job.input, remedy)
     found = take_counts(output)
-    files = found.get(FILES, 0)
+    files, cut = found.get(FILES, 0), found.get(CUT, 0)
+    if cut:
+        print(
+            f"warning: {counted(cut, 'text')} or more lost the end: {model.training['kind']} was "
+            f"trained on {model.training['max_seq_length']} tokens; divide long texts, or train "
+            "with a greater --max_seq_length or --max_windows"
+        )
     rejects = found.get(REJECTS, 0) + files
-    counts = {"answers": found.get(PART, 0), "rejects": rejects, FILES: files}
+    counts = {"answers": found.get(PART, 0), "rejects": rejects, FILES: files, CUT: cut}
     if not counts["answers"]:
         _refuse_nothing(job, output, counts["rejects"])
     storage.write_bytes(f"{output}/{INFO_FILE}", json.dumps(identity | counts, indent=1).encode())
@@ -518,6 +544,7 @@ class WriteRows(beam.DoFn):
         """Writes a row."""
         kind = _kind_of(row)
         self._counts[kind] += 1
+        self._counts[CUT] += row.pop(CUT, False)
         name = PART if kind == PART else REJECTS
         if name not in self._files:
             path = storage.temporary_name(f"{self._output}/{name}")

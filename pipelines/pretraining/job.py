@@ -65,7 +65,7 @@ class PretrainingDataJob(TokenizerSettings, TextSettings, InputSettings):
         choices=SEGMENTERS,
         help="how --masks=whole_word and span find words in scripts without spaces, which the "
         "tokens do not show; icu: Chinese, Japanese, Thai, Lao, Khmer, Burmese; sudachi: Japanese, "
-        "better (default: none; needs beambert[segmenters])",
+        "better (default: none; needs the extra segmenters)",
     )
     max_predictions_per_seq: tuple[int, ...] | None = setting(
         None,

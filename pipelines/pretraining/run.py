@@ -234,6 +234,10 @@ def describe_progress(total_bytes: int, shards: int) -> Describe:
 
 # Prose in records of 32 tokens loses half of its pairs' tokens.
 MOST_CUT = 0.75
+# Of prose a fifth of such pairs is made of chunks of one sentence, of abstracts more than half.
+MOST_FORCED = 0.35
+# Small encoders learn from records of up to this many tokens, see docs/pretraining.md.
+_LONGEST_OF_SMALL = 64
 
 
 def summarize(info: RecordsInfo, folder: str, is_eval: bool) -> str:
@@ -292,11 +296,19 @@ def read_warnings(info: RecordsInfo, folder: str) -> list[str]:
 def waste_warnings(info: RecordsInfo) -> list[str]:
     """Returns the warnings about records for training that leave text out or repeat it."""
     parameters, warnings = info.parameters, []
+    length, forced = parameters["max_seq_length"], info.counts.get("forced_random_next", 0)
+    if info.has_label and forced > MOST_FORCED * max(1, info.counts["instances"]):
+        warnings.append(
+            f"{forced / info.counts['instances']:.1%} of the pairs have a random B because what "
+            f"fits into {length} tokens is one sentence, so the labels say little; give "
+            "--pairs=none, from which --objective=mlm and the recipes modern_… learn, or a "
+            f"--max_seq_length of {max(_LONGEST_OF_SMALL, 2 * length)}"
+        )
     if info.has_label and (share := _cut_share(info.counts)) > MOST_CUT:
         warnings.append(
             f"{share:.1%} of the pairs' tokens are cut off, as many sentences of this text are "
-            f"longer than the records' {parameters['max_seq_length']} tokens; raise "
-            "--max_seq_length, check --format, or give --pairs=none, which cuts nothing off"
+            f"longer than the records' {length} tokens; give --pairs=none, which cuts nothing "
+            f"off, or a --max_seq_length of {max(_LONGEST_OF_SMALL, 2 * length)}; check --format"
         )
     if not info.has_label and not info.has_masks and (passes := parameters["dupe_factor"]) > 1:
         warnings.append(

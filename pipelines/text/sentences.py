@@ -503,7 +503,7 @@ def _sudachi() -> Segmenter:
 def _missing(name: str, packages: str) -> InputError:
     return InputError(
         f"--segmenter={name}: needs {packages}; install it with `pip install "
-        "'beambert[segmenters]'`, also for workers elsewhere"
+        "-e '.[segmenters]'`, also for workers elsewhere"
     )
 
 

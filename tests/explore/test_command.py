@@ -1,8 +1,6 @@
 """What `explore` refuses and loads, and its page of other tokenizers than BERT's."""
 
-import json
 import pathlib
-import shutil
 import subprocess
 import sys
 
@@ -25,14 +23,10 @@ def refusal(capsys, *arguments) -> str:
 
 
 def test_refusals(folders, capsys, tmp_path):
-    records, encoder = folders / "records", folders / "encoder"
+    records = folders / "records"
     assert "--vocab_file: missing" in refusal(capsys)
     assert f"--records={tmp_path}/none:" in refusal(capsys, f"--records={tmp_path}/none")
     assert "--model=" in refusal(capsys, "--model", records)
-    other = shutil.copytree(encoder, tmp_path / "other")
-    config = json.loads((other / "bert_config.json").read_text()) | {"model_type": "roberta"}
-    (other / "bert_config.json").write_text(json.dumps(config))
-    assert "is a RoBERTa" in refusal(capsys, "--model", other)
     assert "is a fine-tuned model" in refusal(capsys, "--model", folders / "classifier")
 
 
@@ -40,7 +34,7 @@ def test_a_page_without_gradio_says_what_to_install(folders, capsys, monkeypatch
     from beambert.explore import command
 
     monkeypatch.setattr(command.importlib.util, "find_spec", lambda name: None)
-    assert "pip install 'beambert[explore]'" in refusal(capsys, "--model", folders / "encoder")
+    assert "pip install -e '.[explore]'" in refusal(capsys, "--model", folders / "encoder")
 
 
 @pytest.mark.parametrize("word", ["river", "River"])

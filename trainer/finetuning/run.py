@@ -154,8 +154,8 @@ def _describe_recipe(plan: FinetuningPlan) -> str:
     sequences = plan.optimizer.num_train_steps * plan.loop.train_batch_size
     epochs = sequences / plan.data.counts[TRAIN]
     asked = plan.job.num_train_epochs
-    whole = f" (the whole batches of {asked:g})" if asked and epochs < asked else ""
-    rate = f"{epochs:.2g} epochs{whole}, {rate}"
+    epochs = asked if asked and round(epochs) == asked else epochs
+    rate = f"{epochs:.3g} epoch{'s' * (epochs != 1)}, {rate}"
     patience = plan.loop.patience
     if patience is None:
         return f"{rate}; the weights of the last step are kept"

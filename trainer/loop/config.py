@@ -273,7 +273,7 @@ class LoopConfig:
         if self.tracker and not _is_installed(self.tracker):
             raise InputError(
                 f"--tracker={self.tracker}: is not installed; run pip install "
-                f"'beambert[{self.tracker}]'"
+                f"-e '.[{self.tracker}]'"
             )
 
 

@@ -168,5 +168,5 @@ def _stacked_products(graph: Any) -> list[str]:
 
 def _lacks(package: str) -> InputError:
     return InputError(
-        f"--to=onnx: needs the package {package}; install it with `pip install 'beambert[onnx]'`"
+        f"--to=onnx: needs the package {package}; install it with `pip install -e '.[onnx]'`"
     )

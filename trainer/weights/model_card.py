@@ -15,9 +15,11 @@ from beambert import storage
 from beambert.errors import InputError, one_line
 from beambert.model.families.table import family_of
 from beambert.model.objectives import RTD
-from beambert.model_files import PRETRAINING, RESULTS_FILE, weights_sha256
+from beambert.model_files import CURVES_FILE, PRETRAINING, RESULTS_FILE, weights_sha256
 from beambert.pipelines.records.contract import INFO_FILE, RecordsInfo
 from beambert.trainer import model_folders
+from beambert.trainer.loop.checkpoints import best_step
+from beambert.trainer.loop.trackers import rows_of
 from beambert.trainer.model_folders import ModelFolder
 from beambert.trainer.models import objective_of
 from beambert.trainer.tasks.base import objective_of_kind
@@ -70,6 +72,8 @@ def model_card(
         results = json.loads(storage.read_bytes(path))
         numbers = {name: v for name, v in results.items() if isinstance(v, int | float)}
         sections["Results on held-out data"] = numbers
+    if steps := _steps_of(found):
+        sections["Steps"] = steps
     languages: set[str] = set()
     for encoder in _lineage(found):
         whose = "" if encoder is found else f" of the encoder {encoder.training['sha256'][:12]}"
@@ -103,6 +107,20 @@ def model_card(
         usage=usage,
         sections="\n\n".join(f"## {name}\n\n{block(value)}" for name, value in sections.items()),
     )
+
+
+def _steps_of(found: ModelFolder) -> dict[str, int]:
+    """Returns the steps that were planned, trained and kept, if a training ended or chose early."""
+    loop, path = found.training["loop"], f"{found.path}/{CURVES_FILE}"
+    if loop.get("patience") is None or not storage.exists(path):
+        return {}
+    rows = rows_of(storage.read_bytes(path))
+    evaluations = {row["step"]: row for row in rows if row["split"] == "eval"}
+    return {
+        "planned": found.training["optimizer"]["num_train_steps"],
+        "trained": max(row["step"] for row in rows),
+        "kept": best_step(evaluations, loop["best_metric"]),
+    }
 
 
 def block(value: Any) -> str:

@@ -278,7 +278,7 @@ def test_a_missing_package_is_named(name, package):
         "except InputError as error: print(error)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "pip install 'beambert[scrub]'" in done.stdout
+    assert "pip install -e '.[scrub]'" in done.stdout
 
 
 # RFC 4291, section 2.2, RFC 5952 and RFC 6052, section 2.4.

@@ -13,6 +13,8 @@ from beambert.cli import run_main
 from beambert.pipelines.create_pretraining_data import main as data
 from beambert.trainer import model_folders
 from beambert.trainer.commands.export import main as export
+from beambert.trainer.model_folders import ModelFolder
+from beambert.trainer.weights import model_card as model_card_module
 from beambert.trainer.weights.model_card import model_card
 
 vocab_file = data_command.vocab_file
@@ -125,3 +127,18 @@ def test_nothing_in_it_is_obeyed(made, vocabulary):
     )
     assert sections(card)["Training"]["labels"] == labels
     assert not {"\u202e", "\x1b"} & {*card} and "\n# e" not in card and "\n# u" not in card
+
+
+def test_the_card_says_which_steps_were_kept(tmp_path):
+    """A training that stops early, or keeps earlier weights, is shorter than its settings say."""
+    rows = [(10, "train", 1.0), (10, "eval", 3.0), (20, "eval", 2.0), (30, "eval", 2.5)]
+    lines = [json.dumps({"step": step, "split": split, "loss": loss}) for step, split, loss in rows]
+    (tmp_path / "metrics.jsonl").write_text("\n".join(lines) + "\n")
+    training = {
+        "loop": {"patience": 1, "best_metric": "loss"},
+        "optimizer": {"num_train_steps": 99},
+    }
+    found = model_card_module._steps_of(ModelFolder(str(tmp_path), None, None, training))
+    assert found == {"planned": 99, "trained": 30, "kept": 20}
+    training["loop"]["patience"] = None
+    assert model_card_module._steps_of(ModelFolder(str(tmp_path), None, None, training)) == {}
