@@ -265,6 +265,9 @@ def quiet_stderr() -> Iterator[None]:
     its exception, so nothing important is hidden.
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    if _TPU_VARIABLES[0] in os.environ:
+        yield  # libtpu ends the process where another one has the chips, and must be heard
+        return
     sys.stderr.flush()
     with _Quiet.lock:
         _Quiet.depth += 1
@@ -281,6 +284,36 @@ def quiet_stderr() -> Iterator[None]:
             if _Quiet.depth == 0:
                 os.dup2(_Quiet.saved, 2)
                 os.close(_Quiet.saved)
+
+
+# TensorFlow loads libtpu by these at its import, which takes the chips for the life of the process.
+_TPU_VARIABLES = (
+    *("PJRT_DEVICE", "NEXT_PLUGGABLE_DEVICE_USE_C_API", "TF_PLUGGABLE_DEVICE_LIBRARY_PATH"),
+)
+_NO_LIBTPU = "TPU_LOAD_LIBRARY"
+_held_for_children: dict[str, str] = {}
+
+
+def leave_chips_to_children() -> None:
+    """Keeps TensorFlow from taking a TPU's chips in this process; call it before the import."""
+    if _TPU_VARIABLES[0] in os.environ:
+        found = {name: os.environ.pop(name) for name in _TPU_VARIABLES if name in os.environ}
+        _held_for_children.update(found)
+        os.environ[_NO_LIBTPU] = "0"
+
+
+@contextlib.contextmanager
+def chips_for_children() -> Iterator[None]:
+    """Lets a process that is started in the body have the chips."""
+    if not _held_for_children:
+        yield
+        return
+    os.environ.update(_held_for_children)
+    del os.environ[_NO_LIBTPU]
+    try:
+        yield
+    finally:
+        leave_chips_to_children()
 
 
 @contextlib.contextmanager

@@ -30,7 +30,7 @@ class Services:
         from google.cloud import aiplatform_v1, dataflow_v1beta3
 
         name = f"{method.title().replace('_', '')}Request"
-        package = dataflow_v1beta3 if name == "ListJobsRequest" else aiplatform_v1
+        package = dataflow_v1beta3 if hasattr(dataflow_v1beta3, name) else aiplatform_v1
 
         def call(request: Any = None, **fields: Any) -> Any:
             made = getattr(package, name)(fields if request is None else request)

@@ -15,7 +15,7 @@ from beambert.pipelines.tasks.flags import LearningSettings, task_of
 from beambert.pipelines.tasks.reading import split_path
 from beambert.pipelines.tasks.task import TRAIN, Task
 from beambert.pipelines.tokenizers.folders import TokenizerSettings
-from beambert.process import loading
+from beambert.process import leave_chips_to_children, loading
 from beambert.trainer.finetuning.settings import EncoderSettings, RecipeSettings, SweepSettings
 from beambert.trainer.loop.config import (
     FINETUNING_BATCH_SIZE,
@@ -139,6 +139,8 @@ def make_job(
     if flags.init != RANDOM:
         check_weights(flags.init, "--init")
     check_config(flags.model)
+    if flags.sweep:
+        leave_chips_to_children()
     with loading():
         from beambert.trainer.finetuning.job import FinetuningJob
     return read_settings(

@@ -19,7 +19,7 @@ from beambert.errors import InputError
 from beambert.folders import describe_difference
 from beambert.model_files import BEST_FOLDER
 from beambert.pipelines.tasks.task import TRAIN
-from beambert.process import loading, passed_on
+from beambert.process import chips_for_children, loading, passed_on
 from beambert.storage import is_temporary, parse_object
 from beambert.trainer import model_folders
 from beambert.trainer.finetuning.job import FLAGS_OF, FinetuningJob, make_plan
@@ -43,7 +43,9 @@ def finetune_in_process(job: "FinetuningJob", strategy: str, tpu: str | None) ->
         try:
             # The child saves its state first.
             with passed_on(_terminate_children):
-                return pool.submit(_finetune, job, strategy, tpu).result()
+                with chips_for_children():
+                    future = pool.submit(_finetune, job, strategy, tpu)  # starts the process
+                return future.result()
         except BrokenProcessPool as error:
             raise InputError(
                 f"{job.output.model_dir}: the run was killed, perhaps for want of memory; "

@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import glob
 import json
 import os
 import re
@@ -235,6 +236,12 @@ def make_strategy(name: str, tpu: str | None = None) -> tf.distribute.Strategy:
         return make_multi_worker()
     if name == "mirrored":
         if not tf.config.list_physical_devices("GPU"):
+            if os.environ.get("NVIDIA_VISIBLE_DEVICES", "none") not in ("", "none", "void"):
+                raise InputError(
+                    "--strategy=mirrored: this container asks for GPUs (NVIDIA_VISIBLE_DEVICES), and "
+                    "TensorFlow finds none; check the machine's GPUs and LD_LIBRARY_PATH, or leave "
+                    "the flag out"
+                )
             print("warning: --strategy=mirrored: TensorFlow finds no GPU; training on the CPU")
         return tf.distribute.MirroredStrategy()
     return tf.distribute.get_strategy()
@@ -242,6 +249,10 @@ def make_strategy(name: str, tpu: str | None = None) -> tf.distribute.Strategy:
 
 def _make_tpu(tpu: str | None) -> tf.distribute.Strategy:
     flag = f"--tpu={tpu}" if tpu else "--strategy=tpu"
+    no_chips = f"{flag}: this machine has no TPU; leave the flag out, or run it on a TPU VM"
+    # Without chips libtpu ends the process.
+    if tpu in (None, "local") and not (glob.glob("/dev/accel*") or glob.glob("/dev/vfio/*")):
+        raise InputError(no_chips)
     try:
         resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu or "local")
         tf.config.experimental_connect_to_cluster(resolver)
@@ -250,9 +261,7 @@ def _make_tpu(tpu: str | None) -> tf.distribute.Strategy:
     # A name is looked up by Google Cloud's libraries and servers, which raise all of these.
     except (ValueError, RuntimeError, OSError, ImportError, tf.errors.OpError) as error:
         if _NO_TPU in str(error):
-            raise InputError(
-                f"{flag}: this machine has no TPU; leave the flag out, or run it on a TPU VM"
-            ) from error
+            raise InputError(no_chips) from error
         raise InputError(
             f"{flag}: cannot be used ({reason(error)}); check the name, and that this machine is "
             "in the TPU's project on Google Cloud"

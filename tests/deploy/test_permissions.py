@@ -1,0 +1,217 @@
+"""What each account may do, against the permissions of the calls that are made under it."""
+
+import pathlib
+import re
+
+import pytest
+import yaml
+
+ROOT = pathlib.Path(__file__).parents[2]
+ROLES = yaml.safe_load((ROOT / "deploy/terraform/roles.yaml").read_text())
+
+# Permissions of predefined roles, so far as calls need them or nobody but some may have them:
+# https://docs.cloud.google.com/iam/docs/roles-permissions of 2026-08.
+OF_ROLES = {
+    "aiplatform.user": "aiplatform: customJobs.create customJobs.get customJobs.list "
+    "customJobs.cancel pipelineJobs.create pipelineJobs.get pipelineJobs.list pipelineJobs.cancel "
+    "schedules.create schedules.get schedules.list schedules.delete models.upload models.get "
+    "models.list models.update models.delete endpoints.create endpoints.get endpoints.list "
+    "endpoints.update endpoints.deploy endpoints.undeploy endpoints.delete",
+    "artifactregistry.reader": "artifactregistry: repositories.downloadArtifacts",
+    "artifactregistry.writer": "artifactregistry: repositories.downloadArtifacts "
+    "repositories.uploadArtifacts",
+    "cloudbuild.builds.editor": "cloudbuild: builds.create builds.get",
+    "compute.viewer": "compute: machineTypes.get regions.get",
+    "dataflow.developer": "dataflow: jobs.create jobs.get jobs.list jobs.cancel "
+    "jobs.updateContents messages.list metrics.get",
+    "dataflow.worker": "dataflow: workItems.lease workItems.update shuffle.read shuffle.write",
+    "logging.logWriter": "logging: logEntries.create",
+    "logging.viewer": "logging: logEntries.list",
+    "monitoring.viewer": "monitoring: alertPolicies.get",
+    "serviceusage.serviceUsageConsumer": "serviceusage: services.use quotas.get",
+    "storage.legacyBucketReader": "storage: buckets.get objects.list",
+    "storage.objectCreator": "storage: objects.create",
+    "storage.objectUser": "storage: objects.create objects.delete objects.get objects.list",
+    "storage.objectViewer": "storage: objects.get objects.list",
+}
+READ = "text config work"
+# (account, what it does) -> permissions, each with where it is needed.
+CALLS = {
+    ("beambert-build", "gcloud storage cp of the images' digests lists first, then writes"): [
+        *(
+            "config storage.objects.list",
+            "config storage.buckets.get",
+            "config! storage.objects.create",
+        )
+    ],
+    ("beambert-build", "fetches the source, pushes and logs"): [
+        *("work storage.objects.get", "images artifactregistry.repositories.uploadArtifacts"),
+        "project logging.logEntries.create",
+    ],
+    ("beambert-pipeline", "starts, awaits and cancels trainings"): [
+        *("project aiplatform.customJobs.create", "project aiplatform.customJobs.get"),
+        *("project aiplatform.customJobs.list", "project aiplatform.customJobs.cancel"),
+        "acts_as beambert-trainer",
+    ],
+    ("beambert-pipeline", "starts and awaits Dataflow jobs"): [
+        *(
+            "project dataflow.jobs.create",
+            "project dataflow.jobs.get",
+            "project dataflow.jobs.list",
+        ),
+        *("project dataflow.messages.list", "project dataflow.metrics.get"),
+        *("project compute.machineTypes.get", "acts_as beambert-worker"),
+    ],
+    ("beambert-pipeline", "reads text and configuration, writes the workspace and its lock"): [
+        *(f"{bucket} storage.objects.{do}" for bucket in READ.split() for do in ("get", "list")),
+        *(f"work storage.objects.{do}" for do in ("create", "delete")),
+        *(f"{bucket} storage.buckets.get" for bucket in READ.split()),
+        "images artifactregistry.repositories.downloadArtifacts",
+        "project logging.logEntries.create",
+    ],
+    ("beambert-worker", "reads text and vocabulary, writes records"): [
+        *(f"{bucket} storage.objects.{do}" for bucket in READ.split() for do in ("get", "list")),
+        *(f"work storage.objects.{do}" for do in ("create", "delete")),
+        *("project dataflow.workItems.lease", "project dataflow.shuffle.write"),
+        "images artifactregistry.repositories.downloadArtifacts",
+        "project logging.logEntries.create",
+    ],
+    ("beambert-trainer", "reads records and tasks, writes checkpoints and models"): [
+        *(
+            f"{bucket} storage.objects.{do}"
+            for bucket in ("config", "work")
+            for do in ("get", "list")
+        ),
+        *(f"work storage.objects.{do}" for do in ("create", "delete")),
+        *("config storage.buckets.get", "work storage.buckets.get"),
+        "images artifactregistry.repositories.downloadArtifacts",
+        "project logging.logEntries.create",
+    ],
+    ("deliverers", "deliver.sh"): ["text storage.objects.create", "text storage.objects.get"],
+    ("operators", "watch and cancel, look at runs"): [
+        *("project aiplatform.pipelineJobs.list", "project aiplatform.pipelineJobs.cancel"),
+        *("project aiplatform.customJobs.list", "project aiplatform.customJobs.cancel"),
+        *("project dataflow.jobs.list", "project dataflow.jobs.cancel"),
+        *(
+            "project logging.logEntries.list",
+            "work storage.objects.get",
+            "work storage.objects.list",
+        ),
+        *("config storage.objects.get", "text storage.objects.delete"),
+    ],
+    ("approvers", "gcloud builds submit"): [
+        *("work storage.buckets.get", "work storage.objects.create", "acts_as beambert-build"),
+        *("project cloudbuild.builds.create", "project cloudbuild.builds.get"),
+        *("project serviceusage.services.use", "project logging.logEntries.list"),
+    ],
+    ("approvers", "make cloud: checks"): [
+        *("project serviceusage.quotas.get", "project compute.regions.get"),
+    ],
+    ("approvers", "deploy, rollback, start, stop, status"): [
+        *(f"config storage.objects.{do}" for do in ("create", "delete", "get", "list")),
+        *(f"project aiplatform.schedules.{do}" for do in ("create", "list", "delete")),
+        *(f"project aiplatform.pipelineJobs.{do}" for do in ("create", "list", "cancel")),
+        *(f"project aiplatform.customJobs.{do}" for do in ("list", "cancel")),
+        *("project dataflow.jobs.list", "project dataflow.jobs.cancel"),
+        *("acts_as beambert-pipeline", "acts_as beambert-trainer", "config storage.buckets.get"),
+    ],
+    ("approvers", "job"): ["project aiplatform.customJobs.create", "acts_as beambert-trainer"],
+    ("approvers", "beambert data on Dataflow"): [
+        *("project dataflow.jobs.create", "project dataflow.messages.list"),
+        *("project dataflow.metrics.get", "project compute.machineTypes.get"),
+        *("acts_as beambert-worker", "work storage.objects.create", "text storage.objects.list"),
+    ],
+    ("approvers", "serve and withdraw"): [
+        *(f"project aiplatform.models.{do}" for do in ("upload", "get", "update")),
+        *(f"project aiplatform.endpoints.{do}" for do in ("list", "create", "update")),
+        *(f"project aiplatform.endpoints.{do}" for do in ("deploy", "undeploy")),
+        *(f"work storage.objects.{do}" for do in ("get", "list", "create", "delete")),
+    ],
+}
+# Method of a client in deploy/ -> the permission that it needs.
+METHODS = {
+    "create_custom_job": "customJobs.create",
+    "get_custom_job": "customJobs.get",
+    "list_custom_jobs": "customJobs.list",
+    "cancel_custom_job": "customJobs.cancel",
+    "create_schedule": "schedules.create",
+    "list_schedules": "schedules.list",
+    "delete_schedule": "schedules.delete",
+    "create_pipeline_job": "pipelineJobs.create",
+    "list_pipeline_jobs": "pipelineJobs.list",
+    "cancel_pipeline_job": "pipelineJobs.cancel",
+    "list_jobs": "jobs.list",
+    "update_job": "jobs.cancel",
+    "upload_model": "models.upload",
+    "get_model": "models.get",
+    "merge_version_aliases": "models.update",
+    "list_endpoints": "endpoints.list",
+    "create_endpoint": "endpoints.create",
+    "update_endpoint": "endpoints.update",
+    "deploy_model": "endpoints.deploy",
+    "undeploy_model": "endpoints.undeploy",
+}
+# Only `make cloud-down` calls these, for an owner of the project.
+OF_OWNERS = {"delete_endpoint", "delete_model"}
+# What must stay with those who decide.
+FORBIDDEN = {
+    "deliverers": ["text storage.objects.delete", "config storage.objects.create"],
+    "operators": [
+        *("config storage.objects.create", "project aiplatform.customJobs.create"),
+        *("project aiplatform.endpoints.deploy", "project aiplatform.models.upload"),
+    ],
+    "approvers": ["text storage.objects.create", "text storage.objects.delete"],
+    "beambert-pipeline": ["config storage.objects.create", "text storage.objects.delete"],
+    "beambert-build": ["config storage.objects.create", "work storage.objects.create"],
+    "beambert-trainer": ["text storage.objects.get", "config storage.objects.create"],
+}
+
+
+def granted(account: str) -> set[str]:
+    """Returns the permissions of an account, each with where it holds."""
+    permissions = set()
+    for place, roles in (ROLES["accounts"] | ROLES["people"])[account].items():
+        for role in roles:
+            if place == "acts_as":
+                permissions.add(f"acts_as {role}")
+            elif role == "beambertOperator":
+                permissions |= {f"project {each}" for each in ROLES["operator"]}
+            else:
+                service, _, names = OF_ROLES[role.removeprefix("roles/")].partition(": ")
+                permissions |= {f"{place} {service}.{name}" for name in names.split()}
+    return permissions
+
+
+@pytest.mark.parametrize(("account", "does"), CALLS)
+def test_an_account_may_make_its_calls(account, does):
+    needed = {call for call in CALLS[account, does] if "!" not in call}
+    assert not needed - granted(account)
+
+
+@pytest.mark.parametrize("account", FORBIDDEN)
+def test_an_account_may_not_do_the_work_of_others(account):
+    assert not granted(account) & set(FORBIDDEN[account])
+
+
+def test_every_call_has_its_permission_in_the_table():
+    """A new call needs a line, and its account the role."""
+    source = "".join(path.read_text() for path in (ROOT / "deploy").rglob("*.py"))
+    verbs = "create|get|list|delete|cancel|update|upload|merge|deploy|undeploy"
+    made = set(re.findall(rf"(?<=\.)(?:{verbs})_(?:\w+)(?=[(,])", source)) - {
+        "list_folder",
+        "get_origin",
+        "get_args",
+    }
+    assert made - OF_OWNERS == METHODS.keys()
+    needed = {call.partition(".")[2] for calls in CALLS.values() for call in calls}
+    assert not set(METHODS.values()) - needed
+
+
+def test_the_build_may_write_what_is_deployed():
+    """By a condition, as what else is in the bucket decides what runs."""
+    condition = (ROOT / "deploy/terraform/accounts.tf").read_text().partition('"build"')[2]
+    prefix = re.search(r"startsWith\('projects/_/buckets/(.+?)/objects/(.+?)'\)", condition)
+    build = (ROOT / "deploy/cloudbuild.yaml").read_text()
+    written = re.search(r'"gs://\$_BUCKET-config/(.+?)"', build)[1]
+    assert prefix[1].endswith("-config") and written.startswith(prefix[2])
+    assert "roles/storage.objectUser" in condition
