@@ -174,8 +174,11 @@ def remove(settings: Settings) -> None:
     with google_cloud.service_errors(DISPLAY_NAME, "the endpoint cannot be deleted"):
         client = google_cloud.vertex_client("EndpointService", settings.region)
         while endpoint := _find_endpoint(client, settings):
-            for each in endpoint.deployed_models:
-                request = {"endpoint": endpoint.name, "deployed_model_id": each.id}
+            left = [each.id for each in endpoint.deployed_models]
+            while left:
+                request = {"endpoint": endpoint.name, "deployed_model_id": left.pop()}
+                if left:  # only what answers no requests can go, but for the last one
+                    request["traffic_split"] = {left[0]: 100}
                 client.undeploy_model(request).result(_SECONDS)
             client.delete_endpoint(name=endpoint.name).result(_SECONDS)
             print(f"{endpoint.name}: deleted")

@@ -105,6 +105,10 @@ class Vertex:
         return self.endpoint
 
     def on_undeploy_model(self, request):
+        if request.traffic_split:
+            self._split(dict(request.traffic_split))
+        elif len(self.endpoint.deployed_models) == 1:
+            self.endpoint.traffic_split = {}
         assert not self.endpoint.traffic_split.get(request.deployed_model_id)
         left = [e for e in self.endpoint.deployed_models if e.id != request.deployed_model_id]
         self.endpoint.deployed_models = left
@@ -145,7 +149,7 @@ def config(tmp_path, monkeypatch):
     for number in (1, 2):
         corpus.deliver(tmp_path, number)
         retrain.retrain(config)
-    assert [*served(config)] == ["1", "2"]
+    assert sorted(served(config)) == ["1", "2"]
     return config
 
 
@@ -168,7 +172,7 @@ def test_a_version_gets_a_share_and_then_all(vertex, config):
 def test_one_command_takes_a_version_back_everywhere(vertex, config):
     serving.serve(DEPLOYMENT, config, 2, 100)
     serving.withdraw(DEPLOYMENT, config)
-    assert vertex.state == ({"id-1": 100}, "v1") and [*served(config)] == ["1"]
+    assert vertex.state == ({"id-1": 100}, "v1") and sorted(served(config)) == ["1"]
     with pytest.raises(InputError, match="has 1 version"):
         serving.withdraw(DEPLOYMENT, config)
     assert vertex.state == ({"id-1": 100}, "v1")
@@ -183,14 +187,14 @@ def test_a_killed_withdrawal_is_completed(vertex, config, method):
     vertex.killed_in = method
     with pytest.raises(KilledError):
         serving.withdraw(DEPLOYMENT, config)
-    assert [*served(config)] == ["1", "2"]
+    assert sorted(served(config)) == ["1", "2"]
     serving.withdraw(DEPLOYMENT, config)
-    assert vertex.state == ({"id-1": 100}, "v1") and [*served(config)] == ["1"]
+    assert vertex.state == ({"id-1": 100}, "v1") and sorted(served(config)) == ["1"]
 
 
 def test_a_folder_without_an_endpoint_is_taken_back(vertex, config):
     serving.withdraw(DEPLOYMENT, config)
-    assert [*served(config)] == ["1"] and not vertex.aliases
+    assert sorted(served(config)) == ["1"] and not vertex.aliases
 
 
 def test_what_cannot_be_served(vertex, config, services):

@@ -1,0 +1,306 @@
+"""Setting up a project and taking it down, with stand-ins for programs and services."""
+
+import dataclasses
+import os
+import pathlib
+import subprocess
+import types
+
+import pytest
+import yaml
+from google.api_core.exceptions import FailedPrecondition, PermissionDenied
+from support.cloud_samples import COMMIT, SETTINGS
+
+from beambert import storage
+from beambert.deploy import cloud, google_cloud
+from beambert.deploy.settings import FILE, Settings
+from beambert.deploy.vertex import releases, serving
+from beambert.errors import InputError
+
+ROOT = pathlib.Path(__file__).parents[2]
+HERE = "gs://my-project-beambert"
+STATE, CONFIG = f"{HERE}-state", f"{HERE}-config"
+
+
+class Answer:
+    def __init__(self, status, content):
+        self.status_code, self._content = status, content
+        self.headers, self.text = {}, str(content)
+        self.request = types.SimpleNamespace(method="GET", url="u")
+
+    def json(self):
+        return self._content
+
+
+class Google:
+    """A project: its billing, quotas and roles, its buckets, and the programs that change them.
+
+    Attributes:
+      lacked: permissions that the caller lacks.
+      billing: whether it has an account.
+      quotas: Vertex's quotas, name -> value by region.
+      buckets: those that exist.
+      calls: the programs that were run, as words.
+      fails: a word of the call that fails.
+    """
+
+    def __init__(self, monkeypatch):
+        self.lacked, self.billing, self.is_known = set(), True, True
+        self.quotas = {"custom_model_training_preemptible_tpu_v5e": {"us-central1": 8}}
+        self.buckets, self.calls, self.fails, self.files = set(), [], None, {}
+        self.applied, self.early = False, 0
+        monkeypatch.setattr(google_cloud, "session", lambda _: self)
+        monkeypatch.setattr(google_cloud, "_SECONDS_BETWEEN_TRIES", 0)
+        monkeypatch.setattr(cloud, "check_machine", lambda: COMMIT)
+        monkeypatch.setattr(cloud, "call", self.call)
+        monkeypatch.setattr(cloud, "ask", self.ask)
+        monkeypatch.setattr(Settings, "read", lambda: SETTINGS)
+        monkeypatch.setattr(storage, "exists", self.files.__contains__)
+        monkeypatch.setattr(storage, "copy", lambda _, path: self.files.update({f"{path}/f": b""}))
+        monkeypatch.setattr(storage, "list_folder", self.list_folder)
+        monkeypatch.setattr(releases, "find", lambda *_: "built")
+        monkeypatch.setattr(releases, "deploy", lambda *_, **__: self.calls.append(["deploy"]))
+        for module, name in ((releases, "stop"), (serving, "remove"), (releases, "await_dataflow")):
+            monkeypatch.setattr(module, name, lambda _, n=name: self.calls.append([n]))
+
+    def list_folder(self, path):
+        return [name for name in self.files if name.startswith(f"{path}/")]
+
+    def request(self, method, url, json):
+        if self.early:
+            self.early -= 1
+            return Answer(403, {"error": {"message": "API has not been used in project before"}})
+        if "testIamPermissions" in url:
+            return Answer(200, {"permissions": [*({*json["permissions"]} - self.lacked)]})
+        if "billingInfo" in url:
+            return Answer(200, {"billingEnabled": self.billing})
+        if "/regions/" in url:
+            known = url.endswith("/us-central1")
+            return Answer(200 if known else 404, {"quotas": [{"metric": "N2_CPUS", "limit": 24}]})
+        name = url.rpartition("%2F")[2]
+        if name not in self.quotas:
+            return Answer(404, {})
+        buckets = [
+            {"effectiveLimit": str(value), **({"dimensions": {"region": region}} if region else {})}
+            for region, value in self.quotas[name].items()
+        ]
+        return Answer(200, {"consumerQuotaLimits": [{"quotaBuckets": buckets}]})
+
+    def call(self, *words):
+        self.calls.append([*words])
+        if self.fails in words:
+            raise InputError(f"{words[0]}: failed")
+        if words[:4] == ("gcloud", "storage", "buckets", "create"):
+            self.buckets.add(words[4])
+        elif "apply" in words:
+            assert STATE in self.buckets
+            self.applied = True
+            self.buckets |= {f"{HERE}-{kind}" for kind in ("text", "config", "work")}
+        elif words[:3] == ("gcloud", "builds", "submit"):
+            self.files[f"{CONFIG}/builds/{COMMIT}/tensorflow-tpu.json"] = b"{}"
+        elif "destroy" in words:
+            assert STATE in self.buckets and not self.buckets - {STATE}
+            self.applied = False
+        elif words[:3] == ("gcloud", "storage", "rm"):
+            self.buckets.remove(words[-1])
+
+    def ask(self, *words):
+        if words[:4] == ("gcloud", "storage", "buckets", "describe"):
+            return "there" if words[4] in self.buckets else None
+        if "list" in words:
+            return "aiplatform.googleapis.com\ndataflow.googleapis.com" if self.is_known else None
+        return ""
+
+    def did(self, *wanted):
+        """The calls that have one of these words, by that word."""
+        return [word for words in self.calls for word in words if word in wanted]
+
+
+@pytest.fixture
+def google(monkeypatch):
+    return Google(monkeypatch)
+
+
+def up(*flags):
+    cloud.main(["up", "--project=my-project", "--yes", *flags])
+
+
+def down():
+    cloud.main(["down", "--project=my-project", "--yes"])
+
+
+STEPS = ("apply", "beambert.demo.corpus", "submit", "deploy")
+
+
+def test_from_nothing(google, capsys):
+    up()
+    assert [step for step in google.did(*STEPS) if "demo" not in step] == [
+        "apply",
+        "submit",
+        "deploy",
+    ]
+    assert google.list_folder(f"{CONFIG}/trial")
+    printed = capsys.readouterr().out
+    assert "quota custom_model_training_preemptible_tpu_v5e in us-central1: 8, 8 needed" in printed
+    assert "setting up: about $1.34" in printed  # at most 5
+    up()
+    assert google.did("submit", "deploy") == ["submit", "deploy", "deploy"]
+
+
+@pytest.mark.parametrize("step", ["create", "init", "apply", "archive", "submit"])
+def test_it_goes_on_after_a_failure_and_goes_away_from_there(google, step):
+    google.fails = step
+    with pytest.raises(InputError, match="failed"):
+        up()
+    assert not google.did("deploy")
+    google.fails = None
+    down()
+    assert not google.buckets and not google.applied
+    google.fails = step
+    with pytest.raises(InputError):
+        up()
+    google.fails = None
+    up()
+    assert google.did("deploy") == ["deploy"]
+
+
+@pytest.mark.parametrize("step", ["rm", "destroy"])
+def test_a_teardown_goes_on(google, step):
+    up()
+    google.fails = step
+    with pytest.raises(InputError):
+        down()
+    google.fails = None
+    down()
+    assert not google.buckets and not google.applied
+    assert google.did("stop", "remove", "await_dataflow")[:3] == [
+        "stop",
+        "remove",
+        "await_dataflow",
+    ]
+    down()
+
+
+def change(**values):
+    def apply(google, monkeypatch):
+        changed = dataclasses.replace(SETTINGS, **values)
+        monkeypatch.setattr(Settings, "read", lambda: changed)
+
+    return apply
+
+
+def lack(*names):
+    return lambda google, _: google.lacked.update(names)
+
+
+BAD = {
+    "has no billing account": lambda google, _: setattr(google, "billing", False),
+    "quota custom_model_training_preemptible_tpu_v5e of .* is 4, and 8": lambda google, _: (
+        google.quotas.update(custom_model_training_preemptible_tpu_v5e={"us-central1": 4})
+    ),
+    # a region without the accelerator has the value of all others
+    "is 0, and 8 is needed": lambda google, _: google.quotas.update(
+        custom_model_training_preemptible_tpu_v5e={"": 0, "us-west1": 8}
+    ),
+    'region = "us-central7": no such region': change(region="us-central7"),
+    'trainer = "v6e-8": Vertex AI has no TensorFlow': change(trainer="v6e-8"),
+    'trainer = "v9": no such machine': change(trainer="v9"),
+    "you lack storage.buckets.create; have an owner": lack(
+        "storage.buckets.create", "cloudbuild.builds.create"
+    ),
+}
+
+
+@pytest.mark.parametrize("message", BAD)
+def test_what_is_refused_before_anything_is_made(google, monkeypatch, message):
+    BAD[message](google, monkeypatch)
+    with pytest.raises(InputError, match=message):
+        up()
+    assert not google.calls
+
+
+def test_an_approver_builds_and_deploys_what_an_owner_has_applied(google):
+    google.lacked = {"storage.buckets.create", "resourcemanager.projects.setIamPolicy"}
+    up()
+    assert "apply" not in google.did(*STEPS) and google.did("deploy") == ["deploy"]
+
+
+def test_apis_that_are_not_known_everywhere_yet(google):
+    google.early = 3
+    up()
+    assert google.did("deploy") == ["deploy"]
+
+
+def test_service_agents_that_are_still_being_made(monkeypatch):
+    monkeypatch.setattr(google_cloud, "_SECONDS_BETWEEN_TRIES", 0)
+    errors = [FailedPrecondition("Service agents are being provisioned."), PermissionDenied("no")]
+
+    def call(**_):
+        raise errors.pop(0)
+
+    with pytest.raises(PermissionDenied):  # not waited for
+        google_cloud.patiently(call)
+    assert not errors
+
+
+def test_another_task_must_be_there(google):
+    with pytest.raises(InputError, match=f"data_dir: {CONFIG}/glue/SST-2 is empty"):
+        up(f"--config={ROOT}/deploy/retrain.toml")
+
+
+@pytest.mark.parametrize("kind", ["up", "down"])
+def test_another_project_or_no_answer(google, monkeypatch, kind):
+    with pytest.raises(InputError, match='--project=other: .* project = "my-project"'):
+        cloud.main([kind, "--project=other"])
+
+    def nobody(_):
+        raise EOFError
+
+    monkeypatch.setattr("builtins.input", nobody)
+    with pytest.raises(InputError, match="nothing was changed"):
+        cloud.main([kind, "--project=my-project"])
+    assert not google.calls
+
+
+def test_a_project_that_is_not_known(google):
+    google.is_known = False
+    with pytest.raises(InputError, match="cannot be looked at; log in"):
+        down()
+
+
+def test_settings_as_they_came_are_refused(tmp_path):
+    """The file has eight, and Terraform refuses the same."""
+    text = FILE.read_text()
+    assert len([line for line in text.splitlines() if line[:1].isalpha()]) == 8
+    path = tmp_path / "terraform.tfvars"
+    for old, new in (("my-project", "p"), ("ml-platform@example.com", "a@b")):
+        path.write_text(text)
+        with pytest.raises(InputError, match=f'"{old}": is an example; edit'):
+            Settings.read(path)
+        text = text.replace(old, new)
+    path.write_text(f'{text}\nengine = "torch"\n')
+    with pytest.raises(InputError, match="must be tensorflow or jax"):
+        Settings.read(path)
+    path.write_text(text)
+    assert Settings.read(path).bucket == "p-beambert"
+
+
+def test_a_delivery_by_the_script(tmp_path):
+    """The manifest comes last and is what a run reads."""
+    gcloud = tmp_path / "bin" / "gcloud"
+    gcloud.parent.mkdir()
+    gcloud.write_text('#!/bin/sh\necho "$@" >>"$LOG"\n[ ! -f "$3" ] || cat "$3" >>"$LOG"\n')
+    gcloud.chmod(0o755)
+    for name in ("a.jsonl", "b c.jsonl"):
+        (tmp_path / name).write_text(f"of {name}\n")
+    environment = os.environ | {"LOG": f"{tmp_path}/log", "PATH": f"{tmp_path}/bin:/usr/bin:/bin"}
+    words = ["gs://p-beambert-text/", "a.jsonl", "b c.jsonl"]
+    script = ROOT / "deploy" / "deliver.sh"
+    subprocess.run([script, *words], cwd=tmp_path, env=environment, check=True)
+    log = (tmp_path / "log").read_text()
+    assert "--no-clobber" in log and log.index("a.jsonl b c.jsonl gs") < log.index("manifests/")
+    manifest = yaml.safe_load(log[log.index('{"files"') :])
+    assert manifest["files"] == [
+        {"path": f"gs://p-beambert-text/{name}", "bytes": (tmp_path / name).stat().st_size}
+        for name in ("a.jsonl", "b c.jsonl")
+    ]
