@@ -238,9 +238,9 @@ def make_strategy(name: str, tpu: str | None = None) -> tf.distribute.Strategy:
         if not tf.config.list_physical_devices("GPU"):
             if os.environ.get("NVIDIA_VISIBLE_DEVICES", "none") not in ("", "none", "void"):
                 raise InputError(
-                    "--strategy=mirrored: this container asks for GPUs (NVIDIA_VISIBLE_DEVICES), and "
-                    "TensorFlow finds none; check the machine's GPUs and LD_LIBRARY_PATH, or leave "
-                    "the flag out"
+                    "--strategy=mirrored: this container asks for GPUs (NVIDIA_VISIBLE_DEVICES), "
+                    "and TensorFlow finds none; check the machine's GPUs and LD_LIBRARY_PATH, or "
+                    "leave the flag out"
                 )
             print("warning: --strategy=mirrored: TensorFlow finds no GPU; training on the CPU")
         return tf.distribute.MirroredStrategy()
