@@ -7,6 +7,7 @@ from collections.abc import Sequence
 BEGINNING_BYTES = 512
 
 _EXPORT = "export it as text"
+_AS_TABLE = "write it as Parquet or JSON Lines"
 _UNPACK = "unpack it"
 _COMPRESSED = "unpack it (`vocab`, `data` and `predict` read it if its name ends in {})"
 # First bytes, the kind, and the advice. The bytes are those of the formats' specifications, as
@@ -20,12 +21,25 @@ _KINDS: Sequence[tuple[bytes, str, str]] = (
     (b"GIF87a", "a picture (GIF)", "give its text"),
     (b"GIF89a", "a picture (GIF)", "give its text"),
     (b"PAR1", "a Parquet file", "export its text column as CSV or JSON Lines (`data` reads it)"),
-    (b"ARROW1\x00\x00", "an Arrow (Feather) file", "write it as Parquet or JSON Lines"),
+    (b"ARROW1\x00\x00", "an Arrow (Feather) file", _AS_TABLE),
+    (b"\xff\xff\xff\xff", "an Arrow file, as the library datasets writes", _AS_TABLE),
+    (b"FEA1\x00\x00", "an Arrow (Feather) file", _AS_TABLE),
+    (b"ORC\n", "an ORC file", _AS_TABLE),
+    (b"Obj\x01", "an Avro file", _AS_TABLE),
+    (b"\x93NUMPY", "an array of NumPy", _AS_TABLE),
+    (b"\x89HDF\r\n\x1a\n", "an HDF5 file", _AS_TABLE),
+    (b"\x80\x04\x95", "a pickle", _AS_TABLE),
+    (b"\x80\x05\x95", "a pickle", _AS_TABLE),
+    (b"%!PS", "a PostScript document", _EXPORT),
+    (b"AT&TFORM", "a DjVu document", _EXPORT),
+    (b"filedesc://", "an ARC file of web pages", "take the text out with trafilatura"),
     (b"SQLite format 3\x00", "an SQLite database", "export its text column as CSV or JSON Lines"),
     (b"\x7fELF", "a program", "leave it out"),
     (b"7z\xbc\xaf\x27\x1c", "a 7z archive", _UNPACK),
     (b"Rar!\x1a\x07", "a RAR archive", _UNPACK),
     (b"\xfd7zXZ\x00", "compressed with xz", _UNPACK),
+    (b"\x04\x22\x4d\x18", "compressed with LZ4", _UNPACK),
+    (b"\x1f\x9d", "compressed with compress", _UNPACK),
     (b"\x1f\x8b\x08", "compressed with gzip", _COMPRESSED.format(".gz")),
     (b"BZh", "compressed with bzip2", _COMPRESSED.format(".bz2")),
     (b"\x28\xb5\x2f\xfd", "compressed with Zstandard", _COMPRESSED.format(".zst")),
@@ -82,8 +96,23 @@ TEXT_KINDS: Sequence[tuple[str, bytes, str]] = (
         + _WORD_OF_TREE
         + rb"|"
         + _LABELLED
-        + rb"))",
+        + rb")|\(\s*\(?(?:S|TOP|ROOT|SBARQ|FRAG)\s*\("
+        # Words with tags, "The/DT ship_NN".
+        rb"|(?:\S+[/_](?:[A-Za-z][\w$*+-]{0,9}|[^\w\s]+)\s+){8})",
         "has words in columns with labels, for a task; take its words out of it",
+    ),
+    (
+        "references",
+        rb"(?:%[^\n]*\n\s*)*@(?:article|\w*book|\w*proceedings|misc|\w*thesis|techreport|comment"
+        rb"|string|preamble|online|incollection)\s*[{(]"
+        rb"|TY {2}- [A-Z]|PMID- ?\d|%0 [A-Z]|FN (?:Clarivate|Thomson|ISI)\b",
+        "is a list of references (BibTeX, RIS, MEDLINE); take the abstracts out of it, or fetch "
+        "PubMed's XML, which is read",
+    ),
+    (
+        "labels",
+        rb"(?:###\d+\s*\n)?(?-i:(?:[A-Z]{3,}\t[^\t\n]+\n){3})|__label__\S",
+        "has a label before each sentence, for a task; take the labels away",
     ),
     (
         "numbered",
@@ -99,13 +128,18 @@ TEXT_KINDS: Sequence[tuple[str, bytes, str]] = (
         "is mail; take the text out of its messages",
     ),
     (
-        "latex",
-        rb"(?:%[^\n]*\n\s*)*\\(?:document(?:class|style)|begin\{document\})",
-        "is LaTeX; take the text out of it with a tool such as pandoc",
+        "markup",
+        rb"(?:%[^\n]*\n\s*)*\\(?:document(?:class|style)|begin\{document\}|input texinfo)"
+        rb"|(?:['.]\\\"[^\n]*\n|'\\\" t[^\n]*\n|\.[a-z]\w? [^\n]*\n)*(?-i:\.(?:TH|Dd|SH)[ \t])"
+        rb"|(?:#[^\n]*\n|\s)*msgid \"|\#\+TITLE:"
+        rb"|(?:[^\n]*\n){0,200}?\.\. [\w:-]+::(?:\s[^\n]*)?\n",
+        "is LaTeX, Texinfo, troff, gettext, Org or reStructuredText; take the text out of it with "
+        "a tool such as pandoc",
     ),
     (
         "subtitles",
-        rb"(?:WEBVTT\b|\d+\s*\r?\n(?:\d+:)?\d\d:\d\d[,.]\d{3}[ \t]+-->)",
+        rb"(?:WEBVTT\b|\[Script Info\]|\{\d+\}\{\d+\}"
+        rb"|\d+\s*\r?\n(?:\d+:)?\d\d:\d\d[,.]\d{3}[ \t]+-->)",
         "has subtitles; take the text out of it",
     ),
 )

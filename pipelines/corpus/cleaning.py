@@ -90,6 +90,10 @@ _ILLUSTRATION = re.compile(r"\[Illustration(?::[^\[\]]{0,2000})?\]")
 _ORNAMENT = re.compile(r"^[ \t]*(?:\*[ \t]*){3,}$", re.MULTILINE)
 _EMPHASIS = re.compile(r"(?<![\w_])_(?=[^\s_])([^_\n]{1,300})(?<=[^\s_])_(?![\w_])")
 
+# The marks of lines that mail quotes, of which there are two or more, one after the other.
+QUOTED = re.compile(r"^>[^\n]*\n>", re.MULTILINE)
+_MARK_OF_QUOTED = re.compile(r"(?:> ?)*")
+
 # Signs that divide a word at the end of a line and stand nowhere else: the soft hyphen, also where
 # lines were joined by spaces, and the sign that old programs wrote for it.
 _DIVIDED = re.compile(r"(?<=\w)(?:\xad\s+|\xac[ \t]*\n\s*)(?=\w)")
@@ -158,6 +162,7 @@ def clean_text(text: str, layout: str = AUTO) -> tuple[str, Counter[str]]:
         _plain_line_ends,
         strip_gutenberg,
         drop_headings,
+        _drop_quotation_marks,
         _join_divided_words,
         joins if layout in (AUTO, WRAPPED) else _strip_lines,
         drop_marks,
@@ -223,6 +228,22 @@ def drop_headings(text: str, counts: Counter[str]) -> str:
         separator = "\n" if "\n\n" in text else ""
         text = substitute(WIKI_HEADING, separator, text, counts, "heading")
     return text
+
+
+def _drop_quotation_marks(text: str, counts: Counter[str]) -> str:
+    """Returns a text without the signs ">" before quoted lines of mail, between blank lines."""
+    if ("\n>" not in text and text[:1] != ">") or not QUOTED.search(text):
+        return text
+    lines, before = [], 0
+    for line in text.split("\n"):
+        mark = _MARK_OF_QUOTED.match(line)[0]
+        depth = mark.count(">")
+        counts["quotation_mark"] += depth
+        if depth != before:
+            lines.append("")
+        lines.append(line[len(mark) :])
+        before = depth
+    return "\n".join(lines)
 
 
 def _join_divided_words(text: str, counts: Counter[str]) -> str:
@@ -329,6 +350,8 @@ def _is_wrapped(lines: Sequence[str], pairs: Sequence[tuple[str, str]], width: f
     has_ends = ends >= _LEAST_ENDS * len(pairs)
     if not has_capitals:
         # Nothing but their lengths shows that lines go on.
+        if 2 * sum(map(str.isalpha, firsts)) < len(firsts):
+            return False  # They are lines of a log or a table.
         is_wide, has_none = (
             any(map(letter.match, firsts)) for letter in (_WIDE_LETTER, _WITHOUT_MARKS)
         )

@@ -11,6 +11,7 @@ documents consist of lines:
 Then add an instance of the class to `_TRIED`.
 """
 
+import codecs
 import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import BinaryIO
@@ -29,6 +30,9 @@ from beambert.pipelines.corpus.pages import Epub, PubMed, WebArchive
 from beambert.pipelines.corpus.tables import Csv, JsonLines, Parquet, Tsv
 from beambert.pipelines.corpus.text_files import Markdown, ParagraphLines, PlainText, SentenceLines
 from beambert.pipelines.corpus.wiki_files import MediaWiki, WikiExtractor, WikiText
+
+# Fewest lines that show columns.
+_FEWEST_ROWS = 3
 
 
 class Foreign(Format):
@@ -67,7 +71,27 @@ class NotText(Foreign):
     ) -> Iterator[Reject]:
         """Yields the reject of the whole file, with its kind."""
         beginning = decompress(part.file.path, stored).read(BEGINNING_BYTES)
-        yield Reject(1, self.name, not_text(beginning))
+        yield Reject(1, self.name, not_text(beginning.lstrip(codecs.BOM_UTF8)))
+
+
+class TabColumns(Foreign):
+    """Rows of as many columns between tabs without a header, such as pairs of sentences."""
+
+    def __init__(self) -> None:
+        """Takes nothing."""
+        self.name = "columns"
+        self._detail = (
+            "has columns between tabs and no header that names them; take that of the text (cut "
+            "-f2), or learn them all: --format=text"
+        )
+
+    def recognises(self, sample: bytes) -> bool:
+        """Returns whether the lines, of which there are a few, have as many tabs."""
+        lines = sample.splitlines()[: 2 * _FEWEST_ROWS]
+        return len(lines) >= _FEWEST_ROWS and all(
+            not line[:1].isspace() and line.count(b"\t") == lines[0].count(b"\t") > 0
+            for line in lines
+        )
 
 
 _JSON = Foreign(
@@ -102,6 +126,7 @@ _TRIED: tuple[Format, ...] = (
     *_FOREIGN,
     Csv(),
     Tsv(),
+    TabColumns(),
     Markdown(),
     SentenceLines(),
     ParagraphLines(),

@@ -43,12 +43,26 @@ _DROPPED_CLASS = re.compile(
 )
 
 
+# The beginning of a page, or of a piece of one, up to the end of an element.
+_PAGE = re.compile(
+    r"\s*<(?:!doctype\s+html|(?:html|body|div|p|h[1-6]|ul|ol|table|article|section)\b[^<>]*>.*</[a-z])",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
 def html_text(html: str) -> str:
     """Returns the prose of a page of HTML, one paragraph a line: no lists, tables and headings."""
     parser = _Paragraphs()
     parser.feed(html)
     parser.close()
     return "\n".join(parser.paragraphs())
+
+
+def clean_page(document: Document) -> Document:
+    """Returns the document of a row, without its tags if it is a page of HTML."""
+    if not _PAGE.match(document.text):
+        return document
+    return document.clean(lambda text: (html_text(text), {"page": 1}))
 
 
 class _Paragraphs(HTMLParser):

@@ -27,6 +27,7 @@ from beambert.pipelines.corpus.formats import (
     recognise,
     to_utf8,
 )
+from beambert.pipelines.corpus.pages import clean_page
 from beambert.pipelines.corpus.tables import NO_LANGUAGE
 from beambert.pipelines.corpus.text_files import PlainText, SentenceLines, has_blocks
 from beambert.pipelines.input_files import InputFile
@@ -87,6 +88,8 @@ def read_part(part: FilePart, options: ReadOptions, progress: ProgressTally) -> 
 def _clean(row: Found, of_format: Format, options: ReadOptions) -> Found:
     if not isinstance(row, Document):
         return row
+    if of_format.has_columns:
+        row = clean_page(row)
     return clean(row, options.layout if of_format.layout == AUTO else of_format.layout)
 
 

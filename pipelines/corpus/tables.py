@@ -89,6 +89,7 @@ class JsonLines(LineFormat):
 
     name = "jsonl"
     has_columns = True
+    endings = (".jsonl", ".ndjson")
     beginning = re.compile(BEFORE_TEXT + rb'\{\s*"')
 
     def starts_document(self, line: bytes) -> bool:

@@ -15,6 +15,7 @@ from beambert.pipelines.corpus.base import (
 )
 from beambert.pipelines.corpus.cleaning import (
     PARAGRAPHS,
+    QUOTED,
     SENTENCE_ENDS,
     SENTENCES,
     WIKI_HEADING,
@@ -104,8 +105,9 @@ class SentenceLines(LineFormat):
         if not has_blocks(text):
             return False
         lines = list(map(str.rstrip, text.decode("utf-8", "ignore").split("\n")))
-        # Pages of a wiki, and hard-wrapped paragraphs of a few lines, may look the same.
-        if WIKI_HEADING.search("\n".join(lines)) or wrapped_width(lines):
+        # Pages of a wiki, quoted mail, and wrapped paragraphs of a few lines may look the same.
+        joined = "\n".join(lines)
+        if WIKI_HEADING.search(joined) or QUOTED.search(joined) or wrapped_width(lines):
             return False
         lines = list(filter(None, lines))
         ends = sum(line.endswith(tuple(SENTENCE_ENDS + '"”')) for line in lines)

@@ -17,7 +17,8 @@ from mwparserfromhell.parser.tokenizer import Tokenizer
 from beambert.pipelines.corpus.cleaning import substitute
 from beambert.pipelines.corpus.documents import Document
 from beambert.pipelines.corpus.remains import DROPPED_ELEMENTS, GAP, clean_wikiextractor
-from beambert.pipelines.corpus.wiki_templates import shown
+from beambert.pipelines.corpus.wiki_templates import template
+from beambert.pipelines.text.cleaning import UNSPACED
 
 MarkupError = ParserError
 
@@ -44,7 +45,8 @@ _LIST_ITEM, _DROPPED, _HOLE = "\x00", GAP, "\x02"
 # A hole that no sentence has: at the beginning of a line or a bracket, behind a word without a
 # space, or between two sentences.
 _NO_HOLE = re.compile(
-    rf"(?<![^\n({_DROPPED}{_HOLE}]){_HOLE}|(?<=[^\s({_DROPPED}–—-]){_HOLE}"
+    rf"(?<![^\n({_DROPPED}{_HOLE}]){_HOLE}(?![はがをのにともでへや])"
+    rf"|(?<=[^\s({_DROPPED}–—-]){_HOLE}(?![{_DROPPED}{_HOLE}]*[{UNSPACED}])"
     rf"|(?<=[.!?…:;,])[ \xa0]*{_HOLE}(?=[ \xa0{_DROPPED}{_HOLE}]*(?:\n|\Z|[A-Z]))"
 )
 # The beginnings of markup whose end is missing, and what goes with them: the rest of the page after
@@ -71,6 +73,7 @@ _FILE_NAME = re.compile(
     r"[^:|]+:[^|]*\.(?:jpe?g|png|gif|svg|webp|tiff?|og[agv]|webm|wav|mp3|mid|flac|pdf|djvu|stl)\s*",
     re.IGNORECASE,
 )
+_OF_NAMESPACE = re.compile(r"\s*[^\W\d_][^\W\d_ ]*(?: [^\W\d_]+)?:[^\s:]")
 # Variants of Chinese, Serbian, Kazakh, Kurdish and Uzbek: "-{zh-hans:…; zh-hant:…}-". Flags come
 # before a bar; T and H show nothing (mediawiki.org, "Writing systems/Syntax").
 _VARIANTS = re.compile(r"-\{(?!\{)(?:([\w; -]{0,40})\|)?([^{}]{0,2000})\}-")
@@ -263,7 +266,8 @@ def _inside(pending: Iterator[tokens.Token]) -> Iterator[tokens.Token]:
 def _shown_of_template(found: list[tokens.Token], media_prefixes: frozenset[str]) -> str:
     """Returns what a template shows, given the tokens inside of it; a hole if that is not known."""
     name = found[0]["text"] if found and type(found[0]) is tokens.Text else ""
-    if shown(name, (), {}) is None:
+    how = template(name)
+    if how is None:
         return _HOLE
     parts: list[list[tokens.Token]] = [[]]
     keys: list[list[tokens.Token] | None] = [None]
@@ -285,7 +289,8 @@ def _shown_of_template(found: list[tokens.Token], media_prefixes: frozenset[str]
             given.append(text)
         else:
             named[word] = text
-    return shown(name, given, named) or _DROPPED
+    text = how(given, named)
+    return _HOLE if text is None else text or _DROPPED
 
 
 def _entity(pending: Iterator[tokens.Token]) -> str:
@@ -308,6 +313,8 @@ def _shown_of_link(frame: _Frame, media_prefixes: frozenset[str]) -> str:
     is_elsewhere = frame.first is None and _LANGUAGE_LINK.match(target)
     if prefix in media_prefixes or is_elsewhere or _FILE_NAME.match(target):
         return ""
+    if frame.first is None and _OF_NAMESPACE.match(target):
+        return _HOLE  # Mostly a category, in a wiki whose names of namespaces are missing.
     return "".join(frame.parts).lstrip(":")
 
 

@@ -7,9 +7,10 @@ Wikipedia that stand in sentences most often. Dumps of rendered text need none o
 
 from collections.abc import Callable, Mapping, Sequence
 
-# Positional parameters of a template, without markup; its named ones; and what it shows.
+# Positional parameters of a template, without markup; its named ones; and what it shows, or
+# None if that is not known.
 Positional, Named = Sequence[str], Mapping[str, str]
-Shown = Callable[[Positional, Named], str]
+Shown = Callable[[Positional, Named], str | None]
 
 _MONTHS = (
     "January", "February", "March", "April", "May", "June", "July", "August", "September",
@@ -58,11 +59,16 @@ def _value(given: Positional, named: Named) -> str:
     return f"{given[0] if given else ''}{power} {unit}".strip()
 
 
-def _date(given: Positional, named: Named) -> str:
-    """{{birth date|1900|5|6}}; {{date|4|mai|1820}} has the month in words."""
+def _date(given: Positional, named: Named) -> str | None:
+    """{{birth date|1900|5|6}}; {{date|4|mai|1820}} has the month in words.
+
+    {{дата|4|5|1820}} shows that of another language.
+    """
     if not all(part.isdecimal() for part in given[:3]):
         return " ".join(filter(None, given[:3]))
     numbers = [int(part) for part in given[:3]]
+    if len(numbers) > 2 and max(numbers[1:]) > 31:
+        return None
     if len(numbers) < 2 or not 1 <= numbers[1] <= 12:
         return given[0] if given else ""
     month = _MONTHS[numbers[1] - 1]
@@ -101,32 +107,44 @@ _TEMPLATES: dict[str, Shown] = {
             "nts", "number", "num", "formatnum", "fmtn", "mvar", "math", "polytonic",
             "polytonisch", "unicode", "key", "keypress", "flag", "flagcountry", "ill", "iw", "sc",
             "smallcaps", "angbr", "longitem", "vr", "nq", "w", "gloss", "er", "re", "lien",
-            "abréviation", "railgauge", "track gauge",
+            "abréviation", "railgauge", "track gauge", "référence nécessaire", "liczba",
+            "esd", "仮リンク", "citation",
         ),
         _parameter(1),
     ),
-    **dict.fromkeys(("lang", "rtl-lang", "link-interwiki", "ill-wd"), _parameter(2)),
-    **dict.fromkeys(("transl", "transliteration"), _parameter(3)),
+    **dict.fromkeys(("lang", "llang", "rtl-lang", "link-interwiki", "ill-wd"), _parameter(2)),
+    **dict.fromkeys(("transl", "transliteration", "tsl"), _parameter(3)),
     "nihongo": _nihongo,
     # Numbers with their units.
     **dict.fromkeys(("convert", "cvt"), _convert),
-    **dict.fromkeys(("unité", "nombre", "unidad", "unit", "m", "unità"), _joined(" ")),
+    **dict.fromkeys(("unité", "nombre", "unidad", "unit", "m", "unità", "num"), _joined(" ")),
     "val": _value,
     "e": lambda given, named: f"×10{given[0]}" if given else "e",
     **dict.fromkeys(("frac", "fraction", "sfrac"), _fraction),
-    **dict.fromkeys(("s", "s-", "sp", "siècle", "chem", "sup", "sub"), _joined("")),
+    **dict.fromkeys(("s", "s-", "sp", "siècle", "chem", "sup", "sub", "ier"), _joined("")),
     "us$": _joined("", "US$"),
     **{sign: _joined("", sign) for sign in ("€", "£", "¥", "$")},
     # Dates.
     **dict.fromkeys(
         (
             "date", "dts", "start date", "end date", "birth date", "birth date and age",
-            "death date", "date-", "fecha",
+            "death date", "date-", "fecha", "дата", "data", "datumzelle", "dtlink",
         ),
         _date,
     ),
     **dict.fromkeys(("circa", "c.", "ca.", "vers"), _joined("–", "c. ")),
     "as of": _as_of,
+    "r": _text(""),
+    "siglo": lambda given, named: f"siglo {given[0] if given else ''}".strip(),
+    "séc": _joined(" ", "século "),
+    "sec": lambda given, named: f"{given[0] if given else ''} secolo".strip(),
+    "1er": _joined(" ", "1er "),
+    "guil": lambda given, named: f"« {given[0] if given else ''} »",
+    "読み仮名": lambda given, named: "（".join(given[:2]) + "）" * (len(given) > 1),
+    **{
+        unit: lambda given, named, unit=unit: " ".join([*given[:1], unit])
+        for unit in ("км", "км²", "м²", "га")
+    },
     # Ships.
     **{
         ship: _joined(" ", f"{ship.upper()} ")
@@ -155,27 +173,26 @@ _NOTES = (
     "réf", "refnec", "cita requerida", "sic", "dead link", "webarchive", "zh", "lang-", "ja",
     "pronunciation", "usurped", "full citation", "specify", "importance", "weasel", "peacock",
     "explain", "clear", "infobox", "short description", "use ", "italic title", "toc", "main",
-    "see also", "further", "reflist",
+    "see also", "further", "reflist", "нет аи", "odn", "przypis", "要出典", "要検証", "誰",
+    "senza fonte", "cần chú thích", "carece de fontes",
 )  # fmt: skip
 
 
-def shown(name: str, given: Positional, named: Named) -> str | None:
-    """Returns what a template shows.
+def template(name: str) -> Shown | None:
+    """Returns how a template shows its parameters; None if that is not known.
+
+    It shows nothing where a sentence is whole without it.
 
     Args:
       name: name of the template, or of a function of the parser, "formatnum:18".
-      given: its positional parameters.
-      named: its named parameters.
-
-    Returns:
-      its text, "" for one without which a sentence is whole, or None if its text is not known.
     """
     name = " ".join(name.replace("_", " ").split()).lower()
-    if ":" in name:
-        name, _, first = name.partition(":")
-        given = [first.strip(), *given]
-    if name.startswith(("lang-", "langue-")) and given:
-        return given[0]
-    if how := _TEMPLATES.get(name):
-        return how([part.strip() for part in given], named)
-    return "" if name.startswith(_NOTES) else None
+    name, colon, first = name.partition(":")
+    how = _TEMPLATES.get(name)
+    if name.startswith(("lang-", "langue-")):
+        how = _parameter(1)
+    elif not how and name.startswith(_NOTES):
+        how = _text("")
+    if how and colon:
+        return lambda given, named: how([first.strip(), *given], named)
+    return how

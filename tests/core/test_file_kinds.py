@@ -4,10 +4,13 @@ import bz2
 import gzip
 import io
 import lzma
+import pickle
 import sqlite3
 import tarfile
 import zipfile
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 from beambert.file_kinds import not_text
@@ -36,6 +39,20 @@ def database() -> bytes:
     return connection.serialize()
 
 
+def stream() -> bytes:
+    """What datasets writes."""
+    target, table = io.BytesIO(), pa.table({"text": ["abc"]})
+    with pa.ipc.new_stream(target, table.schema) as writer:
+        writer.write_table(table)
+    return target.getvalue()
+
+
+def array() -> bytes:
+    target = io.BytesIO()
+    np.save(target, np.zeros(2))
+    return target.getvalue()
+
+
 def figure(kind: str) -> bytes:
     from matplotlib.figure import Figure
 
@@ -56,6 +73,9 @@ def figure(kind: str) -> bytes:
         (figure("png"), "PNG"),
         (figure("pdf"), "PDF"),
         (b"ARROW1\0\0\xff", "Arrow"),
+        (stream(), "Arrow"),
+        (pickle.dumps(["text"]), "pickle"),
+        (array(), "NumPy"),
         (b"PAR1\x15", "Parquet"),
         (gzip.compress(b"abc", mtime=0), "gzip"),
         (bz2.compress(b"abc"), "bzip2"),
@@ -71,7 +91,7 @@ def test_a_kind_is_named_with_advice(content, told):
     [
         *(b"", b"PK is a pub.", b"BZh is no word.", b"%PD", "\ufeffText".encode("utf-16")),
         *("Grüße".encode("latin-1"), b"Rar! said the crow.", b"GIF is a format.", b"{rtf}"),
-        *(b".TH", b"...", b"ARROW1 is a name.", b"PAR is not a word."),
+        *(b".TH", b"...", b"ARROW1 is a name.", b"ORC is one.", b"PAR is not a word."),
     ],
 )
 def test_text_is_text(content):

@@ -133,6 +133,6 @@ def test_real_tables(shared_data):
     }
     # CoLA's training file has no header.
     expected = dict.fromkeys(found, "tsv") | dict.fromkeys(
-        [name for name in found if name in ("glue/CoLA/train.tsv", "glue/CoLA/dev.tsv")], "text"
+        [name for name in found if name in ("glue/CoLA/train.tsv", "glue/CoLA/dev.tsv")], "columns"
     )
     assert found == expected

@@ -32,6 +32,8 @@ FILES = {
         b"# sent_id = 1\n# text = Dos.\n1-2\tdos\t_\t_\t_\t_\t_\t_\t_\t_\n"
         b"1\tdo\tdo\tVERB\t_\tMood=Imp\t0\troot\t_\t_\n",
         b"# text = It left.\n0.1\tand\tand\tCCONJ\t_\t_\t_\t_\t0:root\t_\n",
+        b"The/DT ship/NN left/VBD at/IN noon/NN ,/, as/IN it/PRP should/MD ./.\n",
+        b"(ROOT (S (NP (DT The) (NN ship))\n  (VP left)))\n",
         b"\n\n1\tShips\tship\tN\tN\t_\t2\tnsubj\t_\t_\r\n",
         b"# global.columns = ID FORM UPOS\n1\tShips\tNOUN\n",
         # Tags of a text among lines of three columns, and blank lines with the separators.
@@ -44,6 +46,20 @@ FILES = {
         b'{\n  "text": "The ship left."\n}\n',
         b'["The ship left.", "It came."]',
     ],
+    "references": [
+        b"% Encoding: UTF-8\n\n@Article{ann,\n  title = {Ships},\n}\n",
+        b"TY  - JOUR\nTI  - Ships\nER  - \n",
+        b"\nPMID- 12345\nTI  - Ships.\n",
+        b"%0 Journal Article\n%T Ships\n",
+    ],
+    "labels": [
+        b"###24\nMETHODS\tThe ship left .\nRESULTS\tIt came .\nOBJECTIVE\tNone .\n\n",
+        b"__label__sea The ship left .\n",
+    ],
+    "columns": [
+        b"The ship left.\tDas Schiff fuhr.\nIt came.\tEs kam.\nYes.\tJa.\n",
+        b"12\teng\tThe ship left.\n13\teng\tIt came.\n15\tdeu\tJa.\n",
+    ],
     "numbered": [b"1\tThe harbour is old.\n2\tShips come.\n3\tThe sea was calm.\n"],
     "mail": [
         b"From: Ann <ann@example.org>\nSubject: Ships\nDate: Mon, 1 Jan 2024\n\nThe ship left.\n",
@@ -52,12 +68,18 @@ FILES = {
         b"Return-Path: ann@example.org\nDelivery-Date: Mon, 1 Jan 2024\n"
         b"Received: from a\n\nIt left.",
     ],
-    "latex": [
+    "markup": [
+        b'.\\" A comment\n.TH SHIP 1 "2024"\n.SH NAME\nship \\- leaves\n',
+        b"Ships\n=====\n\nThey leave.\n\n.. note::\n   At noon.\n",
+        b'# Ann\nmsgid ""\nmsgstr ""\n"Language: de\\n"\n',
+        b"\\input texinfo\n@settitle Ships\n",
         b"% A comment\n\n\\documentclass[11pt]{article}\n\\begin{document}\nThe ship left.",
         b"\\begin{document}\nThe ship left.",
     ],
     "subtitles": [
         b"1\r\n00:00:01,000 --> 00:00:02,000\r\nThe ship left.\r\n",
+        b"{1}{25}The ship left.\n{26}{50}It came.\n",
+        b"[Script Info]\nTitle: Ships\n",
         b"WEBVTT\n\n00:01.000 --> 00:02.000\nThe ship left.\n",
     ],
     # tests/beambert/test_file_kinds.py has the others.
@@ -88,7 +110,7 @@ def test_what_resembles_columns_or_mail_is_looked_at_once(repeated):
 
 def test_columns_are_told_whatever_the_name():
     for path in ("a.csv", "a.tsv", "a.txt", "a.conllu", "a.md"):
-        assert [recognise(sample, path=path).name for sample in FILES["conll"]] == ["conll"] * 8
+        assert [recognise(sample, path=path).name for sample in FILES["conll"]] == ["conll"] * 10
 
 
 @pytest.mark.parametrize(("name", "index"), CASES)

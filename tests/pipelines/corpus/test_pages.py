@@ -7,11 +7,13 @@ import zipfile
 
 import pytest
 
+from beambert.console import ProgressTally
 from beambert.pipelines.corpus.base import FilePart, ReadOptions
 from beambert.pipelines.corpus.documents import Document, Reject, Skip
 from beambert.pipelines.corpus.formats import FORMATS, recognise
 from beambert.pipelines.corpus.pages import html_text
-from beambert.pipelines.input_files import InputFile
+from beambert.pipelines.corpus.reading import read_part, split_file
+from beambert.pipelines.input_files import InputFile, match_inputs
 
 
 def read(name: str, data: bytes, options: ReadOptions = ReadOptions()) -> list:  # noqa: B008
@@ -116,3 +118,16 @@ def test_rows_of_rendered_pages():
     ]
     reasons = [row.reason for row in found if isinstance(row, Skip)]
     assert reasons == ["index_entry", "index_entry", "not_an_article", "not_an_article"]
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "csv"])
+def test_pages_in_a_column(tmp_path, ending):
+    """Such as the bodies of posts."""
+    page, text = "<p>The <b>ship</b> &amp; crew.</p>\n<ul><li>x</li></ul>", "a <b> c"
+    path = tmp_path / f"a.{ending}"
+    rows = [json.dumps({"text": each}) for each in (page, text)]
+    path.write_text("\n".join(rows) if ending == "jsonl" else f'id,text\n1,"{page}"\n2,{text}\n')
+    (part,) = split_file(match_inputs([str(path)])[0], ReadOptions())
+    found = list(read_part(part, ReadOptions(), ProgressTally(None)))
+    assert [document.text for document in found] == ["The ship & crew.", text]
+    assert found[0].cleaned == {"page": 1}

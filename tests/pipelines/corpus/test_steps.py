@@ -412,3 +412,26 @@ def test_lines_of_several_sentences_are_no_sentences(language):
         recognise("\n\n".join(map("\n".join, map(textwrap.wrap, paragraphs))).encode()).name
         == "text"
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "cleaned", "count"),
+    [
+        (
+            "Ann wrote:\n> The ship is old and the\n> crew is young, but they\n>> It left.\n"
+            "Yes, I think so too and I\nsaw it.\n",
+            "Ann wrote:\nThe ship is old and the crew is young, but they\nIt left.\n"
+            "Yes, I think so too and I saw it.",
+            4,
+        ),
+        ("5 is\n> 4\nand so on.", "5 is\n> 4\nand so on.", 0),
+    ],
+)
+def test_quoted_lines_of_mail(text, cleaned, count):
+    found, counts = clean_text(text)
+    assert (found, counts["quotation_mark"]) == (cleaned, count)
+
+
+def test_lines_of_a_log_are_not_joined():
+    log = "".join(f'127.0.0.{n} - [10/Oct/2000] "GET /a.gif" 200 2326\n' for n in range(9))
+    assert clean_text(log)[0] == log.strip()

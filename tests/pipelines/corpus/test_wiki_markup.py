@@ -55,6 +55,14 @@ pieces = st.lists(
         ("Such as {{a}}, {{b}} and dogs. The next.{{c}} The last. {{d}}", "The next. The last."),
         ("Near <math>x</math>, it is 5 {{m|7}}.\n,{{a}}\n", "Near x, it is 5 7."),
         ("It is <math>\\frac{a}{b}</math> long. It is red.", "It is red."),
+        # Other wikis, whose scripts may have no spaces.
+        (
+            "{{読み仮名|富士山|ふじさん}}は{{x|1}}にある。水は冷たい。{{x|水}}は青い。",
+            "水は冷たい。",
+        ),
+        ("Основан {{дата|4|5|1820}} в {{s|XIX}} веке. Длина {{num|12|км}}.", "Длина 12 км."),
+        ("Es el {{siglo|XIX||s}}. [[Categoría:Lugar]]", "Es el siglo XIX."),
+        ("Das [[Haus:Neu]] ist alt. Es steht. [[Kategorie:Ort]]", "Es steht."),
         # Templates that show text.
         (
             "{{convert|1300|m|ft}} or {{Convert|10|to|20|C}} by {{formatnum:18}}",
