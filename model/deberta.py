@@ -284,7 +284,7 @@ class DisentangledEmbeddings(WordEmbeddings):
             autocast=False,
         )
 
-    def _rows(self, input_ids_BL):
+    def _sums(self, input_ids_BL, segment_ids_BL):
         table_VH = ops.cast(self.word_embeddings_VH, "float32")
         own_BLH = look_up(ops.cast(self.delta_VH, "float32"), input_ids_BL)
         return ops.stop_gradient(ops.take(table_VH, input_ids_BL, axis=0)) + own_BLH

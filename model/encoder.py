@@ -19,66 +19,43 @@ from beambert.model.layers import (
     SITES_OF_LAYER,
     BertDense,
     BertLayer,
+    WordEmbeddings,
     bert_layer_norm,
-    dropout,
     fold_seed,
-    look_up,
     score_bias,
-    truncated_normal,
 )
 from beambert.model.unpadding import Packing
 
 
-class BertEmbeddings(keras.layers.Layer):
+class BertEmbeddings(WordEmbeddings):
     """Sum of word, segment and position embeddings, normalized (Devlin et al. 2019, figure 2).
 
     Its width E is that of the layers, unless the configuration has an `embedding_size`. Without
     segments the first row of the table of segments counts for all tokens, if there is a table.
     """
 
-    def __init__(self, config: EncoderConfig, seed: int, name: str = "embeddings"):
+    def __init__(self, config: EncoderConfig, seed: int):
         """Creates the layer without its variables."""
-        super().__init__(name=name)
-        self.config = config
-        self.seed = fold_seed(seed, name)
-        self.layer_norm = bert_layer_norm(config)
+        super().__init__(config, seed, bert_layer_norm(config), config.hidden_dropout_prob)
 
     def build(self, input_shape: tuple | None = None) -> None:
         """Creates the tables and the layer norm."""
-        config = self.config
-        self.word_embeddings_VH = self._table("word_embeddings", config.vocab_size)
+        super().build()
         self.token_type_embeddings_SH = None
-        if rows := getattr(config, "type_vocab_size", 0):
+        if rows := getattr(self.config, "type_vocab_size", 0):
             self.token_type_embeddings_SH = self._table("token_type_embeddings", rows)
-        self.position_embeddings = self._table(
-            "position_embeddings", config.max_position_embeddings
-        )
-        self.layer_norm.build((None, config.embedding_width))
+        rows = self.config.max_position_embeddings
+        self.position_embeddings = self._table("position_embeddings", rows)
 
-    def _table(self, name: str, rows: int) -> keras.Variable:
-        return self.add_weight(
-            name=name,
-            shape=(rows, self.config.embedding_width),
-            initializer=truncated_normal(self.config.initializer_range, fold_seed(self.seed, name)),
-            # The table stays float32, since a frequent token's gradient is a sum of thousands of
-            # rows.
-            autocast=False,
-        )
-
-    def call(self, input_ids_BL, segment_ids_BL, dropout_seed=None, packing=None):
-        """Returns the normalized sums x_TE; with a packing, x_CE."""
-        first = self.config.first_position
-        # The cast turns the variable into a tensor, which TensorFlow's custom gradients need.
-        x_BLE = look_up(ops.cast(self.word_embeddings_VH, "float32"), input_ids_BL)
+    def _sums(self, input_ids_BL, segment_ids_BL):
+        x_BLE = super()._sums(input_ids_BL, segment_ids_BL)
         if self.config.segments:
             segment_BLS = ops.one_hot(segment_ids_BL, self.config.segments, dtype="float32")
             x_BLE = x_BLE + ops.matmul(segment_BLS, self.token_type_embeddings_SH)
         elif self.token_type_embeddings_SH is not None:
             x_BLE = x_BLE + self.token_type_embeddings_SH[0]
-        x_BLE = x_BLE + self.position_embeddings[first : first + ops.shape(input_ids_BL)[1]]
-        x_TE = ops.reshape(x_BLE, (-1, self.config.embedding_width))
-        x_TE = self.layer_norm(packing.pack(x_TE) if packing else x_TE)
-        return dropout(x_TE, self.config.hidden_dropout_prob, dropout_seed, site=0)
+        first = self.config.first_position
+        return x_BLE + self.position_embeddings[first : first + ops.shape(input_ids_BL)[1]]
 
 
 class Encoder(keras.Model):

@@ -226,29 +226,35 @@ class WordEmbeddings(keras.layers.Layer):
         """Creates the layer without its variables; `rate` is that of its dropout."""
         super().__init__(name=name)
         self.config = config
-        self.seed = fold_seed(fold_seed(seed, name), "word_embeddings")
+        self.seed = fold_seed(seed, name)
         self.layer_norm = layer_norm
         self.rate = rate
 
     def build(self, input_shape: tuple | None = None) -> None:
         """Creates the table and the layer norm."""
-        config = self.config
-        self.word_embeddings_VH = self.add_weight(
-            name="word_embeddings",
-            shape=(config.vocab_size, config.hidden_size),
-            initializer=truncated_normal(config.initializer_range, self.seed),
+        self.word_embeddings_VH = self._table("word_embeddings", self.config.vocab_size)
+        self.layer_norm.build((None, self.config.embedding_width))
+
+    def _table(self, name: str, rows: int) -> keras.Variable:
+        return self.add_weight(
+            name=name,
+            shape=(rows, self.config.embedding_width),
+            initializer=truncated_normal(self.config.initializer_range, fold_seed(self.seed, name)),
+            # The table stays float32, since a frequent token's gradient is a sum of thousands of
+            # rows.
             autocast=False,
         )
-        self.layer_norm.build((None, config.hidden_size))
 
     def call(self, input_ids_BL, segment_ids_BL, dropout_seed=None, packing=None):
-        """Returns the normalized embeddings x_TH; segments change nothing."""
-        x_TH = ops.reshape(self._rows(input_ids_BL), (-1, self.config.hidden_size))
-        x_TH = self.layer_norm(packing.pack(x_TH) if packing else x_TH)
-        return dropout(x_TH, self.rate, dropout_seed, site=0)
+        """Returns the normalized embeddings x_TE; with a packing, x_CE."""
+        x_BLE = self._sums(input_ids_BL, segment_ids_BL)
+        x_TE = ops.reshape(x_BLE, (-1, self.config.embedding_width))
+        x_TE = self.layer_norm(packing.pack(x_TE) if packing else x_TE)
+        return dropout(x_TE, self.rate, dropout_seed, site=0)
 
-    def _rows(self, input_ids_BL):
-        """Returns the rows of the table, float32 [B, L, H]."""
+    def _sums(self, input_ids_BL, segment_ids_BL):
+        """Returns what is normalized, float32 [B, L, E]; segments change nothing."""
+        # The cast turns the variable into a tensor, which TensorFlow's custom gradients need.
         return look_up(ops.cast(self.word_embeddings_VH, "float32"), input_ids_BL)
 
 

@@ -5,7 +5,7 @@ import pathlib
 from beambert.model.pretrainer import BertPretrainer
 from beambert.trainer.weights.initial import open_initial
 
-GOLDEN = pathlib.Path(__file__).parents[1] / "trainer" / "golden_checkpoint"
+GOLDEN = pathlib.Path(__file__).parents[1] / "trainer" / "golden_families" / "bert"
 
 
 def load(path) -> BertPretrainer:

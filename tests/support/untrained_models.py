@@ -4,10 +4,11 @@ import pathlib
 
 import numpy as np
 
+from beambert.model.classifier import Head
 from beambert.model.config import BertConfig, EncoderConfig
 from beambert.model.objectives import BERT
 from beambert.model_files import PRETRAINING
-from beambert.pipelines.tasks.task import LATE_INTERACTION
+from beambert.pipelines.tasks.task import EMBEDDING, LATE_INTERACTION
 from beambert.pipelines.tasks.texts import InteractionFeatures, TextFeatures
 from beambert.trainer import model_folders
 from beambert.trainer.models import build_model, build_pretrainer
@@ -29,7 +30,8 @@ def small_config(vocabulary) -> BertConfig:
     )
 
 
-def _finish(model, folder, config, vocabulary, training, features=None) -> pathlib.Path:
+def finish(model, folder, config, vocabulary, training, features=None) -> pathlib.Path:
+    """Writes the folder of a model, with a SavedModel if it has features or labels."""
     training = {
         "max_seq_length": LENGTH,
         "do_lower_case": True,
@@ -46,7 +48,7 @@ def _finish(model, folder, config, vocabulary, training, features=None) -> pathl
     model_folders.save_weights(model, str(folder))
     if training.get("labels"):
         (folder / "labels.txt").write_text("".join(f"{label}\n" for label in training["labels"]))
-        features = TextFeatures(vocabulary, True, LENGTH)
+        features = features or TextFeatures(vocabulary, True, LENGTH)
     if features:
         save_task_model(model, features, training, f"{folder}/saved_model")
     model_folders.finish(str(folder), model_folders.job_identity(training, config))
@@ -66,7 +68,7 @@ def save_encoder(
     if objective != BERT:
         training |= {"objective": objective, "generator_size": 0.5}
     model = build_pretrainer(training, config)
-    return _finish(model, folder, config, vocabulary, training)
+    return finish(model, folder, config, vocabulary, training)
 
 
 def save_classifier(folder: pathlib.Path, vocabulary) -> pathlib.Path:
@@ -80,7 +82,19 @@ def save_classifier(folder: pathlib.Path, vocabulary) -> pathlib.Path:
         "is_pair": False,
         "columns": {"text_columns": ["text"], "label_column": "label"},
     }
-    return _finish(model, folder, config, vocabulary, training)
+    return finish(model, folder, config, vocabulary, training)
+
+
+def save_embedding(folder: pathlib.Path, vocabulary) -> pathlib.Path:
+    """Writes the folder of an embedding that takes the first token."""
+    config = small_config(vocabulary)
+    model = build_model(EMBEDDING, config, 0, seed=0, head=Head(pooling="cls"))
+    random = np.random.default_rng(1)
+    for variable in model.weights:
+        variable.assign(variable + random.normal(0, 0.3, variable.shape))
+    training = {"kind": EMBEDDING, "task": EMBEDDING, "labels": [], "is_pair": False}
+    features = TextFeatures(vocabulary, True, LENGTH)
+    return finish(model, folder, config, vocabulary, training | {"pooling": "cls"}, features)
 
 
 def save_late_interaction(
@@ -102,4 +116,4 @@ def save_late_interaction(
     }
     features = InteractionFeatures(vocabulary, True, LENGTH, query_length)
     given = model, folder, config, vocabulary, training
-    return _finish(*given, features if is_served else None)
+    return finish(*given, features if is_served else None)

@@ -28,6 +28,9 @@ EXAMPLES = """examples:
   # write an encoder with its pooling for sentence-transformers
   beambert export --model=encoder --to=sentence-transformers --output=encoder-st
 
+  # write a vector for each token, whose mean is the vector of a text, for sentence-transformers
+  beambert export --model=encoder --to=static --output=encoder-static
+
   # write a graph on ids for onnxruntime; needs the extra onnx
   beambert export --model=sentiment --to=onnx --output=sentiment-onnx
 
@@ -62,7 +65,7 @@ class Export:
     model: str = setting(metavar="DIR", help="folder of a fine-tuned model or an encoder")
     to: str = setting(
         "savedmodel",
-        choices=("savedmodel", "huggingface", "tf1", SENTENCES, "onnx"),
+        choices=("savedmodel", "huggingface", "tf1", SENTENCES, "static", "onnx"),
         help="format of the output",
     )
     output: str = setting(
@@ -186,6 +189,9 @@ def _export_elsewhere(flags: Export) -> None:
     if flags.to == SENTENCES:
         export.export_sentence_transformers(*given, flags.pooling, flags.normalize)
         what = "a model folder for sentence-transformers"
+    elif flags.to == "static":
+        export.export_static(*given)
+        what = "static embeddings for sentence-transformers"
     elif flags.to == "onnx":
         from beambert.trainer.serving.onnx_export import export_onnx
 

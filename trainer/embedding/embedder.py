@@ -245,6 +245,15 @@ class Embedder:
           InputError: an embedding has a component that is not a finite number.
         """
         rows, cut = self.token_ids(texts)
+        return self._embed_all(rows, report), cut
+
+    def of_tokens(self, ids: Sequence[int]) -> np.ndarray:
+        """Returns the embeddings of single tokens between [CLS] and [SEP], float32 [tokens, H]."""
+        special = self.vocabulary.special
+        framed = [np.array([special.classify, id, special.separate], np.int32) for id in ids]
+        return self._embed_all(framed, no_report)
+
+    def _embed_all(self, rows: Sequence[np.ndarray], report: Report) -> np.ndarray:
         found = np.empty((len(rows), self.width), np.float32)
         done = 0
         for batch in batches_by_length([len(row) for row in rows]):
@@ -256,7 +265,7 @@ class Embedder:
                 f"--model={self.path}: makes embeddings that are no finite numbers; copy its "
                 "weights again or take others"
             )
-        return found, cut
+        return found
 
     def _embed_rows(self, rows: Sequence[np.ndarray]) -> np.ndarray:
         length = max(map(len, rows))

@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from beambert import storage
+from beambert.errors import one_line
 from beambert.model.flops import training_flops
 from beambert.model_files import LABELS_FILE, RESULTS_FILE, SAVED_MODEL_FOLDER
 from beambert.pipelines.tasks.task import DEV, TRAIN
@@ -88,7 +89,7 @@ def _finetune(job: FinetuningJob, strategy: tf.distribute.Strategy) -> dict[str,
         data.tokenize(plan.text_features)
         run = _Finetuning(plan, strategy)
         if chief and (notes := [*data.notes(), *run.notes]):
-            print("\n".join(notes), flush=True)
+            print("\n".join(map(one_line, notes)), flush=True)
         phases = [run.phase()]
         results = train(run.trainer, phases, plan.loop, job.output, plan.training, check_lock)
         results |= data.results(run.outputs)
@@ -131,7 +132,7 @@ def _describe(plan: FinetuningPlan) -> None:
         labels = "".join(f"{label}\n" for label in data.labels)
         storage.write_bytes(f"{model_dir}/{LABELS_FILE}", labels.encode())
     for note in plan.notes:
-        print(note, flush=True)
+        print(one_line(note), flush=True)
     found = data.baseline()
     baseline = ", ".join(f"{describe_name(n)} {found[n]:.4f}" for n in data.task.metrics)
     labels = f"{len(data.labels)} labels, " if data.labels else ""

@@ -10,7 +10,7 @@ from beambert.trainer.loop.config import (
     OWN_TASK_EPOCHS,
     OWN_TASK_UPDATES,
 )
-from beambert.trainer.weights.adaptation import KEEP, POSITION_WAYS
+from beambert.trainer.weights.adaptation import positions_setting
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -22,13 +22,7 @@ class EncoderSettings:
         help="encoder to start from: a model folder, a TF1 checkpoint, a Hugging Face folder, or "
         "random for random weights",
     )
-    init_positions: str = setting(
-        KEEP,
-        choices=POSITION_WAYS,
-        help="what to do with positions on which the encoder of --init was not trained: keep its "
-        "values, tile (repeat the trained ones) or interpolate (stretch them); the last two also "
-        "give it more positions than it has",
-    )
+    init_positions: str = positions_setting()
     model: str | None = setting(
         None, help="with --init=random: size of the encoder, or a bert_config.json"
     )

@@ -103,11 +103,12 @@ class InteractionObjective(VectorObjective):
 
     DATA = InteractionData
     ONNX_OUTPUT = "embeddings"
-    # `transformers` loads the encoder alone; ColBERT's own code reads the rest.
+    # `transformers` loads the encoder alone; ColBERT's own code and MultiVectorEncoder of
+    # sentence-transformers 6 read the rest.
     HUGGING_FACE_CONFIG = {"architectures": ["HF_ColBERT"]}
     NOT_FOR_SENTENCES = (
-        "makes vectors of tokens, and a folder of sentence-transformers makes one vector of each "
-        "text; export it with --to=huggingface"
+        "makes vectors of tokens; export it with --to=huggingface, whose folder "
+        "MultiVectorEncoder of sentence-transformers loads"
     )
 
     def __init__(

@@ -1,5 +1,6 @@
 """Folders for other systems: transformers, sentence-transformers, ColBERT, the original release."""
 
+import dataclasses
 import hashlib
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -19,6 +20,7 @@ from beambert.model.sentence_encoder import DIMENSIONS, Pooling
 from beambert.model_files import CARD_FILE, PRETRAINING
 from beambert.pipelines.tasks.task import LATE_INTERACTION
 from beambert.pipelines.tasks.texts import Markers
+from beambert.pipelines.tokenizers.vocabulary import TOKENIZER_FILE
 from beambert.trainer import model_folders
 from beambert.trainer.embedding import embedder
 from beambert.trainer.model_folders import ModelFolder
@@ -37,6 +39,9 @@ COLBERT_FILE = "artifact.metadata"
 # lie; newer releases still know these names.
 _POOLING_FOLDER, _NORMALIZE_FOLDER = f"1_{embedder.POOLING}", f"2_{embedder.NORMALIZE}"
 _PACKAGE = "sentence_transformers.models"
+STATIC = "StaticEmbedding"
+# The share of a token of middling weight: 10^-3 to 10^-4 were the best (Arora et al., section 4).
+_STATIC_SMOOTHING = 1e-3
 
 
 def export_hugging_face(model_dir: str, output: str, license: str | None = None) -> None:
@@ -90,20 +95,14 @@ def export_sentence_transformers(
     Raises:
       InputError: the model is no encoder, or the output exists already.
     """
-    found = model_folders.open_model(model_dir, "--model")
-    learnt = Pooling(is_normalized=True)
+    found, learnt = _encoder(model_dir), Pooling(is_normalized=True)
     if found.training["kind"] != PRETRAINING:
-        if reason := objective_of_kind(found.training["kind"]).NOT_FOR_SENTENCES:
-            raise InputError(f"--model={model_dir}: {reason}")
         learnt = embedder.read_settings(model_dir, "--model").pooling
     pooling = pooling or learnt.mode
     is_normalized = learnt.is_normalized if is_normalized is None else is_normalized
     modules = [("", embedder.TRANSFORMER), (_POOLING_FOLDER, embedder.POOLING)]
     modules += [(_NORMALIZE_FOLDER, embedder.NORMALIZE)] if is_normalized else []
-    listed = [
-        {"idx": index, "name": str(index), "path": path, "type": f"{_PACKAGE}.{kind}"}
-        for index, (path, kind) in enumerate(modules)
-    ]
+    listed = [_module(index, *module) for index, module in enumerate(modules)]
     of_pooling = {"word_embedding_dimension": found.config.hidden_size}
     of_pooling |= {name: mode == pooling for name, mode in embedder.MODES_THERE.items()}
     length = {"max_seq_length": found.training["max_seq_length"], "do_lower_case": False}
@@ -116,6 +115,49 @@ def export_sentence_transformers(
         _write_json(f"{folder}/{embedder.SETTINGS_FILE}", {"similarity_fn_name": "cosine"})
         if is_normalized:
             storage.make_folder(f"{folder}/{_NORMALIZE_FOLDER}")
+
+    write_whole(output, write)
+
+
+def export_static(model_dir: str, output: str) -> None:
+    """Writes static embeddings, which sentence-transformers loads as a StaticEmbedding.
+
+    The vector of a text is the mean of the vectors of its tokens, so that a processor makes tens of
+    thousands a second. That of a token is the encoder's embedding of the token alone, less the mean
+    of all, times a weight that is less for frequent tokens (Tulkens and van Dongen 2024, Model2Vec;
+    Arora et al. 2017, A simple but tough-to-beat baseline for sentence embeddings, equation 3). How
+    frequent a token is follows from its place in the vocabulary, by Zipf's law.
+
+    Args:
+      model_dir: folder of an encoder of this package.
+      output: folder to make.
+
+    Raises:
+      InputError: the model is no encoder, or the output exists already.
+    """
+    storage.check_new(output.rstrip("/"))
+    found = _encoder(model_dir)
+    special = dataclasses.asdict(found.vocabulary.special).values()
+    texts = [number for number in range(len(found.vocabulary)) if number not in special]
+    vectors_VH = embedder.open_embedder(model_dir).of_tokens(texts)
+    vectors_VH -= vectors_VH.mean(axis=0)
+    shares_V = 1 / np.arange(1, len(texts) + 1)
+    weights_V = _STATIC_SMOOTHING / (_STATIC_SMOOTHING + shares_V / shares_V.sum())
+    # Tokens that stand for none of the text are zero.
+    table = np.zeros((len(found.vocabulary), vectors_VH.shape[1]), np.float32)
+    table[texts] = vectors_VH * weights_V[:, None]
+
+    def write(folder: str) -> None:
+        import safetensors.numpy
+
+        listed = [_module(0, "", STATIC), _module(1, _NORMALIZE_FOLDER, embedder.NORMALIZE)]
+        _write_json(f"{folder}/{embedder.MODULES_FILE}", listed)
+        _write_json(f"{folder}/{embedder.SETTINGS_FILE}", {"similarity_fn_name": "cosine"})
+        storage.make_folder(f"{folder}/{_NORMALIZE_FOLDER}")
+        files = exported_files(found)
+        storage.write_bytes(f"{folder}/{TOKENIZER_FILE}", files[TOKENIZER_FILE])
+        data = safetensors.numpy.save({"embedding.weight": table}, metadata={"format": "pt"})
+        storage.write_bytes(f"{folder}/{SAFETENSORS_FILE}", data)
 
     write_whole(output, write)
 
@@ -167,6 +209,24 @@ def write_whole(output: str, write: Callable[[str], None]) -> None:
         storage.make_folder(temporary)
         write(temporary)
         storage.move(temporary, output)
+
+
+def _encoder(model_dir: str) -> ModelFolder:
+    """Opens a model that makes one vector of each text.
+
+    Raises:
+      InputError: it makes none.
+    """
+    found = model_folders.open_model(model_dir, "--model")
+    kind = found.training["kind"]
+    if kind != PRETRAINING and (reason := objective_of_kind(kind).NOT_FOR_SENTENCES):
+        raise InputError(f"--model={model_dir}: {reason}")
+    return found
+
+
+def _module(index: int, path: str, kind: str) -> dict[str, Any]:
+    """Returns the entry of a module of sentence-transformers in its list of them."""
+    return {"idx": index, "name": str(index), "path": path, "type": f"{_PACKAGE}.{kind}"}
 
 
 def _write_hugging_face(folder: str, found: ModelFolder) -> None:

@@ -252,3 +252,21 @@ def test_the_generator_of_replaced_tokens_stays_out(tmp_path, vocabulary):
     assert (out / "model.safetensors").is_file() and not (out / "generator").exists()
     expected = embed(str(encoder), SENTENCES, normalize=True)
     np.testing.assert_allclose(embed(str(out), SENTENCES), expected, atol=1e-6)
+
+
+def test_static_embeddings(tmp_path, vocabulary):
+    """Those of words alone, less the mean, weighted by Zipf's law; special tokens are zero."""
+    model, out = untrained_models.save_embedding(tmp_path / "e", vocabulary), tmp_path / "static"
+    assert run(["export", f"--model={model}", "--to=static", f"--output={out}"]) == 0
+    table = safetensors.numpy.load_file(out / "model.safetensors")["embedding.weight"]
+    assert len(table) == len(vocabulary) and not table[:5].any()
+    all_ids, words = range(5, len(vocabulary)), ["the", "river", "city"]
+    vectors = open_embedder(str(model)).of_tokens(all_ids)
+    ids = np.array([vocabulary.id_of(word) for word in words])
+    np.testing.assert_allclose(vectors[ids - 5], embed(str(model), words), atol=1e-6)
+    shares = (1 / (ids - 4)) / sum(1 / rank for rank in range(1, len(all_ids) + 1))
+    expected = (vectors[ids - 5] - vectors.mean(axis=0)) * (1e-3 / (1e-3 + shares))[:, None]
+    np.testing.assert_allclose(table[ids], expected, atol=1e-6)
+    assert json.loads((out / "modules.json").read_text())[0]["type"].endswith("StaticEmbedding")
+    tokenizer = tokenizers.Tokenizer.from_file(str(out / "tokenizer.json"))
+    assert tokenizer.encode("the river", add_special_tokens=False).ids == ids[:2].tolist()

@@ -7,8 +7,6 @@ import pytest
 
 from beambert.errors import InputError
 from beambert.pipelines.tasks.declarations import find_task
-from beambert.pipelines.tasks.squad import read_questions, score
-from beambert.trainer.commands.finetune import main as finetune_main
 from beambert.trainer.tasks.span import SpanData
 
 PLACES = ("river", "city", "war", "house")
@@ -39,36 +37,6 @@ def data(tmp_path_factory):
     write(folder, "train", 240, seed=1)
     write(folder, "dev", 40, seed=2)
     return folder
-
-
-@pytest.fixture(scope="module")
-def reader_folder(data, encoder_folder, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("model") / "reader"
-    finetune_main(
-        [
-            *("--task=squad2.0", f"--data_dir={data}", f"--init={encoder_folder}"),
-            *(f"--model_dir={folder}", "--max_seq_length=32", "--train_batch_size=16"),
-            *("--learning_rate=3e-3", "--num_train_epochs=12"),
-        ]
-    )
-    return folder
-
-
-@pytest.mark.slow
-def test_learnt_and_scored_as_the_official_scorer_does(data, reader_folder):
-    results = json.loads((reader_folder / "results.json").read_text())
-    assert results["squad_f1"] > results["baseline_squad_f1"] + 0.3
-    # What was written for the official scorer has the score that is reported.
-    questions = read_questions(data / "dev-v2.0.json").questions
-    predictions = json.loads((reader_folder / "predictions" / "predictions.json").read_text())
-    found = score(questions, predictions, True)
-    assert found.exact.mean() == pytest.approx(results["exact_match"])
-    assert found.metrics["f1"] == pytest.approx(results["official_f1"])
-    odds = json.loads((reader_folder / "predictions" / "null_odds.json").read_text())
-    best = score(questions, predictions, True, odds).metrics
-    assert best["best_f1"] == pytest.approx(results["official_best_f1"])
-    assert set(predictions) == set(odds) == {question.id for question in questions}
-    assert (reader_folder / "saved_model" / "saved_model.pb").exists()
 
 
 def test_the_task_decides_whether_there_may_be_no_answer(data, tmp_path):

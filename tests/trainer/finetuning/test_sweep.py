@@ -1,7 +1,6 @@
 """Sweeps: every combination once, resumable, the best kept."""
 
 import json
-import os
 
 import pytest
 
@@ -70,29 +69,6 @@ def test_every_combination_once_and_the_best_is_kept(run, tmp_path, capsys, monk
     assert "4 runs, 4 of them done" in capsys.readouterr().out
     with pytest.raises(InputError, match=r"--model_dir=.* holds the sweep of another job \(--wei"):
         run("--weight_decay_rate=0.1")
-
-
-@pytest.mark.release
-def test_a_killed_first_run_is_continued_and_large_batches_are_left_out(
-    run, tmp_path, capsys, monkeypatch
-):
-    monkeypatch.setitem(sweep.GRIDS, "small", Grid((3e-3,), (16, 64), (1,)))
-    started = []
-
-    def killed(job, *_):
-        started.append(job.output.model_dir)
-        os.makedirs(job.output.model_dir)
-        raise KeyboardInterrupt
-
-    finetune = sweep.finetune_in_process
-    monkeypatch.setattr(sweep, "finetune_in_process", killed)
-    with pytest.raises(KeyboardInterrupt):
-        run()
-    monkeypatch.setattr(sweep, "finetune_in_process", finetune)
-    assert [row["train_batch_size"] for row in run()] == [16, 16]
-    printed = capsys.readouterr().out
-    assert "left out: batch sizes 64, more than the 32 training examples" in printed
-    assert "2 runs, 0 of them done" in printed
 
 
 def test_a_folder_is_filled_by_one_sweep_at_a_time(

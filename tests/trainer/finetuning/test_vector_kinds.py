@@ -4,16 +4,12 @@ import json
 
 import numpy as np
 import pytest
-import tensorflow as tf
-from support.small_finetuning import results
 
-from beambert.cli import run
 from beambert.errors import InputError
 from beambert.model.config import BertConfig
 from beambert.pipelines.tasks.declarations import find_task
 from beambert.pipelines.tasks.reading import read_file
 from beambert.trainer.commands.finetune import main as finetune_main
-from beambert.trainer.embedding.embedder import embed
 
 # A word of a question and the words of its answer.
 TOPICS = {
@@ -78,71 +74,6 @@ def finetune(task, folder, init, model_dir, *flags):
         ]
     )
     return json.loads((model_dir / "results.json").read_text())
-
-
-@pytest.fixture(scope="module")
-def embedding(data, encoder_folder, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("embedding") / "model"
-    flags = (
-        "--matryoshka_dims=8,4",
-        "--num_train_epochs=6",
-        "--learning_rate=5e-3",
-    )
-    finetune("embedding", data / "triplets", encoder_folder, folder, *flags)
-    return folder
-
-
-@pytest.mark.release
-def test_answers_are_found(embedding):
-    """Of 96 texts 24 have the words of a question's topic, and one counts: 0.42 is perfect."""
-    found = results(embedding)
-    assert found["recall_at_10"] > 0.3
-    assert np.isfinite(list(found.values())).all()
-    assert found["baseline_recall_at_10"] < found["recall_at_10"]
-    for metric in ("ndcg_at_10", "mrr_at_10", "recall_at_10"):
-        assert 0 <= found[f"{metric}_of_4_dims"] <= 1
-
-
-@pytest.mark.release
-def test_scores_are_followed(data, encoder_folder, tmp_path):
-    found = finetune("similarity", data / "similarity", encoder_folder, tmp_path / "model")
-    assert found["spearman"] > 0.45
-    assert found["baseline_spearman"] == 0
-
-
-@pytest.mark.slow
-def test_the_same_vectors_everywhere(embedding, tmp_path):
-    texts = ["the river", "a village of the north", "people in the city"]
-    vectors = embed(str(embedding), texts)
-    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
-    model = tf.saved_model.load(embedding / "saved_model").signatures["serving_default"]
-    served = model(text=tf.constant(texts))["embedding"]
-    np.testing.assert_allclose(served, vectors, atol=1e-5)
-    out = tmp_path / "out"
-    assert (
-        run(["export", f"--model={embedding}", f"--output={out}", "--to=sentence-transformers"])
-        == 0
-    )
-    np.testing.assert_allclose(embed(str(out), texts), vectors, atol=1e-5)
-
-
-@pytest.mark.release
-def test_judged_and_blessed(embedding, data, tmp_path, capsys):
-    out = tmp_path / "evaluation"
-    flags = [f"--data_dir={data / 'triplets'}", f"--model={embedding}", f"--output={out}"]
-    assert run(["evaluate", "--task=embedding", *flags]) == 0
-    metrics = json.loads((out / "metrics.json").read_text())
-    trained = results(embedding)
-    for name in ("ndcg_at_10", "mrr_at_10", "recall_at_10"):
-        assert metrics["overall"][name] == pytest.approx(trained[name], abs=1e-4)
-        constant = metrics["constant_answers"][name]
-        assert constant["score"] == pytest.approx(trained[f"baseline_{name}"], abs=1e-6)
-    assert metrics["blessed"]
-    assert (out / "BLESSED").exists()
-    again = tmp_path / "again"
-    flags[-1] = f"--output={again}"
-    assert run(["evaluate", "--task=embedding", *flags, f"--baseline={out}"]) == 0
-    assert json.loads((again / "metrics.json").read_text())["baseline"]["changes"]["mrr_at_10"] == 0
 
 
 def written(folder, split, *rows):

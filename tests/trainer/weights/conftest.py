@@ -8,7 +8,5 @@ from support.golden_checkpoint import GOLDEN
 
 @pytest.fixture
 def golden(tmp_path):
-    """A copy of the folder that transformers wrote, with model.safetensors only."""
-    folder = shutil.copytree(GOLDEN, tmp_path / "golden")
-    (folder / "pytorch_model.bin").unlink()
-    return folder
+    """A copy of the folder that transformers wrote."""
+    return shutil.copytree(GOLDEN, tmp_path / "golden")
