@@ -108,7 +108,6 @@ def test_every_site_of_a_model_has_a_number_of_its_own(classifier, monkeypatch):
         sites.append((site, rate))
         return x
 
-    monkeypatch.setattr("beambert.model.encoder.dropout", record)
     monkeypatch.setattr("beambert.model.layers.dropout", record)
     monkeypatch.setattr("beambert.model.classifier.dropout", record)
     ids = np.zeros((1, 4), "int64")

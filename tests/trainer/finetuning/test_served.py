@@ -128,7 +128,7 @@ def test_texts_are_answered_as_arrays_are(
             assert [label.decode() for label in found["label"]] == [
                 names[index] for index in shares.argmax(axis=1)
             ]
-        assert len(np.unique(shares.argmax(axis=1))) > 1
+        assert shares.std(axis=0).max() > 1e-4  # Other texts have other answers.
 
 
 def test_the_same_vectors_everywhere(vocabulary, tmp_path):
