@@ -108,11 +108,6 @@ _TABLE = (
         "embeddings -> an index of them and of words",
         "beambert.trainer.commands.index",
     ),
-    Command(
-        "negatives",
-        "index + pairs -> pairs with hard negatives",
-        "beambert.trainer.commands.negatives",
-    ),
     Command("search", "index + queries -> passages", "beambert.trainer.commands.search"),
     Command(
         "judge",

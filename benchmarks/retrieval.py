@@ -13,15 +13,6 @@ What a training on questions of other articles is worth:
 
 The pairs are those of the odd articles, counted from 0; those of the last three are for dev.
 
-What hard negatives are worth, for equal numbers of steps. The folder of pairs has the paragraphs of
-train in passages.jsonl:
-
-    beambert embed --model=all-MiniLM-L6-v2 --input=pairs/passages.jsonl --output=embeddings
-    beambert index --embeddings=embeddings --output=index
-    beambert negatives --data_dir=pairs --index=index --model=all-MiniLM-L6-v2 --output=harder
-    beambert finetune --task=embedding --data_dir=harder --init=all-MiniLM-L6-v2 --model_dir=better
-    python -m benchmarks.retrieval --squad=dev-v1.1.json --articles=even --model=better
-
 --reranker ranks the best 100 paragraphs of the best way again, by a model of --task=rerank or
 --task=late_interaction.
 """
@@ -63,7 +54,7 @@ def read_squad(path: str, which: str = "all") -> tuple[list[str], list[tuple[str
 
 
 def write_pairs(articles: Sequence[dict[str, Any]], folder: str) -> dict[str, int]:
-    """Writes train.jsonl and dev.jsonl of questions and their paragraphs, and passages.jsonl.
+    """Writes train.jsonl and dev.jsonl of questions and their paragraphs.
 
     Returns:
       The numbers of their rows.
@@ -80,19 +71,10 @@ def write_pairs(articles: Sequence[dict[str, Any]], folder: str) -> dict[str, in
             for paragraph in article["paragraphs"]
             for asked in paragraph["qas"]
         ]
-        counts[split] = _write(folder, split, rows)
-        if split == "train":
-            passages = dict.fromkeys(row["text_b"] for row in rows)
-            counts["passages"] = _write(
-                folder, "passages", [{"text": passage} for passage in passages]
-            )
+        text = "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows)
+        pathlib.Path(folder, f"{split}.jsonl").write_text(text, "utf-8")
+        counts[split] = len(rows)
     return counts
-
-
-def _write(folder: str, name: str, rows: Sequence[dict[str, str]]) -> int:
-    text = "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows)
-    pathlib.Path(folder, f"{name}.jsonl").write_text(text, "utf-8")
-    return len(rows)
 
 
 def main(argv: Sequence[str]) -> None:

@@ -72,9 +72,6 @@ def made(tmp_path_factory):
     (root / "beir/queries.jsonl").write_text(queries)
     rows = "".join(f"{n}\t{n}\t1\n" for n in range(500))
     (root / "beir/qrels/test.tsv").write_text(f"query-id\tcorpus-id\tscore\n{rows}")
-    (root / "pairs").mkdir()
-    pairs = "".join(f'{{"text": "a house {n}", "text_b": "a road {n}"}}\n' for n in range(500))
-    (root / "pairs/train.jsonl").write_text(pairs)
     of_names = commands(root, root)
     for name in ("data", "pretrain", "finetune", "embed", "index"):
         process = start(of_names[name], root / "temporary")
@@ -127,10 +124,6 @@ def commands(made, out) -> dict[str, list]:
         ],
         "index": [
             *("index", f"--embeddings={made / 'embeddings'}", f"--output={out / 'index'}"),
-        ],
-        "negatives": [
-            *("negatives", f"--data_dir={made / 'pairs'}", f"--index={made / 'index'}"),
-            *(f"--model={made / 'encoder'}", f"--output={out / 'harder'}"),
         ],
         "search": [
             *("search", f"--index={made / 'index'}", "--by=words", f"--input={made / 'texts.txt'}"),

@@ -592,7 +592,7 @@ def flags_case(command: str) -> dict[str, Any]:
 
 COMMANDS = (
     *("vocab", "data", "verify", "pretrain", "finetune", "glue", "evaluate", "predict"),
-    *("fill", "score", "embed", "index", "negatives", "search", "judge", "compare", "explore"),
+    *("fill", "score", "embed", "index", "search", "judge", "compare", "explore"),
     *("export", "retrain", "demo", "train"),
 )
 
