@@ -143,6 +143,15 @@ def test_a_folder_may_cut_its_embeddings(tmp_path):
     np.testing.assert_allclose(embed(str(folder), TEXTS, normalize=True), expected, atol=1e-5)
 
 
+def test_a_fine_tuning_reports_what_the_new_model_lacks(tmp_path):
+    folder = shutil.copytree(GOLDEN / "cls", tmp_path / "cls")
+    file = folder / "config_sentence_transformers.json"
+    file.write_text(json.dumps(json.loads(file.read_text("utf-8")) | {"truncate_dim": 3}))
+    prompt, cut = embedding.settings_notes(str(folder))
+    assert "puts 'q: ' before each text" in prompt and "to 3 components (truncate_dim)" in cut
+    assert not embedding.settings_notes(str(GOLDEN / "mean"))
+
+
 def test_special_tokens_in_texts_are_those_of_transformers():
     """SPECTER gets title, [SEP] and abstract; an encoder of this package spells the token."""
     embedder = open_embedder(str(GOLDEN / "encoder"))
