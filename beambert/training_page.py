@@ -40,8 +40,8 @@ SENTENCES, QUERIES, NEAREST = 500, 6, 3
 SENTENCE_WORDS = range(6, 31)
 # Metric of an encoder -> what it is, for readers.
 PAIR_TASKS = {
-    "next_sentence_accuracy": "of held-out pairs are told apart: next sentence or not",
-    "copy_accuracy": "of held-out pairs are told apart: noisy copy or not",
+    "next_sentence_accuracy": "of held-out pairs are recognized: next sentence or not",
+    "copy_accuracy": "of held-out pairs are recognized: noisy copy or not",
 }
 
 
@@ -219,9 +219,12 @@ def _masks(encoder: AskedEncoder, records: str) -> Html:
     asked = []
     for number in spread(range(len(batch["input_ids"])), MASKS_SHOWN):
         row = {name: values[number] for name, values in batch.items()}
-        ids, used = row["input_ids"][row["input_mask"] > 0], row["masked_lm_weights"] > 0
-        ids[row["masked_lm_positions"][used]] = row["masked_lm_ids"][used]
-        place = int(row["masked_lm_positions"][0])
+        ids = row["input_ids"][row["input_mask"] > 0]
+        place = len(ids) // 2
+        if "masked_lm_ids" in row:  # Otherwise the training draws them.
+            used = row["masked_lm_weights"] > 0
+            ids[row["masked_lm_positions"][used]] = row["masked_lm_ids"][used]
+            place = int(row["masked_lm_positions"][0])
         label, ids[place] = ids[place], special.mask
         asked.append((ids, [place], tokens[label]))
     rows: list[Any] = [None] * len(asked)
