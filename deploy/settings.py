@@ -205,11 +205,6 @@ class Deployment:
         """Path of the deployment itself, see `to_json`."""
         return f"{self.folder}/deployment.json"
 
-    @property
-    def pipeline(self) -> str:
-        """Path of the release's pipeline."""
-        return f"{self.folder}/pipeline.json"
-
     def image(self, name: str) -> str:
         """Returns the address of an image.
 

@@ -1,7 +1,6 @@
 """Sends jobs, schedules and models to Vertex AI; `make cloud` sets up what they need.
 
     python -m beambert.deploy.vertex --release=COMMIT deploy   puts a release to use
-    python -m beambert.deploy.vertex rollback COMMIT           puts an earlier one to use again
     python -m beambert.deploy.vertex start                     starts the pipeline now
     python -m beambert.deploy.vertex status                    prints runs and the served version
     python -m beambert.deploy.vertex stop                      ends schedule, pipelines, jobs
@@ -114,13 +113,6 @@ class DeploySettings:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class RollbackSettings:
-    """The settings of `rollback`."""
-
-    commit: str = setting(is_positional=True, help="commit of the release")
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
 class ServeSettings:
     """The settings of `serve`."""
 
@@ -138,7 +130,6 @@ _KINDS = {
     "retrain": (NoSettings, "do a run: the trainings on accelerators, the rest here"),
     "job": (JobSettings, "run a command of the trainer"),
     "deploy": (DeploySettings, "put a release to use: configuration, pipeline, schedule"),
-    "rollback": (RollbackSettings, "put an earlier release to use again"),
     "start": (NoSettings, "start the pipeline now, besides its schedule"),
     "status": (NoSettings, "print the runs, the newest pipeline and the served version"),
     "stop": (NoSettings, "end the schedule, and cancel pipelines and their jobs"),
@@ -184,8 +175,6 @@ def main(argv: Sequence[str]) -> None:
     simple = {"start": releases.start, "status": releases.print_status, "stop": releases.stop}
     if common.kind in simple:
         simple[common.kind](Settings.read())
-    elif common.kind == "rollback":
-        releases.rollback(Settings.read(), own.commit)
     elif common.kind == "deploy":
         releases.deploy(common.read_deployment(own.show), own.config, own.show)
     elif common.kind == "retrain":

@@ -1,12 +1,11 @@
 """Deploys a release: its configuration and pipeline, and the schedule that starts it.
 
 A release is the images of a commit. The configuration's bucket has all that belongs to its
-deployment, so an earlier one can be taken again as it was:
+deployment:
 
     builds/COMMIT/TRAINER.json         digests of the images, which deploy/cloudbuild.yaml writes
     releases/COMMIT/retrain.toml       configuration of the retraining
     releases/COMMIT/deployment.json    settings and digests, for the steps of the pipeline
-    releases/COMMIT/pipeline.json      the pipeline, as Vertex AI takes it
     retraining_pipeline.json           the pipeline of the release in use
 """
 
@@ -129,33 +128,6 @@ def deploy(deployment: Deployment, config_file: str, show: bool) -> None:
         return
     storage.write_bytes(deployment.config, config.encode())
     storage.write_bytes(deployment.file, deployment.to_json().encode())
-    storage.write_bytes(deployment.pipeline, json.dumps(job).encode())
-    _use(deployment, job)
-
-
-def rollback(settings: Settings, tag: str) -> None:
-    """Puts an earlier deployment to use again, with the configuration that it had.
-
-    Args:
-      settings: the settings.
-      tag: the release's commit.
-
-    Raises:
-      InputError: the release was never deployed.
-    """
-    from beambert import storage
-
-    path = Deployment(settings, Release(tag)).file
-    if not storage.exists(path):
-        raise InputError(f"{tag}: was never deployed ({path} is missing); name an earlier release")
-    deployment = Deployment.from_json(storage.read_text(path), path)
-    _use(deployment, json.loads(storage.read_text(deployment.pipeline)))
-
-
-def _use(deployment: Deployment, job: Mapping[str, Any]) -> None:
-    """Makes a pipeline the one that the schedule and `start` start."""
-    from beambert import storage
-
     settings = deployment.settings
     request = schedule(deployment, job)
     with google_cloud.service_errors(DISPLAY_NAME, "the schedule cannot be made"):
