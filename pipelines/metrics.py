@@ -66,6 +66,6 @@ def take_counts(output: str) -> dict[str, int]:
       InputError: the file cannot be read.
     """
     path = f"{output}/{_COUNTS_FILE}"
-    counts = json.loads(storage.read_bytes(path, "--output"))
+    counts = storage.read_object(path, flag="--output", remedy="give the same command again")
     storage.delete_quietly([path])
     return counts

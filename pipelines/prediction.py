@@ -453,7 +453,7 @@ def _answer(
 ) -> dict[str, int]:
     if folders.claim_output(output, identity, FLAGS_OF):
         print(f"{output}: already finished by the same command, nothing to do")
-        return json.loads(storage.read_bytes(f"{output}/{INFO_FILE}", "--output"))
+        return storage.read_object(f"{output}/{INFO_FILE}", flag="--output")
     for prefix in (f"{PART}-", f"{REJECTS}-"):  # left by a run that was killed
         storage.delete_prefixed(output, prefix)
     total_bytes = sum(file.bytes for file in inputs)

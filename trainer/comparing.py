@@ -12,7 +12,7 @@ from beambert.errors import InputError
 from beambert.folders import MARKER_FILE
 from beambert.model_files import CONFIG_FILE, CURVES_FILE, PRETRAINING, RESULTS_FILE, TRAINING_FILE
 from beambert.pipelines.records.contract import INFO_FILE
-from beambert.storage import parse_object
+from beambert.storage import read_object
 from beambert.trainer import model_folders
 from beambert.trainer.loop.trackers import flat_settings, rows_of
 from beambert.trainer.models import objective_of
@@ -54,9 +54,10 @@ def compare(folders: Sequence[str]) -> Comparison:
         raise InputError(f"{' '.join(folders)}: is alone; name two model folders or more")
     runs = [_read(folder.rstrip("/")) for folder in folders]
     settings = _rows([settings for settings, _ in runs])
-    held_out: dict[Any, list[str]] = {}
+    held_out: dict[str, list[str]] = {}
     for name, (of_run, _) in zip(names, runs, strict=True):
-        if sums := [value for key, value in of_run.items() if key.endswith(_HELD_OUT)]:
+        sums = [value for key, value in of_run.items() if key.endswith(_HELD_OUT) and value]
+        if sums:
             held_out.setdefault(sums[-1], []).append(name)
     alike = [", ".join(same) for same in held_out.values() if len(same) > 1]
     how = f"compare only among {', or among '.join(alike)}" if alike else "do not compare"
@@ -81,21 +82,21 @@ def _read(folder: str) -> tuple[dict[str, Any], dict[str, Any]]:
         raise InputError(f"{folder}: no such folder, or an empty one; check the path")
     if fault := model_folders.fault_of(names):
         raise InputError(f"{folder}: {fault}")
-    training = _read_json(folder, TRAINING_FILE)
+    training = read_object(f"{folder}/{TRAINING_FILE}")
     settings = flat_settings(training)
     if settings.get("kind") == PRETRAINING:
         settings["objective"] = objective_of(training)
     if CONFIG_FILE in names:
-        settings |= flat_settings(_read_json(folder, CONFIG_FILE), "encoder.")
+        settings |= flat_settings(read_object(f"{folder}/{CONFIG_FILE}"), "encoder.")
     for number, data in enumerate(training.get("data", [])):
         with contextlib.suppress(InputError, KeyError):  # The records may be gone.
-            parameters = _read_json(data, INFO_FILE)["parameters"]
+            parameters = read_object(f"{data}/{INFO_FILE}")["parameters"]
             settings |= flat_settings(parameters, f"records.{number}.")
 
     curves = f"{folder}/{CURVES_FILE}"
     rows = rows_of(storage.read_bytes(curves)) if CURVES_FILE in names else []
     if RESULTS_FILE in names:
-        results = _read_json(folder, RESULTS_FILE)
+        results = read_object(f"{folder}/{RESULTS_FILE}")
     else:  # those of the newest evaluation
         newest = next((row for row in reversed(rows) if row["split"] == "eval"), {})
         results = {name: v for name, v in newest.items() if name not in ("split", "step")}
@@ -108,14 +109,6 @@ def _read(folder: str) -> tuple[dict[str, Any], dict[str, Any]]:
         "tokens a second": float(np.median(speeds)) if speeds else None,
         "state": "finished" if MARKER_FILE in names else "unfinished",
     }
-
-
-def _read_json(folder: str, name: str) -> dict[str, Any]:
-    path = f"{folder}/{name}"
-    try:
-        return parse_object(storage.read_bytes(path))
-    except ValueError as error:
-        raise storage.refusal(path, "read", str(error), "copy the folder again") from error
 
 
 def describe(found: Comparison) -> str:

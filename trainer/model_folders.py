@@ -33,7 +33,6 @@ from beambert.model_files import (
 from beambert.pipelines.records.contract import has_shards
 from beambert.pipelines.tokenizers.folders import read_beside
 from beambert.pipelines.tokenizers.vocabulary import Vocabulary
-from beambert.storage import parse_object
 from beambert.trainer.loop.config import DECISIVE_SETTINGS, TrainingFolders
 
 # This file marks a folder of checkpoints outside the model folder as the job's own.
@@ -204,11 +203,10 @@ def open_model(path: str, flag: str) -> ModelFolder:
         raise InputError(f"{flag}={path}: {fault}")
     try:
         config = read_config(storage.read_text(f"{path}/{CONFIG_FILE}"))
-        training = parse_object(storage.read_bytes(f"{path}/{TRAINING_FILE}"))
-        if missing := {"kind", "max_seq_length", "do_lower_case"} - training.keys():
-            raise ValueError(f"its {TRAINING_FILE} lacks {min(missing)}")
     except ValueError as error:
         raise InputError(f"{flag}={path}: {error}; copy the folder again") from error
+    needed = "kind", "max_seq_length", "do_lower_case"
+    training = storage.read_object(f"{path}/{TRAINING_FILE}", *needed)
     vocabulary = read_beside(path, flag, storage.read_bytes, storage.exists)
     described = training | {"model": config.identity()}
     if "vocabulary_sha256" in training:

@@ -1,7 +1,6 @@
 """Runs a job that makes records: checks the output, shows the progress, sums up the result."""
 
 import dataclasses
-import json
 import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -288,7 +287,7 @@ def _cut_share(counts: Mapping[str, Any]) -> float:
 
 def read_warnings(info: RecordsInfo, folder: str) -> list[str]:
     """Returns the warnings about a finished records folder."""
-    found = json.loads(storage.read_bytes(f"{folder}/{STATISTICS_FILE}", "--output"))
+    found = storage.read_object(f"{folder}/{STATISTICS_FILE}", "counts", flag="--output")
     made_with = MadeWith.of(info, info.vocabulary["size"])
     return warn(RecordStatistics.from_json(found["counts"]), {}, made_with)
 

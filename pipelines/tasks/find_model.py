@@ -29,7 +29,7 @@ from beambert.pipelines.tokenizers.vocabulary import (
     Vocabulary,
     tokenizer_sha256,
 )
-from beambert.storage import FINETUNE, check_folder, parse_object
+from beambert.storage import FINETUNE, check_folder
 
 
 def find_model(model_dir: str, kind: str | None = None, trusts: bool = False) -> Model:
@@ -111,12 +111,7 @@ def _read_training(folder: pathlib.Path, model_dir: str) -> dict[str, Any]:
         )
     from beambert import storage
 
-    try:
-        training = parse_object(storage.read_text(str(file)))
-        if "kind" not in training:
-            raise ValueError("it names no kind")
-    except ValueError as error:
-        raise InputError(f"{file}: is damaged ({error}); fine-tune the model again") from error
+    training = storage.read_object(str(file), "kind")
     described = dict(training)
     for vocabulary, hash_of in (
         (folder / VOCABULARY_FILE, lambda data: hashlib.sha256(data).hexdigest()),

@@ -46,7 +46,7 @@ from beambert.storage import (
     has_wildcard,
     is_temporary,
     list_folder,
-    read_bytes,
+    read_object,
     write_bytes,
 )
 
@@ -94,7 +94,7 @@ def _verify(
         total_bytes / 1e6,
         "MB",
     )
-    result = json.loads(read_bytes(report, "--output"))
+    result = read_object(report, flag="--output")
     write_bytes(page, render(result).encode())
     print(summarize(result))
     print(f"Report: {page}")

@@ -41,6 +41,7 @@ from beambert.storage import (
     exists,
     parse_object,
     read_bytes,
+    read_object,
     write_bytes,
 )
 
@@ -117,7 +118,7 @@ def _create(job: VocabularyJob, inputs: Sequence[InputFile], options: "PipelineO
 
 def summarize(output: str) -> str:
     """Returns the line that sums up a finished vocabulary, with a warning if it isn't full."""
-    about = json.loads(read_bytes(job_file(output), "--output"))
+    about = read_object(job_file(output), "counts", "parameters", flag="--output")
     counts, parameters = about["counts"], about["parameters"]
     if "extend" in parameters:
         return _summarize_extension(output, counts)

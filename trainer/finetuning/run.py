@@ -82,7 +82,7 @@ def _finetune(job: FinetuningJob, strategy: tf.distribute.Strategy) -> dict[str,
     ):
         if model_folders.claim(job.output, identity, chief, FLAGS_OF):
             print(f"{model_dir}: already finished by the same command, nothing to do")
-            return json.loads(storage.read_bytes(f"{model_dir}/{RESULTS_FILE}"))
+            return storage.read_object(f"{model_dir}/{RESULTS_FILE}")
         if chief:
             _describe(plan)
         data = plan.data

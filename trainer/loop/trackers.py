@@ -246,7 +246,7 @@ SERVICES: dict[str, Callable[[str], Mlflow | Wandb]] = {MLFLOW: Mlflow, WANDB: W
 def _run_ids(folder: str) -> dict[str, str]:
     """Returns service -> id of the run of the training in a model folder."""
     path = f"{folder}/{RUNS_FILE}"
-    return json.loads(storage.read_bytes(path)) if storage.exists(path) else {}
+    return storage.read_object(path) if storage.exists(path) else {}
 
 
 def _keep_run_id(folder: str, service: str, run_id: str) -> None:

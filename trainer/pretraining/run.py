@@ -114,7 +114,7 @@ def _pretrain(
     with model_folders.held(model_dir, chief) as check_lock:
         if model_folders.claim(job.output, identity, chief, FLAGS_OF):
             print(f"{model_dir}: already finished by the same command, nothing to do")
-            return json.loads(storage.read_bytes(f"{model_dir}/{RESULTS_FILE}"))
+            return storage.read_object(f"{model_dir}/{RESULTS_FILE}")
         if chief:
             vocabulary = plan.data[0].records.vocabulary
             model_folders.describe_model(model_dir, plan.config, vocabulary, plan.training)

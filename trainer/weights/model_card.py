@@ -69,7 +69,7 @@ def model_card(
     training, path = found.training, f"{found.path}/{RESULTS_FILE}"
     sections = {"Checksums (SHA-256)": {weights: sha256, "vocabulary": found.vocabulary.sha256}}
     if storage.exists(path):
-        results = json.loads(storage.read_bytes(path))
+        results = storage.read_object(path)
         numbers = {name: v for name, v in results.items() if isinstance(v, int | float)}
         sections["Results on held-out data"] = numbers
     if steps := _steps_of(found):

@@ -77,6 +77,15 @@ def test_what_differs_and_the_results(runs, tmp_path):
     }
 
 
+def test_trainings_without_held_out_records(tmp_path):
+    """Their results compare with nothing, and with everything."""
+    folders = []
+    for name, held_out in (("a", []), ("b", []), ("c", ["ab" * 32])):
+        phases = [{"max_seq_length": 8, "eval_records_sha256": held_out}]
+        folders.append(make_run(tmp_path / name, SETTINGS | {"phases": phases}))
+    assert compare(folders).note == compare(folders[:2]).note == ""
+
+
 def test_other_held_out_records_are_told(runs):
     told = "The held-out records differ, so the results on them do not compare."
     assert told not in describe(compare(runs))
