@@ -2,16 +2,18 @@
 
 import dataclasses
 import functools
+import itertools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
-from beambert.config import setting
+from beambert.config import as_tuple, setting
 from beambert.console import Describe, describe_bytes
 from beambert.errors import InputError
 from beambert.pipelines.corpus.base import ReadOptions
 from beambert.pipelines.corpus.cleaning import AUTO, LAYOUTS
 from beambert.pipelines.corpus.encodings import encoding_setting, parse_encodings
 from beambert.pipelines.corpus.formats import CHOICES, FORMATS
+from beambert.storage import has_wildcard
 
 # The names of sources become names of folders.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
@@ -42,9 +44,21 @@ def parse_sources(given: Sequence[str]) -> dict[str, tuple[str, ...]]:
     return found
 
 
+def _source_name(pattern: str, others: Collection[str]) -> str:
+    """Returns a name for the source of a pattern: its last folder, or the file, as far as named."""
+    named = [part for part in pattern.split("/") if part and not has_wildcard(part)]
+    name = re.sub(r"[^A-Za-z0-9_.-]+", "-", (named or ["source"])[-1]).lstrip("_.-") or "source"
+    numbered = (f"{name}-{number}" if number > 1 else name for number in itertools.count(1))
+    return next(each for each in numbered if each not in others)
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class InputSettings:
-    """The files of a job that reads --input or --source; a base for the job's dataclass."""
+    """The files of a job that reads --input or --source; a base for the job's dataclass.
+
+    In Python `input` may be a mapping from patterns to shares of the records' tokens, `source` one
+    from names to a pattern or patterns, and `weights` of a job that has them one from names.
+    """
 
     input: tuple[str, ...] = setting(
         (), metavar="GLOB", help="files to read, which may be compressed (.gz, .bz2, .zst)"
@@ -85,6 +99,22 @@ class InputSettings:
     def patterns(self) -> tuple[str, ...]:
         """The patterns of all files to read."""
         return self.input or tuple(text for source in self.sources.values() for text in source)
+
+    def take_mappings(self) -> None:
+        """Puts the strings of the flags in the place of mappings."""
+        source, weights = self.source, getattr(self, "weights", "")
+        if isinstance(self.input, Mapping):
+            source, weights = {}, {}
+            for pattern, share in self.input.items():
+                name = _source_name(pattern, source)
+                source[name], weights[name] = pattern, share
+            object.__setattr__(self, "input", ())
+        if isinstance(source, Mapping):
+            named = (f"{name}={','.join(as_tuple(each))}" for name, each in source.items())
+            object.__setattr__(self, "source", tuple(named))
+        if isinstance(weights, Mapping) and hasattr(self, "weights"):
+            shares = ",".join(f"{name}={share!r}" for name, share in weights.items())
+            object.__setattr__(self, "weights", shares)
 
     def check_input(self) -> None:
         """Checks that only one of `input` and `source` is given, and that `layout` has an effect.

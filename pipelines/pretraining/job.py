@@ -173,6 +173,7 @@ class PretrainingDataJob(TokenizerSettings, TextSettings, InputSettings):
 
     def __post_init__(self) -> None:
         """Checks the values."""
+        self.take_mappings()
         check_settings(self)
         decided = FORMATS[self.format].layout if self.format != AUTO else AUTO
         if self.sentences != SENTENCEX and SENTENCES in (self.layout, decided):

@@ -64,6 +64,7 @@ class VocabularyJob(InputSettings):
 
     def __post_init__(self) -> None:
         """Checks the values."""
+        self.take_mappings()
         check_settings(self)
         self.check_input()
         self._check_extension()

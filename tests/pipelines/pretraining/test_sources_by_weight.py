@@ -22,6 +22,9 @@ from support.data_command import (
 )
 from support.sample_text import WORDS, make_document
 
+from beambert.errors import InputError
+from beambert.pipelines.pretraining.job import PretrainingDataJob
+
 vocab_file = data_command.vocab_file
 # The words that tell the sources, and the numbers of documents and of their sentences.
 SOURCES = {"wiki": (WORDS[-1], 120, 6), "books": (WORDS[-2], 20, 60), "news": (WORDS[-3], 10, 5)}
@@ -212,3 +215,19 @@ def test_later_runs_mix_the_sources_with_new_files(capsys, tmp_path, texts, voca
     assert "already finished" in data(capsys, vocab_file, tmp_path / "2", *flags)[1]
     flags[-1] = f"--since={tmp_path}/[12]"
     assert "nothing new" in data(capsys, vocab_file, tmp_path / "3", *flags)[1]
+
+
+def test_mixtures_are_mappings_in_python():
+    of = {"vocab_file": "v", "output": "o"}
+    shares = {"wiki/*/a_*": 0.5, "books/x.txt": 0.25, "wiki/b/*": 0.25}
+    job = PretrainingDataJob(**of, input=shares)
+    assert job.patterns == tuple(shares) and job.mixture.weights == dict(
+        zip(("wiki", "x.txt", "b"), shares.values(), strict=True)
+    )
+    given = {"source": {"a": "x*", "b": ["y", "z"]}, "weights": {"a": 0.25, "b": 0.75}}
+    written = {"source": ("a=x*", "b=y,z"), "weights": "a=0.25,b=0.75"}
+    assert PretrainingDataJob(**of, **given) == PretrainingDataJob(**of, **written)
+    same = PretrainingDataJob(**of, input={"c/*": 0.5, "d/c/*": 0.5})
+    assert list(same.sources) == ["c", "c-2"]
+    with pytest.raises(InputError, match="must add up to 1"):
+        PretrainingDataJob(**of, input={"a": 0.5})
