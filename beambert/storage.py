@@ -921,7 +921,7 @@ def read_object(
         if missing := [name for name in names if name not in value]:
             raise ValueError(f"it has no {missing[0]}")
     except ValueError as error:
-        raise InputError(f"{path}: is damaged ({error}); {remedy}") from error
+        raise InputError(f"{named(path, flag)}: is damaged ({error}); {remedy}") from error
     return value
 
 

@@ -110,7 +110,7 @@ def test_a_list_may_be_given_in_several_flags(command):
 
 def documented_commands():
     """Every command line of the documents, of examples/ and of the commands' own examples."""
-    documents = [ROOT / "README.md", ROOT / "deploy" / "README.md", *ROOT.glob("docs/*.md")]
+    documents = [ROOT / "README.md", *ROOT.glob("docs/*.md")]
     documents += ROOT.glob("examples/*/*.sh")
     texts = [path.read_text("utf-8") for path in documents]
     # Words and numbers that a script is given.
@@ -180,7 +180,7 @@ def test_records_that_cannot_be_used_are_refused_before_libraries_load(tmp_path,
 
 
 ROOT = pathlib.Path(__file__).parents[1]
-DOCUMENTS = [*ROOT.glob("*.md"), ROOT / "deploy" / "README.md", *ROOT.glob("docs/*.md")]
+DOCUMENTS = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]
 
 
 def test_links_point_to_files_that_exist():

@@ -18,4 +18,4 @@ def test_the_cells_run_in_order(tmp_path, monkeypatch, capfd):
         exec(compile(cell, f"{NOTEBOOK.name}, cell {number}", "exec"), namespace)
     printed = capfd.readouterr().out
     assert "0 faults" in printed and "--model=nowhere: no such folder" in printed
-    assert all(v >= 0 for v in namespace["results"].values()) and namespace["found"]["examples"] == 32
+    assert namespace["results"] and namespace["found"]["examples"] == 32

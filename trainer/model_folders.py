@@ -206,7 +206,7 @@ def open_model(path: str, flag: str) -> ModelFolder:
     except ValueError as error:
         raise InputError(f"{flag}={path}: {error}; copy the folder again") from error
     needed = "kind", "max_seq_length", "do_lower_case"
-    training = storage.read_object(f"{path}/{TRAINING_FILE}", *needed)
+    training = storage.read_object(f"{path}/{TRAINING_FILE}", *needed, flag=flag)
     vocabulary = read_beside(path, flag, storage.read_bytes, storage.exists)
     described = training | {"model": config.identity()}
     if "vocabulary_sha256" in training:

@@ -115,7 +115,7 @@ def test_what_cannot_be_compared(tmp_path):
         ([good, good + "/"], "good/: is named twice"),
         ([good, f"{tmp_path}/records"], "records: is a records folder"),
         ([good, f"{tmp_path}/sweep"], "sweep: not a model folder .*; name best in it"),
-        ([good, damaged], r"damaged/training.json: cannot be read"),
+        ([good, damaged], r"damaged/training.json: is damaged"),
     ):
         with pytest.raises(InputError, match=expected):
             compare(folders)
