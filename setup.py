@@ -11,6 +11,8 @@ HERE = pathlib.Path(__file__).parent
 REQUIREMENTS = [
     "apache-beam[gcp]>=2.77",  # the pipelines, Dataflow, gs://
     "datasketch>=2",  # MinHash, for near duplicates
+    "filelock>=3.20",  # locks of output folders
+    "fsspec>=2025",  # s3://, hdfs:// and other storage
     "google-cloud-storage>=3",  # Beam's gs:// file system stands on it
     "google-crc32c",  # checksums of records that are read back
     "keras>=3.15",  # the network
@@ -59,10 +61,9 @@ EXTRAS = {
     # Services that show the metrics of trainings, `--tracker`. Without MLflow's server.
     "mlflow": ["mlflow-skinny>=3"],
     "wandb": ["wandb>=0.20"],
-    # Beam's clients of other storages. Workers elsewhere need them too. They are not in
-    # requirements.lock; `make test-storage` installs them.
-    "s3": ["boto3>=1.44"],
-    "hdfs": ["hdfs>=2.7"],
+    # The client of s3://. Workers elsewhere need it too. It is not in requirements.lock;
+    # `make test-storage` installs it.
+    "s3": ["s3fs>=2026"],
     # Pipelines in Beam YAML, docs/python.md. Of these, the lock has what the tests need.
     # The tests and checks; the emulator stands in for gs://. Beam YAML needs Jinja and schemas.
     "test": [

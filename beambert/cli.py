@@ -1,6 +1,8 @@
 """`beambert COMMAND …`: lists the commands, or runs one and imports only what it needs."""
 
+import contextlib
 import dataclasses
+import errno
 import importlib
 import os
 import select
@@ -181,6 +183,12 @@ def main() -> int:
             raise
         status = _READER_GONE
         return _READER_GONE
+    except OSError as error:
+        if (fault := _fault_of_machine(error)) is None:
+            raise
+        print(f"beambert: {fault}", file=sys.stderr)
+        status = 2
+        return status
     except SystemExit as end:
         status = end.code
         raise
@@ -253,6 +261,11 @@ def run_main(
         if not _reader_is_gone():
             raise
         return _READER_GONE
+    except OSError as error:
+        if (fault := _fault_of_machine(error)) is None:
+            raise
+        print(f"beambert {command}: {fault}", file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
         print(interruption(command, resumes), file=sys.stderr)
         return 130
@@ -262,6 +275,26 @@ def run_main(
     return 0
 
 
+def _fault_of_machine(error: OSError) -> str | None:
+    """Returns the message about a disk that is full or broken; None for another error."""
+    where = error.filename or "stdout, or a temporary file"
+    if error.errno in process.FULL:
+        with contextlib.suppress(OSError):
+            sys.stdout.flush()
+        _drop_stdout()
+        return f"{where}: cannot be written ({error.strerror}); {process.more_space()}"
+    if error.errno in (errno.EIO, errno.ESTALE):
+        return f"{where}: cannot be read or written ({error.strerror}); check the disk"
+    return None
+
+
+def _drop_stdout() -> None:
+    """Sends what is left for stdout nowhere; Python flushes it once more at its end."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
+
+
 def _reader_is_gone() -> bool:
     """Returns whether nobody reads stdout any more, as in `beambert … | head`, and lets it be."""
     stdout = sys.stdout.fileno()
@@ -269,9 +302,7 @@ def _reader_is_gone() -> bool:
     poll.register(stdout, select.POLLOUT)
     if not any(event & select.POLLERR for _, event in poll.poll(0)):
         return False
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, stdout)  # Python flushes it once more at its end.
-    os.close(nowhere)
+    _drop_stdout()
     return True
 
 

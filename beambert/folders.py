@@ -157,6 +157,7 @@ def claim_output(
     flags_of: FlagsOf = (),
     inner: Collection[str] = (),
     flag: str = "--output",
+    writes: bool = True,
 ) -> bool:
     """Marks an output folder as the job's before any work is done.
 
@@ -166,6 +167,7 @@ def claim_output(
       flags_of: the flags behind the values of the job, for messages.
       inner: names of folders in it that have claims of their own.
       flag: flag that names the folder, for messages.
+      writes: False for a worker that only looks, because another one writes the mark.
 
     Returns:
       True if the same job has finished there already, and there is nothing to do.
@@ -182,7 +184,8 @@ def claim_output(
     names = [name for name in storage.list_folder(folder) if name not in inner]
     if is_finished(folder, names, read, job, flag, flags_of):
         return True
-    storage.write_bytes(f"{folder}/{UNFINISHED_FILE}", serialize_job(job))
+    if writes:
+        storage.write_bytes(f"{folder}/{UNFINISHED_FILE}", serialize_job(job))
     return False
 
 
@@ -211,7 +214,8 @@ def finish_output(folder: str, job: Mapping[str, Any]) -> None:
     """Marks an output folder as complete. Nothing may be written into it afterwards."""
     storage.write_bytes(f"{folder}/{MARKER_FILE}", serialize_job(job))
     storage.delete_quietly([f"{folder}/{UNFINISHED_FILE}"])
-    storage.delete_prefixed(folder, storage.TEMPORARY_PREFIX)
+    for left in storage.leftovers(folder):
+        storage.delete(left)
 
 
 def refuse_others(folder: str, expected: Collection[str]) -> None:

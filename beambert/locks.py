@@ -1,16 +1,15 @@
 """Locks: of two commands that would fill the same folder at the same time, one is refused.
 
 On a file system the kernel holds the lock on a small file, and releases it when its process ends,
-however it ends. On gs:// the lock is an object that its holder writes again every half minute; the
-next command takes over an object that was not written for three minutes. Beam's other storages
-have no locks.
+however it ends. On other storage the lock is an object that is created only if there is none, and
+that its holder writes again every half minute; the next command takes over an object that was not
+written for three minutes.
 """
 
 import contextlib
 import dataclasses
 import datetime
-import fcntl
-import json
+import errno
 import os
 import shutil
 import signal
@@ -20,13 +19,12 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 from beambert import storage
 from beambert.errors import InputError
 from beambert.process import set_message, undone_at_end
 
-# A lease on gs:// ends after this time unless its holder renews it.
+# Time after which the object of a holder that does not write it again may be taken over.
 LEASE = datetime.timedelta(minutes=3)
 SECONDS_BETWEEN_RENEWALS = 30.0
 SECONDS_BETWEEN_TRIES = 5.0
@@ -41,15 +39,12 @@ class Lock:
     """A lock that is held.
 
     Attributes:
-      is_exclusive: whether nobody else can hold it; False where the storage has no locks.
-      descriptors: file descriptors that child processes must inherit. A child that outlives its
-        killed parent then still holds the lock. There are none if it isn't a lock of the kernel.
+      is_exclusive: whether nobody else can hold it; False where the file system has no locks.
       check: raises `BusyError` if the lock has been lost, as that of a process that stood still may
-        be on gs://; to be called before anything important is written.
+        be on other storage; to be called before anything important is written.
     """
 
     is_exclusive: bool = True
-    descriptors: tuple[int, ...] = ()
     check: Callable[[], None] = lambda: None
 
 
@@ -76,7 +71,7 @@ def folders_held(folders: Sequence[str], flag: str) -> Iterator[Lock]:
             if storage.is_local(path) and os.path.isfile(path):
                 raise InputError(f"{flag}={path}: is a file; name a folder to make")
             lock = stack.enter_context(held(f"{path}/{storage.LOCK_PREFIX}", f"{flag}={path}"))
-            if lock.descriptors:
+            if storage.is_local(path) and lock.is_exclusive:
                 stack.enter_context(_tidied(path))
             held_locks.append(lock)
 
@@ -91,7 +86,7 @@ def folders_held(folders: Sequence[str], flag: str) -> Iterator[Lock]:
 def file_held(path: str, flag: str) -> Iterator[None]:
     """Holds the lock of an output file, and deletes what killed commands left of it."""
     with held(_lock_of(path), f"{flag}={path}") as lock:
-        if lock.descriptors:
+        if storage.is_local(path) and lock.is_exclusive:
             folder, name = os.path.split(path)
             for left in storage.leftovers(folder or ".", name):
                 _delete(left)
@@ -114,36 +109,26 @@ def temporary_held(temporary: str) -> Iterator[None]:
     for left in storage.leftovers(os.path.dirname(temporary)):
         # Whoever is at work on it holds its lock.
         with contextlib.suppress(BusyError), held(_lock_of(left), left) as lock:
-            if lock.descriptors:
+            if lock.is_exclusive:
                 _delete(left)
     with held(_lock_of(temporary), temporary), undone_at_end(lambda: _delete(temporary)):
         yield
 
 
 @contextlib.contextmanager
-def held(path: str, name: str, is_kept: bool = False) -> Iterator[Lock]:
+def held(path: str, name: str) -> Iterator[Lock]:
     """Holds a lock.
 
     Args:
       path: path of the lock's file or object.
       name: what the lock protects, as messages name it.
-      is_kept: True to leave the file at the end, because a child process may hold it longer, and to
-        refuse a folder that cannot be written.
 
     Raises:
       BusyError: another command holds the lock.
-      InputError: the storage of a lock on gs:// cannot be used, or the folder cannot be written.
+      InputError: the storage of an object cannot be used.
     """
-    if path.startswith("gs://"):
-        # The random part is needed because containers often share process ids and names.
-        with _lease_held(path, f"{_holder()} ({uuid.uuid4().hex[:8]})") as lease:
-            yield Lock(check=lease.check)
-    elif storage.is_local(path):
-        with _file_held(path, name, is_kept) as lock:
-            yield lock
-    else:
-        _warn(name, "its storage has no locks")
-        yield Lock(is_exclusive=False)
+    with (_file_held if storage.is_local(path) else _object_held)(path, name) as lock:
+        yield lock
 
 
 def _lock_of(path: str) -> str:
@@ -154,11 +139,6 @@ def _lock_of(path: str) -> str:
 def _holder() -> str:
     now = datetime.datetime.now(datetime.UTC)
     return f"process {os.getpid()} on {socket.gethostname()} since {now:%d %b %H:%M:%S} UTC"
-
-
-def _warn(name: str, reason: str) -> None:
-    """Prints that there is no lock; the command goes on as if it were alone."""
-    print(f"{name}: {reason}; let no other command fill it meanwhile", file=sys.stderr)
 
 
 # Locks of the kernel, on this machine
@@ -182,9 +162,7 @@ def _tidied(folder: str) -> Iterator[None]:
         if not os.path.exists(f"{folder}/{storage.UNFINISHED_FILE}"):
             return
         for name in os.listdir(folder):
-            # Beam's sink of text files gives its temporary folders the second prefix.
-            is_left = name.startswith((storage.TEMPORARY_PREFIX, "beam-temp-"))
-            if is_left and not name.startswith(storage.LOCK_PREFIX):
+            if name.startswith(storage.TEMPORARY_PREFIX) and name != storage.LOCK_PREFIX:
                 _delete(f"{folder}/{name}")
 
     delete()
@@ -197,253 +175,129 @@ def _tidied(folder: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _file_held(path: str, name: str, is_kept: bool) -> Iterator[Lock]:
+def _file_held(path: str, name: str) -> Iterator[Lock]:
+    import filelock
+
     folder = os.path.dirname(path)
     is_new = not os.path.exists(folder or ".")
+    lock = filelock.FileLock(path, blocking=False, fallback_to_soft=False)
     try:
         os.makedirs(folder or ".", exist_ok=True)
-        descriptor = _lock(path, name)
+        lock.acquire()
+    except filelock.Timeout:
+        with contextlib.suppress(OSError), open(path, errors="replace") as file:
+            raise BusyError(
+                f"{name}: {file.read(1000) or 'another command'} is at work there; wait for its "
+                "end, or choose another"
+            ) from None
+        raise BusyError(f"{name}: another command was at work there; try again") from None
     except OSError as error:
-        if is_kept:
-            raise storage.refusal(name, "written", error.strerror or str(error)) from error
         # Where nothing can be written nobody else is at work. The command fails when it writes; it
         # has nothing to write if it has finished before.
+        if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR):
+            print(
+                f"{name}: its file system has no locks ({error.strerror}); let no other command "
+                "fill it meanwhile",
+                file=sys.stderr,
+            )
         yield Lock(is_exclusive=False)
         return
-    if descriptor is None:
-        yield Lock(is_exclusive=False)
-        return
-    with contextlib.suppress(OSError):  # The content only informs; the disk may be full.
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, _holder().encode(), 0)
+    with contextlib.suppress(OSError), open(path, "w") as file:  # It only informs.
+        file.write(_holder())
 
     def release() -> None:
         with contextlib.suppress(OSError):
-            if not is_kept and _is_at(descriptor, path):
-                os.unlink(path)
+            # Whoever has opened the file meanwhile sees that it is gone, and makes another.
+            os.unlink(path)
             if is_new:
                 os.rmdir(folder)  # fails if anything is in it
 
     try:
         with undone_at_end(release):
-            yield Lock(descriptors=(descriptor,))
+            yield Lock()
     finally:
         release()
-        os.close(descriptor)
+        lock.release()
 
 
-def _lock(path: str, name: str) -> int | None:
-    """Returns the descriptor of a locked file; None if its file system has no locks."""
-    while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            holder = os.pread(descriptor, 1000, 0).decode(errors="replace") or "another command"
-            os.close(descriptor)
-            raise BusyError(
-                f"{name}: {holder} is at work there; wait for its end, or choose another"
-            ) from None
-        except OSError as error:  # of some network file systems
-            _warn(name, f"its file system has no locks ({error.strerror})")
-            os.close(descriptor)
-            os.unlink(path)
-            return None
-        if _is_at(descriptor, path):
-            return descriptor
-        os.close(descriptor)  # The holder before has deleted the file in the meantime.
-
-
-def _is_at(descriptor: int, path: str) -> bool:
-    try:
-        return os.path.samestat(os.fstat(descriptor), os.stat(path))
-    except FileNotFoundError:
-        return False
-
-
-# Leases, on gs://
-
-
-class Lease:
-    """A lock on gs://: an object that says who holds it, and for how long since it was written.
-
-    Every change names the generation of the object that it replaces, so that two commands cannot
-    both succeed.
-    """
-
-    def __init__(self, path: str):
-        """Opens the storage.
-
-        Args:
-          path: path of the lock's object.
-
-        Raises:
-          InputError: there are no credentials for the storage.
-        """
-        from google.cloud import storage as google_storage
-
-        self._path = path
-        bucket, _, self._name = path.removeprefix("gs://").partition("/")
-        with self._translated():
-            self._bucket = google_storage.Client(project=None).bucket(bucket)
-        self._generation, self._holder = 0, ""
-        # Renewing and checking, each in a thread of its own, exclude each other.
-        self._changing = threading.Lock()
-
-    def acquire(self, holder: str, length: datetime.timedelta) -> None:
-        """Takes the lease if it is free, has expired or is the holder's.
-
-        Args:
-          holder: name of the holder.
-          length: time after which the lease expires.
-
-        Raises:
-          BusyError: another holder has the lease.
-          InputError: the bucket cannot be read or written.
-        """
-        from google.api_core import exceptions
-
-        self._holder = holder
-        with self._changing, self._translated():
-            found = self._bucket.get_blob(self._name)
-            if self._generation and not found:
-                # Who has taken it after it had expired may have filled the folder.
-                raise self._busy("another command, which has ended since,")
-            if found:
-                there, seconds = self._read(found)
-                expires = found.updated + datetime.timedelta(seconds=seconds)
-                if there != holder and self._now() < expires:
-                    raise self._busy(f"{there} (until {expires:%d %b %H:%M} UTC)")
-            blob = self._bucket.blob(self._name)
-            content = json.dumps({"holder": holder, "seconds": length.total_seconds()})
-            try:
-                blob.upload_from_string(
-                    content, if_generation_match=found.generation if found else 0
-                )
-                self._generation = blob.generation
-            except exceptions.PreconditionFailed:
-                # The library repeats a request whose answer was lost: the first may have succeeded.
-                if not self._is_mine():
-                    raise self._busy("another command, which began at the same time,") from None
-
-    def check(self) -> None:
-        """Raises an error if another holder has taken the lease.
-
-        Raises:
-          BusyError: another holder has it.
-          InputError: the storage cannot be reached.
-        """
-        with self._changing, self._translated():
-            is_mine = self._is_mine()
-        if not is_mine:
-            raise BusyError(
-                f"{self._path}: another command has taken the lock, which this one has not renewed "
-                "in time; nothing more is written here; wait for its end"
-            )
-
-    def release(self) -> None:
-        """Releases the lease, unless another holder has taken it.
-
-        Raises:
-          InputError: the storage cannot be reached.
-        """
-        from google.api_core import exceptions
-
-        blob = self._bucket.blob(self._name)
-        gone = (exceptions.NotFound, exceptions.PreconditionFailed)
-        with self._translated(), contextlib.suppress(*gone):
-            blob.delete(if_generation_match=self._generation)
-        self._generation = 0
-
-    def _is_mine(self) -> bool:
-        """Returns whether the object is the holder's, and remembers its generation then."""
-        found = self._bucket.get_blob(self._name)
-        if not found or self._read(found)[0] != self._holder:
-            return False
-        self._generation = found.generation
-        return True
-
-    def _read(self, blob: Any) -> tuple[str, float]:
-        """Returns the holder in the lock's object, and the seconds that it has."""
-        try:
-            found = json.loads(blob.download_as_text())
-            return found["holder"], float(found["seconds"])
-        except (ValueError, KeyError, TypeError) as error:
-            raise InputError(
-                f"{self._path}: is damaged; delete it if no command is at work"
-            ) from error
-
-    def _now(self) -> datetime.datetime:
-        """Returns the storage's time, that of a new object: clocks of machines may differ."""
-        from google.api_core import exceptions
-
-        probe = self._bucket.blob(f"{self._name}.clock")
-        probe.upload_from_string("")
-        with contextlib.suppress(exceptions.NotFound):  # another command has deleted it
-            probe.delete()
-        return probe.updated
-
-    def _busy(self, whom: str) -> BusyError:
-        return BusyError(
-            f"{self._path}: {whom} is at work there; wait for its end, or delete the object if "
-            "you know that it has ended"
-        )
-
-    def _translated(self) -> contextlib.AbstractContextManager[None]:
-        return storage.translate_errors(self._path, "read and written")
+# Objects, on other storage
 
 
 @contextlib.contextmanager
-def _lease_held(path: str, holder: str) -> Iterator[Lease]:
-    """Takes a lease and renews it while the body runs; yields it.
+def _object_held(path: str, name: str) -> Iterator[Lock]:
+    """Creates the object, and writes it again while the body runs.
 
-    A killed command leaves its lease. So this waits until the lease ends, or has been renewed.
+    A killed command leaves its object. So this waits until it is taken over, or written again.
     """
-    lease = Lease(path)
-    _acquire_patiently(lease, path, holder)
+    # The random part is needed because containers often share process ids and names.
+    mine = f"{_holder()} ({uuid.uuid4().hex[:8]})".encode()
+    _acquire(path, name, mine)
 
-    def release_quietly() -> None:
-        with contextlib.suppress(InputError):  # otherwise it expires
-            lease.release()
+    def check() -> None:
+        if storage.content_of(path) != mine:
+            raise BusyError(
+                f"{name}: another command has taken the lock, which this one has not renewed in "
+                "time; nothing more is written here; wait for its end"
+            )
+
+    def release() -> None:
+        with contextlib.suppress(InputError):  # otherwise it is taken over
+            storage.replace_content(path, mine, None)
 
     stop = threading.Event()
-    renewing = threading.Thread(target=_renew, args=(lease, holder, stop), daemon=True)
+    renewing = threading.Thread(target=_renew, args=(path, name, mine, stop), daemon=True)
     renewing.start()
     try:
-        with undone_at_end(release_quietly):
-            yield lease
+        with undone_at_end(release):
+            yield Lock(check=check)
     finally:
         stop.set()
         renewing.join()
-        release_quietly()
+        release()
 
 
-def _acquire_patiently(lease: Lease, path: str, holder: str) -> None:
-    written, deadline = None, time.monotonic() + LEASE.total_seconds() + SECONDS_BETWEEN_TRIES
-    while True:
-        try:
-            return lease.acquire(holder, LEASE)
-        except BusyError as error:
-            now = storage.modified(path) if storage.exists(path) else None
-            if now != (written or now) or time.monotonic() > deadline:
-                raise
-            if written is None:
-                print(f"{error}; waiting for a sign of life …", file=sys.stderr, flush=True)
-            written = now
+def _acquire(path: str, name: str, mine: bytes) -> None:
+    """Creates the object, or takes over one that nobody has written for the time of a lease.
+
+    The time is that of this process: clocks of machines differ.
+
+    Raises:
+      BusyError: the holder of the object is at work.
+    """
+    expected, seen, deadline = None, None, time.monotonic() + LEASE.total_seconds()
+    while not storage.replace_content(path, expected, mine):
+        there, written = storage.content_of(path), storage.info(path)
+        state = there, written and written.modified
+        if there is None or (state == seen and time.monotonic() > deadline):
+            expected = there
+        elif seen is None:
+            seen = state
+            print(f"{_busy(path, name, there)}; waiting for a sign of life …", file=sys.stderr)
+        elif state != seen:
+            raise _busy(path, name, there)
+        else:
             time.sleep(SECONDS_BETWEEN_TRIES)
 
 
-def _renew(lease: Lease, holder: str, stop: threading.Event) -> None:
-    """Renews a lease until `stop`; ends the process if another command has taken it."""
+def _busy(path: str, name: str, holder: bytes) -> BusyError:
+    return BusyError(
+        f"{name}: {holder.decode(errors='replace')} is at work there; wait for its end, or delete "
+        f"{path} if you know that it has ended"
+    )
+
+
+def _renew(path: str, name: str, mine: bytes, stop: threading.Event) -> None:
+    """Writes an object again until `stop`; ends the process if another command has taken it."""
     while not stop.wait(SECONDS_BETWEEN_RENEWALS):
         try:
-            lease.acquire(holder, LEASE)
-        except BusyError as error:
-            message = f"beambert: another command has taken the lock: {error}"
-            print(message, file=sys.stderr, flush=True)
-            set_message(message)
-            # What is at work gets the signal, too, and ends without writing.
-            os.kill(os.getpid(), signal.SIGTERM)
-            return
+            if storage.replace_content(path, mine, mine):
+                continue
         except InputError as error:  # mostly of the network, which may recover
             print(f"the lock cannot be renewed: {error}", file=sys.stderr, flush=True)
+            continue
+        message = f"beambert: another command has taken the lock of {name}"
+        print(message, file=sys.stderr, flush=True)
+        set_message(message)
+        # What is at work gets the signal, too, and ends without writing.
+        os.kill(os.getpid(), signal.SIGTERM)
+        return

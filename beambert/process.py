@@ -9,6 +9,7 @@ to save its state first, decides alone what the signal does.
 """
 
 import contextlib
+import errno
 import gc
 import logging
 import os
@@ -30,6 +31,8 @@ SECONDS_TO_UNDO = 8.0
 # Time in which a process ends whose work is done, even if a thread of a library still waits.
 SECONDS_TO_FINISH = 10.0
 _TEMPORARY_PREFIX = "beambert-run-"
+# Errors of a disk without space, or of a user who has used up his share.
+FULL = (errno.ENOSPC, errno.EDQUOT)
 # Keras and the client of BigQuery import these where they are installed. Each takes half a second,
 # and no command uses them through those two. What draws imports matplotlib later.
 _NOT_USED = ("matplotlib", "IPython")
@@ -64,6 +67,7 @@ def install() -> None:
     """
     if _Ending.stderr >= 0:
         return
+    _open_closed_streams()
     _Ending.stderr = os.dup(2)
     readable, writable = os.pipe()
     os.set_blocking(writable, False)
@@ -72,6 +76,16 @@ def install() -> None:
     threading.Thread(target=_watch, args=(readable,), daemon=True).start()
     for number in _not_ignored():
         signal.signal(number, _wait_for_end)
+
+
+def _open_closed_streams() -> None:
+    """Opens a standard stream that a shell has closed, as `2>&-` does; its output goes nowhere."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_RDWR), number)
+            setattr(sys, name, open(number, "w" if number else "r"))  # noqa: SIM115
 
 
 def _not_ignored() -> list[signal.Signals]:

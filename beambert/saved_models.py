@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from beambert import storage
+from beambert import process, storage
 from beambert.errors import InputError
 from beambert.model_files import GRAPH_FILE
 
@@ -178,6 +178,8 @@ def _loading(name: str) -> Iterator[None]:
     except InputError:
         raise
     except Exception as error:  # A damaged file may raise any exception.
+        if isinstance(error, OSError) and error.errno in process.FULL:
+            raise  # It is the temporary folder that is full.
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise InputError(
             f"{name}: cannot be loaded ({reason}); copy it again, or export it again"

@@ -1,12 +1,15 @@
 """Files and folders, on this machine or on other storage: the one module that opens and lists them.
 
-A path with a scheme is on other storage: gs:// through Google's client, s3:// and hdfs:// through
-Apache Beam. All other paths are on this machine. A function that the storage refuses raises an
-`InputError` that names the path and says why. Importing this module loads no client.
+A path with a scheme is on other storage: gs:// through Google's client, whose preconditions the
+locks need and which reads fastest; s3://, hdfs:// and all others through fsspec. All other paths
+are on this machine. A path is a name; only `match_files`, `match_in` and `match_inputs` take
+patterns. A function that the storage refuses raises an `InputError` that names the path and says
+why. Importing this module loads no client.
 """
 
 import contextlib
 import dataclasses
+import datetime
 import glob
 import hashlib
 import io
@@ -19,7 +22,7 @@ import sys
 import tempfile
 import threading
 import uuid
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO
 
 from beambert.errors import InputError
@@ -38,7 +41,7 @@ _BYTES_AT_A_TIME = 1 << 24
 # Greatest number of deletions in one request to gs://, by its documentation.
 _DELETIONS_A_REQUEST = 100
 # A storage that has not answered before is tried for this time, as it may not be reachable.
-FIRST_SECONDS = 15.0
+FIRST_SECONDS = 10.0
 # Number of bytes to copy at a time from what a request has brought.
 _BUFFER_BYTES = 1 << 18
 # Number of bytes to request at a time where the end of what is wanted is not near.
@@ -49,13 +52,11 @@ BYTES_BEYOND = 64 << 10
 # Exceptions of storage that are not `OSError`, by the module that defines them. Only those of
 # loaded modules can occur.
 _FOREIGN_ERRORS = (
-    ("apache_beam.io.filesystem", "BeamIOError"),
-    ("apache_beam.io.aws.clients.s3.messages", "S3ClientError"),
     ("botocore.exceptions", "BotoCoreError"),
     ("google.api_core.exceptions", "GoogleAPIError"),
     ("google.auth.exceptions", "GoogleAuthError"),
     ("google.cloud.storage.exceptions", "InvalidResponse"),
-    ("hdfs", "HdfsError"),
+    ("requests.exceptions", "RequestException"),
     ("tensorflow", "errors.OpError"),
 )
 
@@ -104,17 +105,6 @@ def check_no_pattern(path: str, flag: str) -> None:
     """
     if has_wildcard(path):
         raise InputError(f"{flag}={path}: must not contain *, ? or [; choose another name")
-
-
-def _name(path: str) -> str:
-    """Returns the path of a file or folder unless its storage would take it for a pattern.
-
-    Raises:
-      InputError: it would.
-    """
-    if path.startswith(("s3://", "hdfs://")) and has_wildcard(path):
-        raise InputError(f"{path}: must not contain *, ? or [; choose another name")
-    return path.rstrip("/")
 
 
 def temporary_name(path: str) -> str:
@@ -185,10 +175,6 @@ def storage_errors() -> tuple[type[Exception], ...]:
 
 def reason(error: BaseException) -> str:
     """Returns the part of a storage's or TensorFlow's exception that helps a user, on one line."""
-    # Beam's own exceptions hold the original ones in a dictionary, by path.
-    for inner in (getattr(error, "exception_details", None) or {}).values():
-        if isinstance(inner, Exception):
-            return reason(inner)
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     text = str(error).strip() or type(error).__name__
@@ -265,8 +251,13 @@ class _Local:
         paths = glob.glob(pattern, recursive=True)
         return [self.info(path) or FileInfo(path) for path in paths]
 
-    def open(self, path: str) -> BinaryIO:
+    def open(self, path: str, size: int | None = None, end: int | None = None) -> BinaryIO:
         return open(path, "rb")
+
+    def read_range(self, path: str, start: int, size: int) -> bytes:
+        with open(path, "rb") as file:
+            file.seek(start)
+            return file.read(size)
 
     def create(self, path: str) -> BinaryIO:
         self.make_folder(os.path.dirname(path))
@@ -300,7 +291,42 @@ class _Local:
                 os.unlink(path)
 
 
-class _GoogleStorage:
+class _Remote:
+    """What storages of objects have in common. They have no folders that need to be made."""
+
+    def open(self, path: str, size: int | None = None, end: int | None = None) -> BinaryIO:
+        """Opens an object to read it by ranges, see `RangedFile`."""
+        if size is None:
+            info = self.info(path)
+            if info is None or info.is_folder:
+                raise FileNotFoundError(2, "No such file or directory", path)
+            size = info.bytes
+
+        def read(start: int, count: int) -> bytes:
+            with translate_errors(path, "read", "correct that or leave it out"):
+                return self.read_range(path, start, count)
+
+        return io.BufferedReader(RangedFile(read, size, end), _BUFFER_BYTES)
+
+    def make_folder(self, path: str) -> None:
+        pass
+
+    def move(self, source: str, target: str) -> None:
+        info = self.info(source)
+        if info is None:
+            raise FileNotFoundError(2, "No such file or directory", source)
+        source, target = source.rstrip("/"), target.rstrip("/")
+        inner = [file.path for file in self.find(source)] if info.is_folder else [source]
+        for path in inner:
+            self.copy_file(path, target + path.removeprefix(source))
+        self.delete_files(inner)
+
+    def delete(self, path: str) -> None:
+        path = path.rstrip("/")
+        self.delete_files([path, *(file.path for file in self.find(path))])
+
+
+class _GoogleStorage(_Remote):
     """gs://, which has objects and no folders: a folder exists as long as objects are in it."""
 
     def __init__(self) -> None:
@@ -310,6 +336,8 @@ class _GoogleStorage:
     def _bucket(self, path: str) -> tuple[Any, str]:
         """Returns the client's bucket of a path, and the name of the object in it."""
         if not hasattr(self._of_thread, "client"):
+            # Where there are no credentials, their server is not searched for half a minute.
+            os.environ.setdefault("GCE_METADATA_DETECT_RETRIES", "2")
             from google.auth.exceptions import DefaultCredentialsError
             from google.cloud import storage
 
@@ -358,6 +386,9 @@ class _GoogleStorage:
         _, name = self._bucket(path.rstrip("/"))
         return self._list(path, f"{name}/" if name else "", delimiter="/")
 
+    def find(self, path: str) -> list[FileInfo]:
+        return self._list(path, f"{self._bucket(path)[1]}/")
+
     def glob(self, pattern: str) -> list[FileInfo]:
         _, name = self._bucket(pattern)
         prefix = re.split(r"[*?\[]", name)[0]
@@ -368,20 +399,6 @@ class _GoogleStorage:
         root = pattern.removesuffix(name)
         found = self._list(pattern, prefix, **wanted)
         return [info for info in found if matches(info.path.removeprefix(root))]
-
-    def open(self, path: str, size: int | None = None, end: int | None = None) -> BinaryIO:
-        """Opens an object to read it by ranges, see `RangedFile`."""
-        if size is None:
-            info = self.info(path)
-            if info is None or info.is_folder:
-                raise FileNotFoundError(2, "No such file or directory", path)
-            size = info.bytes
-
-        def read(start: int, count: int) -> bytes:
-            with translate_errors(path, "read", "correct that or leave it out"):
-                return self.read_range(path, start, count)
-
-        return io.BufferedReader(RangedFile(read, size, end), _BUFFER_BYTES)
 
     def read_range(self, path: str, start: int, size: int) -> bytes:
         """Returns at most `size` bytes of an object from `start` on, with one request."""
@@ -398,35 +415,12 @@ class _GoogleStorage:
     def create(self, path: str) -> BinaryIO:
         return self._blob(path).open("wb", ignore_flush=True)
 
-    def make_folder(self, path: str) -> None:
-        pass
-
     def copy_file(self, source: str, target: str) -> None:
         blob, new, token = self._blob(source), self._blob(target), None
         while True:  # A large object takes several calls.
             token, *_ = new.rewrite(blob, token=token)
             if token is None:
                 return
-
-    def move(self, source: str, target: str) -> None:
-        info = self.info(source)
-        if info is None:
-            raise FileNotFoundError(2, "No such file or directory", source)
-        if not info.is_folder:
-            self.copy_file(source, target)
-            self.delete_files([source])
-            return
-        source, target = source.rstrip("/"), target.rstrip("/")
-        _, prefix = self._bucket(f"{source}/")
-        inner = self._list(source, prefix)
-        for file in inner:
-            self.copy_file(file.path, target + file.path.removeprefix(source))
-        self.delete_files([file.path for file in inner])
-
-    def delete(self, path: str) -> None:
-        _, name = self._bucket(path.rstrip("/"))
-        inner = self._list(path, f"{name}/")
-        self.delete_files([path.rstrip("/"), *(file.path for file in inner)])
 
     def delete_files(self, paths: Sequence[str]) -> None:
         from google.api_core.exceptions import NotFound
@@ -441,73 +435,156 @@ class _GoogleStorage:
                 for blob in blobs:
                     blob.delete()
 
+    def content(self, path: str) -> bytes | None:
+        from google.api_core.exceptions import PreconditionFailed
 
-class _BeamStorage:
-    """s3:// and hdfs://, through Apache Beam's file systems."""
+        while True:
+            with contextlib.suppress(PreconditionFailed):  # It was written again meanwhile.
+                return self._content(path)[0]
 
-    def __init__(self) -> None:
-        from apache_beam.io.filesystem import CompressionTypes
-        from apache_beam.io.filesystems import FileSystems
+    def _content(self, path: str) -> tuple[bytes | None, int]:
+        """Returns the content of an object and its generation; None and 0 if it is missing."""
+        from google.api_core.exceptions import NotFound
 
-        self._beam, self._as_stored = FileSystems, CompressionTypes.UNCOMPRESSED
+        bucket, name = self._bucket(path)
+        with contextlib.suppress(NotFound):
+            if found := bucket.get_blob(name, retry=self._retry()):
+                data = found.download_as_bytes(if_generation_match=found.generation)
+                return data, found.generation
+        return None, 0
 
-    def _match(self, pattern: str) -> list[FileInfo]:
-        (result,) = self._beam.match([pattern])
-        return [
-            FileInfo(
-                found.path.rstrip("/"),
-                found.size_in_bytes or 0,
-                found.last_updated_in_seconds or 0.0,
-                found.size_in_bytes is None,
-            )
-            for found in result.metadata_list
-        ]
+    def replace(self, path: str, old: bytes | None, new: bytes | None) -> bool:
+        from google.api_core.exceptions import NotFound, PreconditionFailed
+
+        try:
+            found, generation = self._content(path)
+            if found != old:
+                return False
+            if new is None:
+                with contextlib.suppress(NotFound):
+                    self._blob(path).delete(if_generation_match=generation)
+            else:
+                self._blob(path).upload_from_string(new, if_generation_match=generation)
+            return True
+        except PreconditionFailed:
+            # The library repeats a request whose answer was lost: the first may have succeeded.
+            return self.content(path) == new
+
+
+def _web_hdfs(path: str) -> Any:
+    """Returns the file system of HDFS that a path names, with all its errors as an `OSError`."""
+    from fsspec.implementations.webhdfs import WebHDFS
+
+    class Hdfs(WebHDFS):
+        def _call(self, *given: Any, **named: Any) -> Any:
+            try:
+                return super()._call(*given, **named)
+            except (RuntimeError, ValueError) as error:
+                raise OSError(0, str(error)) from error
+
+    return Hdfs(**WebHDFS._get_kwargs_from_urls(path), use_listings_cache=False)
+
+
+class _Others(_Remote):
+    """s3://, hdfs:// and other storages, through fsspec."""
+
+    def __init__(self, path: str) -> None:
+        """Finds the file system of a path."""
+        import fsspec
+
+        self._renames = path.startswith("hdfs://")
+        try:
+            if self._renames:
+                self._fs = _web_hdfs(path)
+            else:
+                self._fs, _ = fsspec.core.url_to_fs(path, use_listings_cache=False)
+        except ImportError as error:
+            raise OSError(0, f"its client is missing: {error}") from error
+        except ValueError as error:
+            raise OSError(0, f"fsspec has no such storage: {error}") from error
+        # What stands before a name of fsspec in a path.
+        self._before = path.rstrip("/").removesuffix(self._at(path))
+
+    def _at(self, path: str) -> str:
+        return self._fs._strip_protocol(path.rstrip("/"))
+
+    def _known(self, found: Mapping[str, Any]) -> FileInfo:
+        time = found.get("LastModified") or found.get("modificationTime") or found.get("created")
+        seconds = time.timestamp() if isinstance(time, datetime.datetime) else (time or 0) / 1000
+        name = self._before + found["name"].rstrip("/")
+        return FileInfo(name, found["size"] or 0, seconds, found["type"] == "directory")
 
     def info(self, path: str) -> FileInfo | None:
-        path = _name(path)
-        if self._beam.exists(path):
-            # HDFS has folders, which a pattern does not match.
-            return next(iter(self._match(path)), FileInfo(path, is_folder=True))
-        return FileInfo(path, is_folder=True) if self.ls(path) else None
+        with contextlib.suppress(FileNotFoundError):
+            found = self._known(self._fs.info(self._at(path)))
+            return dataclasses.replace(found, path=path.rstrip("/"))
+        return None
 
     def ls(self, path: str) -> list[FileInfo]:
-        try:
-            return self._match(self._beam.join(_name(path), "*"))
-        except storage_errors():  # HDFS raises an error for a folder that does not exist.
-            if self._beam.exists(path):
-                raise
-            return []
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            found = map(self._known, self._fs.ls(self._at(path), detail=True))
+            return [info for info in found if info.path != path.rstrip("/")]
+        return []
+
+    def find(self, path: str) -> list[FileInfo]:
+        return [self._known(file) for file in self._fs.find(self._at(path), detail=True).values()]
 
     def glob(self, pattern: str) -> list[FileInfo]:
-        return self._match(pattern)
+        return [
+            self._known(file) for file in self._fs.glob(self._at(pattern), detail=True).values()
+        ]
 
-    def open(self, path: str) -> BinaryIO:
-        return self._beam.open(path, compression_type=self._as_stored)
+    def read_range(self, path: str, start: int, size: int) -> bytes:
+        return self._fs.cat_file(self._at(path), start=start, end=start + size)
 
     def create(self, path: str) -> BinaryIO:
-        self.make_folder(self._beam.split(_name(path))[0])
-        return self._beam.create(path, "application/octet-stream", self._as_stored)
-
-    def make_folder(self, path: str) -> None:
-        # Beam raises ValueError for the path of a bucket, which is no object.
-        with contextlib.suppress(FileExistsError, ValueError):
-            if not self._beam.exists(path):
-                self._beam.mkdirs(path)
+        return self._fs.open(self._at(path), "wb")
 
     def copy_file(self, source: str, target: str) -> None:
-        self._beam.copy([source], [target])
+        if self._renames:
+            self.delete_files([target])
+        self._fs.cp_file(self._at(source), self._at(target))
 
     def move(self, source: str, target: str) -> None:
-        # HDFS refuses a name that is taken, perhaps by a worker that was too slow.
-        if self._beam.exists(source) and self._beam.exists(target):
-            self._beam.delete([target])
-        self._beam.rename([source], [target])
+        if not self._renames:
+            super().move(source, target)
+        elif self.info(source) is None:
+            raise FileNotFoundError(2, "No such file or directory", source)
+        else:
+            # HDFS refuses a name that is taken, perhaps by a worker that was too slow, and doesn't
+            # say so.
+            if self.info(target):
+                self.delete(target)
+            self._fs.mv(self._at(source), self._at(target))
+            if self.info(source):
+                raise FileExistsError(17, "it cannot be renamed", target)
 
     def delete(self, path: str) -> None:
-        self._beam.delete([path])
+        if not self._renames:
+            super().delete(path)
+            return
+        self._fs.rm(self._at(path), recursive=True)
 
     def delete_files(self, paths: Sequence[str]) -> None:
-        self._beam.delete(list(paths))
+        for path in paths:
+            with contextlib.suppress(FileNotFoundError):
+                self._fs.rm_file(self._at(path))
+
+    def content(self, path: str) -> bytes | None:
+        with contextlib.suppress(FileNotFoundError):
+            return self._fs.cat_file(self._at(path))
+        return None
+
+    def replace(self, path: str, old: bytes | None, new: bytes | None) -> bool:
+        if old is not None and self.content(path) != old:
+            return False
+        with contextlib.suppress(FileExistsError):
+            if new is None:
+                self._fs.rm_file(self._at(path))
+            else:
+                mode = "create" if old is None else "overwrite"
+                self._fs.pipe_file(self._at(path), new, mode=mode)
+        return self.content(path) == new
 
 
 _LOCAL, _GOOGLE_STORAGE = _Local(), _GoogleStorage()
@@ -516,7 +593,7 @@ _LOCAL, _GOOGLE_STORAGE = _Local(), _GoogleStorage()
 def _file_system(path: str) -> Any:
     if is_local(path):
         return _LOCAL
-    return _GOOGLE_STORAGE if path.startswith("gs://") else _BeamStorage()
+    return _GOOGLE_STORAGE if path.startswith("gs://") else _Others(path)
 
 
 class RangedFile(io.RawIOBase):
@@ -582,26 +659,27 @@ class RangedFile(io.RawIOBase):
 # Looking: each raises InputError if the storage does not answer
 
 
-def _info(path: str) -> FileInfo | None:
+def info(path: str) -> FileInfo | None:
+    """Returns what the storage knows of a file or folder; None if it does not exist."""
     with translate_errors(path, "read"):
         return _file_system(path).info(path)
 
 
 def exists(path: str) -> bool:
     """Returns whether a file or folder exists."""
-    return _info(path) is not None
+    return info(path) is not None
 
 
 def is_folder(path: str) -> bool:
     """Returns whether a folder exists."""
-    info = _info(path)
-    return info is not None and info.is_folder
+    found = info(path)
+    return found is not None and found.is_folder
 
 
 def size(path: str) -> int | None:
     """Returns the size of a file in bytes; None if it doesn't exist."""
-    info = _info(path)
-    return info.bytes if info else None
+    found = info(path)
+    return found.bytes if found else None
 
 
 def modified(path: str) -> float:
@@ -610,10 +688,10 @@ def modified(path: str) -> float:
     Raises:
       InputError: the file doesn't exist, or the storage doesn't answer.
     """
-    info = _info(path)
-    if info is None:
+    found = info(path)
+    if found is None:
         raise refusal(path, "read", "no such file")
-    return info.modified
+    return found.modified
 
 
 def sizes(folder: str, names: Sequence[str]) -> list[int | None]:
@@ -647,11 +725,6 @@ def list_folder(path: str, remedy: str = "") -> list[str]:
         return sorted(info.name for info in _file_system(path).ls(path))
 
 
-def match(pattern: str) -> list[str]:
-    """Returns the sorted paths that match a pattern, which may be a user's."""
-    return [info.path for info in match_files(pattern)]
-
-
 def match_in(folder: str, pattern: str) -> list[str]:
     """Returns the sorted paths in a folder that match a pattern.
 
@@ -659,7 +732,8 @@ def match_in(folder: str, pattern: str) -> list[str]:
       folder: path of the folder, in which *, ? and [ have no meaning.
       pattern: pattern of paths from the folder on.
     """
-    return match(f"{glob.escape(folder.rstrip('/'))}/{pattern}")
+    found = match_files(f"{glob.escape(folder.rstrip('/'))}/{pattern}")
+    return [info.path for info in found]
 
 
 def match_files(pattern: str, name: str = "", remedy: str = "") -> list[FileInfo]:
@@ -693,25 +767,27 @@ def match_inputs(patterns: Sequence[str], flag: str = "--input") -> list[FileInf
             raise InputError(f"{flag}: is empty; name the files to read")
         if is_local(pattern) and os.path.isdir(pattern):
             files = f"{glob.escape(name.rstrip('/'))}/*"
-            raise InputError(f"{flag}={name}: is a folder; name its files: '{files}'")
+            raise InputError(f"{named(name, flag)}: is a folder; name its files: '{files}'")
         matched = _named_or_matched(pattern, flag)
         if not matched:
             # The original's --input_file takes several patterns with commas between them.
             several = "," in name
             remedy = "give blanks between patterns" if several else "check the path and the quotes"
-            raise InputError(f"{flag}={name}: matches no file; {remedy}")
+            raise InputError(f"{named(name, flag)}: matches no file; {remedy}")
         for file in matched:
             found.setdefault(absolute(file.path), file)
     return [found[path] for path in sorted(found)]
 
 
 def _named_or_matched(pattern: str, flag: str) -> list[FileInfo]:
-    if is_local(pattern):
-        if os.path.lexists(pattern):
-            return [_regular_file(pattern, flag)]
-    elif has_wildcard(pattern) and (named := _info(pattern)) and not named.is_folder:
-        return [named]
-    name, remedy = f"{flag}={_printable(pattern)}", "check the path and your access"
+    if is_local(pattern) and os.path.lexists(pattern):
+        return [_regular_file(pattern, flag)]
+    name, remedy = named(_printable(pattern), flag), "check the path and your access"
+    if not is_local(pattern) and has_wildcard(pattern):
+        with translate_errors(name, "listed", remedy):
+            file = _file_system(pattern).info(pattern)
+        if file and not file.is_folder:
+            return [file]
     matched = [info for info in match_files(pattern, name, remedy) if not info.is_folder]
     return [_regular_file(info.path, flag) for info in matched] if is_local(pattern) else matched
 
@@ -724,18 +800,18 @@ def _regular_file(path: str, flag: str) -> FileInfo:
     """
     name = _printable(path)
     if name != path:
-        raise InputError(f"{flag}={name}: the name is not UTF-8; rename the file")
+        raise InputError(f"{named(name, flag)}: the name is not UTF-8; rename the file")
     try:
         status = os.stat(path)
     except OSError as error:
         is_link = os.path.islink(path)
         why = f"is a link to {os.readlink(path)}, which cannot be read" if is_link else "is gone"
         raise InputError(
-            f"{flag}={path}: {why} ({error.strerror}); correct that or leave it out"
+            f"{named(path, flag)}: {why} ({error.strerror}); correct that or leave it out"
         ) from error
     if not stat.S_ISREG(status.st_mode):
         raise InputError(
-            f"{flag}={path}: is not a regular file; write its content to one and name that"
+            f"{named(path, flag)}: is not a regular file; write its content to one and name that"
         )
     return FileInfo(path, status.st_size, status.st_mtime)
 
@@ -808,12 +884,11 @@ def open_file(path: str, size: int | None = None, end: int | None = None) -> Bin
     Raises:
       OSError or another of `storage_errors()`: the file cannot be opened.
     """
-    system = _file_system(path)
-    return system.open(path, size, end) if system is _GOOGLE_STORAGE else system.open(path)
+    return _file_system(path).open(path, size, end)
 
 
 def read_range(path: str, start: int, size: int) -> bytes:
-    """Returns some bytes of a file as stored, with one request on gs://.
+    """Returns some bytes of a file as stored, with one request on other storage.
 
     Args:
       path: path of the file.
@@ -825,13 +900,7 @@ def read_range(path: str, start: int, size: int) -> bytes:
     """
     if not size:
         return b""
-    system = _file_system(path)
-    if system is _GOOGLE_STORAGE:
-        data = system.read_range(path, start, size)
-    else:
-        with system.open(path) as file:
-            file.seek(start)
-            data = file.read(size)
+    data = _file_system(path).read_range(path, start, size)
     if len(data) < size:
         raise EOFError(f"{path}: ends at byte {start + len(data)} of {start + size}")
     return data
@@ -968,11 +1037,11 @@ def open_atomically(path: str) -> Iterator[BinaryIO]:
     Raises:
       InputError: the file cannot be written, for example because the disk is full.
     """
-    temporary = temporary_name(_name(path))
+    temporary = temporary_name(path.rstrip("/"))
     with create(temporary, path) as file:
         yield file
-        _close(file, temporary)
-        rename(temporary, path)
+        file.close()
+        _file_system(path).move(temporary, path)
 
 
 @contextlib.contextmanager
@@ -996,7 +1065,7 @@ def create(
             file = _file_system(path).create(path)
             try:
                 yield file
-                _close(file, path)
+                file.close()
             except BaseException:
                 _give_up(file)
                 raise
@@ -1017,33 +1086,49 @@ def check_writable(path: str) -> None:
     delete_quietly([probe])
 
 
-def _close(file: BinaryIO, path: str) -> None:
-    if path.startswith("s3://") and not file.closed and not file.tell():
-        # S3 completes no upload without a part, and Beam makes none for an empty file.
-        file.raw._uploader._write_to_s3(b"")  # type: ignore[attr-defined]
-    file.close()
-
-
-def _give_up(file: BinaryIO) -> None:
+def _give_up(file: Any) -> None:
     """Closes a file that is not complete, and sends nothing more of it.
 
     A writer on gs:// that is left open would send the rest, and try it for two minutes, whenever
     Python deletes it.
     """
-    with contextlib.suppress(*storage_errors(), ValueError):
-        file.terminate() if hasattr(file, "terminate") else file.close()
-    buffer = getattr(file, "_buffer", None)
-    if buffer is not None:
+    with contextlib.suppress(*storage_errors(), ValueError, AttributeError):
+        if hasattr(file, "discard"):  # of fsspec, which otherwise sends the rest when it is closed
+            file.closed = True
+            file.discard()
+        elif hasattr(file, "terminate"):
+            file.terminate()
+        else:
+            file.close()
+    if isinstance(buffer := getattr(file, "_buffer", None), io.IOBase):
         buffer.close()
 
 
-def rename(path: str, new: str) -> None:
-    """Gives a file another name in its storage. A file that has that name already is replaced.
+def content_of(path: str) -> bytes | None:
+    """Returns the content of a small object as it is now; None if it does not exist.
 
     Raises:
-      OSError or another of `storage_errors()`: the file cannot be renamed.
+      InputError: the storage refuses that.
     """
-    _file_system(path).move(path, new)
+    with translate_errors(path, "read"):
+        return _file_system(path).content(path)
+
+
+def replace_content(path: str, old: bytes | None, new: bytes | None) -> bool:
+    """Changes a small object if it has the content that is expected, and returns whether it had.
+
+    On gs:// nobody can change it in between; other storages promise that only for a new object.
+
+    Args:
+      path: path of the object, which is not on this machine.
+      old: expected content; None if there must be no object.
+      new: new content, different from those of all others; None to delete the object.
+
+    Raises:
+      InputError: the storage refuses that.
+    """
+    with translate_errors(path, "read and written"):
+        return _file_system(path).replace(path, old, new)
 
 
 @contextlib.contextmanager

@@ -12,7 +12,7 @@ import apache_beam as beam
 from apache_beam.ml.inference.base import ModelHandler, RunInference
 from apache_beam.utils.windowed_value import WindowedValue
 
-from beambert import folders, locks, storage
+from beambert import folders, storage
 from beambert.compression import CorruptFileError, decompress, plain_name
 from beambert.console import Describe, Pace, ProgressTally, counted, duration, size
 from beambert.errors import InputError
@@ -439,7 +439,10 @@ def _predict(job: PredictionJob, options: "PipelineOptions") -> dict[str, int]:
     }
     check_reachable(options, input=job.input, output=job.output)
     output = storage.absolute(job.output)
-    with locks.folders_held([output], "--output"):
+    with folders.claimed(output, identity, FLAGS_OF) as folder:
+        if folder.is_finished:
+            print(f"{output}: already finished by the same command, nothing to do")
+            return folder.read_json(INFO_FILE)
         return _answer(job, model, inputs, identity, output, options)
 
 
@@ -451,9 +454,6 @@ def _answer(
     output: str,
     options: "PipelineOptions",
 ) -> dict[str, int]:
-    if folders.claim_output(output, identity, FLAGS_OF):
-        print(f"{output}: already finished by the same command, nothing to do")
-        return storage.read_object(f"{output}/{INFO_FILE}", flag="--output")
     for prefix in (f"{PART}-", f"{REJECTS}-"):  # left by a run that was killed
         storage.delete_prefixed(output, prefix)
     total_bytes = sum(file.bytes for file in inputs)
@@ -486,7 +486,6 @@ def _answer(
     if not counts["answers"]:
         _refuse_nothing(job, output, counts["rejects"])
     storage.write_bytes(f"{output}/{INFO_FILE}", json.dumps(identity | counts, indent=1).encode())
-    folders.finish_output(output, identity)
     return counts
 
 
@@ -502,7 +501,7 @@ def _refuse_nothing(job: PredictionJob, output: str, rejects: int) -> None:
         lines = (storage.read_bytes(f"{output}/{name}", "--output") for name in sorted(names))
         first = json.loads(next(filter(None, b"".join(lines).split(b"\n"))))
         reason = f"none of {rejects:,} rows could be answered ({first['reason']})"
-    for prefix in (f"{PART}-", f"{REJECTS}-", folders.UNFINISHED_FILE):
+    for prefix in (f"{PART}-", f"{REJECTS}-"):
         storage.delete_prefixed(output, prefix)
     raise InputError(f"--input: {reason}; correct the files or the flags")
 

@@ -350,6 +350,10 @@ def plain_errors() -> Iterator[None]:
             found = InputError(
                 f"--output: cannot be written ({full[1].strip()}); free some, or choose another"
             )
+        if found is None and (broken := re.search(r"\[Errno (?:5|116)\] ([\w/ ]+)", str(error))):
+            found = InputError(
+                f"a file cannot be read or written ({broken[1].strip()}); check the disk"
+            )
         if found is None:
             raise
         raise found from error

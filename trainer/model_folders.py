@@ -19,7 +19,7 @@ import tensorflow as tf
 
 from beambert import folders, locks, process, storage
 from beambert.errors import InputError
-from beambert.folders import MARKER_FILE, UNFINISHED_FILE
+from beambert.folders import MARKER_FILE
 from beambert.model.config import EncoderConfig
 from beambert.model.families.table import FAMILIES, read_config
 from beambert.model.layers import most_rows
@@ -120,21 +120,14 @@ def claim(
       InputError: a folder holds something else, or cannot be made.
     """
     path = output.model_dir
-    names = storage.list_folder(path)
-
-    def read(name: str) -> bytes:
-        return storage.read_bytes(f"{path}/{name}", "--model_dir")
-
-    if folders.is_finished(path, names, read, job, "--model_dir", flags_of):
+    if folders.claim_output(path, job, flags_of, flag="--model_dir", writes=chief):
         return True
-    storage.make_folder(path, "--model_dir")
     if not output.checkpoint_dir.startswith(f"{path}/"):
         _claim_checkpoints(output.checkpoint_dir, job, chief)
     if chief:
         for folder in (output.checkpoint_dir, output.best_weights):
             for left in storage.leftovers(folder):
                 storage.delete(left)
-        storage.write_bytes(f"{path}/{UNFINISHED_FILE}", folders.serialize_job(job))
         storage.make_folder(output.tensorboard_dir, "--tensorboard_dir")
     return False
 
@@ -169,13 +162,6 @@ def held(path: str, chief: bool = True) -> Iterator[Callable[[], None]]:
         raise InputError(f"--model_dir={path}: is a file; name a folder")
     with locks.folders_held([path] if chief else [], "--model_dir") as lock:
         yield lock.check
-
-
-def finish(path: str, job: Mapping[str, Any]) -> None:
-    """Marks a folder as complete, and deletes the temporary files of killed runs."""
-    storage.write_bytes(f"{path}/{MARKER_FILE}", folders.serialize_job(job))
-    for left in (f"{path}/{UNFINISHED_FILE}", *storage.leftovers(path)):
-        storage.delete(left)
 
 
 def open_model(path: str, flag: str) -> ModelFolder:
@@ -270,6 +256,8 @@ def load_weights(model: keras.Model, path: str) -> None:
             if not all(np.isfinite(variable.numpy()).all() for variable in model.weights):
                 raise ValueError("it has weights that are not finite")
         except Exception as error:  # A damaged file may raise any exception.
+            if isinstance(error, OSError) and error.errno in process.FULL:
+                raise  # It is the temporary folder that is full.
             reason = storage.reason(error)
             raise storage.refusal(stored, "loaded", reason, _OTHER_WEIGHTS) from error
 

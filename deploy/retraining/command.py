@@ -99,16 +99,14 @@ def begin(run: RetrainingRun) -> None:
         workspace.begin(run)
 
 
-def _run_step(
-    step: str, config: Retraining, run: RetrainingRun, descriptors: tuple[int, ...]
-) -> None:
-    """Does a step of a run in a process that inherits the descriptors of the lock."""
+def _run_step(step: str, config: Retraining, run: RetrainingRun) -> None:
+    """Does a step of a run in another process."""
     if step == SERVING:
-        _publish(config, run, descriptors)
+        _publish(config, run)
         return
     if step == RECORDS and _lacks_vocabulary(config):
-        _run(VOCAB, vocabulary_command(config), descriptors)
-    _run(step, command(step, config, run), descriptors)
+        _run(VOCAB, vocabulary_command(config))
+    _run(step, command(step, config, run))
 
 
 def _lacks_vocabulary(config: Retraining) -> bool:
@@ -117,7 +115,7 @@ def _lacks_vocabulary(config: Retraining) -> bool:
     return config.vocab is not None and not storage.exists(config.vocab_file)
 
 
-def _publish(config: Retraining, run: RetrainingRun, descriptors: tuple[int, ...]) -> None:
+def _publish(config: Retraining, run: RetrainingRun) -> None:
     """Exports a blessed model, and writes the result of the run."""
     from beambert import storage
     from beambert.deploy.retraining import workspace
@@ -130,7 +128,7 @@ def _publish(config: Retraining, run: RetrainingRun, descriptors: tuple[int, ...
         greatest = workspace.read_history(config.workspace).greatest
         version = workspace.choose_version(f"{config.workspace}/{SERVING}", run, greatest)
         if not storage.exists(f"{config.workspace}/{SERVING}/{version}"):
-            _run(SERVING, [*command(SERVING, config, run), f"--version={version}"], descriptors)
+            _run(SERVING, [*command(SERVING, config, run), f"--version={version}"])
     result = {
         "outcome": REFUSED if version is None else PUBLISHED,
         "version": version,
@@ -147,7 +145,7 @@ def _publish(config: Retraining, run: RetrainingRun, descriptors: tuple[int, ...
         print(f"{config.workspace}/{SERVING}/{version}: is the served version now")
 
 
-def _run(step: str, arguments: Sequence[str], descriptors: tuple[int, ...]) -> None:
+def _run(step: str, arguments: Sequence[str]) -> None:
     """Runs a command of BeamBERT to its end.
 
     Raises:
@@ -157,7 +155,6 @@ def _run(step: str, arguments: Sequence[str], descriptors: tuple[int, ...]) -> N
     started = time.monotonic()
     process = subprocess.Popen(
         [sys.executable, "-P", "-m", "beambert", *arguments],
-        pass_fds=descriptors,
     )
 
     # A spot machine gets SIGTERM before it is taken back. The command then saves its state. Even if
@@ -204,7 +201,7 @@ def retrain(
             if elsewhere and step in elsewhere:
                 elsewhere[step](step, run)
             else:
-                _run_step(step, config, run, lock.descriptors)
+                _run_step(step, config, run)
 
 
 def _describe(run: RetrainingRun) -> str:
@@ -255,7 +252,7 @@ def _held(config: Retraining) -> Iterator[locks.Lock]:
       InputError: the workspace cannot be written.
     """
     path = f"{config.workspace}/{LOCK_FILE}"
-    with locks.held(path, config.workspace, is_kept=True) as lock:
+    with locks.held(path, config.workspace) as lock:
         yield lock
 
 

@@ -180,7 +180,7 @@ def read_deliveries(patterns: Sequence[str], left_out: frozenset[str], now: floa
     """
     files: set[str] = set()
     faults, count, newest = [], 0, 0.0
-    for path in (path for pattern in patterns for path in storage.match(pattern)):
+    for path in (file.path for each in patterns for file in storage.match_files(each)):
         if absolute(path) in left_out:
             continue
         try:
@@ -238,7 +238,7 @@ def find_left_out(patterns: Sequence[str]) -> frozenset[str]:
     Raises:
       InputError: the storage doesn't answer.
     """
-    found = {path for pattern in patterns for path in storage.match(pattern)}
+    found = {file.path for each in patterns for file in storage.match_files(each)}
     return frozenset(map(absolute, found))
 
 

@@ -185,7 +185,7 @@ def _may_hold_records(inner: str) -> bool:
 
 
 def _loose_files(pattern: str, given: Vocabulary | None) -> FoundFolder:
-    files = {file.path: file.bytes for file in storage.match_inputs([pattern], "DIR")}
+    files = {file.path: file.bytes for file in storage.match_inputs([pattern], "")}
     if given is None:
         folder = os.path.dirname(next(iter(files)))
         if any(storage.exists(os.path.join(folder, name)) for name in _VOCABULARIES):

@@ -69,7 +69,7 @@ def test_deleting_and_moving(project, name):
 # `test_evaluate`; a file of answers is tested below; the others are claimed, see `folders`.
 WRITTEN = ("output", "model_dir", "checkpoint_dir", "tensorboard_dir")
 FOLDERS = {"data", "predict", "evaluate", "verify", "embed", "index"}
-FOLDERS |= {"pretrain", "finetune", "glue", "export", "demo", "vocab"}
+FOLDERS |= {"train", "pretrain", "finetune", "glue", "export", "demo", "vocab"}
 OF_FILES = {"search": "hits", "score": "scores", "fill": "answers", "judge": "measures"}
 
 

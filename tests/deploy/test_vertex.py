@@ -219,7 +219,7 @@ def test_a_run_trains_on_accelerators(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(jobs, "run_to_end", run_to_end)
     (tmp_path / "deployment.json").write_text(DEPLOYMENT.to_json())
     arguments = [f"--deployment={tmp_path}/deployment.json", "retrain"]
-    with locks.held(f"{config.workspace}/LOCK", "x", is_kept=True):
+    with locks.held(f"{config.workspace}/LOCK", "x"):
         command.main(arguments)
     assert "is at work" in capsys.readouterr().out and not sent
     command.main(arguments)

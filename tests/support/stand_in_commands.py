@@ -30,7 +30,7 @@ class Commands:
         self.kill = None
         self.fail = None
 
-    def __call__(self, step, arguments, descriptors):
+    def __call__(self, step, arguments):
         flags, _ = COMMANDS[arguments[0]].build_parser().parse_known_args(arguments[1:])
         if (step, "before") == self.kill:
             self._die()

@@ -39,7 +39,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 return
             getattr(self, f"_{arguments['op'].lower()}")(path, arguments, body)
 
-    do_GET = do_PUT = do_DELETE = _handle
+    do_GET = do_PUT = do_POST = do_DELETE = _handle
 
     def _body(self) -> bytes:
         if self.headers.get("Transfer-Encoding") != "chunked":
@@ -95,6 +95,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
         elif not self._is_sent_on(arguments):
             self.server.put(path, body)
             self._send(HTTPStatus.CREATED, b"")
+
+    def _append(self, path: str, arguments: dict, body: bytes) -> None:
+        if self._is_there(path) and not self._is_sent_on(arguments):
+            self.server.put(path, self.server.files[path][0] + body)
+            self._send(HTTPStatus.OK, b"")
 
     def _rename(self, path: str, arguments: dict, _: bytes) -> None:
         files, new = self.server.files, arguments["destination"]

@@ -17,6 +17,7 @@ from support import untrained_models
 
 from beambert import folders, storage
 from beambert.errors import InputError
+from beambert.folders import finish_output
 from beambert.model.config import preset
 from beambert.pipelines.tasks.find_model import find_model
 from beambert.trainer import model_folders
@@ -48,10 +49,10 @@ def test_a_folder_stays_ours_on_a_full_disk(full_disk, tmp_path):
     with pytest.raises(InputError, match="_UNFINISHED: cannot be written"):
         model_folders.claim(output, job, chief=True)
     with pytest.raises(InputError, match="_SUCCESS: cannot be written"):
-        model_folders.finish(output.model_dir, job)
+        finish_output(output.model_dir, job)
     full_disk(False)
     assert not model_folders.claim(output, job, chief=True)
-    model_folders.finish(output.model_dir, job)
+    finish_output(output.model_dir, job)
     assert model_folders.claim(output, job, chief=True)
 
 

@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from beambert import storage
 from beambert.errors import one_line
+from beambert.folders import finish_output
 from beambert.model.flops import training_flops
 from beambert.model_files import LABELS_FILE, RESULTS_FILE, SAVED_MODEL_FOLDER
 from beambert.pipelines.tasks.task import DEV, TRAIN
@@ -268,4 +269,4 @@ def _finish(model: keras.Model, plan: FinetuningPlan, results: dict[str, Any]) -
     model_folders.save_weights(model, model_dir)
     save_task_model(model, plan.text_features, plan.training, f"{model_dir}/{SAVED_MODEL_FOLDER}")
     storage.write_bytes(f"{model_dir}/{RESULTS_FILE}", json.dumps(results, indent=1).encode())
-    model_folders.finish(model_dir, plan.identity)
+    finish_output(model_dir, plan.identity)

@@ -14,7 +14,7 @@ import tensorflow as tf
 from beambert import storage
 from beambert.console import counted, duration
 from beambert.errors import InputError
-from beambert.folders import MARKER_FILE, UNFINISHED_FILE
+from beambert.folders import MARKER_FILE, UNFINISHED_FILE, finish_output
 from beambert.model.families.table import family_of
 from beambert.model.objectives import BERT
 from beambert.model_files import RESULTS_FILE
@@ -128,7 +128,7 @@ def _pretrain(
         check_lock()
         model_folders.save_weights(trainer.model, model_dir)
         storage.write_bytes(f"{model_dir}/{RESULTS_FILE}", json.dumps(results, indent=1).encode())
-        model_folders.finish(model_dir, identity)
+        finish_output(model_dir, identity)
         print(f"{model_dir}: finished", flush=True)
         return results
 

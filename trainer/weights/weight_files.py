@@ -6,6 +6,7 @@ They are a TF1 checkpoint of the original release or a Hugging Face folder.
 import dataclasses
 import glob
 import io
+import os
 import pickle
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -149,7 +150,8 @@ def _checkpoint_files(prefix: str, config: EncoderConfig, flag: str) -> WeightFi
             f"{flag}={prefix}: is a TF1 checkpoint of {family_of(config).title}, and only those of "
             f"BERT are read; give a folder with {SAFETENSORS_FILE}"
         )
-    files = storage.match(f"{glob.escape(prefix)}.*")
+    folder, name = os.path.split(prefix)
+    files = storage.match_in(folder or ".", f"{glob.escape(name)}.*")
     return WeightFiles(files, [prefix], _read_tensorflow, original_name)
 
 

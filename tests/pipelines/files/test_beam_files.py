@@ -8,8 +8,6 @@ import zlib
 
 import pytest
 import zstandard
-from apache_beam.io.filesystem import BeamIOError
-from apache_beam.io.filesystems import FileSystems
 from google.api_core.exceptions import RetryError
 from support.emulated_storage import requests_made
 
@@ -99,27 +97,6 @@ def test_a_worker_writes_only_where_its_job_has_the_folder(tmp_path):
     # The last step may be tried again after it has ended.
     folders.finish_output(folder, {"a": 1})
     folders.check_claimed(folder, {"a": 1})
-
-
-@pytest.mark.parametrize("is_there", [False, True])
-def test_a_name_that_is_taken_is_given_to_the_newer_file(monkeypatch, is_there):
-    """HDFS renames to no name that a file has. `make test-storage` has such a storage."""
-    held = {"hdfs://a/_tmp-1": "new"} | ({"hdfs://a/b": "old"} if is_there else {})
-
-    def rename(sources, targets):
-        if sources[0] not in held or targets[0] in held:
-            raise BeamIOError("Rename operation failed")
-        held[targets[0]] = held.pop(sources[0])
-
-    monkeypatch.setattr(FileSystems, "rename", rename)
-    monkeypatch.setattr(FileSystems, "exists", held.__contains__)
-    monkeypatch.setattr(FileSystems, "delete", lambda paths: [held.pop(path) for path in paths])
-    storage.rename("hdfs://a/_tmp-1", "hdfs://a/b")
-    assert held == {"hdfs://a/b": "new"}
-    # Without the new file nothing is deleted.
-    with pytest.raises(BeamIOError):
-        storage.rename("hdfs://a/_tmp-1", "hdfs://a/b")
-    assert held == {"hdfs://a/b": "new"}
 
 
 @pytest.mark.slow

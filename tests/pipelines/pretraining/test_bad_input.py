@@ -151,7 +151,7 @@ class TestNothingIsLeftBehind:
         def refuse(*_):
             raise OSError(errno.ENOLCK, "No locks available")
 
-        monkeypatch.setattr(locks.fcntl, "flock", refuse)
+        monkeypatch.setattr("fcntl.flock", refuse)
         output = tmp_path / "out"
         flags = [f"--input={corpus_file}", "--eval_fraction=0.000001"]
         status, _, err = data(capsys, vocab_file, output, *flags)

@@ -1,180 +1,119 @@
-"""Leases on a storage and a clock of this test's own: who may take one, and who has lost one."""
+"""Locks on other storage: one holder at a time, also after a kill or a standstill.
 
+The storages are an emulated gs:// and fsspec's memory, which stands for all that fsspec knows.
+"""
+
+import contextlib
 import datetime
-import json
 import os
+import uuid
 
-import google.cloud.storage
 import pytest
-from google.api_core import exceptions
 
-from beambert import locks
-from beambert.locks import LEASE, BusyError, Lease
-
-PATH = "gs://bucket/model/_tmp-lock"
-MINUTE = datetime.timedelta(minutes=1)
+from beambert import locks, storage
+from beambert.errors import InputError
+from beambert.locks import BusyError
 
 
-class Bucket:
-    """Objects with generations, and the time of the storage."""
-
-    def __init__(self):
-        self.now = datetime.datetime(2026, 11, 22, 12, tzinfo=datetime.UTC)
-        self.objects, self.generations = {}, 0
-
-    def get_blob(self, name):
-        return self.blob(name) if name in self.objects else None
-
-    def blob(self, name):
-        return Blob(self, name)
+@pytest.fixture(params=["gs", "memory"])
+def folder(request, monkeypatch):
+    monkeypatch.setattr(locks, "LEASE", datetime.timedelta(seconds=0.2))
+    monkeypatch.setattr(locks, "SECONDS_BETWEEN_TRIES", 0.01)
+    root = request.getfixturevalue("gs") if request.param == "gs" else "memory://bucket"
+    return f"{root}/{uuid.uuid4().hex}"
 
 
-class Blob:
-    """An object as it was when it was looked at, or a new one."""
-
-    def __init__(self, bucket, name):
-        self.bucket, self.name = bucket, name
-        self.generation, self.updated, _ = bucket.objects.get(name, (0, None, None))
-
-    def _expect(self, generation):
-        there = self.bucket.objects.get(self.name, (0,))[0]
-        if generation is not None and there != generation:
-            raise exceptions.PreconditionFailed("another generation")
-
-    def upload_from_string(self, text, if_generation_match=None):
-        self._expect(if_generation_match)
-        self.bucket.generations += 1
-        self.generation, self.updated = self.bucket.generations, self.bucket.now
-        self.bucket.objects[self.name] = (self.generation, self.updated, text)
-
-    def download_as_text(self, if_generation_match=None):
-        self._expect(if_generation_match)
-        return self.bucket.objects[self.name][2]
-
-    def delete(self, if_generation_match=None):
-        self._expect(if_generation_match)
-        if self.bucket.objects.pop(self.name, None) is None:
-            raise exceptions.NotFound("gone")
+def held(folder):
+    return locks.folders_held([folder], "--output")
 
 
-@pytest.fixture
-def bucket(monkeypatch):
-    made = Bucket()
-    client = type("Client", (), {"bucket": lambda *_: made})
-    monkeypatch.setattr(google.cloud.storage, "Client", lambda **_: client())
-    return made
+def lock_of(folder):
+    return f"{folder}/{storage.LOCK_PREFIX}"
 
 
-@pytest.fixture(autouse=True)
-def clock(bucket, monkeypatch):
-    """The clock of this machine is that of the storage."""
-
-    class Clock(datetime.datetime):
-        @classmethod
-        def now(cls, _):
-            return bucket.now
-
-    monkeypatch.setattr(locks.datetime, "datetime", Clock)
-
-
-def take(name: str) -> Lease:
-    lease = Lease(PATH)
-    lease.acquire(name, LEASE)
-    return lease
-
-
-def test_a_lease_expires_unless_it_is_renewed(bucket):
-    first = take("first")
-    bucket.now += LEASE - MINUTE
-    with pytest.raises(BusyError, match=f"{PATH}: first .until 22 Nov 12:03 UTC. is at work"):
-        take("other")
-    first.acquire("first", LEASE)
-    bucket.now += LEASE - MINUTE
-    with pytest.raises(BusyError, match="first .until 22 Nov 12:05 UTC"):
-        take("other")
-    bucket.now += MINUTE
-    take("other")
-
-
-@pytest.mark.parametrize("is_alive", [False, True])
-def test_a_command_waits_for_a_sign_of_life(bucket, monkeypatch, capsys, is_alive):
-    """That of a killed command expires; one that is renewed meanwhile is another's."""
-    holder = take("before")
-
-    def sleep(seconds):
-        bucket.now += datetime.timedelta(seconds=seconds)
-        if is_alive:
-            holder.acquire("before", LEASE)
-
-    monkeypatch.setattr(locks.time, "sleep", sleep)
-    monkeypatch.setattr(locks.storage, "exists", lambda _: True)
-    name = "model/_tmp-lock"
-    monkeypatch.setattr(locks.storage, "modified", lambda _: bucket.objects[name][1])
-    if is_alive:
-        with pytest.raises(BusyError, match="before"), locks.held(PATH, "me"):
+def test_the_second_waits_for_a_sign_of_life(folder, monkeypatch, capsys):
+    """Of a holder that writes its lock again."""
+    monkeypatch.setattr(locks, "LEASE", datetime.timedelta(minutes=1))
+    monkeypatch.setattr(locks, "SECONDS_BETWEEN_RENEWALS", 0.05)
+    with held(folder) as lock:
+        assert lock.is_exclusive
+        lock.check()
+        busy = pytest.raises(BusyError, match=rf"process {os.getpid()} on .* is at work there")
+        with busy, held(folder):
             pass
-    else:
-        with locks.held(PATH, "me"):
-            assert '"before"' not in bucket.objects[name][2]
-        assert not bucket.objects
-    assert capsys.readouterr().err.count("waiting") == 1
+        assert capsys.readouterr().err.count("waiting for a sign of life") == 1
+        with held(f"{folder}-other"):
+            pass
+        lock.check()
+    assert storage.list_folder(folder) == []
+    with held(folder):
+        pass
 
 
-def test_a_lost_lease_is_found_before_a_write(bucket):
-    """Its process stood still for longer than the lease."""
-    with locks._lease_held(PATH, "sleeper") as lease:
-        lease.check()
-        bucket.now += LEASE + MINUTE
-        lease.check()  # nobody wanted it
-        other = take("other")
+@pytest.mark.parametrize("content", [b"process 1", b'{"holder": '])
+def test_a_killed_holder_is_taken_over(folder, content):
+    storage.write_bytes(lock_of(folder), content)
+    with held(folder) as lock:
+        lock.check()
+    assert storage.list_folder(folder) == []
+
+
+def test_of_two_who_take_over_one_is_refused(folder, monkeypatch):
+    storage.write_bytes(lock_of(folder), b"dead")
+    take, others = storage.replace_content, []
+
+    def after_another(path, old, new):
+        if old == b"dead" and not others:
+            others.append(take(path, old, b"the faster one"))
+        return take(path, old, new)
+
+    monkeypatch.setattr(storage, "replace_content", after_another)
+    with pytest.raises(BusyError, match="the faster one is at work"), held(folder):
+        pass
+    assert others == [True] and storage.content_of(lock_of(folder)) == b"the faster one"
+
+
+def test_a_lost_lock_is_found_before_a_write_and_left_to_the_other(folder):
+    """Its process stood still."""
+    with held(folder) as lock:
+        lock.check()
+        storage.write_bytes(lock_of(folder), b"the other one")
         with pytest.raises(BusyError, match="another command has taken the lock, "):
-            lease.check()
-        with pytest.raises(BusyError, match="other"):
-            lease.acquire("sleeper", LEASE)
-        other.release()
-        # Though it is free again, the folder is no longer what it was.
-        with pytest.raises(BusyError):
-            lease.check()
-        with pytest.raises(BusyError, match="which has ended since"):
-            lease.acquire("sleeper", LEASE)
-        take("third")
-    ((_, _, text),) = bucket.objects.values()
-    assert json.loads(text)["holder"] == "third"  # the loser has not released it
+            lock.check()
+    assert storage.content_of(lock_of(folder)) == b"the other one"
 
 
-def test_the_answer_to_a_renewal_was_lost(bucket):
-    lease = take("me")
-    twin = Lease(PATH)
-    twin.acquire("me", LEASE)  # what the storage has done without our knowing
-    lease.check()
-    lease.acquire("me", LEASE)
-    lease.check()
-
-
-def test_a_request_that_is_repeated_has_succeeded_before(bucket, monkeypatch):
-    """The library repeats a request without an answer, and the generation is another one then."""
-    upload = Blob.upload_from_string
-
-    def repeated(blob, text, if_generation_match=None):
-        for _ in range(2):
-            upload(blob, text, if_generation_match)
-
-    monkeypatch.setattr(Blob, "upload_from_string", repeated)
-    lease = take("me")
-    lease.acquire("me", LEASE)
-    lease.check()
-    lease.release()
-    assert not bucket.objects
-
-
-def test_a_lost_lease_ends_the_process(bucket, monkeypatch, capsys):
+def test_a_lost_lock_ends_the_process(folder, monkeypatch, capsys):
     signals = []
     monkeypatch.setattr(locks, "SECONDS_BETWEEN_RENEWALS", 0.01)
     monkeypatch.setattr(locks.os, "kill", lambda *of: signals.append(of))
-    with pytest.raises(SystemExit), locks.held(PATH, "me"):
-        bucket.blob("model/_tmp-lock").upload_from_string('{"holder": "thief", "seconds": 300}')
+    with contextlib.suppress(SystemExit), held(folder):
+        storage.write_bytes(lock_of(folder), b"a thief")
         while not signals:
             pass
         raise SystemExit(143)
     assert signals == [(os.getpid(), locks.signal.SIGTERM)]
-    assert capsys.readouterr().err.count("another command has taken the lock: ") == 1
+    assert "another command has taken the lock of --output=" in capsys.readouterr().err
+
+
+def test_a_request_that_is_repeated_has_succeeded_before(gs, monkeypatch):
+    """The library repeats a request without an answer, and finds its own object."""
+    from google.cloud.storage import Blob
+
+    upload = Blob.upload_from_string
+
+    def repeated(blob, content, if_generation_match=None):
+        for _ in range(2):
+            upload(blob, content, if_generation_match=if_generation_match)
+
+    monkeypatch.setattr(Blob, "upload_from_string", repeated)
+    path = f"{gs}/repeated/lock"
+    assert storage.replace_content(path, None, b"1")
+    assert storage.replace_content(path, b"1", b"2")
+    assert not storage.replace_content(path, b"1", b"3")
+    assert storage.content_of(path) == b"2"
+
+
+def test_a_bucket_that_does_not_exist(gs):
+    with pytest.raises(InputError, match="no-such-bucket"), held("gs://no-such-bucket/folder"):
+        pass

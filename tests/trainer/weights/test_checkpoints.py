@@ -13,6 +13,7 @@ from support.golden_checkpoint import GOLDEN, load
 
 from beambert.cli import run as main
 from beambert.errors import InputError
+from beambert.folders import finish_output
 from beambert.model.checkpoint_names import original_name
 from beambert.model.classifier import BertClassifier
 from beambert.model.config import BertConfig
@@ -99,7 +100,7 @@ def make_folder(golden, folder, model, config=None, **training) -> pathlib.Path:
     model_folders.describe_model(str(folder), config, initial.vocabulary, training)
     model_folders.save_weights(model, str(folder))
     (folder / "_UNFINISHED").write_bytes(b"")
-    model_folders.finish(str(folder), {})
+    finish_output(str(folder), {})
     return folder
 
 

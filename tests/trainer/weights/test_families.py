@@ -13,6 +13,7 @@ import tensorflow as tf
 from support.golden_arrays import features_of
 
 from beambert.errors import InputError
+from beambert.folders import finish_output
 from beambert.model.families.debertav2 import WORD_EMBEDDINGS
 from beambert.model.families.family import PRE_TRAINING
 from beambert.model.families.table import FAMILIES, family_of, read_config
@@ -158,7 +159,7 @@ def finished(folder, model, **training):
     model_folders.describe_model(str(folder), model.config, vocabulary, training)
     model_folders.save_weights(model, str(folder))
     (folder / "_UNFINISHED").write_bytes(b"")
-    model_folders.finish(str(folder), {})
+    finish_output(str(folder), {})
     return folder
 
 

@@ -16,6 +16,7 @@ import pytest
 import tensorflow as tf
 from support.golden_arrays import features_of
 
+from beambert.folders import finish_output
 from beambert.model.families.table import FAMILIES
 from beambert.pipelines.tasks.task import CHOICE, SPAN, TAGGING
 from beambert.pipelines.tokenizers.vocabulary import Vocabulary
@@ -78,7 +79,7 @@ def test_transformers_loads_every_export_and_computes_the_same(family, tmp_path)
         training |= {"do_lower_case": True, "max_seq_length": 11}
         model_folders.describe_model(str(own), config, vocabulary, training)
         model_folders.save_weights(model, str(own))
-        model_folders.finish(str(own), {})
+        finish_output(str(own), {})
         export_hugging_face(str(own), str(out))
         arrays = {key: features[key] for key in ("input_ids", "input_mask", "segment_ids")}
         np.savez(out / "ours.npz", logits=logits_of(model, dict(features)), **arrays)
