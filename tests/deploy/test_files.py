@@ -4,10 +4,7 @@ import json
 import pathlib
 import subprocess
 
-import pytest
 import yaml
-from support.absent_packages import BEAM_PACKAGES, without
-from support.cloud_samples import DEPLOYMENT
 
 ROOT = pathlib.Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -39,38 +36,6 @@ def test_the_locks_agree():
     assert tpu["google-cloud-storage"] == tested["google-cloud-storage"]
     dockerfile = (DEPLOY / "dataflow" / "Dockerfile").read_text()
     assert f"ARG BEAM={tested['apache-beam']}\n" in dockerfile
-
-
-@pytest.mark.slow
-def test_training_steps_need_no_beam(tmp_path, run_python):
-    config = tmp_path / "retrain.toml"
-    config.write_text(DEPLOYMENT.fill_in((DEPLOY / "retrain.toml").read_text()))
-    readers = ("datasketch", "mwparserfromhell", "pyarrow", "sentencex", "zstandard", "matplotlib")
-    assert not set(readers) & locked("tpu.lock").keys()
-    code = (
-        without((*BEAM_PACKAGES, *readers))
-        + f"""
-import beambert.deploy.retraining.command
-from beambert.deploy.retraining import workspace
-workspace.read_config("{config}")  # with the parsers of all commands
-print("read")
-"""
-    )
-    assert run_python(code) == "read"
-
-
-@pytest.fixture
-def run_python():
-    import sys
-
-    def run(code: str) -> str:
-        done = subprocess.run(
-            [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout.strip()
-
-    return run
 
 
 def test_the_build_writes_the_digests_that_deploying_reads(tmp_path):
