@@ -1,9 +1,11 @@
 """Entry commands of the images, each with just the packages and the variables of its image.
 
 The environments are made of the locks by uv, so a package index must answer. NVIDIA's libraries are
-left out, which nothing loads without a GPU.
+left out, which nothing loads without a GPU. BEAMBERT_IMAGES names a folder to keep them in.
 """
 
+import functools
+import os
 import pathlib
 import re
 import subprocess
@@ -25,16 +27,16 @@ LOCKS = {"tensorflow-tpu": "tpu", "tensorflow-gpu": "gpu"}
 def variables(image, folder):
     """Returns the variables that an image's Dockerfile sets, with its packages in a folder."""
     text = (ROOT / "deploy/vertex/Dockerfile").read_text()
-    stages = dict(
-        re.findall(r"^FROM .* AS (\S+)\n(.*?)(?=^FROM|\Z)", text, re.MULTILINE | re.DOTALL)
-    )
-    parents = dict(re.findall(r"^FROM (\S+) AS (\S+)$", text, re.MULTILINE))
-    of = {child: parent for parent, child in parents.items()}
+    stages = {}  # name -> what it is made from, and its instructions
+    for stage in re.split(r"^FROM ", text, flags=re.MULTILINE)[1:]:
+        first, _, instructions = stage.partition("\n")
+        parent, _, name = first.partition(" AS ")
+        stages[name] = (parent, instructions)
     found = {}
     while image in stages:
-        blocks = re.findall(r"^ENV ((?:.*\\\n)*.*)", stages[image], re.MULTILINE)
+        image, instructions = stages[image]
+        blocks = re.findall(r"^ENV ((?:.*\\\n)*.*)", instructions, re.MULTILINE)
         found = dict(re.findall(r"(\w+)=(\S+)", " ".join(blocks))) | found
-        image = of.get(image)
     packages = f"{folder}/lib/python{sys.version_info[0]}.{sys.version_info[1]}"
     return {k: v.replace("/usr/local/lib/python${PYTHON}", packages) for k, v in found.items()}
 
@@ -43,48 +45,32 @@ def variables(image, folder):
 def run(tmp_path_factory):
     """Runs Python as an image would, in a copy of what the image has of the repository."""
     root = tmp_path_factory.mktemp("images")
+    environments = pathlib.Path(os.environ.get("BEAMBERT_IMAGES", root))
     (root / "tree").mkdir()
-    archive = subprocess.run(
-        ["git", "archive", "HEAD"], cwd=ROOT, stdout=subprocess.PIPE, check=True
-    )
+    call = functools.partial(subprocess.run, check=True)
+    archive = call(["git", "archive", "HEAD"], cwd=ROOT, stdout=subprocess.PIPE)
     left_out = [f"--exclude={name}" for name in ("tests", "benchmarks", "deploy/terraform")]
-    subprocess.run(["tar", "-x", *left_out], cwd=root / "tree", input=archive.stdout, check=True)
+    call(["tar", "-x", *left_out], cwd=root / "tree", input=archive.stdout)
 
     def python(image):
-        folder = root / image
+        folder = environments / image
         if not folder.exists():
             lock = (ROOT / f"requirements/{LOCKS.get(image, image)}.lock").read_text()
-            entries = [
-                each for each in re.split(r"\n(?=\w)", lock) if not each.startswith("nvidia")
-            ]
-            (root / "lock").write_text("\n".join(entries) + "\n")
-            interpreter = f"{folder}/bin/python"
-            subprocess.run([UV, "venv", "-q", "--python", sys.executable, folder], check=True)
-            words = [
-                "pip",
-                "install",
-                "-q",
-                "--python",
-                interpreter,
-                "--no-deps",
-                "--require-hashes",
-            ]
-            subprocess.run([UV, *words, "-r", root / "lock"], check=True)
+            entries = re.split(r"\n(?=\w)", lock)
+            wanted = [each for each in entries if not each.startswith("nvidia")]
+            (root / "lock").write_text("\n".join(wanted) + "\n")
+            call([UV, "venv", "-q", "--python", sys.executable, folder])
+            exact = ["--no-deps", "--require-hashes", "-r", root / "lock"]
+            call([UV, "pip", "install", "-q", "--python", folder / "bin/python", *exact])
         return f"{folder}/bin/python"
 
     def run(image, *words):
         clean = {"HOME": str(root), "PATH": "/usr/bin:/bin", "PYTHONPATH": str(root / "tree")}
-        clean |= variables(image, root / image)
+        clean |= variables(image, environments / image)
         if "tpu" in image:
             clean["TPU_SKIP_MDS_QUERY"] = "1"  # of a machine outside of Google Cloud
-        return subprocess.run(
-            [python(image), *words],
-            env=clean,
-            cwd=root,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        words = [python(image), *words]
+        return subprocess.run(words, env=clean, cwd=root, capture_output=True, text=True)
 
     return run
 
