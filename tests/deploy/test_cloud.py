@@ -1,6 +1,7 @@
 """Setting up a project and taking it down, with stand-ins for programs and services."""
 
 import dataclasses
+import json
 import os
 import pathlib
 import subprocess
@@ -9,6 +10,7 @@ import types
 import pytest
 import yaml
 from google.api_core.exceptions import FailedPrecondition, PermissionDenied
+from google.auth import identity_pool
 from support.cloud_samples import COMMIT, SETTINGS
 
 from beambert import storage
@@ -229,6 +231,24 @@ def test_apis_that_are_not_known_everywhere_yet(google):
     google.early = 3
     up()
     assert google.did("deploy") == ["deploy"]
+
+
+def test_a_workload_identity_federation_makes_requests_in_the_projects_name(tmp_path, monkeypatch):
+    """As CI has one: a file, no key, and a token of another issuer."""
+    found = {
+        "type": "external_account",
+        "audience": "//iam.googleapis.com/projects/1/locations/global/workloadIdentityPools/p/x/y",
+        "subject_token_type": "urn:ietf:params:oauth:token-type:jwt",
+        "token_url": "https://sts.googleapis.com/v1/token",
+        "credential_source": {"file": str(tmp_path / "token")},
+    }
+    path = tmp_path / "credentials.json"
+    path.write_text(json.dumps(found))
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(path))
+    monkeypatch.setattr(identity_pool.Credentials, "get_project_id", lambda *_, **__: None)
+    credentials = google_cloud.session("my-project").credentials
+    assert isinstance(credentials, identity_pool.Credentials)
+    assert credentials.quota_project_id == "my-project"
 
 
 def test_service_agents_that_are_still_being_made(monkeypatch):
