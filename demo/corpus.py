@@ -4,9 +4,8 @@ The docstrings of the installed packages and of the standard library are tens of
 English. Each module becomes a document: wrapped lines are joined into paragraphs, and code and
 repeated paragraphs are dropped. One module in ten is held out of the corpus.
 
-The task is to find the preposition that was taken out of a sentence, given what stands before and
-behind it, as a program that corrects English does. The words alone say little about it, but their
-order much. The training examples come from modules in the corpus, the dev examples from the others.
+The task is to distinguish sentences from those whose words are out of order. The words alone do not
+say which it is. Its training examples come from modules in the corpus, its dev examples from others.
 
     python -m beambert.demo.corpus --output=DIR
 """
@@ -15,6 +14,7 @@ import collections
 import json
 import multiprocessing
 import os
+import random
 import re
 import shutil
 import signal
@@ -23,7 +23,7 @@ import sysconfig
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from beambert import cli
 from beambert.demo.prose import ModuleText, module_text, stable_hash
@@ -32,21 +32,11 @@ from beambert.flags import FlagParser
 from beambert.storage import TEMPORARY_PREFIX
 
 HELD_OUT_ONE_IN = 10
-PREPOSITIONS = ("by", "for", "from", "in", "of", "on", "to", "with")
-# Between two words of letters, where no name or code is near.
-_BETWEEN = re.compile(rf"(?<=[a-z] )(?:{'|'.join(PREPOSITIONS)})(?= [a-z])")
+IN_ORDER, OUT_OF_ORDER = "in order", "out of order"
 _SENTENCE_END = re.compile(r"(?<=[.!?]) ")
-WORDS_IN_EXAMPLE = (8, 30)
-# An example with these many words of another on both sides of the gap would not be new.
-WORDS_BESIDE = 3
-
-
-class Gap(NamedTuple):
-    """An example: what stands before a preposition, what stands behind it, and the preposition."""
-
-    before: str
-    behind: str
-    preposition: str
+WORDS_IN_EXAMPLE = (8, 24)
+# No two examples begin with the same words: generated documentation repeats its phrases.
+DIFFERENT_WORDS = 3
 
 
 def is_held_out(module: str) -> bool:
@@ -54,54 +44,49 @@ def is_held_out(module: str) -> bool:
     return stable_hash(module) % HELD_OUT_ONE_IN == 0
 
 
-def make_gap(sentence: str) -> Gap | None:
-    """Takes one preposition out of a sentence; None for one without any, or of another length."""
-    least, most = WORDS_IN_EXAMPLE
-    found = list(_BETWEEN.finditer(sentence))
-    if not found or not least <= sentence.count(" ") + 1 <= most:
-        return None
-    chosen = found[stable_hash(sentence) % len(found)]
-    return Gap(sentence[: chosen.start() - 1], sentence[chosen.end() + 1 :], chosen[0])
+def out_of_order(sentence: str) -> str:
+    """Returns a sentence whose words are in another order, but for the first and the last one.
+
+    These two keep their capital and their full stop, which would tell the order.
+    """
+    first, *between, last = sentence.split(" ")
+    random.Random(stable_hash(sentence)).shuffle(between)
+    return " ".join((first, *between, last))
 
 
 def make_task(
     documents: Mapping[str, Sequence[str]], limits: Mapping[str, int]
-) -> dict[str, list[Gap]]:
-    """Returns the examples of each split, shuffled, with equally many of each preposition.
+) -> dict[str, list[tuple[str, str]]]:
+    """Returns (text, label) of each split, shuffled, with equally many of both labels.
 
     Args:
       documents: paragraphs of each module, without duplicates.
-      limits: greatest number of examples per preposition in the splits "dev" and "train".
+      limits: greatest number of examples per label in the splits "dev" and "train".
 
     Raises:
-      InputError: a split would have no example of a preposition.
+      InputError: a split would have no example.
     """
     seen, splits = set(), {}
     for split in ("dev", "train"):
-        found: dict[str, list[Gap]] = {preposition: [] for preposition in PREPOSITIONS}
+        found = []
         for module, paragraphs in documents.items():
             if is_held_out(module) != (split == "dev"):
                 continue
             for sentence in (each for text in paragraphs for each in _SENTENCE_END.split(text)):
-                gap = make_gap(sentence)
-                if gap and (key := _neighbours(gap)) not in seen:
-                    seen.add(key)
-                    found[gap.preposition].append(gap)
-        number = min(limits[split], *map(len, found.values()))
+                words = sentence.lower().split(" ")
+                beginning = tuple(words[:DIFFERENT_WORDS])
+                least, most = WORDS_IN_EXAMPLE
+                if least <= len(words) <= most and beginning not in seen:
+                    seen.add(beginning)
+                    found.append(sentence)
+        number = min(limits[split], len(found) // 2)
         if not number:
             raise InputError("--output: there are too few installed modules for the task")
-        chosen = [gap for gaps in found.values() for gap in sorted(gaps, key=_order)[:number]]
-        splits[split] = sorted(chosen, key=_order)
+        found.sort(key=lambda sentence: (stable_hash(sentence), sentence))
+        rows = [(sentence, IN_ORDER) for sentence in found[:number]]
+        rows += [(out_of_order(each), OUT_OF_ORDER) for each in found[number : 2 * number]]
+        splits[split] = sorted(rows, key=lambda row: (stable_hash(row[0]), row))
     return splits
-
-
-def _neighbours(gap: Gap) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    before, behind = gap.before.lower().split(), gap.behind.lower().split()
-    return tuple(before[-WORDS_BESIDE:]), tuple(behind[:WORDS_BESIDE])
-
-
-def _order(gap: Gap) -> tuple[int, Gap]:
-    return stable_hash(" ".join(gap)), gap
 
 
 EXCLUDED_FOLDERS = frozenset(
@@ -121,8 +106,8 @@ OWN_PACKAGES = frozenset({"pipelines", "model", "trainer", "deploy", "demo", "be
 FINISHED_FILE = "info.json"
 MINIMUM_DOCUMENT_WORDS = 20
 CORPUS_FILES = 4
-# Examples per preposition. They are so few that pre-training makes a difference.
-TRAIN_EXAMPLES, DEV_EXAMPLES = 100, 150
+# Examples per label. They are so few that pre-training makes a difference.
+TRAIN_EXAMPLES, DEV_EXAMPLES = 400, 600
 
 
 def installed_roots() -> list[Path]:
@@ -216,8 +201,8 @@ def make_corpus(
     Args:
       output_dir: folder to write to; made if missing.
       roots: folders that hold packages (default: those of the running interpreter).
-      train_examples: greatest number of training examples per preposition.
-      dev_examples: greatest number of dev examples per preposition.
+      train_examples: greatest number of training examples per label.
+      dev_examples: greatest number of dev examples per label.
       workers: number of processes (default: the number of CPUs).
 
     Returns:
@@ -246,8 +231,8 @@ def make_corpus(
     shutil.rmtree(unfinished, ignore_errors=True)
     for folder in (corpus, task):
         (unfinished / folder.name).mkdir(parents=True)
-    for split, gaps in splits.items():
-        lines = "".join("\t".join(row) + "\n" for row in [("text", "text_b", "label"), *gaps])
+    for split, rows in splits.items():
+        lines = "".join("\t".join(row) + "\n" for row in [("text", "label"), *rows])
         (unfinished / task.name / f"{split}.tsv").write_text(lines, encoding="utf-8")
     info = {
         "modules": len(texts),
@@ -257,7 +242,7 @@ def make_corpus(
         "held_out_documents": len(documents) - len(kept),
         "paragraphs": sum(map(len, kept.values())),
         "paragraphs_dropped": dropped,
-        "examples": {split: len(gaps) for split, gaps in splits.items()},
+        "examples": {split: len(rows) for split, rows in splits.items()},
     }
     text = json.dumps(info, indent=2) + "\n"
     (unfinished / corpus.name / FINISHED_FILE).write_text(text, encoding="utf-8")
