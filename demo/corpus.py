@@ -5,7 +5,7 @@ English. Each module becomes a document: wrapped lines are joined into paragraph
 repeated paragraphs are dropped. One module in ten is held out of the corpus.
 
 The task is to distinguish sentences from those whose words are out of order. The words alone do not
-say which it is. Its training examples come from modules in the corpus, its dev examples from others.
+say it. Its training examples come from modules in the corpus, its dev examples from others.
 
     python -m beambert.demo.corpus --output=DIR
 """
