@@ -14,6 +14,10 @@ if [ $# -ne 2 ]; then
     exit 2
 fi
 corpora=$1/data output=$2
+if [ ! -d "$corpora/NCBI-disease-IOB" ]; then
+    echo "$0: there is no $corpora/NCBI-disease-IOB; name a clone of the corpora" >&2
+    exit 2
+fi
 mkdir -p "$output/task"
 for names in train=train devel=dev test=test; do
     cp "$corpora/NCBI-disease-IOB/${names%=*}.tsv" "$output/task/${names#*=}.conll"

@@ -137,6 +137,8 @@ def estimate(plan: Plan) -> Estimate:
     # Documents in a byte of each part, and number of positions in it.
     densities, weights = [], []
     parts = choose_parts(files, plan.read_options(), samples)
+    # Few parts are read further, since the beginning of a sorted file is unlike its rest.
+    most = max(most, SAMPLES * most // max(1, len(parts)))
     shown = spread(parts, EXAMPLES)
     examples: list[list[tuple[str, Document]]] = []
     for part in parts:

@@ -7,13 +7,16 @@ import io
 import json
 import pathlib
 import shutil
+import types
 
 import pytest
 import tensorflow as tf
 from support import stand_in_models
 
 from beambert.errors import InputError
+from beambert.pipelines import prediction
 from beambert.pipelines.predict import main
+from beambert.pipelines.tasks.table_task import TextExample
 
 
 def model_folder(folder, model, kind, labels=(), is_pair=False, **specs):
@@ -271,3 +274,13 @@ def test_what_answers_no_texts(tmp_path, classifier):
     with pytest.raises(InputError, match="--input"):
         run(classifier, tmp_path / "out", tmp_path / "none*")
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "windows", "is_cut"), [(8, 1, False), (9, 1, True), (9, 2, False)]
+)
+def test_texts_of_more_words_than_tokens_are_cut(words, windows, is_cut):
+    training = {"kind": "classification", "max_seq_length": 8, "windows": windows}
+    model = types.SimpleNamespace(training=training)
+    example = TextExample("word " * words, None, None, {})
+    assert prediction.is_cut(model, example) == is_cut

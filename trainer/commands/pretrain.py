@@ -26,6 +26,7 @@ from beambert.trainer.pretraining.job import (
     PretrainingJob,
     default_epochs,
     parse_eval_data,
+    rate_of,
     warmup_share,
 )
 from beambert.trainer.pretraining.recipes import (
@@ -109,6 +110,7 @@ def build_parser(recipe: Mapping[str, Any] | None = None) -> FlagParser:
     texts = {
         "family": f"{recipe.get('family', 'bert')}, or that of --init",
         "model": f"{recipe.get('model', 'base')}, or that of --init",
+        "learning_rate": str(recipe["learning_rate"] or "by the encoder's width, as in finetune"),
         "dropout": str(recipe.get("dropout", of_model.format(0.1))),
         "initializer_range": str(recipe.get("initializer_range", of_model.format(0.02))),
         "num_train_steps": f"{steps} with the recipe" if steps else "see --num_train_epochs",
@@ -143,6 +145,11 @@ def main(argv: Sequence[str]) -> None:
         from beambert.trainer.weights.initial import open_initial
     if command.recipe and job.init:
         check_fits(command.recipe, open_initial(job.init, "--init").config, job.init)
+    if flags.learning_rate is None:
+        rate = rate_of(job.init)
+        job = dataclasses.replace(
+            job, optimizer=dataclasses.replace(job.optimizer, learning_rate=rate)
+        )
     strategy = make_strategy(devices.strategy, devices.tpu)
     if not _has_amount(flags):
         if job.init:
@@ -183,9 +190,9 @@ def _describe_continuing(job: PretrainingJob) -> str:
     optimizer = job.optimizer
     return (
         f"continuing {job.init}: {job.loop.train_batch_size} sequences a step, peak rate "
-        f"{optimizer.learning_rate:g}, {optimizer.optimizer}; without a recipe the defaults are "
-        f"{', '.join(f'--{name}={value}' for name, value in continued().items())} and a warm-up "
-        f"over {CONTINUED_WARMUP_SHARE:.0%} of the steps (docs/start.md)"
+        f"{optimizer.learning_rate:g}, {optimizer.optimizer}; the defaults are "
+        f"{continued()['train_batch_size']}, the rate of fine-tuning at the encoder's width, and a "
+        f"warm-up over {CONTINUED_WARMUP_SHARE:.0%} of the steps (docs/start.md)"
     )
 
 
@@ -225,7 +232,12 @@ def _read_job(flags: argparse.Namespace, recipe: Mapping[str, Any]) -> Pretraini
         flags,
         output=read_settings(TrainingFolders, flags),
         optimizer=read_settings(
-            OptimizerConfig, flags, num_train_steps=steps, num_warmup_steps=warmup
+            OptimizerConfig,
+            flags,
+            num_train_steps=steps,
+            num_warmup_steps=warmup,
+            # With --init the encoder decides it, which is not read yet.
+            learning_rate=flags.learning_rate or bert_base()["learning_rate"],
         ),
         loop=read_settings(LoopConfig, flags),
         **given,

@@ -31,6 +31,7 @@ from beambert.trainer.loop.config import (
     LoopConfig,
     OptimizerConfig,
     TrainingFolders,
+    default_learning_rate,
     default_warmup_steps,
 )
 from beambert.trainer.pretraining import recipes
@@ -132,6 +133,17 @@ def parse_eval_data(given: Sequence[str]) -> dict[str, str]:
 def warmup_share(init: str | None) -> float:
     """Returns the default share of the steps in which the rate rises."""
     return recipes.CONTINUED_WARMUP_SHARE if init else SHORT_RUN_WARMUP_SHARE
+
+
+def rate_of(init: str) -> float:
+    """Returns the default learning rate where an encoder is continued.
+
+    Raises:
+      InputError: the encoder cannot be read.
+    """
+    from beambert.trainer.weights.initial import open_initial  # it imports TensorFlow
+
+    return default_learning_rate(open_initial(init, "--init").config.hidden_size, False)
 
 
 def default_epochs(data: str) -> float:
@@ -331,6 +343,8 @@ class PretrainingJob:
         if "num_train_steps" in given:
             values.pop("num_warmup_steps", None)
         values |= given
+        if values["learning_rate"] is None:
+            values["learning_rate"] = rate_of(values["init"])
         if "num_train_steps" not in values:  # that of the passes takes its place
             values["num_train_steps"] = 1
             if not values.get("budget") and not values.get("num_train_epochs"):

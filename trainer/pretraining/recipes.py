@@ -120,13 +120,13 @@ _PASSES = ((3e6, 3), (3e7, 2))
 
 
 def continued() -> dict[str, Any]:
-    """The defaults with --init: a low rate and small batches, for some passes over the text.
+    """The defaults with --init: small batches, for some passes over the text.
 
-    The batch and the warm-up are those with which RoBERTa was continued on domains (Gururangan et
-    al. 2020, arXiv 2004.10964) on one small machine; the rate is that of fine-tuning at this width.
-    docs/start.md has what they gained.
+    The rate is that of fine-tuning at the encoder's width, see `loop.config.default_learning_rate`;
+    the warm-up is RoBERTa's share (Liu et al. 2019, arXiv 1907.11692, table 10). docs/start.md has
+    what they gained.
     """
-    return {"train_batch_size": 32, "learning_rate": 5e-5}
+    return {"train_batch_size": 32, "learning_rate": None}
 
 
 def default_passes(tokens: float) -> int:

@@ -121,6 +121,13 @@ def _restored(path: str, opened: model_folders.ModelFolder) -> BertPretrainer:
 
 # Parts of an encoder that initial weights may lack, as a BertModel without a pooler does.
 _OPTIONAL = ("pooler", "head")
+# Part of a variable's path -> what it is called in messages.
+_PARTS = {
+    "cls/predictions": "head for masked LM",
+    "cls/seq_relationship": "head for pairs",
+    "pooler/": "pooler",
+    "classifier/": "head for the task",
+}
 _POSITIONS = "embeddings/position_embeddings"
 # Arrays of replaced token detection with an entry for each token, which `variable_shapes` lacks.
 _FURTHER_TABLES = (WORD_DELTA, "generator_predictions/output_bias")
@@ -253,8 +260,8 @@ class InitialWeights:
             if path not in missing:
                 variable.assign(weights[path])
         unread = [path for path in weights if path not in variables]
-        missed = [f"{self.path}: lacks {_list(missing)}, trained from random weights"]
-        extra = [f"{self.path}: has {_list(unread)}, which the model does not use"]
+        missed = [f"{self.path}: has no {_parts(missing)}, which begins with random weights"]
+        extra = [f"{self.path}: has {_parts(unread)}, which the model does not use"]
         return [*self.notes, *(missed if missing else []), *(extra if unread else [])]
 
     def _compare(
@@ -345,6 +352,12 @@ def _open_own(path: str, flag: str) -> InitialWeights:
     return InitialWeights(
         path, found.config, found.vocabulary, found.do_lower_case, length, sha256, read, trained
     )
+
+
+def _parts(paths: Sequence[str]) -> str:
+    """Returns the parts of a model that variables belong to, in words where there are some."""
+    named = (next((w for part, w in _PARTS.items() if part in path), path) for path in paths)
+    return _list(list(dict.fromkeys(named)))
 
 
 def _list(names: Sequence[str]) -> str:

@@ -111,7 +111,7 @@ def model_card(
 
 def _steps_of(found: ModelFolder) -> dict[str, int]:
     """Returns the steps that were planned, trained and kept, if a training ended or chose early."""
-    loop, path = found.training["loop"], f"{found.path}/{CURVES_FILE}"
+    loop, path = found.training.get("loop", {}), f"{found.path}/{CURVES_FILE}"
     if loop.get("patience") is None or not storage.exists(path):
         return {}
     rows = rows_of(storage.read_bytes(path))

@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import json
+import types
 
 import keras
 import numpy as np
@@ -25,6 +26,7 @@ from beambert.trainer.pretraining.job import PretrainingJob
 from beambert.trainer.pretraining.objective import PretrainingObjective
 from beambert.trainer.pretraining.recipes import RECIPES, default_passes, find
 from beambert.trainer.pretraining.records import open_records
+from beambert.trainer.weights import initial
 
 BATCH, SEED = 12, 3
 
@@ -180,11 +182,13 @@ def test_continuing_has_settings_of_its_own(records_folder, monkeypatch, tmp_pat
     monkeypatch.setattr(pretraining, "pretrain", lambda job, *_: asked.append(job))
     monkeypatch.setattr(pretraining, "check_amount", lambda *_: None)
     monkeypatch.setattr(pretrain_command, "check_weights", lambda *_: None)
+    small = types.SimpleNamespace(config=types.SimpleNamespace(hidden_size=384))
+    monkeypatch.setattr(initial, "open_initial", lambda *_: small)
     given = [f"--data={records_folder}", "--init=e", "--model_dir=m"]
     pretrain_main(given)
     pretrain_main([*given, "--num_train_steps=100", "--learning_rate=1e-3"])
     whole, short = asked
-    assert (whole.loop.train_batch_size, whole.optimizer.learning_rate) == (32, 5e-5)
+    assert (whole.loop.train_batch_size, whole.optimizer.learning_rate) == (32, 1e-4)
     assert whole.num_train_epochs == 3
     assert short.num_train_epochs is None
     assert (short.optimizer.num_warmup_steps, short.optimizer.learning_rate) == (6, 1e-3)

@@ -134,7 +134,7 @@ def test_exports(electra_folder, tmp_path):
 def test_it_is_fine_tuned_and_exported_as_a_bert(electra_folder, task_folder, tmp_path, capsys):
     folder, out = tmp_path / "classifier", tmp_path / "out"
     finetune_main(small_finetuning.flags(task_folder, electra_folder, folder))
-    assert f"{electra_folder}: lacks bert/pooler/dense/kernel" in capsys.readouterr().out
+    assert f"{electra_folder}: has no pooler" in capsys.readouterr().out
     assert small_finetuning.results(folder)["accuracy"] > 0.5
     export_main([f"--model={folder}", "--to=huggingface", f"--output={out}"])
     config = json.loads((out / "config.json").read_text())
