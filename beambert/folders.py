@@ -185,6 +185,7 @@ def claim_output(
     if is_finished(folder, names, read, job, flag, flags_of):
         return True
     if writes:
+        storage.make_folder(folder, flag)
         storage.write_bytes(f"{folder}/{UNFINISHED_FILE}", serialize_job(job))
     return False
 
