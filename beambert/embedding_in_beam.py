@@ -8,8 +8,8 @@ import apache_beam as beam
 from apache_beam.ml.inference.base import ModelHandler, RunInference
 
 from beambert.embedding import EmbeddingJob
+from beambert.io import absolute
 from beambert.pipelines.running import check_reachable_from
-from beambert.storage import absolute
 from beambert.trainer.embedding.embedder import Embedder
 from beambert.trainer.embedding.writing import EMBEDDING
 

@@ -4,24 +4,40 @@ A command marks its output folder with the file `_UNFINISHED` when it starts and
 when it is done. Both files contain the job, that is, everything that decides the output. So the
 same command continues a folder that it has begun, does nothing in one that it has finished, and no
 other command writes there. A file that is being written has a temporary name, see
-`storage.temporary_name`; it is renamed when it is complete.
+`io.temporary_name`; it is renamed when it is complete.
+
+Of two commands that would fill the same folder at the same time, one is refused. On a file system
+the kernel holds the lock on a small file, and releases it when its process ends, however it ends.
+On other storage the lock is an object that is created only if there is none, and that its holder
+writes again every half minute; the next command takes over an object that was not written for three
+minutes.
 """
 
 import contextlib
 import dataclasses
+import datetime
+import errno
 import json
 import os
 import re
+import shutil
+import signal
+import socket
+import sys
+import threading
+import time
+import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from beambert import locks, storage
+from beambert import io
 from beambert.errors import InputError, LostClaimError
+from beambert.process import set_message, undone_at_end
 
 # Marks a complete folder, by the convention of Hadoop and Spark.
 MARKER_FILE = "_SUCCESS"
 # It is written first and removed last. It marks a folder that a job has begun to fill.
-UNFINISHED_FILE = storage.UNFINISHED_FILE
+UNFINISHED_FILE = io.UNFINISHED_FILE
 # An evaluation writes one of these two files last, with the reasons for its decision.
 BLESSED, NOT_BLESSED = "BLESSED", "NOT_BLESSED"
 # The results of an evaluation.
@@ -30,9 +46,293 @@ MISTAKES_FILE = "mistakes.jsonl"
 # Greatest number of flags that a refusal names.
 MOST_FLAGS = 3
 
+# Time after which the object of a holder that does not write it again may be taken over.
+LEASE = datetime.timedelta(minutes=3)
+SECONDS_BETWEEN_RENEWALS = 30.0
+SECONDS_BETWEEN_TRIES = 5.0
+
 # Tables: path of a value in a job -> flag that sets it. The values of a table follow from those of
 # the tables before it, unless their flags are given.
 FlagsOf = Sequence[Mapping[str, str]]
+
+
+# The lock
+
+
+class BusyError(InputError):
+    """Another command holds the lock."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Lock:
+    """A lock that is held.
+
+    Attributes:
+      is_exclusive: whether nobody else can hold it; False where the file system has no locks.
+      check: raises `BusyError` if the lock has been lost, as that of a process that stood still may
+        be on other storage; to be called before anything important is written.
+    """
+
+    is_exclusive: bool = True
+    check: Callable[[], None] = lambda: None
+
+
+@contextlib.contextmanager
+def folders_held(folders: Sequence[str], flag: str) -> Iterator[Lock]:
+    """Holds the locks of output folders, which are made if they don't exist.
+
+    Temporary files in folders on this machine are deleted: what a killed command has left, and what
+    this one leaves when it fails. A folder that did not exist before is deleted if it is empty at
+    the end.
+
+    Args:
+      folders: paths of the folders; one that lies in another comes after it.
+      flag: flag that names the folders, for messages.
+
+    Raises:
+      BusyError: another command holds a lock.
+      InputError: a folder cannot be written.
+    """
+    held_locks = []
+    with contextlib.ExitStack() as stack:
+        for folder in folders:
+            path = folder.rstrip("/") or "/"
+            if io.is_local(path) and os.path.isfile(path):
+                raise InputError(f"{flag}={path}: is a file; name a folder to make")
+            lock = stack.enter_context(lock_held(f"{path}/{io.LOCK_PREFIX}", f"{flag}={path}"))
+            if io.is_local(path) and lock.is_exclusive:
+                stack.enter_context(_tidied(path))
+            held_locks.append(lock)
+
+        def check() -> None:
+            for lock in held_locks:
+                lock.check()
+
+        yield Lock(all(lock.is_exclusive for lock in held_locks), check=check)
+
+
+@contextlib.contextmanager
+def file_held(path: str, flag: str) -> Iterator[None]:
+    """Holds the lock of an output file, and deletes what killed commands left of it."""
+    with lock_held(_lock_of(path), f"{flag}={path}") as lock:
+        if io.is_local(path) and lock.is_exclusive:
+            folder, name = os.path.split(path)
+            for left in io.leftovers(folder or ".", name):
+                _delete(left)
+        yield
+
+
+@contextlib.contextmanager
+def temporary_held(temporary: str) -> Iterator[None]:
+    """Holds the lock of a temporary path, in a folder that several commands may fill at once.
+
+    What killed commands left in the folder is deleted first. This does nothing in folders on other
+    machines.
+
+    Args:
+      temporary: path from `io.temporary_name`.
+    """
+    if not io.is_local(temporary):
+        yield
+        return
+    for left in io.leftovers(os.path.dirname(temporary)):
+        # Whoever is at work on it holds its lock.
+        with contextlib.suppress(BusyError), lock_held(_lock_of(left), left) as lock:
+            if lock.is_exclusive:
+                _delete(left)
+    with lock_held(_lock_of(temporary), temporary), undone_at_end(lambda: _delete(temporary)):
+        yield
+
+
+@contextlib.contextmanager
+def lock_held(path: str, name: str) -> Iterator[Lock]:
+    """Holds a lock.
+
+    Args:
+      path: path of the lock's file or object.
+      name: what the lock protects, as messages name it.
+
+    Raises:
+      BusyError: another command holds the lock.
+      InputError: the storage of an object cannot be used.
+    """
+    with (_file_held if io.is_local(path) else _object_held)(path, name) as lock:
+        yield lock
+
+
+def _lock_of(path: str) -> str:
+    folder, name = os.path.split(path)
+    return os.path.join(folder, f"{io.LOCK_PREFIX}-{name}")
+
+
+def _holder() -> str:
+    now = datetime.datetime.now(datetime.UTC)
+    return f"process {os.getpid()} on {socket.gethostname()} since {now:%d %b %H:%M:%S} UTC"
+
+
+# Locks of the kernel, on this machine
+
+
+def _delete(path: str) -> None:
+    """Deletes a local file or folder, if that is possible."""
+    if os.path.isdir(path) and not os.path.islink(path):
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+
+
+@contextlib.contextmanager
+def _tidied(folder: str) -> Iterator[None]:
+    """Deletes temporary files of a locked folder, now and if the body fails."""
+
+    def delete() -> None:
+        # Only a command of BeamBERT leaves this mark; in other folders nothing is deleted.
+        if not os.path.exists(f"{folder}/{io.UNFINISHED_FILE}"):
+            return
+        for name in os.listdir(folder):
+            if name.startswith(io.TEMPORARY_PREFIX) and name != io.LOCK_PREFIX:
+                _delete(f"{folder}/{name}")
+
+    delete()
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(OSError):
+            delete()
+        raise
+
+
+@contextlib.contextmanager
+def _file_held(path: str, name: str) -> Iterator[Lock]:
+    import filelock
+
+    folder = os.path.dirname(path)
+    is_new = not os.path.exists(folder or ".")
+    lock = filelock.FileLock(path, blocking=False, fallback_to_soft=False)
+    try:
+        os.makedirs(folder or ".", exist_ok=True)
+        lock.acquire()
+    except filelock.Timeout:
+        with contextlib.suppress(OSError), open(path, errors="replace") as file:
+            raise BusyError(
+                f"{name}: {file.read(1000) or 'another command'} is at work there; wait for its "
+                "end, or choose another"
+            ) from None
+        raise BusyError(f"{name}: another command was at work there; try again") from None
+    except OSError as error:
+        # Where nothing can be written nobody else is at work. The command fails when it writes; it
+        # has nothing to write if it has finished before.
+        if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR):
+            print(
+                f"{name}: its file system has no locks ({error.strerror}); let no other command "
+                "fill it meanwhile",
+                file=sys.stderr,
+            )
+        yield Lock(is_exclusive=False)
+        return
+    with contextlib.suppress(OSError), open(path, "w") as file:  # It only informs.
+        file.write(_holder())
+
+    def release() -> None:
+        with contextlib.suppress(OSError):
+            # Whoever has opened the file meanwhile sees that it is gone, and makes another.
+            os.unlink(path)
+            if is_new:
+                os.rmdir(folder)  # fails if anything is in it
+
+    try:
+        with undone_at_end(release):
+            yield Lock()
+    finally:
+        release()
+        lock.release()
+
+
+# Objects, on other storage
+
+
+@contextlib.contextmanager
+def _object_held(path: str, name: str) -> Iterator[Lock]:
+    """Creates the object, and writes it again while the body runs.
+
+    A killed command leaves its object. So this waits until it is taken over, or written again.
+    """
+    # The random part is needed because containers often share process ids and names.
+    mine = f"{_holder()} ({uuid.uuid4().hex[:8]})".encode()
+    _acquire(path, name, mine)
+
+    def check() -> None:
+        if io.content_of(path) != mine:
+            raise BusyError(
+                f"{name}: another command has taken the lock, which this one has not renewed in "
+                "time; nothing more is written here; wait for its end"
+            )
+
+    def release() -> None:
+        with contextlib.suppress(InputError):  # otherwise it is taken over
+            io.replace_content(path, mine, None)
+
+    stop = threading.Event()
+    renewing = threading.Thread(target=_renew, args=(path, name, mine, stop), daemon=True)
+    renewing.start()
+    try:
+        with undone_at_end(release):
+            yield Lock(check=check)
+    finally:
+        stop.set()
+        renewing.join()
+        release()
+
+
+def _acquire(path: str, name: str, mine: bytes) -> None:
+    """Creates the object, or takes over one that nobody has written for the time of a lease.
+
+    The time is that of this process: clocks of machines differ.
+
+    Raises:
+      BusyError: the holder of the object is at work.
+    """
+    expected, seen, deadline = None, None, time.monotonic() + LEASE.total_seconds()
+    while not io.replace_content(path, expected, mine):
+        there, written = io.content_of(path), io.info(path)
+        state = there, written and written.modified
+        if there is None or (state == seen and time.monotonic() > deadline):
+            expected = there
+        elif seen is None:
+            seen = state
+            print(f"{_busy(path, name, there)}; waiting for a sign of life …", file=sys.stderr)
+        elif state != seen:
+            raise _busy(path, name, there)
+        else:
+            time.sleep(SECONDS_BETWEEN_TRIES)
+
+
+def _busy(path: str, name: str, holder: bytes) -> BusyError:
+    return BusyError(
+        f"{name}: {holder.decode(errors='replace')} is at work there; wait for its end, or delete "
+        f"{path} if you know that it has ended"
+    )
+
+
+def _renew(path: str, name: str, mine: bytes, stop: threading.Event) -> None:
+    """Writes an object again until `stop`; ends the process if another command has taken it."""
+    while not stop.wait(SECONDS_BETWEEN_RENEWALS):
+        try:
+            if io.replace_content(path, mine, mine):
+                continue
+        except InputError as error:  # mostly of the network, which may recover
+            print(f"the lock cannot be renewed: {error}", file=sys.stderr, flush=True)
+            continue
+        message = f"beambert: another command has taken the lock of {name}"
+        print(message, file=sys.stderr, flush=True)
+        set_message(message)
+        # What is at work gets the signal, too, and ends without writing.
+        os.kill(os.getpid(), signal.SIGTERM)
+        return
+
+
+# The protocol
 
 
 def serialize_job(job: Mapping[str, Any]) -> bytes:
@@ -64,7 +364,7 @@ def is_finished(
     Raises:
       InputError: the folder holds files of another job or other files.
     """
-    names = [name for name in names if not storage.is_temporary(name)]
+    names = [name for name in names if not io.is_temporary(name)]
     state = next((n for n in (MARKER_FILE, UNFINISHED_FILE) if n in names), None)
     if state is None:
         if names:
@@ -74,7 +374,7 @@ def is_finished(
             )
         return False
     try:
-        found = storage.parse_object(read(state))
+        found = io.parse_object(read(state))
     except ValueError:
         found = {}  # The write was cut off. Nothing else can be in the folder yet.
     difference = describe_difference(found, json.loads(serialize_job(job)), flags_of)
@@ -177,16 +477,16 @@ def claim_output(
     """
 
     def read(name: str) -> bytes:
-        return storage.read_bytes(f"{folder}/{name}", flag)
+        return io.read_bytes(f"{folder}/{name}", flag)
 
     if os.path.isfile(folder):
         raise InputError(f"{flag}={folder}: is a file; name a folder to make")
-    names = [name for name in storage.list_folder(folder) if name not in inner]
+    names = [name for name in io.list_folder(folder) if name not in inner]
     if is_finished(folder, names, read, job, flag, flags_of):
         return True
     if writes:
-        storage.make_folder(folder, flag)
-        storage.write_bytes(f"{folder}/{UNFINISHED_FILE}", serialize_job(job))
+        io.make_folder(folder, flag)
+        io.write_bytes(f"{folder}/{UNFINISHED_FILE}", serialize_job(job))
     return False
 
 
@@ -200,23 +500,23 @@ def check_claimed(folder: str, job: Mapping[str, Any]) -> None:
     """
     for name in (UNFINISHED_FILE, MARKER_FILE):
         with contextlib.suppress(InputError):
-            if storage.read_bytes(f"{folder}/{name}") == serialize_job(job):
+            if io.read_bytes(f"{folder}/{name}") == serialize_job(job):
                 return
     raise LostClaimError(f"--output={folder}: isn't this job's any more; its command has ended")
 
 
 def reopen_output(folder: str, job: Mapping[str, Any]) -> None:
     """Marks a finished output folder as unfinished, before it is filled again."""
-    storage.write_bytes(f"{folder}/{UNFINISHED_FILE}", serialize_job(job))
-    storage.delete(f"{folder}/{MARKER_FILE}")
+    io.write_bytes(f"{folder}/{UNFINISHED_FILE}", serialize_job(job))
+    io.delete(f"{folder}/{MARKER_FILE}")
 
 
 def finish_output(folder: str, job: Mapping[str, Any]) -> None:
     """Marks an output folder as complete. Nothing may be written into it afterwards."""
-    storage.write_bytes(f"{folder}/{MARKER_FILE}", serialize_job(job))
-    storage.delete_quietly([f"{folder}/{UNFINISHED_FILE}"])
-    for left in storage.leftovers(folder):
-        storage.delete(left)
+    io.write_bytes(f"{folder}/{MARKER_FILE}", serialize_job(job))
+    io.delete_quietly([f"{folder}/{UNFINISHED_FILE}"])
+    for left in io.leftovers(folder):
+        io.delete(left)
 
 
 def refuse_others(folder: str, expected: Collection[str]) -> None:
@@ -225,8 +525,8 @@ def refuse_others(folder: str, expected: Collection[str]) -> None:
     Raises:
       InputError: the folder holds another name.
     """
-    for name in storage.list_folder(folder):
-        if name not in expected and not storage.is_temporary(name):
+    for name in io.list_folder(folder):
+        if name not in expected and not io.is_temporary(name):
             raise InputError(
                 f"--output={folder}: already holds something else ({name} …); choose another "
                 "or delete it"
@@ -251,7 +551,7 @@ class OutputFolder:
         Raises:
           InputError: the file cannot be read, or is damaged.
         """
-        content = storage.read_bytes(f"{self.path}/{name}", "--output")
+        content = io.read_bytes(f"{self.path}/{name}", "--output")
         try:
             return json.loads(content)
         except ValueError as error:
@@ -271,7 +571,7 @@ class OutputFolder:
         Raises:
           InputError: the file cannot be written.
         """
-        storage.write_bytes(f"{self.path}/{name}", content)
+        io.write_bytes(f"{self.path}/{name}", content)
 
 
 @contextlib.contextmanager
@@ -290,15 +590,15 @@ def claimed(path: str, identity: Mapping[str, Any], flags_of: FlagsOf) -> Iterat
       InputError: the folder holds something else, another command is at work there, or the folder
         cannot be written.
     """
-    with locks.folders_held([path], "--output"):
+    with folders_held([path], "--output"):
         if claim_output(path, identity, flags_of):
             yield OutputFolder(path, is_finished=True)
             return
         try:
             yield OutputFolder(path, is_finished=False)
         except InputError:
-            names = storage.list_folder(path)
-            if all(storage.is_temporary(name) or name == UNFINISHED_FILE for name in names):
-                storage.delete(f"{path}/{UNFINISHED_FILE}")
+            names = io.list_folder(path)
+            if all(io.is_temporary(name) or name == UNFINISHED_FILE for name in names):
+                io.delete(f"{path}/{UNFINISHED_FILE}")
             raise
         finish_output(path, identity)

@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from beambert import storage
+from beambert import io
 from beambert.errors import InputError
 from beambert.folders import MARKER_FILE, first_difference
 
@@ -55,8 +55,8 @@ def weights_sha256(folder: str) -> str:
     """
     digest = hashlib.sha256()
     for pattern in _PATTERNS:
-        for path in storage.match_in(folder, pattern):
-            for chunk in storage.read_chunks(path):
+        for path in io.match_in(folder, pattern):
+            for chunk in io.read_chunks(path):
                 digest.update(chunk)
     return digest.hexdigest()
 
@@ -76,7 +76,7 @@ def model_sha256(folder: str) -> str:
     for name in _USED:
         for path in _files(f"{folder}/{name}"):
             of_file = hashlib.sha256()
-            for chunk in storage.read_chunks(path):
+            for chunk in io.read_chunks(path):
                 of_file.update(chunk)
             digest.update(f"{of_file.hexdigest()} {path.removeprefix(folder)}\n".encode())
     return digest.hexdigest()
@@ -84,10 +84,10 @@ def model_sha256(folder: str) -> str:
 
 def _files(path: str) -> Iterator[str]:
     """Yields a file, or the files of a folder, in an order that is always the same."""
-    if storage.is_folder(path):
-        for name in storage.list_folder(path):
+    if io.is_folder(path):
+        for name in io.list_folder(path):
             yield from _files(f"{path}/{name}")
-    elif storage.exists(path):
+    elif io.exists(path):
         yield path
 
 
@@ -103,8 +103,8 @@ def files_sha256(version: str) -> dict[str, str]:
     Raises:
       InputError: a file cannot be read.
     """
-    paths = [path for pattern in _SERVED for path in storage.match_in(version, pattern)]
-    return {path.removeprefix(f"{version}/"): storage.sha256_of(path) for path in paths}
+    paths = [path for pattern in _SERVED for path in io.match_in(version, pattern)]
+    return {path.removeprefix(f"{version}/"): io.sha256_of(path) for path in paths}
 
 
 def is_as_exported(version: str) -> bool:
@@ -114,10 +114,10 @@ def is_as_exported(version: str) -> bool:
       InputError: a file cannot be read.
     """
     source = f"{version}/{EXTRA_ASSETS}/{SOURCE_FILE}"
-    if not storage.exists(source):
+    if not io.exists(source):
         return True
     try:
-        found = storage.parse_object(storage.read_bytes(source))
+        found = io.parse_object(io.read_bytes(source))
     except ValueError:
         return False
     return found.get("files_sha256") == files_sha256(version)
@@ -135,7 +135,7 @@ def check_unchanged(name: str, marker: bytes, described: Mapping[str, Any]) -> N
       InputError: they differ.
     """
     try:
-        finished = storage.parse_object(marker or b"{}")
+        finished = io.parse_object(marker or b"{}")
     except ValueError as error:
         raise InputError(
             f"{name}: its {MARKER_FILE} is damaged ({error}); copy it again"

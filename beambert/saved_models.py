@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from beambert import process, storage
+from beambert import io, process
 from beambert.errors import InputError
 from beambert.model_files import GRAPH_FILE
 
@@ -122,11 +122,11 @@ def read_graph(path: str) -> Any:
 
     file = f"{path}/{FINGERPRINT_FILE}"
     try:
-        if storage.exists(file):
-            fingerprint_pb2.FingerprintDef.FromString(storage.read_bytes(file))
+        if io.exists(file):
+            fingerprint_pb2.FingerprintDef.FromString(io.read_bytes(file))
         file = f"{path}/{GRAPH_FILE}"
         graph = saved_model_pb2.SavedModel.FromString(
-            storage.read_bytes(file, most=_MOST_BYTES_OF_GRAPH)
+            io.read_bytes(file, most=_MOST_BYTES_OF_GRAPH)
         )
     except DecodeError as error:
         raise InputError(f"{file}: is damaged; export the model again") from error
@@ -195,11 +195,11 @@ def variables(path: str) -> Iterator[tuple[str, np.ndarray]]:
     import tensorflow as tf
 
     prefix = f"{path}/variables/variables"
-    files = storage.match_in(f"{path}/variables", "variables.*")
+    files = io.match_in(f"{path}/variables", "variables.*")
     if not files:  # a graph without variables
         return
     for file in files:
-        storage.check_regular(file)
+        io.check_regular(file)
     reader = tf.train.load_checkpoint(prefix)
     for name, dtype in reader.get_variable_to_dtype_map().items():
         if dtype.is_floating:

@@ -26,7 +26,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from beambert import storage
+from beambert import io
 from beambert.config import add_settings, check_settings, read_settings, setting
 from beambert.console import duration, size
 from beambert.errors import InputError
@@ -291,7 +291,7 @@ def train(job: TrainJob, dry_run: bool = False) -> None:
         journal = _Journal(folder)
         for step in before:
             seconds -= journal.run(step)
-        if not storage.exists(f"{job.output}/encoder/{TRAINING_FILE}"):
+        if not io.exists(f"{job.output}/encoder/{TRAINING_FILE}"):
             journal.steps.pop(pretrain.name, None)  # It has not begun: the time is left anew.
         budget = f"--budget={max(seconds, LEAST_SECONDS):.0f}s"
         journal.run(Step(pretrain.name, (*pretrain.arguments, budget)))
@@ -305,13 +305,13 @@ def train(job: TrainJob, dry_run: bool = False) -> None:
 def _run_task(job: TrainJob, journal: "_Journal") -> None:
     for step in task_commands(job):
         journal.run(step)
-    results = json.loads(storage.read_bytes(f"{job.output}/model-before/{RESULTS_FILE}"))
+    results = json.loads(io.read_bytes(f"{job.output}/model-before/{RESULTS_FILE}"))
     metric = find_task(job.task).metrics[0]
     others = [results[name] for name in (metric, f"words_{metric}") if name in results]
     best = max(others) if METRICS[metric].greater_is_better else min(others)
     evaluate, export = judging_commands(job, best)
     journal.run(evaluate)
-    if storage.exists(f"{job.output}/evaluation/{BLESSED}"):
+    if io.exists(f"{job.output}/evaluation/{BLESSED}"):
         journal.run(export)
     else:
         print("not exported: the evaluation did not bless the model")
@@ -322,7 +322,7 @@ class _Journal:
 
     def __init__(self, folder: OutputFolder):
         self._folder = folder
-        there = storage.exists(f"{folder.path}/{JOURNAL_FILE}")
+        there = io.exists(f"{folder.path}/{JOURNAL_FILE}")
         self.steps: dict[str, dict[str, Any]] = folder.read_json(JOURNAL_FILE) if there else {}
 
     def run(self, step: Step) -> float:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from beambert import report, storage
+from beambert import io, report
 from beambert.console import counted, duration, size
 from beambert.folders import BLESSED, METRICS_FILE
 from beambert.model_files import RESULTS_FILE
@@ -139,12 +139,12 @@ def make_page(
 
 
 def _read(path: str) -> dict[str, Any]:
-    return json.loads(storage.read_bytes(path))
+    return json.loads(io.read_bytes(path))
 
 
 def _longest_records(output: str) -> str:
     """Returns the records folder of the longest sequences."""
-    lengths = [name for name in storage.list_folder(f"{output}/records") if name.isdecimal()]
+    lengths = [name for name in io.list_folder(f"{output}/records") if name.isdecimal()]
     return f"{output}/records/{max(lengths, key=int)}" if lengths else f"{output}/records"
 
 
@@ -196,7 +196,7 @@ def _reading(text: Text, counts: Mapping[str, Any]) -> list[Html]:
 
 
 def _curve(encoder: str) -> Html:
-    rows = list(map(json.loads, storage.read_bytes(f"{encoder}/metrics.jsonl").splitlines()))
+    rows = list(map(json.loads, io.read_bytes(f"{encoder}/metrics.jsonl").splitlines()))
     drawn = report.new_figure()
     axes = drawn.subplots()
     for split, label, colour in (
@@ -268,6 +268,6 @@ def _next(job: "TrainJob") -> Html:
     if not job.task_data:
         task = "--task=classification --data_dir=FOLDER"
         lines.append(f"beambert finetune {task} --init={encoder} --model_dir=model")
-    elif storage.exists(f"{job.output}/evaluation/{BLESSED}"):
+    elif io.exists(f"{job.output}/evaluation/{BLESSED}"):
         lines.append(f"beambert predict --model={model} --input=texts.txt --output=answers")
     return report.tag("pre", "\n".join(lines))

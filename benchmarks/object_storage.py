@@ -96,8 +96,8 @@ def lines_in(path: str, opened: BinaryIO, end: int) -> Iterator[bytes]:
 
 def compare(folder: str, megabytes: float) -> dict[str, dict]:
     """Writes two objects, reads each with both readers, and returns the figures."""
+    from beambert.io import open_file, write_bytes
     from beambert.pipelines.input_files import match_inputs
-    from beambert.storage import open_file, write_bytes
 
     traffic, text, result = Traffic(), make_text(megabytes), {}
     for name, content in (("text.txt", text), ("text.gz", gzip.compress(text, 6))):

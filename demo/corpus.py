@@ -29,7 +29,7 @@ from beambert import cli
 from beambert.demo.prose import ModuleText, module_text, stable_hash
 from beambert.errors import InputError
 from beambert.flags import FlagParser
-from beambert.storage import TEMPORARY_PREFIX
+from beambert.io import TEMPORARY_PREFIX
 
 HELD_OUT_ONE_IN = 10
 IN_ORDER, OUT_OF_ORDER = "in order", "out of order"

@@ -270,7 +270,7 @@ def up(settings: Settings, config_file: str, yes: bool) -> None:
     Raises:
       InputError: a check or a step failed.
     """
-    from beambert import storage
+    from beambert import io
 
     commit = check_machine()
     release = Deployment(settings, Release(commit))
@@ -284,7 +284,7 @@ def up(settings: Settings, config_file: str, yes: bool) -> None:
     else:
         print("you may not apply; what an owner has applied is used")
     _copy_task(settings, str(task), config_file)
-    if not storage.exists(release.build):
+    if not io.exists(release.build):
         build(release)
     releases.deploy(releases.find(settings, commit), config_file, show=False)
     print(
@@ -326,10 +326,10 @@ def _copy_task(settings: Settings, task: str, config_file: str) -> None:
     Raises:
       InputError: another configuration's task is missing.
     """
-    from beambert import storage
+    from beambert import io
 
     there = task.replace(MOUNTED, "gs://", 1)
-    if storage.list_folder(there):
+    if io.list_folder(there):
         return
     if pathlib.Path(config_file).name != "trial.toml":
         raise InputError(
@@ -338,7 +338,7 @@ def _copy_task(settings: Settings, task: str, config_file: str) -> None:
         )
     if not (ROOT / OUTPUT / "task").is_dir():
         call(sys.executable, "-m", "beambert.demo.corpus", f"--output={OUTPUT}")
-    storage.copy(str(ROOT / OUTPUT / "task"), there)
+    io.copy(str(ROOT / OUTPUT / "task"), there)
 
 
 def build(release: Deployment) -> None:

@@ -11,14 +11,14 @@ import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from beambert import storage
+from beambert import io
 from beambert.errors import InputError
+from beambert.io import check_folder, has_wildcard, is_local
 from beambert.model.families.table import read_config
 from beambert.model_files import CONFIG_FILE, PRETRAINING, TRAINING_FILE
 from beambert.pipelines.tokenizers.folders import read_beside, read_given
 from beambert.pipelines.tokenizers.vocabulary import TOKENIZER_FILE, VOCABULARY_FILE, Vocabulary
 from beambert.process import loading
-from beambert.storage import check_folder, has_wildcard, is_local
 
 if TYPE_CHECKING:
     from beambert.model.pretrainer import BertPretrainer
@@ -81,11 +81,11 @@ class Material:
             check_folder(model, f"--model={model}")
             self._open_model(model)
         if vocab_file or tokenizer:
-            access = storage.read_bytes, os.path.exists
+            access = io.read_bytes, os.path.exists
             if tokenizer:
                 self.vocabulary, self.do_lower_case = read_given(None, tokenizer, None, *access)
             else:
-                data = storage.read_bytes(vocab_file, "--vocab_file")
+                data = io.read_bytes(vocab_file, "--vocab_file")
                 self._use(Vocabulary.parse(data, f"--vocab_file={vocab_file}"))
         elif not model:
             names = (VOCABULARY_FILE, TOKENIZER_FILE)
@@ -94,7 +94,7 @@ class Material:
                     "--vocab_file: missing, and no other flag has a vocabulary; name a vocab.txt, "
                     "a model with --model, or a records folder with a vocab.txt with --records"
                 )
-            self._use(read_beside(records, "", storage.read_bytes, os.path.exists))
+            self._use(read_beside(records, "", io.read_bytes, os.path.exists))
 
     def _use(self, vocabulary: Vocabulary) -> None:
         """Takes a vocabulary with the case that it asks for."""
@@ -117,15 +117,15 @@ class Material:
                 f"--model={path}: not a model folder (no {TRAINING_FILE}); name a folder that "
                 "`beambert pretrain` makes"
             )
-        training = storage.read_object(f"{path}/{TRAINING_FILE}", "do_lower_case", "kind")
+        training = io.read_object(f"{path}/{TRAINING_FILE}", "do_lower_case", "kind")
         if training["kind"] != PRETRAINING:
             raise InputError(
                 f"--model={path}: is a fine-tuned model, but the page shows the inside of "
                 "pre-trained ones; name one of `beambert pretrain`, or ask this one with "
                 "`beambert predict`"
             )
-        self.config = read_config(storage.read_text(f"{path}/{CONFIG_FILE}"))
-        self.vocabulary = read_beside(path, "--model", storage.read_bytes, os.path.exists)
+        self.config = read_config(io.read_text(f"{path}/{CONFIG_FILE}"))
+        self.vocabulary = read_beside(path, "--model", io.read_bytes, os.path.exists)
         self.do_lower_case = training["do_lower_case"]
 
     @functools.cached_property

@@ -5,7 +5,7 @@ from typing import Any
 
 import gradio as gr
 
-from beambert import storage
+from beambert import io
 from beambert.errors import InputError
 from beambert.explore import showing
 from beambert.explore.material import Material, importing
@@ -161,7 +161,7 @@ def _records_tab(tab: gr.Tab, material: Material) -> None:
 
     def names() -> Any:
         found = list(material.folders)
-        choices = list(zip(storage.short_names(found, "--records"), found, strict=True))
+        choices = list(zip(io.short_names(found, "--records"), found, strict=True))
         return gr.Dropdown(choices, value=found[0])
 
     def choose() -> tuple:

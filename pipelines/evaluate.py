@@ -26,6 +26,7 @@ from beambert import flags
 from beambert.config import add_settings, read_settings, setting
 from beambert.errors import InputError
 from beambert.folders import BLESSED, NOT_BLESSED, REPORT_FILE
+from beambert.io import FINETUNE, check_folder
 from beambert.pipelines import running
 from beambert.pipelines.evaluation import measures
 from beambert.pipelines.evaluation.measures import (
@@ -40,7 +41,6 @@ from beambert.pipelines.tasks.flags import TaskSettings, task_of
 from beambert.pipelines.tasks.metrics import METRICS
 from beambert.pipelines.tasks.task import Task
 from beambert.process import loading
-from beambert.storage import FINETUNE, check_folder
 
 # Exit status for a model that is not blessed, with --exit_status.
 STATUS_OF_REFUSAL = 3

@@ -13,10 +13,10 @@ import pickle
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, BinaryIO
 
-from beambert import storage
+from beambert import io
 from beambert.compression import DECOMPRESSORS
 from beambert.errors import InputError
-from beambert.storage import absolute
+from beambert.io import absolute
 
 # File in the output folder that lists the inputs, a JSON object a line.
 INPUTS_FILE = "inputs.jsonl.gz"
@@ -49,12 +49,12 @@ class InputFile:
 
     def open_beside(self, path: str) -> BinaryIO | None:
         """Opens another file that belongs to this one, see `open_stored`; None if it is missing."""
-        return open_stored(path) if storage.exists(path) else None
+        return open_stored(path) if io.exists(path) else None
 
 
 def match_inputs(patterns: Sequence[str], flag: str = "--input") -> list[InputFile]:
-    """Returns the files that match any of the patterns, see `storage.match_inputs`."""
-    found = storage.match_inputs(patterns, flag)
+    """Returns the files that match any of the patterns, see `io.match_inputs`."""
+    found = io.match_inputs(patterns, flag)
     return [InputFile(absolute(file.path), file.bytes, file.modified) for file in found]
 
 
@@ -122,8 +122,8 @@ def open_stored(path: str, size: int | None = None, end: int | None = None) -> B
     """
 
     remedy = "correct that or leave it out"
-    with storage.translate_errors(path, "read", remedy):
-        return storage.open_file(path, size, end)
+    with io.translate_errors(path, "read", remedy):
+        return io.open_file(path, size, end)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -179,7 +179,7 @@ def write_list(path: str, files: Sequence[InputFile]) -> None:
     Raises:
       InputError: the file cannot be written.
     """
-    storage.write_bytes(path, gzip.compress(_serialize(files), 6, mtime=0))
+    io.write_bytes(path, gzip.compress(_serialize(files), 6, mtime=0))
 
 
 def read_list(path: str) -> list[InputFile]:
@@ -188,7 +188,7 @@ def read_list(path: str) -> list[InputFile]:
     Raises:
       InputError: the list cannot be read.
     """
-    rows = map(json.loads, gzip.decompress(storage.read_bytes(path)).splitlines())
+    rows = map(json.loads, gzip.decompress(io.read_bytes(path)).splitlines())
     return [InputFile(row["path"], row["bytes"], row["modified"]) for row in rows]
 
 
@@ -218,7 +218,7 @@ class StoredValue:
         Raises:
           InputError: the bytes are not those that were written.
         """
-        data = storage.read_range(self.path, self.start, self.size)
+        data = io.read_range(self.path, self.start, self.size)
         if hashlib.sha256(data).hexdigest() != self.sha256:
             raise InputError(
                 f"{self.path}: was changed while the job ran; give the same command again, and let "
@@ -234,7 +234,7 @@ def store_values(path: str, values: Iterable[Any]) -> list[StoredValue]:
       InputError: the file cannot be written.
     """
     places, start = [], 0
-    with storage.create(path) as file:
+    with io.create(path) as file:
         for value in values:
             data = pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
             file.write(data)

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import apache_beam as beam
 
-from beambert import storage
+from beambert import io
 
 T = TypeVar("T")
 
@@ -40,7 +40,7 @@ def add_counts(counts: Iterable[Mapping[str, Any]]) -> Counter[str]:
 
 # Counts that workers write for the command. Beam promises committed metrics on some runners only,
 # and others count elements that were tried twice.
-_COUNTS_FILE = f"{storage.TEMPORARY_PREFIX}counts"
+_COUNTS_FILE = f"{io.TEMPORARY_PREFIX}counts"
 
 
 class WriteCounts(beam.PTransform):
@@ -54,7 +54,7 @@ class WriteCounts(beam.PTransform):
     def expand(self, counts: beam.PCollection[dict[str, int]]) -> beam.PCollection[None]:
         """Adds the step."""
         return counts | beam.Map(
-            lambda counts, path: storage.write_bytes(path, json.dumps(counts).encode()),
+            lambda counts, path: io.write_bytes(path, json.dumps(counts).encode()),
             self._path,
         ).with_output_types(None)
 
@@ -66,6 +66,6 @@ def take_counts(output: str) -> dict[str, int]:
       InputError: the file cannot be read.
     """
     path = f"{output}/{_COUNTS_FILE}"
-    counts = storage.read_object(path, flag="--output", remedy="give the same command again")
-    storage.delete_quietly([path])
+    counts = io.read_object(path, flag="--output", remedy="give the same command again")
+    io.delete_quietly([path])
     return counts

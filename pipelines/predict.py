@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 from beambert.config import REQUIRED, add_settings, read_settings
 from beambert.flags import FlagParser
+from beambert.io import FINETUNE, check_folder
 from beambert.pipelines.running import BEAM_HELP, beam_options
 from beambert.pipelines.task_jobs import PredictionJob
 from beambert.process import loading
-from beambert.storage import FINETUNE, check_folder
 
 EXAMPLES = """examples:
   # text files with a text on each line; or each file is one text

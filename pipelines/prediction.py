@@ -12,10 +12,11 @@ import apache_beam as beam
 from apache_beam.ml.inference.base import ModelHandler, RunInference
 from apache_beam.utils.windowed_value import WindowedValue
 
-from beambert import folders, storage
+from beambert import folders, io
 from beambert.compression import CorruptFileError, decompress, plain_name
 from beambert.console import Describe, Pace, ProgressTally, counted, duration, size
 from beambert.errors import InputError
+from beambert.io import absolute, local_copy
 from beambert.model_files import NOT_TO_USE, model_sha256
 from beambert.pipelines import input_files
 from beambert.pipelines.corpus.encodings import DEFAULT_ENCODING, parse_encodings
@@ -36,7 +37,6 @@ from beambert.pipelines.tasks.saved_models import Model, load, send_model, worke
 from beambert.pipelines.tasks.tagging import WORDS_ENDINGS, TaggedExample, sentences_of
 from beambert.pipelines.tasks.task import SPAN, TAGGING, Example
 from beambert.saved_models import call_on_texts
-from beambert.storage import absolute, local_copy
 
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
@@ -438,7 +438,7 @@ def _predict(job: PredictionJob, options: "PipelineOptions") -> dict[str, int]:
         "input": [dataclasses.asdict(file) for file in inputs],
     }
     check_reachable(options, input=job.input, output=job.output)
-    output = storage.absolute(job.output)
+    output = io.absolute(job.output)
     with folders.claimed(output, identity, FLAGS_OF) as folder:
         if folder.is_finished:
             print(f"{output}: already finished by the same command, nothing to do")
@@ -455,7 +455,7 @@ def _answer(
     options: "PipelineOptions",
 ) -> dict[str, int]:
     for prefix in (f"{PART}-", f"{REJECTS}-"):  # left by a run that was killed
-        storage.delete_prefixed(output, prefix)
+        io.delete_prefixed(output, prefix)
     total_bytes = sum(file.bytes for file in inputs)
     print(f"{counted(len(inputs), 'file')}, {size(total_bytes)} -> {output}", flush=True)
     if job.unit == LINE and not all(is_table(file.path) for file in inputs):
@@ -485,7 +485,7 @@ def _answer(
     counts = {"answers": found.get(PART, 0), "rejects": rejects, FILES: files, CUT: cut}
     if not counts["answers"]:
         _refuse_nothing(job, output, counts["rejects"])
-    storage.write_bytes(f"{output}/{INFO_FILE}", json.dumps(identity | counts, indent=1).encode())
+    io.write_bytes(f"{output}/{INFO_FILE}", json.dumps(identity | counts, indent=1).encode())
     return counts
 
 
@@ -497,12 +497,12 @@ def _refuse_nothing(job: PredictionJob, output: str, rejects: int) -> None:
     """
     reason = f"there is no text in {' '.join(job.input)}"
     if rejects:
-        names = [name for name in storage.list_folder(output) if name.startswith(f"{REJECTS}-")]
-        lines = (storage.read_bytes(f"{output}/{name}", "--output") for name in sorted(names))
+        names = [name for name in io.list_folder(output) if name.startswith(f"{REJECTS}-")]
+        lines = (io.read_bytes(f"{output}/{name}", "--output") for name in sorted(names))
         first = json.loads(next(filter(None, b"".join(lines).split(b"\n"))))
         reason = f"none of {rejects:,} rows could be answered ({first['reason']})"
     for prefix in (f"{PART}-", f"{REJECTS}-"):
-        storage.delete_prefixed(output, prefix)
+        io.delete_prefixed(output, prefix)
     raise InputError(f"--input: {reason}; correct the files or the flags")
 
 
@@ -546,8 +546,8 @@ class WriteRows(beam.DoFn):
         self._counts[CUT] += row.pop(CUT, False)
         name = PART if kind == PART else REJECTS
         if name not in self._files:
-            path = storage.temporary_name(f"{self._output}/{name}")
-            self._files[name] = path, self._open.enter_context(storage.create(path))
+            path = io.temporary_name(f"{self._output}/{name}")
+            self._files[name] = path, self._open.enter_context(io.create(path))
         self._files[name][1].write((json.dumps(row, ensure_ascii=False) + "\n").encode())
 
     def finish_bundle(self) -> Iterator[WindowedValue]:
@@ -564,8 +564,8 @@ def _rename_parts(output: str, bundles: Sequence[Mapping[str, str]]) -> None:
         paths = sorted(bundle[name] for bundle in bundles if name in bundle)
         for number, path in enumerate(paths):
             final = f"{output}/{name}-{number:05d}-of-{len(paths):05d}.jsonl"
-            if not storage.exists(final):
-                storage.move(path, final)
+            if not io.exists(final):
+                io.move(path, final)
 
 
 def _kind_of(row: dict[str, Any]) -> str:

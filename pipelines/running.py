@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 from beambert.console import Describe, Pace, ProgressDisplay, duration
 from beambert.errors import InputError, input_error_in
 from beambert.flags import Flag, FlagParser, unknown_flag
+from beambert.io import absolute_pattern
 from beambert.process import hidden, logging_restored, quiet_stderr, undone_at_end
-from beambert.storage import absolute_pattern
 
 if TYPE_CHECKING:
     from apache_beam import Pipeline

@@ -98,10 +98,10 @@ def storage_environment(tmp_path_factory):
 @pytest.fixture
 def gs(storage_environment, monkeypatch):
     """gs://bucket in this process."""
-    from beambert import storage
+    from beambert import io
 
     # Each module has an emulator of its own.
-    monkeypatch.setattr(storage._GOOGLE_STORAGE, "_of_thread", threading.local())
+    monkeypatch.setattr(io._GOOGLE_STORAGE, "_of_thread", threading.local())
     for name, value in storage_environment.items():
         monkeypatch.setenv(name, value)
     return "gs://bucket"

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from beambert import storage
+from beambert import io
 from beambert.errors import InputError
 from beambert.folders import MARKER_FILE
+from beambert.io import read_object
 from beambert.model_files import CONFIG_FILE, CURVES_FILE, PRETRAINING, RESULTS_FILE, TRAINING_FILE
 from beambert.pipelines.records.contract import INFO_FILE
-from beambert.storage import read_object
 from beambert.trainer import model_folders
 from beambert.trainer.loop.trackers import flat_settings, rows_of
 from beambert.trainer.models import objective_of
@@ -49,7 +49,7 @@ def compare(folders: Sequence[str]) -> Comparison:
     Raises:
       InputError: a folder is no model folder.
     """
-    names = storage.short_names(folders)
+    names = io.short_names(folders)
     if len(names) < 2:
         raise InputError(f"{' '.join(folders)}: is alone; name two model folders or more")
     runs = [_read(folder.rstrip("/")) for folder in folders]
@@ -77,7 +77,7 @@ def _rows(runs: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
 
 def _read(folder: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """Returns the settings of a training, its model and its data in one level, and its results."""
-    names = storage.list_folder(folder)
+    names = io.list_folder(folder)
     if not names:
         raise InputError(f"{folder}: no such folder, or an empty one; check the path")
     if fault := model_folders.fault_of(names):
@@ -94,7 +94,7 @@ def _read(folder: str) -> tuple[dict[str, Any], dict[str, Any]]:
             settings |= flat_settings(parameters, f"records.{number}.")
 
     curves = f"{folder}/{CURVES_FILE}"
-    rows = rows_of(storage.read_bytes(curves)) if CURVES_FILE in names else []
+    rows = rows_of(io.read_bytes(curves)) if CURVES_FILE in names else []
     if RESULTS_FILE in names:
         results = read_object(f"{folder}/{RESULTS_FILE}")
     else:  # those of the newest evaluation

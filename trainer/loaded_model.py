@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from beambert import storage
+from beambert import io
 from beambert.errors import InputError, check_list
 from beambert.process import loading
 
@@ -113,6 +113,6 @@ def load(path: str) -> LoadedModel:
       >>> model.encode(["The river begins in the north."]).shape
       (1, 128)
     """
-    if not any(storage.exists(each) for each in (path, f"{path}.index")):
+    if not any(io.exists(each) for each in (path, f"{path}.index")):
         raise InputError(f"{path}: no such folder or checkpoint; check the path")
     return LoadedModel(path)

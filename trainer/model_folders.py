@@ -17,9 +17,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from beambert import folders, locks, process, storage
+from beambert import folders, io, process
 from beambert.errors import InputError
-from beambert.folders import MARKER_FILE
+from beambert.folders import MARKER_FILE, folders_held
 from beambert.model.config import EncoderConfig
 from beambert.model.families.table import FAMILIES, read_config
 from beambert.model.layers import most_rows
@@ -126,24 +126,24 @@ def claim(
         _claim_checkpoints(output.checkpoint_dir, job, chief)
     if chief:
         for folder in (output.checkpoint_dir, output.best_weights):
-            for left in storage.leftovers(folder):
-                storage.delete(left)
-        storage.make_folder(output.tensorboard_dir, "--tensorboard_dir")
+            for left in io.leftovers(folder):
+                io.delete(left)
+        io.make_folder(output.tensorboard_dir, "--tensorboard_dir")
     return False
 
 
 def _claim_checkpoints(path: str, job: Mapping[str, Any], chief: bool) -> None:
     """Refuses a folder with the checkpoints of another job, which this job would continue."""
     file, mine = f"{path}/{JOB_FILE}", folders.serialize_job(job)
-    if storage.exists(file):
-        if storage.read_bytes(file) != mine:
+    if io.exists(file):
+        if io.read_bytes(file) != mine:
             raise InputError(
                 f"--checkpoint_dir={path}: holds checkpoints of another job; choose another folder "
                 "or delete it"
             )
     elif chief:
-        storage.make_folder(path, "--checkpoint_dir")
-        storage.write_bytes(file, mine)
+        io.make_folder(path, "--checkpoint_dir")
+        io.write_bytes(file, mine)
 
 
 @contextlib.contextmanager
@@ -160,7 +160,7 @@ def held(path: str, chief: bool = True) -> Iterator[Callable[[], None]]:
     """
     if os.path.isfile(path):
         raise InputError(f"--model_dir={path}: is a file; name a folder")
-    with locks.folders_held([path] if chief else [], "--model_dir") as lock:
+    with folders_held([path] if chief else [], "--model_dir") as lock:
         yield lock.check
 
 
@@ -172,10 +172,10 @@ def open_model(path: str, flag: str) -> ModelFolder:
         its training.
     """
     path = path.rstrip("/")
-    if not storage.is_folder(path):
-        raise InputError(f"{flag}={path}: no such folder; {storage.CHECK}")
-    if not storage.exists(f"{path}/{MARKER_FILE}"):
-        if storage.exists(f"{path}/config.json"):
+    if not io.is_folder(path):
+        raise InputError(f"{flag}={path}: no such folder; {io.CHECK}")
+    if not io.exists(f"{path}/{MARKER_FILE}"):
+        if io.exists(f"{path}/config.json"):
             raise InputError(
                 f"{flag}={path}: is a folder of Hugging Face, and not of `beambert pretrain` or "
                 f"`finetune`; train from it with --init={path}"
@@ -185,19 +185,19 @@ def open_model(path: str, flag: str) -> ModelFolder:
             "or `finetune`; check the path, or run the command that makes it again, which "
             "continues it"
         )
-    if fault := fault_of(storage.list_folder(path)):
+    if fault := fault_of(io.list_folder(path)):
         raise InputError(f"{flag}={path}: {fault}")
     try:
-        config = read_config(storage.read_text(f"{path}/{CONFIG_FILE}"))
+        config = read_config(io.read_text(f"{path}/{CONFIG_FILE}"))
     except ValueError as error:
         raise InputError(f"{flag}={path}: {error}; copy the folder again") from error
     needed = "kind", "max_seq_length", "do_lower_case"
-    training = storage.read_object(f"{path}/{TRAINING_FILE}", *needed, flag=flag)
-    vocabulary = read_beside(path, flag, storage.read_bytes, storage.exists)
+    training = io.read_object(f"{path}/{TRAINING_FILE}", *needed, flag=flag)
+    vocabulary = read_beside(path, flag, io.read_bytes, io.exists)
     described = training | {"model": config.identity()}
     if "vocabulary_sha256" in training:
         described["vocabulary_sha256"] = vocabulary.sha256
-    marker = storage.read_bytes(f"{path}/{MARKER_FILE}")
+    marker = io.read_bytes(f"{path}/{MARKER_FILE}")
     check_unchanged(f"{flag}={path}", marker, described)
     return ModelFolder(path, config, vocabulary, training)
 
@@ -222,7 +222,7 @@ def describe_model(
         *vocabulary.files().items(),
         (TRAINING_FILE, folders.serialize_job(training)),
     ):
-        storage.write_bytes(f"{path}/{name}", data)
+        io.write_bytes(f"{path}/{name}", data)
 
 
 def save_weights(model: keras.Model, path: str) -> None:
@@ -232,7 +232,7 @@ def save_weights(model: keras.Model, path: str) -> None:
       InputError: the weights cannot be written.
     """
     target = f"{path}/{WEIGHTS_FILE}"
-    with tempfile.TemporaryDirectory() as local, storage.translate_errors(target, "written"):
+    with tempfile.TemporaryDirectory() as local, io.translate_errors(target, "written"):
         file = os.path.join(local, WEIGHTS_FILE)
         model.save_weights(file)
         tf.io.gfile.copy(file, target, overwrite=True)
@@ -246,7 +246,7 @@ def load_weights(model: keras.Model, path: str) -> None:
         weight that is not finite.
     """
     stored = f"{path}/{WEIGHTS_FILE}"
-    storage.check_regular(stored)
+    io.check_regular(stored)
     with tempfile.TemporaryDirectory() as local:
         file = os.path.join(local, WEIGHTS_FILE)
         _copy_here(stored, file)
@@ -258,8 +258,8 @@ def load_weights(model: keras.Model, path: str) -> None:
         except Exception as error:  # A damaged file may raise any exception.
             if isinstance(error, OSError) and error.errno in process.FULL:
                 raise  # It is the temporary folder that is full.
-            reason = storage.reason(error)
-            raise storage.refusal(stored, "loaded", reason, _OTHER_WEIGHTS) from error
+            reason = io.reason(error)
+            raise io.refusal(stored, "loaded", reason, _OTHER_WEIGHTS) from error
 
 
 def _copy_here(stored: str, file: str) -> None:
@@ -268,7 +268,7 @@ def _copy_here(stored: str, file: str) -> None:
     except tf.errors.OpError as error:
         is_full = isinstance(error, tf.errors.ResourceExhaustedError)
         remedy = process.more_space() if is_full else _OTHER_WEIGHTS
-        raise storage.refusal(stored, "loaded", storage.reason(error), remedy) from error
+        raise io.refusal(stored, "loaded", io.reason(error), remedy) from error
 
 
 def _check_arrays(file: str, model: keras.Model) -> None:
@@ -321,7 +321,7 @@ def model_config(name: str, vocabulary: Vocabulary, family: str | None = None) -
     described, vocab_size = FAMILIES[family or "bert"], len(vocabulary)
     if name.endswith(".json"):  # may be on gs://
         try:
-            config = read_config(storage.read_text(name, "--model"))
+            config = read_config(io.read_text(name, "--model"))
         except ValueError as error:
             raise InputError(f"--model={name}: {error}; correct the file") from error
     elif name in described.size_names:

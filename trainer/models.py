@@ -9,7 +9,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from beambert import saved_models, storage
+from beambert import io, saved_models
 from beambert.errors import InputError
 from beambert.model.classifier import PLAIN_HEAD, Head
 from beambert.model.config import EncoderConfig
@@ -98,12 +98,12 @@ def _check_saved_model(model: keras.Model, path: str) -> None:
       InputError: they differ.
     """
     saved_model = f"{path}/{SAVED_MODEL_FOLDER}"
-    if not storage.exists(saved_model):
+    if not io.exists(saved_model):
         return
     try:
         served = Counter(_digest(value) for _, value in saved_models.variables(saved_model))
     except (tf.errors.OpError, ValueError) as error:
-        raise storage.refusal(saved_model, "read", storage.reason(error)) from error
+        raise io.refusal(saved_model, "read", io.reason(error)) from error
     if served != Counter(_digest(variable.numpy()) for variable in model.weights):
         raise InputError(
             f"{saved_model}: has other weights than {WEIGHTS_FILE} next to it; copy the folder "

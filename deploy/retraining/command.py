@@ -14,7 +14,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from beambert import locks
 from beambert.config import add_settings, check_settings, read_settings, setting
 from beambert.console import counted, duration
 from beambert.deploy.retraining.planning import plan
@@ -36,7 +35,7 @@ from beambert.deploy.retraining.runs import (
 )
 from beambert.errors import InputError
 from beambert.flags import FlagParser
-from beambert.folders import BLESSED, NOT_BLESSED, REPORT_FILE
+from beambert.folders import BLESSED, NOT_BLESSED, REPORT_FILE, BusyError, Lock, lock_held
 from beambert.model_files import CHECKPOINTS_FOLDER
 from beambert.process import passed_on
 
@@ -110,24 +109,24 @@ def _run_step(step: str, config: Retraining, run: RetrainingRun) -> None:
 
 
 def _lacks_vocabulary(config: Retraining) -> bool:
-    from beambert import storage
+    from beambert import io
 
-    return config.vocab is not None and not storage.exists(config.vocab_file)
+    return config.vocab is not None and not io.exists(config.vocab_file)
 
 
 def _publish(config: Retraining, run: RetrainingRun) -> None:
     """Exports a blessed model, and writes the result of the run."""
-    from beambert import storage
+    from beambert import io
     from beambert.deploy.retraining import workspace
 
     evaluation = run.folder(EVALUATION)
-    is_blessed = storage.exists(f"{evaluation}/{BLESSED}")
-    reasons = storage.read_text(f"{evaluation}/{BLESSED if is_blessed else NOT_BLESSED}")
+    is_blessed = io.exists(f"{evaluation}/{BLESSED}")
+    reasons = io.read_text(f"{evaluation}/{BLESSED if is_blessed else NOT_BLESSED}")
     version = None
     if is_blessed:
         greatest = workspace.read_history(config.workspace).greatest
         version = workspace.choose_version(f"{config.workspace}/{SERVING}", run, greatest)
-        if not storage.exists(f"{config.workspace}/{SERVING}/{version}"):
+        if not io.exists(f"{config.workspace}/{SERVING}/{version}"):
             _run(SERVING, [*command(SERVING, config, run), f"--version={version}"])
     result = {
         "outcome": REFUSED if version is None else PUBLISHED,
@@ -137,7 +136,7 @@ def _publish(config: Retraining, run: RetrainingRun) -> None:
     }
     workspace.write_json(f"{run.path}/{workspace.RESULT_FILE}", result)
     for step in (ENCODER, CLASSIFIER):  # Later runs go on from the models, not from checkpoints.
-        storage.delete(f"{run.folder(step)}/{CHECKPOINTS_FOLDER}")
+        io.delete(f"{run.folder(step)}/{CHECKPOINTS_FOLDER}")
     print(f"{run.path}: {result['outcome']}: {'; '.join(result['reasons'])}")
     if version is None:
         print(f"the served model is unchanged; see {evaluation}/{REPORT_FILE}")
@@ -244,7 +243,7 @@ def _show(config: Retraining) -> None:
 
 
 @contextlib.contextmanager
-def _held(config: Retraining) -> Iterator[locks.Lock]:
+def _held(config: Retraining) -> Iterator[Lock]:
     """Holds the lock of the workspace.
 
     Raises:
@@ -252,7 +251,7 @@ def _held(config: Retraining) -> Iterator[locks.Lock]:
       InputError: the workspace cannot be written.
     """
     path = f"{config.workspace}/{LOCK_FILE}"
-    with locks.held(path, config.workspace) as lock:
+    with lock_held(path, config.workspace) as lock:
         yield lock
 
 
@@ -274,6 +273,6 @@ def main(argv: Sequence[str]) -> None:
             _show(config)
         else:
             retrain(config)
-    except locks.BusyError as error:
+    except BusyError as error:
         print(f"beambert retrain: {error}", file=sys.stderr)
         raise SystemExit(STATUS_OF_BUSY) from None

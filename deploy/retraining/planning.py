@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Sequence
 
-from beambert import storage
+from beambert import io
 from beambert.config import read_settings
 from beambert.console import counted
 from beambert.deploy.retraining.runs import (
@@ -35,6 +35,7 @@ from beambert.deploy.retraining.runs import (
 )
 from beambert.errors import InputError
 from beambert.folders import MARKER_FILE
+from beambert.io import absolute, parse_object
 from beambert.pipelines import create_pretraining_data, create_vocabulary, evaluate
 from beambert.pipelines.pretraining.job import PretrainingDataJob
 from beambert.pipelines.tasks.declarations import find_task
@@ -42,7 +43,6 @@ from beambert.pipelines.tasks.reading import split_path
 from beambert.pipelines.tasks.task import DEV, TRAIN
 from beambert.pipelines.vocabulary_learning.job import VocabularyJob
 from beambert.process import loading
-from beambert.storage import absolute, parse_object
 from beambert.trainer.commands import finetune, pretrain
 
 # The folder under which Vertex AI mounts buckets.
@@ -111,7 +111,7 @@ def check_vocabulary(config: Retraining, is_dry: bool) -> None:
     Raises:
       InputError: there is no such file.
     """
-    from beambert.storage import exists
+    from beambert.io import exists
 
     name = "tokenizer" if config.tokenizer else "vocab_file"
     path = getattr(config, name)
@@ -180,11 +180,11 @@ def read_deliveries(patterns: Sequence[str], left_out: frozenset[str], now: floa
     """
     files: set[str] = set()
     faults, count, newest = [], 0, 0.0
-    for path in (file.path for each in patterns for file in storage.match_files(each)):
+    for path in (file.path for each in patterns for file in io.match_files(each)):
         if absolute(path) in left_out:
             continue
         try:
-            written = storage.modified(path)
+            written = io.modified(path)
             named, fault = _check(path, left_out, written, now)
         except InputError as error:
             fault = (
@@ -207,7 +207,7 @@ def _check(
         date = f"{datetime.datetime.fromtimestamp(written, datetime.UTC):%Y-%m-%d %H:%M} UTC"
         return set(), f"manifest is of the future ({date}); correct the clock and write it again"
     try:
-        found = parse_object(storage.read_bytes(path))["files"]
+        found = parse_object(io.read_bytes(path))["files"]
         listed = [(os.fspath(each["path"]), int(each["bytes"])) for each in found]
     except (ValueError, KeyError, TypeError, OverflowError) as error:
         what = f"manifest is half-written or none ({error})"
@@ -219,8 +219,8 @@ def _check(
         file = name if "://" in name else os.path.join(os.path.dirname(path), name)
         if absolute(file) in left_out:
             continue
-        there = storage.size(file)
-        if there != size and storage.is_folder(file):
+        there = io.size(file)
+        if there != size and io.is_folder(file):
             return set(), f"manifest names {file}, which is a folder; name its files"
         if there != size:
             what = "is missing" if there is None else f"has {there} bytes"
@@ -238,7 +238,7 @@ def find_left_out(patterns: Sequence[str]) -> frozenset[str]:
     Raises:
       InputError: the storage doesn't answer.
     """
-    found = {file.path for each in patterns for file in storage.match_files(each)}
+    found = {file.path for each in patterns for file in io.match_files(each)}
     return frozenset(map(absolute, found))
 
 
@@ -261,7 +261,7 @@ def plan(config: Retraining, is_dry: bool = False) -> RetrainingRun | None:
         not as runs leave them.
     """
     from beambert.deploy.retraining import live_jobs, workspace
-    from beambert.storage import exists
+    from beambert.io import exists
 
     check_values(config)
     check_vocabulary(config, is_dry)

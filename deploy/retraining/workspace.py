@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from beambert import storage
+from beambert import io
 from beambert.console import counted
 from beambert.deploy.retraining.runs import (
     PUBLISHED,
@@ -19,8 +19,8 @@ from beambert.deploy.retraining.runs import (
     markers,
 )
 from beambert.errors import InputError
+from beambert.io import exists, read_text
 from beambert.model_files import GRAPH_FILE, is_as_exported
-from beambert.storage import exists, read_text
 
 RUN_FILE = "run.json"
 RESULT_FILE = "result.json"
@@ -112,8 +112,8 @@ def check_serving(workspace: str, history: History) -> None:
         changed, or the folder cannot be read.
     """
     serving = f"{workspace}/{SERVING}"
-    for name in storage.list_folder(serving):
-        if not (name.isdecimal() or storage.is_temporary(name)):
+    for name in io.list_folder(serving):
+        if not (name.isdecimal() or io.is_temporary(name)):
             raise InputError(
                 f"{serving}/{name}: is not a served version, and no version is added next to it; "
                 "move it elsewhere"
@@ -150,7 +150,7 @@ def _newest(serving: str) -> int:
 
 def _numbers_in(folder: str) -> list[int]:
     """Returns the names in a folder that are numbers, sorted; none if the folder is missing."""
-    return sorted(int(n) for n in storage.list_folder(folder) if n.isdecimal())
+    return sorted(int(n) for n in io.list_folder(folder) if n.isdecimal())
 
 
 def is_done(step: str, run: RetrainingRun) -> bool:
@@ -161,11 +161,11 @@ def is_done(step: str, run: RetrainingRun) -> bool:
 def begin(run: RetrainingRun) -> None:
     """Writes run.json, after deleting the files of a run that was killed in its first step."""
     file, records = f"{run.path}/{RUN_FILE}", run.folder(RECORDS)
-    storage.delete(file)  # first, as a folder without it is no run
-    storage.delete(records)
+    io.delete(file)  # first, as a folder without it is no run
+    io.delete(records)
     if run.left_out:
         text = "".join(f"{path}\n" for path in run.left_out)
-        storage.write_bytes(run.left_out_file, text.encode())
+        io.write_bytes(run.left_out_file, text.encode())
     write_json(file, dataclasses.asdict(run))
 
 
@@ -188,7 +188,7 @@ def choose_version(serving: str, run: RetrainingRun, greatest: int = 0) -> int:
     # On gs:// a version appears file by file. One that was interrupted in that is made again.
     made = f"{serving}/{version}"
     if exists(made) and not exists(f"{made}/{GRAPH_FILE}"):
-        storage.delete(made)
+        io.delete(made)
     return version
 
 
@@ -223,7 +223,7 @@ def withdraw(workspace: str, first: Callable[[int], None]) -> tuple[str, int, in
             first(before)
             # It is recorded first, as the version's folder is what a second call begins with.
             write_json(file, result | {"outcome": WITHDRAWN})
-            storage.delete(f"{serving}/{version}")
+            io.delete(f"{serving}/{version}")
             return run, version, before
     raise InputError(
         f"{serving}/{version}: no run has published it; delete it by hand if it must go"
@@ -246,7 +246,7 @@ def write_json(path: str, value: Any) -> None:
     Raises:
       InputError: the file cannot be written.
     """
-    storage.write_bytes(path, f"{json.dumps(value, indent=1)}\n".encode())
+    io.write_bytes(path, f"{json.dumps(value, indent=1)}\n".encode())
 
 
 @contextlib.contextmanager

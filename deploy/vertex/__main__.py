@@ -25,7 +25,7 @@ from beambert.deploy.settings import Deployment, Release, Settings
 from beambert.deploy.vertex import jobs, releases
 from beambert.errors import InputError
 from beambert.flags import FlagParser
-from beambert.locks import BusyError
+from beambert.folders import BusyError
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -63,7 +63,7 @@ class CommonSettings:
           InputError: it cannot be read.
         """
         if self.deployment:
-            from beambert.storage import read_text
+            from beambert.io import read_text
 
             text = read_text(self.deployment, "--deployment")
             return Deployment.from_json(text, f"--deployment={self.deployment}")

@@ -34,13 +34,13 @@ def find(settings: Settings, tag: str) -> Deployment:
     Raises:
       InputError: the release was not built.
     """
-    from beambert import storage
+    from beambert import io
 
     path = Deployment(settings, Release(tag)).build
-    if not storage.exists(path):
+    if not io.exists(path):
         raise InputError(f"--release={tag}: {path} is missing; build it with `make cloud`")
     try:
-        digests = dict(json.loads(storage.read_text(path)))
+        digests = dict(json.loads(io.read_text(path)))
     except (ValueError, TypeError) as error:
         raise InputError(f"{path}: is damaged ({error}); build the release again") from error
     return Deployment(settings, Release(tag, digests))
@@ -56,11 +56,11 @@ def in_use(settings: Settings) -> Deployment:
 
 
 def _pipeline_in_use(settings: Settings) -> dict[str, Any]:
-    from beambert import storage
+    from beambert import io
 
-    if not storage.exists(settings.pipeline):
+    if not io.exists(settings.pipeline):
         raise InputError(f"{settings.pipeline}: is missing; deploy a release first")
-    return json.loads(storage.read_text(settings.pipeline))
+    return json.loads(io.read_text(settings.pipeline))
 
 
 def pipeline_job(deployment: Deployment, pipeline: Mapping[str, Any]) -> dict[str, Any]:
@@ -103,7 +103,7 @@ def deploy(deployment: Deployment, config_file: str, show: bool) -> None:
     Raises:
       InputError: the configuration is wrong, or a file cannot be written.
     """
-    from beambert import storage
+    from beambert import io
     from beambert.deploy.vertex.pipeline import make_pipeline
 
     try:
@@ -126,8 +126,8 @@ def deploy(deployment: Deployment, config_file: str, show: bool) -> None:
     if show:
         print(json.dumps(schedule(deployment, job), indent=1))
         return
-    storage.write_bytes(deployment.config, config.encode())
-    storage.write_bytes(deployment.file, deployment.to_json().encode())
+    io.write_bytes(deployment.config, config.encode())
+    io.write_bytes(deployment.file, deployment.to_json().encode())
     settings = deployment.settings
     request = schedule(deployment, job)
     with google_cloud.service_errors(DISPLAY_NAME, "the schedule cannot be made"):
@@ -136,7 +136,7 @@ def deploy(deployment: Deployment, config_file: str, show: bool) -> None:
         created = google_cloud.patiently(
             client.create_schedule, parent=settings.parent, schedule=request
         )
-        storage.write_bytes(settings.pipeline, json.dumps(job).encode())
+        io.write_bytes(settings.pipeline, json.dumps(job).encode())
         for each in old:
             client.delete_schedule(name=each.name)
     print(f"{created.name}: {request['cron']}, release {deployment.release.tag}")
@@ -220,7 +220,7 @@ def print_status(settings: Settings) -> None:
     Raises:
       InputError: nothing is deployed, or a file or service cannot be read.
     """
-    from beambert import storage
+    from beambert import io
     from beambert.deploy.retraining import workspace
     from beambert.deploy.retraining.runs import STEPS, is_needed
 
@@ -246,4 +246,4 @@ def print_status(settings: Settings) -> None:
         return
     served = f"{config.workspace}/serving/{history.newest}"
     print(f"\n{served}: is served\n")
-    print(storage.read_text(f"{served}/{CARD_FILE}"))
+    print(io.read_text(f"{served}/{CARD_FILE}"))

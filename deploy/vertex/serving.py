@@ -7,7 +7,7 @@ v1, v2 and so on. `default` names the one that answers all requests.
 from collections.abc import Mapping
 from typing import Any
 
-from beambert import storage
+from beambert import io
 from beambert.deploy import google_cloud
 from beambert.deploy.retraining import command, workspace
 from beambert.deploy.retraining.runs import SERVING, Retraining
@@ -59,7 +59,7 @@ def serve(deployment: Deployment, config: Retraining, version: int | None, share
     """
     settings, serving = deployment.settings, f"{config.workspace}/{SERVING}"
     version = version or workspace.read_history(config.workspace).newest
-    if not storage.exists(f"{serving}/{version}/{GRAPH_FILE}"):
+    if not io.exists(f"{serving}/{version}/{GRAPH_FILE}"):
         raise InputError(f"--version={version}: {serving} has no such version; see its folders")
     with google_cloud.service_errors(DISPLAY_NAME, f"version {version} cannot be served"):
         endpoints = google_cloud.vertex_client("EndpointService", settings.region)
@@ -133,7 +133,7 @@ def _register(deployment: Deployment, folder: str, version: int) -> str:
     if len(known) < 2:
         # TensorFlow Serving takes the highest version of its folder, so each has its own.
         artifacts = f"{settings.work}/registered/{version}"
-        storage.copy(folder, f"{artifacts}/{version}")
+        io.copy(folder, f"{artifacts}/{version}")
         request = {
             "parent": settings.parent,
             "model": registered_model(deployment, artifacts, version),

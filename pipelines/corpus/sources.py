@@ -9,11 +9,11 @@ from collections.abc import Collection, Mapping, Sequence
 from beambert.config import as_tuple, setting
 from beambert.console import Describe, describe_bytes
 from beambert.errors import InputError
+from beambert.io import has_wildcard
 from beambert.pipelines.corpus.base import ReadOptions
 from beambert.pipelines.corpus.cleaning import AUTO, LAYOUTS
 from beambert.pipelines.corpus.encodings import encoding_setting, parse_encodings
 from beambert.pipelines.corpus.formats import CHOICES, FORMATS
-from beambert.storage import has_wildcard
 
 # The names of sources become names of folders.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")

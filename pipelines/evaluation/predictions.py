@@ -8,6 +8,7 @@ import apache_beam as beam
 from apache_beam.utils import shared
 
 from beambert.console import ProgressTally
+from beambert.io import delete_quietly
 from beambert.pipelines.evaluation.measures import (
     PREDICTION,
     check_names,
@@ -20,7 +21,6 @@ from beambert.pipelines.tasks.declarations import kind_of
 from beambert.pipelines.tasks.kind import Record, Row, encode_record
 from beambert.pipelines.tasks.saved_models import Model, load
 from beambert.pipelines.tasks.task import Example, Task
-from beambert.storage import delete_quietly
 
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions

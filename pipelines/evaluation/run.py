@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from beambert import locks, storage
+from beambert import io
 from beambert.errors import InputError, one_line
 from beambert.folders import (
     BLESSED,
@@ -18,7 +18,9 @@ from beambert.folders import (
     NOT_BLESSED,
     REPORT_FILE,
     UNFINISHED_FILE,
+    folders_held,
 )
+from beambert.io import local_copy, parse_object
 from beambert.model_files import NOT_TO_USE, model_sha256, weights_sha256
 from beambert.pipelines import running
 from beambert.pipelines.evaluation import measures, predictions
@@ -45,7 +47,6 @@ from beambert.pipelines.tasks.kind import (
 from beambert.pipelines.tasks.reading import has_split, read_file, sha256_of
 from beambert.pipelines.tasks.saved_models import Model, fetch, send_model, worker_folder
 from beambert.pipelines.tasks.task import TRAIN, Example, Task
-from beambert.storage import local_copy, parse_object
 
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
@@ -70,10 +71,10 @@ def read_metrics(folder: str) -> dict[str, Any] | None:
       InputError: the file cannot be read.
     """
     path = f"{folder}/{METRICS_FILE}"
-    if not storage.exists(path):
+    if not io.exists(path):
         return None
     try:
-        metrics = parse_object(storage.read_bytes(path))
+        metrics = parse_object(io.read_bytes(path))
     except ValueError:
         return None
     return metrics if metrics.get("kind") == KIND else None
@@ -85,9 +86,9 @@ def check_output(output: str) -> None:
     Raises:
       InputError: it does, or it is a file.
     """
-    if storage.exists(output) and not storage.is_folder(output):
+    if io.exists(output) and not io.is_folder(output):
         raise InputError(f"--output={output}: is a file; name a folder")
-    names = [name for name in storage.list_folder(output) if not storage.is_temporary(name)]
+    names = [name for name in io.list_folder(output) if not io.is_temporary(name)]
     foreign = set(names) - {*_RESULTS, *MARKERS, UNFINISHED_FILE}
     is_ours = UNFINISHED_FILE in names or read_metrics(output) is not None
     if foreign or (names and not is_ours):
@@ -103,14 +104,14 @@ def publish(made: pathlib.Path, output: str, metrics: dict[str, Any]) -> None:
     Raises:
       InputError: the results cannot be written.
     """
-    storage.write_bytes(f"{output}/{UNFINISHED_FILE}", b"{}\n")
+    io.write_bytes(f"{output}/{UNFINISHED_FILE}", b"{}\n")
     for marker in MARKERS:
-        storage.delete(f"{output}/{marker}")
+        io.delete(f"{output}/{marker}")
     for name in _RESULTS:
         if (made / name).exists():
-            storage.move(str(made / name), f"{output}/{name}")
+            io.move(str(made / name), f"{output}/{name}")
         else:
-            storage.delete(f"{output}/{name}")
+            io.delete(f"{output}/{name}")
     # A model that is refused may have reached other thresholds, which are no reason to refuse it.
     reasons = "".join(
         f"{verdict['reason']}\n"
@@ -120,8 +121,8 @@ def publish(made: pathlib.Path, output: str, metrics: dict[str, Any]) -> None:
     if note := words_note(metrics):
         reasons += f"but {note}\n" if metrics["blessed"] else f"{note}\n"
     marker = BLESSED if metrics["blessed"] else NOT_BLESSED
-    storage.write_bytes(f"{output}/{marker}", reasons.encode())
-    storage.delete(f"{output}/{UNFINISHED_FILE}")
+    io.write_bytes(f"{output}/{marker}", reasons.encode())
+    io.delete(f"{output}/{UNFINISHED_FILE}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -149,7 +150,7 @@ class Baseline:
           measures: metrics by which it is scored.
         """
         return {
-            "evaluation": storage.absolute(folder),
+            "evaluation": io.absolute(folder),
             "model": self.model,
             "weights_sha256": self.weights_sha256,
             **changes(self.outcomes, self.measures, new, measures),
@@ -298,8 +299,8 @@ def evaluate(job: EvaluationJob, options: "PipelineOptions | None" = None) -> di
     job = dataclasses.replace(job, output=job.output.rstrip("/") or "/")
     with plain_errors():
         check_output(job.output)
-        with locks.folders_held([job.output], "--output"), contextlib.ExitStack() as stack:
-            storage.check_writable(f"{job.output}/{METRICS_FILE}")
+        with folders_held([job.output], "--output"), contextlib.ExitStack() as stack:
+            io.check_writable(f"{job.output}/{METRICS_FILE}")
             here = {
                 "data_dir": stack.enter_context(local_copy(job.data_dir)),
                 "model": stack.enter_context(local_copy(job.model, NOT_TO_USE)),
@@ -357,7 +358,7 @@ def _evaluate(
         "split": job.split,
         "data_dir": str(job.data_dir),
         "data_sha256": data_sha256,
-        "model": storage.absolute(job.model),
+        "model": io.absolute(job.model),
         **sums,
         "labels": list(labels),
         "metrics": list(scored.names),

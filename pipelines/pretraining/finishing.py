@@ -9,6 +9,7 @@ import apache_beam as beam
 from beambert.console import counted
 from beambert.errors import InputError
 from beambert.folders import check_claimed, finish_output
+from beambert.io import TEMPORARY_PREFIX, delete_prefixed, delete_quietly, write_bytes
 from beambert.pipelines.corpus.base import expected_coverage
 from beambert.pipelines.corpus.reading import check_rejects, counts_by_reason
 from beambert.pipelines.input_files import (
@@ -38,7 +39,6 @@ from beambert.pipelines.records.contract import (
 )
 from beambert.pipelines.records.figures import figures
 from beambert.pipelines.records.statistics import RecordStatistics
-from beambert.storage import TEMPORARY_PREFIX, delete_prefixed, delete_quietly, write_bytes
 
 # The counts that info.json leaves out where there are no pairs, and where there are no masks.
 COUNTS_OF_PAIRS = frozenset(PairCounts.__dataclass_fields__)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 import apache_beam as beam
 import numpy as np
 
+from beambert.io import absolute
 from beambert.pipelines.corpus.reading import first_rejects
 from beambert.pipelines.corpus.transforms import COUNTS, REJECTS, DocumentRow, add_parts
 from beambert.pipelines.metrics import add_counts, total_of
@@ -21,7 +22,6 @@ from beambert.pipelines.pretraining.shuffle import Shuffle, choose
 from beambert.pipelines.pretraining.tokenizing import BANDS, OVERLAPS, TokenizeParts
 from beambert.pipelines.running import check_reachable_from, take_output
 from beambert.pipelines.text.preparation import NEAR
-from beambert.storage import absolute
 
 
 @beam.typehints.with_input_types(beam.typehints.Union[str, DocumentRow])

@@ -12,18 +12,18 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 
-from beambert import storage
+from beambert import io
 from beambert.errors import InputError
 from beambert.folders import MARKER_FILE
-from beambert.pipelines.input_files import INPUTS_FILE, InputFile, read_list
-from beambert.pipelines.records.contract import INFO_FILE, RecordsInfo
-from beambert.storage import (
+from beambert.io import (
     absolute,
     absolute_pattern,
     expression_of,
     has_wildcard,
     read_bytes,
 )
+from beambert.pipelines.input_files import INPUTS_FILE, InputFile, read_list
+from beambert.pipelines.records.contract import INFO_FILE, RecordsInfo
 
 
 @dataclasses.dataclass(frozen=True)
@@ -154,14 +154,14 @@ def _finished_infos(pattern: str) -> list[tuple[str, RecordsInfo]]:
     They are the matching folders themselves, and the folders of each sequence length in them.
     """
     infos = []
-    is_name = not has_wildcard(pattern) or storage.exists(pattern)
+    is_name = not has_wildcard(pattern) or io.exists(pattern)
     start = glob.escape(pattern) if is_name else pattern
     for below in ("", "/*"):
         remedy = "check the path and your access"
-        found = storage.match_files(f"{start}{below}/{INFO_FILE}", f"--since={pattern}", remedy)
+        found = io.match_files(f"{start}{below}/{INFO_FILE}", f"--since={pattern}", remedy)
         for file in found:
             folder = os.path.dirname(file.path)
-            if storage.exists(f"{folder}/{MARKER_FILE}"):
+            if io.exists(f"{folder}/{MARKER_FILE}"):
                 text = read_bytes(file.path, "--since").decode(errors="replace")
                 infos.append((folder, RecordsInfo.from_json(text, file.path)))
     return infos

@@ -11,9 +11,10 @@ from typing import Any
 
 from apache_beam.options.pipeline_options import PipelineOptions, TestOptions
 
-from beambert import folders, storage
+from beambert import folders, io
 from beambert.errors import InputError
 from beambert.folders import UNFINISHED_FILE
+from beambert.io import TEMPORARY_PREFIX, absolute
 from beambert.pipelines.corpus.base import AUTO
 from beambert.pipelines.corpus.formats import FORMATS
 from beambert.pipelines.corpus.reading import ReadOptions, recognise_formats
@@ -48,7 +49,6 @@ from beambert.pipelines.tokenizers.vocabulary import (
     VOCABULARY_FILE,
     Vocabulary,
 )
-from beambert.storage import TEMPORARY_PREFIX, absolute
 
 # Number of bytes of text for one shard (default of --num_shards). At dupe_factor 10 its records
 # take about 120 MB. TensorFlow's input guide advises files of 100 to 200 MB.
@@ -181,7 +181,7 @@ class Plan:
                 if finished:
                     folders.reopen_output(folder.path, self.identity(folder))
             # The same job may have written it before.
-            if self.input_list.path and not storage.exists(self.input_list.path):
+            if self.input_list.path and not io.exists(self.input_list.path):
                 write_list(self.input_list.path, self.inputs)
         return all(is_finished)
 
@@ -208,7 +208,7 @@ class Plan:
         If a folder of the job was finished before, all stay as they are: the same job repairs them.
         """
         folders = self.layout.folders()
-        there = {folder.path: storage.list_folder(folder.path) for folder in folders}
+        there = {folder.path: io.list_folder(folder.path) for folder in folders}
         if any(INFO_FILE in names for names in there.values()):
             return
         shards: dict[str, list[str]] = {}
@@ -218,10 +218,10 @@ class Plan:
         for folder in reversed(folders):  # The held-out folder stands inside the other one.
             ours = {*shards[folder.path], *SMALL_FILES}
             mine = [name for name in there[folder.path] if name in ours]
-            storage.delete_prefixed(folder.path, TEMPORARY_PREFIX)
+            io.delete_prefixed(folder.path, TEMPORARY_PREFIX)
             # The mark goes last: if the deletion is cut off, the folder is still the job's.
             for names in (mine, [UNFINISHED_FILE]):
-                storage.delete_quietly([f"{folder.path}/{name}" for name in names])
+                io.delete_quietly([f"{folder.path}/{name}" for name in names])
             _delete_if_empty(folder.path)
             if folder.source is not None:
                 _delete_if_empty(os.path.dirname(folder.path))
@@ -243,7 +243,7 @@ def find_inputs(job: PretrainingDataJob) -> list[InputFile]:
     """
     inputs = match_sources(job.sources) if job.source else match_inputs(job.input)
     if job.leave_out:
-        listed = storage.read_bytes(job.leave_out, "--leave_out").decode(errors="replace")
+        listed = io.read_bytes(job.leave_out, "--leave_out").decode(errors="replace")
         named = {absolute(line) for line in listed.splitlines() if line}
         inputs = [file for file in inputs if file.path not in named]
     return new_inputs(inputs, job.since, job.output)
@@ -266,7 +266,7 @@ def make_plan(job: PretrainingDataJob, inputs: Sequence[InputFile]) -> Plan:
             "it out, and give --language"
         )
     vocabulary, do_lower_case = read_given(
-        job.vocab_file, job.tokenizer, job.do_lower_case, storage.read_bytes, storage.exists
+        job.vocab_file, job.tokenizer, job.do_lower_case, io.read_bytes, io.exists
     )
     job = dataclasses.replace(job, do_lower_case=do_lower_case)
     if not (job.patterns or job.num_shards):
@@ -284,7 +284,7 @@ def make_plan(job: PretrainingDataJob, inputs: Sequence[InputFile]) -> Plan:
         sources.check_each_has_files([file.path for file in inputs])
     blocklist: tuple[str, ...] = ()
     if job.blocklist:
-        content = storage.read_bytes(job.blocklist, "--blocklist")
+        content = io.read_bytes(job.blocklist, "--blocklist")
         blocklist = read_blocklist(content, job.blocklist)
     evaluation = EvaluationTexts.of(job.decontaminate) if job.decontaminate else None
     sentence_model = SentenceModel.of(job.sentence_model) if job.sentence_model else None

@@ -5,9 +5,10 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from beambert import locks, storage
+from beambert import io
 from beambert.console import Describe, counted, duration, size
 from beambert.errors import InputError
+from beambert.folders import folders_held
 from beambert.pipelines.corpus.reading import layout_notes, sample_files
 from beambert.pipelines.corpus.sources import describe_cleaning, describe_reading
 from beambert.pipelines.pretraining.evaluation_texts import OVERLAP
@@ -56,7 +57,7 @@ def create_pretraining_data(
     plan = _plan(job, options)
     if plan is None:
         return
-    with locks.folders_held(plan.output_folders(), "--output") as lock:
+    with folders_held(plan.output_folders(), "--output") as lock:
         if plan.claim_folders():
             print(f"{job.output}: already finished by the same command, nothing to do")
         else:
@@ -64,7 +65,7 @@ def create_pretraining_data(
     training: dict[int, RecordsInfo] = {}
     for folder in plan.layout.folders():
         path = f"{folder.path}/{INFO_FILE}"
-        info = RecordsInfo.from_json(storage.read_bytes(path, "--output").decode(), path)
+        info = RecordsInfo.from_json(io.read_bytes(path, "--output").decode(), path)
         print(summarize(info, folder.path, folder.is_eval))
         warnings = read_warnings(info, folder.path)
         for line in describe_sources(info.counts):
@@ -172,7 +173,7 @@ def _run(plan: Plan, options: "PipelineOptions", is_alone: bool) -> None:
             import beambert.pipelines.tokenizers.encoding  # noqa: F401
 
     def delete_spills() -> None:
-        storage.delete_prefixed(output, spill_prefix(plan.run))
+        io.delete_prefixed(output, spill_prefix(plan.run))
 
     try:
         notes = _notes(plan)
@@ -287,7 +288,7 @@ def _cut_share(counts: Mapping[str, Any]) -> float:
 
 def read_warnings(info: RecordsInfo, folder: str) -> list[str]:
     """Returns the warnings about a finished records folder."""
-    found = storage.read_object(f"{folder}/{STATISTICS_FILE}", "counts", flag="--output")
+    found = io.read_object(f"{folder}/{STATISTICS_FILE}", "counts", flag="--output")
     made_with = MadeWith.of(info, info.vocabulary["size"])
     return warn(RecordStatistics.from_json(found["counts"]), {}, made_with)
 

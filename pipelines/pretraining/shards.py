@@ -13,6 +13,7 @@ from apache_beam.metrics import Metrics
 
 from beambert.console import ProgressTally
 from beambert.folders import check_claimed
+from beambert.io import open_atomically
 from beambert.pipelines.metrics import add_counts
 from beambert.pipelines.pretraining.documents import CompactDocuments
 from beambert.pipelines.pretraining.instances import (
@@ -45,7 +46,6 @@ from beambert.pipelines.records.statistics import (
 )
 from beambert.pipelines.text.preparation import KEEP
 from beambert.process import free_bytes, loading
-from beambert.storage import open_atomically
 
 # The counts of written shards, which add up to those of their folders. Pure.
 

@@ -17,9 +17,9 @@ from itertools import pairwise
 
 import numpy as np
 
+from beambert.io import TEMPORARY_PREFIX, create, read_range
 from beambert.pipelines.running import SHUFFLING_RUNNERS
 from beambert.ragged import starts_of
-from beambert.storage import TEMPORARY_PREFIX, create, read_range
 
 # Values of --shuffle.
 AUTO, RUNNER, FILES = "auto", "runner", "files"

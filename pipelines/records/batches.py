@@ -1,13 +1,13 @@
 """Records in Python: batches of NumPy arrays, or a `tf.data.Dataset`."""
 
 import dataclasses
-import io
 from collections.abc import Iterator
+from io import BufferedReader
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from beambert import storage
+from beambert import io
 from beambert.errors import InputError
 from beambert.pipelines.records.contract import (
     INFO_FILE,
@@ -65,7 +65,7 @@ class RecordBatches:
         )
         for path in self.paths:
             with reading.open_hashed(path) as file:
-                buffered = io.BufferedReader(file, 1 << 20)
+                buffered = BufferedReader(file, 1 << 20)
                 try:
                     for records in reading.read_batches(buffered, self.batch_size):
                         rows, faults = reading.decode_rows(records, features)
@@ -114,5 +114,5 @@ def read_records(folder: str, batch_size: int = 1024) -> RecordBatches:
         raise InputError(f"batch_size={batch_size}: must be at least 1")
     check_finished(folder, "folder")
     path = f"{folder}/{INFO_FILE}"
-    info = RecordsInfo.from_json(storage.read_bytes(path).decode(errors="replace"), path)
+    info = RecordsInfo.from_json(io.read_bytes(path).decode(errors="replace"), path)
     return RecordBatches(folder, info, batch_size)

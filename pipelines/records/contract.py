@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from beambert.errors import InputError
 from beambert.folders import MARKER_FILE, UNFINISHED_FILE
-from beambert.storage import check_names, exists, match_in, parse_object
+from beambert.io import check_names, exists, match_in, parse_object
 
 if TYPE_CHECKING:
     from tensorflow_metadata.proto.v0 import schema_pb2

@@ -20,6 +20,7 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 from tfx_bsl.coders import example_coder
 
 from beambert.errors import InputError
+from beambert.io import open_file, translate_errors
 from beambert.pipelines.records.contract import (
     LABEL_FEATURE,
     MOST_RECORD_BYTES,
@@ -33,7 +34,6 @@ from beambert.pipelines.records.statistics import (
     count_records,
     restore_ids,
 )
-from beambert.storage import open_file, translate_errors
 
 _LENGTH = struct.Struct("<QI")
 _CHECKSUM = struct.Struct("<I")

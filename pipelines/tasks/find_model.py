@@ -9,6 +9,7 @@ from typing import Any
 from beambert import saved_models
 from beambert.errors import InputError
 from beambert.folders import MARKER_FILE
+from beambert.io import FINETUNE, check_folder
 from beambert.model_files import (
     GRAPH_FILE,
     LABELS_FILE,
@@ -29,7 +30,6 @@ from beambert.pipelines.tokenizers.vocabulary import (
     Vocabulary,
     tokenizer_sha256,
 )
-from beambert.storage import FINETUNE, check_folder
 
 
 def find_model(model_dir: str, kind: str | None = None, trusts: bool = False) -> Model:
@@ -90,7 +90,7 @@ def find_model_anywhere(model_dir: str, trusts: bool = False) -> Model:
       InputError: see `find_model`, or the folder cannot be read.
     """
     # Commands import this module for their --help, which must not load TensorFlow.
-    from beambert.storage import local_copy
+    from beambert.io import local_copy
 
     with local_copy(model_dir, (*NOT_TO_USE, WEIGHTS_FILE)) as here:
         model = find_model(here, trusts=trusts)
@@ -109,18 +109,18 @@ def _read_training(folder: pathlib.Path, model_dir: str) -> dict[str, Any]:
             f"--model={model_dir}: is not finished (no {MARKER_FILE}); repeat the command that "
             "makes it, which continues it"
         )
-    from beambert import storage
+    from beambert import io
 
-    training = storage.read_object(str(file), "kind")
+    training = io.read_object(str(file), "kind")
     described = dict(training)
     for vocabulary, hash_of in (
         (folder / VOCABULARY_FILE, lambda data: hashlib.sha256(data).hexdigest()),
         (folder / TOKENIZER_FILE, tokenizer_sha256),
     ):
         if "vocabulary_sha256" in training and vocabulary.exists():
-            data = storage.read_bytes(str(vocabulary))
+            data = io.read_bytes(str(vocabulary))
             described["vocabulary_sha256"] = hash_of(data)
-    marker = storage.read_bytes(str(folder / MARKER_FILE))
+    marker = io.read_bytes(str(folder / MARKER_FILE))
     check_unchanged(f"--model={model_dir}", marker, described)
     return training
 
@@ -132,9 +132,9 @@ def _read_labels(folder: pathlib.Path, model_dir: str) -> tuple[str, ...]:
             f"--model={model_dir}: has no {file.name}; write the labels there, one a line, in the "
             "order of the model's outputs"
         )
-    from beambert import storage
+    from beambert import io
 
-    labels = tuple(storage.read_text(str(file)).removesuffix("\n").split("\n"))
+    labels = tuple(io.read_text(str(file)).removesuffix("\n").split("\n"))
     if len(labels) < 2 or len(set(labels)) != len(labels) or "" in labels:
         raise InputError(
             f"{file}: does not list two or more different labels; write one a line, in the order "

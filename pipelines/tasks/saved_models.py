@@ -127,7 +127,7 @@ def worker_folder(options: "PipelineOptions") -> Iterator[str | None]:
     """
     from apache_beam.options.pipeline_options import GoogleCloudOptions
 
-    from beambert import storage
+    from beambert import io
 
     if has_local_workers(options):
         yield None
@@ -138,29 +138,29 @@ def worker_folder(options: "PipelineOptions") -> Iterator[str | None]:
             "--temp_location: must be given for workers on other machines; name a gs:// folder, or "
             "one that all workers share"
         )
-    storage.check_no_pattern(root, "--temp_location")
+    io.check_no_pattern(root, "--temp_location")
     check_reachable(options, temp_location=root)
-    folder = f"{storage.absolute(root)}/beambert-{uuid.uuid4().hex[:8]}"
+    folder = f"{io.absolute(root)}/beambert-{uuid.uuid4().hex[:8]}"
     try:
         yield folder
     finally:
         with contextlib.suppress(InputError):  # it must not hide what went wrong before
-            storage.delete(folder)
+            io.delete(folder)
 
 
 def send_model(model: Model, folder: str | None) -> Model:
     """Returns the model with a copy in the folder that workers can load."""
     if folder is None:
         return model
-    from beambert import storage
+    from beambert import io
 
-    storage.copy(str(model.path), f"{folder}/model")
+    io.copy(str(model.path), f"{folder}/model")
     return dataclasses.replace(model, sent_to=f"{folder}/model")
 
 
 def fetch(folder: str | None, name: str, target: pathlib.Path) -> None:
     """Copies the folder `name` that workers on other machines made to the folder `target`."""
-    from beambert import storage
+    from beambert import io
 
     if folder is not None:
-        storage.copy(f"{folder}/{name}", str(target / name))
+        io.copy(f"{folder}/{name}", str(target / name))

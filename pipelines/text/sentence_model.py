@@ -9,7 +9,7 @@ import hashlib
 import os
 from typing import Any
 
-from beambert import storage
+from beambert import io
 from beambert.errors import InputError
 
 # Files of a model's folder that decide the sentences. Those at Hugging Face lack the tokenizer,
@@ -42,15 +42,15 @@ class SentenceModel:
         Raises:
           InputError: the package or a file is missing, or it is not such a model.
         """
-        if missing := [name for name in FILES if not storage.exists(f"{path}/{name}")]:
+        if missing := [name for name in FILES if not io.exists(f"{path}/{name}")]:
             raise InputError(
                 f"--sentence_model={path}: has no {', '.join(missing)}; name a folder with "
                 f"{' and '.join(FILES[:2])} of a SaT model, such as segment-any-text/sat-3l-sm at "
                 f"Hugging Face, and {_TOKENIZER_FILE} of FacebookAI/xlm-roberta-base"
             )
         try:
-            config = storage.parse_object(storage.read_bytes(f"{path}/{_CONFIG_FILE}"))
-            model = cls(storage.absolute(path), _sha256(path), _threshold(config))
+            config = io.parse_object(io.read_bytes(f"{path}/{_CONFIG_FILE}"))
+            model = cls(io.absolute(path), _sha256(path), _threshold(config))
             model.split("One sentence. Another one.")
         except InputError:
             raise
@@ -100,7 +100,7 @@ def _threshold(config: dict[str, Any]) -> float:
 
 
 def _sha256(folder: str) -> str:
-    found = "".join(storage.sha256_of(f"{folder}/{name}") for name in FILES)
+    found = "".join(io.sha256_of(f"{folder}/{name}") for name in FILES)
     return hashlib.sha256(found.encode()).hexdigest()
 
 
@@ -117,8 +117,8 @@ def _load(model: SentenceModel) -> Any:
         ) from error
     settings = onnxruntime.SessionOptions()
     settings.intra_op_num_threads = 1  # There is a worker for each core.
-    left_out = set(storage.list_folder(model.path)) - set(FILES)
-    with storage.local_copy(model.path, left_out) as folder:
+    left_out = set(io.list_folder(model.path)) - set(FILES)
+    with io.local_copy(model.path, left_out) as folder:
         if _sha256(folder) != model.sha256:
             raise InputError(
                 f"--sentence_model={model.path}: was changed while the job ran; wait until nothing "

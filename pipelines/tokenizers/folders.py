@@ -6,6 +6,7 @@ from typing import Any
 
 from beambert.config import setting
 from beambert.errors import InputError
+from beambert.io import parse_object
 from beambert.pipelines.tokenizers.vocabulary import (
     CONTINUES,
     LONGEST_WORD,
@@ -22,7 +23,6 @@ from beambert.pipelines.tokenizers.vocabulary import (
     Vocabulary,
     by_id,
 )
-from beambert.storage import parse_object
 
 # Returns the content of a file, given its path and the flag that gave it, for messages.
 Read = Callable[[str, str], bytes]

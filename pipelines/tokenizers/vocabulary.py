@@ -16,6 +16,7 @@ import numpy as np
 
 from beambert.compression import decompressed
 from beambert.errors import InputError
+from beambert.io import parse_object
 from beambert.pipelines.tokenizers.pieces import (
     BYTES,
     CONTINUES,
@@ -24,7 +25,6 @@ from beambert.pipelines.tokenizers.pieces import (
     characters_of,
     mark_of,
 )
-from beambert.storage import parse_object
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

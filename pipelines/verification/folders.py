@@ -9,9 +9,10 @@ import dataclasses
 import os
 from collections.abc import Iterable, Mapping, Sequence
 
-from beambert import storage
+from beambert import io
 from beambert.errors import InputError
 from beambert.folders import MARKER_FILE, UNFINISHED_FILE
+from beambert.io import TEMPORARY_PREFIX, has_wildcard, read_bytes
 from beambert.pipelines.records.contract import (
     EVAL_FOLDER,
     INFO_FILE,
@@ -31,7 +32,6 @@ from beambert.pipelines.tokenizers.vocabulary import (
     TokenizerVocabulary,
     Vocabulary,
 )
-from beambert.storage import TEMPORARY_PREFIX, has_wildcard, read_bytes
 
 # The files that define the ids of records; a folder has one of them.
 _VOCABULARIES = frozenset((VOCABULARY_FILE, TOKENIZER_FILE))
@@ -159,7 +159,7 @@ def _list_tree(path: str) -> dict[str, dict[str, int]] | None:
         return None
     else:
         start = path.rstrip("/") + "/"
-        inside = storage.match_files(f"{start}**")
+        inside = io.match_files(f"{start}**")
         sizes = {file.path.removeprefix(start): file.bytes for file in inside if not file.is_folder}
         if not sizes:
             return None
@@ -185,10 +185,10 @@ def _may_hold_records(inner: str) -> bool:
 
 
 def _loose_files(pattern: str, given: Vocabulary | None) -> FoundFolder:
-    files = {file.path: file.bytes for file in storage.match_inputs([pattern], "")}
+    files = {file.path: file.bytes for file in io.match_inputs([pattern], "")}
     if given is None:
         folder = os.path.dirname(next(iter(files)))
-        if any(storage.exists(os.path.join(folder, name)) for name in _VOCABULARIES):
+        if any(io.exists(os.path.join(folder, name)) for name in _VOCABULARIES):
             given = _read_beside(folder)
     found = _records_folder(pattern, files, vocabulary=given)
     if found.features is None and not any(_IN_NAME in name for name in files):
@@ -296,9 +296,9 @@ def _records_folder(
 
 def _read_given(vocab_file: str | None, tokenizer: str | None) -> Vocabulary:
     if tokenizer:
-        return read_given(vocab_file, tokenizer, None, read_bytes, storage.exists)[0]
+        return read_given(vocab_file, tokenizer, None, read_bytes, io.exists)[0]
     return Vocabulary.parse(read_bytes(vocab_file, "--vocab_file"), vocab_file)
 
 
 def _read_beside(folder: str) -> Vocabulary:
-    return read_beside(folder, "", read_bytes, storage.exists)
+    return read_beside(folder, "", read_bytes, io.exists)

@@ -8,9 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 import apache_beam as beam
 
-from beambert import locks
 from beambert.console import ProgressTally, counted, describe_bytes, size
 from beambert.errors import InputError
+from beambert.folders import folders_held
+from beambert.io import (
+    absolute,
+    absolute_pattern,
+    delete_quietly,
+    exists,
+    has_wildcard,
+    is_temporary,
+    list_folder,
+    read_object,
+    write_bytes,
+)
 from beambert.pipelines.metrics import total_of
 from beambert.pipelines.records.statistics import VocabularyIds
 from beambert.pipelines.running import (
@@ -38,17 +49,6 @@ from beambert.pipelines.verification.job import (
     VerificationJob,
 )
 from beambert.pipelines.verification.report import render, summarize
-from beambert.storage import (
-    absolute,
-    absolute_pattern,
-    delete_quietly,
-    exists,
-    has_wildcard,
-    is_temporary,
-    list_folder,
-    read_object,
-    write_bytes,
-)
 
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
@@ -72,7 +72,7 @@ def verify_records(
     check_reachable(options, inputs=job.inputs, output=output)
     job = dataclasses.replace(job, inputs=inputs, output=output)
     report, page = (os.path.join(output, name) for name in (JSON_FILE, PAGE_FILE))
-    with locks.folders_held([output], "--output"):
+    with folders_held([output], "--output"):
         return _verify(job, folders, report, page, options)
 
 

@@ -21,9 +21,10 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.transforms.window import GlobalWindows
 
-from beambert import storage
+from beambert import io
 from beambert.console import ProgressTally, counted
 from beambert.errors import InputError
+from beambert.io import absolute, delete_quietly, read_bytes, write_bytes
 from beambert.pipelines.corpus.documents import Document, Reject, count_read
 from beambert.pipelines.corpus.reading import (
     ReadOptions,
@@ -70,7 +71,6 @@ from beambert.pipelines.vocabulary_learning.learning import (
     words_needed,
 )
 from beambert.process import loading
-from beambert.storage import absolute, delete_quietly, read_bytes, write_bytes
 
 # Number of characters of text to split at a time. Longer texts are cut at white space.
 PIECE_CHARACTERS = 1 << 20
@@ -146,7 +146,7 @@ def read_old(job: VocabularyJob) -> Vocabulary | None:
     if path.endswith(".txt"):
         vocabulary = Vocabulary.parse(read_bytes(path, flag), f"{flag}={path}")
     else:
-        vocabulary, _ = read_folder(path, flag, read_bytes, storage.exists)
+        vocabulary, _ = read_folder(path, flag, read_bytes, io.exists)
     if isinstance(vocabulary, TokenizerVocabulary):
         raise InputError(
             f"{flag}={path}: is another kind of tokenizer than WordPiece, which alone can be "
@@ -220,7 +220,7 @@ class LearnVocabulary(beam.PTransform):
             input=self._job.patterns if reads_files else (),
             output=self._job.output,
         )
-        if storage.exists(self._job.output):
+        if io.exists(self._job.output):
             raise InputError(
                 f"--output={self._job.output}: exists already; choose another or delete it"
             )

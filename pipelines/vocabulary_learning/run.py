@@ -7,9 +7,19 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from beambert import folders, locks
+from beambert import folders
 from beambert.console import counted, size
 from beambert.errors import InputError
+from beambert.folders import file_held
+from beambert.io import (
+    check_writable,
+    delete_quietly,
+    exists,
+    parse_object,
+    read_bytes,
+    read_object,
+    write_bytes,
+)
 from beambert.pipelines.corpus.reading import layout_notes, recognise_formats, sample_files
 from beambert.pipelines.corpus.sources import describe_cleaning, describe_reading
 from beambert.pipelines.input_files import InputFile, match_inputs, match_sources
@@ -35,15 +45,6 @@ from beambert.pipelines.vocabulary_learning.graph import (
 from beambert.pipelines.vocabulary_learning.job import WORDPIECE, VocabularyJob
 from beambert.pipelines.vocabulary_learning.learning import special_tokens
 from beambert.process import loading
-from beambert.storage import (
-    check_writable,
-    delete_quietly,
-    exists,
-    parse_object,
-    read_bytes,
-    read_object,
-    write_bytes,
-)
 
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
@@ -62,7 +63,7 @@ def learn_vocabulary(job: VocabularyJob, options: "PipelineOptions | None" = Non
     check_reachable(options, input=job.patterns, output=job.output)
     job = dataclasses.replace(job, output=path_for_workers(job.output, options))
     inputs = match_sources(job.sources) if job.source else match_inputs(job.input)
-    with locks.file_held(job.output, "--output"):
+    with file_held(job.output, "--output"):
         _create(job, inputs, options)
 
 

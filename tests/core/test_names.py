@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from beambert import storage
+from beambert import io
 from beambert.cli import COMMANDS, run
 from beambert.errors import InputError
 
@@ -54,14 +54,14 @@ def test_a_vocabulary_records_and_their_verification(project, capsys):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_deleting_and_moving(project, name):
-    storage.write_bytes(f"{name}/inner/part", b"1")
-    storage.copy(name, f"{name}2")
-    assert storage.match_in(name, "*/part") == [f"{name}/inner/part"]
-    assert [file.path for file in storage.match_inputs([f"{name}/inner/part"])]
-    storage.move(f"{name}2", f"{name}3")
+    io.write_bytes(f"{name}/inner/part", b"1")
+    io.copy(name, f"{name}2")
+    assert io.match_in(name, "*/part") == [f"{name}/inner/part"]
+    assert [file.path for file in io.match_inputs([f"{name}/inner/part"])]
+    io.move(f"{name}2", f"{name}3")
     for path in (name, f"{name}3"):
-        storage.delete(path)
-        assert not storage.exists(path)
+        io.delete(path)
+        assert not io.exists(path)
     check_others(project)
 
 

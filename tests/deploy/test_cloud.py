@@ -13,7 +13,7 @@ from google.api_core.exceptions import FailedPrecondition, PermissionDenied
 from google.auth import identity_pool
 from support.cloud_samples import COMMIT, SETTINGS
 
-from beambert import storage
+from beambert import io
 from beambert.deploy import cloud, google_cloud
 from beambert.deploy.settings import FILE, Settings
 from beambert.deploy.vertex import releases, serving
@@ -57,9 +57,9 @@ class Google:
         monkeypatch.setattr(cloud, "call", self.call)
         monkeypatch.setattr(cloud, "ask", self.ask)
         monkeypatch.setattr(Settings, "read", lambda: SETTINGS)
-        monkeypatch.setattr(storage, "exists", self.files.__contains__)
-        monkeypatch.setattr(storage, "copy", lambda _, path: self.files.update({f"{path}/f": b""}))
-        monkeypatch.setattr(storage, "list_folder", self.list_folder)
+        monkeypatch.setattr(io, "exists", self.files.__contains__)
+        monkeypatch.setattr(io, "copy", lambda _, path: self.files.update({f"{path}/f": b""}))
+        monkeypatch.setattr(io, "list_folder", self.list_folder)
         monkeypatch.setattr(releases, "find", lambda *_: "built")
         monkeypatch.setattr(releases, "deploy", lambda *_, **__: self.calls.append(["deploy"]))
         for module, name in ((releases, "stop"), (serving, "remove"), (releases, "await_dataflow")):
@@ -207,7 +207,7 @@ BAD = {
     'region = "us-central7": no such region': change(region="us-central7"),
     'trainer = "v6e-8": Vertex AI has no TensorFlow': change(trainer="v6e-8"),
     'trainer = "v9": no such machine': change(trainer="v9"),
-    "you lack storage.buckets.create; have an owner": lack(
+    "you lack io.buckets.create; have an owner": lack(
         "storage.buckets.create", "cloudbuild.builds.create"
     ),
 }

@@ -11,7 +11,7 @@ from google.cloud import dataflow_v1beta3 as dataflow
 from support import emulated_storage
 from support import growing_corpus as corpus
 
-from beambert import storage
+from beambert import io
 from beambert.cli import run as run_command
 from beambert.pipelines.tasks import saved_models
 
@@ -85,7 +85,7 @@ def root(gs, tmp_path):
     corpus.make(tmp_path)
     golden = ROOT / "tests" / "golden" / "original.tfrecord"
     for name, path in (("text/1.jsonl", tmp_path / "text" / "1.jsonl"), ("golden/a", golden)):
-        storage.write_bytes(f"{gs}/corpus/{name}", path.read_bytes())
+        io.write_bytes(f"{gs}/corpus/{name}", path.read_bytes())
     return tmp_path
 
 
@@ -150,7 +150,7 @@ def test_every_pipeline_translates(translated, root, request, command):
     # Whatever a DoFn holds travels in the job: no corpus, model or vocabulary may blow it up.
     assert job.proto_pipeline.ByteSize() < 2_000_000
     # What workers were sent for the job goes with it.
-    assert not [name for name in storage.list_folder("gs://bucket/tmp") if "beambert" in name]
+    assert not [name for name in io.list_folder("gs://bucket/tmp") if "beambert" in name]
 
 
 @pytest.mark.slow
@@ -183,7 +183,7 @@ def test_workers_on_other_machines(gs, root, classifier, monkeypatch, tmp_path):
         metrics = json.loads((tmp_path / place / "evaluation" / "metrics.json").read_text())
         results[place] = [[answer.read_text() for answer in answers], metrics["overall"]]
     assert results["here"] == results["there"]
-    assert not [name for name in storage.list_folder(f"{gs}/tmp") if "beambert" in name]
+    assert not [name for name in io.list_folder(f"{gs}/tmp") if "beambert" in name]
 
 
 @pytest.mark.parametrize(
@@ -206,7 +206,7 @@ def test_submission(gs, storage_environment, root):
     arguments += [f"--dataflow_endpoint=http://localhost:{port}", "--sdk_container_image=image"]
     arguments += ["--labels=app=beambert"]
     assert run_command(arguments) == 2  # there are no records after all
-    text = storage.read_bytes(f"{gs}/{emulated_storage.JOB_FILE}", "")
+    text = io.read_bytes(f"{gs}/{emulated_storage.JOB_FILE}", "")
     dataflow.Job.from_json(text)  # a field that the protocol lacks raises
     job = json.loads(text)
     assert job["name"] == f"records-{port}" and job["labels"] == {"app": "beambert"}
@@ -219,4 +219,4 @@ def test_submission(gs, storage_environment, root):
     assert [image["containerImage"] for image in pool["sdkHarnessContainerImages"]] == ["image"]
     for package in pool["packages"]:
         path = package["location"].replace("storage.googleapis.com/", "gs://")
-        assert storage.read_bytes(path, "")
+        assert io.read_bytes(path, "")

@@ -13,7 +13,7 @@ from support import growing_corpus as corpus
 from support.cloud_samples import COMMIT, DEPLOYMENT, RELEASE, SETTINGS
 from support.stand_in_commands import Commands, served
 
-from beambert import locks, storage
+from beambert import folders, io
 from beambert.deploy.retraining import command as retrain
 from beambert.deploy.retraining import workspace
 from beambert.deploy.retraining.runs import Retraining, next_run
@@ -53,9 +53,9 @@ def vertex(services, monkeypatch):
 def bucket(monkeypatch):
     """The bucket of the configuration: path -> content."""
     files = {}
-    monkeypatch.setattr(storage, "exists", files.__contains__)
-    monkeypatch.setattr(storage, "read_text", lambda path, *_: files[path].decode())
-    monkeypatch.setattr(storage, "write_bytes", files.__setitem__)
+    monkeypatch.setattr(io, "exists", files.__contains__)
+    monkeypatch.setattr(io, "read_text", lambda path, *_: files[path].decode())
+    monkeypatch.setattr(io, "write_bytes", files.__setitem__)
     monkeypatch.setattr(Settings, "read", lambda: SETTINGS)
     return files
 
@@ -219,7 +219,7 @@ def test_a_run_trains_on_accelerators(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(jobs, "run_to_end", run_to_end)
     (tmp_path / "deployment.json").write_text(DEPLOYMENT.to_json())
     arguments = [f"--deployment={tmp_path}/deployment.json", "retrain"]
-    with locks.held(f"{config.workspace}/LOCK", "x"):
+    with folders.lock_held(f"{config.workspace}/LOCK", "x"):
         command.main(arguments)
     assert "is at work" in capsys.readouterr().out and not sent
     command.main(arguments)

@@ -14,7 +14,7 @@ from support import web_hdfs
 from support.data_command import SMALL, wikiextractor
 from support.sample_text import make_document
 
-from beambert import storage as files
+from beambert import io as files
 from beambert.cli import run_main
 from beambert.errors import InputError
 from beambert.pipelines import create_pretraining_data, create_vocabulary, verify

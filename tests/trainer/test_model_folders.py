@@ -15,7 +15,7 @@ import pytest
 import tensorflow as tf
 from support import untrained_models
 
-from beambert import folders, storage
+from beambert import folders, io
 from beambert.errors import InputError
 from beambert.folders import finish_output
 from beambert.model.config import preset
@@ -44,7 +44,7 @@ def full_disk():
 def test_a_folder_stays_ours_on_a_full_disk(full_disk, tmp_path):
     output, job = model_folders.TrainingFolders(str(tmp_path / "model")), {"steps": 3}
     assert not model_folders.claim(output, job, chief=True)
-    storage.write_bytes(f"{output.model_dir}/training.json", b"{}")
+    io.write_bytes(f"{output.model_dir}/training.json", b"{}")
     full_disk(True)
     with pytest.raises(InputError, match="_UNFINISHED: cannot be written"):
         model_folders.claim(output, job, chief=True)
@@ -141,7 +141,7 @@ def test_events_on_a_full_disk_are_one_sentence(full_disk, is_open, tmp_path, mo
         log.log(1, "train", {"loss": 1.0})
         log.save()
     log.log(2, "train", {"loss": 1.0})
-    monkeypatch.setattr(storage, "write_bytes", lambda *_: None)
+    monkeypatch.setattr(io, "write_bytes", lambda *_: None)
     full_disk(True)
     with pytest.raises(InputError, match="tensorboard: cannot be written") as caught:
         log.save()

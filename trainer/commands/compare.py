@@ -5,8 +5,8 @@ import functools
 from collections.abc import Sequence
 
 from beambert.config import Settings, read_settings, setting, settings_parser
+from beambert.io import check_folder
 from beambert.process import loading
-from beambert.storage import check_folder
 
 EXAMPLES = """examples:
   # the settings that differ and the results, as a table

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from beambert.config import check_settings, read_settings, setting, settings_parser
 from beambert.errors import InputError
 from beambert.flags import TRUST_MODEL
+from beambert.io import check_folder
 from beambert.process import loading
-from beambert.storage import check_folder
 from beambert.trainer.loop.config import ALL
 
 EXAMPLES = """examples:
@@ -154,7 +154,7 @@ def main(argv: Sequence[str]) -> None:
     flags = read_settings(Export, build_parser().parse_args(list(argv)))
     check_folder(flags.model, f"--model={flags.model}")
     with loading():
-        from beambert import storage
+        from beambert import io
         from beambert.trainer.loop.checkpoints import checkpoint_path
         from beambert.trainer.serving import versions
         from beambert.trainer.weights.initial import model_at, steps_of
@@ -168,7 +168,7 @@ def main(argv: Sequence[str]) -> None:
             output = flags.output
             if flags.checkpoint == ALL:
                 output = checkpoint_path(output.rstrip("/"), step)
-                if storage.exists(output):
+                if io.exists(output):
                     continue
             with model_at(flags.model, step, flags.checkpoint_dir) as made:
                 _export_elsewhere(dataclasses.replace(flags, model=made, output=output))
@@ -178,7 +178,7 @@ def main(argv: Sequence[str]) -> None:
         return
     path = versions.export(flags.model, flags.output.rstrip("/"), flags.trust_model, flags.version)
     print(versions.describe(path))
-    for left in storage.leftovers(flags.output.rstrip("/")):
+    for left in io.leftovers(flags.output.rstrip("/")):
         print(f"{left}: left by a killed export; delete it unless an export is running")
 
 

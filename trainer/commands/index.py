@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from beambert.config import Settings, read_settings, setting, settings_parser
 from beambert.console import counted
+from beambert.io import check_folder
 from beambert.process import loading
-from beambert.storage import check_folder
 
 EXAMPLES = """examples:
   # passages of at most 150 words of some files; their index; the best ones for a question

@@ -6,8 +6,8 @@ import json
 from collections.abc import Sequence
 
 from beambert.config import read_settings, setting, settings_parser
+from beambert.io import check_folder
 from beambert.process import loading
-from beambert.storage import check_folder
 from beambert.trainer.retrieval.settings import Finding
 
 EXAMPLES = """examples:
@@ -55,7 +55,7 @@ def main(argv: Sequence[str]) -> None:
     flags.check_paths()
     check_folder(flags.data_dir, f"--data_dir={flags.data_dir}")
     with loading():
-        from beambert import storage
+        from beambert import io
         from beambert.trainer.commands.texts import check_output
         from beambert.trainer.retrieval.judging import judge
     check_output(flags.output)
@@ -71,5 +71,5 @@ def main(argv: Sequence[str]) -> None:
     for name, value in found.items():
         print(f"{name:<12}{value:.4f}")
     if flags.output:
-        storage.check_new(flags.output)
-        storage.write_bytes(flags.output, (json.dumps(found, indent=1) + "\n").encode())
+        io.check_new(flags.output)
+        io.write_bytes(flags.output, (json.dumps(found, indent=1) + "\n").encode())

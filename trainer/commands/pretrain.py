@@ -9,9 +9,9 @@ from typing import Any
 from beambert.config import add_settings, read_settings, setting
 from beambert.errors import InputError
 from beambert.flags import FlagParser
+from beambert.io import is_local
 from beambert.pipelines.records.contract import check_finished
 from beambert.process import loading
-from beambert.storage import is_local
 from beambert.trainer.loop.config import (
     LONGEST_DEFAULT_WARMUP,
     TRAPEZOID,

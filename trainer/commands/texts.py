@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from beambert import storage
+from beambert import io
 from beambert.console import SECONDS_BETWEEN_LINES, Pace, ProgressLine, duration
 from beambert.errors import InputError
 from beambert.trainer.asking import Report
@@ -26,7 +26,7 @@ def given_texts(texts: Sequence[str], path: str | None) -> list[str]:
         )
     if path:
         # Editors on Windows put a byte order mark before UTF-8.
-        content = storage.read_text(path, "--input").removeprefix("\ufeff")
+        content = io.read_text(path, "--input").removeprefix("\ufeff")
         texts = [line.strip() for line in content.split("\n") if line.strip()]
         if not texts:
             raise InputError(f"--input={path}: is empty; put a text on each line")
@@ -40,7 +40,7 @@ def check_output(path: str | None) -> None:
       InputError: it exists.
     """
     if path:
-        storage.check_new(path)
+        io.check_new(path)
 
 
 def write_lines(path: str, rows: Iterable[Mapping[str, Any]]) -> None:
@@ -50,8 +50,8 @@ def write_lines(path: str, rows: Iterable[Mapping[str, Any]]) -> None:
       InputError: the file exists or cannot be written.
     """
     lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-    storage.check_new(path)
-    storage.write_bytes(path, lines.encode())
+    io.check_new(path)
+    io.write_bytes(path, lines.encode())
 
 
 def show_progress(things: str) -> Report:

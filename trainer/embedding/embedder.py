@@ -9,8 +9,9 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from beambert import storage
+from beambert import io
 from beambert.errors import InputError, check_list
+from beambert.io import check_names
 from beambert.model.encoder import Encoder
 from beambert.model.families.table import family_of
 from beambert.model.sentence_encoder import CLS, MEAN, MODES, Pooling, of_unit_length, pool
@@ -18,7 +19,6 @@ from beambert.model_files import PRETRAINING, TRAINING_FILE, weights_sha256
 from beambert.pipelines.tokenizers.encoding import SubwordTokenizer, make_tokenizer
 from beambert.pipelines.tokenizers.vocabulary import TOKENIZER_CONFIG_FILE, Vocabulary
 from beambert.pipelines.tokenizers.wordpiece import Tokenizer
-from beambert.storage import check_names
 from beambert.trainer import model_folders
 from beambert.trainer.models import task_model
 from beambert.trainer.weights.initial import open_initial
@@ -71,7 +71,7 @@ def read_settings(path: str, flag: str) -> SentenceSettings:
       InputError: a file is damaged, or a module has no counterpart here.
     """
     path = path.rstrip("/")
-    if not storage.exists(f"{path}/{MODULES_FILE}"):
+    if not io.exists(f"{path}/{MODULES_FILE}"):
         return _own_settings(path)
     name = f"{flag}={path}"
     modules = read_list(f"{path}/{MODULES_FILE}")
@@ -339,7 +339,7 @@ def open_embedder(path: str, flag: str = "--model") -> Embedder:
     """
     settings = read_settings(path, flag)
     where, own = settings.encoder, None
-    if storage.exists(f"{where}/{TRAINING_FILE}"):
+    if io.exists(f"{where}/{TRAINING_FILE}"):
         own = model_folders.open_model(where, flag)
     if own is not None and own.training["kind"] != PRETRAINING:
         encoder, longest = task_model(own).encoder, own.training["max_seq_length"]
@@ -351,7 +351,7 @@ def open_embedder(path: str, flag: str = "--model") -> Embedder:
         encoder = family_of(initial.config).encoder(initial.config, has_pooler=False)
         initial.load_into(encoder, flag)
         longest = initial.trained_positions or initial.config.longest_sequence
-        is_of_transformers = storage.exists(f"{where}/{CONFIG_FILES[1]}")
+        is_of_transformers = io.exists(f"{where}/{CONFIG_FILES[1]}")
         make = transformers_tokenizer if is_of_transformers else make_tokenizer
         tokenizer = make(vocabulary, initial.do_lower_case)
     length = min(settings.max_seq_length or longest, encoder.config.longest_sequence)

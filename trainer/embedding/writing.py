@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from beambert import folders, storage
+from beambert import folders, io
 from beambert.console import counted
 from beambert.errors import InputError
 from beambert.folders import MARKER_FILE
@@ -70,8 +70,8 @@ def read_texts(
     """
     for path in paths:
         # One file is here at a time, however many there are on gs://.
-        with storage.local_copy(path) as here:
-            content = storage.read_bytes(here, most=sys.maxsize)
+        with io.local_copy(path) as here:
+            content = io.read_bytes(here, most=sys.maxsize)
             sha256 = hashlib.sha256(content).hexdigest()
             if sums.setdefault(path, sha256) != sha256:
                 raise InputError(
@@ -183,7 +183,7 @@ def read_part(path: str) -> pa.Table:
       InputError: the file cannot be read.
     """
     try:
-        return pq.read_table(pa.BufferReader(storage.read_bytes(path)))
+        return pq.read_table(pa.BufferReader(io.read_bytes(path)))
     except (pa.ArrowException, OSError) as error:
         raise InputError(
             f"{path}: cannot be read ({str(error).splitlines()[0]}); make it again"
@@ -204,7 +204,7 @@ def open_embeddings(folder: str, flag: str = "--embeddings") -> EmbeddingsFolder
             "command again, which continues it"
         )
     try:
-        info = json.loads(storage.read_bytes(f"{folder}/{INFO_FILE}", flag))
+        info = json.loads(io.read_bytes(f"{folder}/{INFO_FILE}", flag))
         # Every reader of the folder needs these three.
         info |= {"texts": int(info["texts"]), "width": int(info["width"])}
         return EmbeddingsFolder(folder, name, info | {"keeps_text": bool(info["keeps_text"])})
@@ -215,7 +215,7 @@ def open_embeddings(folder: str, flag: str = "--embeddings") -> EmbeddingsFolder
 def is_embeddings(folder: str) -> bool:
     """Returns whether `beambert embed` has finished a folder."""
     names = (MARKER_FILE, INFO_FILE)
-    return all(storage.exists(f"{folder}/{name}") for name in names)
+    return all(io.exists(f"{folder}/{name}") for name in names)
 
 
 # Number of texts in a file. A command that is killed loses the work on one file at most.
@@ -269,7 +269,7 @@ def embed_files(job: "EmbeddingJob", report: Report = no_report) -> Embedded:
     Raises:
       InputError: the model or a file cannot be used, or the folder holds something else.
     """
-    paths, output = [file.path for file in storage.match_inputs(job.input)], job.output.rstrip("/")
+    paths, output = [file.path for file in io.match_inputs(job.input)], job.output.rstrip("/")
     embedder = job.open()
     print(f"{counted(len(paths), 'file')} -> {output}", flush=True)
     # Every row is read once before the first is embedded, so that a bad one costs no work.
@@ -296,7 +296,7 @@ def embed_files(job: "EmbeddingJob", report: Report = no_report) -> Embedded:
         for number, start in enumerate(range(0, texts, PART_TEXTS)):
             part = list(itertools.islice(rows, PART_TEXTS))
             path = f"{output}/{PART.format(number)}"
-            if storage.exists(path):
+            if io.exists(path):
                 cut += int((read_part(path).schema.metadata or {}).get(b"cut", 0))
                 continue
             vectors, cut_here = embedder.embed(
@@ -306,7 +306,7 @@ def embed_files(job: "EmbeddingJob", report: Report = no_report) -> Embedded:
             table = table.replace_schema_metadata({"cut": str(cut_here)})
             content = pa.BufferOutputStream()
             pq.write_table(table, content, use_dictionary=["file"], compression="zstd")
-            storage.write_bytes(path, content.getvalue().to_pybytes())
+            io.write_bytes(path, content.getvalue().to_pybytes())
             cut += cut_here
         folder.write_json(INFO_FILE, {"texts": texts, "cut": cut, "width": width} | identity)
     return Embedded(texts, cut, width, longest)

@@ -2,16 +2,16 @@
 
 import collections
 import dataclasses
-import io
 import json
 import pathlib
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from io import BytesIO
 from typing import Any
 
 import numpy as np
 
-from beambert import saved_models, storage
+from beambert import io, saved_models
 from beambert.errors import InputError
 from beambert.model_files import SAVED_MODEL_FOLDER
 from beambert.pipelines.tasks.declarations import GLUE_TASKS, TASKS
@@ -97,7 +97,7 @@ def run(
         for task, folder in asked[name]:
             submission |= dict(_answers(task, folder, model_dir))
     summary = {"tasks": results, "average": average(results)}
-    storage.write_bytes(f"{output}/{RESULTS_FILE}", json.dumps(summary, indent=1).encode())
+    io.write_bytes(f"{output}/{RESULTS_FILE}", json.dumps(summary, indent=1).encode())
     _write_zip(f"{output}/{SUBMISSION_FILE}", submission)
     print(table(results))
     absent = [TASKS[name].title for name in names if name not in found]
@@ -224,9 +224,9 @@ def _on_texts(model: Any, model_dir: str) -> Any:
 
 
 def _write_zip(path: str, files: Mapping[str, str]) -> None:
-    content = io.BytesIO()
+    content = BytesIO()
     with zipfile.ZipFile(content, "w") as archive:
         for name, text in files.items():
             # ZipInfo has a fixed date, so that the same answers give the same bytes.
             archive.writestr(zipfile.ZipInfo(name), text)
-    storage.write_bytes(path, content.getvalue())
+    io.write_bytes(path, content.getvalue())

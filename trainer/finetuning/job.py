@@ -5,7 +5,7 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
-from beambert import storage
+from beambert import io
 from beambert.errors import InputError
 from beambert.model.classifier import PLAIN_HEAD, Head
 from beambert.model.config import EncoderConfig
@@ -162,14 +162,14 @@ class FinetuningPlan:
             "freeze_encoder": self.job.freeze_encoder,
             **task.learning_settings(),
             **({"pooling": self.pooling} if self.pooling else {}),
-            "init": storage.absolute(self.weights.path) if self.weights else RANDOM,
+            "init": io.absolute(self.weights.path) if self.weights else RANDOM,
             "init_sha256": self.weights.sha256 if self.weights else None,
             "do_lower_case": self.text_features.do_lower_case,
             "max_seq_length": length,
             # The encoder may have been trained on more than the task needs.
             **({"trained_positions": trained} if trained > length else {}),
             "vocabulary_sha256": self.text_features.vocabulary.sha256,
-            "data_dir": storage.absolute(self.job.data_dir),
+            "data_dir": io.absolute(self.job.data_dir),
             "data_sha256": data.sha256(),
             "examples": dict(data.counts),
             "optimizer": self.optimizer.settings(),
@@ -259,8 +259,8 @@ def _start(job: FinetuningJob) -> _Start:
         job.vocab_file,
         job.tokenizer,
         job.do_lower_case,
-        storage.read_bytes,
-        storage.exists,
+        io.read_bytes,
+        io.exists,
     )
     config = model_config(job.model, vocabulary)
     return _Start(config, vocabulary, do_lower_case, _length(job, None, config), None)

@@ -10,7 +10,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from beambert import storage
+from beambert import io
 from beambert.errors import one_line
 from beambert.folders import finish_output
 from beambert.model.flops import training_flops
@@ -83,7 +83,7 @@ def _finetune(job: FinetuningJob, strategy: tf.distribute.Strategy) -> dict[str,
     ):
         if model_folders.claim(job.output, identity, chief, FLAGS_OF):
             print(f"{model_dir}: already finished by the same command, nothing to do")
-            return storage.read_object(f"{model_dir}/{RESULTS_FILE}")
+            return io.read_object(f"{model_dir}/{RESULTS_FILE}")
         if chief:
             _describe(plan)
         data = plan.data
@@ -131,7 +131,7 @@ def _describe(plan: FinetuningPlan) -> None:
     )
     if data.labels:
         labels = "".join(f"{label}\n" for label in data.labels)
-        storage.write_bytes(f"{model_dir}/{LABELS_FILE}", labels.encode())
+        io.write_bytes(f"{model_dir}/{LABELS_FILE}", labels.encode())
     for note in plan.notes:
         print(one_line(note), flush=True)
     found = data.baseline()
@@ -261,12 +261,12 @@ def _write_predictions(model_dir: str, files: Mapping[str, str]) -> None:
     if files:
         folder = f"{model_dir}/{PREDICTIONS_FOLDER}"
         for name, text in files.items():
-            storage.write_bytes(f"{folder}/{name}", text.encode())
+            io.write_bytes(f"{folder}/{name}", text.encode())
 
 
 def _finish(model: keras.Model, plan: FinetuningPlan, results: dict[str, Any]) -> None:
     model_dir = plan.job.output.model_dir
     model_folders.save_weights(model, model_dir)
     save_task_model(model, plan.text_features, plan.training, f"{model_dir}/{SAVED_MODEL_FOLDER}")
-    storage.write_bytes(f"{model_dir}/{RESULTS_FILE}", json.dumps(results, indent=1).encode())
+    io.write_bytes(f"{model_dir}/{RESULTS_FILE}", json.dumps(results, indent=1).encode())
     finish_output(model_dir, plan.identity)

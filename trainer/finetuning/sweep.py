@@ -14,13 +14,13 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import TYPE_CHECKING, Any
 
-from beambert import storage
+from beambert import io
 from beambert.errors import InputError
 from beambert.folders import describe_difference
+from beambert.io import is_temporary, parse_object
 from beambert.model_files import BEST_FOLDER
 from beambert.pipelines.tasks.task import TRAIN
 from beambert.process import chips_for_children, loading, passed_on
-from beambert.storage import is_temporary, parse_object
 from beambert.trainer import model_folders
 from beambert.trainer.finetuning.job import FLAGS_OF, FinetuningJob, make_plan
 
@@ -142,7 +142,7 @@ def sweep(
         print(
             f"left out: batch sizes {sizes}, more than the {examples} training examples", flush=True
         )
-    storage.make_folder(model_dir, "--model_dir")
+    io.make_folder(model_dir, "--model_dir")
     with model_folders.held(model_dir):
         return _run(job, possible, num_seeds, finetune, _open(model_dir, common))
 
@@ -170,9 +170,9 @@ def _run(
         results = finetune(_job_of(job, run, folder))
         best = max((row["results"][metric] for row in state["runs"]), default=float("-inf"))
         if results[metric] > best:
-            storage.move(folder, f"{model_dir}/{BEST_FOLDER}")
+            io.move(folder, f"{model_dir}/{BEST_FOLDER}")
         else:
-            storage.delete(folder)
+            io.delete(folder)
         row = dict(zip((*POINT, "random_seed"), run, strict=True))
         state["runs"].append(row | {"results": results})
         _write(model_dir, state)
@@ -212,8 +212,8 @@ def _common(job: FinetuningJob, batch_size: int) -> dict[str, Any]:
 
 def _open(model_dir: str, common: dict[str, Any]) -> dict[str, Any]:
     path = f"{model_dir}/{SWEEP_FILE}"
-    if not storage.exists(path):
-        if not all(map(is_temporary, storage.list_folder(model_dir))):
+    if not io.exists(path):
+        if not all(map(is_temporary, io.list_folder(model_dir))):
             raise InputError(
                 f"--model_dir={model_dir}: holds something other than a sweep; "
                 "choose another folder"
@@ -223,7 +223,7 @@ def _open(model_dir: str, common: dict[str, Any]) -> dict[str, Any]:
         _write(model_dir, state)
         return state
     try:
-        state = parse_object(storage.read_bytes(path))
+        state = parse_object(io.read_bytes(path))
         theirs = state["job"]
     except (ValueError, KeyError) as error:
         raise InputError(f"{path}: is damaged; choose another --model_dir") from error
@@ -258,4 +258,4 @@ def _job_of(job: FinetuningJob, run: tuple, folder: str) -> FinetuningJob:
 
 
 def _write(model_dir: str, state: dict[str, Any]) -> None:
-    storage.write_bytes(f"{model_dir}/{SWEEP_FILE}", json.dumps(state, indent=1).encode())
+    io.write_bytes(f"{model_dir}/{SWEEP_FILE}", json.dumps(state, indent=1).encode())

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import safetensors.numpy
 
-from beambert import storage
+from beambert import io
 from beambert.errors import InputError
 from beambert.trainer.loop.config import TrainingFolders
 
@@ -48,7 +48,7 @@ def checkpoint_steps(folder: str) -> list[int]:
     Raises:
       InputError: the folder cannot be listed.
     """
-    names = storage.list_folder(folder, CONTINUES)
+    names = io.list_folder(folder, CONTINUES)
     return sorted(int(found[1]) for name in names if (found := re.fullmatch(r"ckpt-(\d+)", name)))
 
 
@@ -66,17 +66,17 @@ def write_checkpoint(
     Raises:
       InputError: it cannot be written.
     """
-    with storage.temporary_path(path) as made:
+    with io.temporary_path(path) as made:
         sums = {}
         for part, arrays in parts.items():
             data = safetensors.numpy.save(dict(arrays))
             sums[f"{part}.safetensors"] = hashlib.sha256(data).hexdigest()
-            with storage.create(f"{made}/{part}.safetensors", path, CONTINUES) as file:
+            with io.create(f"{made}/{part}.safetensors", path, CONTINUES) as file:
                 file.write(data)
         state = {"step": step, "evaluations": evaluations, "sha256": sums}
-        with storage.create(f"{made}/{STATE_FILE}", path, CONTINUES) as file:
+        with io.create(f"{made}/{STATE_FILE}", path, CONTINUES) as file:
             file.write(json.dumps(state, indent=1).encode())
-        storage.move(made, path)
+        io.move(made, path)
 
 
 def read_checkpoint(
@@ -92,11 +92,11 @@ def read_checkpoint(
       InputError: a file cannot be read.
       ValueError: a file is damaged.
     """
-    state = storage.parse_object(storage.read_bytes(f"{path}/{STATE_FILE}"))
+    state = io.parse_object(io.read_bytes(f"{path}/{STATE_FILE}"))
     parts = {}
     for part in wanted:
         name = f"{part}.safetensors"
-        data = b"".join(storage.read_chunks(f"{path}/{name}"))
+        data = b"".join(io.read_chunks(f"{path}/{name}"))
         if hashlib.sha256(data).hexdigest() != state.get("sha256", {}).get(name):
             raise ValueError(f"{name} does not have the SHA-256 in {STATE_FILE}")
         parts[part] = safetensors.numpy.load(data)
@@ -169,7 +169,7 @@ class Checkpoints:
                 restore(step, parts)
                 return path, {int(of): each for of, each in state["evaluations"].items()}
             except (InputError, *_DAMAGED) as error:
-                reason = storage.reason(error)
+                reason = io.reason(error)
                 print(f"{path}: cannot be read ({reason}); trying the one before", flush=True)
         if newest_first:
             raise InputError(
@@ -198,8 +198,7 @@ class Checkpoints:
             parts, _ = read_checkpoint(path, [MODEL])
         except _DAMAGED as error:
             raise InputError(
-                f"{path}: cannot be read ({storage.reason(error)}); delete {self.folder} and "
-                "train again"
+                f"{path}: cannot be read ({io.reason(error)}); delete {self.folder} and train again"
             ) from error
         return parts[MODEL]
 
@@ -211,7 +210,7 @@ class Checkpoints:
         write_checkpoint(checkpoint_path(self.folder, step), step, parts, evaluations)
         if self._keep is not None:
             for old in checkpoint_steps(self.folder)[: -self._keep]:
-                storage.delete(checkpoint_path(self.folder, old))
+                io.delete(checkpoint_path(self.folder, old))
 
     def _write_best(
         self, step: int, weights: Arrays, evaluations: Evaluations, metric: str
@@ -220,7 +219,7 @@ class Checkpoints:
         write_checkpoint(path, step, {MODEL: weights}, {step: evaluations[step]})
         needed = needed_steps(evaluations, metric, checkpoint_steps(self.folder))
         for old in set(checkpoint_steps(self._best)) - {step, *needed}:
-            storage.delete(checkpoint_path(self._best, old))
+            io.delete(checkpoint_path(self._best, old))
 
 
 def rank(metrics: Mapping[str, float], metric: str) -> tuple[float, float]:

@@ -16,7 +16,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from beambert import storage
+from beambert import io
 from beambert.errors import InputError
 from beambert.trainer.loop.checkpoints import MODEL, OPTIMIZER, check_shapes
 from beambert.trainer.loop.config import REPLICA_SEED_STRIDE, OptimizerConfig
@@ -429,7 +429,7 @@ def _reading(strategy: tf.distribute.Strategy) -> Iterator[None]:
         yield
     except _STORAGE_ERRORS as error:
         raise InputError(
-            f"--data: cannot be read any more ({storage.reason(error)}); find the "
+            f"--data: cannot be read any more ({io.reason(error)}); find the "
             "damaged file with `beambert verify`, copy it again, and run the same command again, "
             "which continues"
         ) from error
@@ -439,7 +439,7 @@ def _reading(strategy: tf.distribute.Strategy) -> Iterator[None]:
             raise
         raise InputError(
             "--data: its storage, or the TPU's machine, does not answer "
-            f"({storage.reason(error)}); run the same command again, which continues"
+            f"({io.reason(error)}); run the same command again, which continues"
         ) from error
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import tensorflow as tf
 
 from beambert.errors import InputError
-from beambert.storage import reason
+from beambert.io import reason
 from beambert.trainer.loop.config import AUTO, BFLOAT16, FLOAT32, Devices
 
 # The machines of a cluster start minutes apart, since each loads its image first.

@@ -19,7 +19,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from beambert import storage
+from beambert import io
 from beambert.model_files import CURVES_FILE
 from beambert.trainer.loop.checkpoints import CONTINUES
 from beambert.trainer.loop.config import MLFLOW, WANDB, TrainingFolders
@@ -90,8 +90,8 @@ class TrainingLog:
             return
         # The whole file, since object stores cannot append.
         lines = [json.dumps(row) + "\n" for row in self._rows.values()]
-        storage.write_bytes(self._path, "".join(lines).encode())
-        with storage.translate_errors(self._events, "written", CONTINUES):
+        io.write_bytes(self._path, "".join(lines).encode())
+        with io.translate_errors(self._events, "written", CONTINUES):
             for step, split, values in self._unwritten:
                 # Each split is a separate run, so that their curves are in one plot.
                 if split not in self._writers:
@@ -110,7 +110,7 @@ class TrainingLog:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         """Closes the files; the training is complete if there is no exception."""
-        with contextlib.suppress(*storage.storage_errors()):
+        with contextlib.suppress(*io.storage_errors()):
             for writer in self._writers.values():
                 writer.close()
         if self._service:
@@ -150,7 +150,7 @@ class Service:
             try:
                 getattr(self._client, method)(*arguments)
             except Exception as error:  # Each service has its own exceptions.
-                reason = storage.reason(error).rstrip(".")
+                reason = io.reason(error).rstrip(".")
                 self._print(f"{reason}; the training goes on without it")
                 return
 
@@ -246,12 +246,12 @@ SERVICES: dict[str, Callable[[str], Mlflow | Wandb]] = {MLFLOW: Mlflow, WANDB: W
 def _run_ids(folder: str) -> dict[str, str]:
     """Returns service -> id of the run of the training in a model folder."""
     path = f"{folder}/{RUNS_FILE}"
-    return storage.read_object(path) if storage.exists(path) else {}
+    return io.read_object(path) if io.exists(path) else {}
 
 
 def _keep_run_id(folder: str, service: str, run_id: str) -> None:
     content = json.dumps(_run_ids(folder) | {service: run_id})
-    storage.write_bytes(f"{folder}/{RUNS_FILE}", content.encode())
+    io.write_bytes(f"{folder}/{RUNS_FILE}", content.encode())
 
 
 def flat_settings(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -283,7 +283,7 @@ def rounded(values: Mapping[str, float]) -> dict[str, float]:
 
 def _rows_until(path: str, step: int) -> list[dict[str, Any]]:
     """Returns the lines of a metrics.jsonl up to a step; none if there is no such file."""
-    data = storage.read_bytes(path) if storage.exists(path) else b""
+    data = io.read_bytes(path) if io.exists(path) else b""
     return [row for row in rows_of(data) if row["step"] <= step]
 
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, Self
 
-from beambert import storage
+from beambert import io
 from beambert.config import check_settings, setting
 from beambert.errors import InputError
 from beambert.model.families.table import FAMILIES
@@ -156,7 +156,7 @@ def default_epochs(data: str) -> float:
     """
     check_finished(data, "--data")
     path = f"{data}/{INFO_FILE}"
-    info = RecordsInfo.from_json(storage.read_bytes(path, "--data").decode(), path)
+    info = RecordsInfo.from_json(io.read_bytes(path, "--data").decode(), path)
     copies = info.passes or 1
     return recipes.default_passes(info.counts.get("filled_tokens", 0) / copies) / copies
 

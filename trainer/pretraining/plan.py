@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from beambert import storage
+from beambert import io
 from beambert.console import counted
 from beambert.errors import InputError
 from beambert.model.config import EncoderConfig
@@ -315,7 +315,7 @@ def _training(
     }
     if teacher:
         weights = teacher.weights
-        further["distill_from"] = (storage.absolute(weights.path), True)
+        further["distill_from"] = (io.absolute(weights.path), True)
         further["distill_from_sha256"] = (weights.sha256, True)
     return {
         "kind": PRETRAINING,
@@ -325,9 +325,9 @@ def _training(
         "max_seq_length": records.max_seq_length,
         "vocabulary_sha256": records.vocabulary.sha256,
         **mask_settings(job, [each.records for each in data]),
-        "init": storage.absolute(initial.path) if initial else None,
+        "init": io.absolute(initial.path) if initial else None,
         "init_sha256": initial.sha256 if initial else None,
-        "data": [storage.absolute(each.records.folder) for each in data],
+        "data": [io.absolute(each.records.folder) for each in data],
         "phases": [
             {
                 "last_step": each.last_step,

@@ -8,8 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import tensorflow as tf
 
-from beambert import storage
+from beambert import io
 from beambert.errors import InputError
+from beambert.io import reason
 from beambert.model.objectives import BERT, COPY, MLM, PAIR_TASKS, SOP
 from beambert.pipelines.records.contract import COPY as COPY_PAIRS
 from beambert.pipelines.records.contract import (
@@ -24,7 +25,6 @@ from beambert.pipelines.records.contract import (
 from beambert.pipelines.records.contract import SOP as SOP_PAIRS
 from beambert.pipelines.tokenizers.folders import read_beside
 from beambert.pipelines.tokenizers.vocabulary import Vocabulary
-from beambert.storage import reason
 from beambert.trainer.pretraining.job import parse_eval_data
 
 # Objective with labels -> the value of --pairs that makes them.
@@ -94,8 +94,8 @@ def open_records(folder: str, flag: str, objective: str = BERT) -> Records:
     folder = folder.rstrip("/")
     check_finished(folder, flag)
     info_path = f"{folder}/{INFO_FILE}"
-    info = RecordsInfo.from_json(storage.read_bytes(info_path).decode(errors="replace"), info_path)
-    vocabulary = read_beside(folder, "", storage.read_bytes, storage.exists)
+    info = RecordsInfo.from_json(io.read_bytes(info_path).decode(errors="replace"), info_path)
+    vocabulary = read_beside(folder, "", io.read_bytes, io.exists)
     if vocabulary.sha256 != info.vocabulary["sha256"]:
         raise InputError(
             f"{vocabulary.name}: not the {vocabulary.WHAT} of the records (its SHA-256 is "
@@ -106,7 +106,7 @@ def open_records(folder: str, flag: str, objective: str = BERT) -> Records:
     needed = ("max_seq_length", *of_masks, "do_lower_case")
     if missing := [name for name in needed if name not in info.parameters]:
         raise InputError(f"{info_path}: lacks {missing[0]}; {_REMEDY}")
-    sizes = storage.sizes(folder, [file["name"] for file in info.files])
+    sizes = io.sizes(folder, [file["name"] for file in info.files])
     for file, size in zip(info.files, sizes, strict=True):
         if size != file["bytes"]:
             has = "is missing" if size is None else f"has {size} bytes"
@@ -273,10 +273,10 @@ def open_held_out(records: Records, given: Sequence[str], objective: str) -> Map
 def _beside(folder: str) -> dict[str, str]:
     """Returns name -> folder of the held-out records in a folder of training records."""
     held_out = f"{folder}/{EVAL_FOLDER}"
-    if not storage.exists(held_out):
+    if not io.exists(held_out):
         return {}
-    if not storage.exists(f"{held_out}/{INFO_FILE}"):
-        infos = storage.match_in(held_out, f"*/{INFO_FILE}")
+    if not io.exists(f"{held_out}/{INFO_FILE}"):
+        infos = io.match_in(held_out, f"*/{INFO_FILE}")
         if of_sources := sorted(os.path.dirname(path) for path in infos):
             return {os.path.basename(path): path for path in of_sources}
     return {"": held_out}

@@ -11,15 +11,15 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from beambert import storage
+from beambert import io
 from beambert.console import counted, duration
 from beambert.errors import InputError
 from beambert.folders import MARKER_FILE, UNFINISHED_FILE, finish_output
+from beambert.io import parse_object
 from beambert.model.families.table import family_of
 from beambert.model.objectives import BERT
 from beambert.model_files import RESULTS_FILE
 from beambert.process import logging_restored
-from beambert.storage import parse_object
 from beambert.trainer import model_folders
 from beambert.trainer.loop.config import MOST_STEPS, default_warmup_steps
 from beambert.trainer.loop.loop import train
@@ -114,7 +114,7 @@ def _pretrain(
     with model_folders.held(model_dir, chief) as check_lock:
         if model_folders.claim(job.output, identity, chief, FLAGS_OF):
             print(f"{model_dir}: already finished by the same command, nothing to do")
-            return storage.read_object(f"{model_dir}/{RESULTS_FILE}")
+            return io.read_object(f"{model_dir}/{RESULTS_FILE}")
         if chief:
             vocabulary = plan.data[0].records.vocabulary
             model_folders.describe_model(model_dir, plan.config, vocabulary, plan.training)
@@ -127,7 +127,7 @@ def _pretrain(
             return results
         check_lock()
         model_folders.save_weights(trainer.model, model_dir)
-        storage.write_bytes(f"{model_dir}/{RESULTS_FILE}", json.dumps(results, indent=1).encode())
+        io.write_bytes(f"{model_dir}/{RESULTS_FILE}", json.dumps(results, indent=1).encode())
         finish_output(model_dir, identity)
         print(f"{model_dir}: finished", flush=True)
         return results
@@ -472,9 +472,9 @@ def _recorded_steps(job: PretrainingJob) -> int | None:
     """
     path = job.output.model_dir
     for name in (MARKER_FILE, UNFINISHED_FILE):
-        if storage.exists(f"{path}/{name}"):
+        if io.exists(f"{path}/{name}"):
             try:
-                found = parse_object(storage.read_bytes(f"{path}/{name}", "--model_dir"))
+                found = parse_object(io.read_bytes(f"{path}/{name}", "--model_dir"))
                 if found["budget_seconds"] == job.budget.seconds:
                     return found["optimizer"]["num_train_steps"]
             except (ValueError, LookupError, TypeError):

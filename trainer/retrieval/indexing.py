@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from beambert import folders, storage
+from beambert import folders, io
 from beambert.errors import InputError
 from beambert.folders import MARKER_FILE
-from beambert.storage import is_local
+from beambert.io import is_local
 from beambert.trainer.embedding.embedder import Report, no_report
 from beambert.trainer.embedding.writing import FLAGS_OF as EMBED_FLAGS
 from beambert.trainer.embedding.writing import EmbeddingsFolder, open_embeddings
@@ -228,10 +228,10 @@ def make_index(embeddings: Sequence[str], output: str, report: Report = no_repor
         if folder.is_finished:
             check_files(output, folder.read_json(INDEX_FILE))
             return Indexed(count, has_words, was_done=True)
-        with storage.translate_errors(output, "written"):
+        with io.translate_errors(output, "written"):
             _write(found, output, report)
         files = [PASSAGES_FILE, VECTORS_FILE, *(WORDS_FILES if has_words else ())]
-        sums = {name: storage.sha256_of(f"{output}/{name}") for name in files}
+        sums = {name: io.sha256_of(f"{output}/{name}") for name in files}
         folder.write_json(INDEX_FILE, identity | {"passages": count, "files": sums})
     return Indexed(count, has_words)
 
@@ -248,14 +248,11 @@ def check_files(folder: str, about: Mapping[str, Any]) -> None:
     """
     damaged = ""
     try:
-        marker = storage.parse_object(storage.read_bytes(f"{folder}/{MARKER_FILE}"))
+        marker = io.parse_object(io.read_bytes(f"{folder}/{MARKER_FILE}"))
         if marker["embeddings"] != about["embeddings"]:
             damaged = INDEX_FILE
         for name, sha256 in about["files"].items():
-            if (
-                not os.path.isfile(f"{folder}/{name}")
-                or storage.sha256_of(f"{folder}/{name}") != sha256
-            ):
+            if not os.path.isfile(f"{folder}/{name}") or io.sha256_of(f"{folder}/{name}") != sha256:
                 damaged = name
     except (ValueError, KeyError, TypeError, AttributeError):
         damaged = INDEX_FILE

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import tensorflow as tf
 
-from beambert import storage
+from beambert import io
 from beambert.errors import InputError, check_list
 from beambert.folders import MARKER_FILE
 from beambert.pipelines.tasks.late_interaction import KEPT, max_sim
@@ -131,7 +131,7 @@ def open_index(folder: str, flag: str = "--index") -> Index:
             "or give its command again"
         )
     try:
-        about = storage.parse_object(storage.read_bytes(f"{folder}/{INDEX_FILE}"))
+        about = io.parse_object(io.read_bytes(f"{folder}/{INDEX_FILE}"))
     except ValueError as error:
         raise InputError(f"{folder}/{INDEX_FILE}: is damaged; make the index again") from error
     check_files(folder, about)

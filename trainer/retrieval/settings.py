@@ -4,7 +4,7 @@ import dataclasses
 
 from beambert.config import check_settings, setting
 from beambert.errors import InputError
-from beambert.storage import check_folder
+from beambert.io import check_folder
 from beambert.trainer.weights.given_path import check_weights
 
 # Passages are found by these.

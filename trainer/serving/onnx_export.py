@@ -10,7 +10,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from beambert import process, storage
+from beambert import io, process
 from beambert.console import size
 from beambert.errors import InputError
 from beambert.model_files import LABELS_FILE, ONNX_FILE, PRETRAINING
@@ -48,7 +48,7 @@ def export_onnx(model_dir: str, output: str, int8: bool = False) -> None:
       InputError: the model cannot be used, tf2onnx is not installed or cannot convert the model, or
         the output exists already.
     """
-    storage.check_new(output.rstrip("/"))
+    io.check_new(output.rstrip("/"))
     found = model_folders.open_model(model_dir, "--model")
     if "windows" in found.training:
         raise InputError(
@@ -65,12 +65,12 @@ def export_onnx(model_dir: str, output: str, int8: bool = False) -> None:
         data = int8_of(data)
 
     def write(folder: str) -> None:
-        storage.write_bytes(f"{folder}/{ONNX_FILE}", data)
+        io.write_bytes(f"{folder}/{ONNX_FILE}", data)
         for file, content in exported_files(found).items():
-            storage.write_bytes(f"{folder}/{file}", content)
+            io.write_bytes(f"{folder}/{file}", content)
         if labels := found.training.get("labels"):
             lines = "".join(f"{label}\n" for label in labels)
-            storage.write_bytes(f"{folder}/{LABELS_FILE}", lines.encode())
+            io.write_bytes(f"{folder}/{LABELS_FILE}", lines.encode())
 
     write_whole(output, write)
 

@@ -6,7 +6,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from beambert import storage
+from beambert import io
 from beambert.pipelines.tasks.texts import TextFeatures
 from beambert.trainer.tasks.base import (
     TEXT,
@@ -84,9 +84,9 @@ def save_task_model(
       InputError: the folder cannot be written.
     """
     module = objective_of_kind(training["kind"]).graph(model, text_features, training)
-    with storage.temporary_path(path) as temporary:
+    with io.temporary_path(path) as temporary:
         save_module(module, module.functions, temporary)
-        storage.move(temporary, path)
+        io.move(temporary, path)
 
 
 def save_module(module: tf.Module, signatures: Mapping[str, Any], path: str) -> None:

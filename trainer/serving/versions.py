@@ -9,10 +9,18 @@ from typing import Any
 import tensorflow as tf
 import tensorflow_text as tf_text
 
-from beambert import locks, saved_models, storage
+from beambert import io, saved_models
 from beambert.errors import InputError
-from beambert.folders import BLESSED, METRICS_FILE, REPORT_FILE
-from beambert.locks import LEASE, BusyError
+from beambert.folders import (
+    BLESSED,
+    LEASE,
+    METRICS_FILE,
+    REPORT_FILE,
+    BusyError,
+    lock_held,
+    temporary_held,
+)
+from beambert.io import parse_object
 from beambert.model_files import (
     CARD_FILE,
     EXTRA_ASSETS,
@@ -31,7 +39,6 @@ from beambert.pipelines.tokenizers.vocabulary import (
     TokenizerVocabulary,
 )
 from beambert.process import logging_restored
-from beambert.storage import parse_object
 from beambert.trainer import model_folders
 from beambert.trainer.models import pretrained_model, task_model
 from beambert.trainer.serving.saved_model import EncoderModule, save_module
@@ -46,10 +53,10 @@ def check_blessing(evaluation: str, model_dir: str) -> None:
     """
     evaluation = evaluation.rstrip("/")
     metrics_file = f"{evaluation}/{METRICS_FILE}"
-    if not storage.exists(metrics_file):
+    if not io.exists(metrics_file):
         raise InputError(f"--evaluation={evaluation}: holds no evaluation; run `beambert evaluate`")
     try:
-        metrics = parse_object(storage.read_bytes(metrics_file))
+        metrics = parse_object(io.read_bytes(metrics_file))
         model, evaluated = metrics["model"], metrics["model_sha256"]
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(
@@ -61,7 +68,7 @@ def check_blessing(evaluation: str, model_dir: str) -> None:
             f"--evaluation={evaluation}: is of {model} and evaluated other files than those that "
             f"are in --model={model_dir} now; evaluate again"
         )
-    if not storage.exists(f"{evaluation}/{BLESSED}"):
+    if not io.exists(f"{evaluation}/{BLESSED}"):
         raise InputError(
             f"--evaluation={evaluation}: did not bless {model_dir} (see its {REPORT_FILE}); "
             "leave --evaluation out to export it anyway"
@@ -199,19 +206,19 @@ def publish(temporary: str, output: str, number: Callable[[], int]) -> str:
     """
     with _numbers_held(output):
         path = f"{output}/{number()}"
-        if storage.exists(path):
+        if io.exists(path):
             raise InputError(f"{path}: exists already; leave --version out to take the next number")
-        if storage.is_local(output):
-            storage.move(temporary, path)
+        if io.is_local(output):
+            io.move(temporary, path)
             return path
         try:
-            storage.copy(temporary, path, left_out=(GRAPH_FILE,))
-            storage.copy(f"{temporary}/{GRAPH_FILE}", f"{path}/{GRAPH_FILE}")
+            io.copy(temporary, path, left_out=(GRAPH_FILE,))
+            io.copy(f"{temporary}/{GRAPH_FILE}", f"{path}/{GRAPH_FILE}")
         except InputError:
             with contextlib.suppress(InputError):  # It may not allow that either.
-                storage.delete(path)
+                io.delete(path)
             raise
-    storage.delete(temporary)
+    io.delete(temporary)
     return path
 
 
@@ -222,7 +229,7 @@ def _numbers_held(output: str) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         while True:
             try:
-                stack.enter_context(locks.held(f"{output}/{storage.LOCK_PREFIX}-number", output))
+                stack.enter_context(lock_held(f"{output}/{io.LOCK_PREFIX}-number", output))
                 break
             except BusyError:
                 if time.monotonic() > deadline:
@@ -269,22 +276,22 @@ def export(model_dir: str, output: str, trusts: bool = False, number: int | None
         module = saved_models.load(path, f"--model={found.path}", trusts)
         functions = module.signatures
     with (
-        storage.temporary_path(f"{output}/{version}", output) as temporary,
-        locks.temporary_held(temporary),
+        io.temporary_path(f"{output}/{version}", output) as temporary,
+        temporary_held(temporary),
     ):
         save_module(module, functions, temporary)
         weights = weights_sha256(model_dir)
         files = files_sha256(temporary)
-        source = {"model": storage.absolute(model_dir), "weights_sha256": weights}
+        source = {"model": io.absolute(model_dir), "weights_sha256": weights}
         content = json.dumps(source | {"files_sha256": files}, indent=1).encode()
-        storage.write_bytes(f"{temporary}/{EXTRA_ASSETS}/{SOURCE_FILE}", content)
+        io.write_bytes(f"{temporary}/{EXTRA_ASSETS}/{SOURCE_FILE}", content)
         if "input_ids" in _inputs_of(functions["serving_default"]):
             # Its callers need the tokenizer.
             for name, data in found.vocabulary.files().items():
-                storage.write_bytes(f"{temporary}/{EXTRA_ASSETS}/{name}", data)
+                io.write_bytes(f"{temporary}/{EXTRA_ASSETS}/{name}", data)
         usage = _usage(functions["serving_default"], found)
         card = model_card(found, "weights", weights, usage=usage)
-        storage.write_bytes(f"{temporary}/{CARD_FILE}", card.encode())
+        io.write_bytes(f"{temporary}/{CARD_FILE}", card.encode())
         # Still under the lock: without it, another export takes the folder for a dead one.
         return publish(temporary, output, lambda: number or next_version(output))
 
@@ -295,9 +302,9 @@ def next_version(output: str) -> int:
     Raises:
       InputError: the folder holds something else.
     """
-    if storage.exists(output) and not storage.is_folder(output):
+    if io.exists(output) and not io.is_folder(output):
         raise InputError(f"--output={output}: is a file; give a folder of versions")
-    names = [name for name in storage.list_folder(output) if not storage.is_temporary(name)]
+    names = [name for name in io.list_folder(output) if not io.is_temporary(name)]
     others = [name for name in names if not name.isdecimal()]
     if others:
         raise InputError(
@@ -309,7 +316,7 @@ def next_version(output: str) -> int:
 def describe(path: str) -> str:
     """Returns the line that says what an exported version takes."""
     for name in _TOKENIZERS:
-        if storage.exists(f"{path}/{EXTRA_ASSETS}/{name}"):
+        if io.exists(f"{path}/{EXTRA_ASSETS}/{name}"):
             return (
                 f"{path}: a SavedModel that takes the ids of its tokenizer, which is "
                 f"{EXTRA_ASSETS}/{name} in it"

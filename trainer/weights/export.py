@@ -9,8 +9,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from beambert import locks, storage
+from beambert import io
 from beambert.errors import InputError
+from beambert.folders import file_held
 from beambert.model.checkpoint_names import original_name
 from beambert.model.config import ORIGINAL_EPSILON
 from beambert.model.families.debertav2 import merged
@@ -71,10 +72,10 @@ def export_hugging_face(model_dir: str, output: str, license: str | None = None)
 
     def write(folder: str) -> None:
         _write_hugging_face(folder, found)
-        weights = storage.read_bytes(f"{folder}/{SAFETENSORS_FILE}")
+        weights = io.read_bytes(f"{folder}/{SAFETENSORS_FILE}")
         sha256 = hashlib.sha256(weights).hexdigest()
         card = model_card(found, SAFETENSORS_FILE, sha256, license)
-        storage.write_bytes(f"{folder}/{CARD_FILE}", card.encode())
+        io.write_bytes(f"{folder}/{CARD_FILE}", card.encode())
         if found.training["kind"] == LATE_INTERACTION:
             _write_json(f"{folder}/{COLBERT_FILE}", _colbert_settings(found))
 
@@ -114,7 +115,7 @@ def export_sentence_transformers(
         _write_json(f"{folder}/{embedder.ENCODER_FILE}", length)
         _write_json(f"{folder}/{embedder.SETTINGS_FILE}", {"similarity_fn_name": "cosine"})
         if is_normalized:
-            storage.make_folder(f"{folder}/{_NORMALIZE_FOLDER}")
+            io.make_folder(f"{folder}/{_NORMALIZE_FOLDER}")
 
     write_whole(output, write)
 
@@ -135,7 +136,7 @@ def export_static(model_dir: str, output: str) -> None:
     Raises:
       InputError: the model is no encoder, or the output exists already.
     """
-    storage.check_new(output.rstrip("/"))
+    io.check_new(output.rstrip("/"))
     found = _encoder(model_dir)
     special = dataclasses.asdict(found.vocabulary.special).values()
     texts = [number for number in range(len(found.vocabulary)) if number not in special]
@@ -153,11 +154,11 @@ def export_static(model_dir: str, output: str) -> None:
         listed = [_module(0, "", STATIC), _module(1, _NORMALIZE_FOLDER, embedder.NORMALIZE)]
         _write_json(f"{folder}/{embedder.MODULES_FILE}", listed)
         _write_json(f"{folder}/{embedder.SETTINGS_FILE}", {"similarity_fn_name": "cosine"})
-        storage.make_folder(f"{folder}/{_NORMALIZE_FOLDER}")
+        io.make_folder(f"{folder}/{_NORMALIZE_FOLDER}")
         files = exported_files(found)
-        storage.write_bytes(f"{folder}/{TOKENIZER_FILE}", files[TOKENIZER_FILE])
+        io.write_bytes(f"{folder}/{TOKENIZER_FILE}", files[TOKENIZER_FILE])
         data = safetensors.numpy.save({"embedding.weight": table}, metadata={"format": "pt"})
-        storage.write_bytes(f"{folder}/{SAFETENSORS_FILE}", data)
+        io.write_bytes(f"{folder}/{SAFETENSORS_FILE}", data)
 
     write_whole(output, write)
 
@@ -191,9 +192,9 @@ def export_tensorflow(model_dir: str, output: str) -> None:
             shape_and_slices=[""] * len(weights),
             tensors=[tf.constant(value) for value in weights.values()],
         )
-        storage.write_bytes(f"{folder}/{ORIGINAL_CONFIG_FILE}", found.config.to_json().encode())
+        io.write_bytes(f"{folder}/{ORIGINAL_CONFIG_FILE}", found.config.to_json().encode())
         for name, data in found.vocabulary.files().items():
-            storage.write_bytes(f"{folder}/{name}", data)
+            io.write_bytes(f"{folder}/{name}", data)
 
     write_whole(output, write)
 
@@ -201,14 +202,14 @@ def export_tensorflow(model_dir: str, output: str) -> None:
 def write_whole(output: str, write: Callable[[str], None]) -> None:
     """Writes a folder next to the output and renames it, so that nobody loads an incomplete one."""
     output = output.rstrip("/")
-    storage.check_new(output)
+    io.check_new(output)
     with (
-        locks.file_held(output, "--output"),
-        storage.temporary_path(output, f"--output={output}") as temporary,
+        file_held(output, "--output"),
+        io.temporary_path(output, f"--output={output}") as temporary,
     ):
-        storage.make_folder(temporary)
+        io.make_folder(temporary)
         write(temporary)
-        storage.move(temporary, output)
+        io.move(temporary, output)
 
 
 def _encoder(model_dir: str) -> ModelFolder:
@@ -245,10 +246,10 @@ def _write_hugging_face(folder: str, found: ModelFolder) -> None:
         names = family.namer(ending)
     weights = _weights(_load(found), names)
     data = safetensors.numpy.save(weights, metadata={"format": "pt"})
-    storage.write_bytes(f"{folder}/{SAFETENSORS_FILE}", data)
+    io.write_bytes(f"{folder}/{SAFETENSORS_FILE}", data)
     _write_json(f"{folder}/{HUGGING_FACE_CONFIG_FILE}", config)
     for name, content in exported_files(found).items():
-        storage.write_bytes(f"{folder}/{name}", content)
+        io.write_bytes(f"{folder}/{name}", content)
 
 
 def _class_of(found: ModelFolder) -> tuple[str, dict[str, Any]]:
@@ -320,4 +321,4 @@ def _weights(
 
 
 def _write_json(path: str, value: Mapping[str, Any] | list[Any]) -> None:
-    storage.write_bytes(path, json_bytes(value))
+    io.write_bytes(path, json_bytes(value))

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable
 
 from beambert.errors import InputError
-from beambert.storage import is_local
+from beambert.io import is_local
 
 # Help of the flag --model of commands that ask an encoder.
 ASKED_MODEL = "encoder of `beambert pretrain`, a Hugging Face folder, or a TF1 checkpoint"

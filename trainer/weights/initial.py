@@ -11,7 +11,7 @@ import keras
 import numpy as np
 import safetensors
 
-from beambert import storage
+from beambert import io
 from beambert.errors import InputError
 from beambert.folders import MARKER_FILE
 from beambert.model.config import EncoderConfig
@@ -90,10 +90,10 @@ def model_at(path: str, step: int, checkpoints: str | None = None) -> Iterator[s
     path = path.rstrip("/")
     folder = _checkpoints_of(path, checkpoints)
     with tempfile.TemporaryDirectory(prefix="beambert-") as made:
-        vocabulary = model_folders.read_beside(path, "--model", storage.read_bytes, storage.exists)
+        vocabulary = model_folders.read_beside(path, "--model", io.read_bytes, io.exists)
         for name in (CONFIG_FILE, *vocabulary.files(), TRAINING_FILE):
-            storage.copy(f"{path}/{name}", f"{made}/{name}")
-        storage.write_bytes(f"{made}/{MARKER_FILE}", b"{}")
+            io.copy(f"{path}/{name}", f"{made}/{name}")
+        io.write_bytes(f"{made}/{MARKER_FILE}", b"{}")
         opened = model_folders.open_model(made, "--model")
         if opened.training["kind"] != PRETRAINING:
             raise InputError(
@@ -112,7 +112,7 @@ def _restored(path: str, opened: model_folders.ModelFolder) -> BertPretrainer:
         check_shapes(weights, {name: tuple(each.shape) for name, each in variables.items()})
     except (ValueError, safetensors.SafetensorError) as error:
         raise InputError(
-            f"{path}: cannot be read ({storage.reason(error)}); choose another --checkpoint"
+            f"{path}: cannot be read ({io.reason(error)}); choose another --checkpoint"
         ) from error
     for name, variable in variables.items():
         variable.assign(weights[name])
@@ -306,10 +306,10 @@ def open_initial(path: str, flag: str) -> InitialWeights:
     """
     path = path.rstrip("/")
     folder = path
-    refuse_missing(path, flag, storage.is_folder, storage.exists)
-    if not storage.is_folder(path):
+    refuse_missing(path, flag, io.is_folder, io.exists)
+    if not io.is_folder(path):
         folder = path.rpartition("/")[0] or "."
-    elif storage.exists(f"{path}/{TRAINING_FILE}"):
+    elif io.exists(f"{path}/{TRAINING_FILE}"):
         return _open_own(path, flag)
     config = read_config_file(folder, flag)
     files = find_weight_files(path, config, flag)
@@ -327,8 +327,8 @@ def open_initial(path: str, flag: str) -> InitialWeights:
             "of embeddings; the last rows have no token",
         )
     for file in files.files:
-        storage.check_regular(file)
-    digests = b"".join(bytes.fromhex(storage.sha256_of(name)) for name in sorted(files.files))
+        io.check_regular(file)
+    digests = b"".join(bytes.fromhex(io.sha256_of(name)) for name in sorted(files.files))
     sha256 = hashlib.sha256(digests).hexdigest()
     read = functools.partial(files.read_all, config)
     given = path, config, vocabulary, do_lower_case, None, sha256, read
@@ -345,7 +345,7 @@ def _open_own(path: str, flag: str) -> InitialWeights:
     def read() -> dict[str, np.ndarray]:
         return {variable.path: variable.numpy() for variable in load(found).variables}
 
-    sha256 = storage.sha256_of(f"{found.path}/{WEIGHTS_FILE}")
+    sha256 = io.sha256_of(f"{found.path}/{WEIGHTS_FILE}")
     length = found.training["max_seq_length"]
     # A training on shorter sequences than its encoder's records how many positions that one had.
     trained = found.training.get("trained_positions", length)

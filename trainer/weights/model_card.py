@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from beambert import storage
+from beambert import io
 from beambert.errors import InputError, one_line
 from beambert.model.families.table import family_of
 from beambert.model.objectives import RTD
@@ -68,8 +68,8 @@ def model_card(
     """
     training, path = found.training, f"{found.path}/{RESULTS_FILE}"
     sections = {"Checksums (SHA-256)": {weights: sha256, "vocabulary": found.vocabulary.sha256}}
-    if storage.exists(path):
-        results = storage.read_object(path)
+    if io.exists(path):
+        results = io.read_object(path)
         numbers = {name: v for name, v in results.items() if isinstance(v, int | float)}
         sections["Results on held-out data"] = numbers
     if steps := _steps_of(found):
@@ -112,9 +112,9 @@ def model_card(
 def _steps_of(found: ModelFolder) -> dict[str, int]:
     """Returns the steps that were planned, trained and kept, if a training ended or chose early."""
     loop, path = found.training.get("loop", {}), f"{found.path}/{CURVES_FILE}"
-    if loop.get("patience") is None or not storage.exists(path):
+    if loop.get("patience") is None or not io.exists(path):
         return {}
-    rows = rows_of(storage.read_bytes(path))
+    rows = rows_of(io.read_bytes(path))
     evaluations = {row["step"]: row for row in rows if row["split"] == "eval"}
     return {
         "planned": found.training["optimizer"]["num_train_steps"],
@@ -171,4 +171,4 @@ def _records_of(encoder: ModelFolder) -> Iterator[RecordsInfo]:
     for folder in dict.fromkeys(encoder.training.get("data", ())):
         path = f"{folder}/{INFO_FILE}"
         with contextlib.suppress(InputError):
-            yield RecordsInfo.from_json(storage.read_bytes(path).decode(), path)
+            yield RecordsInfo.from_json(io.read_bytes(path).decode(), path)

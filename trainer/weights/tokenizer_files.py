@@ -4,8 +4,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from beambert import storage
+from beambert import io
 from beambert.errors import InputError
+from beambert.io import parse_object
 from beambert.model_files import PRETRAINING
 from beambert.pipelines.tokenizers.encoding import SubwordTokenizer
 from beambert.pipelines.tokenizers.folders import read_folder
@@ -19,7 +20,6 @@ from beambert.pipelines.tokenizers.vocabulary import (
     TokenizerVocabulary,
     Vocabulary,
 )
-from beambert.storage import parse_object
 from beambert.trainer.model_folders import ModelFolder
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 def read_vocabulary(folder: str, flag: str) -> tuple[Vocabulary, bool]:
     """Reads the tokenizer of a folder; see `folders.read_folder`."""
-    return read_folder(folder, flag, storage.read_bytes, storage.exists)
+    return read_folder(folder, flag, io.read_bytes, io.exists)
 
 
 def read_json(path: str) -> dict[str, Any]:
@@ -38,14 +38,14 @@ def read_json(path: str) -> dict[str, Any]:
       InputError: the file cannot be read, or it holds something else.
     """
     try:
-        return parse_object(storage.read_bytes(path))
+        return parse_object(io.read_bytes(path))
     except ValueError as error:
         raise InputError(f"{path}: not a JSON object ({error}); copy it again") from error
 
 
 def read_optional_json(path: str) -> dict[str, Any]:
     """Reads a JSON object; {} without the file. See `read_json`."""
-    return read_json(path) if storage.exists(path) else {}
+    return read_json(path) if io.exists(path) else {}
 
 
 def read_list(path: str) -> list[Any]:
@@ -55,7 +55,7 @@ def read_list(path: str) -> list[Any]:
       InputError: the file cannot be read, or it holds something else.
     """
     try:
-        value = json.loads(storage.read_bytes(path))
+        value = json.loads(io.read_bytes(path))
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path}: is not JSON ({error}); copy it again") from error
     if not isinstance(value, list):

@@ -5,17 +5,18 @@ They are a TF1 checkpoint of the original release or a Hugging Face folder.
 
 import dataclasses
 import glob
-import io
 import os
 import pickle
 from collections.abc import Callable, Mapping, Sequence
+from io import BytesIO
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from beambert import storage
+from beambert import io
 from beambert.errors import InputError
+from beambert.io import check_names
 from beambert.model.checkpoint_names import is_of_no_model, original_name, plain_hugging_face_name
 from beambert.model.config import EncoderConfig, parse_config
 from beambert.model.families.debertav2 import WORD_EMBEDDINGS
@@ -24,7 +25,6 @@ from beambert.model.families.table import family_of, read_config
 from beambert.model.shapes import variable_shapes
 from beambert.model_files import CONFIG_FILE, WEIGHTS_FILE
 from beambert.pipelines.records.contract import has_shards
-from beambert.storage import check_names
 from beambert.trainer.weights.tokenizer_files import read_json
 
 # Names of the configuration file; the first that exists is read.
@@ -81,7 +81,7 @@ class WeightFiles:
                 TypeError,
             ) as error:
                 raise InputError(
-                    f"{path}: cannot be read ({storage.reason(error)}); copy it again"
+                    f"{path}: cannot be read ({io.reason(error)}); copy it again"
                 ) from error
         return self._renamed(theirs, config)
 
@@ -120,18 +120,18 @@ class WeightFiles:
 
 def find_weight_files(path: str, config: EncoderConfig, flag: str) -> WeightFiles:
     """Finds the weights of a folder or of a TF1 checkpoint's prefix."""
-    if not storage.is_folder(path):
+    if not io.is_folder(path):
         return _checkpoint_files(path, config, flag)
     family = family_of(config)
     names = family.namer(PRE_TRAINING), family.model_prefix
     for name, read in ((SAFETENSORS_FILE, _read_safetensors), (TORCH_FILE, _read_torch)):
         file, index = f"{path}/{name}", f"{path}/{name}{INDEX_SUFFIX}"
-        if storage.exists(file):
+        if io.exists(file):
             return WeightFiles([file], [file], read, *names)
-        if storage.exists(index):
+        if io.exists(index):
             shards = _shards_of(index)
             return WeightFiles([index, *shards], shards, read, *names)
-    prefixes = [p.removesuffix(".index") for p in storage.match_in(path, "*.ckpt*.index")]
+    prefixes = [p.removesuffix(".index") for p in io.match_in(path, "*.ckpt*.index")]
     if len(prefixes) > 1:
         raise InputError(
             f"{flag}={path}: holds {len(prefixes)} checkpoints; name one, such as {prefixes[-1]}"
@@ -151,7 +151,7 @@ def _checkpoint_files(prefix: str, config: EncoderConfig, flag: str) -> WeightFi
             f"BERT are read; give a folder with {SAFETENSORS_FILE}"
         )
     folder, name = os.path.split(prefix)
-    files = storage.match_in(folder or ".", f"{glob.escape(name)}.*")
+    files = io.match_in(folder or ".", f"{glob.escape(name)}.*")
     return WeightFiles(files, [prefix], _read_tensorflow, original_name)
 
 
@@ -166,7 +166,7 @@ def _shards_of(index: str) -> list[str]:
         raise InputError(f"{index}: names no files of weights; copy it again") from error
     shards = [f"{index.rpartition('/')[0]}/{name}" for name in sorted(names)]
     for shard in shards:
-        if not storage.exists(shard):
+        if not io.exists(shard):
             raise InputError(f"{index}: names {shard}, which is missing; copy that file too")
     return shards
 
@@ -179,8 +179,8 @@ def read_config_file(folder: str, flag: str) -> EncoderConfig:
     """
     for name in CONFIG_FILES:
         path = f"{folder}/{name}"
-        if storage.exists(path):
-            text = storage.read_text(path)
+        if io.exists(path):
+            text = io.read_text(path)
             try:
                 if code := parse_config(text).get("auto_map"):
                     raise InputError(
@@ -192,7 +192,7 @@ def read_config_file(folder: str, flag: str) -> EncoderConfig:
                 raise InputError(
                     f"{path}: {error}; copy the file again if it was changed, or take another model"
                 ) from error
-    if has_shards(storage.list_folder(folder)):
+    if has_shards(io.list_folder(folder)):
         raise InputError(f"{flag}={folder}: is a records folder; name that of an encoder")
     raise InputError(
         f"{flag}={folder}: has no {' or '.join(CONFIG_FILES)}; copy it next to the weights"
@@ -220,7 +220,7 @@ def _read_safetensors(path: str) -> dict[str, np.ndarray]:
     dtypes = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4"}
     dtypes |= {"BF16": ml_dtypes.bfloat16}
     try:
-        tensors = safetensors.deserialize(storage.read_bytes(path))
+        tensors = safetensors.deserialize(io.read_bytes(path))
     except safetensors.SafetensorError as error:
         raise ValueError(str(error)) from error
     return {
@@ -240,11 +240,11 @@ def _read_torch(path: str) -> dict[str, np.ndarray]:
         ) from error
     import ml_dtypes
 
-    data = io.BytesIO(storage.read_bytes(path))
+    data = BytesIO(io.read_bytes(path))
     try:
         tensors = torch.load(data, map_location="cpu", weights_only=True)
     except (pickle.UnpicklingError, RuntimeError, EOFError, LookupError, TypeError) as error:
-        raise ValueError(storage.reason(error)) from error
+        raise ValueError(io.reason(error)) from error
     if not isinstance(tensors, dict):
         raise ValueError("it has no tensors by name")
     found = {}

@@ -13,7 +13,7 @@ import tensorflow as tf
 from support import emulated_storage, forked
 from support import growing_corpus as corpus
 
-from beambert import storage
+from beambert import io
 from beambert.deploy.retraining import workspace
 from beambert.deploy.retraining.runs import STEPS
 
@@ -51,7 +51,7 @@ def run(environment):
     process = start(environment)
     printed, _ = process.communicate(timeout=SECONDS)
     assert process.returncode == 0, printed
-    assert "LOCK" not in storage.list_folder(WORKSPACE)
+    assert "LOCK" not in io.list_folder(WORKSPACE)
     return printed
 
 
@@ -107,10 +107,10 @@ def outputs(gs, root):
     text = text.replace("max_seq_length = 32", 'max_seq_length = "16,32"')
     text += "min_change = -0.2\n"  # the second model may be worse than the first
     for name in ("text/1.jsonl", "vocab.txt", "bert_config.json"):
-        storage.write_bytes(f"{gs}/all/{name}", (root / name).read_bytes())
+        io.write_bytes(f"{gs}/all/{name}", (root / name).read_bytes())
     for name in ("workspace", "text", "vocab.txt", "bert_config.json"):
         text = text.replace(f"{root}/{name}", f"{gs}/all/{name}")
-    storage.write_bytes(CONFIG, text.encode())
+    io.write_bytes(CONFIG, text.encode())
     return root
 
 
@@ -138,7 +138,7 @@ def test_a_step_is_killed(gs, outputs, storage_environment, printed, task):
     """The run goes on from the version of the test above."""
     if task == "plan":
         printed.clear()
-        storage.write_bytes(f"{gs}/all/text/2.jsonl", corpus.deliver(outputs, 2).read_bytes())
+        io.write_bytes(f"{gs}/all/text/2.jsonl", corpus.deliver(outputs, 2).read_bytes())
     printed.append(kill(task, storage_environment))
 
 

@@ -9,7 +9,7 @@ import pytest
 from support import growing_corpus as corpus
 from support.stand_in_commands import Commands, KilledError, served
 
-from beambert import locks
+from beambert import folders
 from beambert.deploy.retraining import command as retrain
 from beambert.deploy.retraining import workspace
 from beambert.deploy.retraining.runs import STEPS, command, next_run
@@ -146,11 +146,11 @@ def test_dry_run_changes_nothing(tmp_path, config, commands, capsys):
 
 def test_two_at_once(tmp_path, config, commands):
     arguments = [f"--config={tmp_path / 'retrain.toml'}"]
-    with locks.held(f"{config.workspace}/LOCK", config.workspace):
+    with folders.lock_held(f"{config.workspace}/LOCK", config.workspace):
         with pytest.raises(SystemExit) as stopped:
             retrain.main(arguments)
         assert stopped.value.code == retrain.STATUS_OF_BUSY
-        with pytest.raises(locks.BusyError, match=f"process {os.getpid()} "):
+        with pytest.raises(folders.BusyError, match=f"process {os.getpid()} "):
             retrain.retrain(config)
     commands.accuracies = {"000001": 0.8}
     retrain.retrain(config)

@@ -8,7 +8,7 @@ import pytest
 from support import growing_corpus as corpus
 from support.stand_in_commands import Commands, served, taken
 
-from beambert import model_files, storage
+from beambert import io, model_files
 from beambert.deploy.retraining import command as retrain
 from beambert.deploy.retraining import workspace
 from beambert.errors import InputError
@@ -60,7 +60,7 @@ def test_one_command_goes_back(tmp_path, config, commands, capsys):
 
 def test_a_rollback_that_is_killed(tmp_path, config, commands, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(storage, "delete", lambda path: 1 / 0)
+        patch.setattr(io, "delete", lambda path: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             retrain.rollback(config)
     retrain.rollback(config)
@@ -211,7 +211,7 @@ def test_all_versions_are_gone(tmp_path, config, commands):
 def test_a_permission_that_is_revoked_on_the_way(tmp_path, config, commands, monkeypatch, step):
     """What stands stays, and the next start goes on once the permission is back."""
     corpus.deliver(tmp_path, 3)
-    write = storage.write_bytes
+    write = io.write_bytes
 
     def refuse(path, data):
         if path.endswith(("result.json", "version.json")):
@@ -220,7 +220,7 @@ def test_a_permission_that_is_revoked_on_the_way(tmp_path, config, commands, mon
 
     with monkeypatch.context() as patch:
         commands.fail = step if step != "serving" else None
-        patch.setattr(storage, "write_bytes", refuse)
+        patch.setattr(io, "write_bytes", refuse)
         with pytest.raises(InputError):
             retrain.retrain(config)
     assert sorted(served(config)) == ["1", "2"]

@@ -11,7 +11,7 @@ import pytest
 from support import forked
 from support import growing_corpus as corpus
 
-from beambert import locks, storage
+from beambert import folders, io
 from beambert.deploy.retraining import command, planning, workspace
 from beambert.errors import InputError
 from beambert.pipelines import create_pretraining_data, input_files
@@ -26,21 +26,21 @@ def test_the_data_command(gs, tmp_path):
     """The same bytes as in a folder, and what it took is known the next time."""
     corpus.make(tmp_path)
     text = (tmp_path / "text" / "1.jsonl").read_bytes()
-    storage.write_bytes(f"{gs}/text/1.jsonl", text)
-    storage.write_bytes(f"{gs}/vocab.txt", (tmp_path / "vocab.txt").read_bytes())
+    io.write_bytes(f"{gs}/text/1.jsonl", text)
+    io.write_bytes(f"{gs}/vocab.txt", (tmp_path / "vocab.txt").read_bytes())
     flags = ["--max_seq_length=32", "--num_shards=2", "--dupe_factor=1"]
     for root in (gs, str(tmp_path)):
         files_of_root = [f"--input={root}/text/*", f"--vocab_file={root}/vocab.txt"]
         create_pretraining_data.main([*files_of_root, f"--output={root}/records", *flags])
-    names = storage.list_folder(f"{gs}/records")
-    assert names == storage.list_folder(f"{tmp_path}/records")
+    names = io.list_folder(f"{gs}/records")
+    assert names == io.list_folder(f"{tmp_path}/records")
     for name in names:
         if name.endswith(".tfrecord"):
-            stored = storage.read_bytes(f"{gs}/records/{name}", "")
+            stored = io.read_bytes(f"{gs}/records/{name}", "")
             assert stored == (tmp_path / "records" / name).read_bytes()
     inputs = input_files.match_inputs([f"{gs}/text/*"])
     assert new_inputs(inputs, [f"{gs}/records"], f"{gs}/more") == []
-    storage.write_bytes(f"{gs}/text/1.jsonl", text + text)  # another object of the same name
+    io.write_bytes(f"{gs}/text/1.jsonl", text + text)  # another object of the same name
     inputs = input_files.match_inputs([f"{gs}/text/*"])
     assert new_inputs(inputs, [f"{gs}/records"], f"{gs}/more") == inputs
 
@@ -51,7 +51,7 @@ def make_records(gs, tmp_path, monkeypatch, change):
     root = f"{gs}/{tmp_path.name}"
     for number in (1, 2):
         text = corpus.deliver(tmp_path, number).read_bytes()
-        storage.write_bytes(f"{root}/text/{number}.jsonl", text)
+        io.write_bytes(f"{root}/text/{number}.jsonl", text)
     match_inputs = input_files.match_inputs
 
     def then_change(patterns):
@@ -71,21 +71,21 @@ def test_an_object_that_is_replaced_after_it_was_listed(gs, tmp_path, monkeypatc
     """Nobody knows what was read of it, so the records are not finished."""
     text = corpus.deliver(tmp_path, 3, documents=5).read_bytes()
     with pytest.raises(InputError, match=r"text/2\.jsonl: was changed while it was read"):
-        make_records(gs, tmp_path, monkeypatch, lambda path: storage.write_bytes(path, text))
-    assert "_SUCCESS" not in storage.list_folder(f"{gs}/{tmp_path.name}/records")
+        make_records(gs, tmp_path, monkeypatch, lambda path: io.write_bytes(path, text))
+    assert "_SUCCESS" not in io.list_folder(f"{gs}/{tmp_path.name}/records")
 
 
 def test_an_interrupted_upload_leaves_nothing(gs):
     with (
         pytest.raises(KeyboardInterrupt),
-        storage.open_atomically(f"{gs}/cut/info.json") as file,
+        io.open_atomically(f"{gs}/cut/info.json") as file,
     ):
         file.write(b"half")
         raise KeyboardInterrupt
-    assert storage.list_folder(f"{gs}/cut") == [] and file.closed
+    assert io.list_folder(f"{gs}/cut") == [] and file.closed
     with (
         pytest.raises(InputError, match="403"),
-        storage.open_atomically(f"{gs}/forbidden/info.json") as file,
+        io.open_atomically(f"{gs}/forbidden/info.json") as file,
     ):
         file.write(b"whole")
     assert file.closed  # Otherwise it would be sent again when Python deletes it.
@@ -96,7 +96,7 @@ def test_many_in_the_same_moment(gs):
 
     def take(name):
         barrier.wait()
-        outcomes.append(storage.replace_content(f"{gs}/race/LOCK", None, name.encode()))
+        outcomes.append(io.replace_content(f"{gs}/race/LOCK", None, name.encode()))
 
     threads = [threading.Thread(target=take, args=(f"run {n}",)) for n in range(4)]
     for thread in threads:
@@ -109,7 +109,7 @@ def test_many_in_the_same_moment(gs):
 def test_a_bucket_without_permission(gs, tmp_path):
     with (
         pytest.raises(InputError, match="forbidden/LOCK: cannot be read and written .*403"),
-        locks.held(f"{gs}/forbidden/LOCK", "workspace"),
+        folders.lock_held(f"{gs}/forbidden/LOCK", "workspace"),
     ):
         pass
     with pytest.raises(InputError, match="forbidden/retrain.toml: cannot be read"):
@@ -125,8 +125,8 @@ def test_a_bucket_without_permission(gs, tmp_path):
 RETRAIN = """
 import sys
 from beambert.deploy.retraining import command as retrain
-from beambert import locks
-locks.SECONDS_BETWEEN_RENEWALS = 0.2
+from beambert import folders
+folders.SECONDS_BETWEEN_RENEWALS = 0.2
 retrain.main(sys.argv[1:])
 """
 
@@ -151,10 +151,10 @@ def test_a_lock_that_is_lost_stops_the_run(gs, storage_environment, tmp_path):
         if line.startswith("[records] $"):
             break
     lock = f"{workspace_there}/LOCK"
-    assert storage.content_of(lock).startswith(f"process {run.pid} on ".encode())
-    storage.write_bytes(lock, b"thief")
+    assert io.content_of(lock).startswith(f"process {run.pid} on ".encode())
+    io.write_bytes(lock, b"thief")
     printed, _ = run.communicate(timeout=60)
     assert run.returncode == 128 + signal.SIGTERM, printed
     assert f"another command has taken the lock of {workspace_there}" in printed
     assert not workspace.is_done("records", workspace.read_history(workspace_there).open)
-    assert storage.content_of(lock) == b"thief"
+    assert io.content_of(lock) == b"thief"

@@ -3,12 +3,12 @@
 import contextlib
 import dataclasses
 import hashlib
-import io
 import json
 import math
 import pathlib
 import re
 import shutil
+from io import StringIO
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ from support import small_evaluation
 from support.small_evaluation import ROWS, arguments
 from support.stand_in_models import LABELS, RULES
 
-from beambert import console, storage
+from beambert import console, io
 from beambert.errors import InputError
 from beambert.pipelines import evaluate
 from beambert.pipelines.evaluation import predictions, run
@@ -45,7 +45,7 @@ def blessed(tmp_path_factory, data, model):
     (output.parent / "evaluation").mkdir()
     (output.parent / "evaluation" / "theirs").write_text("kept")
     with (
-        contextlib.redirect_stdout(io.StringIO()) as printed,
+        contextlib.redirect_stdout(StringIO()) as printed,
         pytest.MonkeyPatch.context() as patch,
     ):
         patch.setattr(console, "SECONDS_BETWEEN_LINES", 0.01)
@@ -327,13 +327,13 @@ def test_every_folder_may_be_on_gs(gs, blessed, data, model, tmp_path, capsys):
     """The results are those of local folders, and everything is called by its own name."""
     root = f"{gs}/{tmp_path.name}"
     for name, folder in (("data", data), ("model", model)):
-        storage.copy(str(folder), f"{root}/{name}")
-    storage.write_bytes(f"{root}/model/checkpoints/ckpt-000001/model.safetensors", b"large")
+        io.copy(str(folder), f"{root}/{name}")
+    io.write_bytes(f"{root}/model/checkpoints/ckpt-000001/model.safetensors", b"large")
     there = arguments(f"{root}/data", f"{root}/model", f"{root}/first/")
     evaluate.main(there)
     evaluate.main([*there[:-1], f"--output={root}/second", f"--baseline={root}/first"])
     assert f"Report: {root}/second/report.html" in capsys.readouterr().out
-    storage.copy(f"{root}/second", str(tmp_path / "second"))
+    io.copy(f"{root}/second", str(tmp_path / "second"))
     assert sorted(path.name for path in (tmp_path / "second").iterdir()) == sorted(
         path.name for path in blessed[0].iterdir()
     )
@@ -344,7 +344,7 @@ def test_every_folder_may_be_on_gs(gs, blessed, data, model, tmp_path, capsys):
     for name in ("overall", "slices", "weights_sha256", "data_sha256", "details"):
         assert first[name] == second[name]
     evaluate.main([*there, "--threshold=0.9"])  # in the place of the first
-    names = storage.list_folder(f"{root}/first")
+    names = io.list_folder(f"{root}/first")
     assert "NOT_BLESSED" in names and "BLESSED" not in names
     for flag, message in (
         (f"--data_dir={root}/none", f"--data_dir={root}/none: no such folder"),

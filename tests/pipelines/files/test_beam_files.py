@@ -2,20 +2,20 @@
 
 import bz2
 import gzip
-import io
 import tracemalloc
 import zlib
+from io import BytesIO
 
 import pytest
 import zstandard
 from google.api_core.exceptions import RetryError
 from support.emulated_storage import requests_made
 
-from beambert import folders, storage
+from beambert import folders, io
 from beambert.compression import CorruptFileError, decompress
 from beambert.errors import InputError
+from beambert.io import open_atomically
 from beambert.pipelines.input_files import match_inputs
-from beambert.storage import open_atomically
 
 COMPRESS = {
     ".gz": gzip.compress,
@@ -80,9 +80,9 @@ def test_a_storage_that_does_not_answer_for_minutes(monkeypatch):
     def open_(*_):
         raise RetryError("Timeout of 120.0s exceeded", ConnectionError("no route"))
 
-    monkeypatch.setattr(storage._GOOGLE_STORAGE, "open", open_)
+    monkeypatch.setattr(io._GOOGLE_STORAGE, "open", open_)
     with pytest.raises(InputError, match=r"gs://b/a: cannot be read \(Timeout of 120.0s exceeded"):
-        storage.read_bytes("gs://b/a")
+        io.read_bytes("gs://b/a")
 
 
 def test_a_worker_writes_only_where_its_job_has_the_folder(tmp_path):
@@ -103,13 +103,13 @@ def test_a_worker_writes_only_where_its_job_has_the_folder(tmp_path):
 def test_many_objects_are_deleted_by_few_requests(gs):
     paths = [f"{gs}/records/part-{number}" for number in range(120)]
     for path in paths[1:]:
-        storage.write_bytes(path, b"x")
-    storage.write_bytes(f"{gs}/records/part-[1]", b"x")
+        io.write_bytes(path, b"x")
+    io.write_bytes(f"{gs}/records/part-[1]", b"x")
     requests_made()
     # The first one does not exist, and a name is no pattern.
-    storage.delete_quietly([*paths, f"{gs}/records/part-[1]"])
+    io.delete_quietly([*paths, f"{gs}/records/part-[1]"])
     assert len(requests_made()) < 10
-    assert storage.list_folder(f"{gs}/records") == []
+    assert io.list_folder(f"{gs}/records") == []
 
 
 def bomb(ending: str, megabytes: int) -> bytes:
@@ -125,7 +125,7 @@ def bomb(ending: str, megabytes: int) -> bytes:
 @pytest.mark.slow
 @pytest.mark.parametrize("ending", COMPRESS)
 def test_a_bomb_takes_little_memory(ending):
-    stored = io.BytesIO(bomb(ending, 60))
+    stored = BytesIO(bomb(ending, 60))
     assert len(stored.getvalue()) < 100_000
     tracemalloc.start()
     opened = decompress(f"a{ending}", stored)

@@ -7,6 +7,7 @@ import pytest
 from apache_beam.testing.util import assert_that, equal_to
 
 from beambert.errors import InputError
+from beambert.io import read_bytes
 from beambert.pipelines.input_files import (
     StoredValue,
     check_unchanged,
@@ -14,7 +15,6 @@ from beambert.pipelines.input_files import (
     match_sources,
     store_values,
 )
-from beambert.storage import read_bytes
 
 
 def names(*patterns) -> list[str]:
@@ -78,7 +78,7 @@ def test_changes_are_seen(tmp_path, change, what):
 
 
 def test_changes_of_objects_are_seen(gs):
-    from beambert.storage import write_bytes
+    from beambert.io import write_bytes
 
     write_bytes(f"{gs}/inputs/a.txt", b"text")
     patterns = [f"{gs}/inputs/*"]

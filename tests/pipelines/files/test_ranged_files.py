@@ -1,9 +1,9 @@
 """Files that are read by ranges: their bytes, and hardly a byte more than is needed."""
 
 import gzip
-import io
 import random
 import threading
+from io import SEEK_END, BufferedReader, BytesIO
 
 import pytest
 import requests
@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from support.data_command import wikiextractor
 from support.sample_text import make_document
 
-from beambert import storage
+from beambert import io
 from beambert.console import ProgressTally
 from beambert.errors import InputError
+from beambert.io import RangedFile, read_range, write_bytes
 from beambert.pipelines.corpus import base as parts
 from beambert.pipelines.corpus.reading import ReadOptions, read_part, split_file
 from beambert.pipelines.input_files import match_inputs, open_stored
-from beambert.storage import RangedFile, read_range, write_bytes
 
 exact = settings(derandomize=True, max_examples=80, deadline=None, database=None)
 STEPS = st.lists(
@@ -35,24 +35,24 @@ STEPS = st.lists(
 @exact
 @given(st.binary(min_size=10, max_size=120), STEPS, st.none() | st.integers(0, 120), st.data())
 def test_like_a_file_in_memory(content, steps, end, data):
-    """Any seeks and reads against io.BytesIO, with requests and buffers of a few bytes."""
+    """Any seeks and reads against BytesIO, with requests and buffers of a few bytes."""
 
     def read(start, size):
         assert 0 <= start < len(content) and 0 < size <= len(content) - start
         return content[start : start + size]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(storage, "REQUEST_BYTES", data.draw(st.integers(1, 50)))
-        patch.setattr(storage, "BYTES_BEYOND", data.draw(st.integers(1, 9)))
+        patch.setattr(io, "REQUEST_BYTES", data.draw(st.integers(1, 50)))
+        patch.setattr(io, "BYTES_BEYOND", data.draw(st.integers(1, 9)))
         raw = RangedFile(read, len(content), end)
-        found = io.BufferedReader(raw, data.draw(st.integers(1, 20)))
-        expected = io.BytesIO(content)
+        found = BufferedReader(raw, data.draw(st.integers(1, 20)))
+        expected = BytesIO(content)
         for name, number in steps:
             for file in (found, expected):
                 if name == "seek":
                     file.seek(number)
                 elif name == "from_end":
-                    file.seek(number, io.SEEK_END)
+                    file.seek(number, SEEK_END)
             if name.startswith("read"):
                 assert getattr(found, name)(number) == getattr(expected, name)(number)
             assert found.tell() == expected.tell()
@@ -99,8 +99,8 @@ def test_a_corpus_on_gs(gs, traffic, monkeypatch, tmp_path, ending):
     write_bytes(f"{gs}/corpus{ending}/wiki{ending}", content)
     monkeypatch.setattr(parts, "PART_BYTES", 9_000)
     monkeypatch.setattr(parts, "STORED_PART_BYTES", 50_000)
-    monkeypatch.setattr(storage, "REQUEST_BYTES", 100_000 if ending else 30_000)
-    monkeypatch.setattr(storage, "BYTES_BEYOND", 1_000)
+    monkeypatch.setattr(io, "REQUEST_BYTES", 100_000 if ending else 30_000)
+    monkeypatch.setattr(io, "BYTES_BEYOND", 1_000)
     options, found = ReadOptions(), []
     for pattern in (str(tmp_path / "wiki*"), f"{gs}/corpus{ending}/*"):
         (file,) = match_inputs([pattern])

@@ -8,7 +8,7 @@ import pytest
 from support import data_command
 from support.data_command import data, info, refused, temporary, wikiextractor
 
-from beambert import locks, storage
+from beambert import folders, io
 from beambert.pipelines.pretraining import tokenizing
 from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS
 
@@ -105,14 +105,14 @@ class TestNothingIsLeftBehind:
     """Temporary files are gone after a failure, wherever it was."""
 
     def full(self, monkeypatch, is_refused):
-        create = storage._Local.create
+        create = io._Local.create
 
         def create_or_not(system, path, *rest):
             if is_refused(path):
                 raise OSError(errno.ENOSPC, "No space left on device")
             return create(system, path, *rest)
 
-        monkeypatch.setattr(storage._Local, "create", create_or_not)
+        monkeypatch.setattr(io._Local, "create", create_or_not)
 
     @pytest.mark.slow
     @pytest.mark.parametrize("name", ["_tmp-documents-", "_SUCCESS"])
@@ -179,7 +179,7 @@ class TestNothingIsLeftBehind:
 def test_a_folder_that_another_command_fills(capsys, vocab_file, corpus_file, tmp_path):
     output = tmp_path / "records"
     flags = [f"--input={corpus_file}", "--num_shards=1"]
-    with locks.folders_held([str(output)], "--output"):
+    with folders.folders_held([str(output)], "--output"):
         result = data(capsys, vocab_file, output, *flags)
         refused(result, f"--output={output}: process ", "is at work there; wait for its end")
         assert [path.name for path in output.iterdir()] == ["_tmp-lock"]
@@ -190,7 +190,7 @@ def test_a_folder_that_another_command_fills(capsys, vocab_file, corpus_file, tm
 def test_one_folder_of_several(capsys, vocab_file, corpus_file, tmp_path):
     """Here that of the held-out documents, which somebody else fills by itself."""
     output = tmp_path / "records"
-    with locks.folders_held([str(output / "eval")], "--output"):
+    with folders.folders_held([str(output / "eval")], "--output"):
         flags = [f"--input={corpus_file}", "--eval_fraction=0.2"]
         refused(data(capsys, vocab_file, output, *flags), "eval: process")
 

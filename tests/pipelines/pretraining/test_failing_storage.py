@@ -4,7 +4,7 @@ import pytest
 from support import data_command, emulated_storage
 from support.data_command import body, data, refused
 
-from beambert.storage import list_folder, open_file, write_bytes
+from beambert.io import list_folder, open_file, write_bytes
 
 pytestmark = pytest.mark.slow
 corpus, vocab_file = data_command.corpus, data_command.vocab_file

@@ -14,9 +14,9 @@ from support.data_command import data, hashes, info, temporary, wikiextractor
 from support.sample_text import make_document
 
 from beambert.errors import InputError
+from beambert.io import TEMPORARY_PREFIX
 from beambert.pipelines.pretraining import shuffle as module
 from beambert.pipelines.pretraining.shuffle import FILES, RUNNER, Shuffle, choose, spill_prefix
-from beambert.storage import TEMPORARY_PREFIX
 
 corpus, vocab_file = data_command.corpus, data_command.vocab_file
 exact = settings(derandomize=True, max_examples=60, deadline=None, database=None)
@@ -101,7 +101,7 @@ def test_full_disk(tmp_path, monkeypatch, can_create):
             raise OSError(errno.ENOSPC, "No space left on device")
         return FullDisk(path, "wb")
 
-    monkeypatch.setattr("beambert.storage._Local.create", create)
+    monkeypatch.setattr("beambert.io._Local.create", create)
     shuffle = Shuffle(FILES, str(tmp_path / "out"), "run", 2)
     with pytest.raises(InputError, match="No space left on device.*another --output"):
         list(shuffle.send([(0, b"x" * 8), (1, b"y" * 8)]))

@@ -8,7 +8,7 @@ import pytest
 from beambert import folders
 from beambert.errors import InputError
 from beambert.folders import is_finished, serialize_job
-from beambert.storage import is_temporary, temporary_name
+from beambert.io import is_temporary, temporary_name
 
 JOB = {"parameters": {"random_seed": 1, "max_seq_length": 128}, "inputs": [{"path": "a"}]}
 

@@ -10,31 +10,31 @@ import uuid
 
 import pytest
 
-from beambert import locks, storage
+from beambert import folders, io
 from beambert.errors import InputError
-from beambert.locks import BusyError
+from beambert.folders import BusyError
 
 
 @pytest.fixture(params=["gs", "memory"])
 def folder(request, monkeypatch):
-    monkeypatch.setattr(locks, "LEASE", datetime.timedelta(seconds=0.2))
-    monkeypatch.setattr(locks, "SECONDS_BETWEEN_TRIES", 0.01)
+    monkeypatch.setattr(folders, "LEASE", datetime.timedelta(seconds=0.2))
+    monkeypatch.setattr(folders, "SECONDS_BETWEEN_TRIES", 0.01)
     root = request.getfixturevalue("gs") if request.param == "gs" else "memory://bucket"
     return f"{root}/{uuid.uuid4().hex}"
 
 
 def held(folder):
-    return locks.folders_held([folder], "--output")
+    return folders.folders_held([folder], "--output")
 
 
 def lock_of(folder):
-    return f"{folder}/{storage.LOCK_PREFIX}"
+    return f"{folder}/{io.LOCK_PREFIX}"
 
 
 def test_the_second_waits_for_a_sign_of_life(folder, monkeypatch, capsys):
     """Of a holder that writes its lock again."""
-    monkeypatch.setattr(locks, "LEASE", datetime.timedelta(minutes=1))
-    monkeypatch.setattr(locks, "SECONDS_BETWEEN_RENEWALS", 0.05)
+    monkeypatch.setattr(folders, "LEASE", datetime.timedelta(minutes=1))
+    monkeypatch.setattr(folders, "SECONDS_BETWEEN_RENEWALS", 0.05)
     with held(folder) as lock:
         assert lock.is_exclusive
         lock.check()
@@ -45,54 +45,54 @@ def test_the_second_waits_for_a_sign_of_life(folder, monkeypatch, capsys):
         with held(f"{folder}-other"):
             pass
         lock.check()
-    assert storage.list_folder(folder) == []
+    assert io.list_folder(folder) == []
     with held(folder):
         pass
 
 
 @pytest.mark.parametrize("content", [b"process 1", b'{"holder": '])
 def test_a_killed_holder_is_taken_over(folder, content):
-    storage.write_bytes(lock_of(folder), content)
+    io.write_bytes(lock_of(folder), content)
     with held(folder) as lock:
         lock.check()
-    assert storage.list_folder(folder) == []
+    assert io.list_folder(folder) == []
 
 
 def test_of_two_who_take_over_one_is_refused(folder, monkeypatch):
-    storage.write_bytes(lock_of(folder), b"dead")
-    take, others = storage.replace_content, []
+    io.write_bytes(lock_of(folder), b"dead")
+    take, others = io.replace_content, []
 
     def after_another(path, old, new):
         if old == b"dead" and not others:
             others.append(take(path, old, b"the faster one"))
         return take(path, old, new)
 
-    monkeypatch.setattr(storage, "replace_content", after_another)
+    monkeypatch.setattr(io, "replace_content", after_another)
     with pytest.raises(BusyError, match="the faster one is at work"), held(folder):
         pass
-    assert others == [True] and storage.content_of(lock_of(folder)) == b"the faster one"
+    assert others == [True] and io.content_of(lock_of(folder)) == b"the faster one"
 
 
 def test_a_lost_lock_is_found_before_a_write_and_left_to_the_other(folder):
     """Its process stood still."""
     with held(folder) as lock:
         lock.check()
-        storage.write_bytes(lock_of(folder), b"the other one")
+        io.write_bytes(lock_of(folder), b"the other one")
         with pytest.raises(BusyError, match="another command has taken the lock, "):
             lock.check()
-    assert storage.content_of(lock_of(folder)) == b"the other one"
+    assert io.content_of(lock_of(folder)) == b"the other one"
 
 
 def test_a_lost_lock_ends_the_process(folder, monkeypatch, capsys):
     signals = []
-    monkeypatch.setattr(locks, "SECONDS_BETWEEN_RENEWALS", 0.01)
-    monkeypatch.setattr(locks.os, "kill", lambda *of: signals.append(of))
+    monkeypatch.setattr(folders, "SECONDS_BETWEEN_RENEWALS", 0.01)
+    monkeypatch.setattr(folders.os, "kill", lambda *of: signals.append(of))
     with contextlib.suppress(SystemExit), held(folder):
-        storage.write_bytes(lock_of(folder), b"a thief")
+        io.write_bytes(lock_of(folder), b"a thief")
         while not signals:
             pass
         raise SystemExit(143)
-    assert signals == [(os.getpid(), locks.signal.SIGTERM)]
+    assert signals == [(os.getpid(), folders.signal.SIGTERM)]
     assert "another command has taken the lock of --output=" in capsys.readouterr().err
 
 
@@ -108,10 +108,10 @@ def test_a_request_that_is_repeated_has_succeeded_before(gs, monkeypatch):
 
     monkeypatch.setattr(Blob, "upload_from_string", repeated)
     path = f"{gs}/repeated/lock"
-    assert storage.replace_content(path, None, b"1")
-    assert storage.replace_content(path, b"1", b"2")
-    assert not storage.replace_content(path, b"1", b"3")
-    assert storage.content_of(path) == b"2"
+    assert io.replace_content(path, None, b"1")
+    assert io.replace_content(path, b"1", b"2")
+    assert not io.replace_content(path, b"1", b"3")
+    assert io.content_of(path) == b"2"
 
 
 def test_a_bucket_that_does_not_exist(gs):

@@ -10,16 +10,16 @@ import textwrap
 
 import pytest
 
-from beambert import locks
-from beambert.locks import BusyError, file_held, folders_held
+from beambert import folders
+from beambert.folders import BusyError, file_held, folders_held
 
 
 def holder(call: str) -> subprocess.Popen:
     """A process that holds a lock until it gets a line."""
     code = f"""
         import sys
-        from beambert import locks
-        with locks.{call}:
+        from beambert import folders
+        with folders.{call}:
             print("held", flush=True)
             sys.stdin.readline()
     """
@@ -120,7 +120,7 @@ def test_a_folder_that_several_commands_fill(tmp_path):
             os.mkdir(folder)
         killed.kill()
         killed.wait()
-        with locks.temporary_held(mine):
+        with folders.temporary_held(mine):
             assert os.path.isdir(living) and not os.path.exists(dead)
         process.communicate("\n")
     assert os.listdir(tmp_path) == [os.path.basename(living)]
@@ -153,9 +153,9 @@ def test_a_file_system_without_locks(tmp_path, monkeypatch, capsys):
 LEASED = """
 import time
 from beambert import process
-from beambert import locks
+from beambert import folders
 process.install()
-with locks.folders_held(["gs://bucket/leased"], "--output"):
+with folders.folders_held(["gs://bucket/leased"], "--output"):
     print("held", flush=True)
     time.sleep(60)
 """

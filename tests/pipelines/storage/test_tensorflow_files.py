@@ -4,7 +4,7 @@ import hashlib
 
 import pytest
 
-from beambert import storage
+from beambert import io
 from beambert.errors import InputError
 from beambert.model_files import weights_sha256
 
@@ -21,105 +21,105 @@ def root(request, tmp_path):
 
 def test_a_file_is_written_in_the_place_of_an_older_one(root):
     path = f"{root}/deep/file"
-    storage.write_bytes(path, b"once")
-    storage.write_bytes(path, "zwölf".encode())
-    assert storage.read_bytes(path) == "zwölf".encode()
-    assert storage.read_text(path) == "zwölf"
-    assert b"".join(storage.read_chunks(path)) == "zwölf".encode()
-    assert storage.size(path) == 6
-    assert storage.list_folder(f"{root}/deep") == ["file"]
-    assert storage.list_folder(f"{root}/nowhere") == []
-    storage.write_bytes(f"{root}/empty", b"")
-    assert storage.read_bytes(f"{root}/empty") == b""
+    io.write_bytes(path, b"once")
+    io.write_bytes(path, "zwölf".encode())
+    assert io.read_bytes(path) == "zwölf".encode()
+    assert io.read_text(path) == "zwölf"
+    assert b"".join(io.read_chunks(path)) == "zwölf".encode()
+    assert io.size(path) == 6
+    assert io.list_folder(f"{root}/deep") == ["file"]
+    assert io.list_folder(f"{root}/nowhere") == []
+    io.write_bytes(f"{root}/empty", b"")
+    assert io.read_bytes(f"{root}/empty") == b""
 
 
 def test_a_file_that_is_not_there(root):
     with pytest.raises(InputError, match=rf"^--vocab_file={root}/none: cannot be read \(.+\)"):
-        storage.read_bytes(f"{root}/none", "--vocab_file")
+        io.read_bytes(f"{root}/none", "--vocab_file")
     with pytest.raises(InputError, match=rf"^{root}/none: cannot be read \(.+\)"):
-        storage.read_bytes(f"{root}/none")
+        io.read_bytes(f"{root}/none")
 
 
 def test_what_is_there(root):
-    storage.write_bytes(f"{root}/folder/file", b"x")
-    assert storage.list_folder(root) == ["folder"]
+    io.write_bytes(f"{root}/folder/file", b"x")
+    assert io.list_folder(root) == ["folder"]
     for path, exists, is_folder in (
         (f"{root}/folder", True, True),
         (f"{root}/folder/", True, True),
         (f"{root}/folder/file", True, False),
         (f"{root}/none", False, False),
     ):
-        assert storage.is_folder(path) == is_folder
-        assert storage.exists(path) == exists
-    assert storage.size(f"{root}/none") is None
-    assert storage.match_in(root, "*/f*") == [f"{root}/folder/file"]
+        assert io.is_folder(path) == is_folder
+        assert io.exists(path) == exists
+    assert io.size(f"{root}/none") is None
+    assert io.match_in(root, "*/f*") == [f"{root}/folder/file"]
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), ValueError("bug"), OSError(28, "full")])
 def test_what_fails_while_writing_leaves_nothing(root, error):
     """An error of storage is a sentence; others pass as they are."""
-    storage.write_bytes(f"{root}/beside", b"x")
+    io.write_bytes(f"{root}/beside", b"x")
     expected = InputError if isinstance(error, OSError) else type(error)
-    with pytest.raises(expected) as raised, storage.temporary_path(f"{root}/m") as folder:
-        storage.write_bytes(f"{folder}/half", b"x")
-        assert storage.leftovers(root, "m") == [folder]
-        assert storage.leftovers(root, "another") == []
+    with pytest.raises(expected) as raised, io.temporary_path(f"{root}/m") as folder:
+        io.write_bytes(f"{folder}/half", b"x")
+        assert io.leftovers(root, "m") == [folder]
+        assert io.leftovers(root, "another") == []
         raise error
     if expected is InputError:
         assert str(raised.value) == f"{root}/m: cannot be written (full)"
-    assert storage.list_folder(root) == ["beside"]
+    assert io.list_folder(root) == ["beside"]
 
 
 def test_copied_moved_and_deleted(root, tmp_path):
     """Between file systems, too; what was at the place is gone."""
     here = str(tmp_path / "here")
     for name in ("model/a", "model/deep/b", "model/checkpoints/c"):
-        storage.write_bytes(f"{root}/{name}", name.encode())
-    storage.copy(f"{root}/model", here, left_out=["checkpoints"])
-    assert storage.list_folder(here) == ["a", "deep"]
+        io.write_bytes(f"{root}/{name}", name.encode())
+    io.copy(f"{root}/model", here, left_out=["checkpoints"])
+    assert io.list_folder(here) == ["a", "deep"]
     assert (tmp_path / "here" / "deep" / "b").read_bytes() == b"model/deep/b"
-    storage.move(here, f"{root}/model")
+    io.move(here, f"{root}/model")
     assert not (tmp_path / "here").exists()
-    assert storage.list_folder(f"{root}/model") == ["a", "deep"]
-    assert storage.read_bytes(f"{root}/model/deep/b") == b"model/deep/b"
-    storage.move(f"{root}/model/a", f"{root}/model/deep/b")
-    assert storage.read_bytes(f"{root}/model/deep/b") == b"model/a"
-    storage.delete(f"{root}/model/deep/b")
-    storage.delete(f"{root}/model")
-    storage.delete(f"{root}/model")  # nothing is there
-    assert not storage.exists(f"{root}/model")
+    assert io.list_folder(f"{root}/model") == ["a", "deep"]
+    assert io.read_bytes(f"{root}/model/deep/b") == b"model/deep/b"
+    io.move(f"{root}/model/a", f"{root}/model/deep/b")
+    assert io.read_bytes(f"{root}/model/deep/b") == b"model/a"
+    io.delete(f"{root}/model/deep/b")
+    io.delete(f"{root}/model")
+    io.delete(f"{root}/model")  # nothing is there
+    assert not io.exists(f"{root}/model")
     with pytest.raises(InputError, match="model: cannot be copied"):
-        storage.copy(f"{root}/model", here)
+        io.copy(f"{root}/model", here)
 
 
 def test_a_folder_elsewhere_is_copied_and_errors_speak_of_it(gs, tmp_path):
-    storage.write_bytes(f"{gs}/elsewhere/deep/file", b"x")
+    io.write_bytes(f"{gs}/elsewhere/deep/file", b"x")
     with (
         pytest.raises(InputError, match=f"^--model={gs}/elsewhere/deep is damaged$"),
-        storage.local_copy(f"{gs}/elsewhere/") as here,
+        io.local_copy(f"{gs}/elsewhere/") as here,
     ):
         assert "://" not in here
-        assert storage.read_bytes(f"{here}/deep/file") == b"x"
+        assert io.read_bytes(f"{here}/deep/file") == b"x"
         raise InputError(f"--model={here}/deep is damaged")
-    assert not storage.exists(here)
+    assert not io.exists(here)
 
 
 def test_storage_that_does_not_answer_is_not_empty(gs):
     path = f"{gs}/forbidden/folder"
     for look in (
-        storage.exists,
-        storage.is_folder,
-        storage.size,
-        storage.list_folder,
-        storage.delete,
+        io.exists,
+        io.is_folder,
+        io.size,
+        io.list_folder,
+        io.delete,
         weights_sha256,
-        storage.list_folder,
+        io.list_folder,
     ):
         with pytest.raises(InputError, match="forbidden.*: cannot be .*403"):
             look(path)
     with (
         pytest.raises(InputError, match="forbidden.*: cannot be .*403"),
-        storage.local_copy(path),
+        io.local_copy(path),
     ):
         pass
 
@@ -127,24 +127,24 @@ def test_storage_that_does_not_answer_is_not_empty(gs):
 def test_a_folder_whose_name_looks_like_a_pattern(root):
     """What is in it is found, and nothing of others."""
     for folder in ("project [v2]", "project v", "p*"):
-        storage.write_bytes(f"{root}/{folder}/model.weights.h5", folder.encode())
+        io.write_bytes(f"{root}/{folder}/model.weights.h5", folder.encode())
     for folder in ("project [v2]", "p*"):
         expected = hashlib.sha256(folder.encode()).hexdigest()
         assert weights_sha256(f"{root}/{folder}") == expected
-    storage.delete(f"{root}/p*")
-    assert storage.list_folder(root) == ["project [v2]", "project v"]
+    io.delete(f"{root}/p*")
+    assert io.list_folder(root) == ["project [v2]", "project v"]
 
 
 def test_a_client_that_is_missing_is_one_message():
     for path in ("s3://bucket/p", "no-such://bucket/p"):
         with pytest.raises(InputError, match=f"^{path}: cannot be written "):
-            storage.write_bytes(path, b"x")
+            io.write_bytes(path, b"x")
 
 
 def test_a_storage_that_cannot_be_reached(gs, monkeypatch):
     """It is tried for seconds, not for minutes, and is not taken for an empty one."""
     monkeypatch.setenv("STORAGE_EMULATOR_HOST", "http://127.0.0.1:9")
-    monkeypatch.setattr(storage, "FIRST_SECONDS", 0.1)
-    monkeypatch.setattr(storage, "_GOOGLE_STORAGE", storage._GoogleStorage())
+    monkeypatch.setattr(io, "FIRST_SECONDS", 0.1)
+    monkeypatch.setattr(io, "_GOOGLE_STORAGE", io._GoogleStorage())
     with pytest.raises(InputError, match="gs://bucket/encoder: cannot be read"):
-        storage.exists("gs://bucket/encoder")
+        io.exists("gs://bucket/encoder")

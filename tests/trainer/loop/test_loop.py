@@ -13,7 +13,7 @@ import tensorflow as tf
 from support.small_training import SEED, NextSentenceObjective, Words
 
 from beambert.errors import InputError
-from beambert.locks import BusyError
+from beambert.folders import BusyError
 from beambert.model.pretrainer import BertPretrainer
 from beambert.trainer.loop import progress
 from beambert.trainer.loop.config import LoopConfig, OptimizerConfig, TrainingFolders

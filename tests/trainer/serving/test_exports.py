@@ -15,7 +15,7 @@ import tensorflow as tf
 from support import emulated_storage, untrained_models
 from support.small_finetuning import results
 
-from beambert import storage
+from beambert import io
 from beambert.errors import InputError
 from beambert.model_files import model_sha256, weights_sha256
 from beambert.trainer.commands.export import main as export_main
@@ -178,7 +178,7 @@ def write_model(output, mark):
     """Writes what `export` has before it knows the version's number."""
     temporary = f"{output}/_tmp-{mark * 32}-1"
     for name in NAMES:
-        storage.write_bytes(f"{temporary}/{name}", f"{mark} {name}".encode())
+        io.write_bytes(f"{temporary}/{name}", f"{mark} {name}".encode())
     return temporary
 
 
@@ -204,8 +204,8 @@ def test_two_at_once_make_two_versions(output):
     assert sorted(paths.values()) == [f"{output}/1", f"{output}/2"]
     for mark, path in paths.items():
         for name in NAMES:
-            assert storage.read_text(f"{path}/{name}") == f"{mark} {name}"
-    assert not storage.leftovers(output)
+            assert io.read_text(f"{path}/{name}") == f"{mark} {name}"
+    assert not io.leftovers(output)
     with pytest.raises(InputError, match="serving/2: exists already; leave --version out"):
         publish(write_model(output, "c"), output, 2)
 
@@ -214,18 +214,18 @@ def test_the_graph_comes_last_where_files_come_one_by_one(gs, tmp_path, monkeypa
     """Servers load a version as soon as its graph is there."""
     output = f"{gs}/{tmp_path.name}/serving"
     temporary = write_model(output, "a")
-    copy, there = storage.copy, []
+    copy, there = io.copy, []
 
     def watch(source, target, *more):
         if source.endswith("saved_model.pb"):
-            there.extend(sorted(storage.list_folder(f"{output}/1")))
+            there.extend(sorted(io.list_folder(f"{output}/1")))
         copy(source, target, *more)
 
     with monkeypatch.context() as patch:
-        patch.setattr(storage, "copy", lambda s, t, left_out=(): watch(s, t, left_out))
+        patch.setattr(io, "copy", lambda s, t, left_out=(): watch(s, t, left_out))
         publish(temporary, output)
     assert there == ["assets.extra", "variables"]
-    assert "saved_model.pb" in storage.list_folder(f"{output}/1")
+    assert "saved_model.pb" in io.list_folder(f"{output}/1")
 
 
 def test_a_refused_graph_leaves_no_half_of_a_version(gs, tmp_path):
@@ -238,4 +238,4 @@ def test_a_refused_graph_leaves_no_half_of_a_version(gs, tmp_path):
     emulated_storage.refuse("")
     assert versions.next_version(output) == 1
     assert publish(temporary, output) == f"{output}/1"
-    assert "saved_model.pb" in storage.list_folder(f"{output}/1")
+    assert "saved_model.pb" in io.list_folder(f"{output}/1")

@@ -11,7 +11,7 @@ from hypothesis import strategies as some
 from support.nasty_text import NASTY
 from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers, trainers
 
-from beambert import storage
+from beambert import io
 from beambert.model.config import BertConfig
 from beambert.model.families.table import FAMILIES, read_config
 from beambert.model_files import PRETRAINING
@@ -130,9 +130,7 @@ def test_ids_are_those_of_the_library(made, texts):
         (folder / "tokenizer_config.json").write_text(json.dumps(CONFIG))
         vocabulary, do_lower_case = read_vocabulary(name, "--init")
         assert ids_of(make_tokenizer(vocabulary, do_lower_case), texts) == expected
-        of_file = read_given(
-            None, f"{name}/tokenizer.json", None, storage.read_bytes, storage.exists
-        )
+        of_file = read_given(None, f"{name}/tokenizer.json", None, io.read_bytes, io.exists)
         assert of_file[0].files() == vocabulary.files() and of_file[1] == do_lower_case
         special = [f"{text}[SEP]{text} [MASK]" for text in texts]
         theirs = [made.encode(text, add_special_tokens=False).ids for text in special]
@@ -140,7 +138,7 @@ def test_ids_are_those_of_the_library(made, texts):
         (folder / "own").mkdir()
         for file, content in vocabulary.files().items():
             (folder / "own" / file).write_bytes(content)
-        own = read_beside(f"{name}/own", "", storage.read_bytes, storage.exists)
+        own = read_beside(f"{name}/own", "", io.read_bytes, io.exists)
         assert ids_of(make_tokenizer(own, do_lower_case), texts) == expected
         training = {"kind": PRETRAINING, "max_seq_length": 24, "do_lower_case": do_lower_case}
         config = BertConfig(vocab_size=len(vocabulary))

@@ -8,7 +8,7 @@ import pytest
 from support.nasty_text import NASTY
 from tokenizers import Tokenizer
 
-from beambert import storage
+from beambert import io
 from beambert.errors import InputError
 from beambert.model.config import BertConfig
 from beambert.model.families.table import FAMILIES
@@ -210,7 +210,7 @@ def test_the_longest_word_is_that_of_the_files(write, tmp_path, files, longest):
     for name, data in found[0].files().items():
         (tmp_path / "own").mkdir(exist_ok=True)
         (tmp_path / "own" / name).write_bytes(data)
-    own = read_beside(str(tmp_path / "own"), "", storage.read_bytes, storage.exists)
+    own = read_beside(str(tmp_path / "own"), "", io.read_bytes, io.exists)
     assert lengths(own, found[1]) == [longest - 2, 1]
     (tmp_path / "export").mkdir()
     export(*found, tmp_path / "export")
