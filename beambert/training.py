@@ -183,29 +183,6 @@ def plan(job: TrainJob, text_bytes: int) -> TrainPlan:
     return TrainPlan(pieces, passes, before(passes), budget - before(passes) - after, after)
 
 
-def describe(job: TrainJob, made: TrainPlan) -> list[str]:
-    """Returns the lines that print a plan."""
-    goal, lines = GOALS[job.goal], []
-    if job.init:
-        lines.append(f"  {job.init} is continued by masked LM, with its own vocabulary")
-    else:
-        lines.append(f"  vocabulary: {made.vocab_size:,} pieces")
-        lines.append(f"  recipe: {goal.recipe}, {goal.lengths[0]}, then {goal.lengths[1]} tokens")
-    lines += [
-        f"  passes over the text: {made.passes}",
-        f"  time: about {duration(made.before)} to make records, {duration(made.training)} of "
-        f"training, {duration(made.after)} for the rest",
-    ]
-    if job.goal == WORDS and not job.init:
-        steps = made.training * goal.sequences_a_second / 64
-        loss = 3.31 + 1.205 * (2226 / steps) ** 0.446
-        lines.append(
-            f"  expected of two cores: {steps:,.0f} steps, which on 101 MB of Wikipedia and novels "
-            f"made a held-out masked LM loss of {loss:.2f}"
-        )
-    return lines
-
-
 def commands(job: TrainJob, made: TrainPlan) -> list[Step]:
     """Returns the commands that make the encoder, without the budget of the last one."""
     goal, encoder = GOALS[job.goal], f"--model_dir={job.output}/encoder"
@@ -246,12 +223,7 @@ def task_commands(job: TrainJob) -> list[Step]:
 
 
 def judging_commands(job: TrainJob, threshold: float) -> list[Step]:
-    """Returns the commands that evaluate the model and export it.
-
-    Args:
-      job: what is asked for.
-      threshold: value of the task's first metric that the model must reach.
-    """
+    """Returns the commands that evaluate the model by its task's first metric and export it."""
     model, evaluation = f"--model={job.output}/model", f"{job.output}/evaluation"
     evaluate = ("evaluate", f"--task={job.task}", f"--data_dir={job.task_data}", model)
     bar = (f"--metric={find_task(job.task).metrics[0]}", f"--threshold={threshold:.4f}")
@@ -271,7 +243,7 @@ def train(job: TrainJob, dry_run: bool = False) -> None:
     """
     started = time.monotonic()
     with loading():
-        from beambert.training_page import check_task, look, make_page
+        from beambert.training_page import check_task, describe, look, make_page
     check_task(job)
     text = look(job)
     made = plan(job, text.bytes)
@@ -326,10 +298,7 @@ class _Journal:
         self.steps: dict[str, dict[str, Any]] = folder.read_json(JOURNAL_FILE) if there else {}
 
     def run(self, step: Step) -> float:
-        """Runs a step unless it is done; one that has begun keeps its command line.
-
-        Returns:
-          The seconds that it took.
+        """Runs a step unless it is done, and returns its seconds; one that has begun keeps its line.
 
         Raises:
           InputError: the step failed, after printing its own message.

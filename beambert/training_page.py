@@ -4,7 +4,7 @@ import dataclasses
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -29,9 +29,7 @@ from beambert.pipelines.tokenizers.vocabulary import VOCABULARY_FILE
 from beambert.report import Card, Html
 from beambert.trainer.asking import AskedEncoder, log_softmax, open_encoder
 from beambert.trainer.embedding.embedder import embed, no_report
-
-if TYPE_CHECKING:
-    from beambert.training import TrainJob
+from beambert.training import GOALS, WORDS, TrainJob, TrainPlan
 
 DOCUMENTS_SHOWN = 10
 MASKS_SHOWN, ANSWERS, PIECES_AROUND = 12, 3, 12
@@ -67,7 +65,7 @@ class Text:
         return [*self.examples, *self.notes, f"{counted(self.files, 'file')}, {size(self.bytes)}"]
 
 
-def check_task(job: "TrainJob") -> None:
+def check_task(job: TrainJob) -> None:
     """Reads the files of the task, if there is one, so that a fault is found before the training.
 
     Raises:
@@ -77,7 +75,7 @@ def check_task(job: "TrainJob") -> None:
         read_splits(find_task(job.task), job.task_data, (TRAIN, DEV), skip_bad_rows=False)
 
 
-def look(job: "TrainJob") -> Text:
+def look(job: TrainJob) -> Text:
     """Looks at the files.
 
     Raises:
@@ -101,9 +99,30 @@ def look(job: "TrainJob") -> Text:
     )
 
 
-def make_page(
-    job: "TrainJob", text: Text, steps: Mapping[str, Mapping[str, Any]]
-) -> tuple[str, str]:
+def describe(job: TrainJob, made: TrainPlan) -> list[str]:
+    """Returns the lines that print a plan."""
+    goal, lines = GOALS[job.goal], []
+    if job.init:
+        lines.append(f"  {job.init} is continued by masked LM, with its own vocabulary")
+    else:
+        lines.append(f"  vocabulary: {made.vocab_size:,} pieces")
+        lines.append(f"  recipe: {goal.recipe}, {goal.lengths[0]}, then {goal.lengths[1]} tokens")
+    lines += [
+        f"  passes over the text: {made.passes}",
+        f"  time: about {duration(made.before)} to make records, {duration(made.training)} of "
+        f"training, {duration(made.after)} for the rest",
+    ]
+    if job.goal == WORDS and not job.init:
+        steps = made.training * goal.sequences_a_second / 64
+        loss = 3.31 + 1.205 * (2226 / steps) ** 0.446
+        lines.append(
+            f"  expected of two cores: {steps:,.0f} steps, which on 101 MB of Wikipedia and novels "
+            f"made a held-out masked LM loss of {loss:.2f}"
+        )
+    return lines
+
+
+def make_page(job: TrainJob, text: Text, steps: Mapping[str, Mapping[str, Any]]) -> tuple[str, str]:
     """Returns the page as HTML, and its main results as lines.
 
     Args:
@@ -158,7 +177,7 @@ def _encoder_cards(results: Mapping[str, float]) -> list[Card]:
     ]
 
 
-def _task_card(job: "TrainJob") -> Card:
+def _task_card(job: TrainJob) -> Card:
     found = _read(f"{job.output}/evaluation/{METRICS_FILE}")
     name = found["metrics"][0]
     before = _read(f"{job.output}/model-before/{RESULTS_FILE}")[name]
@@ -258,7 +277,7 @@ def _nearest(encoder: str, sentences: Sequence[str]) -> list[Html]:
     return [report.note(note), report.table(("sentence", "nearest"), rows, ("text", "text"))]
 
 
-def _next(job: "TrainJob") -> Html:
+def _next(job: TrainJob) -> Html:
     encoder, model = f"{job.output}/encoder", f"{job.output}/model"
     lines = [
         f"beambert fill --model={encoder} 'A sentence with a [MASK] in it.'",
