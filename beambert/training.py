@@ -298,7 +298,7 @@ class _Journal:
         self.steps: dict[str, dict[str, Any]] = folder.read_json(JOURNAL_FILE) if there else {}
 
     def run(self, step: Step) -> float:
-        """Runs a step unless it is done, and returns its seconds; one that has begun keeps its line.
+        """Runs a step unless it is done, and returns its seconds; a begun one keeps its line.
 
         Raises:
           InputError: the step failed, after printing its own message.
