@@ -279,7 +279,7 @@ def plan(config: Retraining, is_dry: bool = False) -> RetrainingRun | None:
         return None
     with loading():
         from beambert.pipelines.input_files import match_inputs, match_sources
-        from beambert.pipelines.pretraining.inputs import new_inputs
+        from beambert.pipelines.pretraining.plan import new_inputs
         from beambert.pipelines.running import beam_options
     for section in BEAM_SECTIONS:
         try:

@@ -24,7 +24,6 @@ from beambert.pipelines.corpus.reading import (
 from beambert.pipelines.corpus.sources import describe_cleaning
 from beambert.pipelines.input_files import InputFile
 from beambert.pipelines.pretraining.documents import CompactDocuments
-from beambert.pipelines.pretraining.evaluation_texts import OVERLAP
 from beambert.pipelines.pretraining.finishing import describe_dropped
 from beambert.pipelines.pretraining.instances import (
     REFERENCE,
@@ -37,6 +36,7 @@ from beambert.pipelines.pretraining.instances import (
 from beambert.pipelines.pretraining.masks import TokenIds
 from beambert.pipelines.pretraining.plan import Plan
 from beambert.pipelines.pretraining.tokenizing import DocumentTokenizer
+from beambert.pipelines.records.contract import OVERLAP
 from beambert.pipelines.text.preparation import (
     TextOptions,
     describe_scrubbing,

@@ -27,8 +27,6 @@ from beambert.pipelines.text.phrases import CHARACTERS_A_WORD, Match, Phrases
 
 # Number of words in the runs, as in GPT-3's appendix C, which has 13 as its greatest number.
 RUN_WORDS = 13
-# Reason under which info.json counts the documents that are dropped.
-OVERLAP = "evaluation_text"
 _COMPRESSED = re.compile(r"\.(?:gz|bz2|zst)$")
 
 

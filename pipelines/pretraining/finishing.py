@@ -19,7 +19,6 @@ from beambert.pipelines.input_files import (
     write_list,
 )
 from beambert.pipelines.metrics import add_counts
-from beambert.pipelines.pretraining.evaluation_texts import OVERLAP
 from beambert.pipelines.pretraining.layout import Layout, RecordsFolder
 from beambert.pipelines.pretraining.mixture import SourceSizes, source_shares
 from beambert.pipelines.pretraining.pairs import PairCounts
@@ -29,6 +28,7 @@ from beambert.pipelines.pretraining.tokenizing import LOST
 from beambert.pipelines.records.contract import (
     INFO_FILE,
     NONE,
+    OVERLAP,
     OVERLAPS_FILE,
     REJECTS_FILE,
     SCHEMA_FILE,
@@ -37,8 +37,7 @@ from beambert.pipelines.records.contract import (
     records_schema,
     serialize_schema,
 )
-from beambert.pipelines.records.figures import figures
-from beambert.pipelines.records.statistics import RecordStatistics
+from beambert.pipelines.records.statistics import RecordStatistics, figures
 
 # The counts that info.json leaves out where there are no pairs, and where there are no masks.
 COUNTS_OF_PAIRS = frozenset(PairCounts.__dataclass_fields__)

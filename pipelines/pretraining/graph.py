@@ -10,7 +10,6 @@ from beambert.io import absolute
 from beambert.pipelines.corpus.reading import first_rejects
 from beambert.pipelines.corpus.transforms import COUNTS, REJECTS, DocumentRow, add_parts
 from beambert.pipelines.metrics import add_counts, total_of
-from beambert.pipelines.pretraining.duplicates import ROW, near_duplicates
 from beambert.pipelines.pretraining.finishing import FinishFolders
 from beambert.pipelines.pretraining.instances import REFERENCE
 from beambert.pipelines.pretraining.job import PretrainingDataJob
@@ -151,6 +150,8 @@ class FindNearDuplicates(beam.DoFn):
 
     def process(self, element: tuple[int, Iterable[bytes]]) -> Iterator[tuple[int, bytes]]:
         """Compares the documents of each bucket of one group."""
+        from beambert.pipelines.pretraining.duplicates import ROW, near_duplicates
+
         for received in self._shuffle.receive(*element).values():
             hashes = near_duplicates(np.frombuffer(b"".join(received.packed), ROW))
             # The pieces of a divided document are in a shard of each split.

@@ -28,7 +28,7 @@ from beambert.pipelines.pretraining.instances import (
 from beambert.pipelines.pretraining.packing import PackedRows, pack_documents
 from beambert.pipelines.pretraining.pairs import Balance, PairCounts
 from beambert.pipelines.records.contract import IS_NEXT, NONE
-from beambert.pipelines.records.figures import describe_source
+from beambert.pipelines.records.statistics import describe_source
 from beambert.ragged import ranges, starts_of
 
 # Weights add up to 1 within so much, for those that are written with few digits.

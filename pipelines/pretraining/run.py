@@ -11,7 +11,6 @@ from beambert.errors import InputError
 from beambert.folders import folders_held
 from beambert.pipelines.corpus.reading import layout_notes, sample_files
 from beambert.pipelines.corpus.sources import describe_cleaning, describe_reading
-from beambert.pipelines.pretraining.evaluation_texts import OVERLAP
 from beambert.pipelines.pretraining.finishing import describe_dropped
 from beambert.pipelines.pretraining.graph import CreatePretrainingData
 from beambert.pipelines.pretraining.job import PretrainingDataJob
@@ -21,13 +20,13 @@ from beambert.pipelines.pretraining.shuffle import spill_prefix
 from beambert.pipelines.records.contract import (
     COPY,
     INFO_FILE,
+    OVERLAP,
     OVERLAPS_FILE,
     SOP,
     STATISTICS_FILE,
     RecordsInfo,
 )
-from beambert.pipelines.records.figures import MadeWith, warn
-from beambert.pipelines.records.statistics import RecordStatistics
+from beambert.pipelines.records.statistics import MadeWith, RecordStatistics, warn
 from beambert.pipelines.running import (
     check_reachable,
     on_this_machine,

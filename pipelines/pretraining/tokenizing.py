@@ -16,18 +16,9 @@ from beambert.pipelines.corpus.base import FilePart, coverage
 from beambert.pipelines.corpus.documents import Document, Reject, count_read
 from beambert.pipelines.corpus.transforms import COUNTS, Part, RejectLists, read_documents
 from beambert.pipelines.pretraining.documents import CompactDocuments, compact_documents, divide
-from beambert.pipelines.pretraining.duplicates import (
-    distinct_rows,
-    rows_by_bucket,
-    rows_of_documents,
-)
-from beambert.pipelines.pretraining.evaluation_texts import (
-    OVERLAP,
-    EvaluationTexts,
-    overlap_row,
-)
 from beambert.pipelines.pretraining.plan import Plan
 from beambert.pipelines.pretraining.shuffle import Shuffle
+from beambert.pipelines.records.contract import OVERLAP
 from beambert.pipelines.running import check_visible
 from beambert.pipelines.text import sentences as segmenters
 from beambert.pipelines.text.preparation import KEEP, NEAR, TextOptions, prepare_documents
@@ -36,6 +27,7 @@ from beambert.pipelines.tokenizers.vocabulary import Vocabulary
 from beambert.process import loading
 
 if TYPE_CHECKING:
+    from beambert.pipelines.pretraining.evaluation_texts import EvaluationTexts
     from beambert.pipelines.tokenizers.wordpiece import OffsetPieces
 
 
@@ -228,6 +220,8 @@ class TokenizeParts(beam.DoFn):
             sources += [key[0]] * len(found)
         self._documents = {}
         if options.duplicates == NEAR:
+            from beambert.pipelines.pretraining.duplicates import rows_of_documents
+
             # Only those of --source are in an order.
             of_bands = sources if self._plan.layout.sources else [0] * len(sources)
             self._bands.append(rows_of_documents(prepared, of_bands))
@@ -239,9 +233,11 @@ class TokenizeParts(beam.DoFn):
         self._tokenized.append(compact)
 
     def _drop_overlaps(
-        self, documents: list[Document], path: str, evaluation: EvaluationTexts
+        self, documents: list[Document], path: str, evaluation: "EvaluationTexts"
     ) -> None:
         """Takes documents that share a passage with evaluation files out of a list."""
+        from beambert.pipelines.pretraining.evaluation_texts import overlap_row
+
         found = evaluation.find([document.text for document in documents])
         self._counts["dropped " + OVERLAP] += len(found)
         for number, match in found.items():
@@ -265,6 +261,8 @@ class TokenizeParts(beam.DoFn):
             items = documents.pack_by_key(layout.keys(documents.hashes, is_eval))
             yield from self._shuffle.send(items)
         if self._bands:
+            from beambert.pipelines.pretraining.duplicates import distinct_rows, rows_by_bucket
+
             rows = distinct_rows(np.concatenate(self._bands))
             self._bands = []
             for element in self._shuffle.send(rows_by_bucket(rows, layout.total_shards)):

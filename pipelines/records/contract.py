@@ -45,6 +45,8 @@ _REMEDY = "make the records again with `beambert data`"
 REJECTS_FILE = "rejects.jsonl"
 OVERLAPS_FILE = "overlaps.jsonl"
 STATISTICS_FILE, SCHEMA_FILE = "statistics.json", "schema.pbtxt"
+# Reason under which info.json counts documents that share text with evaluation files.
+OVERLAP = "evaluation_text"
 # Folder inside the records folder, for the records that `beambert data --eval_fraction` holds out.
 EVAL_FOLDER = "eval"
 # Greatest value of `beambert data --max_seq_length`: the positions of ModernBERT (Warner et al.

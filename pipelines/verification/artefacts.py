@@ -16,7 +16,7 @@ import numpy as np
 
 from beambert.pipelines.corpus.cleaning import SENTENCE_ENDS
 from beambert.pipelines.records.contract import COPY, RecordsInfo, label_words
-from beambert.pipelines.records.figures import MadeWith
+from beambert.pipelines.records.statistics import MadeWith
 from beambert.pipelines.tokenizers.vocabulary import NO_ID, SPECIAL_TOKENS, UNKNOWN, Vocabulary
 
 # Share of the tokens that continue a word in a record of broken words.

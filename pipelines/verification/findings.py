@@ -9,15 +9,6 @@ from typing import Any
 
 from beambert.console import ProgressTally
 from beambert.pipelines.records.contract import INFO_FILE, NONE, label_words
-from beambert.pipelines.records.figures import (
-    figures,
-    lost_predictions_share,
-    overlap_shares,
-    overlap_warning,
-    repeat_shares,
-    total,
-    warn,
-)
 from beambert.pipelines.records.reading import (
     CorruptRecordsError,
     RecordFeatures,
@@ -34,12 +25,19 @@ from beambert.pipelines.records.statistics import (
     VocabularyIds,
     count_hashes,
     decode_record,
+    figures,
     hash_limit,
     hash_records,
+    lost_predictions_share,
     merge_samples,
+    overlap_shares,
+    overlap_warning,
+    repeat_shares,
     restore_ids,
     sample_rows,
     sum_repeats,
+    total,
+    warn,
 )
 from beambert.pipelines.tokenizers.vocabulary import TOKENIZER_FILE, VOCABULARY_FILE
 from beambert.pipelines.verification.artefacts import (

@@ -22,8 +22,8 @@ from beambert.pipelines.records.contract import (
     STATIC,
     RecordsInfo,
 )
-from beambert.pipelines.records.figures import MadeWith
 from beambert.pipelines.records.reading import RecordFeatures, find_features, first_record
+from beambert.pipelines.records.statistics import MadeWith
 from beambert.pipelines.tokenizers.folders import read_beside, read_given
 from beambert.pipelines.tokenizers.vocabulary import (
     TOKENIZER_CONFIG_FILE,

@@ -7,8 +7,7 @@ import numpy as np
 
 from beambert.console import counted, size
 from beambert.pipelines.records.contract import label_words
-from beambert.pipelines.records.figures import describe_source
-from beambert.pipelines.records.statistics import OPENING_TOKENS
+from beambert.pipelines.records.statistics import OPENING_TOKENS, describe_source
 from beambert.pipelines.verification.artefacts import BROKEN_SHARE
 from beambert.report import (
     AMBER,

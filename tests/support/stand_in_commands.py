@@ -7,7 +7,7 @@ from beambert.cli import COMMANDS
 from beambert.errors import InputError
 from beambert.pipelines.corpus.sources import parse_sources
 from beambert.pipelines.input_files import match_inputs, match_sources
-from beambert.pipelines.pretraining.inputs import new_inputs
+from beambert.pipelines.pretraining.plan import new_inputs
 from beambert.pipelines.records.contract import RecordsInfo
 
 

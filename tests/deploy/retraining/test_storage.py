@@ -16,7 +16,7 @@ from beambert.deploy.retraining import command, planning, workspace
 from beambert.errors import InputError
 from beambert.pipelines import create_pretraining_data, input_files
 from beambert.pipelines.pretraining import plan
-from beambert.pipelines.pretraining.inputs import new_inputs
+from beambert.pipelines.pretraining.plan import new_inputs
 
 ROOT = pathlib.Path(__file__).parents[3]
 

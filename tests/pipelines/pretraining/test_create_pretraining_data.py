@@ -10,10 +10,9 @@ from support.data_command import data, info, refused, wikiextractor
 
 from beambert.pipelines.input_files import InputList
 from beambert.pipelines.pretraining.finishing import FinishFolders
-from beambert.pipelines.pretraining.inputs import Sources
 from beambert.pipelines.pretraining.job import PretrainingDataJob
 from beambert.pipelines.pretraining.layout import Layout
-from beambert.pipelines.pretraining.plan import Plan
+from beambert.pipelines.pretraining.plan import Plan, Sources
 from beambert.pipelines.pretraining.shards import FolderCounts, ShardCounts, add_shards
 from beambert.pipelines.records.statistics import RecordStatistics
 

@@ -5,8 +5,8 @@ import pytest
 from beambert.errors import InputError
 from beambert.pipelines.corpus.sources import parse_sources
 from beambert.pipelines.input_files import match_inputs
-from beambert.pipelines.pretraining.inputs import Sources
 from beambert.pipelines.pretraining.mixture import Mixture, parse_weights
+from beambert.pipelines.pretraining.plan import Sources
 
 
 @pytest.fixture

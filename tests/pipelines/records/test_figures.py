@@ -5,8 +5,10 @@ import dataclasses
 import numpy as np
 import pytest
 
-from beambert.pipelines.records.figures import (
+from beambert.pipelines.records.statistics import (
+    HashCounts,
     MadeWith,
+    RecordStatistics,
     figures,
     lost_predictions_share,
     overlap_shares,
@@ -14,7 +16,6 @@ from beambert.pipelines.records.figures import (
     repeat_shares,
     warn,
 )
-from beambert.pipelines.records.statistics import HashCounts, RecordStatistics
 
 
 def histogram(length, **counts) -> np.ndarray:

@@ -30,7 +30,6 @@ from beambert.pipelines.records.contract import (
     records_schema,
 )
 from beambert.pipelines.records.encoding import encode_examples
-from beambert.pipelines.records.figures import MadeWith, figures, warn
 from beambert.pipelines.records.reading import (
     check_encoded,
     decode_rows,
@@ -42,15 +41,18 @@ from beambert.pipelines.records.statistics import (
     FEATURES,
     SAMPLE_RECORDS,
     HashCounts,
+    MadeWith,
     RecordStatistics,
     VocabularyIds,
     count_records,
     decode_record,
+    figures,
     hash_limit,
     hash_records,
     merge_samples,
     restore_ids,
     sample_rows,
+    warn,
 )
 from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS, Vocabulary
 

@@ -10,7 +10,7 @@ import pytest
 from support.record_files import serialize, write
 
 from beambert.pipelines.records.contract import RecordsInfo
-from beambert.pipelines.records.figures import MadeWith
+from beambert.pipelines.records.statistics import MadeWith
 from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS, Vocabulary
 from beambert.pipelines.verification.artefacts import (
     CASED_STARTS,
