@@ -16,7 +16,6 @@ from beambert import (
     CreatePretrainingData,
     PretrainingDataJob,
 )
-from beambert.pipelines.verification.folders import find_folders
 
 # Number of made-up tokens.
 TOKENS = 50_000
@@ -67,21 +66,3 @@ def records(tokenizer, tmp_path):
         shutil.copy(ORIGINAL, folder / "tf_examples.tfrecord")
         shutil.copy(tokenizer, folder)
     return tmp_path / "records"
-
-
-@pytest.mark.slow
-def test_records_with_another_tokenizer_are_verified_with_that(tokenizer, records):
-    """The same file may name other special tokens, too."""
-    other = json.loads(tokenizer.read_text())
-    other["model"]["vocab"][-1][0] += "s"
-    (records / "64" / "tokenizer.json").write_text(json.dumps(other))
-    padding = other["model"]["vocab"][200][0]
-    roles = {"pad_token": padding, "mask_token": "<mask>"}
-    (records / "32" / "eval" / "tokenizer_config.json").write_text(json.dumps(roles))
-    found = {folder.path: folder.vocabulary for folder in find_folders([str(records)], None)}
-    usual = found[f"{records}/32"]
-    assert usual is found[f"{records}/64/eval"]
-    assert found[f"{records}/64"].tokens[-1] == usual.tokens[-1] + "s"
-    held_out = found[f"{records}/32/eval"]
-    assert held_out.tokens[held_out.special.padding] == padding
-    assert usual.tokens[usual.special.padding] == "<pad>"

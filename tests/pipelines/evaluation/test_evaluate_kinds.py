@@ -7,9 +7,7 @@ import numpy as np
 import pytest
 import scipy.stats
 from support.stand_in_models import (
-    Chooser,
     Finder,
-    MultiLabeller,
     Regressor,
     Tagger,
     save_model,
@@ -20,18 +18,6 @@ from beambert.pipelines import evaluate
 
 LENGTHS = ((5, 0.5), (12, 1), (31, 2), (40, 4.5), (3, 1))
 NUMBERS = [("x" * length, label) for length, label in LENGTHS]
-CHOICES = [
-    ("He sat", "down", "up the tree", "0"),
-    ("She ran", "away from it", "in", "0"),
-    ("They ate", "up", "something warm", "1"),
-]
-LABELLED = [
-    ("good and bad", "positive,negative"),
-    ("so good", "positive"),
-    ("bad, not good", "negative"),
-    ("nothing", "z"),
-    ("no word", ""),
-]
 SENTENCES = [
     (["Anna", "saw", "Bo", "Li"], ["B-person", "O", "B-person", "I-person"]),
     (["nobody", "came"], ["O", "O"]),
@@ -74,27 +60,6 @@ def test_regression(tmp_path):
     assert f">{'x' * 31}<" in first
 
 
-@pytest.mark.slow
-def test_choice(tmp_path):
-    """Endings stand in columns."""
-    header = "text\tchoice0\tchoice1\tlabel"
-    lines = [header, *("\t".join(row) for row in CHOICES)]
-    (tmp_path / "dev.tsv").write_text("\n".join(lines) + "\n")
-    model = save_model(Chooser(), tmp_path / "model", ("0", "1"))
-    metrics, page = run(
-        "choice", tmp_path, model, tmp_path / "output", "--metric=accuracy", "--threshold=0.5"
-    )
-    assert metrics["overall"]["accuracy"] == pytest.approx(2 / 3, abs=1e-6)
-    assert metrics["blessed"] is True
-    assert metrics["details"]["confusion_matrix"] == [[1, 1], [0, 1]]
-    mistakes = page[page.index("Worst errors") :]
-    assert "He sat" in mistakes and ">down<" in mistakes and ">up the tree<" in mistakes
-    assert "She ran" not in mistakes
-    three = save_model(Chooser(), tmp_path / "three", ("0", "1", "2"))
-    with pytest.raises(InputError, match="2 endings in some rows but --model chooses from 3"):
-        run("choice", tmp_path, three, tmp_path / "other")
-
-
 @pytest.fixture(scope="module")
 def tagged(tmp_path_factory):
     """A folder with sentences in columns."""
@@ -126,31 +91,6 @@ def test_tagging(tagged, tmp_path):
     mistakes = page[page.index("Worst errors") :]
     assert "Bo Li (person)" in mistakes and "Rome (place)" in mistakes
     assert "nobody" not in mistakes
-
-
-@pytest.mark.slow
-def test_several_labels(tmp_path):
-    """Truly negative 2, positive 2, z 1; predicted negative 2, positive 3; all but z are found."""
-    lines = ["text\tlabel", *("\t".join(row) for row in LABELLED)]
-    (tmp_path / "dev.tsv").write_text("\n".join(lines) + "\n")
-    model = save_model(MultiLabeller(), tmp_path / "model", ("negative", "positive", "z"))
-    metrics, page = run("multi_label", tmp_path, model, tmp_path / "output")
-    overall = metrics["overall"]
-    assert overall["micro_f1"] == pytest.approx(2 * 4 / (5 + 5), abs=1e-6)
-    assert overall["macro_f1"] == pytest.approx((1 + 4 / 5 + 0) / 3, abs=1e-6)
-    assert overall["exact_match"] == pytest.approx(3 / 5)
-    positive = metrics["details"]["by_label"]["positive"]
-    counts = {"true": 2, "predicted": 3, "correct": 2}
-    assert positive == counts | {"precision": 0.666667, "recall": 1.0, "f1": 0.8}
-    # The two commonest labels for each of five texts: 4 of 10 are right, of 5 true ones.
-    assert metrics["constant_answers"]["micro_f1"] == {
-        "answer": "negative, positive",
-        "score": pytest.approx(8 / 15),
-    }
-    assert metrics["blessed"]
-    assert list(metrics["slices"]) == ["length"]
-    assert ">By label<" in page
-    assert "bad, not good" in page[page.index("Worst errors") :]
 
 
 def test_a_tagger_with_other_labels_is_refused(tagged, tmp_path):
@@ -236,38 +176,6 @@ def test_span(questions, reader, tmp_path):
     assert [entry["text"] for entry in files["nbest_predictions.json"]["0"]][:1] == ["found"]
     # A piece has 2 * 5, [CLS] 2 * 2, any other 0.
     assert list(files["null_odds.json"].values()) == [-6, 4, -6, -6, 4]
-
-
-@pytest.mark.slow
-def test_a_file_without_impossible_questions(questions, reader, tmp_path):
-    """The task says whether there may be no answer, not the file."""
-    file = json.loads((questions / "dev-v2.0.json").read_text())
-    (answered,) = [dict(each) for each in file["data"]]
-    answered["paragraphs"] = [
-        paragraph for paragraph in answered["paragraphs"] if paragraph["qas"][0]["answers"]
-    ]
-    for version in ("v1.1", "v2.0"):
-        (tmp_path / f"dev-{version}.json").write_text(json.dumps({"data": [answered]}))
-    metrics, _ = run("squad2.0", tmp_path, reader, tmp_path / "2")
-    assert metrics["details"]["official"]["HasAns_total"] == 4
-    assert metrics["slices"]["prediction"]["no answer"]["example_count"] == 1
-    predictions = json.loads((tmp_path / "2" / "official" / "predictions.json").read_text())
-    assert predictions["4"] == ""
-    with pytest.raises(InputError, match="was fine-tuned on squad2.0, .* give --task=squad2.0"):
-        run("squad1.1", tmp_path, reader, tmp_path / "1")
-    folder = shutil.copytree(reader, tmp_path / "reader")
-    training = json.loads((folder / "training.json").read_text())
-    (folder / "training.json").write_text(json.dumps(training | {"task": "squad1.1"}))
-    metrics, page = run("squad1.1", tmp_path, folder, tmp_path / "1")
-    f1 = metrics["details"]["official"]["f1"]
-    assert f'<td>f1</td><td class="number">{f1:.3f}</td>' in page
-    assert set(metrics["details"]["official"]) == {"exact_match", "f1"}
-    assert "prediction" not in metrics["slices"]
-    names = {path.name for path in (tmp_path / "1" / "official").iterdir()}
-    assert names == {"predictions.json", "nbest_predictions.json"}
-    (tmp_path / "dev-v1.1.json").write_text(json.dumps(file))
-    with pytest.raises(InputError, match="1 of 5 questions are impossible.*take the task squad2.0"):
-        run("squad1.1", tmp_path, folder, tmp_path / "3")
 
 
 def test_another_vocabulary_than_the_models_is_refused(questions, reader, vocabulary, tmp_path):

@@ -9,7 +9,6 @@ from beambert.pipelines.evaluation.report import worst_mistakes
 from beambert.pipelines.tasks.classification import ClassOutcomes
 from beambert.pipelines.tasks.declarations import KINDS
 from beambert.pipelines.tasks.kind import excerpt
-from beambert.pipelines.tasks.regression import NumberOutcomes
 from beambert.pipelines.tasks.vectors import CosineOutcomes, VectorExample
 
 
@@ -57,20 +56,6 @@ def test_a_report_without_mistakes_and_with_many_labels():
     assert "a &lt; b" in page
     # Slices and calibration.
     assert page.count("<svg") == 2
-
-
-@pytest.mark.slow
-def test_a_report_of_many_numbers_stays_light():
-    """A dot for every example would make a page that no browser likes."""
-    generator = np.random.default_rng(7)
-    numbers = generator.normal(size=3001)
-    found = NumberOutcomes(numbers, numbers + generator.normal(size=3001))
-    metrics = metrics_of(found, "regression", [], {"length": ["1-8", "9-16"]})
-    page = report.render(metrics, found, [])
-    # Slices and predictions.
-    assert page.count("<svg") == 2
-    # 1,001 of them.
-    assert page.count("<use") < 1500
 
 
 def test_a_similarity_is_judged_by_ranks():

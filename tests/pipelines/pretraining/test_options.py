@@ -66,24 +66,6 @@ def source(tmp_path, corpus):
     return write_lines(tmp_path / "corpus.txt", corpus)
 
 
-@pytest.mark.slow
-def test_two_lengths_in_one_pass(run, source):
-    both = ["--max_seq_length=32,64", "--max_predictions_per_seq=5,9", "--eval_fraction=0.3"]
-    folder, printed = run("both", source, *both)
-    for length, most in ((64, 9),):
-        alone = [f"--max_seq_length={length}", f"--max_predictions_per_seq={most}"]
-        single, _ = run(f"single{length}", source, *alone, "--eval_fraction=0.3")
-        for part in ("", "eval"):
-            made = folder / str(length) / part
-            assert hashes(made) == hashes(single / part)
-            assert info(made)["parameters"] == info(single)["parameters"]
-            assert str(made) in printed
-    assert {path.name for path in folder.iterdir()} == {"32", "64"}
-    # One length alone doesn't fit into that folder, nor the reverse.
-    assert "something else" in run("both", source, status=2)[1]
-    assert "something else" in run("single64", source, *both, status=2)[1]
-
-
 def test_default_number_of_predictions():
     """20 of 128 as the original's default; 77 of 512, between MLPerf's 76 and NVIDIA's 80."""
     flags = ["--input=x", "--vocab_file=x", "--output=x", "--max_seq_length=128,512"]
@@ -210,29 +192,6 @@ def test_a_file_that_loses_more_than_half_is_named(run, tmp_path, corpus, kind):
     _, printed = run("out", f"{tmp_path}/[ab].*", *flags)
     assert printed.count(wanted) == 1 and "/a.txt:" not in printed
     assert wanted in printed.partition("out/eval: ")[2]
-
-
-@pytest.mark.slow
-def test_b_of_the_same_source(run, tmp_path, corpus, vocabulary):
-    letters = [" ".join(sentence[:4]) + "." for document in corpus[:20] for sentence in document]
-    (tmp_path / "letters").mkdir()
-    write_lines(tmp_path / "letters" / "a.txt", [letters[n : n + 9] for n in range(0, 90, 9)])
-    source = write_lines(tmp_path / "words.txt", corpus)
-    flags = ["--max_seq_length=64", "--num_shards=1", "--eval_fraction=0.2"]
-    arguments = ["--input", str(source), f"{tmp_path}/letters/*.txt"]
-    folder, printed = run("mixed", source, *arguments, *flags)
-    found = info(folder)["counts"]
-    assert list(found["sources"]) == [str(tmp_path), f"{tmp_path}/letters/*.txt"]
-    assert sum(one_source["tokens"] for one_source in found["sources"].values()) == found["tokens"]
-    assert (
-        sum(one_source["documents"] for one_source in found["sources"].values())
-        == documents(folder)["used"]
-    )
-    assert found["random_next_other_source"] > 0.1 * found["random_next"]
-    assert "held out: " in printed and f"of the tokens of {tmp_path}/letters/*.txt" in printed
-    folder, _ = run("same", source, *arguments, *flags, "--random_next=source")
-    assert info(folder)["counts"]["random_next_other_source"] == 0
-    assert info(folder)["parameters"]["random_next"] == "source"
 
 
 @pytest.mark.slow

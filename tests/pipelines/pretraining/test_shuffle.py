@@ -2,7 +2,6 @@
 
 import errno
 import io
-import random
 from collections import defaultdict
 
 import apache_beam as beam
@@ -10,12 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import data_command
-from support.data_command import data, hashes, info, temporary, wikiextractor
-from support.sample_text import make_document
 
 from beambert.errors import InputError
 from beambert.io import TEMPORARY_PREFIX
-from beambert.pipelines.pretraining import shuffle as module
 from beambert.pipelines.pretraining.shuffle import FILES, RUNNER, Shuffle, choose, spill_prefix
 
 corpus, vocab_file = data_command.corpus, data_command.vocab_file
@@ -122,43 +118,3 @@ def test_the_runner_decides(runner, way):
     assert {choose(each, runner) for each in (RUNNER, FILES)} == {RUNNER, FILES}
     # A runner of another name would be given files: Beam still has these.
     assert type(beam.runners.create_runner(runner)).__name__ in (runner, "SwitchingDirectRunner")
-
-
-@pytest.mark.slow
-def test_the_same_bytes_either_way(capsys, tmp_path, vocab_file, monkeypatch):
-    """Two lengths, held-out text, divided and near-equal documents, several sendings and groups."""
-    draw = random.Random(1)
-    documents = [make_document(draw, draw.randint(1, 30)) for _ in range(60)]
-    documents += [
-        [*document[:-1], "Another house began."] for document in documents[:20]
-    ] + documents[20:30]
-    documents += [make_document(draw, 400)]
-    draw.shuffle(documents)
-    (tmp_path / "wiki").write_text(wikiextractor(documents))
-    flags = [f"--input={tmp_path}/wiki", "--duplicates=near"]
-    flags += ["--max_seq_length=32,64", "--max_predictions_per_seq=5,10", "--eval_fraction=0.2"]
-    flags += ["--num_shards=9"]
-
-    def run(name, way):
-        status, _, error = data(capsys, vocab_file, tmp_path / name, *flags, f"--shuffle={way}")
-        assert (status, error) == (0, "") and not temporary(tmp_path / name)
-        folders = [tmp_path / name / inner for inner in ("32", "64", "32/eval", "64/eval")]
-        return [(hashes(folder), info(folder)["counts"]) for folder in folders]
-
-    files = run("files", "files")
-    assert sum(counts["documents"]["dropped"].get("near_duplicates", 0) for _, counts in files)
-    created = []
-    create = module.create
-    monkeypatch.setattr(
-        module, "create", lambda *of, **more: created.append(of[0]) or create(*of, **more)
-    )
-    assert run("runner", "runner") == files
-    assert not [path for path in created if "documents-" in path]
-    # Documents a few at a time, and five shards at once.
-    monkeypatch.setattr("beambert.pipelines.pretraining.tokenizing.BATCH_CHARACTERS", 2000)
-    monkeypatch.setitem(module.TOKENS_AT_A_TIME, FILES, 500)
-    monkeypatch.setitem(module.TOKENS_AT_A_TIME, RUNNER, 500)
-    monkeypatch.setattr(module, "FEWEST_GROUPS", 2)
-    assert run("many runner", "runner") == files
-    assert run("many files", "files") == files
-    assert len([path for path in created if "documents-" in path]) > 10

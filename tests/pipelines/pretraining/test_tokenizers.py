@@ -90,41 +90,6 @@ def test_records_are_the_text_of_the_corpus(
 
 
 @pytest.mark.parametrize("kind", [ROBERTA, ALBERT])
-@pytest.mark.slow
-def test_whole_words_are_masked(capsys, tmp_path, corpus_file, tokenizers, kind):
-    """A predicted token that continues a word is behind another one, or where text was cut."""
-    output = tmp_path / "records"
-    flags = f"--tokenizer={tokenizers[kind]}", "--do_whole_word_mask=True", "--pairs=none"
-    flags += "--masked_lm_prob=0.4", "--dupe_factor=6", "--max_predictions_per_seq=14"
-    assert data(capsys, corpus_file, output, *flags)[0] == 0
-    # Their special tokens have other ids than BERT's, and replace no other token.
-    figures = json.loads((output / "statistics.json").read_text())["counts"]
-    assert figures["hidden_as_other"] > 250
-    assert figures["reserved_replacements"] == 0
-    reference = Tokenizer.from_file(str(tokenizers[kind] / "tokenizer.json"))
-    special = {
-        reference.token_to_id(token)
-        for token in info(output)["vocabulary"]["special_tokens"].values()
-    }
-    parts = 0
-    rows = read_records(output)
-    for row, positions, weights in zip(
-        restored(rows), rows["masked_lm_positions"], rows["masked_lm_weights"], strict=True
-    ):
-        chosen = set(positions[weights > 0].tolist())
-        tokens = [reference.id_to_token(int(one)) for one in row]
-        for place in range(1, 32):
-            is_word = any(character.isalnum() for character in tokens[place])
-            if row[place] in special or tokens[place][0] in "Ġ▁" or not is_word:
-                continue
-            if row[place - 1] in special:  # The text was cut inside a word, or begins.
-                continue
-            parts += 1
-            assert (place in chosen) == (place - 1 in chosen), tokens
-    assert parts > 100
-
-
-@pytest.mark.parametrize("kind", [ROBERTA, ALBERT])
 def test_text_without_spaces(capsys, tmp_path, kind):
     """Segments are parts of documents as the library spells them; near duplicates are found."""
     generator = random.Random(7)

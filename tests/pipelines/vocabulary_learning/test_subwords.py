@@ -2,8 +2,6 @@
 
 import json
 import random
-import subprocess
-import sys
 
 import pytest
 from support.nasty_text import GOLDEN
@@ -70,20 +68,6 @@ def test_words_are_those_that_the_tokenizer_cuts(kind):
             whole = empty.normalizer.normalize_str(f" {stretch.strip()}")
             expected = empty.pre_tokenizer.pre_tokenize_str(whole)
             assert found == ([word for word, _ in expected] if stretch.strip() else [])
-
-
-@pytest.mark.release
-@pytest.mark.parametrize("kind", ["bpe", "unigram"])
-def test_the_same_bytes_in_every_process(tmp_path, corpus_file, kind):
-    found = set()
-    for number in range(3):
-        output = tmp_path / str(number) / "tokenizer.json"
-        output.parent.mkdir()
-        flags = [f"--input={corpus_file}", f"--output={output}", "--vocab_size=400"]
-        command = [sys.executable, "-m", "beambert", "vocab", f"--kind={kind}", *flags]
-        subprocess.run(command, check=True, capture_output=True)
-        found.add(output.read_bytes())
-    assert len(found) == 1
 
 
 def test_a_learned_unigram_frames_and_spells(capsys, tmp_path, corpus_file, lines):
