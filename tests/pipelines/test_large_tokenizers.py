@@ -4,11 +4,9 @@ import base64
 import bz2
 import json
 import random
-import shutil
 
 import apache_beam as beam
 import pytest
-from support.record_files import ORIGINAL
 from support.sample_text import make_document
 from support.tokenizer_kinds import XLMR, train
 
@@ -55,14 +53,3 @@ def test_the_whole_job(tokenizer, tmp_path):
     texts = pipeline | beam.Create(["A river.\nA city."])
     _ = texts | CreatePretrainingData(job(tokenizer, tmp_path / "records"))
     assert 2 < copies(pipeline, tokenizer) < 2.5
-
-
-@pytest.fixture
-def records(tokenizer, tmp_path):
-    """Records of two lengths with held-out ones, each with the tokenizer beside them."""
-    for place in ("32", "32/eval", "64", "64/eval"):
-        folder = tmp_path / "records" / place
-        folder.mkdir(parents=True)
-        shutil.copy(ORIGINAL, folder / "tf_examples.tfrecord")
-        shutil.copy(tokenizer, folder)
-    return tmp_path / "records"
