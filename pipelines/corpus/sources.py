@@ -47,7 +47,8 @@ def parse_sources(given: Sequence[str]) -> dict[str, tuple[str, ...]]:
 def _source_name(pattern: str, others: Collection[str]) -> str:
     """Returns a name for the source of a pattern: its last folder, or the file, as far as named."""
     named = [part for part in pattern.split("/") if part and not has_wildcard(part)]
-    name = re.sub(r"[^A-Za-z0-9_.-]+", "-", (named or ["source"])[-1]).lstrip("_.-") or "source"
+    last = (named or ["source"])[-1].split(".")[0]
+    name = re.sub(r"[^A-Za-z0-9_-]+", "-", last).lstrip("_-") or "source"
     numbered = (f"{name}-{number}" if number > 1 else name for number in itertools.count(1))
     return next(each for each in numbered if each not in others)
 
