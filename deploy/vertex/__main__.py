@@ -158,7 +158,7 @@ def _retrain(deployment: Deployment) -> None:
         jobs.run_to_end(deployment.settings, jobs.step_job(deployment, config, run, step))
 
     try:
-        command.retrain(config, dict.fromkeys(jobs.ON_ACCELERATORS, train))
+        command.retrain(config, dict.fromkeys(jobs.on_accelerators(deployment.settings), train))
     except BusyError as error:  # no failure of the pipeline
         print(error)
 

@@ -30,7 +30,8 @@ from beambert.deploy.settings import (
 )
 from beambert.errors import InputError
 
-# These steps are jobs on accelerators. The others run in the pipeline's component or on Dataflow.
+# These steps are jobs on accelerators, with JAX only the first. The others run in the pipeline's
+# component or on Dataflow.
 ON_ACCELERATORS = (ENCODER, CLASSIFIER)
 # The longest time of a job in hours. Pre-training base takes 11 to 17 (docs/cloud.md), and
 # fine-tuning minutes. A job that takes longer makes no progress, or continues when started again.
@@ -120,6 +121,11 @@ def find_trainer(settings: Settings) -> TrainingMachine:
             "or take a v5e"
         )
     return TRAINERS[name]
+
+
+def on_accelerators(settings: Settings) -> tuple[str, ...]:
+    """Returns the steps that the engine can do on the training machine."""
+    return ON_ACCELERATORS if settings.engine == "tensorflow" else (ENCODER,)
 
 
 def device_flags(settings: Settings, arguments: Sequence[str]) -> list[str]:
