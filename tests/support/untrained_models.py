@@ -4,6 +4,7 @@ import pathlib
 
 import numpy as np
 
+from beambert.folders import finish_output
 from beambert.model.classifier import Head
 from beambert.model.config import BertConfig, EncoderConfig
 from beambert.model.objectives import BERT
@@ -51,7 +52,7 @@ def finish(model, folder, config, vocabulary, training, features=None) -> pathli
         features = features or TextFeatures(vocabulary, True, LENGTH)
     if features:
         save_task_model(model, features, training, f"{folder}/saved_model")
-    model_folders.finish(str(folder), model_folders.job_identity(training, config))
+    finish_output(str(folder), model_folders.job_identity(training, config))
     return folder
 
 
