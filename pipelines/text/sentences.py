@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from beambert.errors import InputError
-from beambert.pipelines.corpus.cleaning import JOINS_WORDS
+from beambert.pipelines.corpus.cleaning import JOINS_WORDS, SENTENCE_ENDS
 from beambert.pipelines.corpus.documents import DEFAULT_LANGUAGE, Document
 from beambert.pipelines.text.cleaning import UNSPACED, UNSPACED_CHARACTER
 from beambert.pipelines.text.sentence_model import SentenceModel
@@ -67,27 +67,44 @@ _STAND_INS: Mapping[str, tuple[tuple[re.Pattern[str], str], ...]] = {
     # The khan ends a sentence, the bariyoosan a document.
     "km": ((re.compile("[។៕]"), _STOP),),
 }
+# Languages whose rules take the splitter a hundred times as long, and others whose rules are alike.
+_RULES_OF = {"da": "de", "kl": "de", "ca": "es", "oc": "fr"}
 # Where the splitter ends a sentence and no sentence ends.
 # Characters with which no sentence begins, and the rest of a hyphenated word: "av. J.|-C.".
 _GOES_ON = re.compile(r"[.,:;/?!]|-\w")
 # Small letters, also behind an opening mark or a dash.
 _SMALL = re.compile(r"[\"“„«(–—-]*\s?([^\W\d_])")
-# Characters of the longest last word of a segment that the rules below name, and of the white space
-# around it.
-_LONGEST_LAST_WORD = 9
+# Characters of the longest last words of a segment that the rules below name, with white space.
+_LONGEST_LAST_WORD = 11
 # A letter that is a part of an abbreviation, "a.|C.", or an initial, "J. |Smith". "I" is mostly a
 # word or a number.
 _ONE_LETTER = re.compile(r"\b[^\W\d_]\.$")
 _INITIAL = re.compile(r"(?:^|[\s.(“\"-])[^\W\d_I]\.\s$")
 # The number of an item, if it is all of a segment.
 _ITEM = re.compile(r"\(?\d{1,4}[.)]\s?")
-# Titles, "versus", and what stands before a number.
-_TITLE = re.compile(r"\b(?:[DM]r|St|Prof|vs?)\.\s$")
-_REFERENCE = re.compile(r"\b(?:[Ff]igs?|[Ee]qs?)\.\s?$")
+# What ends no sentence before a capital letter: titles, "versus", "so called", "for example".
+_TITLE = re.compile(
+    r"(?:\b(?:[DM]r|M[mr]s|Ste?|Sf|Sv|Prof|Sra?|Sta|Dhr|Mevr|Hrsg?|Gen|Col|Lt|Rev|Ing|vs?|vit|tzw"
+    r"|[EeÈè]sim|[Nn]př|[Nn]pr?|TP|PGS|TS|GS|ThS|[Пп]роф|[Уу]л|[Гг]р|[Кк]|Δρ|[Κκ])"
+    # An abbreviation with points inside, "t.ex.", "a.Chr.", but none that ends sentences: "5 p.m.",
+    # "and others", "and the like".
+    r"|(?<!\w)(?![apmv]\.m|m\.fl|[oeu]\.)[^\W\d_]{1,2}\.[^\W\d_A-Z]{1,3})\.\s$"
+)
+# What stands before a number, a part of one, "(1)", or a Roman one.
+_REFERENCE = re.compile(
+    r"(?:\b(?:figs?|eqs?|tab[ls]?|secs?|refs?|n[or]s?|n[úu]ms?|vols?|ch|chaps?|cap|kap|pp?|arts?|abs|abb|abt|bd"
+    r"|bl[dz]?|kl|ca|cca|approx|kb|ks|str|č|čl|рис|табл|стр|гл|ст|п|см|αρ|σελ|max|min|tel|tél"
+    r"|[^\W\d_])|\w\.[^\W\d_]{1,2})\.\s?$",
+    re.IGNORECASE,
+)
+_NUMBER = re.compile(r"[([]?\d|[([]")
+# The splitter also ends sentences before what resembles the number of an item, "46% (46) of".
+_WITHOUT_MARK = re.compile(rf"[^\s{re.escape(SENTENCE_ENDS)}\"'”’»)\]」』）】\u0e00-\u0eff]\s*$")
 # Language -> what goes on before a capital letter or a digit.
 _BEFORE_NAME = {
     # Ordinals; what they count is a noun, which has a capital letter.
     **dict.fromkeys(("de", "lb"), re.compile(r"(?:^|\s)\d\d?\.\s$")),
+    "it": re.compile(r"\b(?:[Ss]ig|[Dd]ott|[Aa]vv|[Oo]n)\.\s$"),
     # Saint, named after, about, article, paragraph, point, hour, general, number, street.
     "pl": re.compile(r"\b(?:[śŚ]w|im|ok|art|ust|pkt|godz|gen|nr|ul)\.\s$"),
 }
@@ -98,7 +115,7 @@ _NO_NOUN = re.compile(
 )
 # What belongs to the next segment: an opening quotation mark, or the number of an item; and what
 # belongs to the one before: closing marks.
-_OF_NEXT = re.compile(r"""(?<=[.!?…:]\s)(?:["“„]|«\s?|\d{1,4}\.\s?)$""")
+_OF_NEXT = re.compile(r"""(?<=[.!?…:]\s)(?:["“„]|"\s|«\s?|\d{1,4}\.\s?)$""")
 _OF_LAST = re.compile(r"""["”»)\]]+(?=\s)""")
 
 # Thai has no mark for the end of a sentence. A space stands between sentences, and also inside of
@@ -204,7 +221,7 @@ def _segments(text: str, language: str) -> list[str]:
     import sentencex
 
     known = with_stand_ins(text, language)
-    segments = sentencex.segment(language, known)
+    segments = sentencex.segment(_RULES_OF.get(language, language), known)
     if known != text or sum(map(len, segments)) < len(text):
         found: list[str] = []
         end = 0
@@ -242,7 +259,7 @@ def _joined(segments: Sequence[str], language: str) -> list[str]:
         end = before[-_LONGEST_LAST_WORD:]
         if _goes_on(end, segment, language, is_cased):
             before += segment
-        elif part := _OF_NEXT.search(end):
+        elif (part := _OF_NEXT.search(end)) and _begins(part, before):
             joined.append(before[: len(before) - len(part[0])])
             before = part[0] + segment
         elif part := _OF_LAST.match(segment):
@@ -252,6 +269,14 @@ def _joined(segments: Sequence[str], language: str) -> list[str]:
             joined.append(before)
             before = segment
     return [*joined, before]
+
+
+def _begins(part: re.Match[str], before: str) -> bool:
+    """Whether the end of a segment belongs to the next one, as `_OF_NEXT` finds it."""
+    if part[0] == '" ':  # A quotation begins where there is none.
+        return before.count('"') % 2 == 1
+    is_number = part[0][0].isdecimal()
+    return not (is_number and _REFERENCE.search(part.string, 0, part.start()))
 
 
 def _goes_on(end: str, segment: str, language: str, is_cased: bool) -> bool:
@@ -268,7 +293,7 @@ def _goes_on(end: str, segment: str, language: str, is_cased: bool) -> bool:
         return found[0].strip().isupper()
     if _ITEM.fullmatch(end) or (first.isupper() and _TITLE.search(end)):
         return True
-    if (first.isdecimal() or first in "([") and _REFERENCE.search(end):
+    if _NUMBER.match(segment) and (_REFERENCE.search(end) or _WITHOUT_MARK.search(end)):
         return True
     if language not in _BEFORE_NAME or not (first.isupper() or first.isdecimal()):
         return False
