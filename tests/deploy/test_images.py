@@ -82,7 +82,7 @@ def test_a_retraining_by_its_images(run, tmp_path, monkeypatch):
     path = tmp_path / "retrain.toml"
     path.write_text(text)
 
-    def step(name, arguments, _):
+    def step(name, arguments):
         trainer = {"encoder": "tensorflow-gpu", "classifier": "tensorflow-gpu"}
         done = run((IMAGES | trainer).get(name, "component"), "-m", "beambert", *arguments)
         assert done.returncode == 0, done.stderr

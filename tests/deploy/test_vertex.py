@@ -212,7 +212,7 @@ def test_a_run_trains_on_accelerators(tmp_path, monkeypatch, capsys):
     def run_to_end(_, job):
         step = job["labels"]["step"]
         sent.append(step)
-        commands(step, job["job_spec"]["worker_pool_specs"][0]["container_spec"]["args"], ())
+        commands(step, job["job_spec"]["worker_pool_specs"][0]["container_spec"]["args"])
 
     monkeypatch.setattr(command, "read_config", lambda _: config)
     monkeypatch.setattr(retrain, "_run", commands)
