@@ -207,10 +207,10 @@ def test_what_a_killed_run_left_is_not_mixed_in(classifier, tmp_path, monkeypatc
         killed.setattr("apache_beam.Pipeline.run", raise_interrupt)
         run(classifier, tmp_path / "out", tmp_path / "a.txt")
     (tmp_path / "out" / "part-00001-of-00007.jsonl").write_text("{}\n")
-    (tmp_path / "out" / "beam-temp-part-1").mkdir()
+    (tmp_path / "out" / "_tmp-part-1").mkdir()
     answers, _ = run(classifier, tmp_path / "out", tmp_path / "a.txt")
     assert [row["label"] for row in answers] == ["positive"]
-    assert not list((tmp_path / "out").glob("beam-temp-*"))
+    assert not list((tmp_path / "out").glob("_tmp-*"))
 
 
 def raise_interrupt(*_):
