@@ -6,8 +6,10 @@ tokenizer.json, and the markers of `beambert.folders`.
 
 import contextlib
 import dataclasses
+import errno
 import math
 import os
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -15,7 +17,6 @@ from typing import Any
 import h5py
 import keras
 import numpy as np
-import tensorflow as tf
 
 from beambert import folders, io, process
 from beambert.errors import InputError
@@ -235,7 +236,7 @@ def save_weights(model: keras.Model, path: str) -> None:
     with tempfile.TemporaryDirectory() as local, io.translate_errors(target, "written"):
         file = os.path.join(local, WEIGHTS_FILE)
         model.save_weights(file)
-        tf.io.gfile.copy(file, target, overwrite=True)
+        storage.copy(file, target)
 
 
 def load_weights(model: keras.Model, path: str) -> None:
@@ -264,9 +265,10 @@ def load_weights(model: keras.Model, path: str) -> None:
 
 def _copy_here(stored: str, file: str) -> None:
     try:
-        tf.io.gfile.copy(stored, file)
-    except tf.errors.OpError as error:
-        is_full = isinstance(error, tf.errors.ResourceExhaustedError)
+        with storage.open_file(stored) as there, open(file, "wb") as here:
+            shutil.copyfileobj(there, here)
+    except storage.storage_errors() as error:
+        is_full = getattr(error, "errno", None) == errno.ENOSPC
         remedy = process.more_space() if is_full else _OTHER_WEIGHTS
         raise io.refusal(stored, "loaded", io.reason(error), remedy) from error
 

@@ -7,9 +7,8 @@ from typing import Any
 
 import keras
 import numpy as np
-import tensorflow as tf
 
-from beambert import io, saved_models
+from beambert import io
 from beambert.errors import InputError
 from beambert.model.classifier import PLAIN_HEAD, Head
 from beambert.model.config import EncoderConfig
@@ -19,7 +18,6 @@ from beambert.model.pretrainer import BertPretrainer
 from beambert.model.replaced_tokens import ElectraPretrainer, ReplacedTokenPretrainer
 from beambert.model_files import SAVED_MODEL_FOLDER, WEIGHTS_FILE
 from beambert.trainer import model_folders
-from beambert.trainer.tasks.base import objective_of_kind
 
 # Family -> its model of replaced token detection; that of the others has layers of BERT.
 _REPLACED_TOKENS = {"deberta-v2": DebertaReplacedTokenPretrainer}
@@ -66,6 +64,8 @@ def build_model(
     kind: str, config: EncoderConfig, num_labels: int, seed: int, head: Head = PLAIN_HEAD
 ) -> keras.Model:
     """Returns the model of a kind of task."""
+    from beambert.trainer.tasks.base import objective_of_kind
+
     return objective_of_kind(kind).model(config, num_labels, seed, head)
 
 
@@ -97,12 +97,14 @@ def _check_saved_model(model: keras.Model, path: str) -> None:
     Raises:
       InputError: they differ.
     """
+    from beambert import saved_models
+
     saved_model = f"{path}/{SAVED_MODEL_FOLDER}"
     if not io.exists(saved_model):
         return
     try:
         served = Counter(_digest(value) for _, value in saved_models.variables(saved_model))
-    except (tf.errors.OpError, ValueError) as error:
+    except (*io.storage_errors(), ValueError) as error:
         raise io.refusal(saved_model, "read", io.reason(error)) from error
     if served != Counter(_digest(variable.numpy()) for variable in model.weights):
         raise InputError(

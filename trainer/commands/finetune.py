@@ -196,9 +196,9 @@ def _check_course(flags: argparse.Namespace) -> LoopConfig:
 def run_finetuning(job: "FinetuningJob", flags: argparse.Namespace) -> dict[str, float]:
     """Runs one job and returns its results."""
     from beambert.trainer.finetuning.run import finetune
-    from beambert.trainer.loop.strategy import make_strategy
+    from beambert.trainer.loop.engine import make_engine
 
-    return finetune(job, make_strategy(flags.strategy, flags.tpu))
+    return finetune(job, make_engine(read_settings(Devices, flags)))
 
 
 def run_sweep(job: "FinetuningJob", flags: argparse.Namespace) -> tuple[str, dict[str, float]]:
@@ -210,7 +210,7 @@ def run_sweep(job: "FinetuningJob", flags: argparse.Namespace) -> tuple[str, dic
         job,
         sweep.GRIDS[flags.sweep],
         flags.num_seeds,
-        lambda one: finetune_in_process(one, flags.strategy, flags.tpu),
+        lambda one: finetune_in_process(one, read_settings(Devices, flags)),
     )
     best = max(state["runs"], key=lambda row: row["results"][job.task.metrics[0]])
     return f"{job.output.model_dir}/{BEST_FOLDER}", best["results"]

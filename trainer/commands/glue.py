@@ -5,7 +5,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from beambert.config import add_settings, setting
+from beambert.config import add_settings, read_settings, setting
 from beambert.errors import InputError
 from beambert.flags import FlagParser
 from beambert.pipelines.tasks.declarations import GLUE_TASKS, find_task
@@ -16,6 +16,7 @@ from beambert.trainer.commands.finetune import (
     make_job,
     run_sweep,
 )
+from beambert.trainer.loop.config import Devices
 
 if TYPE_CHECKING:
     from beambert.trainer.finetuning.job import FinetuningJob
@@ -88,4 +89,4 @@ def run_of_many(job: "FinetuningJob", flags: argparse.Namespace) -> tuple[str, d
 
     if flags.sweep:
         return run_sweep(job, flags)
-    return job.output.model_dir, finetune_in_process(job, flags.strategy, flags.tpu)
+    return job.output.model_dir, finetune_in_process(job, read_settings(Devices, flags))

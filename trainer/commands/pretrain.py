@@ -140,7 +140,9 @@ def main(argv: Sequence[str]) -> None:
     devices, job = read_settings(Devices, flags), _read_job(flags, recipe)
     _check_paths(job)
     with loading():
-        from beambert.trainer.loop.strategy import make_strategy
+        from beambert.trainer.loop.engine import choose_engine, make_engine
+
+        choose_engine(devices)
         from beambert.trainer.pretraining.run import check_amount, estimate, pretrain
         from beambert.trainer.weights.initial import open_initial
     if command.recipe and job.init:
@@ -150,18 +152,18 @@ def main(argv: Sequence[str]) -> None:
         job = dataclasses.replace(
             job, optimizer=dataclasses.replace(job.optimizer, learning_rate=rate)
         )
-    strategy = make_strategy(devices.strategy, devices.tpu)
+    engine = make_engine(devices)
     if not _has_amount(flags):
         if job.init:
             job = dataclasses.replace(job, num_train_epochs=default_epochs(job.data))
         if not command.dry_run:
-            check_amount(job, strategy)
+            check_amount(job, engine)
     if job.init:
         print(_describe_continuing(job), flush=True)
     if command.dry_run:
-        print("\n".join(estimate(job, strategy)))
+        print("\n".join(estimate(job, engine)))
     else:
-        pretrain(job, strategy, started)
+        pretrain(job, engine, started)
 
 
 def check_values(argv: Sequence[str]) -> None:

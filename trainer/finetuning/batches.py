@@ -6,7 +6,6 @@ import numpy as np
 import tensorflow as tf
 
 from beambert.pipelines.tasks.task import NO_LABEL, TaskFeatures
-from beambert.trainer.loop.objectives import fill_up
 
 # The number of lengths, and so of programs that XLA compiles. More would spare little padding.
 MOST_LENGTHS = 4
@@ -147,3 +146,14 @@ def evaluation_batches(
     batches = tf.data.Dataset.from_tensor_slices(evaluation_order(features)).batch(batch_size)
     # All batches have one shape, so that XLA compiles one program for each way.
     return batches.map(lambda some: fill_up(padded(some, lengths[-1]), batch_size)).prefetch(2)
+
+
+def fill_up(features: dict[str, tf.Tensor], batch_size: int) -> dict[str, tf.Tensor]:
+    """Adds empty rows up to a static batch size, and `example_weights`, which is 0 for those."""
+    rows = tf.shape(next(iter(features.values())))[0]
+    features = features | {"example_weights": tf.ones([rows], tf.float32)}
+    filled = {}
+    for name, value in features.items():
+        paddings = [[0, batch_size - rows]] + [[0, 0]] * (value.shape.rank - 1)
+        filled[name] = tf.ensure_shape(tf.pad(value, paddings), [batch_size, *value.shape[1:]])
+    return filled

@@ -26,17 +26,15 @@ from beambert.trainer.finetuning.batches import (
     training_batches,
 )
 from beambert.trainer.finetuning.job import FLAGS_OF, FinetuningJob, FinetuningPlan, make_plan
+from beambert.trainer.loop.engine import (
+    Engine,
+    check_batch,
+    make_engine,
+    translate_out_of_memory,
+)
 from beambert.trainer.loop.loop import train
 from beambert.trainer.loop.progress import describe_name
 from beambert.trainer.loop.steps import Phase, Trainer
-from beambert.trainer.loop.strategy import (
-    check_batch,
-    is_chief,
-    make_strategy,
-    raise_on_lost_worker,
-    resolve_dtype,
-    translate_out_of_memory,
-)
 from beambert.trainer.models import build_model
 from beambert.trainer.serving.saved_model import save_task_model
 from beambert.trainer.tasks.base import TaskData, objective_of_kind
@@ -49,34 +47,32 @@ PREDICTIONS_FOLDER = "predictions"
 
 
 @logging_restored()
-def finetune(
-    job: FinetuningJob, strategy: tf.distribute.Strategy | None = None
-) -> dict[str, float]:
+def finetune(job: FinetuningJob, engine: Engine | None = None) -> dict[str, float]:
     """Fine-tunes on a task, writes a model folder and returns the results on dev.
 
     Args:
       job: settings of the fine-tuning.
-      strategy: devices to train on; None for those that `make_strategy("auto")` finds.
+      engine: what computes; None for that which `make_engine` finds.
 
     Raises:
       InputError: a setting or the data cannot be used, or another worker is gone.
     """
-    strategy = strategy or make_strategy("auto")
-    with raise_on_lost_worker(strategy):
-        return _finetune(job, strategy)
+    engine = engine or make_engine()
+    with engine.translate_errors():
+        return _finetune(job, engine)
 
 
-def _finetune(job: FinetuningJob, strategy: tf.distribute.Strategy) -> dict[str, float]:
-    loop = dataclasses.replace(job.loop, dtype=resolve_dtype(job.loop.dtype, strategy))
+def _finetune(job: FinetuningJob, engine: Engine) -> dict[str, float]:
+    loop = dataclasses.replace(job.loop, dtype=engine.resolve_dtype(job.loop.dtype))
     plan = make_plan(dataclasses.replace(job, loop=loop))
-    check_batch(strategy, job.loop.train_batch_size, job.loop.gradient_accumulation_steps)
-    replicas = strategy.num_replicas_in_sync
+    check_batch(engine, job.loop.train_batch_size, job.loop.gradient_accumulation_steps)
+    replicas = engine.num_replicas_in_sync
     parts = replicas * job.loop.gradient_accumulation_steps
     plan.data.check_batch(job.loop.train_batch_size, parts)
     length = plan.text_features.max_seq_length
     sequences = plan.data.sequences * job.task.windows
     model_folders.check_rows(plan.config, length, job.loop.train_batch_size, parts, sequences)
-    chief, model_dir, identity = is_chief(strategy), job.output.model_dir, plan.identity
+    chief, model_dir, identity = engine.is_chief, job.output.model_dir, plan.identity
     with (
         model_folders.held(model_dir, chief) as check_lock,
         translate_out_of_memory(loop.train_batch_size, parts // replicas),
@@ -88,7 +84,7 @@ def _finetune(job: FinetuningJob, strategy: tf.distribute.Strategy) -> dict[str,
             _describe(plan)
         data = plan.data
         data.tokenize(plan.text_features)
-        run = _Finetuning(plan, strategy)
+        run = _Finetuning(plan, engine)
         if chief and (notes := [*data.notes(), *run.notes]):
             print("\n".join(map(one_line, notes)), flush=True)
         phases = [run.phase()]
@@ -176,7 +172,7 @@ class _Finetuning:
       outputs: outputs of the newest evaluation on dev, with a row for each example.
     """
 
-    def __init__(self, plan: FinetuningPlan, strategy: tf.distribute.Strategy):
+    def __init__(self, plan: FinetuningPlan, engine: Engine):
         self._plan, self._data = plan, plan.data
         self.notes: list[str] = []
         self.outputs: dict[str, np.ndarray] = {}
@@ -192,7 +188,7 @@ class _Finetuning:
         )
         self._objective = objective_of_kind(self._data.task.kind).of_data(self._data, self._lengths)
         self.trainer = Trainer(
-            strategy,
+            engine,
             self._build_model,
             self._objective,
             plan.optimizer,
@@ -254,7 +250,7 @@ class _Finetuning:
         return {name: results[name] for name in self._data.task.metrics}
 
     def _distributed(self, batches: tf.data.Dataset) -> Any:
-        return self.trainer.strategy.experimental_distribute_dataset(batches)
+        return self.trainer.engine.strategy.experimental_distribute_dataset(batches)
 
 
 def _write_predictions(model_dir: str, files: Mapping[str, str]) -> None:

@@ -23,17 +23,18 @@ from beambert.pipelines.tasks.task import TRAIN
 from beambert.process import chips_for_children, loading, passed_on
 from beambert.trainer import model_folders
 from beambert.trainer.finetuning.job import FLAGS_OF, FinetuningJob, make_plan
+from beambert.trainer.loop.config import Devices
 
 if TYPE_CHECKING:
     from beambert.trainer.finetuning.job import FinetuningJob
 
 
-def finetune_in_process(job: "FinetuningJob", strategy: str, tpu: str | None) -> dict[str, float]:
+def finetune_in_process(job: "FinetuningJob", devices: Devices) -> dict[str, float]:
     """Runs `finetune` in a new process and returns its results.
 
     Args:
       job: fine-tuning to run.
-      strategy, tpu: see `make_strategy`.
+      devices: what computes.
 
     Raises:
       InputError: the job cannot be run, or its process was killed.
@@ -44,7 +45,7 @@ def finetune_in_process(job: "FinetuningJob", strategy: str, tpu: str | None) ->
             # The child saves its state first.
             with passed_on(_terminate_children):
                 with chips_for_children():
-                    future = pool.submit(_finetune, job, strategy, tpu)  # starts the process
+                    future = pool.submit(_finetune, job, devices)  # starts the process
                 return future.result()
         except BrokenProcessPool as error:
             raise InputError(
@@ -74,11 +75,11 @@ def _end_with_parent() -> None:
     os._exit(1)
 
 
-def _finetune(job: "FinetuningJob", strategy: str, tpu: str | None) -> dict[str, float]:
+def _finetune(job: "FinetuningJob", devices: Devices) -> dict[str, float]:
     from beambert.trainer.finetuning.run import finetune
-    from beambert.trainer.loop.strategy import make_strategy
+    from beambert.trainer.loop.engine import make_engine
 
-    return finetune(job, make_strategy(strategy, tpu))
+    return finetune(job, make_engine(devices))
 
 
 SWEEP_FILE = "sweep.json"

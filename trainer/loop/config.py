@@ -63,6 +63,8 @@ DTYPES = (FLOAT32, BFLOAT16, AUTO)
 # extra of setup.py that installs it.
 MLFLOW, WANDB = "mlflow", "wandb"
 TRACKERS = (MLFLOW, WANDB)
+TENSORFLOW, JAX = "tensorflow", "jax"
+ENGINES = (AUTO, TENSORFLOW, JAX)
 STRATEGIES = ("auto", "one_device", "mirrored", "multi_worker", "tpu")
 # The settings of a loop that decide the result.
 DECISIVE_SETTINGS = ("train_batch_size", "random_seed", "gradient_accumulation_steps", "dtype")
@@ -281,9 +283,14 @@ class LoopConfig:
 class Devices:
     """The devices of a training; see `strategy.make_strategy`."""
 
+    engine: str = setting(
+        AUTO,
+        group="devices",
+        choices=ENGINES,
+        help="what computes: auto is jax on GPUs and TPUs if it is installed, else tensorflow",
+    )
     strategy: str = setting(
         "auto",
-        group="devices",
         choices=STRATEGIES,
         help="tf.distribute strategy",
     )

@@ -18,7 +18,6 @@ from beambert.trainer.loop.progress import (
     describe_name,
 )
 from beambert.trainer.loop.steps import NotFinite, Phase, Trainer
-from beambert.trainer.loop.strategy import agree, check_same_step, is_chief
 from beambert.trainer.loop.trackers import TrainingLog, rounded
 
 
@@ -133,8 +132,8 @@ class _Training:
         if found := self.checkpoints.restore_newest(trainer.restore):
             path, self._evaluations = found
             print(f"continuing from step {trainer.steps_done:,} ({path})", flush=True)
-        check_same_step(trainer.strategy, trainer.steps_done)
-        self._chief = is_chief(trainer.strategy)
+        trainer.engine.check_same_step(trainer.steps_done)
+        self._chief = trainer.engine.is_chief
         self.log = TrainingLog(output, config.tracker, writes=self._chief)
         self._progress = ProgressLine()
 
@@ -149,8 +148,7 @@ class _Training:
                 phase = self._phase_at(step)
                 iterator, self._meter = None, self._meter_of(phase)
             # If workers ran different numbers of steps, they would wait for each other for ever.
-            steps_a_call, stops = agree(
-                self._trainer.strategy,
+            steps_a_call, stops = self._trainer.engine.agree(
                 self._meter.steps_a_call() if phase else 1,
                 stop.requested,
             )

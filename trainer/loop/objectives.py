@@ -5,10 +5,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import keras
-import tensorflow as tf
+from keras import ops
 
-Features = Mapping[str, tf.Tensor]
-Sums = dict[str, tf.Tensor]
+# A tensor of the engine.
+Tensor = Any
+Features = Mapping[str, Tensor]
+Sums = dict[str, Tensor]
 
 
 class Objective(abc.ABC):
@@ -18,6 +20,7 @@ class Objective(abc.ABC):
       losses: names of the metrics whose means add up to the loss.
       weight_of: metric -> name of the weight that divides its sum.
       factors: metric -> factor of its mean in the loss, for those that are not 1.
+      fixed_variables: variables of other models that it computes with.
       counts: names of weights that `sums` returns, since they follow from the model's answers; no
         loss can have such a weight.
     """
@@ -26,13 +29,14 @@ class Objective(abc.ABC):
     weight_of: dict[str, str]
     factors: Mapping[str, float] = {}
     counts: tuple[str, ...] = ()
+    fixed_variables: Sequence[keras.Variable] = ()
 
     @abc.abstractmethod
     def weights(self, features: Features) -> Sums:
         """Returns the weights that divide the sums and follow from the features alone."""
 
     @abc.abstractmethod
-    def sums(self, model: keras.Model, features: Features, dropout_seed: tf.Tensor | None) -> Sums:
+    def sums(self, model: keras.Model, features: Features, dropout_seed: Tensor | None) -> Sums:
         """Returns the sum of every metric over a replica's batch, and the `counts`."""
 
     def factor(self, loss: str) -> float:
@@ -50,14 +54,14 @@ class Objective(abc.ABC):
         """
         return []
 
-    def ways(self) -> Sequence[Callable[[keras.Model, Features, tf.Tensor | None], Sums]]:
+    def ways(self) -> Sequence[Callable[[keras.Model, Features, Tensor | None], Sums]]:
         """Returns functions that compute a batch's sums at different costs.
 
         The first function can compute every batch.
         """
         return [self.sums]
 
-    def way(self, features: Features) -> tf.Tensor | None:
+    def way(self, features: Features) -> Tensor | None:
         """Returns the index of a batch's cheapest one of the `ways`, int32; None for the first."""
         return None
 
@@ -72,36 +76,26 @@ def means(totals: Mapping[str, float], objective: Objective) -> dict[str, float]
     return {"loss": sum(losses)} | values
 
 
-def example_weights(features: Features) -> tf.Tensor:
+def example_weights(features: Features) -> Tensor:
     """Returns 1 for every real row and 0 for rows that fill up the batch, float32 [rows]."""
-    ones = tf.ones([tf.shape(features["input_ids"])[0]], tf.float32)
-    return features.get("example_weights", ones)
+    if "example_weights" in features:
+        return features["example_weights"]
+    return ops.ones([ops.shape(features["input_ids"])[0]], "float32")
 
 
-def cross_entropy(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
     """Returns the cross-entropy [...] of logits [..., C] and labels [...], in nats."""
-    return tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
+    return ops.sparse_categorical_crossentropy(labels, logits, from_logits=True)
 
 
-def is_correct(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+def is_correct(logits: Tensor, labels: Tensor) -> Tensor:
     """Returns 1 where the largest of logits [..., C] is the label's, else 0, float32 [...].
 
-    Of equal ones the first counts, as for tf.argmax, which takes XLA on processors three times as
+    Of equal ones the first counts, as for argmax, which takes XLA on processors three times as
     long: 5 % of a step of tiny.
     """
     labels = labels[..., None]
-    of_label = tf.gather(logits, labels, batch_dims=labels.shape.rank - 1)
-    is_later = tf.range(tf.shape(logits)[-1]) >= labels
-    is_below = (logits < of_label) | ((logits == of_label) & is_later)
-    return tf.cast(tf.reduce_all(is_below, axis=-1), tf.float32)
-
-
-def fill_up(features: dict[str, tf.Tensor], batch_size: int) -> dict[str, Any]:
-    """Adds empty rows up to a static batch size, and `example_weights`, which is 0 for those."""
-    rows = tf.shape(next(iter(features.values())))[0]
-    features = features | {"example_weights": tf.ones([rows], tf.float32)}
-    filled = {}
-    for name, value in features.items():
-        paddings = [[0, batch_size - rows]] + [[0, 0]] * (value.shape.rank - 1)
-        filled[name] = tf.ensure_shape(tf.pad(value, paddings), [batch_size, *value.shape[1:]])
-    return filled
+    of_label = ops.take_along_axis(logits, labels, axis=-1)
+    is_later = ops.arange(ops.shape(logits)[-1], dtype="int32") >= labels
+    is_below = ops.logical_or(logits < of_label, ops.logical_and(logits == of_label, is_later))
+    return ops.cast(ops.all(is_below, axis=-1), "float32")

@@ -1,9 +1,4 @@
-"""A model, its optimizer and the graphs that train and evaluate it, under any strategy.
-
-Keras's `fit` does not serve here. It fails under MultiWorkerMirroredStrategy, and under
-MirroredStrategy with several steps in a call. It clips the gradients of each replica by themselves,
-and it cannot resume inside an epoch.
-"""
+"""A model, its optimizer and what an engine compiles of them: a step, an evaluation."""
 
 import contextlib
 import dataclasses
@@ -14,15 +9,14 @@ from typing import Any, NamedTuple
 
 import keras
 import numpy as np
-import tensorflow as tf
+from keras import ops
 
-from beambert import io
 from beambert.errors import InputError
 from beambert.trainer.loop.checkpoints import MODEL, OPTIMIZER, check_shapes
 from beambert.trainer.loop.config import REPLICA_SEED_STRIDE, OptimizerConfig
-from beambert.trainer.loop.objectives import Objective, means
+from beambert.trainer.loop.engine import Engine
+from beambert.trainer.loop.objectives import Features, Objective, Sums, Tensor, means
 from beambert.trainer.loop.optimization import Optimizer, learning_rate_at
-from beambert.trainer.loop.strategy import are_several, must_compile
 
 
 class HeldOutPart(NamedTuple):
@@ -66,15 +60,20 @@ class Phase:
     score: Callable[[dict[str, np.ndarray]], Mapping[str, float]] | None = None
 
 
-_SECONDS = "seconds"
-
-
 class Trainer:
-    """Runs updates, evaluates and predicts."""
+    """Runs updates, evaluates and predicts.
+
+    Attributes:
+      engine: engine of the training.
+      model, objective: what is trained, and for what.
+      steps_done: number of updates so far.
+      variables, moments: what the updates change.
+      total_names: names of the values that `replica_step` returns.
+    """
 
     def __init__(
         self,
-        strategy: tf.distribute.Strategy,
+        engine: Engine,
         build_model: Callable[[], keras.Model],
         objective: Objective,
         optimizer: OptimizerConfig,
@@ -83,46 +82,69 @@ class Trainer:
         gradient_accumulation_steps: int = 1,
         dtype: str = "float32",
     ):
-        """Creates model and optimizer under the strategy.
+        """Creates model and optimizer in the scope of the engine.
 
         Args:
-          strategy: strategy of the devices.
+          engine: engine of the training.
           build_model: function that returns the model with all its variables.
           objective: losses to minimize, and metrics.
           optimizer: parameters of the optimizer and of its learning rate.
           random_seed: seed of the dropout masks.
           gradient_accumulation_steps, dtype: see `LoopConfig`.
         """
-        self.strategy = strategy
+        self.engine = engine
         self.objective = objective
         self.optimizer_config = optimizer
         self.dtype = dtype
+        self.steps_done = 0
         self._random_seed = random_seed
         self._parts = gradient_accumulation_steps
-        with strategy.scope(), dtype_policy(dtype):
+        with engine.scope(), dtype_policy(dtype):
             self.model = build_model()
-            self._variables = [v.value for v in self.model.trainable_variables]
+            self.variables = engine.variables(self.model.trainable_variables)
             self._paths = [v.path for v in self.model.trainable_variables]
-            self._optimizer = Optimizer(self._paths, self._variables, optimizer)
-            self.step = tf.Variable(0, dtype=tf.int64, trainable=False, name="global_step")
+            self._optimizer = Optimizer(self._paths, self.variables, optimizer, engine)
+        self.moments = [*self._optimizer.means, *self._optimizer.variances]
         weights = dict.fromkeys(objective.weight_of.values())
-        self._total_names = [*objective.weight_of, *weights, "gradient_norm"]
-        # No `if` or `for` in the model depends on a tensor's value, so it needs no AutoGraph, which
-        # would take longer than the tracing itself.
-        self._compiled = functools.partial(
-            tf.function, jit_compile=must_compile(strategy), autograph=False
-        )
+        self.total_names = [*objective.weight_of, *weights, "gradient_norm"]
         ways = objective.ways()
         self._answers_by_way = [
-            self._compiled(functools.partial(self._answers_of, answers_of))
+            engine.compiled(functools.partial(self._answers_of, answers_of))
             for answers_of in objective.answers()
         ]
         self._gradients_by_way = [
-            self._compiled(functools.partial(self._gradients_of, sums_of)) for sums_of in ways
+            engine.compiled(functools.partial(self._gradients_of, sums_of)) for sums_of in ways
         ]
         self._sums_by_way = [
-            self._compiled(functools.partial(self._evaluation_sums, sums_of)) for sums_of in ways
+            engine.compiled(functools.partial(self._evaluation_sums, sums_of)) for sums_of in ways
         ]
+        self._programs = engine.compile(self)
+
+    # What the engine compiles
+
+    def replica_step(self, features: Features, step: Tensor) -> Tensor:
+        """Does one update on one replica's share of the batch; returns the share's totals."""
+        weights = self.objective.weights(features)
+        # The losses are means over the global batch, so its weights divide them.
+        global_weights = self.engine.all_reduce(weights)
+        # Replica and step decide the dropout masks, so a checkpoint needs no generator state.
+        replica_seed = self._random_seed + REPLICA_SEED_STRIDE * self.engine.replica
+        first_part = ops.cast(step, "int32") * self._parts
+        gradients, sums = self._gradients_of_parts(
+            features, global_weights, replica_seed, first_part
+        )
+        norm = self._optimizer.apply(gradients, step)
+        totals = sums | weights
+        totals["gradient_norm"] = norm / self.engine.num_replicas_in_sync
+        return ops.stack([totals[name] for name in self.total_names])
+
+    def replica_sums(self, features: Features) -> Sums:
+        """Returns the sums of the metrics of one replica's share of a batch."""
+        return self._by_way(self._sums_by_way, features)
+
+    def replica_answers(self, features: Features) -> tuple[Sums, Sums]:
+        """Returns the sums of the metrics of a share of a batch, and the outputs of its rows."""
+        return self._by_way(self._answers_by_way, features)
 
     def _by_way(self, functions: Sequence[Callable[..., Any]], features: Any, *others: Any) -> Any:
         """Calls the cheapest of the functions for a batch, which the objective's `way` selects."""
@@ -130,103 +152,69 @@ class Trainer:
         if way is None:
             return functions[0](features, *others)
         calls = [functools.partial(function, features, *others) for function in functions]
-        return tf.switch_case(way, calls)
+        return ops.switch(way, calls)
 
     def _gradients_of(
         self,
-        sums_of: Callable[..., dict[str, tf.Tensor]],
-        features: Mapping[str, tf.Tensor],
-        loss_weights: Mapping[str, tf.Tensor],
-        dropout_seed: tf.Tensor,
-    ) -> tuple[list[tf.Tensor], dict[str, tf.Tensor]]:
+        sums_of: Callable[..., Sums],
+        features: Features,
+        loss_weights: Sums,
+        dropout_seed: Tensor,
+    ) -> tuple[list[Tensor], Sums]:
         """Returns the gradients and sums of a batch."""
-        with tf.GradientTape() as tape:
-            sums = sums_of(self.model, features, dropout_seed)
-            loss = tf.add_n(
-                [
-                    self.objective.factor(name)
-                    * (sums[name] / tf.maximum(loss_weights[self.objective.weight_of[name]], 1.0))
-                    for name in self.objective.losses
-                ]
-            )
-        gradients = tape.gradient(loss, self._variables, unconnected_gradients="zero")
-        return [tf.convert_to_tensor(gradient) for gradient in gradients], sums
 
-    def _evaluation_sums(
-        self, sums_of: Callable[..., dict[str, tf.Tensor]], features: Mapping[str, tf.Tensor]
-    ) -> dict[str, tf.Tensor]:
+        def loss() -> tuple[Tensor, Sums]:
+            sums = sums_of(self.model, features, dropout_seed)
+            terms = [
+                self.objective.factor(name)
+                * (sums[name] / ops.maximum(loss_weights[self.objective.weight_of[name]], 1.0))
+                for name in self.objective.losses
+            ]
+            return functools.reduce(ops.add, terms), sums
+
+        return self.engine.gradients(loss, self.variables)
+
+    def _evaluation_sums(self, sums_of: Callable[..., Sums], features: Features) -> Sums:
         return sums_of(self.model, features, None) | self.objective.weights(features)
 
     def _answers_of(
-        self,
-        answers_of: Callable[..., tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]],
-        features: Mapping[str, tf.Tensor],
-    ) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]:
+        self, answers_of: Callable[..., tuple[Sums, Sums]], features: Features
+    ) -> tuple[Sums, Sums]:
         sums, outputs = answers_of(self.model, features)
         return sums | self.objective.weights(features), outputs
 
-    def _replica_step(self, features: Mapping[str, tf.Tensor], step: tf.Tensor) -> tf.Tensor:
-        """Does one update on one replica's share of the batch; returns the share's totals."""
-        context = tf.distribute.get_replica_context()
-        weights = self.objective.weights(features)
-        global_weights = weights
-        if context.num_replicas_in_sync > 1:
-            # The losses are means over the global batch, so its weights divide them.
-            global_weights = context.all_reduce(tf.distribute.ReduceOp.SUM, weights)
-        # Replica and step decide the dropout masks, so a checkpoint needs no generator state.
-        replica = tf.cast(context.replica_id_in_sync_group, tf.int32)
-        replica_seed = self._random_seed + REPLICA_SEED_STRIDE * replica
-        first_part = tf.cast(step, tf.int32) * self._parts
-        gradients, sums = self._gradients_of_parts(
-            features, global_weights, replica_seed, first_part
-        )
-        norm = self._optimizer.apply(gradients, step)
-        totals = sums | weights | {"gradient_norm": norm / context.num_replicas_in_sync}
-        return tf.stack([totals[name] for name in self._total_names])
-
     def _gradients_of_parts(
-        self,
-        features: Mapping[str, tf.Tensor],
-        loss_weights: Mapping[str, tf.Tensor],
-        replica_seed: tf.Tensor,
-        first_part: tf.Tensor,
-    ) -> tuple[list[tf.Tensor], dict[str, tf.Tensor]]:
+        self, features: Features, loss_weights: Sums, replica_seed: Tensor, first_part: Tensor
+    ) -> tuple[list[Tensor], Sums]:
         """Computes a batch in parts, one after the other, and adds up their gradients and sums."""
         parts = self._parts
         if parts == 1:
-            seed = tf.stack([replica_seed, first_part])
+            seed = ops.stack([replica_seed, first_part])
             return self._by_way(self._gradients_by_way, features, loss_weights, seed)
         divided = {
-            name: tf.reshape(value, [parts, value.shape[0] // parts, *value.shape[1:]])
+            name: ops.reshape(value, [parts, value.shape[0] // parts, *value.shape[1:]])
             for name, value in features.items()
         }
 
-        def add_part(part: tf.Tensor, totals: Any) -> tuple[tf.Tensor, Any]:
+        def of_part(part: Tensor) -> tuple[list[Tensor], Sums]:
             some = {name: value[part] for name, value in divided.items()}
-            seed = tf.stack([replica_seed, first_part + part])
-            computed = self._by_way(self._gradients_by_way, some, loss_weights, seed)
-            return part + 1, tf.nest.map_structure(tf.add, totals, computed)
+            seed = ops.stack([replica_seed, first_part + part])
+            return self._by_way(self._gradients_by_way, some, loss_weights, seed)
 
         names = [*self.objective.weight_of, *self.objective.counts]
-        nothing = [tf.zeros(v.shape, v.dtype) for v in self._variables], dict.fromkeys(names, 0.0)
-        # The parts run one at a time; together they would need the memory of the whole batch.
-        _, totals = tf.while_loop(
-            lambda part, _: part < parts, add_part, (0, nothing), parallel_iterations=1
+        nothing = (
+            [ops.zeros(v.shape, v.dtype) for v in self.variables],
+            {name: ops.zeros((), "float32") for name in names},
         )
-        return totals
+        return self.engine.sum_over_parts(parts, of_part, nothing)
 
     def learning_rate(self, step: int) -> float:
         """Returns the learning rate of an update, counted from 0."""
         return float(learning_rate_at(step, self.optimizer_config))
 
-    @property
-    def steps_done(self) -> int:
-        """Number of updates so far."""
-        return int(self.step.numpy())
-
     def weights(self) -> dict[str, np.ndarray]:
         """Returns copies of the trained variables by name."""
-        return _copies(self._named(self._variables))
+        return self._copies(self._named(self.variables))
 
     def set_weights(self, weights: Mapping[str, np.ndarray]) -> None:
         """Sets the trained variables.
@@ -234,11 +222,11 @@ class Trainer:
         Raises:
           ValueError: the weights are those of another model.
         """
-        _assign(self._named(self._variables), weights)
+        _assign(self._named(self.variables), weights)
 
     def state(self) -> dict[str, dict[str, np.ndarray]]:
         """Returns copies of the trained variables and of the optimizer's moments, by name."""
-        return {MODEL: self.weights(), OPTIMIZER: _copies(self._moments())}
+        return {MODEL: self.weights(), OPTIMIZER: self._copies(self._moments())}
 
     def restore(self, step: int, state: Mapping[str, Mapping[str, np.ndarray]]) -> None:
         """Sets the number of updates that are done, and what `state` has returned then.
@@ -247,15 +235,18 @@ class Trainer:
           ValueError: the state is that of another model or optimizer; nothing is changed.
         """
         _assign(
-            self._named(self._variables) | self._moments(),
+            self._named(self.variables) | self._moments(),
             {**state[MODEL], **state[OPTIMIZER]},
         )
-        self.step.assign(step)
+        self.steps_done = step
 
-    def _named(self, variables: Sequence[tf.Variable], suffix: str = "") -> dict[str, tf.Variable]:
+    def _copies(self, variables: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        return {name: np.array(self.engine.value(each)) for name, each in variables.items()}
+
+    def _named(self, variables: Sequence[Any], suffix: str = "") -> dict[str, Any]:
         return {f"{path}{suffix}": v for path, v in zip(self._paths, variables, strict=True)}
 
-    def _moments(self) -> dict[str, tf.Variable]:
+    def _moments(self) -> dict[str, Any]:
         """Returns the moments by the names that they have in checkpoints of the original."""
         means = self._named(self._optimizer.means, "/adam_m")
         return means | self._named(self._optimizer.variances, "/adam_v")
@@ -267,61 +258,18 @@ class Trainer:
           NotFinite: the loss or the gradient of a step is not finite.
           InputError: the data cannot be read.
         """
-        with _reading(self.strategy):
-            totals, bad_step = self._train_steps(iterator, tf.constant(steps, tf.int64))
-        values = dict(zip(self._total_names, totals.numpy().tolist(), strict=True))
+        totals, bad_step = self._programs.train_steps(iterator, self.steps_done, steps)
+        self.steps_done += steps
+        values = dict(zip(self.total_names, totals.tolist(), strict=True))
         metrics = means(values, self.objective)
         metrics["gradient_norm"] = values["gradient_norm"] / steps
         if bad_step >= 0:
-            raise NotFinite(int(bad_step), metrics)
+            raise NotFinite(bad_step, metrics)
         return metrics
-
-    # There is one graph for each shape of batches: XLA cannot compile a graph with relaxed shapes.
-    @functools.partial(tf.function, autograph=False)
-    def _train_steps(self, iterator: Any, steps: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        def train_step(
-            done: tf.Tensor, totals: tf.Tensor, bad_step: tf.Tensor
-        ) -> tuple[tf.Tensor, ...]:
-            step = self.step.read_value()  # the first update has number 0
-            outputs = self.strategy.run(self._replica_step, args=(next(iterator), step))
-            outputs = self._sum_over_replicas(outputs)
-            # The norm of the gradient is checked too: if only the last gradient is not finite, it
-            # spoils the weights without a trace in the loss.
-            is_bad = ~tf.reduce_all(tf.math.is_finite(outputs))
-            bad_step = tf.where(is_bad & (bad_step < 0), step, bad_step)
-            self.step.assign_add(1)
-            return done + 1, totals + outputs, bad_step
-
-        beginning = (
-            tf.constant(0, tf.int64),
-            tf.zeros([len(self._total_names)]),
-            tf.constant(-1, tf.int64),
-        )
-        _, totals, bad_step = tf.while_loop(lambda done, *_: done < steps, train_step, beginning)
-        return totals, bad_step
-
-    def _sum_over_replicas(self, value: Any) -> tf.Tensor:
-        return self.strategy.reduce(tf.distribute.ReduceOp.SUM, value, axis=None)
-
-    @functools.partial(tf.function, autograph=False)
-    def _evaluation_step(self, features: Any) -> dict[str, tf.Tensor]:
-        def replica_sums(features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-            return self._by_way(self._sums_by_way, features)
-
-        outputs = self.strategy.run(replica_sums, args=(features,))
-        return {name: self._sum_over_replicas(value) for name, value in outputs.items()}
-
-    @functools.partial(tf.function, autograph=False)
-    def _answering_step(self, features: Any) -> tuple[dict[str, tf.Tensor], dict[str, Any]]:
-        def replica_answers(features: Mapping[str, tf.Tensor]) -> tuple[Any, Any]:
-            return self._by_way(self._answers_by_way, features)
-
-        sums, outputs = self.strategy.run(replica_answers, args=(features,))
-        return {name: self._sum_over_replicas(value) for name, value in sums.items()}, outputs
 
     def evaluate(
         self,
-        dataset: tf.data.Dataset | list[HeldOutPart],
+        dataset: Any,
         report: Callable[[int], None] = lambda _: None,
         score: Callable[[dict[str, np.ndarray]], Mapping[str, float]] | None = None,
     ) -> dict[str, float]:
@@ -360,23 +308,19 @@ class Trainer:
 
     def _totals(
         self,
-        dataset: tf.data.Dataset,
+        dataset: Any,
         report: Callable[[int], None],
         rows: dict[str, list[np.ndarray]] | None,
     ) -> dict[str, float]:
         """Returns the sums of the metrics, and adds the outputs of each batch to `rows`."""
         totals: dict[str, float] = {}
-        with _reading(self.strategy):
-            for done, features in enumerate(dataset, start=1):
-                if rows is not None:
-                    sums, outputs = self._answering_step(features)
-                    for name, value in outputs.items():
-                        rows.setdefault(name, []).append(self._gathered(value))
-                else:
-                    sums = self._evaluation_step(features)
-                for name, value in sums.items():
-                    totals[name] = totals.get(name, 0.0) + float(value)
-                report(done)
+        computed = self._programs.evaluate(dataset, rows is not None)
+        for done, (sums, outputs) in enumerate(computed, start=1):
+            for name, values in outputs.items():
+                rows.setdefault(name, []).append(values)
+            for name, value in sums.items():
+                totals[name] = totals.get(name, 0.0) + value
+            report(done)
         if not totals:
             raise InputError("--eval_data: has no records; give a folder that has some")
         return totals
@@ -385,26 +329,11 @@ class Trainer:
         metrics = means(totals, self.objective)
         return metrics | self.objective.derived(metrics)
 
-    def _gathered(self, value: Any) -> np.ndarray:
-        return self.strategy.gather(value, axis=0).numpy()
 
-
-def _copies(variables: Mapping[str, tf.Variable]) -> dict[str, np.ndarray]:
-    return {name: np.array(variable.numpy()) for name, variable in variables.items()}
-
-
-def _assign(variables: Mapping[str, tf.Variable], arrays: Mapping[str, np.ndarray]) -> None:
+def _assign(variables: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
     check_shapes(arrays, {name: tuple(variable.shape) for name, variable in variables.items()})
     for name, variable in variables.items():
         variable.assign(arrays[name])
-
-
-# Errors of files that are damaged, missing or forbidden.
-_STORAGE_ERRORS = (
-    tf.errors.DataLossError,
-    tf.errors.NotFoundError,
-    tf.errors.PermissionDeniedError,
-)
 
 
 class NotFinite(Exception):
@@ -420,27 +349,6 @@ class NotFinite(Exception):
         super().__init__(f"step {step} is not finite")
         self.step = step
         self.metrics = metrics
-
-
-@contextlib.contextmanager
-def _reading(strategy: tf.distribute.Strategy) -> Iterator[None]:
-    """Turns TensorFlow's errors about damaged or missing files into an `InputError`."""
-    try:
-        yield
-    except _STORAGE_ERRORS as error:
-        raise InputError(
-            f"--data: cannot be read any more ({io.reason(error)}); find the "
-            "damaged file with `beambert verify`, copy it again, and run the same command again, "
-            "which continues"
-        ) from error
-    except tf.errors.UnavailableError as error:
-        # Under several workers it is mostly another one that is gone, see `raise_on_lost_worker`.
-        if are_several(strategy):
-            raise
-        raise InputError(
-            "--data: its storage, or the TPU's machine, does not answer "
-            f"({io.reason(error)}); run the same command again, which continues"
-        ) from error
 
 
 @contextlib.contextmanager

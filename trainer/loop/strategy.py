@@ -210,8 +210,6 @@ def _gathered(strategy: tf.distribute.Strategy, mine: tf.Tensor) -> tf.Tensor:
 BFLOAT16_CAPABILITY = (8, 0)
 # TensorFlow's words for a machine without a TPU.
 _NO_TPU = "TPUs not found in the cluster"
-# Words of libraries about memory, in errors of other types.
-_OUT_OF_MEMORY = re.compile("bad_alloc|out of memory|RESOURCE_EXHAUSTED", re.IGNORECASE)
 
 
 def make_strategy(name: str, tpu: str | None = None) -> tf.distribute.Strategy:
@@ -315,22 +313,6 @@ def _detect(tpu: str | None) -> str:
     return "mirrored" if len(tf.config.list_physical_devices("GPU")) > 1 else "one_device"
 
 
-def check_batch(strategy: tf.distribute.Strategy, batch_size: int, parts: int = 1) -> None:
-    """Refuses a batch that cannot be divided evenly among the replicas and their parts.
-
-    Raises:
-      InputError: the batch size is not a multiple of their number.
-    """
-    replicas = strategy.num_replicas_in_sync
-    if batch_size % (replicas * parts):
-        among = [f"the {replicas} replicas"] if replicas > 1 else []
-        among += [f"--gradient_accumulation_steps={parts}"] if parts > 1 else []
-        raise InputError(
-            f"--train_batch_size={batch_size}: not divisible by {' times '.join(among)}; "
-            f"take a multiple of {replicas * parts}"
-        )
-
-
 def must_compile(strategy: tf.distribute.Strategy) -> bool:
     """Returns whether functions need `jit_compile`, as they do everywhere except on a TPU's host.
 
@@ -348,27 +330,3 @@ def has_xla() -> bool:
     except tf.errors.NotFoundError:
         return False
     return True
-
-
-@contextlib.contextmanager
-def translate_out_of_memory(batch_size: int, parts: int) -> Iterator[None]:
-    """Turns errors about exhausted memory into an `InputError`.
-
-    Args:
-      batch_size: number of examples in an update.
-      parts: number of parts in which a replica computes its batch.
-
-    Raises:
-      InputError: the memory is not enough.
-    """
-    try:
-        yield
-    except (MemoryError, RuntimeError, tf.errors.OpError) as error:
-        is_memory = isinstance(error, MemoryError | tf.errors.ResourceExhaustedError)
-        if not is_memory and not _OUT_OF_MEMORY.search(str(error)):
-            raise
-        raise InputError(
-            f"--train_batch_size={batch_size}: the memory is not enough ({reason(error)}); give "
-            f"--gradient_accumulation_steps={2 * parts}, which computes the same in smaller parts, "
-            "or a smaller --train_batch_size"
-        ) from error

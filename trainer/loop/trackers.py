@@ -11,17 +11,18 @@ import hashlib
 import json
 import os
 import queue
+import struct
 import sys
 import threading
 import time
+import types
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import tensorflow as tf
+import google_crc32c
 
 from beambert import io
 from beambert.model_files import CURVES_FILE
-from beambert.trainer.loop.checkpoints import CONTINUES
 from beambert.trainer.loop.config import MLFLOW, WANDB, TrainingFolders
 
 # The ids of a training's runs by service, in its model folder.
@@ -31,10 +32,6 @@ DEFAULT_PROJECT = "beambert"
 # The end of a training waits this long for a service that has not taken all metrics yet. A machine
 # that is taken away leaves about as much time.
 SECONDS_TO_FINISH = 30.0
-# tf.summary.scalar would need TensorBoard to be installed.
-_SCALARS = tf.compat.v1.SummaryMetadata(
-    plugin_data=tf.compat.v1.SummaryMetadata.PluginData(plugin_name="scalars")
-)
 
 
 class TrainingLog:
@@ -52,7 +49,7 @@ class TrainingLog:
         self._path, self._events = f"{output.model_dir}/{CURVES_FILE}", output.tensorboard_dir
         self._service = Service(service, output.model_dir) if service and writes else None
         self._rows: dict[tuple[str, int], dict] = {}
-        self._writers: dict[str, tf.summary.SummaryWriter] = {}
+        self._files: dict[str, tuple[str, bytearray]] = {}
         self._unwritten: list[tuple[int, str, Mapping[str, float]]] = []
 
     def start(self, configuration: Mapping[str, Any], step: int) -> None:
@@ -91,17 +88,15 @@ class TrainingLog:
         # The whole file, since object stores cannot append.
         lines = [json.dumps(row) + "\n" for row in self._rows.values()]
         io.write_bytes(self._path, "".join(lines).encode())
-        with io.translate_errors(self._events, "written", CONTINUES):
-            for step, split, values in self._unwritten:
-                # Each split is a separate run, so that their curves are in one plot.
-                if split not in self._writers:
-                    writer = tf.summary.create_file_writer(f"{self._events}/{split}")
-                    self._writers[split] = writer
-                with self._writers[split].as_default():
-                    for name, value in values.items():
-                        tf.summary.write(name, tf.constant(value), step=step, metadata=_SCALARS)
-            for writer in self._writers.values():
-                writer.flush()
+        for step, split, values in self._unwritten:
+            # Each split is a separate run, so that their curves are in one plot.
+            if split not in self._files:
+                name = f"events.out.tfevents.{int(time.time()):010d}.{os.getpid()}"
+                first = bytearray(_record(_event(version=b"brain.Event:2")))
+                self._files[split] = f"{self._events}/{split}/{name}", first
+            self._files[split][1].extend(_record(_event(step, values)))
+        for path, events in self._files.values():
+            io.write_bytes(path, bytes(events))
         self._unwritten = []
 
     def __enter__(self) -> "TrainingLog":
@@ -109,12 +104,52 @@ class TrainingLog:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """Closes the files; the training is complete if there is no exception."""
-        with contextlib.suppress(*io.storage_errors()):
-            for writer in self._writers.values():
-                writer.close()
+        """Ends the run of the service; the training is complete if there is no exception."""
         if self._service:
             self._service.finish(is_complete=kind is None)
+
+
+# The events of TensorBoard (tensorboard/compat/proto: event.proto, summary.proto, tensor.proto), in
+# the encoding of Protocol Buffers, by which a number and a type precede each field.
+
+
+def _event(
+    step: int = 0, values: Mapping[str, float] = types.MappingProxyType({}), version: bytes = b""
+) -> bytes:
+    """Returns an event with scalars, or the first one of a file."""
+    scalars = b"".join(_field(1, _scalar(name, value)) for name, value in values.items())
+    content = _field(3, version) if version else _field(5, scalars)
+    return b"\x09" + struct.pack("<d", time.time()) + b"\x10" + _varint(step) + content
+
+
+def _scalar(name: str, value: float) -> bytes:
+    tensor = b"\x08\x01" + _field(2, b"") + _field(5, struct.pack("<f", value))
+    metadata = _field(1, _field(1, b"scalars"))  # the plugin that shows it
+    return _field(1, name.encode()) + _field(8, tensor) + _field(9, metadata)
+
+
+def _field(number: int, data: bytes) -> bytes:
+    return _varint(number << 3 | 2) + _varint(len(data)) + data
+
+
+def _varint(number: int) -> bytes:
+    data = bytearray()
+    while number > 127:
+        data.append(number & 127 | 128)
+        number >>= 7
+    return bytes([*data, number])
+
+
+def _record(data: bytes) -> bytes:
+    """Returns a record of TFRecord, the format of event files."""
+    length = struct.pack("<Q", len(data))
+    return length + _masked_crc(length) + data + _masked_crc(data)
+
+
+def _masked_crc(data: bytes) -> bytes:
+    # TensorFlow's core/lib/hash/crc32c.h, Mask.
+    crc = google_crc32c.value(data)
+    return struct.pack("<I", ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF)
 
 
 class Service:

@@ -5,16 +5,17 @@ of rows is then enough for the tokens of nearly every batch.
 """
 
 import bisect
+import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple, Protocol
 
 import numpy as np
-import tensorflow as tf
 
 from beambert.pipelines.records.contract import MASKED_LM_PROB
-from beambert.trainer.loop.objectives import fill_up
 from beambert.trainer.pretraining.masks import MaskingRules, draw_bits, rates_at, redraw_masks
-from beambert.trainer.pretraining.records import Records, open_file, parse_batch
+from beambert.trainer.pretraining.random_bits import shuffled
+from beambert.trainer.pretraining.records import Records, parse_batch, read_file
 
 # Number of sequences that are dealt to batches at a time, over all hosts. Their mean length differs
 # from the mean of all sequences by a few tokens at most.
@@ -42,12 +43,12 @@ def shares_of(batch_size: int, hosts: int) -> int:
 
 
 def deal(
-    features: dict[str, tf.Tensor],
+    features: Mapping[str, np.ndarray],
     batches: int,
     parts: int,
     shares: Sequence[int] = (0,),
     all_shares: int = 1,
-) -> dict[str, tf.Tensor]:
+) -> dict[str, np.ndarray]:
     """Divides rows into batches, and those into parts, of nearly equally many tokens each.
 
     Args:
@@ -61,35 +62,33 @@ def deal(
     Returns:
       name -> [batches, parts, rows / batches / parts, …].
     """
-    lengths = tf.reduce_sum(features["input_mask"], axis=1)
+    lengths = features["input_mask"].sum(axis=1)
     count = len(shares)
-    order = tf.argsort(-tf.transpose(tf.reshape(lengths, [-1, count])), stable=True)
-    dealt = _deal(order, batches) * count + tf.range(count)[:, None, None]
+    order = np.argsort(-lengths.reshape(-1, count).T, axis=1, kind="stable")
+    dealt = _deal(order, batches) * count + np.arange(count)[:, None, None]
     # A batch gets piles of different numbers from the shares, since the first piles of a share have
     # other lengths than the last.
-    shifts = tf.constant(list(shares))[:, None] * batches // all_shares
-    piles = (tf.range(batches) + shifts) % batches
-    dealt = tf.gather(dealt, piles, batch_dims=1)
-    rows = tf.reshape(tf.transpose(dealt, [1, 0, 2]), [batches, -1])
-    order = tf.argsort(-tf.gather(lengths, rows), stable=True)
-    dealt = _deal(tf.gather(rows, order, batch_dims=1), parts)
-    return {name: tf.gather(value, dealt) for name, value in features.items()}
+    shifts = np.array(shares)[:, None] * batches // all_shares
+    piles = (np.arange(batches) + shifts) % batches
+    dealt = np.take_along_axis(dealt, piles[:, :, None], axis=1)
+    rows = dealt.transpose(1, 0, 2).reshape(batches, -1)
+    order = np.argsort(-lengths[rows], axis=1, kind="stable")
+    dealt = _deal(np.take_along_axis(rows, order, axis=1), parts)
+    return {name: value[dealt] for name, value in features.items()}
 
 
-def _deal(order: tf.Tensor, piles: int) -> tf.Tensor:
+def _deal(order: np.ndarray, piles: int) -> np.ndarray:
     """Deals [..., rows], longest first, to [..., piles, rows / piles], longest first.
 
     The direction changes after every round: the first pile of a round is the last of the next.
     """
-    rounds = tf.reshape(order, [*order.shape[:-1], -1, piles])
-    is_back = tf.range(tf.shape(rounds)[-2])[:, None] % 2 == 1
-    return tf.linalg.matrix_transpose(tf.where(is_back, rounds[..., ::-1], rounds))
+    rounds = order.reshape(*order.shape[:-1], -1, piles).copy()
+    rounds[..., 1::2, :] = rounds[..., 1::2, ::-1]
+    return rounds.swapaxes(-1, -2)
 
 
 # This many files are read at once, a record from each in turn, which mixes the shards in a batch.
 FILES_AT_ONCE = 16
-# Number of bytes that are read from a file at a time.
-READ_BUFFER = 1 << 20
 # The masks of held-out records without masks are drawn for this many at once, and with this seed in
 # all trainings, so that their losses compare.
 EVALUATION_ROWS, EVALUATION_SEED = 1024, 0
@@ -121,65 +120,75 @@ def find_record(counts: Sequence[int], index: int) -> tuple[int, int, int]:
     return first_file, rounds, index - records_in(rounds)
 
 
-def _in_turn(names: tf.Tensor, records: Records, shortened_by: int = 0) -> tf.data.Dataset:
-    """Returns serialized records, one of each file in turn, for `FILES_AT_ONCE` files at a time.
+def _in_turn(names: Sequence[str], passed_over: int = 0, rest: int = 0) -> Iterator[bytes]:
+    """Yields serialized records, one of each file in turn, for `FILES_AT_ONCE` files at a time.
 
     Args:
-      names: string [files], paths of the files.
-      records: folder that they are in.
-      shortened_by: number of records to leave out at the start of every file.
+      names: paths of the files.
+      passed_over: number of records to leave out at the start of each of the first files.
+      rest: number of records to leave out of those that are left.
     """
-
-    def read_file(name: tf.Tensor) -> tf.data.Dataset:
-        # Skipping in a file passes over the records without copying them.
-        return open_file(name, records, READ_BUFFER).skip(shortened_by)
-
-    def read_files(names: tf.Tensor) -> tf.data.Dataset:
-        return tf.data.Dataset.from_tensor_slices(names).interleave(
-            read_file,
-            cycle_length=FILES_AT_ONCE,
-            num_parallel_calls=tf.data.AUTOTUNE,
-            deterministic=True,
-        )
-
-    return tf.data.Dataset.from_tensor_slices(names).batch(FILES_AT_ONCE).flat_map(read_files)
+    for first in range(0, len(names), FILES_AT_ONCE):
+        skipped = 0 if first else passed_over
+        open_files = [read_file(name, skipped) for name in names[first : first + FILES_AT_ONCE]]
+        while open_files:
+            for file in tuple(open_files):
+                record = next(file, None)
+                if record is None:
+                    open_files.remove(file)
+                elif rest:
+                    rest -= 1
+                else:
+                    yield record
 
 
-def _training_stream(records: Records, seed: int, first_record: int) -> tf.data.Dataset:
-    """Returns serialized records, epoch after epoch, each with its own order of the files."""
-    files = tf.constant(records.files)
-
-    def order_of(epoch: tf.Tensor) -> tf.Tensor:
-        seeds = [seed, tf.cast(epoch, tf.int32)]
-        return tf.random.experimental.stateless_shuffle(tf.range(len(records.files)), seeds)
-
+def _training_stream(records: Records, seed: int, first_record: int) -> Iterator[bytes]:
+    """Yields serialized records, epoch after epoch, each with its own order of the files."""
     epoch, index = divmod(first_record, records.instances)
-    order = order_of(epoch)
-    counts = [records.counts[file] for file in order.numpy()]
-    first_file, rounds, rest = find_record(counts, index)
-    names = tf.gather(files, order)[first_file:]
-    current = _in_turn(names[:FILES_AT_ONCE], records, rounds).skip(rest)
-    current = current.concatenate(_in_turn(names[FILES_AT_ONCE:], records))
-    later = tf.data.Dataset.counter(epoch + 1).flat_map(
-        lambda number: _in_turn(tf.gather(files, order_of(number)), records)
-    )
-    return current.concatenate(later)
+    files, counts = records.files, records.counts
+    while True:
+        order = shuffled(len(files), (seed, epoch))
+        first_file, *skipped = find_record([counts[file] for file in order], index)
+        yield from _in_turn([files[file] for file in order[first_file:]], *skipped)
+        epoch, index = epoch + 1, 0
 
 
-# AutoGraph would take long and change nothing, as no `if` depends on a tensor's value.
-@tf.autograph.experimental.do_not_convert
+class InputContext(Protocol):
+    """The share of a host in the data; `tf.distribute.InputContext` is one."""
+
+    @property
+    def num_input_pipelines(self) -> int:
+        """Number of hosts."""
+
+    @property
+    def input_pipeline_id(self) -> int:
+        """Number of this host."""
+
+    @property
+    def num_replicas_in_sync(self) -> int:
+        """Number of replicas of all hosts."""
+
+
+class OneHost(NamedTuple):
+    """The context of a host that reads all data."""
+
+    num_input_pipelines: int = 1
+    input_pipeline_id: int = 0
+    num_replicas_in_sync: int = 1
+
+
 def training_batches(
     records: Records,
     batch_size: int,
     seed: int,
     first_step: int = 0,
-    context: tf.distribute.InputContext | None = None,
+    context: InputContext | None = None,
     *,
     gradient_accumulation_steps: int = 1,
     rules: MaskingRules | None = None,
     steps_before: int = 0,
-) -> tf.data.Dataset:
-    """Returns endless batches, epoch after epoch.
+) -> Iterator[dict[str, np.ndarray]]:
+    """Yields endless batches, epoch after epoch.
 
     The records in a file are shuffled already, and every epoch reads the files in another order.
     The records of several steps are dealt to the batches of these steps so that all batches have
@@ -198,85 +207,100 @@ def training_batches(
       steps_before: number of the training's step that takes the first batch. The rate of the masks
         follows from a step's number in the whole training.
 
-    Returns:
-      dataset of name -> int32 or float32 [batch_size / replicas, length].
+    Yields:
+      name -> int32 or float32 [batch_size / replicas, length], a batch for each of the host's
+      replicas in turn.
     """
-    context = context or tf.distribute.InputContext()
+    context = context or OneHost()
     hosts, host = context.num_input_pipelines, context.input_pipeline_id
     replicas = context.num_replicas_in_sync // hosts
     rows = batch_size // context.num_replicas_in_sync
     steps = steps_dealt(batch_size)
     shares = shares_of(batch_size, hosts)
+    parts = replicas * gradient_accumulation_steps
     first_deal, steps_skipped = divmod(first_step, steps)
-
-    def replica_batches(number: tf.Tensor, serialized: tf.Tensor) -> dict[str, tf.Tensor]:
+    stream = _training_stream(records, seed, first_deal * steps * batch_size)
+    mine = itertools.islice(stream, host, None, hosts)
+    skipped = steps_skipped * replicas
+    for number in itertools.count(first_deal):
+        serialized = list(itertools.islice(mine, steps * batch_size // hosts))
         features = parse_batch(serialized, records)
         if rules is not None:
             # Rows take their bits with them to their step, whose rate decides on the masks.
             length = records.max_seq_length
             bits = draw_bits(seed, number, steps * batch_size, length, rules)
             features[_BITS] = bits[host::hosts]
-        parts = replicas * gradient_accumulation_steps
         dealt = deal(features, steps, parts, range(host, shares, hosts), shares)
+        dealt = {name: value.reshape(-1, value.shape[-1]) for name, value in dealt.items()}
         if rules is not None:
-            dealt = {n: tf.reshape(v, [-1, v.shape[-1]]) for n, v in dealt.items()}
-            rates = rates_at(rules, steps_before + number * steps + tf.range(steps, dtype=tf.int64))
-            rates = tf.repeat(rates, batch_size // hosts)
+            rates = rates_at(rules, steps_before + number * steps + np.arange(steps))
+            rates = np.repeat(rates, batch_size // hosts)
             dealt = redraw_masks(dealt, dealt.pop(_BITS), rules, rates)
-        return {n: tf.reshape(v, [-1, rows, v.shape[-1]]) for n, v in dealt.items()}
-
-    first_record = first_deal * steps * batch_size
-    dataset = _training_stream(records, seed, first_record).shard(hosts, host)
-    dataset = dataset.batch(steps * batch_size // hosts, drop_remainder=True)
-    dataset = dataset.enumerate(first_deal)
-    dataset = dataset.map(replica_batches, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
-    return dataset.unbatch().skip(steps_skipped * replicas).prefetch(tf.data.AUTOTUNE)
+        for start in range(skipped * rows, len(dealt["input_ids"]), rows):
+            yield {name: value[start : start + rows] for name, value in dealt.items()}
+        skipped = 0
 
 
-@tf.autograph.experimental.do_not_convert
 def evaluation_batches(
     records: Records,
     batch_size: int,
     max_batches: int | None = None,
-    context: tf.distribute.InputContext | None = None,
-) -> tf.data.Dataset:
-    """Returns all records once, or the first `max_batches` batches, in the order of the files.
+    context: InputContext | None = None,
+) -> Iterator[dict[str, np.ndarray]]:
+    """Yields all records once, or the first `max_batches` batches, in the order of the files.
 
     Records without masks get the paper's: 15 % of the tokens, of which 80 % become [MASK], 10 % a
     random token, and 10 % stay. They follow from a record's position in its folder.
 
     The last batch is filled up with empty rows, whose `example_weights` [batch] are 0.
     """
-    dataset = _in_turn(tf.constant(records.files), records)
-    if max_batches is not None:
-        dataset = dataset.take(max_batches * batch_size)
-    context = context or tf.distribute.InputContext()
+    context = context or OneHost()
     hosts, host = context.num_input_pipelines, context.input_pipeline_id
-
-    def share(batch: tf.Tensor | dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    rows = batch_size // context.num_replicas_in_sync
+    count = records.instances
+    if max_batches is not None:
+        count = min(count, max_batches * batch_size)
+    stream = itertools.islice(_in_turn(records.files), count)
+    for features in _whole_batches(_parsed(stream, records), batch_size):
         # The hosts share filled batches, so that all of them have equally many.
-        features = parse_batch(batch, records) if records.info.has_masks else batch
-        features = fill_up(features, batch_size)
-        return {name: value[host::hosts] for name, value in features.items()}
-
-    if not records.info.has_masks:
-        dataset = _with_masks(dataset, records)
-    dataset = dataset.batch(batch_size).map(share)
-    replicas = context.num_replicas_in_sync
-    return dataset.rebatch(batch_size // replicas, drop_remainder=True).prefetch(tf.data.AUTOTUNE)
+        mine = {name: value[host::hosts] for name, value in features.items()}
+        for start in range(0, batch_size // hosts, rows):
+            yield {name: value[start : start + rows] for name, value in mine.items()}
 
 
-def _with_masks(dataset: tf.data.Dataset, records: Records) -> tf.data.Dataset:
-    """Returns the features of serialized records without masks, each with its own masks."""
-    rules = MaskingRules.of(records)
-
-    def masked(number: tf.Tensor, serialized: tf.Tensor) -> dict[str, tf.Tensor]:
-        length = records.max_seq_length
-        bits = draw_bits(EVALUATION_SEED, number, EVALUATION_ROWS, length, rules)
+def _parsed(stream: Iterator[bytes], records: Records) -> Iterator[dict[str, np.ndarray]]:
+    """Yields the features of many serialized records at a time; all have masks."""
+    rules = None if records.info.has_masks else MaskingRules.of(records)
+    for number in itertools.count():
+        serialized = list(itertools.islice(stream, EVALUATION_ROWS))
+        if not serialized:
+            return
         features = parse_batch(serialized, records)
-        return redraw_masks(features, bits[: tf.shape(serialized)[0]], rules, MASKED_LM_PROB)
+        if rules is not None:
+            length = records.max_seq_length
+            bits = draw_bits(EVALUATION_SEED, number, EVALUATION_ROWS, length, rules)
+            features = redraw_masks(features, bits[: len(serialized)], rules, MASKED_LM_PROB)
+        yield features
 
-    return dataset.batch(EVALUATION_ROWS).enumerate().map(masked).unbatch()
+
+def _whole_batches(
+    chunks: Iterator[dict[str, np.ndarray]], batch_size: int
+) -> Iterator[dict[str, np.ndarray]]:
+    """Yields batches with `example_weights`, which are 0 for the rows that fill up the last one."""
+    left: dict[str, np.ndarray] = {}
+    for chunk in itertools.chain(chunks, [None]):
+        if chunk is None:
+            missing = -len(left.get("input_ids", ())) % batch_size
+            left = {
+                name: np.pad(value, [[0, missing], *([[0, 0]] * (value.ndim - 1))])
+                for name, value in left.items()
+            }
+        else:
+            chunk["example_weights"] = np.ones(len(chunk["input_ids"]), np.float32)
+            left = {n: np.concatenate([left[n], v]) if left else v for n, v in chunk.items()}
+        while len(left.get("input_ids", ())) >= batch_size:
+            yield {name: value[:batch_size] for name, value in left.items()}
+            left = {name: value[batch_size:] for name, value in left.items()}
 
 
 # A loss per token compares only encoders of one vocabulary, since the tokens of another one have
@@ -290,7 +314,7 @@ def predicted_tokens(records: Records) -> np.ndarray:
     """Returns how often each token is to be predicted, int64 [tokens of the vocabulary]."""
     counts = np.zeros(len(records.vocabulary), np.int64)
     for features in evaluation_batches(records, _ROWS_COUNTED):
-        ids, weights = features["masked_lm_ids"].numpy(), features["masked_lm_weights"].numpy()
+        ids, weights = features["masked_lm_ids"], features["masked_lm_weights"]
         counts += np.bincount(ids[weights > 0], minlength=len(counts))
     return counts
 

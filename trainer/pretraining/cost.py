@@ -3,11 +3,13 @@
 import math
 import time
 
-import tensorflow as tf
+import numpy as np
+from keras import ops
 
 from beambert.model.config import EncoderConfig
 from beambert.model.flops import electra_flops, training_flops
 from beambert.model.unpadding import Capacity
+from beambert.trainer.loop.engine import Engine
 from beambert.trainer.pretraining.batches import SEQUENCES_DEALT
 from beambert.trainer.pretraining.masks import MaskingRules, own_rates
 from beambert.trainer.pretraining.plan import PhaseData, PretrainingPlan
@@ -58,35 +60,31 @@ def _rows(mean: float, most: int, batch_size: int) -> int:
     return math.ceil(batch_size * mean / ROWS_MULTIPLE) * ROWS_MULTIPLE
 
 
-def parts_of(plan: PretrainingPlan, strategy: tf.distribute.Strategy) -> int:
+def parts_of(plan: PretrainingPlan, engine: Engine) -> int:
     """Returns the number of parts of a batch that are computed by themselves."""
-    return strategy.num_replicas_in_sync * plan.job.loop.gradient_accumulation_steps
+    return engine.num_replicas_in_sync * plan.job.loop.gradient_accumulation_steps
 
 
-def _part_shape(
-    plan: PretrainingPlan, data: PhaseData, strategy: tf.distribute.Strategy
-) -> tuple[int, int]:
+def _part_shape(plan: PretrainingPlan, data: PhaseData, engine: Engine) -> tuple[int, int]:
     """Returns the number of sequences that are computed together, and their length."""
-    rows = plan.job.loop.train_batch_size // parts_of(plan, strategy)
+    rows = plan.job.loop.train_batch_size // parts_of(plan, engine)
     return rows, data.records.max_seq_length
 
 
-def capacities_of(
-    plan: PretrainingPlan, strategy: tf.distribute.Strategy
-) -> dict[tuple[int, int], Capacity]:
+def capacities_of(plan: PretrainingPlan, engine: Engine) -> dict[tuple[int, int], Capacity]:
     """Returns (sequences, length) -> numbers of rows, where leaving out padding is worthwhile."""
     capacities = {}
     for each in plan.data:
-        rows, length = _part_shape(plan, each, strategy)
+        rows, length = _part_shape(plan, each, engine)
         capacities[rows, length] = capacity_for(each.records, rows, each.rules)
     return {shape: capacity for shape, capacity in capacities.items() if capacity}
 
 
-def step_flops(plan: PretrainingPlan, data: PhaseData, strategy: tf.distribute.Strategy) -> float:
+def step_flops(plan: PretrainingPlan, data: PhaseData, engine: Engine) -> float:
     """Returns the floating-point operations of an update on some records of the plan."""
-    rows, length = _part_shape(plan, data, strategy)
-    parts = parts_of(plan, strategy)
-    capacity = capacities_of(plan, strategy).get((rows, length))
+    rows, length = _part_shape(plan, data, engine)
+    parts = parts_of(plan, engine)
+    capacity = capacities_of(plan, engine).get((rows, length))
     shape = rows, length, data.slots, capacity
     if plan.generator:
         return parts * electra_flops(plan.config, plan.generator, *shape)
@@ -94,18 +92,18 @@ def step_flops(plan: PretrainingPlan, data: PhaseData, strategy: tf.distribute.S
     return parts * (training_flops(plan.config, *shape) + of_teacher)
 
 
-def total_flops(plan: PretrainingPlan, strategy: tf.distribute.Strategy) -> float:
+def total_flops(plan: PretrainingPlan, engine: Engine) -> float:
     """Returns the floating-point operations of all updates."""
-    return sum(each.steps * step_flops(plan, each, strategy) for each in plan.data)
+    return sum(each.steps * step_flops(plan, each, engine) for each in plan.data)
 
 
 def product_speed(config: EncoderConfig, seconds: float = 0.3) -> float:
     """Returns the floating-point operations a second of a matrix product of the model's width."""
     rows, width = 2048, config.hidden_size
-    texts, weights = tf.ones([rows, width]), tf.ones([width, 4 * width])
-    tf.linalg.matmul(texts, weights)  # the first call loads the kernel
+    texts, weights = ops.ones([rows, width]), ops.ones([width, 4 * width])
+    ops.matmul(texts, weights)  # the first call loads the kernel
     started, products = time.monotonic(), 0
     while (passed := time.monotonic() - started) < seconds or not products:
-        tf.linalg.matmul(texts, weights).numpy()
+        np.asarray(ops.matmul(texts, weights))
         products += 1
     return products * 2 * rows * 4 * width**2 / passed

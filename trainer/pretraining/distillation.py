@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 
 import keras
-import tensorflow as tf
+from keras import ops
 
 from beambert.errors import InputError
 from beambert.model.config import EncoderConfig
@@ -14,7 +14,8 @@ from beambert.model.objectives import MLM
 from beambert.model.pretrainer import BertPretrainer
 from beambert.model.shapes import variable_shapes
 from beambert.model.unpadding import Capacity, Packing
-from beambert.trainer.loop.objectives import Features, Objective, Sums
+from beambert.trainer.loop.engine import Engine
+from beambert.trainer.loop.objectives import Features, Objective, Sums, Tensor
 from beambert.trainer.loop.steps import dtype_policy
 from beambert.trainer.pretraining.objective import MaskedLMObjective, predicted
 from beambert.trainer.weights.initial import InitialWeights
@@ -105,16 +106,16 @@ class Teacher:
         return forward_flops(self.config, sequences, length, predictions, capacity)
 
     def objective(
-        self, own: MaskedLMObjective, strategy: tf.distribute.Strategy, dtype: str
+        self, own: MaskedLMObjective, engine: Engine, dtype: str
     ) -> "DistillationObjective":
         """Returns the objective of the student.
 
         Args:
           own: what it learns without a teacher.
-          strategy: strategy of the devices.
+          engine: engine of the training.
           dtype: number format of matrix products.
         """
-        with strategy.scope(), dtype_policy(dtype):
+        with engine.scope(), dtype_policy(dtype):
             model = BertPretrainer(self.config, objective=MLM)
             self.weights.load_into(model, FLAG)
         return DistillationObjective(own, model, self.has_states)
@@ -144,16 +145,17 @@ class DistillationObjective(Objective):
         weight_of = {"distillation_loss": "predictions"}
         if has_states:
             weight_of["cosine_loss"] = "tokens"
+        self.fixed_variables = teacher.variables
         self.losses = (*own.losses, *weight_of)
         self.weight_of = own.weight_of | weight_of
         self.factors = dict.fromkeys(own.losses, _OF_MASKED_LM) | _FACTORS
 
     def weights(self, features: Features) -> Sums:
         """Returns the weights of the student's objective, and the number of tokens."""
-        tokens = tf.reduce_sum(tf.cast(features["input_mask"], tf.float32))
+        tokens = ops.sum(ops.cast(features["input_mask"], "float32"))
         return {**self._own.weights(features), "tokens": tokens}
 
-    def sums(self, model: keras.Model, features: Features, dropout_seed: tf.Tensor | None) -> Sums:
+    def sums(self, model: keras.Model, features: Features, dropout_seed: Tensor | None) -> Sums:
         """Returns the sums of all losses, in nats, and of the own metrics."""
         outputs = model(features, dropout_seed=dropout_seed)
         return self._sums(outputs, self._teacher(features), features, features["input_mask"])
@@ -162,25 +164,25 @@ class DistillationObjective(Objective):
         """Returns what the own objective does."""
         return self._own.derived(metrics)
 
-    def ways(self) -> Sequence[Callable[[keras.Model, Features, tf.Tensor | None], Sums]]:
+    def ways(self) -> Sequence[Callable[[keras.Model, Features, Tensor | None], Sums]]:
         """Returns `sums`, and a function that computes the same without padding."""
         return [self.sums, self._packed_sums]
 
-    def way(self, features: Features) -> tf.Tensor | None:
+    def way(self, features: Features) -> Tensor | None:
         """Returns what the own objective does."""
         return self._own.way(features)
 
     def _packed_sums(
-        self, model: keras.Model, features: Features, dropout_seed: tf.Tensor | None
+        self, model: keras.Model, features: Features, dropout_seed: Tensor | None
     ) -> Sums:
         capacity = self._own.capacity(features)
         outputs = model.packed_logits(features, capacity, dropout_seed)
         shown = self._teacher.packed_logits(features, capacity)
         mask = features["input_mask"]
         rows = Packing.of(mask, capacity.tokens).positions_C
-        return self._sums(outputs, shown, features, tf.gather(tf.reshape(mask, [-1]), rows))
+        return self._sums(outputs, shown, features, ops.take(ops.reshape(mask, [-1]), rows))
 
-    def _sums(self, outputs: Sums, shown: Sums, features: Features, is_token: tf.Tensor) -> Sums:
+    def _sums(self, outputs: Sums, shown: Sums, features: Features, is_token: Tensor) -> Sums:
         """Returns the sums of all losses.
 
         Args:
@@ -194,9 +196,9 @@ class DistillationObjective(Objective):
         losses = soft_target_losses(
             outputs["masked_lm_logits"], shown["masked_lm_logits"], TEMPERATURE
         )
-        sums["distillation_loss"] = tf.reduce_sum(weights * losses)
+        sums["distillation_loss"] = ops.sum(weights * losses)
         if self._has_states:
             losses = cosine_losses(outputs["hidden_states"], shown["hidden_states"])
-            is_token = tf.cast(tf.reshape(is_token, [-1]), tf.float32)
-            sums["cosine_loss"] = tf.reduce_sum(is_token * losses)
+            is_token = ops.cast(ops.reshape(is_token, [-1]), "float32")
+            sums["cosine_loss"] = ops.sum(is_token * losses)
         return sums

@@ -2,7 +2,7 @@
 
 This is the dynamic masking of RoBERTa (arXiv 1907.11692, section 4.1). Records hold the text, or
 masked ids and their labels, so that the text before masking can be restored. New positions are then
-chosen by the rules of `pipelines.pretraining.masks`, in the graph of the input pipeline.
+chosen by the rules of `pipelines.pretraining.masks`. Pure NumPy.
 
 Legend: N rows, L max_seq_length, P prediction slots of the rules, S slots in use (the lesser of P
 and L), W words, at most L in a row.
@@ -13,7 +13,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import tensorflow as tf
+import numpy as np
 
 from beambert.errors import InputError
 from beambert.pipelines.pretraining.instances import REFERENCE
@@ -21,6 +21,7 @@ from beambert.pipelines.pretraining.masks import TokenIds
 from beambert.pipelines.records.contract import MASK_SHARE, MASKED_LM_PROB, RANDOM_SHARE
 from beambert.trainer.loop.config import DYNAMIC, STATIC
 from beambert.trainer.pretraining.job import MASK_REPLACEMENTS, PretrainingJob
+from beambert.trainer.pretraining.random_bits import folded_seed, uniform_bits
 from beambert.trainer.pretraining.records import Records
 
 
@@ -159,13 +160,13 @@ def mask_settings(job: PretrainingJob, folders: Sequence[Records]) -> dict[str, 
     return {"masking": DYNAMIC if is_drawn else STATIC, **found}
 
 
-Features = Mapping[str, tf.Tensor]
+Features = Mapping[str, np.ndarray]
 # This is folded into the seed, so that the order of the files and the dropout get other numbers.
 _STREAM = 0x6D61736B
-_LOWEST = tf.int32.min
+_LOWEST = np.iinfo(np.int32).min
 
 
-def restore_ids(features: Features) -> tf.Tensor:
+def restore_ids(features: Features) -> np.ndarray:
     """Returns `input_ids` before masking, int32 [N, L]."""
     if "masked_lm_ids" not in features:
         return features["input_ids"]
@@ -178,13 +179,13 @@ def restore_ids(features: Features) -> tf.Tensor:
 
 
 def draw_bits(
-    random_seed: int, step: tf.Tensor, batch_size: int, length: int, rules: MaskingRules
-) -> tf.Tensor:
+    random_seed: int, step: int, batch_size: int, length: int, rules: MaskingRules
+) -> np.ndarray:
     """Draws the random bits for `redraw_masks`, which depend on the seed and the step alone.
 
     Args:
       random_seed: seed of the training.
-      step: int64 scalar, number of the batch since the start of training.
+      step: number of the batch since the start of training.
       batch_size: number of rows over all hosts. Every host draws for all rows and uses its own, so
         that a row's masks do not depend on the number of hosts.
       length: L.
@@ -193,13 +194,12 @@ def draw_bits(
     Returns:
       int32 [batch_size, L + 2 S], with all 2**32 values equally likely.
     """
-    seed = tf.random.experimental.stateless_fold_in([random_seed, _STREAM], step)
-    shape = [batch_size, length + 2 * min(rules.slots, length)]
-    # The default, "auto_select", would take another generator on an accelerator.
-    return tf.random.stateless_uniform(shape, seed, None, None, tf.int32, alg="philox")
+    words = length + 2 * min(rules.slots, length)
+    bits = uniform_bits(folded_seed((random_seed, _STREAM), step), batch_size * words)
+    return bits.view(np.int32).reshape(batch_size, words)
 
 
-def rates_at(rules: MaskingRules, steps_B: tf.Tensor) -> tf.Tensor:
+def rates_at(rules: MaskingRules, steps_B: np.ndarray) -> np.ndarray:
     """Returns the shares of the tokens to predict at steps of the training, float64 [B].
 
     Args:
@@ -207,14 +207,14 @@ def rates_at(rules: MaskingRules, steps_B: tf.Tensor) -> tf.Tensor:
       steps_B: int64 [B], numbers of steps, from 0.
     """
     first, last = rules.rates
-    done_B = tf.cast(steps_B, tf.float64) / max(rules.last_step, 1)
+    done_B = np.asarray(steps_B, np.float64) / max(rules.last_step, 1)
     is_over_B = (steps_B >= rules.last_step) & (rules.last_step > 0)
-    return tf.where(is_over_B, tf.constant(last, tf.float64), first + (last - first) * done_B)
+    return np.where(is_over_B, last, first + (last - first) * done_B)
 
 
 def redraw_masks(
-    features: Features, bits_NB: tf.Tensor, rules: MaskingRules, rate_N: tf.Tensor | float
-) -> Features:
+    features: Features, bits_NB: np.ndarray, rules: MaskingRules, rate_N: np.ndarray | float
+) -> dict[str, np.ndarray]:
     """Replaces the masks of records by others, or gives some to records without masks.
 
     Args:
@@ -229,36 +229,44 @@ def redraw_masks(
     ids_NL = restore_ids(features)
     length = ids_NL.shape[1]
     slots = min(rules.slots, length)
-    key_NL, roll_NS, choice_NS = tf.split(bits_NB, [length, slots, slots], axis=1)
-    # numpy computes the number of predictions in float64 too, so both round alike.
-    share_N = tf.cast(tf.reduce_sum(features["input_mask"], axis=1), tf.float64)
-    wanted_N = tf.cast(tf.round(share_N * rate_N), tf.int32)
-    fixed_NL = tf.gather(rules.ids.is_fixed, ids_NL)
-    free_N = tf.math.count_nonzero(~fixed_NL, axis=1, dtype=tf.int32)
-    wanted_N = tf.minimum(tf.clip_by_value(wanted_N, 1, slots), free_N)
+    key_NL, roll_NS, choice_NS = np.split(bits_NB, [length, length + slots], axis=1)
+    # The pipeline computes the number of predictions in float64 too, so both round alike.
+    share_N = features["input_mask"].sum(axis=1).astype(np.float64)
+    wanted_N = np.round(share_N * rate_N).astype(np.int32)
+    fixed_NL = rules.ids.is_fixed[ids_NL]
+    free_N = np.count_nonzero(~fixed_NL, axis=1)
+    wanted_N = np.minimum(np.clip(wanted_N, 1, slots), free_N)
     if rules.do_whole_word_mask:
-        is_continuation_NL = tf.gather(rules.ids.is_continuation, ids_NL)
+        is_continuation_NL = rules.ids.is_continuation[ids_NL]
         position_NS = choose_words(key_NL, is_continuation_NL, fixed_NL, wanted_N, slots)
     else:
         position_NS = choose_tokens(key_NL, fixed_NL, wanted_N, slots)
     is_used_NS = position_NS < length
-    position_NS = tf.where(is_used_NS, position_NS, 0)
+    position_NS = np.where(is_used_NS, position_NS, 0)
 
-    label_NS = tf.gather(ids_NL, position_NS, batch_dims=1)
+    label_NS = np.take_along_axis(ids_NL, position_NS, axis=1)
     hidden_NS = _hide(label_NS, roll_NS, choice_NS, rules)
-    padding = [[0, 0], [0, rules.slots - slots]]
+
+    def padded(value_NS: np.ndarray, kind: type) -> np.ndarray:
+        return np.pad(value_NS.astype(kind), [[0, 0], [0, rules.slots - slots]])
+
     return {
         **features,
         "input_ids": _with_values(ids_NL, position_NS, hidden_NS, is_used_NS),
-        "masked_lm_positions": tf.pad(position_NS, padding),
-        "masked_lm_ids": tf.pad(tf.where(is_used_NS, label_NS, 0), padding),
-        "masked_lm_weights": tf.pad(tf.cast(is_used_NS, tf.float32), padding),
+        "masked_lm_positions": padded(position_NS, np.int32),
+        "masked_lm_ids": padded(np.where(is_used_NS, label_NS, 0), np.int32),
+        "masked_lm_weights": padded(is_used_NS, np.float32),
     }
 
 
+def _largest_first(key: np.ndarray) -> np.ndarray:
+    """Returns the places of int32 [N, n] in descending order, equal ones in theirs."""
+    return np.argsort(-key.astype(np.int64), axis=1, kind="stable")
+
+
 def choose_tokens(
-    key_NL: tf.Tensor, fixed_NL: tf.Tensor, wanted_N: tf.Tensor, slots: int
-) -> tf.Tensor:
+    key_NL: np.ndarray, fixed_NL: np.ndarray, wanted_N: np.ndarray, slots: int
+) -> np.ndarray:
     """Chooses the tokens with the largest keys: a uniform choice without replacement.
 
     Args:
@@ -268,22 +276,22 @@ def choose_tokens(
       slots: S.
 
     Returns:
-      int32 [N, S], the chosen positions in ascending order, filled up with L.
+      integer [N, S], the chosen positions in ascending order, filled up with L.
     """
     length = key_NL.shape[1]
-    key_NL = tf.where(fixed_NL, _LOWEST, tf.maximum(key_NL, _LOWEST + 1))
-    position_NS = tf.math.top_k(key_NL, slots).indices
-    is_used_NS = tf.range(slots)[None] < wanted_N[:, None]
-    return tf.sort(tf.where(is_used_NS, position_NS, length), axis=1)
+    key_NL = np.where(fixed_NL, _LOWEST, np.maximum(key_NL, _LOWEST + 1))
+    position_NS = _largest_first(key_NL)[:, :slots]
+    is_used_NS = np.arange(slots)[None] < wanted_N[:, None]
+    return np.sort(np.where(is_used_NS, position_NS, length), axis=1)
 
 
 def choose_words(
-    key_NL: tf.Tensor,
-    is_continuation_NL: tf.Tensor,
-    fixed_NL: tf.Tensor,
-    wanted_N: tf.Tensor,
+    key_NL: np.ndarray,
+    is_continuation_NL: np.ndarray,
+    fixed_NL: np.ndarray,
+    wanted_N: np.ndarray,
     slots: int,
-) -> tf.Tensor:
+) -> np.ndarray:
     """Chooses whole words in the order of their first token's key, the largest first.
 
     A word that does not fit is skipped.
@@ -296,86 +304,73 @@ def choose_words(
       slots: S.
 
     Returns:
-      int32 [N, S], the chosen positions in ascending order, filled up with L.
+      integer [N, S], the chosen positions in ascending order, filled up with L.
     """
     rows, length = key_NL.shape
     # A piece after a fixed token starts a word too: the document was cut inside a word there.
-    follows_fixed_NL = tf.pad(fixed_NL, [[0, 0], [1, 0]], constant_values=True)[:, :-1]
+    follows_fixed_NL = np.pad(fixed_NL, [[0, 0], [1, 0]], constant_values=True)[:, :-1]
     is_start_NL = ~is_continuation_NL | fixed_NL | follows_fixed_NL
-    word_NL = tf.cumsum(tf.cast(is_start_NL, tf.int32), axis=1) - 1
-    first_word_N1 = length * tf.range(rows)[:, None]
-
-    def by_word(combine, value_NL: tf.Tensor, word_NL: tf.Tensor) -> tf.Tensor:
-        words = combine(value_NL, word_NL + first_word_N1, rows * length)
-        return tf.reshape(words, [rows, length])
-
+    word_NL = np.cumsum(is_start_NL, axis=1) - 1
     is_key_NL = is_start_NL & ~fixed_NL
-    key_NL = tf.where(is_key_NL, tf.maximum(key_NL, _LOWEST + 1), _LOWEST)
-    key_NW = by_word(tf.math.unsorted_segment_max, key_NL, word_NL)
-    size_NW = by_word(tf.math.unsorted_segment_sum, tf.ones_like(word_NL), word_NL)
-    key_NW, order_NW = tf.math.top_k(key_NW, length)
-    size_NW = tf.gather(size_NW, order_NW, batch_dims=1)
-    taken_NW = _take_fitting(size_NW, key_NW > _LOWEST, wanted_N)
+    key_NW = np.full((rows, length), _LOWEST, np.int32)
+    row_K, column_K = np.nonzero(is_key_NL)  # a word has one key at most
+    key_NW[row_K, word_NL[row_K, column_K]] = np.maximum(key_NL[is_key_NL], _LOWEST + 1)
+    first_word_N1 = length * np.arange(rows)[:, None]
+    sizes = np.bincount((word_NL + first_word_N1).ravel(), minlength=rows * length)
+    order_NW = _largest_first(key_NW)
+    size_NW = np.take_along_axis(sizes.reshape(rows, length), order_NW, axis=1)
+    key_NW = np.take_along_axis(key_NW, order_NW, axis=1)
+    taken_NW = np.zeros((rows, length), bool)
+    np.put_along_axis(
+        taken_NW, order_NW, _take_fitting(size_NW, key_NW > _LOWEST, wanted_N), axis=1
+    )
+    is_chosen_NL = np.take_along_axis(taken_NW, word_NL, axis=1)
+    position_NL = np.where(is_chosen_NL, np.arange(length)[None], length)
+    return np.sort(position_NL, axis=1)[:, :slots]
 
-    taken_NW = by_word(tf.math.unsorted_segment_max, tf.cast(taken_NW, tf.int32), order_NW)
-    is_chosen_NL = tf.gather(taken_NW, word_NL, batch_dims=1) > 0
-    # The positions with the S largest distances from the end are the S first ones.
-    distance_NL = tf.where(is_chosen_NL, length - tf.range(length)[None], 0)
-    return length - tf.math.top_k(distance_NL, slots).values
 
-
-def _take_fitting(size_NW: tf.Tensor, is_free_NW: tf.Tensor, left_N: tf.Tensor) -> tf.Tensor:
+def _take_fitting(size_NW: np.ndarray, is_free_NW: np.ndarray, left_N: np.ndarray) -> np.ndarray:
     """Goes through each row's words in turn and takes every word that still fits.
 
     A turn takes all words up to the first that does not fit. The number that is left is then
     smaller than that word. So there is at most one turn more than the longest word has pieces.
 
     Args:
-      size_NW: int32 [N, W], number of tokens of each word.
+      size_NW: integer [N, W], number of tokens of each word.
       is_free_NW: bool [N, W], true for words that may be taken.
       left_N: int32 [N], largest number of tokens of all words taken.
 
     Returns:
       bool [N, W], true for the words taken.
     """
-
-    def fitting(free_NW: tf.Tensor, left_N: tf.Tensor) -> tf.Tensor:
-        return free_NW & (size_NW <= left_N[:, None])
-
-    def turn(
-        free_NW: tf.Tensor, taken_NW: tf.Tensor, left_N: tf.Tensor
-    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        fits_NW = fitting(free_NW, left_N)
-        sizes_NW = tf.where(fits_NW, size_NW, 0)
-        new_NW = fits_NW & (tf.cumsum(sizes_NW, axis=1) <= left_N[:, None])
-        left_N -= tf.reduce_sum(tf.where(new_NW, size_NW, 0), axis=1)
-        return fits_NW & ~new_NW, taken_NW | new_NW, left_N
-
-    _, taken_NW, _ = tf.while_loop(
-        lambda free_NW, _, left_N: tf.reduce_any(fitting(free_NW, left_N)),
-        turn,
-        (is_free_NW, tf.zeros_like(is_free_NW), left_N),
-    )
+    taken_NW = np.zeros_like(is_free_NW)
+    while (fits_NW := is_free_NW & (size_NW <= left_N[:, None])).any():
+        sizes_NW = np.where(fits_NW, size_NW, 0)
+        new_NW = fits_NW & (np.cumsum(sizes_NW, axis=1) <= left_N[:, None])
+        left_N = left_N - np.where(new_NW, size_NW, 0).sum(axis=1)
+        is_free_NW, taken_NW = fits_NW & ~new_NW, taken_NW | new_NW
     return taken_NW
 
 
 def _hide(
-    label_NS: tf.Tensor, roll_NS: tf.Tensor, choice_NS: tf.Tensor, rules: MaskingRules
-) -> tf.Tensor:
+    label_NS: np.ndarray, roll_NS: np.ndarray, choice_NS: np.ndarray, rules: MaskingRules
+) -> np.ndarray:
     """Returns the ids that replace tokens: [MASK], random ones or the tokens themselves."""
-    roll_NS = tf.cast(roll_NS, tf.float64) / 2**32 + 0.5
+    roll_NS = roll_NS / 2**32 + 0.5
     others = rules.ids.replacements
-    other_NS = tf.gather(others, choice_NS % len(others))
-    rest_NS = tf.where(roll_NS < rules.mask_share + rules.random_share, other_NS, label_NS)
-    return tf.where(roll_NS < rules.mask_share, rules.ids.mask, rest_NS)
+    other_NS = others[choice_NS % len(others)]
+    rest_NS = np.where(roll_NS < rules.mask_share + rules.random_share, other_NS, label_NS)
+    return np.where(roll_NS < rules.mask_share, rules.ids.mask, rest_NS)
 
 
 def _with_values(
-    ids_NL: tf.Tensor, position_NS: tf.Tensor, value_NS: tf.Tensor, is_used_NS: tf.Tensor
-) -> tf.Tensor:
+    ids_NL: np.ndarray, position_NS: np.ndarray, value_NS: np.ndarray, is_used_NS: np.ndarray
+) -> np.ndarray:
     """Returns the ids with other values at some positions; unused slots point at position 0."""
     # Unused slots write the id that is at position 0 already: [CLS], which is never chosen.
-    value_NS = tf.where(is_used_NS, value_NS, ids_NL[:, :1])
-    row_NS = tf.zeros_like(position_NS) + tf.range(tf.shape(position_NS)[0])[:, None]
-    indices_NS2 = tf.stack([row_NS, position_NS], axis=-1)
-    return tf.tensor_scatter_nd_update(ids_NL, indices_NS2, value_NS)
+    value_NS = np.where(is_used_NS, value_NS, ids_NL[:, :1])
+    changed_NL = ids_NL.copy()
+    np.put_along_axis(
+        changed_NL, position_NS.astype(np.int64), value_NS.astype(ids_NL.dtype), axis=1
+    )
+    return changed_NL

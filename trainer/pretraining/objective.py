@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 import keras
-import tensorflow as tf
+from keras import ops
 
 from beambert.model.objectives import PAIR_TASKS, RTD
 from beambert.model.unpadding import Capacity
@@ -16,6 +16,7 @@ from beambert.trainer.loop.objectives import (
     Features,
     Objective,
     Sums,
+    Tensor,
     cross_entropy,
     example_weights,
     is_correct,
@@ -38,9 +39,9 @@ class MaskedLMObjective(Objective):
 
     def weights(self, features: Features) -> Sums:
         """Returns the number of predictions."""
-        return {"predictions": tf.reduce_sum(features["masked_lm_weights"])}
+        return {"predictions": ops.sum(features["masked_lm_weights"])}
 
-    def sums(self, model: keras.Model, features: Features, dropout_seed: tf.Tensor | None) -> Sums:
+    def sums(self, model: keras.Model, features: Features, dropout_seed: Tensor | None) -> Sums:
         """Returns the sums of the losses, in nats, and the numbers of correct predictions."""
         return self.sums_of(model(features, dropout_seed=dropout_seed), features)
 
@@ -52,11 +53,11 @@ class MaskedLMObjective(Objective):
         """Returns the perplexity: the exponential of the mean loss in nats."""
         return {"masked_lm_perplexity": perplexity(metrics["masked_lm_loss"])}
 
-    def ways(self) -> Sequence[Callable[[keras.Model, Features, tf.Tensor | None], Sums]]:
+    def ways(self) -> Sequence[Callable[[keras.Model, Features, Tensor | None], Sums]]:
         """Returns `sums`, and a function that computes the same without padding."""
         return [self.sums, self._packed_sums]
 
-    def way(self, features: Features) -> tf.Tensor | None:
+    def way(self, features: Features) -> Tensor | None:
         """Returns 1 if there are enough rows for the batch's tokens and predictions, else 0.
 
         Returns None if batches of this length are always computed with their padding.
@@ -64,28 +65,26 @@ class MaskedLMObjective(Objective):
         capacity = self.capacity(features)
         if capacity is None:
             return None
-        tokens = tf.reduce_sum(features["input_mask"])
-        predictions = tf.math.count_nonzero(features["masked_lm_weights"], dtype=tf.int32)
-        fits = (tokens <= capacity.tokens) & (predictions <= capacity.predictions)
-        return tf.cast(fits, tf.int32)
+        tokens = ops.sum(features["input_mask"])
+        predictions = ops.sum(ops.cast(features["masked_lm_weights"] != 0, "int32"))
+        fits = ops.logical_and(tokens <= capacity.tokens, predictions <= capacity.predictions)
+        return ops.cast(fits, "int32")
 
     def capacity(self, features: Features) -> Capacity | None:
         """Returns the numbers of rows for a batch; None if all of its padding is computed."""
         return self._capacities.get(tuple(features["input_ids"].shape))
 
     def _packed_sums(
-        self, model: keras.Model, features: Features, dropout_seed: tf.Tensor | None
+        self, model: keras.Model, features: Features, dropout_seed: Tensor | None
     ) -> Sums:
         capacity = self.capacity(features)
         return self.sums_of(model.packed_logits(features, capacity, dropout_seed), features)
 
-    def _sums(
-        self, logits: Sums, tokens: tf.Tensor, weights: tf.Tensor, features: Features
-    ) -> Sums:
+    def _sums(self, logits: Sums, tokens: Tensor, weights: Tensor, features: Features) -> Sums:
         token_logits = logits["masked_lm_logits"]
         return {
-            "masked_lm_loss": tf.reduce_sum(weights * cross_entropy(token_logits, tokens)),
-            "masked_lm_accuracy": tf.reduce_sum(weights * is_correct(token_logits, tokens)),
+            "masked_lm_loss": ops.sum(weights * cross_entropy(token_logits, tokens)),
+            "masked_lm_accuracy": ops.sum(weights * is_correct(token_logits, tokens)),
         }
 
 
@@ -114,16 +113,14 @@ class PretrainingObjective(MaskedLMObjective):
 
     def weights(self, features: Features) -> Sums:
         """Returns the number of predictions and of examples."""
-        return super().weights(features) | {"examples": tf.reduce_sum(example_weights(features))}
+        return super().weights(features) | {"examples": ops.sum(example_weights(features))}
 
-    def _sums(
-        self, logits: Sums, tokens: tf.Tensor, weights: tf.Tensor, features: Features
-    ) -> Sums:
+    def _sums(self, logits: Sums, tokens: Tensor, weights: Tensor, features: Features) -> Sums:
         label_logits, labels = logits[self._logits], features[LABEL_FEATURE][:, 0]
         rows = example_weights(features)
         return super()._sums(logits, tokens, weights, features) | {
-            self._loss: tf.reduce_sum(rows * cross_entropy(label_logits, labels)),
-            self._accuracy: tf.reduce_sum(rows * is_correct(label_logits, labels)),
+            self._loss: ops.sum(rows * cross_entropy(label_logits, labels)),
+            self._accuracy: ops.sum(rows * is_correct(label_logits, labels)),
         }
 
 
@@ -153,15 +150,15 @@ class ReplacedTokenObjective(MaskedLMObjective):
 
     def weights(self, features: Features) -> Sums:
         """Returns the number of predictions and of tokens."""
-        tokens = tf.reduce_sum(tf.cast(features["input_mask"], tf.float32))
+        tokens = ops.sum(ops.cast(features["input_mask"], "float32"))
         return super().weights(features) | {"tokens": tokens}
 
-    def sums(self, model: keras.Model, features: Features, dropout_seed: tf.Tensor | None) -> Sums:
+    def sums(self, model: keras.Model, features: Features, dropout_seed: Tensor | None) -> Sums:
         """Returns the sums of the losses, in nats, of correct predictions, and the `counts`."""
         return self._sums_of(model, features, dropout_seed, None)
 
     def _packed_sums(
-        self, model: keras.Model, features: Features, dropout_seed: tf.Tensor | None
+        self, model: keras.Model, features: Features, dropout_seed: Tensor | None
     ) -> Sums:
         capacity = self.capacity(features)
         return self._sums_of(model, features, dropout_seed, capacity)
@@ -170,27 +167,27 @@ class ReplacedTokenObjective(MaskedLMObjective):
         self,
         model: keras.Model,
         features: Features,
-        dropout_seed: tf.Tensor | None,
+        dropout_seed: Tensor | None,
         capacity: Capacity | None,
     ) -> Sums:
         hidden = {**features, "input_ids": with_masks(features, self._mask_id)}
         logits = model(hidden, dropout_seed=dropout_seed, capacity=capacity)
         is_token, is_replaced = (
-            tf.cast(logits[name], tf.float32) for name in ("is_token", "is_replaced")
+            ops.cast(logits[name], "float32") for name in ("is_token", "is_replaced")
         )
         scores = logits["replaced_token_logits"]
-        losses = tf.nn.sigmoid_cross_entropy_with_logits(is_replaced, scores)
-        is_called = tf.cast(scores > 0, tf.float32)
-        found = tf.reduce_sum(is_token * is_called * is_replaced)
+        losses = ops.binary_crossentropy(is_replaced, scores, from_logits=True)
+        is_called = ops.cast(scores > 0, "float32")
+        found = ops.sum(is_token * is_called * is_replaced)
         return self.sums_of(logits, features) | {
-            "replaced_token_loss": tf.reduce_sum(is_token * losses),
-            "replaced_token_accuracy": tf.reduce_sum(
-                is_token * tf.cast(is_called == is_replaced, tf.float32)
+            "replaced_token_loss": ops.sum(is_token * losses),
+            "replaced_token_accuracy": ops.sum(
+                is_token * ops.cast(is_called == is_replaced, "float32")
             ),
             "replaced_token_precision": found,
             "replaced_token_recall": found,
-            "called_replaced": tf.reduce_sum(is_token * is_called),
-            "replaced": tf.reduce_sum(is_token * is_replaced),
+            "called_replaced": ops.sum(is_token * is_called),
+            "replaced": ops.sum(is_token * is_replaced),
         }
 
 
@@ -200,30 +197,32 @@ def perplexity(loss: float) -> float:
     return math.inf if loss > 709 else math.exp(loss)
 
 
-def predicted(features: Features, logits: Sums) -> tuple[tf.Tensor, tf.Tensor]:
+def predicted(features: Features, logits: Sums) -> tuple[Tensor, Tensor]:
     """Returns the tokens and the weights of the predictions whose logits a model has computed."""
     tokens, weights = features["masked_lm_ids"], features["masked_lm_weights"]
     if "prediction_slots" not in logits:
         return tokens, weights
     return tuple(
-        tf.gather(tf.reshape(each, [-1]), logits["prediction_slots"]) for each in (tokens, weights)
+        ops.take(ops.reshape(each, [-1]), logits["prediction_slots"]) for each in (tokens, weights)
     )
 
 
-def with_masks(features: Features, mask_id: int) -> tf.Tensor:
+def with_masks(features: Features, mask_id: int) -> Tensor:
     """Returns `input_ids` with [MASK] at every chosen position, int32 [B, L].
 
     BERT's records have the token itself or a random one at a fifth of them.
     """
-    is_chosen_BL = tf.reduce_any(_chosen_positions(features), axis=1)
-    return tf.where(is_chosen_BL, mask_id, features["input_ids"])
+    is_chosen_BL = ops.any(_chosen_positions(features), axis=1)
+    return ops.where(is_chosen_BL, mask_id, features["input_ids"])
 
 
-def _chosen_positions(features: Features) -> tf.Tensor:
+def _chosen_positions(features: Features) -> Tensor:
     """Returns whether each prediction slot refers to each position, bool [B, P, L]."""
-    positions_L = tf.range(features["input_ids"].shape[1])
+    positions_L = ops.arange(features["input_ids"].shape[1], dtype="int32")
     is_used_BP = features["masked_lm_weights"] > 0
-    return (features["masked_lm_positions"][..., None] == positions_L) & is_used_BP[..., None]
+    return ops.logical_and(
+        features["masked_lm_positions"][..., None] == positions_L, is_used_BP[..., None]
+    )
 
 
 def make_objective(

@@ -1,12 +1,19 @@
 """Opens, checks and parses records for training."""
 
-import contextlib
 import dataclasses
+import functools
+import gzip
+import io
+import itertools
 import os
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import struct
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, BinaryIO
 
-import tensorflow as tf
+import google_crc32c
+import numpy as np
+from google.protobuf import descriptor_pb2, descriptor_pool, message, message_factory
 
 from beambert import io
 from beambert.errors import InputError
@@ -30,11 +37,13 @@ from beambert.trainer.pretraining.job import parse_eval_data
 # Objective with labels -> the value of --pairs that makes them.
 _PAIRS_OF = {BERT: "next", SOP: SOP_PAIRS, COPY: COPY_PAIRS}
 _REMEDY = "copy the folder again or make it again with `beambert data`"
-# TensorFlow raises the first for a record that it cannot parse. The message quotes the record, and
-# raising it fails with the second where the record's bytes are not UTF-8.
-_UNUSABLE = (tf.errors.InvalidArgumentError, UnicodeDecodeError)
-_OUT_OF_RANGE = "a value of a record is out of range"
-_OF_RECORD = re.compile(f"{_OUT_OF_RANGE}|[Pp]arse")
+_FIND = (
+    "find the damaged file with `beambert verify`, copy it again, and run the same command again"
+)
+# Length of a record and its checksum, and the checksum of the record (record_writer.h).
+_HEADER, _CHECKSUM = struct.Struct("<QI"), struct.Struct("<I")
+# Number of bytes that are read from a file at a time.
+_READ_BUFFER = 1 << 20
 
 
 @dataclasses.dataclass(frozen=True)
@@ -147,32 +156,13 @@ def _check_first(records: Records) -> None:
     """Refuses records whose first one is not as info.json describes it."""
     path = records.files[0]
     try:
-        for first in open_file(path, records).batch(1).take(1):
-            parse_batch(first, records)
-    except (*_UNUSABLE, tf.errors.DataLossError) as error:
+        _decode([next(read_file(path))], records)
+    except StopIteration:
+        raise InputError(f"{path}: has no records; {_REMEDY}") from None
+    except (ValueError, InputError) as error:
         raise InputError(
             f"{path}: its first record cannot be read as {INFO_FILE} describes it "
             f"({reason(error)}); {_REMEDY}"
-        ) from error
-
-
-@contextlib.contextmanager
-def translate_faults(folders: Iterable[Records]) -> Iterator[None]:
-    """Turns errors about records that `parse_batch` cannot use into an `InputError`.
-
-    Raises:
-      InputError: there is such a record.
-    """
-    try:
-        yield
-    except _UNUSABLE as error:
-        # The model raises errors of the same type.
-        if isinstance(error, tf.errors.OpError) and not _OF_RECORD.search(str(error)):
-            raise
-        names = ", ".join(dict.fromkeys(records.folder for records in folders))
-        raise InputError(
-            f"{names}: a record cannot be read as {INFO_FILE} describes it ({reason(error)}); find "
-            f"it with `beambert verify`, and {_REMEDY}"
         ) from error
 
 
@@ -198,40 +188,113 @@ def check_same(records: Records, other: Records) -> None:
             )
 
 
-def open_file(
-    name: tf.Tensor, records: Records, buffer_bytes: int | None = None
-) -> tf.data.Dataset:
-    """Returns the serialized records of a file."""
-    return tf.data.TFRecordDataset(name, compression_of(records.files), buffer_bytes)
-
-
-def parse_batch(serialized: tf.Tensor, records: Records) -> dict[str, tf.Tensor]:
-    """Parses serialized records [n] into features [n, length], integers as int32.
+def read_file(path: str, passed_over: int = 0) -> Iterator[bytes]:
+    """Yields the serialized records of a TFRecord file, except some at its start.
 
     Raises:
-      tf.errors.InvalidArgumentError: a record cannot be parsed, or a value is out of range, with
-        which a model would compute something without a word.
+      InputError: the file cannot be read, or is damaged.
     """
-    parsed = _parse(serialized, records)
-    # As unsigned numbers, negative ones are the greatest.
-    is_fine = [
-        tf.reduce_max(tf.bitcast(parsed[name], tf.uint64)) < limit
-        for name, limit in _limits(records).items()
-    ]
-    check = tf.debugging.Assert(tf.reduce_all(is_fine), [_OUT_OF_RANGE])
-    with tf.control_dependencies([check] if check is not None else []):
-        # Accelerators are slow with 64-bit integers.
-        return {
-            name: tf.cast(value, tf.int32) if value.dtype == tf.int64 else tf.identity(value)
-            for name, value in parsed.items()
-        }
+    with storage.open_file(path) as opened:
+        file: BinaryIO = io.BufferedReader(opened, _READ_BUFFER)  # type: ignore[arg-type]
+        if path.endswith(".gz"):
+            file = gzip.GzipFile(fileobj=file)
+        for number in itertools.count():
+            try:
+                with storage.translate_errors(path, "read", _FIND):
+                    header = file.read(_HEADER.size)
+                    if not header:
+                        return
+                    length, checksum = _HEADER.unpack(header)
+                    if _masked_crc(header[:8]) != checksum:
+                        raise ValueError
+                    record, end = file.read(length), file.read(_CHECKSUM.size)
+                if number >= passed_over:
+                    if _masked_crc(record) != _CHECKSUM.unpack(end)[0]:
+                        raise ValueError
+                    yield record
+            except (ValueError, struct.error, EOFError, zlib.error) as error:
+                raise InputError(f"{path}: corrupted record at {number}; {_FIND}") from error
 
 
-def _parse(serialized: tf.Tensor, records: Records) -> dict[str, tf.Tensor]:
+def _masked_crc(data: bytes) -> int:
+    # TensorFlow's core/lib/hash/crc32c.h, Mask.
+    crc = google_crc32c.value(data)
+    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+def parse_batch(serialized: Sequence[bytes], records: Records) -> dict[str, np.ndarray]:
+    """Parses serialized records [n] into features [n, length], int32 or float32.
+
+    Raises:
+      InputError: a record cannot be parsed, or a value is out of range, with which a model would
+        compute something without a word.
+    """
+    try:
+        return _decode(serialized, records)
+    except ValueError as error:
+        raise InputError(
+            f"{records.folder}: a record cannot be read as {INFO_FILE} describes it ({error}); "
+            f"find it with `beambert verify`, and {_REMEDY}"
+        ) from error
+
+
+def _decode(serialized: Sequence[bytes], records: Records) -> dict[str, np.ndarray]:
     lengths = records.max_seq_length, records.max_predictions_per_seq
     shapes = feature_shapes(*lengths, records.has_labels)
-    spec = {name: tf.io.FixedLenFeature([n], kind) for name, (n, kind) in shapes.items()}
-    return tf.io.parse_example(serialized, spec)
+    parsed = {name: np.empty((len(serialized), n), kind) for name, (n, kind) in shapes.items()}
+    for row, data in enumerate(serialized):
+        try:
+            features = _example_type().FromString(data).features.feature
+        except message.DecodeError as error:
+            raise ValueError("cannot parse it") from error
+        for name, (length, kind) in shapes.items():
+            feature = features[name]
+            values = (feature.int64_list if kind == "int64" else feature.float_list).value
+            if len(values) != length:
+                raise ValueError(f"{name} has {len(values)} values in place of {length}")
+            parsed[name][row] = values
+    for name, limit in _limits(records).items():
+        # As unsigned numbers, negative ones are the greatest.
+        if (parsed[name].view(np.uint64) >= limit).any():
+            raise ValueError(f"{name} has a value that is out of range")
+    # Accelerators are slow with 64-bit integers.
+    return {
+        name: value.astype(np.int32) if value.dtype == np.int64 else value
+        for name, value in parsed.items()
+    }
+
+
+@functools.cache
+def _example_type() -> Any:
+    """Returns the class of TensorFlow's Example (core/example/example.proto, feature.proto)."""
+    file = descriptor_pb2.FileDescriptorProto(name="example.proto", package="records")
+    kinds = descriptor_pb2.FieldDescriptorProto
+
+    def add(messages: Any, name: str, *fields: tuple[str, int, Any]) -> Any:
+        made = messages.add(name=name)
+        for field, number, kind in fields:
+            is_message = isinstance(kind, str)
+            is_repeated = field == "value" and not is_message or field == "feature"
+            made.field.add(
+                name=field,
+                number=number,
+                label=kinds.LABEL_REPEATED if is_repeated else kinds.LABEL_OPTIONAL,
+                type=kinds.TYPE_MESSAGE if is_message else kind,
+                type_name=f".records.{kind}" if is_message else None,
+            )
+        return made
+
+    add(file.message_type, "FloatList", ("value", 1, kinds.TYPE_FLOAT))
+    add(file.message_type, "Int64List", ("value", 1, kinds.TYPE_INT64))
+    lists = ("float_list", 2, "FloatList"), ("int64_list", 3, "Int64List")
+    add(file.message_type, "Feature", *lists)
+    features = add(file.message_type, "Features", ("feature", 1, "Features.Entry"))
+    entry = ("key", 1, kinds.TYPE_STRING), ("value", 2, "Feature")
+    add(features.nested_type, "Entry", *entry).options.map_entry = True
+    add(file.message_type, "Example", ("features", 1, "Features"))
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName("records.Example"))
 
 
 def _limits(records: Records) -> dict[str, int]:
@@ -243,11 +306,6 @@ def _limits(records: Records) -> dict[str, int]:
     # The mask, the two segments and the two labels.
     of_two = ("input_mask", "segment_ids", *([LABEL_FEATURE] if records.has_labels else []))
     return limits | dict.fromkeys(of_two, 2)
-
-
-def compression_of(files: list[str]) -> str:
-    """Returns TensorFlow's name of the compression of a folder's files."""
-    return "GZIP" if files[0].endswith(".gz") else ""
 
 
 def open_held_out(records: Records, given: Sequence[str], objective: str) -> Mapping[str, Records]:

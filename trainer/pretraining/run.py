@@ -9,7 +9,6 @@ from typing import Any
 
 import keras
 import numpy as np
-import tensorflow as tf
 
 from beambert import io
 from beambert.console import counted, duration
@@ -22,18 +21,14 @@ from beambert.model_files import RESULTS_FILE
 from beambert.process import logging_restored
 from beambert.trainer import model_folders
 from beambert.trainer.loop.config import MOST_STEPS, default_warmup_steps
-from beambert.trainer.loop.loop import train
-from beambert.trainer.loop.steps import HeldOutPart, Phase, Trainer
-from beambert.trainer.loop.strategy import (
-    are_several,
+from beambert.trainer.loop.engine import (
+    Engine,
     check_batch,
-    describe_devices,
-    is_chief,
-    make_strategy,
-    raise_on_lost_worker,
-    resolve_dtype,
+    make_engine,
     translate_out_of_memory,
 )
+from beambert.trainer.loop.loop import train
+from beambert.trainer.loop.steps import HeldOutPart, Phase, Trainer
 from beambert.trainer.models import build_pretrainer
 from beambert.trainer.pretraining.batches import (
     commonest_token_accuracy,
@@ -53,7 +48,7 @@ from beambert.trainer.pretraining.cost import (
 from beambert.trainer.pretraining.job import FLAGS_OF, PretrainingJob, warmup_share
 from beambert.trainer.pretraining.objective import make_objective
 from beambert.trainer.pretraining.plan import PhaseData, PretrainingPlan, make_plan
-from beambert.trainer.pretraining.records import Records, open_records, translate_faults
+from beambert.trainer.pretraining.records import Records, open_records
 
 # The updates of each batch shape are timed for this long, and all measuring takes about so long
 # after loading, or this share of a budget.
@@ -81,33 +76,31 @@ _OF_RANDOM_WEIGHTS = 0.5
 @logging_restored()
 def pretrain(
     job: PretrainingJob,
-    strategy: tf.distribute.Strategy | None = None,
+    engine: Engine | None = None,
     started: float | None = None,
 ) -> dict[str, float]:
     """Trains an encoder, writes a model folder and returns the results on held-out records.
 
     Args:
       job: what is asked for.
-      strategy: devices to train on; None for those that `make_strategy("auto")` finds.
+      engine: what computes; None for those that `make_engine` finds.
       started: value of `time.monotonic` from which a budget of time counts; None for now.
 
     Raises:
       InputError: a parameter or the data cannot be used, or another worker is gone.
     """
-    strategy = strategy or make_strategy("auto")
-    with raise_on_lost_worker(strategy):
-        return _pretrain(job, strategy, time.monotonic() if started is None else started)
+    engine = engine or make_engine()
+    with engine.translate_errors():
+        return _pretrain(job, engine, time.monotonic() if started is None else started)
 
 
-def _pretrain(
-    job: PretrainingJob, strategy: tf.distribute.Strategy, started: float
-) -> dict[str, float]:
-    chief = is_chief(strategy)
-    loop = dataclasses.replace(job.loop, dtype=resolve_dtype(job.loop.dtype, strategy))
+def _pretrain(job: PretrainingJob, engine: Engine, started: float) -> dict[str, float]:
+    chief = engine.is_chief
+    loop = dataclasses.replace(job.loop, dtype=engine.resolve_dtype(job.loop.dtype))
     job = dataclasses.replace(job, loop=loop)
-    check_batch(strategy, loop.train_batch_size, loop.gradient_accumulation_steps)
-    plan = make_plan(with_steps_of_budget(job, strategy, started))
-    parts = parts_of(plan, strategy)
+    check_batch(engine, loop.train_batch_size, loop.gradient_accumulation_steps)
+    plan = make_plan(with_steps_of_budget(job, engine, started))
+    parts = parts_of(plan, engine)
     longest = max(each.records.max_seq_length for each in plan.data)
     model_folders.check_rows(plan.config, longest, loop.train_batch_size, parts)
     model_dir, identity = job.output.model_dir, plan.identity
@@ -118,11 +111,9 @@ def _pretrain(
         if chief:
             vocabulary = plan.data[0].records.vocabulary
             model_folders.describe_model(model_dir, plan.config, vocabulary, plan.training)
-        folders = [each.records for each in plan.data]
-        folders += [held_out for each in plan.data for held_out in each.held_out.values()]
         sizes = loop.train_batch_size, loop.gradient_accumulation_steps
-        with translate_faults(folders), translate_out_of_memory(*sizes):
-            trainer, results = _train(plan, strategy, check_lock)
+        with translate_out_of_memory(*sizes):
+            trainer, results = _train(plan, engine, check_lock)
         if not chief:
             return results
         check_lock()
@@ -135,16 +126,16 @@ def _pretrain(
 
 def _train(
     plan: PretrainingPlan,
-    strategy: tf.distribute.Strategy,
+    engine: Engine,
     check_lock: Callable[[], None],
 ) -> tuple[Trainer, dict[str, float]]:
     """Trains to the end; returns the trainer and the metrics on held-out data."""
-    job, loop, chief = plan.job, plan.job.loop, is_chief(strategy)
-    trainer = make_trainer(plan, strategy)
+    job, loop, chief = plan.job, plan.job.loop, engine.is_chief
+    trainer = make_trainer(plan, engine)
     notes = plan.initial.load_into(trainer.model, "--init") if plan.initial else []
     if chief:
         print("\n".join([*introduction(plan, trainer), *notes]), flush=True)
-    phases = [make_phase(each, plan, strategy) for each in plan.data]
+    phases = [make_phase(each, plan, engine) for each in plan.data]
     results = train(
         *(trainer, phases, loop, job.output, plan.training, check_lock),
         evaluates_first=plan.initial is not None,
@@ -180,15 +171,13 @@ def divergence_warning(results: Mapping[str, float], tokens: int) -> str:
     )
 
 
-def make_trainer(plan: PretrainingPlan, strategy: tf.distribute.Strategy) -> Trainer:
+def make_trainer(plan: PretrainingPlan, engine: Engine) -> Trainer:
     """Returns the trainer of a plan, with random weights."""
     job, loop = plan.job, plan.job.loop
     vocabulary = plan.data[0].records.vocabulary
-    objective = make_objective(
-        job.objective, capacities_of(plan, strategy), vocabulary.special.mask
-    )
+    objective = make_objective(job.objective, capacities_of(plan, engine), vocabulary.special.mask)
     if plan.teacher:
-        objective = plan.teacher.objective(objective, strategy, loop.dtype)
+        objective = plan.teacher.objective(objective, engine, loop.dtype)
 
     def build() -> keras.Model:
         model = build_pretrainer(plan.training, plan.config, loop.random_seed)
@@ -197,7 +186,7 @@ def make_trainer(plan: PretrainingPlan, strategy: tf.distribute.Strategy) -> Tra
         return model
 
     return Trainer(
-        strategy,
+        engine,
         build,
         objective,
         job.optimizer,
@@ -207,14 +196,14 @@ def make_trainer(plan: PretrainingPlan, strategy: tf.distribute.Strategy) -> Tra
     )
 
 
-def make_phase(data: PhaseData, plan: PretrainingPlan, strategy: tf.distribute.Strategy) -> Phase:
+def make_phase(data: PhaseData, plan: PretrainingPlan, engine: Engine) -> Phase:
     """Returns the phase of the training on some records of a plan."""
     loop = plan.job.loop
     batch_size, seed = loop.train_batch_size, loop.random_seed
     records = data.records
 
     def batches_from(step: int) -> Any:
-        return strategy.distribute_datasets_from_function(
+        return engine.distribute(
             lambda context: training_batches(
                 records,
                 batch_size,
@@ -230,7 +219,7 @@ def make_phase(data: PhaseData, plan: PretrainingPlan, strategy: tf.distribute.S
     allowed = most_evaluated(plan.job)
 
     def batches_of(held_out: Records, max_batches: int | None) -> Any:
-        return strategy.distribute_datasets_from_function(
+        return engine.distribute(
             lambda context: evaluation_batches(held_out, batch_size, max_batches, context)
         )
 
@@ -282,25 +271,25 @@ class Measured:
 
 def measure(
     plan: PretrainingPlan,
-    strategy: tf.distribute.Strategy,
+    engine: Engine,
     seconds: float = MOST_SECONDS_TO_MEASURE,
 ) -> Measured:
     """Trains a throw-away model for some seconds on batches of each length of the plan.
 
     Args:
       plan: the plan.
-      strategy: devices to train on.
+      engine: what computes.
       seconds: time that this should take; see `Measured.is_estimated`.
     """
-    trainer = make_trainer(plan, strategy)
-    expected = _expected(plan, strategy, trainer)
+    trainer = make_trainer(plan, engine)
+    expected = _expected(plan, engine, trainer)
     steps = sum((UNTIMED_STEPS + 1) / rate for rate in expected.rates.values())
     if (spare := seconds - expected.seconds_to_compile - steps) < 0:
         return expected
     seconds_each = min(SECONDS_MEASURED, spare / len(plan.data))
     rates, compiling = {}, 0.0
     for data in plan.data:
-        iterator = iter(make_phase(data, plan, strategy).batches_from(data.first_step))
+        iterator = iter(make_phase(data, plan, engine).batches_from(data.first_step))
         started = time.monotonic()
         trainer.train_steps(iterator, 1)
         compiling += time.monotonic() - started
@@ -313,14 +302,12 @@ def measure(
     return Measured(rates, compiling, expected.weights)
 
 
-def _expected(
-    plan: PretrainingPlan, strategy: tf.distribute.Strategy, trainer: Trainer
-) -> Measured:
+def _expected(plan: PretrainingPlan, engine: Engine, trainer: Trainer) -> Measured:
     """Returns what operations and the rate of a matrix product let one expect of updates."""
     weights = sum(math.prod(each.shape) for each in trainer.model.trainable_variables)
-    speed = _SHARE_OF_PRODUCT * strategy.num_replicas_in_sync * product_speed(plan.config)
+    speed = _SHARE_OF_PRODUCT * engine.num_replicas_in_sync * product_speed(plan.config)
     rates = {
-        each.records.max_seq_length: speed / step_flops(plan, each, strategy) for each in plan.data
+        each.records.max_seq_length: speed / step_flops(plan, each, engine) for each in plan.data
     }
     compiling = 1 + _SECONDS_PER_LAYER * plan.config.num_hidden_layers
     return Measured(rates, compiling * len(plan.data), weights, is_estimated=True)
@@ -330,9 +317,7 @@ def _seconds_of_steps(plan: PretrainingPlan, measured: Measured) -> float:
     return sum(each.steps / measured.rates[each.records.max_seq_length] for each in plan.data)
 
 
-def with_steps_of_budget(
-    job: PretrainingJob, strategy: tf.distribute.Strategy, started: float
-) -> PretrainingJob:
+def with_steps_of_budget(job: PretrainingJob, engine: Engine, started: float) -> PretrainingJob:
     """Returns the job with the number of steps of its budget or epochs; itself if it has neither.
 
     A time allows as many steps as the rate that is measured now. A training that has begun keeps
@@ -340,7 +325,7 @@ def with_steps_of_budget(
 
     Args:
       job: what is asked for.
-      strategy: devices to train on.
+      engine: what computes.
       started: value of `time.monotonic` from which a budget of time counts.
 
     Raises:
@@ -352,9 +337,9 @@ def with_steps_of_budget(
         return job
     if job.budget.operations is not None:
         plan = make_plan(job)
-        mean = total_flops(plan, strategy) / job.optimizer.num_train_steps
+        mean = total_flops(plan, engine) / job.optimizer.num_train_steps
         return _with_steps(job, job.budget.operations / mean)
-    if are_several(strategy):
+    if engine.are_several:
         raise InputError(
             "--budget: several machines cannot keep to a time; give operations, such as "
             "1e17flops, or --num_train_steps"
@@ -363,7 +348,7 @@ def with_steps_of_budget(
         return _with_steps(job, steps)
     print("measuring the training step …", flush=True)
     plan = make_plan(job)
-    measured = measure(plan, strategy, _seconds_to_measure(job))
+    measured = measure(plan, engine, _seconds_to_measure(job))
     seconds = job.budget.seconds - (time.monotonic() - started)
     return _with_steps(job, steps_in_time(plan, measured, seconds))
 
@@ -414,19 +399,19 @@ def _steps_of_epochs(job: PretrainingJob) -> int:
     return min(max(1, round(steps)), MOST_STEPS)
 
 
-def check_amount(job: PretrainingJob, strategy: tf.distribute.Strategy) -> None:
+def check_amount(job: PretrainingJob, engine: Engine) -> None:
     """Refuses a training whose length nobody gave and that is not short; says what is.
 
     Args:
       job: what is asked for; with passes over the records, they may take a day.
-      strategy: devices to measure on.
+      engine: devices to measure on.
 
     Raises:
       InputError: the training has no length, or its passes take longer.
     """
     started = time.monotonic()
-    plan = make_plan(with_steps_of_budget(job, strategy, started))
-    measured = measure(plan, strategy)
+    plan = make_plan(with_steps_of_budget(job, engine, started))
+    measured = measure(plan, engine)
     seconds, steps = _seconds_of_steps(plan, measured), plan.job.optimizer.num_train_steps
     if job.num_train_epochs and seconds < _LONGEST_UNASKED:
         print(f"{counted(steps, 'step')}, about {duration(seconds)}")
@@ -483,26 +468,26 @@ def _recorded_steps(job: PretrainingJob) -> int | None:
     return None
 
 
-def estimate(job: PretrainingJob, strategy: tf.distribute.Strategy | None = None) -> list[str]:
+def estimate(job: PretrainingJob, engine: Engine | None = None) -> list[str]:
     """Returns lines about the steps, operations and time of a pre-training; writes nothing.
 
     Args:
       job: what is asked for.
-      strategy: devices to measure on; None for those that `make_strategy("auto")` finds.
+      engine: what computes; None for those that `make_engine` finds.
 
     Raises:
       InputError: a parameter or the data cannot be used.
     """
     started = time.monotonic()
-    strategy = strategy or make_strategy("auto")
-    loop = dataclasses.replace(job.loop, dtype=resolve_dtype(job.loop.dtype, strategy))
+    engine = engine or make_engine()
+    loop = dataclasses.replace(job.loop, dtype=engine.resolve_dtype(job.loop.dtype))
     job = dataclasses.replace(job, loop=loop)
-    check_batch(strategy, loop.train_batch_size, loop.gradient_accumulation_steps)
+    check_batch(engine, loop.train_batch_size, loop.gradient_accumulation_steps)
     budget = job.budget.seconds if job.budget else None
     if budget is None:
-        job = with_steps_of_budget(job, strategy, started)
+        job = with_steps_of_budget(job, engine, started)
     plan = make_plan(job)
-    measured = measure(plan, strategy)
+    measured = measure(plan, engine)
     how = "estimated from operations" if measured.is_estimated else "measured"
     if budget is not None:
         left = budget - (time.monotonic() - started)
@@ -511,9 +496,9 @@ def estimate(job: PretrainingJob, strategy: tf.distribute.Strategy | None = None
     rates = [f"{rate:,.3g} steps/s of {length} tokens" for length, rate in measured.rates.items()]
     return [
         f"model: {job.init or job.model}, {measured.weights:,} parameters, on "
-        f"{describe_devices(strategy)}, {loop.dtype}",
+        f"{engine.describe_devices()}, {loop.dtype}",
         *(f"data: {_describe_data(each, loop.train_batch_size)}" for each in plan.data),
-        f"operations: {total_flops(plan, strategy):.2e}",
+        f"operations: {total_flops(plan, engine):.2e}",
         f"rate: {', '.join(rates)} ({how})",
         f"time: {duration(seconds)}, and that of evaluations and checkpoints"
         if budget is None
@@ -542,7 +527,7 @@ def introduction(plan: PretrainingPlan, trainer: Trainer) -> list[str]:
     """Returns the lines that describe a plan when its run begins."""
     job = plan.job
     weights = sum(int(np.prod(v.shape)) for v in trainer.model.trainable_variables)
-    devices = describe_devices(trainer.strategy)
+    devices = trainer.engine.describe_devices()
     lines = [f"{job.init or job.model}: {weights:,} parameters on {devices}, {job.loop.dtype}"]
     if plan.config.family != "bert":
         lines[0] = f"{family_of(plan.config).title} {lines[0]}"

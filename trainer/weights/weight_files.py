@@ -12,7 +12,6 @@ from io import BytesIO
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
 from beambert import io
 from beambert.errors import InputError
@@ -72,8 +71,7 @@ class WeightFiles:
             except InputError:
                 raise
             except (
-                tf.errors.OpError,
-                OSError,
+                *storage.storage_errors(),
                 ValueError,
                 LookupError,
                 MemoryError,
@@ -207,6 +205,8 @@ def _code(auto_map: Any) -> str:
 
 
 def _read_tensorflow(prefix: str) -> dict[str, np.ndarray]:
+    import tensorflow as tf
+
     reader = tf.train.load_checkpoint(prefix)
     dtypes = reader.get_variable_to_dtype_map()
     names = [name for name in dtypes if not is_of_no_model(name) and dtypes[name] != tf.string]

@@ -1,0 +1,125 @@
+"""The engine of a training: which one, and what all of them do."""
+
+import contextlib
+import importlib.util
+import os
+import re
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from beambert.errors import InputError
+from beambert.storage import reason, storage_errors
+from beambert.trainer.loop.config import AUTO, JAX, TENSORFLOW, Devices
+
+if TYPE_CHECKING:
+    from beambert.trainer.loop.engines.jax import Jax
+    from beambert.trainer.loop.engines.tensorflow import TensorFlow
+
+    Engine = TensorFlow | Jax
+else:
+    Engine = Any
+
+# Words of libraries about memory, in errors of other types.
+_OUT_OF_MEMORY = re.compile("bad_alloc|out of memory|resource_?exhausted", re.IGNORECASE)
+
+
+def choose_engine(devices: Devices) -> str:
+    """Returns the name of the engine, and makes Keras use it; call it before Keras is imported.
+
+    "auto" takes JAX if it finds an accelerator, or if TensorFlow is not installed.
+
+    Raises:
+      InputError: the engine is not installed, a flag is only for the other one, or Keras is in use
+        with the other one.
+    """
+    name = devices.engine
+    is_there = {each: _is_installed(each) for each in (TENSORFLOW, JAX)}
+    if name == AUTO:
+        name = TENSORFLOW if is_there[TENSORFLOW] else JAX
+        is_for_tensorflow = devices.strategy != AUTO or devices.tpu or os.environ.get("TF_CONFIG")
+        if is_there[JAX] and not is_for_tensorflow and "keras" not in sys.modules:
+            import jax
+
+            name = name if jax.default_backend() == "cpu" else JAX
+    if not is_there[name]:
+        extra = "" if name == TENSORFLOW else "[jax]"
+        raise InputError(
+            f"--engine={devices.engine}: {name} is not installed; run pip install 'beambert{extra}'"
+        )
+    for flag, default in (("strategy", AUTO), ("tpu", None)):
+        if name == JAX and (value := getattr(devices, flag)) != default:
+            raise InputError(
+                f"--{flag}={value}: is of --engine={TENSORFLOW}; leave it out, since JAX takes all "
+                "devices that it finds"
+            )
+    keras = sys.modules.get("keras")
+    if keras is not None and keras.backend.backend() != name:
+        raise InputError(
+            f"--engine={name}: Keras is imported with {keras.backend.backend()} already; set "
+            f"KERAS_BACKEND={name} before that"
+        )
+    os.environ["KERAS_BACKEND"] = name
+    return name
+
+
+def make_engine(devices: Devices | None = None) -> Engine:
+    """Returns the engine for the devices of this machine or cluster.
+
+    Raises:
+      InputError: the engine or the devices cannot be used.
+    """
+    devices = devices or Devices()
+    if choose_engine(devices) == JAX:
+        from beambert.trainer.loop.engines.jax import Jax
+
+        return Jax()
+    from beambert.trainer.loop.engines.tensorflow import TensorFlow
+    from beambert.trainer.loop.strategy import make_strategy
+
+    return TensorFlow(make_strategy(devices.strategy, devices.tpu))
+
+
+def _is_installed(library: str) -> bool:
+    return library in sys.modules or importlib.util.find_spec(library) is not None
+
+
+def check_batch(engine: Engine, batch_size: int, parts: int = 1) -> None:
+    """Refuses a batch that cannot be divided evenly among the replicas and their parts.
+
+    Raises:
+      InputError: the batch size is not a multiple of their number.
+    """
+    replicas = engine.num_replicas_in_sync
+    if batch_size % (replicas * parts):
+        among = [f"the {replicas} devices"] if replicas > 1 else []
+        among += [f"--gradient_accumulation_steps={parts}"] if parts > 1 else []
+        raise InputError(
+            f"--train_batch_size={batch_size}: not divisible by {' times '.join(among)}; "
+            f"take a multiple of {replicas * parts}"
+        )
+
+
+@contextlib.contextmanager
+def translate_out_of_memory(batch_size: int, parts: int) -> Iterator[None]:
+    """Turns errors about exhausted memory into an `InputError`.
+
+    Args:
+      batch_size: number of examples in an update.
+      parts: number of parts in which a replica computes its batch.
+
+    Raises:
+      InputError: the memory is not enough.
+    """
+    try:
+        yield
+    except (MemoryError, RuntimeError, *storage_errors()) as error:
+        if not isinstance(error, MemoryError) and not _OUT_OF_MEMORY.search(
+            f"{type(error).__name__} {error}"
+        ):
+            raise
+        raise InputError(
+            f"--train_batch_size={batch_size}: the memory is not enough ({reason(error)}); give "
+            f"--gradient_accumulation_steps={2 * parts}, which computes the same in smaller parts, "
+            "or a smaller --train_batch_size"
+        ) from error

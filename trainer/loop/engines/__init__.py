@@ -1,0 +1,1 @@
+"""What differs between the engines of a training: devices, compiling a step, sharing a batch."""

@@ -1,0 +1,355 @@
+"""JAX as the engine of a training: all devices of this machine, or of the hosts of a cluster.
+
+Each device computes its share of a batch as a replica of TensorFlow's does, with the same dropout
+masks, so both engines compute the same but for the order of additions.
+"""
+
+import contextlib
+import functools
+import itertools
+import os
+import queue
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import keras
+import numpy as np
+from jax.experimental import multihost_utils
+from jax.sharding import NamedSharding
+from jax.sharding import PartitionSpec as P
+
+from beambert.errors import InputError
+from beambert.trainer.loop.config import AUTO, BFLOAT16, FLOAT32
+
+if TYPE_CHECKING:
+    from beambert.trainer.loop.steps import Trainer
+
+# Batches that are made and sent to the devices while they compute.
+_BATCHES_AHEAD = 4
+_AXIS = "data"
+# GPUs multiply bfloat16 in hardware from this compute capability on, see `strategy`.
+_BFLOAT16_CAPABILITY = 8.0
+
+
+class _Share(NamedTuple):
+    """The share of a host in the data."""
+
+    num_input_pipelines: int
+    input_pipeline_id: int
+    num_replicas_in_sync: int
+
+
+class Jax:
+    """All devices that JAX finds."""
+
+    def __init__(self) -> None:
+        """Joins the cluster that JAX_COORDINATOR_ADDRESS names, if it does."""
+        if os.environ.get("JAX_COORDINATOR_ADDRESS") and not jax.distributed.is_initialized():
+            _join_cluster()
+        cache = os.path.expanduser("~/.cache/beambert/xla")
+        if not jax.config.jax_compilation_cache_dir:
+            jax.config.update("jax_compilation_cache_dir", cache)
+        self._devices = jax.devices()
+        self._mesh = jax.sharding.Mesh(np.array(self._devices), (_AXIS,))
+
+    @property
+    def num_replicas_in_sync(self) -> int:
+        """Number of devices, over all hosts."""
+        return len(self._devices)
+
+    @property
+    def are_several(self) -> bool:
+        """Whether there are several hosts."""
+        return jax.process_count() > 1
+
+    @property
+    def is_chief(self) -> bool:
+        """Whether this host writes and prints."""
+        return jax.process_index() == 0
+
+    def agree(self, steps: int, stops: bool) -> tuple[int, bool]:
+        """Returns the mean of all hosts' steps, and whether any of them stops."""
+        if not self.are_several:
+            return steps, stops
+        found = multihost_utils.process_allgather(np.array([steps, stops], np.int32))
+        return int(found[:, 0].mean()), bool(found[:, 1].any())
+
+    def check_same_step(self, step: int) -> None:
+        """Raises InputError on all hosts if they begin at different steps."""
+        if not self.are_several:
+            return
+        steps = sorted(set(multihost_utils.process_allgather(np.array([step])).ravel().tolist()))
+        if len(steps) > 1:
+            raise InputError(
+                "--model_dir: the hosts found checkpoints of different steps "
+                f"({', '.join(map(str, steps))}); give a --model_dir and a --checkpoint_dir that "
+                "all of them share"
+            )
+
+    def describe_devices(self) -> str:
+        """Returns the number and the kind of the devices: "2 devices (cpu, JAX)"."""
+        count = len(self._devices)
+        kinds = sorted({device.device_kind for device in self._devices})
+        return f"{count} device{'s' * (count > 1)} ({', '.join(kinds)}, JAX)"
+
+    def resolve_dtype(self, dtype: str) -> str:
+        """Returns the type of the matrix products; "auto" takes bfloat16 where it is fast."""
+        if dtype != AUTO:
+            return dtype
+        first = self._devices[0]
+        capability = float(getattr(first, "compute_capability", 0) or 0)
+        is_native = first.platform == "tpu" or capability >= _BFLOAT16_CAPABILITY
+        return BFLOAT16 if is_native else FLOAT32
+
+    @contextlib.contextmanager
+    def translate_errors(self) -> Iterator[None]:
+        """Turns errors about a host that is gone into an `InputError`."""
+        try:
+            yield
+        except jax.errors.JaxRuntimeError as error:
+            if not self.are_several or "RESOURCE_EXHAUSTED" in str(error):
+                raise
+            raise InputError(
+                f"JAX_COORDINATOR_ADDRESS: another host of the training is gone "
+                f"({str(error).splitlines()[0]}); run the same command again on every host, which "
+                "continues"
+            ) from error
+
+    def scope(self) -> contextlib.AbstractContextManager:
+        """Returns the context in which variables are made."""
+        return contextlib.nullcontext()
+
+    # Data
+
+    def distribute(
+        self, batches_of: Callable[[_Share], Iterator[Mapping[str, np.ndarray]]]
+    ) -> Iterator[dict[str, jax.Array]]:
+        """Yields batches on the devices, which a thread makes ahead of their use.
+
+        Args:
+          batches_of: function of a host's share that yields the batches of its replicas in turn.
+        """
+        share = _Share(jax.process_count(), jax.process_index(), len(self._devices))
+        local = len(jax.local_devices())
+        sharding = NamedSharding(self._mesh, P(_AXIS))
+
+        def made() -> Iterator[dict[str, jax.Array]]:
+            batches = iter(batches_of(share))
+            while some := list(itertools.islice(batches, local)):
+                yield {
+                    name: jax.make_array_from_process_local_data(
+                        sharding, np.concatenate([batch[name] for batch in some])
+                    )
+                    for name in some[0]
+                }
+
+        return _ahead(made(), _BATCHES_AHEAD)
+
+    # What the program of a step is made of
+
+    def compiled(self, function: Callable[..., Any], **_: Any) -> Callable[..., Any]:
+        """Returns the function, since the whole step is compiled."""
+        return function
+
+    def variables(self, variables: Sequence[keras.Variable]) -> list[keras.Variable]:
+        """Returns what the optimizer updates for the variables of a model."""
+        return list(variables)
+
+    def value(self, variable: keras.Variable) -> jax.Array:
+        """Returns the value of what `variables` or `zeros` has returned."""
+        return variable.value
+
+    def zeros(self, shape: Sequence[int], dtype: Any) -> keras.Variable:
+        """Returns a new variable for a moment."""
+        return keras.Variable(jnp.zeros(shape, dtype), trainable=False, autocast=False)
+
+    @property
+    def replica(self) -> Any:
+        """Number of this replica, in the program of a step."""
+        return jax.lax.axis_index(_AXIS)
+
+    def all_reduce(self, values: Any) -> Any:
+        """Returns the sums of the values over the replicas."""
+        return jax.lax.psum(values, _AXIS)
+
+    def gradients(
+        self, function: Callable[[], tuple[Any, Any]], variables: Sequence[keras.Variable]
+    ) -> tuple[list[jax.Array], Any]:
+        """Returns the gradients of the first value of a function, and its second value."""
+        outer = keras.src.backend.common.global_state.get_global_attribute("stateless_scope")
+
+        def of(values: Sequence[jax.Array]) -> tuple[Any, Any]:
+            with keras.StatelessScope() as scope:
+                scope.state_mapping = {**outer.state_mapping}
+                scope.state_mapping |= {
+                    id(v): value for v, value in zip(variables, values, strict=True)
+                }
+                return function()
+
+        return jax.grad(of, has_aux=True)([variable.value for variable in variables])
+
+    def sum_over_parts(self, parts: int, function: Callable[[Any], Any], nothing: Any) -> Any:
+        """Returns the sums of what a function returns for the numbers of parts, one at a time."""
+        nothing = jax.tree.map(jnp.asarray, nothing)
+        return jax.lax.fori_loop(
+            0, parts, lambda part, totals: jax.tree.map(jnp.add, totals, function(part)), nothing
+        )
+
+    def update(
+        self,
+        functions: Sequence[Callable[..., None]],
+        states: Sequence[Sequence[keras.Variable]],
+        gradients: Sequence[jax.Array],
+        step: jax.Array,
+    ) -> None:
+        """Calls each function with its state, a gradient and the step."""
+        for function, state, gradient in zip(functions, states, gradients, strict=True):
+            function(*state, gradient, step)
+
+    def compile(self, trainer: "Trainer") -> "_Programs":
+        """Returns the programs of a trainer."""
+        return _Programs(self._mesh, trainer)
+
+
+class _Programs:
+    """The compiled functions that train and evaluate. Variables are on all devices."""
+
+    def __init__(self, mesh: jax.sharding.Mesh, trainer: "Trainer"):
+        self._trainer = trainer
+        self._changing = [*trainer.variables, *trainer.moments]
+        changing = set(map(id, self._changing))
+        others = [*trainer.model.variables, *trainer.objective.fixed_variables]
+        self._fixed = [variable for variable in others if id(variable) not in changing]
+        everywhere = NamedSharding(mesh, P())
+        for variable in (*self._changing, *self._fixed):
+            variable.assign(jax.device_put(np.asarray(variable.value), everywhere))
+        shared = functools.partial(jax.shard_map, mesh=mesh, check_vma=False)
+        self._step = jax.jit(
+            shared(self._replica_step, in_specs=(P(), P(), P(_AXIS), P(), P(), P()), out_specs=P()),
+            donate_argnums=0,
+        )
+        self._evaluate = jax.jit(
+            shared(self._replica_sums, in_specs=(P(), P(_AXIS)), out_specs=P())
+        )
+        self._answer = jax.jit(
+            shared(self._replica_answers, in_specs=(P(), P(_AXIS)), out_specs=(P(), P(_AXIS)))
+        )
+
+    def train_steps(self, iterator: Any, first: int, steps: int) -> tuple[np.ndarray, int]:
+        """Runs updates; returns the sums of their totals, and the first bad step or -1."""
+        state = self._values(self._changing)
+        fixed = self._values(self._fixed)
+        totals = np.zeros(len(self._trainer.total_names), np.float32)
+        bad_step: Any = np.int32(-1)
+        try:
+            for step in range(first, first + steps):
+                batch = next(iterator)
+                state, totals, bad_step = self._step(
+                    state, fixed, batch, np.int32(step), totals, bad_step
+                )
+        finally:
+            # The old values are gone, since the program takes their memory.
+            for variable, value in zip(self._changing, state, strict=True):
+                variable.assign(value)
+        return np.asarray(totals), int(bad_step)
+
+    def evaluate(
+        self, batches: Any, has_outputs: bool
+    ) -> Iterator[tuple[dict[str, float], dict[str, np.ndarray]]]:
+        """Yields the sums of each batch over the replicas, and its outputs if they are wanted."""
+        values = self._values([*self._changing, *self._fixed])
+        for features in batches:
+            outputs: Mapping[str, Any] = {}
+            if has_outputs:
+                sums, outputs = self._answer(values, features)
+            else:
+                sums = self._evaluate(values, features)
+            gathered = multihost_utils.process_allgather(dict(outputs), tiled=True)
+            yield {name: float(value) for name, value in sums.items()}, gathered
+
+    @staticmethod
+    def _values(variables: Sequence[keras.Variable]) -> list[jax.Array]:
+        return [variable.value for variable in variables]
+
+    def _replica_step(
+        self,
+        state: list[jax.Array],
+        fixed: list[jax.Array],
+        features: Mapping[str, jax.Array],
+        step: jax.Array,
+        totals: jax.Array,
+        bad_step: jax.Array,
+    ) -> tuple[list[jax.Array], jax.Array, jax.Array]:
+        pairs = [*zip(self._changing, state, strict=True), *zip(self._fixed, fixed, strict=True)]
+        with keras.StatelessScope(state_mapping=pairs) as scope:
+            outputs = self._trainer.replica_step(features, step)
+        outputs = jax.lax.psum(outputs, _AXIS)
+        is_bad = ~jnp.isfinite(outputs).all() & (bad_step < 0)
+        state = [scope.get_current_value(variable) for variable in self._changing]
+        return state, totals + outputs, jnp.where(is_bad, step, bad_step)
+
+    @contextlib.contextmanager
+    def _set(self, values: list[jax.Array]) -> Iterator[None]:
+        with keras.StatelessScope(
+            state_mapping=list(zip([*self._changing, *self._fixed], values, strict=True))
+        ):
+            yield
+
+    def _replica_sums(
+        self, values: list[jax.Array], features: Mapping[str, jax.Array]
+    ) -> dict[str, jax.Array]:
+        with self._set(values):
+            return jax.lax.psum(self._trainer.replica_sums(features), _AXIS)
+
+    def _replica_answers(
+        self, values: list[jax.Array], features: Mapping[str, jax.Array]
+    ) -> tuple[dict[str, jax.Array], dict[str, jax.Array]]:
+        with self._set(values):
+            sums, outputs = self._trainer.replica_answers(features)
+            return jax.lax.psum(sums, _AXIS), outputs
+
+
+def _join_cluster() -> None:
+    try:
+        jax.config.update("jax_cpu_collectives_implementation", "gloo")
+        jax.distributed.initialize()
+    except (ValueError, RuntimeError) as error:
+        raise InputError(
+            f"JAX_COORDINATOR_ADDRESS={os.environ['JAX_COORDINATOR_ADDRESS']}: cannot be used "
+            f"({str(error).splitlines()[0]}); give all hosts the same address, JAX_NUM_PROCESSES "
+            "and their own JAX_PROCESS_ID"
+        ) from error
+
+
+def _ahead(iterator: Iterator[Any], most: int) -> Iterator[Any]:
+    """Yields what a thread takes from an iterator, at most some elements ahead."""
+    made: queue.Queue[Any] = queue.Queue(most)
+    ended, is_over = object(), threading.Event()
+
+    def put(element: Any) -> bool:
+        while not is_over.is_set():
+            with contextlib.suppress(queue.Full):
+                made.put(element, timeout=0.1)
+                return True
+        return False
+
+    def take() -> None:
+        try:
+            for element in iterator:
+                if not put(element):
+                    return
+            put(ended)
+        except Exception as error:
+            put(error)
+
+    threading.Thread(target=take, daemon=True).start()
+    try:
+        while (element := made.get()) is not ended:
+            if isinstance(element, Exception):
+                raise element
+            yield element
+    finally:
+        is_over.set()

@@ -1,0 +1,278 @@
+"""TensorFlow as the engine of a training, under any `tf.distribute` strategy.
+
+Keras's `fit` does not serve here. It fails under MultiWorkerMirroredStrategy, and under
+MirroredStrategy with several steps in a call. It clips the gradients of each replica by themselves,
+and it cannot resume inside an epoch.
+"""
+
+import contextlib
+import functools
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import tensorflow as tf
+
+from beambert import storage
+from beambert.errors import InputError
+from beambert.trainer.loop import strategy as devices
+
+if TYPE_CHECKING:
+    from beambert.trainer.loop.steps import Trainer
+
+
+class TensorFlow:
+    """The devices of a strategy.
+
+    Attributes:
+      strategy: the strategy.
+    """
+
+    def __init__(self, strategy: tf.distribute.Strategy | None = None):
+        """Takes the strategy; None for that of one device."""
+        self.strategy = strategy or tf.distribute.get_strategy()
+
+    @property
+    def num_replicas_in_sync(self) -> int:
+        """Number of devices, over all hosts."""
+        return self.strategy.num_replicas_in_sync
+
+    @property
+    def are_several(self) -> bool:
+        """Whether there are several hosts."""
+        return devices.are_several(self.strategy)
+
+    @property
+    def is_chief(self) -> bool:
+        """Whether this host writes and prints."""
+        return devices.is_chief(self.strategy)
+
+    def agree(self, steps: int, stops: bool) -> tuple[int, bool]:
+        """Returns the mean of all hosts' steps, and whether any of them stops."""
+        return devices.agree(self.strategy, steps, stops)
+
+    def check_same_step(self, step: int) -> None:
+        """Raises InputError on all hosts if they begin at different steps."""
+        devices.check_same_step(self.strategy, step)
+
+    def describe_devices(self) -> str:
+        """Returns the number and the kind of the devices."""
+        return devices.describe_devices(self.strategy)
+
+    def resolve_dtype(self, dtype: str) -> str:
+        """Returns the type of the matrix products, see `strategy.resolve_dtype`."""
+        return devices.resolve_dtype(dtype, self.strategy)
+
+    @contextlib.contextmanager
+    def translate_errors(self) -> Iterator[None]:
+        """Turns errors about a host that is gone into an `InputError`."""
+        with devices.raise_on_lost_worker(self.strategy):
+            yield
+
+    def scope(self) -> contextlib.AbstractContextManager:
+        """Returns the context in which variables are made."""
+        return self.strategy.scope()
+
+    # Data
+
+    def distribute(
+        self, batches_of: Callable[[tf.distribute.InputContext], Iterator[Mapping[str, np.ndarray]]]
+    ) -> Any:
+        """Returns the batches of the replicas as a distributed dataset.
+
+        Args:
+          batches_of: function of a host's share that yields the batches of its replicas in turn.
+        """
+
+        def dataset(context: tf.distribute.InputContext) -> tf.data.Dataset:
+            batches = iter(batches_of(context))
+            first = next(batches, {})
+            spec = {name: tf.TensorSpec(v.shape, v.dtype) for name, v in first.items()}
+            rest = itertools.chain([first] if first else [], self._kept(batches))
+            made = tf.data.Dataset.from_generator(lambda: rest, output_signature=spec)
+            return made.prefetch(2 * context.num_replicas_in_sync // context.num_input_pipelines)
+
+        self._failure: InputError | None = None
+        return self.strategy.distribute_datasets_from_function(dataset)
+
+    def _kept(self, batches: Iterator[Any]) -> Iterator[Any]:
+        """Yields batches; keeps an error, of which TensorFlow leaves the words alone."""
+        try:
+            yield from batches
+        except InputError as error:
+            self._failure = error
+            raise
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[None]:
+        """Raises the error of the batches' iterator, and turns others of storage into one."""
+        self._failure = getattr(self, "_failure", None)
+        try:
+            yield
+        except tf.errors.UnavailableError as error:
+            # Under several workers it is mostly another one that is gone.
+            if self.are_several:
+                raise
+            raise InputError(
+                "--data: its storage, or the TPU's machine, does not answer "
+                f"({storage.reason(error)}); run the same command again, which continues"
+            ) from error
+        except tf.errors.OpError:
+            if self._failure:
+                raise self._failure from None
+            raise
+
+    # What the graph of a step is made of
+
+    def compiled(self, function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+        """Returns a function that XLA compiles."""
+        # No `if` or `for` in the model depends on a tensor's value, so it needs no AutoGraph, which
+        # would take longer than the tracing itself.
+        is_compiled = devices.must_compile(self.strategy)
+        return tf.function(function, jit_compile=is_compiled, autograph=False, **options)
+
+    def variables(self, variables: Sequence[Any]) -> list[tf.Variable]:
+        """Returns what the optimizer updates for the variables of a model."""
+        return [variable.value for variable in variables]
+
+    def value(self, variable: tf.Variable) -> tf.Tensor:
+        """Returns the value of what `variables` or `zeros` has returned."""
+        return variable.read_value()
+
+    def zeros(self, shape: Sequence[int], dtype: Any) -> tf.Variable:
+        """Returns a new variable for a moment."""
+        return tf.Variable(tf.zeros(shape, dtype), trainable=False)
+
+    @property
+    def replica(self) -> Any:
+        """Number of this replica, in its own context."""
+        context = tf.distribute.get_replica_context()
+        return tf.cast(context.replica_id_in_sync_group, tf.int32)
+
+    def all_reduce(self, values: Any) -> Any:
+        """Returns the sums of the values over the replicas."""
+        context = tf.distribute.get_replica_context()
+        if context.num_replicas_in_sync == 1:
+            return values
+        return context.all_reduce(tf.distribute.ReduceOp.SUM, values)
+
+    def gradients(
+        self, function: Callable[[], tuple[Any, Any]], variables: Sequence[tf.Variable]
+    ) -> tuple[list[tf.Tensor], Any]:
+        """Returns the gradients of the first value of a function, and its second value."""
+        with tf.GradientTape() as tape:
+            loss, others = function()
+        found = tape.gradient(loss, variables, unconnected_gradients="zero")
+        return [tf.convert_to_tensor(gradient) for gradient in found], others
+
+    def sum_over_parts(self, parts: int, function: Callable[[Any], Any], nothing: Any) -> Any:
+        """Returns the sums of what a function returns for the numbers of parts, one at a time."""
+
+        def add(part: tf.Tensor, totals: Any) -> tuple[tf.Tensor, Any]:
+            return part + 1, tf.nest.map_structure(tf.add, totals, function(part))
+
+        # Together they would need the memory of the whole batch.
+        _, totals = tf.while_loop(
+            lambda part, _: part < parts, add, (0, nothing), parallel_iterations=1
+        )
+        return totals
+
+    def update(
+        self,
+        functions: Sequence[Callable[..., None]],
+        states: Sequence[Sequence[tf.Variable]],
+        gradients: Sequence[tf.Tensor],
+        step: tf.Tensor,
+    ) -> None:
+        """Calls each function with its state, a gradient and the step, once for all replicas."""
+
+        def update_all(strategy: Any, gradients: Sequence[tf.Tensor], step: tf.Tensor) -> None:
+            for function, (variable, *others), gradient in zip(
+                functions, states, gradients, strict=True
+            ):
+                arguments = (*others, gradient, step)
+                strategy.extended.update(variable, function, args=arguments, group=False)
+
+        # Keras updates mirrored variables from identical gradients in the same way. There is no
+        # second reduction.
+        tf.__internal__.distribute.interim.maybe_merge_call(
+            update_all, tf.distribute.get_replica_context().strategy, gradients, step
+        )
+
+    def compile(self, trainer: "Trainer") -> "_Graphs":
+        """Returns the graphs of a trainer."""
+        return _Graphs(self, trainer)
+
+
+class _Graphs:
+    """The graphs that train and evaluate."""
+
+    def __init__(self, engine: TensorFlow, trainer: "Trainer"):
+        self._engine, self._trainer = engine, trainer
+
+    def train_steps(self, iterator: Any, first: int, steps: int) -> tuple[np.ndarray, int]:
+        """Runs updates; returns the sums of their totals, and the first bad step or -1."""
+        with self._engine._reading():
+            totals, bad_step = self._train_steps(
+                iterator, tf.constant(first, tf.int64), tf.constant(steps, tf.int64)
+            )
+        return totals.numpy(), int(bad_step)
+
+    # There is one graph for each shape of batches: XLA cannot compile a graph with relaxed shapes.
+    @functools.partial(tf.function, autograph=False)
+    def _train_steps(
+        self, iterator: Any, first: tf.Tensor, steps: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        strategy = self._engine.strategy
+
+        def train_step(
+            done: tf.Tensor, totals: tf.Tensor, bad_step: tf.Tensor
+        ) -> tuple[tf.Tensor, ...]:
+            step = first + done
+            outputs = strategy.run(self._trainer.replica_step, args=(next(iterator), step))
+            outputs = strategy.reduce(tf.distribute.ReduceOp.SUM, outputs, axis=None)
+            # The norm of the gradient is checked too: if only the last gradient is not finite, it
+            # spoils the weights without a trace in the loss.
+            is_bad = ~tf.reduce_all(tf.math.is_finite(outputs))
+            bad_step = tf.where(is_bad & (bad_step < 0), step, bad_step)
+            return done + 1, totals + outputs, bad_step
+
+        beginning = (
+            tf.constant(0, tf.int64),
+            tf.zeros([len(self._trainer.total_names)]),
+            tf.constant(-1, tf.int64),
+        )
+        _, totals, bad_step = tf.while_loop(lambda done, *_: done < steps, train_step, beginning)
+        return totals, bad_step
+
+    def evaluate(
+        self, batches: Any, has_outputs: bool
+    ) -> Iterator[tuple[dict[str, float], dict[str, np.ndarray]]]:
+        """Yields the sums of each batch over the replicas, and its outputs if they are wanted."""
+        step = self._answering_step if has_outputs else self._evaluation_step
+        with self._engine._reading():
+            for features in batches:
+                sums, outputs = step(features)
+                gathered = {
+                    name: self._engine.strategy.gather(value, axis=0).numpy()
+                    for name, value in outputs.items()
+                }
+                yield {name: float(value) for name, value in sums.items()}, gathered
+
+    @functools.partial(tf.function, autograph=False)
+    def _evaluation_step(self, features: Any) -> tuple[dict[str, tf.Tensor], dict[str, Any]]:
+        outputs = self._engine.strategy.run(self._trainer.replica_sums, args=(features,))
+        return self._summed(outputs), {}
+
+    @functools.partial(tf.function, autograph=False)
+    def _answering_step(self, features: Any) -> tuple[dict[str, tf.Tensor], dict[str, Any]]:
+        sums, outputs = self._engine.strategy.run(self._trainer.replica_answers, args=(features,))
+        return self._summed(sums), outputs
+
+    def _summed(self, values: Mapping[str, Any]) -> dict[str, tf.Tensor]:
+        strategy = self._engine.strategy
+        return {
+            name: strategy.reduce(tf.distribute.ReduceOp.SUM, value, axis=None)
+            for name, value in values.items()
+        }
