@@ -7,7 +7,6 @@ import signal
 
 import numpy as np
 import pytest
-import tensorflow as tf
 from support.small_training import SEED, NextSentenceObjective, Words
 
 from beambert.trainer.loop import progress
@@ -19,6 +18,7 @@ from beambert.trainer.loop.config import (
     default_epochs,
     default_learning_rate,
 )
+from beambert.trainer.loop.engines.tensorflow import TensorFlow
 from beambert.trainer.loop.loop import Interrupted, train
 from beambert.trainer.loop.steps import Phase, Trainer
 from beambert.trainer.pretraining.batches import training_batches
@@ -118,7 +118,7 @@ def run(records_folder, monkeypatch):
             patch.setattr(Trainer, "evaluate", evaluate)
             patch.setattr(Trainer, "train_steps", stopping)
             trainer = Trainer(
-                tf.distribute.get_strategy(),
+                TensorFlow(),
                 lambda: Words(rate=0.1),
                 NextSentenceObjective((32,)),
                 OptimizerConfig(1e-2, STEPS, 2),
@@ -126,7 +126,9 @@ def run(records_folder, monkeypatch):
             )
             phase = Phase(
                 STEPS,
-                lambda step: training_batches(records, 8, SEED, step),
+                lambda step: TensorFlow().distribute(
+                    lambda context: training_batches(records, 8, SEED, step, context)
+                ),
                 lambda most: None,
                 sequences_a_step=8,
                 tokens_a_step=8 * 32,

@@ -16,6 +16,7 @@ from beambert.model.layers import dropout
 from beambert.trainer.loop import checkpoints
 from beambert.trainer.loop.checkpoints import Checkpoints, write_checkpoint
 from beambert.trainer.loop.config import LoopConfig, OptimizerConfig, TrainingFolders
+from beambert.trainer.loop.engines.tensorflow import TensorFlow
 from beambert.trainer.loop.loop import Interrupted, train
 from beambert.trainer.loop.objectives import Objective
 from beambert.trainer.loop.steps import Phase, Trainer
@@ -47,7 +48,7 @@ class LineObjective(Objective):
 
 def line_trainer(strategy=None, objective=None) -> Trainer:
     return Trainer(
-        strategy or tf.distribute.get_strategy(),
+        TensorFlow(strategy),
         Line,
         objective or LineObjective(),
         OptimizerConfig(0.1, num_train_steps=6, num_warmup_steps=0),
@@ -78,7 +79,7 @@ def test_an_interrupt_of_the_last_call_counts(tmp_path, monkeypatch, capsys):
     with monkeypatch.context() as patch:
         patch.setattr(Trainer, "train_steps", interrupted)
         trainer = line_trainer()
-        trainer.step.assign(5)
+        trainer.steps_done = 5
         with pytest.raises(Interrupted):
             train_line(trainer, line_batches(6, 0), config, tmp_path)
     assert "stopped at step 6 of 6" in capsys.readouterr().out

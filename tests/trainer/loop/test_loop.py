@@ -15,10 +15,11 @@ from support.small_training import SEED, NextSentenceObjective, Words
 from beambert.errors import InputError
 from beambert.folders import BusyError
 from beambert.model.pretrainer import BertPretrainer
+from beambert.trainer.finetuning.batches import fill_up
 from beambert.trainer.loop import progress
 from beambert.trainer.loop.config import LoopConfig, OptimizerConfig, TrainingFolders
+from beambert.trainer.loop.engines.tensorflow import TensorFlow
 from beambert.trainer.loop.loop import Interrupted, train
-from beambert.trainer.loop.objectives import fill_up
 from beambert.trainer.loop.steps import Phase, Trainer
 from beambert.trainer.pretraining.batches import evaluation_batches, training_batches
 from beambert.trainer.pretraining.objective import PretrainingObjective
@@ -39,9 +40,13 @@ def held_out(records_folder):
     return open_records(str(records_folder / "eval"), "--eval_data")
 
 
+def distributed(batches, *arguments, strategy=None):
+    return TensorFlow(strategy).distribute(lambda context: batches(*arguments, context))
+
+
 def make_trainer(build_model, objective, strategy=None) -> Trainer:
     return Trainer(
-        strategy or tf.distribute.get_strategy(),
+        TensorFlow(strategy),
         build_model,
         objective,
         OptimizerConfig(1e-2, STEPS, 2),
@@ -57,8 +62,8 @@ def run(records, held_out):
         trainer = make_trainer(lambda: Words(rate=0.1), NextSentenceObjective((32,)))
         phase = Phase(
             STEPS,
-            lambda step: training_batches(records, BATCH, SEED, step),
-            lambda most: evaluation_batches(held_out, BATCH, most),
+            lambda step: distributed(training_batches, records, BATCH, SEED, step),
+            lambda most: distributed(evaluation_batches, held_out, BATCH, most),
             sequences_a_step=BATCH,
             tokens_a_step=BATCH * 32,
             evaluation_batches=-(-held_out.instances // BATCH),
@@ -218,7 +223,7 @@ def test_records_damaged_on_the_disk_are_one_sentence(records_folder, tmp_path):
         path.write_bytes(data)
     trainer = make_trainer(lambda: Words(rate=0), NextSentenceObjective((32,)))
     with pytest.raises(InputError, match="corrupted record at .*`beambert verify`") as caught:
-        trainer.evaluate(evaluation_batches(records, BATCH))
+        trainer.evaluate(trainer.engine.distribute(lambda _: evaluation_batches(records, BATCH)))
     assert "\n" not in str(caught.value)
 
 
@@ -280,17 +285,13 @@ def test_two_devices_train_like_one(kind, records, held_out, small_config, two_d
     losses, weights, evaluations = [], [], []
     for strategy in (tf.distribute.get_strategy(), two_devices):
         trainer = make_trainer(model, objective, strategy)
-        batches = strategy.distribute_datasets_from_function(
-            lambda context: training_batches(records, BATCH, SEED, 0, context)
-        )
+        batches = distributed(training_batches, records, BATCH, SEED, 0, strategy=strategy)
         iterator = iter(batches)
         losses.append([trainer.train_steps(iterator, 1)["loss"] for _ in range(5)])
         weights.append(trainer.model.get_weights())
         evaluations.append(
             trainer.evaluate(
-                strategy.distribute_datasets_from_function(
-                    lambda context: evaluation_batches(held_out, BATCH, None, context)
-                )
+                distributed(evaluation_batches, held_out, BATCH, None, strategy=strategy)
             )
         )
     np.testing.assert_allclose(*losses, rtol=1e-5)

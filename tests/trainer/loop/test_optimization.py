@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 from beambert.trainer.loop.config import OptimizerConfig
+from beambert.trainer.loop.engines.tensorflow import TensorFlow
 from beambert.trainer.loop.optimization import (
     Optimizer,
     learning_rate_at,
@@ -56,7 +57,7 @@ def test_hundred_updates_equal_the_original_formulas():
     means, variances = draw(random, 0.0), draw(random, 0.0)
     config = OptimizerConfig(0.05, num_train_steps=110, num_warmup_steps=20)
     variables = [tf.Variable(array) for array in float32(weights)]
-    optimizer = Optimizer(list(SHAPES), variables, config)
+    optimizer = Optimizer(list(SHAPES), variables, config, TensorFlow())
     apply = tf.function(optimizer.apply)
     start = {name: array.copy() for name, array in weights.items()}
     norms, reference_norms = [], []
@@ -86,7 +87,7 @@ def test_corrected_moments_and_trust_ratios_equal_those_of_keras(optimizer, refe
     weights = {name: random.standard_normal(shape) for name, shape in shapes.items()}
     config = OptimizerConfig(0.05, 50, 10, weight_decay_rate=0.0, optimizer=optimizer)
     variables = [tf.Variable(array) for array in float32(weights)]
-    mine = Optimizer(list(shapes), variables, config)
+    mine = Optimizer(list(shapes), variables, config, TensorFlow())
     theirs = reference(0.05, beta_1=0.9, beta_2=0.999, epsilon=1e-6)
     their_variables = [keras.Variable(array) for array in float32(weights)]
     for step in range(40):
@@ -122,7 +123,9 @@ def test_lamb_equals_its_papers_formulas():
     weights = draw(random)
     means, variances = draw(random, 0.0), draw(random, 0.0)
     variables = [tf.Variable(array) for array in float32(weights)]
-    optimizer = Optimizer(list(SHAPES), variables, OptimizerConfig(0.02, 60, 0, optimizer="lamb"))
+    optimizer = Optimizer(
+        list(SHAPES), variables, OptimizerConfig(0.02, 60, 0, optimizer="lamb"), TensorFlow()
+    )
     for step in range(50):
         gradients = draw(random, 0.01)  # below the clip
         optimizer.apply(float32(gradients), tf.constant(step, tf.int64))
@@ -135,7 +138,7 @@ def test_lamb_moves_weights_that_are_zero():
     """Without a norm there is no trust ratio, so the rate is the common one, as in Keras's Lamb."""
     variable = tf.Variable(tf.zeros([4, 3]))
     config = OptimizerConfig(0.02, 60, 0, optimizer="lamb", weight_decay_rate=0.0)
-    optimizer = Optimizer(["bert/dense/kernel"], [variable], config)
+    optimizer = Optimizer(["bert/dense/kernel"], [variable], config, TensorFlow())
     optimizer.apply([tf.fill([4, 3], 0.01)], tf.constant(0, tf.int64))
     np.testing.assert_allclose(variable.numpy(), -0.02, rtol=1e-3)
 
@@ -150,7 +153,7 @@ def test_replicas_clip_and_apply_their_sum_once(two_devices):
     strategy = two_devices
     with strategy.scope():
         variables = [tf.Variable(array) for array in float32(weights)]
-        optimizer = Optimizer(list(SHAPES), variables, config)
+        optimizer = Optimizer(list(SHAPES), variables, config, TensorFlow(strategy))
     both = [tf.stack(pair) for pair in zip(*(float32(part) for part in parts), strict=True)]
 
     @tf.function
@@ -188,7 +191,7 @@ def test_hundred_updates_by_muon_equal_its_authors():
     start = [variable.numpy() for variable in variables]
     config = OptimizerConfig(0.02, 100, 0, weight_decay_rate=0.1, clip_norm=1e9, optimizer="muon")
     paths = [f"encoder/layer_0/{name}/kernel" for name in golden]
-    apply = tf.function(Optimizer(paths, variables, config).apply)
+    apply = tf.function(Optimizer(paths, variables, config, TensorFlow()).apply)
     for step in range(100):
         apply([gradient[step] for gradient in gradients], tf.constant(step, tf.int64))
     for name, variable, before in zip(golden, variables, start, strict=True):
@@ -205,7 +208,7 @@ def test_muon_is_adamw_for_all_but_the_matrices_of_layers():
     for name in ("muon", "adamw_corrected"):
         config = OptimizerConfig(0.01, 10, 0, optimizer=name)
         variables = [tf.Variable(array) for array in float32(start)]
-        Optimizer(list(shapes), variables, config).apply(
+        Optimizer(list(shapes), variables, config, TensorFlow()).apply(
             float32(gradients), tf.constant(0, tf.int64)
         )
         results[name] = [variable.numpy() for variable in variables]

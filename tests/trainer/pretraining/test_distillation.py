@@ -19,6 +19,7 @@ from beambert.pipelines.tokenizers.vocabulary import Vocabulary
 from beambert.trainer.commands.pretrain import main as pretrain_main
 from beambert.trainer.comparing import compare
 from beambert.trainer.loop.config import OptimizerConfig
+from beambert.trainer.loop.engines.tensorflow import TensorFlow
 from beambert.trainer.loop.steps import Trainer
 from beambert.trainer.pretraining.batches import training_batches
 from beambert.trainer.pretraining.cost import capacity_for
@@ -124,19 +125,18 @@ def test_two_devices_and_rows_without_padding_learn_the_same(
     teacher = Teacher.of(open_initial(str(encoder_folder), "--distill_from"), config, 32, 2)
     found, one = [], tf.distribute.get_strategy()
     for strategy, is_packed in ((one, False), (one, True), (two_devices, True)):
+        engine = TensorFlow(strategy)
         rows = 8 // strategy.num_replicas_in_sync
         capacity = {(rows, records.max_seq_length): capacity_for(records, rows)}
         own = PretrainingObjective(capacity if is_packed else {})
         trainer = Trainer(
-            strategy,
+            engine,
             lambda: BertPretrainer(config, seed=3),
-            teacher.objective(own, strategy, "float32"),
+            teacher.objective(own, engine, "float32"),
             OptimizerConfig(5e-3, num_train_steps=50, num_warmup_steps=0),
             random_seed=1,
         )
-        batches = strategy.distribute_datasets_from_function(
-            lambda context: training_batches(records, 8, 1, 0, context)
-        )
+        batches = engine.distribute(lambda context: training_batches(records, 8, 1, 0, context))
         iterator = iter(batches)
         found.append([trainer.train_steps(iterator, 1) for _ in range(4)])
     for steps in found[1:]:
@@ -201,7 +201,7 @@ def test_teachers_of_other_words_are_refused(
 def test_no_gradient_and_no_dropout_reach_the_teacher(encoder_folder, small_config, records_folder):
     weights = open_initial(str(encoder_folder), "--distill_from")
     teacher = Teacher.of(weights, small_config, 32, 2)
-    objective = teacher.objective(MaskedLMObjective(), tf.distribute.get_strategy(), "float32")
+    objective = teacher.objective(MaskedLMObjective(), TensorFlow(), "float32")
     student = BertPretrainer(small_config, seed=3, objective="mlm")
     features = next(iter(training_batches(open_records(str(records_folder), "--data"), 8, 1)))
     with tf.GradientTape() as tape:

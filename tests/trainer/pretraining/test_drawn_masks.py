@@ -51,7 +51,7 @@ def held_out(folders):
 
 
 def take(dataset, count=None) -> list[dict[str, np.ndarray]]:
-    return list(itertools.islice(dataset.as_numpy_iterator(), count))
+    return list(itertools.islice(dataset, count))
 
 
 def draw(records, count, step=0, context=None, *, batch=BATCH, seed=SEED, **given):
@@ -162,11 +162,11 @@ class TestSettings:
 class TestRates:
     def test_the_first_and_the_last_step(self, records):
         rules = MaskingRules.of(records["none"], (0.3, 0.15), steps=101)
-        steps = tf.constant([0, 25, 50, 100, 5000], tf.int64)
+        steps = np.array([0, 25, 50, 100, 5000])
         np.testing.assert_allclose(
             rates_at(rules, steps), [0.3, 0.2625, 0.225, 0.15, 0.15], rtol=1e-12
         )
-        assert rates_at(rules, steps).numpy()[[0, 3, 4]].tolist() == [0.3, 0.15, 0.15]
+        assert rates_at(rules, steps)[[0, 3, 4]].tolist() == [0.3, 0.15, 0.15]
 
     @pytest.mark.slow
     def test_batches_have_the_rate_of_their_step(self, records):

@@ -67,14 +67,14 @@ def mask_statically(plain, is_whole_words=False, predictions=PREDICTIONS, seed=2
         ids=IDS,
         random=np.random.Generator(np.random.PCG64(seed)),
     )
-    return {name: tf.constant(value) for name, value in (plain | masked).items()}
+    return plain | masked
 
 
 def mask_again(features, step=0, is_whole_words=False, ids=IDS, prob=0.15):
     slots = features["masked_lm_ids"].shape[1]
     rules = MaskingRules((prob, prob), slots, is_whole_words, ids)
     rows, length = features["input_ids"].shape
-    bits = draw_bits(SEED, tf.constant(step, tf.int64), rows, length, rules)
+    bits = draw_bits(SEED, step, rows, length, rules)
     return redraw_masks(features, bits, rules, prob)
 
 
@@ -117,7 +117,7 @@ def test_the_text_before_masking_is_restored(plain, is_whole_words):
 
 def test_what_is_masked_again_can_be_restored(plain, masked):
     np.testing.assert_array_equal(
-        restore_ids({name: tf.constant(value) for name, value in masked.items()}),
+        restore_ids(masked),
         plain["input_ids"],
     )
     for name in ("input_mask", "segment_ids", "next_sentence_labels"):
@@ -264,11 +264,11 @@ def rows_of_words(draw):
 def test_choices_against_a_walk_word_by_word(case):
     rows, keys, wanted, slots = case
     length = len(rows[0])
-    fixed = tf.constant([[kind == "fixed" for kind in row] for row in rows])
-    continues = tf.constant([[kind == "continues" for kind in row] for row in rows])
-    key, most = tf.constant(keys, tf.int32), tf.constant(wanted, tf.int32)
-    words = choose_words(key, continues, fixed, most, slots).numpy().tolist()
-    tokens = choose_tokens(key, fixed, most, slots).numpy().tolist()
+    fixed = np.array([[kind == "fixed" for kind in row] for row in rows])
+    continues = np.array([[kind == "continues" for kind in row] for row in rows])
+    key, most = np.array(keys, np.int32), np.array(wanted, np.int32)
+    words = choose_words(key, continues, fixed, most, slots).tolist()
+    tokens = choose_tokens(key, fixed, most, slots).tolist()
     for row in range(len(rows)):
         expected = choose_words_one_by_one(keys[row], rows[row], wanted[row])
         assert words[row] == expected + [length] * (slots - len(expected))

@@ -18,6 +18,7 @@ from beambert.trainer.commands import pretrain as pretrain_command
 from beambert.trainer.commands.pretrain import build_parser as pretraining_parser
 from beambert.trainer.commands.pretrain import main as pretrain_main
 from beambert.trainer.loop.config import OptimizerConfig, TrainingFolders
+from beambert.trainer.loop.engines.tensorflow import TensorFlow
 from beambert.trainer.loop.steps import Trainer
 from beambert.trainer.pretraining import recipes
 from beambert.trainer.pretraining import run as pretraining
@@ -33,7 +34,7 @@ BATCH, SEED = 12, 3
 
 def make_trainer(config, strategy=None, **options) -> Trainer:
     return Trainer(
-        strategy or tf.distribute.get_strategy(),
+        TensorFlow(strategy),
         lambda: BertPretrainer(config, seed=SEED),
         PretrainingObjective(),
         OptimizerConfig(5e-3, num_train_steps=50, num_warmup_steps=0),
@@ -53,7 +54,7 @@ def without_dropout(small_config):
 
 
 def losses_of(trainer, records, steps: int) -> list[float]:
-    batches = trainer.strategy.distribute_datasets_from_function(
+    batches = trainer.engine.distribute(
         lambda context: training_batches(records, BATCH, SEED, 0, context)
     )
     iterator = iter(batches)

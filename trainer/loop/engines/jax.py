@@ -223,9 +223,9 @@ class _Programs:
         changing = set(map(id, self._changing))
         others = [*trainer.model.variables, *trainer.objective.fixed_variables]
         self._fixed = [variable for variable in others if id(variable) not in changing]
-        everywhere = NamedSharding(mesh, P())
+        self._everywhere = NamedSharding(mesh, P())
         for variable in (*self._changing, *self._fixed):
-            variable.assign(jax.device_put(np.asarray(variable.value), everywhere))
+            variable.assign(jax.device_put(np.asarray(variable.value), self._everywhere))
         shared = functools.partial(jax.shard_map, mesh=mesh, check_vma=False)
         self._step = jax.jit(
             shared(self._replica_step, in_specs=(P(), P(), P(_AXIS), P(), P(), P()), out_specs=P()),
@@ -242,8 +242,10 @@ class _Programs:
         """Runs updates; returns the sums of their totals, and the first bad step or -1."""
         state = self._values(self._changing)
         fixed = self._values(self._fixed)
-        totals = np.zeros(len(self._trainer.total_names), np.float32)
-        bad_step: Any = np.int32(-1)
+        # With arrays of the host the step would be compiled twice.
+        totals, bad_step = jax.device_put(
+            (np.zeros(len(self._trainer.total_names), np.float32), np.int32(-1)), self._everywhere
+        )
         try:
             for step in range(first, first + steps):
                 batch = next(iterator)
