@@ -21,6 +21,7 @@ REQUIREMENTS = [
     "mwparserfromhell>=0.7",  # markup of MediaWiki dumps
     "numba>=0.63",  # the inner loops of pairs, masks and records as machine code
     "numpy>=2",  # pairs and masks as arrays
+    "protobuf>=5",  # records as TensorFlow's Example
     "pyarrow",  # Parquet input, columns of records that are read back
     "safetensors>=0.6",  # weights from and to Hugging Face
     "scipy>=1.17",  # logistic regression on words, beside which a task's model is shown
@@ -42,6 +43,9 @@ EXTRAS = {
     # The CUDA libraries that TensorFlow was built with, on a machine with NVIDIA GPUs. They are not
     # in requirements.lock; docs/pretraining.md has the command.
     "gpu": ["tensorflow[and-cuda]>=2.20"],
+    # The other engine of `beambert pretrain`; docs/engines.md. Add jax[cuda12] or jax[tpu] there. It is
+    # not in requirements.lock; the tests that need it are skipped without it.
+    "jax": ["jax>=0.10"],
     # The page of `beambert explore`. It is not in requirements.lock; `make explore` installs it.
     "explore": ["gradio==6.31.0"],
     # The tests of that page, on a Chromium that is installed already.

@@ -224,7 +224,7 @@ def make_strategy(name: str, tpu: str | None = None) -> tf.distribute.Strategy:
       InputError: the name is unknown, the TPU cannot be used, TF_CONFIG is not valid,
         or a worker that it names does not answer.
     """
-    Devices(name, tpu)  # Checks the name.
+    Devices(strategy=name, tpu=tpu)  # checks the name
     _grow_memory()
     if name == "auto":
         name = _detect(tpu)

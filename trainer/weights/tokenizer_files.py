@@ -8,7 +8,6 @@ from beambert import io
 from beambert.errors import InputError
 from beambert.io import parse_object
 from beambert.model_files import PRETRAINING
-from beambert.pipelines.tokenizers.encoding import SubwordTokenizer
 from beambert.pipelines.tokenizers.folders import read_folder
 from beambert.pipelines.tokenizers.vocabulary import (
     LONGEST_WORD,
@@ -24,6 +23,8 @@ from beambert.trainer.model_folders import ModelFolder
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
+
+    from beambert.pipelines.tokenizers.encoding import SubwordTokenizer
 
 
 def read_vocabulary(folder: str, flag: str) -> tuple[Vocabulary, bool]:
@@ -90,7 +91,7 @@ def exported_files(found: ModelFolder) -> dict[str, bytes]:
     return {TOKENIZER_CONFIG_FILE: json_bytes(config), TOKENIZER_FILE: data}
 
 
-def transformers_tokenizer(vocabulary: Vocabulary, do_lower_case: bool) -> SubwordTokenizer:
+def transformers_tokenizer(vocabulary: Vocabulary, do_lower_case: bool) -> "SubwordTokenizer":
     """Returns the tokenizer of a vocabulary as `transformers` has it.
 
     It reads special tokens in text: title, "[SEP]" and abstract are two segments.
@@ -98,6 +99,8 @@ def transformers_tokenizer(vocabulary: Vocabulary, do_lower_case: bool) -> Subwo
     if not isinstance(vocabulary, TokenizerVocabulary):
         data = word_piece_file(vocabulary.tokens, do_lower_case, vocabulary.longest_word)
         vocabulary = TokenizerVocabulary.read(data, vocabulary.name)
+    from beambert.pipelines.tokenizers.encoding import SubwordTokenizer
+
     return SubwordTokenizer(vocabulary, spells_special=False)
 
 

@@ -221,8 +221,8 @@ def test_on_a_tpu_no_part_of_a_step_is_compiled_by_itself(is_tpu, monkeypatch):
     if is_tpu:
         monkeypatch.setattr(tf.distribute, "TPUStrategy", type(tf.distribute.get_strategy()))
     iterator = iter(tf.data.Dataset.from_tensors({"x": tf.ones([1, 64])}))
-    steps = tf.constant(1, tf.int64)
-    trainer = line_trainer()
-    graph = trainer._train_steps.get_concrete_function(iterator, steps).graph
+    number = tf.constant(1, tf.int64)
+    step = line_trainer()._programs._train_steps
+    graph = step.get_concrete_function(iterator, number, number).graph
     functions = graph.as_graph_def().library.function
     assert any(function.attr["_XlaMustCompile"].b for function in functions) is not is_tpu

@@ -1,0 +1,138 @@
+"""JAX beside TensorFlow: losses, checkpoints of the other, several devices, no TensorFlow."""
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import safetensors.numpy
+from support.small_pretraining import flags
+
+from beambert.errors import InputError
+from beambert.trainer.commands.pretrain import main as pretrain_main
+from beambert.trainer.loop.config import Devices
+from beambert.trainer.loop.engine import choose_engine
+
+STEPS = 6
+ROOT = pathlib.Path(__file__).parents[3]
+WITHOUT_TENSORFLOW = """
+import sys
+for name in ("tensorflow", "tensorflow_text", "apache_beam", "tfx_bsl"):
+    sys.modules[name] = None
+from beambert.cli import run
+sys.exit(run(sys.argv[1:]))
+"""
+
+
+def train_on_jax(arguments: list[str], devices: int = 1) -> str:
+    """Runs the command in a process, where TensorFlow cannot be imported; returns its output."""
+    pytest.importorskip("jax")
+    environment = os.environ | {
+        "PYTHONPATH": str(ROOT),
+        "JAX_PLATFORMS": "cpu",
+        "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}",
+    }
+    environment.pop("KERAS_BACKEND", None)
+    command = [sys.executable, "-c", WITHOUT_TENSORFLOW, "pretrain", "--engine=jax", *arguments]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def arguments_of(records, config, folder, start=None, **others) -> list[str]:
+    """Returns the command line of a training; `start` is a checkpoint that it begins from."""
+    checkpoints = folder.with_name(f"{folder.name}-checkpoints")
+    if start:
+        shutil.copytree(start, checkpoints / start.name)
+    given = {"checkpoint_dir": checkpoints, "keep_checkpoints": "all", "eval_steps": 1}
+    return flags(records, config, folder, **given, **others)
+
+
+def losses(folder: pathlib.Path) -> dict[int, float]:
+    """Returns the held-out loss of every step."""
+    rows = map(json.loads, (folder / "metrics.jsonl").read_text().splitlines())
+    return {row["step"]: row["loss"] for row in rows if row["split"] == "eval"}
+
+
+def checkpoint(folder: pathlib.Path, step: int) -> pathlib.Path:
+    return folder.with_name(f"{folder.name}-checkpoints") / f"ckpt-{step:06d}"
+
+
+def weights(folder: pathlib.Path, step: int = STEPS) -> dict[str, np.ndarray]:
+    return safetensors.numpy.load_file(checkpoint(folder, step) / "model.safetensors")
+
+
+def assert_close(mine: pathlib.Path, theirs: pathlib.Path, difference: float) -> None:
+    found, expected = weights(mine), weights(theirs)
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        np.testing.assert_allclose(found[name], value, rtol=0, atol=difference, err_msg=name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"objective": "rtd", "optimizer": "adamw_corrected"},
+        {"objective": "mlm", "optimizer": "muon", "masking": "dynamic"},
+        {"optimizer": "lamb", "gradient_accumulation_steps": 2, "schedule": "cosine"},
+    ],
+    ids=["bert", "rtd", "muon", "lamb"],
+)
+def test_jax_trains_as_tensorflow(given, records_folder, small_config_file, tmp_path):
+    """From the same weights, with dropout; and from a checkpoint of TensorFlow's in the middle."""
+    pytest.importorskip("jax")
+    one, two, half = (tmp_path / name for name in ("tensorflow", "jax", "half"))
+    pretrain_main(arguments_of(records_folder, small_config_file, one, **given))
+    for folder, step in ((two, 0), (half, 3)):
+        start = checkpoint(one, step)
+        printed = train_on_jax(
+            arguments_of(records_folder, small_config_file, folder, start, **given)
+        )
+        assert f"continuing from step {step} " in printed
+        assert losses(folder)[STEPS] == pytest.approx(losses(one)[STEPS], rel=1e-4)
+    assert losses(two) == pytest.approx(losses(one), rel=1e-4)
+    # An update of AdamW is a multiple of the sign where a gradient is almost 0.
+    assert_close(half, one, 2e-4)
+
+
+@pytest.mark.slow
+def test_jax_on_several_devices_and_resumed(records_folder, small_config_file, tmp_path):
+    pytest.importorskip("jax")
+    config = json.loads(small_config_file.read_text())
+    config |= {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    plain = tmp_path / "config.json"
+    plain.write_text(json.dumps(config))
+    for devices in (1, 2, 4):
+        folder = tmp_path / str(devices)
+        train_on_jax(arguments_of(records_folder, plain, folder), devices)
+        assert losses(folder) == pytest.approx(losses(tmp_path / "1"), rel=1e-5)
+    again = tmp_path / "again"
+    train_on_jax(arguments_of(records_folder, plain, again, checkpoint(tmp_path / "2", 3)), 2)
+    for name, value in weights(tmp_path / "2").items():
+        np.testing.assert_array_equal(weights(again)[name], value)
+
+
+@pytest.mark.parametrize(
+    ("devices", "message"),
+    [
+        (Devices(engine="jax", strategy="mirrored"), "--strategy=mirrored: is of --engine=tensor"),
+        (Devices(engine="jax"), "--engine=jax: Keras is imported with tensorflow already"),
+    ],
+)
+def test_engines_that_cannot_be_used(devices, message, monkeypatch):
+    monkeypatch.setitem(sys.modules, "jax", sys)
+    with pytest.raises(InputError, match=message):
+        choose_engine(devices)
+
+
+def test_an_engine_that_is_not_installed(monkeypatch):
+    monkeypatch.delitem(sys.modules, "jax", raising=False)
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    with pytest.raises(InputError, match=r"--engine=jax: .* pip install 'beambert\[jax\]'"):
+        choose_engine(Devices(engine="jax"))
