@@ -43,8 +43,8 @@ EXTRAS = {
     # The CUDA libraries that TensorFlow was built with, on a machine with NVIDIA GPUs. They are not
     # in requirements.lock; docs/pretraining.md has the command.
     "gpu": ["tensorflow[and-cuda]>=2.20"],
-    # The other engine of `beambert pretrain`; docs/engines.md. Add jax[cuda12] or jax[tpu] there. It is
-    # not in requirements.lock; the tests that need it are skipped without it.
+    # The other engine of `beambert pretrain`; docs/engines.md. Add jax[cuda12] or jax[tpu] there.
+    # It is not in requirements.lock; the tests that need it are skipped without it.
     "jax": ["jax>=0.10"],
     # The page of `beambert explore`. It is not in requirements.lock; `make explore` installs it.
     "explore": ["gradio==6.31.0"],

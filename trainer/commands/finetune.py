@@ -22,6 +22,7 @@ from beambert.trainer.loop.config import (
     FINETUNING_LEARNING_RATES,
     FINETUNING_OPTIMIZER,
     RANDOM,
+    TENSORFLOW,
     WIDEST_LEARNING_RATE,
     Devices,
     LoopConfig,
@@ -95,7 +96,7 @@ def add_training_flags(parser: FlagParser) -> None:
         leave_out=("eval_steps",),
         defaults={"train_batch_size": FINETUNING_BATCH_SIZE},
     )
-    add_settings(parser, Devices)
+    add_settings(parser, Devices, leave_out=("engine",))
 
 
 def build_parser() -> FlagParser:
@@ -189,7 +190,7 @@ def _check_course(flags: argparse.Namespace) -> LoopConfig:
             raise InputError(
                 f"--{name}={getattr(flags, name)}: a sweep tries its own values; leave it out"
             )
-    read_settings(Devices, flags)
+    read_settings(Devices, flags, engine=TENSORFLOW)
     return read_settings(LoopConfig, flags)
 
 
@@ -198,7 +199,7 @@ def run_finetuning(job: "FinetuningJob", flags: argparse.Namespace) -> dict[str,
     from beambert.trainer.finetuning.run import finetune
     from beambert.trainer.loop.engine import make_engine
 
-    return finetune(job, make_engine(read_settings(Devices, flags)))
+    return finetune(job, make_engine(read_settings(Devices, flags, engine=TENSORFLOW)))
 
 
 def run_sweep(job: "FinetuningJob", flags: argparse.Namespace) -> tuple[str, dict[str, float]]:
@@ -210,7 +211,7 @@ def run_sweep(job: "FinetuningJob", flags: argparse.Namespace) -> tuple[str, dic
         job,
         sweep.GRIDS[flags.sweep],
         flags.num_seeds,
-        lambda one: finetune_in_process(one, read_settings(Devices, flags)),
+        lambda one: finetune_in_process(one, read_settings(Devices, flags, engine=TENSORFLOW)),
     )
     best = max(state["runs"], key=lambda row: row["results"][job.task.metrics[0]])
     return f"{job.output.model_dir}/{BEST_FOLDER}", best["results"]

@@ -16,7 +16,7 @@ from beambert.trainer.commands.finetune import (
     make_job,
     run_sweep,
 )
-from beambert.trainer.loop.config import Devices
+from beambert.trainer.loop.config import TENSORFLOW, Devices
 
 if TYPE_CHECKING:
     from beambert.trainer.finetuning.job import FinetuningJob
@@ -89,4 +89,6 @@ def run_of_many(job: "FinetuningJob", flags: argparse.Namespace) -> tuple[str, d
 
     if flags.sweep:
         return run_sweep(job, flags)
-    return job.output.model_dir, finetune_in_process(job, read_settings(Devices, flags))
+    return job.output.model_dir, finetune_in_process(
+        job, read_settings(Devices, flags, engine=TENSORFLOW)
+    )

@@ -26,6 +26,7 @@ from beambert.trainer.finetuning.batches import (
     training_batches,
 )
 from beambert.trainer.finetuning.job import FLAGS_OF, FinetuningJob, FinetuningPlan, make_plan
+from beambert.trainer.loop.config import TENSORFLOW, Devices
 from beambert.trainer.loop.engine import (
     Engine,
     check_batch,
@@ -57,7 +58,7 @@ def finetune(job: FinetuningJob, engine: Engine | None = None) -> dict[str, floa
     Raises:
       InputError: a setting or the data cannot be used, or another worker is gone.
     """
-    engine = engine or make_engine()
+    engine = engine or make_engine(Devices(engine=TENSORFLOW))
     with engine.translate_errors():
         return _finetune(job, engine)
 
