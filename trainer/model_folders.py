@@ -236,7 +236,7 @@ def save_weights(model: keras.Model, path: str) -> None:
     with tempfile.TemporaryDirectory() as local, io.translate_errors(target, "written"):
         file = os.path.join(local, WEIGHTS_FILE)
         model.save_weights(file)
-        storage.copy(file, target)
+        io.copy(file, target)
 
 
 def load_weights(model: keras.Model, path: str) -> None:
@@ -265,9 +265,9 @@ def load_weights(model: keras.Model, path: str) -> None:
 
 def _copy_here(stored: str, file: str) -> None:
     try:
-        with storage.open_file(stored) as there, open(file, "wb") as here:
+        with io.open_file(stored) as there, open(file, "wb") as here:
             shutil.copyfileobj(there, here)
-    except storage.storage_errors() as error:
+    except io.storage_errors() as error:
         is_full = getattr(error, "errno", None) == errno.ENOSPC
         remedy = process.more_space() if is_full else _OTHER_WEIGHTS
         raise io.refusal(stored, "loaded", io.reason(error), remedy) from error

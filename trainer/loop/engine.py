@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from beambert.errors import InputError
-from beambert.storage import reason, storage_errors
+from beambert.io import reason, storage_errors
 from beambert.trainer.loop.config import AUTO, JAX, TENSORFLOW, Devices
 
 if TYPE_CHECKING:

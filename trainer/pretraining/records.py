@@ -3,12 +3,12 @@
 import dataclasses
 import functools
 import gzip
-import io
 import itertools
 import os
 import struct
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
+from io import BufferedReader
 from typing import Any, BinaryIO
 
 import google_crc32c
@@ -194,13 +194,13 @@ def read_file(path: str, passed_over: int = 0) -> Iterator[bytes]:
     Raises:
       InputError: the file cannot be read, or is damaged.
     """
-    with storage.open_file(path) as opened:
-        file: BinaryIO = io.BufferedReader(opened, _READ_BUFFER)  # type: ignore[arg-type]
+    with io.open_file(path) as opened:
+        file: BinaryIO = BufferedReader(opened, _READ_BUFFER)  # type: ignore[arg-type]
         if path.endswith(".gz"):
             file = gzip.GzipFile(fileobj=file)
         for number in itertools.count():
             try:
-                with storage.translate_errors(path, "read", _FIND):
+                with io.translate_errors(path, "read", _FIND):
                     header = file.read(_HEADER.size)
                     if not header:
                         return

@@ -36,7 +36,6 @@ from beambert.trainer.loop.checkpoints import (
 )
 from beambert.trainer.loop.config import ALL
 from beambert.trainer.models import build_pretrainer, pretrained_model, task_model
-from beambert.trainer.tasks.base import objective_of_kind
 from beambert.trainer.weights.adaptation import (
     INTERPOLATE,
     KEEP,
@@ -339,7 +338,7 @@ def _open_own(path: str, flag: str) -> InitialWeights:
     found = model_folders.open_model(path, flag)
     kind = found.training["kind"]
     load = pretrained_model if kind == PRETRAINING else task_model
-    if kind != PRETRAINING and not objective_of_kind(kind).IS_ENCODER:
+    if kind != PRETRAINING and not _makes_vectors(kind):
         raise InputError(f"{flag}={path}: is a fine-tuned model; give the folder of its encoder")
 
     def read() -> dict[str, np.ndarray]:
@@ -358,6 +357,13 @@ def _parts(paths: Sequence[str]) -> str:
     """Returns the parts of a model that variables belong to, in words where there are some."""
     named = (next((w for part, w in _PARTS.items() if part in path), path) for path in paths)
     return _list(list(dict.fromkeys(named)))
+
+
+def _makes_vectors(kind: str) -> bool:
+    """Returns whether the models of a kind of task are encoders that make vectors."""
+    from beambert.trainer.tasks.base import objective_of_kind  # which imports TensorFlow
+
+    return objective_of_kind(kind).IS_ENCODER
 
 
 def _list(names: Sequence[str]) -> str:

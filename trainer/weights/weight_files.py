@@ -71,7 +71,7 @@ class WeightFiles:
             except InputError:
                 raise
             except (
-                *storage.storage_errors(),
+                *io.storage_errors(),
                 ValueError,
                 LookupError,
                 MemoryError,

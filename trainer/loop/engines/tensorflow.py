@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import tensorflow as tf
 
-from beambert import storage
+from beambert import io
 from beambert.errors import InputError
 from beambert.trainer.loop import strategy as devices
 
@@ -116,7 +116,7 @@ class TensorFlow:
                 raise
             raise InputError(
                 "--data: its storage, or the TPU's machine, does not answer "
-                f"({storage.reason(error)}); run the same command again, which continues"
+                f"({io.reason(error)}); run the same command again, which continues"
             ) from error
         except tf.errors.OpError:
             if self._failure:
