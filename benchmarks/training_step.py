@@ -79,7 +79,8 @@ def ours(
     import tensorflow as tf
 
     from beambert.model.unpadding import Capacity
-    from beambert.trainer.loop.config import OptimizerConfig
+    from beambert.trainer.loop.config import TENSORFLOW, Devices, OptimizerConfig
+    from beambert.trainer.loop.engine import make_engine
     from beambert.trainer.loop.steps import Trainer
     from beambert.trainer.models import build_pretrainer
     from beambert.trainer.pretraining.cost import ROWS_MULTIPLE
@@ -94,8 +95,9 @@ def ours(
         ]
         capacities = {tuple(features["input_mask"].shape): Capacity(*rows)}
     training = {"objective": objective, "generator_size": GENERATOR_SIZE}
+    engine = make_engine(Devices(engine=TENSORFLOW))
     trainer = Trainer(
-        tf.distribute.get_strategy(),
+        engine,
         lambda: build_pretrainer(training, config, seed=1),
         make_objective(objective, capacities, mask_id=4),
         OptimizerConfig(1e-4, 1_000_000, 10_000, optimizer=optimizer),
