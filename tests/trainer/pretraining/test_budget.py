@@ -9,7 +9,7 @@ from support import small_pretraining
 from beambert.errors import InputError
 from beambert.trainer.commands.pretrain import _read_job, build_parser
 from beambert.trainer.commands.pretrain import main as pretrain_main
-from beambert.trainer.loop.strategy import make_strategy
+from beambert.trainer.loop.engines.tensorflow import TensorFlow
 from beambert.trainer.pretraining import cost
 from beambert.trainer.pretraining import run as pretraining_run
 from beambert.trainer.pretraining.job import Budget
@@ -120,7 +120,7 @@ def test_what_would_take_too_long_to_measure_is_estimated(
     monkeypatch.setattr(pretraining_run, "product_speed", lambda _: 1e6)
     monkeypatch.setattr(cost, "capacity_for", lambda *_: None)
     plan = plan_of(records_folder, small_config_file, tmp_path, num_train_steps=9)
-    found = pretraining_run.measure(plan, make_strategy("one_device"), seconds=5.0)
+    found = pretraining_run.measure(plan, TensorFlow(), seconds=5.0)
     assert found.is_estimated
     (rate,) = found.rates.values()
     assert rate == pytest.approx(0.5e6 / shape_flops(small_config_file, records_folder))
