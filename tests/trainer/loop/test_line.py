@@ -145,7 +145,7 @@ def test_a_full_disk_ends_the_training(tmp_path, monkeypatch):
     def create(path, *_):
         raise InputError(f"{path}: cannot be written (No space left on device)")
 
-    monkeypatch.setattr(checkpoints.storage, "create", create)
+    monkeypatch.setattr(checkpoints.io, "create", create)
     with pytest.raises(InputError, match="No space left on device"):
         train_line(line_trainer(), line_batches(6, 0), LoopConfig(2, SEED), tmp_path)
 
@@ -222,7 +222,8 @@ def test_on_a_tpu_no_part_of_a_step_is_compiled_by_itself(is_tpu, monkeypatch):
         monkeypatch.setattr(tf.distribute, "TPUStrategy", type(tf.distribute.get_strategy()))
     iterator = iter(tf.data.Dataset.from_tensors({"x": tf.ones([1, 64])}))
     number = tf.constant(1, tf.int64)
-    step = line_trainer()._programs._train_steps
+    trainer = line_trainer()  # the graph does not hold it
+    step = trainer._programs._train_steps
     graph = step.get_concrete_function(iterator, number, number).graph
     functions = graph.as_graph_def().library.function
     assert any(function.attr["_XlaMustCompile"].b for function in functions) is not is_tpu
