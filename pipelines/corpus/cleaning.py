@@ -345,9 +345,6 @@ def _is_wrapped(lines: Sequence[str], pairs: Sequence[tuple[str, str]], width: f
         or (first.islower() and line[-1] in _HYPHENS)
         for first, (line, after) in zip(firsts, pairs, strict=True)
     ]
-    # Headlines, and sentences without marks, are no prose.
-    ends = sum(_ENDS_SENTENCE.search(line) is not None for line in lines)
-    has_ends = ends >= _LEAST_ENDS * len(pairs)
     if not has_capitals:
         # Nothing but their lengths shows that lines go on.
         if 2 * sum(map(str.isalpha, firsts)) < len(firsts):
@@ -360,7 +357,7 @@ def _is_wrapped(lines: Sequence[str], pairs: Sequence[tuple[str, str]], width: f
             width >= _LEAST_WIDTH_LOWER / (1 + is_wide)
             and within >= max(1, _LEAST_LOWER * len(pairs))
             and full_within >= _LEAST_FULL_LOWER * within
-            and (has_ends or has_none or 1 < within == len(lines) - 1)
+            and (has_none or _has_ends(lines) or 1 < within == len(lines) - 1)
         )
     if min(sum(inside), sum(full)) < _LEAST_FULL * len(pairs):
         # In short paragraphs fewer lines end within a sentence.
@@ -370,8 +367,14 @@ def _is_wrapped(lines: Sequence[str], pairs: Sequence[tuple[str, str]], width: f
         return goes_on >= max(2, _LEAST_LOWER * len(pairs), _LEAST_GOING_ON * sum(inside))
     if lower >= _LEAST_CONTINUED * len(pairs):
         return True
-    is_verse = has_ends and "" in lines and width >= _LEAST_WIDTH
+    is_verse = "" in lines and width >= _LEAST_WIDTH and _has_ends(lines)
     return is_verse and sum(inside) >= _FEWEST_LINES / 2
+
+
+def _has_ends(lines: Sequence[str]) -> bool:
+    """Returns whether lines end sentences, as those of headlines do not."""
+    ends = sum(_ENDS_SENTENCE.search(line) is not None for line in lines)
+    return ends >= _LEAST_ENDS * sum(map(bool, lines))
 
 
 def _has_room(previous: str, line: str, width: float) -> bool:
