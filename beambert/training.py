@@ -58,8 +58,7 @@ DIR/report.html shows the results. The same command continues one that was inter
 """
 JOURNAL_FILE = "steps.json"
 PAIRS, WORDS, PAPER = "pairs", "words", "paper"
-# Less text is refused, and less than the second number is warned of.
-LEAST_BYTES, FEW_BYTES = 100_000, 5_000_000
+LEAST_BYTES, FEW_BYTES = 100_000, 5_000_000  # Less text is refused, or has a small vocabulary.
 # Seconds of training that a budget must leave, and the greatest share of it for everything else.
 LEAST_SECONDS, MOST_BESIDE = 60.0, 0.5
 # Seconds of two cores: to start a command, and per MB of text to learn a vocabulary, to read, and
@@ -69,6 +68,7 @@ START, VOCABULARY_A_MB, READING_A_MB, PASS_A_MB = 8.0, 0.35, 0.07, 0.05
 PAGE, TASK = 25.0, 90.0
 CHARACTERS_A_TOKEN = 3.8  # of 8,000 pieces and the docstrings of `beambert demo`
 MOST_PASSES = 10
+LEAST_GAIN = 1e-4  # A model that is only as good as what it is compared with is not blessed.
 
 
 class Goal(NamedTuple):
@@ -280,8 +280,9 @@ def _run_task(job: TrainJob, journal: "_Journal") -> None:
     results = json.loads(io.read_bytes(f"{job.output}/model-before/{RESULTS_FILE}"))
     metric = find_task(job.task).metrics[0]
     others = [results[name] for name in (metric, f"words_{metric}") if name in results]
-    best = max(others) if METRICS[metric].greater_is_better else min(others)
-    evaluate, export = judging_commands(job, best)
+    is_greater = METRICS[metric].greater_is_better
+    threshold = max(others) + LEAST_GAIN if is_greater else min(others) - LEAST_GAIN
+    evaluate, export = judging_commands(job, threshold)
     journal.run(evaluate)
     if io.exists(f"{job.output}/evaluation/{BLESSED}"):
         journal.run(export)
