@@ -223,7 +223,7 @@ def _file_held(path: str, name: str) -> Iterator[Lock]:
     except OSError as error:
         # Where nothing can be written nobody else is at work. The command fails when it writes; it
         # has nothing to write if it has finished before.
-        if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR):
+        if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST):
             print(
                 f"{name}: its file system has no locks ({error.strerror}); let no other command "
                 "fill it meanwhile",

@@ -126,8 +126,8 @@ def documented_commands():
 
 def test_documented_commands_have_real_flags():
     names = "runner|project|region|temp_location|setup_file|parallelism|environment_type"
-    names += "|sdk_container_image|service_account_email|machine_type|max_num_workers|labels"
-    names += "|subnetwork|prism_location|(?:flink|spark|direct|hdfs|s3)_[a-z_]+"
+    names += "|sdk_container_image|sdk_location|service_account_email|machine_type|max_num_workers"
+    names += "|labels|subnetwork|prism_location|(?:flink|spark|direct)_[a-z_]+"
     beam_flag = re.compile(rf"--({names})=|--no_use_public_ips$")
     commands = list(documented_commands())
     assert {name for name, *_ in commands} == set(COMMANDS) - {"compare"}  # It has no flags.

@@ -93,7 +93,6 @@ def commands(made, out) -> dict[str, list]:
         "data": [*data, f"--output={out / 'records'}"],
         "data in two processes": [*data, f"--output={out / 'records'}", *TWO_PROCESSES],
         "verify": ["verify", made / "records", f"--output={out / 'verification'}"],
-        "features": ["features", *task, vocabulary, f"--output={out / 'features'}"],
         "pretrain": [
             *("pretrain", f"--data={made / 'records'}", *tiny, "--num_train_steps=20"),
             f"--model_dir={out / 'encoder'}",

@@ -61,7 +61,7 @@ def test_results_are_those_of_commands_that_exist():
 
 
 def test_pairs_of_squad(tmp_path):
-    """The last three articles are for dev; each paragraph of the others is one passage."""
+    """The last three articles are for dev."""
     articles = [
         {
             "paragraphs": [{"context": f"of {n}", "qas": [{"question": " a "}, {"question": "b"}]}]
@@ -70,9 +70,8 @@ def test_pairs_of_squad(tmp_path):
         for n in range(4)
     ]
     counts = retrieval.write_pairs(articles, str(tmp_path))
-    assert counts == {"train": 4, "passages": 1, "dev": 12}
-    passages, train = ((tmp_path / f"{each}.jsonl").read_text() for each in ("passages", "train"))
-    assert [json.loads(line) for line in passages.splitlines()] == [{"text": "of 0"}]
+    assert counts == {"train": 4, "dev": 12}
+    train = (tmp_path / "train.jsonl").read_text()
     assert json.loads(train.splitlines()[0]) == {"text": "a", "text_b": "of 0"}
 
 

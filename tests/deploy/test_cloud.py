@@ -207,7 +207,7 @@ BAD = {
     'region = "us-central7": no such region': change(region="us-central7"),
     'trainer = "v6e-8": Vertex AI has no TensorFlow': change(trainer="v6e-8"),
     'trainer = "v9": no such machine': change(trainer="v9"),
-    "you lack io.buckets.create; have an owner": lack(
+    "you lack storage.buckets.create; have an owner": lack(
         "storage.buckets.create", "cloudbuild.builds.create"
     ),
 }

@@ -133,7 +133,7 @@ def test_an_unknown_or_missing_service_is_refused(monkeypatch, tmp_path):
     monkeypatch.setattr(sys, "path", [str(tmp_path)])
     monkeypatch.delitem(sys.modules, "wandb", raising=False)
     (tmp_path / "wandb").mkdir()  # the library itself makes such a folder
-    with pytest.raises(InputError, match=r"wandb: is not installed; run pip install 'beambert\["):
+    with pytest.raises(InputError, match=r"wandb: is not installed; run pip install -e '\.\["):
         LoopConfig(8, tracker="wandb")
 
 

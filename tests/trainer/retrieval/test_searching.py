@@ -77,9 +77,10 @@ def index(tmp_path_factory):
 
 
 def test_a_passage_is_found_by_its_own_words_and_vector(index, tmp_path):
-    queries, out = tmp_path / "queries.txt", tmp_path / "hits.jsonl"
+    queries = tmp_path / "queries.txt"
     queries.write_text("lazy dog sleeps here now\nb c d e f g\n")
     for by in ("vectors", "words", "both"):
+        out = tmp_path / f"{by}.jsonl"
         model = [] if by == "words" else [f"--model={SENTENCES / 'mean'}"]
         flags = [f"--index={index}", f"--by={by}", f"--input={queries}", f"--output={out}", *model]
         assert run(["search", *flags, "--top=1"]) == 0
