@@ -115,7 +115,7 @@ _NO_NOUN = re.compile(
 )
 # What belongs to the next segment: an opening quotation mark, or the number of an item; and what
 # belongs to the one before: closing marks.
-_OF_NEXT = re.compile(r"""(?<=[.!?…:]\s)(?:["“„]|"\s|«\s?|\d{1,4}\.\s?)$""")
+_OF_NEXT = re.compile(r"""(?<=[.!?…:]\s)(?:["“„]|«\s?|\d{1,4}\.\s?)$""")
 _OF_LAST = re.compile(r"""["”»)\]]+(?=\s)""")
 
 # Thai has no mark for the end of a sentence. A space stands between sentences, and also inside of
@@ -259,7 +259,7 @@ def _joined(segments: Sequence[str], language: str) -> list[str]:
         end = before[-_LONGEST_LAST_WORD:]
         if _goes_on(end, segment, language, is_cased):
             before += segment
-        elif (part := _OF_NEXT.search(end)) and _begins(part, before):
+        elif (part := _OF_NEXT.search(end)) and _begins(part):
             joined.append(before[: len(before) - len(part[0])])
             before = part[0] + segment
         elif part := _OF_LAST.match(segment):
@@ -271,10 +271,8 @@ def _joined(segments: Sequence[str], language: str) -> list[str]:
     return [*joined, before]
 
 
-def _begins(part: re.Match[str], before: str) -> bool:
+def _begins(part: re.Match[str]) -> bool:
     """Whether the end of a segment belongs to the next one, as `_OF_NEXT` finds it."""
-    if part[0] == '" ':  # A quotation begins where there is none.
-        return before.count('"') % 2 == 1
     is_number = part[0][0].isdecimal()
     return not (is_number and _REFERENCE.search(part.string, 0, part.start()))
 
