@@ -115,7 +115,7 @@ class TextSettings:
         parse=parse_names,
         metavar="NAME[,NAME]",
         help=f"what to replace by a placeholder such as [email], among {', '.join(PLACEHOLDERS)} "
-        "(default: nothing; phone, iban and card need beambert[scrub])",
+        "(default: nothing; phone, iban and card need the extra `scrub`)",
     )
     phone_regions: tuple[str, ...] = setting(
         DEFAULT_REGIONS,
