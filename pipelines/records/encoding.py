@@ -42,8 +42,8 @@ def encode_examples(rows: Mapping[str, np.ndarray]) -> pa.LargeBinaryArray:
         sizes = np.full(len(array), values.shape[1]) if is_float else _varint_sizes(values)
         key = np.frombuffer(name.encode(), np.uint8)
         features.append((key, _FLOAT_LIST if is_float else _INT64_LIST, values, sizes))
-    inside = sum(_entry_size(len(key), sizes) for key, _, _, sizes in features)
-    ends = np.concatenate(([0], np.cumsum(_field_size(inside))))
+    inside = sum(_entry_sizes(len(key), sizes) for key, _, _, sizes in features)
+    ends = _ends(inside)
     data, places = np.empty(ends[-1], np.uint8), ends[:-1].copy()
     _put_tags(data, places, _FEATURES, inside)
     for key, kind, values, sizes in features:
@@ -93,18 +93,28 @@ def _varint_sizes(values: np.ndarray) -> np.ndarray:
 
 
 @compiled
-def _field_size(sizes: np.ndarray) -> np.ndarray:
-    """Returns the bytes of fields with their tags and lengths, for contents of these sizes."""
-    fields = np.empty(len(sizes), np.int64)
-    for row in range(len(sizes)):
-        fields[row] = 1 + _varint_size(sizes[row]) + sizes[row]
-    return fields
+def _field_size(size: int) -> int:
+    """Returns the bytes of a field with its tag and length, for a content of this size."""
+    return 1 + _varint_size(size) + size
 
 
-def _entry_size(key: int, sizes: np.ndarray) -> np.ndarray:
+@compiled
+def _entry_sizes(key: int, sizes: np.ndarray) -> np.ndarray:
     """Returns the bytes of entries of the map of features, for values of these sizes."""
-    value = _field_size(_field_size(_field_size(sizes)))
-    return _field_size(_field_size(np.full(len(sizes), key)) + value)
+    entries = np.empty(len(sizes), np.int64)
+    for row in range(len(sizes)):
+        value = _field_size(_field_size(_field_size(sizes[row])))
+        entries[row] = _field_size(_field_size(key) + value)
+    return entries
+
+
+@compiled
+def _ends(inside: np.ndarray) -> np.ndarray:
+    """Returns 0 and the end of each Example, for entries of these sizes together."""
+    ends = np.zeros(len(inside) + 1, np.int64)
+    for row in range(len(inside)):
+        ends[row + 1] = ends[row] + _field_size(inside[row])
+    return ends
 
 
 @compiled
@@ -138,9 +148,9 @@ def _put_headers(
 ) -> None:
     """Writes what precedes a feature's values, whose sizes are given."""
     for row in range(len(places)):
-        packed = 1 + _varint_size(sizes[row]) + sizes[row]
-        value = 1 + _varint_size(packed) + packed
-        entry = 1 + _varint_size(len(key)) + len(key) + 1 + _varint_size(value) + value
+        packed = _field_size(sizes[row])
+        value = _field_size(packed)
+        entry = _field_size(len(key)) + _field_size(value)
         place = _put_tag(data, places[row], _FEATURE_ENTRY, entry)
         place = _put_tag(data, place, _KEY, len(key))
         for byte in key:
