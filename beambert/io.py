@@ -449,8 +449,9 @@ class _GoogleStorage(_Remote):
         bucket, name = self._bucket(path)
         with contextlib.suppress(NotFound):
             if found := bucket.get_blob(name, retry=self._retry()):
-                data = found.download_as_bytes(if_generation_match=found.generation)
-                return data, found.generation
+                # The download sets it anew, to None if the answer lacks it.
+                generation = found.generation
+                return found.download_as_bytes(if_generation_match=generation), generation
         return None, 0
 
     def replace(self, path: str, old: bytes | None, new: bytes | None) -> bool:

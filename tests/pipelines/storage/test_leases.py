@@ -6,6 +6,7 @@ The storages are an emulated gs:// and fsspec's memory, which stands for all tha
 import contextlib
 import datetime
 import os
+import time
 import uuid
 
 import pytest
@@ -89,8 +90,9 @@ def test_a_lost_lock_ends_the_process(folder, monkeypatch, capsys):
     monkeypatch.setattr(folders.os, "kill", lambda *of: signals.append(of))
     with contextlib.suppress(SystemExit), held(folder):
         io.write_bytes(lock_of(folder), b"a thief")
-        while not signals:
-            pass
+        deadline = time.monotonic() + 60
+        while not signals and time.monotonic() < deadline:
+            time.sleep(0.01)
         raise SystemExit(143)
     assert signals == [(os.getpid(), folders.signal.SIGTERM)]
     assert "another command has taken the lock of --output=" in capsys.readouterr().err
