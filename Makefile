@@ -17,7 +17,7 @@ XLA_CACHE := TF_XLA_FLAGS=--tf_xla_persistent_cache_directory=$(abspath .venv/xl
 # Each process loads TensorFlow, so more than a few gain nothing; fixtures are shared in a file, and
 # tests/conftest.py says in which order the files are best taken.
 PYTEST := $(TEST_ENV) $(XLA_CACHE) $(BIN)/python -m pytest -n auto --maxprocesses=4 \
-	--dist=loadfile --no-loadscope-reorder
+	--dist=loadfile --no-loadscope-reorder --max-worker-restart=0
 
 .PHONY: cloud cloud-down cloud-status help setup explore demo test test-slow test-release test-explore test-flink \
 	test-runners test-storage test-tpu-packages lint bench lock clean
