@@ -139,7 +139,7 @@ def device_flags(settings: Settings, arguments: Sequence[str]) -> list[str]:
     if settings.engine != "tensorflow":
         flags = [f"--engine={settings.engine}"]
     else:
-        flags = ["--tpu=local"] if is_tpu else ["--strategy=mirrored"]
+        flags = ["--strategy=tpu"] if is_tpu else ["--strategy=mirrored"]
     known = COMMANDS[arguments[0]].build_parser().flags
     given = {argument.partition("=")[0] for argument in arguments}
     names = {flag: flag.partition("=")[0] for flag in flags}

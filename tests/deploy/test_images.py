@@ -115,8 +115,8 @@ def test_what_an_image_starts_loads(run, image):
 def test_chips_are_for_the_process_that_trains(run, tmp_path):
     """A machine without them says so, and a sweep's children can load libtpu."""
     corpus.make(tmp_path)
-    pretrain = ["pretrain", "--recipe=tiny", "--data=x", f"--model_dir={tmp_path}/m", "--tpu=local"]
-    done = run("tensorflow-tpu", "-m", "beambert", *pretrain)
+    flags = ["--recipe=tiny", "--data=x", f"--model_dir={tmp_path}/m", "--strategy=tpu"]
+    done = run("tensorflow-tpu", "-m", "beambert", "pretrain", *flags)
     assert done.returncode == 2 and "Segmentation" not in done.stderr
     code = """
 import multiprocessing, os

@@ -48,7 +48,8 @@ EXAMPLES = """examples:
   beambert data --max_seq_length=128,512 --input='gs://bucket/text/*' --vocab_file=vocab.txt \\
       --output=gs://bucket/records
   beambert pretrain --recipe=bert_base --data=gs://bucket/records/128 \\
-      --long_data=gs://bucket/records/512 --model_dir=gs://bucket/base --tpu=local --dtype=bfloat16
+      --long_data=gs://bucket/records/512 --model_dir=gs://bucket/base --strategy=tpu \\
+      --dtype=bfloat16
 
   # use this machine for half an hour, whatever number of steps that is
   beambert pretrain --recipe=tiny --data=records/32 --model_dir=encoder --budget=30min

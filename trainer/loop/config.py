@@ -292,9 +292,8 @@ class Devices:
     strategy: str = setting(
         "auto",
         choices=STRATEGIES,
-        help="tf.distribute strategy",
+        help="tf.distribute strategy; tpu is for the TPU of this machine",
     )
-    tpu: str | None = setting(None, help="name or address of a TPU, or local on a TPU VM")
 
     def __post_init__(self) -> None:
         """Checks the values."""

@@ -37,7 +37,7 @@ def choose_engine(devices: Devices) -> str:
     is_there = {each: _is_installed(each) for each in (TENSORFLOW, JAX)}
     if name == AUTO:
         name = TENSORFLOW if is_there[TENSORFLOW] else JAX
-        is_for_tensorflow = devices.strategy != AUTO or devices.tpu or os.environ.get("TF_CONFIG")
+        is_for_tensorflow = devices.strategy != AUTO or os.environ.get("TF_CONFIG")
         if is_there[JAX] and not is_for_tensorflow and "keras" not in sys.modules:
             import jax
 
@@ -47,12 +47,11 @@ def choose_engine(devices: Devices) -> str:
         raise InputError(
             f"--engine={devices.engine}: {name} is not installed; run pip install 'beambert{extra}'"
         )
-    for flag, default in (("strategy", AUTO), ("tpu", None)):
-        if name == JAX and (value := getattr(devices, flag)) != default:
-            raise InputError(
-                f"--{flag}={value}: is of --engine={TENSORFLOW}; leave it out, since JAX takes all "
-                "devices that it finds"
-            )
+    if name == JAX and devices.strategy != AUTO:
+        raise InputError(
+            f"--strategy={devices.strategy}: is of --engine={TENSORFLOW}; leave it out, since JAX "
+            "takes all devices that it finds"
+        )
     keras = sys.modules.get("keras")
     if keras is not None and keras.backend.backend() != name:
         raise InputError(
@@ -77,7 +76,7 @@ def make_engine(devices: Devices | None = None) -> Engine:
     from beambert.trainer.loop.engines.tensorflow import TensorFlow
     from beambert.trainer.loop.strategy import make_strategy
 
-    return TensorFlow(make_strategy(devices.strategy, devices.tpu))
+    return TensorFlow(make_strategy(devices.strategy))
 
 
 def _is_installed(library: str) -> bool:

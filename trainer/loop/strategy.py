@@ -212,24 +212,23 @@ BFLOAT16_CAPABILITY = (8, 0)
 _NO_TPU = "TPUs not found in the cluster"
 
 
-def make_strategy(name: str, tpu: str | None = None) -> tf.distribute.Strategy:
+def make_strategy(name: str) -> tf.distribute.Strategy:
     """Returns the strategy for the devices of this machine or cluster.
 
     Args:
-      name: one of `config.STRATEGIES`. "auto" takes a TPU if one is named, several workers if
-        TF_CONFIG names them, several GPUs if there are any, and one device otherwise.
-      tpu: name or address of a TPU, or "local" on a TPU VM.
+      name: one of `config.STRATEGIES`. "auto" takes several workers if TF_CONFIG names them,
+        several GPUs if there are any, and one device otherwise.
 
     Raises:
       InputError: the name is unknown, the TPU cannot be used, TF_CONFIG is not valid,
         or a worker that it names does not answer.
     """
-    Devices(strategy=name, tpu=tpu)  # checks the name
+    Devices(strategy=name)  # checks the name
     _grow_memory()
     if name == "auto":
-        name = _detect(tpu)
+        name = _detect()
     if name == "tpu":
-        return _make_tpu(tpu)
+        return _make_tpu()
     if name == "multi_worker":
         return make_multi_worker()
     if name == "mirrored":
@@ -245,24 +244,25 @@ def make_strategy(name: str, tpu: str | None = None) -> tf.distribute.Strategy:
     return tf.distribute.get_strategy()
 
 
-def _make_tpu(tpu: str | None) -> tf.distribute.Strategy:
-    flag = f"--tpu={tpu}" if tpu else "--strategy=tpu"
-    no_chips = f"{flag}: this machine has no TPU; leave the flag out, or run it on a TPU VM"
+def _make_tpu() -> tf.distribute.Strategy:
+    """Returns the strategy of this machine's TPU.
+
+    A TPU of another machine would read its batches there, and they are made by Python here.
+    """
+    no_chips = "--strategy=tpu: this machine has no TPU; leave it out, or run it on a TPU VM"
     # Without chips libtpu ends the process.
-    if tpu in (None, "local") and not (glob.glob("/dev/accel*") or glob.glob("/dev/vfio/*")):
+    if not (glob.glob("/dev/accel*") or glob.glob("/dev/vfio/*")):
         raise InputError(no_chips)
     try:
-        resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu or "local")
+        resolver = tf.distribute.cluster_resolver.TPUClusterResolver("local")
         tf.config.experimental_connect_to_cluster(resolver)
         tf.tpu.experimental.initialize_tpu_system(resolver)
         return tf.distribute.TPUStrategy(resolver)
-    # A name is looked up by Google Cloud's libraries and servers, which raise all of these.
-    except (ValueError, RuntimeError, OSError, ImportError, tf.errors.OpError) as error:
+    except (ValueError, RuntimeError, tf.errors.OpError) as error:
         if _NO_TPU in str(error):
             raise InputError(no_chips) from error
         raise InputError(
-            f"{flag}: cannot be used ({reason(error)}); check the name, and that this machine is "
-            "in the TPU's project on Google Cloud"
+            f"--strategy=tpu: cannot be used ({reason(error)}); end what else uses the chips"
         ) from error
 
 
@@ -304,9 +304,7 @@ def describe_devices(strategy: tf.distribute.Strategy) -> str:
     return f"{text} ({', '.join(names) or 'CPU'})"
 
 
-def _detect(tpu: str | None) -> str:
-    if tpu:
-        return "tpu"
+def _detect() -> str:
     cluster = tf_config().get("cluster") or {}
     if len(cluster.get("worker", ())) + len(cluster.get("chief", ())) > 1:
         return "multi_worker"

@@ -34,13 +34,9 @@ def test_a_tf_config_that_names_no_worker_is_refused(config, message, monkeypatc
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(("name", "tpu"), [("auto", "local"), ("tpu", None)])
-def test_a_tpu_that_is_not_there_is_refused(name, tpu):
-    flag = f"--tpu={tpu}" if tpu else "--strategy=tpu"
-    with pytest.raises(InputError) as caught:
-        make_strategy(name, tpu)
-    advice = "leave the flag out, or run it on a TPU VM"
-    assert str(caught.value) == f"{flag}: this machine has no TPU; {advice}"
+def test_a_tpu_that_is_not_there_is_refused():
+    with pytest.raises(InputError, match="--strategy=tpu: this machine has no TPU; .* a TPU VM"):
+        make_strategy("tpu")
 
 
 class FakeGpus:
