@@ -93,34 +93,6 @@ def _files(path: str) -> Iterator[str]:
 
 # The folder of a SavedModel for files outside the graph, and our file in it.
 EXTRA_ASSETS, SOURCE_FILE = "assets.extra", "model.json"
-# What runs of a SavedModel: the graph, its weights and, if it has any, its tables of words.
-_SERVED = (GRAPH_FILE, "variables/*", "assets/*")
-
-
-def files_sha256(version: str) -> dict[str, str]:
-    """Returns path in a SavedModel -> SHA-256, for the files that are served.
-
-    Raises:
-      InputError: a file cannot be read.
-    """
-    paths = [path for pattern in _SERVED for path in io.match_in(version, pattern)]
-    return {path.removeprefix(f"{version}/"): io.sha256_of(path) for path in paths}
-
-
-def is_as_exported(version: str) -> bool:
-    """Returns whether a version has the files that it was exported with, if it has their list.
-
-    Raises:
-      InputError: a file cannot be read.
-    """
-    source = f"{version}/{EXTRA_ASSETS}/{SOURCE_FILE}"
-    if not io.exists(source):
-        return True
-    try:
-        found = io.parse_object(io.read_bytes(source))
-    except ValueError:
-        return False
-    return found.get("files_sha256") == files_sha256(version)
 
 
 def check_unchanged(name: str, marker: bytes, described: Mapping[str, Any]) -> None:

@@ -29,7 +29,7 @@ DISPLAY_NAME = "beambert"
 _UNTOUCHED = {"project": "my-project", "alert_email": "ml-platform@example.com"}
 ENGINES = ("tensorflow", "jax")
 # Number of settings that the file must have.
-_NEEDED = 8
+_NEEDED = 7
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,12 +43,9 @@ class Settings:
     deliverers: tuple[str, ...] = ()
     operators: tuple[str, ...] = ()
     approvers: tuple[str, ...] = ()
-    monthly_budget: int = 0
     # The following have the defaults of variables.tf.
     engine: str = "tensorflow"
     schedule: str = "0 * * * *"
-    records_days: int = 180
-    kms_key: str = ""
 
     @classmethod
     def read(cls, path: pathlib.Path = FILE) -> "Settings":
@@ -91,11 +88,6 @@ class Settings:
     def account(self, name: str) -> str:
         """Returns the address of a service account that deploy/terraform makes."""
         return f"{name}@{self.project}.iam.gserviceaccount.com"
-
-    @property
-    def encryption(self) -> dict[str, dict[str, str]]:
-        """What a request to Vertex AI says of the key for its data; empty for Google's keys."""
-        return {"encryption_spec": {"kms_key_name": self.kms_key}} if self.kms_key else {}
 
     @property
     def configured(self) -> str:
@@ -222,19 +214,13 @@ class Deployment:
         return f"{path}@{digests[name]}"
 
     def fill_in(self, text: str) -> str:
-        """Returns a text with the placeholders of deploy/retrain.toml replaced.
-
-        A line with a key for encryption is left out if there is none.
-        """
+        """Returns a text with the placeholders of deploy/retrain.toml replaced."""
         values = {
             "BUCKET": self.settings.bucket,
             "PROJECT": self.settings.project,
             "REGION": self.settings.region,
             "WORKER_IMAGE": self.image("worker"),
-            "KMS_KEY": self.settings.kms_key,
         }
-        if not self.settings.kms_key:
-            text = re.sub(r"^.*\bKMS_KEY\b.*\n", "", text, flags=re.MULTILINE)
         return re.sub(rf"\b({'|'.join(values)})\b", lambda found: values[found[1]], text)
 
     def to_json(self) -> str:

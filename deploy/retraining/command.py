@@ -5,14 +5,13 @@ So the next start repeats at most the step that was interrupted. The served mode
 the last step, and only if the new model is better on the same examples.
 """
 
-import contextlib
 import dataclasses
 import datetime
 import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from beambert.config import add_settings, check_settings, read_settings, setting
 from beambert.console import counted, duration
@@ -35,7 +34,7 @@ from beambert.deploy.retraining.runs import (
 )
 from beambert.errors import InputError
 from beambert.flags import FlagParser
-from beambert.folders import BLESSED, NOT_BLESSED, REPORT_FILE, BusyError, Lock, lock_held
+from beambert.folders import BLESSED, NOT_BLESSED, REPORT_FILE, BusyError, lock_held
 from beambert.model_files import CHECKPOINTS_FOLDER
 from beambert.process import passed_on
 
@@ -88,14 +87,6 @@ def build_parser() -> FlagParser:
     )
     add_settings(parser, RetrainSettings)
     return parser
-
-
-def begin(run: RetrainingRun) -> None:
-    """Writes the run.json of a planned run, unless its first step is done."""
-    from beambert.deploy.retraining import workspace
-
-    if not workspace.is_done(RECORDS, run):
-        workspace.begin(run)
 
 
 def _run_step(step: str, config: Retraining, run: RetrainingRun) -> None:
@@ -185,12 +176,12 @@ def retrain(
     """
     from beambert.deploy.retraining import workspace
 
-    with _held(config) as lock:
+    with lock_held(f"{config.workspace}/{LOCK_FILE}", config.workspace) as lock:
         run = plan(config)
         if run is None:
             print(f"{config.workspace}: nothing new")
             return
-        begin(run)
+        workspace.begin(run)
         before = [step for step in STEPS if is_needed(step, run) and workspace.is_done(step, run)]
         print(_describe(run) + (f"; steps done already: {', '.join(before)}" if before else ""))
         for step in STEPS:
@@ -220,7 +211,7 @@ def rollback(config: Retraining, before: Callable[[int], None] = lambda version:
     """
     from beambert.deploy.retraining import workspace
 
-    with _held(config):
+    with lock_held(f"{config.workspace}/{LOCK_FILE}", config.workspace):
         run, version, other = workspace.withdraw(config.workspace, before)
     print(
         f"{config.workspace}/{SERVING}/{other}: is the served version now; {version} of {run} is "
@@ -240,19 +231,6 @@ def _show(config: Retraining) -> None:
     for step in STEPS:
         if is_needed(step, run):
             print(f"[{step}] beambert {shlex.join(command(step, config, run))}")
-
-
-@contextlib.contextmanager
-def _held(config: Retraining) -> Iterator[Lock]:
-    """Holds the lock of the workspace.
-
-    Raises:
-      BusyError: another run is at work.
-      InputError: the workspace cannot be written.
-    """
-    path = f"{config.workspace}/{LOCK_FILE}"
-    with lock_held(path, config.workspace) as lock:
-        yield lock
 
 
 def main(argv: Sequence[str]) -> None:

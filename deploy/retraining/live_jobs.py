@@ -5,8 +5,6 @@ a second job that would write the same files, it looks for such a job and waits 
 """
 
 import time
-from collections.abc import Sequence
-from typing import Any
 
 from beambert.deploy import google_cloud
 from beambert.deploy.retraining.runs import (
@@ -43,24 +41,19 @@ def live_records(config: Retraining, run: RetrainingRun) -> list[str]:
     Raises:
       InputError: Dataflow doesn't tell.
     """
-    found = []
-    for wanted in filter(None, (vocabulary_job(config), records_job(config, run))):
-        remedy = "nothing was changed; correct the access and start again"
-        what = f"Dataflow doesn't tell whether the job {wanted.name} is still at work"
-        with google_cloud.service_errors(run.path, what, remedy):
-            jobs = _list(wanted.project, wanted.region, wanted.name)
-        found += [job.id for job in jobs if job.name == wanted.name]
-    return found
-
-
-def _list(project: str, region: str, name: str) -> Sequence[Any]:
-    """Returns Dataflow's jobs of a name that are at work or wait for it."""
     from google.cloud import dataflow_v1beta3 as dataflow
 
-    request = dataflow.ListJobsRequest(
-        project_id=project,
-        location=region,
-        name=name,
-        filter=dataflow.ListJobsRequest.Filter.ACTIVE,
-    )
-    return list(google_cloud.dataflow_client().list_jobs(request=request))
+    found = []
+    for name in filter(None, (vocabulary_job(config), records_job(config, run))):
+        request = dataflow.ListJobsRequest(
+            project_id=str(config.data.get("project")),
+            location=str(config.data.get("region")),
+            name=name,
+            filter=dataflow.ListJobsRequest.Filter.ACTIVE,
+        )
+        remedy = "nothing was changed; correct the access and start again"
+        what = f"Dataflow doesn't tell whether the job {name} is still at work"
+        with google_cloud.service_errors(run.path, what, remedy):
+            jobs = list(google_cloud.dataflow_client().list_jobs(request=request))
+        found += [job.id for job in jobs if job.name == name]
+    return found

@@ -8,7 +8,6 @@ so that one bad delivery doesn't stop the others.
 """
 
 import dataclasses
-import datetime
 import os
 import sys
 import time
@@ -22,7 +21,6 @@ from beambert.deploy.retraining.runs import (
     CLASSIFIER,
     ENCODER,
     EVALUATION,
-    FIRST,
     FURTHER,
     RECORDS,
     VOCAB,
@@ -47,12 +45,6 @@ from beambert.trainer.commands import finetune, pretrain
 
 # The folder under which Vertex AI mounts buckets.
 MOUNTED = "/gcs/"
-# Flags after which a run could not go on: (section, flag) -> what the flag does.
-_UNFIT = {
-    ("pretrain", "dry_run"): "trains no encoder",
-    ("finetune", "sweep"): "makes several models in the place of one",
-    ("evaluate", "exit_status"): "makes an error of a model that is refused",
-}
 # Only the machines that train have the package of a tracker.
 _OF_TRAINERS = "--tracker="
 
@@ -63,11 +55,6 @@ def check_values(config: Retraining) -> None:
     Raises:
       InputError: a value cannot be used; the message names its section.
     """
-    pretrain_tables = (config.pretrain, *(config.pretrain.get(p, {}) for p in (FIRST, FURTHER)))
-    for (section, name), what in _UNFIT.items():
-        tables = pretrain_tables if section == "pretrain" else (getattr(config, section),)
-        if any(name in table for table in tables):
-            raise InputError(f"--config: {section}.{name}: {what}; leave it out")
     if "init" in config.pretrain or "init" in config.pretrain.get(FURTHER, {}):
         # It would stand in the place of the published encoder, and each run forget the others.
         raise InputError(
@@ -144,8 +131,6 @@ def _is_elsewhere(path: str, is_dry: bool) -> bool:
     return is_dry and path.startswith(MOUNTED) and not os.path.isdir(MOUNTED)
 
 
-# The clocks of two machines may differ by so many seconds.
-CLOCK_DIFFERENCE = 300.0
 # The form of a manifest, for messages.
 FORM = '{"files": [{"path": …, "bytes": …}, …]}'
 
@@ -167,13 +152,12 @@ class Deliveries:
     faults: tuple[str, ...] = ()
 
 
-def read_deliveries(patterns: Sequence[str], left_out: frozenset[str], now: float) -> Deliveries:
+def read_deliveries(patterns: Sequence[str], left_out: frozenset[str]) -> Deliveries:
     """Reads and checks the manifests of a corpus.
 
     Args:
       patterns: globs of the manifests.
       left_out: paths of manifests and files that are left out.
-      now: present time in seconds since 1970.
 
     Raises:
       InputError: the manifests cannot be listed.
@@ -185,7 +169,7 @@ def read_deliveries(patterns: Sequence[str], left_out: frozenset[str], now: floa
             continue
         try:
             written = io.modified(path)
-            named, fault = _check(path, left_out, written, now)
+            named, fault = _check(path, left_out)
         except InputError as error:
             fault = (
                 f"manifest, or a file that it names, cannot be read ({error}); correct that, or "
@@ -199,13 +183,8 @@ def read_deliveries(patterns: Sequence[str], left_out: frozenset[str], now: floa
     return Deliveries(frozenset(files), count, newest, tuple(faults))
 
 
-def _check(
-    path: str, left_out: frozenset[str], written: float, now: float
-) -> tuple[set[str], str | None]:
+def _check(path: str, left_out: frozenset[str]) -> tuple[set[str], str | None]:
     """Returns the files that a manifest names, and what is wrong with it."""
-    if written > now + CLOCK_DIFFERENCE:
-        date = f"{datetime.datetime.fromtimestamp(written, datetime.UTC):%Y-%m-%d %H:%M} UTC"
-        return set(), f"manifest is of the future ({date}); correct the clock and write it again"
     try:
         found = parse_object(io.read_bytes(path))["files"]
         listed = [(os.fspath(each["path"]), int(each["bytes"])) for each in found]
@@ -220,8 +199,6 @@ def _check(
         if absolute(file) in left_out:
             continue
         there = io.size(file)
-        if there != size and io.is_folder(file):
-            return set(), f"manifest names {file}, which is a folder; name its files"
         if there != size:
             what = "is missing" if there is None else f"has {there} bytes"
             return set(), (
@@ -267,14 +244,13 @@ def plan(config: Retraining, is_dry: bool = False) -> RetrainingRun | None:
     check_vocabulary(config, is_dry)
     history = workspace.read_history(config.workspace)
     workspace.check_serving(config.workspace, history)
-    _report_silence(config, history.ended)
     if history.open and not is_dry and not workspace.is_done(RECORDS, history.open):
         live_jobs.await_records(config, history.open)
     if history.open and workspace.is_done(RECORDS, history.open):
         check_task(config, is_dry)
         return history.open
     left_out = find_left_out(config.leave_out)
-    found = read_deliveries(config.manifests, left_out, time.time())
+    found = read_deliveries(config.manifests, left_out)
     if not _are_complete(config, found):
         return None
     with loading():
@@ -350,13 +326,3 @@ def _report_strays(files: frozenset[str], config: Retraining) -> None:
             file=sys.stderr,
             flush=True,
         )
-
-
-def _report_silence(config: Retraining, ended: str) -> None:
-    """Reports that no run has ended for a long time, which an alert sends on."""
-    if not (config.alert_days and ended):
-        return
-    age = datetime.datetime.now(datetime.UTC) - datetime.datetime.fromisoformat(ended)
-    if age.total_seconds() > 24 * 3600 * config.alert_days:
-        message = f"{config.workspace}: no run has ended since {ended}, {age.days} days ago"
-        print(f"{message}; look for a delivery or a run that fails", file=sys.stderr, flush=True)

@@ -36,15 +36,18 @@ BASELINE, EVALUATION, SERVING = "baseline", "evaluation", "serving"
 # The steps in their order. Each makes the folder of its name.
 STEPS = (RECORDS, ENCODER, CLASSIFIER, BASELINE, EVALUATION, SERVING)
 
-# The sections of the configuration, named after commands, with the flags that each run sets itself.
+# The sections of the configuration, named after commands, with the flags that each run sets itself,
+# or that would keep it from its end.
 SECTIONS = {
     "data": frozenset(
-        {"input", "since", "leave_out", "vocab_file", "tokenizer", "output", "dry_run"}
+        {"input", "since", "leave_out", "vocab_file", "tokenizer", "output", "dry_run", "job_name"}
     ),
-    "pretrain": frozenset({"data", "long_data", "model_dir", "checkpoint_dir", "tensorboard_dir"}),
-    "finetune": frozenset({"init", "model_dir", "checkpoint_dir", "tensorboard_dir"}),
+    "pretrain": frozenset(
+        {"data", "long_data", "model_dir", "checkpoint_dir", "tensorboard_dir", "dry_run"}
+    ),
+    "finetune": frozenset({"init", "model_dir", "checkpoint_dir", "tensorboard_dir", "sweep"}),
     "evaluate": frozenset(
-        {"task", "data_dir", "model", "output", "metric", "threshold", "baseline"}
+        {"task", "data_dir", "model", "output", "metric", "threshold", "baseline", "exit_status"}
     ),
 }
 # The section that may stand in the place of the key vocab_file.
@@ -76,8 +79,6 @@ class Retraining:
       settle_minutes: least age in minutes of the newest manifest, so that a run takes several
         deliveries in a row together.
       leave_out: globs of files and manifests that no run takes.
-      alert_days: number of days without the end of a run after which each start reports it; None
-        for never.
       least: least value of the task's first metric; None for the value of the best constant
         prediction.
       data, pretrain, finetune, evaluate: flags of the commands of these names.
@@ -95,7 +96,6 @@ class Retraining:
     manifests: tuple[str, ...] = ()
     leave_out: tuple[str, ...] = ()
     settle_minutes: float = 0.0
-    alert_days: float | None = None
     least: float | None = None
 
     @classmethod
@@ -151,7 +151,7 @@ def _check_section(section: str, flags: Flags) -> None:
         given += [item for value in parts.values() for item in value.items()]
     for name, value in given:
         if name in (VOCAB_FLAGS if section == VOCAB else SECTIONS[section]):
-            raise InputError(f"{section}.{name}: is set by each run; leave it out")
+            raise InputError(f"{section}.{name}: a run has its own; leave it out")
         flag = known.get(name)
         if flag is None and section not in BEAM_SECTIONS:
             raise InputError(f"{section}.{name}: is no flag of beambert {section}; leave it out")
@@ -230,11 +230,7 @@ class RetrainingRun:
           ValueError, KeyError, TypeError: the fields are not those of a run.
         """
         lists = {name: tuple(found.get(name, ())) for name in ("records", "since", "left_out")}
-        run = cls(**found | lists)
-        # All of them are paths, and those of every file system are text that UTF-8 can hold.
-        paths = [run.path, *run.records, *run.since, *run.left_out]
-        "".join([*paths, run.encoder or "", run.served or ""]).encode()
-        return run
+        return cls(**found | lists)
 
 
 def next_run(
@@ -315,7 +311,7 @@ def command(step: str, config: Retraining, run: RetrainingRun) -> list[str]:
             else f"--vocab_file={config.vocab_file}",
             f"--output={run.folder(RECORDS)}",
             *to_arguments("data", config.data),
-            *([f"--job_name={job.name}"] if job and "job_name" not in config.data else []),
+            *([f"--job_name={job}"] if job else []),
         ]
     if step == ENCODER:
         parts = {FIRST, FURTHER}
@@ -364,12 +360,11 @@ def vocabulary_command(config: Retraining) -> list[str]:
     """
     known = COMMANDS[VOCAB].build_parser().flags
     given = {name: value for name, value in config.data.items() if name in known} | config.vocab
-    beam = [flag for flag in beam_flags("data", config.data) if not flag.startswith("--job_name")]
-    job = vocabulary_job(config)
+    beam, job = beam_flags("data", config.data), vocabulary_job(config)
     return [
         *(VOCAB, *(["--input", *config.input] if config.input else [])),
         *(f"--output={config.vocab_file}", *to_arguments(VOCAB, given), *beam),
-        *([f"--job_name={job.name}"] if job else []),
+        *([f"--job_name={job}"] if job else []),
     ]
 
 
@@ -379,33 +374,24 @@ def _training_folders(run: RetrainingRun, step: str) -> tuple[str, str]:
     return f"--model_dir={folder}", f"--checkpoint_dir={folder}/{CHECKPOINTS_FOLDER}"
 
 
-@dataclasses.dataclass(frozen=True)
-class DataflowJob:
-    """The Dataflow job that makes the records of a run: its project, region and name."""
-
-    project: str
-    region: str
-    name: str
-
-
-def records_job(config: Retraining, run: RetrainingRun) -> DataflowJob | None:
-    """Returns the Dataflow job that makes the records of a run; None for other runners.
+def records_job(config: Retraining, run: RetrainingRun) -> str | None:
+    """Returns the name of the Dataflow job that makes a run's records; None for other runners.
 
     A job outlives the command that sent it. A continued run must not write at the same time. It
     finds the job by its name, and Dataflow refuses a second job of the same name.
     """
-    if config.data.get("runner") != "DataflowRunner":
-        return None
-    name = config.data.get("job_name") or f"records-{run.number}-{workspace_hash(config)}"
-    return DataflowJob(str(config.data.get("project")), str(config.data.get("region")), name)
+    return f"records-{run.number}-{workspace_hash(config)}" if _is_on_dataflow(config) else None
 
 
-def vocabulary_job(config: Retraining) -> DataflowJob | None:
-    """Returns the Dataflow job that makes the vocabulary; None for other runners or files."""
-    if config.vocab is None or config.data.get("runner") != "DataflowRunner":
+def vocabulary_job(config: Retraining) -> str | None:
+    """Returns the name of the Dataflow job that makes the vocabulary; None for other runners."""
+    if config.vocab is None or not _is_on_dataflow(config):
         return None
-    name = f"vocabulary-{workspace_hash(config)}"
-    return DataflowJob(str(config.data.get("project")), str(config.data.get("region")), name)
+    return f"vocabulary-{workspace_hash(config)}"
+
+
+def _is_on_dataflow(config: Retraining) -> bool:
+    return config.data.get("runner") == "DataflowRunner"
 
 
 def workspace_hash(config: Retraining) -> str:

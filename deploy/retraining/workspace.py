@@ -20,7 +20,7 @@ from beambert.deploy.retraining.runs import (
 )
 from beambert.errors import InputError
 from beambert.io import exists, read_text
-from beambert.model_files import GRAPH_FILE, is_as_exported
+from beambert.model_files import GRAPH_FILE
 
 RUN_FILE = "run.json"
 RESULT_FILE = "result.json"
@@ -36,7 +36,6 @@ class History:
       refused: folders of the runs whose model was refused or withdrawn.
       open: the run without a result, if there is one.
       last: number of the newest run; 0 if there is none.
-      ended: time at which the last run ended, in ISO 8601; "" if none has.
       greatest: greatest version that any run has published; 0 if none has.
       newest: greatest version of `published`; 0 if there is none.
     """
@@ -45,7 +44,6 @@ class History:
     refused: tuple[str, ...]
     open: RetrainingRun | None
     last: int
-    ended: str = ""
     greatest: int = 0
     newest: int = 0
 
@@ -72,7 +70,7 @@ def read_history(workspace: str) -> History:
     numbers = _numbers_in(runs)
     served = _newest(serving)
     published, refused = [], []
-    unfinished, ended, greatest, newest, is_gone = None, "", 0, 0, False
+    unfinished, greatest, newest, is_gone = None, 0, 0, False
     for number in numbers:
         path = f"{runs}/{number:06d}"
         result, run = f"{path}/{RESULT_FILE}", f"{path}/{RUN_FILE}"
@@ -80,7 +78,6 @@ def read_history(workspace: str) -> History:
             with _undamaged(result):
                 found = read_json(result)
                 outcome, version = found["outcome"], found.get("version") or 0
-                ended = max(ended, found.get("finished", ""))
                 if outcome not in (PUBLISHED, REFUSED, WITHDRAWN):
                     raise ValueError(f"{outcome} is no outcome")
                 greatest = max(greatest, version)
@@ -97,35 +94,21 @@ def read_history(workspace: str) -> History:
             "back, or choose another workspace to begin anew"
         )
     last = max(numbers, default=0)
-    return History(tuple(published), tuple(refused), unfinished, last, ended, greatest, newest)
+    return History(tuple(published), tuple(refused), unfinished, last, greatest, newest)
 
 
 def check_serving(workspace: str, history: History) -> None:
-    """Refuses served versions that are not as the runs left them, before a run takes days.
+    """Refuses a served version that no run has published, before a run takes days.
 
     Args:
       workspace: the workspace.
       history: its runs.
 
     Raises:
-      InputError: something else lies among them, the newest one is of no run or its graph was
-        changed, or the folder cannot be read.
+      InputError: the newest one is of no run, or the folder cannot be read.
     """
     serving = f"{workspace}/{SERVING}"
-    for name in io.list_folder(serving):
-        if not (name.isdecimal() or io.is_temporary(name)):
-            raise InputError(
-                f"{serving}/{name}: is not a served version, and no version is added next to it; "
-                "move it elsewhere"
-            )
     newest = _newest(serving)
-    if newest and not is_as_exported(f"{serving}/{newest}"):
-        is_only = len(_numbers_in(serving)) == 1
-        way_back = "" if is_only else ", or serve the version before it with --rollback"
-        raise InputError(
-            f"{serving}/{newest}: was changed after its export, so that another model is served "
-            f"than was judged; put it back as it was{way_back}"
-        )
     if history.newest and newest not in (history.newest, _version_of(history.open)):
         raise InputError(
             f"{serving}/{newest}: is served, but no run has published it, or it was taken back; "
@@ -160,6 +143,8 @@ def is_done(step: str, run: RetrainingRun) -> bool:
 
 def begin(run: RetrainingRun) -> None:
     """Writes run.json, after deleting the files of a run that was killed in its first step."""
+    if is_done(RECORDS, run):
+        return
     file, records = f"{run.path}/{RUN_FILE}", run.folder(RECORDS)
     io.delete(file)  # first, as a folder without it is no run
     io.delete(records)

@@ -21,10 +21,6 @@ locals {
       filter = "resource.type=\"ml_job\" AND \"was left out\""
       advice = "The log names the manifest and what is wrong. Have the files delivered again under new names, and delete the wrong manifest: each start reports it until it is gone."
     }
-    "No retraining has ended for a long time" = {
-      filter = "resource.type=\"ml_job\" AND \"no run has ended since\""
-      advice = "Either nothing was delivered, or each run fails: look at the newest files in the bucket of text, and at the newest run of the pipeline."
-    }
   }
 }
 
@@ -48,28 +44,4 @@ resource "google_monitoring_alert_policy" "log" {
     content   = each.value.advice
   }
   notification_channels = [google_monitoring_notification_channel.team.id]
-}
-
-resource "google_billing_budget" "month" {
-  count           = var.monthly_budget > 0 ? 1 : 0
-  billing_account = data.google_project.this.billing_account
-  display_name    = "BeamBERT"
-  budget_filter {
-    projects = ["projects/${data.google_project.this.number}"] # the service takes no ids
-    labels   = { app = "beambert" }
-  }
-  amount {
-    specified_amount {
-      units = tostring(var.monthly_budget)
-    }
-  }
-  dynamic "threshold_rules" {
-    for_each = [0.5, 0.9, 1.0]
-    content {
-      threshold_percent = threshold_rules.value
-    }
-  }
-  all_updates_rule {
-    monitoring_notification_channels = [google_monitoring_notification_channel.team.id]
-  }
 }

@@ -8,10 +8,6 @@ terraform {
       source  = "hashicorp/google"
       version = "~> 7.0"
     }
-    google-beta = {
-      source  = "hashicorp/google-beta"
-      version = "~> 7.0"
-    }
   }
   # The state's bucket is made by `make cloud` before anything else.
   backend "gcs" {
@@ -22,7 +18,7 @@ terraform {
 provider "google" {
   project = var.project
   region  = var.region
-  # Budgets are asked for in this project's name.
+  # This project's quota counts, whatever project the credentials are of.
   user_project_override = true
   billing_project       = var.project
   # The label tells the costs of these resources from others.
@@ -33,7 +29,6 @@ resource "google_project_service" "needed" {
   for_each = toset([
     "aiplatform.googleapis.com",
     "artifactregistry.googleapis.com",
-    "billingbudgets.googleapis.com",
     "cloudbilling.googleapis.com",
     "cloudbuild.googleapis.com",
     "cloudresourcemanager.googleapis.com",
@@ -53,22 +48,5 @@ resource "google_artifact_registry_repository" "images" {
   location      = var.region
   format        = "DOCKER"
   description   = "Images of the Beam jobs and the trainers."
-  kms_key_name  = local.kms_key
-
-  # A release is taken again by the digests of its images, so they stay for a year at least.
-  cleanup_policies {
-    id     = "keep-the-last-ones"
-    action = "KEEP"
-    most_recent_versions {
-      keep_count = 20
-    }
-  }
-  cleanup_policies {
-    id     = "delete-old-ones"
-    action = "DELETE"
-    condition {
-      older_than = "31536000s"
-    }
-  }
-  depends_on = [google_kms_crypto_key_iam_member.encrypting, google_project_service.needed]
+  depends_on    = [google_project_service.needed]
 }

@@ -14,9 +14,6 @@ resource "google_compute_subnetwork" "beambert" {
   network                  = google_compute_network.beambert.id
   ip_cidr_range            = "10.128.0.0/20"
   private_ip_google_access = true
-  log_config {
-    metadata = "INCLUDE_ALL_METADATA"
-  }
 }
 
 # The workers of a job exchange data:

@@ -32,7 +32,7 @@ resource "google_storage_bucket" "of" {
   }
   # A run that is over needs its records and predictions no more: `--since` reads info.json next to them.
   dynamic "lifecycle_rule" {
-    for_each = each.key == "work" ? [var.records_days] : []
+    for_each = each.key == "work" ? [180] : []
     content {
       condition {
         age            = lifecycle_rule.value
@@ -57,11 +57,5 @@ resource "google_storage_bucket" "of" {
       }
     }
   }
-  dynamic "encryption" {
-    for_each = var.kms_key == "" ? [] : [var.kms_key]
-    content {
-      default_kms_key_name = encryption.value
-    }
-  }
-  depends_on = [google_kms_crypto_key_iam_member.encrypting, google_project_service.needed]
+  depends_on = [google_project_service.needed]
 }

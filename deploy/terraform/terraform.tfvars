@@ -2,7 +2,7 @@
 # Terraform and `python -m beambert.deploy.vertex` read it. Nothing in it is secret.
 project = "my-project"
 region  = "us-central1"
-# Address that gets mail about failed runs and costs.
+# Address that gets mail about failed runs.
 alert_email = "ml-platform@example.com"
 # Training machine, a name in TRAINERS of deploy/vertex/jobs.py, such as "v5e-8-spot" or "l4".
 trainer = "v5e-1"
@@ -11,8 +11,4 @@ trainer = "v5e-1"
 deliverers = []
 operators  = []
 approvers  = []
-# alert_email gets mail at 50, 90 and 100 % of it, in the currency of the billing account, which whoever
-# applies must be allowed to set budgets of; 0 for no budget.
-monthly_budget = 0
-# variables.tf has more settings, with defaults that can be overwritten here: engine, schedule,
-# records_days, kms_key.
+# variables.tf has more settings, with defaults that can be overwritten here: engine and schedule.

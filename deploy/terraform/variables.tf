@@ -32,28 +32,6 @@ variable "approvers" {
   type = set(string)
 }
 
-variable "monthly_budget" {
-  type = number
-}
-
-# Key that all data is encrypted with, projects/…/locations/…/keyRings/…/cryptoKeys/…, in the region
-# above; empty for Google's keys. Set it before the first apply.
-variable "kms_key" {
-  type    = string
-  default = ""
-  validation {
-    condition     = var.kms_key == "" || can(regex("^projects/[^/]+/locations/[^/]+/keyRings/[^/]+/cryptoKeys/[^/]+$", var.kms_key))
-    error_message = "Must be empty, or projects/…/locations/…/keyRings/…/cryptoKeys/…."
-  }
-}
-
-# Days after which the records and the predictions of a run are deleted. Its models, metrics and lists
-# of files stay.
-variable "records_days" {
-  type    = number
-  default = 180
-}
-
 # Terraform does not use the following: `python -m beambert.deploy.vertex` reads the same file.
 variable "trainer" {
   type = string

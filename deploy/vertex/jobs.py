@@ -184,7 +184,7 @@ def custom_job(
         },
         "service_account": settings.account("beambert-trainer"),
     }
-    return {"display_name": name, "labels": dict(labels), "job_spec": spec, **settings.encryption}
+    return {"display_name": name, "labels": dict(labels), "job_spec": spec}
 
 
 def job_by_hand(deployment: Deployment, arguments: Sequence[str], hours: int) -> dict[str, Any]:

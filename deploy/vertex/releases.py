@@ -74,7 +74,6 @@ def pipeline_job(deployment: Deployment, pipeline: Mapping[str, Any]) -> dict[st
             "failure_policy": "PIPELINE_FAILURE_POLICY_FAIL_FAST",
         },
         "service_account": deployment.settings.account("beambert-pipeline"),
-        **deployment.settings.encryption,
     }
 
 

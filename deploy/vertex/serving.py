@@ -40,7 +40,6 @@ def registered_model(deployment: Deployment, artifacts: str, version: int) -> di
         "container_spec": container,
         "version_aliases": [f"v{version}"],
         "labels": LABELS,
-        **deployment.settings.encryption,
     }
 
 
@@ -113,7 +112,7 @@ def _find_endpoint(client: Any, settings: Settings) -> Any:
 
 def _create_endpoint(client: Any, settings: Settings) -> Any:
     print(f"an endpoint costs about ${DOLLARS} an hour as long as a version is behind it")
-    made = {"display_name": DISPLAY_NAME, "labels": LABELS, **settings.encryption}
+    made = {"display_name": DISPLAY_NAME, "labels": LABELS}
     return client.create_endpoint(parent=settings.parent, endpoint=made).result(_SECONDS)
 
 

@@ -1,6 +1,5 @@
 """A version behind an endpoint and the way back: requests against the protocol, killed anywhere."""
 
-import dataclasses
 import pathlib
 
 import pytest
@@ -217,12 +216,3 @@ def test_nothing_is_left_whatever_was_there(vertex, config, steps):
     serving.remove(DEPLOYMENT.settings)
     assert vertex.endpoint is None and not vertex.aliases
     serving.remove(DEPLOYMENT.settings)
-
-
-def test_a_key_encrypts_models_and_endpoints(vertex, config, services):
-    settings = dataclasses.replace(DEPLOYMENT.settings, kms_key="projects/p/key")
-    deployment = dataclasses.replace(DEPLOYMENT, settings=settings)
-    serving.serve(deployment, config, 1, 100)
-    (uploaded,), (made,) = services.sent("upload_model"), services.sent("create_endpoint")
-    for each in (uploaded.model, made.endpoint):
-        assert each.encryption_spec.kms_key_name == settings.kms_key

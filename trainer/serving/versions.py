@@ -28,7 +28,6 @@ from beambert.model_files import (
     PRETRAINING,
     SAVED_MODEL_FOLDER,
     SOURCE_FILE,
-    files_sha256,
     model_sha256,
     weights_sha256,
 )
@@ -281,9 +280,8 @@ def export(model_dir: str, output: str, trusts: bool = False, number: int | None
     ):
         save_module(module, functions, temporary)
         weights = weights_sha256(model_dir)
-        files = files_sha256(temporary)
         source = {"model": io.absolute(model_dir), "weights_sha256": weights}
-        content = json.dumps(source | {"files_sha256": files}, indent=1).encode()
+        content = json.dumps(source, indent=1).encode()
         io.write_bytes(f"{temporary}/{EXTRA_ASSETS}/{SOURCE_FILE}", content)
         if "input_ids" in _inputs_of(functions["serving_default"]):
             # Its callers need the tokenizer.

@@ -20,8 +20,9 @@ ROOT = pathlib.Path(__file__).parents[3]
 BAD = {
     ("[evaluate]", "[evaluates]"): "no such key: evaluates",
     ("vocab_file =", "tokenizer = 't'\nvocab_file ="): "needs vocab_file, tokenizer or",
-    ("dupe_factor", "output = 'x'\ndupe_factor"): "data.output: is set by each run",
+    ("dupe_factor", "output = 'x'\ndupe_factor"): "data.output: a run has its own",
     ('task = "classification"', ""): "needs task and data_dir",
+    ("num_train_epochs = 6", "sweep = 'paper'"): "finetune.sweep: a run has its own",
     ("[pretrain]", "[pretrain"): "is not TOML",
     ("dupe_factor = 1", "dupe_factor = [1, 2]"): "data.dupe_factor: must be one value",
     ("max_seq_length = 32", "max_seq_length = '8,16,32'"): "one length, or a short and a long one",
@@ -71,7 +72,6 @@ REFUSED = {
     ("train_batch_size = 8\n[pretrain.first]", "train_batch_size = 0\n[pretrain.first]"): (
         "pretrain: --train_batch_size=0"
     ),
-    ("num_train_epochs = 6", "sweep = 'paper'"): "finetune.sweep: makes several models",
     ("[pretrain]\n", "[pretrain]\ninit = 'e'\n"): "pretrain.init: ",
     ("[pretrain.further]", "[pretrain.further]\ninit = 'e'"): "pretrain.init: further runs contin",
     ("vocab_file =", "least = 7\nvocab_file ="): "evaluate: --threshold=7",

@@ -58,9 +58,9 @@ def test_what_a_live_job_makes_counts(config, open_run, services, capsys):
         assert shard.exists()
         shard.with_name("_SUCCESS").write_text("{}")
 
-    Job(services, records_job(config, run).name, 3, finish)
+    Job(services, records_job(config, run), 3, finish)
     assert retrain.plan(config) == run
-    retrain.begin(run)
+    workspace.begin(run)
     assert shard.exists()
     printed = capsys.readouterr().out
     assert printed.count("waits for the Dataflow job 2026-1") == 1
@@ -68,8 +68,8 @@ def test_what_a_live_job_makes_counts(config, open_run, services, capsys):
 
 def test_a_live_job_that_fails_is_begun_again(config, open_run, services):
     run, shard = open_run
-    Job(services, records_job(config, run).name, 2, lambda: None)
-    retrain.begin(retrain.plan(config))
+    Job(services, records_job(config, run), 2, lambda: None)
+    workspace.begin(retrain.plan(config))
     assert not shard.exists()
 
 
@@ -78,7 +78,7 @@ def test_a_look_that_fails_changes_nothing(config, open_run, services, status):
     _, shard = open_run
     services.answers["list_jobs"] = status
     with pytest.raises(InputError, match="Dataflow doesn't tell .*nothing was changed"):
-        retrain.begin(retrain.plan(config))
+        workspace.begin(retrain.plan(config))
     assert shard.exists()
 
 

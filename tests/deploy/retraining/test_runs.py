@@ -209,7 +209,6 @@ def test_a_task_whose_files_are_missing(tmp_path, config, commands, split):
     [
         ("result.json", '{"outcome": '),
         ("result.json", '{"outcome": "published", "version": "3"}'),
-        ("run.json", '{"path": "\\ud800", "new_files": 1, "records": [], "since": []}'),
     ],
 )
 def test_damaged_files_of_a_run(config, commands, name, text):

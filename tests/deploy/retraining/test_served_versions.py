@@ -8,7 +8,7 @@ import pytest
 from support import growing_corpus as corpus
 from support.stand_in_commands import Commands, served, taken
 
-from beambert import io, model_files
+from beambert import io
 from beambert.deploy.retraining import command as retrain
 from beambert.deploy.retraining import workspace
 from beambert.errors import InputError
@@ -130,67 +130,6 @@ def test_a_served_version_of_no_run(tmp_path, config, commands, is_new):
     shutil.rmtree(by_hand)
     retrain.retrain(config)
     assert "3" in served(config)
-
-
-@pytest.mark.parametrize("name", ["notes.txt", "2.old/saved_model.pb"])
-def test_something_else_beside_the_versions(tmp_path, config, commands, name):
-    """The export would refuse it after the training. `_tmp-` is what a killed one leaves."""
-    serving = pathlib.Path(config.workspace, "serving")
-    for each in (name, f"_tmp-{'a' * 32}-1/saved_model.pb"):
-        (serving / each).parent.mkdir(exist_ok=True)
-        (serving / each).write_text("by hand")
-    corpus.deliver(tmp_path, 3)
-    first = name.partition("/")[0]
-    with pytest.raises(InputError, match=f"serving/{first}: is not a served version"):
-        retrain.retrain(config)
-    assert commands.ran == []
-    shutil.move(serving / first, tmp_path)
-    retrain.retrain(config)
-    assert sorted(served(config)) == ["1", "2", "3"]
-
-
-@pytest.mark.parametrize("source", ["other", "half"])
-def test_a_graph_that_was_changed_by_hand(tmp_path, config, commands, source):
-    """Another model is served than was judged."""
-    version = pathlib.Path(config.workspace, "serving", "2")
-    exported = {"model": "m", "files_sha256": model_files.files_sha256(str(version))}
-    (version / "assets.extra").mkdir()
-    file = version / "assets.extra" / "model.json"
-    file.write_text(json.dumps(exported))
-    assert retrain.plan(config) is None  # as it was
-    file.write_text(json.dumps(exported)[: -3 if source == "half" else None])
-    (version / "saved_model.pb").write_text("by hand")
-    corpus.deliver(tmp_path, 3)
-    with pytest.raises(InputError, match="serving/2: was changed after its export.*--rollback"):
-        retrain.retrain(config)
-    assert commands.ran == []
-    retrain.rollback(config)
-    retrain.retrain(config)
-    assert sorted(served(config)) == ["1", "3"]
-
-
-@pytest.mark.parametrize("change", ["weights", "one more", "one less"])
-def test_weights_or_a_vocabulary_that_were_changed_by_hand(tmp_path, config, commands, change):
-    version = pathlib.Path(config.workspace, "serving", "2")
-    weights, vocabulary = version / "variables/variables.index", version / "assets/vocab.txt"
-    for file in (weights, vocabulary, version / "assets.extra/model.json"):
-        file.parent.mkdir()
-        file.write_text("as exported")
-    exported = {"files_sha256": model_files.files_sha256(str(version))}
-    (version / "assets.extra/model.json").write_text(json.dumps(exported))
-    assert retrain.plan(config) is None  # as it was
-    if change == "one less":
-        vocabulary.unlink()
-    else:
-        others = {"weights": weights}
-        others.get(change, version / "assets/more.txt").write_text("by hand    ")
-    corpus.deliver(tmp_path, 3)
-    with pytest.raises(InputError, match="serving/2: was changed .* before it with --rollback$"):
-        retrain.retrain(config)
-    assert commands.ran == []
-    shutil.rmtree(version.parent / "1")  # so that there is nothing to go back to
-    with pytest.raises(InputError, match="serving/2: was changed .*; put it back as it was$"):
-        retrain.retrain(config)
 
 
 def test_all_versions_are_gone(tmp_path, config, commands):

@@ -119,7 +119,7 @@ def test_a_bucket_without_permission(gs, tmp_path):
     with pytest.raises(InputError, match="forbidden/runs: cannot be listed .*403"):
         workspace.read_history(f"{gs}/forbidden")  # it must not seem to be empty
     with pytest.raises(InputError, match="forbidden/.: cannot be listed .*403"):
-        planning.read_deliveries([f"{gs}/forbidden/*"], frozenset(), 0.0)
+        planning.read_deliveries([f"{gs}/forbidden/*"], frozenset())
 
 
 RETRAIN = """
