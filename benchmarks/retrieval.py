@@ -13,7 +13,8 @@ What a training on questions of other articles is worth:
 
 The pairs are those of the odd articles, counted from 0; those of the last three are for dev.
 
---reranker ranks the best 100 paragraphs of the best way again, by a model of --task=rerank.
+--reranker ranks the best 100 paragraphs of the best way again, by a model of --task=rerank or
+--task=late_interaction.
 """
 
 import json

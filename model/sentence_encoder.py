@@ -1,6 +1,10 @@
-"""Encoders that return a vector for each document, of the outputs of all tokens.
+"""Encoders that return vectors: one for each document, or a short one for each token.
 
-Shape suffixes: B batch, L sequence length, H hidden size, K number of last layers.
+The first pools the outputs of all tokens (Reimers and Gurevych 2019), the second is that of
+Khattab and Zaharia 2020 (arXiv 2004.12832).
+
+Shape suffixes: B batch, L sequence length, T = B * L, H hidden size, K number of last layers,
+D components of a token's vector.
 """
 
 import dataclasses
@@ -10,6 +14,7 @@ from keras import ops
 
 from beambert.model.config import EncoderConfig
 from beambert.model.families.table import family_of
+from beambert.model.layers import fold_seed, truncated_normal
 
 # The mean of all tokens, [CLS] and [SEP] included, or the output of [CLS] alone (Reimers and
 # Gurevych 2019, section 3).
@@ -95,3 +100,44 @@ class SentenceEncoder(keras.Model):
         shape = (-1, inputs[0].shape[1], 1, self.config.hidden_size)
         states_BLKH = ops.reshape(ops.cast(states, "float32"), shape)
         return pool(states_BLKH, inputs[1], pooling)
+
+
+# Number of components of a vector (section 4.1 of the paper).
+DIMENSIONS = 128
+
+
+class TokenEncoder(keras.Model):
+    """Vectors of tokens for late interaction; the constructor creates every variable."""
+
+    def __init__(self, config: EncoderConfig, seed: int = 0):
+        """Creates the encoder, which has no pooler, and the layer on top, which has no bias.
+
+        Args:
+          config: sizes, activation and dropout rates.
+          seed: seed of every initial weight.
+        """
+        super().__init__(name="token_encoder")
+        self.config = config
+        self.encoder = family_of(config).encoder(config, seed, has_pooler=False)
+        initializer = truncated_normal(config.initializer_range, fold_seed(seed, "linear"))
+        self.linear = keras.layers.Dense(
+            DIMENSIONS, use_bias=False, kernel_initializer=initializer, name="linear"
+        )
+        self.linear.build((None, config.hidden_size))
+        self.built = True
+
+    def call(self, features, dropout_seed=None):
+        """Returns the vectors of all tokens, padding included, of length 1, float32 [B, L, D].
+
+        Args:
+          features: `input_ids`, `input_mask` and `segment_ids`, int32 or int64 [B, L]; other keys
+            are ignored.
+          dropout_seed: integer [2], another for every step and replica; None switches dropout off.
+        """
+        inputs = features["input_ids"], features["input_mask"], features["segment_ids"]
+        states_TH = self.encoder.encode(*inputs, dropout_seed)
+        vectors_TD = ops.cast(self.linear(states_TH), "float32")
+        squares_T1 = ops.sum(ops.square(vectors_TD), axis=1, keepdims=True)
+        # The gradient of a root is infinite at 0.
+        vectors_TD = vectors_TD * ops.rsqrt(ops.maximum(squares_T1, _LEAST_LENGTH**2))
+        return ops.reshape(vectors_TD, (-1, inputs[0].shape[1], DIMENSIONS))

@@ -12,6 +12,7 @@ from beambert.errors import InputError
 from beambert.flags import meant
 from beambert.pipelines.tasks.choice import Choice
 from beambert.pipelines.tasks.classification import Classification
+from beambert.pipelines.tasks.late_interaction import LateInteraction
 from beambert.pipelines.tasks.multi_label import MultiLabel
 from beambert.pipelines.tasks.regression import Regression, Rerank
 from beambert.pipelines.tasks.span import Span
@@ -44,7 +45,7 @@ TASKS: dict[str, Task] = {
         # Tasks on the user's own data.
         *map(own_task, (Classification, MultiLabel, Regression, Choice, Tagging)),
         Tagging("word_labels", OWN_FILES, metrics=("accuracy",)),
-        *map(own_task, (Embedding, Similarity, Rerank)),
+        *map(own_task, (Embedding, Similarity, Rerank, LateInteraction)),
         # The tasks of GLUE (Wang et al. 2019, arXiv 1804.07461, table 1), https://gluebenchmark.com/tasks.
         Classification(
             "cola",

@@ -11,11 +11,14 @@ from beambert.errors import InputError
 from beambert.pipelines.corpus.encodings import encoding_setting, parse_encodings
 from beambert.pipelines.tasks.classification import BALANCED
 from beambert.pipelines.tasks.declarations import TASKS, find_task
-from beambert.pipelines.tasks.task import Task
+from beambert.pipelines.tasks.late_interaction import DEFAULT_QUERY_LENGTH
+from beambert.pipelines.tasks.task import SHORTEST_LENGTH, Task
 from beambert.pipelines.tasks.vectors import (
     COSENT,
     COSINE,
     DEFAULT_TEMPERATURE,
+    DROPOUT,
+    SINGLE_TEXTS,
     VectorTask,
 )
 
@@ -76,7 +79,8 @@ class TaskSettings:
         parse=split_names,
         metavar="A,B,…",
         help="for --task=choice: columns of the endings (default: all that begin with choice); for "
-        "embedding: columns of hard negatives (default: all that begin with negative)",
+        "embedding and late_interaction: columns of hard negatives (default: all that begin with "
+        "negative)",
     )
     labels: tuple[str, ...] | None = setting(
         None,
@@ -125,11 +129,26 @@ class LearningSettings(TaskSettings):
         help=f"for similarity: learn the order of the scores ({COSENT}, the default), or the "
         f"scores themselves as cosines from -1 to 1 ({COSINE})",
     )
+    single_texts: str | None = setting(
+        None,
+        choices=SINGLE_TEXTS,
+        help="for embedding, if train has no second text: each text finds itself under another "
+        "dropout (SimCSE), a sentence finds the text that it was taken from (inverse cloze), or a "
+        f"section finds the next one, after an empty line or in the middle (default: {DROPOUT})",
+    )
     temperature: float | None = setting(
         None,
         above=0,
         help="for embedding and similarity: number by which cosines are divided in the loss "
-        f"(default: {DEFAULT_TEMPERATURE:g})",
+        f"(default: {DEFAULT_TEMPERATURE:g}); for late_interaction: number by which scores are "
+        "divided (default: 1)",
+    )
+    query_length: int | None = setting(
+        None,
+        minimum=SHORTEST_LENGTH,
+        metavar="N",
+        help="for late_interaction: number of tokens of every query; [MASK] fills up shorter ones "
+        f"(default: {DEFAULT_QUERY_LENGTH})",
     )
     matryoshka_dims: tuple[int, ...] | None = setting(
         None,

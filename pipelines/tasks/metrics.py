@@ -309,27 +309,47 @@ def best_by_vectors(
 ) -> NDArray[np.int64]:
     """Returns the texts with the greatest cosines for each row's query, int64 [N, at most DEPTH].
 
-    The texts that can be found are all texts of the rows but the queries, each once. A query cannot
-    find its own text. Of equal cosines the first text comes first.
-
     Args:
-      text_ids_NS: id of each text: the query, the text that it must find, and others.
+      text_ids_NS: see `best_of`.
       vectors_NSH: the vectors of the texts.
     """
     lengths = np.linalg.norm(vectors_NSH, axis=-1, keepdims=True)
     vectors_NSH = vectors_NSH / np.maximum(lengths, 1e-12)
+    flat = vectors_NSH[:, 1:].reshape(-1, vectors_NSH.shape[-1])
+
+    def cosines(some: slice, places: NDArray[np.int64]) -> NDArray[np.float32]:
+        return vectors_NSH[some, 0] @ flat[places].T
+
+    return best_of(text_ids_NS, cosines, _QUERIES_AT_A_TIME)
+
+
+def best_of(
+    text_ids_NS: NDArray[np.int64],
+    scores_of: Callable[[slice, NDArray[np.int64]], NDArray[np.float32]],
+    rows_at_a_time: int,
+) -> NDArray[np.int64]:
+    """Returns the texts with the greatest scores for each row's query, int64 [N, at most DEPTH].
+
+    The texts that can be found are all texts of the rows but the queries, each once. A query cannot
+    find its own text. Of equal scores the first text comes first.
+
+    Args:
+      text_ids_NS: id of each text: the query, the text that it must find, and others.
+      scores_of: function from some rows, and the places of texts in the flattened `[:, 1:]`, to the
+        scores of those texts for the queries of those rows.
+      rows_at_a_time: number of rows that it gets at most.
+    """
     _, places = np.unique(text_ids_NS[:, 1:], return_index=True)
     places.sort()
     ids = text_ids_NS[:, 1:].ravel()[places]
-    vectors = vectors_NSH[:, 1:].reshape(-1, vectors_NSH.shape[-1])[places]
     found = []
-    for start in range(0, len(text_ids_NS), _QUERIES_AT_A_TIME):
-        some = slice(start, start + _QUERIES_AT_A_TIME)
-        cosines = vectors_NSH[some, 0] @ vectors.T
+    for start in range(0, len(text_ids_NS), rows_at_a_time):
+        some = slice(start, start + rows_at_a_time)
+        scores = scores_of(some, places)
         right = text_ids_NS[some, 1, None]
         is_itself = (ids == text_ids_NS[some, 0, None]) & (ids != right)
-        cosines[is_itself] = -np.inf
-        found.append(ids[np.argsort(-cosines, axis=1, kind="stable")[:, :DEPTH]])
+        scores[is_itself] = -np.inf
+        found.append(ids[np.argsort(-scores, axis=1, kind="stable")[:, :DEPTH]])
     return np.concatenate(found)
 
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from beambert.pipelines.tasks.texts import TextFeatures
 
 # Names of kinds that commands name.
-CHOICE, TAGGING, SPAN, EMBEDDING, SIMILARITY, RERANK = (
-    *("choice", "tagging", "span", "embedding", "similarity", "rerank"),
+CHOICE, TAGGING, SPAN, EMBEDDING, SIMILARITY, RERANK, LATE_INTERACTION = (
+    *("choice", "tagging", "span", "embedding", "similarity", "rerank", "late_interaction"),
 )
 TRAIN, DEV, TEST = "train", "dev", "test"
 # Default lengths of the inputs: that of run_classifier.py, where the length of the pre-training is

@@ -508,7 +508,7 @@ SIGNS = ["bad", "good", "odd"]
 LABELLED = table("text label", lambda g: [*texts(g, 1), g.choice(SIGNS)])
 SCORED = table("text text_b label", lambda g: [*texts(g, 2), f"{g.random():.3f}"])
 MANY_LABELS = table("text label", lambda g: [*texts(g, 1), ",".join(g.sample(SIGNS, 2))])
-
+NEIGHBOURS = table("text text_b", lambda g: texts(g, 2))
 PAIRS = table("text text_b label", lambda g: [*texts(g, 2), g.choice(SIGNS)])
 CHOICES = table("text choice_0 choice_1 choice_2 label", lambda g: [*texts(g, 4), g.choice("012")])
 COLA = table("", lambda g: ["x", g.choice("01"), "", *texts(g, 1)])
@@ -529,6 +529,7 @@ TASKS: dict[str, tuple[str, dict[str, str], list[str]]] = {
     "embedding": ("embedding", table("text text_b negative", lambda g: texts(g, 3)), []),
     "similarity": ("similarity", SCORED, ["--matryoshka_dims=8,16"]),
     "rerank": ("rerank", SCORED, []),
+    "late_interaction": ("late_interaction", NEIGHBOURS, ["--query_length=8"]),
     "squad1.1": ("squad1.1", questions("1.1"), []),
     "squad2.0": ("squad2.0", questions("2.0"), []),
     "cola": ("cola", COLA, []),
@@ -555,7 +556,7 @@ def task_case(name: str) -> dict[str, Any]:
     metrics = json.loads((output / "metrics.json").read_text())
     names = ("overall", "constant_answers", "slices", "details", "blessed")
     found = {name: metrics[name] for name in names if name in metrics}
-    if name not in ("embedding", "similarity"):
+    if name not in ("embedding", "similarity", "late_interaction"):
         rows = data / "questions.jsonl"
         if task.startswith("squad"):
             text = json.dumps({"question": words()[9], "context": " ".join(words()[:40])})

@@ -9,8 +9,8 @@ from beambert.model.classifier import Head
 from beambert.model.config import BertConfig, EncoderConfig
 from beambert.model.objectives import BERT
 from beambert.model_files import PRETRAINING
-from beambert.pipelines.tasks.task import EMBEDDING
-from beambert.pipelines.tasks.texts import TextFeatures
+from beambert.pipelines.tasks.task import EMBEDDING, LATE_INTERACTION
+from beambert.pipelines.tasks.texts import InteractionFeatures, TextFeatures
 from beambert.trainer import model_folders
 from beambert.trainer.models import build_model, build_pretrainer
 from beambert.trainer.serving.saved_model import save_task_model
@@ -96,3 +96,25 @@ def save_embedding(folder: pathlib.Path, vocabulary) -> pathlib.Path:
     training = {"kind": EMBEDDING, "task": EMBEDDING, "labels": [], "is_pair": False}
     features = TextFeatures(vocabulary, True, LENGTH)
     return finish(model, folder, config, vocabulary, training | {"pooling": "cls"}, features)
+
+
+def save_late_interaction(
+    folder: pathlib.Path, vocabulary, query_length: int = 9, is_served: bool = False
+) -> pathlib.Path:
+    """Writes the folder of a late interaction, with weights that tell texts apart."""
+    config = small_config(vocabulary)
+    model = build_model(LATE_INTERACTION, config, 0, seed=0)
+    random = np.random.default_rng(1)
+    for variable in model.weights:
+        variable.assign(variable + random.normal(0, 1, variable.shape))
+    training = {
+        "kind": LATE_INTERACTION,
+        "task": LATE_INTERACTION,
+        "labels": [],
+        "is_pair": True,
+        "query_length": query_length,
+        "columns": {"text_columns": ["text", "text_b"], "label_column": "label"},
+    }
+    features = InteractionFeatures(vocabulary, True, LENGTH, query_length)
+    given = model, folder, config, vocabulary, training
+    return finish(*given, features if is_served else None)

@@ -21,6 +21,7 @@ EXAMPLES = """examples:
   beambert search --index=index --by=words --input=queries.txt --output=hits.jsonl
 
   # the 100 best passages, ranked again by a model of `beambert finetune --task=rerank`
+  # or --task=late_interaction
   beambert search --model=encoder --index=index --reranker=reranker 'Who may import whom?'
 
 By default a passage is found by its vector and by its words, and the reciprocals of its two ranks

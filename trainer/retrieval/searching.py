@@ -1,5 +1,7 @@
 """Search by vectors, words or both, and reranking."""
 
+import abc
+import collections
 import dataclasses
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -13,8 +15,9 @@ import tensorflow as tf
 from beambert import io
 from beambert.errors import InputError, check_list
 from beambert.folders import MARKER_FILE
-from beambert.pipelines.tasks.task import RERANK
-from beambert.pipelines.tasks.texts import TextFeatures
+from beambert.pipelines.tasks.late_interaction import KEPT, max_sim
+from beambert.pipelines.tasks.task import LATE_INTERACTION, RERANK
+from beambert.pipelines.tasks.texts import InteractionFeatures, TextFeatures
 from beambert.trainer import model_folders
 from beambert.trainer.embedding.embedder import Embedder, open_embedder, with_settings
 from beambert.trainer.embedding.writing import is_embeddings
@@ -176,12 +179,36 @@ def query_embedder(index: Index, embedder: Embedder, prefix: str | None = None) 
 _SEQUENCES_AT_A_TIME = 32
 # Lengths are multiples of this, so that there are few graphs.
 _LENGTH_STEP = 32
+# Number of passages whose vectors are kept for the next queries: 200 MB, if they have 200 tokens.
+_PASSAGES_KEPT = 4096
 
 Features = Mapping[str, tf.Tensor]
 
 
-class Reranker:
-    """A model of `--task=rerank`, which says how relevant a passage is for a query."""
+class Reranker(abc.ABC):
+    """A model that says how relevant a passage is for a query."""
+
+    @abc.abstractmethod
+    def scores(self, query: str, texts: Sequence[str]) -> np.ndarray:
+        """Returns the relevance of each text for a query, float32 [texts]."""
+
+    def rerank(self, query: str, hits: Sequence[Hit], count: int) -> list[Hit]:
+        """Returns the most relevant hits, the best first, with their relevance as scores.
+
+        Of equal ones the order stays.
+
+        Args:
+          query: the query.
+          hits: the candidates, the best first.
+          count: number of hits to return.
+        """
+        scores = self.scores(query, [hit.text for hit in hits])
+        order = np.argsort(-scores, kind="stable")[:count]
+        return [dataclasses.replace(hits[i], score=float(scores[i])) for i in order.tolist()]
+
+
+class CrossEncoder(Reranker):
+    """A model of `--task=rerank`, whose scores are from 0 to 1."""
 
     def __init__(self, found: model_folders.ModelFolder):
         """Takes a model folder.
@@ -201,19 +228,52 @@ class Reranker:
         logits = np.array(self._batches.outputs(features))[:, 0]
         return tf.sigmoid(logits).numpy()
 
-    def rerank(self, query: str, hits: Sequence[Hit], count: int) -> list[Hit]:
-        """Returns the most relevant hits, the best first, with their relevance as scores.
 
-        Of equal ones the order stays.
+class LateInteractionReranker(Reranker):
+    """A model of `--task=late_interaction`, whose scores are sums of cosines."""
 
-        Args:
-          query: the query.
-          hits: the candidates, the best first.
-          count: number of hits to return.
+    def __init__(self, found: model_folders.ModelFolder):
+        """Takes a model folder.
+
+        Raises:
+          InputError: the model cannot be read.
         """
-        scores = self.scores(query, [hit.text for hit in hits])
-        order = np.argsort(-scores, kind="stable")[:count]
-        return [dataclasses.replace(hits[i], score=float(scores[i])) for i in order.tolist()]
+        training = found.training
+        self._text_features = InteractionFeatures(
+            found.vocabulary,
+            found.do_lower_case,
+            training["max_seq_length"],
+            training["query_length"],
+        )
+        self._batches = _Batches(task_model(found))
+        # Text -> the vectors of its tokens; the one that was needed last comes last.
+        self._kept: collections.OrderedDict[str, np.ndarray] = collections.OrderedDict()
+
+    def scores(self, query: str, texts: Sequence[str]) -> np.ndarray:
+        """Returns the score of each text for a query, float32 [texts]."""
+        if not texts:
+            return np.zeros(0, np.float32)
+        self._read([text for text in dict.fromkeys(texts) if text not in self._kept])
+        documents = []
+        for text in texts:
+            self._kept.move_to_end(text)
+            documents.append(self._kept[text])
+        while len(self._kept) > _PASSAGES_KEPT:
+            self._kept.popitem(last=False)
+        features = self._text_features.queries(tf.constant([query]))
+        [query_QH] = self._batches.outputs(self._text_features.expanded(features), is_cut=False)
+        return max_sim(query_QH[None], documents)[0]
+
+    def _read(self, texts: Sequence[str]) -> None:
+        """Keeps the vectors of the tokens of texts that count."""
+        if not texts:
+            return
+        features = self._text_features.documents(tf.constant(texts))
+        counts = self._text_features.counting(features).numpy()
+        for text, vectors, is_counted in zip(
+            texts, self._batches.outputs(features), counts, strict=True
+        ):
+            self._kept[text] = vectors[is_counted[: len(vectors)]].astype(KEPT)
 
 
 class _Batches:
@@ -223,10 +283,15 @@ class _Batches:
         self._model = model
         self._graphs: dict[int, Callable[..., tf.Tensor]] = {}
 
-    def outputs(self, features: Features) -> list[np.ndarray]:
-        """Returns what the model gives for each sequence; the features are int32 [n, L] each."""
-        lengths = features["input_mask"].numpy().sum(axis=1)
-        count = len(lengths)
+    def outputs(self, features: Features, is_cut: bool = True) -> list[np.ndarray]:
+        """Returns what the model gives for each sequence.
+
+        Args:
+          features: int32 [n, L] each.
+          is_cut: whether padding may be cut off the ends of sequences.
+        """
+        count, longest = features["input_ids"].shape
+        lengths = features["input_mask"].numpy().sum(axis=1) if is_cut else np.full(count, longest)
         found: list[np.ndarray] = [np.zeros(0)] * count
         order = np.argsort(lengths, kind="stable")
         for start in range(0, count, _SEQUENCES_AT_A_TIME):
@@ -249,6 +314,12 @@ class _Batches:
         return self._graphs[length]
 
 
+_RERANKERS: Mapping[str, type[CrossEncoder | LateInteractionReranker]] = {
+    RERANK: CrossEncoder,
+    LATE_INTERACTION: LateInteractionReranker,
+}
+
+
 def open_reranker(path: str, flag: str = "--reranker") -> Reranker:
     """Opens a model folder.
 
@@ -256,12 +327,13 @@ def open_reranker(path: str, flag: str = "--reranker") -> Reranker:
       InputError: the model cannot be read, or was trained on another kind of task.
     """
     found = model_folders.open_model(path, flag)
-    if found.training["kind"] != RERANK or not found.training["is_pair"]:
+    its_class = _RERANKERS.get(found.training["kind"])
+    if its_class is None or not found.training["is_pair"]:
         raise InputError(
             f"{flag}={path}: was not trained to rank pairs of texts; give a model of `beambert "
-            f"finetune --task={RERANK}`"
+            f"finetune --task={RERANK}` or {LATE_INTERACTION}"
         )
-    return Reranker(found)
+    return its_class(found)
 
 
 _NO_TEXTS = "needs the texts, which --index was made without (--keep_text)"
@@ -290,7 +362,8 @@ class Searcher:
           model: model that made its vectors; None to search by words alone.
           by: what passages are found by, `vectors`, `words` or `both` (default: both with a model,
             or else words; vectors where the index has no words).
-          reranker: model of `--task=rerank` that ranks the best passages again; None for none.
+          reranker: model of `--task=rerank` or `late_interaction` that ranks the best passages
+            again; None for none.
           prefix: what is put before each query (default: what was put before the texts).
 
         Raises:

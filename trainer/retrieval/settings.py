@@ -48,7 +48,7 @@ class Finding:
     reranker: str | None = setting(
         None,
         metavar="DIR",
-        help="model of --task=rerank that compares the tokens of the query "
+        help="model of --task=rerank or late_interaction that compares the tokens of the query "
         "with those of the best passages, and ranks them again",
     )
     prefix: str | None = setting(

@@ -36,7 +36,8 @@ def export_onnx(model_dir: str, output: str, int8: bool = False) -> None:
     that the model was trained on. A fine-tuned model returns `logits`, float32: [n, labels], for a
     tagging [n, L, labels], for a span [n, L, 2]; for a choice [n, 1], a row for each ending. An
     embedding or a similarity returns `embedding`, float32 [n, H], and an encoder
-    `sequence_output`, float32 [n, L, H].
+    `sequence_output`, float32 [n, L, H]. Late interaction returns `embeddings`, float32 [n, L, D];
+    its caller frames queries and documents, see `InteractionFeatures`.
 
     Args:
       model_dir: folder of an encoder or a fine-tuned model.

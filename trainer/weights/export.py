@@ -1,4 +1,4 @@
-"""Folders for other systems: transformers, sentence-transformers, the original release."""
+"""Folders for other systems: transformers, sentence-transformers, ColBERT, the original release."""
 
 import dataclasses
 import hashlib
@@ -17,8 +17,10 @@ from beambert.model.config import ORIGINAL_EPSILON
 from beambert.model.families.debertav2 import merged
 from beambert.model.families.table import family_of
 from beambert.model.objectives import RTD
-from beambert.model.sentence_encoder import Pooling
+from beambert.model.sentence_encoder import DIMENSIONS, Pooling
 from beambert.model_files import CARD_FILE, PRETRAINING
+from beambert.pipelines.tasks.task import LATE_INTERACTION
+from beambert.pipelines.tasks.texts import Markers
 from beambert.pipelines.tokenizers.vocabulary import TOKENIZER_FILE
 from beambert.trainer import model_folders
 from beambert.trainer.embedding import embedder
@@ -32,6 +34,8 @@ from beambert.trainer.weights.weight_files import CONFIG_FILES, SAFETENSORS_FILE
 ORIGINAL_CONFIG_FILE, HUGGING_FACE_CONFIG_FILE = CONFIG_FILES
 # The names of the original release's checkpoint files begin with this.
 CHECKPOINT_PREFIX = "bert_model.ckpt"
+# The settings of ColBERT.
+COLBERT_FILE = "artifact.metadata"
 # The names of the folders of modules, as sentence-transformers numbers them, and where its classes
 # lie; newer releases still know these names.
 _POOLING_FOLDER, _NORMALIZE_FOLDER = f"1_{embedder.POOLING}", f"2_{embedder.NORMALIZE}"
@@ -72,6 +76,8 @@ def export_hugging_face(model_dir: str, output: str, license: str | None = None)
         sha256 = hashlib.sha256(weights).hexdigest()
         card = model_card(found, SAFETENSORS_FILE, sha256, license)
         io.write_bytes(f"{folder}/{CARD_FILE}", card.encode())
+        if found.training["kind"] == LATE_INTERACTION:
+            _write_json(f"{folder}/{COLBERT_FILE}", _colbert_settings(found))
 
     write_whole(output, write)
 
@@ -171,6 +177,8 @@ def export_tensorflow(model_dir: str, output: str) -> None:
     lacks = ""
     if found.config.family != "bert":
         lacks = family_of(found.config).title
+    elif found.training["kind"] == LATE_INTERACTION:
+        lacks = "layer for vectors of tokens"
     elif found.config.layer_norm_eps != ORIGINAL_EPSILON:
         lacks = f"layer_norm_eps {found.config.layer_norm_eps}"
     if lacks:
@@ -275,6 +283,22 @@ def _configuration(found: ModelFolder, its_class: str) -> dict[str, Any]:
         ids |= dict.fromkeys(("bos_token_id", "cls_token_id"), special.classify)
         ids |= dict.fromkeys(("eos_token_id", "sep_token_id"), special.separate)
     return ids | config.to_values() | {"architectures": [its_class], "torch_dtype": "float32"}
+
+
+def _colbert_settings(found: ModelFolder) -> dict[str, Any]:
+    markers = Markers.of(found.vocabulary)
+    return {
+        "dim": DIMENSIONS,
+        "query_maxlen": found.training["query_length"],
+        "doc_maxlen": found.training["max_seq_length"],
+        "query_token_id": found.vocabulary.tokens[markers.query],
+        "doc_token_id": found.vocabulary.tokens[markers.document],
+        "query_token": "[Q]",
+        "doc_token": "[D]",
+        "similarity": "cosine",
+        "mask_punctuation": True,
+        "attend_to_mask_tokens": False,
+    }
 
 
 def _load(found: ModelFolder) -> keras.Model:

@@ -31,6 +31,8 @@ CONFIG_FILES = (CONFIG_FILE, "config.json")
 SAFETENSORS_FILE, TORCH_FILE = "model.safetensors", "pytorch_model.bin"
 # Ending of the file that lists the variables of each file, if the weights are in several.
 INDEX_SUFFIX = ".index.json"
+# The layer on top of the encoder in checkpoints of ColBERT, a `TokenEncoder` here.
+_COLBERT_PROJECTION = "linear.weight"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,6 +111,8 @@ class WeightFiles:
             if name in theirs:
                 value = theirs.pop(name)
                 weights[path] = (value.T if is_transposed else value).astype(np.float32)
+        if (projection := theirs.pop(_COLBERT_PROJECTION, None)) is not None:
+            weights["linear/kernel"] = projection.T.astype(np.float32)
         return weights | {n: value for n, value in theirs.items() if not is_of_no_model(n)}
 
 

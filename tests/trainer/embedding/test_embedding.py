@@ -79,7 +79,7 @@ def test_texts_that_are_cut_are_counted():
 @pytest.mark.slow
 def test_a_fine_tuned_model_gives_its_encoder(tmp_path, vocabulary):
     """The vector of [CLS] is what the encoder inside the model computes."""
-    folder = str(untrained_models.save_classifier(tmp_path / "model", vocabulary))
+    folder = str(untrained_models.save_late_interaction(tmp_path / "model", vocabulary))
     vectors = embed(folder, ["the river", "a village of the north"], pooling="cls")
     from beambert.trainer import model_folders
     from beambert.trainer.models import task_model

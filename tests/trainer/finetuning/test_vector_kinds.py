@@ -106,6 +106,7 @@ def test_rows_that_cannot_be_learnt(tmp_path, task, rows, said):
     [
         ("embedding", ["--matryoshka_dims=64,999"], "--matryoshka_dims=64,999: "),
         ("embedding", ["--train_batch_size=1"], "--train_batch_size=1: leaves one example"),
+        ("embedding", ["--single_texts=cloze"], "has a column .text_b."),
         ("embedding", ["--freeze_encoder"], "--freeze_encoder=True: "),
         ("similarity", ["--loss=cosine"], "has the score 5, which no cosine can be"),
     ],
@@ -131,6 +132,8 @@ def test_single_texts_need_dropout(data, vocabulary, tmp_path):
     (tmp_path / "config.json").write_text(json.dumps(config.to_values()))
     flags = [f"--model={tmp_path / 'config.json'}", f"--vocab_file={tmp_path / 'vocab.txt'}"]
     (tmp_path / "vocab.txt").write_bytes(vocabulary.serialize())
-    said = "has no dropout, under which .*; add a column .text_b. to train"
+    said = (
+        "has no dropout, under which .*; add a column .text_b. to train.* by --single_texts=cloze"
+    )
     with pytest.raises(InputError, match=said):
         finetune("embedding", data / "single", "random", tmp_path / "model", *flags)

@@ -12,7 +12,7 @@ from support import untrained_models
 
 from beambert.cli import run
 from beambert.errors import InputError
-from beambert.pipelines.tasks.task import SPAN, TAGGING
+from beambert.pipelines.tasks.task import LATE_INTERACTION, SPAN, TAGGING
 from beambert.pipelines.tokenizers.encoding import make_tokenizer
 from beambert.trainer.model_folders import open_model
 from beambert.trainer.models import build_model, task_model
@@ -45,7 +45,7 @@ def outputs(data: bytes, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["classification", TAGGING, SPAN])
+@pytest.mark.parametrize("kind", ["classification", TAGGING, SPAN, LATE_INTERACTION])
 def test_every_kind_of_task(vocabulary, kind):
     config = untrained_models.small_config(vocabulary)
     model = build_model(kind, config, 3, seed=1)

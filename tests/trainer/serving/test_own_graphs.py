@@ -13,10 +13,11 @@ from beambert.model.families.table import FAMILIES
 from beambert.pipelines.tasks.task import (
     CHOICE,
     EMBEDDING,
+    LATE_INTERACTION,
     SPAN,
     TAGGING,
 )
-from beambert.pipelines.tasks.texts import TextFeatures
+from beambert.pipelines.tasks.texts import InteractionFeatures, TextFeatures
 from beambert.trainer.models import build_model
 from beambert.trainer.serving.saved_model import save_task_model
 
@@ -28,6 +29,7 @@ CASES = [
     ("multi_label", {"windows": 3, "dtype": "mixed_bfloat16"}),
     (CHOICE, {"is_pair": True}),
     (EMBEDDING, {"dtype": "mixed_bfloat16"}),
+    (LATE_INTERACTION, {"is_pair": True}),
     (TAGGING, {"dtype": "mixed_bfloat16"}),
     (SPAN, {"task": "squad2.0", "lower": False}),
 ]
@@ -47,6 +49,8 @@ def test_the_graph_is_known(kind, options, vocabulary, tmp_path):
         hidden_act=options.get("act", "gelu"),
     )
     features = TextFeatures(vocabulary, options.get("lower", True), LENGTH, windows)
+    if kind == LATE_INTERACTION:
+        features = InteractionFeatures(vocabulary, True, LENGTH, 8)
     training = {"kind": kind, "labels": ["a", "b", "O"], "is_pair": options.get("is_pair", False)}
     training["task"] = options.get("task", kind)
     before = keras.config.dtype_policy()
