@@ -129,14 +129,15 @@ $(PRISM):
 	GOBIN=$(abspath $(@D)) go install github.com/apache/beam/sdks/v2/go/cmd/prism@$(PRISM_VERSION)
 
 # deploy/terraform/terraform.tfvars has the settings; CONFIG=deploy/retrain.toml trains BERT base.
-cloud: $(SETUP)  ## set up Google Cloud: PROJECT=… [CONFIG=…] [YES=1]
-	$(BIN)/python -m beambert.deploy.cloud up --project=$(PROJECT) $(CONFIG:%=--config=%) $(YES:1=--yes)
+cloud: $(SETUP)  ## set up Google Cloud: PROJECT=… [CONFIG=…] [RELEASE=…] [YES=1]
+	$(BIN)/python -m beambert.deploy up --project=$(PROJECT) $(CONFIG:%=--config=%) \
+		$(RELEASE:%=--release=%) $(YES:1=--yes)
 
 cloud-status: $(SETUP)  ## the runs on Google Cloud, and the served version
-	$(BIN)/python -m beambert.deploy.vertex status
+	$(BIN)/python -m beambert.deploy status
 
 cloud-down: $(SETUP)  ## delete all that is on Google Cloud: PROJECT=… [YES=1]
-	$(BIN)/python -m beambert.deploy.cloud down --project=$(PROJECT) $(YES:1=--yes)
+	$(BIN)/python -m beambert.deploy down --project=$(PROJECT) $(YES:1=--yes)
 
 lint: $(SETUP)  ## style and common mistakes
 	$(BIN)/ruff check .

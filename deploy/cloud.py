@@ -7,7 +7,6 @@ Each step looks at what is there, so the same command continues after a failure.
 starts before the checks have passed and their list, with the costs, was confirmed.
 """
 
-import dataclasses
 import pathlib
 import shutil
 import subprocess
@@ -16,15 +15,11 @@ import tempfile
 from collections.abc import Sequence
 from typing import Any
 
-from beambert.cli import run_main
-from beambert.config import add_settings, read_settings, setting
 from beambert.deploy import google_cloud
 from beambert.deploy.retraining.planning import MOUNTED
-from beambert.deploy.retraining.runs import Retraining
 from beambert.deploy.settings import FILE, Deployment, Release, Settings
 from beambert.deploy.vertex import jobs, releases, serving
 from beambert.errors import InputError
-from beambert.flags import FlagParser
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 # What `make cloud` makes here: the demonstration's text and task.
@@ -54,27 +49,6 @@ _DOLLARS = 40 * 0.016 + 7 * 0.1
 QUOTAS_PAGE = "https://console.cloud.google.com/iam-admin/quotas"
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class CloudSettings:
-    """The settings of the command."""
-
-    kind: str = setting(
-        is_positional=True, choices=("up", "down"), help="up: set up; down: delete everything"
-    )
-    project: str = setting(metavar="PROJECT", help="the project of terraform.tfvars")
-    config: str = setting(
-        "deploy/trial.toml", metavar="FILE", help="configuration of the retraining"
-    )
-    yes: bool = setting(False, help="do not ask")
-
-
-def build_parser() -> FlagParser:
-    """Returns the parser of the command's flags."""
-    parser = FlagParser(prog="python -m beambert.deploy.cloud", description=__doc__)
-    add_settings(parser, CloudSettings)
-    return parser
-
-
 def call(*words: str) -> None:
     """Runs a program to its end, and prints the command.
 
@@ -96,11 +70,11 @@ def ask(*words: str) -> str | None:
     return None if done.returncode else done.stdout.strip()
 
 
-def check_machine() -> str:
-    """Returns the commit to deploy, after checking this machine.
+def check_machine(release: str) -> str:
+    """Returns the hash of the commit to deploy, after checking this machine.
 
     Raises:
-      InputError: a program is missing, or Python is not the images'.
+      InputError: a program or the commit is missing, or Python is not the images'.
     """
     dockerfile = (ROOT / "deploy/dataflow/Dockerfile").read_text()
     wanted = dockerfile.partition("ARG PYTHON=")[2].split()[0]
@@ -113,9 +87,11 @@ def check_machine() -> str:
     for program in ("gcloud", "terraform", "git"):
         if not shutil.which(program):
             raise InputError(f"{program}: is not installed; install it and start again")
-    commit = ask("git", "rev-parse", "HEAD")
+    commit = ask("git", "rev-parse", "--verify", f"{release}^{{commit}}")
     if commit is None:
-        raise InputError(f"{ROOT}: is no checkout of the repository; clone it")
+        raise InputError(
+            f"--release={release}: {ROOT} has no such commit; fetch it, or clone the repository"
+        )
     if ask("git", "status", "--porcelain", "--", ".", ":!deploy/terraform", ":!deploy/*.toml"):
         print(f"warning: the images are those of commit {commit[:12]}; later changes are left out")
     return commit
@@ -264,7 +240,7 @@ def confirm(question: str, word: str, yes: bool) -> None:
         raise InputError("nothing was changed; add YES=1 where nobody can answer")
 
 
-def up(settings: Settings, config_file: str, yes: bool) -> None:
+def up(settings: Settings, config_file: str, release: str, yes: bool) -> None:
     """Checks, applies, builds and deploys.
 
     Raises:
@@ -272,10 +248,9 @@ def up(settings: Settings, config_file: str, yes: bool) -> None:
     """
     from beambert import io
 
-    commit = check_machine()
-    release = Deployment(settings, Release(commit))
-    text = release.fill_in(_read(config_file))
-    task = Retraining.from_toml(text, config_file).finetune["data_dir"]
+    commit = check_machine(release)
+    deployment = Deployment(settings, Release(commit))
+    _, config = releases.read_config(deployment, config_file)
     may_apply = check_project(settings)
     print(describe_costs(settings))
     confirm(f"Set up {settings.project}, commit {commit[:12]}?", "yes", yes)
@@ -283,23 +258,16 @@ def up(settings: Settings, config_file: str, yes: bool) -> None:
         apply(settings)
     else:
         print("you may not apply; what an owner has applied is used")
-    _copy_task(settings, str(task), config_file)
-    if not io.exists(release.build):
-        build(release)
-    releases.deploy(releases.find(settings, commit), config_file, show=False)
+    _copy_task(str(config.finetune["data_dir"]), config_file)
+    if not io.exists(deployment.build):
+        build(deployment)
+    releases.deploy(releases.find(settings, commit), config_file)
     print(
         f"\n{settings.project} is set up. Deliver text, here or elsewhere:\n"
         f"  deploy/deliver.sh gs://{settings.bucket}-text {OUTPUT}/corpus/*.jsonl\n"
         "and look at the runs and the served version:\n"
         "  make cloud-status"
     )
-
-
-def _read(config_file: str) -> str:
-    try:
-        return pathlib.Path(config_file).read_text("utf-8")
-    except OSError as error:
-        raise InputError(f"--config={config_file}: cannot be read ({error.strerror})") from error
 
 
 def apply(settings: Settings) -> None:
@@ -320,7 +288,7 @@ def terraform(settings: Settings, command: str) -> None:
     call(*words, command, "-input=false", "-auto-approve", "-lock-timeout=60s")
 
 
-def _copy_task(settings: Settings, task: str, config_file: str) -> None:
+def _copy_task(task: str, config_file: str) -> None:
     """Copies the demonstration's task to where the trial's configuration wants one.
 
     Raises:
@@ -341,18 +309,18 @@ def _copy_task(settings: Settings, task: str, config_file: str) -> None:
     io.copy(str(ROOT / OUTPUT / "task"), there)
 
 
-def build(release: Deployment) -> None:
+def build(deployment: Deployment) -> None:
     """Builds the images of a release from its commit, whatever else is in the folder."""
-    settings = release.settings
+    settings, commit = deployment.settings, deployment.release.tag
     values = {
         "_REGISTRY": f"{settings.region}-docker.pkg.dev/{settings.project}/beambert",
         "_BUCKET": settings.bucket,
-        "_COMMIT": release.release.tag,
-        "_TRAINER": release.trainer_image,
+        "_COMMIT": commit,
+        "_TRAINER": deployment.trainer_image,
     }
     with tempfile.TemporaryDirectory() as folder:
         source = f"{folder}/source.tar.gz"
-        call("git", "archive", f"--output={source}", release.release.tag)
+        call("git", "archive", f"--output={source}", commit)
         call(
             *("gcloud", "builds", "submit", source, f"--project={settings.project}"),
             "--config=deploy/cloudbuild.yaml",
@@ -394,26 +362,3 @@ def down(settings: Settings, yes: bool) -> None:
         terraform(settings, "destroy")
         call("gcloud", "storage", "rm", "--recursive", state)
     print(f"{settings.project}: nothing of BeamBERT is left")
-
-
-def main(argv: Sequence[str]) -> None:
-    """Runs the command.
-
-    Raises:
-      InputError: a check or a step failed.
-    """
-    flags = read_settings(CloudSettings, build_parser().parse_args(list(argv)))
-    settings = Settings.read()
-    if flags.project != settings.project:
-        raise InputError(
-            f'--project={flags.project}: {FILE} has project = "{settings.project}"; correct one of '
-            "them"
-        )
-    if flags.kind == "down":
-        down(settings, flags.yes)
-    else:
-        up(settings, flags.config, flags.yes)
-
-
-if __name__ == "__main__":
-    sys.exit(run_main("cloud", main, sys.argv[1:]))

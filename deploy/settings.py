@@ -1,9 +1,8 @@
 """The settings of the cloud project, and the release of BeamBERT that runs there.
 
 The settings are those of deploy/terraform/terraform.tfvars, which is valid TOML as well as HCL. A
-release is a commit and the images that deploy/cloudbuild.yaml made of it. `python -m
-beambert.deploy.vertex deploy` joins both to a deployment, which the steps of the retraining read
-from the configuration's bucket.
+release is a commit and the images that deploy/cloudbuild.yaml made of it. `make cloud` joins both
+to a deployment, which the pipeline's component reads from the configuration's bucket.
 """
 
 import dataclasses

@@ -118,7 +118,7 @@ def documented_commands():
     texts += [command.build_parser().epilog for command in COMMANDS.values()]
     for text in texts:
         joined = text.replace("\\\n", " ")
-        joined = joined.replace("python -m beambert.deploy.vertex job --", "beambert")
+        joined = joined.replace("python -m beambert.deploy job --", "beambert")
         for line in re.findall(r"^ *beambert +(.*--.*)$", joined, re.MULTILINE):
             if line.split()[0] in COMMANDS:
                 yield shlex.split(line, comments=True)

@@ -1,5 +1,5 @@
 # The settings of the cloud project: edit this file, and nothing else, before `make cloud`.
-# Terraform and `python -m beambert.deploy.vertex` read it. Nothing in it is secret.
+# Terraform and `python -m beambert.deploy` read it. Nothing in it is secret.
 project = "my-project"
 region  = "us-central1"
 # Address that gets mail about failed runs.

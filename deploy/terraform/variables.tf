@@ -32,7 +32,7 @@ variable "approvers" {
   type = set(string)
 }
 
-# Terraform does not use the following: `python -m beambert.deploy.vertex` reads the same file.
+# Terraform does not use the following: `python -m beambert.deploy` reads the same file.
 variable "trainer" {
   type = string
 }

@@ -17,7 +17,7 @@ CPUS, GIBIBYTES = 2, 16
 
 def make_pipeline(deployment: Deployment) -> dict[str, Any]:
     """Returns the pipeline of a deployment, as Vertex AI takes it."""
-    words = ["python", "-m", "beambert.deploy.vertex", f"--deployment={deployment.file}", "retrain"]
+    words = ["python", "-m", "beambert.deploy", "retrain", f"--deployment={deployment.file}"]
     container = {
         "image": deployment.image("component"),
         "command": words,

@@ -23,7 +23,6 @@ from beambert.deploy.vertex import jobs
 from beambert.errors import InputError
 from beambert.model_files import CARD_FILE
 
-FOLDER = pathlib.Path(__file__).parents[1]
 # Filter of the training jobs of runs; those that were sent by hand have no workspace.
 STEPS_AT_WORK = 'labels.app="beambert" AND labels.workspace:*'
 
@@ -38,7 +37,7 @@ def find(settings: Settings, tag: str) -> Deployment:
 
     path = Deployment(settings, Release(tag)).build
     if not io.exists(path):
-        raise InputError(f"--release={tag}: {path} is missing; build it with `make cloud`")
+        raise InputError(f"{path}: is missing; build the release again with `make cloud`")
     try:
         digests = dict(json.loads(io.read_text(path)))
     except (ValueError, TypeError) as error:
@@ -91,28 +90,24 @@ def schedule(deployment: Deployment, job: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def deploy(deployment: Deployment, config_file: str, show: bool) -> None:
-    """Writes the configuration and the pipeline of a release, and puts them to use.
+def read_config(deployment: Deployment, config_file: str) -> tuple[str, Retraining]:
+    """Returns the configuration of a retraining with the values of a deployment, as text and read.
 
     Args:
       deployment: the settings and the release.
-      config_file: configuration of the retraining, with placeholders.
-      show: True to print the request and do nothing.
+      config_file: the file, with placeholders.
 
     Raises:
-      InputError: the configuration is wrong, or a file cannot be written.
+      InputError: it cannot be read, or a step on another machine would refuse it.
     """
-    from beambert import io
-    from beambert.deploy.vertex.pipeline import make_pipeline
-
     try:
-        config = deployment.fill_in(pathlib.Path(config_file).read_text("utf-8"))
+        text = deployment.fill_in(pathlib.Path(config_file).read_text("utf-8"))
     except OSError as error:
         raise InputError(f"--config={config_file}: cannot be read ({error.strerror})") from error
-    retraining = Retraining.from_toml(config, config_file)
+    config = Retraining.from_toml(text, config_file)
     folders = {
-        "workspace": (retraining.workspace, "gs://"),
-        "finetune.data_dir": (str(retraining.finetune["data_dir"]), MOUNTED),
+        "workspace": (config.workspace, "gs://"),
+        "finetune.data_dir": (str(config.finetune["data_dir"]), MOUNTED),
     }
     for name, (folder, root) in folders.items():
         if not folder.startswith(root):
@@ -120,12 +115,26 @@ def deploy(deployment: Deployment, config_file: str, show: bool) -> None:
                 f"--config={config_file}: {name}: {folder}: is on this machine, and each step runs "
                 f"on another; give one under {root}"
             )
-    check_values(retraining)
+    check_values(config)
+    return text, config
+
+
+def deploy(deployment: Deployment, config_file: str) -> None:
+    """Writes the configuration and the pipeline of a release, and puts them to use.
+
+    Args:
+      deployment: the settings and the release.
+      config_file: configuration of the retraining, with placeholders.
+
+    Raises:
+      InputError: the configuration is wrong, or a file cannot be written.
+    """
+    from beambert import io
+    from beambert.deploy.vertex.pipeline import make_pipeline
+
+    text, _ = read_config(deployment, config_file)
     job = pipeline_job(deployment, make_pipeline(deployment))
-    if show:
-        print(json.dumps(schedule(deployment, job), indent=1))
-        return
-    io.write_bytes(deployment.config, config.encode())
+    io.write_bytes(deployment.config, text.encode())
     io.write_bytes(deployment.file, deployment.to_json().encode())
     settings = deployment.settings
     request = schedule(deployment, job)

@@ -14,6 +14,7 @@ from google.auth import identity_pool
 from support.cloud_samples import COMMIT, SETTINGS
 
 from beambert import io
+from beambert.deploy import __main__ as command
 from beambert.deploy import cloud, google_cloud
 from beambert.deploy.settings import FILE, Settings
 from beambert.deploy.vertex import releases, serving
@@ -53,7 +54,7 @@ class Google:
         self.applied, self.early = False, 0
         monkeypatch.setattr(google_cloud, "session", lambda _: self)
         monkeypatch.setattr(google_cloud, "_SECONDS_BETWEEN_TRIES", 0)
-        monkeypatch.setattr(cloud, "check_machine", lambda: COMMIT)
+        monkeypatch.setattr(cloud, "check_machine", lambda _: COMMIT)
         monkeypatch.setattr(cloud, "call", self.call)
         monkeypatch.setattr(cloud, "ask", self.ask)
         monkeypatch.setattr(Settings, "read", lambda: SETTINGS)
@@ -124,11 +125,11 @@ def google(monkeypatch):
 
 
 def up(*flags):
-    cloud.main(["up", "--project=my-project", "--yes", *flags])
+    command.main(["up", "--project=my-project", "--yes", *flags])
 
 
 def down():
-    cloud.main(["down", "--project=my-project", "--yes"])
+    command.main(["down", "--project=my-project", "--yes"])
 
 
 STEPS = ("apply", "beambert.demo.corpus", "submit", "deploy")
@@ -271,14 +272,14 @@ def test_another_task_must_be_there(google):
 @pytest.mark.parametrize("kind", ["up", "down"])
 def test_another_project_or_no_answer(google, monkeypatch, kind):
     with pytest.raises(InputError, match='--project=other: .* project = "my-project"'):
-        cloud.main([kind, "--project=other"])
+        command.main([kind, "--project=other"])
 
     def nobody(_):
         raise EOFError
 
     monkeypatch.setattr("builtins.input", nobody)
     with pytest.raises(InputError, match="nothing was changed"):
-        cloud.main([kind, "--project=my-project"])
+        command.main([kind, "--project=my-project"])
     assert not google.calls
 
 

@@ -98,7 +98,7 @@ def test_a_retraining_by_its_images(run, tmp_path, monkeypatch):
 # What only loads: it needs Google Cloud, an accelerator or an engine.
 LOADED = {
     "worker": "apache_beam.runners.worker.sdk_worker_main",
-    "component": "beambert.deploy.vertex.__main__, beambert.deploy.retraining.planning, "
+    "component": "beambert.deploy.__main__, beambert.deploy.retraining.planning, "
     "google.cloud.aiplatform_v1, google.cloud.dataflow_v1beta3",
     "jax-tpu": "keras, jax, libtpu, beambert.trainer.commands.pretrain",
 }

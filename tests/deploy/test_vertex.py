@@ -4,6 +4,7 @@ import dataclasses
 import datetime
 import json
 import os
+import pathlib
 import signal
 
 import pytest
@@ -14,16 +15,17 @@ from support.cloud_samples import COMMIT, DEPLOYMENT, RELEASE, SETTINGS
 from support.stand_in_commands import Commands, served
 
 from beambert import folders, io
+from beambert.deploy import __main__ as command
 from beambert.deploy.retraining import command as retrain
 from beambert.deploy.retraining import workspace
 from beambert.deploy.retraining.runs import Retraining, next_run
 from beambert.deploy.settings import Deployment, Release, Settings
-from beambert.deploy.vertex import __main__ as command
 from beambert.deploy.vertex import jobs, releases
 from beambert.deploy.vertex.pipeline import make_pipeline
 from beambert.errors import InputError
 
 JOB = jobs.job_by_hand(DEPLOYMENT, ["pretrain"], 5)
+CONFIG = str(pathlib.Path(__file__).parents[2] / "deploy" / "retrain.toml")
 ONE = "projects/p/locations/r/customJobs/1"
 
 
@@ -163,31 +165,25 @@ def test_no_machine_for_a_day(vertex):
 
 
 @pytest.mark.slow
-def test_releases(bucket, vertex, capsys):
+def test_releases(bucket, vertex):
     """What is deployed last is in use; `start` sends it."""
     for tag in ("aaaa", "bbbb", "aaaa"):
         digests = dict.fromkeys(RELEASE.digests, f"sha256:{tag}")
         path = f"gs://my-project-beambert-config/builds/{tag}/tensorflow-tpu.json"
         bucket[path] = json.dumps(digests).encode()
-        command.main([f"--release={tag}", "deploy"])
+        releases.deploy(releases.find(SETTINGS, tag), CONFIG)
         assert releases.in_use(SETTINGS).release.tag == tag
     one, _, three = (request.schedule for request in vertex.sent("create_schedule"))
     assert one == three and one.cron == "TZ=UTC 0 * * * *" and one.max_concurrent_run_count == 1
     assert [request.name for request in vertex.sent("delete_schedule")] == ["old"] * 3
     vertex.answers["create_schedule"] = PermissionDenied("no")
     with pytest.raises(InputError, match="the schedule cannot be made"):
-        command.main(["--release=bbbb", "deploy"])
+        releases.deploy(releases.find(SETTINGS, "bbbb"), CONFIG)
     assert releases.in_use(SETTINGS).release.tag == "aaaa"
     vertex.answers["create_pipeline_job"] = aiplatform.PipelineJob(name="started")
     command.main(["start"])
     (started,) = vertex.sent("create_pipeline_job")
     assert started.pipeline_job == one.create_pipeline_job_request.pipeline_job
-    capsys.readouterr()
-    sent, before = len(vertex.requests), dict(bucket)
-    command.main(["--release=cccc", "deploy", "--show"])
-    shown = aiplatform.Schedule(json.loads(capsys.readouterr().out))
-    assert "component:cccc" in str(shown)
-    assert len(vertex.requests) == sent and bucket == before
 
 
 def test_the_pipeline_does_a_run():
@@ -218,7 +214,7 @@ def test_a_run_trains_on_accelerators(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(retrain, "_run", commands)
     monkeypatch.setattr(jobs, "run_to_end", run_to_end)
     (tmp_path / "deployment.json").write_text(DEPLOYMENT.to_json())
-    arguments = [f"--deployment={tmp_path}/deployment.json", "retrain"]
+    arguments = ["retrain", f"--deployment={tmp_path}/deployment.json"]
     with folders.lock_held(f"{config.workspace}/LOCK", "x"):
         command.main(arguments)
     assert "is at work" in capsys.readouterr().out and not sent
@@ -229,9 +225,9 @@ def test_a_run_trains_on_accelerators(tmp_path, monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--release=cccc", "deploy"], "--release=cccc: "),
         (["start"], "retraining_pipeline.json: is missing"),
         (["job", "--", "pretrain", "--data=x", "--model_dir=y", "--dtpye=z"], "--dtpye=z"),
+        (["job", "--", "data", "--input=x"], "data: does not run on the trainer"),
     ],
 )
 def test_what_would_fail_on_a_machine_that_costs(bucket, vertex, arguments, message):
@@ -248,13 +244,11 @@ def test_what_would_fail_on_a_machine_that_costs(bucket, vertex, arguments, mess
         ("= 20000", "= -2", "pretrain: --num_train_steps=-2: must be"),
     ],
 )
-def test_a_configuration_that_could_not_run_is_not_deployed(
-    bucket, vertex, tmp_path, old, new, message
-):
+def test_a_configuration_that_could_not_run_is_not_deployed(tmp_path, old, new, message):
     config = tmp_path / "my.toml"
-    config.write_text((releases.FOLDER / "retrain.toml").read_text().replace(old, new))
+    config.write_text(pathlib.Path(CONFIG).read_text().replace(old, new))
     with pytest.raises(InputError, match=f"--config.*: {message}"):
-        command.main([f"--release={COMMIT}", "deploy", "--show", f"--config={config}"])
+        releases.read_config(DEPLOYMENT, str(config))
 
 
 def test_stop_leaves_nothing_at_work(bucket, vertex):

@@ -1,0 +1,197 @@
+"""The retraining on Google Cloud: sets a project up, looks at it, and takes it down.
+
+python -m beambert.deploy up --project=my-project    what `make cloud` does
+python -m beambert.deploy down --project=my-project  what `make cloud-down` does
+python -m beambert.deploy status                     prints runs and the served version
+python -m beambert.deploy start                      starts the pipeline now
+python -m beambert.deploy stop                       ends schedule, pipelines, jobs
+python -m beambert.deploy serve --share=10           puts a version behind an endpoint
+python -m beambert.deploy withdraw                   serves the version before it again
+python -m beambert.deploy job -- pretrain --data=…   runs a command of the trainer
+"""
+
+import dataclasses
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from beambert.cli import COMMANDS, run_main
+from beambert.config import add_settings, check_settings, read_settings, setting
+from beambert.deploy import cloud
+from beambert.deploy.retraining.runs import BEAM_SECTIONS, ENCODER, SECTIONS, RetrainingRun
+from beambert.deploy.retraining.workspace import read_config
+from beambert.deploy.settings import FILE, Deployment, Settings
+from beambert.deploy.vertex import jobs, releases, serving
+from beambert.errors import InputError
+from beambert.flags import FlagParser
+from beambert.folders import BusyError
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ProjectSettings:
+    """The settings of `down`."""
+
+    project: str = setting(metavar="PROJECT", help="the project of terraform.tfvars")
+    yes: bool = setting(False, help="do not ask")
+
+    def read(self) -> Settings:
+        """Returns the settings of the project.
+
+        Raises:
+          InputError: they are of another project.
+        """
+        settings = Settings.read()
+        if self.project != settings.project:
+            raise InputError(
+                f'--project={self.project}: {FILE} has project = "{settings.project}"; correct one '
+                "of them"
+            )
+        return settings
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class UpSettings(ProjectSettings):
+    """The settings of `up`."""
+
+    config: str = setting(
+        "deploy/trial.toml", metavar="FILE", help="configuration of the retraining"
+    )
+    release: str = setting("HEAD", metavar="COMMIT", help="commit to build and to deploy")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class JobSettings:
+    """The settings of `job`."""
+
+    hours: int = setting(jobs.HOURS[ENCODER], minimum=1, help="longest time in hours")
+    arguments: tuple[str, ...] = setting(
+        is_positional=True, help="the command with its flags, after --"
+    )
+
+    def __post_init__(self) -> None:
+        """Checks the flags of the command before a machine is paid for.
+
+        Raises:
+          InputError: a flag cannot be used.
+        """
+        check_settings(self)
+        name, *others = self.arguments
+        if name not in SECTIONS or name in BEAM_SECTIONS:
+            raise InputError(f"{name}: does not run on the trainer; give pretrain or finetune")
+        COMMANDS[name].build_parser().parse_args(others)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ServeSettings:
+    """The settings of `serve`."""
+
+    version: int | None = setting(None, minimum=1, help="number of the version (default: newest)")
+    share: int = setting(100, minimum=1, maximum=100, help="share of the requests in percent")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RetrainSettings:
+    """The settings of `retrain`."""
+
+    deployment: str = setting(metavar="FILE", help="deployment.json of a release")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NoSettings:
+    """The other commands have no settings."""
+
+
+def _retrain(given: RetrainSettings) -> None:
+    """Does a run of the retraining; none if another one is at work."""
+    from beambert.deploy.retraining import command
+    from beambert.io import read_text
+
+    text = read_text(given.deployment, "--deployment")
+    deployment = Deployment.from_json(text, f"--deployment={given.deployment}")
+    config = read_config(deployment.config)
+
+    def train(step: str, run: RetrainingRun) -> None:
+        jobs.run_to_end(deployment.settings, jobs.step_job(deployment, config, run, step))
+
+    try:
+        command.retrain(config, dict.fromkeys(jobs.on_accelerators(deployment.settings), train))
+    except BusyError as error:  # no failure of the pipeline
+        print(error)
+
+
+def _job(given: JobSettings) -> None:
+    deployment = releases.in_use(Settings.read())
+    request = jobs.job_by_hand(deployment, given.arguments, given.hours)
+    jobs.run_to_end(deployment.settings, request)
+
+
+def _serve(given: ServeSettings) -> None:
+    deployment = releases.in_use(Settings.read())
+    serving.serve(deployment, read_config(deployment.config), given.version, given.share)
+
+
+def _withdraw(_: NoSettings) -> None:
+    deployment = releases.in_use(Settings.read())
+    serving.withdraw(deployment, read_config(deployment.config))
+
+
+# Name of a command -> its settings, what does it, and its help.
+_COMMANDS: dict[str, tuple[type, Callable[[Any], None], str]] = {
+    "up": (
+        UpSettings,
+        lambda given: cloud.up(given.read(), given.config, given.release, given.yes),
+        "set up the project, and put a release to use",
+    ),
+    "down": (
+        ProjectSettings,
+        lambda given: cloud.down(given.read(), given.yes),
+        "stop and delete everything",
+    ),
+    "status": (
+        NoSettings,
+        lambda _: releases.print_status(Settings.read()),
+        "print the runs, the newest pipeline and the served version",
+    ),
+    "start": (
+        NoSettings,
+        lambda _: releases.start(Settings.read()),
+        "start the pipeline now, besides its schedule",
+    ),
+    "stop": (
+        NoSettings,
+        lambda _: releases.stop(Settings.read()),
+        "end the schedule, and cancel pipelines and their jobs",
+    ),
+    "serve": (ServeSettings, _serve, "put a version behind an endpoint"),
+    "withdraw": (
+        NoSettings,
+        _withdraw,
+        "take the newest version back: endpoint, registry and folder",
+    ),
+    "job": (JobSettings, _job, "run pretrain or finetune on the trainer"),
+    "retrain": (RetrainSettings, _retrain, "do a run, as the pipeline does"),
+}
+
+
+def build_parser() -> FlagParser:
+    """Returns the parser of the command's flags."""
+    parser = FlagParser(prog="python -m beambert.deploy", description=__doc__)
+    kinds = parser.add_subparsers(dest="kind", metavar="COMMAND", required=True)
+    for name, (settings, _, text) in _COMMANDS.items():
+        add_settings(kinds.add_parser(name, help=text), settings)
+    return parser
+
+
+def main(argv: Sequence[str]) -> None:
+    """Runs the command.
+
+    Raises:
+      InputError: a flag or a setting cannot be used, or a step failed.
+    """
+    flags = build_parser().parse_args(list(argv))
+    settings, act, _ = _COMMANDS[flags.kind]
+    act(read_settings(settings, flags))
+
+
+if __name__ == "__main__":
+    sys.exit(run_main("deploy", main, sys.argv[1:]))
