@@ -21,6 +21,7 @@ from beambert.deploy.retraining.runs import (
     CLASSIFIER,
     ENCODER,
     EVALUATION,
+    FIRST,
     FURTHER,
     RECORDS,
     VOCAB,
@@ -60,6 +61,11 @@ def check_values(config: Retraining) -> None:
         raise InputError(
             "--config: pretrain.init: further runs continue from the published encoder; move it to "
             "[pretrain.first]"
+        )
+    if "recipe" in config.pretrain and "model" in config.pretrain.get(FIRST, {}):
+        raise InputError(
+            "--config: pretrain.recipe: further runs would refuse it for an encoder of another "
+            "model; move it to [pretrain.first]"
         )
     if config.vocab is not None:
         try:

@@ -18,9 +18,9 @@ dupe_factor = 1
 num_shards = 1
 {data}
 [pretrain]
-recipe = "tiny"
 train_batch_size = 8
 [pretrain.first]
+recipe = "tiny"
 model = "{root}/bert_config.json"
 num_train_steps = 20
 [pretrain.further]

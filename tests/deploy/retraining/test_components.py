@@ -103,7 +103,7 @@ def outputs(gs, root):
         return root
     corpus.make(root)
     text = corpus.write_config(root).read_text()
-    text = text.replace('recipe = "tiny"', 'recipe = "tiny"\nsave_checkpoints_steps = 4')
+    text = text.replace("[pretrain]", "[pretrain]\nsave_checkpoints_steps = 4")
     text = text.replace("max_seq_length = 32", 'max_seq_length = "16,32"')
     text += "min_change = -0.2\n"  # the second model may be worse than the first
     for name in ("text/1.jsonl", "vocab.txt", "bert_config.json"):

@@ -73,6 +73,7 @@ REFUSED = {
         "pretrain: --train_batch_size=0"
     ),
     ("[pretrain]\n", "[pretrain]\ninit = 'e'\n"): "pretrain.init: ",
+    ("[pretrain]\n", "[pretrain]\nrecipe = 'tiny'\n"): "pretrain.recipe: further runs would",
     ("[pretrain.further]", "[pretrain.further]\ninit = 'e'"): "pretrain.init: further runs contin",
     ("vocab_file =", "least = 7\nvocab_file ="): "evaluate: --threshold=7",
     ("[data]\n", "[data]\nmax_num_worker = 5\n"): "data: --max_num_worker=5: no such flag",
