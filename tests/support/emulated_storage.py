@@ -17,6 +17,7 @@ import json
 import os
 import pathlib
 import re
+import socket
 import socketserver
 import ssl
 import subprocess
@@ -45,6 +46,8 @@ CONFIGURED = f"{BUCKET}-config"
 JOB_FILE = "submitted/job.json"
 # Where the server takes what is to become of requests, and says what became of them.
 CONTROL = "/control"
+# Instead of a status: the connection ends before the request is done, or after it.
+CUT, LOST = 0, 1
 # https://cloud.google.com/storage/docs/json_api/v1/objects/list
 OBJECTS_A_PAGE = 1000
 
@@ -140,7 +143,7 @@ class Handler(emulator.RequestHandler):
                 self._answer(HTTPStatus.FORBIDDEN)
             elif self.faults_left and re.fullmatch(self.faulty, request):
                 Handler.faults_left -= 1
-                self._answer(self.status)
+                self._fail(method)
             elif not self._holds(unquote(url.path), name, query):
                 self._answer(HTTPStatus.PRECONDITION_FAILED)
             elif query.get("uploadType") == "media" and self.headers["Content-Length"] == "0":
@@ -149,6 +152,16 @@ class Handler(emulator.RequestHandler):
                 self._list(url.path.partition("/b/")[2].partition("/")[0], query)
             else:
                 emulator.Router(self).handle(method)
+
+    def _fail(self, method: str) -> None:
+        if self.status not in (CUT, LOST):
+            self._answer(self.status)
+            return
+        connection, self.close_connection = self.connection, True
+        if self.status == LOST:
+            self.wfile = io.BytesIO()
+            emulator.Router(self).handle(method)
+        connection.shutdown(socket.SHUT_RDWR)
 
     def _control(self, method: str) -> None:
         """Takes attributes of this class, or says what they are; the requests are said once."""
@@ -328,7 +341,10 @@ def refuse(pattern: str) -> None:
 
 
 def fail(pattern: str, status: int, times: int) -> None:
-    """Answers requests like "POST name/of/object" with a status, so many times; 0 ends it."""
+    """Answers requests like "POST name/of/object" with a status, so many times; 0 ends it.
+
+    The status may be `CUT` or `LOST`.
+    """
     _control(faulty=pattern, status=status, faults_left=times)
 
 

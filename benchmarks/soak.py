@@ -1,0 +1,539 @@
+"""Does the same stand in the end, however often a command was killed and its storage failed?
+
+  # commands under signals for ten minutes; a later run with the same seed continues
+  python -m benchmarks.soak --seed=1 --minutes=10 --work=/tmp/soak
+
+  # some of them; the sums of all runs so far
+  python -m benchmarks.soak --seed=2 --minutes=10 --work=/tmp/soak --only=data,pretrain@gs
+  python -m benchmarks.soak
+
+Small jobs on real text (50 KB of Wikipedia, CoLA) run as users run them. In each round a command
+gets signals at random moments, most while it writes, and is run again until it has finished. Then
+the SHA-256 of every file is compared with those of undisturbed runs, and what no finished command
+leaves is counted: temporary files, locks, marks of unfinished work, processes. Jobs with `@gs`
+read from and write to an emulated bucket, which also answers requests with 429 or 503, cuts their
+connections, or loses the answer of what it has done. There a lease ends after 4 seconds.
+
+The processes are forks of one that has loaded the libraries (`tests/support/forked.py`), but for
+Beam's workers and those on JAX.
+"""
+
+import collections
+import contextlib
+import dataclasses
+import datetime
+import fcntl
+import hashlib
+import json
+import os
+import pathlib
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+
+from beambert import io
+from beambert.errors import InputError
+from benchmarks import measuring
+
+ROOT = pathlib.Path(__file__).parents[1]
+RESULTS = ROOT / "benchmarks/results/soak.jsonl"
+# Limits of a round.
+MOST_SIGNALS = 6
+SECONDS_TO_END = 300.0
+SECONDS_OF_ORPHANS = 20.0
+# Of signals that end the command; SIGSTOP is followed by SIGCONT.
+SIGNALS = {"KILL": 5, "TERM": 2, "INT": 2, "STOP": 2}
+STATUSES = {"KILL": {-9}, "TERM": {143, -15}, "INT": {130, -2}}
+# What the storage does to a request. See `fail` of the emulator.
+FAULTS = {429: "429", 503: "503", 0: "cut", 1: "answer lost"}
+# Runs the command with a short lease.
+SHORT_LEASE = """\
+import datetime, sys
+from beambert import process
+process.install()
+from beambert import folders
+folders.LEASE = datetime.timedelta(seconds=4)
+folders.SECONDS_BETWEEN_RENEWALS, folders.SECONDS_BETWEEN_TRIES = 1.0, 0.5
+from beambert.cli import main
+sys.exit(main())
+"""
+BERT_CONFIG = {
+    "hidden_size": 32,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "intermediate_size": 64,
+    "max_position_embeddings": 32,
+    "vocab_size": 1000,
+}
+_DATA = (
+    "data --input={made}/text.txt --vocab_file={made}/vocab.txt --output={out}/records "
+    "--max_seq_length=32 --num_shards=3 --dupe_factor=2 --eval_fraction=0.1"
+)
+_PRETRAIN = (
+    "pretrain --data={made}/records --recipe=tiny --model={made}/bert_config.json "
+    "--train_batch_size=8 --num_train_steps=24 --save_checkpoints_steps=2 --model_dir={out}/encoder"
+)
+JOBS = {
+    "vocab": "vocab --input={made}/text.txt --vocab_size=1000 --output={out}/vocab.txt",
+    "data": _DATA,
+    "data_2_workers": _DATA + " --direct_num_workers=2 --direct_running_mode=multi_processing",
+    "pretrain": _PRETRAIN,
+    "pretrain_rtd": _PRETRAIN + " --objective=rtd",
+    "pretrain_jax": _PRETRAIN + " --engine=jax",
+    "finetune": (
+        "finetune --task=cola --data_dir={made}/task --init={made}/encoder --max_seq_length=24 "
+        "--train_batch_size=8 --num_train_epochs=1 --save_checkpoints_steps=4 "
+        "--model_dir={out}/classifier"
+    ),
+    "embed": "embed --model={made}/encoder --input={made}/lines.txt --output={out}/embeddings",
+    "index": "index --embeddings={made}/embeddings --output={out}/index",
+    "retrain": "retrain --config={made}/retrain.toml",
+}
+ON_STORAGE = ("vocab", "data", "data_2_workers", "pretrain", "finetune", "embed")
+NAMES = [*JOBS, *(f"{name}@gs" for name in ON_STORAGE)]
+
+
+def build_parser():
+    """Returns the parser of the flags."""
+    parser = measuring.flag_parser("soak", __doc__)
+    parser.add_argument("--seed", type=int, default=1, help="decides jobs, signals and moments")
+    parser.add_argument("--minutes", type=float, default=0.0, help="0 prints the sums of all runs")
+    parser.add_argument("--work", default="/tmp/beambert-soak", help="folder to work in")
+    parser.add_argument("--text", default="../shared/data", help="folder of the real data")
+    parser.add_argument("--only", help=f"some of {', '.join(NAMES)}")
+    parser.add_argument("--results", default=str(RESULTS), help="log that each round is added to")
+    return parser
+
+
+# Processes
+
+
+def _support(name: str):
+    """Returns a module that the tests share."""
+    sys.path.insert(0, str(ROOT / "tests"))
+    try:
+        return __import__(f"support.{name}", fromlist=[name])
+    finally:
+        sys.path.pop(0)
+
+
+@dataclasses.dataclass
+class Attempt:
+    """A command that runs.
+
+    Attributes:
+      process: the process.
+      output: file of what it prints.
+      mark: environment variable that its processes share.
+    """
+
+    process: subprocess.Popen
+    output: pathlib.Path
+    mark: str
+
+    def processes(self) -> set[int]:
+        """Returns the ids of the command's process and its children that are alive."""
+        found = set()
+        forked = _support("forked")
+        if forked._Server.process is not None:
+            server = forked._Server.process.pid
+            children = pathlib.Path(f"/proc/{server}/task/{server}/children").read_text()
+            found |= {int(pid) for pid in children.split()}
+        for path in pathlib.Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                if self.mark.encode() in (path / "environ").read_bytes():
+                    found.add(int(path.name))
+        return found - {os.getpid()}
+
+    def send(self, name: str, to_all: bool) -> None:
+        """Sends a signal, as a user, a terminal (SIGINT) or the loss of the machine does."""
+        number = signal.Signals[f"SIG{name}"]
+        with contextlib.suppress(ProcessLookupError):
+            if name == "INT":
+                os.killpg(self.process.pid, number)
+            elif not to_all:
+                os.kill(self.process.pid, number)
+        if to_all:
+            for pid in self.processes():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, number)
+
+
+@dataclasses.dataclass
+class Bench:
+    """Where the jobs of a seed run.
+
+    Attributes:
+      folder: folder of this seed.
+      environment: variables of the commands, with those of the emulated bucket.
+    """
+
+    folder: pathlib.Path
+    environment: dict[str, str]
+
+    def start(self, name: str, text: str) -> Attempt:
+        """Starts a job.
+
+        Args:
+          name: name of the job.
+          text: its command line, without `beambert`.
+        """
+        mark = f"BEAMBERT_SOAK={self.folder}"
+        quiet = {"CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "3"}
+        quiet |= {"TMPDIR": str(self.folder / "temporary"), "PYTHONPATH": str(ROOT)}
+        quiet |= {"BEAMBERT_SOAK": str(self.folder)}
+        # Compiling a step takes longer than all else that the jobs do.
+        cache = self.folder.parent / "compiled"
+        quiet |= {"TF_XLA_FLAGS": f"--tf_xla_persistent_cache_directory={cache}"}
+        python = ["-c", SHORT_LEASE] if "gs://" in text else ["-m", "beambert"]
+        popen = subprocess.Popen if name == "pretrain_jax" else _support("forked").Popen
+        output = self.folder / "printed.txt"
+        with output.open("wb") as printed:
+            process = popen(
+                [sys.executable, *python, *text.split()],
+                cwd=self.folder,
+                env=os.environ | quiet | self.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=printed,
+                stderr=printed,
+                start_new_session=True,
+            )
+        return Attempt(process, output, mark)
+
+    def command(self, name: str) -> tuple[str, str]:
+        """Returns the command line of a job, and the folder that it fills."""
+        job, _, storage = name.partition("@")
+        root = "gs://bucket" if storage else str(self.folder)
+        return JOBS[job].format(made=f"{root}/made", out=f"{root}/out"), f"{root}/out"
+
+    def make(self, text: pathlib.Path) -> None:
+        """Makes what the jobs read, each by the command before; copies it into the bucket."""
+        made = self.folder / "made"
+        if not (made / "done").exists():
+            shutil.rmtree(made, ignore_errors=True)
+            (made / "task").mkdir(parents=True)
+            wiki = (text / "wiki_extracted/wiki_00").read_text()
+            whole = wiki[: wiki.index("</doc>", 50_000) + 7]
+            (made / "text.txt").write_text(whole)
+            lines = [line for line in wiki[:200_000].splitlines() if len(line) > 40]
+            (made / "lines.txt").write_text("\n".join(lines) + "\n")
+            for split, rows in (("train", 160), ("dev", 64)):
+                content = (text / f"glue/CoLA/{split}.tsv").read_text().splitlines(keepends=True)
+                (made / f"task/{split}.tsv").write_text("".join(content[:rows]))
+            (made / "bert_config.json").write_text(json.dumps(BERT_CONFIG))
+            (made / "retrain.toml").write_text(_retraining(self.folder))
+            for name in ("vocab", "data", "pretrain", "embed"):
+                line = JOBS[name].format(made=made, out=made)
+                attempt = self.start(name, line)
+                if attempt.process.wait(SECONDS_TO_END):
+                    raise InputError(f"{line}: failed; see {attempt.output}")
+            (made / "done").touch()
+        if self.environment:
+            for path in made.rglob("*"):
+                if path.is_file():
+                    name = path.relative_to(self.folder)
+                    io.write_bytes(f"gs://bucket/{name}", path.read_bytes())
+
+
+def _retraining(folder: pathlib.Path) -> str:
+    template = _support("growing_corpus").RETRAINING
+    values = {"more": "", "data": "", "learning_rate": 3e-3, "epochs": 1}
+    text = template.format(root=folder / "made", **values)
+    text = text.replace(f"{folder}/made/workspace", f"{folder}/out/workspace")
+    text = text.replace("text/*.jsonl", "text.txt")
+    return text.replace('task = "classification"', 'task = "cola"')
+
+
+# A round
+
+
+def sums(out: str) -> dict[str, str]:
+    """Returns the SHA-256 of each file in a folder, by its path in there."""
+    if io.is_local(out):
+        paths = [path for path in pathlib.Path(out).rglob("*") if path.is_file()]
+        contents = {str(path.relative_to(out)): path.read_bytes() for path in paths}
+    else:
+        paths = [info.path for info in io._file_system(out).find(out)]
+        contents = {path.removeprefix(out + "/"): io.read_bytes(path) for path in paths}
+    return {
+        name: hashlib.sha256(content).hexdigest()
+        for name, content in contents.items()
+        if "tensorboard/" not in name  # Each start adds a file, which has its time.
+    }
+
+
+def clear(out: str) -> None:
+    """Deletes the folder of a round."""
+    if io.is_local(out):
+        shutil.rmtree(out, ignore_errors=True)
+    elif paths := [info.path for info in io._file_system(out).find(out)]:
+        io._file_system(out).delete_files(paths)
+
+
+def writes(out: str) -> Iterator[bool]:
+    """Yields whether a file is being written in a local folder that was not there before."""
+    seen = set()
+    while True:
+        found = {
+            os.path.join(folder, name)
+            for folder, folders, files in os.walk(out)
+            for name in (*folders, *files)
+            if name.startswith(io.TEMPORARY_PREFIX) and not name.startswith(io.LOCK_PREFIX)
+        }
+        yield bool(found - seen)
+        seen |= found
+
+
+@dataclasses.dataclass
+class Round:
+    """A job under signals until it has finished, and what stood in the end."""
+
+    bench: Bench
+    name: str
+    generator: random.Random
+    expected: dict
+    signals: list[str] = dataclasses.field(default_factory=list)
+    faults: list[str] = dataclasses.field(default_factory=list)
+    unexpected: list[str] = dataclasses.field(default_factory=list)
+    attempts: int = 0
+
+    def run(self) -> dict:
+        """Returns the row of the log."""
+        text, out = self.bench.command(self.name)
+        clear(out)
+        count = self.generator.randint(1, MOST_SIGNALS)
+        started = time.monotonic()
+        while self._attempt(text, out, len(self.signals) < count) and len(self.unexpected) < 4:
+            pass
+        seconds = time.monotonic() - started
+        found, files = sums(out), self.expected["files"]
+        varying = self.expected["varying"]
+        names = sorted(found.keys() ^ files.keys())
+        names += [n for n in found.keys() & files.keys() - set(varying) if found[n] != files[n]]
+        row = {"job": self.name, "signals": self.signals, "faults": self.faults}
+        row |= {"seconds": round(seconds, 1), "undisturbed": self.expected["seconds"]}
+        row |= {"attempts": self.attempts, "different": names, "left": self._left(found)}
+        return row | {"unexpected": self.unexpected}
+
+    def _left(self, found: Sequence[str]) -> list[str]:
+        """Returns what no finished command leaves."""
+        pattern = rf"(^|/)({io.TEMPORARY_PREFIX}|{io.LOCK_PREFIX}|{io.UNFINISHED_FILE})"
+        left = [name for name in found if re.search(pattern, name)]
+        temporary = self.bench.folder / "temporary"
+        names = sorted(path.name for path in temporary.iterdir())
+        # Nothing can delete the temporary folder of a process that SIGKILL ends.
+        if not any(sent.startswith("KILL") for sent in self.signals):
+            left += [f"TMPDIR/{name}" for name in names]
+        shutil.rmtree(temporary)
+        temporary.mkdir()
+        return left
+
+    def _attempt(self, text: str, out: str, is_disturbed: bool) -> bool:
+        """Runs the command; returns whether it has to run again."""
+        self.attempts += 1
+        on_storage, draw = not io.is_local(out), self.generator
+        attempt = self.bench.start(self.name, text)
+        started, sent = time.monotonic(), ""
+        longest = self.expected["seconds"]
+        if on_storage and draw.random() < 0.7:
+            time.sleep(draw.random() * longest)
+            self._fail(started)
+        if is_disturbed:
+            sent = self._disturb(attempt, out, started, longest)
+        try:
+            status = attempt.process.wait(SECONDS_TO_END)
+        except subprocess.TimeoutExpired:
+            attempt.send("KILL", to_all=True)
+            status = attempt.process.wait()
+            self._note(attempt, f"no end after {SECONDS_TO_END:.0f} s")
+        if on_storage:
+            _support("emulated_storage").hold("")
+            _support("emulated_storage").fail("", 0, 0)
+        self._wait_for_children(attempt)
+        printed = attempt.output.read_text(errors="replace")
+        if "Traceback" in printed:
+            self._note(attempt, f"traceback, status {status}")
+        elif sent not in STATUSES or status not in (0, *STATUSES[sent]):
+            # Where the storage fails, a command may end with a message.
+            is_refused = status == 2 and (on_storage or "is at work there" in printed)
+            if status and not (is_refused or (status == 75 and self.name == "retrain")):
+                self._note(attempt, f"status {status} after {sent or 'no signal'}")
+        if status == 0 and sent in STATUSES:
+            self.signals[-1] += " late"  # It had done all.
+        return status != 0
+
+    def _disturb(self, attempt: Attempt, out: str, started: float, longest: float) -> str:
+        """Sends signals in a moment; returns the last one that ends a process."""
+        draw, is_done = self.generator, attempt.process.poll
+        (name,) = draw.choices(list(SIGNALS), list(SIGNALS.values()))
+        on_storage = not io.is_local(out)
+        in_write = draw.random() < 0.65 and (name == "KILL" or not on_storage)
+        moment = started + longest * draw.uniform(0.3, 1.0)
+        if in_write and on_storage:
+            # The request is held, as a write that is on its way.
+            time.sleep(max(0.0, moment - time.monotonic()))
+            emulated = _support("emulated_storage")
+            emulated.hold("(POST|PUT) .*")
+            while is_done() is None and not emulated.is_holding():
+                time.sleep(0.01)
+        elif in_write:
+            nth = draw.randint(1, max(1, self.expected["writes"]))
+            for is_new in writes(out):
+                nth -= is_new
+                if nth <= 0 or is_done() is not None:
+                    break
+                time.sleep(0.001)
+            time.sleep(draw.choice((0.0, 0.001, 0.003, 0.01)))
+        else:
+            while is_done() is None and time.monotonic() < moment:
+                time.sleep(0.005)
+        if is_done() is not None:
+            return ""
+        to_all = name == "KILL" and draw.random() < 0.5
+        after = time.monotonic() - started
+        attempt.send(name, to_all)
+        self.signals.append(
+            f"{name}{' all' * to_all} {after:.2f} {'write' if in_write else 'time'}"
+        )
+        if name == "STOP":
+            time.sleep(draw.uniform(0.1, 1.5) if not on_storage else draw.uniform(0.1, 6.0))
+            attempt.send("CONT", to_all=False)
+        return name
+
+    def _fail(self, started: float) -> None:
+        status = self.generator.choice(list(FAULTS))
+        times = self.generator.randint(1, 4)
+        pattern = "(POST|PUT|DELETE) .*" if status == 1 else "(GET|POST|PUT|DELETE) .*"
+        _support("emulated_storage").fail(pattern, status, times)
+        after = time.monotonic() - started
+        self.faults.append(f"{FAULTS[status]} {times} times {after:.2f}")
+
+    def _wait_for_children(self, attempt: Attempt) -> None:
+        """Children of a killed process end by themselves."""
+        deadline = time.monotonic() + SECONDS_OF_ORPHANS
+        while left := attempt.processes():
+            if self.name == "retrain":
+                return  # Its steps go on, and the next command waits for them.
+            if time.monotonic() > deadline:
+                self._note(attempt, f"{len(left)} processes live on")
+                attempt.send("KILL", to_all=True)
+                return
+            time.sleep(0.02)
+
+    def _note(self, attempt: Attempt, what: str) -> None:
+        self.unexpected.append(what)
+        folder = self.bench.folder / "unexpected"
+        folder.mkdir(exist_ok=True)
+        number = len(list(folder.iterdir()))
+        title = f"{self.name}: {what}; {self.signals} {self.faults}\n"
+        (folder / f"{number:04d}.txt").write_text(
+            title + attempt.output.read_text(errors="replace")
+        )
+
+
+def undisturbed(bench: Bench, name: str) -> dict:
+    """Returns sums, seconds and writes of a job without signals, and the files that vary."""
+    text, out = bench.command(name)
+    found, seconds, writes_seen = [], [], 0
+    for _ in range(2):
+        clear(out)
+        started, attempt = time.monotonic(), bench.start(name, text)
+        watch = writes(out)
+        while attempt.process.poll() is None:
+            writes_seen += next(watch) if io.is_local(out) else 0
+            time.sleep(0.001)
+        seconds.append(time.monotonic() - started)
+        if attempt.process.returncode:
+            raise InputError(f"{text}: failed; see {attempt.output}")
+        found.append(sums(out))
+    varying = sorted(n for n in found[0] | found[1] if found[0].get(n) != found[1].get(n))
+    about = {"files": found[0], "varying": varying, "seconds": round(min(seconds), 1)}
+    return about | {"writes": writes_seen // 2}
+
+
+def add(path: str, row: dict) -> None:
+    """Adds a row to the log, which several processes may fill."""
+    with open(path, "a", encoding="utf-8") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.write(json.dumps(row) + "\n")
+
+
+def summary(path: str) -> str:
+    """Returns the table of all rounds in the log."""
+    totals = collections.defaultdict(collections.Counter)
+    with open(path, encoding="utf-8") as file:
+        rows = [json.loads(line) for line in file]
+    for row in rows:
+        for job in (row["job"], "all"):
+            total = totals[job]
+            total["rounds"] += 1
+            ended = [sent for sent in row["signals"] if not sent.endswith(" late")]
+            for sent in ended:
+                total["pauses" if sent.startswith("STOP") else "kills"] += 1
+                total["in writes"] += sent.endswith("write")
+            total["faults"] += sum(
+                int(fault.split(" times")[0].split()[-1]) for fault in row["faults"]
+            )
+            total["lost"] += row["seconds"] - row["undisturbed"]
+            for name in ("different", "left", "unexpected"):
+                total[name] += bool(row[name])
+    columns = ("rounds", "kills", "in writes", "pauses", "faults")
+    heads = ["job", *columns, "seconds lost a kill", "different", "left", "other"]
+    lines = [f"| {' | '.join(heads)} |"]
+    lines.append("|---" * 10 + "|")
+    for job, total in sorted(totals.items(), key=lambda item: (item[0] == "all", item[0])):
+        lost = total["lost"] / max(1, total["kills"])
+        cells = [job, *(total[name] for name in columns), f"{lost:.1f}"]
+        cells += [total[name] for name in ("different", "left", "unexpected")]
+        lines.append("| " + " | ".join(map(str, cells)) + " |")
+    return "\n".join(lines)
+
+
+def main(argv: Sequence[str]) -> None:
+    """Runs rounds until the time is over, or prints the sums of all."""
+    flags = build_parser().parse_args(argv)
+    if not flags.minutes:
+        print(summary(flags.results))
+        return
+    names = flags.only.split(",") if flags.only else [n for n in NAMES if n != "pretrain_jax"]
+    if unknown := set(names) - set(NAMES):
+        raise InputError(f"--only={unknown.pop()}: no such job; choose from {', '.join(NAMES)}")
+    deadline = time.monotonic() + 60 * flags.minutes
+    folder = pathlib.Path(flags.work).resolve() / str(flags.seed)
+    (folder / "temporary").mkdir(parents=True, exist_ok=True)
+    done = 0
+    if os.path.exists(flags.results):
+        with open(flags.results, encoding="utf-8") as file:
+            done = sum(json.loads(line)["seed"] == flags.seed for line in file)
+    with contextlib.ExitStack() as stack:
+        bench = Bench(folder, {})
+        if any("@" in name for name in names):
+            emulated = _support("emulated_storage").emulated_storage(folder)
+            bench.environment = stack.enter_context(emulated)
+            # TensorFlow tries as often as it does without this.
+            del bench.environment["GCS_RETRY_CONFIG_MAX_RETRIES"]
+            os.environ.update(bench.environment)
+        bench.make(pathlib.Path(flags.text))
+        expected = {}
+        while time.monotonic() < deadline:
+            generator = random.Random(f"{flags.seed} {done}")
+            name = generator.choice(names)
+            if name not in expected:
+                expected[name] = undisturbed(bench, name)
+                about = {k: v for k, v in expected[name].items() if k != "files"}
+                print(name, about, flush=True)
+            about = {"seed": flags.seed, "round": done}
+            about |= {"time": f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d %H:%M:%S}"}
+            row = about | Round(bench, name, generator, expected[name]).run()
+            add(flags.results, row)
+            print(json.dumps(row), flush=True)
+            done += 1
+
+
+if __name__ == "__main__":
+    measuring.run(main)
