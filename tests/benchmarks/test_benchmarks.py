@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from beambert.errors import InputError
-from benchmarks import peer, recipes, retrieval
+from benchmarks import peer, recipes, retrieval, soak
 
 ROOT = pathlib.Path(__file__).parents[2]
 NAMES = sorted(
@@ -141,3 +141,12 @@ def test_a_peer_needs_nothing_of_this_project(script, tmp_path):
     )
     imports = [line.split()[1] for line in script.read_text().splitlines() if "import " in line]
     assert not {"beambert", "benchmarks"} & {name.split(".")[0] for name in imports}
+
+
+def test_a_signal_that_came_too_late_is_no_kill(tmp_path):
+    row = {"job": "data", "seconds": 9.0, "undisturbed": 3.0, "faults": ["cut 1 times 0.10"]}
+    row |= {"signals": ["KILL 1.00 write", "STOP 1.00 time", "INT 2.00 time late"]}
+    row |= {"different": ["part"], "left": [], "unexpected": []}
+    (tmp_path / "log").write_text(json.dumps(row) + "\n")
+    line = soak.summary(tmp_path / "log").splitlines()[-1]
+    assert line == "| all | 1 | 1 | 1 | 1 | 1 | 6.0 | 1 | 0 | 0 |"
