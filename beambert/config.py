@@ -22,7 +22,7 @@ import math
 import os
 import types
 import typing
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from beambert.errors import InputError
@@ -202,23 +202,24 @@ def _arguments(
 
 
 def settings_parser(
-    job_type: type,
+    job_types: type | Sequence[type],
     command: str,
     description: str,
     examples: str,
     defaults: Mapping[str, Any] = types.MappingProxyType({}),
 ) -> FlagParser:
-    """Returns the parser of a command whose flags are all settings of one job.
+    """Returns the parser of a command whose flags are all settings of dataclasses.
 
     Args:
-      job_type: dataclass of the job.
+      job_types: dataclass of the job, or several dataclasses.
       command: name of the command.
       description: what it does.
       examples: the end of `--help`.
       defaults: name -> default in place of the field's.
     """
     parser = FlagParser(f"beambert {command}", description, examples)
-    add_settings(parser, job_type, defaults=defaults)
+    for job_type in job_types if isinstance(job_types, Sequence) else [job_types]:
+        add_settings(parser, job_type, defaults=defaults)
     return parser
 
 

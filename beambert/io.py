@@ -883,9 +883,10 @@ def open_file(path: str, size: int | None = None, end: int | None = None) -> Bin
       end: position after the last byte that will probably be wanted; None for the end of the file.
 
     Raises:
-      OSError or another of `storage_errors()`: the file cannot be opened.
+      InputError: the file cannot be opened. On other storage, reading from it raises the same.
     """
-    return _file_system(path).open(path, size, end)
+    with translate_errors(path, "read", "correct that or leave it out"):
+        return _file_system(path).open(path, size, end)
 
 
 def read_range(path: str, start: int, size: int) -> bytes:
@@ -919,9 +920,8 @@ def read_bytes(path: str, flag: str = "", most: int = MOST_BYTES) -> bytes:
       InputError: the file cannot be read, is no regular file or is too large.
     """
     check_regular(path, flag, most if is_local(path) else None)
-    with translate_errors(named(path, flag), "read", CHECK), open_file(path) as file:
-        data = b"".join(iter(lambda: file.read(_BYTES_AT_A_TIME), b""))
-    return data
+    with translate_errors(named(path, flag), "read", CHECK), _file_system(path).open(path) as file:
+        return b"".join(iter(lambda: file.read(_BYTES_AT_A_TIME), b""))
 
 
 def read_text(path: str, flag: str = "") -> str:
@@ -939,7 +939,7 @@ def read_chunks(path: str) -> Iterator[bytes]:
       InputError: the file cannot be read, or is no regular file.
     """
     check_regular(path)
-    with translate_errors(path, "read"), open_file(path) as file:
+    with open_file(path) as file, translate_errors(path, "read"):
         while chunk := file.read(_BYTES_AT_A_TIME):
             yield chunk
 

@@ -17,6 +17,7 @@ What the choices rest on (benchmarks/results, docs/pretraining.md):
 """
 
 import dataclasses
+import functools
 import json
 import math
 import shlex
@@ -27,10 +28,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from beambert import io
-from beambert.config import add_settings, check_settings, read_settings, setting
+from beambert.config import check_settings, read_settings, setting, settings_parser
 from beambert.console import duration, size
 from beambert.errors import InputError
-from beambert.flags import FlagParser
 from beambert.folders import BLESSED, REPORT_FILE, OutputFolder, claimed
 from beambert.model_files import CONFIG_FILE, RESULTS_FILE, TRAINING_FILE
 from beambert.pipelines.tasks.declarations import find_task
@@ -328,16 +328,13 @@ class _Trial:
     dry_run: bool = setting(False, help="print the plan and ten documents, and write nothing")
 
 
-def build_parser() -> FlagParser:
-    """Returns the parser of the command's flags."""
-    parser = FlagParser(
-        prog="beambert train",
-        description="Makes an encoder of text in the time that it is given.",
-        examples=EXAMPLES,
-    )
-    add_settings(parser, TrainJob)
-    add_settings(parser, _Trial)
-    return parser
+build_parser = functools.partial(
+    settings_parser,
+    (TrainJob, _Trial),
+    "train",
+    "Makes an encoder of text in the time that it is given.",
+    EXAMPLES,
+)
 
 
 def main(argv: Sequence[str]) -> None:

@@ -1,12 +1,12 @@
 """`beambert demo`: `beambert train` on the documentation of the machine, with a task of it."""
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 from pathlib import Path
 
-from beambert.config import add_settings, read_settings, setting
+from beambert.config import read_settings, setting, settings_parser
 from beambert.demo import corpus
-from beambert.flags import FlagParser
 from beambert.trainer.pretraining.job import Budget
 from beambert.training import PAPER, TrainJob, train
 
@@ -33,15 +33,13 @@ class DemoJob:
     )
 
 
-def build_parser() -> FlagParser:
-    """Returns the parser of the command's flags."""
-    parser = FlagParser(
-        prog="beambert demo",
-        description="Runs all steps on the documentation of the installed packages.",
-        examples=EXAMPLES,
-    )
-    add_settings(parser, DemoJob)
-    return parser
+build_parser = functools.partial(
+    settings_parser,
+    DemoJob,
+    "demo",
+    "Runs all steps on the documentation of the installed packages.",
+    EXAMPLES,
+)
 
 
 def main(argv: Sequence[str]) -> None:

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import functools
 import importlib.util
 import ipaddress
 import os
@@ -10,10 +11,9 @@ import threading
 import urllib.parse
 from collections.abc import Mapping, Sequence
 
-from beambert.config import add_settings, check_settings, read_settings, setting
+from beambert.config import check_settings, read_settings, setting, settings_parser
 from beambert.errors import InputError
 from beambert.explore.material import Material
-from beambert.flags import FlagParser
 from beambert.process import loading
 
 DEFAULT_HOST, DEFAULT_PORT = "127.0.0.1", 7860
@@ -84,16 +84,14 @@ class ExploreSettings:
             raise InputError("--host=: is empty; name an address of this machine")
 
 
-def build_parser() -> FlagParser:
-    """Returns the command's flags."""
-    parser = FlagParser(
-        prog="beambert explore",
-        description="Shows on a local page what the data job does with a text, what is in records, "
-        "and what a model makes of it.",
-        examples=EXAMPLES,
-    )
-    add_settings(parser, ExploreSettings)
-    return parser
+build_parser = functools.partial(
+    settings_parser,
+    ExploreSettings,
+    "explore",
+    "Shows on a local page what the data job does with a text, what is in records, and what a "
+    "model makes of it.",
+    EXAMPLES,
+)
 
 
 def main(argv: Sequence[str]) -> None:

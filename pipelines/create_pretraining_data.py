@@ -1,11 +1,11 @@
 """`beambert data` makes pre-training records of a corpus, with Apache Beam."""
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 
-from beambert.config import add_settings, read_settings, setting
+from beambert.config import read_settings, setting, settings_parser
 from beambert.errors import InputError
-from beambert.flags import FlagParser
 from beambert.pipelines.pretraining.job import PretrainingDataJob
 from beambert.pipelines.running import BEAM_HELP, beam_options
 from beambert.process import loading
@@ -51,16 +51,13 @@ class Trial:
     )
 
 
-def build_parser() -> FlagParser:
-    """Returns the parser of the command's flags."""
-    parser = FlagParser(
-        prog="beambert data",
-        description="Turns a corpus into BERT pre-training records (TFRecord shards).",
-        examples=EXAMPLES + "\n" + BEAM_HELP,
-    )
-    add_settings(parser, PretrainingDataJob)
-    add_settings(parser, Trial)
-    return parser
+build_parser = functools.partial(
+    settings_parser,
+    (PretrainingDataJob, Trial),
+    "data",
+    "Turns a corpus into BERT pre-training records (TFRecord shards).",
+    EXAMPLES + "\n" + BEAM_HELP,
+)
 
 
 def main(argv: Sequence[str]) -> None:

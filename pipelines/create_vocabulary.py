@@ -1,10 +1,10 @@
 """`beambert vocab` learns a vocabulary or a tokenizer from a corpus, with Apache Beam."""
 
+import functools
 from collections.abc import Sequence
 
-from beambert.config import add_settings, read_settings
+from beambert.config import read_settings, settings_parser
 from beambert.errors import InputError
-from beambert.flags import FlagParser
 from beambert.pipelines.running import BEAM_HELP, beam_options
 from beambert.pipelines.vocabulary_learning.job import VocabularyJob
 from beambert.process import loading
@@ -33,15 +33,13 @@ The file vocab.txt.json next to vocab.txt has its parameters, inputs and counts.
 """
 
 
-def build_parser() -> FlagParser:
-    """Returns the parser of the command's flags."""
-    parser = FlagParser(
-        prog="beambert vocab",
-        description="Learns a WordPiece vocabulary, or a tokenizer of another kind, from a corpus.",
-        examples=EXAMPLES + "\n" + BEAM_HELP,
-    )
-    add_settings(parser, VocabularyJob)
-    return parser
+build_parser = functools.partial(
+    settings_parser,
+    VocabularyJob,
+    "vocab",
+    "Learns a WordPiece vocabulary, or a tokenizer of another kind, from a corpus.",
+    EXAMPLES + "\n" + BEAM_HELP,
+)
 
 
 def main(argv: Sequence[str]) -> None:

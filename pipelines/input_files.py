@@ -44,12 +44,12 @@ class InputFile:
         return self.path.endswith(tuple(DECOMPRESSORS))
 
     def open(self, end: int | None = None) -> BinaryIO:
-        """Opens the file to read its bytes as stored, see `open_stored`."""
-        return open_stored(self.path, self.bytes, end)
+        """Opens the file to read its bytes as stored, see `io.open_file`."""
+        return io.open_file(self.path, self.bytes, end)
 
     def open_beside(self, path: str) -> BinaryIO | None:
-        """Opens another file that belongs to this one, see `open_stored`; None if it is missing."""
-        return open_stored(path) if io.exists(path) else None
+        """Opens another file that belongs to this one; None if it is missing."""
+        return io.open_file(path) if io.exists(path) else None
 
 
 def match_inputs(patterns: Sequence[str], flag: str = "--input") -> list[InputFile]:
@@ -107,23 +107,6 @@ def _file_now(path: str) -> InputFile | None:
     except OSError:
         return None
     return InputFile(path, status.st_size, status.st_mtime)
-
-
-def open_stored(path: str, size: int | None = None, end: int | None = None) -> BinaryIO:
-    """Opens an input file to read its bytes as stored; the result is seekable.
-
-    Args:
-      path: path of the file.
-      size: size of the file in bytes; None if it is not known.
-      end: position after the last byte that will probably be wanted; None for the end of the file.
-
-    Raises:
-      InputError: the file cannot be opened. On gs://, reading from it raises the same.
-    """
-
-    remedy = "correct that or leave it out"
-    with io.translate_errors(path, "read", remedy):
-        return io.open_file(path, size, end)
 
 
 @dataclasses.dataclass(frozen=True)

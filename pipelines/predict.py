@@ -1,9 +1,9 @@
 """`beambert predict`: answers all texts of some files with a fine-tuned model, on Apache Beam."""
 
+import functools
 from collections.abc import Sequence
 
-from beambert.config import REQUIRED, add_settings, read_settings
-from beambert.flags import FlagParser
+from beambert.config import REQUIRED, read_settings, settings_parser
 from beambert.io import FINETUNE, check_folder
 from beambert.pipelines.running import BEAM_HELP, beam_options
 from beambert.pipelines.task_jobs import PredictionJob
@@ -34,15 +34,14 @@ the rest of one.
 """
 
 
-def build_parser() -> FlagParser:
-    """Returns the command's own flags; all others are Beam's."""
-    parser = FlagParser(
-        prog="beambert predict",
-        description="Answers all texts of some files with a fine-tuned model.",
-        examples=EXAMPLES + BEAM_HELP,
-    )
-    add_settings(parser, PredictionJob, defaults={"input": REQUIRED, "output": REQUIRED})
-    return parser
+build_parser = functools.partial(
+    settings_parser,
+    PredictionJob,
+    "predict",
+    "Answers all texts of some files with a fine-tuned model.",
+    EXAMPLES + BEAM_HELP,
+    {"input": REQUIRED, "output": REQUIRED},
+)
 
 
 def main(argv: Sequence[str]) -> None:

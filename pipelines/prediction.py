@@ -231,7 +231,7 @@ def _plain_path(path: str) -> pathlib.PurePosixPath:
 
 
 def _read(file: str) -> bytes:
-    with input_files.open_stored(file) as stored:
+    with io.open_file(file) as stored:
         try:
             return decompress(file, stored).read()
         except CorruptFileError as error:

@@ -1,9 +1,9 @@
 """`beambert verify`: finished records -> figures, faults and warnings, with Apache Beam."""
 
+import functools
 from collections.abc import Sequence
 
-from beambert.config import add_settings, read_settings
-from beambert.flags import FlagParser
+from beambert.config import read_settings, settings_parser
 from beambert.pipelines.running import BEAM_HELP, beam_options
 from beambert.pipelines.verification.job import OUTPUT_ENDING, VerificationJob
 from beambert.process import loading
@@ -21,16 +21,14 @@ exit status: 0 no faults, perhaps warnings; 1 faults; 2 nothing could be verifie
 """
 
 
-def build_parser() -> FlagParser:
-    """Returns the command's flags."""
-    parser = FlagParser(
-        prog="beambert verify",
-        description="Reads finished pre-training records, whoever made them, and reports figures, "
-        "faults that make them unusable, and warnings of common mistakes.",
-        examples=EXAMPLES + "\n" + BEAM_HELP,
-    )
-    add_settings(parser, VerificationJob)
-    return parser
+build_parser = functools.partial(
+    settings_parser,
+    VerificationJob,
+    "verify",
+    "Reads finished pre-training records, whoever made them, and reports figures, faults that make "
+    "them unusable, and warnings of common mistakes.",
+    EXAMPLES + "\n" + BEAM_HELP,
+)
 
 
 def main(argv: Sequence[str]) -> None:

@@ -20,8 +20,9 @@ from typing import Any
 from beambert.compression import CorruptFileError, decompress
 from beambert.errors import InputError
 from beambert.file_kinds import not_text
+from beambert.io import open_file
 from beambert.pipelines.corpus.encodings import WrongEncodingError, decode
-from beambert.pipelines.input_files import match_inputs, open_stored
+from beambert.pipelines.input_files import match_inputs
 from beambert.pipelines.tasks import tables, tagging
 from beambert.pipelines.text.phrases import CHARACTERS_A_WORD, Match, Phrases
 
@@ -176,7 +177,7 @@ def _parquet_texts(path: str, content: bytes) -> Iterator[str]:
 
 
 def _read(path: str) -> bytes:
-    with open_stored(path) as stored:
+    with open_file(path) as stored:
         try:
             opened = decompress(path, stored)
             return b"".join(iter(lambda: opened.read(1 << 20), b""))
@@ -189,6 +190,6 @@ def _read(path: str) -> bytes:
 def _checksums(paths: Sequence[str]) -> tuple[str, ...]:
     found = []
     for path in paths:
-        with open_stored(path) as stored:
+        with open_file(path) as stored:
             found.append(hashlib.file_digest(stored, "sha256").hexdigest())
     return tuple(found)

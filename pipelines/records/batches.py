@@ -64,7 +64,7 @@ class RecordBatches:
             {name: name for name in shapes}, shapes["input_ids"][0], predictions
         )
         for path in self.paths:
-            with reading.open_hashed(path) as file:
+            with reading.HashedFile(io.open_file(path)) as file:
                 buffered = BufferedReader(file, 1 << 20)
                 try:
                     for records in reading.read_batches(buffered, self.batch_size):

@@ -20,7 +20,7 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 from tfx_bsl.coders import example_coder
 
 from beambert.errors import InputError
-from beambert.io import open_file, translate_errors
+from beambert.io import open_file
 from beambert.pipelines.records.contract import (
     LABEL_FEATURE,
     MOST_RECORD_BYTES,
@@ -79,16 +79,6 @@ class HashedFile(io.RawIOBase):
     def sha256(self) -> str:
         """Hash of the bytes read so far."""
         return self._sha256.hexdigest()
-
-
-def open_hashed(path: str) -> HashedFile:
-    """Opens a file to read its bytes as stored.
-
-    Raises:
-      InputError: the file cannot be opened.
-    """
-    with translate_errors(path, "read", "check the path and permissions"):
-        return HashedFile(open_file(path))
 
 
 def read_records(file: io.BufferedReader) -> Iterator[bytes]:
@@ -196,7 +186,7 @@ class RecordFeatures:
 
 def first_record(path: str) -> bytes | None:
     """Returns the first record of a file; None if it has none or the first cannot be read."""
-    with open_hashed(path) as file:
+    with HashedFile(open_file(path)) as file:
         try:
             return next(read_records(io.BufferedReader(file)), None)
         except CorruptRecordsError:

@@ -8,13 +8,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from beambert.console import ProgressTally
+from beambert.io import open_file
 from beambert.pipelines.records.contract import INFO_FILE, NONE, label_words
 from beambert.pipelines.records.reading import (
     CorruptRecordsError,
+    HashedFile,
     RecordFeatures,
     count_decoded,
     decode_rows,
-    open_hashed,
     read_batches,
 )
 from beambert.pipelines.records.statistics import (
@@ -140,7 +141,7 @@ def examine_file(
     sample: Sequence[SampledRecord] = ()
     artefacts: dict[str, Artefact] | None = None if table is None else {}
     damage, count, reported = "", 0, 0
-    with open_hashed(path) as opened:
+    with HashedFile(open_file(path)) as opened:
         file = io.BufferedReader(opened, 1 << 20)
         try:
             for records in read_batches(file, rows_at_a_time):

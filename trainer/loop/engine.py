@@ -45,7 +45,8 @@ def choose_engine(devices: Devices) -> str:
     if not is_there[name]:
         extra = "" if name == TENSORFLOW else "[jax]"
         raise InputError(
-            f"--engine={devices.engine}: {name} is not installed; run pip install 'beambert{extra}'"
+            f"--engine={devices.engine}: {name} is not installed; install it with `pip install -e "
+            f"'.{extra}'`"
         )
     if name == JAX and devices.strategy != AUTO:
         raise InputError(

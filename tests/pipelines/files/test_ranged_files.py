@@ -18,7 +18,7 @@ from beambert.errors import InputError
 from beambert.io import RangedFile, read_range, write_bytes
 from beambert.pipelines.corpus import base as parts
 from beambert.pipelines.corpus.reading import ReadOptions, read_part, split_file
-from beambert.pipelines.input_files import match_inputs, open_stored
+from beambert.pipelines.input_files import match_inputs
 
 exact = settings(derandomize=True, max_examples=80, deadline=None, database=None)
 STEPS = st.lists(
@@ -119,6 +119,6 @@ def test_a_corpus_on_gs(gs, traffic, monkeypatch, tmp_path, ending):
 
 def test_a_lost_object_is_a_sentence(gs):
     with pytest.raises(InputError, match=r"gs://bucket/gone: cannot be read \(.*\); correct that"):
-        open_stored(f"{gs}/gone")
+        io.open_file(f"{gs}/gone")
     with pytest.raises(InputError, match=r"gs://bucket/gone: cannot be read \(.*\); correct that"):
-        open_stored(f"{gs}/gone", size=5).read()
+        io.open_file(f"{gs}/gone", size=5).read()
