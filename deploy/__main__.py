@@ -135,39 +135,27 @@ def _withdraw(_: NoSettings) -> None:
     serving.withdraw(deployment, read_config(deployment.config))
 
 
+def _simple(act: Callable[[Settings], None]) -> Callable[[NoSettings], None]:
+    return lambda _: act(Settings.read())
+
+
+def _up(given: UpSettings) -> None:
+    cloud.up(given.read(), given.config, given.release, given.yes)
+
+
+def _down(given: ProjectSettings) -> None:
+    cloud.down(given.read(), given.yes)
+
+
 # Name of a command -> its settings, what does it, and its help.
 _COMMANDS: dict[str, tuple[type, Callable[[Any], None], str]] = {
-    "up": (
-        UpSettings,
-        lambda given: cloud.up(given.read(), given.config, given.release, given.yes),
-        "set up the project, and put a release to use",
-    ),
-    "down": (
-        ProjectSettings,
-        lambda given: cloud.down(given.read(), given.yes),
-        "stop and delete everything",
-    ),
-    "status": (
-        NoSettings,
-        lambda _: releases.print_status(Settings.read()),
-        "print the runs, the newest pipeline and the served version",
-    ),
-    "start": (
-        NoSettings,
-        lambda _: releases.start(Settings.read()),
-        "start the pipeline now, besides its schedule",
-    ),
-    "stop": (
-        NoSettings,
-        lambda _: releases.stop(Settings.read()),
-        "end the schedule, and cancel pipelines and their jobs",
-    ),
+    "up": (UpSettings, _up, "set up the project, and put a release to use"),
+    "down": (ProjectSettings, _down, "stop and delete everything"),
+    "status": (NoSettings, _simple(releases.print_status), "print runs and the served version"),
+    "start": (NoSettings, _simple(releases.start), "start the pipeline now"),
+    "stop": (NoSettings, _simple(releases.stop), "end schedule, pipelines and jobs"),
     "serve": (ServeSettings, _serve, "put a version behind an endpoint"),
-    "withdraw": (
-        NoSettings,
-        _withdraw,
-        "take the newest version back: endpoint, registry and folder",
-    ),
+    "withdraw": (NoSettings, _withdraw, "take the newest version back everywhere"),
     "job": (JobSettings, _job, "run pretrain or finetune on the trainer"),
     "retrain": (RetrainSettings, _retrain, "do a run, as the pipeline does"),
 }

@@ -7,7 +7,6 @@ to a deployment, which the pipeline's component reads from the configuration's b
 
 import dataclasses
 import json
-import math
 import pathlib
 import re
 import tomllib
@@ -109,6 +108,16 @@ def accelerator(trainer: str) -> str:
     return "tpu" if re.match(r"v\d", trainer) else "gpu"
 
 
+# Type of a field -> the type of its values in TOML, and what it is called.
+_OF_TOML: dict[Any, tuple[Any, str]] = {
+    str: (str, "a string"),
+    int: (int, "a whole number"),
+    float: (int | float, "a number"),
+    tuple: (list, "a list of strings"),
+    Mapping: (dict, "a table"),
+}
+
+
 def check_keys(kind: type, found: Mapping[str, Any], needed: Collection[str]) -> None:
     """Raises an error unless a TOML table has the keys of a dataclass, with values of their types.
 
@@ -120,8 +129,7 @@ def check_keys(kind: type, found: Mapping[str, Any], needed: Collection[str]) ->
       needed: keys that must be there.
 
     Raises:
-      InputError: a key is unknown or missing, a value has another type, or a number is not finite
-        and at least 0.
+      InputError: a key is unknown or missing, or a value has another type.
     """
     fields = {field.name: field for field in dataclasses.fields(kind)}
     for name in [*found, *needed]:
@@ -138,17 +146,9 @@ def _fault(kind: Any, value: Any) -> str:
     """Returns what a value must be; "" if it is that."""
     if type(None) in typing.get_args(kind):
         kind = typing.get_args(kind)[0]
-    if kind is str:
-        return "" if isinstance(value, str) else "a string"
-    if typing.get_origin(kind) is tuple:
-        is_list = isinstance(value, list) and all(isinstance(each, str) for each in value)
-        return "" if is_list else "a list of strings"
-    if typing.get_origin(kind) is Mapping:
-        return "" if isinstance(value, dict) else "a table"
-    is_number = type(value) is int or (kind is not int and isinstance(value, float))
-    if is_number and math.isfinite(value) and value >= 0:
-        return ""
-    return f"a {'whole ' * (kind is int)}number from 0 on"
+    wanted, what = _OF_TOML[typing.get_origin(kind) or kind]
+    is_list_of_others = wanted is list and not all(isinstance(each, str) for each in value)
+    return what if not isinstance(value, wanted) or is_list_of_others else ""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,10 +1,8 @@
 """The jobs that earlier starts have left on Dataflow.
 
 A start that is killed leaves its job at work. Before a run deletes its unfinished records, or sends
-a second job that would write the same files, it looks for such a job and waits for its end.
+a second job that would write the same files, it looks for such a job.
 """
-
-import time
 
 from beambert.deploy import google_cloud
 from beambert.deploy.retraining.runs import (
@@ -13,26 +11,21 @@ from beambert.deploy.retraining.runs import (
     records_job,
     vocabulary_job,
 )
+from beambert.folders import BusyError
 
-SECONDS_BETWEEN_LOOKS = 30.0
 
-
-def await_records(config: Retraining, run: RetrainingRun) -> None:
-    """Waits until no job that makes the records of a run is at work.
+def check_records(config: Retraining, run: RetrainingRun) -> None:
+    """Refuses to go on with a run while a job that makes its records is at work.
 
     Raises:
+      BusyError: there is such a job.
       InputError: Dataflow doesn't tell.
     """
-    reported = None
-    while live := live_records(config, run):
-        if live != reported:
-            print(
-                f"{run.path}: waits for the Dataflow job {', '.join(live)} of an earlier start, "
-                "which is still at work; cancel it on Dataflow's page to begin again",
-                flush=True,
-            )
-            reported = live
-        time.sleep(SECONDS_BETWEEN_LOOKS)
+    if live := live_records(config, run):
+        raise BusyError(
+            f"{run.path}: the Dataflow job {', '.join(live)} of an earlier start is at work; start "
+            "again after its end, or cancel it on Dataflow's page to begin again"
+        )
 
 
 def live_records(config: Retraining, run: RetrainingRun) -> list[str]:

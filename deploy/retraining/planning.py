@@ -98,7 +98,7 @@ def _is_checked(argument: str) -> bool:
     return not argument.startswith(_OF_TRAINERS)
 
 
-def check_vocabulary(config: Retraining, is_dry: bool) -> None:
+def check_vocabulary(config: Retraining) -> None:
     """Refuses a vocabulary or tokenizer that is not there.
 
     Raises:
@@ -109,32 +109,25 @@ def check_vocabulary(config: Retraining, is_dry: bool) -> None:
     name = "tokenizer" if config.tokenizer else "vocab_file"
     path = getattr(config, name)
     is_made = config.vocab is not None
-    if not is_made and not _is_elsewhere(path, is_dry) and not exists(path):
+    if not is_made and not exists(path):
         raise InputError(
             f"--config: {name}: {path}: no such file; make it with `beambert vocab`, or correct "
             "the path"
         )
 
 
-def check_task(config: Retraining, is_dry: bool) -> None:
+def check_task(config: Retraining) -> None:
     """Refuses a task without its examples before the encoder is trained, which takes days.
 
     Raises:
       InputError: a file of the task is missing.
     """
     folder = str(config.finetune["data_dir"])
-    if _is_elsewhere(folder, is_dry):
-        return
     for split in (TRAIN, config.evaluate.get("split", DEV)):
         try:
             split_path(find_task(config.finetune["task"]), folder, split)
         except InputError as error:
             raise InputError(f"--config: finetune: {error}") from error
-
-
-def _is_elsewhere(path: str, is_dry: bool) -> bool:
-    """A machine that prints the steps of a cloud project lacks its mounted buckets."""
-    return is_dry and path.startswith(MOUNTED) and not os.path.isdir(MOUNTED)
 
 
 # The form of a manifest, for messages.
@@ -228,32 +221,29 @@ def find_left_out(patterns: Sequence[str]) -> frozenset[str]:
 def plan(config: Retraining, is_dry: bool = False) -> RetrainingRun | None:
     """Returns the run to do: an unfinished one, or a new one for new files.
 
-    A job on Dataflow that an earlier start has left at work is awaited: what it makes counts, and
-    nothing may be deleted under it.
-
     Args:
       config: configuration of the retraining.
-      is_dry: True to wait for nothing.
+      is_dry: True to look for no job at work.
 
     Returns:
       the run, or None if finished runs have taken all files.
 
     Raises:
+      BusyError: a job on Dataflow that an earlier start has sent is still at work. What it makes
+        counts, and nothing may be deleted under it.
       InputError: a step would refuse its flags, the vocabulary or the task is missing, the corpus
-        cannot be listed, a manifest is wrong and there is nothing else, or the served versions are
-        not as runs leave them.
+        cannot be listed, or a manifest is wrong and there is nothing else.
     """
     from beambert.deploy.retraining import live_jobs, workspace
     from beambert.io import exists
 
     check_values(config)
-    check_vocabulary(config, is_dry)
+    check_vocabulary(config)
     history = workspace.read_history(config.workspace)
-    workspace.check_serving(config.workspace, history)
     if history.open and not is_dry and not workspace.is_done(RECORDS, history.open):
-        live_jobs.await_records(config, history.open)
+        live_jobs.check_records(config, history.open)
     if history.open and workspace.is_done(RECORDS, history.open):
-        check_task(config, is_dry)
+        check_task(config)
         return history.open
     left_out = find_left_out(config.leave_out)
     found = read_deliveries(config.manifests, left_out)
@@ -288,7 +278,7 @@ def plan(config: Retraining, is_dry: bool = False) -> RetrainingRun | None:
         if found.faults:  # somebody must look at it, as it may be what was to be taken
             raise InputError(found.faults[0])
         return None
-    check_task(config, is_dry)
+    check_task(config)
     others = {file.path for file in inputs} - {file.path for file in taken}
     run = next_run(config, history.published, number, len(new), sorted(others))
     for folder in filter(None, (run.encoder, run.served)):

@@ -1,9 +1,8 @@
 """Reads and writes the files of a workspace, local or on gs://."""
 
-import contextlib
 import dataclasses
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from beambert import io
@@ -11,7 +10,6 @@ from beambert.console import counted
 from beambert.deploy.retraining.runs import (
     PUBLISHED,
     RECORDS,
-    REFUSED,
     SERVING,
     WITHDRAWN,
     Retraining,
@@ -75,19 +73,15 @@ def read_history(workspace: str) -> History:
         path = f"{runs}/{number:06d}"
         result, run = f"{path}/{RESULT_FILE}", f"{path}/{RUN_FILE}"
         if exists(result):
-            with _undamaged(result):
-                found = read_json(result)
-                outcome, version = found["outcome"], found.get("version") or 0
-                if outcome not in (PUBLISHED, REFUSED, WITHDRAWN):
-                    raise ValueError(f"{outcome} is no outcome")
-                greatest = max(greatest, version)
-            is_served = outcome == PUBLISHED and version <= served
-            is_gone |= outcome == PUBLISHED
+            found = read_json(result)
+            is_published, version = found["outcome"] == PUBLISHED, found["version"] or 0
+            greatest = max(greatest, version)
+            is_served = is_published and version <= served
+            is_gone |= is_published
             newest = max(newest, version) if is_served else newest
             (published if is_served else refused).append(path)
         elif exists(run):
-            with _undamaged(run):
-                unfinished = RetrainingRun.from_fields(read_json(run))
+            unfinished = RetrainingRun.from_fields(read_json(run))
     if is_gone and not served:
         raise InputError(
             f"{serving}: has no version, but runs have published some; put the version to serve "
@@ -95,31 +89,6 @@ def read_history(workspace: str) -> History:
         )
     last = max(numbers, default=0)
     return History(tuple(published), tuple(refused), unfinished, last, greatest, newest)
-
-
-def check_serving(workspace: str, history: History) -> None:
-    """Refuses a served version that no run has published, before a run takes days.
-
-    Args:
-      workspace: the workspace.
-      history: its runs.
-
-    Raises:
-      InputError: the newest one is of no run, or the folder cannot be read.
-    """
-    serving = f"{workspace}/{SERVING}"
-    newest = _newest(serving)
-    if history.newest and newest not in (history.newest, _version_of(history.open)):
-        raise InputError(
-            f"{serving}/{newest}: is served, but no run has published it, or it was taken back; "
-            f"move it elsewhere, so that {history.newest} is served"
-        )
-
-
-def _version_of(run: RetrainingRun | None) -> int | None:
-    """Returns the version that an open run has begun to publish; None if it has not."""
-    file = f"{run.path}/{VERSION_FILE}" if run else ""
-    return read_json(file) if file and exists(file) else None
 
 
 def _newest(serving: str) -> int:
@@ -221,8 +190,12 @@ def read_json(path: str) -> Any:
     Raises:
       InputError: the file cannot be read.
     """
-    with _undamaged(path):
+    try:
         return json.loads(read_text(path))
+    except ValueError as error:
+        raise InputError(
+            f"{path}: is damaged ({error}); correct it, or delete the run's folder"
+        ) from error
 
 
 def write_json(path: str, value: Any) -> None:
@@ -232,15 +205,3 @@ def write_json(path: str, value: Any) -> None:
       InputError: the file cannot be written.
     """
     io.write_bytes(path, f"{json.dumps(value, indent=1)}\n".encode())
-
-
-@contextlib.contextmanager
-def _undamaged(path: str) -> Iterator[None]:
-    """Raises an `InputError` if a file of the workspace has the wrong content."""
-    try:
-        yield
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise InputError(
-            f"{path}: is damaged ({type(error).__name__}: {error}); correct it, or delete the "
-            "run's folder"
-        ) from error

@@ -1,5 +1,4 @@
-# The resources of a project that the retraining needs. `make cloud` applies them; by hand:
-#   terraform init -backend-config=bucket=PROJECT-beambert-state && terraform apply
+# The resources of a project that the retraining needs; `make cloud` applies them.
 
 terraform {
   required_version = ">= 1.5"

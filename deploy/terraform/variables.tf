@@ -2,10 +2,6 @@
 
 variable "project" {
   type = string
-  validation {
-    condition     = var.project != "my-project" && can(regex("^[a-z][a-z0-9-]{4,28}[a-z0-9]$", var.project))
-    error_message = "Must be the id of your project; edit terraform.tfvars."
-  }
 }
 
 variable "region" {
@@ -14,10 +10,6 @@ variable "region" {
 
 variable "alert_email" {
   type = string
-  validation {
-    condition     = !endswith(var.alert_email, "@example.com")
-    error_message = "Must be an address of yours; edit terraform.tfvars."
-  }
 }
 
 variable "deliverers" {

@@ -47,10 +47,8 @@ class Services:
 @pytest.fixture
 def services(monkeypatch):
     from beambert.deploy import google_cloud
-    from beambert.deploy.retraining import live_jobs
 
     services = Services()
     monkeypatch.setattr(google_cloud, "vertex_client", services.client)
     monkeypatch.setattr(google_cloud, "dataflow_client", services.client)
-    monkeypatch.setattr(live_jobs, "SECONDS_BETWEEN_LOOKS", 0)
     return services

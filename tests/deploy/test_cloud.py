@@ -290,7 +290,7 @@ def test_a_project_that_is_not_known(google):
 
 
 def test_settings_as_they_came_are_refused(tmp_path):
-    """The file has seven, and Terraform refuses the same."""
+    """The file has seven."""
     text = FILE.read_text()
     assert len([line for line in text.splitlines() if line[:1].isalpha()]) == 7
     path = tmp_path / "terraform.tfvars"

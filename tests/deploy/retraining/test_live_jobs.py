@@ -11,6 +11,7 @@ from beambert.deploy.retraining import command as retrain
 from beambert.deploy.retraining import workspace
 from beambert.deploy.retraining.runs import next_run, records_job
 from beambert.errors import InputError
+from beambert.folders import BusyError
 
 FLAGS = 'runner = "DataflowRunner"\nproject = "p"\nregion = "r"'
 
@@ -33,44 +34,32 @@ def open_run(config):
 
 
 class Job:
-    """Dataflow with one job, which ends after some looks."""
+    """Dataflow with one job, which is at work or not."""
 
-    def __init__(self, services, name, looks, at_end=lambda: None):
-        self.name, self.looks, self.at_end = name, looks, at_end
+    def __init__(self, services, name):
+        self.name, self.is_live = name, True
         services.answers["list_jobs"] = self
 
     def __call__(self, request):
         assert request.filter == dataflow.ListJobsRequest.Filter.ACTIVE
         assert (request.project_id, request.location) == ("p", "r")
-        if request.name != self.name or not self.looks:
-            return []
-        self.looks -= 1
-        if not self.looks:
-            self.at_end()
-        return [dataflow.Job(id="2026-1", name=self.name)]
+        is_found = self.is_live and request.name == self.name
+        return [dataflow.Job(id="2026-1", name=self.name)] if is_found else []
 
 
-def test_what_a_live_job_makes_counts(config, open_run, services, capsys):
-    """Nothing is deleted under it; after its end the run goes on with its records."""
+@pytest.mark.parametrize("succeeds", [True, False])
+def test_nothing_is_deleted_under_a_live_job(config, open_run, services, succeeds):
+    """What it makes counts; without it the records are begun again."""
     run, shard = open_run
-
-    def finish():
-        assert shard.exists()
-        shard.with_name("_SUCCESS").write_text("{}")
-
-    Job(services, records_job(config, run), 3, finish)
-    assert retrain.plan(config) == run
-    workspace.begin(run)
+    job = Job(services, records_job(config, run))
+    with pytest.raises(BusyError, match="the Dataflow job 2026-1 of an earlier start"):
+        retrain.plan(config)
     assert shard.exists()
-    printed = capsys.readouterr().out
-    assert printed.count("waits for the Dataflow job 2026-1") == 1
-
-
-def test_a_live_job_that_fails_is_begun_again(config, open_run, services):
-    run, shard = open_run
-    Job(services, records_job(config, run), 2, lambda: None)
+    job.is_live = False
+    if succeeds:
+        shard.with_name("_SUCCESS").write_text("{}")
     workspace.begin(retrain.plan(config))
-    assert not shard.exists()
+    assert shard.exists() == succeeds
 
 
 @pytest.mark.parametrize("status", [PermissionDenied("no"), NotFound("no")])

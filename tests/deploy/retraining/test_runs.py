@@ -208,7 +208,6 @@ def test_a_task_whose_files_are_missing(tmp_path, config, commands, split):
     ("name", "text"),
     [
         ("result.json", '{"outcome": '),
-        ("result.json", '{"outcome": "published", "version": "3"}'),
     ],
 )
 def test_damaged_files_of_a_run(config, commands, name, text):

@@ -112,26 +112,6 @@ def test_a_version_put_there_by_hand(tmp_path, config, commands):
     assert model.read_text() == "by hand"
 
 
-@pytest.mark.parametrize("is_new", [True, False])
-def test_a_served_version_of_no_run(tmp_path, config, commands, is_new):
-    """Or one that was taken back and is there again: the next run would beat another model."""
-    serving = pathlib.Path(config.workspace, "serving")
-    copy = tmp_path / "copy"
-    shutil.copytree(serving / ("1" if is_new else "2"), copy)
-    if not is_new:
-        retrain.rollback(config)
-    by_hand = serving / ("5" if is_new else "2")
-    shutil.move(copy, by_hand)
-    corpus.deliver(tmp_path, 3)
-    commands.ran.clear()
-    with pytest.raises(InputError, match=f"{by_hand}: is served, but no run has .*; move it else"):
-        retrain.retrain(config)
-    assert commands.ran == []
-    shutil.rmtree(by_hand)
-    retrain.retrain(config)
-    assert "3" in served(config)
-
-
 def test_all_versions_are_gone(tmp_path, config, commands):
     """That is no reason to begin anew, and nothing is done until someone has said what is meant."""
     kept = shutil.move(f"{config.workspace}/serving", tmp_path / "elsewhere")
