@@ -7,7 +7,13 @@ positions of a block, W positions that a block sees.
 import numpy as np
 from keras import ops
 
-from beambert.model.layers import MASKED_SCORE, dropout, other_document_bias, score_bias
+from beambert.model.layers import (
+    MASKED_SCORE,
+    attend,
+    attend_fused,
+    other_document_bias,
+    score_bias,
+)
 
 # Queries whose scores are held at once in long sequences. Parts of 512 and 1,024 took more time and
 # memory (benchmarks/local_attention.py).
@@ -35,25 +41,6 @@ def rotated(x_BNLD, theta: float):
     return ops.cast(turned, x_BNLD.dtype)
 
 
-def attend(query, key, value, bias, rate: float = 0.0, dropout_seed=None, site: int = 0):
-    """Returns the weighted values of scaled dot-product attention (Vaswani et al. 2017).
-
-    Args:
-      query: float tensor [..., C, D].
-      key, value: float tensors [..., W, D].
-      bias: float32, added to the scores [..., C, W].
-      rate: dropout rate of the weights.
-      dropout_seed: see `dropout`.
-      site: number of the dropout in the model.
-    """
-    # The softmax is float32 under every policy, see `BertSelfAttention.attention_weights`.
-    scores = ops.cast(_product(query, key), "float32") * query.shape[-1] ** -0.5 + ops.cast(
-        bias, "float32"
-    )
-    weights = dropout(ops.softmax(scores, axis=-1), rate, dropout_seed, site)
-    return ops.matmul(ops.cast(weights, value.dtype), value)
-
-
 def attend_in_parts(query_BNLD, key_BNLD, value_BNLD, bias, document_BL=None):
     """Returns what `attend` does without dropout, and holds the scores of a part of the queries.
 
@@ -66,6 +53,12 @@ def attend_in_parts(query_BNLD, key_BNLD, value_BNLD, bias, document_BL=None):
       document_BL: integers, the numbers of the tokens' documents, across which none is seen; None
         if all may be seen.
     """
+    whole = bias
+    if document_BL is not None:
+        whole = bias + other_document_bias(document_BL, document_BL)[:, None]
+    context_BNLD = attend_fused(query_BNLD, key_BNLD, value_BNLD, whole)
+    if context_BNLD is not None:
+        return context_BNLD
     heads, length, width = query_BNLD.shape[1:]
     count, scale = -(-length // QUERIES), width**-0.5
 

@@ -211,7 +211,7 @@ class DebertaSelfAttention(BertSelfAttention):
         score_BNLL = relative_scores(
             query_BNLD, key_BNLD, query_SH, self.key(relative_SH), distances
         )
-        # In float32 under every policy, as in `BertSelfAttention.attention_weights`.
+        # In float32 under every policy, as in `attend`.
         score_BNLL = ops.cast(score_BNLL, "float32") * query_BNLD.shape[-1] ** -0.5
         bias = ops.cast(score_bias, "float32") + score_BNLL
         rate = config.attention_probs_dropout_prob

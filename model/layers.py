@@ -20,6 +20,7 @@ N attention heads, D = H / N head size, S segment types, V vocabulary size.
 """
 
 import zlib
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -286,6 +287,59 @@ def other_document_bias(query_document: keras.KerasTensor, key_document: keras.K
     return ops.cast(is_other, "float32") * MASKED_SCORE
 
 
+# Function of an engine that computes attention without holding the scores. It takes what
+# `jax.nn.dot_product_attention` takes, and returns None for types or shapes that it cannot compute.
+fused_attention: Callable[..., Any] | None = None
+
+
+def attend(query, key, value, bias, rate: float = 0.0, dropout_seed=None, site: int = 0):
+    """Returns the weighted values of scaled dot-product attention (Vaswani et al. 2017).
+
+    Args:
+      query: float tensor [B, N, ..., C, D].
+      key, value: float tensors [B, N, ..., W, D].
+      bias: float32, added to the scores [B, N, ..., C, W]; the same for all heads.
+      rate: dropout rate of the weights.
+      dropout_seed: see `dropout`.
+      site: number of the dropout in the model.
+    """
+    if dropout_seed is None or rate == 0:
+        context = attend_fused(query, key, value, bias)
+        if context is not None:
+            return context
+    # The softmax is float32 under every policy: bfloat16 has 8 bits, and a row of weights must sum
+    # to 1. The bias may have been rounded to the compute dtype, which keeps 0 exact.
+    scores = ops.cast(ops.matmul(query, ops.swapaxes(key, -1, -2)), "float32")
+    scores = scores * query.shape[-1] ** -0.5 + ops.cast(bias, "float32")
+    weights = dropout(ops.softmax(scores, axis=-1), rate, dropout_seed, site)
+    return ops.matmul(ops.cast(weights, value.dtype), value)
+
+
+def attend_fused(query, key, value, bias):
+    """Returns what `attend` does without dropout by `fused_attention`; None if that cannot.
+
+    Args:
+      query, key, value: see `attend`.
+      bias: see `attend`; the same bias for all queries is that of padding behind the tokens.
+    """
+    if fused_attention is None:
+        return None
+    # Heads come last, and blocks are sequences by themselves.
+    inputs = [ops.moveaxis(x, 1, -2) for x in (query, key, value)]
+    shape = inputs[0].shape
+    inputs = [ops.reshape(x, (-1, *x.shape[-3:])) for x in inputs]
+    if bias.shape[-2] == 1 and bias.ndim == 4:
+        lengths = ops.sum(ops.cast(bias[:, 0, 0] > MASKED_SCORE / 2, "int32"), axis=-1)
+        # A row that fills up the batch has no token.
+        masking = {"key_value_seq_lengths": ops.maximum(lengths, 1)}
+    else:
+        bias = ops.moveaxis(bias, 1, -3)
+        bias = ops.reshape(ops.cast(bias, query.dtype), (-1, *bias.shape[-3:]))
+        masking = {"bias": bias}
+    context = fused_attention(*inputs, **masking)
+    return None if context is None else ops.moveaxis(ops.reshape(context, (-1, *shape[1:])), -2, 1)
+
+
 class BertSelfAttention(keras.layers.Layer):
     """Multi-head scaled dot-product attention (Vaswani et al. 2017, section 3.2)."""
 
@@ -310,19 +364,6 @@ class BertSelfAttention(keras.layers.Layer):
         x_BLND = ops.reshape(x_TH, (-1, length, heads, self.config.hidden_size // heads))
         return ops.transpose(x_BLND, (0, 2, 1, 3))
 
-    def attention_weights(self, x_TH, score_bias_B11L, packing=None):
-        """Returns the attention weights without dropout, float32 [B, N, L, L]; rows sum to 1."""
-        length = ops.shape(score_bias_B11L)[-1]
-        query_BNLD = self._heads(self.query(x_TH), length, packing)
-        key_BNLD = self._heads(self.key(x_TH), length, packing)
-        head_size = query_BNLD.shape[-1]
-        score_BNLL = ops.matmul(query_BNLD, ops.transpose(key_BNLD, (0, 1, 3, 2)))
-        # The softmax is float32 under every policy: bfloat16 has 8 bits, and a row of weights must
-        # sum to 1. The bias may have been rounded to the compute dtype, which keeps 0 exact.
-        score_BNLL = ops.cast(score_BNLL, "float32") * head_size**-0.5
-        score_BNLL = score_BNLL + ops.cast(score_bias_B11L, "float32")
-        return ops.softmax(score_BNLL, axis=-1)
-
     def call(self, x_TH, score_bias_B11L, dropout_seed=None, packing=None, positions=None):
         """Returns the weighted values, heads side by side, as [T, H].
 
@@ -333,12 +374,20 @@ class BertSelfAttention(keras.layers.Layer):
           packing: see `Encoder.encode`.
           positions: relative positions, which a subclass reads.
         """
-        weight_BNLL = self.attention_weights(x_TH, score_bias_B11L, packing)
         length = ops.shape(score_bias_B11L)[-1]
-        value_BNLD = self._heads(self.value(x_TH), length, packing)
-        rate = self.config.attention_probs_dropout_prob
-        weight_BNLL = dropout(weight_BNLL, rate, dropout_seed, self.site)
-        context_BNLD = ops.matmul(ops.cast(weight_BNLL, self.compute_dtype), value_BNLD)
+        query_BNLD, key_BNLD, value_BNLD = (
+            self._heads(project(x_TH), length, packing)
+            for project in (self.query, self.key, self.value)
+        )
+        context_BNLD = attend(
+            query_BNLD,
+            key_BNLD,
+            value_BNLD,
+            score_bias_B11L,
+            self.config.attention_probs_dropout_prob,
+            dropout_seed,
+            self.site,
+        )
         context_BLND = ops.transpose(context_BNLD, (0, 2, 1, 3))
         context_TH = ops.reshape(context_BLND, (-1, self.config.hidden_size))
         return packing.pack(context_TH) if packing else context_TH

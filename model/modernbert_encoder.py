@@ -10,13 +10,14 @@ import math
 import keras
 from keras import ops
 
-from beambert.model.attention import attend, attend_in_parts, attend_locally, rotated
+from beambert.model.attention import attend_in_parts, attend_locally, rotated
 from beambert.model.encoder import Encoder
 from beambert.model.families.modernbert import MEAN, ModernBertConfig
 from beambert.model.layers import (
     ACTIVATIONS,
     SITES_OF_LAYER,
     WordEmbeddings,
+    attend,
     dropout,
     fold_seed,
     score_bias,

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from keras import ops
 
-from beambert.model import attention
+from beambert.model import attention, layers
 from beambert.model.attention import attend_locally, rotated
 from beambert.model.config import BertConfig
 from beambert.model.deberta import DebertaEncoder
@@ -215,12 +216,47 @@ def test_a_long_row_is_read_the_same_once_compiled(jit_compile, monkeypatch):
     np.testing.assert_allclose(read().numpy()[is_token], whole[is_token], atol=1e-5)
 
 
+@pytest.mark.parametrize("separator", [None, SEPARATOR])
+@pytest.mark.parametrize("way", ["whole", "parts", "bert"])
+def test_fused_attention_is_the_plain_one(way, separator, monkeypatch):
+    """Outputs and gradients of windows, documents and padding; Keras computes in its place."""
+    ids, mask, _ = random_rows()
+    encoder = modern_encoder(monkeypatch, way == "parts")
+    if way == "bert":
+        encoder = bert_encoder()
+    encoder.separator = separator
+    upstream = np.random.default_rng(5).standard_normal((2, LENGTH, 16)).astype(np.float32)
+    upstream *= mask[..., None]
+    plain = outputs_and_gradient(encoder, ids, mask, upstream)
+    shapes = []
+
+    def attend(query, key, value, bias=None, key_value_seq_lengths=None):
+        shapes.append(query.shape[:2])
+        seen = None
+        if key_value_seq_lengths is not None:
+            seen = tf.sequence_mask(key_value_seq_lengths, key.shape[1])[:, None, None]
+        return ops.dot_product_attention(query, key, value, bias, seen)
+
+    monkeypatch.setattr(layers, "fused_attention", attend)
+    fused = outputs_and_gradient(encoder, ids, mask, upstream)
+    blocks = -(-LENGTH // 4)
+    assert shapes == [(2, LENGTH), (2, LENGTH) if way == "bert" else (2 * blocks, 4)]
+    np.testing.assert_allclose(fused[0][mask > 0], plain[0][mask > 0], atol=1e-5)
+    np.testing.assert_allclose(fused[1], plain[1], atol=1e-4)
+    monkeypatch.setattr(layers, "fused_attention", lambda *_, **__: None)
+    again = outputs_and_gradient(encoder, ids, mask, upstream)
+    np.testing.assert_array_equal(again[0], plain[0])
+
+
+def bert_encoder() -> BertEncoder:
+    config = BertConfig(50, 16, 2, 2, 24, max_position_embeddings=LENGTH, initializer_range=0.3)
+    return BertEncoder(config, seed=1)
+
+
 def test_one_document_does_not_change_another_in_a_bert():
     """Its table tells positions in the row, so that a document alone would have others."""
     ids, mask, places = random_rows()
-    encoder = BertEncoder(
-        BertConfig(50, 16, 2, 2, 24, max_position_embeddings=LENGTH, initializer_range=0.3), seed=1
-    )
+    encoder = bert_encoder()
     encoder.separator = SEPARATOR
     (_, (first, end), _), _ = places
     changed = ids.copy()

@@ -61,9 +61,9 @@ def interrupted_and_continued(arguments: list[str], folder: pathlib.Path, monkey
     pretrain_main(arguments)
 
 
-def assert_same_weights(mine: pathlib.Path, theirs: pathlib.Path) -> None:
-    """Compares the weights of two model folders to the bit."""
+def assert_same_weights(mine: pathlib.Path, theirs: pathlib.Path, tolerance: float = 0) -> None:
+    """Compares the weights of two model folders, to the bit without a tolerance."""
     found, expected = weights_of(mine), weights_of(theirs)
     assert found.keys() == expected.keys()
     for name, value in expected.items():
-        np.testing.assert_array_equal(found[name], value, err_msg=name)
+        np.testing.assert_allclose(found[name], value, rtol=0, atol=tolerance, err_msg=name)

@@ -32,7 +32,7 @@ def train_on_jax(arguments: list[str], devices: int = 1) -> str:
     """Runs the command in a process, where TensorFlow cannot be imported; returns its output."""
     pytest.importorskip("jax")
     environment = os.environ | {
-        "PYTHONPATH": str(ROOT),
+        "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
         "JAX_PLATFORMS": "cpu",
         "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}",
     }

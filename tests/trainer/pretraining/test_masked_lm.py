@@ -26,12 +26,16 @@ def flags(records, config, model_dir, **others) -> list[str]:
 def test_labels_are_ignored(
     student_folder, encoder_folder, records_folder, small_config_file, tmp_path, capsys
 ):
-    """Records with labels and without give the same weights to the bit."""
+    """Records with labels and without give the same weights but for the rounding of float32.
+
+    The other features make another program, which may add in another order; 2e-7 was seen. An
+    update changes a weight by up to 5e-3, so a label that mattered would show.
+    """
     others = {"distill_from": encoder_folder}
     pretrain_main(flags(records_folder, small_config_file, tmp_path / "encoder", **others))
     printed = capsys.readouterr().out
     assert ", --objective=mlm\n" in printed and "next sentence" not in printed
-    small_pretraining.assert_same_weights(tmp_path / "encoder", student_folder)
+    small_pretraining.assert_same_weights(tmp_path / "encoder", student_folder, tolerance=1e-5)
 
 
 def test_bert_needs_labels(unpaired_folder, records_folder, small_config_file, tmp_path):

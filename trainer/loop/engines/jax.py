@@ -22,6 +22,7 @@ from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from beambert.errors import InputError
+from beambert.model import layers
 from beambert.trainer.loop.config import AUTO, BFLOAT16, FLOAT32
 
 if TYPE_CHECKING:
@@ -30,8 +31,11 @@ if TYPE_CHECKING:
 # Batches that are made and sent to the devices while they compute.
 _BATCHES_AHEAD = 4
 _AXIS = "data"
-# GPUs multiply bfloat16 in hardware from this compute capability on, see `strategy`.
-_BFLOAT16_CAPABILITY = 8.0
+# GPUs multiply bfloat16 in hardware from this compute capability on, see `strategy`. It is also the
+# least of cuDNN's attention.
+_CAPABILITY = 8.0
+# Widest heads that cuDNN's attention takes on every such GPU.
+_WIDEST_HEAD = 128
 
 
 class _Share(NamedTuple):
@@ -54,6 +58,13 @@ class Jax:
             jax.config.update("jax_compilation_cache_dir", cache)
         self._devices = jax.devices()
         self._mesh = jax.sharding.Mesh(np.array(self._devices), (_AXIS,))
+        layers.fused_attention = _attend_by_cudnn if self._is_recent_gpu else None
+
+    @property
+    def _is_recent_gpu(self) -> bool:
+        """Whether the devices are GPUs that compute bfloat16 and attention of cuDNN."""
+        # Set for GPUs of NVIDIA only.
+        return float(getattr(self._devices[0], "compute_capability", 0) or 0) >= _CAPABILITY
 
     @property
     def num_replicas_in_sync(self) -> int:
@@ -99,9 +110,7 @@ class Jax:
         """Returns the type of the matrix products; "auto" takes bfloat16 where it is fast."""
         if dtype != AUTO:
             return dtype
-        first = self._devices[0]
-        capability = float(getattr(first, "compute_capability", 0) or 0)
-        is_native = first.platform == "tpu" or capability >= _BFLOAT16_CAPABILITY
+        is_native = self._devices[0].platform == "tpu" or self._is_recent_gpu
         return BFLOAT16 if is_native else FLOAT32
 
     @contextlib.contextmanager
@@ -312,6 +321,19 @@ class _Programs:
         with self._set(values):
             sums, outputs = self._trainer.replica_answers(features)
             return jax.lax.psum(sums, _AXIS), outputs
+
+
+def _attend_by_cudnn(
+    query_BCND: jax.Array, key_BWND: jax.Array, value_BWND: jax.Array, **masking: jax.Array
+) -> jax.Array | None:
+    """Returns attention by cuDNN; None for what it lacks (`check_is_flash_attention` in JAX)."""
+    width = query_BCND.shape[-1]
+    is_even = query_BCND.shape[1] % 2 == key_BWND.shape[1] % 2 == 0
+    if query_BCND.dtype.itemsize != 2 or width % 8 or width > _WIDEST_HEAD or not is_even:
+        return None
+    return jax.nn.dot_product_attention(
+        query_BCND, key_BWND, value_BWND, **masking, implementation="cudnn"
+    )
 
 
 def _join_cluster() -> None:
