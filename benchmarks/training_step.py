@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from beambert.model.objectives import BERT, GENERATOR_SIZE, OBJECTIVES, RTD
-from beambert.trainer.loop.config import ADAMW, OPTIMIZERS
+from beambert.trainer.loop.config import ADAMW, FLOAT32, OPTIMIZERS
 from benchmarks import measuring
 from benchmarks.peer import Peer
 
@@ -36,7 +36,9 @@ SIZES = (
 )
 
 
-def random_features(vocab_size: int, batch: int, length: int, fill: float) -> dict:
+def random_features(
+    vocab_size: int, batch: int, length: int, fill: float, predictions: int = PREDICTIONS
+) -> dict:
     """Returns a batch of random records as int32 and float32 arrays.
 
     Args:
@@ -45,6 +47,7 @@ def random_features(vocab_size: int, batch: int, length: int, fill: float) -> di
       length: number of positions of each.
       fill: mean share of the positions that are not padding. A tenth of the sequences is short, as
         with `short_seq_prob`; the other sequences share the rest of the padding.
+      predictions: number of prediction slots of each.
     """
     import numpy as np
 
@@ -57,9 +60,9 @@ def random_features(vocab_size: int, batch: int, length: int, fill: float) -> di
         shares = random.beta(4, 1, batch - short)
         lengths[short:] = np.clip(length * shares * fill / 0.8, 8, length)
     mask = (np.arange(length) < lengths[:, None]).astype(np.int32)
-    slots = np.arange(PREDICTIONS) < np.maximum(1, np.round(0.15 * lengths))[:, None]
+    slots = np.arange(predictions) < np.maximum(1, np.round(0.15 * lengths))[:, None]
     positions = np.sort(
-        [np.resize(1 + random.permutation(n - 1), PREDICTIONS) for n in lengths], axis=1
+        [np.resize(1 + random.permutation(n - 1), predictions) for n in lengths], axis=1
     )
     return {
         "input_ids": ids * mask,
@@ -72,22 +75,26 @@ def random_features(vocab_size: int, batch: int, length: int, fill: float) -> di
     }
 
 
-def ours(
-    config: object, features: dict, objective: str, optimizer: str, *, updates: bool = True
-) -> Callable[[], object]:
-    """Returns a function that does one of our steps, with the optimizer unless not `updates`."""
-    import tensorflow as tf
-
+def make_trainer(
+    engine: object,
+    config: object,
+    features: dict,
+    objective: str,
+    optimizer: str = ADAMW,
+    dtype: str = FLOAT32,
+    *,
+    unpadded: bool = True,
+) -> object:
+    """Returns a trainer that computes batches like the features without padding, or with it."""
     from beambert.model.unpadding import Capacity
-    from beambert.trainer.loop.config import TENSORFLOW, Devices, OptimizerConfig
-    from beambert.trainer.loop.engine import make_engine
+    from beambert.trainer.loop.config import OptimizerConfig
     from beambert.trainer.loop.steps import Trainer
     from beambert.trainer.models import build_pretrainer
     from beambert.trainer.pretraining.cost import ROWS_MULTIPLE
     from beambert.trainer.pretraining.objective import make_objective
 
     capacities = {}
-    if not features["input_mask"].all():
+    if unpadded and not features["input_mask"].all():
         # `cost.capacity_for` gives a few hundredths more rows than the mean.
         rows = [
             ROWS_MULTIPLE * math.ceil(1.03 * features[name].sum() / ROWS_MULTIPLE)
@@ -95,14 +102,27 @@ def ours(
         ]
         capacities = {tuple(features["input_mask"].shape): Capacity(*rows)}
     training = {"objective": objective, "generator_size": GENERATOR_SIZE}
-    engine = make_engine(Devices(engine=TENSORFLOW))
-    trainer = Trainer(
+    return Trainer(
         engine,
         lambda: build_pretrainer(training, config, seed=1),
         make_objective(objective, capacities, mask_id=4),
         OptimizerConfig(1e-4, 1_000_000, 10_000, optimizer=optimizer),
         random_seed=1,
+        dtype=dtype,
     )
+
+
+def ours(
+    config: object, features: dict, objective: str, optimizer: str, *, updates: bool = True
+) -> Callable[[], object]:
+    """Returns a function that does one of our steps, with the optimizer unless not `updates`."""
+    import tensorflow as tf
+
+    from beambert.trainer.loop.config import TENSORFLOW, Devices
+    from beambert.trainer.loop.engine import make_engine
+
+    engine = make_engine(Devices(engine=TENSORFLOW))
+    trainer = make_trainer(engine, config, features, objective, optimizer)
     if not updates:  # The gradients are computed all the same, since their norm is told.
         trainer._optimizer.apply = lambda gradients, *_: tf.linalg.global_norm(gradients)
     tensors = {name: tf.constant(array) for name, array in features.items()}

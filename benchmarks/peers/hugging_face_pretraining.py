@@ -1,5 +1,10 @@
-"""Hugging Face's side of training_step.py: a pre-training step of its classes on torch."""
+"""Hugging Face's side of a pre-training step: its classes on torch.
 
+On a GPU it computes in bfloat16, with its fastest attention that is installed.
+"""
+
+import contextlib
+import importlib.util
 import os
 from collections.abc import Callable
 
@@ -57,31 +62,48 @@ class ReplacedTokens(torch.nn.Module):
         return found.loss + 50 * self.discriminator(replaced, labels=is_replaced, **inputs).loss
 
 
-def model_of(objective: str, sizes: dict[str, int]) -> torch.nn.Module:
+def model_of(objective: str, family: str, sizes: dict[str, int], attention: str) -> torch.nn.Module:
     """Returns the model that learns an objective."""
     if objective == "rtd":
         return ReplacedTokens(sizes)
+    settings = sizes | {"attn_implementation": attention}
+    if family == "modernbert":
+        return transformers.ModernBertForMaskedLM(transformers.ModernBertConfig(**settings))
     is_mlm = objective == "mlm"
     its_class = transformers.BertForMaskedLM if is_mlm else transformers.BertForPreTraining
-    return its_class(transformers.BertConfig(**sizes))
+    return its_class(transformers.BertConfig(**settings))
 
 
 def prepare(asked: dict) -> Callable[[], object]:
     """Returns a step as Hugging Face's trainer runs it: AdamW, clipping, dropout."""
     torch.set_num_threads(os.cpu_count())
-    objective, inputs = asked["objective"], read_tensors(asked["folder"])
-    model = model_of(objective, asked["sizes"]).train()
+    is_on_gpu = asked.get("on_device", False) and torch.cuda.is_available()
+    device = "cuda" if is_on_gpu else "cpu"
+    attention = "sdpa"
+    if is_on_gpu and importlib.util.find_spec("flash_attn"):
+        attention = "flash_attention_2"
+    objective, family = asked["objective"], asked.get("family", "bert")
+    inputs = {name: tensor.to(device) for name, tensor in read_tensors(asked["folder"]).items()}
+    model = model_of(objective, family, asked["sizes"], attention).train().to(device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, weight_decay=0.01)
     if objective in ("mlm", "rtd"):
         del inputs["next_sentence_label"]
+    if family == "modernbert":
+        del inputs["token_type_ids"]
+    in_bfloat16 = contextlib.nullcontext()
+    if is_on_gpu:
+        in_bfloat16 = torch.autocast("cuda", torch.bfloat16)
 
     def step() -> None:
         optimizer.zero_grad()
-        found = model(**inputs)
+        with in_bfloat16:
+            found = model(**inputs)
         loss = found if objective == "rtd" else found.loss
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
+        if is_on_gpu:
+            torch.cuda.synchronize()
 
     return step
 
