@@ -134,5 +134,5 @@ def test_engines_that_cannot_be_used(devices, message, monkeypatch):
 def test_an_engine_that_is_not_installed(monkeypatch):
     monkeypatch.delitem(sys.modules, "jax", raising=False)
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
-    with pytest.raises(InputError, match=r"--engine=jax: .* pip install -e '\.\[jax\]'"):
+    with pytest.raises(InputError, match=r"--engine=jax: .*pip install -e '\.\[jax\]'"):
         choose_engine(Devices(engine="jax"))
