@@ -1,14 +1,4 @@
-"""The retraining on Google Cloud: sets a project up, looks at it, and takes it down.
-
-python -m beambert.deploy up --project=my-project    what `make cloud` does
-python -m beambert.deploy down --project=my-project  what `make cloud-down` does
-python -m beambert.deploy status                     prints runs and the served version
-python -m beambert.deploy start                      starts the pipeline now
-python -m beambert.deploy stop                       ends schedule, pipelines, jobs
-python -m beambert.deploy serve --share=10           puts a version behind an endpoint
-python -m beambert.deploy withdraw                   serves the version before it again
-python -m beambert.deploy job -- pretrain --data=…   runs a command of the trainer
-"""
+"""The retraining on Google Cloud: sets a project up, looks at it, and takes it down."""
 
 import dataclasses
 import sys
@@ -106,8 +96,7 @@ def _retrain(given: RetrainSettings) -> None:
     from beambert.deploy.retraining import command
     from beambert.io import read_text
 
-    text = read_text(given.deployment, "--deployment")
-    deployment = Deployment.from_json(text, f"--deployment={given.deployment}")
+    deployment = Deployment.from_json(read_text(given.deployment, "--deployment"))
     config = read_config(deployment.config)
 
     def train(step: str, run: RetrainingRun) -> None:

@@ -37,6 +37,12 @@ def dataflow_client() -> Any:
     return dataflow_v1beta3.JobsV1Beta3Client()
 
 
+def jobs_on_dataflow(project: str, region: str, **fields: str) -> list[Any]:
+    """Returns the jobs on Dataflow that are at work or wait for it, by fields of the request."""
+    where = {"project_id": project, "location": region, "view": "JOB_VIEW_ALL"}
+    return list(dataflow_client().list_jobs({**where, "filter": "ACTIVE", **fields}))
+
+
 # What services answer while the accounts that they act under are still being made, or while an API
 # that was just enabled is not yet known everywhere; both take minutes in a new project.
 _NOT_YET = ("being provisioned", "service agent", "has not been used", "SERVICE_DISABLED")

@@ -98,24 +98,6 @@ def _is_checked(argument: str) -> bool:
     return not argument.startswith(_OF_TRAINERS)
 
 
-def check_vocabulary(config: Retraining) -> None:
-    """Refuses a vocabulary or tokenizer that is not there.
-
-    Raises:
-      InputError: there is no such file.
-    """
-    from beambert.io import exists
-
-    name = "tokenizer" if config.tokenizer else "vocab_file"
-    path = getattr(config, name)
-    is_made = config.vocab is not None
-    if not is_made and not exists(path):
-        raise InputError(
-            f"--config: {name}: {path}: no such file; make it with `beambert vocab`, or correct "
-            "the path"
-        )
-
-
 def check_task(config: Retraining) -> None:
     """Refuses a task without its examples before the encoder is trained, which takes days.
 
@@ -231,14 +213,13 @@ def plan(config: Retraining, is_dry: bool = False) -> RetrainingRun | None:
     Raises:
       BusyError: a job on Dataflow that an earlier start has sent is still at work. What it makes
         counts, and nothing may be deleted under it.
-      InputError: a step would refuse its flags, the vocabulary or the task is missing, the corpus
+      InputError: a step would refuse its flags, the task is missing, the corpus
         cannot be listed, or a manifest is wrong and there is nothing else.
     """
     from beambert.deploy.retraining import live_jobs, workspace
     from beambert.io import exists
 
     check_values(config)
-    check_vocabulary(config)
     history = workspace.read_history(config.workspace)
     if history.open and not is_dry and not workspace.is_done(RECORDS, history.open):
         live_jobs.check_records(config, history.open)

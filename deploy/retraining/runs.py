@@ -20,7 +20,6 @@ from beambert.errors import InputError
 from beambert.folders import BLESSED, MARKER_FILE, NOT_BLESSED
 from beambert.model_files import CHECKPOINTS_FOLDER
 from beambert.pipelines.corpus.sources import parse_sources
-from beambert.pipelines.pretraining.mixture import parse_weights
 
 PUBLISHED = "published"
 REFUSED = "refused"
@@ -117,16 +116,14 @@ class Retraining:
             check_keys(cls, found, ("workspace", *SECTIONS))
             if len({"vocab_file", "tokenizer", VOCAB} & found.keys()) != 1:
                 raise InputError("needs vocab_file, tokenizer or [vocab]; give one of them")
-            for name in ("workspace", "vocab_file", "tokenizer"):
-                if name in found and not found[name].rstrip("/"):
-                    raise InputError(f"{name}: must be a path")
             for section in (*SECTIONS, *{VOCAB} & found.keys()):
                 _check_section(section, found[section])
             if VOCAB in found:
                 found["vocab_file"] = f"{found['workspace'].rstrip('/')}/vocab.txt"
             lists = {name: tuple(found.get(name, ())) for name in LISTS}
             config = cls(**found | lists | {"workspace": found["workspace"].rstrip("/")})
-            _check_corpus(config)
+            if not (config.input or config.sources):
+                raise InputError("neither input nor data.source names the text; give one of them")
         except InputError as error:
             raise InputError(f"--config={path}: {error}") from error
         return config
@@ -166,18 +163,6 @@ def _check_section(section: str, flags: Flags) -> None:
     is_pair = len(lengths) == 2 and all(length.strip().isdecimal() for length in lengths)
     if section == "data" and len(lengths) > 1 and not is_pair:
         raise InputError("data.max_seq_length: must be one length, or a short and a long one")
-
-
-def _check_corpus(config: Retraining) -> None:
-    """Refuses a configuration without a corpus or with two, and weights of other sources."""
-    if config.input and config.sources:
-        raise InputError("data.source: is given with input; leave one of them out")
-    if not (config.input or config.sources):
-        raise InputError("data.source: neither it nor input names the text; give one of them")
-    for name in ("weights", "temperature", "max_epochs_per_source"):
-        if name in config.data and not config.sources:
-            raise InputError(f"data.{name}: needs data.source; leave it out")
-    parse_weights(str(config.data.get("weights", "")), [*config.sources])
 
 
 def beam_flags(section: str, flags: Flags) -> list[str]:

@@ -241,7 +241,7 @@ def run_to_end(settings: Settings, job: Mapping[str, Any]) -> None:
                 kind = "an on-demand" if losses >= SPOT_LOSSES else "another"
                 print(f"{why}; continues on {kind} machine", flush=True)
     except SystemExit:
-        cancel(settings, name)
+        cancel(settings, _named(name))
         raise
     except KeyboardInterrupt:
         print(f"{name}: continues; cancel it on Vertex's page of custom jobs", file=sys.stderr)
@@ -303,14 +303,14 @@ def at_work(client: Any, settings: Settings, wanted: str) -> list[Any]:
     return [job for job in client.list_custom_jobs(request=request) if not _is_over(job)]
 
 
-def cancel(settings: Settings, name: str) -> None:
-    """Cancels the jobs of a display name that are at work.
+def cancel(settings: Settings, wanted: str) -> None:
+    """Cancels the jobs that fit a filter and are at work.
 
     Raises:
       InputError: Vertex AI refuses.
     """
-    with google_cloud.service_errors(name, "the job cannot be cancelled"):
+    with google_cloud.service_errors(DISPLAY_NAME, "jobs cannot be cancelled"):
         client = google_cloud.vertex_client("JobService", settings.region)
-        for job in at_work(client, settings, _named(name)):
+        for job in at_work(client, settings, wanted):
             client.cancel_custom_job(name=job.name)
-            print(f"{job.name}: cancelled, as nothing waits for it", file=sys.stderr, flush=True)
+            print(f"{job.name}: cancelled", file=sys.stderr, flush=True)

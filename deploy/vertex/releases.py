@@ -23,6 +23,8 @@ from beambert.deploy.vertex import jobs
 from beambert.errors import InputError
 from beambert.model_files import CARD_FILE
 
+# The component waits most of its time, and evaluates and exports models: e2-highmem-2.
+CPUS, GIBIBYTES = 2, 16
 # Filter of the training jobs of runs; those that were sent by hand have no workspace.
 STEPS_AT_WORK = 'labels.app="beambert" AND labels.workspace:*'
 
@@ -38,11 +40,7 @@ def find(settings: Settings, tag: str) -> Deployment:
     path = Deployment(settings, Release(tag)).build
     if not io.exists(path):
         raise InputError(f"{path}: is missing; build the release again with `make cloud`")
-    try:
-        digests = dict(json.loads(io.read_text(path)))
-    except (ValueError, TypeError) as error:
-        raise InputError(f"{path}: is damaged ({error}); build the release again") from error
-    return Deployment(settings, Release(tag, digests))
+    return Deployment(settings, Release(tag, json.loads(io.read_text(path))))
 
 
 def in_use(settings: Settings) -> Deployment:
@@ -62,12 +60,40 @@ def _pipeline_in_use(settings: Settings) -> dict[str, Any]:
     return json.loads(io.read_text(settings.pipeline))
 
 
-def pipeline_job(deployment: Deployment, pipeline: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns a PipelineJob of a pipeline."""
+def make_pipeline(deployment: Deployment) -> dict[str, Any]:
+    """Returns the pipeline of a deployment, whose only component does a whole run.
+
+    It is not retried: a step that fails would be paid for again, and the next start continues where
+    it stopped. The format is that of the Kubeflow Pipelines SDK's compiler, which is no dependency
+    as it pins other versions of what Google's clients need.
+    """
+    words = ["python", "-m", "beambert.deploy", "retrain", f"--deployment={deployment.file}"]
+    container = {
+        "image": deployment.image("component"),
+        "command": words,
+        # The numbers are of the deprecated fields, which the strings replace.
+        "resources": {
+            **{"cpuLimit": float(CPUS), "resourceCpuLimit": str(CPUS)},
+            **{"memoryLimit": GIBIBYTES * 2**30 / 1e9, "resourceMemoryLimit": f"{GIBIBYTES}Gi"},
+        },
+    }
+    task = {"cachingOptions": {}, "componentRef": {"name": "comp-retrain"}}
+    return {
+        "components": {"comp-retrain": {"executorLabel": "exec-retrain"}},
+        "deploymentSpec": {"executors": {"exec-retrain": {"container": container}}},
+        "pipelineInfo": {"name": "beambert-retraining"},
+        "root": {"dag": {"tasks": {"retrain": {**task, "taskInfo": {"name": "retrain"}}}}},
+        "schemaVersion": "2.1.0",
+        "sdkVersion": "kfp-2.17.3",
+    }
+
+
+def pipeline_job(deployment: Deployment) -> dict[str, Any]:
+    """Returns a PipelineJob of a deployment."""
     return {
         "display_name": DISPLAY_NAME,
         "labels": LABELS | {"release": deployment.release.tag[:63]},
-        "pipeline_spec": dict(pipeline),
+        "pipeline_spec": make_pipeline(deployment),
         "runtime_config": {
             "gcs_output_directory": f"{deployment.settings.work}/pipeline",
             "failure_policy": "PIPELINE_FAILURE_POLICY_FAIL_FAST",
@@ -130,10 +156,9 @@ def deploy(deployment: Deployment, config_file: str) -> None:
       InputError: the configuration is wrong, or a file cannot be written.
     """
     from beambert import io
-    from beambert.deploy.vertex.pipeline import make_pipeline
 
     text, _ = read_config(deployment, config_file)
-    job = pipeline_job(deployment, make_pipeline(deployment))
+    job = pipeline_job(deployment)
     io.write_bytes(deployment.config, text.encode())
     io.write_bytes(deployment.file, deployment.to_json().encode())
     settings = deployment.settings
@@ -189,10 +214,7 @@ def stop(settings: Settings) -> None:
         for each in pipelines.list_pipeline_jobs(request=request):
             pipelines.cancel_pipeline_job(name=each.name)
             print(f"{each.name}: cancelled")
-        trainings = google_cloud.vertex_client("JobService", settings.region)
-        for each in jobs.at_work(trainings, settings, STEPS_AT_WORK):
-            trainings.cancel_custom_job(name=each.name)
-            print(f"{each.name}: cancelled")
+    jobs.cancel(settings, STEPS_AT_WORK)
     with google_cloud.service_errors(DISPLAY_NAME, "jobs on Dataflow cannot be cancelled"):
         beam = google_cloud.dataflow_client()
         for each in dataflow_jobs(settings):
@@ -204,9 +226,7 @@ def stop(settings: Settings) -> None:
 
 def dataflow_jobs(settings: Settings) -> list[Any]:
     """Returns the jobs on Dataflow that are at work and have our label."""
-    where = {"project_id": settings.project, "location": settings.region}
-    request = {**where, "filter": "ACTIVE", "view": "JOB_VIEW_ALL"}
-    found = google_cloud.dataflow_client().list_jobs(request)
+    found = google_cloud.jobs_on_dataflow(settings.project, settings.region)
     return [job for job in found if job.labels.get("app") == LABELS["app"]]
 
 

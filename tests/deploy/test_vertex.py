@@ -11,7 +11,7 @@ import pytest
 from google.api_core.exceptions import PermissionDenied
 from google.cloud import aiplatform_v1 as aiplatform
 from support import growing_corpus as corpus
-from support.cloud_samples import COMMIT, DEPLOYMENT, RELEASE, SETTINGS
+from support.cloud_samples import DEPLOYMENT, RELEASE, SETTINGS
 from support.stand_in_commands import Commands, served
 
 from beambert import folders, io
@@ -19,9 +19,8 @@ from beambert.deploy import __main__ as command
 from beambert.deploy.retraining import command as retrain
 from beambert.deploy.retraining import workspace
 from beambert.deploy.retraining.runs import Retraining, next_run
-from beambert.deploy.settings import Deployment, Release, Settings
+from beambert.deploy.settings import Deployment, Settings
 from beambert.deploy.vertex import jobs, releases
-from beambert.deploy.vertex.pipeline import make_pipeline
 from beambert.errors import InputError
 
 JOB = jobs.job_by_hand(DEPLOYMENT, ["pretrain"], 5)
@@ -190,7 +189,7 @@ def test_the_pipeline_does_a_run():
     from google.protobuf import json_format
     from kfp.pipeline_spec import pipeline_spec_pb2
 
-    spec = make_pipeline(DEPLOYMENT)
+    spec = releases.make_pipeline(DEPLOYMENT)
     json_format.ParseDict(spec, pipeline_spec_pb2.PipelineSpec())  # raises on unknown fields
     ((_, executor),) = spec["deploymentSpec"]["executors"].items()
     assert executor["container"]["image"] == DEPLOYMENT.image("component")
@@ -262,13 +261,3 @@ def test_stop_leaves_nothing_at_work(bucket, vertex):
     assert [r.name for r in vertex.sent("delete_schedule")] == ["old"]
     assert [r.name for r in vertex.sent("cancel_pipeline_job")] == ["p"]
     assert [r.name for r in vertex.sent("cancel_custom_job")] == [ONE]
-
-
-def test_a_deployment_is_read_as_it_was_written():
-    assert Deployment.from_json(DEPLOYMENT.to_json(), "x").image("worker") == DEPLOYMENT.image(
-        "worker"
-    )
-    with pytest.raises(InputError, match="x: is not a deployment"):
-        Deployment.from_json("[]", "x")
-    with pytest.raises(InputError, match="has no image worker"):
-        Deployment(SETTINGS, Release(COMMIT, {"serving": "sha256:a"})).image("worker")

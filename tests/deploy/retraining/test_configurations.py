@@ -26,8 +26,7 @@ BAD = {
     ("[pretrain]", "[pretrain"): "is not TOML",
     ("dupe_factor = 1", "dupe_factor = [1, 2]"): "data.dupe_factor: must be one value",
     ("max_seq_length = 32", "max_seq_length = '8,16,32'"): "one length, or a short and a long one",
-    ("dupe_factor", "source = ['a=x']\ndupe_factor"): "data.source: is given with input",
-    ("input =", "# input ="): "data.source: neither it nor input",
+    ("input =", "# input ="): "neither input nor data.source names",
 }
 
 
@@ -53,6 +52,7 @@ def test_a_tokenizer_in_the_place_of_a_vocabulary(tmp_path):
 def test_commands_of_the_example_have_real_flags():
     path = ROOT / "deploy" / "retrain.toml"
     config = Retraining.from_toml(DEPLOYMENT.fill_in(path.read_text()), str(path))
+    assert (config.data["runner"], config.data["project"]) == ("DataflowRunner", "my-project")
     one = next_run(config, (), 1, 1)
     two = next_run(config, ("w/runs/000001",), 2, 1)
     for run in (one, two):
@@ -76,6 +76,7 @@ REFUSED = {
     ("[pretrain]\n", "[pretrain]\nrecipe = 'tiny'\n"): "pretrain.recipe: further runs would",
     ("[pretrain.further]", "[pretrain.further]\ninit = 'e'"): "pretrain.init: further runs contin",
     ("vocab_file =", "least = 7\nvocab_file ="): "evaluate: --threshold=7",
+    ("[data]\n", "[data]\nsource = ['a=x']\n"): "data: --input=.*: cannot be given with --source",
     ("[data]\n", "[data]\nmax_num_worker = 5\n"): "data: --max_num_worker=5: no such flag",
 }
 

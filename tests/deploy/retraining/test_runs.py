@@ -204,21 +204,6 @@ def test_a_task_whose_files_are_missing(tmp_path, config, commands, split):
     assert commands.ran == [] and not list(tmp_path.glob("workspace/runs/*"))
 
 
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("result.json", '{"outcome": '),
-    ],
-)
-def test_damaged_files_of_a_run(config, commands, name, text):
-    path = pathlib.Path(config.workspace, "runs/000001", name)
-    path.parent.mkdir(parents=True)
-    path.write_text(text)
-    with pytest.raises(InputError, match=f"000001/{name}: is damaged .*; correct it, or delete"):
-        retrain.retrain(config)
-    assert commands.ran == []
-
-
 def test_a_least_gain_is_for_runs_with_something_to_compare(tmp_path, commands):
     """The first run has no baseline, and `evaluate` refuses --min_change without one."""
     corpus.deliver(tmp_path, 1)
