@@ -4,6 +4,7 @@ import importlib
 import json
 import os
 import pathlib
+import random
 import subprocess
 import sys
 
@@ -150,3 +151,18 @@ def test_a_signal_that_came_too_late_is_no_kill(tmp_path):
     (tmp_path / "log").write_text(json.dumps(row) + "\n")
     line = soak.summary(tmp_path / "log").splitlines()[-1]
     assert line == "| all | 1 | 1 | 1 | 1 | 1 | 6.0 | 1 | 0 | 0 |"
+
+
+def test_a_round_names_what_differs_and_what_is_left(tmp_path, monkeypatch):
+    out = tmp_path / "out"
+    out.mkdir()
+    for name, content in (("a", "1"), ("b", "2"), ("_tmp-lock", ""), ("_SUCCESS", "")):
+        (out / name).write_text(content)
+    expected = soak.sums(str(out)) | {"b": "another", "c": "missing"}
+    (tmp_path / "temporary/beambert-run-1").mkdir(parents=True)
+    bench = soak.Bench(tmp_path, {})
+    monkeypatch.setattr(soak, "clear", lambda _: None)
+    monkeypatch.setattr(soak.Round, "_attempt", lambda *_: False)
+    row = soak.Round(bench, "data", random.Random(1), {"files": expected, "seconds": 1.0}).run()
+    assert row["different"] == ["c", "b"]
+    assert row["left"] == ["_tmp-lock", "TMPDIR/beambert-run-1"]
