@@ -4,7 +4,7 @@
     python -m benchmarks.accelerator --data=records/128 --out=gpu --expected=cpu/accelerator.json
 
 It runs on what JAX finds, and needs neither TensorFlow nor a network. First come the held-out
-losses of 50 steps of tiny, next to those of `--expected`, which an earlier run has left. Then the
+losses of some steps of tiny, next to those of `--expected`, which an earlier run has left. Then the
 speed of masked LM in bfloat16, without dropout, which fused attention lacks: of each size and
 length with fused attention and plain, with padding and without, and of the same model and batch in
 Hugging Face's transformers on torch, if it is installed. Then the largest batch and its memory. The
@@ -29,7 +29,6 @@ from beambert.errors import InputError
 from benchmarks import measuring, training_step
 from benchmarks.peer import Peer
 
-STEPS = 50
 FILL = 0.77
 # What is measured of each size and length, most important first.
 FUSED, PEER, FUSED_PADDED, PLAIN_PADDED, PLAIN = WAYS = (
@@ -43,7 +42,7 @@ PEAKS = {
     **{"TPU v4": 275e12, "TPU v5 lite": 197e12, "TPU v5": 459e12, "TPU v6 lite": 918e12},
 }
 # Shares of the time after which the part ends.
-SPEED_ENDS, MEMORY_ENDS = 0.6, 0.7
+LOSSES_END, SPEED_ENDS, MEMORY_ENDS = 0.4, 0.7, 0.75
 # A training of a budget loads and saves outside of it, too.
 SAVING_SECONDS = 20
 MEASURED_SECONDS = 3
@@ -71,6 +70,11 @@ def measure_device() -> dict[str, Any]:
     import jax
     import jax.numpy as jnp
 
+    from beambert.model import layers
+    from beambert.trainer.loop.config import JAX, Devices
+    from beambert.trainer.loop.engine import make_engine
+
+    make_engine(Devices(engine=JAX))
     is_cpu = jax.default_backend() == "cpu"
     width, products = (1024, 4) if is_cpu else (8192, 30)
     matrix = jnp.full((width, width), 1 / width, jnp.float32 if is_cpu else jnp.bfloat16)
@@ -83,9 +87,14 @@ def measure_device() -> dict[str, Any]:
     kind = jax.devices()[0].device_kind
     reached = products * 2 * width**3 / min(seconds)
     names = ("jax", "keras", "torch", "transformers")
+    has_peer = _version("torch") and _version("transformers")
+    missing = {PEER: not has_peer} | dict.fromkeys(
+        (FUSED, FUSED_PADDED), layers.fused_attention is None
+    )
     return {
         "device": f"{len(jax.devices())} x {kind}",
         "devices": len(jax.devices()),
+        "ways": [way for way in WAYS if not missing.get(way)],
         "matmul_peak": reached,
         "peak": next((peak for name, peak in PEAKS.items() if name in kind), reached),
         "versions": {name: _version(name) for name in names if _version(name)},
@@ -127,11 +136,8 @@ def _measure_ours(config: Any, features: dict[str, Any], way: str) -> dict[str, 
 
     started = time.perf_counter()
     engine = make_engine(Devices(engine=JAX))
-    is_fused = layers.fused_attention is not None
     if way in (PLAIN, PLAIN_PADDED):
         layers.fused_attention = None
-    elif not is_fused:
-        return {"error": "no fused attention on this device"}
     unpadded = way in (FUSED, PLAIN)
     trainer = training_step.make_trainer(
         engine, config, features, "mlm", dtype="bfloat16", unpadded=unpadded
@@ -229,7 +235,7 @@ class Report:
         device = self.found["device"]
         reached, peak = device["matmul_peak"] / 1e12, device["peak"] / 1e12
         yield f"# {device['device']}\n"
-        yield f"Peak: {peak:.2f} TFLOP/s; matrix products reach {reached:.2f}. {device['versions']}"
+        yield f"Peak: {peak:.3g} TFLOP/s; matrix products reach {reached:.3g}. {device['versions']}"
         losses = ["type", "step", "here", "expected", "relative difference"]
         speed = ["size", "length", "way", "batch", "tokens/s", "MFU", "peak GB", "seconds to start"]
         yield from _table("Held-out losses of tiny", losses, self._losses())
@@ -246,19 +252,27 @@ class Report:
                 difference = f"{abs(loss / expected - 1):.1e}" if is_there else "-"
                 yield [dtype, step, loss, expected, difference]
 
-    def pretrain(self, name: str, *flags: str, **environment: str) -> tuple[pathlib.Path, str]:
+    def pretrain(
+        self, name: str, share: float, *flags: str, **environment: str
+    ) -> tuple[pathlib.Path, str]:
         """Trains; returns the model folder and why the training failed."""
         folder = self._out / name
         words = command("beambert", "pretrain", "--engine=jax", "--dropout=0", "--objective=mlm")
         words += [f"--model_dir={folder}", *flags]
-        return folder, self.run(words, **environment)[1]
+        return folder, self.run(words, share, **environment)[1]
 
-    def add_losses(self, dtype: str, data: str) -> None:
+    def add_losses(self, dtype: str, data: str, steps: int) -> None:
         """Adds the held-out losses of a short training."""
         folder, error = self.pretrain(
             f"losses-{dtype}",
-            *(f"--data={data}", "--model=tiny", f"--num_train_steps={STEPS}", "--eval_steps=10"),
-            *("--train_batch_size=32", "--learning_rate=1e-3", f"--dtype={dtype}"),
+            LOSSES_END,
+            *(f"--data={data}", "--model=tiny", f"--num_train_steps={steps}"),
+            *(
+                f"--eval_steps={max(steps // 5, 1)}",
+                "--train_batch_size=32",
+                "--learning_rate=1e-3",
+                f"--dtype={dtype}",
+            ),
             JAX_DEFAULT_MATMUL_PRECISION="highest",
         )
         self.found["losses"][dtype] = {"error": error} if error else _held_out(folder)
@@ -278,7 +292,7 @@ class Report:
         """Adds the results of a training that takes the rest of the time."""
         budget = f"--budget={self.left() - SAVING_SECONDS:.0f}s"
         flags = (f"--data={data}", "--model=small", budget, "--dtype=auto")
-        folder, error = self.pretrain("small", *flags)
+        folder, error = self.pretrain("small", 1, *flags)
         results = folder / "results.json"
         self.found["training"] = {"error": error} if error else json.loads(results.read_text())
 
@@ -316,12 +330,14 @@ def main(argv: Sequence[str]) -> None:
     add("--out", metavar="DIR", help="folder of the figures; an earlier run's is written over")
     add("--expected", metavar="FILE", help="accelerator.json of another device")
     add("--minutes", type=float, default=8, help="of all of it (default: %(default)s)")
+    add("--steps", type=int, default=50, help="of the losses (default: %(default)s)")
     add("--sizes", default="base,small,modern_base,large,tiny", help="default: %(default)s")
     add("--lengths", default="512,128,2048,8192", help="default: %(default)s")
     add("--tokens", type=int, default=32768, help="positions of a batch (default: %(default)s)")
     add("--one", metavar="JSON", help="measure this in this process")
     flags = parser.parse_args(list(argv))
     if flags.one:
+        os.environ["KERAS_BACKEND"] = "jax"
         case = json.loads(flags.one)
         measure = {"device": measure_device, "speed": measure_speed}[case.pop("kind")]
         print(json.dumps(measure(**case)))
@@ -335,17 +351,17 @@ def main(argv: Sequence[str]) -> None:
     if "error" in device:
         raise InputError(f"JAX: cannot be used ({device['error']}); install it for this device")
     for dtype in ("float32", "bfloat16"):
-        report.add_losses(dtype, flags.data)
+        report.add_losses(dtype, flags.data, flags.steps)
         report.write()
     sizes, lengths = flags.sizes.split(","), [int(each) for each in flags.lengths.split(",")]
-    cases = itertools.product(*map(enumerate, (WAYS, sizes, lengths)))
+    cases = itertools.product(*map(enumerate, (device["ways"], sizes, lengths)))
     for (_, way), (_, size), (_, length) in sorted(cases, key=lambda each: sum(n for n, _ in each)):
         if report.left(SPEED_ENDS) <= 0:
             break
         case = {"way": way, "size": size, "length": length, "tokens": flags.tokens}
         report.add_speed("speed", SPEED_ENDS, **case)
-    is_fused = any(row["way"] == FUSED and "seconds" in row for row in report.found["speed"])
-    case = {"way": FUSED if is_fused else PLAIN, "size": sizes[0], "length": lengths[0]}
+    way = FUSED if FUSED in device["ways"] else PLAIN
+    case = {"way": way, "size": sizes[0], "length": lengths[0]}
     tokens = 2 * flags.tokens
     while report.left(MEMORY_ENDS) > 0:
         if not report.add_speed("memory", MEMORY_ENDS, **case, tokens=tokens):
