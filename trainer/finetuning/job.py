@@ -94,6 +94,7 @@ FLAGS_OF = (
         "single_texts": "--single_texts",
         "query_length": "--query_length",
         "freeze_encoder": "--freeze_encoder",
+        "lora_rank": "--lora_rank",
         "num_bilstm_layers": "--num_bilstm_layers",
         **TRAINING_FLAGS,
     },
@@ -175,6 +176,7 @@ class FinetuningPlan:
             "optimizer": self.optimizer.settings(),
             "loop": dataclasses.asdict(self.loop),
             # Named only where they decide the result.
+            **({"lora_rank": rank} if (rank := self.job.lora_rank) else {}),
             **({"num_bilstm_layers": n} if (n := self.job.num_bilstm_layers) else {}),
             **({"init_positions": way} if (way := self.job.init_positions) != KEEP else {}),
         }
@@ -206,6 +208,11 @@ def make_plan(job: FinetuningJob) -> FinetuningPlan:
     Raises:
       InputError: a setting, the encoder or the data cannot be used.
     """
+    if job.lora_rank and job.freeze_encoder:
+        raise InputError(
+            f"--lora_rank={job.lora_rank}: --freeze_encoder leaves nothing of the encoder to "
+            "train; give one of the two"
+        )
     start = _start(job)
     notes: list[str] = []
     data_of = objective_of_kind(job.task.kind).DATA
@@ -302,7 +309,7 @@ def _schedule(
     warmup = int(job.warmup_proportion * steps)
     rate = job.learning_rate
     if rate is None:
-        rate = default_learning_rate(config.hidden_size, job.freeze_encoder)
+        rate = default_learning_rate(config.hidden_size, job.freeze_encoder, job.lora_rank > 0)
     optimizer = OptimizerConfig(rate, steps, warmup, job.weight_decay_rate, optimizer=job.optimizer)
     stops = is_own if job.early_stopping is None else job.early_stopping
     patience = FINETUNING_PATIENCE if stops else None

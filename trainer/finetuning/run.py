@@ -14,6 +14,7 @@ from beambert import io
 from beambert.errors import one_line
 from beambert.folders import finish_output
 from beambert.model.flops import training_flops
+from beambert.model.lora import add_lora, merge_lora
 from beambert.model_files import LABELS_FILE, RESULTS_FILE, SAVED_MODEL_FOLDER
 from beambert.pipelines.tasks.task import DEV, TRAIN
 from beambert.process import logging_restored
@@ -209,6 +210,8 @@ class _Finetuning:
         )
         if plan.weights:
             self.notes = plan.weights.load_into(model, "--init")
+        if plan.job.lora_rank:
+            add_lora(model.encoder, plan.job.lora_rank, plan.loop.random_seed)
         return model
 
     @property
@@ -263,6 +266,8 @@ def _write_predictions(model_dir: str, files: Mapping[str, str]) -> None:
 
 def _finish(model: keras.Model, plan: FinetuningPlan, results: dict[str, Any]) -> None:
     model_dir = plan.job.output.model_dir
+    if plan.job.lora_rank:
+        merge_lora(model.encoder)
     model_folders.save_weights(model, model_dir)
     save_task_model(model, plan.text_features, plan.training, f"{model_dir}/{SAVED_MODEL_FOLDER}")
     io.write_bytes(f"{model_dir}/{RESULTS_FILE}", json.dumps(results, indent=1).encode())

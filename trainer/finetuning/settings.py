@@ -31,6 +31,12 @@ class EncoderSettings:
         help="train only the head on the hidden states of the encoder's last four layers, not the "
         "encoder itself, at a higher rate",
     )
+    lora_rank: int = setting(
+        0,
+        minimum=0,
+        help="train changes of this rank of the encoder's dense layers, and the head, rather than "
+        "all weights (LoRA), which takes less memory; the model has them merged (default: 0, none)",
+    )
     num_bilstm_layers: int = setting(
         0,
         choices=(0, 1, 2),

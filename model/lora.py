@@ -1,0 +1,44 @@
+"""LoRA: low-rank changes of an encoder's dense layers (Hu et al. 2021, arXiv 2106.09685).
+
+A kernel W of a frozen encoder becomes W + SCALE * A B, where A [inputs, rank] and B [rank, outputs]
+are trained. Keras computes it; here is which layers have it, and how it is merged.
+"""
+
+import keras
+
+from beambert.model.layers import fold_seed
+
+# alpha / rank: the paper's experiments have 1 to 4 (tables 9 to 12), PEFT's examples mostly 2.
+SCALE = 2
+
+
+def add_lora(encoder: keras.layers.Layer, rank: int, seed: int) -> None:
+    """Freezes an encoder, and gives each of its dense layers a change of a low rank, which is 0.
+
+    Args:
+      encoder: encoder with all its variables.
+      rank: rank of the changes, at least 1.
+      seed: seed of the initial values of A.
+    """
+    for variable in encoder.trainable_variables:
+        variable.trainable = False
+    for layer in _dense_layers(encoder):
+        # As nn.Linear in PyTorch, and so PEFT: uniform in 1 / sqrt(inputs).
+        initializer = keras.initializers.VarianceScaling(
+            1 / 3, "fan_in", "uniform", seed=fold_seed(seed, layer.path)
+        )
+        layer.enable_lora(rank, lora_alpha=SCALE * rank, a_initializer=initializer)
+
+
+def merge_lora(encoder: keras.layers.Layer) -> None:
+    """Adds the changes to the kernels; the encoder is then as one without them."""
+    for layer in _dense_layers(encoder):
+        if layer.lora_enabled:
+            layer._kernel.assign(layer.kernel)
+            layer.lora_enabled = False
+
+
+def _dense_layers(encoder: keras.layers.Layer) -> list[keras.layers.Dense]:
+    # A layer may occur twice, as in ALBERT.
+    layers = {id(layer): layer for layer in encoder._flatten_layers()}
+    return [layer for layer in layers.values() if isinstance(layer, keras.layers.Dense)]

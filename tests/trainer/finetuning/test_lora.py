@@ -1,0 +1,55 @@
+"""`finetune --lora_rank`: what changes, what stays, and that the model has it merged."""
+
+import h5py
+import numpy as np
+import pytest
+from support.small_finetuning import flags, results
+
+import beambert
+from beambert.errors import InputError
+from beambert.trainer.commands.finetune import main as finetune_main
+
+RANK = 2
+
+
+def weights(folder) -> dict[str, np.ndarray]:
+    """The arrays of a model folder's encoder by name."""
+    found = {}
+    with h5py.File(folder / "model.weights.h5") as file:
+        file["encoder"].visititems(
+            lambda name, item: found.update({name: item[()]}) if hasattr(item, "shape") else None
+        )
+    return found
+
+
+@pytest.fixture(scope="module")
+def lora_folder(task_folder, encoder_folder, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("lora") / "model"
+    finetune_main([*flags(task_folder, encoder_folder, folder), f"--lora_rank={RANK}"])
+    return folder
+
+
+def test_it_learns_changes_of_this_rank_in_dense_layers_only(lora_folder, encoder_folder):
+    assert results(lora_folder)["accuracy"] > 0.95
+    before, after = weights(encoder_folder), weights(lora_folder)
+    assert before.keys() == after.keys()
+    changed = {name for name in after if not np.array_equal(before[name], after[name])}
+    assert changed == {
+        name for name in after if after[name].ndim == 2 and "/embeddings/" not in f"/{name}"
+    }
+    for name in changed:
+        singular = np.linalg.svd(after[name] - before[name], compute_uv=False)
+        assert singular[RANK - 1] > 1e-4 > 10 * singular[RANK], name
+
+
+def test_the_merged_model_answers_as_the_trained_one(lora_folder, task_folder):
+    rows = [line.split("\t") for line in (task_folder / "dev.tsv").read_text().splitlines()[1:]]
+    answers = beambert.load(str(lora_folder)).predict([text for text, _ in rows])
+    right = [answer["label"] == label for answer, (_, label) in zip(answers, rows, strict=True)]
+    assert np.mean(right) == pytest.approx(results(lora_folder)["accuracy"])
+
+
+def test_a_frozen_encoder_has_no_changes(task_folder, encoder_folder, tmp_path):
+    both = ["--lora_rank=2", "--freeze_encoder"]
+    with pytest.raises(InputError, match="--lora_rank=2: "):
+        finetune_main([*flags(task_folder, encoder_folder, tmp_path / "model"), *both])
