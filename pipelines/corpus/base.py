@@ -398,7 +398,7 @@ class LineFormat(Format):
         stored: BinaryIO,
         lines_in: Callable[[BinaryIO], Iterator[bytes]] = lines_of,
     ) -> Iterator[bytes]:
-        """Yields the lines of a part's documents.
+        """Returns the lines of a part's documents.
 
         Args:
           part: the part to read.
@@ -411,13 +411,12 @@ class LineFormat(Format):
             stored.seek(part.start)
             # The chain keeps the file open when the caller stops reading half-way.
             lines = chain(lines_in(decompress(part.file.path, stored, part.end)))
-        if not part.start:
-            first = next(lines, b"")
-            while first.startswith(_BYTE_ORDER_MARK):
-                first = first.removeprefix(_BYTE_ORDER_MARK)
-            if first:
-                yield first
-        yield from lines
+        if part.start:
+            return lines
+        first = next(lines, b"")
+        while first.startswith(_BYTE_ORDER_MARK):
+            first = first.removeprefix(_BYTE_ORDER_MARK)
+        return chain(filter(None, [first]), lines)
 
     def read(
         self, part: FilePart, stored: BinaryIO, options: ReadOptions, report: Callable[[int], None]

@@ -148,7 +148,7 @@ def clean(document: Document, layout: str = AUTO) -> Document:
     if document.is_split:
         return document
     text, counts = clean_text(document.text, layout)
-    cleaned = Counter(document.cleaned) + counts
+    cleaned = Counter(document.cleaned) + counts if document.cleaned else counts
     removed = len(document.text) - len(text)
     is_split = layout == SENTENCES
     return Document(text, is_split, document.encoding, cleaned, document.language, removed)
@@ -157,6 +157,8 @@ def clean(document: Document, layout: str = AUTO) -> Document:
 def clean_text(text: str, layout: str = AUTO) -> tuple[str, Counter[str]]:
     """Returns the paragraphs of a text, one a line, and what was removed or joined by name."""
     counts: Counter[str] = Counter()
+    if not text or text.isspace():  # Many pages of a wiki have nothing below their title.
+        return "", counts
     joins = functools.partial(join_lines, is_wrapped=layout == WRAPPED)
     for step in (
         _plain_line_ends,
@@ -173,7 +175,8 @@ def clean_text(text: str, layout: str = AUTO) -> tuple[str, Counter[str]]:
 
 def _plain_line_ends(text: str, counts: Counter[str]) -> str:
     """Returns a text whose lines end with line feeds, and whose pages go on where they did."""
-    if any(end in text for end in "\r\x0b\x85\u2028\u2029"):  # It is faster than the expression.
+    text = text.replace("\r\n", "\n")  # It is faster than the expression.
+    if any(end in text for end in "\r\x0b\x85\u2028\u2029"):
         text = _LINE_END.sub("\n", text)
     if "\f" not in text:
         return text

@@ -75,12 +75,18 @@ def close_gaps(text: str) -> str:
         return text
     text = re.sub(rf"\([\s;,{GAP}]*\)", GAP, text)
     text = re.sub(rf"\([\s;,:]*{GAP}[\s;,:{GAP}]*", "(", text)
-    text = re.sub(rf"(?<![\s;,:{GAP}])[\s;,:{GAP}]*{GAP}[\s;,:]*\)", ")", text)
-    text = re.sub(rf"([,;])(?:[ \xa0]*{GAP}[ \xa0{GAP}]*[,;])+", r"\1", text)
-    before = rf"(?<![ \xa0{GAP}])({GAP}*)"
-    text = re.sub(rf"{before}[ \xa0]+{GAP}[ \xa0{GAP}]*(?=[,.;:])", r"\1", text)
-    text = re.sub(rf"^[ {GAP}]*{GAP}[ ]*[,.;:]", "", text, flags=re.MULTILINE)
-    return text.replace(GAP, "")
+    if re.search(rf"{GAP}[\s;,:]*\)", text):
+        text = re.sub(rf"(?<![\s;,:{GAP}])[\s;,:{GAP}]*{GAP}[\s;,:]*\)", ")", text)
+    return "\n".join(_close_gaps(line) if GAP in line else line for line in text.split("\n"))
+
+
+def _close_gaps(line: str) -> str:
+    line = re.sub(rf"([,;])(?:[ \xa0]*{GAP}[ \xa0{GAP}]*[,;])+", r"\1", line)
+    if re.search(rf"{GAP}[ \xa0{GAP}]*[,.;:]", line):
+        before = rf"(?<![ \xa0{GAP}])({GAP}*)"
+        line = re.sub(rf"{before}[ \xa0]+{GAP}[ \xa0{GAP}]*(?=[,.;:])", r"\1", line)
+        line = re.sub(rf"^[ {GAP}]*{GAP}[ ]*[,.;:]", "", line)
+    return line.replace(GAP, "")
 
 
 def unescape(text: str, counts: Counter[str]) -> str:
@@ -140,12 +146,14 @@ def clean_extracted(text: str) -> tuple[str, Counter[str]]:
     """
     text, counts = clean_wikiextractor(text)
     lines = text.split("\n")
+    if max(map(len, lines)) <= MOST_OF_A_LINE:
+        return text, counts
     first = next((number for number, line in enumerate(lines) if line.strip()), 0)
     is_title = [
         len(line) <= _LONGEST_TITLE and _TITLE_LINE.fullmatch(line.strip()) is not None
         for line in lines
     ]
-    if any(is_title[first + 1 :]) and max(map(len, lines)) > MOST_OF_A_LINE:
+    if any(is_title[first + 1 :]):
         kept = [
             line for number, line in enumerate(lines) if number <= first or not is_title[number]
         ]

@@ -118,15 +118,17 @@ def strip_markup(
     text = re.sub(r"^[ \t]*'''[^'\n]+'''[ \t]*$", "", text, flags=re.MULTILINE)
     text = re.sub(r"__[A-Z]+__", "", text)
     lines = [_without_apostrophes(line) if "''" in line else line for line in text.split("\n")]
-    text = "\n".join(line for line in lines if _LIST_ITEM not in line)
+    text = "\n".join(
+        _NO_HOLE.sub(_DROPPED, _BRACKET_WITH_HOLE.sub(_DROPPED, line)) if _HOLE in line else line
+        for line in lines
+        if _LIST_ITEM not in line
+    )
     counts: Counter[str] = Counter()
-    if _HOLE in text:
-        text = _NO_HOLE.sub(_DROPPED, _BRACKET_WITH_HOLE.sub(_DROPPED, text))
     if _BEGINNING.search(text):  # All that has an end is gone.
         text = substitute(_WITHOUT_ITS_END, _DROPPED, text, counts, "markup_without_end")
     text, remains = clean_wikiextractor(text)
     counts += remains
-    lines = [re.sub(r"[ \t\xa0]+", " ", line).strip() for line in text.split("\n")]
+    lines = [re.sub(r"[ \t\xa0]{2,}|[\t\xa0]", " ", line).strip() for line in text.split("\n")]
     lines = [_without_holes(line, counts) if _HOLE in line else line for line in lines]
     return "\n".join(line for line in lines if re.search(r"\w", line)), counts
 
