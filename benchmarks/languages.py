@@ -111,7 +111,7 @@ def measure_sentences(language: str, paragraphs: Sequence[Sequence[str]]) -> dic
     found["default"] = split(paragraphs, "en")
     with (
         mock.patch.object(sentences, "with_stand_ins", lambda text, _: text),
-        mock.patch.object(sentences, "split_clauses", lambda text, _: [text]),
+        mock.patch.object(sentences, "split_clauses", lambda text: [text]),
         mock.patch.object(sentences, "_RULES_OF", {}),
         mock.patch.object(sentences, "_joined", lambda segments, _: segments),
     ):

@@ -68,12 +68,14 @@ _STAND_INS: Mapping[str, tuple[tuple[re.Pattern[str], str], ...]] = {
     "km": ((re.compile("[។៕]"), _STOP),),
 }
 # Languages whose rules take the splitter a hundred times as long, and others whose rules are alike.
-_RULES_OF = {"da": "de", "kl": "de", "ca": "es", "oc": "fr"}
+_RULES_OF = {"da": "de", "kl": "de", "ca": "es", "oc": "fr", "it": "en"}
 # Where the splitter ends a sentence and no sentence ends.
 # Characters with which no sentence begins, and the rest of a hyphenated word: "av. J.|-C.".
 _GOES_ON = re.compile(r"[.,:;/?!]|-\w")
 # Small letters, also behind an opening mark or a dash.
 _SMALL = re.compile(r"[\"“„«(–—-]*\s?([^\W\d_])")
+# A stop behind a word that is too long for an abbreviation ends a sentence before a small letter.
+_LONG_WORD = re.compile(r"(?<!\w)[^\W\d_]{6,}\. $")
 # Characters of the longest last words of a segment that the rules below name, with white space.
 _LONGEST_LAST_WORD = 11
 # A letter that is a part of an abbreviation, "a.|C.", or an initial, "J. |Smith". "I" is mostly a
@@ -92,8 +94,8 @@ _TITLE = re.compile(
 )
 # What stands before a number, a part of one, "(1)", or a Roman one.
 _REFERENCE = re.compile(
-    r"(?:\b(?:figs?|eqs?|tab[ls]?|secs?|refs?|n[or]s?|n[úu]ms?|vols?|ch|chaps?|cap|kap|pp?|arts?|abs|abb|abt|bd"
-    r"|bl[dz]?|kl|ca|cca|approx|kb|ks|str|č|čl|рис|табл|стр|гл|ст|п|см|αρ|σελ|max|min|tel|tél"
+    r"(?:\b(?:figs?|eqs?|tab[ls]?|secs?|refs?|n[or]s?|n[úu]ms?|vols?|ch|chaps?|cap|kap|pag|pp?|arts?|abs|abb|abt|bd"
+    r"|bl[dz]?|kl|ca|cca|ok|approx|kb|ks|str|č|čl|ust|pkt|godz|рис|табл|стр|гл|ст|п|см|αρ|σελ|max|min|tel|tél"
     r"|[^\W\d_])|\w\.[^\W\d_]{1,2})\.\s?$",
     re.IGNORECASE,
 )
@@ -101,12 +103,16 @@ _NUMBER = re.compile(r"[([]?\d|[([]")
 # The splitter also ends sentences before what resembles the number of an item, "46% (46) of".
 _WITHOUT_MARK = re.compile(rf"[^\s{re.escape(SENTENCE_ENDS)}\"'”’»)\]」』）】\u0e00-\u0eff]\s*$")
 # Language -> what goes on before a capital letter or a digit.
+_WITH_CAPITAL_NOUNS = ("de", "lb")
 _BEFORE_NAME = {
-    # Ordinals; what they count is a noun, which has a capital letter.
-    **dict.fromkeys(("de", "lb"), re.compile(r"(?:^|\s)\d\d?\.\s$")),
-    "it": re.compile(r"\b(?:[Ss]ig|[Dd]ott|[Aa]vv|[Oo]n)\.\s$"),
-    # Saint, named after, about, article, paragraph, point, hour, general, number, street.
-    "pl": re.compile(r"\b(?:[śŚ]w|im|ok|art|ust|pkt|godz|gen|nr|ul)\.\s$"),
+    # Ordinals; what they count is a noun.
+    **dict.fromkeys(_WITH_CAPITAL_NOUNS, re.compile(r"(?:^|\s)\d\d?\.\s$")),
+    "it": re.compile(
+        r"\b(?:sig|dott|avv|on|ing|arch|geom|rag|card|mons|cap|ten|egr|spett|cfr|ed)\.\s$",
+        re.IGNORECASE,
+    ),
+    # Saint, named after, general, street.
+    "pl": re.compile(r"\b(?:[śŚ]w|im|gen|ul)\.\s$"),
 }
 # What begins a sentence after a number in German, and is no noun.
 _NO_NOUN = re.compile(
@@ -187,12 +193,14 @@ def split_sentences(
         if model:
             sentences += model.split(text)
             continue
-        for segment in map(str.strip, _segments(text, language)):
-            for sentence in split_clauses(segment, language):
-                if len(sentence) > LONGEST_QUOTATION:
-                    sentences += _split_quotation(sentence, language)
-                elif sentence:
-                    sentences.append(sentence)
+        found: Iterable[str] = map(str.strip, _segments(text, language))
+        if language == "th":
+            found = itertools.chain.from_iterable(map(split_clauses, found))
+        for sentence in filter(None, found):
+            if len(sentence) > LONGEST_QUOTATION:
+                sentences += _split_quotation(sentence, language)
+            else:
+                sentences.append(sentence)
     return sentences
 
 
@@ -245,12 +253,7 @@ def _joined(segments: Sequence[str], language: str) -> list[str]:
     before, is_cased = segments[0], None
     for segment in itertools.islice(segments, 1, None):
         first, last = segment[0], before[-1]
-        # The end of a paragraph, or what most ends are: a capital letter behind a long word.
-        if (
-            last == "\n"
-            or first == "\n"
-            or (last == " " and first.isupper() and " " not in before[-7:-1] and len(before) > 7)
-        ):
+        if last == "\n" or first == "\n" or (last == " " and _is_plain_end(before, segment)):
             joined.append(before)
             before = segment
             continue
@@ -262,13 +265,31 @@ def _joined(segments: Sequence[str], language: str) -> list[str]:
         elif (part := _OF_NEXT.search(end)) and _begins(part):
             joined.append(before[: len(before) - len(part[0])])
             before = part[0] + segment
-        elif part := _OF_LAST.match(segment):
+        elif (part := _OF_LAST.match(segment)) and not _opens(before, part[0]):
             joined.append(before + part[0])
             before = segment[part.end() :]
         else:
             joined.append(before)
             before = segment
     return [*joined, before]
+
+
+def _is_plain_end(before: str, segment: str) -> bool:
+    """Whether a sentence certainly ends before a capital letter, as most do.
+
+    It may go on behind a short word with a stop, an opening mark, or the number of an item.
+    """
+    first, mark = segment[0], before[-2:-1]
+    if not (first.isupper() or first in '"“' and segment[1:2].isupper()) or len(before) < 8:
+        return False
+    if mark in ".)":
+        return before[-3] == " " or " " not in before[-7:-1]
+    return mark != "«"
+
+
+def _opens(before: str, marks: str) -> bool:
+    """Whether straight quotation marks behind the white space of a segment open a quotation."""
+    return marks == '"' and before[-1].isspace() and before.count('"') % 2 == 0
 
 
 def _begins(part: re.Match[str]) -> bool:
@@ -284,7 +305,7 @@ def _goes_on(end: str, segment: str, language: str, is_cased: bool) -> bool:
         if _GOES_ON.match(segment):
             return True
         if is_cased and (letter := _SMALL.match(segment)) and letter[1].islower():
-            return True
+            return not _LONG_WORD.search(end)
     if _ONE_LETTER.search(end):
         return True
     if first.isupper() and not segment[1:2].isspace() and (found := _INITIAL.search(end)):
@@ -295,7 +316,9 @@ def _goes_on(end: str, segment: str, language: str, is_cased: bool) -> bool:
         return True
     if language not in _BEFORE_NAME or not (first.isupper() or first.isdecimal()):
         return False
-    return bool(_BEFORE_NAME[language].search(end)) and not _NO_NOUN.match(segment)
+    if not _BEFORE_NAME[language].search(end):
+        return False
+    return language not in _WITH_CAPITAL_NOUNS or not _NO_NOUN.match(segment)
 
 
 def _split_quotation(sentence: str, language: str) -> Iterator[str]:
@@ -374,13 +397,11 @@ def with_stand_ins(text: str, language: str) -> str:
     return text
 
 
-def split_clauses(sentence: str, language: str) -> list[str]:
-    """Returns a sentence, or in Thai its parts between spaces that may end a sentence.
+def split_clauses(sentence: str) -> list[str]:
+    """Returns the parts of a Thai sentence between spaces that may end one.
 
     A part has `SHORTEST_THAI` characters or more, except for the last one.
     """
-    if language != "th":
-        return [sentence]
     start, parts = 0, []
     for space in _THAI_SPACE.finditer(sentence):
         if space.start() - start >= SHORTEST_THAI:
