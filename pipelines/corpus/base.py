@@ -233,6 +233,41 @@ def lines_of_part(
         position += len(line)
 
 
+def xml_elements(lines: Iterable[bytes], name: bytes) -> Iterator[tuple[int, bytes, bool] | Reject]:
+    """Yields the elements of a name in lines of XML, and what stands outside of them.
+
+    Each is (number of its first line, its bytes, whether it is an element), or the reject of an
+    element without an end. In the text of an element < is escaped, so that a damaged one doesn't
+    affect the others.
+    """
+    tag = re.compile(rb"(?=<%s[ >])|(?<=</%s>)" % (name, name))
+    starts, end = (b"<%s>" % name, b"<%s " % name), b"</%s>" % name
+    element: list[bytes] | None = None
+    start = 0
+    for number, line in enumerate(lines, 1):
+        # A line is split only where it has a tag inside.
+        for piece in tag.split(line) if name in line else [line]:
+            if piece.startswith(starts):
+                if element is not None:
+                    yield cut_off(start, end)
+                element, start = [], number
+            if element is None:
+                yield number, piece, False
+                continue
+            element.append(piece)
+            if piece.endswith(end):
+                yield start, b"".join(element), True
+                element = None
+    if element is not None:
+        yield cut_off(start, end)
+
+
+def cut_off(line: int, end: bytes) -> Reject:
+    """Returns the reject of an element that starts on a line and lacks its end."""
+    detail = f"the element that starts on line {line} has no {end.decode()}"
+    return Reject(line, "cut_off", detail)
+
+
 class CountedLines:
     """Lines that are counted, and whose bytes since the last document are bounded.
 

@@ -16,6 +16,7 @@ from beambert.pipelines.corpus.base import (
     Format,
     LineFormat,
     ReadOptions,
+    xml_elements,
 )
 from beambert.pipelines.corpus.cleaning import PARAGRAPHS
 from beambert.pipelines.corpus.documents import Document, Found, Reject, Skip, decode_document
@@ -181,26 +182,11 @@ class PubMed(LineFormat):
         self, lines: Iterable[bytes], options: ReadOptions = TEXT_ALONE
     ) -> Iterator[Found]:
         """Yields the abstracts; an article without one is skipped."""
-        article: list[bytes] | None = None
-        start = 0
-        for number, line in enumerate(lines, 1):
-            for piece in re.split(rb"(?=<PubmedArticle[ >])|(?<=</PubmedArticle>)", line):
-                if self.starts_document(piece):
-                    if article is not None:
-                        yield _no_end(start)
-                    article, start = [], number
-                if article is not None:
-                    article.append(piece)
-                    if piece.rstrip().endswith(b"</PubmedArticle>"):
-                        yield _abstract(b"".join(article), start)
-                        article = None
-        if article is not None:
-            yield _no_end(start)
-
-
-def _no_end(start: int) -> Reject:
-    detail = f"the article that starts on line {start} has no </PubmedArticle>"
-    return Reject(start, "cut_off", detail)
+        for found in xml_elements(lines, b"PubmedArticle"):
+            if isinstance(found, Reject):
+                yield found
+            elif found[2]:
+                yield _abstract(found[1], found[0])
 
 
 def _abstract(raw: bytes, start: int) -> Found:

@@ -133,7 +133,7 @@ def read_documents(part: Part, options: ReadOptions, progress: ProgressTally) ->
     """Yields the documents of a part of a file, or the one document that is given.
 
     Raises:
-      InputError: the document has an unknown language.
+      InputError: the document has an unknown language, or contradicts `options.layout`.
     """
     if isinstance(part, FilePart):
         yield from read_part(part, options, progress)
@@ -146,8 +146,14 @@ def read_documents(part: Part, options: ReadOptions, progress: ProgressTally) ->
                 f"--language_column: a document has the unknown language {part.language!r}; name "
                 "it by its code, such as en, zh-Hant or tha"
             )
-        is_split = part.is_split or options.layout == SENTENCES
-        yield Document(part.text, is_split, language=language)
+        if part.is_split and options.layout not in (AUTO, SENTENCES):
+            raise InputError(
+                f"--layout={options.layout}: a document is split into sentences (is_split); leave "
+                "one of them out"
+            )
+        document = Document(part.text, part.is_split, language=language)
+        # The lines of a row are paragraphs, unless the flag says otherwise.
+        yield document if options.layout == AUTO else clean(document, options.layout)
 
 
 class ReadDocuments(beam.PTransform):

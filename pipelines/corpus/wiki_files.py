@@ -21,8 +21,10 @@ from beambert.pipelines.corpus.base import (
     FilePart,
     LineFormat,
     ReadOptions,
+    cut_off,
     lines_of,
     split_at,
+    xml_elements,
 )
 from beambert.pipelines.corpus.documents import Document, Found, Reject, Skip, decode_document
 from beambert.pipelines.corpus.remains import clean_extracted, clean_wikitext
@@ -115,43 +117,30 @@ class MediaWiki(LineFormat):
     def read_lines(
         self, lines: Iterable[bytes], options: ReadOptions = TEXT_ALONE
     ) -> Iterator[Found]:
-        """Yields the articles of an export; redirects and other pages are skipped.
-
-        A damaged page doesn't affect the others: <page> and </page> cannot occur in the text of a
-        page, where < is escaped.
-        """
+        """Yields the articles of an export; redirects and other pages are skipped."""
         # The parser of a command's flags lists the formats and needs no library that reads them.
         from beambert.pipelines.corpus.wiki_markup import ENGLISH_PREFIXES
 
         prefixes = set(ENGLISH_PREFIXES)
-        page: list[bytes] | None = None
-        start, has_end, has_beginning, is_headless = 0, False, False, False
+        has_end = has_beginning = is_headless = ends_inside = False
         number = 0
-        for number, line in enumerate(lines, 1):
-            # A line is split only where it has a tag of a page inside.
-            for piece in (
-                re.split(rb"(?=<page>)|(?<=</page>)", line) if b"page>" in line else [line]
-            ):
-                if piece.startswith(_PAGE):
-                    if page is not None:
-                        yield _page_cut_off(start)
-                    page, start = [], number
-                if page is None:
-                    for match in _MEDIA_NAMESPACE.finditer(piece):
-                        prefixes.add(html.unescape(match[1].decode("utf-8", "replace")).lower())
-                    has_end = has_end or b"</mediawiki>" in piece
-                    has_beginning = has_beginning or b"<mediawiki" in piece
-                    if not (has_beginning or is_headless) and _END_OF_PAGE.search(piece):
-                        is_headless = True
-                        yield Reject(number, "cut_off", f"the XML before line {number} is missing")
-                    continue
-                page.append(piece)
-                if piece.endswith(b"</page>"):
-                    yield _parse_page(b"".join(page), start, frozenset(prefixes))
-                    page = None
-        if page is not None:
-            yield _page_cut_off(start)
-        elif not has_end and has_beginning:
+        for found in xml_elements(lines, b"page"):
+            ends_inside = isinstance(found, Reject)
+            if isinstance(found, Reject):
+                yield found
+                continue
+            number, piece, is_page = found
+            if is_page:
+                yield _parse_page(piece, number, frozenset(prefixes))
+                continue
+            for match in _MEDIA_NAMESPACE.finditer(piece):
+                prefixes.add(html.unescape(match[1].decode("utf-8", "replace")).lower())
+            has_end = has_end or b"</mediawiki>" in piece
+            has_beginning = has_beginning or b"<mediawiki" in piece
+            if not (has_beginning or is_headless) and _END_OF_PAGE.search(piece):
+                is_headless = True
+                yield Reject(number, "cut_off", f"the XML before line {number} is missing")
+        if has_beginning and not (has_end or ends_inside):
             yield Reject(number + 1, "cut_off", f"the XML breaks off after line {number}")
 
 
@@ -175,10 +164,6 @@ def _stream_offsets(file: "InputFile") -> list[int]:
             "both again, or delete the index to have the dump read by one worker"
         )
     return offsets
-
-
-def _page_cut_off(start: int) -> Reject:
-    return Reject(start, "cut_off", f"the page that starts on line {start} has no </page>")
 
 
 def _parse_page(raw: bytes, start: int, prefixes: frozenset[str]) -> Found:
@@ -255,7 +240,7 @@ class WikiExtractor(LineFormat):
                 body.append(line)
             elif line.startswith(_START):
                 if body is not None:
-                    yield _doc_cut_off(start)
+                    yield cut_off(start, _END)
                 body, start, is_outside = [], number + 1, False
                 match = _DOC_TITLE.search(line)
                 title = match[1] if match else b""
@@ -269,7 +254,7 @@ class WikiExtractor(LineFormat):
                 yield _extracted_article(b"".join(body), start)
                 body = None
         if body is not None:
-            yield _doc_cut_off(start)
+            yield cut_off(start, _END)
 
 
 def _extracted_article(raw: bytes, start: int) -> Found:
@@ -281,10 +266,6 @@ def extracted_article(text: str, title: str = "") -> Document | Skip:
     """Returns an article of WikiExtractor without its title, or that it is a redirect."""
     text = text.removeprefix(title + "\n") if title else text
     return Skip("redirect") if _REDIRECT.match(text) else Document(text).clean(clean_extracted)
-
-
-def _doc_cut_off(start: int) -> Reject:
-    return Reject(start, "cut_off", f"the document that starts on line {start} has no </doc>")
 
 
 class WikiText(LineFormat):

@@ -15,6 +15,10 @@ from beambert import (
     ReadDocuments,
     RejectRow,
 )
+from beambert.console import ProgressTally
+from beambert.errors import InputError
+from beambert.pipelines.corpus.base import ReadOptions
+from beambert.pipelines.corpus.transforms import read_documents
 
 corpus, vocab_file = data_command.corpus, data_command.vocab_file
 ROWS = [
@@ -73,3 +77,27 @@ def test_an_unknown_language_is_refused(tmp_path, vocab_file):
         beam.Pipeline(runner="FnApiRunner") as pipeline,
     ):
         _ = pipeline | beam.Create([row]) | CreatePretrainingData(job)
+
+
+@pytest.mark.parametrize(
+    ("layout", "expected"),
+    [
+        ("auto", ["Es war", "einmal. ", "", "Ende."]),
+        ("wrapped", ["Es war einmal.", "Ende."]),
+        ("paragraphs", ["Es war", "einmal.", "Ende."]),
+        ("sentences", ["Es war", "einmal.", "Ende."]),
+    ],
+)
+def test_the_lines_of_a_row_are_read_as_the_flag_says(layout, expected):
+    """Those of a row are paragraphs, as `ReadDocuments` gives them, unless it says otherwise."""
+    row = DocumentRow("Es war\neinmal. \n\nEnde.", language="de")
+    [found] = read_documents(row, ReadOptions(layout=layout), ProgressTally(None))
+    assert found.text.split("\n") == expected
+    assert (found.is_split, found.language) == (layout == "sentences", "de")
+    split = row._replace(is_split=True)
+    if layout in ("auto", "sentences"):
+        [found] = read_documents(split, ReadOptions(layout=layout), ProgressTally(None))
+        assert found.text == row.text and found.is_split
+    else:
+        with pytest.raises(InputError, match=f"--layout={layout}: "):
+            list(read_documents(split, ReadOptions(layout=layout), ProgressTally(None)))
