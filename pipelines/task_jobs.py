@@ -44,7 +44,7 @@ class EvaluationJob:
     task: Task
     data_dir: str
     model: str = _model()
-    output: str = setting(help="new folder, or that of an earlier evaluation")
+    output: str = setting(metavar="DIR", help="folder to make")
     split: str = setting(DEV, help="split to evaluate on: dev, train or test")
     thresholds: tuple[Threshold, ...] = ()
     baseline: str | None = setting(

@@ -17,8 +17,7 @@ from beambert.folders import (
     MISTAKES_FILE,
     NOT_BLESSED,
     REPORT_FILE,
-    UNFINISHED_FILE,
-    folders_held,
+    claimed,
 )
 from beambert.io import local_copy, parse_object
 from beambert.model_files import NOT_TO_USE, model_sha256, weights_sha256
@@ -56,8 +55,20 @@ ROWS_FILE = "rows"
 KIND = "beambert evaluation"
 MARKERS = (BLESSED, NOT_BLESSED)
 TFMA_FOLDER = "tfma"
-# The results in the order in which they are published. By metrics.json a folder is recognised, also
-# if the publication was interrupted.
+# Fields of a task that say how its file is read, which not every kind has.
+_READING = (
+    *("text_columns", "label_column", "choice_columns", "labels", "label_separator", "encoding"),
+)
+# The flags behind the values that decide the results.
+FLAGS_OF = (
+    {
+        **{name: f"--{name}" for name in ("task", *_READING, "split", "skip_bad_rows", "slices")},
+        **{name: f"--{name}" for name in ("baseline", "min_change")},
+        "model_sha256": "--model",
+        "data_sha256": "--data_dir",
+        "thresholds": "--threshold",
+    },
+)
 _RESULTS = (
     *(METRICS_FILE, PREDICTIONS_FOLDER, OFFICIAL, TFMA_FOLDER),
     *(REPORT_FILE, MISTAKES_FILE),
@@ -80,38 +91,15 @@ def read_metrics(folder: str) -> dict[str, Any] | None:
     return metrics if metrics.get("kind") == KIND else None
 
 
-def check_output(output: str) -> None:
-    """Refuses an output folder that holds something else than an evaluation.
-
-    Raises:
-      InputError: it does, or it is a file.
-    """
-    if io.exists(output) and not io.is_folder(output):
-        raise InputError(f"--output={output}: is a file; name a folder")
-    names = [name for name in io.list_folder(output) if not io.is_temporary(name)]
-    foreign = set(names) - {*_RESULTS, *MARKERS, UNFINISHED_FILE}
-    is_ours = UNFINISHED_FILE in names or read_metrics(output) is not None
-    if foreign or (names and not is_ours):
-        raise InputError(
-            f"--output={output}: already holds something else ({min(foreign or names)}); choose "
-            "another folder or delete it"
-        )
-
-
-def publish(made: pathlib.Path, output: str, metrics: dict[str, Any]) -> None:
-    """Replaces the old results by the new ones; the marker is written last.
+def _publish(made: pathlib.Path, output: str, metrics: dict[str, Any]) -> None:
+    """Writes the results into the claimed folder; the blessing is written last.
 
     Raises:
       InputError: the results cannot be written.
     """
-    io.write_bytes(f"{output}/{UNFINISHED_FILE}", b"{}\n")
-    for marker in MARKERS:
-        io.delete(f"{output}/{marker}")
     for name in _RESULTS:
         if (made / name).exists():
             io.move(str(made / name), f"{output}/{name}")
-        else:
-            io.delete(f"{output}/{name}")
     # A model that is refused may have reached other thresholds, which are no reason to refuse it.
     reasons = "".join(
         f"{verdict['reason']}\n"
@@ -122,7 +110,6 @@ def publish(made: pathlib.Path, output: str, metrics: dict[str, Any]) -> None:
         reasons += f"but {note}\n" if metrics["blessed"] else f"{note}\n"
     marker = BLESSED if metrics["blessed"] else NOT_BLESSED
     io.write_bytes(f"{output}/{marker}", reasons.encode())
-    io.delete(f"{output}/{UNFINISHED_FILE}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -292,27 +279,44 @@ def evaluate(job: EvaluationJob, options: "PipelineOptions | None" = None) -> di
       The content of metrics.json.
 
     Raises:
-      InputError: the data, the model, the baseline or the output folder cannot be used. An earlier
-        evaluation in `output` is left unchanged.
+      InputError: the data, the model, the baseline or the output folder cannot be used.
     """
     measures.check_thresholds(job.thresholds, measures.metric_names(job.task))
     job = dataclasses.replace(job, output=job.output.rstrip("/") or "/")
-    with plain_errors():
-        check_output(job.output)
-        with folders_held([job.output], "--output"), contextlib.ExitStack() as stack:
-            io.check_writable(f"{job.output}/{METRICS_FILE}")
-            here = {
-                "data_dir": stack.enter_context(local_copy(job.data_dir)),
-                "model": stack.enter_context(local_copy(job.model, NOT_TO_USE)),
-            }
-            if job.baseline:
-                here["baseline"] = stack.enter_context(local_copy(job.baseline))
-            return _evaluate(job, dataclasses.replace(job, **here), options, stack)
+    with plain_errors(), contextlib.ExitStack() as stack:
+        copies = {
+            "data_dir": stack.enter_context(local_copy(job.data_dir)),
+            "model": stack.enter_context(local_copy(job.model, NOT_TO_USE)),
+        }
+        if job.baseline:
+            copies["baseline"] = stack.enter_context(local_copy(job.baseline))
+        here = dataclasses.replace(job, **copies)
+        model = find_model(here.model, job.task.kind, job.trust_model)
+        old = job.baseline and (read_metrics(here.baseline) or {})
+        identity = {
+            "task": job.task.name,
+            **{name: getattr(job.task, name, None) for name in _READING},
+            "split": job.split,
+            "skip_bad_rows": job.skip_bad_rows,
+            "data_sha256": sha256_of(here.data_file()),
+            "model_sha256": model_sha256(here.model),
+            "thresholds": [f"{each.metric}={each.value}" for each in job.thresholds],
+            "slices": job.slices,
+            "baseline": old and [old.get("model_sha256"), old.get("data_sha256")],
+            "min_change": job.min_change,
+        }
+        with claimed(job.output, identity, FLAGS_OF) as folder:
+            if folder.is_finished:
+                print(f"{job.output}: already finished by the same command, nothing to do")
+                return folder.read_json(METRICS_FILE)
+            return _evaluate(job, here, model, identity, options, stack)
 
 
 def _evaluate(
     job: EvaluationJob,
     here: EvaluationJob,
+    model: Model,
+    identity: Mapping[str, Any],
     options: "PipelineOptions",
     stack: contextlib.ExitStack,
 ) -> dict[str, Any]:
@@ -321,14 +325,15 @@ def _evaluate(
     Args:
       job: the evaluation with the folders that the user named, for messages and metrics.json.
       here: the same evaluation with folders on this machine.
+      model: the model.
+      identity: what decides the results.
       options: options of the Beam pipelines.
       stack: stack of temporary folders, which are deleted at the end of the command.
     """
     task = job.task
-    model = find_model(here.model, task.kind, job.trust_model)
     labels, scored = model.labels, measures_of(task, model.labels)
     examples = read_labelled(here, labels, job.data_dir)
-    data_sha256, baseline = sha256_of(here.data_file()), None
+    data_sha256, baseline = identity["data_sha256"], None
     with running.quiet_libraries():
         task.check_model(model, examples[0])
         if here.baseline:
@@ -336,7 +341,7 @@ def _evaluate(
     rows, orders = predictions.make_rows(task, examples, labels, job.slices)
     print(f"Evaluating {job.model} on {len(examples):,} examples of {task.name} …", flush=True)
     # The model may be the next one when the results are written.
-    sums = {"weights_sha256": weights_sha256(here.model), "model_sha256": model_sha256(here.model)}
+    weights = weights_sha256(here.model)
     # Beam and TFMA would read the user's path as a pattern.
     unfinished = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()))
     place = _Place(unfinished, stack.enter_context(worker_folder(options)), options)
@@ -359,7 +364,8 @@ def _evaluate(
         "data_dir": str(job.data_dir),
         "data_sha256": data_sha256,
         "model": io.absolute(job.model),
-        **sums,
+        "weights_sha256": weights,
+        "model_sha256": identity["model_sha256"],
         "labels": list(labels),
         "metrics": list(scored.names),
         "examples": len(examples),
@@ -384,7 +390,7 @@ def _evaluate(
         MISTAKES_FILE: to_json_lines(worst),
     }
     _write_texts(unfinished, texts)
-    publish(unfinished, job.output, metrics)
+    _publish(unfinished, job.output, metrics)
     return metrics
 
 

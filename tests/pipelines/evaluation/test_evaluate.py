@@ -111,6 +111,7 @@ def test_a_model_above_the_baseline_is_blessed(blessed):
     assert not (output / "NOT_BLESSED").exists()
     assert sorted(path.name for path in output.iterdir()) == [
         "BLESSED",
+        "_SUCCESS",
         "metrics.json",
         "mistakes.jsonl",
         "predictions",
@@ -170,12 +171,13 @@ def test_report_is_self_contained_and_escapes_text(blessed):
 
 
 @pytest.mark.slow
-def test_a_missed_threshold_refuses_and_replaces_the_earlier_evaluation(
-    blessed, data, model, tmp_path, capfd
-):
-    """A copy of a blessed folder is evaluated again with thresholds of which one is missed."""
+def test_a_missed_threshold_refuses_the_model(blessed, data, model, tmp_path, capfd):
+    """Of two thresholds one is missed; no evaluation takes the place of another one."""
     output = tmp_path / "again"
-    shutil.copytree(blessed[0], output)
+    with pytest.raises(InputError, match="--threshold there .*accuracy=None.*, here .*=0.7"):
+        evaluate.main(arguments(data, model, blessed[0], "--threshold=0.7"))
+    evaluate.main(arguments(data, model, blessed[0]))
+    assert "already finished by the same command" in capfd.readouterr().out
     evaluate.main(
         arguments(
             data,
@@ -211,12 +213,13 @@ def test_slices_are_chosen_and_a_refusal_has_a_status(data, model, tmp_path, cap
     assert list(metrics_of(output)["slices"]) == ["label", "source"]
     assert "length =" not in capsys.readouterr().out
     quick = ["--threshold=0.5", "--slices=none", "--exit_status"]
-    evaluate.main(arguments(data, model, output, *quick))
+    evaluate.main(arguments(data, model, tmp_path / "quick", *quick))
+    assert (tmp_path / "quick" / "BLESSED").exists()
     with pytest.raises(InputError) as refused:
-        evaluate.main(arguments(data, model, output, "--slices=label,colour"))
+        evaluate.main(arguments(data, model, tmp_path / "none", "--slices=label,colour"))
     assert "--slices=label,colour: 'colour' is none of the slices" in str(refused.value)
     assert "which are length, label, source, prediction;" in str(refused.value)
-    assert (output / "BLESSED").exists()
+    assert not (tmp_path / "none").exists()
 
 
 @pytest.mark.slow
@@ -237,8 +240,8 @@ def test_a_baseline_must_be_reached(blessed, data, model, tmp_path):
     assert metrics["baseline"]["changes"]["accuracy"] == 0
     assert metrics["baseline"]["change_interval_95"] == [0, 0]
     assert "Comparison with the baseline" in (output / "report.html").read_text()
-    # The baseline is the output itself, which this replaces.
-    evaluate.main(arguments(data, model, output, f"--baseline={output}", "--min_change=0.05"))
+    output = tmp_path / "better"
+    evaluate.main(arguments(data, model, output, f"--baseline={blessed[0]}", "--min_change=0.05"))
     assert (output / "NOT_BLESSED").read_text() == (  # without the threshold that it has reached
         "accuracy 0.7000 is not at least 0.7500, the baseline's 0.7000 plus 0.05\n"
     )
@@ -343,9 +346,8 @@ def test_every_folder_may_be_on_gs(gs, blessed, data, model, tmp_path, capsys):
     assert second["baseline"]["model"] == f"{root}/model"
     for name in ("overall", "slices", "weights_sha256", "data_sha256", "details"):
         assert first[name] == second[name]
-    evaluate.main([*there, "--threshold=0.9"])  # in the place of the first
-    names = io.list_folder(f"{root}/first")
-    assert "NOT_BLESSED" in names and "BLESSED" not in names
+    with pytest.raises(InputError, match=f"--output={root}/first: already holds the finished"):
+        evaluate.main([*there, "--threshold=0.9"])
     for flag, message in (
         (f"--data_dir={root}/none", f"--data_dir={root}/none: no such folder"),
         (f"--model={root}/none", f"--model={root}/none: no such folder"),
