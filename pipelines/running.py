@@ -57,7 +57,7 @@ _QUIET_LEVELS = {"": logging.ERROR} | dict.fromkeys(
 def beam_options(
     arguments: Sequence[str], own: Mapping[str, Flag] | None = None
 ) -> "PipelineOptions":
-    """Parses Beam's flags, and makes those of storage, such as --hdfs_host, known to its files.
+    """Parses Beam's flags.
 
     Args:
       arguments: flags that the command does not know.
@@ -66,7 +66,6 @@ def beam_options(
     Raises:
       InputError: a flag is unknown to Beam, too, or has a value that Beam does not take.
     """
-    from apache_beam.io.filesystems import FileSystems
     from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
 
     parser = FlagParser(add_help=False)
@@ -93,8 +92,6 @@ def beam_options(
         remedy = f"did you mean {known[near[0]]}?" if near else f"name one of {[*known.values()]}"
         raise InputError(f"--runner={given}: Beam has no such runner; {remedy}")
     standard.runner = known[whole.pop()] if whole else given
-    # A pipeline does that, too, but the inputs are listed before.
-    FileSystems.set_options(result)
     return result
 
 
@@ -116,10 +113,8 @@ def _with_runner(options: "PipelineOptions | None") -> "PipelineOptions":
     """Returns options that name a runner: this process if nobody named another one."""
     if options is None:
         return beam_options([])
-    from apache_beam.io.filesystems import FileSystems
     from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
 
-    FileSystems.set_options(options)
     if options.view_as(StandardOptions).runner is None:
         options = PipelineOptions.from_dictionary(options.get_all_options(drop_default=True))
         options.view_as(StandardOptions).runner = "FnApiRunner"

@@ -73,12 +73,6 @@ def make_model(folder):
     (folder / "_SUCCESS").write_text("")
 
 
-def make_task(folder):
-    folder.mkdir()
-    for name in ("train", "dev"):
-        (folder / f"{name}.tsv").write_text("sentence\tlabel\na good film\t1\nbad\t0\n")
-
-
 def make_vocabulary(folder):
     (folder / "words.txt").rename("vocab.txt")
 
@@ -92,10 +86,6 @@ def make_texts(folder):
 FOUND = {
     "CreatePretrainingData": make_vocabulary,
     "ReadDocuments": make_texts,
-    "CreateTaskFeatures": lambda folder: (
-        make_vocabulary(folder),
-        make_task(folder / "SST-2"),
-    ),
     "VerifyRecords": lambda folder: make_records(),
     "Predict": lambda folder: make_model(folder / "model"),
 }

@@ -9,8 +9,6 @@ from collections import Counter
 
 import apache_beam as beam
 import pytest
-from apache_beam.io.filesystems import FileSystems
-from apache_beam.options.pipeline_options import HadoopFileSystemOptions
 from apache_beam.testing.util import assert_that, equal_to
 
 from beambert import console
@@ -132,14 +130,6 @@ def test_a_worker_that_does_not_see_the_output(tmp_path):
     running.check_visible("gs://bucket/out")
     with pytest.raises(InputError, match=r"--output=.*/out: the workers don't see this folder"):
         running.check_visible(str(tmp_path / "out"))
-
-
-def test_storage_is_known_before_the_inputs_are_listed(monkeypatch):
-    """Beam itself makes its flags known when a pipeline begins."""
-    monkeypatch.setattr(FileSystems, "_pipeline_options", None)
-    running.beam_options(["--hdfs_host=name-node"])
-    options = FileSystems._pipeline_options.view_as(HadoopFileSystemOptions)
-    assert options.hdfs_host == "name-node"
 
 
 def test_every_command_waits_for_its_job():
