@@ -38,8 +38,6 @@ from beambert.folders import BLESSED, NOT_BLESSED, REPORT_FILE, BusyError, lock_
 from beambert.model_files import CHECKPOINTS_FOLDER
 from beambert.process import passed_on
 
-LOCK_FILE = "LOCK"
-
 EXAMPLES = """examples:
   # print the steps without doing them
   beambert retrain --config=deploy/retrain.toml --dry_run
@@ -176,7 +174,7 @@ def retrain(
     """
     from beambert.deploy.retraining import workspace
 
-    with lock_held(f"{config.workspace}/{LOCK_FILE}", config.workspace) as lock:
+    with lock_held(f"{config.workspace}/LOCK", config.workspace) as lock:
         run = plan(config)
         if run is None:
             print(f"{config.workspace}: nothing new")
@@ -211,7 +209,7 @@ def rollback(config: Retraining, before: Callable[[int], None] = lambda version:
     """
     from beambert.deploy.retraining import workspace
 
-    with lock_held(f"{config.workspace}/{LOCK_FILE}", config.workspace):
+    with lock_held(f"{config.workspace}/LOCK", config.workspace):
         run, version, other = workspace.withdraw(config.workspace, before)
     print(
         f"{config.workspace}/{SERVING}/{other}: is the served version now; {version} of {run} is "

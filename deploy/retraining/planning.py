@@ -112,10 +112,6 @@ def check_task(config: Retraining) -> None:
             raise InputError(f"--config: finetune: {error}") from error
 
 
-# The form of a manifest, for messages.
-FORM = '{"files": [{"path": …, "bytes": …}, …]}'
-
-
 @dataclasses.dataclass(frozen=True)
 class Deliveries:
     """What the manifests of a corpus say.
@@ -170,8 +166,10 @@ def _check(path: str, left_out: frozenset[str]) -> tuple[set[str], str | None]:
         found = parse_object(io.read_bytes(path))["files"]
         listed = [(os.fspath(each["path"]), int(each["bytes"])) for each in found]
     except (ValueError, KeyError, TypeError, OverflowError) as error:
-        what = f"manifest is half-written or none ({error})"
-        return set(), f"{what}; write it again as {FORM}, or delete it and its files"
+        return set(), (
+            f"manifest is half-written or none ({error}); write it again as "
+            '{"files": [{"path": …, "bytes": …}, …]}, or delete it and its files'
+        )
     if not listed:
         return set(), "manifest names no file; write it again with its files, or delete it"
     named = set()
@@ -188,16 +186,6 @@ def _check(path: str, left_out: frozenset[str]) -> tuple[set[str], str | None]:
             )
         named.add(absolute(file))
     return named, None
-
-
-def find_left_out(patterns: Sequence[str]) -> frozenset[str]:
-    """Returns the paths that the configuration's `leave_out` names.
-
-    Raises:
-      InputError: the storage doesn't answer.
-    """
-    found = {file.path for each in patterns for file in io.match_files(each)}
-    return frozenset(map(absolute, found))
 
 
 def plan(config: Retraining, is_dry: bool = False) -> RetrainingRun | None:
@@ -226,7 +214,8 @@ def plan(config: Retraining, is_dry: bool = False) -> RetrainingRun | None:
     if history.open and workspace.is_done(RECORDS, history.open):
         check_task(config)
         return history.open
-    left_out = find_left_out(config.leave_out)
+    named = [file.path for each in config.leave_out for file in io.match_files(each)]
+    left_out = frozenset(map(absolute, named))
     found = read_deliveries(config.manifests, left_out)
     if not _are_complete(config, found):
         return None

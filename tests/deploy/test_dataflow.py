@@ -124,14 +124,8 @@ def classifier(tmp_path_factory):
     return folder
 
 
-# TFMA takes many seconds to load.
-SLOW = {"evaluate": pytest.mark.slow}
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "command", [pytest.param(name, marks=SLOW.get(name, ())) for name in STAGES]
-)
+@pytest.mark.parametrize("command", STAGES)
 def test_every_pipeline_translates(translated, root, request, command):
     has_model = command in ("predict", "evaluate")
     classifier = request.getfixturevalue("classifier") if has_model else ""

@@ -5,7 +5,6 @@ import pathlib
 import signal
 import subprocess
 import sys
-import threading
 
 import pytest
 from support import forked
@@ -89,21 +88,6 @@ def test_an_interrupted_upload_leaves_nothing(gs):
     ):
         file.write(b"whole")
     assert file.closed  # Otherwise it would be sent again when Python deletes it.
-
-
-def test_many_in_the_same_moment(gs):
-    outcomes, barrier = [], threading.Barrier(4)
-
-    def take(name):
-        barrier.wait()
-        outcomes.append(io.replace_content(f"{gs}/race/LOCK", None, name.encode()))
-
-    threads = [threading.Thread(target=take, args=(f"run {n}",)) for n in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(outcomes) == [False, False, False, True]
 
 
 def test_a_bucket_without_permission(gs, tmp_path):
