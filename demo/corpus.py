@@ -1,27 +1,28 @@
-"""Makes the demonstration's corpus and its classification task from installed documentation.
+"""Makes the demonstration's corpus and its task from installed documentation.
 
 The docstrings of the installed packages and of the standard library are tens of megabytes of
 English. Each module becomes a document: wrapped lines are joined into paragraphs, and code and
 repeated paragraphs are dropped. One module in ten is held out of the corpus.
 
-The task is to distinguish sentences from those whose words are out of order. The words alone do not
-say it. Its training examples come from modules in the corpus, its dev examples from others.
+The task is to restore commas and full stops, as after speech recognition: to tag each word by the
+mark behind it. The words alone do not tell it. Its training examples come from modules in the
+corpus, its dev examples from others.
 
     python -m beambert.demo.corpus --output=DIR
 """
 
 import collections
+import itertools
 import json
 import multiprocessing
 import os
-import random
 import re
 import shutil
 import signal
 import sys
 import sysconfig
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,13 +31,20 @@ from beambert.demo.prose import ModuleText, module_text, stable_hash
 from beambert.errors import InputError
 from beambert.flags import FlagParser
 from beambert.io import TEMPORARY_PREFIX
+from beambert.pipelines.tasks.tagging import OUTSIDE
 
 HELD_OUT_ONE_IN = 10
-IN_ORDER, OUT_OF_ORDER = "in order", "out of order"
-_SENTENCE_END = re.compile(r"(?<=[.!?]) ")
-WORDS_IN_EXAMPLE = (8, 24)
+# Tags of the words that a mark follows; the others have `OUTSIDE`.
+COMMA, STOP = "B-comma", "B-stop"
+_WORD = re.compile(r"\w(?:.*\w)?")
+WORDS_IN_EXAMPLE = 16
+# Long documents would be most of the task.
+EXAMPLES_A_DOCUMENT = 2
 # No two examples begin with the same words: generated documentation repeats its phrases.
 DIFFERENT_WORDS = 3
+
+# Words and their tags.
+Example = Sequence[tuple[str, str]]
 
 
 def is_held_out(module: str) -> bool:
@@ -44,24 +52,32 @@ def is_held_out(module: str) -> bool:
     return stable_hash(module) % HELD_OUT_ONE_IN == 0
 
 
-def out_of_order(sentence: str) -> str:
-    """Returns a sentence whose words are in another order, but for the first and the last one.
+def tagged(paragraph: str) -> list[tuple[str, str]]:
+    """Returns the words of a paragraph, in small letters and without marks, and their tags."""
+    found = []
+    for each in paragraph.split(" "):
+        if word := _WORD.search(each):
+            behind = each[word.end() :]
+            tag = STOP if re.search("[.!?]", behind) else COMMA if "," in behind else OUTSIDE
+            found.append((word[0].lower(), tag))
+    return found
 
-    These two keep their capital and their full stop, which would tell the order.
-    """
-    first, *between, last = sentence.split(" ")
-    random.Random(stable_hash(sentence)).shuffle(between)
-    return " ".join((first, *between, last))
+
+def examples_of(paragraphs: Iterable[str]) -> Iterator[Example]:
+    """Yields pieces of the paragraphs of a document that are as long as an example."""
+    for words in map(tagged, paragraphs):
+        for end in range(WORDS_IN_EXAMPLE, len(words) + 1, WORDS_IN_EXAMPLE):
+            yield words[end - WORDS_IN_EXAMPLE : end]
 
 
 def make_task(
     documents: Mapping[str, Sequence[str]], limits: Mapping[str, int]
-) -> dict[str, list[tuple[str, str]]]:
-    """Returns (text, label) of each split, shuffled, with equally many of both labels.
+) -> dict[str, list[Example]]:
+    """Returns the examples of each split, shuffled.
 
     Args:
       documents: paragraphs of each module, without duplicates.
-      limits: greatest number of examples per label in the splits "dev" and "train".
+      limits: greatest number of examples in the splits "dev" and "train".
 
     Raises:
       InputError: a split would have no example.
@@ -72,20 +88,15 @@ def make_task(
         for module, paragraphs in documents.items():
             if is_held_out(module) != (split == "dev"):
                 continue
-            for sentence in (each for text in paragraphs for each in _SENTENCE_END.split(text)):
-                words = sentence.lower().split(" ")
-                beginning = tuple(words[:DIFFERENT_WORDS])
-                least, most = WORDS_IN_EXAMPLE
-                if least <= len(words) <= most and beginning not in seen:
+            for example in itertools.islice(examples_of(paragraphs), EXAMPLES_A_DOCUMENT):
+                beginning = tuple(word for word, _ in example[:DIFFERENT_WORDS])
+                if beginning not in seen:
                     seen.add(beginning)
-                    found.append(sentence)
-        number = min(limits[split], len(found) // 2)
-        if not number:
+                    found.append(example)
+        if not found:
             raise InputError("--output: there are too few installed modules for the task")
-        found.sort(key=lambda sentence: (stable_hash(sentence), sentence))
-        rows = [(sentence, IN_ORDER) for sentence in found[:number]]
-        rows += [(out_of_order(each), OUT_OF_ORDER) for each in found[number : 2 * number]]
-        splits[split] = sorted(rows, key=lambda row: (stable_hash(row[0]), row))
+        found.sort(key=lambda example: (stable_hash(str(example)), example))
+        splits[split] = found[: limits[split]]
     return splits
 
 
@@ -106,8 +117,8 @@ OWN_PACKAGES = frozenset({"pipelines", "model", "trainer", "deploy", "demo", "be
 FINISHED_FILE = "info.json"
 MINIMUM_DOCUMENT_WORDS = 20
 CORPUS_FILES = 4
-# Examples per label. They are so few that pre-training makes a difference.
-TRAIN_EXAMPLES, DEV_EXAMPLES = 400, 600
+# They are so few that pre-training makes a difference.
+TRAIN_EXAMPLES, DEV_EXAMPLES = 2000, 600
 
 
 def installed_roots() -> list[Path]:
@@ -201,8 +212,8 @@ def make_corpus(
     Args:
       output_dir: folder to write to; made if missing.
       roots: folders that hold packages (default: those of the running interpreter).
-      train_examples: greatest number of training examples per label.
-      dev_examples: greatest number of dev examples per label.
+      train_examples: greatest number of training examples.
+      dev_examples: greatest number of dev examples.
       workers: number of processes (default: the number of CPUs).
 
     Returns:
@@ -231,9 +242,10 @@ def make_corpus(
     shutil.rmtree(unfinished, ignore_errors=True)
     for folder in (corpus, task):
         (unfinished / folder.name).mkdir(parents=True)
-    for split, rows in splits.items():
-        lines = "".join("\t".join(row) + "\n" for row in [("text", "label"), *rows])
-        (unfinished / task.name / f"{split}.tsv").write_text(lines, encoding="utf-8")
+    for split, examples in splits.items():
+        lines = ("".join(f"{word}\t{tag}\n" for word, tag in example) for example in examples)
+        path = unfinished / task.name / f"{split}.conll"
+        path.write_text("\n".join(lines), encoding="utf-8")
     info = {
         "modules": len(texts),
         "bytes_before": sum(text.docstring_bytes for text in texts),
@@ -266,7 +278,7 @@ def main(argv: Sequence[str]) -> None:
     """
     parser = FlagParser(
         prog="python -m beambert.demo.corpus",
-        description="Makes a corpus and a classification task from the installed documentation.",
+        description="Makes a corpus and a task from the installed documentation.",
     )
     parser.add_argument("--output", type=Path, required=True, help="folder for corpus/ and task/")
     make_corpus(parser.parse_args(argv).output)

@@ -18,6 +18,7 @@ The same command continues an interrupted demo. demo-output/trained/report.html 
 # Half of the pairs are next sentences, masks are in the records, and most steps are on short
 # sequences, as in the paper.
 GOAL = PAPER
+TASK = "tagging"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -58,10 +59,11 @@ def main(argv: Sequence[str]) -> None:
         budget=job.budget,
         goal=GOAL,
         task_data=f"{folder}/task",
+        task=TASK,
     )
     print(
         f"\n$ beambert train '{made.input[0]}' --output={made.output} --goal={made.goal} "
-        f"--budget={made.budget.seconds:.0f}s --task_data={made.task_data}",
+        f"--budget={made.budget.seconds:.0f}s --task_data={made.task_data} --task={made.task}",
         flush=True,
     )
     train(made)

@@ -1,5 +1,6 @@
 import json
 import random
+import re
 from pathlib import Path
 
 import pytest
@@ -59,10 +60,9 @@ def read_documents(output: Path) -> dict[str, str]:
     return {line["id"]: line["text"] for line in lines}
 
 
-def read_task(output: Path, split: str) -> list[tuple[str, ...]]:
-    header, *lines = (output / "task" / f"{split}.tsv").read_text().splitlines()
-    assert header == "text\tlabel"
-    return [tuple(line.split("\t")) for line in lines]
+def read_task(output: Path, split: str) -> list[list[tuple[str, ...]]]:
+    text = (output / "task" / f"{split}.conll").read_text().rstrip("\n")
+    return [[tuple(line.split("\t")) for line in lines.split("\n")] for lines in text.split("\n\n")]
 
 
 def paragraphs_of(docstring: str) -> list[str]:
@@ -132,29 +132,31 @@ def test_documents_and_counts(made):
     assert json.loads((output / "corpus" / "info.json").read_text())["documents"] == len(documents)
 
 
-def test_task_is_balanced_and_leak_free(made):
+def test_the_task_is_of_the_corpus_and_its_dev_part_is_not(made):
     output, info = made
     documents = read_documents(output)
-    train, dev = read_task(output, "train"), read_task(output, "dev")
-    for split, rows in (("train", train), ("dev", dev)):
-        labels = [label for _, label in rows]
-        assert labels.count("in order") == labels.count("out of order") > 0
-        assert len(rows) == info["examples"][split]
     assert not any(corpus.is_held_out(name) for name in documents)
-    everything = " ".join(documents.values())
-    assert all((text in everything) == (label == "in order") for text, label in train)
-    assert not any(text in everything for text, _ in dev)
-    # Nothing but the order distinguishes the two.
-    words = [sorted(text.lower().split()) for text, _ in train + dev]
-    assert len(set(map(tuple, words))) == len(words)
+    letters = re.compile(r"[^a-z ]")
+    everything = letters.sub("", " ".join(documents.values()).lower().replace("\n", " "))
+    for split in ("train", "dev"):
+        examples = read_task(output, split)
+        assert 0 < len(examples) == info["examples"][split]
+        assert {len(example) for example in examples} == {corpus.WORDS_IN_EXAMPLE}
+        assert {tag for example in examples for _, tag in example} >= {"O", "B-stop"}
+        texts = [letters.sub("", " ".join(word for word, _ in each)) for each in examples]
+        assert len(set(texts)) == len(texts)
+        assert all((text in everything) == (split == "train") for text in texts)
 
 
-def test_only_words_between_the_ends_change_their_places():
-    sentence = "It returns the number of elements that are left."
-    changed = corpus.out_of_order(sentence)
-    assert changed != sentence and sorted(changed.split()) == sorted(sentence.split())
-    assert (changed.split()[0], changed.split()[-1]) == ("It", "left.")
-    assert corpus.out_of_order(sentence) == changed
+def test_marks_become_tags():
+    found = corpus.tagged(
+        "If so (or not), the file's e.g. kept: 'yes'. Really? - Version 1.2, too!"
+    )
+    assert [word for word, tag in found if tag == "B-stop"] == ["e.g", "yes", "really", "too"]
+    assert [word for word, tag in found if tag == "B-comma"] == ["not", "1.2"]
+    assert [word for word, tag in found if tag == "O"] == (
+        ["if", "so", "or", "the", "file's", "kept", "version"]
+    )
 
 
 def test_same_bytes_whatever_the_workers(root, made, tmp_path):
