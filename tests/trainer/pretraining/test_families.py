@@ -173,7 +173,7 @@ def test_every_dropout_of_a_model_has_a_site_of_its_own(family, monkeypatch):
             sites.append(int(site) + int(seed[0]))
         return x
 
-    for module in ("attention", "deberta", "layers", "modernbert_encoder"):
+    for module in ("deberta", "layers", "modernbert_encoder"):
         monkeypatch.setattr(f"beambert.model.{module}.dropout", record)
     config = FAMILIES[family].config(50, **SMALL).with_dropout(0.1)
     ids = np.ones((1, 6), "int64")
