@@ -1,7 +1,7 @@
 """The demo's steps: the text, then `beambert train` on it."""
 
 from beambert.demo import run
-from beambert.training import PAPER
+from beambert.training import WORDS
 
 
 def test_the_text_is_made_before_the_training(tmp_path, monkeypatch, capsys):
@@ -12,5 +12,6 @@ def test_the_text_is_made_before_the_training(tmp_path, monkeypatch, capsys):
     assert made[0] == tmp_path
     job = made[1]
     assert job.input == (f"{tmp_path}/corpus/*.jsonl",) and job.task_data == f"{tmp_path}/task"
-    assert (job.goal, job.budget.seconds) == (PAPER, 300)
+    assert job.task == "tagging"
+    assert (job.goal, job.budget.seconds) == (WORDS, 300)
     assert f"beambert train '{tmp_path}/corpus/*.jsonl'" in capsys.readouterr().out
