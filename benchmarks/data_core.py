@@ -187,7 +187,7 @@ def main(argv: Sequence[str]) -> None:
     add("--input", default="demo-output/corpus/*.jsonl", help="corpus (default: %(default)s)")
     add(
         "--vocab_file",
-        default="demo-output/vocab.txt",
+        default="demo-output/trained/vocab.txt",
         help="vocabulary of the corpus (default: %(default)s)",
     )
     add("--dupe_factor", type=int, default=5, help="passes over it (default: %(default)s)")

@@ -27,10 +27,10 @@ class DemoJob:
 
     output: str = setting("demo-output", metavar="DIR", help="output folder")
     budget: Budget = setting(
-        Budget(seconds=420.0),
+        Budget(seconds=480.0),
         metavar="TIME",
         parse=Budget.parse,
-        help="time of `beambert train`, after the text is made (default: 7min)",
+        help="time of `beambert train`, after the text is made (default: 8min)",
     )
 
 
