@@ -155,6 +155,8 @@ def measure(paths: list[str], vocab_file: str, dupe_factor: int, original: str |
     megabytes = sum(os.path.getsize(path) for path in paths) / 1e6
     with tempfile.TemporaryDirectory() as temporary:
         folder = pathlib.Path(temporary)
+        (folder / "first").mkdir()
+        run_core(paths[:1], vocabulary, folder / "first", 1)  # The first use compiles the loops.
         core = run_core(paths, vocabulary, folder, dupe_factor)
         beam = megabytes / run_beam(paths, vocab_file, folder, dupe_factor)
         total = sum(core["seconds"].values())
