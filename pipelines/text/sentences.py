@@ -67,13 +67,15 @@ _STAND_INS: Mapping[str, tuple[tuple[re.Pattern[str], str], ...]] = {
     # The khan ends a sentence, the bariyoosan a document.
     "km": ((re.compile("[។៕]"), _STOP),),
 }
+# Number of segments of which most may begin with small letters though the text has capitals.
+_FEW_SEGMENTS = 6
 # Languages whose rules take the splitter a hundred times as long, and others whose rules are alike.
 _RULES_OF = {"da": "de", "kl": "de", "ca": "es", "oc": "fr", "it": "en"}
 # Where the splitter ends a sentence and no sentence ends.
 # Characters with which no sentence begins, and the rest of a hyphenated word: "av. J.|-C.".
 _GOES_ON = re.compile(r"[.,:;/?!]|-\w")
-# Small letters, also behind an opening mark or a dash.
-_SMALL = re.compile(r"[\"“„«(–—-]*\s?([^\W\d_])")
+# Small letters, also behind an opening mark or a dash, but not that of an item, "(a)".
+_SMALL = re.compile(r"(?!\(?[a-z]\)\s)[\"“„«(–—-]*\s?([^\W\d_])")
 # A stop behind a word that is too long for an abbreviation ends a sentence before a small letter.
 _LONG_WORD = re.compile(r"(?<!\w)[^\W\d_]{6,}\. $")
 # Characters of the longest last words of a segment that the rules below name, with white space.
@@ -86,7 +88,7 @@ _INITIAL = re.compile(r"(?:^|[\s.(“\"-])[^\W\d_I]\.\s$")
 _ITEM = re.compile(r"\(?\d{1,4}[.)]\s?")
 # What ends no sentence before a capital letter: titles, "versus", "so called", "for example".
 _TITLE = re.compile(
-    r"(?:\b(?:[DM]r|M[mr]s|Ste?|Sf|Sv|Prof|Sra?|Sta|Dhr|Mevr|Hrsg?|Gen|Col|Lt|Rev|Ing|vs?|vit|tzw"
+    r"(?:\b(?:[DM]r|M[mr]s|Ste?|Sf|[Ss]v|[Mm]ag|Prof|Sra?|Sta|Hl|Dl|[Dd]na|Dhr|Mevr|Hrsg?|Gen|Col|Lt|Rev|Ing|vs?|vit|tzw"
     r"|[EeÈè]sim|[Nn]př|[Nn]pr?|TP|PGS|TS|GS|ThS|[Пп]роф|[Уу]л|[Гг]р|[Кк]|Δρ|[Κκ])"
     # An abbreviation with points inside, "t.ex.", "a.Chr.", but none that ends sentences: "5 p.m.",
     # "and others", "and the like".
@@ -94,12 +96,14 @@ _TITLE = re.compile(
 )
 # What stands before a number, a part of one, "(1)", or a Roman one.
 _REFERENCE = re.compile(
-    r"(?:\b(?:figs?|eqs?|tab[ls]?|secs?|refs?|n[or]s?|n[úu]ms?|vols?|ch|chaps?|cap|kap|pag|pp?|arts?|abs|abb|abt|bd"
-    r"|bl[dz]?|kl|ca|cca|ok|approx|kb|ks|str|č|čl|ust|pkt|godz|рис|табл|стр|гл|ст|п|см|αρ|σελ|max|min|tel|tél"
+    r"(?:\b(?:figs?|eqs?|tab[ls]?|secs?|refs?|n[or]s?|n[úu]ms?|vols?|ch|chaps?|cap|kap|pag|pp?|arts?|abs|abb|abt|alin|bd"
+    r"|bl[dz]?|kl|ca|cca|ok|approx|kb|ks|str|št|č|čl|ust|pkt|godz|рис|табл|стр|гл|ст|п|см|αρ|σελ|max|min|tel|tél"
     r"|[^\W\d_])|\w\.[^\W\d_]{1,2})\.\s?$",
     re.IGNORECASE,
 )
 _NUMBER = re.compile(r"[([]?\d|[([]")
+# The day before a month, "9. |2. 1999".
+_DAY, _MONTH = re.compile(r"(?:^|\s)\d\d?\.\s$"), re.compile(r"\d\d?\.[\s,]")
 # The splitter also ends sentences before what resembles the number of an item, "46% (46) of".
 _WITHOUT_MARK = re.compile(rf"[^\s{re.escape(SENTENCE_ENDS)}\"'”’»)\]」』）】\u0e00-\u0eff]\s*$")
 # Language -> what goes on before a capital letter or a digit.
@@ -116,7 +120,7 @@ _BEFORE_NAME = {
 }
 # What begins a sentence after a number in German, and is no noun.
 _NO_NOUN = re.compile(
-    r"(?:Aber|Alle|Als|Also|Am|An|Auch|Auf|Aus|Bei|Beim|Bis|D[aeiu]\w{0,4}|Doch|E[rs]|Ein\w{0,2}|Für|Hier|I[chmn]+"
+    r"(?:Aber|Alle|Als|Also|Am|An|Auch|Auf|Aus|Bei|Beim|Bis|D(?:a\w{0,4}|e[mnrs]|ein\w{0,2}|ie\w{0,3}|u)|Doch|E[rs]|Ein\w{0,2}|Für|Hier|I[chmn]+"
     r"|Ih[mnr]\w?|Kein\w?|Man|Mit|Nach|Nun|Nur|Ob|Seit|Sein\w?|Sie|So|Um|Und|Vo[mnr]|W[aeio]\w{0,4}|Zu[mr]?)\b"
 )
 # What belongs to the next segment: an opening quotation mark, or the number of an item; and what
@@ -258,7 +262,8 @@ def _joined(segments: Sequence[str], language: str) -> list[str]:
             before = segment
             continue
         if is_cased is None:
-            is_cased = 2 * sum(each[0].islower() for each in segments) <= len(segments)
+            small = sum(each[0].islower() for each in segments)
+            is_cased = 2 * small <= max(len(segments), _FEW_SEGMENTS * segments[0][0].isupper())
         end = before[-_LONGEST_LAST_WORD:]
         if _goes_on(end, segment, language, is_cased):
             before += segment
@@ -313,6 +318,8 @@ def _goes_on(end: str, segment: str, language: str, is_cased: bool) -> bool:
     if _ITEM.fullmatch(end) or (first.isupper() and _TITLE.search(end)):
         return True
     if _NUMBER.match(segment) and (_REFERENCE.search(end) or _WITHOUT_MARK.search(end)):
+        return True
+    if _MONTH.match(segment) and _DAY.search(end):
         return True
     if language not in _BEFORE_NAME or not (first.isupper() or first.isdecimal()):
         return False
