@@ -69,6 +69,29 @@ _STAND_INS: Mapping[str, tuple[tuple[re.Pattern[str], str], ...]] = {
 }
 # Number of segments of which most may begin with small letters though the text has capitals.
 _FEW_SEGMENTS = 6
+# Language -> words that the splitter takes for abbreviations of states, months and ranks, which
+# have capitals, or of units. Before a capital letter they end a sentence.
+_WORDS: Mapping[str, str] = {
+    "en": "me no may ill ore ark arc art miss ok re id pa mm",
+    "da": "med var ned del to din da jul",
+    "de": "mich ok",
+    "es": "mar bien no contra ante extra auto mini da sobre km cm mm mg",
+    "et": "ala me",
+    "fr": "vol sec art",
+    "hr": "pa me no",
+    "hu": "nem no",
+    "it": "mai fa va via su ore targa spot radar laser bar gel sol fin km cm mm mq",
+    "lv": "no pa",
+    "nl": "me pas top best hand dat vol",
+    **dict.fromkeys(("no", "nb", "nn"), "det med ut del min ord kan ark"),
+    "pt": "vi",
+    "ro": "sens loc va alta ore",
+    "sl": "pa med me maj mar del res",
+    "sv": "det med ut del min kan hon sen ord",
+    "tr": "sen ver al ut kan",
+}
+# Stands for the last letter of such a word.
+_LAST_LETTER = "w"
 # Languages whose rules take the splitter a hundred times as long, and others whose rules are alike.
 _RULES_OF = {"da": "de", "kl": "de", "ca": "es", "oc": "fr", "it": "en"}
 # Where the splitter ends a sentence and no sentence ends.
@@ -229,22 +252,39 @@ def find_unspaced(text: str, sentences: Sequence[str]) -> tuple[int, ...]:
 
 def _segments(text: str, language: str) -> list[str]:
     """Returns the sentences of a text as the splitter finds them, with the space behind each."""
+    segments = _split(text, with_stand_ins(text, language), language)
+    if words := _word_pattern(language):
+        # From the last one, so that the numbers of those before stay right.
+        inside = [n for n, each in enumerate(segments) if each.find(".", 0, -3) > 0]
+        for number in reversed([n for n in inside if words.search(segments[n])]):
+            known = words.sub(lambda match: match[0][:-2] + _LAST_LETTER + ".", segments[number])
+            segments[number : number + 1] = _split(segments[number], known, language)
+    return _joined(segments, language) if len(segments) > 1 else segments
+
+
+def _split(text: str, known: str, language: str) -> list[str]:
+    """Returns a text in the pieces that the splitter makes of a stand-in of the same length."""
     # The parser of a command's flags imports this module, and needs no splitter.
     import sentencex
 
-    known = with_stand_ins(text, language)
     segments = sentencex.segment(_RULES_OF.get(language, language), known)
-    if known != text or sum(map(len, segments)) < len(text):
-        found: list[str] = []
-        end = 0
-        for segment in segments:
-            start = known.index(segment, end)
-            if start > end and found:  # The splitter drops some white space.
-                found[-1] += text[end:start]
-            end = start + len(segment)
-            found.append(text[start:end])
-        segments = found
-    return _joined(segments, language) if len(segments) > 1 else segments
+    if known == text and sum(map(len, segments)) == len(text):
+        return segments
+    found: list[str] = []
+    end = 0
+    for segment in segments:
+        start = known.index(segment, end)
+        if start > end and found:  # The splitter drops some white space.
+            found[-1] += text[end:start]
+        end = start + len(segment)
+        found.append(text[start:end])
+    return found
+
+
+@functools.cache
+def _word_pattern(language: str) -> re.Pattern[str] | None:
+    words = _WORDS.get(language, "").split()
+    return re.compile(rf"(?<= )(?:{'|'.join(words)})\.") if words else None
 
 
 def _joined(segments: Sequence[str], language: str) -> list[str]:
@@ -310,7 +350,7 @@ def _goes_on(end: str, segment: str, language: str, is_cased: bool) -> bool:
         if _GOES_ON.match(segment):
             return True
         if is_cased and (letter := _SMALL.match(segment)) and letter[1].islower():
-            return not _LONG_WORD.search(end)
+            return not _LONG_WORD.search(end) or bool(_REFERENCE.search(end))
     if _ONE_LETTER.search(end):
         return True
     if first.isupper() and not segment[1:2].isspace() and (found := _INITIAL.search(end)):

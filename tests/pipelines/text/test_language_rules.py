@@ -44,6 +44,13 @@ CASES = [
     ("da", "Nr. 5 var hr. Jensen. |Den 3. maj 1990 kom han."),
     ("vi", "TP. Hồ Chí Minh lớn. |GS. Lan."),
     ("en", "Of all, 74% (46) African-American were old. |FEV (1) was low."),
+    (
+        "en",
+        'Give it to me. |"Not me." |She said no. |He fell ill. |See no. 5, approx. a mile.',
+    ),
+    ("es", "El río llega al mar. |En verano no. |Sí."),
+    ("nb", "Han gjorde det. |Hun gikk ut. |Vi er her."),
+    ("it", "Se ne va. |Non torna mai. |Viene la sig. Rossi."),
     ("en", "We took vit. D in Figs. 3-4."),
     ("en", "It is (1) Red, (2) Green and (3) Blue in Vol. 2, pp. 3-4."),
     ("ko", "그는 왔다. |어디 가요? |3.5킬로입니다."),
