@@ -145,7 +145,7 @@ def clean(document: Document, layout: str = AUTO) -> Document:
       layout: how its lines are read. `AUTO`: see `join_lines`; `WRAPPED`: they are joined up to a
         blank line; `PARAGRAPHS`, `SENTENCES`: each is one.
     """
-    if document.is_split:
+    if document.is_split or not document.text:
         return document
     text, counts = clean_text(document.text, layout)
     cleaned = Counter(document.cleaned) + counts if document.cleaned else counts
@@ -316,10 +316,11 @@ def _strip_lines(text: str, counts: Counter[str] | None = None) -> str:
 
 def wrapped_width(lines: Sequence[str]) -> float:
     """Returns the width of lines that are hard-wrapped, else 0."""
-    filled = [len(line) for line in lines if line]
-    short = sum(length <= MOST_OF_A_LINE for length in filled)
+    filled = list(map(len, filter(None, lines)))
+    if sum(map(MOST_OF_A_LINE.__ge__, filled)) < _SHORT_LINES * len(filled):
+        return 0.0
     pairs = [(a, b) for a, b in pairwise(lines) if a and b]
-    if short < _SHORT_LINES * len(filled) or not pairs:
+    if not pairs:
         return 0.0
     # The quantile of a few lengths is above all of them.
     width = min(statistics.quantiles(filled, n=20)[-2], max(filled))

@@ -149,14 +149,14 @@ def clean_extracted(text: str) -> tuple[str, Counter[str]]:
     if max(map(len, lines)) <= MOST_OF_A_LINE:
         return text, counts
     first = next((number for number, line in enumerate(lines) if line.strip()), 0)
-    is_title = [
-        len(line) <= _LONGEST_TITLE and _TITLE_LINE.fullmatch(line.strip()) is not None
-        for line in lines
+    kept = [
+        line
+        for number, line in enumerate(lines)
+        if not 0 < len(line) <= _LONGEST_TITLE
+        or number == first
+        or not _TITLE_LINE.fullmatch(line.strip())
     ]
-    if any(is_title[first + 1 :]):
-        kept = [
-            line for number, line in enumerate(lines) if number <= first or not is_title[number]
-        ]
+    if len(kept) < len(lines):
         counts["heading"] += len(lines) - len(kept)
         text = "\n".join(kept)
     return text, counts

@@ -57,6 +57,7 @@ _REDIRECT = re.compile(
 # WikiText writes a title as " = Title = " and a heading as " = = Heading = = ".
 _TITLE = re.compile(rb"\s*= [^=](.*[^=])? =\s*$")
 _HEADING = re.compile(rb"\s*= = .* = =\s*$")
+_NOTHING = Document("")
 
 
 class MediaWiki(LineFormat):
@@ -258,6 +259,8 @@ class WikiExtractor(LineFormat):
 
 
 def _extracted_article(raw: bytes, start: int) -> Found:
+    if not raw or raw.isspace():  # Most pages have nothing below their title.
+        return _NOTHING
     found = decode_document(raw, start)
     return found if isinstance(found, Reject) else extracted_article(found.text)
 

@@ -198,7 +198,10 @@ def prepare_documents(
         text = normalize_text(document.text, is_split)
         language = document.language or options.language
         del document
-        reason = drop_reason(text, options) if text else "empty"
+        if not text:
+            counts["dropped empty"] += 1
+            continue
+        reason = drop_reason(text, options)
         if not reason and count - len(documents) - 1 in with_blocked:
             reason = "blocklist"
         if options.scrub and not reason:
