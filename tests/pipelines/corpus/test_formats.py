@@ -40,7 +40,7 @@ class TestWikiExtractor:
         assert [document.text for document in read("wikiextractor", data)] == [
             "\n\nAsh is a tree.\nIt grows.\n\n",
             "The oak is not its title.\n",
-            "\n\n",
+            "",
         ]
 
     def test_title_with_quotes(self):
