@@ -1,19 +1,24 @@
 """Reads the vocabulary or tokenizer of a folder, or that of flags, on any file system."""
 
 import dataclasses
-from collections.abc import Callable, Mapping
-from typing import Any
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from beambert.config import setting
 from beambert.errors import InputError
 from beambert.io import parse_object
 from beambert.pipelines.tokenizers.vocabulary import (
+    CLASSIFY,
     CONTINUES,
     LONGEST_WORD,
     LONGEST_WORD_SETTING,
     LONGEST_WORD_THERE,
+    MASK,
     MOST_LONGEST_WORD,
     MOST_TOKENS,
+    ROLES,
+    SEPARATE,
     SPECIAL_TOKENS,
     TOKENIZER_CONFIG_FILE,
     TOKENIZER_FILE,
@@ -22,30 +27,50 @@ from beambert.pipelines.tokenizers.vocabulary import (
     TokenizerVocabulary,
     Vocabulary,
     by_id,
+    content_of,
 )
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
 # Returns the content of a file, given its path and the flag that gave it, for messages.
 Read = Callable[[str, str], bytes]
 # Returns whether there is a file or a folder.
 Exists = Callable[[str], bool]
-# Settings of BertTokenizer (transformers) -> their names in the normalizer of a tokenizer.json.
-_IN_NORMALIZER = {
-    "do_lower_case": "lowercase",
-    "strip_accents": "strip_accents",
-    "tokenize_chinese_chars": "handle_chinese_chars",
+# Settings of BertTokenizer (transformers) -> their names in the normalizer of a tokenizer.json, and
+# their values where nothing says.
+_IN_NORMALIZER: dict[str, tuple[str, bool | None]] = {
+    "do_lower_case": ("lowercase", True),
+    "strip_accents": ("strip_accents", None),
+    "tokenize_chinese_chars": ("handle_chinese_chars", True),
 }
-# Settings of BertTokenizer and BertJapaneseTokenizer -> the only value with which they cut text as
-# `wordpiece.Tokenizer` does.
-_FIXED = {
-    "tokenize_chinese_chars": True,
-    "word_tokenizer_type": "basic",
-    "subword_tokenizer_type": "wordpiece",
+# Its classes that read these settings.
+_BERT_CLASSES = ("BertTokenizer", "DistilBertTokenizer", "ElectraTokenizer")
+# Class -> the special tokens that it has where nothing says, by the order of `ROLES`.
+_OF_ROBERTA = ("<pad>", "<unk>", "<s>", "</s>", "<mask>")
+_SPECIAL_OF_CLASS = dict.fromkeys((*_BERT_CLASSES, "DebertaV2Tokenizer"), SPECIAL_TOKENS) | {
+    "AlbertTokenizer": ("<pad>", "<unk>", CLASSIFY, SEPARATE, MASK),
+    "RobertaTokenizer": _OF_ROBERTA,
+    "XLMRobertaTokenizer": _OF_ROBERTA,
 }
-
-# The classes of transformers 4 and 5 that take no such values but those of tokenizer.json.
-_FOLLOW_THE_FILE = ("PreTrainedTokenizerFast", "TokenizersBackend")
+# Family -> the class of its tokenizer where nothing says.
+_CLASS_OF_FAMILY = {
+    "bert": "BertTokenizer",
+    "distilbert": "DistilBertTokenizer",
+    "electra": "ElectraTokenizer",
+    "deberta-v2": "DebertaV2Tokenizer",
+    "albert": "AlbertTokenizer",
+    "roberta": "RobertaTokenizer",
+    "xlm-roberta": "XLMRobertaTokenizer",
+}
+# Settings of BertJapaneseTokenizer -> the only value with which it cuts text as BertTokenizer does.
+_FIXED = {"word_tokenizer_type": "basic", "subword_tokenizer_type": "wordpiece"}
 # Tokens that were added to a vocab.txt, and their ids.
-_ADDED_FILE = "added_tokens.json"
+_ADDED_FILE, _SPECIAL_FILE = "added_tokens.json", "special_tokens_map.json"
+# Rules of an added token by which text is cut otherwise than at the token alone.
+_OWN_RULES = ("single_word", "lstrip", "rstrip", "normalized")
+# Settings with special tokens, beside those of `ROLES`.
+_MORE_SPECIAL = ("additional_special_tokens", "extra_special_tokens")
 # Other files of tokenizers: SentencePiece's of DeBERTa-v3, ALBERT and XLM-R, and BPE's of RoBERTa.
 _FOREIGN_FILES = ("spm.model", "spiece.model", "sentencepiece.bpe.model", "vocab.json")
 
@@ -76,7 +101,8 @@ def read_given(
     if tokenizer:
         path = tokenizer.rstrip("/")
         if path.endswith(".json"):
-            return _read_tokenizer(path, f"--tokenizer={path}", read(path, "--tokenizer"), {})
+            data = read(path, "--tokenizer")
+            return _of_tokenizer(_object(data, path), path, f"--tokenizer={path}", data, {})
         # On object storage there are no folders, but only the files in them.
         if not any(exists(f"{path}/{name}") for name in (TOKENIZER_FILE, VOCABULARY_FILE)):
             _refuse_other_files(path, "--tokenizer", exists)
@@ -135,8 +161,11 @@ def read_beside(folder: str, flag: str, read: Read, exists: Exists) -> Vocabular
 def read_folder(folder: str, flag: str, read: Read, exists: Exists) -> tuple[Vocabulary, bool]:
     """Reads the tokenizer of a Hugging Face folder: its tokenizer.json, or else its vocab.txt.
 
-    BERT's word pieces become a `Vocabulary`, whose tokenizer is the fastest. Every other
-    tokenizer.json becomes a `TokenizerVocabulary`.
+    The ids are those of AutoTokenizer. Where transformers 5 builds a tokenizer anew, whose class is
+    BertTokenizer or another, and transformers 4 follows tokenizer.json, they are those of 4.
+
+    BERT's word pieces become a `Vocabulary`, whose tokenizer is the fastest. Every other tokenizer
+    becomes a `TokenizerVocabulary`.
 
     Args:
       folder: path of the folder.
@@ -147,60 +176,149 @@ def read_folder(folder: str, flag: str, read: Read, exists: Exists) -> tuple[Voc
       the vocabulary, and whether text must be in lower case and without accents.
 
     Raises:
-      InputError: the folder has no tokenizer, it is damaged or a program, or a vocab.txt has
-        settings that `wordpiece.Tokenizer` does not support.
+      InputError: the folder has no tokenizer, it is damaged or a program, or it has a setting that
+        is not supported.
     """
-    name = f"{flag}={folder}"
-    vocab_file, tokenizer_file = f"{folder}/{VOCABULARY_FILE}", f"{folder}/{TOKENIZER_FILE}"
-    config = _config(f"{folder}/{TOKENIZER_CONFIG_FILE}", read, exists, flag)
-    _refuse_programs(name, config)
-    added = {*_config(f"{folder}/{_ADDED_FILE}", read, exists, flag)}
-    listed = config.get("added_tokens_decoder")
-    for token in listed.values() if isinstance(listed, dict) else ():
-        added |= {token.get("content")} if isinstance(token, dict) else set()
 
-    def check_added(vocabulary: Vocabulary, file: str) -> None:
-        if more := added - {*vocabulary.tokens, None}:
-            raise InputError(
-                f"{name}: {min(more)!r} was added to its tokenizer, and {file} lacks it; "
-                f"{_save_again(folder)}"
-            )
+    def optional(name: str) -> dict[str, Any]:
+        return _config(f"{folder}/{name}", read, exists, flag)
 
-    if exists(tokenizer_file):
-        data = read(tokenizer_file, flag)
-        found = _read_tokenizer(tokenizer_file, f"{flag}={tokenizer_file}", data, config)
-        check_added(found[0], TOKENIZER_FILE)
-        return found
-    if not exists(vocab_file):
-        _refuse_other_files(folder, flag, exists)
-        raise InputError(
-            f"{name}: has no {VOCABULARY_FILE} or {TOKENIZER_FILE}; copy one next to the weights"
-        )
-    # BertTokenizer of transformers has other words of most characters than the original.
-    longest = config.get(LONGEST_WORD_SETTING, LONGEST_WORD_THERE if config else LONGEST_WORD)
-    if not _is_longest_word(longest):
-        raise InputError(
-            f"{name}: its tokenizer has {LONGEST_WORD_SETTING} {str(longest)[:60]!r}, which is not "
-            f"a number from 1 to {MOST_LONGEST_WORD}; correct the file"
-        )
-    vocabulary = Vocabulary.parse(read(vocab_file, flag), f"{flag}={vocab_file}", longest)
-    check_added(vocabulary, VOCABULARY_FILE)
-    do_lower_case = config.get("do_lower_case")
-    if do_lower_case is None:
-        do_lower_case = all(t == t.lower() for t in vocabulary.tokens if not t.startswith("["))
-    if not isinstance(do_lower_case, bool):
-        raise InputError(
-            f"{name}: its tokenizer has do_lower_case {str(do_lower_case)[:60]!r}, which "
-            "is neither true nor false; correct the file"
-        )
-    for key, value in (_FIXED | {"strip_accents": do_lower_case}).items():
-        if config.get(key) not in (None, value):
+    name, settings = f"{flag}={folder}", optional(TOKENIZER_CONFIG_FILE)
+    _refuse_programs(name, settings)
+    model, parsed = optional("config.json"), None
+    path = f"{folder}/{TOKENIZER_FILE}"
+    if exists(path):
+        data = read(path, flag)
+        tokenizer = _object(data, path)
+    else:
+        path = f"{folder}/{VOCABULARY_FILE}"
+        if not exists(path):
+            _refuse_other_files(folder, flag, exists)
             raise InputError(
-                f"{name}: its tokenizer has {key} {config[key]!r}, but with do_lower_case "
-                f"{do_lower_case!r} only {value!r} is supported without a {TOKENIZER_FILE}; take "
-                "another model"
+                f"{name}: has no {VOCABULARY_FILE} or {TOKENIZER_FILE}; copy one next to the "
+                "weights"
             )
-    return vocabulary, do_lower_case
+        # BertTokenizer of transformers has other words of most characters than the original.
+        is_original = not model and settings.keys() <= {LONGEST_WORD_SETTING}
+        longest = settings.get(LONGEST_WORD_SETTING, LONGEST_WORD) if is_original else None
+        longest = _longest_word(LONGEST_WORD_THERE if longest is None else longest, name)
+        parsed = Vocabulary.parse(read(path, flag), f"{flag}={path}", longest)
+        has_capitals = any(t != t.lower() for t in parsed.tokens if not t.startswith("["))
+        if is_original:
+            return parsed, not has_capitals
+        if has_capitals and settings.get("do_lower_case") is None:
+            raise InputError(
+                f"{name}: {VOCABULARY_FILE} has capitals, and transformers lower-cases text unless "
+                f"do_lower_case is false in {TOKENIZER_CONFIG_FILE}; write true or false there"
+            )
+        data = word_piece_file(parsed.tokens, True, longest)
+        tokenizer = parse_object(data)
+    for key, value in _FIXED.items():
+        if settings.get(key) not in (None, value) and parsed:
+            raise InputError(
+                f"{name}: its tokenizer has {key} {settings[key]!r:.60}, and only {value!r} is "
+                f"supported without a {TOKENIZER_FILE}; take another model"
+            )
+    if settings.get("split_special_tokens"):
+        raise InputError(
+            f"{name}: its tokenizer has split_special_tokens, which is not supported; set it to "
+            f"false in {TOKENIZER_CONFIG_FILE} if no text contains special tokens"
+        )
+    before = json.dumps(tokenizer)
+    named = settings.get("tokenizer_class") or model.get("tokenizer_class")
+    named = named or _CLASS_OF_FAMILY.get(model.get("model_type", "bert") if model else "", "")
+    named = str(named).removesuffix("Fast")
+    if parsed and named not in _BERT_CLASSES:
+        named = _BERT_CLASSES[0]  # No other has a vocab.txt.
+    _follow_class(tokenizer, settings, named, name)
+    usual = _SPECIAL_OF_CLASS.get(named, ())
+    settings = dict(zip((names[0] for names, _ in ROLES.values()), usual, strict=False)) | settings
+    if "added_tokens_decoder" in settings:
+        listed = settings["added_tokens_decoder"]
+        added = [*listed.values()] if isinstance(listed, dict) else []
+    else:
+        settings = settings | optional(_SPECIAL_FILE)
+        special = {content_of(each) for each in _special_tokens(settings)}
+        added = [
+            {"content": token, "special": token in special, "normalized": token not in special}
+            for token in optional(_ADDED_FILE)
+        ]
+    added += [
+        (each if isinstance(each, dict) else {"content": each}) | {"special": True}
+        for each in _special_tokens(settings)
+    ]
+    _add_tokens(tokenizer, added)
+    if parsed and (lowers := _case_of_bert(tokenizer)) is not None:
+        vocabulary = parsed, lowers
+    else:
+        data = data if json.dumps(tokenizer) == before else json.dumps(tokenizer).encode()
+        vocabulary = _of_tokenizer(tokenizer, path, f"{flag}={path}", data, settings)
+    tokens = {*vocabulary[0].tokens, None}
+    if more := {content_of(token) for token in added} - tokens:
+        raise InputError(
+            f"{name}: {min(more)!r} was added to its tokenizer, and {path.rpartition('/')[2]} "
+            f"lacks it; {_save_again(folder)}"
+        )
+    return vocabulary
+
+
+def _follow_class(
+    tokenizer: dict[str, Any], settings: Mapping[str, Any], named: str, name: str
+) -> None:
+    """Gives a tokenizer.json the settings of its folder that its class in transformers reads.
+
+    Args:
+      tokenizer: content of tokenizer.json, which is changed.
+      settings: content of tokenizer_config.json.
+      named: name of the class; "" if nothing says.
+      name: flag and path of the folder, for messages.
+    """
+    normalizer, splitter = tokenizer.get("normalizer"), tokenizer.get("pre_tokenizer")
+    if named == "RobertaTokenizer" and (splitter or {}).get("type") == "ByteLevel":
+        splitter["add_prefix_space"] = bool(settings.get("add_prefix_space"))
+    if named in _BERT_CLASSES and not normalizer:  # transformers 4 cannot read it, and 5 does so.
+        normalizer = {"type": "BertNormalizer", "clean_text": True} | dict(_IN_NORMALIZER.values())
+        tokenizer |= {"normalizer": normalizer, "pre_tokenizer": {"type": "BertPreTokenizer"}}
+        tokenizer["model"][LONGEST_WORD_SETTING] = LONGEST_WORD_THERE
+    is_bert = isinstance(normalizer, dict) and normalizer.get("type") == "BertNormalizer"
+    for key, (name_there, default) in _IN_NORMALIZER.items():
+        if not is_bert or named not in (*_BERT_CLASSES, ""):
+            continue
+        value = settings.get(key, default if named else normalizer.get(name_there))
+        if not isinstance(value, bool | None):
+            raise InputError(
+                f"{name}: its tokenizer has {key} {str(value)[:60]!r}, which is neither true nor "
+                "false; correct the file"
+            )
+        if value is not None or key == "strip_accents":
+            normalizer[name_there] = value
+
+
+def _special_tokens(settings: Mapping[str, Any]) -> list[Any]:
+    """Returns the special tokens that settings name: strings, or objects with `content`."""
+    names = [*(name for names, _ in ROLES.values() for name in names), "sep_token", "eos_token"]
+    found = [settings.get(name) for name in names]
+    for name in _MORE_SPECIAL:
+        more = settings.get(name) or []
+        found += more.values() if isinstance(more, dict) else more
+    return [token for token in found if content_of(token) is not None]
+
+
+def _add_tokens(tokenizer: dict[str, Any], added: Sequence[Any]) -> None:
+    """Adds tokens of the vocabulary to those that are found in text before it is cut."""
+    there = tokenizer.get("added_tokens") or []
+    known = {token.get("content") for token in there}
+    vocabulary = (tokenizer.get("model") or {}).get("vocab") or {}
+    if isinstance(vocabulary, list):  # of a Unigram tokenizer: pairs with scores
+        vocabulary = {token[0]: number for number, token in enumerate(vocabulary)}
+    for token in added:
+        content = content_of(token)
+        if content in vocabulary and content not in known:
+            known.add(content)
+            flags = ("single_word", "lstrip", "rstrip", "normalized", "special")
+            entry = {"id": vocabulary[content], "content": content}
+            there = [*there, entry | {flag: bool(token.get(flag)) for flag in flags}]
+    tokenizer["added_tokens"] = sorted(there, key=lambda token: token["id"])
 
 
 def _refuse_other_files(folder: str, flag: str, exists: Exists) -> None:
@@ -221,15 +339,14 @@ def _save_again(folder: str) -> str:
     )
 
 
-def _read_tokenizer(
-    path: str, name: str, data: bytes, config: Mapping[str, Any]
+def _of_tokenizer(
+    tokenizer: Mapping[str, Any], path: str, name: str, data: bytes, settings: Mapping[str, Any]
 ) -> tuple[Vocabulary, bool]:
-    """Reads a tokenizer.json, with the content of the tokenizer_config.json next to it."""
-    tokenizer = _object(data, path)
-    do_lower_case = _case_of_bert(tokenizer, config)
+    """Returns the vocabulary of a tokenizer.json, and whether it lower-cases text."""
+    do_lower_case = _case_of_bert(tokenizer)
     if do_lower_case is not None and (vocabulary := _vocabulary_of(tokenizer, path)):
         return vocabulary, do_lower_case
-    vocabulary = TokenizerVocabulary.read(data, name, config)
+    vocabulary = TokenizerVocabulary.read(data, name, settings)
     return vocabulary, vocabulary.lower_cases
 
 
@@ -243,7 +360,7 @@ def _refuse_programs(name: str, config: Mapping[str, Any]) -> None:
         )
 
 
-def _case_of_bert(tokenizer: Mapping[str, Any], config: Mapping[str, Any]) -> bool | None:
+def _case_of_bert(tokenizer: Mapping[str, Any]) -> bool | None:
     """Returns whether a tokenizer.json lower-cases text; None if it isn't BERT's.
 
     It is BERT's if it cuts text as `wordpiece.Tokenizer` does, and adds no other tokens.
@@ -251,11 +368,6 @@ def _case_of_bert(tokenizer: Mapping[str, Any], config: Mapping[str, Any]) -> bo
     model, normalizer = tokenizer.get("model"), tokenizer.get("normalizer")
     if not isinstance(model, dict) or not isinstance(normalizer, dict):
         return None
-    if config.get("tokenizer_class") not in _FOLLOW_THE_FILE:
-        # BertTokenizerFast of transformers gives the normalizer the values of its configuration.
-        given = {_IN_NORMALIZER.get(key, ""): value for key, value in config.items()}
-        normalizer = normalizer | {k: v for k, v in given.items() if k and v is not None}
-    added = tokenizer.get("added_tokens") or []
     tokens, lowers = model.get("vocab"), normalizer.get("lowercase")
     is_bert = (
         model.get("type") == "WordPiece"
@@ -264,7 +376,10 @@ def _case_of_bert(tokenizer: Mapping[str, Any], config: Mapping[str, Any]) -> bo
         and _is_longest_word(model.get(LONGEST_WORD_SETTING, LONGEST_WORD_THERE))
         and isinstance(tokens, dict)
         and tokens.keys() >= {*SPECIAL_TOKENS}
-        and {token.get("content") for token in added} <= {*SPECIAL_TOKENS}
+        and all(
+            token.get("content") in SPECIAL_TOKENS and not any(map(token.get, _OWN_RULES))
+            for token in tokenizer.get("added_tokens") or []
+        )
         and normalizer.get("type") == "BertNormalizer"
         and isinstance(lowers, bool)
         and normalizer.get("clean_text") is True
@@ -273,6 +388,15 @@ def _case_of_bert(tokenizer: Mapping[str, Any], config: Mapping[str, Any]) -> bo
         and (tokenizer.get("pre_tokenizer") or {}).get("type") == "BertPreTokenizer"
     )
     return lowers if is_bert else None
+
+
+def _longest_word(value: Any, name: str) -> int:
+    if not _is_longest_word(value):
+        raise InputError(
+            f"{name}: its tokenizer has {LONGEST_WORD_SETTING} {str(value)[:60]!r}, which is not "
+            f"a number from 1 to {MOST_LONGEST_WORD}; correct the file"
+        )
+    return value
 
 
 def _is_longest_word(value: Any) -> bool:
@@ -304,6 +428,48 @@ def _vocabulary_of(tokenizer: Mapping[str, Any], path: str) -> Vocabulary | None
     data = "".join(f"{token}\n" for token in tokens).encode(errors="replace")
     vocabulary = Vocabulary.parse(data, path, longest)
     return vocabulary if vocabulary.tokens == tokens else None
+
+
+def word_piece_file(
+    tokens: Sequence[str], do_lower_case: bool, longest_word: int = LONGEST_WORD
+) -> bytes:
+    """Returns the tokenizer.json of a vocabulary of word pieces.
+
+    text-embeddings-inference reads no vocab.txt, nor does AutoTokenizer for a ModernBERT. The parts
+    are those that `transformers` writes for a fast tokenizer of BERT, but for the longest word.
+
+    Args:
+      tokens: tokens by id.
+      do_lower_case: whether texts are lower-cased and lose their accents.
+      longest_word: number of characters of the longest word, see `Vocabulary`.
+    """
+    from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
+
+    ids = {token: index for index, token in enumerate(tokens)}
+    model = models.WordPiece(ids, unk_token="[UNK]", max_input_chars_per_word=longest_word)
+    tokenizer = Tokenizer(model)
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=do_lower_case)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.decoder = decoders.WordPiece()
+    tokenizer.add_special_tokens(list(SPECIAL_TOKENS))
+    return framed(tokenizer, ("[CLS]", ids["[CLS]"]), ("[SEP]", ids["[SEP]"]))
+
+
+def framed(tokenizer: "Tokenizer", first: tuple[str, int], last: tuple[str, int]) -> bytes:
+    """Returns the tokenizer.json of a tokenizer that frames texts: [CLS] A [SEP] B [SEP].
+
+    Args:
+      tokenizer: tokenizer, which is changed.
+      first, last: the tokens before and behind, with their ids.
+    """
+    from tokenizers.processors import TemplateProcessing
+
+    tokenizer.post_processor = TemplateProcessing(
+        single=[first[0], "$A", last[0]],
+        pair=[first[0], "$A", last[0], "$B:1", f"{last[0]}:1"],
+        special_tokens=[first, last],
+    )
+    return tokenizer.to_str(pretty=True).encode()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -349,7 +349,9 @@ class TokenizerVocabulary(Vocabulary):
         segments = ["token_type_ids"] if self.second_segment else []
         inputs = ["input_ids", *segments, "attention_mask"]
         fast = {"tokenizer_class": "PreTrainedTokenizerFast", "model_input_names": inputs}
-        return fast | names
+        splitter = parse_object(self.data).get("pre_tokenizer") or {}
+        space = {k: v for k, v in splitter.items() if k == "add_prefix_space"}  # else False in 4
+        return fast | names | space
 
     def tokens_by_role(self) -> dict[str, str]:
         """Returns role -> its token, for the roles that have one."""
@@ -549,7 +551,7 @@ def find_roles(
     for role, (settings, usual) in ROLES.items():
         of_frame = getattr(frame, role, None)
         named = [
-            token for setting in settings if (token := _content(config.get(setting))) is not None
+            token for setting in settings if (token := content_of(config.get(setting))) is not None
         ]
         tokens = named[:1] or [token for token in usual if token in ids]
         found[role] = of_frame if of_frame is not None else ids.get(next(iter(tokens), ""), NO_ID)
@@ -572,7 +574,7 @@ def find_roles(
     return SpecialIds(**found)
 
 
-def _content(value: Any) -> str | None:
+def content_of(value: Any) -> str | None:
     """Returns the token of a setting, which is a string or an object with `content`."""
     value = value.get("content") if isinstance(value, dict) else value
     return value if isinstance(value, str) else None

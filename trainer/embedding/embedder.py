@@ -354,6 +354,12 @@ def open_embedder(path: str, flag: str = "--model") -> Embedder:
         is_of_transformers = io.exists(f"{where}/{CONFIG_FILES[1]}")
         make = transformers_tokenizer if is_of_transformers else make_tokenizer
         tokenizer = make(vocabulary, initial.do_lower_case)
+        if is_of_transformers and not getattr(vocabulary, "has_frame", True):
+            raise InputError(
+                f"{flag}={path}: its tokenizer does not put special tokens around a text as BERT's "
+                "does, so that others' vectors would differ; give its tokenizer.json the "
+                "post_processor that it was trained with"
+            )
     length = min(settings.max_seq_length or longest, encoder.config.longest_sequence)
     settings = dataclasses.replace(settings, max_seq_length=length)
     return Embedder(path, sha256, encoder, vocabulary, tokenizer, settings)

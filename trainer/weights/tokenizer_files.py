@@ -8,9 +8,8 @@ from beambert import io
 from beambert.errors import InputError
 from beambert.io import parse_object
 from beambert.model_files import PRETRAINING
-from beambert.pipelines.tokenizers.folders import read_folder
+from beambert.pipelines.tokenizers.folders import framed, read_folder, word_piece_file
 from beambert.pipelines.tokenizers.vocabulary import (
-    LONGEST_WORD,
     LONGEST_WORD_SETTING,
     LONGEST_WORD_THERE,
     SPECIAL_TOKENS,
@@ -22,8 +21,6 @@ from beambert.pipelines.tokenizers.vocabulary import (
 from beambert.trainer.model_folders import ModelFolder
 
 if TYPE_CHECKING:
-    from tokenizers import Tokenizer
-
     from beambert.pipelines.tokenizers.encoding import SubwordTokenizer
 
 
@@ -87,7 +84,7 @@ def exported_files(found: ModelFolder) -> dict[str, bytes]:
 
         special = vocabulary.special
         first, last = ((vocabulary.tokens[i], i) for i in (special.classify, special.separate))
-        data = _framed(Tokenizer.from_str(data.decode()), first, last)
+        data = framed(Tokenizer.from_str(data.decode()), first, last)
     return {TOKENIZER_CONFIG_FILE: json_bytes(config), TOKENIZER_FILE: data}
 
 
@@ -102,31 +99,6 @@ def transformers_tokenizer(vocabulary: Vocabulary, do_lower_case: bool) -> "Subw
     from beambert.pipelines.tokenizers.encoding import SubwordTokenizer
 
     return SubwordTokenizer(vocabulary, spells_special=False)
-
-
-def word_piece_file(
-    tokens: Sequence[str], do_lower_case: bool, longest_word: int = LONGEST_WORD
-) -> bytes:
-    """Returns the tokenizer.json of a vocabulary of word pieces.
-
-    text-embeddings-inference reads no vocab.txt, nor does AutoTokenizer for a ModernBERT. The parts
-    are those that `transformers` writes for a fast tokenizer of BERT, but for the longest word.
-
-    Args:
-      tokens: tokens by id.
-      do_lower_case: whether texts are lower-cased and lose their accents.
-      longest_word: number of characters of the longest word, see `Vocabulary`.
-    """
-    from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
-
-    ids = {token: index for index, token in enumerate(tokens)}
-    model = models.WordPiece(ids, unk_token="[UNK]", max_input_chars_per_word=longest_word)
-    tokenizer = Tokenizer(model)
-    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=do_lower_case)
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    tokenizer.decoder = decoders.WordPiece()
-    tokenizer.add_special_tokens(list(SPECIAL_TOKENS))
-    return _framed(tokenizer, ("[CLS]", ids["[CLS]"]), ("[SEP]", ids["[SEP]"]))
 
 
 def json_bytes(value: Mapping[str, Any] | Sequence[Any]) -> bytes:
@@ -146,20 +118,3 @@ def _bert_config(do_lower_case: bool, longest_word: int) -> dict[str, Any]:
         "tokenize_chinese_chars": True,
         LONGEST_WORD_SETTING: longest_word,
     }
-
-
-def _framed(tokenizer: "Tokenizer", first: tuple[str, int], last: tuple[str, int]) -> bytes:
-    """Returns the tokenizer.json of a tokenizer that frames texts: [CLS] A [SEP] B [SEP].
-
-    Args:
-      tokenizer: tokenizer, which is changed.
-      first, last: the tokens before and behind, with their ids.
-    """
-    from tokenizers.processors import TemplateProcessing
-
-    tokenizer.post_processor = TemplateProcessing(
-        single=[first[0], "$A", last[0]],
-        pair=[first[0], "$A", last[0], "$B:1", f"{last[0]}:1"],
-        special_tokens=[first, last],
-    )
-    return tokenizer.to_str(pretty=True).encode()

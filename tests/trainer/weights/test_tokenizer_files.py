@@ -15,7 +15,7 @@ from beambert.model.families.table import FAMILIES
 from beambert.model_files import PRETRAINING
 from beambert.pipelines.tasks.task import RERANK
 from beambert.pipelines.tokenizers.encoding import make_tokenizer
-from beambert.pipelines.tokenizers.folders import read_beside
+from beambert.pipelines.tokenizers.folders import read_beside, word_piece_file
 from beambert.pipelines.tokenizers.vocabulary import (
     SPECIAL_TOKENS,
     TokenizerVocabulary,
@@ -26,7 +26,7 @@ from beambert.trainer.weights.initial import open_initial
 from beambert.trainer.weights.tokenizer_files import (
     exported_files,
     read_vocabulary,
-    word_piece_file,
+    transformers_tokenizer,
 )
 
 WORDS = ("the", "##s", "Paris")
@@ -74,7 +74,7 @@ def test_whether_text_is_lower_cased(write, normalizer, config, expected):
     assert vocabulary.tokens == (*SPECIAL_TOKENS, *WORDS)
 
 
-@pytest.mark.parametrize("config", [{}, {"do_lower_case": False, "strip_accents": False}])
+@pytest.mark.parametrize("config", [None, {"do_lower_case": False, "strip_accents": False}])
 def test_a_vocab_txt_alone(write, config):
     """A vocabulary with capitals is one of text with capitals, where nothing says."""
     vocabulary, do_lower_case = read_vocabulary(write(config=config, vocab_txt=True), "--init")
@@ -107,17 +107,42 @@ def test_rules_that_bert_has_not_are_those_of_the_file(write, changes, text, tok
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        ({"do_lower_case": True, "strip_accents": False}, "strip_accents False"),
-        ({"word_tokenizer_type": "mecab"}, "word_tokenizer_type 'mecab'"),
+        ({"do_lower_case": True, "word_tokenizer_type": "mecab"}, "word_tokenizer_type 'mecab'"),
+        ({"do_lower_case": 1}, "do_lower_case '1'"),
+        ({"do_lower_case": True, "split_special_tokens": True}, "split_special_tokens"),
+        # transformers lower-cases, and the vocabulary has capitals.
+        ({"tokenizer_class": "BertTokenizer"}, "do_lower_case"),
     ],
 )
-def test_a_vocab_txt_of_other_rules_is_refused(write, config, message):
-    with pytest.raises(InputError, match=f"--init=.*: its tokenizer has {message}, but with"):
+def test_settings_that_are_not_supported_are_refused(write, config, message):
+    with pytest.raises(InputError, match=f"--init=.*{message}"):
         read_vocabulary(write(config=config, vocab_txt=True), "--init")
 
 
+@pytest.mark.parametrize(
+    ("config", "text", "tokens"),
+    [
+        ({"do_lower_case": False, "strip_accents": True}, "thé", ["the"]),
+        ({"do_lower_case": True, "tokenize_chinese_chars": False}, "the 北s", ["the", "[UNK]"]),
+        ({"do_lower_case": False, "extra_special_tokens": ["the"]}, "thes", ["the", "[UNK]"]),
+    ],
+)
+def test_a_vocab_txt_has_the_rules_of_its_settings(write, config, text, tokens):
+    vocabulary, do_lower_case = read_vocabulary(write(config=config, vocab_txt=True), "--init")
+    ids, _ = make_tokenizer(vocabulary, do_lower_case).tokenize_batch([text])
+    assert [vocabulary.tokens[number] for number in ids] == tokens
+
+
+def test_special_tokens_are_those_that_the_settings_name(write):
+    """transformers reads a special token in text also if tokenizer.json does not list it."""
+    folder = write({"lowercase": True}, {"additional_special_tokens": ["the"]}, added=[])
+    vocabulary, _ = read_vocabulary(folder, "--init")
+    ids, _ = transformers_tokenizer(vocabulary, True).tokenize_batch(["sthes[MASK]"])
+    assert ids.tolist() == [1, 5, 1, 4]
+
+
 def test_tokens_that_were_added_to_a_vocab_txt_are_not_lost(write, tmp_path):
-    folder = write(vocab_txt=True)
+    folder = write(vocab_txt=True, config={"do_lower_case": False})
     (tmp_path / "added_tokens.json").write_text('{"[MASK]": 4}')
     assert len(read_vocabulary(folder, "--init")[0]) == 8
     (tmp_path / "added_tokens.json").write_text('{"covid": 8}')
@@ -194,7 +219,7 @@ def test_word_pieces_have_a_tokenizer_json(vocabulary):
         # Regular expressions of TensorFlow do not count so far, and the library reads it.
         ({"max_input_chars_per_word": 1500}, 1500),
         # BertTokenizer of transformers has another value than the original's vocab.txt.
-        ({"vocab_txt": True, "config": {"tokenizer_class": "BertTokenizer"}}, 100),
+        ({"vocab_txt": True, "config": {"do_lower_case": False}}, 100),
         ({"vocab_txt": True}, 200),
     ],
 )
