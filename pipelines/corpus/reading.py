@@ -28,6 +28,7 @@ from beambert.pipelines.corpus.formats import (
     to_utf8,
 )
 from beambert.pipelines.corpus.pages import clean_page
+from beambert.pipelines.corpus.remains import EXTRACTED_MARK, clean_extracted
 from beambert.pipelines.corpus.tables import NO_LANGUAGE
 from beambert.pipelines.corpus.text_files import PlainText, SentenceLines, has_blocks
 from beambert.pipelines.input_files import InputFile
@@ -90,6 +91,8 @@ def _clean(row: Found, of_format: Format, options: ReadOptions) -> Found:
         return row
     if of_format.has_columns:
         row = clean_page(row)
+        if EXTRACTED_MARK in row.text:  # Rows hold what WikiExtractor wrote.
+            row = row.clean(clean_extracted)
     return clean(row, options.layout if of_format.layout == AUTO else of_format.layout)
 
 

@@ -20,15 +20,16 @@ _ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,
 # fmt: off
 DROPPED_ELEMENTS = frozenset((
     "ref", "references", "table", "gallery", "math", "chem", "ce", "score", "syntaxhighlight",
-    "source", "timeline", "code", "pre", "imagemap", "graph", "mapframe", "maplink",
-    "templatestyles", "indicator", "hiero", "li", "dd", "dt", "rt", "rp", "style", "script",
-    "h1", "h2", "h3", "h4", "h5", "h6",
+    "source", "timeline", "code", "pre", "imagemap", "graph", "mapframe", "maplink", "templatedata",
+    "templatestyles", "indicator", "hiero", "figure", "figcaption", "summary", "li", "dd", "dt",
+    "rt", "rp", "style", "script", "h1", "h2", "h3", "h4", "h5", "h6",
 ))
 _LINE_ELEMENTS = frozenset((
     "br", "p", "div", "hr", "blockquote", "center", "poem", "caption", "ul", "ol", "dl", "tr",
 ))
 _OTHER_ELEMENTS = (
-    "a", "abbr", "b", "bdi", "bdo", "big", "cite", "data", "del", "dfn", "em", "font", "i",
+    "a", "abbr", "b", "bdi", "bdo", "big", "cite", "data", "del", "details", "dfn", "em", "font",
+    "i", "img",
     "includeonly", "ins", "kbd", "mark", "noinclude", "nowiki", "onlyinclude", "q", "rb", "rbc",
     "rtc", "ruby", "s", "samp", "section", "small", "span", "strike", "strong", "sub", "sup", "td",
     "th", "time", "tt", "u", "var", "wbr",
@@ -39,7 +40,10 @@ _ELEMENT = re.compile(
     r"\b[^<>]{0,500}?(/?)>",
     re.IGNORECASE,
 )
+# A small letter behind the break of a line, in whose middle a sentence goes on.
+GOES_ON = re.compile(r"[ \n]?[a-zß-öø-ÿά-ώа-џ]")
 # Older versions of WikiExtractor write these before headings and items of lists.
+EXTRACTED_MARK = "::::"
 _EXTRACTED_HEADING, _EXTRACTED_ITEM = "Section::::", "BULLET::::"
 # A heading of newer ones, of at most five words.
 _TITLE_LINE, _LONGEST_TITLE = re.compile(r"[^\W\d_]\S*(?: [^\s.!?:;,]+){0,4}(?<![.!?:;,])\."), 60
@@ -82,7 +86,7 @@ def close_gaps(text: str) -> str:
 
 def _close_gaps(line: str) -> str:
     line = re.sub(rf"([,;])(?:[ \xa0]*{GAP}[ \xa0{GAP}]*[,;])+", r"\1", line)
-    if re.search(rf"{GAP}[ \xa0{GAP}]*[,.;:]", line):
+    if re.search(rf"[ \xa0{GAP}][,.;:]", line):
         before = rf"(?<![ \xa0{GAP}])({GAP}*)"
         line = re.sub(rf"{before}[ \xa0]+{GAP}[ \xa0{GAP}]*(?=[,.;:])", r"\1", line)
         line = re.sub(rf"^[ {GAP}]*{GAP}[ ]*[,.;:]", "", line)
@@ -190,7 +194,8 @@ def _show_elements(text: str, counts: Counter[str]) -> str:
             if not is_end and not match[3] and ends[name]:
                 inside = name
         elif name in _LINE_ELEMENTS:
-            kept.append("\n")
+            goes_on = name == "br" and GOES_ON.match(text, position)
+            kept.append(" " if goes_on else "\n")
         elif name == "q":
             kept.append('"')
     return "".join([*kept, text[position:]])

@@ -31,6 +31,8 @@ _END_INSIDE = re.compile(
     rf"(?:[{re.escape(SENTENCE_ENDS.replace(':', ''))}][\"'”’»)\]]* +[\"“„«(¿¡]*"
     r"|[。！？｡][”’」』）】]*)([^\W\d_])"
 )
+# Marks that close a quotation, in any language.
+_CLOSING = '"”“’»«」』'
 # YAML between two lines of dashes, or TOML between lines of plus signs, at the beginning.
 _FRONT_MATTER = re.compile(
     r"\A(---|\+\+\+)[ \t]*\n(?:(?:#.*|[ \t]*)\n)*(?=[\w\"'][^\n:=]{0,80}[:=])"
@@ -110,7 +112,7 @@ class SentenceLines(LineFormat):
         if WIKI_HEADING.search(joined) or QUOTED.search(joined) or wrapped_width(lines):
             return False
         lines = list(filter(None, lines))
-        ends = sum(line.endswith(tuple(SENTENCE_ENDS + '"”')) for line in lines)
+        ends = sum(line.endswith(tuple(SENTENCE_ENDS + _CLOSING)) for line in lines)
         # The share of such lines is 0.1 in the original release's sample, and 0.4 or more where
         # each line is a paragraph.
         has_capitals = any(line != line.lower() for line in lines)

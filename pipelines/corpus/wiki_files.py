@@ -26,7 +26,15 @@ from beambert.pipelines.corpus.base import (
     split_at,
     xml_elements,
 )
-from beambert.pipelines.corpus.documents import Document, Found, Reject, Skip, decode_document
+from beambert.pipelines.corpus.documents import (
+    DEFAULT_LANGUAGE,
+    Document,
+    Found,
+    Reject,
+    Skip,
+    decode_document,
+    language_of,
+)
 from beambert.pipelines.corpus.remains import clean_extracted, clean_wikitext
 
 if TYPE_CHECKING:
@@ -43,6 +51,7 @@ _PIECE_MARKS = (_PAGE, b"<title>", b"<revision>")
 _MEDIA_NAMESPACE = re.compile(
     rf'<namespace\s+key="(?:{MEDIA}|{FILES}|{CATEGORIES})"[^>]*>([^<]*)<'.encode()
 )
+_WIKI_LANGUAGE = re.compile(rb'<mediawiki[^>]* xml:lang="([a-z-]+)"')
 # Matches enwiki-20240101-pages-articles-multistream.xml.bz2, and the pieces of a large wiki's dump:
 # enwiki-20240101-pages-articles-multistream1.xml-p1p41242.bz2.
 _DUMP_NAME = re.compile(r"(.*-multistream)(\d*)\.xml((?:-p\d+p\d+)?\.bz2)")
@@ -122,7 +131,7 @@ class MediaWiki(LineFormat):
         # The parser of a command's flags lists the formats and needs no library that reads them.
         from beambert.pipelines.corpus.wiki_markup import ENGLISH_PREFIXES
 
-        prefixes = set(ENGLISH_PREFIXES)
+        prefixes, language = set(ENGLISH_PREFIXES), DEFAULT_LANGUAGE
         has_end = has_beginning = is_headless = ends_inside = False
         number = 0
         for found in xml_elements(lines, b"page"):
@@ -132,10 +141,12 @@ class MediaWiki(LineFormat):
                 continue
             number, piece, is_page = found
             if is_page:
-                yield _parse_page(piece, number, frozenset(prefixes))
+                yield _parse_page(piece, number, frozenset(prefixes), language)
                 continue
             for match in _MEDIA_NAMESPACE.finditer(piece):
                 prefixes.add(html.unescape(match[1].decode("utf-8", "replace")).lower())
+            if match := _WIKI_LANGUAGE.search(piece):
+                language = language_of(match[1].decode("ascii")) or language
             has_end = has_end or b"</mediawiki>" in piece
             has_beginning = has_beginning or b"<mediawiki" in piece
             if not (has_beginning or is_headless) and _END_OF_PAGE.search(piece):
@@ -167,7 +178,7 @@ def _stream_offsets(file: "InputFile") -> list[int]:
     return offsets
 
 
-def _parse_page(raw: bytes, start: int, prefixes: frozenset[str]) -> Found:
+def _parse_page(raw: bytes, start: int, prefixes: frozenset[str], language: str) -> Found:
     from beambert.pipelines.corpus.wiki_markup import MarkupError, is_tangled, strip_markup
 
     decoded = decode_document(raw, start)
@@ -180,7 +191,7 @@ def _parse_page(raw: bytes, start: int, prefixes: frozenset[str]) -> Found:
         if is_tangled(wikitext):
             detail = f"the page that starts on line {start} has too much markup without an end"
             return Reject(start, "tangled_markup", detail)
-        text, counts = strip_markup(wikitext, prefixes)
+        text, counts = strip_markup(wikitext, prefixes, language)
         return Document(text, cleaned=counts)
     except (ElementTree.ParseError, MarkupError) as error:
         detail = f"the page that starts on line {start} is damaged ({error})"

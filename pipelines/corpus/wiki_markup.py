@@ -15,8 +15,8 @@ from mwparserfromhell.parser import CTokenizer, ParserError, tokens
 from mwparserfromhell.parser.tokenizer import Tokenizer
 
 from beambert.pipelines.corpus.cleaning import substitute
-from beambert.pipelines.corpus.documents import Document
-from beambert.pipelines.corpus.remains import DROPPED_ELEMENTS, GAP, clean_wikiextractor
+from beambert.pipelines.corpus.documents import DEFAULT_LANGUAGE, Document
+from beambert.pipelines.corpus.remains import DROPPED_ELEMENTS, GAP, GOES_ON, clean_wikiextractor
 from beambert.pipelines.corpus.wiki_templates import template
 from beambert.pipelines.text.cleaning import UNSPACED
 
@@ -40,8 +40,9 @@ _SIGNS = re.compile(r"(?<![^\n])([*#:;])([*#:;]*)")
 _PLAIN_ITEMS = re.compile(r"(?<![^\n])(?:[*#:;][^\n<>{}\[\]&'|]*\n)+")
 _MANY_SIGNS = 20_000
 # Marks in the text of a list item, of dropped markup, and of a template or a formula whose text is
-# not known. XML cannot contain these characters.
-_LIST_ITEM, _DROPPED, _HOLE = "\x00", GAP, "\x02"
+# not known, and the break of a line. XML cannot contain these characters.
+_LIST_ITEM, _DROPPED, _HOLE, _BREAK = "\x00", GAP, "\x02", "\x03"
+_BREAK_WITHIN = re.compile(rf"{_BREAK}(?={GOES_ON.pattern})")
 # A hole that no sentence has: at the beginning of a line or a bracket, behind a word without a
 # space, or between two sentences.
 _NO_HOLE = re.compile(
@@ -49,13 +50,16 @@ _NO_HOLE = re.compile(
     rf"|(?<=[^\s({_DROPPED}–—-]){_HOLE}(?![{_DROPPED}{_HOLE}]*[{UNSPACED}])"
     rf"|(?<=[.!?…:;,])[ \xa0]*{_HOLE}(?=[ \xa0{_DROPPED}{_HOLE}]*(?:\n|\Z|[A-Z]))"
 )
+# Endings of the names of files.
+_FILE = r"\.(?:jpe?g|png|gif|svg|webp|tiff?|og[agv]|webm|wav|mp3|mid|flac|pdf|djvu|stl)\s*"
 # The beginnings of markup whose end is missing, and what goes with them: the rest of the page after
-# a comment, of the paragraph after a note, of the line after a template at its beginning, the
-# target of a link.
-_BEGINNING = re.compile(r"<(?:!--|ref)|\{\{|\[\[")
+# a comment, of the paragraph after a note, of the line after a template at its beginning or a link
+# to a file, the target of another link, the variants of a word.
+_BEGINNING = re.compile(r"<(?:!--|ref)|-?\{[\{\w]|\[\[")
 _WITHOUT_ITS_END = re.compile(
-    r"<!--.*\Z|<ref\b[^\n]*|^[ \t]*\{\{[^\n{}]*$|\[\[[^\[\]|\n]{0,300}\|(?![^\[\]\n]*\]\])",
-    re.MULTILINE | re.DOTALL,
+    rf"<!--.*\Z|<ref\b[^\n]*|^[ \t]*\{{\{{[^\n{{}}]*$|-\{{[a-z-]+:[^\n{{}}]*$"
+    rf"|\[\[[^\[\]|\n]{{0,300}}?{_FILE}\|[^\n]*|\[\[[^\[\]|\n]{{0,300}}\|(?![^\[\]\n]*\]\])",
+    re.MULTILINE | re.DOTALL | re.IGNORECASE,
 )
 # A bracket with a hole, without which the sentence is whole; and a formula that is its own text.
 _BRACKET_WITH_HOLE = re.compile(rf"\([^()\n{_HOLE}]*{_HOLE}[^()\n]*\)")
@@ -69,15 +73,13 @@ _LINE_OF_LINKS = re.compile(
     r"^(?:\[\[[^\W\d_][\w -]{0,30}:(?! )[^\[\]\n|]{1,300}(?:\|[^\[\]\n]{0,100})?\]\][ \t]*)+$",
     re.MULTILINE,
 )
-_FILE_NAME = re.compile(
-    r"[^:|]+:[^|]*\.(?:jpe?g|png|gif|svg|webp|tiff?|og[agv]|webm|wav|mp3|mid|flac|pdf|djvu|stl)\s*",
-    re.IGNORECASE,
-)
+_FILE_NAME = re.compile(rf"[^:|]+:[^|]*{_FILE}", re.IGNORECASE)
 _OF_NAMESPACE = re.compile(r"\s*[^\W\d_][^\W\d_ ]*(?: [^\W\d_]+)?:[^\s:]")
 # Variants of Chinese, Serbian, Kazakh, Kurdish and Uzbek: "-{zh-hans:…; zh-hant:…}-". Flags come
 # before a bar; T and H show nothing (mediawiki.org, "Writing systems/Syntax").
 _VARIANTS = re.compile(r"-\{(?!\{)(?:([\w; -]{0,40})\|)?([^{}]{0,2000})\}-")
-_VARIANT = re.compile(r"\s*(?:[^;:]{0,60}=>)?[a-z]{2,3}(?:-[a-z]{2,4})?\s*:\s*([^;]*)")
+_VARIANT = re.compile(r"\s*(?:[^;:]{0,60}=>)?([a-z]{2,3}(?:-[a-z]{2,4})?)\s*:\s*([^;]*)(?:;|\Z)")
+_SIMPLIFIED = ("zh-hans", "zh-cn")
 # Markers whose ends are counted.
 _MARKS = re.compile(
     r"^\{\||^\|\}(?!\})|\{\{|\}\}|\[\[|\]\]|\[(?=http|//)|\]|<!--|-->|</?[A-Za-z]+|/?>",
@@ -94,7 +96,9 @@ _CHEAP = ("[", "<!--", "element")
 
 
 def strip_markup(
-    wikitext: str, media_prefixes: frozenset[str] = frozenset(ENGLISH_PREFIXES)
+    wikitext: str,
+    media_prefixes: frozenset[str] = frozenset(ENGLISH_PREFIXES),
+    language: str = DEFAULT_LANGUAGE,
 ) -> tuple[str, Counter[str]]:
     """Returns the prose of a page, one paragraph a line, and what was removed by reason.
 
@@ -103,6 +107,7 @@ def strip_markup(
     Args:
       wikitext: source text of the page.
       media_prefixes: lower-case names of the namespaces whose links show no text.
+      language: code of the page's language, for the ends of sentences with a hole.
 
     Raises:
       MarkupError: the markup cannot be parsed.
@@ -113,6 +118,8 @@ def strip_markup(
     if "-{" in wikitext:
         wikitext = _VARIANTS.sub(_shown_variant, wikitext)
     text = visible_text(wikitext, media_prefixes)
+    if _BREAK in text:
+        text = _BREAK_WITHIN.sub(" ", text).replace(_BREAK, "\n")
     # A line that is all bold serves as a heading and is dropped. Bold and italic marks and magic
     # words are dropped next.
     text = re.sub(r"^[ \t]*'''[^'\n]+'''[ \t]*$", "", text, flags=re.MULTILINE)
@@ -129,17 +136,18 @@ def strip_markup(
     text, remains = clean_wikiextractor(text)
     counts += remains
     lines = [re.sub(r"[ \t\xa0]{2,}|[\t\xa0]", " ", line).strip() for line in text.split("\n")]
-    lines = [_without_holes(line, counts) if _HOLE in line else line for line in lines]
+    lines = [_without_holes(line, language, counts) if _HOLE in line else line for line in lines]
     return "\n".join(line for line in lines if re.search(r"\w", line)), counts
 
 
 def _shown_variant(match: re.Match[str]) -> str:
-    """Returns the first variant, or the text without variants."""
-    flags = (match[1] or "").split(";")
-    if {"T", "H"} & {flag.strip() for flag in flags}:
+    """Returns the variant in simplified Chinese, else the first one, or text without variants."""
+    if {"T", "H"} & {flag.strip() for flag in (match[1] or "").split(";")}:
         return ""
-    variant = _VARIANT.match(match[2])
-    return variant[1].strip() if variant else match[2]
+    if not _VARIANT.match(match[2]):
+        return match[2]
+    variants = _VARIANT.findall(match[2])
+    return next((text for code, text in variants if code in _SIMPLIFIED), variants[0][1]).strip()
 
 
 def _without_apostrophes(line: str) -> str:
@@ -170,12 +178,12 @@ def _without_apostrophes(line: str) -> str:
     return "".join([*shown, line[end:]])
 
 
-def _without_holes(line: str, counts: Counter[str]) -> str:
+def _without_holes(line: str, language: str, counts: Counter[str]) -> str:
     """Returns a paragraph without its sentences that have a hole."""
     from beambert.pipelines.text.sentences import split_sentences
 
     kept = []
-    for sentence in split_sentences(Document(line)):
+    for sentence in split_sentences(Document(line), language):
         if _HOLE in sentence:
             counts["sentence_with_hole"] += 1
         else:
@@ -325,7 +333,7 @@ def _shown_of_element(name: str, frame: _Frame) -> str:
     if name in ("li", "dd", "dt") and frame.is_wiki_markup:
         return _LIST_ITEM
     if name == "br":
-        return "\n"
+        return _BREAK
     if name in _FORMULAS:
         return frame.content if _SIMPLE_FORMULA.fullmatch(frame.content) else _HOLE
     return _DROPPED if name in DROPPED_ELEMENTS else frame.content

@@ -5,6 +5,7 @@ names here are those of the English, German, French, Spanish, Italian, Portugues
 Wikipedia that stand in sentences most often. Dumps of rendered text need none of this.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 
 # Positional parameters of a template, without markup; its named ones; and what it shows, or
@@ -16,6 +17,8 @@ _MONTHS = (
     "January", "February", "March", "April", "May", "June", "July", "August", "September",
     "October", "November", "December",
 )  # fmt: skip
+# Names that are what the template shows.
+_SHOWN_NAME = re.compile(r"[ivxl]+er? siècle\b.*|1er \w+")
 # Words between two numbers of {{convert}}.
 _RANGES = {"to": " to ", "-": "–", "–": "–", "and": " and ", "by": " by ", "x": " × ", "×": " × "}
 
@@ -55,8 +58,18 @@ def _convert(given: Positional, named: Named) -> str:
 def _value(given: Positional, named: Named) -> str:
     """{{val|3.5|e=6|u=kg}}."""
     power = f"×10{named['e']}" if named.get("e") else ""
-    unit = named.get("u") or named.get("ul") or ""
-    return f"{given[0] if given else ''}{power} {unit}".strip()
+    return _quantity([f"{given[0] if given else ''}{power}"], named)
+
+
+def _quantity(given: Positional, named: Named) -> str:
+    """{{unité|1300|m}}, {{M|1300|u=m}}."""
+    return " ".join(filter(None, [*given, named.get("u") or named.get("ul")]))
+
+
+def _century(given: Positional, named: Named) -> str:
+    """{{s-|XIX|e}} of the French Wikipedia; {{s|1300 м}} of the Russian one."""
+    text = "".join(given)
+    return f"{text} siècle" if re.fullmatch("[IVXL]+er?", text) else text
 
 
 def _date(given: Positional, named: Named) -> str | None:
@@ -104,9 +117,10 @@ _TEMPLATES: dict[str, Shown] = {
             "nowrap", "nobr", "nobreak", "small", "smaller", "big", "large", "em", "strong",
             "abbr", "tooltip", "quote", "blockquote", "bquote", "cquote", "zitat", "cita",
             "citation bloc", "q", "not a typo", "sic", "anchor", "vanchor", "visible anchor",
-            "nts", "number", "num", "formatnum", "fmtn", "mvar", "math", "polytonic",
-            "polytonisch", "unicode", "key", "keypress", "flag", "flagcountry", "ill", "iw", "sc",
-            "smallcaps", "angbr", "longitem", "vr", "nq", "w", "gloss", "er", "re", "lien",
+            "nts", "number", "formatnum", "fmn", "число", "מספר", "mvar", "math",
+            "polytonic", "polytonisch", "unicode", "key", "keypress", "flag",
+            "flagcountry", "ill", "iw", "sc", "smallcaps", "angbr", "longitem", "vr", "nq", "w",
+            "gloss", "er", "re", "lien",
             "abréviation", "railgauge", "track gauge", "référence nécessaire", "liczba",
             "esd", "仮リンク", "citation",
         ),
@@ -116,13 +130,18 @@ _TEMPLATES: dict[str, Shown] = {
     **dict.fromkeys(("transl", "transliteration", "tsl"), _parameter(3)),
     "nihongo": _nihongo,
     # Numbers with their units.
-    **dict.fromkeys(("convert", "cvt"), _convert),
-    **dict.fromkeys(("unité", "nombre", "unidad", "unit", "m", "unità", "num"), _joined(" ")),
+    **dict.fromkeys(("convert", "cvt", "convertir", "converti", "تحويل"), _convert),
+    **dict.fromkeys(
+        ("unité", "nombre", "unidad", "unit", "m", "unità", "num", "fmtn", "단위"), _quantity
+    ),
+    "höhe": lambda given, named: f"{given[0] if given else ''} m".strip(),
     "val": _value,
     "e": lambda given, named: f"×10{given[0]}" if given else "e",
     **dict.fromkeys(("frac", "fraction", "sfrac"), _fraction),
-    **dict.fromkeys(("s", "s-", "sp", "siècle", "chem", "sup", "sub", "ier"), _joined("")),
+    **dict.fromkeys(("s", "s-", "sp", "sp-", "siècle"), _century),
+    **dict.fromkeys(("chem", "sup", "sub", "ier"), _joined("")),
     "us$": _joined("", "US$"),
+    "inr": _joined("", "₹"),
     **{sign: _joined("", sign) for sign in ("€", "£", "¥", "$")},
     # Dates.
     **dict.fromkeys(
@@ -159,6 +178,9 @@ _TEMPLATES: dict[str, Shown] = {
     **dict.fromkeys(("mdash", "em dash", "—"), _text("—")),
     **dict.fromkeys(("·", "•", "dot", "bullet", "middot"), _text(" · ")),
     "'": _text("'"),
+    "\"'": _text("\"'"),
+    "'\"": _text("'\""),
+    '"': lambda given, named: f"„{given[0] if given else ''}“",
     "'s": _text("'s"),
     "!": _text("|"),
     "=": _text("="),
@@ -186,11 +208,13 @@ def template(name: str) -> Shown | None:
     Args:
       name: name of the template, or of a function of the parser, "formatnum:18".
     """
-    name = " ".join(name.replace("_", " ").split()).lower()
-    name, colon, first = name.partition(":")
+    written = " ".join(name.replace("_", " ").split())
+    name, colon, first = written.lower().partition(":")
     how = _TEMPLATES.get(name)
     if name.startswith(("lang-", "langue-")):
         how = _parameter(1)
+    elif _SHOWN_NAME.fullmatch(name):
+        how = _text(written)
     elif not how and name.startswith(_NOTES):
         how = _text("")
     if how and colon:

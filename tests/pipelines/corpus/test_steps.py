@@ -242,6 +242,12 @@ def test_what_wikiextractor_writes(tmp_path, source):
     assert redirects == [Skip("redirect")] * 2
 
 
+def test_marks_of_wikiextractor_in_a_column(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("id,text\n" + "".join(f'{n},"{ARTICLE[6:]}"\n' for n in range(3)))
+    assert {each.text for each in read(path)} == {"A tree is a plant.\nTrees are old."}
+
+
 def test_lines_of_wikitext_are_no_documents(tmp_path):
     rows = ["", " = Robert Boulter = \n", "", " He is an actor . \n", " = = Career = = \n"]
     path = tmp_path / "a.jsonl"

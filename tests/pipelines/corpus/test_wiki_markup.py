@@ -47,6 +47,7 @@ pieces = st.lists(
         ("# one\n## two\n; term\n: indented\nProse.", "Prose."),
         ("<!-- hidden -->Shown.<br/>Next<math>x^2</math>.", "Shown.\nNext."),
         ("''It'' is '''''both'''''. __NOTOC__", "It is both."),
+        ("A line<br>goes on.<br />Next.", "A line goes on.\nNext."),
         ("'''Heading'''\n'''It''' is.\n== Another ==\n", "It is."),
         ("5 &lt; 6 &mdash; yes&nbsp;&#33;", "5 < 6 — yes !"),
         ("X ({{IPA|x}}; born {{IPA-de|a}}, {{a}}; {{b}} – 1982) is", "X is"),
@@ -63,7 +64,17 @@ pieces = st.lists(
         ("Основан {{дата|4|5|1820}} в {{s|XIX}} веке. Длина {{num|12|км}}.", "Длина 12 км."),
         ("Es el {{siglo|XIX||s}}. [[Categoría:Lugar]]", "Es el siglo XIX."),
         ("Das [[Haus:Neu]] ist alt. Es steht. [[Kategorie:Ort]]", "Es steht."),
+        (
+            "Al norte. [[Archivo:Casa.jpg|mini|La casa\n\nOtra -{zh-hans:a; zh-hant:b\nFin.",
+            "Al norte.\nOtra\nFin.",
+        ),
+        ("它用-{zh-tw:軟體; zh-cn:软件}-工作。-{sr-ec:да; sr-el:da}-。", "它用软件工作。да。"),
         # Templates that show text.
+        (
+            "Il part le {{1er janvier}} au {{IIe siècle av. J.-C.}}, {{s-|XIX|e}}",
+            "Il part le 1er janvier au IIe siècle av. J.-C., XIXe siècle",
+        ),
+        ('Misura {{M|1300|u=m}}. {{Höhe|5|DE-NN}} und {{"|nie}}', "Misura 1300 m. 5 m und „nie“"),
         (
             "{{convert|1300|m|ft}} or {{Convert|10|to|20|C}} by {{formatnum:18}}",
             "1300 m or 10 to 20 °C by 18",
@@ -78,7 +89,7 @@ pieces = st.lists(
         ),
         (
             "Le {{date|4|mai|1820}} au {{s|XIX|e}}, {{unité|2000|m}}",
-            "Le 4 mai 1820 au XIXe, 2000 m",
+            "Le 4 mai 1820 au XIXe siècle, 2000 m",
         ),
         ("{{quote|1=A [[b|c]] {{em|d}}}} and {{val|3.5|u=kg}}{{'s}}", "A c d and 3.5 kg's"),
         # Apostrophes.
@@ -229,3 +240,12 @@ def test_no_real_page_is_tangled(shared_data):
     wikitexts = [each.text or "" for tree in pages for each in tree.iter("text")]
     assert sum(map(len, wikitexts)) > 2_000_000
     assert not any(map(is_tangled, wikitexts))
+
+
+def test_a_sentence_with_a_hole_ends_by_the_language_of_the_wiki():
+    found = strip_markup("Im 19. Jahrhundert lebte {{x}} hier. Es war gut.", language="de")[0]
+    assert found == "Es war gut."
+    text = page("Im 19. Jahrhundert lebte {{x}} hier. Es war gut.")
+    dump = text.replace(b"<mediawiki>", b'<mediawiki xml:lang="de">')
+    (document,) = MediaWiki().read_lines(io.BytesIO(dump))
+    assert document.text == "Es war gut."
