@@ -112,10 +112,14 @@ class CorpusWords:
     def of(cls, counts: Mapping[str, int], most: int) -> "CorpusWords":
         """Returns the sums of word counts, and keeps the `most` most frequent words."""
         characters: Counter[str] = Counter()
+        words_of: dict[int, list[str]] = {}  # by their count, of which few differ
         for word, count in counts.items():
-            characters[word[0]] += count
-            for character in word[1:]:
-                characters["##" + character] += count
+            words_of.setdefault(count, []).append(word)
+        for count, words in words_of.items():
+            for character, number in Counter(word[0] for word in words).items():
+                characters[character] += count * number
+            for character, number in Counter("".join(word[1:] for word in words)).items():
+                characters["##" + character] += count * number
         most_frequent = _most_frequent(counts.items(), most)
         return cls(most_frequent, len(counts), sum(counts.values()), dict(characters))
 
@@ -136,7 +140,7 @@ class CorpusWords:
 
 
 def _most_frequent(words: Iterable[tuple[str, int]], most: int) -> tuple[tuple[str, int], ...]:
-    return tuple(sorted(words, key=lambda item: (-item[1], item[0]))[:most])
+    return tuple(heapq.nsmallest(most, words, key=lambda item: (-item[1], item[0])))
 
 
 def words_needed(vocab_size: int) -> int:
