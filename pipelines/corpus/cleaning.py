@@ -27,7 +27,11 @@ _ENDS_SENTENCE = re.compile(rf"[{re.escape(SENTENCE_ENDS)}][\"'”’»)\]」』
 
 # Line ends. Some programs write "\r\r\n"; the others are those of Unicode, see `normalize_text`.
 _LINE_END = re.compile("\r+\n|[\r\x0b\x85\u2028\u2029]")
-_PAGE_BREAK = re.compile(r"[ \t]*(\n*)[ \t]*\f[\f \t]*(\n*)[\f \t]*")
+# A page's end, with its number on a line of its own above or below.
+_NUMBER = r"[-–—\[( \t]*\d{1,4}[-–—\]) \t]*"
+_PAGE_BREAK = re.compile(
+    rf"[ \t]*(?:\n+{_NUMBER}(?=\s*\f))?(\n*)[ \t]*\f[\f \t]*(?:\n*{_NUMBER}(?=\n))?(\n*)[\f \t]*"
+)
 
 # Project Gutenberg marks the ends of its licences, in the wordings of its files since 1991.
 # Newer files have "*** START OF THE PROJECT GUTENBERG EBOOK EMMA ***", where a long title takes
@@ -131,6 +135,8 @@ _WIDE = "\u3000-\u303f\uff00-\uffef"
 _NO_SPACE = re.compile(f"[{UNSPACED}{_WIDE}]")
 _ANYWHERE = re.compile(f"[\u3040-\u30ff\u3400-\u9fff{_WIDE}]")
 _CHARACTERS_TOGETHER, _UNSPACED_WORD = 2, 8
+# Line ends inside of text of these scripts, which stand for no space.
+NO_SPACES = re.compile(rf"(?<=[{UNSPACED}{_WIDE}])[ \t]*\n[ \t]*(?=[{UNSPACED}{_WIDE}])")
 _WIDE_LETTER = re.compile(f"[\uac00-\ud7af{UNSPACED}{_WIDE}]")
 _WITHOUT_MARKS = re.compile("[\u0e00-\u0eff]")
 
@@ -363,6 +369,8 @@ def _is_wrapped(lines: Sequence[str], pairs: Sequence[tuple[str, str]], width: f
             and full_within >= _LEAST_FULL_LOWER * within
             and (has_none or _has_ends(lines) or 1 < within == len(lines) - 1)
         )
+    if 1 < len(pairs) == sum(full) and any(map(operator.and_, map(str.islower, firsts), inside)):
+        return True  # No line has room, and a sentence goes on.
     if min(sum(inside), sum(full)) < _LEAST_FULL * len(pairs):
         # In short paragraphs fewer lines end within a sentence.
         goes_on = sum(

@@ -18,7 +18,7 @@ from beambert.pipelines.corpus.base import (
     ReadOptions,
     xml_elements,
 )
-from beambert.pipelines.corpus.cleaning import PARAGRAPHS
+from beambert.pipelines.corpus.cleaning import NO_SPACES, PARAGRAPHS
 from beambert.pipelines.corpus.documents import Document, Found, Reject, Skip, decode_document
 from beambert.pipelines.corpus.remains import DROPPED_ELEMENTS
 
@@ -94,6 +94,7 @@ class _Paragraphs(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         if not self._is_dropped:
+            data = NO_SPACES.sub("", data) if "\n" in data else data
             self._parts.append(re.sub(r"\s+", " ", data))
 
     @property

@@ -14,6 +14,7 @@ from beambert.pipelines.corpus.base import (
     ReadOptions,
 )
 from beambert.pipelines.corpus.cleaning import (
+    NO_SPACES,
     PARAGRAPHS,
     QUOTED,
     SENTENCE_ENDS,
@@ -245,7 +246,7 @@ def clean_markdown(text: str) -> tuple[str, Counter[str]]:
                 inside: list[Token] = []
                 inlines.inline.parse(shown, inlines, destinations, inside)
                 shown = _visible(inside, counts)
-            pieces = _DEFINITION.split(shown)
+            pieces = _DEFINITION.split(NO_SPACES.sub("", shown))
             counts["block_mark"] += len(pieces) - 1
             (paragraphs if row is None else row).extend(" ".join(piece.split()) for piece in pieces)
     return "\n".join(filter(None, paragraphs)), +counts

@@ -58,6 +58,8 @@ _STAND_INS: Mapping[str, tuple[tuple[re.Pattern[str], str], ...]] = {
     "ar": ((re.compile(r"(?<=\b[\u0621-\u064a])\.(?=\s?\w)"), "،"),),
     # "Dr", "Prof", "Pandit", "the late", "rupees", and the parts of "BC".
     "hi": ((re.compile(r"(?:(?<=\bडॉ)|(?<=\bप्रो)|(?<=\bपं)|(?<=\bस्व)|(?<=\bरु)|(?<=\bई))\."), ","),),
+    # A verb of saying follows a quotation.
+    "ko": ((re.compile(r"[.?!](?=[\"”'’](?:라고|라는|고 |하고|하며))"), ","),),
     # The little section separates clauses, and 104F is a genitive mark within them.
     "my": ((re.compile("[၊၏]"), "、"),),
     # A shad behind which a space stands ends a sentence or a clause.
@@ -73,7 +75,7 @@ _FEW_SEGMENTS = 6
 # have capitals, or of units. Before a capital letter they end a sentence.
 _WORDS: Mapping[str, str] = {
     "en": "me no may ill ore ark arc art miss ok re id pa mm",
-    "da": "med var ned del to din da jul",
+    "da": "med var ned del to din da maj jul",
     "de": "mich ok",
     "es": "mar bien no contra ante extra auto mini da sobre km cm mm mg",
     "et": "ala me",
@@ -90,8 +92,8 @@ _WORDS: Mapping[str, str] = {
     "sv": "det med ut del min kan hon sen ord",
     "tr": "sen ver al ut kan",
 }
-# Stands for the last letter of such a word.
-_LAST_LETTER = "w"
+# Stands for the letters of such a word.
+_LETTER_OF_WORD = "w"
 # Languages whose rules take the splitter a hundred times as long, and others whose rules are alike.
 _RULES_OF = {"da": "de", "kl": "de", "ca": "es", "oc": "fr", "it": "en"}
 # Where the splitter ends a sentence and no sentence ends.
@@ -107,26 +109,31 @@ _LONGEST_LAST_WORD = 11
 # word or a number.
 _ONE_LETTER = re.compile(r"\b[^\W\d_]\.$")
 _INITIAL = re.compile(r"(?:^|[\s.(“\"-])[^\W\d_I]\.\s$")
-# The number of an item, if it is all of a segment.
-_ITEM = re.compile(r"\(?\d{1,4}[.)]\s?")
+# The number of an item, or of a ruler, if it is all of a segment.
+_ITEM = re.compile(r"\(?(?:\d{1,4}|[IVXL]{1,5})[.)]\s?")
+# Letters of words without vowels, which are abbreviations.
+_CAPITAL, _CONSONANT = "[B-DF-HJ-NP-TV-XZČŠŽ]", "[b-df-hj-np-tv-xzçćčďğģķļłńňņřśşšťźżž]"
 # What ends no sentence before a capital letter: titles, "versus", "so called", "for example".
 _TITLE = re.compile(
-    r"(?:\b(?:[DM]r|M[mr]s|Ste?|Sf|[Ss]v|[Mm]ag|Prof|Sra?|Sta|Hl|Dl|[Dd]na|Dhr|Mevr|Hrsg?|Gen|Col|Lt|Rev|Ing|vs?|vit|tzw"
-    r"|[EeÈè]sim|[Nn]př|[Nn]pr?|TP|PGS|TS|GS|ThS|[Пп]роф|[Уу]л|[Гг]р|[Кк]|Δρ|[Κκ])"
+    r"(?:\b(?:[DM]r|M[mr]s|Mmes?|Mlles?|Ste?|Sf|[Ss]v|[Mm]ag|Prof|Sra?|Sta|Hl|Dl|[Dd]na|Dhr|Mevr|Hrsg?|Gen|Col|Lt"
+    r"|Rev|Ing|Joh|Seb|Fa|Av|vs?|vit|tzw|[EeÈè]sim|[Nn]př|[Nn]pr?|Örn|Piem|Ekz|TP|PGS|TS|GS|ThS"
+    r"|[Пп]роф|[Уу]л|[Гг]р|[Ии]м|[Кк]|Δρ|[Κκ])"
+    # The first word of a sentence, "Pvz.", "Jl.".
+    rf"|^(?!Mh?m){_CAPITAL}{_CONSONANT}{{1,2}}"
     # An abbreviation with points inside, "t.ex.", "a.Chr.", but none that ends sentences: "5 p.m.",
     # "and others", "and the like".
     r"|(?<!\w)(?![apmv]\.m|m\.fl|[oeu]\.)[^\W\d_]{1,2}\.[^\W\d_A-Z]{1,3})\.\s$"
 )
 # What stands before a number, a part of one, "(1)", or a Roman one.
 _REFERENCE = re.compile(
-    r"(?:\b(?:figs?|eqs?|tab[ls]?|secs?|refs?|n[or]s?|n[úu]ms?|vols?|ch|chaps?|cap|kap|pag|pp?|arts?|abs|abb|abt|alin|bd"
-    r"|bl[dz]?|kl|ca|cca|ok|approx|kb|ks|str|št|č|čl|ust|pkt|godz|рис|табл|стр|гл|ст|п|см|αρ|σελ|max|min|tel|tél"
-    r"|[^\W\d_])|\w\.[^\W\d_]{1,2})\.\s?$",
+    r"(?:\b(?:figs?|eqs?|tab[ls]?|secs?|refs?|n[or]s?|n[úu]ms?|vols?|ch|chaps?|cap|kap|pag|pàg|pp?|arts?|abs|abb|abt|al"
+    r"|alin|bd|bl[dz]?|kl|ca|cca|ok|obr|rys|approx|kb|ks|str|št|č|čl|ust|pkt|godz|zob|рис|табл|стр|гл|ст|п|см|αρ|σελ|εικ"
+    rf"|max|min|tel|tél|(?-i:(?!k[gm]|[cm]m|ml|ft|hrs?)(?:{_CAPITAL}|{_CONSONANT}){_CONSONANT}{{1,3}})|[^\W\d_])|\w\.[^\W\d_]{{1,2}})\.\s?$",
     re.IGNORECASE,
 )
-_NUMBER = re.compile(r"[([]?\d|[([]")
-# The day before a month, "9. |2. 1999".
-_DAY, _MONTH = re.compile(r"(?:^|\s)\d\d?\.\s$"), re.compile(r"\d\d?\.[\s,]")
+_NUMBER = re.compile(r"[([]?\d|[([]|(?:[IVXL]{2,}|[VX])\b")
+# The year or day before a month, "9. |2. 1999".
+_DAY, _MONTH = re.compile(r"(?:^|\s)\d{1,4}\.\s$"), re.compile(r"\d\d?\.[\s,]")
 # The splitter also ends sentences before what resembles the number of an item, "46% (46) of".
 _WITHOUT_MARK = re.compile(rf"[^\s{re.escape(SENTENCE_ENDS)}\"'”’»)\]」』）】\u0e00-\u0eff]\s*$")
 # Language -> what goes on before a capital letter or a digit.
@@ -138,6 +145,9 @@ _BEFORE_NAME = {
         r"\b(?:sig|dott|avv|on|ing|arch|geom|rag|card|mons|cap|ten|egr|spett|cfr|ed)\.\s$",
         re.IGNORECASE,
     ),
+    "ro": re.compile(r"\bî\.\s$"),
+    # Dates are "1990. 5. 3."
+    "ko": re.compile(r"(?:^|\s)\d\d?\.\s$"),
     # Saint, named after, general, street.
     "pl": re.compile(r"\b(?:[śŚ]w|im|gen|ul)\.\s$"),
 }
@@ -150,6 +160,8 @@ _NO_NOUN = re.compile(
 # belongs to the one before: closing marks.
 _OF_NEXT = re.compile(r"""(?<=[.!?…:]\s)(?:["“„]|«\s?|\d{1,4}\.\s?)$""")
 _OF_LAST = re.compile(r"""["”»)\]]+(?=\s)""")
+# The mark of a note that no space separates from the end of a sentence.
+_NOTE = re.compile(r"(?:\[[^\s\]]{1,12}\]|\*{1,3})+(?=\s)")
 
 # Thai has no mark for the end of a sentence. A space stands between sentences, and also inside of
 # them: around numbers, foreign words and quotations, and between clauses.
@@ -257,7 +269,9 @@ def _segments(text: str, language: str) -> list[str]:
         # From the last one, so that the numbers of those before stay right.
         inside = [n for n, each in enumerate(segments) if each.find(".", 0, -3) > 0]
         for number in reversed([n for n in inside if words.search(segments[n])]):
-            known = words.sub(lambda match: match[0][:-2] + _LAST_LETTER + ".", segments[number])
+            known = words.sub(
+                lambda match: _LETTER_OF_WORD * (len(match[0]) - 1) + ".", segments[number]
+            )
             segments[number : number + 1] = _split(segments[number], known, language)
     return _joined(segments, language) if len(segments) > 1 else segments
 
@@ -310,7 +324,12 @@ def _joined(segments: Sequence[str], language: str) -> list[str]:
         elif (part := _OF_NEXT.search(end)) and _begins(part):
             joined.append(before[: len(before) - len(part[0])])
             before = part[0] + segment
-        elif (part := _OF_LAST.match(segment)) and not _opens(before, part[0]):
+        elif (
+            (part := _OF_LAST.match(segment))
+            and not _opens(before, part[0])
+            or not last.isspace()
+            and (part := _NOTE.match(segment))
+        ):
             joined.append(before + part[0])
             before = segment[part.end() :]
         else:
@@ -361,7 +380,7 @@ def _goes_on(end: str, segment: str, language: str, is_cased: bool) -> bool:
         return True
     if _MONTH.match(segment) and _DAY.search(end):
         return True
-    if language not in _BEFORE_NAME or not (first.isupper() or first.isdecimal()):
+    if language not in _BEFORE_NAME or first.islower() or not first.isalnum():
         return False
     if not _BEFORE_NAME[language].search(end):
         return False

@@ -32,6 +32,7 @@ def read(name: str, data: bytes, options: ReadOptions = ReadOptions()) -> list: 
         ('<p>It is<sup class="mw-ref reference">[<a>1</a>]</sup> so.</p>', "It is so."),
         ("<script>if (a < b) {}</script><style>p {}</style><p>Text", "Text"),
         ("<p>H<sub>2</sub>O</p><p>***</p><img src='a'><p>漢字</p>", "H2O\n漢字"),
+        ("<p>川は北\n  から。\nIt\nis.</p>", "川は北から。 It is."),
     ],
 )
 def test_html_text(html, text):

@@ -158,6 +158,8 @@ def test_words_are_joined_where_printed_lines_divide_many(sign, whole_lines):
         ("He read a book of\n\fGoethe in the\ngarden until noon.", "He read a book of Goethe in the garden until noon."),
         ("It was late.\n\n\fThe next day\nwas a good one.", "It was late.\nThe next day was a good one."),
         ("It was late and\n\n\f\n\ndark.", "It was late and dark."),
+        ("It was late and\n\n   - 12 -\n\fdark.", "It was late and dark."),
+        ("It was late and\n\f 13\n\ndark.\n1990", "It was late and dark.\n1990"),
     ],
 )  # fmt: skip
 def test_pages(text, expected):
@@ -243,9 +245,10 @@ def test_what_wikiextractor_writes(tmp_path, source):
 
 
 def test_marks_of_wikiextractor_in_a_column(tmp_path):
-    path = tmp_path / "a.csv"
-    path.write_text("id,text\n" + "".join(f'{n},"{ARTICLE[6:]}"\n' for n in range(3)))
-    assert {each.text for each in read(path)} == {"A tree is a plant.\nTrees are old."}
+    path = tmp_path / "a.jsonl"
+    path.write_text(json.dumps({"text": ARTICLE.partition("\n")[2]}))
+    (document,) = read(path)
+    assert document.text == "A tree is a plant.\nTrees are old."
 
 
 def test_lines_of_wikitext_are_no_documents(tmp_path):
