@@ -295,13 +295,13 @@ class WordCounter:
         # are split together, and their words are weighted with the digit's value. So no word has to
         # be traced back to its string.
         digit, counts = 0, list(self._strings.items())
+        self._strings.clear()
         while counts:
             having = [string for string, count in counts if count & 1]
             counts = [(string, count >> 1) for string, count in counts if count > 1]
             for word, count in self._split_all(having).items():
                 self._words[word] += count << digit
             digit += 1
-        self._strings.clear()
         self._characters = 0
 
     def _split_all(self, strings: Sequence[str]) -> Counter[bytes]:
@@ -405,9 +405,10 @@ class CountWords(beam.DoFn):
             count_read(document, counts)
             self._progress.add(documents=1)
             if isinstance(document, Document):
-                self._words.add(document.text)
-                if self._words.is_full:
-                    yield from pack_counts(self._words.take(), self._partitions)
+                for piece in cut_text(document.text):
+                    self._words.add(piece)
+                    if self._words.is_full:
+                        yield from pack_counts(self._words.take(), self._partitions)
             elif isinstance(document, Reject):
                 yield from rejects.add(document)
         yield from rejects.rest()
