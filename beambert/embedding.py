@@ -5,10 +5,12 @@ import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from beambert.config import REQUIRED, check_settings, read_settings, setting, settings_parser
+from beambert.config import REQUIRED, read_settings, setting, settings_parser
 from beambert.console import counted
 from beambert.pipelines.corpus.encodings import encoding_setting, parse_encodings
 from beambert.process import loading
+from beambert.trainer.loop.config import EngineSettings
+from beambert.trainer.loop.engine import choose_engine
 from beambert.trainer.weights.given_path import check_weights
 
 if TYPE_CHECKING:
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclasses.dataclass(frozen=True)
-class EmbeddingJob:
+class EmbeddingJob(EngineSettings):
     """The encoder, the texts and how they are embedded.
 
     In a pipeline that provides the texts and takes the embeddings, `input` and `output` are empty.
@@ -85,7 +87,7 @@ class EmbeddingJob:
 
     def __post_init__(self) -> None:
         """Checks the values."""
-        check_settings(self)
+        super().__post_init__()
         parse_encodings(self.encoding)
 
     def open(self) -> "Embedder":
@@ -94,6 +96,7 @@ class EmbeddingJob:
         Raises:
           InputError: it cannot be read, or has not as many layers or positions.
         """
+        choose_engine(self)
         from beambert.trainer.embedding.embedder import open_embedder, with_settings
 
         return with_settings(
@@ -142,6 +145,7 @@ def embed_files(job: EmbeddingJob) -> "Embedded":
     """
     # TensorFlow, whose import takes seconds, comes after the flags.
     with loading():
+        choose_engine(job)
         from beambert.trainer.commands.texts import show_progress
         from beambert.trainer.embedding import writing
     return writing.embed_files(job, show_progress("texts"))

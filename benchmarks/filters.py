@@ -80,11 +80,11 @@ def job_seconds(texts: Sequence[str], vocab_file: str, passes: int) -> float:
     from beambert.pipelines.pretraining.masks import TokenIds
     from beambert.pipelines.records.encoding import encode_examples
     from beambert.pipelines.text.preparation import TextOptions, prepare_documents
-    from beambert.pipelines.tokenizers.encoding import make_tokenizer, tokenize_documents
+    from beambert.pipelines.tokenizers.encoding import make_corpus_tokenizer, tokenize_documents
     from beambert.pipelines.tokenizers.folders import read_given
 
     vocabulary, lowers = read_given(vocab_file, None, None, io.read_bytes, io.exists)
-    tokenizer = make_tokenizer(vocabulary, lowers)
+    tokenizer = make_corpus_tokenizer(vocabulary, lowers)
     tokenizer.tokenize_batch(["first"])
     ids, parameters = TokenIds.of(vocabulary), InstanceParameters(dupe_factor=passes)
 

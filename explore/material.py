@@ -132,9 +132,9 @@ class Material:
     def tokenizer(self) -> "Tokenizer":
         """The tokenizer."""
         with importing():
-            from beambert.pipelines.tokenizers.encoding import make_tokenizer
+            from beambert.pipelines.tokenizers.encoding import make_corpus_tokenizer
 
-            return make_tokenizer(self.vocabulary, self.do_lower_case)
+            return make_corpus_tokenizer(self.vocabulary, self.do_lower_case)
 
     @functools.cached_property
     def token_ids(self) -> "TokenIds":

@@ -127,7 +127,7 @@ class BertPretrainer(keras.Model):
         """
         inputs = (features["input_ids"], features["input_mask"], features["segment_ids"])
         positions_BP = features["masked_lm_positions"]
-        length, predictions = inputs[0].shape[1], positions_BP.shape[1]
+        length, predictions = ops.shape(inputs[0])[1], ops.shape(positions_BP)[1]
         x_TH = self.encoder.encode(*inputs, dropout_seed)
         logits = self._logits(x_TH, flat_positions(positions_BP, length), x_TH[::length])
         logits_KV = logits["masked_lm_logits"]

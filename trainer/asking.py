@@ -3,7 +3,8 @@
 import dataclasses
 import functools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -15,8 +16,9 @@ from beambert.model.shapes import variable_shapes
 from beambert.pipelines.pretraining.masks import TokenIds
 from beambert.pipelines.tokenizers.encoding import SubwordTokenizer, make_tokenizer
 from beambert.pipelines.tokenizers.vocabulary import MASK, Vocabulary
-from beambert.pipelines.tokenizers.wordpiece import Tokenizer
+from beambert.pipelines.tokenizers.word_pieces import Tokenizer
 from beambert.trainer.embedding.embedder import Report, batches_by_length, no_report, padded
+from beambert.trainer.loop.engine import Engine, make_engine
 from beambert.trainer.weights.initial import open_initial
 
 # Beginning of the paths of the head's variables.
@@ -30,6 +32,7 @@ class AskedEncoder:
     Attributes:
       path: path as it was given.
       model: the model with its head.
+      engine: what computes.
       vocabulary: vocabulary of its ids.
       tokenizer: tokenizer that goes with it.
       ids: its special ids.
@@ -38,6 +41,7 @@ class AskedEncoder:
 
     path: str
     model: BertPretrainer
+    engine: Engine
     vocabulary: Vocabulary
     tokenizer: Tokenizer | SubwordTokenizer
     ids: TokenIds
@@ -105,22 +109,28 @@ class AskedEncoder:
           rows: ids of each text, int32 [tokens], and the places to predict.
           report: called with the numbers of rows that are done and in all, after each batch.
         """
-        done = 0
-        for batch in batches_by_length([len(ids) for ids, _ in rows]):
+        done, most = 0, self.model.config.longest_sequence
+        for batch, length in batches_by_length(
+            [len(ids) for ids, _ in rows], self.engine, self.model.encoder, most
+        ):
             ids, places = zip(*(rows[number] for number in batch), strict=True)
-            ids_BL, mask_BL = padded(ids, self.ids.padding, max(map(len, ids)))
-            features = {
-                "input_ids": ids_BL,
-                "input_mask": mask_BL,
-                "segment_ids": np.zeros_like(ids_BL),
-                "masked_lm_positions": padded(places, 0, max(map(len, places)))[0],
-            }
-            found = np.array(self.model(features)["masked_lm_logits"])
+            ids_BL, mask_BL = padded(ids, self.ids.padding, length)
+            places_BP, _ = padded(places, 0, max(map(len, places)))
+            found = self._logits_at(ids_BL, mask_BL, places_BP)
             for number, its_places, logits_PV in zip(batch, places, found, strict=True):
                 # A model may have more rows than its vocabulary has tokens.
                 yield number, logits_PV[: len(its_places), : len(self.vocabulary)]
             done += len(batch)
             report(done, len(rows))
+
+    @functools.cached_property
+    def _logits_at(self) -> Callable[..., np.ndarray]:
+        def logits(ids_BL: Any, mask_BL: Any, positions_BP: Any) -> Any:
+            features = {"input_ids": ids_BL, "input_mask": mask_BL, "segment_ids": 0 * ids_BL}
+            features["masked_lm_positions"] = positions_BP
+            return self.model(features)["masked_lm_logits"]
+
+        return self.engine.function(logits, self.model, self.model.encoder.takes_any_length)
 
 
 def open_encoder(path: str) -> AskedEncoder:
@@ -132,6 +142,7 @@ def open_encoder(path: str) -> AskedEncoder:
     Raises:
       InputError: the encoder cannot be read, or it lacks the head.
     """
+    engine = make_engine()
     found = open_initial(path, "--model")
     weights = found.read()
     needed = [name for name in variable_shapes(found.config) if name.startswith(MASKED_LM_HEAD)]
@@ -150,7 +161,7 @@ def open_encoder(path: str) -> AskedEncoder:
     if found.config.has_position_table:
         longest = min(longest, found.trained_positions or longest)
     return AskedEncoder(
-        path, model, found.vocabulary, tokenizer, TokenIds.of(found.vocabulary), longest
+        path, model, engine, found.vocabulary, tokenizer, TokenIds.of(found.vocabulary), longest
     )
 
 

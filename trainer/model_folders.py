@@ -188,6 +188,21 @@ def open_model(path: str, flag: str) -> ModelFolder:
         )
     if fault := fault_of(io.list_folder(path)):
         raise InputError(f"{flag}={path}: {fault}")
+    found = read_description(path, flag)
+    described = {**found.training, "model": found.config.identity()}
+    if "vocabulary_sha256" in described:
+        described["vocabulary_sha256"] = found.vocabulary.sha256
+    marker = io.read_bytes(f"{path}/{MARKER_FILE}")
+    check_unchanged(f"{flag}={path}", marker, described)
+    return found
+
+
+def read_description(path: str, flag: str) -> ModelFolder:
+    """Reads the files of a model folder that describe the model, be it finished or not.
+
+    Raises:
+      InputError: one of them is missing or damaged.
+    """
     try:
         config = read_config(io.read_text(f"{path}/{CONFIG_FILE}"))
     except ValueError as error:
@@ -195,11 +210,6 @@ def open_model(path: str, flag: str) -> ModelFolder:
     needed = "kind", "max_seq_length", "do_lower_case"
     training = io.read_object(f"{path}/{TRAINING_FILE}", *needed, flag=flag)
     vocabulary = read_beside(path, flag, io.read_bytes, io.exists)
-    described = training | {"model": config.identity()}
-    if "vocabulary_sha256" in training:
-        described["vocabulary_sha256"] = vocabulary.sha256
-    marker = io.read_bytes(f"{path}/{MARKER_FILE}")
-    check_unchanged(f"{flag}={path}", marker, described)
     return ModelFolder(path, config, vocabulary, training)
 
 

@@ -18,6 +18,7 @@ from beambert.model.pretrainer import BertPretrainer
 from beambert.model.replaced_tokens import ElectraPretrainer, ReplacedTokenPretrainer
 from beambert.model_files import SAVED_MODEL_FOLDER, WEIGHTS_FILE
 from beambert.trainer import model_folders
+from beambert.trainer.loop.engine import has_tensorflow
 
 # Family -> its model of replaced token detection; that of the others has layers of BERT.
 _REPLACED_TOKENS = {"deberta-v2": DebertaReplacedTokenPretrainer}
@@ -100,7 +101,7 @@ def _check_saved_model(model: keras.Model, path: str) -> None:
     from beambert import saved_models
 
     saved_model = f"{path}/{SAVED_MODEL_FOLDER}"
-    if not io.exists(saved_model):
+    if not has_tensorflow() or not io.exists(saved_model):
         return
     try:
         served = Counter(_digest(value) for _, value in saved_models.variables(saved_model))

@@ -28,7 +28,7 @@ from beambert.process import loading
 
 if TYPE_CHECKING:
     from beambert.pipelines.pretraining.evaluation_texts import EvaluationTexts
-    from beambert.pipelines.tokenizers.wordpiece import OffsetPieces
+    from beambert.pipelines.tokenizers.word_pieces import OffsetPieces
 
 
 class DocumentTokenizer:
@@ -37,12 +37,15 @@ class DocumentTokenizer:
     def __init__(self, vocabulary: Vocabulary, options: TextOptions):
         """Builds the tokenizer."""
         with loading():  # it imports TensorFlow
-            from beambert.pipelines.tokenizers.encoding import make_offset_tokenizer, make_tokenizer
+            from beambert.pipelines.tokenizers.encoding import (
+                make_corpus_tokenizer,
+                make_offset_tokenizer,
+            )
 
         self._vocabulary = vocabulary
         self._segmenter = options.segmenter
         finds_words = options.segmenter != segmenters.NO_SEGMENTER
-        make = make_offset_tokenizer if finds_words else make_tokenizer
+        make = make_offset_tokenizer if finds_words else make_corpus_tokenizer
         self._tokenizer = make(vocabulary, options.do_lower_case)
 
     def tokenize(

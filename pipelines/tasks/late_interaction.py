@@ -157,15 +157,13 @@ class LateInteraction(RetrievalTask):
         features: TaskFeatures,
     ) -> int:
         """See `Task.count_cut`; queries have less room than documents."""
-        from beambert.pipelines.tasks.texts import longer
-
         room = np.full(features.choices, text_features.max_seq_length)
         room[0] = text_features.query_length
         full = np.flatnonzero((features.lengths.reshape(-1, len(room)) >= room).any(axis=1))
         if not len(full):
             return 0
         some = [examples[index] for index in full]
-        found = cls.features(some, labels, longer(text_features))
+        found = cls.features(some, labels, text_features.with_more_room())
         return int((found.lengths.reshape(-1, len(room)) > room).sum())
 
     @staticmethod

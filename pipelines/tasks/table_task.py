@@ -230,7 +230,7 @@ def tokens_of(
     text_features: "TextFeatures", columns: Sequence[Sequence[str]]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Returns ids, segments and lengths of columns of texts, see `texts.without_padding`."""
-    from beambert.pipelines.tasks.texts import converted, without_padding  # it imports TensorFlow
+    from beambert.pipelines.tasks.texts import converted, without_padding
 
     return without_padding(list(converted(text_features, columns)))
 

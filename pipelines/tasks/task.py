@@ -283,14 +283,12 @@ class Task(abc.ABC):
           examples, labels, text_features: the arguments of `features`.
           features: its result.
         """
-        from beambert.pipelines.tasks.texts import longer
-
         length = text_features.longest
         full = np.flatnonzero(features.example_lengths == length)
         if not len(full):
             return 0
         some = [examples[index] for index in full]
-        found = cls.features(some, labels, longer(text_features))
+        found = cls.features(some, labels, text_features.with_more_room())
         return int((found.lengths > length).sum())
 
     @staticmethod

@@ -71,15 +71,16 @@ class TextModel:
             self._text_features = TextFeatures(vocabulary, lower, self._length, windows)
         self.signatures = {"serving_default": functions.get(training["kind"], self._classify)}
 
-    def _call(self, features: Tensors) -> Tensors:
-        return self._model.signatures["serving_default"](**features)
+    def _call(self, features: Mapping[str, np.ndarray]) -> Tensors:
+        inputs = {name: tf.constant(value) for name, value in features.items()}
+        return self._model.signatures["serving_default"](**inputs)
 
     def _classify(self, text: tf.Tensor, text_b: tf.Tensor | None = None) -> Tensors:
         texts = (text,) if text_b is None else (text, text_b)
-        return self._call(self._text_features(*texts))
+        return self._call(self._text_features(*map(_strings, texts)))
 
     def _tag(self, text: tf.Tensor) -> Tensors:
-        features, first_pieces = self._text_features.of_words(text)
+        features, first_pieces = self._text_features.of_words(_strings(text))
         return self._call({**features, FIRST_PIECES: first_pieces})
 
     def _choose(
@@ -87,10 +88,11 @@ class TextModel:
     ) -> Tensors:
         if text_b is not None:  # It is the beginning of every ending.
             choices = text_b[:, None] + " " + choices
-        count = tf.shape(choices)[1]
-        features = self._text_features(tf.repeat(text, count), tf.reshape(choices, [-1]))
+        count = choices.shape[1]
+        first, endings = tf.repeat(text, count), tf.reshape(choices, [-1])
+        features = self._text_features(_strings(first), _strings(endings))
         shape = [-1, count, self._length]
-        return self._call({name: tf.reshape(feature, shape) for name, feature in features.items()})
+        return self._call({name: feature.reshape(shape) for name, feature in features.items()})
 
     def _answer(self, question: tf.Tensor, context: tf.Tensor) -> Tensors:
         texts = zip(question.numpy(), context.numpy(), strict=True)
@@ -128,9 +130,11 @@ class TextModel:
         found = []
         for first in range(0, len(windows), _WINDOWS_AT_A_TIME):
             some = slice(first, first + _WINDOWS_AT_A_TIME)
-            outputs = self._call(
-                {name: tf.constant(one_input[some]) for name, one_input in inputs.items()}
-            )
+            outputs = self._call({name: one_input[some] for name, one_input in inputs.items()})
             found.append([outputs[name].numpy() for name in ("start_logits", "end_logits")])
         starts, ends = (np.concatenate(parts) for parts in zip(*found, strict=True))
         return starts, ends
+
+
+def _strings(texts: tf.Tensor) -> list[str]:
+    return [text.decode("utf-8", "replace") for text in texts.numpy()]

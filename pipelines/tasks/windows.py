@@ -19,7 +19,7 @@ from beambert.ragged import ranges, starts_of
 
 if TYPE_CHECKING:
     from beambert.pipelines.tokenizers.encoding import SubwordOffsets
-    from beambert.pipelines.tokenizers.wordpiece import OffsetPieces, OffsetTokenizer
+    from beambert.pipelines.tokenizers.word_pieces import OffsetPieces, OffsetTokenizer
 
 # Number of special tokens in a window, [CLS] and two [SEP]; see run_squad.py,
 # convert_examples_to_features. RoBERTa has one [SEP] more behind the question.

@@ -10,6 +10,7 @@ from beambert.flags import TRUST_MODEL
 from beambert.io import check_folder
 from beambert.process import loading
 from beambert.trainer.loop.config import ALL
+from beambert.trainer.loop.engine import check_tensorflow
 
 EXAMPLES = """examples:
   # write the next version in a folder that TensorFlow Serving watches
@@ -153,10 +154,14 @@ def main(argv: Sequence[str]) -> None:
     """
     flags = read_settings(Export, build_parser().parse_args(list(argv)))
     check_folder(flags.model, f"--model={flags.model}")
+    if flags.to in ("savedmodel", "tf1", "onnx"):
+        check_tensorflow(f"--to={flags.to}")
     with loading():
         from beambert import io
         from beambert.trainer.loop.checkpoints import checkpoint_path
-        from beambert.trainer.serving import versions
+
+        if flags.evaluation or flags.to == "savedmodel":
+            from beambert.trainer.serving import versions
         from beambert.trainer.weights.initial import model_at, steps_of
         from beambert.trainer.weights.model_card import check_license
     if flags.license is not None:

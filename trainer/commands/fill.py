@@ -4,10 +4,12 @@ import dataclasses
 import functools
 from collections.abc import Sequence
 
-from beambert.config import Settings, read_settings, setting, settings_parser
+from beambert.config import read_settings, setting, settings_parser
 from beambert.console import counted
 from beambert.errors import one_line
 from beambert.process import loading
+from beambert.trainer.loop.config import EngineSettings
+from beambert.trainer.loop.engine import choose_engine
 from beambert.trainer.weights.given_path import ASKED_MODEL, check_weights
 
 EXAMPLES = """examples:
@@ -21,7 +23,7 @@ Each [MASK] is one piece of the vocabulary, and is answered while the others sta
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Filling(Settings):
+class Filling(EngineSettings):
     """The settings of `fill`."""
 
     texts: tuple[str, ...] = setting(
@@ -53,6 +55,7 @@ def main(argv: Sequence[str]) -> None:
     flags = read_settings(Filling, build_parser().parse_args(list(argv)))
     check_weights(flags.model, "--model")
     with loading():
+        choose_engine(flags)
         from beambert.trainer.asking import fill
         from beambert.trainer.commands.texts import (
             check_output,

@@ -22,7 +22,6 @@ from beambert.trainer.loop.config import (
     FINETUNING_LEARNING_RATES,
     FINETUNING_OPTIMIZER,
     RANDOM,
-    TENSORFLOW,
     WIDEST_LEARNING_RATE,
     Devices,
     LoopConfig,
@@ -30,6 +29,7 @@ from beambert.trainer.loop.config import (
     TrainingFolders,
     environment_folders,
 )
+from beambert.trainer.loop.engine import choose_engine
 from beambert.trainer.weights.given_path import check_config, check_weights
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def add_training_flags(parser: FlagParser) -> None:
         leave_out=("eval_steps",),
         defaults={"train_batch_size": FINETUNING_BATCH_SIZE},
     )
-    add_settings(parser, Devices, leave_out=("engine",))
+    add_settings(parser, Devices)
 
 
 def build_parser() -> FlagParser:
@@ -127,9 +127,16 @@ def main(argv: Sequence[str]) -> None:
 
 
 def make_job(
-    flags: argparse.Namespace, task: Task, data_dir: str, model_dir: str
+    flags: argparse.Namespace, task: Task, data_dir: str, model_dir: str, is_child: bool = False
 ) -> "FinetuningJob":
     """Returns the job that the flags describe.
+
+    Args:
+      flags: the flags.
+      task: the task.
+      data_dir: folder of its files.
+      model_dir: folder of the model.
+      is_child: whether another process runs the job.
 
     Raises:
       InputError: a flag cannot be used.
@@ -140,9 +147,11 @@ def make_job(
     if flags.init != RANDOM:
         check_weights(flags.init, "--init")
     check_config(flags.model)
-    if flags.sweep:
+    if flags.sweep or is_child:
         leave_chips_to_children()
     with loading():
+        if not (flags.sweep or is_child):
+            choose_engine(read_settings(Devices, flags))
         from beambert.trainer.finetuning.job import FinetuningJob
     return read_settings(
         FinetuningJob,
@@ -190,7 +199,7 @@ def _check_course(flags: argparse.Namespace) -> LoopConfig:
             raise InputError(
                 f"--{name}={getattr(flags, name)}: a sweep tries its own values; leave it out"
             )
-    read_settings(Devices, flags, engine=TENSORFLOW)
+    read_settings(Devices, flags)
     return read_settings(LoopConfig, flags)
 
 
@@ -199,7 +208,7 @@ def run_finetuning(job: "FinetuningJob", flags: argparse.Namespace) -> dict[str,
     from beambert.trainer.finetuning.run import finetune
     from beambert.trainer.loop.engine import make_engine
 
-    return finetune(job, make_engine(read_settings(Devices, flags, engine=TENSORFLOW)))
+    return finetune(job, make_engine(read_settings(Devices, flags)))
 
 
 def run_sweep(job: "FinetuningJob", flags: argparse.Namespace) -> tuple[str, dict[str, float]]:
@@ -211,7 +220,7 @@ def run_sweep(job: "FinetuningJob", flags: argparse.Namespace) -> tuple[str, dic
         job,
         sweep.GRIDS[flags.sweep],
         flags.num_seeds,
-        lambda one: finetune_in_process(one, read_settings(Devices, flags, engine=TENSORFLOW)),
+        lambda one: finetune_in_process(one, read_settings(Devices, flags)),
     )
     best = max(state["runs"], key=lambda row: row["results"][job.task.metrics[0]])
     return f"{job.output.model_dir}/{BEST_FOLDER}", best["results"]

@@ -16,7 +16,7 @@ from beambert.trainer.commands.finetune import (
     make_job,
     run_sweep,
 )
-from beambert.trainer.loop.config import TENSORFLOW, Devices
+from beambert.trainer.loop.config import Devices
 
 if TYPE_CHECKING:
     from beambert.trainer.finetuning.job import FinetuningJob
@@ -78,7 +78,7 @@ def main(argv: Sequence[str]) -> None:
         flags.data_dir,
         flags.tasks,
         flags.output.rstrip("/"),
-        lambda task, folder, model_dir: make_job(flags, task, folder, model_dir),
+        lambda task, folder, model_dir: make_job(flags, task, folder, model_dir, is_child=True),
         lambda job: run_of_many(job, flags),
     )
 
@@ -89,6 +89,4 @@ def run_of_many(job: "FinetuningJob", flags: argparse.Namespace) -> tuple[str, d
 
     if flags.sweep:
         return run_sweep(job, flags)
-    return job.output.model_dir, finetune_in_process(
-        job, read_settings(Devices, flags, engine=TENSORFLOW)
-    )
+    return job.output.model_dir, finetune_in_process(job, read_settings(Devices, flags))

@@ -5,10 +5,12 @@ import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from beambert.config import Settings, read_settings, setting, settings_parser
+from beambert.config import read_settings, setting, settings_parser
 from beambert.console import counted
 from beambert.errors import one_line
 from beambert.process import loading
+from beambert.trainer.loop.config import EngineSettings
+from beambert.trainer.loop.engine import choose_engine
 from beambert.trainer.weights.given_path import ASKED_MODEL, check_weights
 
 if TYPE_CHECKING:
@@ -30,7 +32,7 @@ of encoders with different vocabularies cannot be compared.
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Scoring(Settings):
+class Scoring(EngineSettings):
     """The settings of `score`."""
 
     texts: tuple[str, ...] = setting((), is_positional=True, metavar="TEXT", help="text")
@@ -64,6 +66,7 @@ def main(argv: Sequence[str]) -> None:
     flags = read_settings(Scoring, build_parser().parse_args(list(argv)))
     check_weights(flags.model, "--model")
     with loading():
+        choose_engine(flags)
         from beambert.trainer.asking import no_report, score
         from beambert.trainer.commands.texts import (
             check_output,

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 from keras import ops
 
 from beambert import io
@@ -18,8 +17,10 @@ from beambert.model.sentence_encoder import CLS, MEAN, MODES, Pooling, of_unit_l
 from beambert.model_files import PRETRAINING, TRAINING_FILE, weights_sha256
 from beambert.pipelines.tokenizers.encoding import SubwordTokenizer, make_tokenizer
 from beambert.pipelines.tokenizers.vocabulary import TOKENIZER_CONFIG_FILE, Vocabulary
-from beambert.pipelines.tokenizers.wordpiece import Tokenizer
+from beambert.pipelines.tokenizers.word_pieces import Tokenizer
 from beambert.trainer import model_folders
+from beambert.trainer.loop.engine import Engine, make_engine
+from beambert.trainer.loop.objectives import Tensor
 from beambert.trainer.models import task_model
 from beambert.trainer.weights.initial import open_initial
 from beambert.trainer.weights.tokenizer_files import (
@@ -179,9 +180,6 @@ def _prefix(settings: Mapping[str, Any], name: str) -> str:
 # Greatest number of tokens that are computed at once. Of 512, 1,024, 2,048 and 4,096, the third was
 # the fastest on two cores with an encoder 384 wide.
 BATCH_TOKENS = 2048
-# Lengths of sequences are multiples of this for an encoder that needs a graph for each length, so
-# that there are few graphs and little padding.
-LENGTH_STEP = 8
 
 # Type of a function that is called after each batch with the numbers that are done and in all.
 Report = Callable[[int, int], None]
@@ -199,6 +197,7 @@ class Embedder:
       path: path as it was given.
       sha256: hash of the encoder's weights.
       encoder: the encoder.
+      engine: what computes.
       vocabulary: vocabulary of its ids.
       tokenizer: tokenizer that goes with it.
       settings: how it makes embeddings; `max_seq_length` is a number.
@@ -207,6 +206,7 @@ class Embedder:
     path: str
     sha256: str
     encoder: Encoder
+    engine: Engine
     vocabulary: Vocabulary
     tokenizer: Tokenizer | SubwordTokenizer
     settings: SentenceSettings
@@ -255,9 +255,11 @@ class Embedder:
 
     def _embed_all(self, rows: Sequence[np.ndarray], report: Report) -> np.ndarray:
         found = np.empty((len(rows), self.width), np.float32)
-        done = 0
-        for batch in batches_by_length([len(row) for row in rows]):
-            found[batch] = self._embed_rows([rows[number] for number in batch])
+        done, most = 0, self.settings.max_seq_length
+        lengths = [len(row) for row in rows]
+        for batch, length in batches_by_length(lengths, self.engine, self.encoder, most):
+            some = [rows[number] for number in batch]
+            found[batch] = self._vectors(*padded(some, self.vocabulary.special.padding, length))
             done += len(batch)
             report(done, len(rows))
         if not np.isfinite(found).all():
@@ -267,31 +269,15 @@ class Embedder:
             )
         return found
 
-    def _embed_rows(self, rows: Sequence[np.ndarray]) -> np.ndarray:
-        length = max(map(len, rows))
-        if not self.encoder.takes_any_length:
-            length = min(-(-length // LENGTH_STEP) * LENGTH_STEP, self.settings.max_seq_length)
-        ids_BL, mask_BL = padded(rows, self.vocabulary.special.padding, length)
-        return self._graph_of(length)(tf.constant(ids_BL), tf.constant(mask_BL)).numpy()
-
     @functools.cached_property
-    def _graphs(self) -> dict[int | None, Callable[..., tf.Tensor]]:
-        return {}
+    def _vectors(self) -> Callable[..., np.ndarray]:
+        return self.engine.function(self.vectors, self.encoder, self.encoder.takes_any_length)
 
-    def _graph_of(self, length: int) -> Callable[..., tf.Tensor]:
-        """Returns the graph for sequences of a length, which takes batches of any size."""
-        key = None if self.encoder.takes_any_length else length
-        if key not in self._graphs:
-            of_batch = tf.TensorSpec([None, key], tf.int32)
-            function = tf.function(self.vectors, autograph=False)
-            self._graphs[key] = function.get_concrete_function(of_batch, of_batch)
-        return self._graphs[key]
-
-    def vectors(self, ids_BL: tf.Tensor, mask_BL: tf.Tensor) -> tf.Tensor:
+    def vectors(self, ids_BL: Tensor, mask_BL: Tensor) -> Tensor:
         """Returns the embeddings of ids and their mask, float32 [B, H]; int32 [B, L] each."""
         pooling, length = self.settings.pooling, ops.shape(ids_BL)[1]
         states = self.encoder.encode(
-            ids_BL, mask_BL, tf.zeros_like(ids_BL), last_layers=pooling.last_layers
+            ids_BL, mask_BL, ops.zeros_like(ids_BL), last_layers=pooling.last_layers
         )
         width = self.encoder.config.hidden_size
         states_BLKH = ops.reshape(states, (-1, length, pooling.last_layers, width))
@@ -299,17 +285,23 @@ class Embedder:
         return of_unit_length(vectors_BH) if self.settings.scales_cut else vectors_BH
 
 
-def batches_by_length(lengths: Sequence[int]) -> Iterator[list[int]]:
-    """Yields the numbers of the sequences of each batch, the longest first.
+def batches_by_length(
+    lengths: Sequence[int], engine: Engine, encoder: Encoder, most: int
+) -> Iterator[tuple[list[int], int]]:
+    """Yields the numbers of the sequences of each batch, the longest first, and its length.
 
     Args:
       lengths: number of tokens of each sequence.
+      engine: what computes.
+      encoder: the encoder.
+      most: greatest length of a batch.
     """
     order = np.argsort(-np.asarray(lengths), kind="stable").tolist()
     while order:
         # The first one is the longest, which all others of its batch are padded to.
-        count = max(1, BATCH_TOKENS // lengths[order[0]])
-        yield order[:count]
+        length = min(engine.rounded_length(lengths[order[0]], encoder.takes_any_length), most)
+        count = max(1, BATCH_TOKENS // length)
+        yield order[:count], length
         order = order[count:]
 
 
@@ -337,7 +329,7 @@ def open_embedder(path: str, flag: str = "--model") -> Embedder:
     Raises:
       InputError: the encoder cannot be read.
     """
-    settings = read_settings(path, flag)
+    engine, settings = make_engine(), read_settings(path, flag)
     where, own = settings.encoder, None
     if io.exists(f"{where}/{TRAINING_FILE}"):
         own = model_folders.open_model(where, flag)
@@ -362,7 +354,7 @@ def open_embedder(path: str, flag: str = "--model") -> Embedder:
             )
     length = min(settings.max_seq_length or longest, encoder.config.longest_sequence)
     settings = dataclasses.replace(settings, max_seq_length=length)
-    return Embedder(path, sha256, encoder, vocabulary, tokenizer, settings)
+    return Embedder(path, sha256, encoder, engine, vocabulary, tokenizer, settings)
 
 
 def with_settings(

@@ -1,11 +1,12 @@
 """Batches of a task's features: the examples of each batch and the length they are padded to."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
-import tensorflow as tf
 
 from beambert.pipelines.tasks.task import NO_LABEL, TaskFeatures
+from beambert.ragged import starts_of
+from beambert.trainer.loop.engine import InputContext
 
 # The number of lengths, and so of programs that XLA compiles. More would spare little padding.
 MOST_LENGTHS = 4
@@ -83,50 +84,65 @@ def batch_rows(
 
 
 class PaddedBatches:
-    """Gathers examples into padded batches inside a tf.data pipeline."""
+    """Gathers examples into padded batches."""
 
     def __init__(self, features: TaskFeatures):
-        """Turns the features into ragged tensors."""
-
-        def ragged(values: np.ndarray) -> tf.RaggedTensor:
-            return tf.RaggedTensor.from_row_lengths(values, features.lengths, validate=False)
-
-        self._choices = features.choices
-        self._ids = ragged(features.input_ids)
-        self._tokens = {"segment_ids": (ragged(features.segment_ids), 0)}
+        """Takes the features of all examples."""
+        self._features = features
+        self._starts = starts_of(features.lengths)
+        self._tokens = {"input_ids": (features.input_ids, 0)}
+        self._tokens["segment_ids"] = features.segment_ids, 0
         for name, values in features.token_targets.items():
-            self._tokens[name] = (ragged(values), NO_LABEL)
-        self._targets = {name: tf.constant(values) for name, values in features.targets.items()}
+            self._tokens[name] = values, NO_LABEL
 
-    def __call__(self, rows: tf.Tensor, length: int) -> dict[str, tf.Tensor]:
-        """Returns the features of the examples with indices `rows` [B], padded to a length."""
-        count = rows.shape[0] or -1
-        sequences, shape = rows, [count, length]
-        if self._choices > 1:
-            sequences = tf.reshape(rows[:, None] * self._choices + tf.range(self._choices), [-1])
-            shape = [count, self._choices, length]
+    def __call__(self, rows: np.ndarray, length: int, size: int = 0) -> dict[str, np.ndarray]:
+        """Returns the features of the examples with indices `rows` [B], padded to a length.
 
-        def padded(values: tf.RaggedTensor, default: int) -> tf.Tensor:
-            some = tf.gather(values, sequences)
-            return tf.reshape(some.to_tensor(default, shape=[None, length]), shape)
+        Args:
+          rows: the indices.
+          length: number of tokens of a sequence.
+          size: number of rows that the batch is filled up to with empty ones.
+        """
+        choices = self._features.choices
+        sequences = (rows[:, None] * choices + np.arange(choices)).ravel()
+        mask = np.arange(length) < self._features.lengths[sequences, None]
+        places = self._starts[sequences, None] + np.arange(length)
+        batch = {
+            name: np.where(mask, values.take(places, mode="clip"), values.dtype.type(default))
+            for name, (values, default) in self._tokens.items()
+        }
+        batch["input_mask"] = mask.astype(np.int32)
+        shape = (-1, choices, length) if choices > 1 else (-1, length)
+        batch = {name: values.reshape(shape) for name, values in batch.items()}
+        batch |= {name: values[rows] for name, values in self._features.targets.items()}
+        missing = max(size - len(rows), 0)
+        return {
+            name: np.pad(values, [(0, missing), *[(0, 0)] * (values.ndim - 1)])
+            for name, values in batch.items()
+        }
 
-        ids = padded(self._ids, 0)
-        counts = tf.gather(self._ids.row_lengths(), sequences)
-        mask = tf.sequence_mask(counts, length, dtype=tf.int32)
-        batch = {"input_ids": ids, "input_mask": tf.reshape(mask, shape)}
-        batch |= {name: padded(*values) for name, values in self._tokens.items()}
-        return batch | {name: tf.gather(values, rows) for name, values in self._targets.items()}
 
-
-# AutoGraph would take long and change nothing, as no `if` depends on a tensor's value.
-@tf.autograph.experimental.do_not_convert
 def training_batches(
-    features: TaskFeatures, lengths: Sequence[int], rows: np.ndarray
-) -> tf.data.Dataset:
-    """Returns the training batches, one for each row of `batch_rows` that is given."""
+    features: TaskFeatures, lengths: Sequence[int], rows: np.ndarray, context: InputContext
+) -> Iterator[dict[str, np.ndarray]]:
+    """Yields a training batch for each of the host's replicas in turn.
+
+    Args:
+      features: features of all examples.
+      lengths: lengths to compute at, ascending.
+      rows: indices of the examples of each step, as of `batch_rows`.
+      context: the share of this host.
+    """
     padded = PaddedBatches(features)
-    batches = tf.data.Dataset.from_tensor_slices(rows)
-    return batches.map(lambda some: padded(some, lengths[-1])).prefetch(2)
+    for some in rows:
+        for mine in _of_replicas(some, context):
+            yield padded(mine, lengths[-1])
+
+
+def _of_replicas(rows: np.ndarray, context: InputContext) -> np.ndarray:
+    """Returns the shares of this host's replicas in the rows of a batch."""
+    shares = rows.reshape(context.num_replicas_in_sync, -1)
+    return np.split(shares, context.num_input_pipelines)[context.input_pipeline_id]
 
 
 def evaluation_order(features: TaskFeatures) -> np.ndarray:
@@ -134,26 +150,17 @@ def evaluation_order(features: TaskFeatures) -> np.ndarray:
     return np.argsort(features.example_lengths, kind="stable").astype(np.int32)
 
 
-@tf.autograph.experimental.do_not_convert
 def evaluation_batches(
-    features: TaskFeatures, lengths: Sequence[int], batch_size: int
-) -> tf.data.Dataset:
-    """Returns batches with every example once, in the order of `evaluation_order`.
+    features: TaskFeatures, lengths: Sequence[int], batch_size: int, context: InputContext
+) -> Iterator[dict[str, np.ndarray]]:
+    """Yields batches with every example once, in the order of `evaluation_order`.
 
-    Rows of weight 0 fill up the last batch.
+    Rows of weight 0 fill up the last batch: `example_weights` float32 [B].
     """
-    padded = PaddedBatches(features)
-    batches = tf.data.Dataset.from_tensor_slices(evaluation_order(features)).batch(batch_size)
-    # All batches have one shape, so that XLA compiles one program for each way.
-    return batches.map(lambda some: fill_up(padded(some, lengths[-1]), batch_size)).prefetch(2)
-
-
-def fill_up(features: dict[str, tf.Tensor], batch_size: int) -> dict[str, tf.Tensor]:
-    """Adds empty rows up to a static batch size, and `example_weights`, which is 0 for those."""
-    rows = tf.shape(next(iter(features.values())))[0]
-    features = features | {"example_weights": tf.ones([rows], tf.float32)}
-    filled = {}
-    for name, value in features.items():
-        paddings = [[0, batch_size - rows]] + [[0, 0]] * (value.shape.rank - 1)
-        filled[name] = tf.ensure_shape(tf.pad(value, paddings), [batch_size, *value.shape[1:]])
-    return filled
+    padded, order = PaddedBatches(features), evaluation_order(features)
+    filled = np.pad(order, (0, -len(order) % batch_size), constant_values=-1)
+    for some in filled.reshape(-1, batch_size):
+        for mine in _of_replicas(some, context):
+            # All batches have one shape, so that XLA compiles one program for each way.
+            batch = padded(mine[mine >= 0], lengths[-1], len(mine))
+            yield batch | {"example_weights": (mine >= 0).astype(np.float32)}

@@ -3,12 +3,14 @@
 import dataclasses
 import json
 import math
+import os
+import subprocess
+import sys
 from collections.abc import Mapping
 from typing import Any
 
 import keras
 import numpy as np
-import tensorflow as tf
 
 from beambert import io
 from beambert.errors import one_line
@@ -31,6 +33,7 @@ from beambert.trainer.loop.config import TENSORFLOW, Devices
 from beambert.trainer.loop.engine import (
     Engine,
     check_batch,
+    has_tensorflow,
     make_engine,
     translate_out_of_memory,
 )
@@ -38,7 +41,6 @@ from beambert.trainer.loop.loop import train
 from beambert.trainer.loop.progress import describe_name
 from beambert.trainer.loop.steps import Phase, Trainer
 from beambert.trainer.models import build_model
-from beambert.trainer.serving.saved_model import save_task_model
 from beambert.trainer.tasks.base import TaskData, objective_of_kind
 
 # The number of floating-point operations that take as long as XLA takes to compile a training step
@@ -59,7 +61,7 @@ def finetune(job: FinetuningJob, engine: Engine | None = None) -> dict[str, floa
     Raises:
       InputError: a setting or the data cannot be used, or another worker is gone.
     """
-    engine = engine or make_engine(Devices(engine=TENSORFLOW))
+    engine = engine or make_engine(Devices())
     with engine.translate_errors():
         return _finetune(job, engine)
 
@@ -230,9 +232,13 @@ class _Finetuning:
         sequences = batch_size * features.choices
         return Phase(
             steps,
-            lambda step: self._distributed(training_batches(features, self._lengths, rows[step:])),
-            lambda _: self._distributed(
-                evaluation_batches(self._data.features(DEV), self._lengths, batch_size)
+            lambda step: self.trainer.engine.distribute(
+                lambda context: training_batches(features, self._lengths, rows[step:], context)
+            ),
+            lambda _: self.trainer.engine.distribute(
+                lambda context: evaluation_batches(
+                    self._data.features(DEV), self._lengths, batch_size, context
+                )
             ),
             batch_size,
             int(sequences * positions),
@@ -253,9 +259,6 @@ class _Finetuning:
         results = self._data.results(self.outputs)
         return {name: results[name] for name in self._data.task.metrics}
 
-    def _distributed(self, batches: tf.data.Dataset) -> Any:
-        return self.trainer.engine.strategy.experimental_distribute_dataset(batches)
-
 
 def _write_predictions(model_dir: str, files: Mapping[str, str]) -> None:
     if files:
@@ -269,6 +272,30 @@ def _finish(model: keras.Model, plan: FinetuningPlan, results: dict[str, Any]) -
     if plan.job.lora_rank:
         merge_lora(model.encoder)
     model_folders.save_weights(model, model_dir)
-    save_task_model(model, plan.text_features, plan.training, f"{model_dir}/{SAVED_MODEL_FOLDER}")
+    _save_graph(model, plan)
     io.write_bytes(f"{model_dir}/{RESULTS_FILE}", json.dumps(results, indent=1).encode())
     finish_output(model_dir, plan.identity)
+
+
+def _save_graph(model: keras.Model, plan: FinetuningPlan) -> None:
+    """Writes the SavedModel, in another process if this one computes on JAX."""
+    model_dir = plan.job.output.model_dir
+    if keras.backend.backend() == TENSORFLOW:
+        from beambert.trainer.serving.saved_model import save_task_model
+
+        path = f"{model_dir}/{SAVED_MODEL_FOLDER}"
+        save_task_model(model, plan.text_features, plan.training, path)
+        return
+    if not has_tensorflow():
+        print(
+            f"{model_dir}: gets no SavedModel, as TensorFlow is not installed here; `beambert "
+            "export` makes one where it is",
+            flush=True,
+        )
+        return
+    command = [sys.executable, "-m", "beambert.trainer.serving.saved_model", model_dir]
+    # The devices are in use.
+    environment = os.environ | {"KERAS_BACKEND": TENSORFLOW, "CUDA_VISIBLE_DEVICES": "-1"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{model_dir}: the SavedModel cannot be written: {done.stderr[-2000:]}")

@@ -24,6 +24,7 @@ from beambert.process import chips_for_children, loading, passed_on
 from beambert.trainer import model_folders
 from beambert.trainer.finetuning.job import FLAGS_OF, FinetuningJob, make_plan
 from beambert.trainer.loop.config import Devices
+from beambert.trainer.loop.engine import choose_engine
 
 if TYPE_CHECKING:
     from beambert.trainer.finetuning.job import FinetuningJob
@@ -40,7 +41,9 @@ def finetune_in_process(job: "FinetuningJob", devices: Devices) -> dict[str, flo
       InputError: the job cannot be run, or its process was killed.
     """
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(max_workers=1, mp_context=context, initializer=_begin) as pool:
+    with ProcessPoolExecutor(
+        max_workers=1, mp_context=context, initializer=_begin, initargs=(devices,)
+    ) as pool:
         try:
             # The child saves its state first.
             with passed_on(_terminate_children):
@@ -59,14 +62,15 @@ def _terminate_children() -> None:
         child.terminate()
 
 
-def _begin() -> None:
+def _begin(devices: Devices) -> None:
     # A terminal sends these to this process, too, and the parent passes them on as SIGTERM.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     # A process that outlived its parent would hold the folder when the command is given again.
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    # Unpickling the job imports TensorFlow, too. Importing it first hides what it prints.
+    # Unpickling the job imports Keras, too. Importing it first hides what it prints.
     with loading():
+        choose_engine(devices)
         import beambert.trainer.finetuning.job  # noqa: F401
 
 

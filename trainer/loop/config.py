@@ -6,7 +6,7 @@ import math
 import os
 from typing import Any
 
-from beambert.config import check_settings, setting
+from beambert.config import Settings, check_settings, setting
 from beambert.errors import InputError
 from beambert.model_files import CHECKPOINTS_FOLDER, TENSORBOARD_FOLDER
 
@@ -282,9 +282,9 @@ class LoopConfig:
             )
 
 
-@dataclasses.dataclass(frozen=True)
-class Devices:
-    """The devices of a training; see `strategy.make_strategy`."""
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class EngineSettings(Settings):
+    """What computes; see `engine.choose_engine`."""
 
     engine: str = setting(
         AUTO,
@@ -292,15 +292,17 @@ class Devices:
         choices=ENGINES,
         help="what computes: auto is jax on GPUs and TPUs if it is installed, else tensorflow",
     )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Devices(EngineSettings):
+    """The devices of a training; see `strategy.make_strategy`."""
+
     strategy: str = setting(
         "auto",
         choices=STRATEGIES,
         help="tf.distribute strategy; tpu is for the TPU of this machine",
     )
-
-    def __post_init__(self) -> None:
-        """Checks the values."""
-        check_settings(self)
 
 
 def _is_installed(library: str) -> bool:

@@ -6,11 +6,11 @@ import os
 import re
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from beambert.errors import InputError
 from beambert.io import reason, storage_errors
-from beambert.trainer.loop.config import AUTO, JAX, TENSORFLOW, Devices
+from beambert.trainer.loop.config import AUTO, JAX, TENSORFLOW, Devices, EngineSettings
 
 if TYPE_CHECKING:
     from beambert.trainer.loop.engines.jax import Jax
@@ -24,21 +24,42 @@ else:
 _OUT_OF_MEMORY = re.compile("bad_alloc|out of memory|resource_?exhausted", re.IGNORECASE)
 
 
-def choose_engine(devices: Devices) -> str:
+class InputContext(NamedTuple):
+    """The share of a host in the data; by default all of it. `tf.distribute.InputContext` is one.
+
+    Attributes:
+      num_input_pipelines: number of hosts.
+      input_pipeline_id: number of this host.
+      num_replicas_in_sync: number of replicas of all hosts.
+    """
+
+    num_input_pipelines: int = 1
+    input_pipeline_id: int = 0
+    num_replicas_in_sync: int = 1
+
+
+ONE_HOST = InputContext()
+
+
+def choose_engine(devices: EngineSettings) -> str:
     """Returns the name of the engine, and makes Keras use it; call it before Keras is imported.
 
-    "auto" takes JAX if it finds an accelerator, or if TensorFlow is not installed.
+    "auto" takes JAX if it finds an accelerator, or if TensorFlow is not installed; after Keras is
+    imported, what Keras uses.
 
     Raises:
       InputError: the engine is not installed, a flag is only for the other one, or Keras is in use
         with the other one.
     """
-    name = devices.engine
+    name, strategy = devices.engine, getattr(devices, "strategy", AUTO)
+    keras = sys.modules.get("keras")
     is_there = {each: _is_installed(each) for each in (TENSORFLOW, JAX)}
-    if name == AUTO:
+    if name == AUTO and keras is not None:
+        name = keras.backend.backend()
+    elif name == AUTO:
         name = TENSORFLOW if is_there[TENSORFLOW] else JAX
-        is_for_tensorflow = devices.strategy != AUTO or os.environ.get("TF_CONFIG")
-        if is_there[JAX] and not is_for_tensorflow and "keras" not in sys.modules:
+        is_for_tensorflow = strategy != AUTO or os.environ.get("TF_CONFIG")
+        if is_there[JAX] and not is_for_tensorflow:
             import jax
 
             name = name if jax.default_backend() == "cpu" else JAX
@@ -48,12 +69,11 @@ def choose_engine(devices: Devices) -> str:
             f"--engine={devices.engine}: {name} is not installed; install it with `pip install -e "
             f"'.{extra}'`"
         )
-    if name == JAX and devices.strategy != AUTO:
+    if name == JAX and strategy != AUTO:
         raise InputError(
-            f"--strategy={devices.strategy}: is of --engine={TENSORFLOW}; leave it out, since JAX "
+            f"--strategy={strategy}: is of --engine={TENSORFLOW}; leave it out, since JAX "
             "takes all devices that it finds"
         )
-    keras = sys.modules.get("keras")
     if keras is not None and keras.backend.backend() != name:
         raise InputError(
             f"--engine={name}: Keras is imported with {keras.backend.backend()} already; set "
@@ -63,21 +83,45 @@ def choose_engine(devices: Devices) -> str:
     return name
 
 
-def make_engine(devices: Devices | None = None) -> Engine:
-    """Returns the engine for the devices of this machine or cluster.
+def make_engine(devices: EngineSettings | None = None) -> Engine:
+    """Returns the engine.
+
+    Args:
+      devices: what computes: `Devices` for all devices of this machine or cluster, as a training
+        takes them; others for one device (default: any engine).
 
     Raises:
       InputError: the engine or the devices cannot be used.
     """
-    devices = devices or Devices()
+    devices = devices or EngineSettings()
     if choose_engine(devices) == JAX:
         from beambert.trainer.loop.engines.jax import Jax
 
         return Jax()
     from beambert.trainer.loop.engines.tensorflow import TensorFlow
+
+    if not isinstance(devices, Devices):
+        return TensorFlow()
     from beambert.trainer.loop.strategy import make_strategy
 
     return TensorFlow(make_strategy(devices.strategy))
+
+
+def check_tensorflow(flag: str) -> None:
+    """Refuses what only TensorFlow does, such as a value of a flag, where Keras cannot use it.
+
+    Raises:
+      InputError: TensorFlow is not installed, or Keras uses JAX.
+    """
+    if not has_tensorflow():
+        raise InputError(f"{flag}: needs TensorFlow, which is not installed here; run it elsewhere")
+    if os.environ.get("KERAS_BACKEND", TENSORFLOW) != TENSORFLOW:
+        raise InputError(f"{flag}: needs TensorFlow; unset KERAS_BACKEND")
+
+
+def has_tensorflow() -> bool:
+    """Returns whether TensorFlow is installed."""
+    return _is_installed(TENSORFLOW)
 
 
 def _is_installed(library: str) -> bool:

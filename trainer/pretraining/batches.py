@@ -8,11 +8,11 @@ import bisect
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from beambert.pipelines.records.contract import MASKED_LM_PROB
+from beambert.trainer.loop.engine import ONE_HOST, InputContext
 from beambert.trainer.pretraining.masks import MaskingRules, draw_bits, rates_at, redraw_masks
 from beambert.trainer.pretraining.random_bits import shuffled
 from beambert.trainer.pretraining.records import Records, parse_batch, read_file
@@ -153,36 +153,12 @@ def _training_stream(records: Records, seed: int, first_record: int) -> Iterator
         epoch, index = epoch + 1, 0
 
 
-class InputContext(Protocol):
-    """The share of a host in the data; `tf.distribute.InputContext` is one."""
-
-    @property
-    def num_input_pipelines(self) -> int:
-        """Number of hosts."""
-
-    @property
-    def input_pipeline_id(self) -> int:
-        """Number of this host."""
-
-    @property
-    def num_replicas_in_sync(self) -> int:
-        """Number of replicas of all hosts."""
-
-
-class OneHost(NamedTuple):
-    """The context of a host that reads all data."""
-
-    num_input_pipelines: int = 1
-    input_pipeline_id: int = 0
-    num_replicas_in_sync: int = 1
-
-
 def training_batches(
     records: Records,
     batch_size: int,
     seed: int,
     first_step: int = 0,
-    context: InputContext | None = None,
+    context: InputContext = ONE_HOST,
     *,
     gradient_accumulation_steps: int = 1,
     rules: MaskingRules | None = None,
@@ -211,7 +187,6 @@ def training_batches(
       name -> int32 or float32 [batch_size / replicas, length], a batch for each of the host's
       replicas in turn.
     """
-    context = context or OneHost()
     hosts, host = context.num_input_pipelines, context.input_pipeline_id
     replicas = context.num_replicas_in_sync // hosts
     rows = batch_size // context.num_replicas_in_sync
@@ -245,7 +220,7 @@ def evaluation_batches(
     records: Records,
     batch_size: int,
     max_batches: int | None = None,
-    context: InputContext | None = None,
+    context: InputContext = ONE_HOST,
 ) -> Iterator[dict[str, np.ndarray]]:
     """Yields all records once, or the first `max_batches` batches, in the order of the files.
 
@@ -254,7 +229,6 @@ def evaluation_batches(
 
     The last batch is filled up with empty rows, whose `example_weights` [batch] are 0.
     """
-    context = context or OneHost()
     hosts, host = context.num_input_pipelines, context.input_pipeline_id
     rows = batch_size // context.num_replicas_in_sync
     count = records.instances

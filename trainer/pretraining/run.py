@@ -20,7 +20,7 @@ from beambert.model.objectives import BERT
 from beambert.model_files import RESULTS_FILE
 from beambert.process import logging_restored
 from beambert.trainer import model_folders
-from beambert.trainer.loop.config import MOST_STEPS, default_warmup_steps
+from beambert.trainer.loop.config import MOST_STEPS, Devices, default_warmup_steps
 from beambert.trainer.loop.engine import (
     Engine,
     check_batch,
@@ -89,7 +89,7 @@ def pretrain(
     Raises:
       InputError: a parameter or the data cannot be used, or another worker is gone.
     """
-    engine = engine or make_engine()
+    engine = engine or make_engine(Devices())
     with engine.translate_errors():
         return _pretrain(job, engine, time.monotonic() if started is None else started)
 
@@ -479,7 +479,7 @@ def estimate(job: PretrainingJob, engine: Engine | None = None) -> list[str]:
       InputError: a parameter or the data cannot be used.
     """
     started = time.monotonic()
-    engine = engine or make_engine()
+    engine = engine or make_engine(Devices())
     loop = dataclasses.replace(job.loop, dtype=engine.resolve_dtype(job.loop.dtype))
     job = dataclasses.replace(job, loop=loop)
     check_batch(engine, loop.train_batch_size, loop.gradient_accumulation_steps)

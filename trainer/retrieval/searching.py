@@ -4,23 +4,24 @@ import abc
 import collections
 import dataclasses
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import keras
 import numpy as np
 import pyarrow as pa
-import tensorflow as tf
 
 from beambert import io
 from beambert.errors import InputError, check_list
 from beambert.folders import MARKER_FILE
 from beambert.pipelines.tasks.late_interaction import KEPT, max_sim
+from beambert.pipelines.tasks.saved_models import ID_INPUTS
 from beambert.pipelines.tasks.task import LATE_INTERACTION, RERANK
 from beambert.pipelines.tasks.texts import InteractionFeatures, TextFeatures
 from beambert.trainer import model_folders
 from beambert.trainer.embedding.embedder import Embedder, open_embedder, with_settings
 from beambert.trainer.embedding.writing import is_embeddings
+from beambert.trainer.loop.engine import make_engine
 from beambert.trainer.models import task_model
 from beambert.trainer.retrieval.indexing import (
     FUSED_DEPTH,
@@ -182,8 +183,6 @@ _LENGTH_STEP = 32
 # Number of passages whose vectors are kept for the next queries: 200 MB, if they have 200 tokens.
 _PASSAGES_KEPT = 4096
 
-Features = Mapping[str, tf.Tensor]
-
 
 class Reranker(abc.ABC):
     """A model that says how relevant a passage is for a query."""
@@ -224,9 +223,9 @@ class CrossEncoder(Reranker):
         """Returns the relevance of each text for a query, from 0 to 1, float32 [texts]."""
         if not texts:
             return np.zeros(0, np.float32)
-        features = self._text_features(tf.constant([query] * len(texts)), tf.constant(texts))
+        features = self._text_features([query] * len(texts), texts)
         logits = np.array(self._batches.outputs(features))[:, 0]
-        return tf.sigmoid(logits).numpy()
+        return 1 / (1 + np.exp(-logits))
 
 
 class LateInteractionReranker(Reranker):
@@ -260,7 +259,7 @@ class LateInteractionReranker(Reranker):
             documents.append(self._kept[text])
         while len(self._kept) > _PASSAGES_KEPT:
             self._kept.popitem(last=False)
-        features = self._text_features.queries(tf.constant([query]))
+        features = self._text_features.queries([query])
         [query_QH] = self._batches.outputs(self._text_features.expanded(features), is_cut=False)
         return max_sim(query_QH[None], documents)[0]
 
@@ -268,8 +267,8 @@ class LateInteractionReranker(Reranker):
         """Keeps the vectors of the tokens of texts that count."""
         if not texts:
             return
-        features = self._text_features.documents(tf.constant(texts))
-        counts = self._text_features.counting(features).numpy()
+        features = self._text_features.documents(texts)
+        counts = self._text_features.counting(features)
         for text, vectors, is_counted in zip(
             texts, self._batches.outputs(features), counts, strict=True
         ):
@@ -280,10 +279,12 @@ class _Batches:
     """Calls a model on batches of sequences of like length."""
 
     def __init__(self, model: keras.Model):
-        self._model = model
-        self._graphs: dict[int, Callable[..., tf.Tensor]] = {}
+        def call(*arrays: Any) -> Any:
+            return model(dict(zip(ID_INPUTS, arrays, strict=True)))
 
-    def outputs(self, features: Features, is_cut: bool = True) -> list[np.ndarray]:
+        self._call = make_engine().function(call, model)
+
+    def outputs(self, features: Mapping[str, np.ndarray], is_cut: bool = True) -> list[np.ndarray]:
         """Returns what the model gives for each sequence.
 
         Args:
@@ -291,27 +292,16 @@ class _Batches:
           is_cut: whether padding may be cut off the ends of sequences.
         """
         count, longest = features["input_ids"].shape
-        lengths = features["input_mask"].numpy().sum(axis=1) if is_cut else np.full(count, longest)
+        lengths = features["input_mask"].sum(axis=1) if is_cut else np.full(count, longest)
         found: list[np.ndarray] = [np.zeros(0)] * count
         order = np.argsort(lengths, kind="stable")
         for start in range(0, count, _SEQUENCES_AT_A_TIME):
             some = order[start : start + _SEQUENCES_AT_A_TIME]
             length = -(-lengths[some].max() // _LENGTH_STEP) * _LENGTH_STEP
-            batch = {
-                name: tf.gather(feature, some)[:, :length] for name, feature in features.items()
-            }
-            for number, output in zip(some, self._graph_of(batch)(batch).numpy(), strict=True):
+            outputs = self._call(*(features[name][some, :length] for name in ID_INPUTS))
+            for number, output in zip(some, outputs, strict=True):
                 found[number] = output
         return found
-
-    def _graph_of(self, features: Features) -> Callable[..., tf.Tensor]:
-        """Returns the graph for the length of a batch, which takes any number of sequences."""
-        length = features["input_ids"].shape[1]
-        if length not in self._graphs:
-            of_batch = {name: tf.TensorSpec([None, length], tf.int32, name) for name in features}
-            function = tf.function(self._model, autograph=False)
-            self._graphs[length] = function.get_concrete_function(of_batch)
-        return self._graphs[length]
 
 
 _RERANKERS: Mapping[str, type[CrossEncoder | LateInteractionReranker]] = {

@@ -1,5 +1,10 @@
-"""SavedModels on raw text."""
+"""SavedModels on raw text.
 
+As a program it writes that of a folder whose model was fine-tuned by JAX, since Keras has one
+engine in a process: `python -m beambert.trainer.serving.saved_model MODEL_DIR`.
+"""
+
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -7,15 +12,13 @@ import keras
 import tensorflow as tf
 
 from beambert import io
-from beambert.pipelines.tasks.texts import TextFeatures
-from beambert.trainer.tasks.base import (
-    TEXT,
-    IdFeatures,
-    TaskObjective,
-    objective_of_kind,
-    servable,
-    traced,
-)
+from beambert.model_files import SAVED_MODEL_FOLDER
+from beambert.pipelines.tasks.task import LATE_INTERACTION
+from beambert.pipelines.tasks.texts import InteractionFeatures, TextFeatures
+from beambert.trainer.model_folders import ModelFolder, read_description
+from beambert.trainer.models import task_model
+from beambert.trainer.tasks.base import TaskObjective, objective_of_kind
+from beambert.trainer.tasks.graph import TEXT, IdFeatures, servable, traced
 
 
 class EncoderModule(tf.Module):
@@ -32,6 +35,8 @@ class EncoderModule(tf.Module):
         self._encoder = model
         self._text_features = servable(text_features)
         takes_ids = isinstance(self._text_features, IdFeatures)
+        # A SavedModel holds what is a module.
+        self._texts = None if takes_ids else self._text_features.texts
         texts = TaskObjective.id_specs(text_features.longest) if takes_ids else [TEXT]
         self.functions = {"serving_default": traced(self._encode, *texts)}
 
@@ -83,12 +88,35 @@ def save_task_model(
     Raises:
       InputError: the folder cannot be written.
     """
-    module = objective_of_kind(training["kind"]).graph(model, text_features, training)
+    _save(objective_of_kind(training["kind"]).graph(model, text_features, training), path)
+
+
+def _save(module: Any, path: str) -> None:
     with io.temporary_path(path) as temporary:
         save_module(module, module.functions, temporary)
         io.move(temporary, path)
 
 
+def module_of(found: ModelFolder) -> tf.Module:
+    """Returns the module of a fine-tuned model, for `save_module`, from the files of its folder.
+
+    Raises:
+      InputError: the weights cannot be read.
+    """
+    training = found.training
+    given = found.vocabulary, found.do_lower_case, training["max_seq_length"]
+    if training["kind"] == LATE_INTERACTION:
+        features: TextFeatures = InteractionFeatures(*given, training["query_length"])
+    else:
+        features = TextFeatures(*given, training.get("windows", 1))
+    return objective_of_kind(training["kind"]).graph(task_model(found), features, training)
+
+
 def save_module(module: tf.Module, signatures: Mapping[str, Any], path: str) -> None:
     """Writes a module as a SavedModel with the given signatures."""
     tf.saved_model.save(module, path, signatures=dict(signatures))
+
+
+if __name__ == "__main__":
+    _folder = sys.argv[1]
+    _save(module_of(read_description(_folder, "--model_dir")), f"{_folder}/{SAVED_MODEL_FOLDER}")

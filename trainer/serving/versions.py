@@ -40,7 +40,7 @@ from beambert.pipelines.tokenizers.vocabulary import (
 from beambert.process import logging_restored
 from beambert.trainer import model_folders
 from beambert.trainer.models import pretrained_model, task_model
-from beambert.trainer.serving.saved_model import EncoderModule, save_module
+from beambert.trainer.serving.saved_model import EncoderModule, module_of, save_module
 from beambert.trainer.weights.model_card import block, model_card
 
 
@@ -268,12 +268,16 @@ def export(model_dir: str, output: str, trusts: bool = False, number: int | None
         module: Any = EncoderModule(pretrained_model(found).encoder, text_features)
         functions = module.functions
     else:
-        task_model(found)  # It refuses weights that are not those of the SavedModel.
-        # It is served as it was evaluated. Writing it again replaces the functions that save and
-        # restore.
         path = f"{found.path}/{SAVED_MODEL_FOLDER}"
-        module = saved_models.load(path, f"--model={found.path}", trusts)
-        functions = module.signatures
+        if io.exists(path):
+            task_model(found)  # It refuses weights that are not those of the SavedModel.
+            # It is served as it was evaluated. Writing it again replaces the functions that save
+            # and restore.
+            module = saved_models.load(path, f"--model={found.path}", trusts)
+            functions = module.signatures
+        else:  # It was fine-tuned where TensorFlow is not installed.
+            module = module_of(found)
+            functions = module.functions
     with (
         io.temporary_path(f"{output}/{version}", output) as temporary,
         temporary_held(temporary),

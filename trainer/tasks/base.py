@@ -9,11 +9,11 @@ import dataclasses
 import functools
 import importlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import keras
 import numpy as np
-import tensorflow as tf
+from keras import ops
 
 from beambert.model.classifier import Head
 from beambert.model.config import EncoderConfig
@@ -25,8 +25,13 @@ from beambert.pipelines.tasks.reading import read_splits
 from beambert.pipelines.tasks.saved_models import ID_INPUTS
 from beambert.pipelines.tasks.task import DEV, TRAIN, Task, TaskFeatures
 from beambert.pipelines.tasks.texts import TextFeatures
-from beambert.pipelines.tokenizers.vocabulary import TokenizerVocabulary, Vocabulary
-from beambert.trainer.loop.objectives import Features, Objective, Sums, example_weights
+from beambert.pipelines.tokenizers.vocabulary import Vocabulary
+from beambert.trainer.loop.objectives import Features, Objective, Sums, Tensor, example_weights
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+    from beambert.trainer.tasks.graph import TaskGraph
 
 
 class TaskData:
@@ -222,24 +227,24 @@ class TaskObjective(Objective):
     def model(config: EncoderConfig, num_labels: int, seed: int, head: Head) -> keras.Model:
         """Returns the model with initial weights."""
 
-    def ways(self) -> Sequence[Callable[[keras.Model, Features, tf.Tensor | None], Sums]]:
+    def ways(self) -> Sequence[Callable[[keras.Model, Features, Tensor | None], Sums]]:
         """Returns `sums` for the full length, then for each shorter length."""
 
         def cut_sums(
-            length: int, model: keras.Model, features: Features, dropout_seed: tf.Tensor | None
+            length: int, model: keras.Model, features: Features, dropout_seed: Tensor | None
         ) -> Sums:
             return self.sums(model, self.cut(features, length), dropout_seed)
 
         return [self.sums, *(functools.partial(cut_sums, length) for length in self.lengths[:-1])]
 
-    def way(self, features: Features) -> tf.Tensor | None:
+    def way(self, features: Features) -> Tensor | None:
         """Returns the index in `ways` for the shortest length that holds the batch."""
         if len(self.lengths) == 1:
             return None
-        longest = tf.reduce_max(tf.reduce_sum(features["input_mask"], axis=-1))
-        shorter = tf.constant(self.lengths[:-1], tf.int32)
-        index = tf.searchsorted(shorter, longest[None])[0]
-        return tf.where(index < len(self.lengths) - 1, index + 1, 0)
+        longest = ops.max(ops.sum(features["input_mask"], axis=-1))
+        # The full length comes first.
+        too_short = [ops.cast(longest > length, "int32") for length in self.lengths[:-1]]
+        return (functools.reduce(ops.add, too_short) + 1) % len(self.lengths)
 
     def answers(self) -> Sequence[Callable[[keras.Model, Features], tuple[Sums, Sums]]]:
         """Returns functions as `ways` does, that also return the outputs of each row."""
@@ -254,7 +259,7 @@ class TaskObjective(Objective):
         outputs = self.outputs_of(logits)
         # All ways return equal shapes.
         spare = 0 if length is None else self.lengths[-1] - length
-        padded = {name: tf.pad(outputs[name], [[0, 0], [0, spare]]) for name in self.token_outputs}
+        padded = {name: ops.pad(outputs[name], [[0, 0], [0, spare]]) for name in self.token_outputs}
         return self.sums_of(logits, features), outputs | padded
 
     def cut(self, features: Features, length: int) -> Features:
@@ -266,13 +271,13 @@ class TaskObjective(Objective):
 
     def weights(self, features: Features) -> Sums:
         """Returns the number of examples."""
-        return {"examples": tf.reduce_sum(example_weights(features))}
+        return {"examples": ops.sum(example_weights(features))}
 
-    def sums(self, model: keras.Model, features: Features, dropout_seed: tf.Tensor | None) -> Sums:
+    def sums(self, model: keras.Model, features: Features, dropout_seed: Tensor | None) -> Sums:
         """Returns the sum of every metric over a replica's batch."""
         return self.sums_of(self.logits(model, features, dropout_seed), features)
 
-    def logits(self, model: keras.Model, features: Features, dropout_seed: tf.Tensor | None) -> Any:
+    def logits(self, model: keras.Model, features: Features, dropout_seed: Tensor | None) -> Any:
         """Returns what the model computes, float32, with a row for each example."""
         return model(features, dropout_seed=dropout_seed)
 
@@ -281,122 +286,33 @@ class TaskObjective(Objective):
         """Returns the sums of the losses, in nats where they are entropies, and of the metrics."""
 
     @abc.abstractmethod
-    def outputs_of(self, logits: Any) -> dict[str, tf.Tensor]:
+    def outputs_of(self, logits: Any) -> dict[str, Tensor]:
         """Returns the outputs that predictions are made from, with a row for each example."""
 
     @classmethod
     def graph(
         cls, model: keras.Model, text_features: TextFeatures, training: Mapping[str, Any]
-    ) -> tf.Module:
+    ) -> "TaskGraph":
         """Returns the module that is served; its signatures are in `functions`."""
+        from beambert.trainer.tasks.graph import TaskGraph
+
         return TaskGraph(cls, model, text_features, training)
 
     @classmethod
     def signatures(cls, graph: "TaskGraph") -> dict[str, Any]:
         """Returns name -> function of each signature of a graph."""
+        from beambert.trainer.tasks.graph import traced
+
         return {"serving_default": traced(lambda *texts: cls.answer(graph, *texts), *graph.inputs)}
 
     @classmethod
-    def answer(cls, graph: "TaskGraph", *texts: tf.Tensor) -> dict[str, tf.Tensor]:
+    def answer(cls, graph: "TaskGraph", *texts: Tensor) -> dict[str, Tensor]:
         """Returns the outputs of the signature `serving_default`."""
         raise NotImplementedError
 
     @classmethod
-    def id_specs(cls, longest: int) -> list[tf.TensorSpec]:
+    def id_specs(cls, longest: int) -> "list[tf.TensorSpec]":
         """Returns the inputs of a graph that takes ids, of at most `longest` tokens."""
+        import tensorflow as tf
+
         return [tf.TensorSpec([None, longest], tf.int32, name=name) for name in ID_INPUTS]
-
-
-TEXT = tf.TensorSpec([None], tf.string, name="text")
-TEXT_B = tf.TensorSpec([None], tf.string, name="text_b")
-# Number of texts in a batch of the model if they have windows, of which there may be many.
-_TEXTS_AT_A_TIME = 8
-
-
-def traced(function: Callable[..., dict[str, tf.Tensor]], *texts: Any, **choices: Any) -> Any:
-    """Returns a function as a graph for inputs of some types."""
-    # AutoGraph is not needed, because no Python condition depends on a tensor.
-    return tf.function(function, autograph=False).get_concrete_function(*texts, **choices)
-
-
-class IdFeatures(tf.Module):
-    """Takes the ids of texts where `TextFeatures` takes texts."""
-
-    def __init__(self, text_features: TextFeatures):
-        """Takes the lengths of text features."""
-        super().__init__()
-        self.max_seq_length = text_features.max_seq_length
-        self.longest = text_features.longest
-        self.window_length = text_features.window_length
-
-    def __call__(self, *ids: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Returns `ID_INPUTS` by their names, int32 [n, L]."""
-        return dict(zip(ID_INPUTS, ids, strict=True))
-
-    def of_words(self, *ids: tf.Tensor) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
-        """Returns `ID_INPUTS`, and the position of each word's first piece, int32 [n, words]."""
-        return self(*ids[:-1]), ids[-1]
-
-
-def servable(text_features: TextFeatures) -> TextFeatures | IdFeatures:
-    """Returns what makes the inputs in a graph that is saved."""
-    if isinstance(text_features.vocabulary, TokenizerVocabulary):
-        return IdFeatures(text_features)
-    return text_features
-
-
-class TaskGraph(tf.Module):
-    """Takes raw text, or ids, and returns the answers of a fine-tuned model.
-
-    Attributes:
-      model: the model.
-      text_features: makes its inputs.
-      labels: labels in index order, as a tensor.
-      inputs: types of the inputs of `serving_default`.
-      functions: name -> function of each signature.
-    """
-
-    def __init__(
-        self,
-        objective: type[TaskObjective],
-        model: keras.Model,
-        text_features: TextFeatures,
-        training: Mapping[str, Any],
-    ):
-        """Traces the signatures of an objective; see `save_task_model` for the others."""
-        super().__init__()
-        self.model = model
-        self.text_features = servable(text_features)
-        self.labels = tf.constant(training["labels"], tf.string)
-        self.inputs = [TEXT, TEXT_B] if training["is_pair"] else [TEXT]
-        if self.takes_ids:
-            self.inputs = objective.id_specs(self.text_features.longest)
-        self.functions = objective.signatures(self)
-
-    @property
-    def takes_ids(self) -> bool:
-        """Whether the inputs are ids, as no graph can run the tokenizer."""
-        return isinstance(self.text_features, IdFeatures)
-
-    def logits(self, *texts: tf.Tensor) -> tf.Tensor:
-        """Returns the logits of texts; those in windows are computed a few texts at a time."""
-        features = self.text_features(*texts)
-        width = self.text_features.window_length
-        if width is None:
-            return self.model(features)
-        lengths = tf.reduce_sum(features["input_mask"], axis=1)
-
-        def some(first: tf.Tensor) -> tf.Tensor:
-            part = slice(first, first + _TEXTS_AT_A_TIME)
-            windows = (tf.reduce_max(lengths[part]) + width - 1) // width
-            return self.model(
-                {n: feature[part, : windows * width] for n, feature in features.items()}
-            )
-
-        labels = len(self.labels)
-        parts = tf.map_fn(
-            some,
-            tf.range(0, tf.size(lengths), _TEXTS_AT_A_TIME),
-            fn_output_signature=tf.RaggedTensorSpec([None, labels], tf.float32, ragged_rank=0),
-        )
-        return tf.reshape(parts.values, [-1, labels])

@@ -1,10 +1,10 @@
 """Classification, with one label or several, and choice."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import keras
-import tensorflow as tf
+from keras import ops
 
 from beambert.model.classifier import BertClassifier, Head
 from beambert.model.config import EncoderConfig
@@ -14,14 +14,20 @@ from beambert.pipelines.tasks.saved_models import ID_INPUTS
 from beambert.trainer.loop.objectives import (
     Features,
     Sums,
+    Tensor,
     cross_entropy,
     example_weights,
     is_correct,
 )
-from beambert.trainer.tasks.base import TaskData, TaskGraph, TaskObjective, traced
+from beambert.trainer.tasks.base import TaskData, TaskObjective
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+    from beambert.trainer.tasks.graph import TaskGraph
 
 
-def loss_weights(features: Features) -> tf.Tensor | float:
+def loss_weights(features: Features) -> Tensor | float:
     """Returns the weight of each target in the loss, see `class_weights`; 1 if there are none.
 
     Only training batches have them, so that held-out losses can be compared.
@@ -43,30 +49,32 @@ class ClassificationObjective(TaskObjective):
         """Returns a classifier with a logit for each label."""
         return BertClassifier(config, num_labels, seed, head)
 
-    def sums_of(self, logits: tf.Tensor, features: Features) -> Sums:
+    def sums_of(self, logits: Tensor, features: Features) -> Sums:
         """Returns the sums over the examples of the loss (nats) and of correct answers."""
         rows, labels = example_weights(features), features["label_ids"]
         losses = cross_entropy(logits, labels)
         return {
-            "cross_entropy": tf.reduce_sum(rows * loss_weights(features) * losses),
-            "accuracy": tf.reduce_sum(rows * is_correct(logits, labels)),
+            "cross_entropy": ops.sum(rows * loss_weights(features) * losses),
+            "accuracy": ops.sum(rows * is_correct(logits, labels)),
         }
 
-    def outputs_of(self, logits: tf.Tensor) -> dict[str, tf.Tensor]:
+    def outputs_of(self, logits: Tensor) -> dict[str, Tensor]:
         """Returns `probabilities` float32 [B, C]."""
-        return {"probabilities": tf.nn.softmax(logits)}
+        return {"probabilities": ops.softmax(logits)}
 
     @classmethod
-    def answer(cls, graph: TaskGraph, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
+    def answer(cls, graph: "TaskGraph", *texts: Tensor) -> dict[str, Tensor]:
         """Returns the likeliest `label`, and `probabilities`."""
         return likeliest(graph, graph.logits(*texts))
 
 
-def likeliest(graph: TaskGraph, logits: tf.Tensor) -> dict[str, tf.Tensor]:
+def likeliest(graph: "TaskGraph", logits: Tensor) -> dict[str, Tensor]:
     """Returns the likeliest `label`, string [n], and `probabilities`, float32 [n, C]."""
+    import tensorflow as tf
+
     return {
         "label": tf.gather(graph.labels, tf.argmax(logits, axis=-1)),
-        "probabilities": tf.nn.softmax(logits),
+        "probabilities": ops.softmax(logits),
     }
 
 
@@ -79,24 +87,26 @@ class MultiLabelObjective(ClassificationObjective):
     HUGGING_FACE_CONFIG = {"problem_type": "multi_label_classification"}
     weight_of = {"cross_entropy": "examples", "label_accuracy": "examples"}
 
-    def sums_of(self, logits: tf.Tensor, features: Features) -> Sums:
+    def sums_of(self, logits: Tensor, features: Features) -> Sums:
         """Returns the sums over the examples of the loss (nats) and of the right labels' share."""
         rows, labels = example_weights(features), features["label_ids"]
-        losses = tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=logits)
-        losses *= loss_weights(features)
-        is_right = tf.cast((logits > 0) == (labels > 0), tf.float32)
+        losses = ops.binary_crossentropy(labels, logits, from_logits=True)
+        losses = losses * loss_weights(features)
+        is_right = ops.cast((logits > 0) == (labels > 0), "float32")
         return {
-            "cross_entropy": tf.reduce_sum(rows * tf.reduce_mean(losses, axis=1)),
-            "label_accuracy": tf.reduce_sum(rows * tf.reduce_mean(is_right, axis=1)),
+            "cross_entropy": ops.sum(rows * ops.mean(losses, axis=1)),
+            "label_accuracy": ops.sum(rows * ops.mean(is_right, axis=1)),
         }
 
-    def outputs_of(self, logits: tf.Tensor) -> dict[str, tf.Tensor]:
+    def outputs_of(self, logits: Tensor) -> dict[str, Tensor]:
         """Returns `probabilities` float32 [B, C]."""
-        return {"probabilities": tf.sigmoid(logits)}
+        return {"probabilities": ops.sigmoid(logits)}
 
     @classmethod
-    def answer(cls, graph: TaskGraph, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
+    def answer(cls, graph: "TaskGraph", *texts: Tensor) -> dict[str, Tensor]:
         """Returns the `labels` that apply, filled up with "", and all `probabilities`."""
+        import tensorflow as tf
+
         probabilities = tf.sigmoid(graph.logits(*texts))
         names = tf.broadcast_to(graph.labels, tf.shape(probabilities))
         applying = tf.ragged.boolean_mask(names, probabilities > THRESHOLD)
@@ -123,19 +133,20 @@ class ChoiceObjective(ClassificationObjective):
         """Returns a classifier with one logit, the score of an ending."""
         return BertClassifier(config, 1, seed, head)
 
-    def logits(
-        self, model: keras.Model, features: Features, dropout_seed: tf.Tensor | None
-    ) -> tf.Tensor:
+    def logits(self, model: keras.Model, features: Features, dropout_seed: Tensor | None) -> Tensor:
         """Returns the logits of the choices, float32 [B, N]."""
         _, choices, length = features["input_ids"].shape
-        flat = {name: tf.reshape(features[name], [-1, length]) for name in ID_INPUTS}
-        return tf.reshape(model(flat, dropout_seed=dropout_seed), [-1, choices])
+        flat = {name: ops.reshape(features[name], [-1, length]) for name in ID_INPUTS}
+        return ops.reshape(model(flat, dropout_seed=dropout_seed), [-1, choices])
 
     @classmethod
-    def signatures(cls, graph: TaskGraph) -> dict[str, Any]:
+    def signatures(cls, graph: "TaskGraph") -> dict[str, Any]:
         """Returns a function of texts and `choices`, or of ids."""
+        import tensorflow as tf
 
-        def choose(*texts: tf.Tensor, choices: tf.Tensor) -> dict[str, tf.Tensor]:
+        from beambert.trainer.tasks.graph import traced
+
+        def choose(*texts: Tensor, choices: Tensor) -> dict[str, Tensor]:
             if len(texts) > 1:  # text_b begins every ending, as in `ChoiceExample.endings`
                 choices = texts[1][:, None] + " " + choices
             count = tf.shape(choices)[1]
@@ -143,7 +154,7 @@ class ChoiceObjective(ClassificationObjective):
             logits = graph.model(graph.text_features(first, tf.reshape(choices, [-1])))
             return likeliest(graph, tf.reshape(logits, [-1, count]))
 
-        def choose_ids(*ids: tf.Tensor) -> dict[str, tf.Tensor]:
+        def choose_ids(*ids: Tensor) -> dict[str, Tensor]:
             count, length = tf.shape(ids[0])[1], graph.text_features.longest
             features = graph.text_features(*(tf.reshape(each, [-1, length]) for each in ids))
             return likeliest(graph, tf.reshape(graph.model(features), [-1, count]))
@@ -156,6 +167,8 @@ class ChoiceObjective(ClassificationObjective):
         return {"serving_default": traced(choose, *graph.inputs, **choices)}
 
     @classmethod
-    def id_specs(cls, longest: int) -> list[tf.TensorSpec]:
+    def id_specs(cls, longest: int) -> "list[tf.TensorSpec]":
         """Returns the inputs of a graph that takes ids, with a row for each ending."""
+        import tensorflow as tf
+
         return [tf.TensorSpec([None, None, longest], tf.int32, name=name) for name in ID_INPUTS]

@@ -1,10 +1,10 @@
 """Late interaction."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import keras
-import tensorflow as tf
+from keras import ops
 
 from beambert.errors import InputError
 from beambert.model.classifier import Head
@@ -14,8 +14,8 @@ from beambert.pipelines.tasks.late_interaction import DOCUMENTS, KEPT, QUERIES, 
 from beambert.pipelines.tasks.saved_models import ID_INPUTS
 from beambert.pipelines.tasks.texts import InteractionFeatures, TextFeatures
 from beambert.pipelines.tokenizers.vocabulary import TokenizerVocabulary
-from beambert.trainer.loop.objectives import Features, Sums, example_weights
-from beambert.trainer.tasks.base import TEXT, TaskGraph, TaskObjective, traced
+from beambert.trainer.loop.objectives import Features, Sums, Tensor, example_weights
+from beambert.trainer.tasks.base import TaskObjective
 from beambert.trainer.tasks.vectors import (
     VectorData,
     VectorObjective,
@@ -23,11 +23,14 @@ from beambert.trainer.tasks.vectors import (
     first_seed,
 )
 
+if TYPE_CHECKING:
+    from beambert.trainer.tasks.graph import TaskGraph
+
 # The cosine of a token that does not count; no cosine is less than -1.
 _LESS_THAN_COSINES = -2.0
 
 
-def max_sim(queries_BQH: tf.Tensor, documents_CLH: tf.Tensor, counts_CL: tf.Tensor) -> tf.Tensor:
+def max_sim(queries_BQH: Tensor, documents_CLH: Tensor, counts_CL: Tensor) -> Tensor:
     """Returns the score of each document for each query by late interaction, float32 [B, C].
 
     It is the sum over the tokens of the query of the greatest cosine with any token of the document
@@ -40,11 +43,11 @@ def max_sim(queries_BQH: tf.Tensor, documents_CLH: tf.Tensor, counts_CL: tf.Tens
     """
     _, tokens, width = queries_BQH.shape
     length = documents_CLH.shape[1]
-    flat = tf.reshape(queries_BQH, [-1, width]), tf.reshape(documents_CLH, [-1, width])
-    shape = [-1, tokens, tf.shape(documents_CLH)[0], length]
-    cosines_BQCL = tf.reshape(tf.matmul(*flat, transpose_b=True), shape)
-    cosines_BQCL = tf.where(counts_CL, cosines_BQCL, _LESS_THAN_COSINES)
-    return tf.reduce_sum(tf.reduce_max(cosines_BQCL, axis=-1), axis=1)
+    flat = ops.reshape(queries_BQH, [-1, width]), ops.reshape(documents_CLH, [-1, width])
+    shape = [-1, tokens, ops.shape(documents_CLH)[0], length]
+    cosines_BQCL = ops.reshape(ops.matmul(flat[0], ops.transpose(flat[1])), shape)
+    cosines_BQCL = ops.where(counts_CL, cosines_BQCL, _LESS_THAN_COSINES)
+    return ops.sum(ops.max(cosines_BQCL, axis=-1), axis=1)
 
 
 class TokenVectors(NamedTuple):
@@ -56,9 +59,9 @@ class TokenVectors(NamedTuple):
       counts: whether a token of a document counts, bool [B, S - 1, L].
     """
 
-    queries: tf.Tensor
-    documents: tf.Tensor
-    counts: tf.Tensor
+    queries: Tensor
+    documents: Tensor
+    counts: Tensor
 
 
 class InteractionData(VectorData):
@@ -129,60 +132,65 @@ class InteractionObjective(VectorObjective):
         return TokenEncoder(config, seed)
 
     def logits(
-        self, model: keras.Model, features: Features, dropout_seed: tf.Tensor | None
+        self, model: keras.Model, features: Features, dropout_seed: Tensor | None
     ) -> TokenVectors:
         """Returns the vectors of the tokens."""
         given = {name: features[name] for name in ID_INPUTS}
         length = given["input_ids"].shape[2]
         size = self._text_features.query_length
         missing = [[0, 0], [0, 0], [0, max(size - length, 0)]]
-        first = {name: tf.pad(each[:, :1, :size], missing) for name, each in given.items()}
+        first = {name: ops.pad(each[:, :1, :size], missing) for name, each in given.items()}
         others = {name: each[:, 1:] for name, each in given.items()}
         seed = first_seed(dropout_seed)
-        queries = self._encoded(model, self._text_features.expanded(first), seed)
+        queries = self._encoded(model, self._text_features.expanded(first, ops), seed)
         documents = self._encoded(model, others, dropout_seed)
-        return TokenVectors(queries[:, 0], documents, self._text_features.counting(others))
+        return TokenVectors(queries[:, 0], documents, self._text_features.counting(others, ops))
 
     def sums_of(self, logits: TokenVectors, features: Features) -> Sums:
         """Returns the sums over the examples of the loss (nats) and of the texts that are found."""
         rows = example_weights(features)
         _, _, length, width = logits.documents.shape
         # The right documents of all examples come first, then the first negatives of all.
-        documents = tf.reshape(tf.transpose(logits.documents, [1, 0, 2, 3]), [-1, length, width])
-        counts = tf.reshape(tf.transpose(logits.counts, [1, 0, 2]), [-1, length])
+        documents = ops.reshape(ops.transpose(logits.documents, [1, 0, 2, 3]), [-1, length, width])
+        counts = ops.reshape(ops.transpose(logits.counts, [1, 0, 2]), [-1, length])
         scores = max_sim(logits.queries, documents, counts)
         losses, is_found = contrast(scores / self._task.temperature, features["text_ids"], rows)
         return {
-            "cross_entropy": tf.reduce_sum(rows * losses),
-            "in_batch_accuracy": tf.reduce_sum(rows * is_found),
+            "cross_entropy": ops.sum(rows * losses),
+            "in_batch_accuracy": ops.sum(rows * is_found),
         }
 
-    def outputs_of(self, logits: TokenVectors) -> dict[str, tf.Tensor]:
+    def outputs_of(self, logits: TokenVectors) -> dict[str, Tensor]:
         """Returns the vectors by name, as 16 bits, and which of them count.
 
         Those of documents are padded to the greatest length, as all ways return equal shapes.
         """
         spare = [[0, 0], [0, 0], [0, self.lengths[-1] - logits.counts.shape[2]]]
         return {
-            "queries": tf.cast(logits.queries, KEPT),
-            "documents": tf.pad(tf.cast(logits.documents, KEPT), [*spare, [0, 0]]),
-            "counts": tf.pad(logits.counts, spare),
+            "queries": ops.cast(logits.queries, KEPT),
+            "documents": ops.pad(ops.cast(logits.documents, KEPT), [*spare, [0, 0]]),
+            "counts": ops.pad(logits.counts, spare),
         }
 
     @classmethod
-    def signatures(cls, graph: TaskGraph) -> dict[str, Any]:
+    def signatures(cls, graph: "TaskGraph") -> dict[str, Any]:
         """Returns also functions of the vectors of the tokens of queries and of documents."""
+        import tensorflow as tf
 
-        def queries(text: tf.Tensor) -> dict[str, tf.Tensor]:
-            features = graph.text_features.expanded(graph.text_features.queries(text))
+        from beambert.trainer.tasks.graph import TEXT, traced
+
+        xp = tf.experimental.numpy
+
+        def queries(text: Tensor) -> dict[str, Tensor]:
+            features = graph.text_features.expanded(graph.text_features.queries(text), xp)
             return {"embeddings": graph.model(features)}
 
-        def documents(text: tf.Tensor) -> dict[str, tf.Tensor]:
+        def documents(text: Tensor) -> dict[str, Tensor]:
             features = graph.text_features.documents(text)
-            counts = tf.cast(graph.text_features.counting(features), tf.int32)
+            counts = tf.cast(graph.text_features.counting(features, xp), tf.int32)
             return {"embeddings": graph.model(features), "counts": counts}
 
-        def answer(text: tf.Tensor, text_b: tf.Tensor) -> dict[str, tf.Tensor]:
+        def answer(text: Tensor, text_b: Tensor) -> dict[str, Tensor]:
             found = documents(text_b)
             # The cosines [n, query length, length] of each query with its own document.
             cosines = tf.matmul(queries(text)["embeddings"], found["embeddings"], transpose_b=True)

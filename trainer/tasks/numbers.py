@@ -1,12 +1,17 @@
 """Regression and reranking."""
 
+from typing import TYPE_CHECKING
+
 import keras
-import tensorflow as tf
+from keras import ops
 
 from beambert.model.classifier import BertClassifier, Head
 from beambert.model.config import EncoderConfig
-from beambert.trainer.loop.objectives import Features, Sums, example_weights
-from beambert.trainer.tasks.base import TaskGraph, TaskObjective
+from beambert.trainer.loop.objectives import Features, Sums, Tensor, example_weights
+from beambert.trainer.tasks.base import TaskObjective
+
+if TYPE_CHECKING:
+    from beambert.trainer.tasks.graph import TaskGraph
 
 
 class RegressionObjective(TaskObjective):
@@ -21,23 +26,21 @@ class RegressionObjective(TaskObjective):
         """Returns a classifier with one logit, the number."""
         return BertClassifier(config, 1, seed, head)
 
-    def logits(
-        self, model: keras.Model, features: Features, dropout_seed: tf.Tensor | None
-    ) -> tf.Tensor:
+    def logits(self, model: keras.Model, features: Features, dropout_seed: Tensor | None) -> Tensor:
         """Returns the scores, float32 [B]."""
         return model(features, dropout_seed=dropout_seed)[:, 0]
 
-    def sums_of(self, logits: tf.Tensor, features: Features) -> Sums:
+    def sums_of(self, logits: Tensor, features: Features) -> Sums:
         """Returns the sum of the squared errors."""
-        errors = tf.math.squared_difference(logits, features["label_ids"])
-        return {"mean_squared_error": tf.reduce_sum(example_weights(features) * errors)}
+        errors = ops.square(logits - features["label_ids"])
+        return {"mean_squared_error": ops.sum(example_weights(features) * errors)}
 
-    def outputs_of(self, logits: tf.Tensor) -> dict[str, tf.Tensor]:
+    def outputs_of(self, logits: Tensor) -> dict[str, Tensor]:
         """Returns `scores` float32 [B]."""
         return {"scores": logits}
 
     @classmethod
-    def answer(cls, graph: TaskGraph, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
+    def answer(cls, graph: "TaskGraph", *texts: Tensor) -> dict[str, Tensor]:
         """Returns the `score`, float32 [n]."""
         return {"score": graph.logits(*texts)[:, 0]}
 
@@ -55,16 +58,16 @@ class RelevanceObjective(RegressionObjective):
     losses = ("cross_entropy",)
     weight_of = {"cross_entropy": "examples"}
 
-    def sums_of(self, logits: tf.Tensor, features: Features) -> Sums:
+    def sums_of(self, logits: Tensor, features: Features) -> Sums:
         """Returns the sum of the losses, in nats."""
-        losses = tf.nn.sigmoid_cross_entropy_with_logits(features["label_ids"], logits)
-        return {"cross_entropy": tf.reduce_sum(example_weights(features) * losses)}
+        losses = ops.binary_crossentropy(features["label_ids"], logits, from_logits=True)
+        return {"cross_entropy": ops.sum(example_weights(features) * losses)}
 
-    def outputs_of(self, logits: tf.Tensor) -> dict[str, tf.Tensor]:
+    def outputs_of(self, logits: Tensor) -> dict[str, Tensor]:
         """Returns `scores` float32 [B], from 0 to 1."""
-        return {"scores": tf.sigmoid(logits)}
+        return {"scores": ops.sigmoid(logits)}
 
     @classmethod
-    def answer(cls, graph: TaskGraph, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
+    def answer(cls, graph: "TaskGraph", *texts: Tensor) -> dict[str, Tensor]:
         """Returns the `score`, float32 [n], from 0 to 1."""
-        return {"score": tf.sigmoid(graph.logits(*texts)[:, 0])}
+        return {"score": ops.sigmoid(graph.logits(*texts)[:, 0])}

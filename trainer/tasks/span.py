@@ -1,11 +1,11 @@
 """Questions on contexts; a sequence is a question with a window of its context."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import keras
 import numpy as np
-import tensorflow as tf
+from keras import ops
 
 from beambert.model.classifier import BertTokenClassifier, Head
 from beambert.model.config import EncoderConfig
@@ -27,11 +27,15 @@ from beambert.pipelines.tokenizers.encoding import make_offset_tokenizer
 from beambert.trainer.loop.objectives import (
     Features,
     Sums,
+    Tensor,
     cross_entropy,
     example_weights,
     is_correct,
 )
-from beambert.trainer.tasks.base import TaskData, TaskGraph, TaskObjective, traced
+from beambert.trainer.tasks.base import TaskData, TaskObjective
+
+if TYPE_CHECKING:
+    from beambert.trainer.tasks.graph import TaskGraph
 
 
 class SpanData(TaskData):
@@ -115,13 +119,13 @@ class SpanObjective(TaskObjective):
         return BertTokenClassifier(config, 2, seed, head, head_dropout=0.0)
 
     def logits(
-        self, model: keras.Model, features: Features, dropout_seed: tf.Tensor | None
-    ) -> tuple[tf.Tensor, tf.Tensor]:
+        self, model: keras.Model, features: Features, dropout_seed: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
         """Returns the logits of the answer's first and last token, float32 [B, L] each."""
-        start_logits, end_logits = tf.unstack(model(features, dropout_seed=dropout_seed), axis=-1)
+        start_logits, end_logits = ops.unstack(model(features, dropout_seed=dropout_seed), axis=-1)
         return start_logits, end_logits
 
-    def sums_of(self, logits: tuple[tf.Tensor, tf.Tensor], features: Features) -> Sums:
+    def sums_of(self, logits: tuple[Tensor, Tensor], features: Features) -> Sums:
         """Returns the sums over the examples of the loss (nats) and of exactly right answers."""
         starts, ends = logits
         rows = example_weights(features)
@@ -129,21 +133,22 @@ class SpanObjective(TaskObjective):
         loss = (cross_entropy(starts, start) + cross_entropy(ends, end)) / 2.0
         both_right = is_correct(starts, start) * is_correct(ends, end)
         return {
-            "cross_entropy": tf.reduce_sum(rows * loss),
-            "accuracy": tf.reduce_sum(rows * both_right),
+            "cross_entropy": ops.sum(rows * loss),
+            "accuracy": ops.sum(rows * both_right),
         }
 
-    def outputs_of(self, logits: tuple[tf.Tensor, tf.Tensor]) -> dict[str, tf.Tensor]:
+    def outputs_of(self, logits: tuple[Tensor, Tensor]) -> dict[str, Tensor]:
         """Returns `start_logits` and `end_logits` float32 [B, L]."""
         start_logits, end_logits = logits
         return {"start_logits": start_logits, "end_logits": end_logits}
 
     @classmethod
-    def signatures(cls, graph: TaskGraph) -> dict[str, Any]:
+    def signatures(cls, graph: "TaskGraph") -> dict[str, Any]:
         """Returns a function of the ids of windows, which `text_models.TextModel` makes."""
+        from beambert.trainer.tasks.graph import traced
 
-        def find(*ids: tf.Tensor) -> dict[str, tf.Tensor]:
-            starts, ends = tf.unstack(graph.model(dict(zip(ID_INPUTS, ids, strict=True))), axis=-1)
+        def find(*ids: Tensor) -> dict[str, Tensor]:
+            starts, ends = ops.unstack(graph.model(dict(zip(ID_INPUTS, ids, strict=True))), axis=-1)
             return {"start_logits": starts, "end_logits": ends}
 
         length = graph.text_features.max_seq_length

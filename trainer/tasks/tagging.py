@@ -1,11 +1,11 @@
 """Tagging."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import keras
 import numpy as np
-import tensorflow as tf
+from keras import ops
 
 from beambert.model.classifier import BertTokenClassifier, Head
 from beambert.model.config import EncoderConfig
@@ -16,11 +16,17 @@ from beambert.pipelines.tasks.texts import TextFeatures, first_pieces
 from beambert.trainer.loop.objectives import (
     Features,
     Sums,
+    Tensor,
     cross_entropy,
     example_weights,
     is_correct,
 )
-from beambert.trainer.tasks.base import TaskData, TaskGraph, TaskObjective
+from beambert.trainer.tasks.base import TaskData, TaskObjective
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+    from beambert.trainer.tasks.graph import TaskGraph
 
 
 class TagData(TaskData):
@@ -78,27 +84,29 @@ class TaggingObjective(TaskObjective):
 
     def weights(self, features: Features) -> Sums:
         """Returns the number of labelled words."""
-        return {"words": tf.reduce_sum(self._word_weights(features))}
+        return {"words": ops.sum(self._word_weights(features))}
 
-    def _word_weights(self, features: Features) -> tf.Tensor:
-        is_word = tf.cast(features["label_ids"] != NO_LABEL, tf.float32)
+    def _word_weights(self, features: Features) -> Tensor:
+        is_word = ops.cast(features["label_ids"] != NO_LABEL, "float32")
         return is_word * example_weights(features)[:, None]
 
-    def sums_of(self, logits: tf.Tensor, features: Features) -> Sums:
+    def sums_of(self, logits: Tensor, features: Features) -> Sums:
         """Returns the sums over the words of the loss (nats) and of correct labels."""
-        words, labels = self._word_weights(features), tf.maximum(features["label_ids"], 0)
+        words, labels = self._word_weights(features), ops.maximum(features["label_ids"], 0)
         return {
-            "cross_entropy": tf.reduce_sum(words * cross_entropy(logits, labels)),
-            "accuracy": tf.reduce_sum(words * is_correct(logits, labels)),
+            "cross_entropy": ops.sum(words * cross_entropy(logits, labels)),
+            "accuracy": ops.sum(words * is_correct(logits, labels)),
         }
 
-    def outputs_of(self, logits: tf.Tensor) -> dict[str, tf.Tensor]:
+    def outputs_of(self, logits: Tensor) -> dict[str, Tensor]:
         """Returns `label_ids`, int32 [B, L]: the most probable label of each token."""
-        return {"label_ids": tf.argmax(logits, axis=-1, output_type=tf.int32)}
+        return {"label_ids": ops.cast(ops.argmax(logits, axis=-1), "int32")}
 
     @classmethod
-    def answer(cls, graph: TaskGraph, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
+    def answer(cls, graph: "TaskGraph", *texts: Tensor) -> dict[str, Tensor]:
         """Returns the `tags` of the words, string [n, most words], filled up with ""."""
+        import tensorflow as tf
+
         outside = outside_index([label.decode() for label in graph.labels.numpy()])
         features, pieces = graph.text_features.of_words(*texts)
         of_pieces = tf.argmax(graph.model(features), axis=-1, output_type=tf.int32)
@@ -107,7 +115,9 @@ class TaggingObjective(TaskObjective):
         return {"tags": tf.where(pieces < 0, "", tf.gather(graph.labels, of_words))}
 
     @classmethod
-    def id_specs(cls, longest: int) -> list[tf.TensorSpec]:
+    def id_specs(cls, longest: int) -> "list[tf.TensorSpec]":
         """Returns the inputs of a graph that takes ids, with those of `TextFeatures.of_words`."""
+        import tensorflow as tf
+
         pieces = tf.TensorSpec([None, None], tf.int32, name=FIRST_PIECES)
         return [*super().id_specs(longest), pieces]

@@ -1,11 +1,13 @@
 """Embedding and similarity, and their losses."""
 
 import abc
+import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import keras
-import tensorflow as tf
+import numpy as np
+from keras import ops
 
 from beambert.errors import InputError
 from beambert.model.classifier import Head
@@ -20,9 +22,15 @@ from beambert.trainer.finetuning.batches import LENGTH_MULTIPLE
 from beambert.trainer.loop.objectives import (
     Features,
     Sums,
+    Tensor,
+    cross_entropy,
     example_weights,
+    is_correct,
 )
-from beambert.trainer.tasks.base import TaskData, TaskGraph, TaskObjective
+from beambert.trainer.tasks.base import TaskData, TaskObjective
+
+if TYPE_CHECKING:
+    from beambert.trainer.tasks.graph import TaskGraph
 
 # Least length by which a vector is divided, as in torch.nn.functional.normalize.
 _LEAST_LENGTH = 1e-12
@@ -30,16 +38,16 @@ _LEAST_LENGTH = 1e-12
 _NEVER = -1e9
 
 
-def unit(vectors: tf.Tensor) -> tf.Tensor:
+def unit(vectors: Tensor) -> Tensor:
     """Returns vectors [..., H] with the length 1."""
-    return vectors * tf.math.rsqrt(
-        tf.maximum(tf.reduce_sum(tf.square(vectors), axis=-1, keepdims=True), _LEAST_LENGTH**2)
+    return vectors * ops.rsqrt(
+        ops.maximum(ops.sum(ops.square(vectors), axis=-1, keepdims=True), _LEAST_LENGTH**2)
     )
 
 
 def in_batch(
-    vectors_BSH: tf.Tensor, text_ids_BS: tf.Tensor, weights_B: tf.Tensor, temperature: float
-) -> tuple[tf.Tensor, tf.Tensor]:
+    vectors_BSH: Tensor, text_ids_BS: Tensor, weights_B: Tensor, temperature: float
+) -> tuple[Tensor, Tensor]:
     """Returns each example's loss of telling its answer from all others of the batch, float32 [B].
 
     It is InfoNCE (van den Oord et al. 2018, arXiv 1807.03748), the cross-entropy over the cosines
@@ -55,13 +63,11 @@ def in_batch(
     """
     queries_BH = unit(vectors_BSH[:, 0])
     found_CH = unit(_by_place(vectors_BSH[:, 1:]))
-    logits_BC = tf.matmul(queries_BH, found_CH, transpose_b=True) / temperature
+    logits_BC = ops.matmul(queries_BH, ops.transpose(found_CH)) / temperature
     return contrast(logits_BC, text_ids_BS, weights_B)
 
 
-def contrast(
-    logits_BC: tf.Tensor, text_ids_BS: tf.Tensor, weights_B: tf.Tensor
-) -> tuple[tf.Tensor, tf.Tensor]:
+def contrast(logits_BC: Tensor, text_ids_BS: Tensor, weights_B: Tensor) -> tuple[Tensor, Tensor]:
     """Returns the cross-entropy of finding the right text of each example among those of the batch.
 
     What an example must find is its second text. All second texts of the batch and all further
@@ -77,34 +83,32 @@ def contrast(
     Returns:
       the losses, in nats, and whether the right text has the greatest logit, float32 [B] each.
     """
-    rows, texts = tf.shape(logits_BC)[0], text_ids_BS.shape[1]
+    rows, texts = ops.shape(logits_BC)[0], text_ids_BS.shape[1]
+    own_B = ops.arange(rows, dtype="int32")
     ids_C = _by_place(text_ids_BS[:, 1:, None])[:, 0]
     query_B1, right_B1 = text_ids_BS[:, :1], text_ids_BS[:, 1:2]
     # Number of equal queries, the row's own among them, that a text is right for.
-    is_equal_query_BB = tf.cast(text_ids_BS[:, 0] == query_B1, tf.float32)
-    answers_BC = tf.matmul(is_equal_query_BB, tf.cast(ids_C == right_B1, tf.float32))
-    is_filling = tf.tile(weights_B == 0, [texts - 1])
+    is_equal_query_BB = ops.cast(text_ids_BS[:, 0] == query_B1, "float32")
+    answers_BC = ops.matmul(is_equal_query_BB, ops.cast(ids_C == right_B1, "float32"))
+    is_filling = ops.tile(weights_B == 0, [texts - 1])
     drops = (answers_BC > 0) | (ids_C == query_B1) | is_filling
-    is_own = tf.eye(rows, rows * (texts - 1), dtype=tf.bool)
-    logits_BC = tf.where(drops & ~is_own, _NEVER, logits_BC)
-    losses = tf.nn.sparse_softmax_cross_entropy_with_logits(tf.range(rows), logits_BC)
-    best = tf.argmax(logits_BC, axis=1, output_type=tf.int32)
-    return losses, tf.cast(best == tf.range(rows), tf.float32)
+    is_own = own_B[:, None] == ops.arange(rows * (texts - 1), dtype="int32")
+    logits_BC = ops.where(drops & ~is_own, _NEVER, logits_BC)
+    losses = cross_entropy(logits_BC, own_B)
+    return losses, is_correct(logits_BC, own_B)
 
 
-def _by_place(values: tf.Tensor) -> tf.Tensor:
+def _by_place(values: Tensor) -> Tensor:
     """Returns values [B, S, H] of one place after the other, [S * B, H]."""
-    return tf.reshape(tf.transpose(values, [1, 0, 2]), [-1, values.shape[-1]])
+    return ops.reshape(ops.transpose(values, [1, 0, 2]), [-1, values.shape[-1]])
 
 
-def cosines(vectors_BSH: tf.Tensor) -> tf.Tensor:
+def cosines(vectors_BSH: Tensor) -> Tensor:
     """Returns the cosine of the two texts of each pair, float32 [B]."""
-    return tf.reduce_sum(unit(vectors_BSH[:, 0]) * unit(vectors_BSH[:, 1]), axis=-1)
+    return ops.sum(unit(vectors_BSH[:, 0]) * unit(vectors_BSH[:, 1]), axis=-1)
 
 
-def cosent(
-    cosines_B: tf.Tensor, scores_B: tf.Tensor, weights_B: tf.Tensor, temperature: float
-) -> tf.Tensor:
+def cosent(cosines_B: Tensor, scores_B: Tensor, weights_B: Tensor, temperature: float) -> Tensor:
     """Returns CoSENT's loss of a batch (Su 2022, https://kexue.fm/archives/8847), a number.
 
     It is log(1 + sum of exp((a - b) / temperature)) over all pairs of a cosine a and a cosine b,
@@ -112,29 +116,28 @@ def cosent(
     """
     differences_BB = (cosines_B[:, None] - cosines_B[None]) / temperature
     counts = (scores_B[:, None] < scores_B[None]) & (weights_B[:, None] > 0) & (weights_B[None] > 0)
-    logits = tf.reshape(tf.where(counts, differences_BB, _NEVER), [-1])
-    return tf.reduce_logsumexp(tf.concat([[0.0], logits], 0))
+    logits = ops.reshape(ops.where(counts, differences_BB, _NEVER), [-1])
+    return ops.logsumexp(ops.concatenate([ops.zeros([1]), logits], 0))
 
 
-def at_dims(
-    loss: Callable[[tf.Tensor], tf.Tensor], vectors: tf.Tensor, dims: Sequence[int]
-) -> tf.Tensor:
+def at_dims(loss: Callable[[Tensor], Tensor], vectors: Tensor, dims: Sequence[int]) -> Tensor:
     """Returns the loss of whole vectors [..., H], and that of their first components for each dim.
 
     That is Matryoshka representation learning (Kusupati et al. 2022, arXiv 2205.13147) with equal
     weights, as in sentence-transformers, where the dims must list H themselves. H counts once.
     """
     widths = dict.fromkeys([vectors.shape[-1], *dims])
-    return tf.add_n([loss(vectors[..., :width]) for width in widths])
+    return functools.reduce(ops.add, [loss(vectors[..., :width]) for width in widths])
 
 
 # The seed of the first texts differs by this from that of the others; no other seed steps so far.
 _FIRST_SEED_STRIDE = 7_368_787 * 257
 
 
-def first_seed(dropout_seed: tf.Tensor | None) -> tf.Tensor | None:
+def first_seed(dropout_seed: Tensor | None) -> Tensor | None:
     """Returns the seed of dropout for the first texts, if these are encoded by themselves."""
-    return None if dropout_seed is None else dropout_seed + tf.stack([_FIRST_SEED_STRIDE, 0])
+    more = np.array([_FIRST_SEED_STRIDE, 0], np.int32)
+    return None if dropout_seed is None else dropout_seed + more
 
 
 class VectorData(TaskData):
@@ -259,13 +262,11 @@ class VectorObjective(TaskObjective):
             of_loss = CosineObjective if data.task.loss == COSINE else CosentObjective
         return of_loss(lengths, data.task, data.longest_first)
 
-    def logits(
-        self, model: keras.Model, features: Features, dropout_seed: tf.Tensor | None
-    ) -> tf.Tensor:
+    def logits(self, model: keras.Model, features: Features, dropout_seed: Tensor | None) -> Tensor:
         """Returns the vectors, float32 [B, S, H]."""
         given = {name: features[name] for name in ID_INPUTS}
-        if given["input_ids"].shape.rank == 2:
-            given = {name: tf.stack([value, value], axis=1) for name, value in given.items()}
+        if len(given["input_ids"].shape) == 2:
+            given = {name: ops.stack([value, value], axis=1) for name, value in given.items()}
         _, texts, length = given["input_ids"].shape
         if self._longest_first >= _MUCH_SHORTER * length:
             return self._encoded(model, given, dropout_seed)
@@ -275,41 +276,41 @@ class VectorObjective(TaskObjective):
             self._encoded(model, first, first_seed(dropout_seed)),
             self._encoded(model, others, dropout_seed),
         ]
-        return tf.concat(found, axis=1)
+        return ops.concatenate(found, axis=1)
 
     def _encoded(
-        self, model: keras.Model, features: Features, dropout_seed: tf.Tensor | None
-    ) -> tf.Tensor:
+        self, model: keras.Model, features: Features, dropout_seed: Tensor | None
+    ) -> Tensor:
         _, texts, length = features["input_ids"].shape
-        flat = {name: tf.reshape(value, [-1, length]) for name, value in features.items()}
+        flat = {name: ops.reshape(value, [-1, length]) for name, value in features.items()}
         vectors = model(flat, dropout_seed=dropout_seed)
-        return tf.reshape(vectors, [-1, texts, *vectors.shape[1:]])
+        return ops.reshape(vectors, [-1, texts, *vectors.shape[1:]])
 
-    def sums_of(self, logits: tf.Tensor, features: Features) -> Sums:
+    def sums_of(self, logits: Tensor, features: Features) -> Sums:
         """Returns the sums over the examples of the loss (nats) and of the texts that are found."""
         rows = example_weights(features)
         ids = features["text_ids"]
-        ids = tf.concat([ids, ids], axis=1) if ids.shape[1] == 1 else ids
+        ids = ops.concatenate([ids, ids], axis=1) if ids.shape[1] == 1 else ids
 
-        def loss(vectors: tf.Tensor) -> tf.Tensor:
+        def loss(vectors: Tensor) -> Tensor:
             return in_batch(vectors, ids, rows, self._task.temperature)[0]
 
         _, is_found = in_batch(logits, ids, rows, self._task.temperature)
         return {
-            "cross_entropy": tf.reduce_sum(rows * at_dims(loss, logits, self._dims)),
-            "in_batch_accuracy": tf.reduce_sum(rows * is_found),
+            "cross_entropy": ops.sum(rows * at_dims(loss, logits, self._dims)),
+            "in_batch_accuracy": ops.sum(rows * is_found),
         }
 
     @property
     def _dims(self) -> Sequence[int]:
         return self._task.matryoshka_dims
 
-    def outputs_of(self, logits: tf.Tensor) -> dict[str, tf.Tensor]:
+    def outputs_of(self, logits: Tensor) -> dict[str, Tensor]:
         """Returns `vectors` float32 [B, S, H]."""
         return {"vectors": logits}
 
     @classmethod
-    def answer(cls, graph: TaskGraph, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
+    def answer(cls, graph: "TaskGraph", *texts: Tensor) -> dict[str, Tensor]:
         """Returns the `embedding` of each text, float32 [n, H]."""
         return {"embedding": graph.model(graph.text_features(*texts))}
 
@@ -317,17 +318,17 @@ class VectorObjective(TaskObjective):
 class _ScoreObjective(VectorObjective, abc.ABC):
     """A loss of the cosines of pairs with scores."""
 
-    def sums_of(self, logits: tf.Tensor, features: Features) -> Sums:
+    def sums_of(self, logits: Tensor, features: Features) -> Sums:
         """Returns the sum of the losses."""
         rows, scores = example_weights(features), features["label_ids"]
 
-        def loss(vectors: tf.Tensor) -> tf.Tensor:
+        def loss(vectors: Tensor) -> Tensor:
             return self._loss(cosines(vectors), scores, rows)
 
         return {self.losses[0]: at_dims(loss, logits, self._dims)}
 
     @abc.abstractmethod
-    def _loss(self, found: tf.Tensor, scores: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
+    def _loss(self, found: Tensor, scores: Tensor, rows: Tensor) -> Tensor:
         """Returns the sum of the losses over the examples."""
 
 
@@ -337,8 +338,8 @@ class CosentObjective(_ScoreObjective):
     losses = ("cosent",)
     weight_of = {"cosent": "examples"}
 
-    def _loss(self, found: tf.Tensor, scores: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
-        return tf.reduce_sum(rows) * cosent(found, scores, rows, self._task.temperature)
+    def _loss(self, found: Tensor, scores: Tensor, rows: Tensor) -> Tensor:
+        return ops.sum(rows) * cosent(found, scores, rows, self._task.temperature)
 
 
 class CosineObjective(_ScoreObjective):
@@ -347,5 +348,5 @@ class CosineObjective(_ScoreObjective):
     losses = ("mean_squared_error",)
     weight_of = {"mean_squared_error": "examples"}
 
-    def _loss(self, found: tf.Tensor, scores: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
-        return tf.reduce_sum(rows * tf.math.squared_difference(found, scores))
+    def _loss(self, found: Tensor, scores: Tensor, rows: Tensor) -> Tensor:
+        return ops.sum(rows * ops.square(found - scores))

@@ -7,7 +7,6 @@ from typing import Any
 
 import keras
 import numpy as np
-import tensorflow as tf
 
 from beambert import io
 from beambert.errors import InputError
@@ -183,6 +182,8 @@ def export_tensorflow(model_dir: str, output: str) -> None:
         lacks = f"layer_norm_eps {found.config.layer_norm_eps}"
     if lacks:
         raise InputError(f"--to=tf1: the original release has no {lacks}; give --to=huggingface")
+
+    import tensorflow as tf
 
     def write(folder: str) -> None:
         weights = _weights(_load(found), original_name)

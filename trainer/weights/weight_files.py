@@ -24,6 +24,7 @@ from beambert.model.families.table import family_of, read_config
 from beambert.model.shapes import variable_shapes
 from beambert.model_files import CONFIG_FILE, WEIGHTS_FILE
 from beambert.pipelines.records.contract import has_shards
+from beambert.trainer.loop.engine import has_tensorflow
 from beambert.trainer.weights.tokenizer_files import read_json
 
 # Names of the configuration file; the first that exists is read.
@@ -205,6 +206,11 @@ def _code(auto_map: Any) -> str:
 
 
 def _read_tensorflow(prefix: str) -> dict[str, np.ndarray]:
+    if not has_tensorflow():
+        raise InputError(
+            f"{prefix}: is a checkpoint of TensorFlow, which is not installed here; export it "
+            "elsewhere with --to=huggingface"
+        )
     import tensorflow as tf
 
     reader = tf.train.load_checkpoint(prefix)

@@ -5,15 +5,25 @@ import pytest
 import tensorflow as tf
 
 from beambert.pipelines.tasks.texts import TextFeatures
-from beambert.pipelines.tokenizers.wordpiece import Tokenizer
+from beambert.pipelines.tokenizers.word_pieces import Tokenizer
+from beambert.trainer.tasks.graph import servable
 
 LENGTH = 12
 WORDS = ["river", "city", "music", "zoo", "the", "qx", "people."]
 
 
-@pytest.fixture(scope="module")
-def text_features(vocabulary):
-    return TextFeatures(vocabulary, True, LENGTH)
+@pytest.fixture(scope="module", params=["python", "graph"])
+def convert(vocabulary, request):
+    """Returns a function of the number of windows that returns a converter of columns of texts."""
+
+    def converter(windows=1):
+        features = TextFeatures(vocabulary, True, LENGTH, windows)
+        if request.param == "python":
+            return features
+        graph = tf.function(servable(features).__call__, autograph=False)
+        return lambda *columns: graph(*map(tf.constant, columns))
+
+    return converter
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +61,7 @@ def reference(vocabulary, first: list[int], second: list[int] | None) -> dict[st
 def check(features, expected: list[dict[str, list[int]]]) -> None:
     assert features.keys() == {"input_ids", "input_mask", "segment_ids"}
     for name, tensor in features.items():
-        assert tensor.dtype == tf.int32
+        assert np.array(tensor).dtype == np.int32
         assert tensor.shape == (len(expected), LENGTH)
         np.testing.assert_array_equal(tensor, [row[name] for row in expected])
 
@@ -62,14 +72,14 @@ def texts_of_lengths(lengths) -> list[str]:
     return [" ".join(words[i % len(words)] for i in range(length)) for length in lengths]
 
 
-def test_single_texts(text_features, tokenize, vocabulary):
+def test_single_texts(convert, tokenize, vocabulary):
     texts = ["", "River!", "The zoo qx, city.", *texts_of_lengths(range(8, 15))]
     expected = [reference(vocabulary, tokenize(text), None) for text in texts]
     assert {sum(row["input_mask"]) for row in expected} >= {2, 11, 12}
-    check(text_features(tf.constant(texts)), expected)
+    check(convert()(texts), expected)
 
 
-def test_every_combination_of_pair_lengths(text_features, tokenize, vocabulary):
+def test_every_combination_of_pair_lengths(convert, tokenize, vocabulary):
     lengths = [(first, second) for first in range(14) for second in range(14)]
     first = texts_of_lengths(a for a, _ in lengths)
     second = [
@@ -78,19 +88,19 @@ def test_every_combination_of_pair_lengths(text_features, tokenize, vocabulary):
     expected = [
         reference(vocabulary, tokenize(a), tokenize(b)) for a, b in zip(first, second, strict=True)
     ]
-    check(text_features(tf.constant(first), tf.constant(second)), expected)
+    check(convert()(first, second), expected)
 
 
-def test_words_fall_into_the_pieces_of_the_data_pipeline(text_features, tokenize, vocabulary):
+def test_words_fall_into_the_pieces_of_the_data_pipeline(convert, tokenize, vocabulary):
     random = np.random.default_rng(7)
     texts = [" ".join(random.choice(WORDS, random.integers(0, 9))) for _ in range(50)]
     expected = [reference(vocabulary, tokenize(text), None) for text in texts]
-    check(text_features(tf.constant(texts)), expected)
+    check(convert()(texts), expected)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("count", [0, 3, 10, 11, 18, 19, 26, 27, 50])
-def test_windows_of_a_text(vocabulary, tokenize, count):
+def test_windows_of_a_text(convert, vocabulary, tokenize, count):
     """Word by word; each window of ten begins with the last two of the one before."""
     text = " ".join(f"{WORDS[i % 5]}" for i in range(count))
     pieces, windows, first = tokenize(text), [], 0
@@ -99,11 +109,11 @@ def test_windows_of_a_text(vocabulary, tokenize, count):
         first += LENGTH - 2 - 2
     classify, separate = (vocabulary.id_of(token) for token in ("[CLS]", "[SEP]"))
     expected = [one for window in windows for one in (classify, *window, separate)]
-    found = TextFeatures(vocabulary, True, LENGTH, 3)(tf.constant(["the river", text]))
+    found = {name: np.array(each) for name, each in convert(3)(["the river", text]).items()}
     assert found["input_mask"].shape == (2, 3 * LENGTH)
-    assert found["input_mask"][1].numpy().tolist() == [1] * len(expected) + [0] * (
+    assert found["input_mask"][1].tolist() == [1] * len(expected) + [0] * (
         3 * LENGTH - len(expected)
     )
-    assert found["input_ids"][1].numpy()[: len(expected)].tolist() == expected
-    assert not found["segment_ids"].numpy().any()
-    assert found["input_mask"][0].numpy().sum() == 4
+    assert found["input_ids"][1][: len(expected)].tolist() == expected
+    assert not found["segment_ids"].any()
+    assert found["input_mask"][0].sum() == 4

@@ -17,7 +17,7 @@ from beambert.pipelines.tasks.windows import (
     make_windows,
 )
 from beambert.pipelines.tokenizers.vocabulary import Vocabulary
-from beambert.pipelines.tokenizers.wordpiece import OffsetTokenizer
+from beambert.pipelines.tokenizers.word_pieces import OffsetTokenizer
 
 PARAMETERS = DecodingParameters(GOLDEN["n_best_size"], GOLDEN["max_answer_length"])
 

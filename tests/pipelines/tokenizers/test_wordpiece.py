@@ -21,7 +21,9 @@ from support.nasty_text import (
 )
 
 from beambert.pipelines.tokenizers.vocabulary import SPECIAL_TOKENS, Vocabulary
-from beambert.pipelines.tokenizers.wordpiece import OffsetTokenizer, Tokenizer, word_splitter
+from beambert.pipelines.tokenizers.word_pieces import OffsetTokenizer, words_of
+from beambert.pipelines.tokenizers.word_pieces import Tokenizer as PlainTokenizer
+from beambert.pipelines.tokenizers.wordpiece import Tokenizer, word_splitter
 
 
 def word_pieces(word: str, ids: dict[str, int]) -> list[int]:
@@ -56,14 +58,21 @@ def small():
     return Vocabulary(tuple(GOLDEN["vocabulary"]))
 
 
-@pytest.fixture(scope="module")
-def tokenizers(small):
-    return {lower: Tokenizer(small, lower) for lower in (True, False)}
+@pytest.fixture(scope="module", params=[Tokenizer, PlainTokenizer], ids=["graph", "python"])
+def tokenizers(small, request):
+    return {lower: request.param(small, lower) for lower in (True, False)}
 
 
-@pytest.fixture(scope="module")
-def splitters():
-    return {lower: word_splitter(lower) for lower in (True, False)}
+@pytest.fixture(scope="module", params=["graph", "python"])
+def splitters(request):
+    if request.param == "graph":
+        return {lower: word_splitter(lower) for lower in (True, False)}
+    return {
+        lower: lambda texts, lower=lower: [
+            word.encode() for text in texts for word in words_of(text, lower)
+        ]
+        for lower in (True, False)
+    }
 
 
 @pytest.mark.parametrize("lower", [True, False])

@@ -55,7 +55,7 @@ def features():
 
 def test_queries_are_colberts(model, features):
     """Their ids, what they attend to, and the vectors of all tokens, [MASK] included."""
-    found = features.expanded(features.queries(tf.constant(GOLDEN["queries"])))
+    found = features.expanded(features.queries(GOLDEN["queries"]))
     np.testing.assert_array_equal(found["input_ids"], GOLDEN["query_ids"])
     np.testing.assert_array_equal(found["input_mask"], GOLDEN["query_mask"])
     vectors = model(found)
@@ -65,10 +65,10 @@ def test_queries_are_colberts(model, features):
 
 def test_documents_are_colberts(model, features):
     """Their ids, which tokens count, and the vectors of those."""
-    found = features.documents(tf.constant(GOLDEN["documents"]))
+    found = features.documents(GOLDEN["documents"])
     longest = len(GOLDEN["document_ids"][0])
     np.testing.assert_array_equal(found["input_ids"][:, :longest], GOLDEN["document_ids"])
-    counts = features.counting(found).numpy()
+    counts = features.counting(found)
     np.testing.assert_array_equal(counts[:, :longest], GOLDEN["counts"])
     assert not counts[:, longest:].any()
     vectors = model(found).numpy()[..., :6]
@@ -78,11 +78,11 @@ def test_documents_are_colberts(model, features):
 
 
 def test_scores_are_colberts(model, features):
-    queries = model(features.expanded(features.queries(tf.constant(GOLDEN["queries"]))))
-    documents = features.documents(tf.constant(GOLDEN["documents"]))
+    queries = model(features.expanded(features.queries(GOLDEN["queries"])))
+    documents = features.documents(GOLDEN["documents"])
     vectors, counts = model(documents), features.counting(documents)
     np.testing.assert_allclose(max_sim(queries, vectors, counts), GOLDEN["scores"], atol=1e-4)
-    kept = [vector[where] for vector, where in zip(vectors.numpy(), counts.numpy(), strict=True)]
+    kept = [vector[where] for vector, where in zip(vectors.numpy(), counts, strict=True)]
     found = interaction.max_sim(queries.numpy(), kept)
     np.testing.assert_allclose(found, GOLDEN["scores"], atol=1e-4)
 

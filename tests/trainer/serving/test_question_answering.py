@@ -20,7 +20,7 @@ from beambert.pipelines.tasks.windows import (
     make_windows,
     span_features,
 )
-from beambert.pipelines.tokenizers.wordpiece import OffsetTokenizer
+from beambert.pipelines.tokenizers.word_pieces import OffsetTokenizer
 from beambert.saved_models import call_on_texts
 from beambert.trainer.finetuning.batches import PaddedBatches
 from beambert.trainer.models import build_model

@@ -11,7 +11,7 @@ import os
 import queue
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -24,6 +24,7 @@ from jax.sharding import PartitionSpec as P
 from beambert.errors import InputError
 from beambert.model import layers
 from beambert.trainer.loop.config import AUTO, BFLOAT16, FLOAT32
+from beambert.trainer.loop.engine import InputContext
 
 if TYPE_CHECKING:
     from beambert.trainer.loop.steps import Trainer
@@ -31,19 +32,13 @@ if TYPE_CHECKING:
 # Batches that are made and sent to the devices while they compute.
 _BATCHES_AHEAD = 4
 _AXIS = "data"
+# Lengths of sequences are multiples of this.
+_LEAST_LENGTH_STEP = 8
 # GPUs multiply bfloat16 in hardware from this compute capability on, see `strategy`. It is also the
 # least of cuDNN's attention.
 _CAPABILITY = 8.0
 # Widest heads that cuDNN's attention takes on every such GPU.
 _WIDEST_HEAD = 128
-
-
-class _Share(NamedTuple):
-    """The share of a host in the data."""
-
-    num_input_pipelines: int
-    input_pipeline_id: int
-    num_replicas_in_sync: int
 
 
 class Jax:
@@ -134,14 +129,14 @@ class Jax:
     # Data
 
     def distribute(
-        self, batches_of: Callable[[_Share], Iterator[Mapping[str, np.ndarray]]]
+        self, batches_of: Callable[[InputContext], Iterator[Mapping[str, np.ndarray]]]
     ) -> Iterator[dict[str, jax.Array]]:
         """Yields batches on the devices, which a thread makes ahead of their use.
 
         Args:
           batches_of: function of a host's share that yields the batches of its replicas in turn.
         """
-        share = _Share(jax.process_count(), jax.process_index(), len(self._devices))
+        share = InputContext(jax.process_count(), jax.process_index(), len(self._devices))
         local = len(jax.local_devices())
         sharding = NamedSharding(self._mesh, P(_AXIS))
 
@@ -217,6 +212,36 @@ class Jax:
         """Calls each function with its state, a gradient and the step."""
         for function, state, gradient in zip(functions, states, gradients, strict=True):
             function(*state, gradient, step)
+
+    def rounded_length(self, length: int, takes_any_length: bool) -> int:
+        """Returns a length that is as great, of which there are few, as each is compiled for."""
+        return _rounded(length, _LEAST_LENGTH_STEP)
+
+    def function(
+        self, function: Callable[..., Any], model: keras.Model, takes_any_length: bool = False
+    ) -> Callable[..., np.ndarray]:
+        """Returns a function of arrays [B, ...] that computes with a model in a compiled program.
+
+        Args:
+          function: the same function of JAX's arrays, which returns an array [B, ...].
+          model: the model that it computes with.
+          takes_any_length: whether TensorFlow can compute all shapes in one graph.
+        """
+        variables = model.variables
+        values = [variable.value for variable in variables]
+
+        @jax.jit
+        def compiled(values: list[jax.Array], *arrays: jax.Array) -> jax.Array:
+            with keras.StatelessScope(state_mapping=list(zip(variables, values, strict=True))):
+                return function(*arrays)
+
+        def call(*arrays: np.ndarray) -> np.ndarray:
+            rows = len(arrays[0])
+            missing = _rounded(rows, 1) - rows
+            filled = [np.concatenate([array, array[:1].repeat(missing, 0)]) for array in arrays]
+            return np.asarray(compiled(values, *filled))[:rows]
+
+        return call
 
     def compile(self, trainer: "Trainer") -> "_Programs":
         """Returns the programs of a trainer."""
@@ -321,6 +346,12 @@ class _Programs:
         with self._set(values):
             sums, outputs = self._trainer.replica_answers(features)
             return jax.lax.psum(sums, _AXIS), outputs
+
+
+def _rounded(number: int, least: int) -> int:
+    """Returns a number that is up to a quarter greater, of which there are four in each octave."""
+    step = max(least, 1 << max(number.bit_length() - 3, 0))
+    return -(-number // step) * step
 
 
 def _attend_by_cudnn(

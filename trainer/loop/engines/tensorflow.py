@@ -11,6 +11,7 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import keras
 import numpy as np
 import tensorflow as tf
 
@@ -20,6 +21,10 @@ from beambert.trainer.loop import strategy as devices
 
 if TYPE_CHECKING:
     from beambert.trainer.loop.steps import Trainer
+
+# Lengths of sequences are multiples of this for a model that needs a graph for each length, so that
+# there are few graphs and little padding.
+LENGTH_STEP = 8
 
 
 class TensorFlow:
@@ -199,6 +204,39 @@ class TensorFlow:
         tf.__internal__.distribute.interim.maybe_merge_call(
             update_all, tf.distribute.get_replica_context().strategy, gradients, step
         )
+
+    def rounded_length(self, length: int, takes_any_length: bool) -> int:
+        """Returns a length that is as great, of which there are few if each is compiled for."""
+        return length if takes_any_length else -(-length // LENGTH_STEP) * LENGTH_STEP
+
+    def function(
+        self, function: Callable[..., Any], model: keras.Model, takes_any_length: bool = False
+    ) -> Callable[..., np.ndarray]:
+        """Returns a function of arrays [B, ...] that computes with a model in a graph.
+
+        There is one graph for all shapes, or one for each shape but for B.
+
+        Args:
+          function: the same function of tensors, which returns a tensor [B, ...].
+          model: the model that it computes with.
+          takes_any_length: whether one graph serves for all shapes.
+        """
+        graphs: dict[Any, Callable[..., tf.Tensor]] = {}
+
+        def call(*arrays: np.ndarray) -> np.ndarray:
+            key = None if takes_any_length else tuple(array.shape[1:] for array in arrays)
+            if key not in graphs:
+                specs = [
+                    tf.TensorSpec(
+                        [None] * array.ndim if takes_any_length else [None, *array.shape[1:]],
+                        array.dtype,
+                    )
+                    for array in arrays
+                ]
+                graphs[key] = tf.function(function, autograph=False).get_concrete_function(*specs)
+            return graphs[key](*map(tf.constant, arrays)).numpy()
+
+        return call
 
     def compile(self, trainer: "Trainer") -> "_Graphs":
         """Returns the graphs of a trainer."""
