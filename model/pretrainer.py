@@ -127,7 +127,7 @@ class BertPretrainer(keras.Model):
         """
         inputs = (features["input_ids"], features["input_mask"], features["segment_ids"])
         positions_BP = features["masked_lm_positions"]
-        length, predictions = ops.shape(inputs[0])[1], ops.shape(positions_BP)[1]
+        length, predictions = inputs[0].shape[1], positions_BP.shape[1]
         x_TH = self.encoder.encode(*inputs, dropout_seed)
         logits = self._logits(x_TH, flat_positions(positions_BP, length), x_TH[::length])
         logits_KV = logits["masked_lm_logits"]
@@ -158,14 +158,15 @@ class BertPretrainer(keras.Model):
         logits = self._logits(x_CH, ops.take(packing.rows_T, positions_K), first_CH)
         return logits | {"prediction_slots": slots_K}
 
-    def _logits(self, x_TH, rows_K, first_BH):
-        """Applies the masked-LM head to some rows, and the other head to each sequence's first."""
+    def masked_lm_logits(self, x_TH, rows_K):
+        """Returns the logits of tokens, float32 [K, V], for some rows of the encoder's output."""
         table_VH = ops.convert_to_tensor(self.encoder.word_embeddings)
         x_KH = self.encoder.of_tokens(ops.take(x_TH, rows_K, axis=0))
-        logits = {
-            "masked_lm_logits": self.masked_lm_head(x_KH, table_VH),
-            "hidden_states": x_TH,
-        }
+        return self.masked_lm_head(x_KH, table_VH)
+
+    def _logits(self, x_TH, rows_K, first_BH):
+        """Applies the masked-LM head to some rows, and the other head to each sequence's first."""
+        logits = {"masked_lm_logits": self.masked_lm_logits(x_TH, rows_K), "hidden_states": x_TH}
         if self.pair_head:
             logits[f"{self.pair_task}_logits"] = self.pair_head(self.encoder.pooler(first_BH))
         return logits

@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
+from keras import ops
 
 from beambert.errors import InputError, check_list
 from beambert.model.families.table import family_of
 from beambert.model.objectives import RTD
-from beambert.model.pretrainer import BertPretrainer
+from beambert.model.pretrainer import BertPretrainer, flat_positions
 from beambert.model.shapes import variable_shapes
 from beambert.pipelines.pretraining.masks import TokenIds
 from beambert.pipelines.tokenizers.encoding import SubwordTokenizer, make_tokenizer
@@ -126,9 +127,11 @@ class AskedEncoder:
     @functools.cached_property
     def _logits_at(self) -> Callable[..., np.ndarray]:
         def logits(ids_BL: Any, mask_BL: Any, positions_BP: Any) -> Any:
-            features = {"input_ids": ids_BL, "input_mask": mask_BL, "segment_ids": 0 * ids_BL}
-            features["masked_lm_positions"] = positions_BP
-            return self.model(features)["masked_lm_logits"]
+            x_TH = self.model.encoder.encode(ids_BL, mask_BL, ops.zeros_like(ids_BL))
+            _, length = ops.shape(ids_BL)
+            rows_K = flat_positions(positions_BP, length)
+            shape = (-1, ops.shape(positions_BP)[1], self.model.config.vocab_size)
+            return ops.reshape(self.model.masked_lm_logits(x_TH, rows_K), shape)
 
         return self.engine.function(logits, self.model, self.model.encoder.takes_any_length)
 

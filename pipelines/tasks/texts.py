@@ -50,6 +50,11 @@ class HostTexts:
         ids, lengths = self._tokenizer.tokenize_batch(texts)
         return Pieces(ids.astype(np.int64), np.cumsum(lengths) - lengths, lengths)
 
+    @staticmethod
+    def numbers(count: int) -> np.ndarray:
+        """Returns the numbers from 0 to before a number, int64."""
+        return np.arange(count)
+
     def words(self, texts: Sequence[str], space_before: str) -> tuple[list[str], np.ndarray]:
         """Returns all words of texts, and the number of words of each text, int64 [n].
 
@@ -175,7 +180,7 @@ class TextFeatures:
         sentence_starts = xp.take(starts, firsts)
         sentence_lengths = xp.take(starts, firsts + counts) - sentence_starts
         room = self.max_seq_length - 2
-        number_W = xp.arange(xp.max(counts))
+        number_W = self.texts.numbers(xp.max(counts))
         word_nW = firsts[:, None] + number_W
         start_nW = xp.take(starts, word_nW, mode="clip") - sentence_starts[:, None]
         has_place = (xp.take(lengths, word_nW, mode="clip") > 0) & (start_nW < room)

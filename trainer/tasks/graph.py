@@ -43,6 +43,11 @@ class GraphTexts(tf.Module):
         ids = tf.cast(found.flat_values, tf.int64)
         return Pieces(ids, found.row_starts(), found.row_lengths())
 
+    @staticmethod
+    def numbers(count: tf.Tensor) -> tf.Tensor:
+        """Returns the numbers from 0 to before a number, int64."""
+        return tf.range(count, dtype=tf.int64)
+
     def words(self, texts: tf.Tensor, space_before: str) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns all words of texts, and the number of words of each text; word pieces only."""
         words = tf.strings.split(texts, " ")

@@ -74,7 +74,7 @@ def test_answers_equal_those_of_the_trained_path(model, folder, vocabulary):
     windows = make_windows(questions, tokenizer, WindowParameters.of_length(LENGTH))
     assert np.bincount(windows.question_index).max() > 3
     features = span_features(windows)
-    logits = model(PaddedBatches(features)(tf.range(len(features)), LENGTH)).numpy()
+    logits = model(PaddedBatches(features)(np.arange(len(features)), LENGTH)).numpy()
     expected = decode(questions, windows, *np.moveaxis(logits, -1, 0), True, DecodingParameters())
     answers = [answer.decode() for answer in found["answer"]]
     assert answers == list(expected.answers.values())
