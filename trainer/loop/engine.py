@@ -125,7 +125,7 @@ def has_tensorflow() -> bool:
 
 
 def _is_installed(library: str) -> bool:
-    return library in sys.modules or importlib.util.find_spec(library) is not None
+    return bool(sys.modules.get(library)) or importlib.util.find_spec(library) is not None
 
 
 def check_batch(engine: Engine, batch_size: int, parts: int = 1) -> None:

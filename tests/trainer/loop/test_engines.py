@@ -8,12 +8,19 @@ import subprocess
 import sys
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 import safetensors.numpy
+from support import untrained_models
+from support.small_finetuning import flags as finetuning_flags
+from support.small_finetuning import write_task
 from support.small_pretraining import flags
 
 from beambert.errors import InputError
+from beambert.trainer.asking import fill, score
+from beambert.trainer.commands.finetune import main as finetune_main
 from beambert.trainer.commands.pretrain import main as pretrain_main
+from beambert.trainer.embedding.embedder import embed
 from beambert.trainer.loop.config import Devices
 from beambert.trainer.loop.engine import choose_engine
 
@@ -24,12 +31,17 @@ import sys
 for name in ("tensorflow", "tensorflow_text", "apache_beam", "tfx_bsl"):
     sys.modules[name] = None
 from beambert.cli import run
-sys.exit(run(sys.argv[1:]))
+import json
+sys.exit(max(map(run, json.loads(sys.argv[1]))))
 """
 
 
 def train_on_jax(arguments: list[str], devices: int = 1) -> str:
-    """Runs the command in a process, where TensorFlow cannot be imported; returns its output."""
+    return run_on_jax(["pretrain", "--engine=jax", *arguments], devices=devices)
+
+
+def run_on_jax(*commands: list[str], devices: int = 1) -> str:
+    """Runs commands in a process, where TensorFlow cannot be imported; returns their output."""
     pytest.importorskip("jax")
     environment = os.environ | {
         "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
@@ -37,7 +49,7 @@ def train_on_jax(arguments: list[str], devices: int = 1) -> str:
         "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}",
     }
     environment.pop("KERAS_BACKEND", None)
-    command = [sys.executable, "-c", WITHOUT_TENSORFLOW, "pretrain", "--engine=jax", *arguments]
+    command = [sys.executable, "-c", WITHOUT_TENSORFLOW, json.dumps(commands)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -116,6 +128,63 @@ def test_jax_on_several_devices_and_resumed(records_folder, small_config_file, t
     train_on_jax(arguments_of(records_folder, plain, again, checkpoint(tmp_path / "2", 3)), 2)
     for name, value in weights(tmp_path / "2").items():
         np.testing.assert_array_equal(weights(again)[name], value)
+
+
+@pytest.mark.slow
+def test_jax_fine_tunes_as_tensorflow(vocabulary, tmp_path):
+    """On two devices from the same weights, with dropout; and exports the model."""
+    pytest.importorskip("jax")
+    encoder = untrained_models.save_encoder(tmp_path / "encoder", vocabulary)
+    task = write_task(tmp_path / "task", pairs=True)
+
+    def arguments(name):
+        folder, checkpoints = tmp_path / name, tmp_path / f"{name}-checkpoints"
+        given = {"max_seq_length": 16, "num_train_epochs": 1, "save_checkpoints_steps": 1}
+        given |= {"checkpoint_dir": checkpoints, "keep_checkpoints": "all"}
+        return finetuning_flags(task, encoder, folder, **given)
+
+    finetune_main(arguments("tensorflow"))
+    checkpoints = tmp_path / "tensorflow-checkpoints"
+    for each in ("ckpt-000000", "job.json"):
+        copy = shutil.copytree if each.startswith("ckpt") else shutil.copy
+        (tmp_path / "jax-checkpoints").mkdir(exist_ok=True)
+        copy(checkpoints / each, tmp_path / "jax-checkpoints" / each)
+    out = tmp_path / "out"
+    export = ["export", f"--model={tmp_path / 'jax'}", "--to=huggingface", f"--output={out}"]
+    printed = run_on_jax(["finetune", "--engine=auto", *arguments("jax")], export, devices=2)
+    assert "continuing from step 0 " in printed and "no SavedModel" in printed
+    found = []
+    for name in ("jax", "tensorflow"):
+        rows = map(json.loads, (tmp_path / name / "metrics.jsonl").read_text().splitlines())
+        found.append({(row["split"], row["step"]): row["loss"] for row in rows})
+    assert len(found[0]) == 16
+    assert found[0] == pytest.approx(found[1], rel=1e-4)
+    assert (out / "model.safetensors").exists()
+
+
+@pytest.mark.slow
+def test_jax_answers_as_tensorflow(vocabulary, tmp_path):
+    pytest.importorskip("jax")
+    encoder = str(untrained_models.save_encoder(tmp_path / "encoder", vocabulary))
+    texts = ["the river", "people of the city", "a house in the year of the music", "Ünïcode 語"]
+    commands = []
+    for command in ("embed", "score", "fill"):
+        source.write_text(
+            "\n".join(f"{text} [MASK]" * (command == "fill") or text for text in texts)
+        )
+        out[command] = tmp_path / command
+        flags = [f"--model={encoder}", f"--input={source}", f"--output={out[command]}"]
+        run_on_jax([command, *flags])
+    table = pq.read_table(out["embed"] / "part-00000.parquet")
+    vectors = np.array(table["embedding"].to_pylist())
+    np.testing.assert_allclose(vectors, embed(encoder, texts), atol=1e-5)
+    scores = [json.loads(line) for line in (tmp_path / "score").read_text().splitlines()]
+    expected = [each.pseudo_log_likelihood for each in score(encoder, texts)]
+    assert [row["pseudo_log_likelihood"] for row in scores] == pytest.approx(expected, rel=1e-5)
+    rows = [json.loads(line) for line in (tmp_path / "fill").read_text().splitlines()]
+    for row, filled in zip(rows, fill(encoder, [f"{text} [MASK]" for text in texts]), strict=True):
+        found = [answer["probability"] for answer in row["answers"][0]]
+        assert found == pytest.approx([share for _, share in filled.answers[0]], rel=1e-5)
 
 
 @pytest.mark.parametrize(

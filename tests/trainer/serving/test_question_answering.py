@@ -4,7 +4,6 @@ import json
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from beambert.model.config import BertConfig
 from beambert.pipelines.tasks import saved_models as task_models
