@@ -169,13 +169,13 @@ def test_jax_answers_as_tensorflow(vocabulary, tmp_path):
     texts = ["the river", "people of the city", "a house in the year of the music", "Ünïcode 語"]
     commands = []
     for command in ("embed", "score", "fill"):
-        source.write_text(
-            "\n".join(f"{text} [MASK]" * (command == "fill") or text for text in texts)
-        )
-        out[command] = tmp_path / command
-        flags = [f"--model={encoder}", f"--input={source}", f"--output={out[command]}"]
-        run_on_jax([command, *flags])
-    table = pq.read_table(out["embed"] / "part-00000.parquet")
+        mask = " [MASK]" if command == "fill" else ""
+        source = tmp_path / f"{command}.txt"
+        source.write_text("".join(f"{text}{mask}\n" for text in texts))
+        files = [f"--input={source}", f"--output={tmp_path / command}"]
+        commands.append([command, "--engine=jax", f"--model={encoder}", *files])
+    run_on_jax(*commands)
+    table = pq.read_table(tmp_path / "embed" / "part-00000.parquet")
     vectors = np.array(table["embedding"].to_pylist())
     np.testing.assert_allclose(vectors, embed(encoder, texts), atol=1e-5)
     scores = [json.loads(line) for line in (tmp_path / "score").read_text().splitlines()]
