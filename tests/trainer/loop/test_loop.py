@@ -15,7 +15,6 @@ from support.small_training import SEED, NextSentenceObjective, Words
 from beambert.errors import InputError
 from beambert.folders import BusyError
 from beambert.model.pretrainer import BertPretrainer
-from beambert.trainer.finetuning.batches import fill_up
 from beambert.trainer.loop import progress
 from beambert.trainer.loop.config import LoopConfig, OptimizerConfig, TrainingFolders
 from beambert.trainer.loop.engines.tensorflow import TensorFlow
@@ -252,8 +251,9 @@ def test_an_evaluation_has_the_outputs_of_every_row(devices, two_devices):
     mask = (np.arange(8) < lengths[:, None]).astype(np.int32)
     labels[mask == 0] = -1
     rows = {"input_ids": ids, "input_mask": mask, "segment_ids": 0 * ids, "label_ids": labels}
-    dataset = tf.data.Dataset.from_tensor_slices(rows).batch(4)
-    dataset = dataset.map(lambda some: fill_up(some, 4))
+    rows = {name: np.pad(value, [(0, 2), (0, 0)]) for name, value in rows.items()}
+    rows["example_weights"] = np.array([1] * 10 + [0] * 2, np.float32)
+    dataset = tf.data.Dataset.from_tensor_slices(rows).batch(4, drop_remainder=True)
     trainer = make_trainer(Tags, TaggingObjective((4, 8)), strategy)
     seen = []
 
