@@ -139,7 +139,8 @@ def describe_bytes(verb: str, things: str, total_bytes: int) -> Describe:
             return ""
         line = f"{verb}: {counts.get(things, 0):,} {things}, {done / 1e6:.1f} of "
         line += f"{total_bytes / 1e6:.1f} MB"
-        if rate := pace.of(done, seconds):
+        # All may be read long before its sentences are tokenized, or its words are counted.
+        if done < total_bytes and (rate := pace.of(done, seconds)):
             line += f", {rate / 1e6:.2f} MB/s, {duration((total_bytes - done) / rate)} left"
         return line
 
