@@ -131,16 +131,24 @@ TEXT_KINDS: Sequence[tuple[str, bytes, str]] = (
         "markup",
         rb"(?:%[^\n]*\n\s*)*\\(?:document(?:class|style)|begin\{document\}|input texinfo)"
         rb"|(?:['.]\\\"[^\n]*\n|'\\\" t[^\n]*\n|\.[a-z]\w? [^\n]*\n)*(?-i:\.(?:TH|Dd|SH)[ \t])"
-        rb"|(?:#[^\n]*\n|\s)*msgid \"|\#\+TITLE:"
+        rb"|(?:#[^\n]*\n|\s)*msgid \"|\#\+TITLE:|= [^\n]+\n:[\w-]+:"
         rb"|(?:[^\n]*\n){0,200}?\.\. [\w:-]+::(?:\s[^\n]*)?\n",
-        "is LaTeX, Texinfo, troff, gettext, Org or reStructuredText; take the text out of it with "
-        "a tool such as pandoc",
+        "is LaTeX, Texinfo, troff, gettext, Org, AsciiDoc or reStructuredText; take the text "
+        "out of it with a tool such as pandoc",
     ),
     (
         "subtitles",
-        rb"(?:WEBVTT\b|\[Script Info\]|\{\d+\}\{\d+\}"
+        rb"(?:WEBVTT\b|\[Script Info\]|\{\d+\}\{\d+\}|\[(?:ti|ar|al|by|\d\d):[^\n]*\]"
+        rb"|\d:\d\d:\d\d\.\d{3},\d:\d\d:\d\d\.\d{3}"
         rb"|\d+\s*\r?\n(?:\d+:)?\d\d:\d\d[,.]\d{3}[ \t]+-->)",
         "has subtitles; take the text out of it",
+    ),
+    (
+        "log",
+        # A date and a time stand in each of the first lines.
+        rb"(?:(?:\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d "
+        rb"|\S+ \S+ \S+ \[\d\d/\w{3}/\d{4}:)[^\n]*\n){3}",
+        "is a log; take the text out of it",
     ),
 )
 # The group is atomic, so that no text with much white space is looked at many times.

@@ -47,7 +47,7 @@ _LICENCE_MARKS = re.compile(
         \*{3}\ ?END\ OF\ (?:THE|THIS)\ PROJECT\ GUTENBERG\b[^*]{0,300}\*{3}
         | (?:This\ is\ the\ )?End\ of\ (?:the\ |this\ )?Project\ Gutenberg
             (?:['’]s\b|\ e(?:text|book)\b).*
-        | \W*(?:Ende|Fin|Fine|Einde|Fim|Slut|Loppu)\b[^\n]{0,40}\bProject\ Gutenberg\b.*
+        | \W*(?:Ende|Fin|Fine|Einde|Fim|Slut|Loppu)\b[^\n]{0,40}\bProje[ck]t\ Gutenberg\b.*
       )
     )[ \t]*$""",
     re.VERBOSE | re.MULTILINE | re.IGNORECASE,
@@ -77,13 +77,20 @@ _CREDITS = re.compile(
 # Notes to the reader of the file, which end at two blank lines.
 _NOTES = re.compile(
     r"""\s*(?:
-      Note:\ Project\ Gutenberg\ (?:also\ )?has | (?:Transcriber|Transcription)['’]?s?['’]?\ Note
+      Note:\ Project\ Gutenberg\ (?:also\ )?has | Credits:
+      | (?:[+=*|-]{3,}\s+\|?\ *)?(?:Transcriber|Transcription)['’]?s?['’]?\ Note
       | Anmerkung(?:en)?\ (?:zur\ Transkription|de[rs]\ Bearbeiters)
-      | Notes?\ (?:du|de\ la|sur\ la)\ transcript | Notas?\ del?\ transcript
+      | Notes?\ (?:du|de(?:\ la)?|sur\ la)\ transcript | Transkribering | Notas?\ del?\ transcript
       | Note?a?\ (?:del|di)\ trascri | Opmerkingen?\ van\ de\ (?:bewerker|transcri)
       | Notas?\ d[eo]\ transcri
     ) .{0,4000}? (?=\n[ \t]*\n[ \t]*\n)""",
     re.VERBOSE | re.IGNORECASE | re.DOTALL,
+)
+
+# Those behind the book.
+_LAST_NOTES = re.compile(
+    r"\n[ \t]*\n[ \t]*\[?(?:Transcriber|Transcription)['’]?s?['’]? Note[^\n]{0,40}\n[ \t]*\n.*\Z",
+    re.IGNORECASE | re.DOTALL,
 )
 
 # MediaWiki has two to six signs on either side (mediawiki.org, "Help:Formatting"). Spaces separate
@@ -97,6 +104,11 @@ _EMPHASIS = re.compile(r"(?<![\w_])_(?=[^\s_])([^_\n]{1,300})(?<=[^\s_])_(?![\w_
 # The marks of lines that mail quotes, of which there are two or more, one after the other.
 QUOTED = re.compile(r"^>[^\n]*\n>", re.MULTILINE)
 _MARK_OF_QUOTED = re.compile(r"(?:> ?)*")
+# The line above them that names their writer, and a signature.
+_WRITER = re.compile(
+    r"^[^\n>]{0,200}<[^\s<>@]+@[^\s<>]+>[^\n]{0,40}:[ \t]*\n(?=\n?>)|^-- \n(?:[^\n>]+(?:\n|\Z))*",
+    re.MULTILINE,
+)
 
 # Signs that divide a word at the end of a line and stand nowhere else: the soft hyphen, also where
 # lines were joined by spaces, and the sign that old programs wrote for it.
@@ -220,6 +232,8 @@ def strip_gutenberg(text: str, counts: Counter[str]) -> str:
         if is_book and (before or header):
             while credit := _CREDITS.match(piece) or _NOTES.match(piece):
                 piece = piece[credit.end() :]
+        if is_book and after and (note := _LAST_NOTES.search(piece, max(0, len(piece) - 5000))):
+            piece = piece[: note.start()]
         if piece.strip() and (is_book or len(piece) > _MOST_OF_A_LICENCE):
             kept.append(piece)
     if not kept:
@@ -243,6 +257,7 @@ def _drop_quotation_marks(text: str, counts: Counter[str]) -> str:
     """Returns a text without the signs ">" before quoted lines of mail, between blank lines."""
     if ("\n>" not in text and text[:1] != ">") or not QUOTED.search(text):
         return text
+    text = substitute(_WRITER, "", text, counts, "writer_of_mail")
     lines, before = [], 0
     for line in text.split("\n"):
         mark = _MARK_OF_QUOTED.match(line)[0]

@@ -72,6 +72,7 @@ FILES = {
         b'.\\" A comment\n.TH SHIP 1 "2024"\n.SH NAME\nship \\- leaves\n',
         b"Ships\n=====\n\nThey leave.\n\n.. note::\n   At noon.\n",
         b'# Ann\nmsgid ""\nmsgstr ""\n"Language: de\\n"\n',
+        b"= Ships\n:toc:\n\nThey leave.\n",
         b"\\input texinfo\n@settitle Ships\n",
         b"% A comment\n\n\\documentclass[11pt]{article}\n\\begin{document}\nThe ship left.",
         b"\\begin{document}\nThe ship left.",
@@ -81,6 +82,13 @@ FILES = {
         b"{1}{25}The ship left.\n{26}{50}It came.\n",
         b"[Script Info]\nTitle: Ships\n",
         b"WEBVTT\n\n00:01.000 --> 00:02.000\nThe ship left.\n",
+        b"0:00:01.000,0:00:02.000\nThe ship left.\n",
+        b"[ti:Ships]\n[00:01.00]The ship left\n",
+    ],
+    "log": [
+        b"2020-01-01 10:00:00,123 INFO it left\n" * 3,
+        b"May  3 10:00:00 host kernel: it left\n" * 3,
+        b'127.0.0.1 - - [10/Oct/2000:13:55:36 -0700] "GET /a" 200 1\n' * 3,
     ],
     # tests/beambert/test_file_kinds.py has the others.
     "not_text": [b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n", bz2.compress(b"The ship left.")],

@@ -217,6 +217,11 @@ def test_old_files_have_their_licence_behind_the_book(end):
     assert clean_text(text)[0] == f"{JOINED}\n{JOINED}"
 
 
+def test_notes_behind_a_book():
+    text = f"{START}\n\n{BOOK}\n\n\nTranscriber's Notes:\n\nErrors were fixed.\n\n{END}\n"
+    assert clean_text(text)[0] == f"{JOINED}\n{JOINED}"
+
+
 def test_no_whole_book_is_lost():
     text = f"A book about Project Gutenberg.\n{BOOK}\n{START}\n"
     assert JOINED in clean_text(text)[0]
@@ -432,6 +437,11 @@ def test_lines_of_several_sentences_are_no_sentences(language):
             "Ann wrote:\nThe ship is old and the crew is young, but they\nIt left.\n"
             "Yes, I think so too and I saw it.",
             4,
+        ),
+        (
+            "So it is.\n\nOn Monday, Ann Lee <ann@x.org> wrote:\n> Is it\n> so?\n\n-- \nBen Lee\nhttp://x.org\n",
+            "So it is.\nIs it\nso?",
+            2,
         ),
         ("5 is\n> 4\nand so on.", "5 is\n> 4\nand so on.", 0),
     ],
