@@ -11,6 +11,7 @@ to save its state first, decides alone what the signal does.
 import contextlib
 import errno
 import gc
+import importlib.util
 import logging
 import os
 import pathlib
@@ -350,6 +351,14 @@ def loading() -> Iterator[None]:
             if is_command:
                 gc.freeze()
             gc.enable()
+
+
+def is_installed(library: str) -> bool:
+    """Returns whether a library can be imported; a folder with its name does not count."""
+    if library in sys.modules:
+        return sys.modules[library] is not None
+    found = importlib.util.find_spec(library)
+    return found is not None and found.origin is not None
 
 
 @contextlib.contextmanager

@@ -7,6 +7,7 @@ tokenizer.json, and the markers of `beambert.folders`.
 import contextlib
 import dataclasses
 import errno
+import json
 import math
 import os
 import shutil
@@ -27,6 +28,7 @@ from beambert.model.layers import most_rows
 from beambert.model_files import (
     BEST_FOLDER,
     CONFIG_FILE,
+    RESULTS_FILE,
     TRAINING_FILE,
     WEIGHTS_FILE,
     check_unchanged,
@@ -35,6 +37,7 @@ from beambert.pipelines.records.contract import has_shards
 from beambert.pipelines.tokenizers.folders import read_beside
 from beambert.pipelines.tokenizers.vocabulary import Vocabulary
 from beambert.trainer.loop.config import DECISIVE_SETTINGS, TrainingFolders
+from beambert.trainer.loop.engine import Engine, translate_out_of_memory
 
 # This file marks a folder of checkpoints outside the model folder as the job's own.
 JOB_FILE = "job.json"
@@ -163,6 +166,43 @@ def held(path: str, chief: bool = True) -> Iterator[Callable[[], None]]:
         raise InputError(f"--model_dir={path}: is a file; name a folder")
     with folders_held([path] if chief else [], "--model_dir") as lock:
         yield lock.check
+
+
+def train_in(
+    plan: Any,
+    engine: Engine,
+    flags_of: folders.FlagsOf,
+    train: Callable[[Callable[[], None]], tuple[keras.Model, dict[str, float]]],
+    write: Callable[[keras.Model], None] = lambda _: None,
+) -> dict[str, float]:
+    """Trains in the folders of a plan, finishes the model folder, and returns the results.
+
+    Args:
+      plan: plan of a pre-training or a fine-tuning.
+      engine: what computes.
+      flags_of: the flags behind the values of its identity.
+      train: takes a function that checks the lock, trains, and returns the model and its results.
+      write: writes further files of the model.
+
+    Raises:
+      InputError: a folder holds something else or cannot be written, or memory is exhausted.
+    """
+    output, loop, identity = plan.job.output, plan.job.loop, plan.identity
+    chief, path = engine.is_chief, output.model_dir
+    sizes = loop.train_batch_size, loop.gradient_accumulation_steps
+    with held(path, chief) as check_lock, translate_out_of_memory(*sizes):
+        if claim(output, identity, chief, flags_of):
+            print(f"{path}: already finished by the same command, nothing to do")
+            return io.read_object(f"{path}/{RESULTS_FILE}")
+        model, results = train(check_lock)
+        if chief:
+            check_lock()
+            save_weights(model, path)
+            write(model)
+            io.write_bytes(f"{path}/{RESULTS_FILE}", json.dumps(results, indent=1).encode())
+            folders.finish_output(path, identity)
+            print(f"{path}: finished", flush=True)
+        return results
 
 
 def open_model(path: str, flag: str) -> ModelFolder:

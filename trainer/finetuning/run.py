@@ -1,23 +1,19 @@
 """The job of `beambert finetune`: fine-tunes an encoder on a task and writes a model folder."""
 
-import dataclasses
-import json
 import math
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
 
 import keras
 import numpy as np
 
 from beambert import io
 from beambert.errors import one_line
-from beambert.folders import finish_output
 from beambert.model.flops import training_flops
 from beambert.model.lora import add_lora, merge_lora
-from beambert.model_files import LABELS_FILE, RESULTS_FILE, SAVED_MODEL_FOLDER
+from beambert.model_files import LABELS_FILE, SAVED_MODEL_FOLDER
 from beambert.pipelines.tasks.task import DEV, TRAIN
 from beambert.process import logging_restored
 from beambert.trainer import model_folders
@@ -30,13 +26,7 @@ from beambert.trainer.finetuning.batches import (
 )
 from beambert.trainer.finetuning.job import FLAGS_OF, FinetuningJob, FinetuningPlan, make_plan
 from beambert.trainer.loop.config import TENSORFLOW, Devices
-from beambert.trainer.loop.engine import (
-    Engine,
-    check_batch,
-    has_tensorflow,
-    make_engine,
-    translate_out_of_memory,
-)
+from beambert.trainer.loop.engine import Engine, for_engine, has_tensorflow, make_engine
 from beambert.trainer.loop.loop import train
 from beambert.trainer.loop.progress import describe_name
 from beambert.trainer.loop.steps import Phase, Trainer
@@ -67,41 +57,44 @@ def finetune(job: FinetuningJob, engine: Engine | None = None) -> dict[str, floa
 
 
 def _finetune(job: FinetuningJob, engine: Engine) -> dict[str, float]:
-    loop = dataclasses.replace(job.loop, dtype=engine.resolve_dtype(job.loop.dtype))
-    plan = make_plan(dataclasses.replace(job, loop=loop))
-    check_batch(engine, job.loop.train_batch_size, job.loop.gradient_accumulation_steps)
-    replicas = engine.num_replicas_in_sync
-    parts = replicas * job.loop.gradient_accumulation_steps
+    plan = make_plan(for_engine(job, engine))
+    parts = engine.num_replicas_in_sync * job.loop.gradient_accumulation_steps
     plan.data.check_batch(job.loop.train_batch_size, parts)
     length = plan.text_features.max_seq_length
     sequences = plan.data.sequences * job.task.windows
     model_folders.check_rows(plan.config, length, job.loop.train_batch_size, parts, sequences)
-    chief, model_dir, identity = engine.is_chief, job.output.model_dir, plan.identity
-    with (
-        model_folders.held(model_dir, chief) as check_lock,
-        translate_out_of_memory(loop.train_batch_size, parts // replicas),
-    ):
-        if model_folders.claim(job.output, identity, chief, FLAGS_OF):
-            print(f"{model_dir}: already finished by the same command, nothing to do")
-            return io.read_object(f"{model_dir}/{RESULTS_FILE}")
-        if chief:
-            _describe(plan)
-        data = plan.data
-        data.tokenize(plan.text_features)
-        run = _Finetuning(plan, engine)
-        if chief and (notes := [*data.notes(), *run.notes]):
-            print("\n".join(map(one_line, notes)), flush=True)
-        phases = [run.phase()]
-        results = train(run.trainer, phases, plan.loop, job.output, plan.training, check_lock)
-        results |= data.results(run.outputs)
-        if chief:
-            check_lock()
-            _write_predictions(model_dir, data.prediction_files(run.outputs))
-            results |= {f"baseline_{name}": value for name, value in data.baseline().items()}
-            results |= {f"words_{name}": value for name, value in data.by_words().items()}
-            _finish(run.model, plan, results)
-            print(f"{model_dir}: {describe_results(data, results)}", flush=True)
-        return results
+    return model_folders.train_in(
+        plan,
+        engine,
+        FLAGS_OF,
+        lambda check_lock: _train(plan, engine, check_lock),
+        lambda model: _save_graph(model, plan),
+    )
+
+
+def _train(
+    plan: FinetuningPlan, engine: Engine, check_lock: Callable[[], None]
+) -> tuple[keras.Model, dict[str, float]]:
+    """Trains to the end; returns the model and the results on dev."""
+    data, chief, output = plan.data, engine.is_chief, plan.job.output
+    if chief:
+        _describe(plan)
+    data.tokenize(plan.text_features)
+    run = _Finetuning(plan, engine)
+    if chief and (notes := [*data.notes(), *run.notes]):
+        print("\n".join(map(one_line, notes)), flush=True)
+    results = train(run.trainer, [run.phase()], plan.loop, output, plan.training, check_lock)
+    results |= data.results(run.outputs)
+    if chief:
+        check_lock()
+        for name, text in data.prediction_files(run.outputs).items():
+            io.write_bytes(f"{output.model_dir}/{PREDICTIONS_FOLDER}/{name}", text.encode())
+        results |= {f"baseline_{name}": value for name, value in data.baseline().items()}
+        results |= {f"words_{name}": value for name, value in data.by_words().items()}
+        print(f"{output.model_dir}: {describe_results(data, results)}", flush=True)
+        if plan.job.lora_rank:
+            merge_lora(run.model.encoder)
+    return run.model, results
 
 
 def describe_results(data: TaskData, results: dict[str, float]) -> str:
@@ -258,23 +251,6 @@ class _Finetuning:
             return {}  # Answers to questions take their time.
         results = self._data.results(self.outputs)
         return {name: results[name] for name in self._data.task.metrics}
-
-
-def _write_predictions(model_dir: str, files: Mapping[str, str]) -> None:
-    if files:
-        folder = f"{model_dir}/{PREDICTIONS_FOLDER}"
-        for name, text in files.items():
-            io.write_bytes(f"{folder}/{name}", text.encode())
-
-
-def _finish(model: keras.Model, plan: FinetuningPlan, results: dict[str, Any]) -> None:
-    model_dir = plan.job.output.model_dir
-    if plan.job.lora_rank:
-        merge_lora(model.encoder)
-    model_folders.save_weights(model, model_dir)
-    _save_graph(model, plan)
-    io.write_bytes(f"{model_dir}/{RESULTS_FILE}", json.dumps(results, indent=1).encode())
-    finish_output(model_dir, plan.identity)
 
 
 def _save_graph(model: keras.Model, plan: FinetuningPlan) -> None:

@@ -1,7 +1,6 @@
 """Configurations of a training, with the source of every default. TensorFlow is not imported."""
 
 import dataclasses
-import importlib.util
 import math
 import os
 from typing import Any
@@ -9,6 +8,7 @@ from typing import Any
 from beambert.config import Settings, check_settings, setting
 from beambert.errors import InputError
 from beambert.model_files import CHECKPOINTS_FOLDER, TENSORBOARD_FOLDER
+from beambert.process import is_installed
 
 # The original's run_pretraining.py warms up for 10,000 steps. A short run warms up for a tenth of
 # its steps.
@@ -57,7 +57,7 @@ LORA_LEARNING_RATE_FACTOR = 10
 FINETUNING_PATIENCE = 3
 # Types of the matrix products. Weights, moments, norms, softmax and losses are always float32.
 FLOAT32, BFLOAT16 = "float32", "bfloat16"
-# Takes the type that the devices compute fastest in, see `strategy.resolve_dtype`.
+# Takes the type that the devices compute fastest in, see `resolve_dtype` of an engine.
 AUTO = "auto"
 # The value of `--keep_checkpoints` and of `export --checkpoint` for all of them.
 ALL = "all"
@@ -275,7 +275,7 @@ class LoopConfig:
         if self.keep_checkpoints == ALL:
             object.__setattr__(self, "keep_checkpoints", None)
         check_settings(self)
-        if self.tracker and not _is_installed(self.tracker):
+        if self.tracker and not is_installed(self.tracker):
             raise InputError(
                 f"--tracker={self.tracker}: is not installed; run pip install "
                 f"-e '.[{self.tracker}]'"
@@ -303,12 +303,6 @@ class Devices(EngineSettings):
         choices=STRATEGIES,
         help="tf.distribute strategy; tpu is for the TPU of this machine",
     )
-
-
-def _is_installed(library: str) -> bool:
-    """Returns whether a library can be imported; a folder with its name does not count."""
-    found = importlib.util.find_spec(library)
-    return found is not None and found.origin is not None
 
 
 def default_learning_rate(hidden_size: int, is_frozen: bool, has_lora: bool = False) -> float:

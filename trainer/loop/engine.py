@@ -1,7 +1,7 @@
 """The engine of a training: which one, and what all of them do."""
 
 import contextlib
-import importlib.util
+import dataclasses
 import os
 import re
 import sys
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from beambert.errors import InputError
 from beambert.io import reason, storage_errors
+from beambert.process import is_installed
 from beambert.trainer.loop.config import AUTO, JAX, TENSORFLOW, Devices, EngineSettings
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def choose_engine(devices: EngineSettings) -> str:
     """
     name, strategy = devices.engine, getattr(devices, "strategy", AUTO)
     keras = sys.modules.get("keras")
-    is_there = {each: _is_installed(each) for each in (TENSORFLOW, JAX)}
+    is_there = {each: is_installed(each) for each in (TENSORFLOW, JAX)}
     if name == AUTO and keras is not None:
         name = keras.backend.backend()
     elif name == AUTO:
@@ -121,19 +122,17 @@ def check_tensorflow(flag: str) -> None:
 
 def has_tensorflow() -> bool:
     """Returns whether TensorFlow is installed."""
-    return _is_installed(TENSORFLOW)
+    return is_installed(TENSORFLOW)
 
 
-def _is_installed(library: str) -> bool:
-    return bool(sys.modules.get(library)) or importlib.util.find_spec(library) is not None
-
-
-def check_batch(engine: Engine, batch_size: int, parts: int = 1) -> None:
-    """Refuses a batch that cannot be divided evenly among the replicas and their parts.
+def for_engine(job: Any, engine: Engine) -> Any:
+    """Returns a job of a training with the number format that the engine's devices are fast in.
 
     Raises:
-      InputError: the batch size is not a multiple of their number.
+      InputError: the batch cannot be divided evenly among the replicas and their parts.
     """
+    loop = dataclasses.replace(job.loop, dtype=engine.resolve_dtype(job.loop.dtype))
+    batch_size, parts = loop.train_batch_size, loop.gradient_accumulation_steps
     replicas = engine.num_replicas_in_sync
     if batch_size % (replicas * parts):
         among = [f"the {replicas} devices"] if replicas > 1 else []
@@ -141,6 +140,30 @@ def check_batch(engine: Engine, batch_size: int, parts: int = 1) -> None:
         raise InputError(
             f"--train_batch_size={batch_size}: not divisible by {' times '.join(among)}; "
             f"take a multiple of {replicas * parts}"
+        )
+    return dataclasses.replace(job, loop=loop)
+
+
+def agree(engine: Engine, steps: int, stops: bool) -> tuple[int, bool]:
+    """Returns the same for all hosts: the mean of their steps, and whether any of them stops."""
+    if not engine.are_several:
+        return steps, stops
+    found = engine.gathered([steps, stops])
+    return int(found[:, 0].mean()), bool(found[:, 1].any())
+
+
+def check_same_step(engine: Engine, step: int) -> None:
+    """Refuses to train if the hosts begin at different steps, from different weights.
+
+    Raises:
+      InputError: the steps differ; all hosts raise it.
+    """
+    steps = sorted(set(engine.gathered([step])[:, 0].tolist())) if engine.are_several else []
+    if len(steps) > 1:
+        raise InputError(
+            "--model_dir: the workers found checkpoints of different steps "
+            f"({', '.join(map(str, steps))}); give a --model_dir and a --checkpoint_dir that all "
+            "of them share"
         )
 
 

@@ -11,6 +11,7 @@ from beambert.console import ProgressLine
 from beambert.errors import InputError
 from beambert.trainer.loop.checkpoints import Checkpoints, best_step, is_over
 from beambert.trainer.loop.config import LoopConfig, TrainingFolders
+from beambert.trainer.loop.engine import agree, check_same_step
 from beambert.trainer.loop.progress import (
     EvaluationProgress,
     Meter,
@@ -132,7 +133,7 @@ class _Training:
         if found := self.checkpoints.restore_newest(trainer.restore):
             path, self._evaluations = found
             print(f"continuing from step {trainer.steps_done:,} ({path})", flush=True)
-        trainer.engine.check_same_step(trainer.steps_done)
+        check_same_step(trainer.engine, trainer.steps_done)
         self._chief = trainer.engine.is_chief
         self.log = TrainingLog(output, config.tracker, writes=self._chief)
         self._progress = ProgressLine()
@@ -148,10 +149,8 @@ class _Training:
                 phase = self._phase_at(step)
                 iterator, self._meter = None, self._meter_of(phase)
             # If workers ran different numbers of steps, they would wait for each other for ever.
-            steps_a_call, stops = self._trainer.engine.agree(
-                self._meter.steps_a_call() if phase else 1,
-                stop.requested,
-            )
+            steps_a_call = self._meter.steps_a_call() if phase else 1
+            steps_a_call, stops = agree(self._trainer.engine, steps_a_call, stop.requested)
             if stops:
                 self._interrupt(step, stop.exit_status)
             if step >= self._last or self._stops_early(step):

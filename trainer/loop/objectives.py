@@ -1,6 +1,7 @@
 """Losses and metrics, as sums and weights that add up over replicas and batches."""
 
 import abc
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -48,11 +49,15 @@ class Objective(abc.ABC):
         return {}
 
     def answers(self) -> Sequence[Callable[[keras.Model, Features], tuple[Sums, Sums]]]:
-        """Returns functions that compute a batch's sums and the outputs of its rows, for each way.
+        """Returns functions that compute a batch's sums, and the outputs of its rows, for each way.
 
-        Only objectives whose evaluations score the outputs have such functions.
+        Only objectives whose evaluations score the outputs have any.
         """
-        return []
+
+        def answers_of(sums_of: Any, model: keras.Model, features: Features) -> tuple[Sums, Sums]:
+            return sums_of(model, features, None), {}
+
+        return [functools.partial(answers_of, sums_of) for sums_of in self.ways()]
 
     def ways(self) -> Sequence[Callable[[keras.Model, Features, Tensor | None], Sums]]:
         """Returns functions that compute a batch's sums at different costs.

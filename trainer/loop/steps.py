@@ -107,16 +107,13 @@ class Trainer:
         self.moments = [*self._optimizer.means, *self._optimizer.variances]
         weights = dict.fromkeys(objective.weight_of.values())
         self.total_names = [*objective.weight_of, *weights, "gradient_norm"]
-        ways = objective.ways()
         self._answers_by_way = [
             engine.compiled(functools.partial(self._answers_of, answers_of))
             for answers_of in objective.answers()
         ]
         self._gradients_by_way = [
-            engine.compiled(functools.partial(self._gradients_of, sums_of)) for sums_of in ways
-        ]
-        self._sums_by_way = [
-            engine.compiled(functools.partial(self._evaluation_sums, sums_of)) for sums_of in ways
+            engine.compiled(functools.partial(self._gradients_of, sums_of))
+            for sums_of in objective.ways()
         ]
         self._programs = engine.compile(self)
 
@@ -137,10 +134,6 @@ class Trainer:
         totals = sums | weights
         totals["gradient_norm"] = norm / self.engine.num_replicas_in_sync
         return ops.stack([totals[name] for name in self.total_names])
-
-    def replica_sums(self, features: Features) -> Sums:
-        """Returns the sums of the metrics of one replica's share of a batch."""
-        return self._by_way(self._sums_by_way, features)
 
     def replica_answers(self, features: Features) -> tuple[Sums, Sums]:
         """Returns the sums of the metrics of a share of a batch, and the outputs of its rows."""
@@ -173,9 +166,6 @@ class Trainer:
             return functools.reduce(ops.add, terms), sums
 
         return self.engine.gradients(loss, self.variables)
-
-    def _evaluation_sums(self, sums_of: Callable[..., Sums], features: Features) -> Sums:
-        return sums_of(self.model, features, None) | self.objective.weights(features)
 
     def _answers_of(
         self, answers_of: Callable[..., tuple[Sums, Sums]], features: Features
@@ -282,12 +272,12 @@ class Trainer:
           dataset: distributed dataset, or one for each source.
           report: called after each batch with the number of batches that are done.
           score: function of the outputs for each row of the dataset, in its order, which returns
-            further metrics; None to compute no outputs.
+            further metrics; None for none.
         """
         if isinstance(dataset, list):
             return self._evaluate_parts(dataset, report)
         rows: dict[str, list[np.ndarray]] = {}
-        metrics = self._metrics(self._totals(dataset, report, rows if score else None))
+        metrics = self._metrics(self._totals(dataset, report, rows))
         if score:
             metrics |= score({name: np.concatenate(values) for name, values in rows.items()})
         return metrics
@@ -299,7 +289,7 @@ class Trainer:
         of_parts: dict[str, float] = {}
         steps = itertools.count(1)
         for part in parts:
-            totals = self._totals(part.batches, lambda _: report(next(steps)), None)
+            totals = self._totals(part.batches, lambda _: report(next(steps)), {})
             for name, value in totals.items():
                 in_all[name] = in_all.get(name, 0.0) + value / part.share
             metrics = self._metrics(totals)
@@ -310,12 +300,11 @@ class Trainer:
         self,
         dataset: Any,
         report: Callable[[int], None],
-        rows: dict[str, list[np.ndarray]] | None,
+        rows: dict[str, list[np.ndarray]],
     ) -> dict[str, float]:
         """Returns the sums of the metrics, and adds the outputs of each batch to `rows`."""
         totals: dict[str, float] = {}
-        computed = self._programs.evaluate(dataset, rows is not None)
-        for done, (sums, outputs) in enumerate(computed, start=1):
+        for done, (sums, outputs) in enumerate(self._programs.evaluate(dataset), start=1):
             for name, values in outputs.items():
                 rows.setdefault(name, []).append(values)
             for name, value in sums.items():

@@ -1,22 +1,21 @@
-"""The devices that a job trains on, and the other machines of a cluster."""
+"""The strategies of `tf.distribute`: a cluster, a TPU, GPUs or one device."""
 
 import contextlib
 import functools
 import glob
 import json
 import os
-import re
 import signal
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
 
 from beambert.errors import InputError
 from beambert.io import reason
-from beambert.trainer.loop.config import AUTO, BFLOAT16, FLOAT32, Devices
+from beambert.trainer.loop.config import Devices
 
 # The machines of a cluster start minutes apart, since each loads its image first.
 MINUTES_TO_START = 10
@@ -24,14 +23,6 @@ MINUTES_TO_START = 10
 _SECONDS_UNREPORTED = 5.0
 # gRPC waits longer after each attempt, by default up to two minutes.
 _CHANNEL_OPTIONS = [("grpc.max_reconnect_backoff_ms", 2000)]
-# The errors that TensorFlow raises in a process when another one is gone.
-_LOST = (
-    tf.errors.AbortedError,
-    tf.errors.CancelledError,
-    tf.errors.DeadlineExceededError,
-    tf.errors.FailedPreconditionError,
-    tf.errors.UnavailableError,
-)
 
 
 def tf_config() -> dict[str, Any]:
@@ -132,82 +123,6 @@ def _take_back_sigterm() -> None:
         signal.signal(signal.SIGTERM, handler)
 
 
-def are_several(strategy: tf.distribute.Strategy) -> bool:
-    """Returns whether the devices are those of several machines, each with its own process."""
-    return isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
-
-
-@contextlib.contextmanager
-def raise_on_lost_worker(strategy: tf.distribute.Strategy) -> Iterator[None]:
-    """Turns errors about a worker that is gone into an `InputError`.
-
-    Raises:
-      InputError: another worker is gone.
-    """
-    try:
-        yield
-    except _LOST as error:
-        if not are_several(strategy):
-            raise
-        cause = re.search("aborted by: (.+)", str(error))
-        raise InputError(
-            "TF_CONFIG: another worker of the training is gone "
-            f"({cause[1] if cause else reason(error)}); run the same command again for every "
-            "worker, which continues"
-        ) from error
-
-
-def is_chief(strategy: tf.distribute.Strategy) -> bool:
-    """Returns whether this process writes and prints; of several workers only one does."""
-    if not are_several(strategy):
-        return True
-    resolver = strategy.cluster_resolver
-    if resolver.task_type == "worker":
-        return resolver.task_id == 0 and "chief" not in resolver.cluster_spec().jobs
-    return resolver.task_type == "chief"
-
-
-def agree(strategy: tf.distribute.Strategy, steps: int, stops: bool) -> tuple[int, bool]:
-    """Returns the same for all workers: the mean of their steps, and whether any of them stops."""
-    if not are_several(strategy):
-        return steps, stops
-    mean = _mean_over_replicas(strategy, tf.constant([steps, stops], tf.float32))
-    mean_steps, stopping_share = mean.numpy().tolist()
-    return int(mean_steps), stopping_share > 0
-
-
-# TensorFlow warns of the same outside of a graph.
-@tf.function(autograph=False)
-def _mean_over_replicas(strategy: tf.distribute.Strategy, mine: tf.Tensor) -> tf.Tensor:
-    everyones = strategy.run(lambda: mine)
-    return strategy.reduce(tf.distribute.ReduceOp.MEAN, everyones, axis=None)
-
-
-def check_same_step(strategy: tf.distribute.Strategy, step: int) -> None:
-    """Refuses to train if the workers begin at different steps, from different weights.
-
-    Raises:
-      InputError: the steps differ; all workers raise it.
-    """
-    if not are_several(strategy):
-        return
-    steps = sorted(set(_gathered(strategy, tf.constant([step], tf.int64)).numpy().tolist()))
-    if len(steps) > 1:
-        raise InputError(
-            "--model_dir: the workers found checkpoints of different steps "
-            f"({', '.join(map(str, steps))}); give a --model_dir and a --checkpoint_dir that all "
-            "of them share"
-        )
-
-
-@tf.function(autograph=False)
-def _gathered(strategy: tf.distribute.Strategy, mine: tf.Tensor) -> tf.Tensor:
-    return strategy.gather(strategy.run(lambda: mine), axis=0)
-
-
-# GPUs multiply bfloat16 in hardware from this compute capability on (Ampere; CUDA C++ Programming
-# Guide, section "Compute Capabilities").
-BFLOAT16_CAPABILITY = (8, 0)
 # TensorFlow's words for a machine without a TPU.
 _NO_TPU = "TPUs not found in the cluster"
 
@@ -274,50 +189,11 @@ def _grow_memory() -> None:
             tf.config.experimental.set_memory_growth(gpu, True)
 
 
-def resolve_dtype(dtype: str, strategy: tf.distribute.Strategy) -> str:
-    """Returns the type of the matrix products.
-
-    Args:
-      dtype: one of `DTYPES`; "auto" takes bfloat16 on TPUs and on GPUs with bfloat16
-        hardware, and float32 elsewhere.
-      strategy: devices that the products are computed on.
-    """
-    if dtype != AUTO:
-        return dtype
-    if isinstance(strategy, tf.distribute.TPUStrategy):
-        return BFLOAT16
-    gpus = tf.config.list_physical_devices("GPU")
-    details = map(tf.config.experimental.get_device_details, gpus)
-    capabilities = [found.get("compute_capability", (0, 0)) for found in details]
-    is_native = gpus and min(capabilities) >= BFLOAT16_CAPABILITY
-    return BFLOAT16 if is_native else FLOAT32
-
-
-def describe_devices(strategy: tf.distribute.Strategy) -> str:
-    """Returns the number and the kind of the devices: "2 devices (NVIDIA A100)"."""
-    count = strategy.num_replicas_in_sync
-    text = f"{count} device{'s' * (count > 1)}"
-    if isinstance(strategy, tf.distribute.TPUStrategy):
-        return f"{text} (TPU)"
-    details = map(tf.config.experimental.get_device_details, tf.config.list_physical_devices("GPU"))
-    names = sorted({found.get("device_name", "GPU") for found in details})
-    return f"{text} ({', '.join(names) or 'CPU'})"
-
-
 def _detect() -> str:
     cluster = tf_config().get("cluster") or {}
     if len(cluster.get("worker", ())) + len(cluster.get("chief", ())) > 1:
         return "multi_worker"
     return "mirrored" if len(tf.config.list_physical_devices("GPU")) > 1 else "one_device"
-
-
-def must_compile(strategy: tf.distribute.Strategy) -> bool:
-    """Returns whether functions need `jit_compile`, as they do everywhere except on a TPU's host.
-
-    On a TPU, `strategy.run` compiles the whole step anyway, and TensorFlow's package for the host
-    of a TPU has no XLA for the processor.
-    """
-    return not isinstance(strategy, tf.distribute.TPUStrategy) and has_xla()
 
 
 @functools.cache

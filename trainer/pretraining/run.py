@@ -1,7 +1,6 @@
 """The job of `beambert pretrain`: records -> an encoder."""
 
 import dataclasses
-import json
 import math
 import time
 from collections.abc import Callable, Mapping
@@ -13,20 +12,14 @@ import numpy as np
 from beambert import io
 from beambert.console import counted, duration
 from beambert.errors import InputError
-from beambert.folders import MARKER_FILE, UNFINISHED_FILE, finish_output
+from beambert.folders import MARKER_FILE, UNFINISHED_FILE
 from beambert.io import parse_object
 from beambert.model.families.table import family_of
 from beambert.model.objectives import BERT
-from beambert.model_files import RESULTS_FILE
 from beambert.process import logging_restored
 from beambert.trainer import model_folders
 from beambert.trainer.loop.config import MOST_STEPS, Devices, default_warmup_steps
-from beambert.trainer.loop.engine import (
-    Engine,
-    check_batch,
-    make_engine,
-    translate_out_of_memory,
-)
+from beambert.trainer.loop.engine import Engine, for_engine, make_engine
 from beambert.trainer.loop.loop import train
 from beambert.trainer.loop.steps import HeldOutPart, Phase, Trainer
 from beambert.trainer.models import build_pretrainer
@@ -95,42 +88,26 @@ def pretrain(
 
 
 def _pretrain(job: PretrainingJob, engine: Engine, started: float) -> dict[str, float]:
-    chief = engine.is_chief
-    loop = dataclasses.replace(job.loop, dtype=engine.resolve_dtype(job.loop.dtype))
-    job = dataclasses.replace(job, loop=loop)
-    check_batch(engine, loop.train_batch_size, loop.gradient_accumulation_steps)
-    plan = make_plan(with_steps_of_budget(job, engine, started))
-    parts = parts_of(plan, engine)
+    plan = make_plan(with_steps_of_budget(for_engine(job, engine), engine, started))
     longest = max(each.records.max_seq_length for each in plan.data)
-    model_folders.check_rows(plan.config, longest, loop.train_batch_size, parts)
-    model_dir, identity = job.output.model_dir, plan.identity
-    with model_folders.held(model_dir, chief) as check_lock:
-        if model_folders.claim(job.output, identity, chief, FLAGS_OF):
-            print(f"{model_dir}: already finished by the same command, nothing to do")
-            return io.read_object(f"{model_dir}/{RESULTS_FILE}")
-        if chief:
-            vocabulary = plan.data[0].records.vocabulary
-            model_folders.describe_model(model_dir, plan.config, vocabulary, plan.training)
-        sizes = loop.train_batch_size, loop.gradient_accumulation_steps
-        with translate_out_of_memory(*sizes):
-            trainer, results = _train(plan, engine, check_lock)
-        if not chief:
-            return results
-        check_lock()
-        model_folders.save_weights(trainer.model, model_dir)
-        io.write_bytes(f"{model_dir}/{RESULTS_FILE}", json.dumps(results, indent=1).encode())
-        finish_output(model_dir, identity)
-        print(f"{model_dir}: finished", flush=True)
-        return results
+    batch_size = plan.job.loop.train_batch_size
+    model_folders.check_rows(plan.config, longest, batch_size, parts_of(plan, engine))
+    return model_folders.train_in(
+        plan, engine, FLAGS_OF, lambda check_lock: _train(plan, engine, check_lock)
+    )
 
 
 def _train(
     plan: PretrainingPlan,
     engine: Engine,
     check_lock: Callable[[], None],
-) -> tuple[Trainer, dict[str, float]]:
-    """Trains to the end; returns the trainer and the metrics on held-out data."""
+) -> tuple[keras.Model, dict[str, float]]:
+    """Trains to the end; returns the model and the metrics on held-out data."""
     job, loop, chief = plan.job, plan.job.loop, engine.is_chief
+    if chief:
+        vocabulary = plan.data[0].records.vocabulary
+        given = plan.config, vocabulary, plan.training
+        model_folders.describe_model(job.output.model_dir, *given)
     trainer = make_trainer(plan, engine)
     notes = plan.initial.load_into(trainer.model, "--init") if plan.initial else []
     if chief:
@@ -151,7 +128,7 @@ def _train(
         characters = plan.data[-1].records.vocabulary.characters
         results |= losses_per_character(results, predicted, characters)
         print(describe_characters(results, held_out))
-    return trainer, results
+    return trainer.model, results
 
 
 def divergence_warning(results: Mapping[str, float], tokens: int) -> str:
@@ -480,9 +457,7 @@ def estimate(job: PretrainingJob, engine: Engine | None = None) -> list[str]:
     """
     started = time.monotonic()
     engine = engine or make_engine(Devices())
-    loop = dataclasses.replace(job.loop, dtype=engine.resolve_dtype(job.loop.dtype))
-    job = dataclasses.replace(job, loop=loop)
-    check_batch(engine, loop.train_batch_size, loop.gradient_accumulation_steps)
+    job = for_engine(job, engine)
     budget = job.budget.seconds if job.budget else None
     if budget is None:
         job = with_steps_of_budget(job, engine, started)
@@ -496,8 +471,8 @@ def estimate(job: PretrainingJob, engine: Engine | None = None) -> list[str]:
     rates = [f"{rate:,.3g} steps/s of {length} tokens" for length, rate in measured.rates.items()]
     return [
         f"model: {job.init or job.model}, {measured.weights:,} parameters, on "
-        f"{engine.describe_devices()}, {loop.dtype}",
-        *(f"data: {_describe_data(each, loop.train_batch_size)}" for each in plan.data),
+        f"{engine.describe_devices()}, {job.loop.dtype}",
+        *(f"data: {_describe_data(each, job.loop.train_batch_size)}" for each in plan.data),
         f"operations: {total_flops(plan, engine):.2e}",
         f"rate: {', '.join(rates)} ({how})",
         f"time: {duration(seconds)}, and that of evaluations and checkpoints"

@@ -11,7 +11,8 @@ import tensorflow as tf
 
 from beambert.errors import InputError
 from beambert.trainer.loop import strategy
-from beambert.trainer.loop.strategy import make_strategy, raise_on_lost_worker, wait_for_answers
+from beambert.trainer.loop.engines.tensorflow import TensorFlow
+from beambert.trainer.loop.strategy import make_strategy, wait_for_answers
 
 WORKERS = {"worker": ["localhost:1", "localhost:2"]}
 
@@ -71,22 +72,22 @@ class FakeGpus:
 def test_auto_takes_bfloat16_where_all_gpus_have_it(monkeypatch, capabilities, expected):
     FakeGpus(monkeypatch, *capabilities)
     one = tf.distribute.get_strategy()
-    assert strategy.resolve_dtype("auto", one) == expected
-    assert strategy.resolve_dtype("float32", one) == "float32"
+    assert TensorFlow(one).resolve_dtype("auto") == expected
+    assert TensorFlow(one).resolve_dtype("float32") == "float32"
 
 
 def test_auto_takes_bfloat16_on_a_tpu(monkeypatch):
     one = tf.distribute.get_strategy()
     monkeypatch.setattr(tf.distribute, "TPUStrategy", type(one))
-    assert strategy.resolve_dtype("auto", one) == "bfloat16"
-    assert strategy.describe_devices(one) == "1 device (TPU)"
+    assert TensorFlow(one).resolve_dtype("auto") == "bfloat16"
+    assert TensorFlow(one).describe_devices() == "1 device (TPU)"
 
 
 def test_a_gpu_gives_its_memory_as_it_is_needed(monkeypatch):
     gpus = FakeGpus(monkeypatch, (8, 0))
     one = strategy.make_strategy("auto")
     assert gpus.growing == ["GPU:0"]
-    assert strategy.describe_devices(one) == "1 device (NVIDIA A100)"
+    assert TensorFlow(one).describe_devices() == "1 device (NVIDIA A100)"
 
 
 SOON = 0.2 / 60  # minutes
@@ -164,10 +165,10 @@ _STOPPED = "Collective ops is aborted by: Deadline Exceeded\n\nRPC: /tensorflow.
 def test_a_worker_that_is_gone_is_told(kind, text, cause, monkeypatch):
     one = tf.distribute.get_strategy()
     error = kind(None, None, text)
-    with pytest.raises(kind), raise_on_lost_worker(one):
+    with pytest.raises(kind), TensorFlow(one).translate_errors():
         raise error
     monkeypatch.setattr(tf.distribute, "MultiWorkerMirroredStrategy", type(one))
-    with pytest.raises(InputError) as caught, raise_on_lost_worker(one):
+    with pytest.raises(InputError) as caught, TensorFlow(one).translate_errors():
         raise error
     assert str(caught.value) == (
         f"TF_CONFIG: another worker of the training is gone ({cause}); run the same command again "

@@ -76,24 +76,11 @@ class Jax:
         """Whether this host writes and prints."""
         return jax.process_index() == 0
 
-    def agree(self, steps: int, stops: bool) -> tuple[int, bool]:
-        """Returns the mean of all hosts' steps, and whether any of them stops."""
-        if not self.are_several:
-            return steps, stops
-        found = multihost_utils.process_allgather(np.array([steps, stops], np.int32))
-        return int(found[:, 0].mean()), bool(found[:, 1].any())
-
-    def check_same_step(self, step: int) -> None:
-        """Raises InputError on all hosts if they begin at different steps."""
-        if not self.are_several:
-            return
-        steps = sorted(set(multihost_utils.process_allgather(np.array([step])).ravel().tolist()))
-        if len(steps) > 1:
-            raise InputError(
-                "--model_dir: the hosts found checkpoints of different steps "
-                f"({', '.join(map(str, steps))}); give a --model_dir and a --checkpoint_dir that "
-                "all of them share"
-            )
+    def gathered(self, values: Sequence[int]) -> np.ndarray:
+        """Returns the values of all hosts, int [hosts, values]."""
+        return multihost_utils.process_allgather(np.array(values, np.int32)).reshape(
+            -1, len(values)
+        )
 
     def describe_devices(self) -> str:
         """Returns the number and the kind of the devices: "2 devices (cpu, JAX)"."""
@@ -265,9 +252,6 @@ class _Programs:
             shared(self._replica_step, in_specs=(P(), P(), P(_AXIS), P(), P(), P()), out_specs=P()),
             donate_argnums=0,
         )
-        self._evaluate = jax.jit(
-            shared(self._replica_sums, in_specs=(P(), P(_AXIS)), out_specs=P())
-        )
         self._answer = jax.jit(
             shared(self._replica_answers, in_specs=(P(), P(_AXIS)), out_specs=(P(), P(_AXIS)))
         )
@@ -292,18 +276,12 @@ class _Programs:
                 variable.assign(value)
         return np.asarray(totals), int(bad_step)
 
-    def evaluate(
-        self, batches: Any, has_outputs: bool
-    ) -> Iterator[tuple[dict[str, float], dict[str, np.ndarray]]]:
-        """Yields the sums of each batch over the replicas, and its outputs if they are wanted."""
+    def evaluate(self, batches: Any) -> Iterator[tuple[dict[str, float], dict[str, np.ndarray]]]:
+        """Yields the sums of each batch over the replicas, and the outputs of its rows."""
         values = self._values([*self._changing, *self._fixed])
         for features in batches:
-            outputs: Mapping[str, Any] = {}
-            if has_outputs:
-                sums, outputs = self._answer(values, features)
-            else:
-                sums = self._evaluate(values, features)
-            gathered = multihost_utils.process_allgather(dict(outputs), tiled=True)
+            sums, outputs = self._answer(values, features)
+            gathered = multihost_utils.process_allgather(outputs, tiled=True)
             yield {name: float(value) for name, value in sums.items()}, gathered
 
     @staticmethod
@@ -327,23 +305,11 @@ class _Programs:
         state = [scope.get_current_value(variable) for variable in self._changing]
         return state, totals + outputs, jnp.where(is_bad, step, bad_step)
 
-    @contextlib.contextmanager
-    def _set(self, values: list[jax.Array]) -> Iterator[None]:
-        with keras.StatelessScope(
-            state_mapping=list(zip([*self._changing, *self._fixed], values, strict=True))
-        ):
-            yield
-
-    def _replica_sums(
-        self, values: list[jax.Array], features: Mapping[str, jax.Array]
-    ) -> dict[str, jax.Array]:
-        with self._set(values):
-            return jax.lax.psum(self._trainer.replica_sums(features), _AXIS)
-
     def _replica_answers(
         self, values: list[jax.Array], features: Mapping[str, jax.Array]
     ) -> tuple[dict[str, jax.Array], dict[str, jax.Array]]:
-        with self._set(values):
+        pairs = zip([*self._changing, *self._fixed], values, strict=True)
+        with keras.StatelessScope(state_mapping=list(pairs)):
             sums, outputs = self._trainer.replica_answers(features)
             return jax.lax.psum(sums, _AXIS), outputs
 

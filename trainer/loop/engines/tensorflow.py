@@ -8,6 +8,7 @@ and it cannot resume inside an epoch.
 import contextlib
 import functools
 import itertools
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,8 @@ import tensorflow as tf
 
 from beambert import io
 from beambert.errors import InputError
-from beambert.trainer.loop import strategy as devices
+from beambert.trainer.loop.config import AUTO, BFLOAT16, FLOAT32
+from beambert.trainer.loop.strategy import has_xla
 
 if TYPE_CHECKING:
     from beambert.trainer.loop.steps import Trainer
@@ -25,6 +27,17 @@ if TYPE_CHECKING:
 # Lengths of sequences are multiples of this for a model that needs a graph for each length, so that
 # there are few graphs and little padding.
 LENGTH_STEP = 8
+# GPUs multiply bfloat16 in hardware from this compute capability on (Ampere; CUDA C++ Programming
+# Guide, section "Compute Capabilities").
+_BFLOAT16_CAPABILITY = (8, 0)
+# The errors that TensorFlow raises in a process when another one is gone.
+_LOST = (
+    tf.errors.AbortedError,
+    tf.errors.CancelledError,
+    tf.errors.DeadlineExceededError,
+    tf.errors.FailedPreconditionError,
+    tf.errors.UnavailableError,
+)
 
 
 class TensorFlow:
@@ -45,35 +58,56 @@ class TensorFlow:
 
     @property
     def are_several(self) -> bool:
-        """Whether there are several hosts."""
-        return devices.are_several(self.strategy)
+        """Whether there are several hosts, each with its own process."""
+        return isinstance(self.strategy, tf.distribute.MultiWorkerMirroredStrategy)
 
     @property
     def is_chief(self) -> bool:
         """Whether this host writes and prints."""
-        return devices.is_chief(self.strategy)
+        if not self.are_several:
+            return True
+        resolver = self.strategy.cluster_resolver
+        if resolver.task_type == "worker":
+            return resolver.task_id == 0 and "chief" not in resolver.cluster_spec().jobs
+        return resolver.task_type == "chief"
 
-    def agree(self, steps: int, stops: bool) -> tuple[int, bool]:
-        """Returns the mean of all hosts' steps, and whether any of them stops."""
-        return devices.agree(self.strategy, steps, stops)
+    def gathered(self, values: Sequence[int]) -> np.ndarray:
+        """Returns the values of all hosts, int [rows, values]; a host may have several rows."""
+        return _gathered(self.strategy, tf.constant([values], tf.int64)).numpy()
 
-    def check_same_step(self, step: int) -> None:
-        """Raises InputError on all hosts if they begin at different steps."""
-        devices.check_same_step(self.strategy, step)
+    @property
+    def _is_tpu(self) -> bool:
+        return isinstance(self.strategy, tf.distribute.TPUStrategy)
 
     def describe_devices(self) -> str:
-        """Returns the number and the kind of the devices."""
-        return devices.describe_devices(self.strategy)
+        """Returns the number and the kind of the devices: "2 devices (NVIDIA A100)"."""
+        count = self.num_replicas_in_sync
+        names = sorted({each.get("device_name", "GPU") for each in _gpus()})
+        kinds = "TPU" if self._is_tpu else ", ".join(names) or "CPU"
+        return f"{count} device{'s' * (count > 1)} ({kinds})"
 
     def resolve_dtype(self, dtype: str) -> str:
-        """Returns the type of the matrix products, see `strategy.resolve_dtype`."""
-        return devices.resolve_dtype(dtype, self.strategy)
+        """Returns the type of the matrix products; "auto" takes bfloat16 where it is fast."""
+        if dtype != AUTO:
+            return dtype
+        capabilities = [each.get("compute_capability", (0, 0)) for each in _gpus()]
+        is_native = capabilities and min(capabilities) >= _BFLOAT16_CAPABILITY
+        return BFLOAT16 if self._is_tpu or is_native else FLOAT32
 
     @contextlib.contextmanager
     def translate_errors(self) -> Iterator[None]:
         """Turns errors about a host that is gone into an `InputError`."""
-        with devices.raise_on_lost_worker(self.strategy):
+        try:
             yield
+        except _LOST as error:
+            if not self.are_several:
+                raise
+            cause = re.search("aborted by: (.+)", str(error))
+            raise InputError(
+                "TF_CONFIG: another worker of the training is gone "
+                f"({cause[1] if cause else io.reason(error)}); run the same command again for "
+                "every worker, which continues"
+            ) from error
 
     def scope(self) -> contextlib.AbstractContextManager:
         """Returns the context in which variables are made."""
@@ -134,7 +168,9 @@ class TensorFlow:
         """Returns a function that XLA compiles."""
         # No `if` or `for` in the model depends on a tensor's value, so it needs no AutoGraph, which
         # would take longer than the tracing itself.
-        is_compiled = devices.must_compile(self.strategy)
+        # On a TPU `strategy.run` compiles the whole step, and TensorFlow's package for its host has
+        # no XLA for the processor.
+        is_compiled = not self._is_tpu and has_xla()
         return tf.function(function, jit_compile=is_compiled, autograph=False, **options)
 
     def variables(self, variables: Sequence[Any]) -> list[tf.Variable]:
@@ -243,6 +279,18 @@ class TensorFlow:
         return _Graphs(self, trainer)
 
 
+def _gpus() -> list[dict[str, Any]]:
+    """Returns what TensorFlow knows of each GPU."""
+    found = tf.config.list_physical_devices("GPU")
+    return [tf.config.experimental.get_device_details(gpu) for gpu in found]
+
+
+# TensorFlow warns of the same outside of a graph.
+@tf.function(autograph=False)
+def _gathered(strategy: tf.distribute.Strategy, mine: tf.Tensor) -> tf.Tensor:
+    return strategy.gather(strategy.run(lambda: mine), axis=0)
+
+
 class _Graphs:
     """The graphs that train and evaluate."""
 
@@ -284,14 +332,11 @@ class _Graphs:
         _, totals, bad_step = tf.while_loop(lambda done, *_: done < steps, train_step, beginning)
         return totals, bad_step
 
-    def evaluate(
-        self, batches: Any, has_outputs: bool
-    ) -> Iterator[tuple[dict[str, float], dict[str, np.ndarray]]]:
-        """Yields the sums of each batch over the replicas, and its outputs if they are wanted."""
-        step = self._answering_step if has_outputs else self._evaluation_step
+    def evaluate(self, batches: Any) -> Iterator[tuple[dict[str, float], dict[str, np.ndarray]]]:
+        """Yields the sums of each batch over the replicas, and the outputs of its rows."""
         with self._engine._reading():
             for features in batches:
-                sums, outputs = step(features)
+                sums, outputs = self._evaluation_step(features)
                 gathered = {
                     name: self._engine.strategy.gather(value, axis=0).numpy()
                     for name, value in outputs.items()
@@ -300,17 +345,10 @@ class _Graphs:
 
     @functools.partial(tf.function, autograph=False)
     def _evaluation_step(self, features: Any) -> tuple[dict[str, tf.Tensor], dict[str, Any]]:
-        outputs = self._engine.strategy.run(self._trainer.replica_sums, args=(features,))
-        return self._summed(outputs), {}
-
-    @functools.partial(tf.function, autograph=False)
-    def _answering_step(self, features: Any) -> tuple[dict[str, tf.Tensor], dict[str, Any]]:
-        sums, outputs = self._engine.strategy.run(self._trainer.replica_answers, args=(features,))
-        return self._summed(sums), outputs
-
-    def _summed(self, values: Mapping[str, Any]) -> dict[str, tf.Tensor]:
         strategy = self._engine.strategy
-        return {
+        sums, outputs = strategy.run(self._trainer.replica_answers, args=(features,))
+        summed = {
             name: strategy.reduce(tf.distribute.ReduceOp.SUM, value, axis=None)
-            for name, value in values.items()
+            for name, value in sums.items()
         }
+        return summed, outputs
