@@ -9,6 +9,7 @@ import numpy as np
 from beambert import io
 from beambert.errors import InputError, check_list
 from beambert.process import loading
+from beambert.trainer.loop.engine import check_tensorflow
 
 if TYPE_CHECKING:
     from beambert.trainer.asking import AskedEncoder, Filled, TextScore
@@ -87,6 +88,7 @@ class LoadedModel:
 
     @functools.cached_property
     def _answering(self) -> tuple[Any, Any, Any]:
+        check_tensorflow("predict")
         with loading():
             from beambert.pipelines.prediction import SavedModelHandler, reading_of
             from beambert.pipelines.task_jobs import PredictionJob
