@@ -25,9 +25,9 @@ _KNOWN = """
     Add AddV2 All Any ArgMax AsString Assert BatchMatMulV2 BiasAdd BroadcastTo Cast ConcatV2
     Const Cumsum DenseBincount DisableCopyOnRead Einsum Equal Erf Exp ExpandDims
     FastWordpieceTokenizeWithOffsets Fill FloorDiv FloorMod GatherV2 Greater GreaterEqual
-    Identity IdentityN If Less LessEqual Log LogicalAnd LogicalNot LowerBound MatMul Max Maximum
-    Mean Minimum Mul Neg NoOp NormalizeUTF8 NotEqual OneHot Pack Pad PartitionedCall Placeholder
-    Pow Prod RaggedGather RaggedRange RaggedTensorFromVariant RaggedTensorToTensor
+    Identity IdentityN If Less LessEqual Log Log1p LogicalAnd LogicalNot LowerBound MatMul Max
+    Maximum Mean Minimum Mul Neg NoOp NormalizeUTF8 NotEqual OneHot Pack Pad PartitionedCall
+    Placeholder Pow Prod RaggedGather RaggedRange RaggedTensorFromVariant RaggedTensorToTensor
     RaggedTensorToVariant Range ReadVariableOp RealDiv Relu Reshape ReverseV2 Rsqrt SegmentMax
     SegmentMin SegmentSum Select SelectV2 Shape Sigmoid Size Softmax Split Sqrt Square
     SquaredDifference Squeeze StatefulPartitionedCall StatelessIf StatelessWhile

@@ -16,6 +16,7 @@ from beambert.pipelines.tasks.late_interaction import LateInteraction
 from beambert.pipelines.tasks.multi_label import MultiLabel
 from beambert.pipelines.tasks.regression import Regression, Rerank
 from beambert.pipelines.tasks.span import Span
+from beambert.pipelines.tasks.sparse import Sparse
 from beambert.pipelines.tasks.tagging import Tagging
 from beambert.pipelines.tasks.task import DEV, KINDS, OWN_FILES, TEST, TRAIN, Task
 from beambert.pipelines.tasks.vectors import Embedding, Similarity
@@ -45,7 +46,7 @@ TASKS: dict[str, Task] = {
         # Tasks on the user's own data.
         *map(own_task, (Classification, MultiLabel, Regression, Choice, Tagging)),
         Tagging("word_labels", OWN_FILES, metrics=("accuracy",)),
-        *map(own_task, (Embedding, Similarity, Rerank, LateInteraction)),
+        *map(own_task, (Embedding, Similarity, Rerank, LateInteraction, Sparse)),
         # The tasks of GLUE (Wang et al. 2019, arXiv 1804.07461, table 1), https://gluebenchmark.com/tasks.
         Classification(
             "cola",

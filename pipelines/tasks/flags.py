@@ -12,6 +12,7 @@ from beambert.pipelines.corpus.encodings import encoding_setting, parse_encoding
 from beambert.pipelines.tasks.classification import BALANCED
 from beambert.pipelines.tasks.declarations import TASKS, find_task
 from beambert.pipelines.tasks.late_interaction import DEFAULT_QUERY_LENGTH
+from beambert.pipelines.tasks.sparse import DEFAULT_FLOPS_WEIGHT
 from beambert.pipelines.tasks.task import SHORTEST_LENGTH, Task
 from beambert.pipelines.tasks.vectors import (
     COSENT,
@@ -79,8 +80,8 @@ class TaskSettings:
         parse=split_names,
         metavar="A,B,…",
         help="for --task=choice: columns of the endings (default: all that begin with choice); for "
-        "embedding and late_interaction: columns of hard negatives (default: all that begin with "
-        "negative)",
+        "embedding, late_interaction and sparse: columns of hard negatives (default: all that "
+        "begin with negative)",
     )
     labels: tuple[str, ...] | None = setting(
         None,
@@ -140,8 +141,14 @@ class LearningSettings(TaskSettings):
         None,
         above=0,
         help="for embedding and similarity: number by which cosines are divided in the loss "
-        f"(default: {DEFAULT_TEMPERATURE:g}); for late_interaction: number by which scores are "
-        "divided (default: 1)",
+        f"(default: {DEFAULT_TEMPERATURE:g}); for late_interaction and sparse: number by which "
+        "scores are divided (default: 1)",
+    )
+    flops_weight: float | None = setting(
+        None,
+        minimum=0,
+        help="for sparse: weight of the loss that keeps most weights at 0 (default: "
+        f"{DEFAULT_FLOPS_WEIGHT:g})",
     )
     query_length: int | None = setting(
         None,

@@ -107,6 +107,7 @@ class LateInteraction(RetrievalTask):
     temperature: float = 1.0
     query_length: int = DEFAULT_QUERY_LENGTH
 
+    POOLS = False
     LEARNING_FLAGS = frozenset({"temperature", "query_length"})
     OUTPUTS = ("score",)
     VECTORS = ("query", "documents", "tokens")

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from beambert.pipelines.tasks.texts import TextFeatures
 
 # Names of kinds that commands name.
-CHOICE, TAGGING, SPAN, EMBEDDING, SIMILARITY, RERANK, LATE_INTERACTION = (
-    *("choice", "tagging", "span", "embedding", "similarity", "rerank", "late_interaction"),
-)
+CHOICE, TAGGING, SPAN = "choice", "tagging", "span"
+EMBEDDING, SIMILARITY, RERANK = "embedding", "similarity", "rerank"
+LATE_INTERACTION, SPARSE = "late_interaction", "sparse"
 TRAIN, DEV, TEST = "train", "dev", "test"
 # Default lengths of the inputs: that of run_classifier.py, where the length of the pre-training is
 # not known, and that of run_squad.py for a question with a part of its context.

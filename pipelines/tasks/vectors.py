@@ -186,6 +186,8 @@ class VectorTask(TableTask):
     HAS_LABELS: ClassVar[bool] = False
     OWN: ClassVar[Mapping[str, Any] | None] = {"text_columns": ("text", "text_b")}
     COMPARES_TEXTS: ClassVar[bool] = True
+    # Whether a vector is made of those of the tokens, as `pooling` says.
+    POOLS: ClassVar[bool] = True
     LEARNING_FLAGS = _VECTOR_FLAGS
     OUTPUTS = ("embedding",)
 
@@ -250,8 +252,10 @@ class VectorTask(TableTask):
         """Refuses a model that takes anything else than one text, or gives no embedding."""
         check_signature(model, self.OUTPUTS, ["text"])
 
-    def _vectors(self, loaded: Any, rows: Sequence[Row]) -> list[np.ndarray]:
-        """Returns the vectors of the texts of each row, float32 [texts, H]."""
+    def _vectors(
+        self, loaded: Any, rows: Sequence[Row], output: str = "embedding"
+    ) -> list[np.ndarray]:
+        """Returns an output of the model for the texts of each row, [texts, H] each."""
         texts = [text for row in rows for text in row.example.sequences]
         # Texts of like length cost less together; equal ones are computed once.
         distinct = sorted(set(texts), key=lambda text: (len(text), text))
@@ -259,7 +263,7 @@ class VectorTask(TableTask):
         for start in range(0, len(distinct), len(rows)):
             some = distinct[start : start + len(rows)]
             outputs = call_on_texts(loaded, [{"text": text} for text in some])
-            found |= dict(zip(some, outputs["embedding"], strict=True))
+            found |= dict(zip(some, outputs[output], strict=True))
         return [np.stack([found[text] for text in row.example.sequences]) for row in rows]
 
 

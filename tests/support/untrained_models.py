@@ -9,7 +9,7 @@ from beambert.model.classifier import Head
 from beambert.model.config import BertConfig, EncoderConfig
 from beambert.model.objectives import BERT
 from beambert.model_files import PRETRAINING
-from beambert.pipelines.tasks.task import EMBEDDING, LATE_INTERACTION
+from beambert.pipelines.tasks.task import EMBEDDING, LATE_INTERACTION, SPARSE
 from beambert.pipelines.tasks.texts import InteractionFeatures, TextFeatures
 from beambert.trainer import model_folders
 from beambert.trainer.models import build_model, build_pretrainer
@@ -96,6 +96,18 @@ def save_embedding(folder: pathlib.Path, vocabulary) -> pathlib.Path:
     training = {"kind": EMBEDDING, "task": EMBEDDING, "labels": [], "is_pair": False}
     features = TextFeatures(vocabulary, True, LENGTH)
     return finish(model, folder, config, vocabulary, training | {"pooling": "cls"}, features)
+
+
+def save_sparse(folder: pathlib.Path, vocabulary) -> pathlib.Path:
+    """Writes the folder of a sparse encoder, with weights that tell texts apart."""
+    config = small_config(vocabulary)
+    model = build_model(SPARSE, config, 0, seed=0)
+    random = np.random.default_rng(1)
+    for variable in model.weights:
+        variable.assign(variable + random.normal(0, 0.3, variable.shape))
+    training = {"kind": SPARSE, "task": SPARSE, "labels": [], "is_pair": False}
+    features = TextFeatures(vocabulary, True, LENGTH)
+    return finish(model, folder, config, vocabulary, training, features)
 
 
 def save_late_interaction(

@@ -10,7 +10,6 @@ from beambert.errors import InputError
 from beambert.model.classifier import PLAIN_HEAD, Head
 from beambert.model.config import EncoderConfig
 from beambert.pipelines.tasks.classification import check_names
-from beambert.pipelines.tasks.late_interaction import LateInteraction
 from beambert.pipelines.tasks.task import SHORTEST_LENGTH, TRAIN, Task
 from beambert.pipelines.tasks.texts import TextFeatures
 from beambert.pipelines.tasks.vectors import VectorTask
@@ -93,6 +92,7 @@ FLAGS_OF = (
         "pooling": "--pooling",
         "single_texts": "--single_texts",
         "query_length": "--query_length",
+        "flops_weight": "--flops_weight",
         "freeze_encoder": "--freeze_encoder",
         "lora_rank": "--lora_rank",
         "num_bilstm_layers": "--num_bilstm_layers",
@@ -192,7 +192,7 @@ class FinetuningPlan:
     def pooling(self) -> str | None:
         """What is taken of the tokens for the vector of a text; None for other models."""
         task = self.data.task
-        if not isinstance(task, VectorTask) or isinstance(task, LateInteraction):
+        if not isinstance(task, VectorTask) or not task.POOLS:
             return None
         return task.pooling or (read_settings(self.job.init, "--init").pooling.mode)
 

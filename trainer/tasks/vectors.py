@@ -62,7 +62,7 @@ def in_batch(
       what `contrast` returns.
     """
     queries_BH = unit(vectors_BSH[:, 0])
-    found_CH = unit(_by_place(vectors_BSH[:, 1:]))
+    found_CH = unit(by_place(vectors_BSH[:, 1:]))
     logits_BC = ops.matmul(queries_BH, ops.transpose(found_CH)) / temperature
     return contrast(logits_BC, text_ids_BS, weights_B)
 
@@ -85,7 +85,7 @@ def contrast(logits_BC: Tensor, text_ids_BS: Tensor, weights_B: Tensor) -> tuple
     """
     rows, texts = ops.shape(logits_BC)[0], text_ids_BS.shape[1]
     own_B = ops.arange(rows, dtype="int32")
-    ids_C = _by_place(text_ids_BS[:, 1:, None])[:, 0]
+    ids_C = by_place(text_ids_BS[:, 1:, None])[:, 0]
     query_B1, right_B1 = text_ids_BS[:, :1], text_ids_BS[:, 1:2]
     # Number of equal queries, the row's own among them, that a text is right for.
     is_equal_query_BB = ops.cast(text_ids_BS[:, 0] == query_B1, "float32")
@@ -98,7 +98,7 @@ def contrast(logits_BC: Tensor, text_ids_BS: Tensor, weights_B: Tensor) -> tuple
     return losses, is_correct(logits_BC, own_B)
 
 
-def _by_place(values: Tensor) -> Tensor:
+def by_place(values: Tensor) -> Tensor:
     """Returns values [B, S, H] of one place after the other, [S * B, H]."""
     return ops.reshape(ops.transpose(values, [1, 0, 2]), [-1, values.shape[-1]])
 
@@ -257,7 +257,7 @@ class VectorObjective(TaskObjective):
     @classmethod
     def of_data(cls, data: VectorData, lengths: Sequence[int]) -> TaskObjective:
         """Returns the objective of the task's loss, or the in-batch loss without scores."""
-        of_loss: type[VectorObjective] = VectorObjective
+        of_loss: type[VectorObjective] = cls
         if data.has_scores:
             of_loss = CosineObjective if data.task.loss == COSINE else CosentObjective
         return of_loss(lengths, data.task, data.longest_first)

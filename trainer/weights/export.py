@@ -18,7 +18,7 @@ from beambert.model.families.table import family_of
 from beambert.model.objectives import RTD
 from beambert.model.sentence_encoder import DIMENSIONS, Pooling
 from beambert.model_files import CARD_FILE, PRETRAINING
-from beambert.pipelines.tasks.task import LATE_INTERACTION
+from beambert.pipelines.tasks.task import LATE_INTERACTION, SPARSE
 from beambert.pipelines.tasks.texts import Markers
 from beambert.pipelines.tokenizers.vocabulary import TOKENIZER_FILE
 from beambert.trainer import model_folders
@@ -39,6 +39,7 @@ COLBERT_FILE = "artifact.metadata"
 # lie; newer releases still know these names.
 _POOLING_FOLDER, _NORMALIZE_FOLDER = f"1_{embedder.POOLING}", f"2_{embedder.NORMALIZE}"
 _PACKAGE = "sentence_transformers.models"
+_SPARSE_PACKAGE, _SPLADE_FOLDER = "sentence_transformers.sparse_encoder.models", "1_SpladePooling"
 STATIC = "StaticEmbedding"
 # The share of a token of middling weight: 10^-3 to 10^-4 were the best (Arora et al., section 4).
 _STATIC_SMOOTHING = 1e-3
@@ -96,6 +97,9 @@ def export_sentence_transformers(
       InputError: the model is no encoder, or the output exists already.
     """
     found, learnt = _encoder(model_dir), Pooling(is_normalized=True)
+    if found.training["kind"] == SPARSE:
+        _export_sparse(found, output, pooling, is_normalized)
+        return
     if found.training["kind"] != PRETRAINING:
         learnt = embedder.read_settings(model_dir, "--model").pooling
     pooling = pooling or learnt.mode
@@ -115,6 +119,31 @@ def export_sentence_transformers(
         _write_json(f"{folder}/{embedder.SETTINGS_FILE}", {"similarity_fn_name": "cosine"})
         if is_normalized:
             io.make_folder(f"{folder}/{_NORMALIZE_FOLDER}")
+
+    write_whole(output, write)
+
+
+def _export_sparse(found: ModelFolder, output: str, *given: Any) -> None:
+    """Writes a folder that SparseEncoder of sentence-transformers loads."""
+    if given != (None, None):
+        raise InputError(
+            f"--model={found.path}: makes sparse vectors, which have no pooling and no length; "
+            "leave --pooling and --normalize out"
+        )
+    listed = [
+        _module(0, "", "MLMTransformer", _SPARSE_PACKAGE),
+        _module(1, _SPLADE_FOLDER, "SpladePooling", _SPARSE_PACKAGE),
+    ]
+    of_pooling = {"pooling_strategy": "max", "activation_function": "relu"}
+    settings = {"model_type": "SparseEncoder", "similarity_fn_name": "dot"}
+
+    def write(folder: str) -> None:
+        _write_hugging_face(folder, found)
+        _write_json(f"{folder}/{embedder.MODULES_FILE}", listed)
+        _write_json(f"{folder}/{_SPLADE_FOLDER}/{embedder.MODULE_FILE}", of_pooling)
+        length = {"max_seq_length": found.training["max_seq_length"], "do_lower_case": False}
+        _write_json(f"{folder}/{embedder.ENCODER_FILE}", length)
+        _write_json(f"{folder}/{embedder.SETTINGS_FILE}", settings)
 
     write_whole(output, write)
 
@@ -226,9 +255,9 @@ def _encoder(model_dir: str) -> ModelFolder:
     return found
 
 
-def _module(index: int, path: str, kind: str) -> dict[str, Any]:
+def _module(index: int, path: str, kind: str, package: str = _PACKAGE) -> dict[str, Any]:
     """Returns the entry of a module of sentence-transformers in its list of them."""
-    return {"idx": index, "name": str(index), "path": path, "type": f"{_PACKAGE}.{kind}"}
+    return {"idx": index, "name": str(index), "path": path, "type": f"{package}.{kind}"}
 
 
 def _write_hugging_face(folder: str, found: ModelFolder) -> None:

@@ -14,6 +14,7 @@ import sys
 import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer import losses
+from sentence_transformers.sparse_encoder import losses as sparse_losses
 
 
 class Table(torch.nn.Module):
@@ -57,6 +58,16 @@ def main(output: pathlib.Path) -> None:
     def in_batch(scale: float):
         return lambda model: losses.MultipleNegativesRankingLoss(model, scale=scale)
 
+    def splade(weight: float):
+        def loss(model):
+            in_batch = sparse_losses.SparseMultipleNegativesRankingLoss(model)
+            made = sparse_losses.SpladeLoss(
+                model, in_batch, weight, query_regularizer_weight=weight
+            )
+            return lambda *given: sum(made(*given).values())
+
+        return loss
+
     def cosent(scale: float):
         return lambda model: losses.CoSENTLoss(model, scale=scale)
 
@@ -74,6 +85,7 @@ def main(output: pathlib.Path) -> None:
         ),
         "cosine": case(losses.CosineSimilarityLoss, 2, 7, scores, loss="cosine", temperature=1.0),
     }
+    cases["sparse"] = case(splade(3e-2), 3, 8, None, loss="sparse", flops_weight=3e-2)
     output.write_text(json.dumps(cases) + "\n")
 
 

@@ -1,5 +1,6 @@
 """The losses of vectors next to those of sentence-transformers."""
 
+import dataclasses
 import json
 import pathlib
 
@@ -7,13 +8,20 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from beambert.pipelines.tasks.declarations import find_task
 from beambert.trainer.tasks import vectors as vector_objectives
+from beambert.trainer.tasks.sparse import SparseObjective
 
 GOLDEN = json.loads((pathlib.Path(__file__).parent / "golden_losses.json").read_text())
 
 
 def loss_of(case, vectors, ids, weights):
     """The mean loss of a batch, with the settings of a golden case."""
+    if case["loss"] == "sparse":
+        task = dataclasses.replace(find_task("sparse"), flops_weight=case["flops_weight"])
+        features = {"text_ids": ids, "example_weights": weights}
+        sums = SparseObjective([8], task, 8).sums_of(vectors, features)
+        return (sums["cross_entropy"] + sums["flops"]) / tf.reduce_sum(weights)
 
     def loss(some):
         if case["loss"] == "in_batch":
@@ -41,7 +49,7 @@ def test_losses_and_gradients_are_sentence_transformers(name):
     np.testing.assert_allclose(tape.gradient(value, vectors), case["gradient"], atol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["two negatives", "cosent"])
+@pytest.mark.parametrize("name", ["two negatives", "cosent", "sparse"])
 def test_rows_that_fill_up_a_batch_do_not_count(name):
     case = GOLDEN[name]
     real = tf.constant(case["vectors"])
@@ -52,6 +60,10 @@ def test_rows_that_fill_up_a_batch_do_not_count(name):
         found = vector_objectives.cosent(
             vector_objectives.cosines(filled), scores, weights, case["temperature"]
         )
+        assert float(found) == pytest.approx(case["value"], abs=1e-5)
+        return
+    if name == "sparse":
+        found = loss_of(case, filled, different_ids(filled), weights)
         assert float(found) == pytest.approx(case["value"], abs=1e-5)
         return
     losses, _ = vector_objectives.in_batch(
