@@ -110,6 +110,12 @@ def setting(
     return dataclasses.field(default=default, metadata={"setting": made})
 
 
+def same_setting(job_type: type, name: str) -> Any:
+    """Returns a field like that of another dataclass of settings."""
+    (field,) = (each for each in dataclasses.fields(job_type) if each.name == name)
+    return dataclasses.field(default=field.default, metadata=field.metadata)
+
+
 def _type_of(field: dataclasses.Field) -> tuple[type, bool]:
     """Returns the type of a field's values, and whether it has several."""
     kind = field.type
@@ -260,6 +266,8 @@ def check_settings(job: Any) -> None:
             value = as_tuple(value)
         value = _as_string(value)
         declared = field.metadata.get("setting")
+        if declared and declared.parse and isinstance(value, str) and kind is not str:
+            value = declared.parse(value)
         for each in value if several and value else (value,):
             if kind in _KINDS and isinstance(each, str):
                 raise InputError(f"--{field.name}={each}: must be {_KINDS[kind]}, not a string")

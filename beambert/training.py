@@ -28,11 +28,18 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from beambert import io
-from beambert.config import check_settings, read_settings, setting, settings_parser
+from beambert.config import (
+    check_settings,
+    read_settings,
+    same_setting,
+    setting,
+    settings_parser,
+)
 from beambert.console import duration, size
 from beambert.errors import InputError
 from beambert.folders import BLESSED, REPORT_FILE, OutputFolder, claimed
 from beambert.model_files import CONFIG_FILE, RESULTS_FILE, TRAINING_FILE
+from beambert.pipelines.corpus.sources import InputSettings
 from beambert.pipelines.tasks.declarations import find_task
 from beambert.pipelines.tasks.metrics import METRICS
 from beambert.pipelines.text.languages import DEFAULT_LANGUAGE
@@ -114,6 +121,10 @@ class TrainJob:
         None, metavar="DIR", help="folder of a task to fine-tune on, evaluate and export"
     )
     task: str = setting("classification", help="name of the task, as of `beambert finetune`")
+    format: str = same_setting(InputSettings, "format")
+    text_column: str = same_setting(InputSettings, "text_column")
+    layout: str = same_setting(InputSettings, "layout")
+    encoding: str = same_setting(InputSettings, "encoding")
     language: str = setting(
         DEFAULT_LANGUAGE, help="ISO 639-1 code of the text's language, for the sentence splitter"
     )
@@ -171,7 +182,7 @@ def plan(job: TrainJob, text_bytes: int) -> TrainPlan:
     if budget < (needed := max(least / MOST_BESIDE, least + LEAST_SECONDS)):
         raise InputError(
             f"--budget={duration(budget)}: {size(text_bytes)} of text take {duration(least)} "
-            f"besides the training; give at least {math.ceil(needed / 60)}min, or fewer files"
+            f"besides the training; give at least {math.ceil(needed / 60)}min"
         )
     sequences = text_bytes / CHARACTERS_A_TOKEN / goal.lengths[0]
     passes = min(max(math.ceil(goal.sequences_a_second * budget / sequences), 1), MOST_PASSES)
@@ -183,12 +194,21 @@ def plan(job: TrainJob, text_bytes: int) -> TrainPlan:
     return TrainPlan(pieces, passes, before(passes), budget - before(passes) - after, after)
 
 
+def reading(job: TrainJob) -> dict[str, str]:
+    """Returns the settings of reading that are not the defaults, by their names."""
+    names = {field.name for field in dataclasses.fields(InputSettings)} - {"input"}
+    own = [field for field in dataclasses.fields(job) if field.name in names]
+    values = ((field, getattr(job, field.name)) for field in own)
+    return {field.name: value for field, value in values if value != field.default}
+
+
 def commands(job: TrainJob, made: TrainPlan) -> list[Step]:
     """Returns the commands that make the encoder, without the budget of the last one."""
     goal, encoder = GOALS[job.goal], f"--model_dir={job.output}/encoder"
     vocabulary, records = f"{job.output}/{VOCABULARY_FILE}", f"{job.output}/records"
     case = () if job.do_lower_case else ("--do_lower_case=False",)
-    data = ("data", "--input", *job.input, f"--output={records}", "--eval_fraction=0.02")
+    text = ("--input", *job.input, *(f"--{n}={value}" for n, value in reading(job).items()))
+    data = ("data", *text, f"--output={records}", "--eval_fraction=0.02")
     data += (f"--dupe_factor={made.passes}",)
     if job.language != DEFAULT_LANGUAGE:
         data += (f"--language={job.language}",)
@@ -198,7 +218,7 @@ def commands(job: TrainJob, made: TrainPlan) -> list[Step]:
         data += ("--masks=none",)
         pretrain = ("pretrain", f"--init={job.init}", "--objective=mlm", f"--data={records}")
         return [Step("records", data), Step("pre-training", (*pretrain, encoder))]
-    learn = ("vocab", "--input", *job.input, f"--output={vocabulary}", *case)
+    learn = ("vocab", *text, f"--output={vocabulary}", *case)
     data += (f"--vocab_file={vocabulary}", *case, f"--max_seq_length={short},{long}")
     pretrain = ("pretrain", f"--recipe={goal.recipe}", f"--data={records}/{short}")
     return [
@@ -315,6 +335,8 @@ class _Journal:
         with subprocess.Popen(arguments) as process, passed_on(process.terminate):
             process.wait()
         if process.returncode:
+            if len(self.steps) == 1:  # Nothing is made, and other flags may be given.
+                io.delete(f"{self._folder.path}/{JOURNAL_FILE}")
             raise InputError(f"{step.name}: failed; correct the error above and run it again")
         kept["seconds"] = round(time.monotonic() - started, 1)
         self._folder.write_json(JOURNAL_FILE, self.steps)

@@ -17,7 +17,7 @@ from beambert.pipelines.pretraining.estimate import describe_examples
 from beambert.pipelines.pretraining.job import PretrainingDataJob
 from beambert.pipelines.pretraining.plan import find_inputs
 from beambert.pipelines.records.batches import read_records
-from beambert.pipelines.records.contract import EVAL_FOLDER
+from beambert.pipelines.records.contract import COPY, EVAL_FOLDER
 from beambert.pipelines.tasks.declarations import find_task
 from beambert.pipelines.tasks.metrics import METRICS
 from beambert.pipelines.tasks.reading import read_splits
@@ -29,7 +29,7 @@ from beambert.pipelines.tokenizers.vocabulary import VOCABULARY_FILE
 from beambert.report import Card, Html
 from beambert.trainer.asking import AskedEncoder, log_softmax, open_encoder
 from beambert.trainer.embedding.embedder import embed, no_report
-from beambert.training import GOALS, WORDS, TrainJob, TrainPlan
+from beambert.training import GOALS, WORDS, TrainJob, TrainPlan, reading
 
 DOCUMENTS_SHOWN = 10
 MASKS_SHOWN, ANSWERS, PIECES_AROUND = 12, 3, 12
@@ -82,10 +82,14 @@ def look(job: TrainJob) -> Text:
       InputError: a pattern matches nothing, or the files cannot be read.
     """
     data = PretrainingDataJob(
-        input=job.input, vocab_file=VOCABULARY_FILE, output=job.output, language=job.language
+        input=job.input,
+        vocab_file=VOCABULARY_FILE,
+        output=job.output,
+        language=job.language,
+        **reading(job),
     )
-    files, reading = find_inputs(data), data.read_options()
-    samples = sample_files(files, reading)
+    files, read_options = find_inputs(data), data.read_options()
+    samples = sample_files(files, read_options)
     options = TextOptions.of(data, do_lower_case=job.do_lower_case)
     documents = [(each.path, document) for each in samples for document in each.documents]
     split = prepare_documents([document for _, document in documents], options, Counter())
@@ -93,7 +97,7 @@ def look(job: TrainJob) -> Text:
     return Text(
         len(files),
         sum(file.bytes for file in files),
-        [*layout_notes(samples, reading), *language_notes(texts, job.language)],
+        [*layout_notes(samples, read_options), *language_notes(texts, job.language)],
         [*describe_examples(spread(documents, DOCUMENTS_SHOWN), options)],
         [sentence for each in split for sentence in each.sentences],
     )
@@ -142,7 +146,7 @@ def make_page(job: TrainJob, text: Text, steps: Mapping[str, Mapping[str, Any]])
     ]
     sections = [
         report.cards(cards),
-        report.section("Hidden pieces of held-out text", _masks(encoder, records)),
+        report.section("Hidden pieces of held-out text", *_masks(encoder, records)),
         report.section("Sentences and their nearest", *_nearest(path, text.sentences)),
         report.section("How it learned", _curve(path)),
         report.section("What was read", *_reading(text, read_records(records).info.counts)),
@@ -230,9 +234,10 @@ def _curve(encoder: str) -> Html:
     return report.figures(drawn)
 
 
-def _masks(encoder: AskedEncoder, records: str) -> Html:
+def _masks(encoder: AskedEncoder, records: str) -> list[Html]:
     """Returns a table of hidden pieces of held-out records with the encoder's answers."""
-    batch = next(iter(read_records(f"{records}/{EVAL_FOLDER}")))
+    held_out = read_records(f"{records}/{EVAL_FOLDER}")
+    batch = next(iter(held_out))
     tokens, special = encoder.vocabulary.tokens, encoder.ids
     hidden = {special.classify, special.separate, special.padding}
     asked = []
@@ -257,7 +262,11 @@ def _masks(encoder: AskedEncoder, records: str) -> Html:
         best = np.argsort(-shares)[:ANSWERS]
         answers = ", ".join(f"{tokens[index]} {shares[index]:.0%}" for index in best)
         rows[number] = (" ____ ".join(around), label, answers)
-    return report.table(("text", "hidden", "answers"), rows, ("text", "name", "short"))
+    table = report.table(("text", "hidden", "answers"), rows, ("text", "name", "short"))
+    if held_out.info.parameters["pairs"] != COPY:
+        return [table]
+    note = "This encoder compares texts with noisy copies, so words of these may be missing, "
+    return [report.note(note + "replaced or out of order."), table]
 
 
 def _nearest(encoder: str, sentences: Sequence[str]) -> list[Html]:

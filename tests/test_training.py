@@ -99,6 +99,8 @@ def test_a_done_step_is_not_run_again(folder, tmp_path, monkeypatch):
 
 def test_a_step_that_has_begun_keeps_its_arguments(folder, tmp_path, monkeypatch):
     """So that a training keeps the time that was left when it began."""
+    module(tmp_path, monkeypatch, "")
+    training._Journal(folder).run(Step("none", ()))
     module(tmp_path, monkeypatch, "raise SystemExit(3)")
     with pytest.raises(InputError, match="^one: failed"):
         training._Journal(folder).run(Step("one", ("--budget=60s",)))
@@ -106,6 +108,21 @@ def test_a_step_that_has_begun_keeps_its_arguments(folder, tmp_path, monkeypatch
     module(tmp_path, monkeypatch, f"import sys; open({str(ran)!r}, 'w').write(sys.argv[1])")
     training._Journal(folder).run(Step("one", ("--budget=90s",)))
     assert ran.read_text() == "--budget=60s"
+
+
+def test_a_first_step_that_fails_leaves_nothing(folder, tmp_path, monkeypatch):
+    """Then the same folder can be given with other flags."""
+    module(tmp_path, monkeypatch, "raise SystemExit(3)")
+    with pytest.raises(InputError, match="^one: failed"):
+        training._Journal(folder).run(Step("one", ()))
+    assert not (tmp_path / training.JOURNAL_FILE).exists()
+
+
+def test_how_the_text_is_read_is_passed_on():
+    job = TrainJob(input="t.csv", output="out", text_column="body", budget="1h")
+    for step in training.commands(job, training.plan(job, 10_000_000))[:2]:
+        assert "--text_column=body" in step.arguments
+        assert not any(each.startswith("--encoding") for each in step.arguments)
 
 
 def test_an_interrupted_step_saves_first(folder, tmp_path, monkeypatch):

@@ -116,6 +116,7 @@ def rows_of(
         yield from _json_rows(path, text)
         return
     records = comma_separated(path, text) if path.suffix == ".csv" else _tab_separated(text)
+    records = ((n, fields) for n, fields in records if len(fields) > 1 or "".join(fields).strip())
     columns = headerless_columns
     if not columns:
         _, header = next(records, (0, None))
@@ -194,12 +195,16 @@ def _tab_separated(text: str) -> Iterator[tuple[int, list[str]]]:
 def comma_separated(path: pathlib.PurePath, text: str) -> Iterator[tuple[int, list[str]]]:
     """Yields (line number, fields) of each row of a CSV file's text.
 
+    Semicolons separate the fields if the header has more of them than of commas.
+
     Raises:
       InputError: it is not CSV.
     """
     # The standard library limits a field to 128 KiB; texts can be longer.
     csv.field_size_limit(max(csv.field_size_limit(), len(text) + 1))
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    header = text.partition("\n")[0]
+    delimiter = ";" if header.count(";") > header.count(",") else ","
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     first_line = 1
     try:
         for record in reader:
@@ -214,7 +219,8 @@ def comma_separated(path: pathlib.PurePath, text: str) -> Iterator[tuple[int, li
 
 def _json_rows(path: pathlib.PurePath, text: str) -> Iterator[Row]:
     for number, line in lines(text):
-        yield number, _json_row(path, number, line)
+        if line.strip():
+            yield number, _json_row(path, number, line)
 
 
 def _json_row(path: pathlib.PurePath, number: int, line: str) -> dict[str, str] | BadRow:

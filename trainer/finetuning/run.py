@@ -111,8 +111,10 @@ def describe_results(data: TaskData, results: dict[str, float]) -> str:
         if scores:
             lines.append(f"{', '.join(scores)}{f' by {by}' if by else ''}")
     first = task.metrics[0]
-    if results.get(f"words_{first}", -math.inf) >= results[first]:
-        lines[-1] += ": no worse than this model, and made in seconds"
+    by_words = results.get(f"words_{first}", -math.inf)
+    if by_words >= results[first]:
+        found = "better than" if by_words > results[first] else "as good as"
+        lines[-1] += f": {found} this model, and made in seconds"
     return "\n  ".join(lines)
 
 

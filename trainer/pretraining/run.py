@@ -125,6 +125,12 @@ def _train(
         results["commonest_token_accuracy"] = commonest_token_accuracy(predicted)
         share = results["commonest_token_accuracy"]
         print(f"accuracy of always predicting the commonest token: {share:.1%}")
+        if results.get("masked_lm_accuracy", 1.0) <= share:
+            print(
+                "warning: the encoder predicts hidden tokens no better than that, so it has not "
+                "learned what a task needs; train longer, or fine-tune with --init=random",
+                flush=True,
+            )
         characters = plan.data[-1].records.vocabulary.characters
         results |= losses_per_character(results, predicted, characters)
         print(describe_characters(results, held_out))

@@ -53,6 +53,21 @@ def test_tsv_keeps_quotes_and_drops_the_byte_order_mark(tmp_path):
     ]
 
 
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("dev.tsv", "\ntext\tlabel\r\n\r\na\tx\n \nb\ty\n\n"),
+        ("dev.csv", "text;label\n\na;x\nb;y\n\n"),
+        ("dev.jsonl", '\n{"text": "a", "label": "x"}\n\n{"text": "b", "label": "y"}\n'),
+    ],
+)
+def test_blank_lines_are_no_rows(tmp_path, name, content):
+    """Also in a CSV with semicolons, as spreadsheets of many countries write it."""
+    folder = write(tmp_path, name, content)
+    found = read_examples(declarations.TASKS["classification"], folder, "dev")
+    assert [(each.text, each.label) for each in found] == [("a", "x"), ("b", "y")]
+
+
 def test_csv_and_json_lines_read_the_same_pairs(tmp_path):
     """The ending of the file chooses the reader."""
     (tmp_path / "csv").mkdir()
