@@ -118,7 +118,9 @@ def read_graph(path: str) -> Any:
       InputError: a file cannot be read, or is damaged.
     """
     from google.protobuf.message import DecodeError
-    from tensorflow.core.protobuf import fingerprint_pb2, saved_model_pb2
+
+    with process.loading():
+        from tensorflow.core.protobuf import fingerprint_pb2, saved_model_pb2
 
     file = f"{path}/{FINGERPRINT_FILE}"
     try:

@@ -40,6 +40,22 @@ BeamBERT on sequences of up to {length} tokens.
 {usage}{sections}
 """
 
+# Tasks of the Hub that transformers has a pipeline for.
+_PIPELINES = (
+    *("fill-mask", "feature-extraction", "text-classification", "token-classification"),
+    "question-answering",
+)
+_USAGE = """\
+## Use
+
+```python
+from transformers import pipeline
+
+model = pipeline("{task}", model="FOLDER")  # the folder of this file
+```
+
+"""
+
 
 def check_license(name: str) -> None:
     """Refuses what cannot be the Hub's name of a licence.
@@ -64,7 +80,7 @@ def model_card(
       weights: what the card calls the weights next to it.
       sha256: checksum of these.
       license: the Hub's name of the model's licence; None to say nothing of it.
-      usage: sections on how to use it.
+      usage: sections on how to use it, if that is not with transformers.
     """
     training, path = found.training, f"{found.path}/{RESULTS_FILE}"
     sections = {"Checksums (SHA-256)": {weights: sha256, "vocabulary": found.vocabulary.sha256}}
@@ -95,6 +111,8 @@ def model_card(
         "pipeline_tag": hub_task,
         "tags": [found.config.family, "beambert"],
     }
+    if not usage and hub_task in _PIPELINES:
+        usage = _USAGE.format(task=hub_task)
     kind = "encoder" if is_encoder else f"for {training.get('task', training['kind'])}"
     return _CARD.format(
         # A value of JSON is one of YAML, too.

@@ -30,7 +30,7 @@ def exported(model, output, *flags) -> str:
 
 def sections(card: str) -> dict[str, dict]:
     """The sections of a card with a block of JSON."""
-    found = re.findall(r"^## (.*?)\n\n```json\n(.*?)\n```", card, re.MULTILINE | re.DOTALL)
+    found = re.findall(r"^## ([^\n]*)\n\n```json\n(.*?)\n```", card, re.MULTILINE | re.DOTALL)
     return {title: json.loads(text) for title, text in found}
 
 
