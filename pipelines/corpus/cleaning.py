@@ -96,6 +96,10 @@ _LAST_NOTES = re.compile(
 # MediaWiki has two to six signs on either side (mediawiki.org, "Help:Formatting"). Spaces separate
 # them in the plain text that it gives of a page.
 WIKI_HEADING = re.compile(r"^(={2,6}) [^=\s](?:[^\n]*[^=\s])? \1[ \t]*(?:\n|\Z)", re.MULTILINE)
+# A heading of plain text with a line of signs below it.
+_UNDERLINED = re.compile(
+    r"(?:\A|(?<=\n\n))[ \t]*(?=\S)[^\n]{1,80}\n[ \t]*([=~^*#+-])\1{3,}[ \t]*(?=\n|\Z)"
+)
 # Transcribers' marks in books.
 _ILLUSTRATION = re.compile(r"\[Illustration(?::[^\[\]]{0,2000})?\]")
 _ORNAMENT = re.compile(r"^[ \t]*(?:\*[ \t]*){3,}$", re.MULTILINE)
@@ -243,10 +247,12 @@ def strip_gutenberg(text: str, counts: Counter[str]) -> str:
 
 
 def drop_headings(text: str, counts: Counter[str]) -> str:
-    """Returns a text without the headings of a wiki (`== Heading ==`).
+    """Returns a text without headings: those of a wiki (`== Heading ==`), and underlined ones.
 
     A blank line takes the place of each where blank lines separate paragraphs.
     """
+    if any(f"\n{sign * 4}" in text for sign in "=~^*#+-"):
+        text = substitute(_UNDERLINED, "", text, counts, "heading")
     if "==" in text and WIKI_HEADING.search(text):
         separator = "\n" if "\n\n" in text else ""
         text = substitute(WIKI_HEADING, separator, text, counts, "heading")

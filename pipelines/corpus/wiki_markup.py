@@ -124,7 +124,10 @@ def strip_markup(
     # words are dropped next.
     text = re.sub(r"^[ \t]*'''[^'\n]+'''[ \t]*$", "", text, flags=re.MULTILINE)
     text = re.sub(r"__[A-Z]+__", "", text)
-    lines = [_without_apostrophes(line) if "''" in line else line for line in text.split("\n")]
+    lines = [
+        _without_apostrophes(line) if "''" in line else line
+        for line in _joined_lines(text.split("\n"))
+    ]
     text = "\n".join(
         _NO_HOLE.sub(_DROPPED, _BRACKET_WITH_HOLE.sub(_DROPPED, line)) if _HOLE in line else line
         for line in lines
@@ -138,6 +141,18 @@ def strip_markup(
     lines = [re.sub(r"[ \t\xa0]{2,}|[\t\xa0]", " ", line).strip() for line in text.split("\n")]
     lines = [_without_holes(line, language, counts) if _HOLE in line else line for line in lines]
     return "\n".join(line for line in lines if re.search(r"\w", line)), counts
+
+
+def _joined_lines(lines: list[str]) -> list[str]:
+    """Returns the lines of a page, joined where a sentence goes on."""
+    joined = lines[:1]
+    for line in lines[1:]:
+        before = joined[-1]
+        if line[:1].islower() and before[-1:].isalpha() and _LIST_ITEM not in before:
+            joined[-1] += " " + line
+        else:
+            joined.append(line)
+    return joined
 
 
 def _shown_variant(match: re.Match[str]) -> str:

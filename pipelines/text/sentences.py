@@ -32,6 +32,12 @@ LONGEST_PARAGRAPH = 1 << 16
 # regard to brackets and quotation marks. The splitter never ends a sentence between two of them: a
 # speech, or all that stands between the "(C)" of two copyrights, is one sentence to it.
 LONGEST_QUOTATION = 500
+# A quotation that is all of a segment and has the end of a sentence inside; and such ends, if it is
+# not that of a name or a title, "Capt. ".
+_CLOSES_SPEECH = '"”“»’'
+_SPEECH = re.compile(rf"[\"“„«‘][^\"“”„«»‘]*[.!?…] [^\W\d_][^\"“”„«»‘]*[{_CLOSES_SPEECH}]")
+_END_INSIDE = re.compile(r"[.!?…] (?=[A-ZÀ-ÖØ-ÞА-ЯΑ-Ω])")
+_SHORT_NAME = re.compile(r"[^.!?\s] [A-ZÀ-ÖØ-ÞА-ЯΑ-Ω]\w{1,3}\. $")
 _WITHOUT_QUOTATION = str.maketrans(
     dict.fromkeys("()[]{}<>\"'`“”„‟‘’‚‛«»‹›「」『』《》〈〉（）【】", " ")
 )
@@ -238,6 +244,8 @@ def split_sentences(
         for sentence in filter(None, found):
             if len(sentence) > LONGEST_QUOTATION:
                 sentences += _split_quotation(sentence, language)
+            elif sentence[-1] in _CLOSES_SPEECH and _SPEECH.fullmatch(sentence):
+                sentences += _split_speech(sentence, language)
             else:
                 sentences.append(sentence)
     return sentences
@@ -317,7 +325,9 @@ def _joined(segments: Sequence[str], language: str) -> list[str]:
             continue
         if is_cased is None:
             small = sum(each[0].islower() for each in segments)
-            is_cased = 2 * small <= max(len(segments), _FEW_SEGMENTS * segments[0][0].isupper())
+            is_cased = 2 * small <= max(
+                len(segments), _FEW_SEGMENTS * segments[0].lstrip()[:1].isupper()
+            )
         end = before[-_LONGEST_LAST_WORD:]
         if _goes_on(end, segment, language, is_cased):
             before += segment
@@ -385,6 +395,21 @@ def _goes_on(end: str, segment: str, language: str, is_cased: bool) -> bool:
     if not _BEFORE_NAME[language].search(end):
         return False
     return language not in _WITH_CAPITAL_NOUNS or not _NO_NOUN.match(segment)
+
+
+def _split_speech(speech: str, language: str) -> Iterator[str]:
+    """Yields the sentences of a quotation."""
+    start = 0
+    for match in _END_INSIDE.finditer(speech):
+        end = match.end()
+        last = speech[max(start, end - _LONGEST_LAST_WORD) : end]
+        if match[0] != ". " or not (
+            _SHORT_NAME.search(last)
+            or _goes_on(last, speech[end : end + _LONGEST_LAST_WORD], language, is_cased=True)
+        ):
+            yield speech[start : end - 1]
+            start = end
+    yield speech[start:]
 
 
 def _split_quotation(sentence: str, language: str) -> Iterator[str]:

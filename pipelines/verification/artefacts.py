@@ -35,6 +35,11 @@ ARTEFACTS = {
         _CLEAN,
     ),
     "markup": (MOST_ARTEFACTS, "HTML tags or wiki markup", _CLEAN),
+    "signs": (
+        MOST_ARTEFACTS,
+        "lines of signs, as underlined headings, tables and code have",
+        "leave such files out, or check --format and --text_column",
+    ),
     "holes": (
         0.01,
         "a gap, as where a template or a number was removed",
@@ -63,8 +68,9 @@ _MARKUP = re.compile(
 )
 # U+FFFD, or two of its three characters in UTF-8 that was read as Latin-1 (the first is a letter).
 _REPLACEMENT = re.compile("\ufffd|¿ ?½")
+_SIGNS = re.compile(r"([=~^#+])(?: ?\1){3,}")
 # Characters that one of these has.
-_IN_ARTEFACTS = frozenset("&<{}[|\ufffd¿")
+_IN_ARTEFACTS = frozenset("&<{}[|\ufffd¿=~^#+")
 # Words, and those that follow them where something is missing between.
 _HOLES = (
     ("( [", ") ] , ;"),
@@ -254,6 +260,7 @@ def artefacts_in(text: str) -> dict[str, re.Match[str]]:
         "entities": next(entities, None),
         "replacements": _REPLACEMENT.search(text),
         "markup": _MARKUP.search(text),
+        "signs": _SIGNS.search(text),
     }
     return {kind: match for kind, match in found.items() if match}
 

@@ -120,6 +120,7 @@ def figure_rows(figures: Mapping[str, Any]) -> list[tuple[str, str, str]]:
         ),
         ("HTML entities", percent("entities_share"), "records with an entity"),
         ("markup", percent("markup_share"), "records with HTML tags or wiki markup"),
+        ("lines of signs", percent("signs_share"), "records with “= = = =” and the like"),
         ("gaps", percent("holes_share"), "records with a gap, such as “( )” or “the .”"),
         ("small starts", percent("small_starts_share"), "segments that begin with a small letter"),
         ("open ends", percent("open_ends_share"), "segments without a mark at their end"),

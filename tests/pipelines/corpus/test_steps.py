@@ -454,3 +454,9 @@ def test_quoted_lines_of_mail(text, cleaned, count):
 def test_lines_of_a_log_are_not_joined():
     log = "".join(f'127.0.0.{n} - [10/Oct/2000] "GET /a.gif" 200 2326\n' for n in range(9))
     assert clean_text(log)[0] == log.strip()
+
+
+def test_underlined_headings():
+    text = "The ship\n========\n\nIt left.\n\nThe crew\n~~~~~~~~\nThey sang.\n-----\nIt rained.\n"
+    found, counts = clean_text(text)
+    assert found == "It left.\nThey sang.\n-----\nIt rained." and counts["heading"] == 2

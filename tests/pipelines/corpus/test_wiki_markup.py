@@ -48,6 +48,7 @@ pieces = st.lists(
         ("<!-- hidden -->Shown.<br/>Next<math>x^2</math>.", "Shown.\nNext."),
         ("''It'' is '''''both'''''. __NOTOC__", "It is both."),
         ("A line<br>goes on.<br />Next.", "A line goes on.\nNext."),
+        ("A line\ngoes on, but\n* item\nno list does.", "A line goes on, but\nno list does."),
         ("'''Heading'''\n'''It''' is.\n== Another ==\n", "It is."),
         ("5 &lt; 6 &mdash; yes&nbsp;&#33;", "5 < 6 — yes !"),
         ("X ({{IPA|x}}; born {{IPA-de|a}}, {{a}}; {{b}} – 1982) is", "X is"),

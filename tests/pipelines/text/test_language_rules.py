@@ -58,6 +58,8 @@ CASES = [
     ("lt", "Gimė 3 d. Vilniuje. |Pvz. Kaunas didelis. |Žr. 5 psl."),
     ("ko", '그는 1990. 5. 3. 태어났다. |"가자."라고 말했다. |끝.'),
     ("is", "Sjá bls. 5. |Á 19. öld bjó hann."),
+    ("en", '"We saw Mr. Hook. |He left." |He said: "Go. Now." |“Is it so? |Yes, Capt. Hook.”'),
+    ("de", "„Er kam. |Sie ging.“ |Ja."),
     ("en", "We took vit. D in Figs. 3-4."),
     ("en", "It is (1) Red, (2) Green and (3) Blue in Vol. 2, pp. 3-4."),
     ("ko", "그는 왔다. |어디 가요? |3.5킬로입니다."),

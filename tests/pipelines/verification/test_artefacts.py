@@ -79,6 +79,9 @@ def prose(generator, words=12) -> str:
         ("¿ ½", "replacements"),
         ("\ufffd", "replacements"),
         ("¿ bat", ""),
+        ("bat = = = = ben", "signs"),
+        ("bat ==== ben", "signs"),
+        ("bat = ben = bol ~ ~ ~ #", ""),
     ],
 )
 def test_what_an_artefact_is(pieces, kind):
@@ -175,7 +178,7 @@ def warnings(about=None, made_with=None, **numbers) -> list[str]:
 
 
 def test_warnings_just_above_each_threshold():
-    for kind in ("entities", "replacements", "markup"):
+    for kind in ("entities", "replacements", "markup", "signs"):
         assert warnings(**{kind: 50}) == []
         (warning,) = warnings(**{kind: 51})
         assert warning.startswith("51 records (0.5%) contain ") and "“tom & jerry”" in warning
