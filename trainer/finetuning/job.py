@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,6 +23,7 @@ from beambert.trainer.loop.config import (
     FINETUNING_BATCH_SIZE,
     FINETUNING_OPTIMIZER,
     FINETUNING_PATIENCE,
+    LEAST_UPDATES_OF_PATIENCE,
     RANDOM,
     TRAINING_FLAGS,
     LoopConfig,
@@ -312,8 +314,10 @@ def _schedule(
         rate = default_learning_rate(config.hidden_size, job.freeze_encoder, job.lora_rank > 0)
     optimizer = OptimizerConfig(rate, steps, warmup, job.weight_decay_rate, optimizer=job.optimizer)
     stops = is_own if job.early_stopping is None else job.early_stopping
-    patience = FINETUNING_PATIENCE if stops else None
     eval_steps = max(examples // batch_size, 1)
+    # The first epochs of few examples are of the warm-up, and no better than each other.
+    patience = max(FINETUNING_PATIENCE, math.ceil(LEAST_UPDATES_OF_PATIENCE / eval_steps))
+    patience = patience if stops else None
     loop = dataclasses.replace(
         job.loop, eval_steps=eval_steps, patience=patience, best_metric=job.task.metrics[0]
     )

@@ -53,8 +53,10 @@ FROZEN_LEARNING_RATE = 1e-3
 # How much greater the rate is with `--lora_rank`: 4e-4 to 5e-4 for a width of 768 (Hu et al. 2021,
 # arXiv 2106.09685, table 9), where 5e-5 is that of all weights.
 LORA_LEARNING_RATE_FACTOR = 10
-# Evaluations on dev, one after each epoch, without a better result before a training stops.
+# Evaluations on dev, one after each epoch, without a better result before a training stops, and the
+# least number of updates in them.
 FINETUNING_PATIENCE = 3
+LEAST_UPDATES_OF_PATIENCE = 100
 # Types of the matrix products. Weights, moments, norms, softmax and losses are always float32.
 FLOAT32, BFLOAT16 = "float32", "bfloat16"
 # Takes the type that the devices compute fastest in, see `resolve_dtype` of an engine.
