@@ -19,7 +19,12 @@ from beambert.pipelines.corpus import base
 from beambert.pipelines.corpus.base import FilePart, Format, LineFormat, ReadOptions
 from beambert.pipelines.corpus.cleaning import AUTO, SENTENCES, clean
 from beambert.pipelines.corpus.documents import NO_TEXT, Document, Found, Reject
-from beambert.pipelines.corpus.encodings import READS_AS_WINDOWS, SAMPLE_BYTES, UTF8
+from beambert.pipelines.corpus.encodings import (
+    DEFAULT_ENCODING,
+    READS_AS_WINDOWS,
+    SAMPLE_BYTES,
+    UTF8,
+)
 from beambert.pipelines.corpus.formats import (
     FORMATS,
     TO_REPORT,
@@ -150,7 +155,10 @@ def sample_files(files: Sequence[InputFile], options: ReadOptions) -> list[Sampl
 
 
 def layout_notes(samples: Sequence[Sample], options: ReadOptions) -> list[str]:
-    """Returns the lines that say what was found of the lines of texts, unless a flag decides."""
+    """Returns the lines that say what was found of the lines of texts, unless a flag decides.
+
+    Others name flags without effect on the files of the sample.
+    """
     wrapped, others, divided = [], [], []
     for sample in samples:
         texts = [each for each in sample.documents if not each.is_split]
@@ -171,6 +179,15 @@ def layout_notes(samples: Sequence[Sample], options: ReadOptions) -> list[str]:
             f"lines: blank lines divide the text of {len(divided)} {of_all} {divided[0]}, each of "
             "which is one document; --format=lines or paragraphs divides there"
         )
+    formats = [sample.format for sample in samples]
+    for flag, value, has_effect in (
+        ("text_column", options.text_column, any(each.has_columns for each in formats)),
+        ("language_column", options.language_column, any(each.has_columns for each in formats)),
+        ("encoding", ",".join(options.encodings), not all(each.is_utf8 for each in formats)),
+    ):
+        if formats and not has_effect and value not in ("", "text", DEFAULT_ENCODING):
+            of_all = ", ".join(sorted({each.name for each in formats}))
+            notes.append(f"--{flag}={value}: has no effect on the files sampled ({of_all})")
     return notes
 
 

@@ -320,6 +320,16 @@ def test_wrapped_text_without_capitals_is_joined(book):
     assert clean_text(book * 3)[1]["wrapped_line"] > 8
 
 
+def test_flags_without_effect_on_the_files_are_named(tmp_path):
+    (tmp_path / "a.txt").write_text(WRAPPED)
+    files = match_inputs([str(tmp_path / "a.txt")])
+    options = ReadOptions(text_column="abstract", language_column="lang", encodings=("cp1252",))
+    notes = layout_notes(sample_files(files, options), options)
+    assert [each.partition("=")[0] for each in notes[1:]] == ["--text_column", "--language_column"]
+    (tmp_path / "a.txt").write_text(json.dumps({"abstract": WRAPPED, "lang": "en"}) + "\n")
+    assert len(layout_notes(sample_files(files, options), options)) == 1
+
+
 def test_what_was_found_of_lines_is_said(tmp_path):
     rows = {"a.txt": WRAPPED, "b.txt": "Ein Satz. Noch einer.\nMehr. Und mehr.\n\n" * 3}
     for name, text in rows.items() | {("c.jsonl", '{"text": "One line."}\n')}:
