@@ -97,6 +97,7 @@ _LAST_NOTES = re.compile(
 # them in the plain text that it gives of a page.
 WIKI_HEADING = re.compile(r"^(={2,6}) [^=\s](?:[^\n]*[^=\s])? \1[ \t]*(?:\n|\Z)", re.MULTILINE)
 # A heading of plain text with a line of signs below it.
+_LINE_OF_SIGNS = re.compile(r"\n[ \t]*[=~^*#+-]{4}")
 _UNDERLINED = re.compile(
     r"(?:\A|(?<=\n\n))[ \t]*(?=\S)[^\n]{1,80}\n[ \t]*([=~^*#+-])\1{3,}[ \t]*(?=\n|\Z)"
 )
@@ -251,7 +252,7 @@ def drop_headings(text: str, counts: Counter[str]) -> str:
 
     A blank line takes the place of each where blank lines separate paragraphs.
     """
-    if any(f"\n{sign * 4}" in text for sign in "=~^*#+-"):
+    if _LINE_OF_SIGNS.search(text):
         text = substitute(_UNDERLINED, "", text, counts, "heading")
     if "==" in text and WIKI_HEADING.search(text):
         separator = "\n" if "\n\n" in text else ""

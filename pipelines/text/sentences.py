@@ -6,7 +6,7 @@ grammar of the script.
 
 Of the libraries that find words, ICU (the package icu4py) knows Chinese, Japanese, Thai, Lao, Khmer
 and Burmese, and chooses its dictionary by the script. Sudachi (SudachiPy and a dictionary) knows
-Japanese better, with its inflected forms. docs/languages.md compares both with treebanks.
+Japanese better, with its inflected forms. docs/data.md compares both with treebanks.
 """
 
 import functools
