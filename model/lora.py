@@ -5,6 +5,7 @@ are trained. Keras computes it; here is which layers have it, and how it is merg
 """
 
 import keras
+import numpy as np
 
 from beambert.model.layers import fold_seed
 
@@ -28,6 +29,15 @@ def add_lora(encoder: keras.layers.Layer, rank: int, seed: int) -> None:
             1 / 3, "fan_in", "uniform", seed=fold_seed(seed, layer.path)
         )
         layer.enable_lora(rank, lora_alpha=SCALE * rank, a_initializer=initializer)
+
+
+def lora_changes(encoder: keras.layers.Layer) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Returns path of a kernel -> A and B of its change."""
+    return {
+        layer._kernel.path: (layer.lora_kernel_a.numpy(), layer.lora_kernel_b.numpy())
+        for layer in _dense_layers(encoder)
+        if layer.lora_enabled
+    }
 
 
 def merge_lora(encoder: keras.layers.Layer) -> None:

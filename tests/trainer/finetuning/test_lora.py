@@ -1,8 +1,11 @@
 """`finetune --lora_rank`: what changes, what stays, and that the model has it merged."""
 
+import json
+
 import h5py
 import numpy as np
 import pytest
+import safetensors.numpy
 from support.small_finetuning import flags, results
 
 import beambert
@@ -47,6 +50,21 @@ def test_the_merged_model_answers_as_the_trained_one(lora_folder, task_folder):
     answers = beambert.load(str(lora_folder)).predict([text for text, _ in rows])
     right = [answer["label"] == label for answer, (_, label) in zip(answers, rows, strict=True)]
     assert np.mean(right) == pytest.approx(results(lora_folder)["accuracy"])
+
+
+def test_the_adapter_has_what_was_learnt(lora_folder, encoder_folder):
+    """As PEFT reads it: A and B by the names of `transformers`, and the head whole."""
+    arrays = safetensors.numpy.load_file(lora_folder / "adapter" / "adapter_model.safetensors")
+    config = json.loads((lora_folder / "adapter" / "adapter_config.json").read_text())
+    assert config["r"] == RANK and config["modules_to_save"] == ["classifier"]
+    name = "base_model.model.bert.encoder.layer.0.attention.self.query.lora_{}.weight"
+    first, second = (arrays[name.format(letter)] for letter in "AB")
+    before, after = weights(encoder_folder), weights(lora_folder)
+    [kernel] = [path for path in after if "query" in path and after[path].ndim == 2 and "0" in path]
+    change = (second @ first).T * config["lora_alpha"] / RANK
+    np.testing.assert_allclose(after[kernel] - before[kernel], change, atol=1e-6)
+    assert len(config["target_modules"]) == len(set(config["target_modules"]))
+    assert len(arrays) == 2 * len(config["target_modules"]) + 2
 
 
 def test_a_frozen_encoder_has_no_changes(task_folder, encoder_folder, tmp_path):

@@ -1,0 +1,56 @@
+"""What LoRA has learnt, as the library PEFT keeps it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+import numpy as np
+import safetensors.numpy
+
+from beambert.model.families.family import ENCODER
+from beambert.model.families.table import family_of
+from beambert.model.lora import SCALE, lora_changes
+from beambert.trainer.tasks.base import objective_of_kind
+from beambert.trainer.weights.tokenizer_files import json_bytes
+
+
+def adapter_files(model: keras.Model, training: Mapping[str, Any], init: str) -> dict[str, bytes]:
+    """Returns name -> content of the files from which PEFT loads what LoRA has learnt.
+
+    The head's variables are with the changes of low rank. There are none if no class of
+    `transformers` has the head.
+
+    Args:
+      model: model whose changes are not merged yet.
+      training: content of training.json.
+      init: path of the encoder that was trained.
+    """
+    family, ending = family_of(model.config), objective_of_kind(training["kind"]).HUGGING_FACE_CLASS
+    if ending is None or training.get("num_bilstm_layers") or "windows" in training:
+        return {}
+    prefix = family.model_prefix if ending == ENCODER else ""
+    name_of, arrays, targets = family.namer(ending), {}, []
+    for path, (a_IR, b_RO) in lora_changes(model.encoder).items():
+        if named := name_of(path):
+            targets.append(named[0].removeprefix(prefix).removesuffix(".weight"))
+            arrays[f"{targets[-1]}.lora_A.weight"] = a_IR.T
+            arrays[f"{targets[-1]}.lora_B.weight"] = b_RO.T
+    of_encoder = {variable.path for variable in model.encoder.weights}
+    heads = {}
+    for variable in model.weights:
+        if variable.path not in of_encoder and (named := name_of(variable.path)):
+            heads[named[0]] = variable.numpy().T if named[1] else variable.numpy()
+    config = {
+        "peft_type": "LORA",
+        "base_model_name_or_path": init,
+        "r": training["lora_rank"],
+        "lora_alpha": SCALE * training["lora_rank"],
+        "target_modules": targets,
+        "modules_to_save": sorted({name.partition(".")[0] for name in heads}) or None,
+        "inference_mode": True,
+    }
+    named = {f"base_model.model.{name}": each for name, each in (arrays | heads).items()}
+    data = safetensors.numpy.save(
+        {name: np.ascontiguousarray(each) for name, each in named.items()}
+    )
+    return {"adapter_config.json": json_bytes(config), "adapter_model.safetensors": data}
