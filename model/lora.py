@@ -46,6 +46,9 @@ def merge_lora(encoder: keras.layers.Layer) -> None:
         if layer.lora_enabled:
             layer._kernel.assign(layer.kernel)
             layer.lora_enabled = False
+            for name in ("lora_kernel_a", "lora_kernel_b"):  # A SavedModel would have them.
+                layer._untrack_variable(getattr(layer, name))
+                delattr(layer, name)
 
 
 def _dense_layers(encoder: keras.layers.Layer) -> list[keras.layers.Dense]:
