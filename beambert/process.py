@@ -10,6 +10,7 @@ to save its state first, decides alone what the signal does.
 
 import contextlib
 import errno
+import fcntl
 import gc
 import importlib.util
 import logging
@@ -32,6 +33,8 @@ SECONDS_TO_UNDO = 8.0
 # Time in which a process ends whose work is done, even if a thread of a library still waits.
 SECONDS_TO_FINISH = 10.0
 _TEMPORARY_PREFIX = "beambert-run-"
+# Time in which a process has locked the temporary folder that it has made.
+_SECONDS_TO_LOCK = 60.0
 # Errors of a disk without space, or of a user who has used up his share.
 FULL = (errno.ENOSPC, errno.EDQUOT)
 # Keras and the client of BigQuery import these where they are installed. Each takes half a second,
@@ -203,9 +206,16 @@ def _undo() -> None:
 
 @contextlib.contextmanager
 def temporary_folder() -> Iterator[None]:
-    """Lets `tempfile` use a folder of this process alone, which is deleted at the end."""
+    """Lets `tempfile` use a folder of this process alone, which is deleted at the end.
+
+    Folders that killed processes have left are deleted first. A process locks its own as long as it
+    lives.
+    """
     before = tempfile.tempdir
+    _delete_left(tempfile.gettempdir())
     folder = tempfile.mkdtemp(prefix=_TEMPORARY_PREFIX)
+    lock = os.open(folder, os.O_RDONLY)
+    fcntl.flock(lock, fcntl.LOCK_EX)
     tempfile.tempdir = folder
 
     def delete() -> None:
@@ -217,6 +227,23 @@ def temporary_folder() -> Iterator[None]:
     finally:
         tempfile.tempdir = before
         delete()
+        os.close(lock)
+
+
+def _delete_left(parent: str) -> None:
+    """Deletes the temporary folders that killed processes of this user have left in a folder."""
+    for folder in pathlib.Path(parent).glob(f"{_TEMPORARY_PREFIX}*"):
+        with contextlib.suppress(OSError):
+            found = folder.stat()
+            is_new = time.time() - found.st_mtime < _SECONDS_TO_LOCK
+            if is_new or found.st_uid != os.getuid():
+                continue
+            lock = os.open(folder, os.O_RDONLY)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(folder, ignore_errors=True)
+            finally:
+                os.close(lock)
 
 
 def more_space() -> str:

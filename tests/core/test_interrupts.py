@@ -185,11 +185,18 @@ def own_folder(tmp_path):
 
 
 def test_no_temporary_folder_stays(tmp_path):
-    """Of a process that has ended, and of one that a signal has ended."""
+    """Of a process that has ended, one that a signal has ended, and one that was killed."""
     living, inside = own_folder(tmp_path)
     interrupted, _ = own_folder(tmp_path)
     assert end(interrupted, signal.SIGINT)[0] == 130
+    killed, left = own_folder(tmp_path)
+    end(killed, signal.SIGKILL)
+    for folder in map(os.path.dirname, (inside, left)):
+        os.utime(folder, (0, 0))
+    later, _ = own_folder(tmp_path)
     assert os.path.isdir(inside)  # it is in use
+    assert not os.path.isdir(left)
+    later.communicate("")
     living.communicate("")
     assert list(tmp_path.iterdir()) == []
 
