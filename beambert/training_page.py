@@ -263,7 +263,7 @@ def _masks(encoder: AskedEncoder, records: str) -> list[Html]:
         answers = ", ".join(f"{tokens[index]} {shares[index]:.0%}" for index in best)
         rows[number] = (" ____ ".join(around), label, answers)
     table = report.table(("text", "hidden", "answers"), rows, ("text", "name", "short"))
-    if held_out.info.parameters["pairs"] != COPY:
+    if held_out.info.parameters.get("pairs") != COPY:
         return [table]
     note = "This encoder compares texts with noisy copies, so words of these may be missing, "
     return [report.note(note + "replaced or out of order."), table]
