@@ -140,7 +140,14 @@ class CorpusWords:
 
 
 def _most_frequent(words: Iterable[tuple[str, int]], most: int) -> tuple[tuple[str, int], ...]:
-    return tuple(heapq.nsmallest(most, words, key=lambda item: (-item[1], item[0])))
+    words = list(words)
+    if len(words) > most:
+        # Of the words as rare as the last one, of which there may be millions, the first stay.
+        least = sorted(count for _, count in words)[-most]
+        kept = [item for item in words if item[1] > least]
+        rarest = sorted(word for word, count in words if count == least)
+        words = kept + [(word, least) for word in rarest[: most - len(kept)]]
+    return tuple(sorted(words, key=lambda item: (-item[1], item[0])))
 
 
 def words_needed(vocab_size: int) -> int:
