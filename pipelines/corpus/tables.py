@@ -268,6 +268,14 @@ class _Table(LineFormat):
         return names.index(column)
 
 
+def delimiter_of(header: str) -> str:
+    """Returns what separates the fields of a CSV file: semicolons if its header has more of them.
+
+    Spreadsheets write these where a comma is part of numbers.
+    """
+    return ";" if header.count(";") > header.count(",") else ","
+
+
 class Csv(_Table):
     """CSV with a header: fields between commas or semicolons, in double quotes if need be."""
 
@@ -278,7 +286,7 @@ class Csv(_Table):
         csv.field_size_limit(base.MOST_DOCUMENT_BYTES)
         lines = iter(lines)
         header, skipped = next(lines, ""), 0
-        delimiter = ";" if header.count(";") > header.count(",") else ","
+        delimiter = delimiter_of(header)
         if stated := _STATED_SEPARATOR.fullmatch(header):
             header, skipped, delimiter = next(lines, ""), 1, stated[1]
         reader = csv.reader(itertools.chain([header], lines), delimiter=delimiter, strict=True)

@@ -18,6 +18,7 @@ from beambert.pipelines.corpus.encodings import (
     WrongEncodingError,
     parse_encodings,
 )
+from beambert.pipelines.corpus.tables import delimiter_of
 
 ENDINGS = (".tsv", ".csv", ".jsonl")
 
@@ -195,15 +196,12 @@ def _tab_separated(text: str) -> Iterator[tuple[int, list[str]]]:
 def comma_separated(path: pathlib.PurePath, text: str) -> Iterator[tuple[int, list[str]]]:
     """Yields (line number, fields) of each row of a CSV file's text.
 
-    Semicolons separate the fields if the header has more of them than of commas.
-
     Raises:
       InputError: it is not CSV.
     """
     # The standard library limits a field to 128 KiB; texts can be longer.
     csv.field_size_limit(max(csv.field_size_limit(), len(text) + 1))
-    header = text.partition("\n")[0]
-    delimiter = ";" if header.count(";") > header.count(",") else ","
+    delimiter = delimiter_of(text.partition("\n")[0])
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     first_line = 1
     try:

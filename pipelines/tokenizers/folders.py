@@ -315,9 +315,9 @@ def _add_tokens(tokenizer: dict[str, Any], added: Sequence[Any]) -> None:
         content = content_of(token)
         if content in vocabulary and content not in known:
             known.add(content)
-            flags = ("single_word", "lstrip", "rstrip", "normalized", "special")
             entry = {"id": vocabulary[content], "content": content}
-            there = [*there, entry | {flag: bool(token.get(flag)) for flag in flags}]
+            rules = {rule: bool(token.get(rule)) for rule in (*_OWN_RULES, "special")}
+            there = [*there, entry | rules]
     tokenizer["added_tokens"] = sorted(there, key=lambda token: token["id"])
 
 
