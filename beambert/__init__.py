@@ -48,7 +48,6 @@ if TYPE_CHECKING:  # the same names as in the table below, for type checkers and
     from beambert.trainer.loop.config import LoopConfig as LoopConfig
     from beambert.trainer.loop.config import OptimizerConfig as OptimizerConfig
     from beambert.trainer.loop.config import TrainingFolders as TrainingFolders
-    from beambert.trainer.pretraining.job import Budget as Budget
     from beambert.trainer.pretraining.job import PretrainingJob as PretrainingJob
     from beambert.trainer.pretraining.run import pretrain as pretrain
     from beambert.trainer.retrieval.indexing import make_index as make_index
@@ -60,7 +59,6 @@ if TYPE_CHECKING:  # the same names as in the table below, for type checkers and
 
 # name -> the module that has it
 _MODULES = {
-    "Budget": "beambert.trainer.pretraining.job",
     "CreatePretrainingData": "beambert.pipelines.pretraining.graph",
     "DocumentRow": "beambert.pipelines.corpus.transforms",
     "Embed": "beambert.embedding_in_beam",

@@ -45,7 +45,7 @@ from beambert.pipelines.tasks.metrics import METRICS
 from beambert.pipelines.text.languages import DEFAULT_LANGUAGE
 from beambert.pipelines.tokenizers.vocabulary import VOCABULARY_FILE
 from beambert.process import loading, passed_on
-from beambert.trainer.pretraining.job import Budget
+from beambert.trainer.pretraining.job import parse_budget
 from beambert.trainer.weights.given_path import check_weights
 
 EXAMPLES = """examples:
@@ -102,10 +102,10 @@ class TrainJob:
         is_positional=True, metavar="TEXT", help="files to read, or patterns of their names"
     )
     output: str = setting(metavar="DIR", help="folder to make")
-    budget: Budget = setting(
-        Budget(seconds=1800.0),
+    budget: float = setting(
+        1800.0,
         metavar="TIME",
-        parse=Budget.parse,
+        parse=parse_budget,
         help="time of the whole command, such as 10min or 6h (default: 30min)",
     )
     goal: str = setting(
@@ -136,8 +136,6 @@ class TrainJob:
         """Checks the values."""
         check_settings(self)
         object.__setattr__(self, "output", self.output.rstrip("/"))
-        if self.budget.seconds is None:
-            raise InputError("--budget: is a number of operations; give a time, such as 30min")
         if self.init:
             check_weights(self.init, "--init")
 
@@ -178,7 +176,7 @@ def plan(job: TrainJob, text_bytes: int) -> TrainPlan:
         vocabulary = 0.0 if job.init else START + VOCABULARY_A_MB * megabytes
         return vocabulary + START + megabytes * (READING_A_MB + PASS_A_MB * passes)
 
-    budget, least = job.budget.seconds or 0.0, before(1) + after
+    budget, least = job.budget, before(1) + after
     if budget < (needed := max(least / MOST_BESIDE, least + LEAST_SECONDS)):
         raise InputError(
             f"--budget={duration(budget)}: {size(text_bytes)} of text take {duration(least)} "
@@ -274,7 +272,7 @@ def train(job: TrainJob, dry_run: bool = False) -> None:
         for step in (*before, pretrain, *(task_commands(job) if job.task_data else ())):
             print(f"$ beambert {shlex.join(step.arguments)}")
         return
-    seconds = (job.budget.seconds or 0.0) - (time.monotonic() - started) - made.after
+    seconds = job.budget - (time.monotonic() - started) - made.after
     identity = {"kind": "beambert train", **dataclasses.asdict(job)}
     with claimed(job.output, identity, [{name: f"--{name}" for name in vars(job)}]) as folder:
         if folder.is_finished:

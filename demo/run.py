@@ -7,7 +7,7 @@ from pathlib import Path
 
 from beambert.config import read_settings, setting, settings_parser
 from beambert.demo import corpus
-from beambert.trainer.pretraining.job import Budget
+from beambert.trainer.pretraining.job import parse_budget
 from beambert.training import WORDS, TrainJob, train
 
 EXAMPLES = """example:
@@ -26,10 +26,10 @@ class DemoJob:
     """A demonstration. Its fields are the flags of `beambert demo`."""
 
     output: str = setting("demo-output", metavar="DIR", help="output folder")
-    budget: Budget = setting(
-        Budget(seconds=480.0),
+    budget: float = setting(
+        480.0,
         metavar="TIME",
-        parse=Budget.parse,
+        parse=parse_budget,
         help="time of `beambert train`, after the text is made (default: 8min)",
     )
 
@@ -63,7 +63,7 @@ def main(argv: Sequence[str]) -> None:
     )
     print(
         f"\n$ beambert train '{made.input[0]}' --output={made.output} --goal={made.goal} "
-        f"--budget={made.budget.seconds:.0f}s --task_data={made.task_data} --task={made.task}",
+        f"--budget={made.budget:.0f}s --task_data={made.task_data} --task={made.task}",
         flush=True,
     )
     train(made)

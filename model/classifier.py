@@ -1,10 +1,6 @@
 """An encoder with a layer for a task on its pooled output, or on every token's output.
 
-Between the two there may be bidirectional LSTMs with random weights: the paper puts two on a frozen
-encoder (Devlin et al. 2019, section 5.3).
-
-Shape suffixes: B batch, L sequence length, T = B * L, H hidden size or width of the LSTM's input,
-U width of each direction, C labels.
+Shape suffixes: B batch, L sequence length, T = B * L, H hidden size, C labels.
 """
 
 import dataclasses
@@ -14,75 +10,8 @@ from keras import ops
 
 from beambert.model.config import EncoderConfig
 from beambert.model.families.table import family_of
-from beambert.model.layers import SITES_OF_LAYER, BertDense, dropout, fold_seed
+from beambert.model.layers import SITES_OF_LAYER, BertDense, dropout
 from beambert.model.sentence_encoder import MEAN
-
-
-class BiLstm(keras.layers.Layer):
-    """Layers of bidirectional LSTM (Graves and Schmidhuber 2005), each on top of the one before."""
-
-    def __init__(self, width: int, layers: int, seed: int, name: str = "bilstm"):
-        """Creates the layers without their variables.
-
-        Args:
-          width: U, the width of each direction; the paper's are as wide as the encoder.
-          layers: number of layers.
-          seed: seed of the model; every weight's own is folded from it.
-          name: name of the layer.
-        """
-        super().__init__(name=name)
-        self.width = width
-        seed = fold_seed(seed, name)
-        self.directions = [
-            (
-                _lstm(width, seed, f"forward_{index}"),
-                _lstm(width, seed, f"backward_{index}", go_backwards=True),
-            )
-            for index in range(layers)
-        ]
-
-    def build(self, input_shape: tuple) -> None:
-        """Creates the variables for inputs [B, L, H]."""
-        for forward, backward in self.directions:
-            forward.build(input_shape)
-            backward.build(input_shape)
-            input_shape = (*input_shape[:-1], 2 * self.width)
-
-    def call(self, x_BLH, input_mask_BL):
-        """Returns the states of both directions side by side, [B, L, 2 U]; padding is passed over.
-
-        Args:
-          x_BLH: outputs of the encoder.
-          input_mask_BL: 1 for tokens and 0 for padding, which follows them.
-        """
-        is_token_BL = ops.cast(input_mask_BL, "bool")
-        for forward, backward in self.directions:
-            to_right = forward(x_BLH, mask=is_token_BL)
-            to_left = ops.flip(backward(x_BLH, mask=is_token_BL), axis=1)
-            x_BLH = ops.concatenate([to_right, to_left], axis=-1)
-        return x_BLH
-
-    def summary(self, states_BL2U):
-        """Returns the last state of each direction, [B, 2 U]: at the last token, and at the first.
-
-        The LSTM that reads to the right repeats its last state in the padding.
-        """
-        last_BU = states_BL2U[:, -1, : self.width]
-        return ops.concatenate([last_BU, states_BL2U[:, 0, self.width :]], axis=-1)
-
-
-def _lstm(width: int, seed: int, name: str, go_backwards: bool = False) -> keras.layers.LSTM:
-    seed = fold_seed(seed, name)
-    return keras.layers.LSTM(
-        width,
-        kernel_initializer=keras.initializers.GlorotUniform(fold_seed(seed, "kernel")),
-        recurrent_initializer=keras.initializers.Orthogonal(seed=fold_seed(seed, "recurrent")),
-        return_sequences=True,
-        use_cudnn=False,  # XLA has no such operation.
-        go_backwards=go_backwards,
-        name=name,
-    )
-
 
 # This rate does not depend on the encoder's (`create_model` in the original run_classifier.py).
 CLASSIFIER_DROPOUT = 0.1
@@ -98,7 +27,6 @@ class Head:
     Attributes:
       freeze_encoder: whether to train only the head. Its input is then the outputs of the encoder's
         last layers.
-      num_bilstm_layers: number of layers of bidirectional LSTM (section 5.3).
       window_length: number of tokens in a window of a document; None if each document is one
         sequence.
       pooling: what is taken of the tokens for the vector of a document, `mean` or `cls`; other
@@ -106,7 +34,6 @@ class Head:
     """
 
     freeze_encoder: bool = False
-    num_bilstm_layers: int = 0
     window_length: int | None = None
     pooling: str = MEAN
 
@@ -124,30 +51,22 @@ class _TaskModel(keras.Model):
         self.encoder.trainable = not head.freeze_encoder
         self.feature_layers = min(FEATURE_LAYERS, config.num_hidden_layers)
         width = config.hidden_size * (self.feature_layers if head.freeze_encoder else 1)
-        self.bilstm = None
-        if head.num_bilstm_layers:
-            self.bilstm = BiLstm(config.hidden_size, head.num_bilstm_layers, seed)
-            self.bilstm.build((None, None, width))
-            width = 2 * config.hidden_size
         self.classifier = BertDense(num_labels, config, seed, name="classifier")
         self.classifier.build((None, width))
         self.head_dropout = CLASSIFIER_DROPOUT
         self.built = True
 
-    def _token_features(self, inputs, dropout_seed):
-        """Returns what the head, or its BiLSTM, reads of every token, [T, width].
+    def _head_inputs(self, inputs, dropout_seed):
+        """Returns what the last layer reads of every token, [B, L, width].
 
-        Of a frozen encoder they are [T, feature layers * H], without dropout.
+        Of a frozen encoder they are its last layers side by side, without dropout.
         """
         if self.encoder.trainable:
-            return self.encoder.of_tokens(self.encoder.encode(*inputs, dropout_seed))
-        return ops.stop_gradient(self.encoder.encode(*inputs, last_layers=self.feature_layers))
-
-    def _head_inputs(self, inputs, dropout_seed):
-        """Returns what the last layer reads of every token, [B, L, width]."""
-        x_TF = self._token_features(inputs, dropout_seed)
-        x_BLF = ops.reshape(x_TF, (-1, inputs[0].shape[1], x_TF.shape[-1]))
-        return self.bilstm(x_BLF, inputs[1]) if self.bilstm else x_BLF
+            x_TF = self.encoder.of_tokens(self.encoder.encode(*inputs, dropout_seed))
+        else:
+            x_TF = self.encoder.encode(*inputs, last_layers=self.feature_layers)
+            x_TF = ops.stop_gradient(x_TF)
+        return ops.reshape(x_TF, (-1, inputs[0].shape[1], x_TF.shape[-1]))
 
     def _logits(self, x, dropout_seed):
         # No encoder uses this site.
@@ -183,8 +102,7 @@ class BertClassifier(_TaskModel):
           config: sizes, activation and dropout rates.
           num_labels: number of logits C.
           seed: seed of every initial weight; the encoder is as `BertEncoder(config, seed)`.
-          head: what is on top of the encoder. A BiLSTM takes the place of the pooler: its last
-            states are classified.
+          head: what is on top of the encoder.
         """
         super().__init__("bert_classifier", config, num_labels, seed, head)
         self.window_length = head.window_length
@@ -218,9 +136,7 @@ class BertClassifier(_TaskModel):
         return ops.sum(weights * logits, axis=1) / ops.maximum(ops.sum(weights, axis=1), 1.0)
 
     def _logits_of_sequences(self, inputs, dropout_seed):
-        if self.bilstm:
-            x_BH = self.bilstm.summary(self._head_inputs(inputs, dropout_seed))
-        elif self.encoder.trainable:
+        if self.encoder.trainable:
             _, x_BH = self.encoder(*inputs, dropout_seed=dropout_seed)
         else:
             x_BH = self._head_inputs(inputs, dropout_seed)[:, 0]

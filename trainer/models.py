@@ -79,7 +79,6 @@ def task_model(found: model_folders.ModelFolder) -> keras.Model:
     training = found.training
     head = Head(
         training.get("freeze_encoder", False),
-        training.get("num_bilstm_layers", 0),
         training["max_seq_length"] if "windows" in training else None,
         training.get("pooling", PLAIN_HEAD.pooling),
     )

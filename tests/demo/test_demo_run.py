@@ -13,5 +13,5 @@ def test_the_text_is_made_before_the_training(tmp_path, monkeypatch, capsys):
     job = made[1]
     assert job.input == (f"{tmp_path}/corpus/*.jsonl",) and job.task_data == f"{tmp_path}/task"
     assert job.task == "tagging"
-    assert (job.goal, job.budget.seconds) == (WORDS, 300)
+    assert (job.goal, job.budget) == (WORDS, 300)
     assert f"beambert train '{tmp_path}/corpus/*.jsonl'" in capsys.readouterr().out

@@ -520,7 +520,7 @@ TASKS: dict[str, tuple[str, dict[str, str], list[str]]] = {
         LABELLED,
         ["--max_windows=8", "--max_seq_length=12", "--class_weights=balanced"],
     ),
-    "pairs": ("classification", PAIRS, ["--num_bilstm_layers=1"]),
+    "pairs": ("classification", PAIRS, []),
     "multi_label": ("multi_label", MANY_LABELS, []),
     "regression": ("regression", SCORED, ["--freeze_encoder"]),
     "choice": ("choice", CHOICES, []),

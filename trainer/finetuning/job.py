@@ -97,7 +97,6 @@ FLAGS_OF = (
         "flops_weight": "--flops_weight",
         "freeze_encoder": "--freeze_encoder",
         "lora_rank": "--lora_rank",
-        "num_bilstm_layers": "--num_bilstm_layers",
         **TRAINING_FLAGS,
     },
     {
@@ -179,16 +178,14 @@ class FinetuningPlan:
             "loop": dataclasses.asdict(self.loop),
             # Named only where they decide the result.
             **({"lora_rank": rank} if (rank := self.job.lora_rank) else {}),
-            **({"num_bilstm_layers": n} if (n := self.job.num_bilstm_layers) else {}),
             **({"init_positions": way} if (way := self.job.init_positions) != KEEP else {}),
         }
 
     @property
     def head(self) -> Head:
         """The layers above the encoder."""
-        job = self.job
         window, pooling = self.text_features.window_length, self.pooling or PLAIN_HEAD.pooling
-        return Head(job.freeze_encoder, job.num_bilstm_layers, window, pooling)
+        return Head(self.job.freeze_encoder, window, pooling)
 
     @property
     def pooling(self) -> str | None:

@@ -37,12 +37,6 @@ class EncoderSettings:
         help="train changes of this rank of the encoder's dense layers, and the head, rather than "
         "all weights (LoRA), which takes less memory; the model has them merged (default: 0, none)",
     )
-    num_bilstm_layers: int = setting(
-        0,
-        choices=(0, 1, 2),
-        help="number of layers of bidirectional LSTM, from random weights, between the encoder and "
-        "the last layer: the paper has two on a frozen encoder (default: 0)",
-    )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -45,44 +45,23 @@ MASK_REPLACEMENTS = (100 * MASK_SHARE, 100 * RANDOM_SHARE, 100 * SAME_SHARE)
 # Loading and compiling take most of a shorter time.
 LEAST_SECONDS = 15.0
 _SECONDS = {"s": 1, "min": 60, "h": 3600, "d": 86_400}
-_OPERATIONS = "flops"
 # A value of --eval_data that names its source, as `beambert data --source` does.
 _NAMED = re.compile(r"([A-Za-z0-9][A-Za-z0-9_.-]*)=(.+)")
 
 
-@dataclasses.dataclass(frozen=True)
-class Budget:
-    """What a training may take; one of the two is None.
+def parse_budget(value: str) -> float:
+    """Returns the seconds of a time such as "30min" or "6h".
 
-    Attributes:
-      seconds: time from the beginning to the finished model, whatever is done in it.
-      operations: floating-point operations of all updates, see `model.flops`.
+    Raises:
+      InputError: the value is not a time, or too short.
     """
-
-    seconds: float | None = None
-    operations: float | None = None
-
-    @classmethod
-    def parse(cls, value: str) -> "Budget":
-        """Returns the budget for a value such as "30min", "6h" or "1e17flops" names.
-
-        Raises:
-          InputError: the value is not a budget.
-        """
-        units = (*_SECONDS, _OPERATIONS)
-        found = re.fullmatch(rf"(\d+(?:\.\d*)?(?:e\+?\d\d?)?)({'|'.join(units)})", value)
-        amount = float(found[1]) if found else 0.0
-        if not amount:
-            raise InputError(
-                f"--budget={value}: must be a time or a number of operations, such as 90s, 30min, "
-                "6h, 2d or 1e17flops"
-            )
-        if found[2] == _OPERATIONS:
-            return cls(operations=amount)
-        seconds = amount * _SECONDS[found[2]]
-        if seconds < LEAST_SECONDS:
-            raise InputError(f"--budget={value}: must be at least {LEAST_SECONDS:g}s")
-        return cls(seconds=seconds)
+    found = re.fullmatch(rf"(\d+(?:\.\d*)?)({'|'.join(_SECONDS)})", value)
+    if not found:
+        raise InputError(f"--budget={value}: must be a time, such as 90s, 30min, 6h or 2d")
+    seconds = float(found[1]) * _SECONDS[found[2]]
+    if seconds < LEAST_SECONDS:
+        raise InputError(f"--budget={value}: must be at least {LEAST_SECONDS:g}s")
+    return seconds
 
 
 def parse_rates(text: str) -> tuple[float, float]:
@@ -269,14 +248,13 @@ class PretrainingJob:
     initializer_range: float | None = setting(
         None, above=0, maximum=1, help="standard deviation of the random weights"
     )
-    budget: Budget | None = setting(
+    budget: float | None = setting(
         None,
         group="length",
-        metavar="AMOUNT",
-        parse=Budget.parse,
-        help="time (90s, 30min, 6h, 2d) or operations (1e17flops) of the training, in place of "
-        "--num_train_steps. A time counts from the beginning to the finished model; a few seconds "
-        "of training measure how many steps it allows",
+        metavar="TIME",
+        parse=parse_budget,
+        help="time (90s, 30min, 6h, 2d) from the beginning to the finished model, in place of "
+        "--num_train_steps; a few seconds of training measure how many steps it allows",
     )
     num_train_epochs: float | None = setting(
         None,

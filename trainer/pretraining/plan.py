@@ -303,10 +303,10 @@ def _training(
     initial: InitialWeights | None,
     teacher: distillation.Teacher | None,
 ) -> Mapping[str, Any]:
-    records, seconds = data[-1].records, job.budget.seconds if job.budget else None
+    records = data[-1].records
     trained = initial.trained_positions or 0 if initial else 0
     further = {
-        "budget_seconds": (seconds, seconds is not None),
+        "budget_seconds": (job.budget, job.budget is not None),
         "objective": (job.objective, job.objective != BERT),
         "generator_size": (job.generator_size, job.objective == RTD),
         "init_positions": (job.init_positions, job.init_positions != KEEP),

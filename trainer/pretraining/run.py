@@ -56,7 +56,7 @@ UNTIMED_STEPS = 3
 LEAST_STEPS = 10
 # Checkpoints that a training with a budget saves at least.
 CHECKPOINTS_OF_BUDGET = 10
-# With a budget of time an evaluation reads at most this many batches for each step.
+# With a budget an evaluation reads at most this many batches for each step.
 _BATCHES_PER_STEP = 0.2
 # More than this is never begun unless the length is given.
 _LONGEST_UNASKED = 86_400.0
@@ -77,7 +77,7 @@ def pretrain(
     Args:
       job: what is asked for.
       engine: what computes; None for those that `make_engine` finds.
-      started: value of `time.monotonic` from which a budget of time counts; None for now.
+      started: value of `time.monotonic` from which a budget counts; None for now.
 
     Raises:
       InputError: a parameter or the data cannot be used, or another worker is gone.
@@ -303,13 +303,13 @@ def _seconds_of_steps(plan: PretrainingPlan, measured: Measured) -> float:
 def with_steps_of_budget(job: PretrainingJob, engine: Engine, started: float) -> PretrainingJob:
     """Returns the job with the number of steps of its budget or epochs; itself if it has neither.
 
-    A time allows as many steps as the rate that is measured now. A training that has begun keeps
+    A budget allows as many steps as the rate that is measured now. A training that has begun keeps
     its number of steps, however fast the machine is now.
 
     Args:
       job: what is asked for.
       engine: what computes.
-      started: value of `time.monotonic` from which a budget of time counts.
+      started: value of `time.monotonic` from which a budget counts.
 
     Raises:
       InputError: the budget is too small or too large, or there are several machines.
@@ -318,21 +318,14 @@ def with_steps_of_budget(job: PretrainingJob, engine: Engine, started: float) ->
         return replace_steps(job, _steps_of_epochs(job))
     if job.budget is None:
         return job
-    if job.budget.operations is not None:
-        plan = make_plan(job)
-        mean = total_flops(plan, engine) / job.optimizer.num_train_steps
-        return _with_steps(job, job.budget.operations / mean)
     if engine.are_several:
-        raise InputError(
-            "--budget: several machines cannot keep to a time; give operations, such as "
-            "1e17flops, or --num_train_steps"
-        )
+        raise InputError("--budget: several machines cannot keep to a time; give --num_train_steps")
     if steps := _recorded_steps(job):
         return _with_steps(job, steps)
     print("measuring the training step …", flush=True)
     plan = make_plan(job)
-    measured = measure(plan, engine, _seconds_to_measure(job))
-    seconds = job.budget.seconds - (time.monotonic() - started)
+    measured = measure(plan, engine, max(MOST_SECONDS_TO_MEASURE, _SHARE_TO_MEASURE * job.budget))
+    seconds = job.budget - (time.monotonic() - started)
     return _with_steps(job, steps_in_time(plan, measured, seconds))
 
 
@@ -363,15 +356,10 @@ def steps_in_time(plan: PretrainingPlan, measured: Measured, seconds: float) -> 
 
 
 def most_evaluated(job: PretrainingJob) -> int | None:
-    """Returns the most batches that an evaluation reads; None without a budget of time."""
-    if not (job.budget and job.budget.seconds):
+    """Returns the most batches that an evaluation reads; None without a budget."""
+    if job.budget is None:
         return None
     return max(1, int(_BATCHES_PER_STEP * job.optimizer.num_train_steps))
-
-
-def _seconds_to_measure(job: PretrainingJob) -> float:
-    budget = job.budget.seconds if job.budget and job.budget.seconds else 0.0
-    return max(MOST_SECONDS_TO_MEASURE, _SHARE_TO_MEASURE * budget)
 
 
 def _steps_of_epochs(job: PretrainingJob) -> int:
@@ -443,7 +431,7 @@ def _recorded_steps(job: PretrainingJob) -> int | None:
         if io.exists(f"{path}/{name}"):
             try:
                 found = parse_object(io.read_bytes(f"{path}/{name}", "--model_dir"))
-                if found["budget_seconds"] == job.budget.seconds:
+                if found["budget_seconds"] == job.budget:
                     return found["optimizer"]["num_train_steps"]
             except (ValueError, LookupError, TypeError):
                 pass  # `model_folders.claim` refuses what is not this training.
@@ -464,14 +452,13 @@ def estimate(job: PretrainingJob, engine: Engine | None = None) -> list[str]:
     started = time.monotonic()
     engine = engine or make_engine(Devices())
     job = for_engine(job, engine)
-    budget = job.budget.seconds if job.budget else None
-    if budget is None:
+    if job.budget is None:
         job = with_steps_of_budget(job, engine, started)
     plan = make_plan(job)
     measured = measure(plan, engine)
     how = "estimated from operations" if measured.is_estimated else "measured"
-    if budget is not None:
-        left = budget - (time.monotonic() - started)
+    if job.budget is not None:
+        left = job.budget - (time.monotonic() - started)
         plan = make_plan(_with_steps(job, steps_in_time(plan, measured, left)))
     seconds = _seconds_of_steps(plan, measured)
     rates = [f"{rate:,.3g} steps/s of {length} tokens" for length, rate in measured.rates.items()]
@@ -482,8 +469,8 @@ def estimate(job: PretrainingJob, engine: Engine | None = None) -> list[str]:
         f"operations: {total_flops(plan, engine):.2e}",
         f"rate: {', '.join(rates)} ({how})",
         f"time: {duration(seconds)}, and that of evaluations and checkpoints"
-        if budget is None
-        else f"time: {duration(budget)}",
+        if job.budget is None
+        else f"time: {duration(job.budget)}",
     ]
 
 

@@ -176,15 +176,11 @@ class VectorData(TaskData):
     def check_job(self, job: Any, config: EncoderConfig, vocabulary: Vocabulary) -> None:
         """Refuses settings that vectors of texts cannot be learnt with."""
         task = self.task
-        for flag, value in (
-            ("freeze_encoder", job.freeze_encoder),
-            ("num_bilstm_layers", job.num_bilstm_layers),
-        ):
-            if value:
-                raise InputError(
-                    f"--{flag}={value}: {task.name} trains the encoder itself, and no head on "
-                    "top of it; leave the flag out"
-                )
+        if job.freeze_encoder:
+            raise InputError(
+                f"--freeze_encoder=True: {task.name} trains the encoder itself, and no head on top "
+                "of it; leave the flag out"
+            )
         dims = task.matryoshka_dims
         if dims and max(dims) > config.hidden_size:
             raise InputError(

@@ -26,7 +26,7 @@ def adapter_files(model: keras.Model, training: Mapping[str, Any], init: str) ->
       init: path of the encoder that was trained.
     """
     family, ending = family_of(model.config), objective_of_kind(training["kind"]).HUGGING_FACE_CLASS
-    if ending is None or training.get("num_bilstm_layers") or "windows" in training:
+    if ending is None or "windows" in training:
         return {}
     prefix = family.model_prefix if ending == ENCODER else ""
     name_of, arrays, targets = family.namer(ending), {}, []

@@ -61,7 +61,6 @@ def export_hugging_face(model_dir: str, output: str, license: str | None = None)
     found = model_folders.open_model(model_dir, "--model")
     for setting, what in (
         ("freeze_encoder", "its classifier reads the encoder's last four layers"),
-        ("num_bilstm_layers", "its classifier reads a BiLSTM on top of the encoder"),
         ("windows", "it reads long texts in windows"),
     ):
         if found.training.get(setting):

@@ -37,12 +37,11 @@ from beambert.trainer.loop.checkpoints import (
 from beambert.trainer.loop.config import ALL
 from beambert.trainer.models import build_pretrainer, pretrained_model, task_model
 from beambert.trainer.weights.adaptation import (
-    INTERPOLATE,
     KEEP,
     TILE,
-    fill_positions,
     fill_tokens,
     replaced_ids,
+    tile_positions,
 )
 from beambert.trainer.weights.given_path import refuse_missing
 from beambert.trainer.weights.tokenizer_files import read_vocabulary
@@ -163,8 +162,8 @@ class InitialWeights:
 
         Args:
           length: number of tokens of the longest sequence.
-          way: what to do with positions that were not trained, see `POSITION_WAYS`. Only the
-            others than "keep" give the encoder more positions than it has.
+          way: what to do with positions that were not trained, `KEEP` or `TILE`. Only the second
+            gives the encoder more positions than it has.
         """
         there = self.config.longest_sequence
         trained = min(self.trained_positions or there, there)
@@ -175,7 +174,7 @@ class InitialWeights:
             return self._without_table(length, way, note)
         first, table = self.config.first_position, f"{self.config.family}/{_POSITIONS}"
         if way == KEEP:
-            advice = f"--init_positions={TILE} or {INTERPOLATE} makes them of the trained ones"
+            advice = f"--init_positions={TILE} makes them of the trained ones"
             return dataclasses.replace(self, notes=(f"{note}; {advice}",))
 
         def read() -> Mapping[str, np.ndarray]:
@@ -183,7 +182,7 @@ class InitialWeights:
             if table not in weights:
                 return weights
             before, rows = np.split(weights[table], [first])
-            filled = fill_positions(rows, trained, length, way)
+            filled = tile_positions(rows, trained, length)
             return {**weights, table: np.concatenate([before, filled])}
 
         return dataclasses.replace(

@@ -17,9 +17,9 @@ from beambert.trainer.commands.pretrain import main as pretrain_main
 from beambert.trainer.finetuning import job
 from beambert.trainer.weights.adaptation import (
     extends,
-    fill_positions,
     fill_tokens,
     replaced_ids,
+    tile_positions,
 )
 from beambert.trainer.weights.initial import open_initial
 
@@ -28,21 +28,10 @@ POSITIONS = "bert/embeddings/position_embeddings"
 
 def test_tiles_repeat_the_trained_positions():
     table = np.arange(10, dtype=np.float32).reshape(5, 2)
-    filled = fill_positions(table, trained=3, length=7, way="tile")
+    filled = tile_positions(table, trained=3, length=7)
     np.testing.assert_array_equal(filled, table[[0, 1, 2, 0, 1, 2, 0]])
     # Rows beyond the needed ones stay.
-    np.testing.assert_array_equal(fill_positions(table, 2, 4, "tile"), table[[0, 1, 0, 1, 4]])
-
-
-@pytest.mark.parametrize(("trained", "length"), [(3, 5), (4, 11), (1, 4), (2, 3)])
-def test_interpolated_positions_are_those_of_numpy(trained, length):
-    table = np.random.default_rng(1).standard_normal((6, 3)).astype(np.float32)
-    filled = fill_positions(table, trained, length, "interpolate")
-    places = np.linspace(0, trained - 1, length)
-    for column in range(3):
-        expected = np.interp(places, np.arange(trained), table[:trained, column])
-        np.testing.assert_allclose(filled[:length, column], expected, rtol=1e-5, atol=1e-6)
-    assert len(filled) == max(6, length)
+    np.testing.assert_array_equal(tile_positions(table, 2, 4), table[[0, 1, 0, 1, 4]])
 
 
 def test_untrained_positions_are_named(encoder_folder, small_config):
@@ -90,7 +79,7 @@ def test_a_task_may_ask_for_more_positions_than_there_are(encoder_folder):
 
     with pytest.raises(InputError, match=r"--max_seq_length=48: .*at most 32.*--init_positions"):
         start("keep")
-    assert start("interpolate").config.max_position_embeddings == 48
+    assert start("tile").config.max_position_embeddings == 48
 
 
 NEW = ("riverbank", "##zzy", "☃")
