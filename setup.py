@@ -124,7 +124,7 @@ setup(
     python_requires=">=3.11,<3.14",
     packages=find_packages(include=["beambert", "beambert.*"]),
     # The annotations are for type checkers, too.
-    package_data={"beambert": ["py.typed"]},
+    package_data={"beambert": ["py.typed", "__init__.pyi"]},
     install_requires=REQUIREMENTS,
     extras_require=EXTRAS,
     entry_points={"console_scripts": ["beambert=beambert.cli:main"]},

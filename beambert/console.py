@@ -13,6 +13,8 @@ from typing import Any
 
 # Type of a function from the summed counts and the seconds so far to a line, which may be empty.
 Describe = Callable[[dict[str, int], float], str]
+# Type of a function that is called with the numbers that are done and in all.
+Report = Callable[[int, int], None]
 
 SECONDS_BETWEEN_LINES = 5.0
 SECONDS_BETWEEN_TALLIES = 0.5
@@ -113,6 +115,37 @@ class ProgressLine:
             self._shown = display(as_text, raw=True, display_id=True)
         else:
             self._shown.update(as_text, raw=True)
+
+
+def no_report(done: int, total: int) -> None:
+    """Reports nothing."""
+
+
+def further(report: Report, before: int, total: int) -> Report:
+    """Returns a report about a part of all, before which some was done."""
+    return lambda done, _: report(before + done, total)
+
+
+def show_progress(things: str, show: Callable[[str], None] | None = None) -> Report:
+    """Returns a function that shows a line about what is done, every few seconds.
+
+    Args:
+      things: what is counted, in the plural.
+      show: function that shows a line; None for a `ProgressLine`.
+    """
+    pace, show = Pace(), show or ProgressLine().show
+    next_line = time.monotonic() + SECONDS_BETWEEN_LINES
+
+    def report(done: int, total: int) -> None:
+        nonlocal next_line
+        now = time.monotonic()
+        rate = pace.of(done, now)
+        if rate and now >= next_line and done < total:
+            next_line = now + SECONDS_BETWEEN_LINES
+            left, digits = duration((total - done) / rate), 0 if rate >= 10 else 2
+            show(f"{done:,} of {total:,} {things}, {rate:,.{digits}f}/s, {left} left")
+
+    return report
 
 
 def _in_notebook() -> bool:

@@ -15,7 +15,6 @@ from beambert.trainer.weights.given_path import check_weights
 
 if TYPE_CHECKING:
     from beambert.trainer.embedding.embedder import Embedder
-    from beambert.trainer.embedding.writing import Embedded
 
 
 @dataclasses.dataclass(frozen=True)
@@ -134,23 +133,6 @@ This process does the work. On many machines, the transform `beambert.Embed` doe
 """
 
 
-def embed_files(job: EmbeddingJob) -> "Embedded":
-    """Writes embeddings of the texts of the files of `job.input`, as `beambert embed` does.
-
-    Args:
-      job: the encoder, the texts and the folder.
-
-    Raises:
-      InputError: the model, a file or the output folder cannot be used.
-    """
-    # TensorFlow, whose import takes seconds, comes after the flags.
-    with loading():
-        choose_engine(job)
-        from beambert.trainer.commands.texts import show_progress
-        from beambert.trainer.embedding import writing
-    return writing.embed_files(job, show_progress("texts"))
-
-
 build_parser = functools.partial(
     settings_parser,
     EmbeddingJob,
@@ -169,6 +151,10 @@ def main(argv: Sequence[str]) -> None:
     """
     job = read_settings(EmbeddingJob, build_parser().parse_args(list(argv)))
     check_weights(job.model, "--model")
+    # TensorFlow, whose import takes seconds, comes after the flags.
+    with loading():
+        choose_engine(job)
+        from beambert.trainer.embedding.writing import embed_files
     found = embed_files(job)
     output = job.output.rstrip("/")
     if found.was_done:

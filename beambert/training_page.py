@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from beambert import io, report
-from beambert.console import counted, duration, size
+from beambert.console import counted, duration, no_report, size
 from beambert.folders import BLESSED, METRICS_FILE
 from beambert.model_files import RESULTS_FILE
 from beambert.pipelines.corpus.reading import layout_notes, sample_files, spread
@@ -28,7 +28,7 @@ from beambert.pipelines.tokenizers.pieces import join_pieces
 from beambert.pipelines.tokenizers.vocabulary import VOCABULARY_FILE
 from beambert.report import Card, Html
 from beambert.trainer.asking import AskedEncoder, log_softmax, open_encoder
-from beambert.trainer.embedding.embedder import embed, no_report
+from beambert.trainer.embedding.embedder import embed
 from beambert.training import GOALS, WORDS, TrainJob, TrainPlan, reading
 
 DOCUMENTS_SHOWN = 10

@@ -57,13 +57,14 @@ def pool(states_BLKH, input_mask_BL, pooling: Pooling):
         # Rows that fill up a batch have no tokens.
         counts_B1 = ops.maximum(ops.sum(weights_BL1, axis=1), 1.0)
         vectors_BH = ops.sum(x_BLH * weights_BL1, axis=1) / counts_B1
-    return of_unit_length(vectors_BH) if pooling.is_normalized else vectors_BH
+    return unit(vectors_BH) if pooling.is_normalized else vectors_BH
 
 
-def of_unit_length(vectors_BH):
-    """Returns vectors with the length 1, float32 [B, H]."""
-    lengths_B1 = ops.sqrt(ops.sum(ops.square(vectors_BH), axis=1, keepdims=True))
-    return vectors_BH / ops.maximum(lengths_B1, _LEAST_LENGTH)
+def unit(vectors):
+    """Returns vectors [..., H] with the length 1."""
+    squares = ops.sum(ops.square(vectors), axis=-1, keepdims=True)
+    # The gradient of a root is infinite at 0.
+    return vectors * ops.rsqrt(ops.maximum(squares, _LEAST_LENGTH**2))
 
 
 class SentenceEncoder(keras.Model):
@@ -136,8 +137,5 @@ class TokenEncoder(keras.Model):
         """
         inputs = features["input_ids"], features["input_mask"], features["segment_ids"]
         states_TH = self.encoder.encode(*inputs, dropout_seed)
-        vectors_TD = ops.cast(self.linear(states_TH), "float32")
-        squares_T1 = ops.sum(ops.square(vectors_TD), axis=1, keepdims=True)
-        # The gradient of a root is infinite at 0.
-        vectors_TD = vectors_TD * ops.rsqrt(ops.maximum(squares_T1, _LEAST_LENGTH**2))
+        vectors_TD = unit(ops.cast(self.linear(states_TH), "float32"))
         return ops.reshape(vectors_TD, (-1, inputs[0].shape[1], DIMENSIONS))

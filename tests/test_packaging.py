@@ -103,8 +103,9 @@ def test_every_module_of_a_package_is_installed(installed):
 
 
 def test_type_checkers_see_the_annotations(installed):
-    """The marker of PEP 561 stands beside the modules."""
-    assert (installed / "beambert" / "py.typed").exists()
+    """The marker of PEP 561 and the public names stand beside the modules."""
+    for name in ("py.typed", "__init__.pyi"):
+        assert (installed / "beambert" / name).exists()
 
 
 def test_modules_are_those_of_the_installation(installed, tmp_path):

@@ -23,27 +23,6 @@ from beambert.pipelines import running
 PACKAGE = pathlib.Path(beambert.__file__)
 
 
-def shown_to_type_checkers() -> dict[str, str]:
-    """name -> the module that it is imported from for type checkers."""
-    for node in ast.parse(PACKAGE.read_text("utf-8")).body:
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
-            imports = [each for each in node.body if isinstance(each, ast.ImportFrom)]
-            assert all(
-                alias.name == alias.asname for one_import in imports for alias in one_import.names
-            )
-            return {
-                alias.name: one_import.module
-                for one_import in imports
-                for alias in one_import.names
-            }
-    raise AssertionError("nothing is shown to type checkers")
-
-
-def test_type_checkers_see_what_is_there():
-    assert shown_to_type_checkers() == beambert._MODULES
-    assert set(beambert.__all__) == set(beambert._MODULES) <= set(dir(beambert))
-
-
 @pytest.mark.parametrize("name", beambert.__all__)
 def test_every_name_is_defined_in_its_module(name):
     """Found in the source: loading all of them takes ten seconds."""

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from keras import ops
 
+from beambert.console import Report, further, no_report
 from beambert.errors import InputError, check_list
 from beambert.model.families.table import family_of
 from beambert.model.objectives import RTD
@@ -18,7 +19,7 @@ from beambert.pipelines.pretraining.masks import TokenIds
 from beambert.pipelines.tokenizers.encoding import SubwordTokenizer, make_tokenizer
 from beambert.pipelines.tokenizers.vocabulary import MASK, Vocabulary
 from beambert.pipelines.tokenizers.word_pieces import Tokenizer
-from beambert.trainer.embedding.embedder import Report, batches_by_length, no_report, padded
+from beambert.trainer.embedding.embedder import batches_by_length, padded
 from beambert.trainer.loop.engine import Engine, make_engine
 from beambert.trainer.weights.initial import open_initial
 
@@ -313,8 +314,7 @@ def score(
                 end += 1
             masked[place:end] = encoder.ids.mask
             rows.append((masked, (place,)))
-        done = functools.partial(_report_part, report, start, total)
-        for number, logits_PV in encoder.masked_lm_logits(rows, done):
+        for number, logits_PV in encoder.masked_lm_logits(rows, further(report, start, total)):
             label = framed[some[number]][rows[number][1][0]]
             likelihoods[some[number]] += log_softmax(logits_PV)[0, label]
     characters = encoder.vocabulary.characters
@@ -328,7 +328,3 @@ def score(
         )
         for text, ids, likelihood in zip(texts, tokenized, likelihoods, strict=True)
     ]
-
-
-def _report_part(report: Report, before: int, total: int, done: int, _: int) -> None:
-    report(before + done, total)

@@ -4,7 +4,6 @@ A model folder holds the files that `beambert.model_files` names, vocab.txt or
 tokenizer.json, and the markers of `beambert.folders`.
 """
 
-import contextlib
 import dataclasses
 import errno
 import json
@@ -12,7 +11,7 @@ import math
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import h5py
@@ -150,24 +149,6 @@ def _claim_checkpoints(path: str, job: Mapping[str, Any], chief: bool) -> None:
         io.write_bytes(file, mine)
 
 
-@contextlib.contextmanager
-def held(path: str, chief: bool = True) -> Iterator[Callable[[], None]]:
-    """Locks a folder, so that no other command fills it at the same time; see `locks`.
-
-    If there are several workers, only the chief holds the lock.
-
-    Yields:
-      function that raises an `InputError` if another process has taken the lock meanwhile.
-
-    Raises:
-      InputError: another process holds the lock, or the path is that of a file.
-    """
-    if os.path.isfile(path):
-        raise InputError(f"--model_dir={path}: is a file; name a folder")
-    with folders_held([path] if chief else [], "--model_dir") as lock:
-        yield lock.check
-
-
 def train_in(
     plan: Any,
     engine: Engine,
@@ -190,13 +171,15 @@ def train_in(
     output, loop, identity = plan.job.output, plan.job.loop, plan.identity
     chief, path = engine.is_chief, output.model_dir
     sizes = loop.train_batch_size, loop.gradient_accumulation_steps
-    with held(path, chief) as check_lock, translate_out_of_memory(*sizes):
+    # Of several workers only the chief writes.
+    locked = folders_held([path] if chief else [], "--model_dir")
+    with locked as lock, translate_out_of_memory(*sizes):
         if claim(output, identity, chief, flags_of):
             print(f"{path}: already finished by the same command, nothing to do")
             return io.read_object(f"{path}/{RESULTS_FILE}")
-        model, results = train(check_lock)
+        model, results = train(lock.check)
         if chief:
-            check_lock()
+            lock.check()
             save_weights(model, path)
             write(model)
             io.write_bytes(f"{path}/{RESULTS_FILE}", json.dumps(results, indent=1).encode())

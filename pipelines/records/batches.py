@@ -1,11 +1,18 @@
 """Records in Python: batches of NumPy arrays, or a `tf.data.Dataset`."""
 
 import dataclasses
-from collections.abc import Iterator
+import functools
+import gzip
+import itertools
+import struct
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
 from io import BufferedReader
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, BinaryIO
 
+import google_crc32c
 import numpy as np
+from google.protobuf import descriptor_pb2, descriptor_pool, message, message_factory
 
 from beambert import io
 from beambert.errors import InputError
@@ -18,6 +25,14 @@ from beambert.pipelines.records.contract import (
 
 if TYPE_CHECKING:
     import tensorflow as tf
+
+_FIND = (
+    "find the damaged file with `beambert verify`, copy it again, and run the same command again"
+)
+# Length of a record and its checksum, and the checksum of the record (record_writer.h).
+_HEADER, _CHECKSUM = struct.Struct("<QI"), struct.Struct("<I")
+# Number of bytes that are read from a file at a time.
+_READ_BUFFER = 1 << 20
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,27 +71,16 @@ class RecordBatches:
         Raises:
           InputError: a file cannot be read, or a record is damaged or has other features.
         """
-        from beambert.pipelines.records import reading
-
-        shapes = self.shapes
-        predictions = shapes.get("masked_lm_ids", (0, ""))[0]
-        features = reading.RecordFeatures(
-            {name: name for name in shapes}, shapes["input_ids"][0], predictions
-        )
         for path in self.paths:
-            with reading.HashedFile(io.open_file(path)) as file:
-                buffered = BufferedReader(file, 1 << 20)
+            serialized = read_file(path)
+            while records := list(itertools.islice(serialized, self.batch_size)):
                 try:
-                    for records in reading.read_batches(buffered, self.batch_size):
-                        rows, faults = reading.decode_rows(records, features)
-                        if faults:
-                            raise InputError(
-                                f"{path}: has records that {INFO_FILE} does not describe; copy "
-                                "the folder again or make it again with `beambert data`"
-                            )
-                        yield {name: rows[name] for name in shapes}
-                except reading.CorruptRecordsError as error:
-                    raise InputError(f"{path}: {error}; copy the folder again") from error
+                    yield decode(records, self.shapes)
+                except ValueError as error:
+                    raise InputError(
+                        f"{path}: has records that {INFO_FILE} does not describe ({error}); copy "
+                        "the folder again or make it again with `beambert data`"
+                    ) from error
 
     def dataset(self) -> "tf.data.Dataset":
         """Returns batches as a `tf.data.Dataset`: feature -> [batch_size, length]."""
@@ -116,3 +120,97 @@ def read_records(folder: str, batch_size: int = 1024) -> RecordBatches:
     path = f"{folder}/{INFO_FILE}"
     info = RecordsInfo.from_json(io.read_bytes(path).decode(errors="replace"), path)
     return RecordBatches(folder, info, batch_size)
+
+
+def read_file(path: str, passed_over: int = 0) -> Iterator[bytes]:
+    """Yields the serialized records of a TFRecord file, except some at its start.
+
+    Raises:
+      InputError: the file cannot be read, or is damaged.
+    """
+    with io.open_file(path) as opened:
+        file: BinaryIO = BufferedReader(opened, _READ_BUFFER)  # type: ignore[arg-type]
+        if path.endswith(".gz"):
+            file = gzip.GzipFile(fileobj=file)
+        for number in itertools.count():
+            try:
+                with io.translate_errors(path, "read", _FIND):
+                    header = file.read(_HEADER.size)
+                    if not header:
+                        return
+                    length, checksum = _HEADER.unpack(header)
+                    if masked_crc(header[:8]) != checksum:
+                        raise ValueError
+                    record, end = file.read(length), file.read(_CHECKSUM.size)
+                if number >= passed_over:
+                    if masked_crc(record) != _CHECKSUM.unpack(end)[0]:
+                        raise ValueError
+                    yield record
+            except (ValueError, struct.error, EOFError, zlib.error) as error:
+                raise InputError(f"{path}: corrupted record at {number}; {_FIND}") from error
+
+
+def masked_crc(data: bytes) -> int:
+    """Returns the checksum of TFRecord files (TensorFlow's core/lib/hash/crc32c.h, Mask)."""
+    crc = google_crc32c.value(data)
+    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+def decode(
+    serialized: Sequence[bytes], shapes: Mapping[str, tuple[int, str]]
+) -> dict[str, np.ndarray]:
+    """Returns the features of serialized records, [records, length] each.
+
+    Args:
+      serialized: the records, as `Example`s of TensorFlow.
+      shapes: feature -> (length, type).
+
+    Raises:
+      ValueError: a record cannot be parsed, or a feature has another length.
+    """
+    parsed = {name: np.empty((len(serialized), n), kind) for name, (n, kind) in shapes.items()}
+    for row, data in enumerate(serialized):
+        try:
+            features = _example_type().FromString(data).features.feature
+        except message.DecodeError as error:
+            raise ValueError("cannot parse it") from error
+        for name, (length, kind) in shapes.items():
+            feature = features[name]
+            values = (feature.int64_list if kind == "int64" else feature.float_list).value
+            if len(values) != length:
+                raise ValueError(f"{name} has {len(values)} values in place of {length}")
+            parsed[name][row] = values
+    return parsed
+
+
+@functools.cache
+def _example_type() -> Any:
+    """Returns the class of TensorFlow's Example (core/example/example.proto, feature.proto)."""
+    file = descriptor_pb2.FileDescriptorProto(name="example.proto", package="records")
+    kinds = descriptor_pb2.FieldDescriptorProto
+
+    def add(messages: Any, name: str, *fields: tuple[str, int, Any]) -> Any:
+        made = messages.add(name=name)
+        for field, number, kind in fields:
+            is_message = isinstance(kind, str)
+            is_repeated = field == "value" and not is_message or field == "feature"
+            made.field.add(
+                name=field,
+                number=number,
+                label=kinds.LABEL_REPEATED if is_repeated else kinds.LABEL_OPTIONAL,
+                type=kinds.TYPE_MESSAGE if is_message else kind,
+                type_name=f".records.{kind}" if is_message else None,
+            )
+        return made
+
+    add(file.message_type, "FloatList", ("value", 1, kinds.TYPE_FLOAT))
+    add(file.message_type, "Int64List", ("value", 1, kinds.TYPE_INT64))
+    lists = ("float_list", 2, "FloatList"), ("int64_list", 3, "Int64List")
+    add(file.message_type, "Feature", *lists)
+    features = add(file.message_type, "Features", ("feature", 1, "Features.Entry"))
+    entry = ("key", 1, kinds.TYPE_STRING), ("value", 2, "Feature")
+    add(features.nested_type, "Entry", *entry).options.map_entry = True
+    add(file.message_type, "Example", ("features", 1, "Features"))
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName("records.Example"))

@@ -6,9 +6,6 @@ import pathlib
 import resource
 import shutil
 import signal
-import subprocess
-import sys
-import textwrap
 
 import h5py
 import numpy as np
@@ -87,38 +84,13 @@ def test_what_a_killed_run_was_writing_is_deleted(tmp_path):
             (checkpoints / f"{folder}{name}").mkdir(parents=True)
     (tmp_path / "model" / "_UNFINISHED").write_bytes(folders.serialize_job({"seed": 1}))
     (tmp_path / "model" / f"_tmp-{'0' * 32}-vocab.txt").write_text("cut o")
-    with model_folders.held(output.model_dir):
+    with folders.folders_held([output.model_dir], "--model_dir"):
         assert not model_folders.claim(output, {"seed": 1}, chief=True)
     assert sorted(path.name for path in checkpoints.rglob("*")) == [
         *("best", "ckpt-000005", "ckpt-000005")
     ]
     left = sorted(path.name for path in (tmp_path / "model").iterdir())
     assert left == ["_UNFINISHED", "checkpoints", "tensorboard"]
-
-
-@pytest.mark.slow
-def test_one_process_at_a_time_fills_a_folder(tmp_path):
-    """And a killed one lets go of it."""
-    script = f"""
-        import time
-        from beambert.trainer import model_folders as folders
-        with folders.held({str(tmp_path)!r}):
-            print("held", flush=True)
-            time.sleep(60)
-    """
-    command = [sys.executable, "-c", textwrap.dedent(script)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as other:
-        assert other.stdout.readline() == b"held\n"
-        busy = pytest.raises(InputError, match="--model_dir=.* process .* is at work there")
-        with busy, model_folders.held(str(tmp_path)):
-            pass
-        # Workers that aren't the chief go by it.
-        with model_folders.held(str(tmp_path), chief=False):
-            pass
-        other.kill()
-    with model_folders.held(str(tmp_path)):
-        pass
-    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("flag", ["model_dir", "checkpoint_dir", "tensorboard_dir"])

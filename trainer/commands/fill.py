@@ -5,12 +5,10 @@ import functools
 from collections.abc import Sequence
 
 from beambert.config import read_settings, setting, settings_parser
-from beambert.console import counted
+from beambert.console import counted, show_progress
 from beambert.errors import one_line
 from beambert.process import loading
-from beambert.trainer.loop.config import EngineSettings
-from beambert.trainer.loop.engine import choose_engine
-from beambert.trainer.weights.given_path import ASKED_MODEL, check_weights
+from beambert.trainer.commands.texts import Asking, write_lines
 
 EXAMPLES = """examples:
   beambert fill --model=encoder 'The capital of France is [MASK].'
@@ -23,17 +21,9 @@ Each [MASK] is one piece of the vocabulary, and is answered while the others sta
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Filling(EngineSettings):
+class Filling(Asking):
     """The settings of `fill`."""
 
-    texts: tuple[str, ...] = setting(
-        (), is_positional=True, metavar="TEXT", help="text with [MASK] in it"
-    )
-    model: str = setting(metavar="DIR", help=ASKED_MODEL)
-    input: str | None = setting(None, metavar="FILE", help="UTF-8 file with a text on each line")
-    output: str | None = setting(
-        None, metavar="FILE", help="file that gets the answers as JSON (default: the console)"
-    )
     top: int = setting(5, minimum=1, metavar="N", help="number of answers for each [MASK]")
 
 
@@ -53,18 +43,9 @@ def main(argv: Sequence[str]) -> None:
       InputError: a flag, the encoder or a text cannot be used.
     """
     flags = read_settings(Filling, build_parser().parse_args(list(argv)))
-    check_weights(flags.model, "--model")
     with loading():
-        choose_engine(flags)
+        texts = flags.open_texts()
         from beambert.trainer.asking import fill
-        from beambert.trainer.commands.texts import (
-            check_output,
-            given_texts,
-            show_progress,
-            write_lines,
-        )
-    check_output(flags.output)
-    texts = given_texts(flags.texts, flags.input)
     if flags.output:
         found = fill(flags.model, texts, flags.top, show_progress("texts"))
         write_lines(

@@ -55,9 +55,8 @@ def main(argv: Sequence[str]) -> None:
     for folder in flags.embeddings:
         check_folder(folder, f"--embeddings={folder}")
     with loading():
-        from beambert.trainer.commands.texts import show_progress
         from beambert.trainer.retrieval.indexing import make_index
-    found = make_index(flags.embeddings, flags.output, show_progress("passages"))
+    found = make_index(flags.embeddings, flags.output)
     output = flags.output.rstrip("/")
     if found.was_done:
         print(f"{output}: already finished by the same command, nothing to do")

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from beambert.config import read_settings, setting, settings_parser
 from beambert.io import check_folder
 from beambert.process import loading
+from beambert.trainer.commands.texts import check_output
 from beambert.trainer.retrieval.settings import Finding
 
 EXAMPLES = """examples:
@@ -56,7 +57,6 @@ def main(argv: Sequence[str]) -> None:
     check_folder(flags.data_dir, f"--data_dir={flags.data_dir}")
     with loading():
         from beambert import io
-        from beambert.trainer.commands.texts import check_output
         from beambert.trainer.retrieval.judging import judge
     check_output(flags.output)
     found = judge(

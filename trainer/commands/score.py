@@ -6,12 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from beambert.config import read_settings, setting, settings_parser
-from beambert.console import counted
+from beambert.console import counted, no_report, show_progress
 from beambert.errors import one_line
 from beambert.process import loading
-from beambert.trainer.loop.config import EngineSettings
-from beambert.trainer.loop.engine import choose_engine
-from beambert.trainer.weights.given_path import ASKED_MODEL, check_weights
+from beambert.trainer.commands.texts import Asking, write_lines
 
 if TYPE_CHECKING:
     from beambert.trainer.asking import TextScore
@@ -30,17 +28,17 @@ Each token of a text is masked once, so a text costs as many passes as it has to
 of encoders with different vocabularies cannot be compared.
 """
 
+# The fields of a line of the output.
+_FIELDS = (
+    *("text", "tokens", "unknown", "pseudo_log_likelihood", "pseudo_perplexity"),
+    *("characters", "loss_per_character"),
+)
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Scoring(EngineSettings):
+class Scoring(Asking):
     """The settings of `score`."""
 
-    texts: tuple[str, ...] = setting((), is_positional=True, metavar="TEXT", help="text")
-    model: str = setting(metavar="DIR", help=ASKED_MODEL)
-    input: str | None = setting(None, metavar="FILE", help="UTF-8 file with a text on each line")
-    output: str | None = setting(
-        None, metavar="FILE", help="file that gets the scores as JSON (default: the console)"
-    )
     whole_words: bool = setting(
         False,
         help="mask those pieces of a word that follow, too, so that none gives away another that "
@@ -64,31 +62,19 @@ def main(argv: Sequence[str]) -> None:
       InputError: a flag, the encoder or a text cannot be used.
     """
     flags = read_settings(Scoring, build_parser().parse_args(list(argv)))
-    check_weights(flags.model, "--model")
     with loading():
-        choose_engine(flags)
-        from beambert.trainer.asking import no_report, score
-        from beambert.trainer.commands.texts import (
-            check_output,
-            given_texts,
-            show_progress,
-            write_lines,
-        )
-    check_output(flags.output)
-    texts = given_texts(flags.texts, flags.input)
+        texts = flags.open_texts()
+        from beambert.trainer.asking import score
     report = show_progress("tokens") if flags.output else no_report
     scores = score(flags.model, texts, report, flags.whole_words)
-    rows = [_row(each) for each in scores]
-    lines = [
-        f"{each.pseudo_log_likelihood:10.2f}  {each.pseudo_perplexity:10.2f}  {one_line(each.text)}"
-        for each in scores
-    ]
-    lines.insert(0, f"{'likelihood':>10}  {'perplexity':>10}  text")
     if not flags.output:
-        print("\n".join(lines))
+        print(f"{'likelihood':>10}  {'perplexity':>10}  text")
+        for each in scores:
+            numbers = f"{each.pseudo_log_likelihood:10.2f}  {each.pseudo_perplexity:10.2f}"
+            print(f"{numbers}  {one_line(each.text)}")
         return
-    write_lines(flags.output, rows)
-    print(f"{flags.output}: scores of {counted(len(rows), 'text')}{_in_all(scores)}")
+    write_lines(flags.output, ({name: getattr(each, name) for name in _FIELDS} for each in scores))
+    print(f"{flags.output}: scores of {counted(len(scores), 'text')}{_in_all(scores)}")
 
 
 def _in_all(scores: "Sequence[TextScore]") -> str:
@@ -97,15 +83,3 @@ def _in_all(scores: "Sequence[TextScore]") -> str:
         return ""
     loss = -sum(each.pseudo_log_likelihood for each in scores) / characters
     return f", {loss:.4f} nats a character"
-
-
-def _row(score: "TextScore") -> dict[str, object]:
-    return {
-        "text": score.text,
-        "tokens": score.tokens,
-        "unknown": score.unknown,
-        "pseudo_log_likelihood": score.pseudo_log_likelihood,
-        "pseudo_perplexity": score.pseudo_perplexity,
-        "characters": score.characters,
-        "loss_per_character": score.loss_per_character,
-    }

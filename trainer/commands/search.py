@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from beambert.config import read_settings, setting, settings_parser
 from beambert.errors import InputError, one_line
 from beambert.process import loading
+from beambert.trainer.commands.texts import check_output, given_texts, write_lines
 from beambert.trainer.retrieval.settings import CANDIDATES, TOP, Finding
 
 EXAMPLES = """examples:
@@ -74,7 +75,6 @@ def main(argv: Sequence[str]) -> None:
     flags = read_settings(Search, build_parser().parse_args(list(argv)))
     flags.check_paths()
     with loading():
-        from beambert.trainer.commands.texts import check_output, given_texts, write_lines
         from beambert.trainer.retrieval.searching import Searcher
     check_output(flags.output)
     queries = given_texts(flags.texts, flags.input)

@@ -1,14 +1,46 @@
-"""The texts that are asked about, and the file and the progress of their answers."""
+"""The texts that are asked about, and the file of their answers."""
 
+import dataclasses
 import json
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from beambert import io
-from beambert.console import SECONDS_BETWEEN_LINES, Pace, ProgressLine, duration
+from beambert.config import setting
 from beambert.errors import InputError
-from beambert.trainer.asking import Report
+from beambert.trainer.loop.config import EngineSettings
+from beambert.trainer.loop.engine import choose_engine
+from beambert.trainer.weights.given_path import check_weights
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Asking(EngineSettings):
+    """The encoder that is asked, the texts, and where the answers go."""
+
+    texts: tuple[str, ...] = setting((), is_positional=True, metavar="TEXT", help="text")
+    model: str = setting(
+        metavar="DIR",
+        help="encoder of `beambert pretrain`, a Hugging Face folder, or a TF1 checkpoint",
+    )
+    input: str | None = setting(None, metavar="FILE", help="UTF-8 file with a text on each line")
+    output: str | None = setting(
+        None, metavar="FILE", help="file that gets the answers as JSON (default: the console)"
+    )
+
+    def __post_init__(self) -> None:
+        """Checks the values."""
+        super().__post_init__()
+        check_weights(self.model, "--model")
+
+    def open_texts(self) -> list[str]:
+        """Returns the texts, and makes Keras use the engine.
+
+        Raises:
+          InputError: the engine, the texts or the output cannot be used.
+        """
+        choose_engine(self)
+        check_output(self.output)
+        return given_texts(self.texts, self.input)
 
 
 def given_texts(texts: Sequence[str], path: str | None) -> list[str]:
@@ -52,20 +84,3 @@ def write_lines(path: str, rows: Iterable[Mapping[str, Any]]) -> None:
     lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
     io.check_new(path)
     io.write_bytes(path, lines.encode())
-
-
-def show_progress(things: str) -> Report:
-    """Returns a function that prints a line about what is done, every few seconds."""
-    pace, line = Pace(), ProgressLine()
-    next_line = time.monotonic() + SECONDS_BETWEEN_LINES
-
-    def show(done: int, total: int) -> None:
-        nonlocal next_line
-        now = time.monotonic()
-        rate = pace.of(done, now)
-        if now >= next_line and rate:
-            next_line = now + SECONDS_BETWEEN_LINES
-            left = duration((total - done) / rate)
-            line.show(f"{done:,} of {total:,} {things}, {rate:,.0f}/s, {left} left")
-
-    return show

@@ -9,11 +9,12 @@ import numpy as np
 from keras import ops
 
 from beambert import io
+from beambert.console import Report, no_report
 from beambert.errors import InputError, check_list
 from beambert.io import check_names
 from beambert.model.encoder import Encoder
 from beambert.model.families.table import family_of
-from beambert.model.sentence_encoder import CLS, MEAN, MODES, Pooling, of_unit_length, pool
+from beambert.model.sentence_encoder import CLS, MEAN, MODES, Pooling, pool, unit
 from beambert.model_files import PRETRAINING, TRAINING_FILE, weights_sha256
 from beambert.pipelines.tokenizers.encoding import SubwordTokenizer, make_tokenizer
 from beambert.pipelines.tokenizers.vocabulary import TOKENIZER_CONFIG_FILE, Vocabulary
@@ -181,13 +182,6 @@ def _prefix(settings: Mapping[str, Any], name: str) -> str:
 # the fastest on two cores with an encoder 384 wide.
 BATCH_TOKENS = 2048
 
-# Type of a function that is called after each batch with the numbers that are done and in all.
-Report = Callable[[int, int], None]
-
-
-def no_report(done: int, total: int) -> None:
-    """Reports nothing."""
-
 
 @dataclasses.dataclass(frozen=True)
 class Embedder:
@@ -282,7 +276,7 @@ class Embedder:
         width = self.encoder.config.hidden_size
         states_BLKH = ops.reshape(states, (-1, length, pooling.last_layers, width))
         vectors_BH = pool(states_BLKH, mask_BL, pooling)[:, : self.width]
-        return of_unit_length(vectors_BH) if self.settings.scales_cut else vectors_BH
+        return unit(vectors_BH) if self.settings.scales_cut else vectors_BH
 
 
 def batches_by_length(

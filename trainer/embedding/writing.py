@@ -15,11 +15,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from beambert import folders, io
-from beambert.console import counted
+from beambert.console import counted, further, show_progress
 from beambert.errors import InputError
 from beambert.folders import MARKER_FILE
 from beambert.pipelines.tasks.tables import BadRow, decode, filled, lines, rows_of
-from beambert.trainer.embedding.embedder import Report, no_report
 
 if TYPE_CHECKING:
     from beambert.embedding import EmbeddingJob
@@ -255,7 +254,7 @@ class Embedded:
     was_done: bool = False
 
 
-def embed_files(job: "EmbeddingJob", report: Report = no_report) -> Embedded:
+def embed_files(job: "EmbeddingJob") -> Embedded:
     """Writes the embeddings of the texts of files, in their order.
 
     Each file `part-*.parquet` has the columns `file`, `line`, `start`, `id` if there are
@@ -264,7 +263,6 @@ def embed_files(job: "EmbeddingJob", report: Report = no_report) -> Embedded:
 
     Args:
       job: the encoder, the files and the folder.
-      report: called after each batch with the numbers of texts that are done and in all.
 
     Raises:
       InputError: the model or a file cannot be used, or the folder holds something else.
@@ -292,7 +290,7 @@ def embed_files(job: "EmbeddingJob", report: Report = no_report) -> Embedded:
         if folder.is_finished:
             info = folder.read_json(INFO_FILE)
             return Embedded(info["texts"], info["cut"], width, longest, was_done=True)
-        rows = read_texts(paths, job, sums)
+        rows, report = read_texts(paths, job, sums), show_progress("texts")
         for number, start in enumerate(range(0, texts, PART_TEXTS)):
             part = list(itertools.islice(rows, PART_TEXTS))
             path = f"{output}/{PART.format(number)}"
@@ -300,7 +298,7 @@ def embed_files(job: "EmbeddingJob", report: Report = no_report) -> Embedded:
                 cut += int((read_part(path).schema.metadata or {}).get(b"cut", 0))
                 continue
             vectors, cut_here = embedder.embed(
-                [row.text for row in part], _further(report, start, texts)
+                [row.text for row in part], further(report, start, texts)
             )
             table = table_of(part, vectors, bool(job.id_column), job.keep_text)
             table = table.replace_schema_metadata({"cut": str(cut_here)})
@@ -310,11 +308,6 @@ def embed_files(job: "EmbeddingJob", report: Report = no_report) -> Embedded:
             cut += cut_here
         folder.write_json(INFO_FILE, {"texts": texts, "cut": cut, "width": width} | identity)
     return Embedded(texts, cut, width, longest)
-
-
-def _further(report: Report, before: int, total: int) -> Report:
-    """Returns a report about a part of the texts, of which some were done before."""
-    return lambda done, _: report(before + done, total)
 
 
 def table_of(

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from beambert import io
 from beambert.errors import InputError
-from beambert.folders import describe_difference
-from beambert.io import is_temporary, parse_object
+from beambert.folders import describe_difference, folders_held
+from beambert.io import is_temporary
 from beambert.model_files import BEST_FOLDER
 from beambert.pipelines.tasks.task import TRAIN
 from beambert.process import chips_for_children, loading, passed_on
@@ -148,7 +148,7 @@ def sweep(
             f"left out: batch sizes {sizes}, more than the {examples} training examples", flush=True
         )
     io.make_folder(model_dir, "--model_dir")
-    with model_folders.held(model_dir):
+    with folders_held([model_dir], "--model_dir"):
         return _run(job, possible, num_seeds, finetune, _open(model_dir, common))
 
 
@@ -227,12 +227,8 @@ def _open(model_dir: str, common: dict[str, Any]) -> dict[str, Any]:
         # Written before the first run, so that the folder counts as a sweep's if that is killed.
         _write(model_dir, state)
         return state
-    try:
-        state = parse_object(io.read_bytes(path))
-        theirs = state["job"]
-    except (ValueError, KeyError) as error:
-        raise InputError(f"{path}: is damaged; choose another --model_dir") from error
-    if difference := describe_difference(theirs, common, FLAGS_OF):
+    state = io.read_object(path, "job", "runs", remedy="choose another --model_dir")
+    if difference := describe_difference(state["job"], common, FLAGS_OF):
         raise InputError(
             f"--model_dir={model_dir}: holds the sweep of another job ({difference}); "
             "choose another folder"

@@ -7,17 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from beambert import process
-from beambert.console import ProgressLine
+from beambert.console import ProgressLine, show_progress
 from beambert.errors import InputError
 from beambert.trainer.loop.checkpoints import Checkpoints, best_step, is_over
 from beambert.trainer.loop.config import LoopConfig, TrainingFolders
 from beambert.trainer.loop.engine import agree, check_same_step
-from beambert.trainer.loop.progress import (
-    EvaluationProgress,
-    Meter,
-    describe_metrics,
-    describe_name,
-)
+from beambert.trainer.loop.progress import Meter, describe_metrics, describe_name
 from beambert.trainer.loop.steps import NotFinite, Phase, Trainer
 from beambert.trainer.loop.trackers import TrainingLog, rounded
 
@@ -169,12 +164,13 @@ class _Training:
     def evaluate_at_the_end(self) -> dict[str, float]:
         """Returns the metrics on all held-out data; sets the best weights if they are kept."""
         phase, step = self._phases[-1], self._trainer.steps_done
-        progress = EvaluationProgress(phase.evaluation_batches, self._print)
-        metrics = (
-            self._trainer.evaluate(phase.evaluation(None), progress.update, phase.score)
-            if phase.evaluation
-            else {}
-        )
+        show, metrics = show_progress("batches evaluated", self._print), {}
+        if phase.evaluation:
+            metrics = self._trainer.evaluate(
+                phase.evaluation(None),
+                lambda done: show(done, phase.evaluation_batches),
+                phase.score,
+            )
         if metrics:
             self._log_evaluation(step, metrics)
             self._print(f"held out at the end: {describe_metrics(metrics)}")

@@ -1,7 +1,7 @@
 """Progress of a training: its rates, and the lines to print."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 # A graph call does as many updates as take about this many seconds. A signal waits for its end.
 SECONDS_A_CALL = 2.5
 MOST_STEPS_A_CALL = 1000
-# A training and an evaluation print a line every this many seconds.
+# A training prints a line every this many seconds.
 SECONDS_A_REPORT = 10.0
 
 
@@ -116,31 +116,3 @@ class Meter:
         if self._seconds_left is None:
             return text
         return text + f", {duration(self._seconds_left)} left"
-
-
-class EvaluationProgress:
-    """Reports the progress of a long evaluation, so that no command is silent for minutes."""
-
-    def __init__(self, batches: int, report: Callable[[str], None]):
-        """Starts the clock.
-
-        Args:
-          batches: number of batches that will be evaluated.
-          report: prints a line.
-        """
-        self._batches = batches
-        self._report = report
-        self._pace = Pace()  # The first batch compiles.
-        self._reported = time.monotonic()
-
-    def update(self, done: int) -> None:
-        """Takes the number of batches that are done, and reports if it is time."""
-        now = time.monotonic()
-        rate = self._pace.of(done, now)
-        if now - self._reported < SECONDS_A_REPORT or done >= self._batches:
-            return
-        self._reported = now
-        line = f"evaluating: {done:,} of {self._batches:,} batches"
-        if rate:
-            line += f", {duration((self._batches - done) / rate)} left"
-        self._report(line)

@@ -19,10 +19,9 @@ import types
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import google_crc32c
-
 from beambert import io
 from beambert.model_files import CURVES_FILE
+from beambert.pipelines.records.batches import masked_crc
 from beambert.trainer.loop.config import MLFLOW, WANDB, TrainingFolders
 
 # The ids of a training's runs by service, in its model folder.
@@ -143,13 +142,7 @@ def _varint(number: int) -> bytes:
 def _record(data: bytes) -> bytes:
     """Returns a record of TFRecord, the format of event files."""
     length = struct.pack("<Q", len(data))
-    return length + _masked_crc(length) + data + _masked_crc(data)
-
-
-def _masked_crc(data: bytes) -> bytes:
-    # TensorFlow's core/lib/hash/crc32c.h, Mask.
-    crc = google_crc32c.value(data)
-    return struct.pack("<I", ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF)
+    return b"".join(part + struct.pack("<I", masked_crc(part)) for part in (length, data))
 
 
 class Service:

@@ -1,24 +1,16 @@
 """Opens, checks and parses records for training."""
 
 import dataclasses
-import functools
-import gzip
-import itertools
 import os
-import struct
-import zlib
-from collections.abc import Iterator, Mapping, Sequence
-from io import BufferedReader
-from typing import Any, BinaryIO
+from collections.abc import Mapping, Sequence
 
-import google_crc32c
 import numpy as np
-from google.protobuf import descriptor_pb2, descriptor_pool, message, message_factory
 
 from beambert import io
 from beambert.errors import InputError
 from beambert.io import reason
 from beambert.model.objectives import BERT, COPY, MLM, PAIR_TASKS, SOP
+from beambert.pipelines.records.batches import decode, read_file
 from beambert.pipelines.records.contract import COPY as COPY_PAIRS
 from beambert.pipelines.records.contract import (
     EVAL_FOLDER,
@@ -37,13 +29,6 @@ from beambert.trainer.pretraining.job import parse_eval_data
 # Objective with labels -> the value of --pairs that makes them.
 _PAIRS_OF = {BERT: "next", SOP: SOP_PAIRS, COPY: COPY_PAIRS}
 _REMEDY = "copy the folder again or make it again with `beambert data`"
-_FIND = (
-    "find the damaged file with `beambert verify`, copy it again, and run the same command again"
-)
-# Length of a record and its checksum, and the checksum of the record (record_writer.h).
-_HEADER, _CHECKSUM = struct.Struct("<QI"), struct.Struct("<I")
-# Number of bytes that are read from a file at a time.
-_READ_BUFFER = 1 << 20
 
 
 @dataclasses.dataclass(frozen=True)
@@ -188,40 +173,6 @@ def check_same(records: Records, other: Records) -> None:
             )
 
 
-def read_file(path: str, passed_over: int = 0) -> Iterator[bytes]:
-    """Yields the serialized records of a TFRecord file, except some at its start.
-
-    Raises:
-      InputError: the file cannot be read, or is damaged.
-    """
-    with io.open_file(path) as opened:
-        file: BinaryIO = BufferedReader(opened, _READ_BUFFER)  # type: ignore[arg-type]
-        if path.endswith(".gz"):
-            file = gzip.GzipFile(fileobj=file)
-        for number in itertools.count():
-            try:
-                with io.translate_errors(path, "read", _FIND):
-                    header = file.read(_HEADER.size)
-                    if not header:
-                        return
-                    length, checksum = _HEADER.unpack(header)
-                    if _masked_crc(header[:8]) != checksum:
-                        raise ValueError
-                    record, end = file.read(length), file.read(_CHECKSUM.size)
-                if number >= passed_over:
-                    if _masked_crc(record) != _CHECKSUM.unpack(end)[0]:
-                        raise ValueError
-                    yield record
-            except (ValueError, struct.error, EOFError, zlib.error) as error:
-                raise InputError(f"{path}: corrupted record at {number}; {_FIND}") from error
-
-
-def _masked_crc(data: bytes) -> int:
-    # TensorFlow's core/lib/hash/crc32c.h, Mask.
-    crc = google_crc32c.value(data)
-    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
-
-
 def parse_batch(serialized: Sequence[bytes], records: Records) -> dict[str, np.ndarray]:
     """Parses serialized records [n] into features [n, length], int32 or float32.
 
@@ -240,19 +191,7 @@ def parse_batch(serialized: Sequence[bytes], records: Records) -> dict[str, np.n
 
 def _decode(serialized: Sequence[bytes], records: Records) -> dict[str, np.ndarray]:
     lengths = records.max_seq_length, records.max_predictions_per_seq
-    shapes = feature_shapes(*lengths, records.has_labels)
-    parsed = {name: np.empty((len(serialized), n), kind) for name, (n, kind) in shapes.items()}
-    for row, data in enumerate(serialized):
-        try:
-            features = _example_type().FromString(data).features.feature
-        except message.DecodeError as error:
-            raise ValueError("cannot parse it") from error
-        for name, (length, kind) in shapes.items():
-            feature = features[name]
-            values = (feature.int64_list if kind == "int64" else feature.float_list).value
-            if len(values) != length:
-                raise ValueError(f"{name} has {len(values)} values in place of {length}")
-            parsed[name][row] = values
+    parsed = decode(serialized, feature_shapes(*lengths, records.has_labels))
     for name, limit in _limits(records).items():
         # As unsigned numbers, negative ones are the greatest.
         if (parsed[name].view(np.uint64) >= limit).any():
@@ -262,39 +201,6 @@ def _decode(serialized: Sequence[bytes], records: Records) -> dict[str, np.ndarr
         name: value.astype(np.int32) if value.dtype == np.int64 else value
         for name, value in parsed.items()
     }
-
-
-@functools.cache
-def _example_type() -> Any:
-    """Returns the class of TensorFlow's Example (core/example/example.proto, feature.proto)."""
-    file = descriptor_pb2.FileDescriptorProto(name="example.proto", package="records")
-    kinds = descriptor_pb2.FieldDescriptorProto
-
-    def add(messages: Any, name: str, *fields: tuple[str, int, Any]) -> Any:
-        made = messages.add(name=name)
-        for field, number, kind in fields:
-            is_message = isinstance(kind, str)
-            is_repeated = field == "value" and not is_message or field == "feature"
-            made.field.add(
-                name=field,
-                number=number,
-                label=kinds.LABEL_REPEATED if is_repeated else kinds.LABEL_OPTIONAL,
-                type=kinds.TYPE_MESSAGE if is_message else kind,
-                type_name=f".records.{kind}" if is_message else None,
-            )
-        return made
-
-    add(file.message_type, "FloatList", ("value", 1, kinds.TYPE_FLOAT))
-    add(file.message_type, "Int64List", ("value", 1, kinds.TYPE_INT64))
-    lists = ("float_list", 2, "FloatList"), ("int64_list", 3, "Int64List")
-    add(file.message_type, "Feature", *lists)
-    features = add(file.message_type, "Features", ("feature", 1, "Features.Entry"))
-    entry = ("key", 1, kinds.TYPE_STRING), ("value", 2, "Feature")
-    add(features.nested_type, "Entry", *entry).options.map_entry = True
-    add(file.message_type, "Example", ("features", 1, "Features"))
-    pool = descriptor_pool.DescriptorPool()
-    pool.Add(file)
-    return message_factory.GetMessageClass(pool.FindMessageTypeByName("records.Example"))
 
 
 def _limits(records: Records) -> dict[str, int]:

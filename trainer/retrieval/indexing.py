@@ -15,10 +15,10 @@ import numpy as np
 import pyarrow as pa
 
 from beambert import folders, io
+from beambert.console import show_progress
 from beambert.errors import InputError
 from beambert.folders import MARKER_FILE
 from beambert.io import is_local
-from beambert.trainer.embedding.embedder import Report, no_report
 from beambert.trainer.embedding.writing import FLAGS_OF as EMBED_FLAGS
 from beambert.trainer.embedding.writing import EmbeddingsFolder, open_embeddings
 
@@ -203,13 +203,12 @@ class Indexed:
     was_done: bool = False
 
 
-def make_index(embeddings: Sequence[str], output: str, report: Report = no_report) -> Indexed:
+def make_index(embeddings: Sequence[str], output: str) -> Indexed:
     """Makes an index of folders of embeddings, which `searching.open_index` opens.
 
     Args:
       embeddings: folders that `beambert embed` finished, made alike from different files.
       output: folder of this machine to make.
-      report: called with the numbers of passages that are done and in all.
 
     Raises:
       InputError: the output is elsewhere, a folder cannot be used, or a vector has no direction.
@@ -229,7 +228,7 @@ def make_index(embeddings: Sequence[str], output: str, report: Report = no_repor
             check_files(output, folder.read_json(INDEX_FILE))
             return Indexed(count, has_words, was_done=True)
         with io.translate_errors(output, "written"):
-            _write(found, output, report)
+            _write(found, output)
         files = [PASSAGES_FILE, VECTORS_FILE, *(WORDS_FILES if has_words else ())]
         sums = {name: io.sha256_of(f"{output}/{name}") for name in files}
         folder.write_json(INDEX_FILE, identity | {"passages": count, "files": sums})
@@ -291,9 +290,10 @@ def _making(found: EmbeddingsFolder) -> dict[str, Any]:
     return {name: found.info.get(name) for name in names} | {"has an --id_column": has_ids}
 
 
-def _write(found: Sequence[EmbeddingsFolder], output: str, report: Report) -> None:
+def _write(found: Sequence[EmbeddingsFolder], output: str) -> None:
     """Writes the files of an index."""
     count, about = sum(each.info["texts"] for each in found), found[0].info
+    report = show_progress("passages")
     with contextlib.ExitStack() as stack:
         # A full disk is an exception of a file that is written, and a signal of one that is mapped.
         vectors = stack.enter_context(open(f"{output}/{VECTORS_FILE}", "wb"))

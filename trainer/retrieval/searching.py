@@ -131,10 +131,7 @@ def open_index(folder: str, flag: str = "--index") -> Index:
             f"{name}: not a finished folder of `beambert index` on this machine; check the path, "
             "or give its command again"
         )
-    try:
-        about = io.parse_object(io.read_bytes(f"{folder}/{INDEX_FILE}"))
-    except ValueError as error:
-        raise InputError(f"{folder}/{INDEX_FILE}: is damaged; make the index again") from error
+    about = io.read_object(f"{folder}/{INDEX_FILE}", remedy="make the index again")
     check_files(folder, about)
     passages = pa.ipc.open_file(pa.memory_map(f"{folder}/{PASSAGES_FILE}")).read_all()
     units_NH = np.load(f"{folder}/{VECTORS_FILE}", mmap_mode="r")

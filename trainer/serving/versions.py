@@ -20,7 +20,6 @@ from beambert.folders import (
     lock_held,
     temporary_held,
 )
-from beambert.io import parse_object
 from beambert.model_files import (
     CARD_FILE,
     EXTRA_ASSETS,
@@ -54,18 +53,13 @@ def check_blessing(evaluation: str, model_dir: str) -> None:
     metrics_file = f"{evaluation}/{METRICS_FILE}"
     if not io.exists(metrics_file):
         raise InputError(f"--evaluation={evaluation}: holds no evaluation; run `beambert evaluate`")
-    try:
-        metrics = parse_object(io.read_bytes(metrics_file))
-        model, evaluated = metrics["model"], metrics["model_sha256"]
-    except (ValueError, KeyError, TypeError) as error:
+    remedy = "evaluate the model again"
+    needed = "model", "model_sha256"
+    metrics = io.read_object(metrics_file, *needed, flag="--evaluation", remedy=remedy)
+    if metrics["model_sha256"] != model_sha256(model_dir):
         raise InputError(
-            f"--evaluation={evaluation}: its {METRICS_FILE} cannot be read; "
-            "evaluate the model again"
-        ) from error
-    if evaluated != model_sha256(model_dir):
-        raise InputError(
-            f"--evaluation={evaluation}: is of {model} and evaluated other files than those that "
-            f"are in --model={model_dir} now; evaluate again"
+            f"--evaluation={evaluation}: is of {metrics['model']} and evaluated other files than "
+            f"those that are in --model={model_dir} now; evaluate again"
         )
     if not io.exists(f"{evaluation}/{BLESSED}"):
         raise InputError(

@@ -13,7 +13,7 @@ from beambert.errors import InputError
 from beambert.model.classifier import Head
 from beambert.model.config import EncoderConfig
 from beambert.model.families.family import ENCODER
-from beambert.model.sentence_encoder import Pooling, SentenceEncoder
+from beambert.model.sentence_encoder import Pooling, SentenceEncoder, unit
 from beambert.pipelines.tasks.saved_models import ID_INPUTS
 from beambert.pipelines.tasks.task import TRAIN, Task
 from beambert.pipelines.tasks.vectors import COSINE, VectorTask
@@ -32,17 +32,8 @@ from beambert.trainer.tasks.base import TaskData, TaskObjective
 if TYPE_CHECKING:
     from beambert.trainer.tasks.graph import TaskGraph
 
-# Least length by which a vector is divided, as in torch.nn.functional.normalize.
-_LEAST_LENGTH = 1e-12
 # A text that does not count has this logit.
 _NEVER = -1e9
-
-
-def unit(vectors: Tensor) -> Tensor:
-    """Returns vectors [..., H] with the length 1."""
-    return vectors * ops.rsqrt(
-        ops.maximum(ops.sum(ops.square(vectors), axis=-1, keepdims=True), _LEAST_LENGTH**2)
-    )
 
 
 def in_batch(

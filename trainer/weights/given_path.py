@@ -7,9 +7,6 @@ from collections.abc import Callable
 from beambert.errors import InputError
 from beambert.io import is_local
 
-# Help of the flag --model of commands that ask an encoder.
-ASKED_MODEL = "encoder of `beambert pretrain`, a Hugging Face folder, or a TF1 checkpoint"
-
 
 def check_config(model: str | None) -> None:
     """Refuses a local bert_config.json that does not exist; sizes and None pass.

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from beambert import io
 from beambert.errors import InputError
-from beambert.io import parse_object
 from beambert.model_files import PRETRAINING
 from beambert.pipelines.tokenizers.folders import framed, read_folder, word_piece_file
 from beambert.pipelines.tokenizers.vocabulary import (
@@ -29,21 +28,9 @@ def read_vocabulary(folder: str, flag: str) -> tuple[Vocabulary, bool]:
     return read_folder(folder, flag, io.read_bytes, io.exists)
 
 
-def read_json(path: str) -> dict[str, Any]:
-    """Reads a JSON object.
-
-    Raises:
-      InputError: the file cannot be read, or it holds something else.
-    """
-    try:
-        return parse_object(io.read_bytes(path))
-    except ValueError as error:
-        raise InputError(f"{path}: not a JSON object ({error}); copy it again") from error
-
-
 def read_optional_json(path: str) -> dict[str, Any]:
-    """Reads a JSON object; {} without the file. See `read_json`."""
-    return read_json(path) if io.exists(path) else {}
+    """Reads a JSON object of another system; {} without the file."""
+    return io.read_object(path, remedy="copy it again") if io.exists(path) else {}
 
 
 def read_list(path: str) -> list[Any]:

@@ -25,7 +25,6 @@ from beambert.model.shapes import variable_shapes
 from beambert.model_files import CONFIG_FILE, WEIGHTS_FILE
 from beambert.pipelines.records.contract import has_shards
 from beambert.trainer.loop.engine import has_tensorflow
-from beambert.trainer.weights.tokenizer_files import read_json
 
 # Names of the configuration file; the first that exists is read.
 CONFIG_FILES = (CONFIG_FILE, "config.json")
@@ -157,7 +156,7 @@ def _checkpoint_files(prefix: str, config: EncoderConfig, flag: str) -> WeightFi
 def _shards_of(index: str) -> list[str]:
     """Returns the files that a Hugging Face index names."""
     try:
-        names = set(read_json(index)["weight_map"].values())
+        names = set(io.read_object(index, remedy="copy it again")["weight_map"].values())
         check_names(names)
     except ValueError as error:
         raise InputError(f"{index}: {error}; copy it again") from error

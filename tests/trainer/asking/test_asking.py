@@ -8,6 +8,7 @@ import pytest
 from support import untrained_models
 
 from beambert.cli import run
+from beambert.console import no_report
 from beambert.errors import InputError
 from beambert.trainer import asking
 from beambert.trainer.asking import fill, open_encoder, score
@@ -43,7 +44,7 @@ def test_batches_change_no_answer(encoder, monkeypatch):
     for length in (3, 9, 5, 16, 4, 9):
         ids = random.integers(5, len(encoder.vocabulary), length).astype(np.int32)
         rows.append((ids, random.choice(length, 2, replace=False)))
-    together = dict(encoder.masked_lm_logits(rows, asking.no_report))
+    together = dict(encoder.masked_lm_logits(rows, no_report))
     seen = []
     monkeypatch.setattr(embedder, "BATCH_TOKENS", 1)
     alone = dict(encoder.masked_lm_logits(rows, lambda *done: seen.append(done)))

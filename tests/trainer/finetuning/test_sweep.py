@@ -5,7 +5,7 @@ import json
 import pytest
 
 from beambert.errors import InputError
-from beambert.trainer import model_folders
+from beambert.folders import folders_held
 from beambert.trainer.commands.finetune import main as finetune_main
 from beambert.trainer.finetuning import sweep
 from beambert.trainer.finetuning.sweep import Grid, table
@@ -82,7 +82,7 @@ def test_a_folder_is_filled_by_one_sweep_at_a_time(
         f"--model_dir={tmp_path / 'sweep'}",
     ]
     busy = pytest.raises(InputError, match="--model_dir=.*sweep: process .* is at work there")
-    with model_folders.held(str(tmp_path / "sweep")), busy:
+    with folders_held([str(tmp_path / "sweep")], "--model_dir"), busy:
         finetune_main(flags)
 
 

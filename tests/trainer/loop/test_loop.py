@@ -12,6 +12,7 @@ import pytest
 import tensorflow as tf
 from support.small_training import SEED, NextSentenceObjective, Words
 
+from beambert import console
 from beambert.errors import InputError
 from beambert.folders import BusyError
 from beambert.model.pretrainer import BertPretrainer
@@ -124,15 +125,12 @@ def assert_whole(folder, weights, whole) -> None:
 def test_a_long_evaluation_reports_its_progress(monkeypatch):
     # Four seconds a batch, after a minute for the first one, which compiles.
     clock, lines = iter([0, *range(60, 160, 4)]), []
-    monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
-    report = progress.EvaluationProgress(9, lines.append)
+    monkeypatch.setattr(console.time, "monotonic", lambda: next(clock))
+    report = console.show_progress("batches", lines.append)
     for done in range(1, 10):
-        report.update(done)
-    assert lines == [
-        "evaluating: 1 of 9 batches",
-        "evaluating: 4 of 9 batches, 20 s left",
-        "evaluating: 7 of 9 batches, 8 s left",
-    ]
+        report(done, 9)
+    left = {2: 28, 4: 20, 6: 12, 8: 4}
+    assert lines == [f"{n} of 9 batches, 0.25/s, {s} s left" for n, s in left.items()]
 
 
 def test_metrics_of_a_whole_run(whole):
