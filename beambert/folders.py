@@ -551,11 +551,7 @@ class OutputFolder:
         Raises:
           InputError: the file cannot be read, or is damaged.
         """
-        content = io.read_bytes(f"{self.path}/{name}", "--output")
-        try:
-            return json.loads(content)
-        except ValueError as error:
-            raise InputError(f"{self.path}/{name}: is damaged; make the folder again") from error
+        return io.read_object(f"{self.path}/{name}", flag="--output", remedy="make it again")
 
     def write_json(self, name: str, content: Mapping[str, Any]) -> None:
         """Writes a file.

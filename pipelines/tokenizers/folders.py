@@ -67,6 +67,8 @@ _CLASS_OF_FAMILY = {
 _FIXED = {"word_tokenizer_type": "basic", "subword_tokenizer_type": "wordpiece"}
 # Tokens that were added to a vocab.txt, and their ids.
 _ADDED_FILE, _SPECIAL_FILE = "added_tokens.json", "special_tokens_map.json"
+# The configuration of the model.
+_MODEL = "config.json"
 # Rules of an added token by which text is cut otherwise than at the token alone.
 _OWN_RULES = ("single_word", "lstrip", "rstrip", "normalized")
 # Settings with special tokens, beside those of `ROLES`.
@@ -183,13 +185,11 @@ def read_folder(folder: str, flag: str, read: Read, exists: Exists) -> tuple[Voc
     def optional(name: str) -> dict[str, Any]:
         return _config(f"{folder}/{name}", read, exists, flag)
 
-    name, settings = f"{flag}={folder}", optional(TOKENIZER_CONFIG_FILE)
+    name, settings, model = f"{flag}={folder}", optional(TOKENIZER_CONFIG_FILE), optional(_MODEL)
     _refuse_programs(name, settings)
-    model, parsed = optional("config.json"), None
-    path = f"{folder}/{TOKENIZER_FILE}"
+    path, parsed = f"{folder}/{TOKENIZER_FILE}", None
     if exists(path):
         data = read(path, flag)
-        tokenizer = _object(data, path)
     else:
         path = f"{folder}/{VOCABULARY_FILE}"
         if not exists(path):
@@ -200,53 +200,25 @@ def read_folder(folder: str, flag: str, read: Read, exists: Exists) -> tuple[Voc
             )
         # BertTokenizer of transformers has other words of most characters than the original.
         is_original = not model and settings.keys() <= {LONGEST_WORD_SETTING}
-        longest = settings.get(LONGEST_WORD_SETTING, LONGEST_WORD) if is_original else None
-        longest = _longest_word(LONGEST_WORD_THERE if longest is None else longest, name)
-        parsed = Vocabulary.parse(read(path, flag), f"{flag}={path}", longest)
-        has_capitals = any(t != t.lower() for t in parsed.tokens if not t.startswith("["))
+        parsed = _parse_vocabulary(read(path, flag), f"{flag}={path}", settings, is_original, name)
         if is_original:
-            return parsed, not has_capitals
-        if has_capitals and settings.get("do_lower_case") is None:
-            raise InputError(
-                f"{name}: {VOCABULARY_FILE} has capitals, and transformers lower-cases text unless "
-                f"do_lower_case is false in {TOKENIZER_CONFIG_FILE}; write true or false there"
-            )
-        data = word_piece_file(parsed.tokens, True, longest)
-        tokenizer = parse_object(data)
-    for key, value in _FIXED.items():
-        if settings.get(key) not in (None, value) and parsed:
-            raise InputError(
-                f"{name}: its tokenizer has {key} {settings[key]!r:.60}, and only {value!r} is "
-                f"supported without a {TOKENIZER_FILE}; take another model"
-            )
+            return parsed, not _has_capitals(parsed)
+        _check_word_pieces(parsed, settings, name)
+        data = word_piece_file(parsed.tokens, True, parsed.longest_word)
     if settings.get("split_special_tokens"):
         raise InputError(
             f"{name}: its tokenizer has split_special_tokens, which is not supported; set it to "
             f"false in {TOKENIZER_CONFIG_FILE} if no text contains special tokens"
         )
+    tokenizer = _object(data, path)
     before = json.dumps(tokenizer)
-    named = settings.get("tokenizer_class") or model.get("tokenizer_class")
-    named = named or _CLASS_OF_FAMILY.get(model.get("model_type", "bert") if model else "", "")
-    named = str(named).removesuffix("Fast")
+    named = _class_of(settings, model)
     if parsed and named not in _BERT_CLASSES:
         named = _BERT_CLASSES[0]  # No other has a vocab.txt.
     _follow_class(tokenizer, settings, named, name)
     usual = _SPECIAL_OF_CLASS.get(named, ())
     settings = dict(zip((names[0] for names, _ in ROLES.values()), usual, strict=False)) | settings
-    if "added_tokens_decoder" in settings:
-        listed = settings["added_tokens_decoder"]
-        added = [*listed.values()] if isinstance(listed, dict) else []
-    else:
-        settings = settings | optional(_SPECIAL_FILE)
-        special = {content_of(each) for each in _special_tokens(settings)}
-        added = [
-            {"content": token, "special": token in special, "normalized": token not in special}
-            for token in optional(_ADDED_FILE)
-        ]
-    added += [
-        (each if isinstance(each, dict) else {"content": each}) | {"special": True}
-        for each in _special_tokens(settings)
-    ]
+    settings, added = _added_tokens(settings, optional)
     _add_tokens(tokenizer, added)
     if parsed and (lowers := _case_of_bert(tokenizer)) is not None:
         vocabulary = parsed, lowers
@@ -260,6 +232,71 @@ def read_folder(folder: str, flag: str, read: Read, exists: Exists) -> tuple[Voc
             f"lacks it; {_save_again(folder)}"
         )
     return vocabulary
+
+
+def _parse_vocabulary(
+    data: bytes, path: str, settings: Mapping[str, Any], is_original: bool, name: str
+) -> Vocabulary:
+    """Returns the vocabulary of a vocab.txt, with the longest word of its reader."""
+    longest = settings.get(LONGEST_WORD_SETTING, LONGEST_WORD) if is_original else None
+    longest = LONGEST_WORD_THERE if longest is None else longest
+    if not _is_longest_word(longest):
+        raise InputError(
+            f"{name}: its tokenizer has {LONGEST_WORD_SETTING} {str(longest)[:60]!r}, which is not "
+            f"a number from 1 to {MOST_LONGEST_WORD}; correct the file"
+        )
+    return Vocabulary.parse(data, path, longest)
+
+
+def _has_capitals(vocabulary: Vocabulary) -> bool:
+    return any(token != token.lower() for token in vocabulary.tokens if not token.startswith("["))
+
+
+def _check_word_pieces(vocabulary: Vocabulary, settings: Mapping[str, Any], name: str) -> None:
+    """Refuses a vocab.txt that transformers would read in another way than as word pieces."""
+    if _has_capitals(vocabulary) and settings.get("do_lower_case") is None:
+        raise InputError(
+            f"{name}: {VOCABULARY_FILE} has capitals, and transformers lower-cases text unless "
+            f"do_lower_case is false in {TOKENIZER_CONFIG_FILE}; write true or false there"
+        )
+    for key, value in _FIXED.items():
+        if settings.get(key) not in (None, value):
+            raise InputError(
+                f"{name}: its tokenizer has {key} {settings[key]!r:.60}, and only {value!r} is "
+                f"supported without a {TOKENIZER_FILE}; take another model"
+            )
+
+
+def _class_of(settings: Mapping[str, Any], model: Mapping[str, Any]) -> str:
+    """Returns the name of the tokenizer's class in transformers; "" if nothing says."""
+    named = settings.get("tokenizer_class") or model.get("tokenizer_class")
+    named = named or _CLASS_OF_FAMILY.get(model.get("model_type", "bert") if model else "", "")
+    return str(named).removesuffix("Fast")
+
+
+def _added_tokens(
+    settings: dict[str, Any], optional: Callable[[str], dict[str, Any]]
+) -> tuple[dict[str, Any], list[Any]]:
+    """Returns the settings with all special tokens, and the tokens that were added.
+
+    Args:
+      settings: content of tokenizer_config.json, and the special tokens of the class.
+      optional: returns the content of another file of the folder; {} without it.
+    """
+    if "added_tokens_decoder" in settings:
+        listed = settings["added_tokens_decoder"]
+        added = [*listed.values()] if isinstance(listed, dict) else []
+    else:
+        settings = settings | optional(_SPECIAL_FILE)
+        special = {content_of(each) for each in _special_tokens(settings)}
+        added = [
+            {"content": token, "special": token in special, "normalized": token not in special}
+            for token in optional(_ADDED_FILE)
+        ]
+    named = (
+        each if isinstance(each, dict) else {"content": each} for each in _special_tokens(settings)
+    )
+    return settings, [*added, *(each | {"special": True} for each in named)]
 
 
 def _follow_class(
@@ -388,15 +425,6 @@ def _case_of_bert(tokenizer: Mapping[str, Any]) -> bool | None:
         and (tokenizer.get("pre_tokenizer") or {}).get("type") == "BertPreTokenizer"
     )
     return lowers if is_bert else None
-
-
-def _longest_word(value: Any, name: str) -> int:
-    if not _is_longest_word(value):
-        raise InputError(
-            f"{name}: its tokenizer has {LONGEST_WORD_SETTING} {str(value)[:60]!r}, which is not "
-            f"a number from 1 to {MOST_LONGEST_WORD}; correct the file"
-        )
-    return value
 
 
 def _is_longest_word(value: Any) -> bool:

@@ -134,7 +134,7 @@ def test_a_finished_folder_is_read_by_the_same_command_alone(tmp_path):
         pytest.fail("the folder is another command's")
     (folder / "about.json").write_text("{")
     with (
-        pytest.raises(InputError, match=r"about.json: is damaged; make the folder again"),
+        pytest.raises(InputError, match=r"about.json: is damaged .*; make it again"),
         folders.claimed(str(folder), {"model": "a"}, MODEL_FLAG) as output,
     ):
         output.read_json("about.json")
