@@ -70,6 +70,13 @@ def ask(*words: str) -> str | None:
     return None if done.returncode else done.stdout.strip()
 
 
+def check_programs() -> None:
+    """Raises an error unless this machine has the programs that are called."""
+    for program in ("gcloud", "terraform", "git"):
+        if not shutil.which(program):
+            raise InputError(f"{program}: is not installed; install it and start again")
+
+
 def check_machine(release: str) -> str:
     """Returns the hash of the commit to deploy, after checking this machine.
 
@@ -84,9 +91,7 @@ def check_machine(release: str) -> str:
             f"Python {found}: the images have {wanted}, and jobs are sent by the same; make .venv "
             f"anew with `make PYTHON=python{wanted} cloud`"
         )
-    for program in ("gcloud", "terraform", "git"):
-        if not shutil.which(program):
-            raise InputError(f"{program}: is not installed; install it and start again")
+    check_programs()
     commit = ask("git", "rev-parse", "--verify", f"{release}^{{commit}}")
     if commit is None:
         raise InputError(
@@ -178,6 +183,7 @@ def check_project(settings: Settings) -> bool:
     Raises:
       InputError: the project has no billing or too little quota, or the caller may not deploy.
     """
+    trainer = jobs.find_trainer(settings)
     # Whoever may not do this relies on somebody who did.
     ask("gcloud", "services", "enable", *_FIRST_SERVICES, f"--project={settings.project}")
     project = Project(settings)
@@ -192,7 +198,6 @@ def check_project(settings: Settings) -> bool:
             f"{settings.project}: has no billing account; link one on "
             f"https://console.cloud.google.com/billing/linkedaccount?project={settings.project}"
         )
-    trainer = jobs.find_trainer(settings)
     wanted = {
         ("compute.googleapis.com", "N2_CPUS"): (_LEAST_CPUS, project.compute_quota),
         ("aiplatform.googleapis.com", trainer.metric): (trainer.count, project.vertex_quota),
@@ -335,6 +340,7 @@ def down(settings: Settings, yes: bool) -> None:
     Raises:
       InputError: a step failed; the same command continues.
     """
+    check_programs()
     state = f"gs://{settings.bucket}-state"
     confirm(
         f"Delete all text, models and runs in {settings.project}, which cannot be taken back?",

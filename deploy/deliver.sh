@@ -2,12 +2,14 @@
 # Delivers files of text: copies them, and then the manifest that makes them a delivery.
 #   deploy/deliver.sh gs://PROJECT-beambert-text FILE…
 set -eu
+[ $# -ge 2 ] || { echo "usage: $0 gs://PROJECT-beambert-text FILE…" >&2; exit 2; }
 bucket=${1%/}
 shift
 manifest=$(mktemp)
 trap 'rm -f "$manifest"' EXIT
 separator='{"files": ['
 for file in "$@"; do
+  [ -f "$file" ] || { echo "$file: is no file; nothing was delivered" >&2; exit 2; }
   printf '%s{"path": "%s/%s", "bytes": %s}' "$separator" "$bucket" "$(basename "$file")" "$(wc -c <"$file")"
   separator=', '
 done >"$manifest"

@@ -16,7 +16,7 @@ from typing import Any
 
 from beambert.errors import InputError
 
-FILE = pathlib.Path(__file__).parent / "terraform" / "terraform.tfvars"
+FILE = pathlib.Path(__file__).resolve().parent / "terraform" / "terraform.tfvars"
 # Flags of Dataflow, which take the place of the line `# DATAFLOW` in a configuration. Workers have
 # private addresses in the network that deploy/terraform makes.
 DATAFLOW = """\
@@ -37,10 +37,21 @@ LABELS = {"app": "beambert"}
 # Display name of what the retraining makes on Vertex AI.
 DISPLAY_NAME = "beambert"
 
-
 # Values that nobody can keep.
 _UNTOUCHED = {"project": "my-project", "alert_email": "ml-platform@example.com"}
-ENGINES = ("tensorflow", "jax")
+_PERSON = (
+    r"(user|group|domain|serviceAccount|principal|principalSet):\S+",
+    'somebody as Google Cloud names people, such as "group:editors@example.com"',
+)
+# Name of a setting -> a pattern of its value, or of each in its list, and what that must be.
+_FORMS = {
+    "project": (r"[a-z][a-z\d-]{4,28}[a-z\d]", "a project's id, such as text-models-1"),
+    "region": (r"[a-z]+-[a-z]+\d+", "a region, such as us-central1"),
+    "alert_email": (r"\S+@\S+", "an address"),
+    "engine": ("tensorflow|jax", "tensorflow or jax"),
+    "schedule": (r"\S+( \S+){4}", "five fields, as cron has them"),
+    **dict.fromkeys(("deliverers", "operators", "approvers"), _PERSON),
+}
 # Number of settings that the file must have.
 _NEEDED = 7
 
@@ -65,25 +76,26 @@ class Settings:
         """Returns the settings in a file.
 
         Raises:
-          InputError: the file cannot be read, a setting is missing or unknown, or one that names a
-            project or a person was left as it came.
+          InputError: the file cannot be read, a setting is missing, unknown or of another form, or
+            one that names a project or a person was left as it came.
         """
         try:
             found = tomllib.loads(path.read_text("utf-8"))
         except (OSError, ValueError) as error:
             raise InputError(
-                f"{path}: cannot be read ({error}); deploy from a checkout of the "
-                "repository, which `pip install -e .` installs in place"
+                f"{path}: cannot be read ({error}); correct the line, or take the file from the "
+                "repository again"
             ) from error
         needed = [each.name for each in dataclasses.fields(cls)][:_NEEDED]
         try:
             check_keys(cls, found, needed)
-            for name, value in _UNTOUCHED.items():
-                if found[name] == value:
+            for name, value in found.items():
+                if value == _UNTOUCHED.get(name):
                     raise InputError(f'{name} = "{value}": is an example; edit the file')
-            if found.get("engine", ENGINES[0]) not in ENGINES:
-                names = " or ".join(ENGINES)
-                raise InputError(f'engine = "{found["engine"]}": must be {names}; correct it')
+                form, what = _FORMS.get(name, (".*", ""))
+                for each in [value] if isinstance(value, str) else value:
+                    if not re.fullmatch(form, each):
+                        raise InputError(f'{name} = "{each}": must be {what}; correct it')
         except InputError as error:
             raise InputError(f"{path}: {error}") from error
         return cls(**found)

@@ -3,10 +3,8 @@
 resource "google_monitoring_notification_channel" "team" {
   display_name = "BeamBERT"
   type         = "email"
-  labels = {
-    email_address = var.alert_email
-  }
-  depends_on = [google_project_service.needed]
+  labels       = { email_address = var.alert_email }
+  depends_on   = [google_project_service.needed]
 }
 
 locals {
@@ -30,14 +28,10 @@ resource "google_monitoring_alert_policy" "log" {
   combiner     = "OR"
   conditions {
     display_name = each.key
-    condition_matched_log {
-      filter = each.value.filter
-    }
+    condition_matched_log { filter = each.value.filter }
   }
   alert_strategy {
-    notification_rate_limit {
-      period = "3600s"
-    }
+    notification_rate_limit { period = "3600s" }
   }
   documentation {
     mime_type = "text/markdown"

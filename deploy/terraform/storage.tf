@@ -16,19 +16,13 @@ resource "google_storage_bucket" "of" {
   uniform_bucket_level_access = true
   public_access_prevention    = "enforced"
 
-  versioning {
-    enabled = true
-  }
-  soft_delete_policy {
-    retention_duration_seconds = 0
-  }
+  versioning { enabled = true }
+  soft_delete_policy { retention_duration_seconds = 0 }
   lifecycle_rule {
     condition {
       days_since_noncurrent_time = each.value
     }
-    action {
-      type = "Delete"
-    }
+    action { type = "Delete" }
   }
   # A run that is over needs its records and predictions no more: `--since` reads info.json next to them.
   dynamic "lifecycle_rule" {
@@ -39,9 +33,7 @@ resource "google_storage_bucket" "of" {
         matches_prefix = ["retraining/runs/", "trial/runs/"]
         matches_suffix = [".tfrecord", ".tfrecord.gz"]
       }
-      action {
-        type = "Delete"
-      }
+      action { type = "Delete" }
     }
   }
   # Deletes files that Dataflow staged, temporary files of killed jobs, and files of old pipelines.
@@ -52,9 +44,7 @@ resource "google_storage_bucket" "of" {
         age            = lifecycle_rule.value
         matches_prefix = [lifecycle_rule.key]
       }
-      action {
-        type = "Delete"
-      }
+      action { type = "Delete" }
     }
   }
   depends_on = [google_project_service.needed]

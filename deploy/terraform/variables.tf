@@ -1,33 +1,14 @@
 # Comments in terraform.tfvars explain the variables without a default.
 
-variable "project" {
-  type = string
-}
-
-variable "region" {
-  type = string
-}
-
-variable "alert_email" {
-  type = string
-}
-
-variable "deliverers" {
-  type = set(string)
-}
-
-variable "operators" {
-  type = set(string)
-}
-
-variable "approvers" {
-  type = set(string)
-}
+variable "project" { type = string }
+variable "region" { type = string }
+variable "alert_email" { type = string }
+variable "deliverers" { type = set(string) }
+variable "operators" { type = set(string) }
+variable "approvers" { type = set(string) }
 
 # Terraform does not use the following: `python -m beambert.deploy` reads the same file.
-variable "trainer" {
-  type = string
-}
+variable "trainer" { type = string }
 
 # Library that trains: "tensorflow" or "jax".
 variable "engine" {

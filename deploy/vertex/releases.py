@@ -55,6 +55,8 @@ def in_use(settings: Settings) -> Deployment:
 def _pipeline_in_use(settings: Settings) -> dict[str, Any]:
     from beambert import io
 
+    with google_cloud.service_errors(settings.project, "cannot be looked at"):
+        google_cloud.session(settings.project)  # Without a login, reading goes on anonymously.
     if not io.exists(settings.pipeline):
         raise InputError(f"{settings.pipeline}: is missing; deploy a release first")
     return json.loads(io.read_text(settings.pipeline))
@@ -64,8 +66,11 @@ def make_pipeline(deployment: Deployment) -> dict[str, Any]:
     """Returns the pipeline of a deployment, whose only component does a whole run.
 
     It is not retried: a step that fails would be paid for again, and the next start continues where
-    it stopped. The format is that of the Kubeflow Pipelines SDK's compiler, which is no dependency
-    as it pins other versions of what Google's clients need.
+    it stopped. It waits for its jobs on a machine that costs (docs/cloud.md). Google's pipeline
+    components wait for nothing, but none could hold the lock of a run over its steps, and what a
+    run does would be written a second time, as a graph. The format is that of the Kubeflow
+    Pipelines SDK's compiler, which is no dependency as it pins other versions of what Google's
+    clients need.
     """
     words = ["python", "-m", "beambert.deploy", "retrain", f"--deployment={deployment.file}"]
     container = {

@@ -3,6 +3,10 @@
 from typing import Any
 
 import pytest
+from support.stand_in_commands import Commands
+
+from beambert.deploy import google_cloud
+from beambert.deploy.retraining import command as retrain
 
 
 class Services:
@@ -46,9 +50,16 @@ class Services:
 
 @pytest.fixture
 def services(monkeypatch):
-    from beambert.deploy import google_cloud
-
     services = Services()
     monkeypatch.setattr(google_cloud, "vertex_client", services.client)
     monkeypatch.setattr(google_cloud, "dataflow_client", services.client)
     return services
+
+
+@pytest.fixture
+def commands(monkeypatch):
+    """Stands in for the commands of a retraining; each model is better than the one before it."""
+    commands = Commands()
+    commands.accuracies = {f"{number:06d}": 0.7 + number / 100 for number in range(1, 9)}
+    monkeypatch.setattr(retrain, "_run", commands)
+    return commands

@@ -5,6 +5,8 @@ import json
 import os
 import pathlib
 import subprocess
+import threading
+import tomllib
 import types
 
 import pytest
@@ -55,6 +57,7 @@ class Google:
         monkeypatch.setattr(google_cloud, "session", lambda _: self)
         monkeypatch.setattr(google_cloud, "_SECONDS_BETWEEN_TRIES", 0)
         monkeypatch.setattr(cloud, "check_machine", lambda _: COMMIT)
+        monkeypatch.setattr(cloud, "check_programs", lambda: None)
         monkeypatch.setattr(cloud, "call", self.call)
         monkeypatch.setattr(cloud, "ask", self.ask)
         monkeypatch.setattr(Settings, "read", lambda: SETTINGS)
@@ -250,6 +253,9 @@ def test_a_workload_identity_federation_makes_requests_in_the_projects_name(tmp_
     credentials = google_cloud.session("my-project").credentials
     assert isinstance(credentials, identity_pool.Credentials)
     assert credentials.quota_project_id == "my-project"
+    monkeypatch.setattr(io._GOOGLE_STORAGE, "_of_thread", threading.local())
+    bucket, _ = io._GOOGLE_STORAGE._bucket("gs://b/o")
+    assert isinstance(bucket.client._credentials, identity_pool.Credentials)
 
 
 def test_service_agents_that_are_still_being_made(monkeypatch):
@@ -289,21 +295,42 @@ def test_a_project_that_is_not_known(google):
         down()
 
 
+def test_a_teardown_without_its_programs(monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(InputError, match="gcloud: is not installed"):
+        cloud.down(SETTINGS, True)
+
+
+def settings_with(folder, **values):
+    """Reads the file as it came but for some values."""
+    found = tomllib.loads(FILE.read_text()) | values
+    (folder / "my.tfvars").write_text("".join(f"{n} = {json.dumps(v)}\n" for n, v in found.items()))
+    return Settings.read(folder / "my.tfvars")
+
+
+GIVEN = {"project": "text-1", "alert_email": "a@b.org", "approvers": ["group:a@b.org"]}
+
+
 def test_settings_as_they_came_are_refused(tmp_path):
     """The file has seven."""
-    text = FILE.read_text()
-    assert len([line for line in text.splitlines() if line[:1].isalpha()]) == 7
-    path = tmp_path / "terraform.tfvars"
-    for old, new in (("my-project", "p"), ("ml-platform@example.com", "a@b")):
-        path.write_text(text)
-        with pytest.raises(InputError, match=f'"{old}": is an example; edit'):
-            Settings.read(path)
-        text = text.replace(old, new)
-    path.write_text(f'{text}\nengine = "torch"\n')
-    with pytest.raises(InputError, match="must be tensorflow or jax"):
-        Settings.read(path)
-    path.write_text(text)
-    assert Settings.read(path).bucket == "p-beambert"
+    assert len(tomllib.loads(FILE.read_text())) == 7
+    for missing in ("project", "alert_email"):
+        with pytest.raises(InputError, match=f"{missing} = .*: is an example; edit"):
+            settings_with(tmp_path, **{n: v for n, v in GIVEN.items() if n != missing})
+    assert settings_with(tmp_path, **GIVEN).bucket == "text-1-beambert"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(("project", "My_Project"), ("project", "example.com:text"), ("project", "")),
+        *(("region", "us-central1-a"), ("alert_email", "me"), ("approvers", ["a@b.org"])),
+        *(("engine", "torch"), ("schedule", "hourly"), ("region", 5)),
+    ],
+)
+def test_a_setting_of_another_form(tmp_path, name, value):
+    with pytest.raises(InputError, match=rf"my\.tfvars: {name} = .*: must be "):
+        settings_with(tmp_path, **GIVEN | {name: value})
 
 
 def test_a_delivery_by_the_script(tmp_path):
@@ -317,6 +344,9 @@ def test_a_delivery_by_the_script(tmp_path):
     environment = os.environ | {"LOG": f"{tmp_path}/log", "PATH": f"{tmp_path}/bin:/usr/bin:/bin"}
     words = ["gs://p-beambert-text/", "a.jsonl", "b c.jsonl"]
     script = ROOT / "deploy" / "deliver.sh"
+    for wrong in (words[:1], [*words, "c.jsonl"]):
+        assert subprocess.run([script, *wrong], cwd=tmp_path, env=environment).returncode == 2
+    assert not (tmp_path / "log").exists()
     subprocess.run([script, *words], cwd=tmp_path, env=environment, check=True)
     log = (tmp_path / "log").read_text()
     assert "--no-clobber" in log and log.index("a.jsonl b c.jsonl gs") < log.index("manifests/")

@@ -5,14 +5,17 @@ left out, which nothing loads without a GPU. BEAMBERT_IMAGES names a folder to k
 """
 
 import functools
+import json
 import os
 import pathlib
 import re
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 from support import growing_corpus as corpus
+from support import untrained_models
 
 from beambert.deploy.retraining import command, workspace
 
@@ -55,13 +58,17 @@ def run(tmp_path_factory):
     def python(image):
         folder = environments / image
         if not folder.exists():
-            lock = (ROOT / f"requirements/{LOCKS.get(image, image)}.lock").read_text()
-            entries = re.split(r"\n(?=\w)", lock)
-            wanted = [each for each in entries if not each.startswith("nvidia")]
-            (root / "lock").write_text("\n".join(wanted) + "\n")
+            if image == "serving":
+                build = (ROOT / "deploy/cloudbuild.yaml").read_text()
+                minor, patch = re.search(r"tensorflow/serving:(\d+\.\d+)(\S+)", build).groups()
+                wanted = [f"tensorflow=={minor}{patch}", f"tensorflow-text=={minor}.*"]
+            else:
+                lock = (ROOT / f"requirements/{LOCKS.get(image, image)}.lock").read_text()
+                entries = [e for e in re.split(r"\n(?=\w)", lock) if not e.startswith("nvidia")]
+                (root / "lock").write_text("\n".join(entries) + "\n")
+                wanted = ["--no-deps", "--require-hashes", "-r", root / "lock"]
             call([UV, "venv", "-q", "--python", sys.executable, folder])
-            exact = ["--no-deps", "--require-hashes", "-r", root / "lock"]
-            call([UV, "pip", "install", "-q", "--python", folder / "bin/python", *exact])
+            call([UV, "pip", "install", "-q", "--python", folder / "bin/python", *wanted])
         return f"{folder}/bin/python"
 
     def run(image, *words):
@@ -112,12 +119,26 @@ def test_what_an_image_starts_loads(run, image):
     assert done.stdout.split()[-1] == "False"
 
 
-def test_chips_are_for_the_process_that_trains(run, tmp_path):
-    """A machine without them says so, and a sweep's children can load libtpu."""
+@pytest.mark.parametrize("strategy", ["tpu", "mirrored"])
+def test_a_machine_whose_accelerators_are_not_found(run, tmp_path, strategy):
+    """Its price would be paid for the work of its processor."""
     corpus.make(tmp_path)
-    flags = ["--recipe=tiny", "--data=x", f"--model_dir={tmp_path}/m", "--strategy=tpu"]
-    done = run("tensorflow-tpu", "-m", "beambert", "pretrain", *flags)
-    assert done.returncode == 2 and "Segmentation" not in done.stderr
+    files = {"data_dir": "task", "model": "bert_config.json", "vocab_file": "vocab.txt"}
+    flags = [f"--{name}={tmp_path}/{file}" for name, file in files.items()]
+    flags += ["--task=classification", "--init=random", f"--model_dir={tmp_path}/m"]
+    image = "tensorflow-tpu" if strategy == "tpu" else "tensorflow-gpu"
+    done = run(image, "-m", "beambert", "finetune", *flags, f"--strategy={strategy}")
+    assert done.returncode == 2, done.stderr
+    assert f"--strategy={strategy}: this " in done.stderr.splitlines()[-1]
+
+
+def test_jax_without_its_chips(run):
+    done = run("jax-tpu", "-c", "import jax; jax.devices()")
+    assert "Unable to initialize backend 'tpu'" in done.stderr.splitlines()[-1]
+
+
+def test_a_sweep_leaves_the_chips_to_its_trainings(run, tmp_path):
+    """One after another, each loads libtpu, which the process above them has not."""
     code = """
 import multiprocessing, os
 from concurrent.futures import ProcessPoolExecutor
@@ -126,9 +147,11 @@ if __name__ == "__main__":
     process.leave_chips_to_children()
     import tensorflow
     from beambert.trainer.finetuning import sweep
+    from beambert.trainer.loop.config import Devices
     for _ in range(2):
         context = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(1, context, initializer=sweep._begin) as pool:
+        begin = {"initializer": sweep._begin, "initargs": [Devices()]}
+        with ProcessPoolExecutor(1, context, **begin) as pool:
             with process.chips_for_children():
                 child = pool.submit(os.getenv, "PJRT_DEVICE")
             print(child.result())
@@ -136,3 +159,31 @@ if __name__ == "__main__":
     (tmp_path / "sweep.py").write_text(code)
     done = run("tensorflow-tpu", str(tmp_path / "sweep.py"))
     assert done.stdout.split() == ["TPU", "TPU"], done.stderr
+
+
+ANSWERS = """
+import json, sys
+import tensorflow as tf, tensorflow_text
+texts = tf.constant(["the river of music", "", "Ünïcode tëxt; 東京", "people " * 40])
+found = []
+for folder in sys.argv[1:]:
+    answer = tf.saved_model.load(f"{folder}/saved_model").signatures["serving_default"]
+    given = dict.fromkeys(answer.structured_input_signature[1], texts)
+    found += [value.numpy().tolist() for _, value in sorted(answer(**given).items())]
+print(json.dumps(found, default=bytes.decode))
+"""
+
+
+def test_what_serves_answers_as_what_exports(run, vocabulary, tmp_path):
+    """TensorFlow Serving is older than the TensorFlow of the component."""
+    folders = [
+        str(getattr(untrained_models, f"save_{kind}")(tmp_path / kind, vocabulary))
+        for kind in ("classifier", "embedding", "sparse")
+    ]
+    here, there = (run(image, "-c", ANSWERS, *folders) for image in ("component", "serving"))
+    assert there.returncode == 0, there.stderr
+    for one, other in zip(*(json.loads(done.stdout) for done in (here, there)), strict=True):
+        if isinstance(one[0], str):
+            assert one == other
+        else:
+            np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)

@@ -1,13 +1,14 @@
 """A version behind an endpoint and the way back: requests against the protocol, killed anywhere."""
 
 import pathlib
+import types
 
 import pytest
 from google.api_core.exceptions import NotFound, PermissionDenied
 from google.cloud import aiplatform_v1 as aiplatform
 from support import growing_corpus as corpus
 from support.cloud_samples import DEPLOYMENT
-from support.stand_in_commands import Commands, KilledError, served
+from support.stand_in_commands import KilledError, served
 
 from beambert.deploy.retraining import command as retrain
 from beambert.deploy.retraining import workspace
@@ -19,14 +20,9 @@ MODEL = f"{DEPLOYMENT.settings.parent}/models/beambert"
 ENDPOINT = f"{DEPLOYMENT.settings.parent}/endpoints/1"
 
 
-class Done:
-    """An operation that has ended."""
-
-    def __init__(self, value=None):
-        self.value = value
-
-    def result(self, _):
-        return self.value
+def done(value=None):
+    """Returns an operation that has ended."""
+    return types.SimpleNamespace(result=lambda _: value)
 
 
 class Vertex:
@@ -68,7 +64,7 @@ class Vertex:
         assert alias not in self.aliases
         number = len(set(self.aliases.values())) + 1
         self.aliases |= {alias: number} | ({} if self.aliases else {"default": number})
-        return Done()
+        return done()
 
     def on_merge_version_aliases(self, request):
         version = self.aliases[request.name.partition("@")[2]]
@@ -82,7 +78,7 @@ class Vertex:
         assert not self.endpoint
         self.endpoint = aiplatform.Endpoint(request.endpoint)
         self.endpoint.name = ENDPOINT
-        return Done(self.endpoint)
+        return done(self.endpoint)
 
     def _split(self, split):
         assert sum(split.values()) == 100
@@ -96,7 +92,7 @@ class Vertex:
         self.endpoint.deployed_models.append(new)
         split = dict(request.traffic_split)
         self._split({new.id if each == "0" else each: part for each, part in split.items()})
-        return Done()
+        return done()
 
     def on_update_endpoint(self, request):
         assert list(request.update_mask.paths) == ["traffic_split"]
@@ -111,18 +107,18 @@ class Vertex:
         assert not self.endpoint.traffic_split.get(request.deployed_model_id)
         left = [e for e in self.endpoint.deployed_models if e.id != request.deployed_model_id]
         self.endpoint.deployed_models = left
-        return Done()
+        return done()
 
     def on_delete_endpoint(self, _):
         assert not self.endpoint.deployed_models
         self.endpoint = None
-        return Done()
+        return done()
 
     def on_delete_model(self, request):
         if not self.aliases:
             raise NotFound(request.name)
         self.aliases = {}
-        return Done()
+        return done()
 
     @property
     def state(self):
@@ -138,11 +134,8 @@ def vertex(services):
 
 
 @pytest.fixture
-def config(tmp_path, monkeypatch):
+def config(tmp_path, monkeypatch, commands):
     """A workspace with two served versions; its bucket is a folder."""
-    commands = Commands()
-    commands.accuracies = {"000001": 0.8, "000002": 0.9}
-    monkeypatch.setattr(retrain, "_run", commands)
     monkeypatch.setattr(Settings, "work", f"{tmp_path}/bucket")
     config = workspace.read_config(str(corpus.write_config(tmp_path)))
     for number in (1, 2):

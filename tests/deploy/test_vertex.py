@@ -8,15 +8,15 @@ import pathlib
 import signal
 
 import pytest
-from google.api_core.exceptions import PermissionDenied
+from google.api_core.exceptions import NotFound, PermissionDenied
 from google.cloud import aiplatform_v1 as aiplatform
 from support import growing_corpus as corpus
 from support.cloud_samples import DEPLOYMENT, RELEASE, SETTINGS
-from support.stand_in_commands import Commands, served
+from support.stand_in_commands import served
 
 from beambert import folders, io
 from beambert.deploy import __main__ as command
-from beambert.deploy.retraining import command as retrain
+from beambert.deploy import google_cloud
 from beambert.deploy.retraining import workspace
 from beambert.deploy.retraining.runs import Retraining, next_run
 from beambert.deploy.settings import Deployment, Settings
@@ -58,6 +58,7 @@ def bucket(monkeypatch):
     monkeypatch.setattr(io, "read_text", lambda path, *_: files[path].decode())
     monkeypatch.setattr(io, "write_bytes", files.__setitem__)
     monkeypatch.setattr(Settings, "read", lambda: SETTINGS)
+    monkeypatch.setattr(google_cloud, "session", lambda _: None)
     return files
 
 
@@ -139,6 +140,12 @@ def test_a_job_that_fails_is_not_repeated(vertex, code, message):
     assert len(vertex.sent("create_custom_job")) == 1
 
 
+def test_a_job_that_is_deleted_by_hand_is_over(vertex):
+    vertex.answers["get_custom_job"] = NotFound("no")
+    with pytest.raises(InputError, match="was deleted while it was awaited; start again"):
+        jobs.run_to_end(SETTINGS, JOB)
+
+
 def test_spot_first_then_on_demand(vertex):
     """The command continues from its last checkpoint, so no machine's work is lost."""
     ends = iter([custom_job("FAILED", code, "gone") for code in (14, 14, 8)])
@@ -198,11 +205,10 @@ def test_the_pipeline_does_a_run():
     assert "retryPolicy" not in json.dumps(spec)
 
 
-def test_a_run_trains_on_accelerators(tmp_path, monkeypatch, capsys):
+def test_a_run_trains_on_accelerators(tmp_path, monkeypatch, commands, capsys):
     corpus.deliver(tmp_path, 1)
     config = workspace.read_config(str(corpus.write_config(tmp_path)))
-    commands, sent = Commands(), []
-    commands.accuracies = {"000001": 0.8}
+    sent = []
 
     def run_to_end(_, job):
         step = job["labels"]["step"]
@@ -210,7 +216,6 @@ def test_a_run_trains_on_accelerators(tmp_path, monkeypatch, capsys):
         commands(step, job["job_spec"]["worker_pool_specs"][0]["container_spec"]["args"])
 
     monkeypatch.setattr(command, "read_config", lambda _: config)
-    monkeypatch.setattr(retrain, "_run", commands)
     monkeypatch.setattr(jobs, "run_to_end", run_to_end)
     (tmp_path / "deployment.json").write_text(DEPLOYMENT.to_json())
     arguments = ["retrain", f"--deployment={tmp_path}/deployment.json"]

@@ -6,7 +6,6 @@ import re
 import pytest
 from support import growing_corpus as corpus
 from support.cloud_samples import DEPLOYMENT
-from support.stand_in_commands import Commands
 
 from beambert.cli import COMMANDS
 from beambert.deploy.retraining import command as retrain
@@ -82,9 +81,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("old", "new"), REFUSED)
-def test_values_that_a_step_refuses(tmp_path, monkeypatch, old, new):
-    commands = Commands()
-    monkeypatch.setattr(retrain, "_run", commands)
+def test_values_that_a_step_refuses(tmp_path, commands, old, new):
     corpus.deliver(tmp_path, 1)
     path = corpus.write_config(tmp_path)
     text = path.read_text()

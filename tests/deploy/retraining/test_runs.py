@@ -7,7 +7,7 @@ import re
 
 import pytest
 from support import growing_corpus as corpus
-from support.stand_in_commands import Commands, KilledError, served
+from support.stand_in_commands import KilledError, served
 
 from beambert import folders
 from beambert.deploy.retraining import command as retrain
@@ -16,13 +16,6 @@ from beambert.deploy.retraining.runs import STEPS, command, next_run
 from beambert.errors import InputError
 
 ROOT = pathlib.Path(__file__).parents[3]
-
-
-@pytest.fixture
-def commands(monkeypatch):
-    commands = Commands()
-    monkeypatch.setattr(retrain, "_run", commands)
-    return commands
 
 
 @pytest.fixture
@@ -86,7 +79,6 @@ def test_a_year_of_runs(tmp_path, config, commands, capsys):
 @pytest.mark.parametrize("when", ["half-way", "after"])
 def test_killed_at_any_step(tmp_path, config, commands, step, when):
     """The next start ends as if nothing had been, and repeats at most the step that was cut."""
-    commands.accuracies = {"000001": 0.8, "000002": 0.9}
     retrain.retrain(config)
     corpus.deliver(tmp_path, 2)
     commands.ran.clear()
@@ -103,7 +95,6 @@ def test_killed_at_any_step(tmp_path, config, commands, step, when):
 
 def test_half_a_version_is_made_again(tmp_path, config, commands):
     """On gs:// a version appears file by file, the graph last."""
-    commands.accuracies = {"000001": 0.8}
     commands.kill = ("serving", "after")
     with pytest.raises(KilledError):
         retrain.retrain(config)
@@ -118,7 +109,6 @@ def test_cut_in_the_records_takes_what_came_since(tmp_path, config, commands):
     with pytest.raises(KilledError):
         retrain.retrain(config)
     corpus.deliver(tmp_path, 2)
-    commands.accuracies = {"000001": 0.8}
     retrain.retrain(config)
     info = json.loads(pathlib.Path(config.workspace, "runs/000001/records/info.json").read_text())
     assert len(info["inputs"]) == 2
@@ -126,7 +116,6 @@ def test_cut_in_the_records_takes_what_came_since(tmp_path, config, commands):
 
 @pytest.mark.parametrize("step", STEPS)
 def test_a_step_that_fails_leaves_what_is_served(tmp_path, config, commands, step):
-    commands.accuracies = {"000001": 0.8, "000002": 0.9}
     retrain.retrain(config)
     corpus.deliver(tmp_path, 2)
     commands.fail = step
@@ -152,46 +141,29 @@ def test_two_at_once(tmp_path, config, commands):
         assert stopped.value.code == retrain.STATUS_OF_BUSY
         with pytest.raises(folders.BusyError, match=f"process {os.getpid()} "):
             retrain.retrain(config)
-    commands.accuracies = {"000001": 0.8}
     retrain.retrain(config)
     assert sorted(served(config)) == ["1"]
 
 
-def with_sources(root, weights="wiki=0.25,law=0.75") -> pathlib.Path:
-    """A configuration with two sources of text in the place of its input."""
-    path = corpus.write_config(root)
-    text = re.sub(r"(?m)^input = .*$", "", path.read_text())
-    sources = [f"{name}={root}/{name}/*.jsonl" for name in ("wiki", "law")]
-    data = f"[data]\nsource = {json.dumps(sources)}\nweights = {weights!r}"
-    path.write_text(text.replace("[data]", data))
-    return path
-
-
-def deliver_to(root, source, number):
-    """Adds a file to a source."""
-    folder = root / source
-    folder.mkdir(exist_ok=True)
-    corpus.deliver(root, number).rename(folder / f"{number}.jsonl")
-
-
 def test_sources_in_the_place_of_input(tmp_path, commands, capsys):
-    deliver_to(tmp_path, "wiki", 1)
-    deliver_to(tmp_path, "law", 2)
-    config = workspace.read_config(str(with_sources(tmp_path)))
-    commands.accuracies = {"000001": 0.8, "000002": 0.9}
+    sources = [f"wiki={tmp_path}/text/1*.jsonl", f"law={tmp_path}/text/2*.jsonl"]
+    data = f"source = {json.dumps(sources)}\nweights = 'wiki=0.25,law=0.75'"
+    path = corpus.write_config(tmp_path, data=data)
+    path.write_text(re.sub(r"(?m)^input = .*$", "", path.read_text()))
+    for number in (1, 2):
+        corpus.deliver(tmp_path, number)
+    config = workspace.read_config(str(path))
     retrain.retrain(config)
     flags = dict(commands.ran)["records"]
-    assert not flags.input and flags.weights == "wiki=0.25,law=0.75"
-    assert flags.source == [f"{name}={tmp_path}/{name}/*.jsonl" for name in ("wiki", "law")]
+    assert not flags.input and (flags.weights, flags.source) == ("wiki=0.25,law=0.75", sources)
     commands.ran.clear()
     retrain.retrain(config)
     assert commands.ran == [] and "nothing new" in capsys.readouterr().out
-    deliver_to(tmp_path, "law", 3)
+    corpus.deliver(tmp_path, 21)
     retrain.retrain(config)
     flags = dict(commands.ran)["records"]
-    assert flags.since == [f"{config.workspace}/runs/000001/records"]
     # The command leaves the other source out, which has no new file.
-    assert len(flags.source) == 2
+    assert (flags.since, flags.source) == ([f"{config.workspace}/runs/000001/records"], sources)
 
 
 @pytest.mark.parametrize("split", ["train", "dev"])
@@ -230,7 +202,6 @@ def test_records_of_two_lengths(commands, tmp_path):
     commands.kill = "between lengths"
     with pytest.raises(KilledError):
         retrain.retrain(config)
-    commands.accuracies = {"000001": 0.8, "000002": 0.9}
     retrain.retrain(config)
     records = f"{config.workspace}/runs/000001/records"
     (encoder,) = (flags for step, flags in commands.ran if step == "encoder")

@@ -14,7 +14,6 @@ from beambert import folders, io
 from beambert.deploy.retraining import command, planning, workspace
 from beambert.errors import InputError
 from beambert.pipelines import create_pretraining_data, input_files
-from beambert.pipelines.pretraining import plan
 from beambert.pipelines.pretraining.plan import new_inputs
 
 ROOT = pathlib.Path(__file__).parents[3]
@@ -42,36 +41,6 @@ def test_the_data_command(gs, tmp_path):
     io.write_bytes(f"{gs}/text/1.jsonl", text + text)  # another object of the same name
     inputs = input_files.match_inputs([f"{gs}/text/*"])
     assert new_inputs(inputs, [f"{gs}/records"], f"{gs}/more") == inputs
-
-
-def make_records(gs, tmp_path, monkeypatch, change):
-    """Runs `data` on two objects, of which one changes after they were listed."""
-    corpus.make(tmp_path)
-    root = f"{gs}/{tmp_path.name}"
-    for number in (1, 2):
-        text = corpus.deliver(tmp_path, number).read_bytes()
-        io.write_bytes(f"{root}/text/{number}.jsonl", text)
-    match_inputs = input_files.match_inputs
-
-    def then_change(patterns):
-        inputs = match_inputs(patterns)
-        change(f"{root}/text/2.jsonl")
-        return inputs
-
-    flags = [f"--input={root}/text/*", f"--vocab_file={tmp_path}/vocab.txt"]
-    flags += [f"--output={root}/records", "--max_seq_length=32", "--num_shards=1"]
-    with monkeypatch.context() as patch:
-        patch.setattr(plan, "match_inputs", then_change)
-        create_pretraining_data.main(flags)
-
-
-@pytest.mark.slow
-def test_an_object_that_is_replaced_after_it_was_listed(gs, tmp_path, monkeypatch):
-    """Nobody knows what was read of it, so the records are not finished."""
-    text = corpus.deliver(tmp_path, 3, documents=5).read_bytes()
-    with pytest.raises(InputError, match=r"text/2\.jsonl: was changed while it was read"):
-        make_records(gs, tmp_path, monkeypatch, lambda path: io.write_bytes(path, text))
-    assert "_SUCCESS" not in io.list_folder(f"{gs}/{tmp_path.name}/records")
 
 
 def test_an_interrupted_upload_leaves_nothing(gs):
