@@ -111,8 +111,8 @@ def find_trainer(settings: Settings) -> TrainingMachine:
     name = settings.trainer
     if name not in TRAINERS:
         raise InputError(
-            f'{FILE}: trainer = "{name}": no such machine; choose one of {", ".join(_ON_DEMAND)}, also '
-            "with -spot"
+            f'{FILE}: trainer = "{name}": no such machine; choose one of {", ".join(_ON_DEMAND)}, '
+            "also with -spot"
         )
     # "Starting with TPU v6e, TensorFlow isn't supported for training on Agent Platform":
     # https://docs.cloud.google.com/gemini-enterprise-agent-platform/machine-learning/training/training-with-tpu-vm
