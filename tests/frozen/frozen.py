@@ -319,7 +319,7 @@ TRAININGS: dict[str, tuple[str, list[str]]] = {
     "drawn_masks": (
         "next_by_source",
         [
-            *("--masking=dynamic", "--mask_rate=0.3:0.1", "--mask_replacements=60,20,20"),
+            *("--masking=dynamic", "--mask_rate=0.3:0.1"),
             *("--do_whole_word_mask=True", SHORT),
         ],
     ),

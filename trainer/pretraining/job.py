@@ -2,7 +2,6 @@
 
 import argparse
 import dataclasses
-import math
 import os
 import re
 from collections.abc import Sequence
@@ -15,10 +14,7 @@ from beambert.model.families.table import FAMILIES
 from beambert.model.objectives import BERT, GENERATOR_DEPTH, GENERATOR_SIZE, OBJECTIVES, RTD
 from beambert.pipelines.records.contract import (
     INFO_FILE,
-    MASK_SHARE,
     MASKED_LM_PROB,
-    RANDOM_SHARE,
-    SAME_SHARE,
     RecordsInfo,
     check_finished,
 )
@@ -40,8 +36,6 @@ from beambert.trainer.weights.adaptation import KEEP, positions_setting
 _BASE = recipes.bert_base()
 # Share of the steps on long sequences; A.2 of the paper.
 LONG_SHARE = 0.1
-# The flag has percentages.
-MASK_REPLACEMENTS = (100 * MASK_SHARE, 100 * RANDOM_SHARE, 100 * SAME_SHARE)
 # Loading and compiling take most of a shorter time.
 LEAST_SECONDS = 15.0
 _SECONDS = {"s": 1, "min": 60, "h": 3600, "d": 86_400}
@@ -82,11 +76,6 @@ def rates_text(rates: tuple[float, float]) -> str:
     """Returns the string that `parse_rates` reads."""
     first, last = rates
     return f"{first!r}" if first == last else f"{first!r}:{last!r}"
-
-
-def replacements_text(replacements: Sequence[float]) -> str:
-    """Returns the percentages as --mask_replacements has them."""
-    return ",".join(f"{percent:.15g}" for percent in replacements)
 
 
 def parse_eval_data(given: Sequence[str]) -> dict[str, str]:
@@ -201,13 +190,6 @@ class PretrainingJob:
         "the last, between which it changes linearly (default: masked_lm_prob of the records; "
         f"{MASKED_LM_PROB} on records without masks)",
     )
-    mask_replacements: tuple[float, ...] = setting(
-        MASK_REPLACEMENTS,
-        minimum=0,
-        metavar="N,N,N",
-        help="with drawn masks: percentages of the chosen tokens that become [MASK], become a "
-        f"random token, and stay (default: {replacements_text(MASK_REPLACEMENTS)})",
-    )
     do_whole_word_mask: bool | None = setting(
         None,
         help="with drawn masks: whether to mask either all pieces of a word or none (default: as "
@@ -292,12 +274,6 @@ class PretrainingJob:
         ):
             if (value := getattr(self, name)) != default and not is_met:
                 raise InputError(f"--{name}={value}: needs {needs}; leave it out")
-        percents = self.mask_replacements
-        if len(percents) != 3 or not math.isclose(sum(percents), 100):
-            raise InputError(
-                f"--mask_replacements={replacements_text(percents)}: must be three percentages "
-                "that are 100 in all: of [MASK], of random tokens and of tokens that stay"
-            )
 
     @classmethod
     def by_recipe(cls, recipe: str | None = None, **given: Any) -> Self:
@@ -341,8 +317,6 @@ class PretrainingJob:
         found = {}
         if self.mask_rate:
             found["mask_rate"] = rates_text(self.mask_rate)
-        if self.mask_replacements != MASK_REPLACEMENTS:
-            found["mask_replacements"] = replacements_text(self.mask_replacements)
         if self.do_whole_word_mask is not None:
             found["do_whole_word_mask"] = str(self.do_whole_word_mask)
         return found
@@ -360,7 +334,6 @@ FLAGS_OF = (
         "attend_within_documents": "--attend_within_documents",
         "masking": "--masking",
         "mask_rate": "--mask_rate",
-        "mask_replacements": "--mask_replacements",
         "do_whole_word_mask": "--do_whole_word_mask",
         "budget_seconds": "--budget",
         "optimizer.num_train_steps": "--num_train_steps",

@@ -20,7 +20,7 @@ from beambert.pipelines.pretraining.instances import REFERENCE
 from beambert.pipelines.pretraining.masks import TokenIds
 from beambert.pipelines.records.contract import MASK_SHARE, MASKED_LM_PROB, RANDOM_SHARE
 from beambert.trainer.loop.config import DYNAMIC, STATIC
-from beambert.trainer.pretraining.job import MASK_REPLACEMENTS, PretrainingJob
+from beambert.trainer.pretraining.job import PretrainingJob
 from beambert.trainer.pretraining.random_bits import folded_seed, uniform_bits
 from beambert.trainer.pretraining.records import Records
 
@@ -36,8 +36,6 @@ class MaskingRules:
       do_whole_word_mask: whether to hide all pieces of a word or none.
       ids: ids of the vocabulary.
       last_step: number of the last step, from 0.
-      mask_share: share of the chosen tokens that become [MASK].
-      random_share: share of the chosen tokens that become a random token.
     """
 
     rates: tuple[float, float]
@@ -45,15 +43,12 @@ class MaskingRules:
     do_whole_word_mask: bool
     ids: TokenIds
     last_step: int = 0
-    mask_share: float = MASK_SHARE
-    random_share: float = RANDOM_SHARE
 
     @classmethod
     def of(
         cls,
         records: Records,
         rates: tuple[float, float] | None = None,
-        replacements: Sequence[float] = MASK_REPLACEMENTS,
         do_whole_word_mask: bool | None = None,
         steps: int = 1,
     ) -> "MaskingRules":
@@ -63,7 +58,6 @@ class MaskingRules:
           records: the folder.
           rates: see above; None for the share by which the records were masked, and for that of
             the paper where they have no masks.
-          replacements: percentages of [MASK], of random tokens and of tokens that stay.
           do_whole_word_mask: see above; None for the rule by which the records were masked.
           steps: number of steps in which the share changes.
 
@@ -86,8 +80,6 @@ class MaskingRules:
             own_words(records) if do_whole_word_mask is None else do_whole_word_mask,
             TokenIds.of(records.vocabulary, is_reference=parameters.get("pairs") == REFERENCE),
             steps - 1,
-            replacements[0] / 100,
-            replacements[1] / 100,
         )
 
 
@@ -131,7 +123,7 @@ def rules_for(
             "records with `beambert data --masks=static`"
         )
     if is_drawn:
-        given = job.mask_rate, job.mask_replacements, job.do_whole_word_mask
+        given = job.mask_rate, job.do_whole_word_mask
         return [MaskingRules.of(each, *given, steps) for each in folders]
     for name, value in job.drawn_mask_flags().items():
         raise InputError(
@@ -359,8 +351,8 @@ def _hide(
     roll_NS = roll_NS / 2**32 + 0.5
     others = rules.ids.replacements
     other_NS = others[choice_NS % len(others)]
-    rest_NS = np.where(roll_NS < rules.mask_share + rules.random_share, other_NS, label_NS)
-    return np.where(roll_NS < rules.mask_share, rules.ids.mask, rest_NS)
+    rest_NS = np.where(roll_NS < MASK_SHARE + RANDOM_SHARE, other_NS, label_NS)
+    return np.where(roll_NS < MASK_SHARE, rules.ids.mask, rest_NS)
 
 
 def _with_values(

@@ -17,7 +17,7 @@ from beambert.model_files import PRETRAINING
 from beambert.trainer import model_folders
 from beambert.trainer.model_folders import model_config
 from beambert.trainer.pretraining import distillation, recipes
-from beambert.trainer.pretraining.job import MASK_REPLACEMENTS, PretrainingJob
+from beambert.trainer.pretraining.job import PretrainingJob
 from beambert.trainer.pretraining.masks import MaskingRules, mask_settings, rules_for
 from beambert.trainer.pretraining.records import Records, open_held_out, open_records
 from beambert.trainer.weights.adaptation import KEEP, extends
@@ -170,11 +170,6 @@ def _open_data(job: PretrainingJob) -> list[PhaseData]:
 def _with_masks(job: PretrainingJob, data: Sequence[PhaseData]) -> list[PhaseData]:
     """Returns the data with the rules by which masks are drawn, if they are."""
     rules = rules_for(job, [each.records for each in data], job.optimizer.num_train_steps)
-    if job.objective == RTD and job.mask_replacements != MASK_REPLACEMENTS:
-        raise InputError(
-            f"--mask_replacements={job.drawn_mask_flags()['mask_replacements']}: has no effect on "
-            f"--objective={RTD}, whose generator reads [MASK] at all chosen positions; leave it out"
-        )
     return [
         dataclasses.replace(one_each, rules=by) for one_each, by in zip(data, rules, strict=True)
     ]

@@ -150,13 +150,6 @@ def test_unfinished_encoder_is_refused(refusal, encoder_folder, tmp_path):
     assert f"--init={copy}" in message and "_SUCCESS" in message
 
 
-def test_damaged_encoder_weights_are_refused(encoder_folder, task_folder, tmp_path):
-    copy = shutil.copytree(encoder_folder, tmp_path / "encoder")
-    (copy / "model.weights.h5").write_bytes(b"nothing")
-    with pytest.raises(InputError, match=r"model\.weights\.h5: cannot be loaded"):
-        finetune_main(flags(task_folder, copy, tmp_path / "model"))
-
-
 @pytest.mark.parametrize(
     ("flag", "value"), [("model", "tiny"), ("vocab_file", "v.txt"), ("do_lower_case", False)]
 )

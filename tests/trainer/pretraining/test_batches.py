@@ -11,6 +11,7 @@ import pytest
 import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.batches import assert_same, take
 
 from beambert.errors import InputError
 from beambert.pipelines.records.contract import INFO_FILE
@@ -18,7 +19,6 @@ from beambert.pipelines.tokenizers.vocabulary import Vocabulary
 from beambert.trainer.pretraining import batches as batching
 from beambert.trainer.pretraining.batches import (
     FILES_AT_ONCE,
-    _in_turn,
     _training_stream,
     deal,
     evaluation_batches,
@@ -65,16 +65,6 @@ def many_files(records, tmp_path_factory, request):
     return split_again(records, tmp_path_factory.mktemp("many"), COUNTS, request.param)
 
 
-def take(dataset, count: int) -> list[dict[str, np.ndarray]]:
-    return list(itertools.islice(dataset, count))
-
-
-def assert_same(batch, other) -> None:
-    assert batch.keys() == other.keys()
-    for name in batch:
-        np.testing.assert_array_equal(batch[name], other[name])
-
-
 def fingerprints(batches) -> list[bytes]:
     """Every row of the batches as bytes."""
     return [
@@ -110,8 +100,7 @@ def test_batches_from_a_step_continue_the_stream(records):
     stream = take(training_batches(records, BATCH, SEED), 2 * steps_an_epoch + 6)
     for step in (1, steps_an_epoch - 1, steps_an_epoch, steps_an_epoch + 1, 2 * steps_an_epoch + 3):
         resumed = take(training_batches(records, BATCH, SEED, first_step=step), 3)
-        for batch, other in zip(resumed, stream[step : step + 3], strict=True):
-            assert_same(batch, other)
+        assert_same(resumed, stream[step : step + 3])
 
 
 def in_turn(files):
@@ -133,15 +122,6 @@ def test_a_record_is_found_from_the_counts(counts, data):
         if file >= first_file
     ]
     assert list(in_turn(files))[rest:] == order[index:]
-
-
-def test_the_files_take_turns(many_files):
-    compression = "GZIP" if many_files.files[0].endswith(".gz") else ""
-    read = lambda name: tf.data.TFRecordDataset(name, compression).as_numpy_iterator()  # noqa: E731
-    expected = list(in_turn([list(read(name)) for name in many_files.files]))
-    assert len(expected) == sum(COUNTS)
-    stream = _in_turn(many_files.files)
-    assert list(stream) == expected
 
 
 @pytest.mark.slow
@@ -185,17 +165,6 @@ def halves(make) -> list[list[dict[str, np.ndarray]]]:
     """The batches of two input pipelines."""
     contexts = (tf.distribute.InputContext(2, pipeline, 2) for pipeline in range(2))
     return [make(context) for context in contexts]
-
-
-@pytest.mark.slow
-def test_two_input_pipelines_deal_the_batches_that_one_deals(records):
-    steps = batching.steps_dealt(BATCH)
-    parts = halves(
-        lambda context: take(training_batches(records, BATCH, SEED, context=context), steps)
-    )
-    whole = take(training_batches(records, BATCH, SEED), steps)
-    for one, *two in zip(whole, *parts, strict=True):
-        assert sorted(fingerprints([one])) == sorted(fingerprints(two))
 
 
 @pytest.mark.slow
@@ -257,22 +226,7 @@ def test_two_input_pipelines_evaluate_every_record_once(records, records_folder,
 def test_evaluation_on_the_way_reads_the_first_batches(records):
     some = take(evaluation_batches(records, BATCH, max_batches=2), 99)
     assert len(some) == 2
-    for batch, other in zip(some, take(evaluation_batches(records, BATCH), 2), strict=True):
-        assert_same(batch, other)
-
-
-def test_types_and_shapes(records):
-    batch = next(training_batches(records, BATCH, SEED))
-    assert {name: value.shape for name, value in batch.items()} == {
-        "input_ids": (BATCH, 32),
-        "input_mask": (BATCH, 32),
-        "segment_ids": (BATCH, 32),
-        "masked_lm_positions": (BATCH, 5),
-        "masked_lm_ids": (BATCH, 5),
-        "masked_lm_weights": (BATCH, 5),
-        "next_sentence_labels": (BATCH, 1),
-    }
-    assert {value.dtype.name for value in batch.values()} == {"int32", "float32"}
+    assert_same(some, take(evaluation_batches(records, BATCH), 2))
 
 
 @pytest.fixture

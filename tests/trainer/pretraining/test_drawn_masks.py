@@ -1,17 +1,17 @@
-"""Masks drawn on records without any, at rates and with replacements of one's own."""
-
-import itertools
+"""Masks drawn on records without any, at rates of one's own."""
 
 import numpy as np
 import pytest
 import tensorflow as tf
 from support import small_pretraining
+from support.batches import assert_binomial, assert_same, take
 from support.small_pretraining import assert_same_weights, interrupted_and_continued
 
 from beambert.errors import InputError
 from beambert.pipelines.pretraining.masks import TokenIds
 from beambert.trainer.commands.pretrain import main as pretrain_main
 from beambert.trainer.loop.config import OptimizerConfig, TrainingFolders
+from beambert.trainer.loop.engine import ONE_HOST
 from beambert.trainer.pretraining import batches as batches_module
 from beambert.trainer.pretraining.batches import evaluation_batches, training_batches
 from beambert.trainer.pretraining.job import (
@@ -50,30 +50,13 @@ def held_out(folders):
     }
 
 
-def take(dataset, count=None) -> list[dict[str, np.ndarray]]:
-    return list(itertools.islice(dataset, count))
-
-
-def draw(records, count, step=0, context=None, *, batch=BATCH, seed=SEED, **given):
+def draw(records, count, step=0, context=ONE_HOST, *, batch=BATCH, seed=SEED, **given):
     rules = MaskingRules.of(records, **given)
     return take(training_batches(records, batch, seed, step, context, rules=rules), count)
 
 
 def joined(batches) -> dict[str, np.ndarray]:
     return {name: np.concatenate([batch[name] for batch in batches]) for name in batches[0]}
-
-
-def assert_same(batches, others) -> None:
-    for batch, other in zip(batches, others, strict=True):
-        assert batch.keys() == other.keys()
-        for name in batch:
-            np.testing.assert_array_equal(batch[name], other[name])
-
-
-def assert_binomial(count: int, trials: int, share: float) -> None:
-    """Within 5 standard deviations: by chance beyond them once in 1.7 million."""
-    deviation = np.sqrt(trials * share * (1 - share))
-    assert abs(count - trials * share) <= 5 * deviation, (count, trials * share, deviation)
 
 
 def made_and_wanted(batch, rate) -> tuple[np.ndarray, np.ndarray]:
@@ -98,21 +81,17 @@ class TestFlags:
         assert parse_rates("0.2") == (0.2, 0.2)
 
     @pytest.mark.parametrize(
-        ("masks", "flag", "others"),
+        ("masks", "flag"),
         [
-            ("none", "--mask_rate=1.5", {}),
-            ("none", "--mask_rate=0.1:0.2:0.3", {}),
-            ("none", "--masking=static", {}),
-            ("static", "--mask_rate=0.3", {}),
-            ("static", "--mask_replacements=100,0,0", {}),
-            ("static", "--do_whole_word_mask=True", {}),
-            ("none", "--mask_replacements=100,0,0", {"objective": "rtd", "generator_size": 0.5}),
+            ("none", "--mask_rate=1.5"),
+            ("none", "--mask_rate=0.1:0.2:0.3"),
+            ("none", "--masking=static"),
+            ("static", "--mask_rate=0.3"),
+            ("static", "--do_whole_word_mask=True"),
         ],
     )
-    def test_what_is_refused(self, folders, small_config_file, tmp_path, masks, flag, others):
-        arguments = small_pretraining.flags(
-            folders[masks], small_config_file, tmp_path / "model", **others
-        )
+    def test_what_is_refused(self, folders, small_config_file, tmp_path, masks, flag):
+        arguments = small_pretraining.flags(folders[masks], small_config_file, tmp_path / "model")
         with pytest.raises(InputError, match=flag.partition("=")[0]):
             pretrain_main([*arguments, flag])
         assert not (tmp_path / "model").exists()
@@ -133,13 +112,12 @@ def plan(**given):
 
 class TestSettings:
     def test_what_training_json_names(self, folders):
-        named = ("mask_rate", "mask_replacements", "do_whole_word_mask")
+        named = ("mask_rate", "do_whole_word_mask")
         for given, masking, expected in (
             ({}, "dynamic", {}),
             ({"masking": "dynamic", "mask_rate": (0.15, 0.15)}, "dynamic", {}),
             ({"do_whole_word_mask": False}, "dynamic", {}),
             ({"mask_rate": (0.3, 0.15)}, "dynamic", {"mask_rate": "0.3:0.15"}),
-            ({"mask_replacements": (100, 0, 0)}, "dynamic", {"mask_replacements": "100,0,0"}),
             ({"do_whole_word_mask": True}, "dynamic", {"do_whole_word_mask": "True"}),
         ):
             training = plan(data=str(folders["none"]), **given).training
@@ -187,29 +165,6 @@ class TestRates:
 
 
 class TestDraws:
-    @pytest.mark.slow
-    def test_the_papers_shares(self, records, vocabulary):
-        """15 % of the tokens; of these 80 %, 10 % and 10 %."""
-        batch = joined(draw(records["none"], 200))
-        made, wanted = made_and_wanted(batch, 0.15)
-        np.testing.assert_array_equal(made, wanted)
-        ids = TokenIds.of(vocabulary)
-        # A random token is the same one by chance.
-        chance = 0.1 / len(ids.replacements)
-        shares = (0.8, 0.1 - chance, 0.1 + chance)
-        for count, share in zip(ways(batch, ids), shares, strict=True):
-            assert_binomial(count, int(made.sum()), share)
-
-    @pytest.mark.slow
-    @pytest.mark.parametrize("percents", [(100, 0, 0), (0, 0, 100), (40, 60, 0)])
-    def test_other_replacements(self, records, vocabulary, percents):
-        batch = joined(draw(records["none"], 100, replacements=percents))
-        ids = TokenIds.of(vocabulary)
-        found, (mask, other, same) = ways(batch, ids), np.array(percents) / 100
-        chance = other / len(ids.replacements)
-        for count, share in zip(found, (mask, other - chance, same + chance), strict=True):
-            assert_binomial(count, sum(found), share)
-
     @pytest.mark.slow
     @pytest.mark.parametrize("words", [False, True])
     def test_records_with_masks_give_the_same_ones(self, records, words):
@@ -262,7 +217,7 @@ class TestTrainings:
     def finished(self, folders, small_config_file, tmp_path_factory):
         """An uninterrupted training and its flags."""
         folder = tmp_path_factory.mktemp("finished") / "model"
-        given = {"mask_rate": "0.4:0.1", "mask_replacements": "100,0,0"}
+        given = {"mask_rate": "0.4:0.1"}
         pretrain_main(small_pretraining.flags(folders["none"], small_config_file, folder, **given))
         return folder, given
 

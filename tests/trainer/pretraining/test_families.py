@@ -14,7 +14,6 @@ from support.small_pretraining import assert_same_weights, interrupted_and_conti
 from beambert.errors import InputError
 from beambert.model.families.table import FAMILIES
 from beambert.model.pretrainer import BertPretrainer
-from beambert.trainer.asking import open_encoder
 from beambert.trainer.commands.finetune import main as finetune_main
 from beambert.trainer.commands.pretrain import main as pretrain_main
 from beambert.trainer.loop.config import TrainingFolders
@@ -95,25 +94,6 @@ def test_a_finetuning_goes_on_from_another_family(config_of, records_folder, tmp
     answer = served.signatures["serving_default"]
     answered = answer(text=tf.constant(["The river!", "A war!"]))
     assert [label.decode() for label in answered["label"].numpy()] == ["good", "bad"]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", OTHERS)
-def test_a_training_goes_on_from_a_folder_of_transformers(name, make_records, tmp_path):
-    """A rate of next to nothing leaves the weights as they were."""
-    initial = open_initial(str(GOLDEN / name), "--init")
-    records = make_records(tmp_path / "records", vocabulary=initial.vocabulary, length=11)
-    others = {"init": GOLDEN / name, "learning_rate": 1e-9, "num_train_steps": 1, "dropout": 0.0}
-    pretrain_main(flags(records, None, tmp_path / "model", **others))
-    mine, theirs = (
-        open_initial(str(folder), "--init") for folder in (tmp_path / "model", GOLDEN / name)
-    )
-    assert mine.config == theirs.config.with_dropout(0.0)
-    read, expected = mine.read(), theirs.read()
-    for path, value in read.items():
-        np.testing.assert_allclose(value, expected[path], atol=1e-6, err_msg=path)
-    encoder = open_encoder(str(tmp_path / "model"))
-    assert encoder.model.config.longest_sequence == initial.config.longest_sequence
 
 
 @pytest.mark.parametrize(

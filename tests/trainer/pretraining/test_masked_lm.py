@@ -10,7 +10,6 @@ import tensorflow as tf
 from support import small_pretraining
 
 from beambert.errors import InputError
-from beambert.trainer.asking import fill, score
 from beambert.trainer.commands.export import main as export_main
 from beambert.trainer.commands.pretrain import main as pretrain_main
 from beambert.trainer.model_folders import open_model
@@ -87,28 +86,6 @@ def test_documents_can_be_kept_apart_in_full_sentences_only(
         with pytest.raises(InputError, match=f"^{flag}: {message}"):
             pretrain_main([*flags(records, small_config_file, tmp_path / "m", **others), flag])
     assert not (tmp_path / "m").exists()
-
-
-@pytest.mark.slow
-def test_it_is_asked_about_texts(student_folder):
-    (filled,) = fill(str(student_folder), ["the [MASK] of a"])
-    assert sum(probability for _, probability in filled.answers[0]) <= 1
-    assert score(str(student_folder), ["the river"])[0].pseudo_log_likelihood < 0
-
-
-@pytest.mark.slow
-def test_exports(student_folder, tmp_path):
-    """The names that transformers gives are tested with its own files in tests/trainer/weights."""
-    out = tmp_path / "hf"
-    export_main([f"--model={student_folder}", "--to=huggingface", f"--output={out}"])
-    tf1 = tmp_path / "tf1"
-    export_main([f"--model={student_folder}", "--to=tf1", f"--output={tf1}"])
-    own = open_initial(str(student_folder), "--init").read()
-    for folder in (out, tf1):
-        read = open_initial(str(folder), "--init").read()
-        assert read.keys() == own.keys() and not [name for name in read if "pooler" in name]
-        for name, value in own.items():
-            np.testing.assert_array_equal(read[name], value, err_msg=name)
 
 
 @pytest.mark.slow

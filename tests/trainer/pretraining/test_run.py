@@ -190,7 +190,6 @@ def test_the_greatest_seed_fits_every_replica():
         {"long_data_share": 0.5},
         {"decay_share": 0.3},
         {"num_train_steps": 5, "budget": "30s"},
-        {"mask_replacements": "80,10,20"},
     ],
 )
 def test_what_excludes_each_other(tmp_path, values):

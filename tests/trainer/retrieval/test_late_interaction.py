@@ -42,18 +42,6 @@ def served_scores(folder, query, texts):
     return served(text=tf.constant([query] * len(texts)), text_b=tf.constant(texts))["score"]
 
 
-@pytest.mark.release
-def test_the_same_scores_as_the_saved_model(served):
-    """A reranker keeps the vectors of passages, in 16 bits."""
-    expected = served_scores(served, QUERY, TEXTS)
-    reranker = open_reranker(str(served))
-    for texts in (TEXTS, TEXTS[1:], [TEXTS[2]] * 3):
-        places = [TEXTS.index(text) for text in texts]
-        found = reranker.scores(QUERY, texts)
-        np.testing.assert_allclose(found, np.array(expected)[places], atol=0.02)
-    assert np.ptp(expected) > 0.2
-
-
 @pytest.mark.slow
 def test_an_evaluation_ranks_by_the_scores(served, tmp_path):
     """All texts of all rows for each query, but for the query itself."""

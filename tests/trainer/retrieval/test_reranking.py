@@ -1,6 +1,5 @@
 """A model that ranks pairs: judged, at work in a search, and in sentence-transformers."""
 
-import dataclasses
 import json
 import os
 import subprocess
@@ -16,9 +15,7 @@ from beambert.pipelines.tasks.declarations import find_task
 from beambert.pipelines.tasks.reading import read_file
 from beambert.pipelines.tasks.task import RERANK
 from beambert.pipelines.tasks.texts import TextFeatures
-from beambert.trainer import model_folders
 from beambert.trainer.models import build_model
-from beambert.trainer.retrieval import searching
 from beambert.trainer.retrieval.searching import open_reranker
 from beambert.trainer.tasks.numbers import RelevanceObjective
 
@@ -85,27 +82,6 @@ def test_a_search_is_ranked_again(reranker, tmp_path, vocabulary):
         asked = [PEER, "-c", PREDICT, hf, "people of the house", *(hit["text"] for hit in hits)]
         done = subprocess.run(asked, capture_output=True, text=True, check=True)
         np.testing.assert_allclose(json.loads(done.stdout.splitlines()[-1]), scores, atol=1e-5)
-
-
-def test_a_length_has_one_graph_for_any_number_of_passages(monkeypatch, vocabulary, tmp_path):
-    """Each trace would take as long as many passages."""
-    folder = untrained_models.save_encoder(tmp_path / "ranker", vocabulary)
-    config, texts = model_folders.open_model(str(folder), "--model"), ["the river", "a city"]
-    training = {**config.training, "kind": RERANK, "is_pair": True, "max_seq_length": 32}
-    found = dataclasses.replace(config, training=training)
-    traced = []
-
-    def model(features):
-        traced.append(features["input_ids"].shape)
-        sums = tf.reduce_sum(features["input_ids"] * features["input_mask"], axis=1)
-        return tf.cast(sums, tf.float32)[:, None] / 1000
-
-    monkeypatch.setattr(model_folders, "open_model", lambda path, flag: found)
-    monkeypatch.setattr(searching, "task_model", lambda found: model)
-    reranker = open_reranker("ranker")
-    scores = [reranker.scores("people", texts * count)[:2] for count in (1, 2, 3, 20)]
-    np.testing.assert_allclose(scores, [scores[0]] * 4, rtol=1e-5)
-    assert [tuple(shape) for shape in traced] == [(None, 32)]
 
 
 def test_what_is_no_reranker_is_refused(tmp_path, vocabulary):
