@@ -32,11 +32,18 @@ LONGEST_PARAGRAPH = 1 << 16
 # regard to brackets and quotation marks. The splitter never ends a sentence between two of them: a
 # speech, or all that stands between the "(C)" of two copyrights, is one sentence to it.
 LONGEST_QUOTATION = 500
-# A quotation that is all of a segment and has the end of a sentence inside; and such ends, if it is
-# not that of a name or a title, "Capt. ".
-_CLOSES_SPEECH = '"”“»’'
-_SPEECH = re.compile(rf"[\"“„«‘][^\"“”„«»‘]*[.!?…] [^\W\d_][^\"“”„«»‘]*[{_CLOSES_SPEECH}]")
-_END_INSIDE = re.compile(r"[.!?…] (?=[A-ZÀ-ÖØ-ÞА-ЯΑ-Ω])")
+_ANY_END = re.compile(f"[{re.escape(SENTENCE_ENDS.replace(':', ''))}]")
+# A quotation that is all of a segment, where no apostrophe before a letter closes it, or one that
+# the next paragraph closes; and ends of sentences inside, but not that of a title, "Capt. ".
+_OPENS_SPEECH = "\"“„«‘'"
+_SPEECH = re.compile(r"[\"“„«‘][^\"“”„«»‘]*[\"”“»’]|'(?=\w)(?:[^\"“”„«»‘']|'(?=\w))*'?")
+_CAPITAL_LETTER = "[A-ZÀ-ÖØ-ÞА-ЯΑ-Ω]"
+_END_INSIDE = re.compile(rf"[.!?…] (?={_CAPITAL_LETTER})")
+# Sentences in brackets, which the splitter doesn't separate from the next one.
+_IN_BRACKETS = re.compile(
+    rf"(?:\A|(?<=[.!?…] ))\((?=\w+ |{_CAPITAL_LETTER})[^()]*[.!?…][\"'”’]?\)"
+    rf" (?=[\"“]?{_CAPITAL_LETTER})"
+)
 _SHORT_NAME = re.compile(r"[^.!?\s] [A-ZÀ-ÖØ-ÞА-ЯΑ-Ω]\w{1,3}\. $")
 _WITHOUT_QUOTATION = str.maketrans(
     dict.fromkeys("()[]{}<>\"'`“”„‟‘’‚‛«»‹›「」『』《》〈〉（）【】", " ")
@@ -75,6 +82,21 @@ _STAND_INS: Mapping[str, tuple[tuple[re.Pattern[str], str], ...]] = {
     # The khan ends a sentence, the bariyoosan a document.
     "km": ((re.compile("[។៕]"), _STOP),),
 }
+# Language -> words that begin sentences and no names. Where one follows a letter with a stop, the
+# letter is no initial: "in Base X. |The", "5 m. |It".
+_BEGINNINGS: Mapping[str, str] = {
+    "en": "According After Also Although And As At Because Before But By Each During For From He "
+    "Her His How However If In It Its Many Most Since She So Some That The Their Then There These "
+    "They This Those Thus To We What When Where While With You",
+    "de": "Aber Als Auch Auf Aus Bei Da Danach Das Dem Den Der Die Dies Diese Dieser Doch Ein Eine "
+    "Er Es Für Im In Ihr Mit Nach Sein Seine Seit Sie So Und Wenn Wie",
+    "es": "Además Al Como Con Cuando El En Es Esta Este Los Las Para Pero Por Se Su Sus Un Una Y",
+    "fr": "Au Aux Avec Ce Ces Cette Dans Elle Elles En Et Il Ils Les Mais On Par Pour Sa Si Son Un",
+    "it": "Al Anche Come Con Dopo Gli I Il In Ma Nel Nella Per Quando Questa Questo Si Sono Un Una",
+    "nl": "Als Bij Daarna Deze Die Dit Een En Er Haar Hij Het In Maar Met Na Om Ook Op Voor Zij",
+    "pt": "Ao Após Como Com Em Ele Ela Essa Esse Esta Este Foi Mas Na No O Os Para Por Quando Um",
+    "sv": "Av De Den Det Detta Dock Efter En Ett För Han Hans Hon I Med Men När Och På Som Till",
+}
 # Number of segments of which most may begin with small letters though the text has capitals.
 _FEW_SEGMENTS = 6
 # Language -> words that the splitter takes for abbreviations of states, months and ranks, which
@@ -98,13 +120,14 @@ _WORDS: Mapping[str, str] = {
     "sv": "det med ut del min kan hon sen ord",
     "tr": "sen ver al ut kan",
 }
-# Stands for the letters of such a word.
-_LETTER_OF_WORD = "w"
+# Stands for the stop behind such a word.
+_MARK = "!"
 # Languages whose rules take the splitter a hundred times as long, and others whose rules are alike.
 _RULES_OF = {"da": "de", "kl": "de", "ca": "es", "oc": "fr", "it": "en"}
 # Where the splitter ends a sentence and no sentence ends.
 # Characters with which no sentence begins, and the rest of a hyphenated word: "av. J.|-C.".
-_GOES_ON = re.compile(r"[.,:;/?!]|-\w")
+_GOES_ON = re.compile(r"[.,:;/?!]|[+=] |-\w")
+_NO_WORDS = re.compile(r"[\W_]{1,9}")
 # Small letters, also behind an opening mark or a dash, but not that of an item, "(a)".
 _SMALL = re.compile(r"(?!\(?[a-z]\)\s)[\"“„«(–—-]*\s?([^\W\d_])")
 # A stop behind a word that is too long for an abbreviation ends a sentence before a small letter.
@@ -121,7 +144,7 @@ _ITEM = re.compile(r"\(?(?:\d{1,4}|[IVXL]{1,5})[.)]\s?")
 _CAPITAL, _CONSONANT = "[B-DF-HJ-NP-TV-XZČŠŽ]", "[b-df-hj-np-tv-xzçćčďğģķļłńňņřśşšťźżž]"
 # What ends no sentence before a capital letter: titles, "versus", "so called", "for example".
 _TITLE = re.compile(
-    r"(?:\b(?:[DM]r|M[mr]s|Mmes?|Mlles?|Ste?|Sf|[Ss]v|[Mm]ag|Prof|Sra?|Sta|Hl|Dl|[Dd]na|Dhr|Mevr|Hrsg?|Gen|Col|Lt"
+    r"(?:\b(?:[DM]r|M[mr]?s|Messrs|Chr|Mmes?|Mlles?|Ste?|Sf|[Ss]v|[Mm]ag|Prof|Sra?|Sta|Hl|Dl|[Dd]na|Dhr|Mevr|Hrsg?|Gen|Col|Lt"
     r"|Rev|Ing|Joh|Seb|Fa|Av|vs?|vit|tzw|[EeÈè]sim|[Nn]př|[Nn]pr?|Örn|Piem|Ekz|TP|PGS|TS|GS|ThS"
     r"|[Пп]роф|[Уу]л|[Гг]р|[Ии]м|[Кк]|Δρ|[Κκ])"
     # The first word of a sentence, "Pvz.", "Jl.".
@@ -164,10 +187,10 @@ _NO_NOUN = re.compile(
 )
 # What belongs to the next segment: an opening quotation mark, or the number of an item; and what
 # belongs to the one before: closing marks.
-_OF_NEXT = re.compile(r"""(?<=[.!?…:]\s)(?:["“„]|«\s?|\d{1,4}\.\s?)$""")
+_OF_NEXT = re.compile(r"""(?<=[.!?…:]\s)(?:["“„'‘]|«\s?|\d{1,4}\.\s?)$""")
 _OF_LAST = re.compile(r"""["”»)\]]+(?=\s)""")
-# The mark of a note that no space separates from the end of a sentence.
-_NOTE = re.compile(r"(?:\[[^\s\]]{1,12}\]|\*{1,3})+(?=\s)")
+# The mark of a note, or the number of its page, that no space separates from the end of a sentence.
+_NOTE = re.compile(r"(?:\[[^][]{1,30}\]|\*{1,3}|:\d{1,4}(?:[–,-]\d{1,4})*)+(?=\s|\Z)\s*")
 
 # Thai has no mark for the end of a sentence. A space stands between sentences, and also inside of
 # them: around numbers, foreign words and quotations, and between clauses.
@@ -242,10 +265,18 @@ def split_sentences(
         if language == "th":
             found = itertools.chain.from_iterable(map(split_clauses, found))
         for sentence in filter(None, found):
-            if len(sentence) > LONGEST_QUOTATION:
+            if len(sentence) > LONGEST_QUOTATION and _ANY_END.search(
+                sentence, 0, len(sentence) - 3
+            ):
                 sentences += _split_quotation(sentence, language)
-            elif sentence[-1] in _CLOSES_SPEECH and _SPEECH.fullmatch(sentence):
+            elif (
+                sentence[0] in _OPENS_SPEECH
+                and _END_INSIDE.search(sentence)
+                and _SPEECH.fullmatch(sentence)
+            ):
                 sentences += _split_speech(sentence, language)
+            elif "(" in sentence:
+                sentences += _split_brackets(sentence, language)
             else:
                 sentences.append(sentence)
     return sentences
@@ -272,15 +303,10 @@ def find_unspaced(text: str, sentences: Sequence[str]) -> tuple[int, ...]:
 
 def _segments(text: str, language: str) -> list[str]:
     """Returns the sentences of a text as the splitter finds them, with the space behind each."""
-    segments = _split(text, with_stand_ins(text, language), language)
-    if words := _word_pattern(language):
-        # From the last one, so that the numbers of those before stay right.
-        inside = [n for n, each in enumerate(segments) if each.find(".", 0, -3) > 0]
-        for number in reversed([n for n in inside if words.search(segments[n])]):
-            known = words.sub(
-                lambda match: _LETTER_OF_WORD * (len(match[0]) - 1) + ".", segments[number]
-            )
-            segments[number : number + 1] = _split(segments[number], known, language)
+    known = with_stand_ins(text, language)
+    if stops := _stops(language):
+        known = stops.sub(_MARK, known)
+    segments = _split(text, known, language)
     return _joined(segments, language) if len(segments) > 1 else segments
 
 
@@ -290,23 +316,37 @@ def _split(text: str, known: str, language: str) -> list[str]:
     import sentencex
 
     segments = sentencex.segment(_RULES_OF.get(language, language), known)
-    if known == text and sum(map(len, segments)) == len(text):
-        return segments
     found: list[str] = []
-    end = 0
+    end, is_known = 0, known == text
     for segment in segments:
-        start = known.index(segment, end)
-        if start > end and found:  # The splitter drops some white space.
-            found[-1] += text[end:start]
+        start = end
+        if not known.startswith(segment, start):  # The splitter drops some white space.
+            start = known.index(segment, end)
+            if found:
+                found[-1] += text[end:start]
         end = start + len(segment)
-        found.append(text[start:end])
+        found.append(segment if is_known else text[start:end])
     return found
 
 
 @functools.cache
-def _word_pattern(language: str) -> re.Pattern[str] | None:
-    words = _WORDS.get(language, "").split()
-    return re.compile(rf"(?<= )(?:{'|'.join(words)})\.") if words else None
+def _stops(language: str) -> re.Pattern[str] | None:
+    """Returns what finds the stops that the splitter takes for those of abbreviations."""
+    by_length: dict[int, list[str]] = {}
+    for word in _WORDS.get(language, "").split():
+        by_length.setdefault(len(word), []).append(word)
+    before = [rf"(?<= (?:{'|'.join(words)})\.)" for words in by_length.values()]
+    # A pattern that begins with the stop is many times as fast as one that begins with the words.
+    found = [rf"(?:{'|'.join(before)})(?=\W{{0,8}}{_CAPITAL_LETTER})"] if before else []
+    if begins := _begins_sentence(language):
+        found.append(rf"(?<=[\s.(][^\W\d_]\.)(?=\s{begins.pattern})")
+    return re.compile(rf"\.(?:{'|'.join(found)})") if found else None
+
+
+@functools.cache
+def _begins_sentence(language: str) -> re.Pattern[str] | None:
+    words = _BEGINNINGS.get(language, "").split()
+    return re.compile(rf"(?:{'|'.join(words)})\b(?!\.)") if words else None
 
 
 def _joined(segments: Sequence[str], language: str) -> list[str]:
@@ -329,17 +369,16 @@ def _joined(segments: Sequence[str], language: str) -> list[str]:
                 len(segments), _FEW_SEGMENTS * segments[0].lstrip()[:1].isupper()
             )
         end = before[-_LONGEST_LAST_WORD:]
+        if not last.isspace() and (note := _NOTE.match(segment)):
+            before, segment = before + note[0], segment[note.end() :]
+            if not segment:
+                continue
         if _goes_on(end, segment, language, is_cased):
             before += segment
         elif (part := _OF_NEXT.search(end)) and _begins(part):
             joined.append(before[: len(before) - len(part[0])])
             before = part[0] + segment
-        elif (
-            (part := _OF_LAST.match(segment))
-            and not _opens(before, part[0])
-            or not last.isspace()
-            and (part := _NOTE.match(segment))
-        ):
+        elif (part := _OF_LAST.match(segment)) and not _opens(before, part[0]):
             joined.append(before + part[0])
             before = segment[part.end() :]
         else:
@@ -357,7 +396,8 @@ def _is_plain_end(before: str, segment: str) -> bool:
     if not (first.isupper() or first in '"“' and segment[1:2].isupper()) or len(before) < 8:
         return False
     if mark in ".)":
-        return before[-3] == " " or " " not in before[-7:-1]
+        word = before[-7:-1]
+        return before[-3] == " " or not (" " in word or "-" in word or "—" in word)
     return mark != "«"
 
 
@@ -376,14 +416,15 @@ def _goes_on(end: str, segment: str, language: str, is_cased: bool) -> bool:
     """Whether a sentence goes on from a segment, of which `end` is the end, to the next one."""
     first = segment[0]
     if not first.isupper():
-        if _GOES_ON.match(segment):
+        if _GOES_ON.match(segment) or _NO_WORDS.fullmatch(segment):
             return True
         if is_cased and (letter := _SMALL.match(segment)) and letter[1].islower():
             return not _LONG_WORD.search(end) or bool(_REFERENCE.search(end))
     if _ONE_LETTER.search(end):
         return True
     if first.isupper() and not segment[1:2].isspace() and (found := _INITIAL.search(end)):
-        return found[0].strip().isupper()
+        begins = _begins_sentence(language)
+        return found[0].strip().isupper() and not (begins and begins.match(segment))
     if _ITEM.fullmatch(end) or (first.isupper() and _TITLE.search(end)):
         return True
     if _NUMBER.match(segment) and (_REFERENCE.search(end) or _WITHOUT_MARK.search(end)):
@@ -403,13 +444,32 @@ def _split_speech(speech: str, language: str) -> Iterator[str]:
     for match in _END_INSIDE.finditer(speech):
         end = match.end()
         last = speech[max(start, end - _LONGEST_LAST_WORD) : end]
-        if match[0] != ". " or not (
-            _SHORT_NAME.search(last)
-            or _goes_on(last, speech[end : end + _LONGEST_LAST_WORD], language, is_cased=True)
+        following = speech[end : end + _LONGEST_LAST_WORD]
+        if (
+            match[0] != ". "
+            or _is_plain_end(last, following)
+            or not (_SHORT_NAME.search(last) or _goes_on(last, following, language, is_cased=True))
         ):
             yield speech[start : end - 1]
             start = end
     yield speech[start:]
+
+
+def _split_brackets(sentence: str, language: str) -> Iterator[str]:
+    """Yields a sentence in the pieces before, in and behind brackets that hold whole sentences.
+
+    A bracket that is never closed holds none together.
+    """
+    if sentence.count("(") > sentence.count(")") and _END_INSIDE.search(sentence):
+        yield from _split_quotation(sentence, language)
+        return
+    start = 0
+    for match in _IN_BRACKETS.finditer(sentence):
+        if match.start() > start:
+            yield sentence[start : match.start() - 1]
+        yield match[0][:-1]
+        start = match.end()
+    yield sentence[start:]
 
 
 def _split_quotation(sentence: str, language: str) -> Iterator[str]:

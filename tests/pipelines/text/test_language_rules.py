@@ -63,6 +63,18 @@ CASES = [
     ("en", "We took vit. D in Figs. 3-4."),
     ("en", "It is (1) Red, (2) Green and (3) Blue in Vol. 2, pp. 3-4."),
     ("ko", "그는 왔다. |어디 가요? |3.5킬로입니다."),
+    ("en", "It came to Base X. |The lake is 5 m. |It freezes. |J. Adams saw it at 3 p.m. |So?"),
+    ("en", "'No! |I'm not going. |They left.' |He went."),
+    ("en", "(Aside.) |Listen. |(It was late.) |Then it rained. |Why (he asked)?"),
+    ("en", "They ran, swam (a mile. |Then they slept. |She asked the captain--Dr. Bell. |Yes."),
+    (
+        "en",
+        "He fled.[citation needed] |She stayed.:93 |As Smith et al.[12] show, p! + 1 is odd. |So.",
+    ),
+    ("en", "He is ill. |'Tis late. |Ms. Bell met Chr. Hansen."),
+    ("de", "Das gilt für Gruppe X. |Der Rest ging. |(Es war spät.) |Er kam mit A. Meier."),
+    ("fr", "Il habite au bloc B. |Dans la rue, on rit. |(Elle est là.) |Il part avec J. Le Goff."),
+    ("es", "Vive en el bloque C. |Los demás no. |(Es tarde.) |Vino J. Ruiz.[cita requerida] |Sí."),
     ("am", "ሰላም ነው። |እንዴት ነህ፧"),
     ("hy", "Սա տուն է։ |Նա եկավ։"),
 ]

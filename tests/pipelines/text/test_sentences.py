@@ -100,7 +100,7 @@ SPEECH = 'He said: "' + "I have come. " * 99 + 'So it is." Then he left.'
 @pytest.mark.parametrize(
     ("text", "first", "often", "last"),
     [
-        (LICENCE, "Copyright (C) 2007 A.", "You may copy it.", "(C) 2008 B. It ends."),
+        (LICENCE, "Copyright (C) 2007 A.", "You may copy it.", "It ends."),
         (SPEECH, 'He said: "I have come.', "I have come.", "Then he left."),
         (SPEECH.replace('"', "'"), "He said: 'I have come.", "I have come.", "Then he left."),
         (
