@@ -210,3 +210,16 @@ def test_a_failing_import_raises_and_all_is_as_before():
     with pytest.raises(ModuleNotFoundError, match="no_such_library"), loading():
         import no_such_library  # noqa: F401
     assert gc.isenabled() and set(sys.modules) == before
+
+
+def test_freed_memory_is_not_cleared_again():
+    # Each array of 64 MB has 16,384 pages, which the system clears when they are touched at first.
+    program = (
+        "import resource, numpy as np\n"
+        "from beambert.process import keep_freed_memory\n"
+        "keep_freed_memory()\n"
+        "for _ in range(20): np.ones(1 << 23)\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt)\n"
+    )
+    found = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, check=True)
+    assert int(found.stdout) < 2.5 * 16_384
