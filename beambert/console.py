@@ -7,7 +7,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,13 +33,28 @@ def size(number: int) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Formats seconds as people read them: 42 s, 3 min 05 s, 2 h 10 min."""
+    """Formats seconds as people read them: 42 s, 3 min 05 s, 2 h 10 min, 12 days."""
     seconds = int(seconds + 0.5)
+    if seconds >= 7 * 24 * 3600:
+        return f"{seconds // (24 * 3600):,} days"
     if seconds < 60:
         return f"{seconds} s"
     if seconds < 3600:
         return f"{seconds // 60} min {seconds % 60:02d} s"
     return f"{seconds // 3600} h {seconds % 3600 // 60:02d} min"
+
+
+def json_line(row: Mapping[str, Any]) -> str:
+    """Returns a row of JSON Lines, its numbers with seven significant digits, as float32 has."""
+    return json.dumps(_rounded(row), ensure_ascii=False) + "\n"
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, float):
+        return float(f"{value:.7g}")
+    if isinstance(value, Mapping):
+        return {name: _rounded(each) for name, each in value.items()}
+    return [_rounded(each) for each in value] if isinstance(value, (list, tuple)) else value
 
 
 class Pace:

@@ -14,7 +14,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from beambert import folders, io
 from beambert.compression import CorruptFileError, decompress, plain_name
-from beambert.console import Describe, Pace, ProgressTally, counted, duration, size
+from beambert.console import Describe, Pace, ProgressTally, counted, duration, json_line, size
 from beambert.errors import InputError
 from beambert.io import absolute, local_copy
 from beambert.model_files import NOT_TO_USE, model_sha256
@@ -548,7 +548,7 @@ class WriteRows(beam.DoFn):
         if name not in self._files:
             path = io.temporary_name(f"{self._output}/{name}")
             self._files[name] = path, self._open.enter_context(io.create(path))
-        self._files[name][1].write((json.dumps(row, ensure_ascii=False) + "\n").encode())
+        self._files[name][1].write(json_line(row).encode())
 
     def finish_bundle(self) -> Iterator[WindowedValue]:
         """Completes the files."""

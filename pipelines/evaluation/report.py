@@ -2,7 +2,6 @@
 
 import dataclasses
 import itertools
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -10,6 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 
+from beambert.console import json_line
 from beambert.pipelines.evaluation.measures import (
     OFFICIAL,
     slice_feature,
@@ -389,6 +389,4 @@ def worst_mistakes(
 
 def to_json_lines(mistakes: Iterable[Mistake]) -> str:
     """Returns mistakes as JSON Lines, an object with the attributes of a `Mistake` a line."""
-    return "".join(
-        json.dumps(dataclasses.asdict(mistake), ensure_ascii=False) + "\n" for mistake in mistakes
-    )
+    return "".join(json_line(dataclasses.asdict(mistake)) for mistake in mistakes)

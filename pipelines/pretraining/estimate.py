@@ -50,8 +50,9 @@ SAMPLES = 16
 CHARACTERS_PER_SAMPLE = 1 << 20
 # Greatest number of positions where files are smaller than that.
 MOST_SAMPLES = 100
-# Number of documents to show.
+# Number of documents to show, and the columns and lines that a file has for them.
 EXAMPLES = 10
+_SIZE_OF_NO_TERMINAL = (400, 24)
 
 
 @dataclasses.dataclass
@@ -203,8 +204,9 @@ def describe_examples(
         (sentences, _), *_ = [*prepare_documents([document], options, dropped), ((), ())]
         of_document = ", ".join(dropped) or counted(len(sentences), "sentence")
         yield f"{path}: {of_document}{describe_cleaning(document.cleaned)}"
+        columns = shutil.get_terminal_size(fallback=_SIZE_OF_NO_TERMINAL).columns
         for sentence in (*sentences[:2], *sentences[2:][-1:]):
-            yield _cut(f"  {sentence}", shutil.get_terminal_size().columns)
+            yield _cut(f"  {sentence}", columns)
 
 
 def _cut(line: str, columns: int) -> str:

@@ -316,7 +316,7 @@ class Tagging(Task):
     OUTPUTS = ("tags",)
     WEIGHT = ("errors", "with the most wrong or missed entities, or wrong tags of other kinds")
     WITHOUT_MODEL = "the commonest tag of train"
-    BY_WORDS = "each word's commonest tag in train"
+    BY_WORDS = "each word's commonest tag"
 
     def read(
         self, path: pathlib.Path, is_labelled: bool, labels: Sequence[str] | None

@@ -259,7 +259,7 @@ def test_pairs_numbers_and_tags(tmp_path):
         (4, ["him"], ["O"]),
     ]
     assert [row["line"] for row in rejects] == [6]
-    assert "b.conll, line 6: has no single word in column 1" in rejects[0]["reason"]
+    assert "b.conll, line 7: needs 2 columns but has 1" in rejects[0]["reason"]
     with pytest.raises(InputError, match="--unit=file: a tagging model takes sentences"):
         run(tagger, tmp_path / "5", tmp_path / "a.txt", more=["--unit=file"])
 

@@ -157,7 +157,7 @@ def main(argv: Sequence[str]) -> None:
     if not _has_amount(flags):
         if job.init:
             job = dataclasses.replace(job, num_train_epochs=default_epochs(job.data))
-        if not command.dry_run:
+        if not (command.dry_run and job.init):
             check_amount(job, engine)
     if job.init:
         print(_describe_continuing(job), flush=True)

@@ -1,12 +1,12 @@
 """The texts that are asked about, and the file of their answers."""
 
 import dataclasses
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from beambert import io
 from beambert.config import setting
+from beambert.console import json_line
 from beambert.errors import InputError
 from beambert.trainer.loop.config import EngineSettings
 from beambert.trainer.loop.engine import choose_engine
@@ -81,6 +81,5 @@ def write_lines(path: str, rows: Iterable[Mapping[str, Any]]) -> None:
     Raises:
       InputError: the file exists or cannot be written.
     """
-    lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
     io.check_new(path)
-    io.write_bytes(path, lines.encode())
+    io.write_bytes(path, "".join(map(json_line, rows)).encode())

@@ -139,9 +139,10 @@ def test_from_python(index, tmp_path):
     flags = [f"--index={index}", f"--model={model}", f"--input={tmp_path / 'queries.txt'}"]
     assert run(["search", *flags, "--top=2", f"--output={out}"]) == 0
     lines = [json.loads(line) for line in out.read_text().splitlines()]
-    assert [line["hits"] for line in lines] == [
-        list(map(dataclasses.asdict, each)) for each in found
-    ]
+    for line, hits in zip(lines, found, strict=True):
+        for written, hit in zip(line["hits"], map(dataclasses.asdict, hits), strict=True):
+            assert written.pop("score") == pytest.approx(hit.pop("score"), rel=1e-6)
+            assert written == hit
     with pytest.raises(InputError, match="^queries: is one text, 'river'; give a list"):
         beambert.Searcher(str(index)).search("river")
     with pytest.raises(InputError, match="--by=both: needs --model"):
