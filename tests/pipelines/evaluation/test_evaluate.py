@@ -356,4 +356,4 @@ def test_every_folder_may_be_on_gs(gs, blessed, data, model, tmp_path, capsys):
         (f"--output={gs}/forbidden/o", "forbidden/o: cannot be .*403"),
     ):
         with pytest.raises(InputError, match=message):
-            evaluate.main([*there, flag])
+            evaluate.main([*there, f"--output={root}/third", flag])
