@@ -5,7 +5,7 @@ import dataclasses
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from beambert.errors import InputError
@@ -14,6 +14,8 @@ from beambert.process import is_installed
 from beambert.trainer.loop.config import AUTO, JAX, TENSORFLOW, Devices, EngineSettings
 
 if TYPE_CHECKING:
+    import jax
+
     from beambert.trainer.loop.engines.jax import Jax
     from beambert.trainer.loop.engines.tensorflow import TensorFlow
 
@@ -61,9 +63,7 @@ def choose_engine(devices: EngineSettings) -> str:
         name = TENSORFLOW if is_there[TENSORFLOW] else JAX
         is_for_tensorflow = strategy != AUTO or os.environ.get("TF_CONFIG")
         if is_there[JAX] and not is_for_tensorflow:
-            import jax
-
-            name = name if jax.default_backend() == "cpu" else JAX
+            name = name if jax_devices()[0].platform == "cpu" else JAX
     if not is_there[name]:
         extra = "" if name == TENSORFLOW else "[jax]"
         raise InputError(
@@ -82,6 +82,23 @@ def choose_engine(devices: EngineSettings) -> str:
         )
     os.environ["KERAS_BACKEND"] = name
     return name
+
+
+def jax_devices() -> "Sequence[jax.Device]":
+    """Returns the devices that JAX finds on all hosts.
+
+    Raises:
+      InputError: JAX_PLATFORMS names others; JAX would take the processor in their place.
+    """
+    import jax
+
+    try:
+        return jax.devices()
+    except (RuntimeError, AssertionError) as error:  # the latter where it knows none of them
+        raise InputError(
+            f"--engine={JAX}: the devices of JAX_PLATFORMS={os.environ.get('JAX_PLATFORMS', '')} "
+            f"are not there ({reason(error)}); run it where they are, or take JAX_PLATFORMS=cpu"
+        ) from error
 
 
 def make_engine(devices: EngineSettings | None = None) -> Engine:

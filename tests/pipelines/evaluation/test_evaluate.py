@@ -353,7 +353,7 @@ def test_every_folder_may_be_on_gs(gs, blessed, data, model, tmp_path, capsys):
         (f"--model={root}/none", f"--model={root}/none: no such folder"),
         (f"--baseline={root}/none", f"--baseline={root}/none: holds no finished evaluation"),
         (f"--output={root}/data", f"--output={root}/data: already holds something else"),
-        (f"--output={gs}/forbidden/o", "forbidden/o: cannot be .*403"),
+        (f"--output={gs}/forbidden/o", "forbidden/o.*: cannot be .*403"),
     ):
         with pytest.raises(InputError, match=message):
             evaluate.main([*there, f"--output={root}/third", flag])

@@ -205,3 +205,17 @@ def test_an_engine_that_is_not_installed(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     with pytest.raises(InputError, match=r"--engine=jax: .*pip install -e '\.\[jax\]'"):
         choose_engine(Devices(engine="jax"))
+
+
+def test_devices_of_jax_that_are_not_there(records_folder, small_config_file, tmp_path):
+    """JAX would go on with the processor, at the price of what was asked for."""
+    pytest.importorskip("jax")
+    command = [sys.executable, "-m", "beambert", "pretrain", "--engine=jax"]
+    for platforms in ("cuda", "tpu,cpu"):
+        environment = os.environ | {"PYTHONPATH": str(ROOT), "JAX_PLATFORMS": platforms}
+        environment.pop("KERAS_BACKEND", None)
+        given = [*command, *flags(records_folder, small_config_file, tmp_path / "model")]
+        done = subprocess.run(given, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 2, done.stderr
+        assert f"--engine=jax: the devices of JAX_PLATFORMS={platforms}" in done.stderr
+        assert "Traceback" not in done.stderr

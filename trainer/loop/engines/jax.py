@@ -24,7 +24,7 @@ from jax.sharding import PartitionSpec as P
 from beambert.errors import InputError
 from beambert.model import layers
 from beambert.trainer.loop.config import AUTO, BFLOAT16, FLOAT32
-from beambert.trainer.loop.engine import InputContext
+from beambert.trainer.loop.engine import InputContext, jax_devices
 
 if TYPE_CHECKING:
     from beambert.trainer.loop.steps import Trainer
@@ -45,13 +45,17 @@ class Jax:
     """All devices that JAX finds."""
 
     def __init__(self) -> None:
-        """Joins the cluster that JAX_COORDINATOR_ADDRESS names, if it does."""
+        """Joins the cluster that JAX_COORDINATOR_ADDRESS names, if it does.
+
+        Raises:
+          InputError: the devices that JAX_PLATFORMS names are not there.
+        """
         if os.environ.get("JAX_COORDINATOR_ADDRESS") and not jax.distributed.is_initialized():
             _join_cluster()
         cache = os.path.expanduser("~/.cache/beambert/xla")
         if not jax.config.jax_compilation_cache_dir:
             jax.config.update("jax_compilation_cache_dir", cache)
-        self._devices = jax.devices()
+        self._devices = jax_devices()
         self._mesh = jax.sharding.Mesh(np.array(self._devices), (_AXIS,))
         layers.fused_attention = _attend_by_cudnn if self._is_recent_gpu else None
 
