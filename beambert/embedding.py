@@ -65,9 +65,6 @@ class EmbeddingJob(EngineSettings):
         help="what is taken of a text's tokens: their mean, or [CLS] (default: what the folder "
         "says, or else mean)",
     )
-    last_layers: int | None = setting(
-        None, metavar="N", help="number of last layers that are averaged (default: 1)"
-    )
     normalize: bool | None = setting(
         None,
         help="whether embeddings are scaled to the length 1 (default: what the folder says, or "
@@ -93,7 +90,7 @@ class EmbeddingJob(EngineSettings):
         """Opens the encoder.
 
         Raises:
-          InputError: it cannot be read, or has not as many layers or positions.
+          InputError: it cannot be read, or has not as many positions.
         """
         choose_engine(self)
         from beambert.trainer.embedding.embedder import open_embedder, with_settings
@@ -101,7 +98,6 @@ class EmbeddingJob(EngineSettings):
         return with_settings(
             open_embedder(self.model),
             self.pooling,
-            self.last_layers,
             self.normalize,
             self.prefix,
             self.max_seq_length,
@@ -119,8 +115,8 @@ EXAMPLES = """examples:
   beambert embed --model=encoder --input 'news/*.csv' 'more.jsonl' --text_column=body \\
       --id_column=number --output=embeddings
 
-  # the mean of the last four layers, scaled to the length 1, of texts behind a prefix
-  beambert embed --model=encoder --input=texts.txt --last_layers=4 --normalize=True \\
+  # vectors of the length 1, of texts behind a prefix
+  beambert embed --model=encoder --input=texts.txt --normalize=True \\
       --prefix='query: ' --output=embeddings
 
 The columns of the output are file, line, start (the first character of a passage in its text), id,

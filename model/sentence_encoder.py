@@ -3,8 +3,8 @@
 The first pools the outputs of all tokens (Reimers and Gurevych 2019), the second is that of
 Khattab and Zaharia 2020 (arXiv 2004.12832).
 
-Shape suffixes: B batch, L sequence length, T = B * L, H hidden size, K number of last layers,
-D components of a token's vector.
+Shape suffixes: B batch, L sequence length, T = B * L, H hidden size, D components of a token's
+vector.
 """
 
 import dataclasses
@@ -28,12 +28,10 @@ class Pooling:
 
     Attributes:
       mode: `MEAN` or `CLS`.
-      last_layers: number of last layers whose outputs are averaged before.
       is_normalized: whether the vector gets the length 1.
     """
 
     mode: str = MEAN
-    last_layers: int = 1
     is_normalized: bool = False
 
 
@@ -41,15 +39,14 @@ class Pooling:
 _LEAST_LENGTH = 1e-12
 
 
-def pool(states_BLKH, input_mask_BL, pooling: Pooling):
+def pool(x_BLH, input_mask_BL, pooling: Pooling):
     """Returns the vector of each document, float32 [B, H].
 
     Args:
-      states_BLKH: outputs of the last layers, float32 [B, L, K, H].
+      x_BLH: outputs of the last layer, float32.
       input_mask_BL: int32 [B, L], 1 for tokens and 0 for padding.
       pooling: what is made of them.
     """
-    x_BLH = ops.mean(states_BLKH, axis=2)
     if pooling.mode == CLS:
         vectors_BH = x_BLH[:, 0]
     else:
@@ -98,9 +95,8 @@ class SentenceEncoder(keras.Model):
         """Returns the vectors with another pooling; the other arguments are those of `call`."""
         inputs = features["input_ids"], features["input_mask"], features["segment_ids"]
         states = self.encoder.encode(*inputs, dropout_seed)
-        shape = (-1, inputs[0].shape[1], 1, self.config.hidden_size)
-        states_BLKH = ops.reshape(ops.cast(states, "float32"), shape)
-        return pool(states_BLKH, inputs[1], pooling)
+        shape = (-1, inputs[0].shape[1], self.config.hidden_size)
+        return pool(ops.reshape(ops.cast(states, "float32"), shape), inputs[1], pooling)
 
 
 # Number of components of a vector (section 4.1 of the paper).

@@ -45,8 +45,8 @@ def test_embed():
 
 
 def test_embed_refuses_at_once(tmp_path):
-    with pytest.raises(beambert.InputError, match="--last_layers=9: must be from 1 to"):
-        beambert.Embed(beambert.EmbeddingJob(MODEL, last_layers=9))
+    with pytest.raises(beambert.InputError, match="--max_seq_length=900: must be from 3 to"):
+        beambert.Embed(beambert.EmbeddingJob(MODEL, max_seq_length=900))
     with pytest.raises(beambert.InputError, match="--model=.*none"):
         beambert.Embed(beambert.EmbeddingJob(str(tmp_path / "none")))
     with pytest.raises(TypeCheckError):

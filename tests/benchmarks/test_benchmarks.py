@@ -10,8 +10,7 @@ import sys
 
 import pytest
 
-from beambert.errors import InputError
-from benchmarks import peer, recipes, retrieval, soak
+from benchmarks import peer, recipes, soak
 
 ROOT = pathlib.Path(__file__).parents[2]
 NAMES = sorted(
@@ -61,69 +60,7 @@ def test_results_are_those_of_commands_that_exist():
         assert about["result"], path
 
 
-def test_pairs_of_squad(tmp_path):
-    """The last three articles are for dev."""
-    articles = [
-        {
-            "paragraphs": [{"context": f"of {n}", "qas": [{"question": " a "}, {"question": "b"}]}]
-            * 2
-        }
-        for n in range(4)
-    ]
-    counts = retrieval.write_pairs(articles, str(tmp_path))
-    assert counts == {"train": 4, "dev": 12}
-    train = (tmp_path / "train.jsonl").read_text()
-    assert json.loads(train.splitlines()[0]) == {"text": "a", "text_b": "of 0"}
-
-
 SCRIPTS = pathlib.Path(peer.__file__).with_name("peers")
-# The protocol's own module is the real one; the system next to it is no more than a counter.
-SYSTEM = """
-import sys
-sys.path.insert(0, {scripts!r})
-from answering import answer
-sys.argv = sys.argv[1:]
-def prepare(asked):
-    print("a system that talks")
-    def work():
-        print("at work")
-        with open(asked["file"], "a") as file:
-            file.write("x")
-    return work
-answer(prepare)
-"""
-
-
-@pytest.fixture
-def interpreter(tmp_path):
-    """Returns a function: code -> a program that runs it with the peer's arguments."""
-
-    def make(code: str) -> str:
-        path = tmp_path / "python"
-        path.write_text(f"#!{sys.executable}\n{code}")
-        path.chmod(0o755)
-        return str(path)
-
-    return make
-
-
-def test_every_step_is_a_piece_of_work(interpreter, tmp_path, capfd):
-    python = interpreter(SYSTEM.format(scripts=str(SCRIPTS)))
-    counted = tmp_path / "counted"
-    other = peer.Peer("hugging_face_pretraining.py", python, {"file": str(counted)})
-    assert not counted.exists()
-    other.step()
-    other.step()
-    assert counted.read_text() == "xx"
-    other.end()
-    printed, noise = capfd.readouterr()
-    assert printed == ""
-    assert "a system that talks" in noise
-
-
-def test_a_peer_that_fails_names_itself(interpreter):
-    with pytest.raises(InputError, match=r"python hugging_face_pretraining\.py: ended early"):
-        peer.Peer("hugging_face_pretraining.py", interpreter("raise SystemExit(1)"), {})
 
 
 @pytest.mark.parametrize("script", sorted(SCRIPTS.glob("*_*ing.py")), ids=lambda path: path.stem)

@@ -269,13 +269,9 @@ class Embedder:
 
     def vectors(self, ids_BL: Tensor, mask_BL: Tensor) -> Tensor:
         """Returns the embeddings of ids and their mask, float32 [B, H]; int32 [B, L] each."""
-        pooling, length = self.settings.pooling, ops.shape(ids_BL)[1]
-        states = self.encoder.encode(
-            ids_BL, mask_BL, ops.zeros_like(ids_BL), last_layers=pooling.last_layers
-        )
-        width = self.encoder.config.hidden_size
-        states_BLKH = ops.reshape(states, (-1, length, pooling.last_layers, width))
-        vectors_BH = pool(states_BLKH, mask_BL, pooling)[:, : self.width]
+        states = self.encoder.encode(ids_BL, mask_BL, ops.zeros_like(ids_BL))
+        x_BLH = ops.reshape(states, (-1, ops.shape(ids_BL)[1], self.encoder.config.hidden_size))
+        vectors_BH = pool(x_BLH, mask_BL, self.settings.pooling)[:, : self.width]
         return unit(vectors_BH) if self.settings.scales_cut else vectors_BH
 
 
@@ -354,7 +350,6 @@ def open_embedder(path: str, flag: str = "--model") -> Embedder:
 def with_settings(
     embedder: Embedder,
     pooling: str | None = None,
-    last_layers: int | None = None,
     normalize: bool | None = None,
     prefix: str | None = None,
     max_seq_length: int | None = None,
@@ -362,21 +357,18 @@ def with_settings(
     """Returns an embedder with other settings; None keeps what the folder says.
 
     Raises:
-      InputError: the encoder has not as many layers or positions.
+      InputError: the encoder has not as many positions.
     """
-    settings, config = embedder.settings, embedder.encoder.config
-    of_pooling = {"mode": pooling, "last_layers": last_layers, "is_normalized": normalize}
+    settings, most = embedder.settings, embedder.encoder.config.longest_sequence
+    of_pooling = {"mode": pooling, "is_normalized": normalize}
     of_all = {"prefix": prefix, "max_seq_length": max_seq_length}
     given = {name: value for name, value in of_pooling.items() if value is not None}
     changed: dict[str, object] = {name: v for name, v in of_all.items() if v is not None}
-    for flag, value, least, most, what in (
-        ("--last_layers", last_layers, 1, config.num_hidden_layers, "layers"),
-        ("--max_seq_length", max_seq_length, LEAST_LENGTH, config.longest_sequence, "positions"),
-    ):
-        if value is not None and not least <= value <= most:
-            raise InputError(
-                f"{flag}={value}: must be from {least} to {most:,}, the number of {what} of --model"
-            )
+    if max_seq_length is not None and not LEAST_LENGTH <= max_seq_length <= most:
+        raise InputError(
+            f"--max_seq_length={max_seq_length}: must be from {LEAST_LENGTH} to {most:,}, the "
+            "number of positions of --model"
+        )
     changed["scales_cut"] = bool(normalize) and settings.truncate_dim is not None
     changed["pooling"] = dataclasses.replace(settings.pooling, **given)
     return dataclasses.replace(embedder, settings=dataclasses.replace(settings, **changed))
@@ -387,7 +379,6 @@ def embed(
     texts: Sequence[str],
     *,
     pooling: str | None = None,
-    last_layers: int | None = None,
     normalize: bool | None = None,
     prefix: str | None = None,
     max_seq_length: int | None = None,
@@ -400,7 +391,6 @@ def embed(
         sentence-transformers, or a TF1 checkpoint.
       texts: the texts; one that is too long is cut at its end.
       pooling: `mean` or `cls` (default: what the folder says, or else mean).
-      last_layers: number of last layers that are averaged (default: 1).
       normalize: whether embeddings have the length 1 (default: what the folder says, or else not).
       prefix: what is put before each text (default: the folder's default prompt, or nothing).
       max_seq_length: greatest number of tokens of a text with [CLS] and [SEP] (default: what the
@@ -417,7 +407,5 @@ def embed(
             raise InputError(
                 f"{text!r:.40}: {what}, and stands at place {number:,}; correct it or leave it out"
             )
-    embedder = with_settings(
-        open_embedder(model), pooling, last_layers, normalize, prefix, max_seq_length
-    )
+    embedder = with_settings(open_embedder(model), pooling, normalize, prefix, max_seq_length)
     return embedder.embed(texts, report)[0]

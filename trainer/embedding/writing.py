@@ -224,7 +224,6 @@ FLAGS_OF = (
     {
         "model_sha256": "--model",
         "settings.pooling.mode": "--pooling",
-        "settings.pooling.last_layers": "--last_layers",
         "settings.pooling.is_normalized": "--normalize",
         "settings.prefix": "--prefix",
         "settings.max_seq_length": "--max_seq_length",

@@ -166,7 +166,6 @@ def query_embedder(index: Index, embedder: Embedder, prefix: str | None = None) 
     return with_settings(
         embedder,
         pooling["mode"],
-        pooling["last_layers"],
         pooling["is_normalized"],
         settings["prefix"] if prefix is None else prefix,
         settings["max_seq_length"],

@@ -41,11 +41,6 @@ def test_flags_give_the_same_as_the_folder():
     np.testing.assert_allclose(vectors, FOUND["embeddings"]["cls"], atol=1e-5)
 
 
-def test_the_mean_of_the_last_layers():
-    vectors = embed(str(GOLDEN / "encoder"), TEXTS, last_layers=2, max_seq_length=12)
-    np.testing.assert_allclose(vectors, FOUND["embeddings"]["last_two"], atol=1e-5)
-
-
 def test_batches_change_no_embedding(monkeypatch):
     together = embed(str(GOLDEN / "mean"), TEXTS)
     monkeypatch.setattr(embedding, "BATCH_TOKENS", 1)
@@ -95,7 +90,6 @@ def test_a_fine_tuned_model_gives_its_encoder(tmp_path, vocabulary):
 @pytest.mark.parametrize(
     ("flags", "told"),
     [
-        ({"last_layers": 3}, "--last_layers=3: "),
         ({"max_seq_length": 21}, "--max_seq_length=21: "),
         ({"texts": ["a", " "]}, "' ': is blank, and stands at place 2"),
     ],

@@ -47,17 +47,6 @@ def write_encoder(folder, config, vocabulary, has_head=True, **sizes):
     return folder
 
 
-@pytest.mark.release
-def test_an_interrupted_training_goes_on_to_the_same_weights(
-    student_folder, encoder_folder, unpaired_folder, small_config_file, tmp_path, monkeypatch
-):
-    """The teacher may have moved meanwhile."""
-    moved = shutil.copytree(encoder_folder, tmp_path / "moved")
-    arguments = flags(unpaired_folder, small_config_file, tmp_path / "encoder", moved)
-    small_pretraining.interrupted_and_continued(arguments, tmp_path / "encoder", monkeypatch)
-    small_pretraining.assert_same_weights(tmp_path / "encoder", student_folder)
-
-
 @pytest.mark.slow
 def test_the_teacher_belongs_to_the_training(
     student_folder, encoder_folder, unpaired_folder, small_config_file, tmp_path, capsys

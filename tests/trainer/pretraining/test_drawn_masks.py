@@ -5,7 +5,6 @@ import pytest
 import tensorflow as tf
 from support import small_pretraining
 from support.batches import assert_binomial, assert_same, take
-from support.small_pretraining import assert_same_weights, interrupted_and_continued
 
 from beambert.errors import InputError
 from beambert.pipelines.pretraining.masks import TokenIds
@@ -210,24 +209,3 @@ class TestEvaluation:
         contexts = [tf.distribute.InputContext(2, host, 2) for host in range(2)]
         parts = [joined(take(evaluation_batches(none, 16, None, context))) for context in contexts]
         assert rows_of(joined(parts)) == rows_of(whole)
-
-
-class TestTrainings:
-    @pytest.fixture(scope="class")
-    def finished(self, folders, small_config_file, tmp_path_factory):
-        """An uninterrupted training and its flags."""
-        folder = tmp_path_factory.mktemp("finished") / "model"
-        given = {"mask_rate": "0.4:0.1"}
-        pretrain_main(small_pretraining.flags(folders["none"], small_config_file, folder, **given))
-        return folder, given
-
-    @pytest.mark.release
-    def test_an_interruption_changes_no_bit(
-        self, finished, folders, small_config_file, tmp_path, monkeypatch
-    ):
-        folder, given = finished
-        flags = small_pretraining.flags(
-            folders["none"], small_config_file, tmp_path / "model", **given
-        )
-        interrupted_and_continued(flags, tmp_path / "model", monkeypatch)
-        assert_same_weights(tmp_path / "model", folder)
