@@ -340,53 +340,6 @@ def serialize_job(job: Mapping[str, Any]) -> bytes:
     return (json.dumps(job, indent=1, ensure_ascii=False) + "\n").encode()
 
 
-def is_finished(
-    folder: str,
-    names: Sequence[str],
-    read: Callable[[str], bytes],
-    job: Mapping[str, Any],
-    flag: str,
-    flags_of: FlagsOf = (),
-) -> bool:
-    """Returns whether a job has finished a folder, and checks that it may write there.
-
-    Args:
-      folder: path of the folder, for messages.
-      names: names of the files in it.
-      read: function that returns the content of one of them.
-      job: everything that decides the output.
-      flag: flag that names the folder, for messages.
-      flags_of: the flags behind the values of the job, for messages.
-
-    Returns:
-      True if the same job has finished there; False if it may begin or continue.
-
-    Raises:
-      InputError: the folder holds files of another job or other files.
-    """
-    names = [name for name in names if not io.is_temporary(name)]
-    state = next((n for n in (MARKER_FILE, UNFINISHED_FILE) if n in names), None)
-    if state is None:
-        if names:
-            raise InputError(
-                f"{flag}={folder}: already holds something else ({names[0]} …); choose another "
-                "or delete it"
-            )
-        return False
-    try:
-        found = io.parse_object(read(state))
-    except ValueError:
-        found = {}  # The write was cut off. Nothing else can be in the folder yet.
-    difference = describe_difference(found, json.loads(serialize_job(job)), flags_of)
-    if difference and (state == MARKER_FILE or len(names) > 1):
-        what = "finished result" if state == MARKER_FILE else "unfinished work"
-        raise InputError(
-            f"{flag}={folder}: already holds the {what} of another job ({difference}); "
-            "choose another or delete it"
-        )
-    return state == MARKER_FILE
-
-
 def describe_difference(there: Any, here: Any, flags_of: FlagsOf) -> str:
     """Returns what differs between two jobs, with both values; "" if they are equal.
 
@@ -473,21 +426,38 @@ def claim_output(
       True if the same job has finished there already, and there is nothing to do.
 
     Raises:
-      InputError: the folder holds something else, or cannot be made.
+      InputError: the folder holds files of another job or other files, or cannot be made.
     """
-
-    def read(name: str) -> bytes:
-        return io.read_bytes(f"{folder}/{name}", flag)
-
-    if os.path.isfile(folder):
-        raise InputError(f"{flag}={folder}: is a file; name a folder to make")
-    names = [name for name in io.list_folder(folder) if name not in inner]
-    if is_finished(folder, names, read, job, flag, flags_of):
-        return True
-    if writes:
+    names = [n for n in io.list_folder(folder) if n not in inner and not io.is_temporary(n)]
+    state = next((name for name in (MARKER_FILE, UNFINISHED_FILE) if name in names), None)
+    if names and state is None:
+        raise InputError(
+            f"{flag}={folder}: already holds something else ({names[0]} …); choose another "
+            "or delete it"
+        )
+    if state is not None:
+        _check_same(folder, job, flags_of, flag, state, is_alone=len(names) == 1)
+    if state != MARKER_FILE and writes:
         io.make_folder(folder, flag)
         io.write_bytes(f"{folder}/{UNFINISHED_FILE}", serialize_job(job))
-    return False
+    return state == MARKER_FILE
+
+
+def _check_same(
+    folder: str, job: Mapping[str, Any], flags_of: FlagsOf, flag: str, state: str, is_alone: bool
+) -> None:
+    """Refuses a folder whose marker, a file with the name `state`, is of another job."""
+    try:
+        found = io.parse_object(io.read_bytes(f"{folder}/{state}", flag))
+    except ValueError:
+        found = {}  # The write was cut off. Nothing else can be in the folder yet.
+    difference = describe_difference(found, json.loads(serialize_job(job)), flags_of)
+    if difference and (state == MARKER_FILE or not is_alone):
+        what = "finished result" if state == MARKER_FILE else "unfinished work"
+        raise InputError(
+            f"{flag}={folder}: already holds the {what} of another job ({difference}); "
+            "choose another or delete it"
+        )
 
 
 def check_claimed(folder: str, job: Mapping[str, Any]) -> None:

@@ -112,7 +112,7 @@ def check_rows(
 def claim(
     output: TrainingFolders, job: Mapping[str, Any], chief: bool, flags_of: folders.FlagsOf = ()
 ) -> bool:
-    """Reserves the output folders for a job before any work; see `folders.is_finished`.
+    """Reserves the output folders for a job before any work; see `folders.claim_output`.
 
     If there are several workers, only the chief writes to the folders.
 
