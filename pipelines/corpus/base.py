@@ -35,6 +35,8 @@ from beambert.pipelines.corpus.encodings import (
 if TYPE_CHECKING:
     from beambert.pipelines.input_files import InputFile
 
+# Lines of a file, the results of reading them, and what is called with the number of bytes read.
+Lines, Rows, Report = Iterable[bytes], Iterator[Found], Callable[[int], None]
 # Size of a part in bytes. Parts are small enough that a few files keep all workers equally busy,
 # and large enough that opening a file and finding the first document take little of the time. On
 # object storage, opening takes requests, each of which costs time and money.
@@ -370,9 +372,7 @@ class Format:
         """
         return [FilePart(file, self.name)]
 
-    def read(
-        self, part: FilePart, stored: BinaryIO, options: ReadOptions, report: Callable[[int], None]
-    ) -> Iterator[Found]:
+    def read(self, part: FilePart, stored: BinaryIO, options: ReadOptions, report: Report) -> Rows:
         """Yields the documents of a part.
 
         Args:
@@ -404,9 +404,7 @@ class LineFormat(Format):
         """
         raise NotImplementedError
 
-    def read_lines(
-        self, lines: Iterable[bytes], options: ReadOptions = TEXT_ALONE
-    ) -> Iterator[Found]:
+    def read_lines(self, lines: Lines, options: ReadOptions = TEXT_ALONE) -> Rows:
         """Yields the documents in lines of UTF-8, which still have their line feeds."""
         raise NotImplementedError
 
@@ -453,9 +451,7 @@ class LineFormat(Format):
             first = first.removeprefix(_BYTE_ORDER_MARK)
         return chain(filter(None, [first]), lines)
 
-    def read(
-        self, part: FilePart, stored: BinaryIO, options: ReadOptions, report: Callable[[int], None]
-    ) -> Iterator[Found]:
+    def read(self, part: FilePart, stored: BinaryIO, options: ReadOptions, report: Report) -> Rows:
         """Yields the documents of a part. If the file is corrupt, the last result is a reject.
 
         A file that is in none of the encodings is one reject. If one encoding is given, or the

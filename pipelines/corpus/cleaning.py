@@ -23,7 +23,7 @@ LAYOUTS = (AUTO, WRAPPED, PARAGRAPHS, SENTENCES)
 # Characters that end a sentence: those of Unicode's property Sentence_Terminal, the Tibetan shads,
 # and ":" and "…".
 SENTENCE_ENDS = "!.?։؟۔܀܁܂߹।॥།༎၊။።፧፨᙮᜵᜶។៕᠃᠉᥄᥅᪨᪩᪪᪫᭚᭛᭞᭟᰻᰼᱾᱿‼‽⁇⁈⁉⸮。꓿꘎꘏꛳꛷꡶꡷꣎꣏꤯꧈꧉꩝꩞꩟꫰꫱꯫﹒﹖﹗！．？｡:…"
-_ENDS_SENTENCE = re.compile(rf"[{re.escape(SENTENCE_ENDS)}][\"'”’»)\]」』）】_*]*$")
+ENDS_SENTENCE = re.compile(rf"[{re.escape(SENTENCE_ENDS)}][\"'”’»)\]」』）】_*]*$")
 
 # Line ends. Some programs write "\r\r\n"; the others are those of Unicode, see `normalize_text`.
 _LINE_END = re.compile("\r+\n|[\r\x0b\x85\u2028\u2029]")
@@ -101,9 +101,12 @@ _LINE_OF_SIGNS = re.compile(r"\n[ \t]*[=~^*#+-]{4}")
 _UNDERLINED = re.compile(
     r"(?:\A|(?<=\n\n))[ \t]*(?=\S)[^\n]{1,80}\n[ \t]*([=~^*#+-])\1{3,}[ \t]*(?=\n|\Z)"
 )
-# Transcribers' marks in books.
+# A line with a small letter that may continue the one before, and the beginning of a sentence.
+_MAY_CONTINUE = re.compile(r"\n(?<=[^\W\d_]\n|,\n)[^\W\d_A-Z]")
+_STARTS_UPPER = re.compile(r"[\W_]{0,3}(?![a-zß-ÿ])[^\W\d_]")
+# Transcribers' marks in books, and lines of nothing but signs.
 _ILLUSTRATION = re.compile(r"\[Illustration(?::[^\[\]]{0,2000})?\]")
-_ORNAMENT = re.compile(r"^[ \t]*(?:\*[ \t]*){3,}$", re.MULTILINE)
+_ORNAMENT = re.compile(r"\n[-*=~_+#<>|\\\t ·•–—]+(?=\n|\Z)")
 _EMPHASIS = re.compile(r"(?<![\w_])_(?=[^\s_])([^_\n]{1,300})(?<=[^\s_])_(?![\w_])")
 
 # The marks of lines that mail quotes, of which there are two or more, one after the other.
@@ -190,6 +193,7 @@ def clean_text(text: str, layout: str = AUTO) -> tuple[str, Counter[str]]:
         _drop_quotation_marks,
         _join_divided_words,
         joins if layout in (AUTO, WRAPPED) else _strip_lines,
+        *([_join_continued] if layout == AUTO else ()),
         drop_marks,
     ):
         text = step(text, counts)
@@ -207,7 +211,7 @@ def _plain_line_ends(text: str, counts: Counter[str]) -> str:
     def goes_on(match: re.Match[str]) -> str:
         before = text[text.rfind("\n", 0, match.start()) + 1 : match.start()]
         has_blank = max(len(match[1]), len(match[2])) > 1 or not before
-        is_end = has_blank or _ENDS_SENTENCE.search(before)
+        is_end = has_blank or ENDS_SENTENCE.search(before)
         return "\n\n" if is_end and not text[match.end() : match.end() + 1].islower() else "\n"
 
     return substitute(_PAGE_BREAK, goes_on, text, counts, "page_break").strip("\n")
@@ -342,6 +346,30 @@ def _strip_lines(text: str, counts: Counter[str] | None = None) -> str:
     return "\n".join(filter(None, map(str.strip, text.split("\n"))))
 
 
+def _join_continued(text: str, counts: Counter[str]) -> str:
+    """Returns paragraphs, joined where a line with a small letter continues a sentence.
+
+    Parts of a text may be wrapped, or have blank lines within sentences. The first line of a
+    sentence has a capital, so that text in small letters stays as it is.
+    """
+    if not _MAY_CONTINUE.search(text):
+        return text
+    joined: list[str] = []
+    for line in text.split("\n"):
+        before = joined[-1] if joined else ""
+        if (
+            line[0].islower()
+            and len(before) >= _LEAST_WIDTH
+            and (before[-1].isalpha() or before[-1] == ",")
+            and _STARTS_UPPER.match(before)
+        ):
+            counts["continued_line"] += 1
+            joined[-1] = f"{before} {line}"
+        else:
+            joined.append(line)
+    return "\n".join(joined)
+
+
 def wrapped_width(lines: Sequence[str]) -> float:
     """Returns the width of lines that are hard-wrapped, else 0."""
     filled = list(map(len, filter(None, lines)))
@@ -370,7 +398,7 @@ def _is_wrapped(lines: Sequence[str], pairs: Sequence[tuple[str, str]], width: f
     least = (_FULL if has_capitals else _FULL_LOWER) * width
     # Lines of printed pages are not equally long. In scripts without spaces, the length of the next
     # word is a guess.
-    inside = [not _ENDS_SENTENCE.search(line) for line, _ in pairs]
+    inside = [not ENDS_SENTENCE.search(line) for line, _ in pairs]
     full = [
         len(line) >= least
         or not _has_room(line, after, width)
@@ -407,7 +435,7 @@ def _is_wrapped(lines: Sequence[str], pairs: Sequence[tuple[str, str]], width: f
 
 def _has_ends(lines: Sequence[str]) -> bool:
     """Returns whether lines end sentences, as those of headlines do not."""
-    ends = sum(_ENDS_SENTENCE.search(line) is not None for line in lines)
+    ends = sum(ENDS_SENTENCE.search(line) is not None for line in lines)
     return ends >= _LEAST_ENDS * sum(map(bool, lines))
 
 
@@ -425,7 +453,7 @@ def _starts_paragraph(previous: str, line: str, width: float) -> bool:
         return False
     has_room = _has_room(previous, line, width)
     is_indented = _indentation(line) > _indentation(previous)
-    if _ENDS_SENTENCE.search(previous):
+    if ENDS_SENTENCE.search(previous):
         return has_room or is_indented
     # A heading in capitals stands above or below prose. Thai and Lao have no mark at an end.
     is_end = _WITHOUT_MARKS.match(previous[-1]) and (is_indented or len(previous) < _FULL * width)
@@ -440,8 +468,7 @@ def drop_marks(text: str, counts: Counter[str]) -> str:
     """Returns a text without the marks of books' transcribers."""
     if "[Illustration" in text:
         text = substitute(_ILLUSTRATION, "", text, counts, "illustration")
-    if "*" in text:
-        text = substitute(_ORNAMENT, "", text, counts, "ornament")
+    text = substitute(_ORNAMENT, "", f"\n{text}", counts, "ornament").removeprefix("\n")
     if "_" in text:
         text = substitute(_EMPHASIS, r"\1", text, counts, "emphasis")
     return text

@@ -13,17 +13,12 @@ Then add an instance of the class to `_TRIED`.
 
 import codecs
 import re
-from collections.abc import Callable, Iterator, Sequence
-from typing import BinaryIO
+from collections.abc import Callable, Sequence
+from typing import Any, BinaryIO
 
 from beambert.compression import decompress, plain_name
 from beambert.file_kinds import BEGINNING_BYTES, TEXT_KINDS, not_text, text_kind_pattern
-from beambert.pipelines.corpus.base import (
-    BEFORE_TEXT,
-    FilePart,
-    Format,
-    ReadOptions,
-)
+from beambert.pipelines.corpus.base import BEFORE_TEXT, FilePart, Format, ReadOptions, Report, Rows
 from beambert.pipelines.corpus.documents import Reject
 from beambert.pipelines.corpus.encodings import DEFAULT_ENCODING, UTF8, encoding_of_beginning
 from beambert.pipelines.corpus.pages import Epub, PubMed, WebArchive
@@ -42,74 +37,59 @@ class Foreign(Format):
     values of --format: a format that is named there reads such a file as it is.
     """
 
-    def __init__(self, name: str, beginning: re.Pattern[bytes], detail: str):
-        """Takes the attributes, and what the files are and what to do."""
+    def __init__(self, name: str, find: Callable[[bytes], Any], detail: str = ""):
+        """Takes the name, what finds such a file by its first bytes, and what to do.
+
+        Without `detail`, the function returns it.
+        """
         self.name = name
-        self.beginning = beginning
+        self._find = find
         self._detail = detail
 
-    def read(
-        self, part: FilePart, stored: BinaryIO, options: ReadOptions, report: Callable[[int], None]
-    ) -> Iterator[Reject]:
+    def recognises(self, sample: bytes) -> bool:
+        """Returns whether a file has this format, by its first (decompressed) bytes."""
+        return bool(self._find(sample))
+
+    def read(self, part: FilePart, stored: BinaryIO, options: ReadOptions, report: Report) -> Rows:
         """Yields the reject of the whole file."""
-        yield Reject(1, self.name, self._detail)
+        detail = self._detail
+        if not detail:
+            beginning = decompress(part.file.path, stored).read(BEGINNING_BYTES)
+            detail = self._find(beginning.lstrip(codecs.BOM_UTF8))
+        yield Reject(1, self.name, detail)
 
 
-class NotText(Foreign):
-    """Files that `not_text` names, such as PDF documents and archives."""
-
-    def __init__(self) -> None:
-        """Takes nothing: the first bytes of each file say what it is."""
-        self.name = "not_text"
-
-    def recognises(self, sample: bytes) -> bool:
-        """Returns whether a file is not text, by its first (decompressed) bytes."""
-        return not_text(sample) != ""
-
-    def read(
-        self, part: FilePart, stored: BinaryIO, options: ReadOptions, report: Callable[[int], None]
-    ) -> Iterator[Reject]:
-        """Yields the reject of the whole file, with its kind."""
-        beginning = decompress(part.file.path, stored).read(BEGINNING_BYTES)
-        yield Reject(1, self.name, not_text(beginning.lstrip(codecs.BOM_UTF8)))
+def _has_columns(sample: bytes) -> bool:
+    """Returns whether the lines, of which there are a few, have as many tabs."""
+    lines = sample.splitlines()[: 2 * _FEWEST_ROWS]
+    return len(lines) >= _FEWEST_ROWS and all(
+        not line[:1].isspace() and line.count(b"\t") == lines[0].count(b"\t") > 0 for line in lines
+    )
 
 
-class TabColumns(Foreign):
-    """Rows of as many columns between tabs without a header, such as pairs of sentences."""
-
-    def __init__(self) -> None:
-        """Takes nothing."""
-        self.name = "columns"
-        self._detail = (
-            "has columns between tabs and no header that names them; take that of the text (cut "
-            "-f2), or learn them all: --format=text"
-        )
-
-    def recognises(self, sample: bytes) -> bool:
-        """Returns whether the lines, of which there are a few, have as many tabs."""
-        lines = sample.splitlines()[: 2 * _FEWEST_ROWS]
-        return len(lines) >= _FEWEST_ROWS and all(
-            not line[:1].isspace() and line.count(b"\t") == lines[0].count(b"\t") > 0
-            for line in lines
-        )
-
-
+# Rows without a header, such as pairs of sentences.
+_COLUMNS = Foreign(
+    "columns",
+    _has_columns,
+    "has columns between tabs and no header that names them; take that of the text (cut -f2), or "
+    "learn them all: --format=text",
+)
 _JSON = Foreign(
     "json",
     re.compile(
         BEFORE_TEXT
         + rb'(?:\[\s*\{\s*"|\[\s*"(?:[^"\\]|\\.)*"\s*(?:,\s*"|\]\s*\Z)|\{[ \t]*\r?\n\s*")',
         re.DOTALL,
-    ),
+    ).match,
     "is JSON, but not JSON Lines; write one object on each line (jq -c '.[]' does it for "
     "an array, jq -c . for an object)",
 )
 _FOREIGN = (
     *(
-        Foreign(name, text_kind_pattern(beginning), f"{what}, or learn its markup: --format=text")
-        for name, beginning, what in TEXT_KINDS
+        Foreign(name, text_kind_pattern(start).match, f"{what}, or learn its markup: --format=text")
+        for name, start, what in TEXT_KINDS
     ),
-    NotText(),
+    Foreign("not_text", not_text),
 )
 # The formats in the order in which they are tried on a file. The last one recognises any file.
 # JSON is tried before JSON Lines, which may begin in the same way.
@@ -126,7 +106,7 @@ _TRIED: tuple[Format, ...] = (
     *_FOREIGN,
     Csv(),
     Tsv(),
-    TabColumns(),
+    _COLUMNS,
     Markdown(),
     SentenceLines(),
     ParagraphLines(),

@@ -2,7 +2,7 @@
 
 import re
 import zipfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from html.parser import HTMLParser
 from typing import BinaryIO
 from urllib.parse import unquote
@@ -15,7 +15,10 @@ from beambert.pipelines.corpus.base import (
     FilePart,
     Format,
     LineFormat,
+    Lines,
     ReadOptions,
+    Report,
+    Rows,
     xml_elements,
 )
 from beambert.pipelines.corpus.cleaning import NO_SPACES, PARAGRAPHS
@@ -122,9 +125,7 @@ class WebArchive(LineFormat):
         """Returns whether a record starts on this line."""
         return self.beginning.fullmatch(line) is not None
 
-    def read_lines(
-        self, lines: Iterable[bytes], options: ReadOptions = TEXT_ALONE
-    ) -> Iterator[Found]:
+    def read_lines(self, lines: Lines, options: ReadOptions = TEXT_ALONE) -> Rows:
         """Yields the pages; other records that describe the archive are skipped."""
         fields: dict[bytes, bytes] = {}
         body: list[bytes] = []
@@ -179,9 +180,7 @@ class PubMed(LineFormat):
         """Returns whether an article starts on this line."""
         return line.lstrip().startswith((b"<PubmedArticle>", b"<PubmedArticle "))
 
-    def read_lines(
-        self, lines: Iterable[bytes], options: ReadOptions = TEXT_ALONE
-    ) -> Iterator[Found]:
+    def read_lines(self, lines: Lines, options: ReadOptions = TEXT_ALONE) -> Rows:
         """Yields the abstracts; an article without one is skipped."""
         for found in xml_elements(lines, b"PubmedArticle"):
             if isinstance(found, Reject):
@@ -209,9 +208,7 @@ class Epub(Format):
     is_utf8 = True
     beginning = re.compile(rb"PK\x03\x04.{26}mimetypeapplication/epub\+zip", re.DOTALL)
 
-    def read(
-        self, part: FilePart, stored: BinaryIO, options: ReadOptions, report: Callable[[int], None]
-    ) -> Iterator[Found]:
+    def read(self, part: FilePart, stored: BinaryIO, options: ReadOptions, report: Report) -> Rows:
         """Yields the book, or the reject of a file that is damaged or encrypted."""
         try:
             with zipfile.ZipFile(stored) as archive:

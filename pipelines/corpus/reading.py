@@ -25,13 +25,7 @@ from beambert.pipelines.corpus.encodings import (
     SAMPLE_BYTES,
     UTF8,
 )
-from beambert.pipelines.corpus.formats import (
-    FORMATS,
-    TO_REPORT,
-    Foreign,
-    recognise,
-    to_utf8,
-)
+from beambert.pipelines.corpus.formats import FORMATS, TO_REPORT, Foreign, recognise, to_utf8
 from beambert.pipelines.corpus.pages import clean_page
 from beambert.pipelines.corpus.remains import EXTRACTED_MARK, clean_extracted
 from beambert.pipelines.corpus.tables import NO_LANGUAGE

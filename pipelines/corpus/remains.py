@@ -8,11 +8,15 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 
-from beambert.pipelines.corpus.cleaning import MOST_OF_A_LINE, substitute
+from beambert.pipelines.corpus.cleaning import MOST_OF_A_LINE, substitute, wrapped_width
+from beambert.pipelines.corpus.documents import DEFAULT_LANGUAGE, Document
+from beambert.pipelines.text.cleaning import UNSPACED_CHARACTER
 
 # Stands where markup was cut out of a text, until `close_gaps` removes it. The tokenizer drops
 # this character from text.
 GAP = "\x01"
+# Stands where the text of a template or a formula is not known.
+HOLE = "\x02"
 
 _ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
 # Elements of HTML and of MediaWiki's extensions, for all readers: those whose content isn't prose,
@@ -45,8 +49,9 @@ GOES_ON = re.compile(r"[ \n]?[a-zß-öø-ÿά-ώа-џ]")
 # Older versions of WikiExtractor write these before headings and items of lists.
 EXTRACTED_MARK = "::::"
 _EXTRACTED_HEADING, _EXTRACTED_ITEM = "Section::::", "BULLET::::"
-# A heading of newer ones, of at most five words.
-_TITLE_LINE, _LONGEST_TITLE = re.compile(r"[^\W\d_]\S*(?: [^\s.!?:;,]+){0,4}(?<![.!?:;,])\."), 60
+# A heading of newer ones, of at most five words; and what lists and tables leave.
+_TITLE_LINE, _LONGEST_TITLE = re.compile(r"[^\W_]\S*(?: [^\s.!?:;,]+){0,4}(?<![.!?:;,])\.?"), 60
+_ITEM_LINE = re.compile(r"\(?\d{1,3}[.)] .*[^.!?…:;,\"”’)]")
 # WikiExtractor writes these for formulas and code.
 _PLACEHOLDER = re.compile(r"\b(?:formula|codice)_\d+")
 _MAGIC_WORD = re.compile(r"__[A-Z]{3,30}__")
@@ -58,13 +63,15 @@ _OUTSIDE_LINK = re.compile(r"\[(?:https?:)?//[^\s\[\]<>]*(?:[ \xa0]([^\[\]\n]*))
 # Links to pictures and categories show no text. A title with a colon has a space after it.
 _NO_TEXT_LINK = re.compile(r"[^\W\d_]+:(?! )")
 # Brackets without a space before them are those of a function's name.
-_EMPTY_BRACKETS = re.compile(r" \([ \xa0,;:]*\)")
+_EMPTY_BRACKETS = re.compile(r" \((?:[ \xa0,;:]*|[^\s()][^()\n]{0,60}(?<![,;])[ \xa0])\)")
 _OPENING = re.compile(r"\([ \xa0,;:)]")
 _OPENING_COMMAS = re.compile(r"\([ \xa0]*[,;][ \xa0,;:]*")
 _CLOSING_COMMA = re.compile(r"[,;][ \xa0]+\)")
 _COMMAS = re.compile(r",(?:[ \xa0]*,)+")
 _TABLE_LINE = re.compile(r"^(?:\{?\||!)", re.MULTILINE)
 _SENTENCE_END = re.compile(r"[.!?…][\"'”’)]*$")
+# Where the text of a template is missing: before a mark, and all of a title.
+_HOLES = re.compile(r"(?<=\w)[ \xa0](?=[.,](?:\s|\Z))|(?<!\")\"\"(?![\"\w])")
 # WikiText's way to write signs between the digits and letters of one word.
 _JOINED = re.compile(r" @([-,.])@ ")
 
@@ -127,13 +134,13 @@ def clean_wikiextractor(text: str) -> tuple[str, Counter[str]]:
     if "_" in text and "__" in text:
         text = substitute(_MAGIC_WORD, "", text, counts, "magic_word")
     if "_" in text and ("formula_" in text or "codice_" in text):
-        text = substitute(_PLACEHOLDER, GAP, text, counts, "formula")
+        text = substitute(_PLACEHOLDER, HOLE, text, counts, "formula")
     if "=" in text and "\n=" in text or _EXTRACTED_HEADING in text:
         text = _drop_lines(text, _is_heading, counts, "heading")
     if _EXTRACTED_ITEM in text:
-        text = _drop_lines(text, _is_item, counts, "list_item")
+        text = _drop_lines(text, lambda line: line.startswith(_EXTRACTED_ITEM), counts, "list_item")
     text = close_gaps(text)
-    if _OPENING.search(text):
+    if " )" in text or _OPENING.search(text):
         text = substitute(_EMPTY_BRACKETS, "", text, counts, "empty_brackets")
         text = substitute(_OPENING_COMMAS, "(", text, counts, "empty_brackets")
     text = substitute(_COMMAS, ",", text, counts, "commas")
@@ -143,27 +150,46 @@ def clean_wikiextractor(text: str) -> tuple[str, Counter[str]]:
 
 
 def clean_extracted(text: str) -> tuple[str, Counter[str]]:
-    """Returns the prose of an article as `clean_wikiextractor` does, without its headings.
+    """Returns the prose of an article as `clean_wikiextractor` does, without headings and holes.
 
     WikiExtractor writes a heading as a line of a few words with a full stop: "Early life.". In an
-    article whose lines are not wrapped, such a line is one unless it is the first.
+    article that has longer lines, such a line is one unless it is the first. Lists and tables leave
+    lines of a few words without a stop.
     """
     text, counts = clean_wikiextractor(text)
+    text = drop_holes(_HOLES.sub(HOLE, text), DEFAULT_LANGUAGE, counts)
     lines = text.split("\n")
-    if max(map(len, lines)) <= MOST_OF_A_LINE:
+    has_headings = max(map(len, lines)) > MOST_OF_A_LINE
+    if not has_headings and wrapped_width(lines):
         return text, counts
-    first = next((number for number, line in enumerate(lines) if line.strip()), 0)
-    kept = [
-        line
-        for number, line in enumerate(lines)
-        if not 0 < len(line) <= _LONGEST_TITLE
-        or number == first
-        or not _TITLE_LINE.fullmatch(line.strip())
-    ]
-    if len(kept) < len(lines):
-        counts["heading"] += len(lines) - len(kept)
-        text = "\n".join(kept)
-    return text, counts
+    first = next(filter(str.strip, lines), "")
+
+    def is_title(line: str) -> bool:
+        line = line.strip()
+        if line == first.strip() or len(line) > _LONGEST_TITLE:
+            return False
+        # In scripts without spaces and marks a line of a word may be a sentence.
+        may_be = has_headings if line.endswith(".") else not UNSPACED_CHARACTER.search(line)
+        return may_be and bool(_TITLE_LINE.fullmatch(line) or _ITEM_LINE.fullmatch(line))
+
+    return _drop_lines(text, is_title, counts, "heading"), counts
+
+
+def drop_holes(text: str, language: str, counts: Counter[str]) -> str:
+    """Returns a text without its sentences that have a hole."""
+    if HOLE not in text:
+        return text
+    from beambert.pipelines.text.sentences import split_sentences
+
+    lines = []
+    for line in text.split("\n"):
+        if HOLE in line:
+            sentences = split_sentences(Document(line), language)
+            kept = [sentence for sentence in sentences if HOLE not in sentence]
+            counts["sentence_with_hole"] += len(sentences) - len(kept)
+            line = " ".join(kept)
+        lines.append(line)
+    return "\n".join(lines)
 
 
 def clean_wikitext(text: str) -> tuple[str, Counter[str]]:
@@ -228,10 +254,6 @@ def _drop_lines(
 def _is_heading(line: str) -> bool:
     is_of_wiki = line.startswith("=") and line.rstrip().endswith("=")
     return is_of_wiki or line.startswith(_EXTRACTED_HEADING)
-
-
-def _is_item(line: str) -> bool:
-    return line.startswith(_EXTRACTED_ITEM)
 
 
 def _drop_tables(text: str, counts: Counter[str]) -> str:

@@ -6,7 +6,7 @@ import dataclasses
 import itertools
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from beambert.compression import CorruptFileError
@@ -18,7 +18,10 @@ from beambert.pipelines.corpus.base import (
     FilePart,
     Format,
     LineFormat,
+    Lines,
     ReadOptions,
+    Report,
+    Rows,
     split_sections,
 )
 from beambert.pipelines.corpus.documents import (
@@ -96,9 +99,7 @@ class JsonLines(LineFormat):
         """Returns True, because every line is a document."""
         return True
 
-    def read_lines(
-        self, lines: Iterable[bytes], options: ReadOptions = TEXT_ALONE
-    ) -> Iterator[Found]:
+    def read_lines(self, lines: Lines, options: ReadOptions = TEXT_ALONE) -> Rows:
         """Yields the documents of the objects; a null is skipped."""
         for number, line in enumerate(lines, 1):
             if not line.strip():
@@ -205,9 +206,7 @@ class _Table(LineFormat):
         """Returns whether the separators are those of prose."""
         return False
 
-    def read(
-        self, part: FilePart, stored: BinaryIO, options: ReadOptions, report: Callable[[int], None]
-    ) -> Iterator[Found]:
+    def read(self, part: FilePart, stored: BinaryIO, options: ReadOptions, report: Report) -> Rows:
         """Yields the documents of a file.
 
         Raises:
@@ -216,9 +215,7 @@ class _Table(LineFormat):
         with _naming(part.file):
             yield from super().read(part, stored, options, report)
 
-    def read_lines(
-        self, lines: Iterable[bytes], options: ReadOptions = TEXT_ALONE
-    ) -> Iterator[Found]:
+    def read_lines(self, lines: Lines, options: ReadOptions = TEXT_ALONE) -> Rows:
         """Yields the documents of the rows.
 
         Raises:
@@ -362,9 +359,7 @@ class Parquet(Format):
             sizes = row_group_bytes(stored, options)
         return split_sections(file, self.name, sizes)
 
-    def read(
-        self, part: FilePart, stored: BinaryIO, options: ReadOptions, report: Callable[[int], None]
-    ) -> Iterator[Found]:
+    def read(self, part: FilePart, stored: BinaryIO, options: ReadOptions, report: Report) -> Rows:
         """Yields the documents of a part's row groups, see `read_parquet`."""
         with _naming(part.file):
             for share, found in read_parquet(stored, options, part.sections):

@@ -3,7 +3,7 @@
 import re
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from beambert.pipelines.corpus.base import (
@@ -11,7 +11,9 @@ from beambert.pipelines.corpus.base import (
     PLAIN_FORMATS,
     TEXT_ALONE,
     LineFormat,
+    Lines,
     ReadOptions,
+    Rows,
 )
 from beambert.pipelines.corpus.cleaning import (
     NO_SPACES,
@@ -79,9 +81,7 @@ class PlainText(LineFormat):
         """Returns True: a file of no other format is plain text."""
         return True
 
-    def read_lines(
-        self, lines: Iterable[bytes], options: ReadOptions = TEXT_ALONE
-    ) -> Iterator[Document | Reject]:
+    def read_lines(self, lines: Lines, options: ReadOptions = TEXT_ALONE) -> Rows:
         """Yields one document, made of all lines."""
         yield decode_document(b"".join(lines), 1)
 
@@ -134,9 +134,7 @@ class SentenceLines(LineFormat):
             content[:1].isalnum() or content.decode("utf-8", "replace").strip()
         )
 
-    def read_lines(
-        self, lines: Iterable[bytes], options: ReadOptions = TEXT_ALONE
-    ) -> Iterator[Document | Reject]:
+    def read_lines(self, lines: Lines, options: ReadOptions = TEXT_ALONE) -> Rows:
         """Yields the documents between blank lines."""
         body: list[bytes] = []
         number = 0
@@ -176,9 +174,7 @@ class Markdown(LineFormat):
         """Returns False: any text is Markdown, so only the name of a file shows it."""
         return False
 
-    def read_lines(
-        self, lines: Iterable[bytes], options: ReadOptions = TEXT_ALONE
-    ) -> Iterator[Document | Reject]:
+    def read_lines(self, lines: Lines, options: ReadOptions = TEXT_ALONE) -> Rows:
         """Yields one document, made of all lines. Each of its blocks is a paragraph."""
         found = decode_document(b"".join(lines), 1)
         if isinstance(found, Reject):

@@ -20,7 +20,9 @@ from beambert.pipelines.corpus.base import (
     TEXT_ALONE,
     FilePart,
     LineFormat,
+    Lines,
     ReadOptions,
+    Rows,
     cut_off,
     lines_of,
     split_at,
@@ -124,9 +126,7 @@ class MediaWiki(LineFormat):
             lines = decompress(file.path, stored)
             return b"".join(takewhile(lambda line: not self.starts_document(line), lines))
 
-    def read_lines(
-        self, lines: Iterable[bytes], options: ReadOptions = TEXT_ALONE
-    ) -> Iterator[Found]:
+    def read_lines(self, lines: Lines, options: ReadOptions = TEXT_ALONE) -> Rows:
         """Yields the articles of an export; redirects and other pages are skipped."""
         # The parser of a command's flags lists the formats and needs no library that reads them.
         from beambert.pipelines.corpus.wiki_markup import ENGLISH_PREFIXES
@@ -241,9 +241,7 @@ class WikiExtractor(LineFormat):
         """Returns whether an article starts on this line."""
         return line.startswith(_START)
 
-    def read_lines(
-        self, lines: Iterable[bytes], options: ReadOptions = TEXT_ALONE
-    ) -> Iterator[Found]:
+    def read_lines(self, lines: Lines, options: ReadOptions = TEXT_ALONE) -> Rows:
         """Yields the prose of articles, without the title that each repeats as its first line."""
         body: list[bytes] | None = None
         start, title, is_outside = 0, b"", False
@@ -292,9 +290,7 @@ class WikiText(LineFormat):
         """Returns whether the line is the title of an article."""
         return _TITLE.match(line) is not None
 
-    def read_lines(
-        self, lines: Iterable[bytes], options: ReadOptions = TEXT_ALONE
-    ) -> Iterator[Document | Reject]:
+    def read_lines(self, lines: Lines, options: ReadOptions = TEXT_ALONE) -> Rows:
         """Yields the articles, without their headings and with their words joined."""
         body: list[bytes] | None = None
         start = 1

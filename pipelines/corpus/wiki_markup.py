@@ -14,9 +14,16 @@ from collections.abc import Iterator
 from mwparserfromhell.parser import CTokenizer, ParserError, tokens
 from mwparserfromhell.parser.tokenizer import Tokenizer
 
-from beambert.pipelines.corpus.cleaning import substitute
-from beambert.pipelines.corpus.documents import DEFAULT_LANGUAGE, Document
-from beambert.pipelines.corpus.remains import DROPPED_ELEMENTS, GAP, GOES_ON, clean_wikiextractor
+from beambert.pipelines.corpus.cleaning import ENDS_SENTENCE, MOST_OF_A_LINE, substitute
+from beambert.pipelines.corpus.documents import DEFAULT_LANGUAGE
+from beambert.pipelines.corpus.remains import (
+    DROPPED_ELEMENTS,
+    GAP,
+    GOES_ON,
+    HOLE,
+    clean_wikiextractor,
+    drop_holes,
+)
 from beambert.pipelines.corpus.wiki_templates import template
 from beambert.pipelines.text.cleaning import UNSPACED
 
@@ -41,7 +48,7 @@ _PLAIN_ITEMS = re.compile(r"(?<![^\n])(?:[*#:;][^\n<>{}\[\]&'|]*\n)+")
 _MANY_SIGNS = 20_000
 # Marks in the text of a list item, of dropped markup, and of a template or a formula whose text is
 # not known, and the break of a line. XML cannot contain these characters.
-_LIST_ITEM, _DROPPED, _HOLE, _BREAK = "\x00", GAP, "\x02", "\x03"
+_LIST_ITEM, _DROPPED, _HOLE, _BREAK = "\x00", GAP, HOLE, "\x03"
 _BREAK_WITHIN = re.compile(rf"{_BREAK}(?={GOES_ON.pattern})")
 # A hole that no sentence has: at the beginning of a line or a bracket, behind a word without a
 # space, or between two sentences.
@@ -139,16 +146,22 @@ def strip_markup(
     text, remains = clean_wikiextractor(text)
     counts += remains
     lines = [re.sub(r"[ \t\xa0]{2,}|[\t\xa0]", " ", line).strip() for line in text.split("\n")]
-    lines = [_without_holes(line, language, counts) if _HOLE in line else line for line in lines]
-    return "\n".join(line for line in lines if re.search(r"\w", line)), counts
+    text = drop_holes("\n".join(lines), language, counts)
+    return "\n".join(line for line in text.split("\n") if re.search(r"\w", line)), counts
 
 
 def _joined_lines(lines: list[str]) -> list[str]:
-    """Returns the lines of a page, joined where a sentence goes on."""
+    """Returns the lines of a page, joined where a sentence goes on.
+
+    Adjacent lines are one paragraph to MediaWiki; some articles are hard-wrapped.
+    """
     joined = lines[:1]
     for line in lines[1:]:
-        before = joined[-1]
-        if line[:1].islower() and before[-1:].isalpha() and _LIST_ITEM not in before:
+        before = joined[-1].rstrip(f" \t{_DROPPED}{_HOLE}")
+        is_whole = not before or ENDS_SENTENCE.search(before) or _LIST_ITEM in before + line
+        if not is_whole and (
+            line[:1].islower() or (len(before) >= MOST_OF_A_LINE / 2 and line[:1].isalnum())
+        ):
             joined[-1] += " " + line
         else:
             joined.append(line)
@@ -191,19 +204,6 @@ def _without_apostrophes(line: str) -> str:
         is_italic ^= size in (2, 5)
         is_bold ^= size in (3, 5)
     return "".join([*shown, line[end:]])
-
-
-def _without_holes(line: str, language: str, counts: Counter[str]) -> str:
-    """Returns a paragraph without its sentences that have a hole."""
-    from beambert.pipelines.text.sentences import split_sentences
-
-    kept = []
-    for sentence in split_sentences(Document(line), language):
-        if _HOLE in sentence:
-            counts["sentence_with_hole"] += 1
-        else:
-            kept.append(sentence)
-    return " ".join(kept)
 
 
 def visible_text(wikitext: str, media_prefixes: frozenset[str]) -> str:

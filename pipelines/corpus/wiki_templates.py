@@ -20,7 +20,10 @@ _MONTHS = (
 # Names that are what the template shows.
 _SHOWN_NAME = re.compile(r"[ivxl]+er? siècle\b.*|1er \w+")
 # Words between two numbers of {{convert}}.
-_RANGES = {"to": " to ", "-": "–", "–": "–", "and": " and ", "by": " by ", "x": " × ", "×": " × "}
+_RANGES = {
+    **{word: f" {word} " for word in ("to", "and", "by", "or", "to about")},
+    **{"-": "–", "–": "–", "x": " × ", "×": " × ", "xx": " × ", "*": " × ", "+/-": " ± "},
+}
 
 _UNITS = {
     "C": "°C",
@@ -48,8 +51,10 @@ def _text(text: str) -> Shown:
 
 
 def _convert(given: Positional, named: Named) -> str:
-    """{{convert|1300|m|ft}}, {{convert|10|to|20|km}}."""
-    count = 3 if len(given) > 3 and given[1] in _RANGES else 1
+    """{{convert|1300|m|ft}}, {{convert|10|to|20|km}}, {{convert|1|x|2|x|3|m}}."""
+    count = 1
+    while len(given) > count + 2 and given[count] in _RANGES:
+        count += 2
     quantity = "".join(_RANGES.get(part, part) for part in given[:count])
     unit = given[count] if len(given) > count else ""
     return f"{quantity} {_UNITS.get(unit, unit)}".strip()

@@ -393,6 +393,25 @@ def test_headings_of_wikiextractor_go():
     assert found[0].cleaned["heading"] == 3
 
 
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("It is long and . She left.", "She left."),
+        ("The battleship , sank. She left.", "She left."),
+        ('She sang in "" and in "Leap!". She left.', "She left."),
+        ("Let formula_1 be a number. She left.", "She left."),
+        ("Ann (born ) left. He (see (a) ) came.", "Ann left. He (see (a) ) came."),
+        ("It is here.\nCrew\n16) St. George Church\nHere.\nProduction", "It is here.\nHere."),
+        (f"It is {'very ' * 20}old.\n19th century.\nCrew", f"It is {'very ' * 20}old."),
+        ("京都は日本の都市である。\n大阪も都市だ", "京都は日本の都市である。\n大阪も都市だ"),
+    ],
+)
+def test_holes_and_remains_of_lists_in_articles_of_wikiextractor_go(body, expected):
+    article = f'<doc id="1" url="" title="A">\nA\n\n{body}\n</doc>\n'
+    (found,) = FORMATS["wikiextractor"].read_lines(io.BytesIO(article.encode()))
+    assert found.text.strip() == expected
+
+
 # Two paragraphs of two sentences in scripts with and without capitals and spaces.
 IN_LANGUAGES = {
     "cs": "Starý dům stál na konci uličky a nikdo ve vesnici nevěděl, kdo jej postavil. Na druhé straně byla řeka.\nChlapec hodil do vody kámen a díval se na kruhy, které rostly a mizely. Jeho sestra tam nechtěla jít.",
@@ -469,4 +488,23 @@ def test_lines_of_a_log_are_not_joined():
 def test_underlined_headings():
     text = "The ship\n========\n\nIt left.\n\nThe crew\n~~~~~~~~\nThey sang.\n-----\nIt rained.\n"
     found, counts = clean_text(text)
-    assert found == "It left.\nThey sang.\n-----\nIt rained." and counts["heading"] == 2
+    assert found == "It left.\nThey sang.\nIt rained."
+    assert counts == {"heading": 2, "ornament": 1}
+
+
+@pytest.mark.parametrize(
+    ("text", "joined"),
+    [
+        ("Er schrieb dem König einen Brief über die Sage,\n\ndie er kannte.\n\nSie ging.", 1),
+        ("Он написал королю длинное письмо о том, что он\nвидел.\nОна ушла.", 1),
+        ("The letter that he wrote to the old king about the\n\ntale was long, and\n\nsad.", 2),
+        ("the letter that he wrote to the old king about the\ntale was long, and\nsad.", 0),
+        ("The letter that he wrote to the old king was long.\niPads are there.", 0),
+        ("A list of what they had with them:\napples\npears", 0),
+    ],
+)
+def test_a_line_in_small_letters_continues_a_sentence(text, joined):
+    """Also where the text as a whole is not wrapped, and across blank lines."""
+    found, counts = clean_text(f"{text}\n{'They came late. ' * 20}")
+    assert counts["continued_line"] == joined
+    assert found.count("\n") == len(text.split("\n")) - text.count("\n\n") - joined

@@ -116,6 +116,9 @@ def test_nothing_crosses_the_end_of_a_record():
     [
         ("bat ( ) ben", True),
         ("bat ( ben )", False),
+        ("bat ( ) ;", False),  # code: "bat();"
+        ("bat [ ] # ben", False),
+        ("bat [ , ben ] ;", True),
         ("bat of of ben", True),
         ("bat The , ben", True),
         ("the ben of bat", False),
@@ -128,6 +131,11 @@ def test_gaps(pieces, is_hole):
     assert list(found) == ["holes"] * is_hole
     if is_hole:
         assert found["holes"].records == 1 and "bat" in found["holes"].example
+
+
+def test_a_vocabulary_without_capitals_says_nothing_of_sentences():
+    table = TokenTable.of(Vocabulary([token for token in TOKENS if token != "The"]))
+    assert TABLE.case.any() and not table.case.any()
 
 
 def test_only_whole_segments_are_counted():
