@@ -43,6 +43,9 @@ EXAMPLES = """examples:
 
   # the same of all checkpoints of a pre-training with --keep_checkpoints=all
   beambert export --model=encoder --checkpoint=all --to=huggingface --output=encoder-steps
+
+  # take the mean of an encoder and of the one that --init continued
+  beambert export --model=encoder --average_with=MiniLM --to=huggingface --output=mean
 """
 # The format of sentence-transformers.
 SENTENCES = "sentence-transformers"
@@ -51,6 +54,7 @@ SENTENCES = "sentence-transformers"
 # Flag -> the formats of --to that it has an effect on.
 _OF_FORMATS = {
     "checkpoint": ("huggingface", "tf1"),
+    "average_with": ("huggingface", "tf1"),
     "version": ("savedmodel",),
     "pooling": (SENTENCES,),
     "normalize": (SENTENCES,),
@@ -90,6 +94,12 @@ class Export:
         metavar="DIR",
         help="folder of the checkpoints, if the pre-training had a --checkpoint_dir (default: "
         "checkpoints in --model)",
+    )
+    average_with: str | None = setting(
+        None,
+        metavar="PATH",
+        help="encoder that --model went on from by --init; export the mean of the weights of both, "
+        "often better for tasks than either; needs --to=huggingface or --to=tf1",
     )
     version: int | None = setting(
         None,
@@ -135,6 +145,8 @@ class Export:
                 f"--checkpoint_dir={self.checkpoint_dir}: needs --checkpoint=STEP; add it, or "
                 "leave this out"
             )
+        if self.average_with and self.checkpoint is not None:
+            raise InputError(f"--average_with={self.average_with}: leave out --checkpoint")
 
 
 build_parser = functools.partial(
@@ -162,7 +174,7 @@ def main(argv: Sequence[str]) -> None:
 
         if flags.evaluation or flags.to == "savedmodel":
             from beambert.trainer.serving import versions
-        from beambert.trainer.weights.initial import model_at, steps_of
+        from beambert.trainer.weights.initial import averaged, model_at, steps_of
         from beambert.trainer.weights.model_card import check_license
     if flags.license is not None:
         check_license(flags.license)
@@ -177,6 +189,10 @@ def main(argv: Sequence[str]) -> None:
                     continue
             with model_at(flags.model, step, flags.checkpoint_dir) as made:
                 _export_elsewhere(dataclasses.replace(flags, model=made, output=output))
+        return
+    if flags.average_with:
+        with averaged(flags.model, flags.average_with) as made:
+            _export_elsewhere(dataclasses.replace(flags, model=made, average_with=None))
         return
     if flags.to != "savedmodel":
         _export_elsewhere(flags)

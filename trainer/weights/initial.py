@@ -39,6 +39,7 @@ from beambert.trainer.models import build_pretrainer, pretrained_model, task_mod
 from beambert.trainer.weights.adaptation import (
     KEEP,
     TILE,
+    extends,
     fill_tokens,
     replaced_ids,
     tile_positions,
@@ -85,8 +86,67 @@ def model_at(path: str, step: int, checkpoints: str | None = None) -> Iterator[s
     Raises:
       InputError: the checkpoint is damaged, or the folder is not that of a pre-training.
     """
-    path = path.rstrip("/")
-    folder = _checkpoints_of(path, checkpoints)
+    file = checkpoint_path(_checkpoints_of(path, checkpoints), step)
+    restored = functools.partial(_restored, file)
+    with _folder_with(restored, path.rstrip("/"), f"--checkpoint={step}") as made:
+        yield made
+
+
+@contextlib.contextmanager
+def averaged(path: str, other: str) -> Iterator[str]:
+    """Yields a temporary model folder with the mean of the weights of two encoders.
+
+    The mean of an encoder and of the one that it went on from keeps more of what that one could do
+    (Wortsman et al. 2022, arXiv 2109.01903). What the other one lacks, such as a head, stays.
+
+    Args:
+      path: model folder of a pre-training.
+      other: an encoder that `open_initial` takes, of the same vocabulary or its beginning.
+
+    Raises:
+      InputError: the other one is of another vocabulary or size, or `path` is not a pre-training.
+    """
+    path, flag = path.rstrip("/"), f"--average_with={other}"
+    initial = open_initial(other, "--average_with")
+
+    def mean(opened: model_folders.ModelFolder) -> keras.Model:
+        fitting, vocabulary = initial, opened.vocabulary
+        if extends(vocabulary, initial.vocabulary):
+            fitting = initial.with_vocabulary(vocabulary)
+        for what, theirs, ours in (
+            ("vocabulary", fitting.vocabulary.sha256, vocabulary.sha256),
+            ("family or size", variable_shapes(fitting.config), variable_shapes(opened.config)),
+        ):
+            if theirs != ours:
+                raise InputError(
+                    f"{flag}: is of another {what} than --model={path}; give the encoder that the "
+                    "model went on from"
+                )
+        model = pretrained_model(dataclasses.replace(opened, path=path))
+        variables = {variable.path: variable for variable in model.weights}
+        weights = for_variables(fitting.read(), variables)
+        for name in weights.keys() & variables.keys():
+            variables[name].assign((variables[name].numpy() + weights[name]) / 2)
+        return model
+
+    with _folder_with(mean, path, flag) as made:
+        yield made
+
+
+@contextlib.contextmanager
+def _folder_with(
+    weights_of: Callable[[model_folders.ModelFolder], keras.Model], path: str, flag: str
+) -> Iterator[str]:
+    """Yields a temporary folder of the model of a pre-training with other weights.
+
+    Args:
+      weights_of: function that takes the opened folder and returns the model with these weights.
+      path: model folder of the pre-training.
+      flag: the flag that asked for them and its value.
+
+    Raises:
+      InputError: the folder is not that of a pre-training.
+    """
     with tempfile.TemporaryDirectory(prefix="beambert-") as made:
         vocabulary = model_folders.read_beside(path, "--model", io.read_bytes, io.exists)
         for name in (CONFIG_FILE, *vocabulary.files(), TRAINING_FILE):
@@ -94,10 +154,8 @@ def model_at(path: str, step: int, checkpoints: str | None = None) -> Iterator[s
         io.write_bytes(f"{made}/{MARKER_FILE}", b"{}")
         opened = model_folders.open_model(made, "--model")
         if opened.training["kind"] != PRETRAINING:
-            raise InputError(
-                f"--checkpoint={step}: --model={path} is not a pre-training; leave it out"
-            )
-        model_folders.save_weights(_restored(checkpoint_path(folder, step), opened), made)
+            raise InputError(f"{flag}: --model={path} is not a pre-training; leave it out")
+        model_folders.save_weights(weights_of(opened), made)
         yield made
 
 

@@ -152,6 +152,17 @@ def test_a_pre_training_goes_on_with_new_tokens(
     out = tmp_path / "hf"
     export_main([f"--model={tmp_path / 'encoder'}", "--to=huggingface", f"--output={out}"])
     assert json.loads((out / "config.json").read_text())["vocab_size"] == len(extended)
+    # The mean with the encoder that it went on from.
+    mean, given = tmp_path / "mean", f"--average_with={encoder_folder}"
+    export_main([f"--model={tmp_path / 'encoder'}", given, "--to=huggingface", f"--output={mean}"])
+    halfway = open_initial(str(mean), "--init").read()
+    start = before.with_vocabulary(after.vocabulary).read()
+    for name, value in halfway.items():
+        np.testing.assert_allclose(value, (new[name] + start[name]) / 2, atol=1e-7, err_msg=name)
+    with pytest.raises(InputError, match="--average_with=.*mean: is of another vocabulary"):
+        export_main(
+            [f"--model={encoder_folder}", f"--average_with={mean}", "--to=tf1", "--output=o"]
+        )
     # The new words are those of Hugging Face's tokenizer of that folder, too.
     texts = ["A Riverbank is fuzzy, ☃!", "The river bank, riverbanks and a fizzy (☃) one."]
     theirs = BertWordPieceTokenizer(str(out / "vocab.txt"), lowercase=True)
