@@ -139,7 +139,7 @@ _LONGEST_LAST_WORD = 11
 _ONE_LETTER = re.compile(r"\b[^\W\d_]\.$")
 _INITIAL = re.compile(r"(?:^|[\s.(“\"-])[^\W\d_I]\.\s$")
 # The number of an item, or of a ruler, if it is all of a segment.
-_ITEM = re.compile(r"\(?(?:\d{1,4}|[IVXL]{1,5})[.)]\s?")
+_ITEM = re.compile(r"\(?(?:\d{1,4}(?:\.\d{1,3})*|[IVXL]{1,5})[.)]\s?")
 # Letters of words without vowels, which are abbreviations.
 _CAPITAL, _CONSONANT = "[B-DF-HJ-NP-TV-XZČŠŽ]", "[b-df-hj-np-tv-xzçćčďğģķļłńňņřśşšťźżž]"
 # What ends no sentence before a capital letter: titles, "versus", "so called", "for example".
@@ -157,7 +157,7 @@ _TITLE = re.compile(
 _REFERENCE = re.compile(
     r"(?:\b(?:figs?|eqs?|tab[ls]?|secs?|refs?|n[or]s?|n[úu]ms?|vols?|ch|chaps?|cap|kap|pag|pàg|pp?|arts?|abs|abb|abt|al"
     r"|alin|bd|bl[dz]?|kl|ca|cca|ok|obr|rys|approx|kb|ks|str|št|č|čl|ust|pkt|godz|zob|рис|табл|стр|гл|ст|п|см|αρ|σελ|εικ"
-    rf"|max|min|tel|tél|(?-i:(?!k[gm]|[cm]m|ml|ft|hrs?)(?:{_CAPITAL}|{_CONSONANT}){_CONSONANT}{{1,3}})|[^\W\d_])|\w\.[^\W\d_]{{1,2}})\.\s?$",
+    rf"|max|min|tel|tél|(?-i:(?!k[gm]|[cm]m|ml|ft|hrs?)(?:{_CAPITAL}|{_CONSONANT}){_CONSONANT}{{1,3}})|[^\W\d_])|\w\.[^\W\d_]{{1,2}})\.\s{{0,2}}$",
     re.IGNORECASE,
 )
 _NUMBER = re.compile(r"[([]?\d|[([]|(?:[IVXL]{2,}|[VX])\b")
@@ -174,7 +174,7 @@ _BEFORE_NAME = {
         r"\b(?:sig|dott|avv|on|ing|arch|geom|rag|card|mons|cap|ten|egr|spett|cfr|ed)\.\s$",
         re.IGNORECASE,
     ),
-    "ro": re.compile(r"\bî\.\s$"),
+    "ro": re.compile(r"\b(?:î|str)\.\s$"),
     # Dates are "1990. 5. 3."
     "ko": re.compile(r"(?:^|\s)\d\d?\.\s$"),
     # Saint, named after, general, street.
@@ -187,8 +187,8 @@ _NO_NOUN = re.compile(
 )
 # What belongs to the next segment: an opening quotation mark, or the number of an item; and what
 # belongs to the one before: closing marks.
-_OF_NEXT = re.compile(r"""(?<=[.!?…:]\s)(?:["“„'‘]|«\s?|\d{1,4}\.\s?)$""")
-_OF_LAST = re.compile(r"""["”»)\]]+(?=\s)""")
+_OF_NEXT = re.compile(r"""(?<=[.!?…:]\s)(?:["“„'‘]|(?:«|``)\s?|(?:\d{1,4}\.){1,4}\s?)$""")
+_OF_LAST = re.compile(r"""(?:["”»)\]]|'')+(?=\s)""")
 # The mark of a note, or the number of its page, that no space separates from the end of a sentence.
 _NOTE = re.compile(r"(?:\[[^][]{1,30}\]|\*{1,3}|:\d{1,4}(?:[–,-]\d{1,4})*)+(?=\s|\Z)\s*")
 

@@ -75,6 +75,8 @@ CASES = [
     ("de", "Das gilt für Gruppe X. |Der Rest ging. |(Es war spät.) |Er kam mit A. Meier."),
     ("fr", "Il habite au bloc B. |Dans la rue, on rit. |(Elle est là.) |Il part avec J. Le Goff."),
     ("es", "Vive en el bloque C. |Los demás no. |(Es tarde.) |Vino J. Ruiz.[cita requerida] |Sí."),
+    ("ro", "Se aplică în UE. |1.1. Încercările încep. |Stă pe str. Costache Negri."),
+    ("de", "``Er wartet! '' |Der Stuhl ist da. |`` Die Wissenschaft lebt.''"),
     ("am", "ሰላም ነው። |እንዴት ነህ፧"),
     ("hy", "Սա տուն է։ |Նա եկավ։"),
 ]
