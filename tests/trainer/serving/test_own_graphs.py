@@ -56,7 +56,7 @@ def test_the_graph_is_known(kind, options, vocabulary, tmp_path):
     before = keras.config.dtype_policy()
     keras.config.set_dtype_policy(options.get("dtype", "float32"))
     try:
-        model = build_model(kind, config, 3, 0, Head(freeze, 0, features.window_length))
+        model = build_model(kind, config, 3, 0, Head(freeze, features.window_length))
         model({name: tf.zeros([1, LENGTH], tf.int32) for name in INPUTS})
         save_task_model(model, features, training, f"{tmp_path}/saved_model")
     finally:
@@ -88,7 +88,7 @@ def test_the_graph_of_a_family_is_known(name, length, vocabulary, tmp_path):
     config = small(name, len(vocabulary), length)
     features = TextFeatures(vocabulary, True, length, 1)
     training = {"kind": "classification", "labels": ["a", "b"], "is_pair": False, "task": "x"}
-    model = build_model("classification", config, 2, 0, Head(False, 0, features.window_length))
+    model = build_model("classification", config, 2, 0, Head(False, features.window_length))
     model({name: tf.zeros([1, length], tf.int32) for name in INPUTS})
     save_task_model(model, features, training, f"{tmp_path}/saved_model")
     saved_models.check_graph(saved_models.read_graph(f"{tmp_path}/saved_model"), "--model=x")
