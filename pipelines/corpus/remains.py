@@ -158,7 +158,7 @@ def clean_extracted(text: str) -> tuple[str, Counter[str]]:
     """
     text, counts = clean_wikiextractor(text)
     text = drop_holes(_HOLES.sub(HOLE, text), DEFAULT_LANGUAGE, counts)
-    lines = text.split("\n")
+    lines = [line.rstrip() for line in text.split("\n")]
     has_headings = max(map(len, lines)) > MOST_OF_A_LINE
     if not has_headings and wrapped_width(lines):
         return text, counts

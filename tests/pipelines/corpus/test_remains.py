@@ -8,7 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beambert.pipelines.corpus import cleaning
-from beambert.pipelines.corpus.remains import clean_wikiextractor, clean_wikitext
+from beambert.pipelines.corpus.remains import (
+    clean_extracted,
+    clean_wikiextractor,
+    clean_wikitext,
+)
 from beambert.pipelines.corpus.wiki_files import WikiExtractor
 
 
@@ -100,6 +104,19 @@ def test_nothing_changes_uncounted(clean, text):
     found, counts = clean(text)
     assert counts or found == text
     assert all(counts.values())
+
+
+LINES = st.lists(
+    st.sampled_from(["The rule of the court", "goes on, and", "it ends.", " ", "\u3000", "", "1."])
+)
+
+
+@exact
+@given(LINES)
+def test_lines_of_white_space_are_no_lines(lines):
+    found, _ = clean_extracted("\n".join(lines))
+    filled, _ = clean_extracted("\n".join(line.strip() for line in lines))
+    assert found.split() == filled.split()
 
 
 # ruff: noqa: E501
