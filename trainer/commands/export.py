@@ -99,7 +99,7 @@ class Export:
         None,
         metavar="PATH",
         help="encoder that --model went on from by --init; export the mean of the weights of both, "
-        "often better for tasks than either; needs --to=huggingface or --to=tf1",
+        "which keeps more of it; needs --to=huggingface or --to=tf1",
     )
     version: int | None = setting(
         None,
