@@ -72,6 +72,7 @@ _TABLE_LINE = re.compile(r"^(?:\{?\||!)", re.MULTILINE)
 _SENTENCE_END = re.compile(r"[.!?…][\"'”’)]*$")
 # Where the text of a template is missing: before a mark, and all of a title.
 _HOLES = re.compile(r"(?<=\w)[ \xa0](?=[.,](?:\s|\Z))|(?<!\")\"\"(?![\"\w])")
+_MARK_AT_WORD = re.compile(r"(?<=\w)[.,](?=\s|\Z)")
 # WikiText's way to write signs between the digits and letters of one word.
 _JOINED = re.compile(r" @([-,.])@ ")
 
@@ -157,7 +158,10 @@ def clean_extracted(text: str) -> tuple[str, Counter[str]]:
     lines of a few words without a stop.
     """
     text, counts = clean_wikiextractor(text)
-    text = drop_holes(_HOLES.sub(HOLE, text), DEFAULT_LANGUAGE, counts)
+    with_holes, holes = _HOLES.subn(HOLE, text)
+    # In text that a tokenizer wrote, all marks stand apart from words.
+    if holes <= len(_MARK_AT_WORD.findall(text)):
+        text = drop_holes(with_holes, DEFAULT_LANGUAGE, counts)
     lines = [line.rstrip() for line in text.split("\n")]
     has_headings = max(map(len, lines)) > MOST_OF_A_LINE
     if not has_headings and wrapped_width(lines):

@@ -106,6 +106,12 @@ def test_nothing_changes_uncounted(clean, text):
     assert all(counts.values())
 
 
+def test_marks_apart_from_words_are_no_holes():
+    text = "Rome , the capital , is old .\nIt lies on seven hills , of course ."
+    assert clean_extracted(text)[0] == text
+    assert clean_extracted("Rome is old. It is , of course, of stone.")[0] == "Rome is old."
+
+
 LINES = st.lists(
     st.sampled_from(["The rule of the court", "goes on, and", "it ends.", " ", "\u3000", "", "1."])
 )
