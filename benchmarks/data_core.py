@@ -19,6 +19,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 
+from beambert import process
 from beambert.errors import InputError
 from benchmarks import measuring
 
@@ -184,6 +185,7 @@ def main(argv: Sequence[str]) -> None:
     Raises:
       InputError: there is no corpus or no vocabulary, or the original script failed.
     """
+    process.keep_freed_memory()  # as the commands do
     parser = measuring.flag_parser("data_core", __doc__)
     add = parser.add_argument
     add("--input", default="demo-output/corpus/*.jsonl", help="corpus (default: %(default)s)")
